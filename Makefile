@@ -1,17 +1,18 @@
-# Remit. `make help` lists the targets; all but vulncheck work offline after one fetch.
+# Run `make help` to list the targets. All except vulncheck work offline once the dependencies are downloaded.
 
 GO ?= go
-# One setting for every build: what is compiled for a program serves its tests and the linter too.
+# All builds use the same setting, so that programs, tests and the linter share compiled packages.
 export CGO_ENABLED = 0
 
 MODULE := github.com/remit-olm/remit
 MODULES := . controlplane hack/tools
 
-# The tools are built once, under a key of what pins them.
+# The tools are built once. The name of their directory contains a hash of the files that pin their versions.
 TOOLS := $(CURDIR)/bin/tools-$(shell cat hack/tools/go.mod hack/tools/go.sum | git hash-object --stdin | cut -c1-12)
 LINT := $(TOOLS)/golangci-lint
 MOCKGEN := $(TOOLS)/mockgen
 VULNCHECK := $(TOOLS)/govulncheck
+CONTROLLERGEN := $(TOOLS)/controller-gen
 
 .DEFAULT_GOAL := help
 
@@ -24,7 +25,7 @@ help: ## Show this list.
 ##
 
 .PHONY: build
-build: ## Build catalog, olm, kubectl-remit, the sample operator and the sample registry into bin/.
+build: ## Build catalog, olm, extension, kubectl-remit, the sample operator and the sample registry into bin/.
 	$(GO) build -o bin/ ./cmd/...
 	$(GO) build -o bin/sample-operator ./test/operators/sample
 	$(GO) build -o bin/sample-registry ./test/operators/registry
@@ -32,23 +33,23 @@ build: ## Build catalog, olm, kubectl-remit, the sample operator and the sample 
 include controlplane/build.mk
 
 .PHONY: run
-run: build controlplane ## Start everything and show a bounded install. ARGS=--exit ends after it; BUNDLES=<dir> installs your own.
+run: build controlplane ## Start everything and demonstrate a bounded install. ARGS=--exit exits afterwards; BUNDLES=<dir> installs your own.
 	bin/kubectl-remit run $(if $(BUNDLES),--bundles "$(BUNDLES)") $(ARGS)
 
 ##
 ## Testing
 ##
 
-# What `make test` runs under test/; `make test-rest` runs all other packages there.
+# STORIES are the packages under test/ that `make test` runs. `make test-rest` runs the others.
 STORIES := ./test/docs ./test/e2e ./test/layers ./test/env/... ./test/operators/...
 REST = $(filter-out $(shell $(GO) list $(STORIES)) %/test/mutants %/test/escape,$(shell $(GO) list ./test/...))
 
-# Linking takes half the time without debugging information. `make lint` vets.
+# Without debugging information, linking takes half the time. `make lint` runs vet.
 GO_TEST = $(GO) test -vet=off -ldflags='-s -w'
-# The tests of these packages run at the same time. They mostly wait, so there are more of them than cores.
+# The number of packages whose tests run at the same time. It exceeds the number of cores, because the tests mostly wait.
 PACKAGES ?= 4
-# The go command does not see that these depend on bin/ and on other packages' files: never cached.
-# Control planes and tests take a tenth less processor time when garbage is collected half as often as by default.
+# -count=1 disables the cache: the go command does not track that these tests depend on bin/ and on other packages' files.
+# GOGC=200 halves the frequency of garbage collection, which saves tests a tenth of the processor time.
 GO_STORIES = GOGC=200 $(GO_TEST) -count=1 -shuffle=on -timeout 40m -p $(PACKAGES)
 
 .PHONY: test
@@ -57,25 +58,26 @@ test: unit stories ## Run the tests that every change must pass: unit tests, use
 .PHONY: test-all
 test-all: test test-rest ## Run all tests.
 
+# Unit tests use little memory, and much of their time for garbage collection: GOGC=400 makes some a quarter faster.
 .PHONY: unit
 unit: build controlplane-verify ## Run the tests of the packages and of the control plane.
-	$(GO_TEST) $$($(GO) list ./... | grep -v '^$(MODULE)/test/') ./test/mutants
+	GOGC=400 $(GO_TEST) -p $(PACKAGES) -parallel 8 $$($(GO) list ./... | grep -v '^$(MODULE)/test/') ./test/mutants
 
 .PHONY: stories
 stories: build controlplane kubectl ## Run the user stories on the embedded control plane, the documentation's examples, a sample of the escape suite.
 	ESCAPE_ROWS=sample $(GO_STORIES) ./test/escape $(STORIES)
 
-# The packages that take the longest come first, also those that only wait; the go command runs a package once, however
-# often it is named.
+# The packages that take the longest come first, including those that mostly wait. The go command runs a package only once,
+# even if it is listed twice.
 .PHONY: test-rest
-test-rest: build controlplane bin/differential ## Run what `make test` leaves out: all other escape rows, kills, registries, real operators, fuzzing.
+test-rest: build controlplane bin/differential ## Run the tests that `make test` omits: all other escape rows, kills, registries, real operators, fuzzing.
 	ESCAPE_ROWS=rest $(GO_STORIES) ./test/escape ./test/corpus ./test/hooks ./test/silence ./test/registries ./test/olm $(REST)
 	$(MAKE) fuzz FUZZTIME=10s
 
-# Only the race detector needs cgo, and with it a C compiler. Programs of Pods write reports of races into their logs.
+# Only the race detector needs cgo, and therefore a C compiler. Programs that run in Pods write race reports to their logs.
 RACE := CGO_ENABLED=1 $(GO)
 
-# These start no goroutines, and take much of the time.
+# These packages start no goroutines, but take much of the time.
 SEQUENTIAL := /pkg/(resolver|rbac|bundle)(/|$$)
 
 .PHONY: race
@@ -83,7 +85,7 @@ race: build controlplane race-stories ## Run the tests of all packages, and the 
 	$(RACE) test -race -shuffle=on -timeout 40m $$($(GO) list ./cmd/... ./pkg/...)
 
 .PHONY: race-concurrent
-race-concurrent: build controlplane race-stories ## The same for the packages that start goroutines.
+race-concurrent: build controlplane race-stories ## Like race, but without the unit tests of packages that start no goroutines.
 	$(RACE) test -race -shuffle=on -timeout 40m $$($(GO) list ./cmd/... ./pkg/... | grep -vE '$(SEQUENTIAL)')
 
 .PHONY: race-stories
@@ -100,7 +102,7 @@ example-memcached: controlplane ## Run the example operator of scopedcache, and 
 	$(GO) build -o bin/example-memcached-standin ./examples/memcached/standin
 	$(GO) run ./examples/memcached/walk
 
-# Two processes share the rows; -v shows each row, with a count at the end of each process. ROWS names some, for one process.
+# Three processes share the rows. -v shows each row, and a count at the end of each process. ROWS selects rows, which run in one process.
 .PHONY: escape
 escape: build controlplane ## Run the escape suite: hostile inputs, each judged by its effect on the whole cluster. ROWS=44 runs one.
 	$(GO) test -count=1 -timeout 45m -v $(if $(ROWS),-run 'TestEscape/^($(ROWS))_') ./test/escape
@@ -117,7 +119,7 @@ differential: controlplane bin/differential ## Compare the rule engine with Kube
 	DIFFERENTIAL_PAIRS=$(PAIRS) DIFFERENTIAL_WRITES=$(WRITES) DIFFERENTIAL_SEED=$(SEED) $(GO) test -count=1 -timeout 60m -v ./test/differential
 
 .PHONY: corpus
-corpus: build controlplane ## Install every bundle of CORPUS_DIR (../shared/corpus) with just what `kubectl remit rbac` prints.
+corpus: build controlplane ## Install every bundle of CORPUS_DIR (../shared/corpus) with exactly the permissions that `kubectl remit rbac` prints.
 	$(GO) test -c -o bin/corpus.test ./test/corpus
 	cd test/corpus && CORPUS=all ../../bin/corpus.test -test.timeout 3h
 
@@ -125,7 +127,7 @@ corpus: build controlplane ## Install every bundle of CORPUS_DIR (../shared/corp
 FUZZ := ./pkg/catalog/fbc:FuzzFromFiles ./pkg/catalog/fbc:FuzzFromBundles ./pkg/catalog/configmap:FuzzLoadLegacy ./pkg/bundle:FuzzParse \
 	./pkg/bundle/unpack:FuzzArchive ./pkg/catalog/layer:FuzzRead
 
-# Minimizing new inputs takes most of the time by default, so it is limited.
+# By default, minimizing new inputs takes most of the time, so it is limited.
 .PHONY: fuzz
 fuzz: FUZZTIME ?= 60s
 fuzz: ## Fuzz the parsers of untrusted input (catalogs, ClusterServiceVersions, archives), two targets at a time: FUZZTIME=60s for each.
@@ -136,15 +138,20 @@ bench: build controlplane ## Run the benchmarks.
 	$(GO) test -run '^$$' -timeout 40m -bench . -benchmem ./...
 
 ##
-## Keeping it clean
+## Code quality
 ##
 
 .PHONY: generate
-generate: $(MOCKGEN) ## Regenerate the mocks and copy the CRDs of operator-framework/api.
+generate: $(MOCKGEN) generate-api ## Regenerate the mocks, deep copies and CRDs, and copy the CRDs of operator-framework/api.
 	PATH="$(TOOLS):$$PATH" $(GO) generate ./...
 	$(GO) mod download github.com/operator-framework/api
 	rm -f manifests/crds/operators.coreos.com_*.yaml
 	install -m 644 "$$($(GO) list -m -f '{{.Dir}}' github.com/operator-framework/api)"/crds/*.yaml manifests/crds/
+
+.PHONY: generate-api
+generate-api: $(CONTROLLERGEN) ## Regenerate the deep copies and CRDs of api/.
+	rm -f manifests/extensions/crds/olm.operatorframework.io_*.yaml
+	$(CONTROLLERGEN) object crd paths=./api/... output:crd:dir=manifests/extensions/crds
 
 .PHONY: fmt
 fmt: $(LINT) ## Format all Go files.
@@ -156,18 +163,19 @@ lint: $(LINT) ## Lint the product, including its layers, and the control plane.
 	cd controlplane && GOWORK=off $(LINT) run --disable depguard
 
 .PHONY: verify
-verify: generate lint ## Lint, and check that generated files, go.mod files and formatting are as committed.
+verify: generate lint ## Lint, and check that generated files, go.mod files and formatting are up to date.
 	for module in $(MODULES); do $(GO) -C $$module mod tidy -diff || exit 1; done
 	$(LINT) fmt --diff
 	git diff --exit-code
 
 .PHONY: vulncheck
-vulncheck: $(VULNCHECK) ## Look for known vulnerabilities in what the programs use. Succeeds with a note if the database is unreachable.
+vulncheck: $(VULNCHECK) ## Check the dependencies of the programs for known vulnerabilities. Succeeds with a note if the database is unreachable.
 	for module in . controlplane; do (cd $$module && $(CURDIR)/hack/vulncheck.sh $(VULNCHECK)) || exit 1; done
 
 $(LINT): ; $(call tool,github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
 $(MOCKGEN): ; $(call tool,github.com/golang/mock/mockgen)
 $(VULNCHECK): ; $(call tool,golang.org/x/vuln/cmd/govulncheck)
+$(CONTROLLERGEN): ; $(call tool,sigs.k8s.io/controller-tools/cmd/controller-gen)
 
 define tool
 $(GO) -C hack/tools build -trimpath -ldflags '-s -w' -o $@ $(1)

@@ -15,7 +15,7 @@ import (
 
 const (
 	readyPoll = 20 * time.Millisecond
-	// readyTimeout is long because the machine may be busy compiling.
+	// readyTimeout is how long to wait for the API server. It is long because the machine may be busy compiling.
 	readyTimeout = 2 * time.Minute
 )
 
@@ -48,7 +48,8 @@ func (c *cluster) apiServerOptions() (component.APIServerOptions, error) {
 	}, nil
 }
 
-// waitReady waits until the API server is ready or has exited.
+// waitReady waits until the API server is ready. It returns an error if the server exits or does not become ready
+// within readyTimeout.
 func waitReady(ctx context.Context, client kubernetes.Interface, server *component.Running) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()

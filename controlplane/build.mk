@@ -5,7 +5,7 @@
 controlplane: ## Build bin/controlplane (skipped when its sources and Go have not changed).
 	@controlplane/build.sh
 
-kubectl: ## Build bin/kubectl, of the control plane's version, for machines without one.
+kubectl: ## Build bin/kubectl in the control plane's version, for machines without kubectl.
 	cd controlplane && GOWORK=off CGO_ENABLED=0 go build -ldflags "$$(./build.sh ldflags)" -o ../bin/kubectl k8s.io/kubernetes/cmd/kubectl
 
 bin/differential: # Kubernetes' own RBAC code as a program, for test/differential.

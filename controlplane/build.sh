@@ -1,8 +1,8 @@
 #!/bin/sh
 # Builds bin/controlplane unless it already exists for exactly these sources and this Go version.
 #
-# A cold build compiles Kubernetes (about eight CPU-minutes), so the binary is kept under a content key: the hash of its files in
-# the nested module and the Go version. CI may restore bin/controlplane and bin/controlplane.key from a cache by the same key, which
+# A cold build compiles Kubernetes (about eight CPU-minutes), so the binary is reused until its key changes: the hash of its files
+# in the nested module and of the Go version. CI may restore bin/controlplane and bin/controlplane.key from a cache by the same key, which
 # `build.sh key` prints.
 set -eu
 
@@ -16,13 +16,13 @@ key() {
 	cd "$here"
 	{
 		"$go" env GOVERSION GOOS GOARCH
-		# differential is a program of its own.
+		# differential is a separate program.
 		find . -path ./differential -prune -o -type f \( -name '*.go' ! -name '*_test.go' -o -name go.mod -o -name go.sum -o -name build.sh \) -print |
 			LC_ALL=C sort | xargs sha256sum
 	} | sha256sum | cut -d' ' -f1
 }
 
-# The version is stamped; otherwise the server would report v0.0.0-master+$Format:%H$, which clients cannot parse.
+# The version is set at link time; otherwise the server would report v0.0.0-master+$Format:%H$, which clients cannot parse.
 ldflags() {
 	version=$(cd "$here" && "$go" list -m -f '{{.Version}}' k8s.io/kubernetes)
 	minor=${version#v1.}
@@ -37,7 +37,7 @@ build() {
 		return
 	fi
 	mkdir -p "$(dirname "$out")"
-	# Replaced by rename: a control plane that runs from the old file is not disturbed.
+	# The binary is replaced by renaming, which does not affect control planes that run from the old file.
 	(cd "$here" && "$go" build -ldflags "$(ldflags)" -o "$out.new" .)
 	mv "$out.new" "$out"
 	echo "$want" >"$out.key"

@@ -21,9 +21,10 @@ import (
 )
 
 const (
-	// stopTimeout bounds the clean stop of each component. Afterwards the process exits regardless.
+	// stopTimeout is how long each component may take to stop. The process exits afterwards in any case.
 	stopTimeout = 10 * time.Second
-	// maxSocketDir leaves room for a file name in the 108 bytes of a unix socket's path.
+	// maxSocketDir is the maximum length of the socket directory's path. It leaves room for a file name within the 108
+	// bytes that a unix socket's path can have.
 	maxSocketDir = 90
 )
 
@@ -41,8 +42,8 @@ type cluster struct {
 	client   kubernetes.Interface
 	pods     *node.Pods
 	running  []*component.Running // in start order
-	cancel   context.CancelFunc   // of informers and heartbeat
-	closers  []net.Listener       // without the API server's, which panics if it is closed elsewhere
+	cancel   context.CancelFunc   // stops informers and heartbeat
+	closers  []net.Listener       // all but the API server's listener: the API server panics if anything else closes it
 }
 
 // start starts all components in order of their dependencies and returns when the cluster is usable.
@@ -70,11 +71,11 @@ func (c *cluster) start(ctx context.Context) error {
 		}
 		klog.InfoS("Started", "step", s.name, "sinceStart", time.Since(began).Round(time.Millisecond))
 	}
-	// Last: users that wait for this file find a usable cluster.
+	// Write this file last, because users that wait for it expect a usable cluster.
 	return c.id.writeAdmin(c.options.dir)
 }
 
-// stop stops everything in reverse order: Pods first, while they can still be reported, etcd last.
+// stop stops all components in reverse order: Pods first, while their status can still be reported, and etcd last.
 func (c *cluster) stop() {
 	if c.pods != nil {
 		c.pods.Stop()
@@ -90,9 +91,9 @@ func (c *cluster) stop() {
 	c.release()
 }
 
-// abandon stops a cluster that failed to start. The API server must not be stopped while it starts: its start hooks
-// would fail and end the process with their own exit code and message. It ends with the process; only etcd has files
-// to close.
+// abandon stops a cluster that failed to start. It must not stop an API server that is still starting: the start hooks
+// would fail and exit the process with their own exit code and message. The API server stops when the process exits;
+// only etcd has files to close.
 func (c *cluster) abandon() {
 	if c.pods != nil {
 		c.pods.Stop()
@@ -114,7 +115,7 @@ func (c *cluster) release() {
 	}
 }
 
-// failed yields the first component that ends unexpectedly.
+// failed returns a channel whose first value is the error from the first component to end.
 func (c *cluster) failed() <-chan error {
 	out := make(chan error, len(c.running))
 	for _, r := range c.running {
@@ -159,7 +160,7 @@ func (c *cluster) makeIdentities(context.Context) (err error) {
 
 func (c *cluster) startProxy(context.Context) error {
 	socket := c.egressSocket()
-	_ = os.Remove(socket) // left by a crash; the locked directory has no other users
+	_ = os.Remove(socket) // a crash may have left it behind; no other process uses the locked directory
 	for _, where := range [][2]string{{"unix", socket}, {"tcp", c.net.ProxyAddr().String()}} {
 		l, err := net.Listen(where[0], where[1])
 		if err != nil {
@@ -198,7 +199,7 @@ func (c *cluster) startAPIServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config.QPS = -1 // the node is many clients in one
+	config.QPS = -1 // no rate limit, because the node does the work of many clients
 	config.UserAgent = "remit-node"
 	if c.client, err = kubernetes.NewForConfig(rest.AddUserAgent(config, "remit-node")); err != nil {
 		return err

@@ -52,7 +52,8 @@ func newIdentities(dir string, podNet network.PodNet) (*identities, error) {
 	return id, id.writeComponents()
 }
 
-// issue creates the certificates of servers and of the API server's own clients.
+// issue creates the servers' certificates, and the client certificates with which the API server authenticates to other
+// servers.
 func (id *identities) issue(podNet network.PodNet) error {
 	apiIPs := ips(netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr(network.ServiceAddr), podNet.APIAddr().Addr(), podNet.APIPodAddr())
 	leaves := []struct {
@@ -67,7 +68,7 @@ func (id *identities) issue(podNet network.PodNet) error {
 		{id.ca, "kubelet", pki.Subject{
 			User: "system:node:" + node.Name, IPs: ips(podNet.NodeAddr(), podNet.KubeletAddr().Addr()), Names: []string{node.Name},
 		}, &id.kubeletServing},
-		// The group allows proxying to nodes and Pods without further rules.
+		// Members of this group may proxy to nodes and Pods without further RBAC.
 		{id.ca, "kubelet-client", pki.Subject{User: component.KubeletClientUser, Groups: []string{mastersGroup}}, &id.kubeletClient},
 		{id.front, "front-proxy", pki.Subject{User: component.FrontProxyUser}, &id.frontProxy},
 	}
@@ -80,8 +81,8 @@ func (id *identities) issue(podNet network.PodNet) error {
 	return nil
 }
 
-// writeComponents writes the kubeconfigs of the components. The node stand-in may do everything: its permissions are
-// not tested, and only its user name matters, which the audit policy excludes.
+// writeComponents writes the kubeconfigs of the components. The node stand-in is allowed to do everything: its
+// permissions are not tested, and only its user name matters, because the audit policy excludes it.
 func (id *identities) writeComponents() error {
 	for _, k := range []struct {
 		file    *string

@@ -18,8 +18,7 @@ import (
 	"github.com/remit-olm/remit/controlplane/internal/process"
 )
 
-// startNode registers the node and runs its Pods. Tasks that last until the end of the cluster get the background
-// context.
+// startNode registers the node and runs its Pods. Tasks that last as long as the cluster use the background context.
 func (c *cluster) startNode(ctx, background context.Context) error {
 	if err := node.Register(ctx, c.client, c.net); err != nil {
 		return err
@@ -56,13 +55,14 @@ func (c *cluster) serveLogs() error {
 	return nil
 }
 
-// waitUsable waits for what a first Pod needs: a ServiceAccount, the trust bundle of its namespace, and a node.
+// waitUsable waits until Pods can run: until the default ServiceAccount and its namespace's trust bundle exist, and the
+// node is ready and has no taints.
 func (c *cluster) waitUsable(ctx context.Context) error {
 	var missing error
 	err := wait.PollUntilContextTimeout(ctx, readyPoll, readyTimeout, true, func(ctx context.Context) (bool, error) {
 		for _, r := range c.running {
 			select {
-			case <-r.Done(): // it cannot become usable any more
+			case <-r.Done(): // the cluster can no longer become usable
 				return false, r.Err()
 			default:
 			}

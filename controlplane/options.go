@@ -19,7 +19,7 @@ type options struct {
 	tether    bool
 	ephemeral bool
 	auditLog  string
-	// authorizer is a kubeconfig; if "", only Node and RBAC authorize requests.
+	// authorizer is the kubeconfig of an authorization webhook; "" means that only Node and RBAC authorize requests.
 	authorizer string
 }
 
@@ -28,14 +28,14 @@ func parseOptions(args []string) (options, error) {
 	var images []string
 	flags := pflag.NewFlagSet("controlplane", pflag.ContinueOnError)
 	flags.StringVar(&o.dir, "dir", "", "state directory (default a new temporary one, with --ephemeral)")
-	flags.StringArrayVar(&images, "image", nil, "IMAGE=EXECUTABLE: containers of the image run as this process (repeatable)")
+	flags.StringArrayVar(&images, "image", nil, "IMAGE=EXECUTABLE: run containers of this image as processes of this executable (repeatable)")
 	flags.StringVar(&o.images.File, "images-file", "", "file with more --image entries, one per line or as a JSON object, read at each container start")
 	flags.StringVar(&o.users, "users", "", "exit when no process holds a shared lock (flock) on this file")
 	flags.DurationVar(&o.linger, "linger", 3*time.Second, "how long --users waits for new users")
 	flags.BoolVar(&o.tether, "tether", false, "exit when stdin is closed")
 	flags.BoolVar(&o.ephemeral, "ephemeral", false, "remove everything but the logs from the state directory on exit")
-	flags.StringVar(&o.auditLog, "audit-log", "", "file of the API server's audit log (default DIR/audit.log)")
-	flags.StringVar(&o.authorizer, "authorizer", "", "kubeconfig of a webhook that authorizes requests which RBAC does not allow")
+	flags.StringVar(&o.auditLog, "audit-log", "", "file for the API server's audit log (default DIR/audit.log)")
+	flags.StringVar(&o.authorizer, "authorizer", "", "kubeconfig of a webhook that authorizes requests that RBAC does not allow")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -53,8 +53,8 @@ func parseOptions(args []string) (options, error) {
 	return o, o.complete()
 }
 
-// complete sets the options that depend on the directory. Paths become absolute, because processes of Pods run in
-// other directories.
+// complete sets the options that depend on the directory. Paths become absolute, because Pods' processes run in other
+// directories.
 func (o *options) complete() (err error) {
 	if o.dir == "" {
 		if o.dir, err = os.MkdirTemp("", "remit-controlplane-"); err != nil {

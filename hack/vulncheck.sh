@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs govulncheck on the module in the working directory. Fails for a known vulnerability that the module's code
-# reaches, and for any other error. If the vulnerability database cannot be reached, it says so and succeeds: a machine
-# without internet access cannot do better.
+# reaches, and for any other error. If the vulnerability database cannot be reached, it prints a note and
+# succeeds, because machines without internet access cannot check.
 set -euo pipefail
 
 out=$(mktemp)
@@ -9,7 +9,7 @@ trap 'rm -f "$out"' EXIT
 status=0
 GOWORK=off "$1" ./... >"$out" 2>&1 || status=$?
 if ((status != 0)) && grep -qE 'fetching vulnerabilities|vuln\.go\.dev' "$out" && ! grep -q '^Vulnerability #' "$out"; then
-  echo "vulncheck: $PWD not checked, the vulnerability database cannot be reached: $(tail -n 1 "$out")"
+  echo "vulncheck: $PWD was not checked because the vulnerability database cannot be reached: $(tail -n 1 "$out")"
   exit 0
 fi
 cat "$out"

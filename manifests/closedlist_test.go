@@ -14,23 +14,27 @@ import (
 )
 
 const (
-	rbacGroup      = "rbac.authorization.k8s.io"
-	operatorsGroup = "operators.coreos.com"
+	rbacGroup       = "rbac.authorization.k8s.io"
+	operatorsGroup  = "operators.coreos.com"
+	extensionsGroup = "olm.operatorframework.io"
 )
 
-// write is one verb that a controller identity has on one resource, cluster-wide.
+// write is a verb that a controller identity is allowed to use on a resource, cluster-wide.
 type write struct{ group, resource, verb string }
 
-// allowed is the closed list of the security model: every cluster-wide write that the controller identities may have. An
-// additional line requires a decision record in docs/adr.
+// allowed is the closed list of the security model: every cluster-wide write permission that the controller identities
+// may have. An additional line requires a decision record in docs/adr.
 func allowed(w write) bool {
 	switch w.group {
 	case operatorsGroup:
 		return allowedOfOLM(w)
+	case extensionsGroup:
+		// The status and one label: docs/adr/0047.
+		return w.verb == "patch" && slices.Contains([]string{"clustercatalogs", "clustercatalogs/status", "clusterextensions/status"}, w.resource)
 	case "", "events.k8s.io":
 		resources := []string{"events"}
 		if w.group == "" {
-			resources = append(resources, "configmaps") // reports of plans: docs/adr/0007
+			resources = append(resources, "configmaps") // reports on plans: docs/adr/0007
 		}
 		return slices.Contains(resources, w.resource) && slices.Contains([]string{"create", "patch"}, w.verb)
 	case "authorization.k8s.io":
@@ -39,7 +43,7 @@ func allowed(w write) bool {
 	return false
 }
 
-// allowedOfOLM is allowed for the kinds of OLM.
+// allowedOfOLM is the part of the closed list for OLM's kinds.
 func allowedOfOLM(w write) bool {
 	resource, subresource, _ := strings.Cut(w.resource, "/")
 	written := []string{"catalogsources", "clusterserviceversions", "installplans", "operatorgroups", "subscriptions"}
@@ -57,23 +61,49 @@ func allowedOfOLM(w write) bool {
 }
 
 func TestControllerIdentitiesHaveOnlyTheClosedList(t *testing.T) {
-	// The profile compat adds only one permission: to request tokens of all ServiceAccounts.
+	// The compat profile adds only permissions to act as others without an enrollment: tokens for all ServiceAccounts and,
+	// with ClusterExtensions, impersonation of all users (docs/adr/0047).
 	mintAny := write{resource: "serviceaccounts/token", verb: "create"}
-	for profile, more := range map[string][]write{ProfileBounded: nil, ProfileCompat: {mintAny}} {
-		t.Run(profile, func(t *testing.T) {
-			objs := render(t, profile)
-			rules := clusterRules(t, objs)
+	as := func(kind string) write { return write{resource: kind, verb: "impersonate"} }
+	for installation, more := range map[string][]write{
+		ProfileBounded: nil, ProfileCompat: {mintAny},
+		withExtensions + ProfileBounded: nil, withExtensions + ProfileCompat: {as("users"), as("groups"), mintAny},
+	} {
+		t.Run(installation, func(t *testing.T) {
+			rules := clusterRules(t, installations(t)[installation])
 			require.NotEmpty(t, rules)
 
 			var extra []write
 			for _, w := range writes(rules) {
-				if !allowed(w) {
+				if !allowed(w) && !slices.Contains(extra, w) {
 					extra = append(extra, w)
 				}
 			}
-			require.Equal(t, more, slices.Compact(extra))
+			require.Equal(t, more, extra)
 			requireNoWildcard(t, rules)
 		})
+	}
+}
+
+// Only the program that installs ClusterExtensions may impersonate, only in compat, and only in the group of synthetic users.
+func TestOnlyCompatAllowsImpersonation(t *testing.T) {
+	for installation, objs := range installations(t) {
+		for _, obj := range ofKind(objs, "ClusterRole") {
+			for _, rule := range convert[rbacv1.ClusterRole](t, obj).Rules {
+				if !slices.Contains(rule.Verbs, "impersonate") {
+					continue
+				}
+				require.Equal(t, withExtensions+ProfileCompat+"/remit-impersonate-any", installation+"/"+obj.GetName())
+				if slices.Contains(rule.Resources, "groups") {
+					require.Equal(t, []string{names.GroupExtensions}, rule.ResourceNames)
+				}
+			}
+		}
+		for _, obj := range ofKind(objs, "ClusterRoleBinding") {
+			if binding := convert[rbacv1.ClusterRoleBinding](t, obj); binding.RoleRef.Name == "remit-impersonate-any" {
+				require.Equal(t, []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: names.DefaultNamespace, Name: names.ServiceAccountExtension}}, binding.Subjects)
+			}
+		}
 	}
 }
 
@@ -100,75 +130,90 @@ func TestControllerIdentitiesHaveNoWritesThatGrantPower(t *testing.T) {
 		{operatorsGroup, "operators/status", "patch"},
 		{operatorsGroup, "operatorconditions/status", "patch"},
 		{operatorsGroup, "*/status", "*"},
+		{extensionsGroup, "clustercatalogs", "create"},
+		{extensionsGroup, "clustercatalogs", "update"},
+		{extensionsGroup, "clusterextensions", "patch"},
+		{extensionsGroup, "clusterextensions", "install"},
+		{"authentication.k8s.io", "users", "impersonate:user-info"},
 	} {
 		require.False(t, allowed(w), "%v", w)
 	}
 }
 
 func TestControllerIdentitiesReadNoSecrets(t *testing.T) {
-	for _, profile := range Profiles() {
-		for _, rule := range clusterRules(t, render(t, profile)) {
-			require.NotContains(t, rule.Resources, "secrets", profile)
+	for installation, objs := range installations(t) {
+		for _, rule := range clusterRules(t, objs) {
+			require.NotContains(t, rule.Resources, "secrets", installation)
 			if slices.Contains(rule.Resources, "configmaps") {
-				require.NotContains(t, rule.Verbs, "list", profile)
-				require.NotContains(t, rule.Verbs, "watch", profile)
+				require.NotContains(t, rule.Verbs, "list", installation)
+				require.NotContains(t, rule.Verbs, "watch", installation)
 			}
 		}
 	}
 }
 
-// The permissions of each program in Remit's two namespaces, role by role; an additional line also requires a decision record. In
-// Remit's namespace, every rule has resourceNames, because the other program's token and Lease are there.
+// The permissions of each program in Remit's two namespaces, role by role. An additional line also requires a decision
+// record. In Remit's namespace, every rule has resourceNames, because that namespace also contains the other programs'
+// tokens and Leases. The exception are ConfigMaps, which a policy limits (docs/adr/0047).
 func TestControllerIdentitiesHaveMinimalPermissionsInTheirNamespaces(t *testing.T) {
-	const own, catalogs = names.DefaultNamespace + "/", names.DefaultCatalogNamespace + "/"
-	for _, profile := range Profiles() {
+	for installation, objs := range installations(t) {
 		got := map[string][]rbacv1.PolicyRule{}
-		objs := render(t, profile)
 		for _, obj := range ofKind(objs, "Role") {
 			key := obj.GetNamespace() + "/" + obj.GetName()
 			got[key] = convert[rbacv1.Role](t, obj).Rules
-			if strings.HasPrefix(key, own) {
+			if obj.GetNamespace() == names.DefaultNamespace {
 				for _, rule := range got[key] {
-					require.NotEmpty(t, rule.ResourceNames, key)
+					require.True(t, len(rule.ResourceNames) > 0 || slices.Equal(rule.Resources, []string{"configmaps"}), key)
 				}
 			}
 		}
-		home := func(lease string) []rbacv1.PolicyRule {
-			return []rbacv1.PolicyRule{
-				{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{lease}, Verbs: []string{"get", "update"}},
-				// One Secret: docs/adr/0019.
-				{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{names.SecretProof}, Verbs: []string{"create", "get", "list", "patch", "watch"}},
-			}
-		}
-		rule := func(resources []string, verbs ...string) rbacv1.PolicyRule {
-			return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: resources, Verbs: verbs}
-		}
-		require.Equal(t, map[string][]rbacv1.PolicyRule{
-			own + "remit-catalog": home("remit-catalog"),
-			own + "remit-olm":     home("remit-olm"),
-			catalogs + "remit-catalog-registries": {
-				rule([]string{"pods"}, "create", "delete", "list", "patch", "watch"),
-				rule([]string{"serviceaccounts", "services"}, "create", "delete", "patch"),
-			},
-			catalogs + "remit-catalog-content": {rule([]string{"configmaps"}, "watch"), rule([]string{"secrets"}, "get")},
-		}, got, profile)
+		require.Equal(t, minimalRoles(installation), got, installation)
 		for _, obj := range ofKind(objs, "RoleBinding") {
 			binding := convert[rbacv1.RoleBinding](t, obj)
 			require.Equal(t, obj.GetName(), binding.RoleRef.Name)
-			require.Len(t, binding.Subjects, 1, "a Role is of one program")
+			require.Len(t, binding.Subjects, 1, "a Role belongs to one program")
 			require.True(t, strings.HasPrefix(binding.Name, binding.Subjects[0].Name))
 		}
 	}
 }
 
-// The rule for the Secret has its name, and verbs that respect resourceNames.
+// minimalRoles returns the rules of all Roles of an installation, by namespace and name.
+func minimalRoles(installation string) map[string][]rbacv1.PolicyRule {
+	const own, catalogs = names.DefaultNamespace + "/", names.DefaultCatalogNamespace + "/"
+	rule := func(resources []string, verbs ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: resources, Verbs: verbs}
+	}
+	named := func(resource, name string, verbs ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{resource}, ResourceNames: []string{name}, Verbs: verbs}
+	}
+	lease := func(name string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{name}, Verbs: []string{"get", "update"}}
+	}
+	// One Secret: docs/adr/0019.
+	keys := named("secrets", names.SecretProof, "create", "get", "list", "patch", "watch")
+	out := map[string][]rbacv1.PolicyRule{
+		own + "remit-catalog": {lease("remit-catalog"), keys},
+		own + "remit-olm":     {lease("remit-olm"), keys},
+		catalogs + "remit-catalog-registries": {
+			rule([]string{"pods"}, "create", "delete", "list", "patch", "watch"),
+			rule([]string{"serviceaccounts", "services"}, "create", "delete", "patch"),
+		},
+		catalogs + "remit-catalog-content": {rule([]string{"configmaps"}, "watch"), rule([]string{"secrets"}, "get")},
+	}
+	if strings.HasPrefix(installation, withExtensions) {
+		out[own+"remit-extension"] = []rbacv1.PolicyRule{lease("remit-extension"), keys, rule([]string{"configmaps"}, "create", "get", "patch")}
+	}
+	return out
+}
+
+// The rule for the Secret has its resource name and only verbs that respect resourceNames.
 func TestControllerIdentitiesWriteOneSecret(t *testing.T) {
-	for _, profile := range Profiles() {
-		for _, obj := range ofKind(render(t, profile), "Role") {
+	for installation, objs := range installations(t) {
+		for _, obj := range ofKind(objs, "Role") {
 			for _, rule := range convert[rbacv1.Role](t, obj).Rules {
 				if slices.Contains(rule.Resources, "secrets") && !slices.Equal(rule.Verbs, []string{"get"}) {
-					require.Equal(t, []string{names.SecretProof}, rule.ResourceNames, profile)
-					require.Equal(t, []string{"secrets"}, rule.Resources, profile)
+					require.Equal(t, []string{names.SecretProof}, rule.ResourceNames, installation)
+					require.Equal(t, []string{"secrets"}, rule.Resources, installation)
 				}
 			}
 		}
@@ -187,13 +232,13 @@ func clusterRules(t *testing.T, objs []*unstructured.Unstructured) []rbacv1.Poli
 		bound = slices.DeleteFunc(bound, func(name string) bool { return name == obj.GetName() })
 		rules = append(rules, convert[rbacv1.ClusterRole](t, obj).Rules...)
 	}
-	require.Empty(t, bound, "Remit's programs are bound to ClusterRoles that are not of this installation")
+	require.Empty(t, bound, "Remit's programs are bound to ClusterRoles that are not part of this installation")
 	return rules
 }
 
 func boundToPrograms(t *testing.T, objs []*unstructured.Unstructured) []string {
 	t.Helper()
-	programs := []string{names.ServiceAccountCatalog, names.ServiceAccountOLM}
+	programs := []string{names.ServiceAccountCatalog, names.ServiceAccountOLM, names.ServiceAccountExtension}
 	var roles []string
 	for _, obj := range ofKind(objs, "ClusterRoleBinding") {
 		binding := convert[rbacv1.ClusterRoleBinding](t, obj)

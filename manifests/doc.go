@@ -1,10 +1,14 @@
-// Package manifests holds everything that an installation of Remit applies, as plain YAML with
-// kustomize overlays, and renders a profile of it in process.
+// Package manifests contains everything that is applied to install Remit, as plain YAML with kustomize overlays. It can
+// also render an install profile in this process.
 //
 //	crds      the API, copied from github.com/operator-framework/api by make generate
-//	base      what both profiles share: the two programs and the closed list of their permissions
+//	base      the common part of both profiles: the two programs and the closed list of their permissions
 //	bounded   no default account; the default
 //	compat    a default account bound to cluster-admin, and tokens for any ServiceAccount
+//
+//	extensions          ClusterCatalogs and ClusterExtensions: the third program; no profile contains it
+//	extensions/crds     their API, generated from api/v1 by make generate
+//	compat/extensions   extensions for the profile compat
 //
 // "kubectl remit run" and the test environment call Install. The alternative is
 // `kubectl apply -k manifests/bounded`. The package is independent of the controllers.

@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"bytes"
 	"embed"
 	"fmt"
 	"io/fs"
@@ -18,7 +19,7 @@ const (
 	ProfileCompat  = "compat"
 )
 
-//go:embed crds base policy bounded compat
+//go:embed crds base policy bounded compat extensions
 var files embed.FS
 
 // Profiles lists the install profiles, the default first.
@@ -26,26 +27,83 @@ func Profiles() []string {
 	return []string{ProfileBounded, ProfileCompat}
 }
 
+// withExtensions is the prefix of the directories of the profiles with ClusterExtensions, which exist only in memory.
+const withExtensions = "with-extensions-"
+
 // Render returns the objects of a profile in the order in which they can be applied: namespaces and
 // CRDs before the objects that need them.
 func Render(profile string) ([]*unstructured.Unstructured, error) {
+	return renderProfile(profile, profile)
+}
+
+// RenderWithExtensions is like Render, but includes ClusterCatalogs and ClusterExtensions.
+func RenderWithExtensions(profile string) ([]*unstructured.Unstructured, error) {
+	return renderProfile(profile, withExtensions+profile)
+}
+
+func renderProfile(profile, directory string) ([]*unstructured.Unstructured, error) {
 	if !slices.Contains(Profiles(), profile) {
 		return nil, fmt.Errorf("unknown profile %q: must be one of %q", profile, Profiles())
 	}
+	objs, err := renderEmbedded(directory)
+	if err != nil {
+		return nil, fmt.Errorf("render profile %q: %w", profile, err)
+	}
+	return objs, nil
+}
+
+// extensions returns the directory with the part of a profile that concerns ClusterExtensions.
+func extensions(profile string) string {
+	if profile == ProfileCompat {
+		return "compat/extensions"
+	}
+	return "extensions"
+}
+
+// addOverlays writes a kustomization for each profile with ClusterExtensions. It has the same order as the profile.
+func addOverlays(memory filesys.FileSystem) error {
+	for _, profile := range Profiles() {
+		text, err := memory.ReadFile(profile + "/kustomization.yaml")
+		if err != nil {
+			return err
+		}
+		_, order, ok := bytes.Cut(text, []byte("\nsortOptions:"))
+		if !ok {
+			return fmt.Errorf("profile %q has no sortOptions", profile)
+		}
+		overlay := fmt.Sprintf("resources:\n- ../%s\n- ../%s\nsortOptions:%s", profile, extensions(profile), order)
+		if err := memory.WriteFile(withExtensions+profile+"/kustomization.yaml", []byte(overlay)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ExtensionCRDs returns the CustomResourceDefinitions of ClusterExtensions and ClusterCatalogs.
+func ExtensionCRDs() ([]*unstructured.Unstructured, error) {
+	objs, err := renderEmbedded("extensions/crds")
+	if err != nil {
+		return nil, fmt.Errorf("render the CRDs of extensions: %w", err)
+	}
+	return objs, nil
+}
+
+// renderEmbedded returns the objects of an embedded kustomization.
+func renderEmbedded(path string) ([]*unstructured.Unstructured, error) {
 	memory, err := inMemory(files)
 	if err != nil {
 		return nil, err
 	}
 	options := krusty.MakeDefaultOptions()
-	options.Reorder = krusty.ReorderOptionUnspecified // the order of the profile's sortOptions
-	rendered, err := krusty.MakeKustomizer(options).Run(memory, profile)
+	options.Reorder = krusty.ReorderOptionUnspecified // keep the order that the profile's sortOptions define
+	rendered, err := krusty.MakeKustomizer(options).Run(memory, path)
 	if err != nil {
-		return nil, fmt.Errorf("render profile %q: %w", profile, err)
+		return nil, err
 	}
 	return objects(rendered)
 }
 
-// RenderDirectory returns the objects of a kustomization on disk, as an overlay of a profile.
+// RenderDirectory returns the objects of a kustomization on disk, such as an overlay of a profile.
 func RenderDirectory(path string) ([]*unstructured.Unstructured, error) {
 	options := krusty.MakeDefaultOptions()
 	options.Reorder = krusty.ReorderOptionUnspecified
@@ -56,7 +114,7 @@ func RenderDirectory(path string) ([]*unstructured.Unstructured, error) {
 	return objects(rendered)
 }
 
-// inMemory copies the embedded files to a file system that kustomize can read.
+// inMemory copies the embedded files to a file system that kustomize can read, and adds the overlays.
 func inMemory(source fs.FS) (filesys.FileSystem, error) {
 	memory := filesys.MakeFsInMemory()
 	err := fs.WalkDir(source, ".", func(path string, entry fs.DirEntry, err error) error {
@@ -69,6 +127,9 @@ func inMemory(source fs.FS) (filesys.FileSystem, error) {
 		}
 		return memory.WriteFile(path, data)
 	})
+	if err == nil {
+		err = addOverlays(memory)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read embedded manifests: %w", err)
 	}

@@ -1,9 +1,12 @@
 package manifests
 
 import (
+	"errors"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,22 +24,60 @@ import (
 )
 
 func TestEveryProfileRenders(t *testing.T) {
-	for _, profile := range Profiles() {
-		t.Run(profile, func(t *testing.T) {
-			objs := render(t, profile)
+	for installation, objs := range installations(t) {
+		t.Run(installation, func(t *testing.T) {
+			crds, programs := crdFiles(t, "crds/operators.coreos.com_*.yaml"), 2
+			if strings.HasPrefix(installation, withExtensions) {
+				crds, programs = append(crds, crdFiles(t, "extensions/crds/olm.operatorframework.io_*.yaml")...), 3
+			}
 
 			require.Equal(t, "Namespace", objs[0].GetKind(), "the namespace comes first")
-			require.Len(t, ofKind(objs, "CustomResourceDefinition"), len(crdFiles(t)))
-			require.Len(t, ofKind(objs, "Deployment"), 2)
+			require.Len(t, ofKind(objs, "CustomResourceDefinition"), len(crds))
+			require.Len(t, ofKind(objs, "Deployment"), programs)
+			for _, obj := range objs[len(objs)-programs:] {
+				require.Equal(t, "Deployment", obj.GetKind(), "the programs come last")
+			}
 			for _, obj := range objs {
 				require.NotPanics(t, func() { obj.DeepCopy() }, "%s %s", obj.GetKind(), obj.GetName())
+				require.Equal(t, "remit", obj.GetLabels()["app.kubernetes.io/part-of"], "%s %s", obj.GetKind(), obj.GetName())
 			}
 		})
 	}
 }
 
+// installations returns the objects of each profile, with and without ClusterExtensions. The caller must not change them.
+func installations(t *testing.T) map[string][]*unstructured.Unstructured {
+	t.Helper()
+	all, err := rendered()
+	require.NoError(t, err)
+	return maps.Clone(all)
+}
+
+// rendered renders the installations once for all tests.
+var rendered = sync.OnceValues(func() (map[string][]*unstructured.Unstructured, error) {
+	out := map[string][]*unstructured.Unstructured{}
+	var errs []error
+	for _, profile := range Profiles() {
+		alone, err := Render(profile)
+		both, err2 := RenderWithExtensions(profile)
+		out[profile], out[withExtensions+profile] = alone, both
+		errs = append(errs, err, err2)
+	}
+	return out, errors.Join(errs...)
+})
+
+// The directory for ClusterExtensions can be applied to an existing installation.
+func TestExtensionsCanBeAddedToAProfile(t *testing.T) {
+	for _, profile := range Profiles() {
+		added := append(slices.Clone(installations(t)[profile]), renderDirectory(t, extensions(profile))...)
+		require.ElementsMatch(t, installations(t)[withExtensions+profile], added)
+	}
+}
+
 func TestRejectsAnUnknownProfile(t *testing.T) {
 	_, err := Render("base")
+	require.ErrorContains(t, err, `unknown profile "base"`)
+	_, err = RenderWithExtensions("base")
 	require.ErrorContains(t, err, `unknown profile "base"`)
 }
 
@@ -44,28 +85,31 @@ func TestOnlyCompatHasADefaultAccount(t *testing.T) {
 	for profile, want := range map[string]map[string][]string{
 		ProfileBounded: {},
 		ProfileCompat: {
-			// Only this program writes CustomResourceDefinitions.
+			// Only the catalog program writes CustomResourceDefinitions.
 			names.ServiceAccountCatalog: {"--default-account=$(POD_NAMESPACE)/remit-default", "--crd-account=$(POD_NAMESPACE)/remit-default"},
 			names.ServiceAccountOLM:     {"--default-account=$(POD_NAMESPACE)/remit-default"},
 		},
 	} {
 		t.Run(profile, func(t *testing.T) {
-			for _, deployment := range ofKind(render(t, profile), "Deployment") {
+			for _, deployment := range ofKind(installations(t)[withExtensions+profile], "Deployment") {
 				require.Equal(t, want[deployment.GetName()], accountFlags(args(t, deployment)), deployment.GetName())
 			}
 		})
 	}
 }
 
-// Both programs start only if the policies match their flags and their identity (docs/adr/0027).
+// The programs start only if the policies match their flags and their identity (docs/adr/0027).
 func TestThePoliciesMatchTheProgramsOfTheInstallation(t *testing.T) {
-	for name, objs := range map[string][]*unstructured.Unstructured{
-		ProfileBounded: render(t, ProfileBounded),
-		ProfileCompat:  render(t, ProfileCompat),
-		"limited-default-account, of docs/tasks/install-remit.md": renderDirectory(t, "../docs/examples/limited-default-account"),
-		"other-namespaces, of docs/tasks/install-remit.md":        renderDirectory(t, "../docs/examples/other-namespaces"),
-		"other namespaces and compat":                             renderDirectory(t, "testdata/other-namespaces-compat"),
+	all := installations(t)
+	for name, directory := range map[string]string{
+		"limited-default-account, of docs/tasks/install-remit.md": "../docs/examples/limited-default-account",
+		"other-namespaces, of docs/tasks/install-remit.md":        "../docs/examples/other-namespaces",
+		"other namespaces and compat":                             "testdata/other-namespaces-compat",
+		"other namespaces and extensions":                         "testdata/other-namespaces-extensions",
 	} {
+		all[name] = renderDirectory(t, directory)
+	}
+	for name, objs := range all {
 		t.Run(name, func(t *testing.T) {
 			for _, deployment := range ofKind(objs, "Deployment") {
 				require.NoError(t, policy.Check(t.Context(), reader(t, objs), installation(t, deployment)))
@@ -76,14 +120,13 @@ func TestThePoliciesMatchTheProgramsOfTheInstallation(t *testing.T) {
 
 // A policy that only warns or audits, or that ignores evaluation errors, enforces nothing.
 func TestEveryPolicyDenies(t *testing.T) {
-	for _, profile := range Profiles() {
-		objs := render(t, profile)
+	for _, objs := range installations(t) {
 		bound := map[string]int{}
 		for _, obj := range ofKind(objs, "ValidatingAdmissionPolicyBinding") {
 			spec := convert[admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, obj).Spec
 			require.Equal(t, []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}, spec.ValidationActions, obj.GetName())
 			if spec.ParamRef != nil && *spec.ParamRef.ParameterNotFoundAction == admissionregistrationv1.DenyAction {
-				continue // it complements the policy's other binding, which allows requests without a parameter
+				continue // this binding complements the policy's other binding, which allows requests without a parameter
 			}
 			require.Nil(t, spec.MatchResources, obj.GetName())
 			bound[spec.PolicyName]++
@@ -101,7 +144,7 @@ func TestEveryPolicyDenies(t *testing.T) {
 // installation returns the installation that the flags of a Deployment's program describe.
 func installation(t *testing.T, deployment *unstructured.Unstructured) policy.Installation {
 	t.Helper()
-	out := policy.Installation{Namespace: deployment.GetNamespace()}
+	out := policy.Installation{Namespace: deployment.GetNamespace(), Extensions: deployment.GetName() == names.ServiceAccountExtension}
 	for _, flag := range args(t, deployment) {
 		if account, ok := strings.CutPrefix(flag, "--default-account="); ok {
 			key, err := scoped.ParseKey(strings.ReplaceAll(account, "$(POD_NAMESPACE)", deployment.GetNamespace()))
@@ -134,40 +177,63 @@ const (
 	kindBinding = "ValidatingAdmissionPolicyBinding"
 )
 
-// The programs check every policy of an installation, and are allowed to read it by name.
+// The programs check every policy of an installation, and are allowed to read each one that they check by name.
 func TestAllPoliciesAreChecked(t *testing.T) {
-	set, err := policy.Of(policy.Installation{Namespace: names.DefaultNamespace})
-	require.NoError(t, err)
-	want := map[string][]string{}
-	for _, p := range set.Policies {
-		want[kindPolicy] = append(want[kindPolicy], p.Name)
-	}
-	for _, b := range set.Bindings {
-		want[kindBinding] = append(want[kindBinding], b.Name)
-	}
-	all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(want[kindPolicy], want[kindBinding]))))
-	for _, profile := range Profiles() {
-		objs := render(t, profile)
-		for kind, names := range want {
-			var got []string
+	for installation, objs := range installations(t) {
+		found := map[string][]string{kindPolicy: {}, kindBinding: {}}
+		for _, kind := range []string{kindPolicy, kindBinding} {
 			for _, obj := range ofKind(objs, kind) {
-				got = append(got, obj.GetName())
+				found[kind] = append(found[kind], obj.GetName())
 			}
-			require.ElementsMatch(t, names, got, "%s of %s", kind, profile)
 		}
-		for _, obj := range ofKind(objs, "ClusterRole") {
-			for _, rule := range convert[rbacv1.ClusterRole](t, obj).Rules {
-				if slices.Contains(rule.Resources, "validatingadmissionpolicies") {
-					require.Equal(t, all, rule.ResourceNames, obj.GetName())
-				}
-			}
+		checked := map[string][]string{}
+		for _, deployment := range ofKind(objs, "Deployment") {
+			policies, bindings := policyNames(t, policy.Installation{Namespace: names.DefaultNamespace, Extensions: deployment.GetName() == names.ServiceAccountExtension})
+			checked[kindPolicy] = append(checked[kindPolicy], policies...)
+			checked[kindBinding] = append(checked[kindBinding], bindings...)
+			require.Equal(t, sorted(append(policies, bindings...)), readable(t, objs, deployment.GetName()), deployment.GetName())
+		}
+		for kind := range found {
+			require.Equal(t, sorted(found[kind]), sorted(checked[kind]), "%s of %s", kind, installation)
 		}
 	}
 }
 
-// No object keeps the default namespaces if an installation uses others.
+func policyNames(t *testing.T, i policy.Installation) (policies, bindings []string) {
+	t.Helper()
+	set, err := policy.Of(i)
+	require.NoError(t, err)
+	for _, p := range set.Policies {
+		policies = append(policies, p.Name)
+	}
+	for _, b := range set.Bindings {
+		bindings = append(bindings, b.Name)
+	}
+	return policies, bindings
+}
+
+func sorted(all []string) []string { return slices.Compact(slices.Sorted(slices.Values(all))) }
+
+// readable returns the names of the policies that a program is allowed to read.
+func readable(t *testing.T, objs []*unstructured.Unstructured, program string) []string {
+	t.Helper()
+	var out []string
+	for _, obj := range ofKind(objs, "ClusterRole") {
+		if obj.GetName() != program {
+			continue
+		}
+		for _, rule := range convert[rbacv1.ClusterRole](t, obj).Rules {
+			if slices.Contains(rule.Resources, "validatingadmissionpolicies") {
+				out = append(out, rule.ResourceNames...)
+			}
+		}
+	}
+	return out
+}
+
+// No object refers to the default namespaces if an installation uses others.
 func TestReplacesNamespacesEverywhere(t *testing.T) {
-	for _, path := range []string{"../docs/examples/other-namespaces", "testdata/other-namespaces-compat"} {
+	for _, path := range []string{"../docs/examples/other-namespaces", "testdata/other-namespaces-compat", "testdata/other-namespaces-extensions"} {
 		for _, obj := range renderDirectory(t, path) {
 			text, err := obj.MarshalJSON()
 			require.NoError(t, err)
@@ -176,7 +242,7 @@ func TestReplacesNamespacesEverywhere(t *testing.T) {
 					require.NotContains(t, strings.ReplaceAll(string(text), `"app.kubernetes.io/part-of":"remit"`, ""), old, "%s %s", obj.GetKind(), obj.GetName())
 				}
 			}
-			require.NotEqual(t, "ConfigMap", obj.GetKind(), "the names are not applied")
+			require.NotEqual(t, "ConfigMap", obj.GetKind(), "the ConfigMap with the namespaces is not part of the installation")
 		}
 	}
 }
@@ -198,18 +264,11 @@ func accountFlags(args []string) []string {
 	return found
 }
 
-func render(t *testing.T, profile string) []*unstructured.Unstructured {
+// crdFiles returns all files that "make generate" created. A file that is missing in a kustomization.yaml would not be
+// rendered.
+func crdFiles(t *testing.T, pattern string) []string {
 	t.Helper()
-	objs, err := Render(profile)
-	require.NoError(t, err)
-	require.NotEmpty(t, objs)
-	return objs
-}
-
-// crdFiles returns all files that make generate copied: one that is missing in crds/kustomization.yaml would not render.
-func crdFiles(t *testing.T) []string {
-	t.Helper()
-	paths, err := fs.Glob(files, "crds/operators.coreos.com_*.yaml")
+	paths, err := fs.Glob(files, pattern)
 	require.NoError(t, err)
 	require.NotEmpty(t, paths)
 	return paths

@@ -22,13 +22,14 @@ const (
 
 // Args adds flags to the container of one of the Deployments.
 type Args struct {
-	// Deployment is names.ServiceAccountCatalog or names.ServiceAccountOLM, which are also the names of the Deployments.
+	// Deployment is names.ServiceAccountCatalog, names.ServiceAccountOLM or names.ServiceAccountExtension, which are also the
+	// names of the Deployments.
 	Deployment string
 	Args       []string
 }
 
-// Install applies a profile to a cluster as the client's user, who must be a cluster administrator, and
-// waits until Remit runs. Applying it to an existing installation updates it.
+// Install applies a profile to a cluster as the client's user, who must be a cluster administrator, and waits until
+// Remit is running. Applying it to an existing installation updates it.
 func Install(ctx context.Context, c client.Client, profile string, args ...Args) error {
 	objs, err := Render(profile)
 	if err != nil {
@@ -37,7 +38,7 @@ func Install(ctx context.Context, c client.Client, profile string, args ...Args)
 	return Apply(ctx, c, objs, args...)
 }
 
-// Apply is like Install for objects that are already rendered, such as an overlay of a profile.
+// Apply is like Install, but for objects that are already rendered, such as an overlay of a profile.
 func Apply(ctx context.Context, c client.Client, objs []*unstructured.Unstructured, args ...Args) error {
 	for _, obj := range objs {
 		if err := withArgs(obj, args); err != nil {

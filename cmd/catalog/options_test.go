@@ -46,7 +46,7 @@ func TestParsesCatalogDirectories(t *testing.T) {
 		o, err := parsed(t, "--catalog-directory="+wrong)
 		require.NoError(t, err)
 		_, err = o.controllers(program.Common{})
-		require.ErrorContains(t, err, "want IMAGE=DIRECTORY")
+		require.ErrorContains(t, err, "must have the form IMAGE=DIRECTORY")
 	}
 }
 

@@ -41,7 +41,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return cli.ExitCode(err)
 }
 
-// printing returns the root command with all output going through a cli.Writer.
+// printing returns the root command, which sends all output through a cli.Writer.
 func printing(stdout, stderr io.Writer) *cobra.Command {
 	cmd := root()
 	cmd.SetOut(cli.NewWriter(stdout))

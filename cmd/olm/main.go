@@ -23,7 +23,7 @@ func main() {
 		UserAgent: names.UserAgentOLM,
 		AddFlags: func(flags *pflag.FlagSet) {
 			flags.DurationVar(&life, "serving-certificate-life", cert.DefaultLife,
-				"validity of the certificates with which operators serve webhooks and APIs; they are rotated after two thirds of it")
+				"validity period of the serving certificates of operators' webhooks and APIs; a certificate is rotated after two thirds of its validity period")
 		},
 		Setup: func(ctx context.Context, mgr ctrl.Manager, common program.Common) error {
 			if life <= 0 {

@@ -2,8 +2,8 @@
 // storage and the RBAC authorizer. It reads one JSON world per line from stdin and writes one JSON answer per line to
 // stdout, until stdin ends.
 //
-// test/differential compares its answers with Remit's. It is in this module, because no other may import
-// k8s.io/kubernetes, and is a program, because nothing imports this module.
+// test/differential compares its answers with Remit's. The command belongs to this module because no other module may
+// import k8s.io/kubernetes, and it is a program rather than a library because no other module imports this one.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 )
 
-// world is a cluster's RBAC with queries about it.
+// world is the RBAC state of a cluster, together with queries about it.
 type world struct {
 	Roles               []*rbacv1.Role
 	RoleBindings        []*rbacv1.RoleBinding
@@ -32,8 +32,8 @@ type world struct {
 	Questions           []question
 }
 
-// question asks whether a user may grant rules in a namespace ("" for the whole cluster), and of some requests
-// whether the rules allow them and whether the user may make them.
+// question asks whether a user may grant rules in a namespace ("" for the whole cluster). For each request, it also
+// asks whether the rules allow the request and whether the user may make the request.
 type question struct {
 	User      string
 	Groups    []string
@@ -49,7 +49,8 @@ type request struct {
 	URL  bool
 }
 
-// answer answers one question of a world. Wanted and Allowed have one 0 or 1 for each request.
+// answer is the answer to one question about a world. Wanted and Allowed contain one character, 0 or 1, for each
+// request.
 type answer struct {
 	Covered         bool
 	Wanted, Allowed string

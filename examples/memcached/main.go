@@ -1,6 +1,8 @@
-// Command memcached is an example operator on pkg/lib/scopedcache. It reconciles Memcached resources in all namespaces, but
-// may manage Deployments and see Pods only in some. A resource in another namespace reports what is missing, and is
-// reconciled when the permission is granted. `make example-memcached` runs it and shows this step by step.
+// Command memcached is an example operator that uses pkg/lib/scopedcache.
+//
+// It reconciles Memcached resources in all namespaces, but is allowed to manage Deployments and read Pods only in
+// some of them. A Memcached in another namespace reports which permission is missing, and is reconciled when that
+// permission is granted. `make example-memcached` runs the operator and shows this step by step.
 package main
 
 import (
@@ -42,7 +44,7 @@ func run() error {
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:  scheme,
 		Metrics: server.Options{BindAddress: "0"},
-		// Memcached resources are watched in the whole cluster. Everything else is watched where a reconcile reads it.
+		// Memcached resources are watched in the whole cluster. Other resources are watched only where a reconcile reads them.
 		NewCache: scopedcache.Builder(scopedcache.Options{Primary: []client.Object{&api.Memcached{}}}, &scoped),
 	})
 	if err != nil {

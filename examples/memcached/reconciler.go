@@ -25,7 +25,7 @@ import (
 // image is the image of memcached.
 const image = "memcached:1.6-alpine"
 
-// reconciler makes a Deployment for each Memcached.
+// reconciler maintains a Deployment for each Memcached.
 type reconciler struct {
 	client.Client
 	cache *scopedcache.Cache
@@ -36,13 +36,13 @@ func (r *reconciler) setUp(mgr ctrl.Manager) error {
 		For(&api.Memcached{}).
 		Owns(&appsv1.Deployment{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ownerOfPod)).
-		// A Memcached is also reconciled when the operator gains or loses what it reads for it.
+		// A Memcached is also reconciled when a permission that its claims need is granted or revoked.
 		WatchesRawSource(r.cache.Changes(nil)).
 		Complete(r)
 }
 
-// Reconcile implements reconcile.Reconciler. There is no finalizer: when a Memcached is deleted, the cache releases
-// what was read for it, and the garbage collector deletes the Deployment.
+// Reconcile implements reconcile.Reconciler. No finalizer is needed: when a Memcached is deleted, the cache stops the
+// watches for it, and the garbage collector deletes the Deployment.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	m := &api.Memcached{}
 	if err := r.Get(ctx, req.NamespacedName, m); err != nil {
@@ -52,12 +52,12 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	// With this context, reads are claims: they start a watch of the Deployment, and of the namespace's Pods.
+	// With this context, reads are claims: they start a watch for the Deployment and one for the namespace's Pods.
 	status, err := r.ensure(scopedcache.WithOwner(ctx, owner), m)
 	if apierrors.IsForbidden(err) {
 		// Writes may be refused before the watches notice that a permission was revoked.
 		r.cache.ReportForbidden(err, &appsv1.Deployment{}, m.Namespace)
-		status, err = failed(m, err), nil // the change of the claim wakes the Memcached
+		status, err = failed(m, err), nil // a change to the claim triggers another reconcile
 	}
 	if err != nil || equality.Semantic.DeepEqual(status, m.Status) {
 		return reconcile.Result{}, err
@@ -72,7 +72,7 @@ func failed(m *api.Memcached, err error) api.MemcachedStatus {
 	return api.MemcachedStatus{Nodes: m.Status.Nodes, State: api.State{Status: "Failed", Message: "Not permitted to manage the Deployment: " + err.Error()}}
 }
 
-// ensure makes the Deployment, and returns the status.
+// ensure creates or resizes the Deployment, and returns the status.
 func (r *reconciler) ensure(ctx context.Context, m *api.Memcached) (api.MemcachedStatus, error) {
 	d := &appsv1.Deployment{}
 	err := r.Get(ctx, client.ObjectKeyFromObject(m), d)

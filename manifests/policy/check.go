@@ -17,11 +17,11 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
-// maxValue bounds, in bytes, the values in an error.
+// maxValue is the maximum length, in bytes, of each value in an error.
 const maxValue = 300
 
-// Check compares the cluster's policies with those that an installation needs. The error names each policy that is missing or
-// different, and the first difference.
+// Check compares the cluster's policies with those that an installation needs. The error names each policy that is
+// missing or differs; for the latter, it also describes the first difference.
 func Check(ctx context.Context, c client.Reader, i Installation) error {
 	want, err := Of(i)
 	if err != nil {
@@ -99,7 +99,7 @@ func matchWithDefaults(m *admissionregistrationv1.MatchResources) {
 	}
 }
 
-// different describes the first difference of two specs; nil if there is none.
+// different describes the first difference between two specs, or returns nil if they are equal.
 func different(kind, name string, want, got any) error {
 	wanted, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
+	extensionpolicy "github.com/remit-olm/remit/manifests/extensions/policy"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
@@ -25,17 +26,20 @@ const (
 	kustomization = "kustomization.yaml"
 	kindPolicy    = "ValidatingAdmissionPolicy"
 	kindBinding   = "ValidatingAdmissionPolicyBinding"
-	// variableDefault and variableHome of the author check depend on the installation.
+	// The author check's variables variableDefault and variableHome depend on the installation.
 	variableDefault = "defaultAccount"
 	variableHome    = "installation"
 )
 
-// Installation is what the policies depend on.
+// Installation describes the parts of an installation that the policies depend on.
 type Installation struct {
 	// Namespace is where Remit is installed.
 	Namespace string
-	// Default is the default account of the programs' flags.
+	// Default is the default account, as set by the programs' flags.
 	Default scoped.Default
+	// Extensions selects the policies for ClusterExtensions, which limit the program extension, instead of those that limit
+	// the other programs.
+	Extensions bool
 }
 
 // Set contains the policies and bindings of one installation.
@@ -46,24 +50,33 @@ type Set struct {
 
 // Of returns the policies that an installation needs.
 func Of(i Installation) (Set, error) {
+	var from fs.FS = files
+	if i.Extensions {
+		from = extensionpolicy.Files
+	}
 	var out Set
-	paths, err := fs.Glob(files, "*.yaml")
+	err := out.addFiles(i, from)
+	return out, err
+}
+
+func (s *Set) addFiles(i Installation, from fs.FS) error {
+	paths, err := fs.Glob(from, "*.yaml")
 	if err != nil {
-		return out, err
+		return err
 	}
 	for _, path := range paths {
 		if path == kustomization {
 			continue
 		}
-		text, err := files.ReadFile(path)
+		text, err := fs.ReadFile(from, path)
 		if err == nil {
-			err = out.add(i, text)
+			err = s.add(i, text)
 		}
 		if err != nil {
-			return out, fmt.Errorf("policy file %s: %w", path, err)
+			return fmt.Errorf("policy file %s: %w", path, err)
 		}
 	}
-	return out, nil
+	return nil
 }
 
 func (s *Set) add(i Installation, text []byte) error {

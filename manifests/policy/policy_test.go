@@ -2,12 +2,15 @@ package policy
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -57,12 +60,13 @@ func TestAcceptsPoliciesOfTheSameInstallation(t *testing.T) {
 		"compat":          {Namespace: "remit", Default: compat},
 		"limited":         {Namespace: "remit", Default: limited},
 		"other namespace": {Namespace: "platform"},
+		"extensions":      {Namespace: "platform", Extensions: true},
 	} {
 		t.Run(name, func(t *testing.T) { require.NoError(t, check(t, i, objects(t, i)...)) })
 	}
 }
 
-// The API server stores the policies with defaults.
+// The API server stores the policies with their default values filled in.
 func TestIgnoresDefaults(t *testing.T) {
 	i := Installation{Namespace: "remit"}
 	objs := objects(t, i)
@@ -132,11 +136,32 @@ func TestNamesWeakerPolicies(t *testing.T) {
 	}
 }
 
+func TestEveryExtensionPolicyDenies(t *testing.T) {
+	set, err := Of(Installation{Namespace: "platform", Extensions: true})
+	require.NoError(t, err)
+	bound := map[string]bool{}
+	for _, b := range set.Bindings {
+		require.Equal(t, []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}, b.Spec.ValidationActions, b.Name)
+		bound[b.Spec.PolicyName] = true
+	}
+	found := map[string]*admissionregistrationv1.ValidatingAdmissionPolicy{}
+	for _, p := range set.Policies {
+		require.Equal(t, ptr.To(admissionregistrationv1.Fail), p.Spec.FailurePolicy, p.Name)
+		require.True(t, bound[p.Name], p.Name)
+		found[p.Name] = p
+	}
+	require.ElementsMatch(t, []string{"remit-extension-author-check", "remit-extension-grants", "remit-extension-grant-bindings",
+		"remit-extension-self-events", "remit-extension-self-labels", "remit-extension-self-reports"}, slices.Collect(maps.Keys(found)))
+	require.Equal(t, "'platform'", found["remit-extension-grant-bindings"].Spec.Variables[0].Expression, "the namespace in which Remit is installed")
+	require.Contains(t, found["remit-extension-self-labels"].Spec.MatchConditions[0].Expression, ":platform:remit-extension'")
+}
+
 func TestRequiresEachPolicyAndBinding(t *testing.T) {
-	i := Installation{Namespace: "remit"}
-	objs := objects(t, i)
-	for n, obj := range objs {
-		others := append(append([]client.Object{}, objs[:n]...), objs[n+1:]...)
-		require.ErrorContains(t, check(t, i, others...), obj.GetName()+" does not exist")
+	for _, i := range []Installation{{Namespace: "remit"}, {Namespace: "remit", Extensions: true}} {
+		objs := objects(t, i)
+		for n, obj := range objs {
+			others := append(append([]client.Object{}, objs[:n]...), objs[n+1:]...)
+			require.ErrorContains(t, check(t, i, others...), obj.GetName()+" does not exist")
+		}
 	}
 }

@@ -21,16 +21,16 @@ import (
 
 // Limits for a bundle's content (security model, rule 8; escape suite 29, 74, 109).
 const (
-	// MaxManifestBytes bounds a manifest as JSON: etcd limits the size of requests.
+	// MaxManifestBytes bounds the size of a manifest as JSON, because etcd limits the size of requests.
 	MaxManifestBytes = 3 << 19
-	// MaxManifestText bounds a manifest as its author wrote it, for example as indented YAML.
+	// MaxManifestText bounds the size of a manifest as its author wrote it, for example as indented YAML.
 	MaxManifestText = 4 << 20
 	// MaxBundleBytes bounds the total size of the manifests.
 	MaxBundleBytes = 32 << 20
 	// MaxManifests bounds the number of manifests.
 	MaxManifests = 1_000
-	// MaxCRDVersions bounds the versions of one CustomResourceDefinition: the API server keeps an endpoint, a schema and
-	// an APIService for each.
+	// MaxCRDVersions bounds the number of versions of one CustomResourceDefinition: the API server keeps an endpoint, a
+	// schema and an APIService for each.
 	MaxCRDVersions = 50
 )
 
@@ -40,7 +40,7 @@ type Bundle struct {
 	CSV *operatorsv1alpha1.ClusterServiceVersion
 	// Objects are all other manifests, with disallowed metadata removed, in the order in which a plan applies them.
 	Objects []*unstructured.Unstructured
-	// Warnings describe parts of the bundle that were omitted because they are invalid and not needed.
+	// Warnings describe the parts that were omitted because an install does not need them: samples and invalid icons.
 	Warnings []string
 }
 
@@ -54,8 +54,9 @@ func (e *UnsupportedKindError) Error() string {
 	return fmt.Sprintf("manifest %s %q: bundles cannot contain objects of this kind", e.GVK, e.Name)
 }
 
-// ParseContent parses the manifests of one bundle. Each must be one object of a supported kind, and exactly one must be a
-// ClusterServiceVersion. Identical duplicates of an object are ignored.
+// ParseContent parses the manifests of one bundle. Each must contain one object of a supported kind, and exactly one
+// object must be a ClusterServiceVersion. Identical duplicates are ignored, and samples of the bundle's own kinds are
+// omitted with a warning.
 func ParseContent(content *catalog.Content) (*Bundle, error) {
 	if n := len(content.Manifests); n > MaxManifests {
 		return nil, fmt.Errorf("bundle has %d manifests; at most %d are allowed", n, MaxManifests)
@@ -91,10 +92,10 @@ func ParseContent(content *catalog.Content) (*Bundle, error) {
 type parser struct {
 	content *catalog.Content
 	bundle  Bundle
-	// objects contains the parsed objects by manifest index; seen contains the indexes by kind and name.
+	// objects maps the index of a manifest to its parsed object; seen maps a kind and name to the index.
 	objects map[int]*unstructured.Unstructured
 	seen    map[string]int
-	// samples are examples of the operator's own kinds, which are not installed.
+	// samples collects manifests that may be samples of the operator's own kinds; omitSamples checks them.
 	samples []*UnsupportedKindError
 }
 
@@ -112,7 +113,7 @@ func (p *parser) parse(i int, raw []byte) error {
 		if equality.Semantic.DeepEqual(p.objects[first].Object, obj.Object) {
 			return nil
 		}
-		return p.named(i, fmt.Errorf("bundle has two different manifests of %s; the other is %s", id, p.name(first)))
+		return p.named(i, fmt.Errorf("bundle has two different manifests for %s; the other is %s", id, p.name(first)))
 	}
 	p.seen[id], p.objects[i] = i, obj
 	return p.named(i, p.bundle.add(obj))
@@ -126,7 +127,7 @@ func (p *parser) named(i int, err error) error {
 	return fmt.Errorf("%s: %w", p.name(i), err)
 }
 
-// name returns the file of a manifest or, if unknown, its number, kind and name.
+// name identifies a manifest in messages: by its file name or, if that is unknown, by its number, kind and name.
 func (p *parser) name(i int) string {
 	if name := p.content.Name(i); name != "" {
 		return fmt.Sprintf("manifest %q", name)
@@ -144,7 +145,7 @@ func (p *parser) name(i int) string {
 	return fmt.Sprintf("manifest %d (%s %q)", i+1, head.Kind, head.Metadata.Name)
 }
 
-// maxIdentity bounds the kind and name of a manifest in messages, in bytes.
+// maxIdentity bounds the total length, in bytes, of a kind and name in a message. Longer ones are omitted.
 const maxIdentity = 512
 
 func (b *Bundle) add(obj *unstructured.Unstructured) error {
@@ -165,8 +166,8 @@ func (b *Bundle) add(obj *unstructured.Unstructured) error {
 	return errors.Join(err, checkPermissionFields(obj))
 }
 
-// serviceAccounts returns the names of the ServiceAccounts that the bundle creates, by manifest or by permission, except
-// the default one.
+// serviceAccounts returns the names of the ServiceAccounts that installing the bundle creates, except the default one:
+// those in its manifests and those for which its CSV declares permissions.
 func (b *Bundle) serviceAccounts() []string {
 	out := ServiceAccountNames(b.CSV)
 	for _, obj := range b.Objects {
@@ -177,7 +178,8 @@ func (b *Bundle) serviceAccounts() []string {
 	return slices.DeleteFunc(out, func(name string) bool { return name == DefaultServiceAccount })
 }
 
-// checkRBAC refuses objects that the API server would refuse only after other steps of the plan were applied.
+// checkRBAC returns an error for an invalid role or binding, which the API server would refuse only after earlier steps
+// of the plan have been applied. Other kinds are not checked.
 func checkRBAC(obj *unstructured.Unstructured) error {
 	var err error
 	switch kind := obj.GetKind(); kind {
@@ -200,7 +202,8 @@ func checkRBAC(obj *unstructured.Unstructured) error {
 	return nil
 }
 
-// someNamespace returns a placeholder: the install decides on the namespace.
+// someNamespace returns a placeholder for a namespaced object, because its namespace is not known before the install,
+// and rbac.ClusterScope for any other object.
 func someNamespace(namespaced bool) string {
 	if namespaced {
 		return "namespace"

@@ -11,7 +11,7 @@ import (
 	"github.com/remit-olm/remit/test/env/corpus"
 )
 
-// realBundles returns the directories of all real bundles, or skips.
+// realBundles returns the directories of all bundles in the corpus.
 func realBundles(t *testing.T) []string {
 	t.Helper()
 	dirs, err := filepath.Glob(filepath.Join(corpus.Dir(t, "bundles"), "*", "*", "manifests"))

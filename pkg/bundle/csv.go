@@ -15,8 +15,8 @@ import (
 // DefaultServiceAccount is the ServiceAccount that exists in every namespace. Remit never creates it.
 const DefaultServiceAccount = "default"
 
-// ValidateCSV reports all problems with a ClusterServiceVersion's strategy, names and rules, regardless of its author, before
-// it is acted upon.
+// ValidateCSV returns an error that lists the problems with a ClusterServiceVersion's strategy, names and rules. Every
+// CSV must be validated before it is used, whether a bundle or a user created it.
 func ValidateCSV(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 	strategy := csv.Spec.InstallStrategy
 	if strategy.StrategyName != operatorsv1alpha1.InstallStrategyNameDeployment {
@@ -45,7 +45,8 @@ func ValidateCSV(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 	return errors.Join(append(errs, validatePermissions(strategy.StrategySpec))...)
 }
 
-// validatePermissions validates individual rules only if the limits are met.
+// validatePermissions checks the limits on all rules together, and validates individual rules only if the limits are
+// met.
 func validatePermissions(spec operatorsv1alpha1.StrategyDetailsDeployment) error {
 	var all []rbacv1.PolicyRule
 	for _, p := range slices.Concat(spec.Permissions, spec.ClusterPermissions) {
@@ -74,7 +75,7 @@ func validatePermission(where string, p operatorsv1alpha1.StrategyDeploymentPerm
 	return errors.Join(errs...)
 }
 
-// checkServiceAccountName returns an error, which begins with where, about an invalid name.
+// checkServiceAccountName returns an error, prefixed with where, if the name is invalid.
 func checkServiceAccountName(where, name string) error {
 	if problems := apivalidation.ValidateServiceAccountName(name, false); len(problems) > 0 {
 		return fmt.Errorf("%s: serviceAccountName %q: %s", where, name, problems[0])
@@ -90,8 +91,8 @@ type Rules struct {
 	Cluster    []rbacv1.PolicyRule
 }
 
-// Permissions returns the CSV's rules grouped by ServiceAccount and sorted by its name. Deployments whose ServiceAccount has
-// no declared permissions are not included.
+// Permissions returns the CSV's rules grouped by ServiceAccount and sorted by ServiceAccount name. Deployments whose
+// ServiceAccount has no declared permissions are not included.
 func Permissions(csv *operatorsv1alpha1.ClusterServiceVersion) []Rules {
 	byName := map[string]*Rules{}
 	get := func(name string) *Rules {

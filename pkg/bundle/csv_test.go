@@ -15,7 +15,7 @@ import (
 
 type edit = func(*operatorsv1alpha1.NamedInstallStrategy)
 
-// csv returns a CSV with a deployment "op", after applying the edits.
+// csv returns a CSV with a deployment "op" and the edits applied.
 func csv(edits ...edit) *operatorsv1alpha1.ClusterServiceVersion {
 	out := &operatorsv1alpha1.ClusterServiceVersion{}
 	out.Spec.InstallStrategy.StrategyName = operatorsv1alpha1.InstallStrategyNameDeployment
@@ -34,7 +34,7 @@ func deployment(name, account string) edit {
 	}
 }
 
-// deprecated sets the deprecated field of a deployment's ServiceAccount.
+// deprecated sets the deprecated serviceAccount field in the first deployment's Pod template.
 func deprecated(account string) edit {
 	return func(s *operatorsv1alpha1.NamedInstallStrategy) {
 		s.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.DeprecatedServiceAccount = account
@@ -60,7 +60,7 @@ func may(verb, resource string) rbacv1.PolicyRule {
 }
 
 func TestValidateCSV(t *testing.T) {
-	// Two of these reach the limit on combinations exactly.
+	// Two rules like this one reach exactly the limit on combinations (rbac.MaxAtoms).
 	huge := may("get", "secrets")
 	huge.Verbs = slices.Repeat([]string{"get"}, rbac.MaxAtoms/2)
 	named := may("get", "secrets")
@@ -88,16 +88,16 @@ func TestValidateCSV(t *testing.T) {
 		{"a long name in the deprecated field", csv(deprecated(strings.Repeat("a", 300))), []string{`deployment "op": serviceAccountName "aaa`}},
 		{"a valid deprecated field", csv(deprecated("op")), nil},
 		{"a permission without a ServiceAccount", csv(permission("")), []string{`permissions[0]: serviceAccountName ""`}},
-		{"URLs in namespaced permissions", csv(permission("op", url)), []string{"permissions[0]: rule", "for the whole cluster only"}},
+		{"URLs in namespaced permissions", csv(permission("op", url)), []string{"permissions[0]: rule", "only for the whole cluster"}},
 		{"the maximum number of combinations", csv(permission("op", huge), clusterPermission("op", huge)), nil},
 		{"too many combinations", csv(permission("op", huge), clusterPermission("op", huge, may("get", "pods"))), []string{"permissions and clusterPermissions", rbac.ErrTooLarge.Error()}},
 		{"the maximum number of resourceNames", csv(permission("op", named, named)), nil},
 		{"too many resourceNames", csv(permission("op", named), permission("op", tooNamed)), []string{"rule 2 has 1001 resourceNames; at most 1000 are allowed"}},
 		{"the maximum number of rules", csv(permission("op", many...)), nil},
-		{"too many rules", csv(permission("op", many...), clusterPermission("op", may("get", "pods"))), []string{"10001 rules; at most 10000 are allowed"}},
+		{"too many rules", csv(permission("op", many...), clusterPermission("op", may("get", "pods"))), []string{"too many rules (10001); at most 10000 are allowed"}},
 		{"the maximum length of rules", csv(permission("op", long)), nil},
-		{"too long rules", csv(permission("op", long, may("get", "pods"))), []string{"the rules have 524295 bytes; at most 524288 are allowed"}},
-		{"several problems at once", csv(permission("op", rbacv1.PolicyRule{}), clusterPermission("A", rbacv1.PolicyRule{Verbs: []string{"get"}})),
+		{"rules that are too long", csv(permission("op", long, may("get", "pods"))), []string{"the rules have 524295 bytes; at most 524288 are allowed"}},
+		{"several problems", csv(permission("op", rbacv1.PolicyRule{}), clusterPermission("A", rbacv1.PolicyRule{Verbs: []string{"get"}})),
 			[]string{"permissions[0]: rule", "has no verbs", `clusterPermissions[0]: serviceAccountName "A"`, "has no apiGroups"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -1,5 +1,6 @@
-// Package bundle turns the manifests of a registry+v1 bundle into objects: it parses, limits, validates and strips them,
-// without access to a cluster. Bundles are untrusted input (security model, rule 8); errors name the manifest.
+// Package bundle turns the manifests of a registry+v1 bundle into objects, without access to a cluster: it limits their
+// size and number, validates them and removes disallowed metadata. Bundles are untrusted input (security model, rule
+// 8); errors name the manifest.
 //
-// The resolver uses it to build steps, and the CLI to describe bundles.
+// The resolver uses the objects to build steps, and the CLI uses them to describe bundles.
 package bundle

@@ -12,8 +12,8 @@ import (
 // mediaTypeOfImage matches image media types strictly, because consoles insert them into pages.
 var mediaTypeOfImage = regexp.MustCompile(`^image/[a-zA-Z0-9][a-zA-Z0-9.+-]{0,63}$`)
 
-// checkIcons refuses icons that a console could interpret as a page or a script (escape suite 94). Icons without data are
-// ignored. Icons whose data is not base64 are removed with a warning.
+// checkIcons refuses icons that a console could interpret as a page or a script (escape suite 94). Icons with neither
+// data nor a media type are kept. Icons whose data is not valid base64 are removed with a warning.
 func checkIcons(csv *operatorsv1alpha1.ClusterServiceVersion) (warnings []string, err error) {
 	var kept []operatorsv1alpha1.Icon
 	for i, icon := range csv.Spec.Icon {

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// reservedDomains are the domains of labels and annotations that control the cluster's own programs: a ClusterRole label
-// aggregates its rules into other roles, and an annotation causes a Secret to be read or written. Keys without a domain
-// that begin with "olm." are reserved as well.
+// reservedDomains lists the domains of labels and annotations that control programs in the cluster. For example, a
+// label on a ClusterRole aggregates its rules into other roles, and an annotation makes a controller read or write a
+// Secret. Keys without a domain that begin with "olm." are reserved as well.
 func reservedDomains() []string {
 	return []string{
 		"k8s.io", "kubernetes.io", "openshift.io", "cert-manager.io", "operators.coreos.com", "operatorframework.io", "remit.dev",
@@ -26,8 +26,8 @@ func reservedDomains() []string {
 //	kubernetes.io/description             for display
 //	kubectl.kubernetes.io/default-*       the container that kubectl selects
 //	operatorframework.io/ and similar     information about an operator for tools and consoles
-//	openshift.io/required-scc             only restricts the Pod's ServiceAccount
-//	olm.*, on a CSV                       the upgrade graph, which the catalog determines, and display
+//	openshift.io/required-scc             only narrows the choice of the Pod's SCC
+//	olm.*, on a CSV                       for the upgrade graph, which only the catalog determines, and for display
 //	cert-manager.io/, service.*, on a CSV read and validated by Remit (pkg/install/serving)
 //	kubernetes.io/service-account.name    on a Secret: ParseContent allows it only for a ServiceAccount of the bundle
 //	api-approved.kubernetes.io, on a CRD  required by the API server for a group that only the default account can write
@@ -54,8 +54,8 @@ func onKind(kind string) []string {
 	return nil
 }
 
-// Harmless reports whether a bundle can set a label or annotation on an object of a kind: any key outside reserved domains, and
-// the listed ones. For the Pod templates of a Deployment, kind is "Pod".
+// Harmless reports whether a bundle can set the label or annotation with this key on an object of this kind: the key is
+// not reserved, or onAny or onKind lists it. For the Pod template of a Deployment, kind is "Pod".
 func Harmless(kind, key string) bool {
 	return !reserved(key) || listed(onAny(), key) || listed(onKind(kind), key)
 }
@@ -65,7 +65,7 @@ func reserved(key string) bool {
 	if !prefixed && strings.HasPrefix(domain, "olm.") {
 		return true
 	}
-	// The API server's own keys do not always have a prefix: api-approved.kubernetes.io.
+	// Keys that the API server defines can lack a prefix, for example api-approved.kubernetes.io.
 	return slices.ContainsFunc(reservedDomains(), func(d string) bool { return domain == d || strings.HasSuffix(domain, "."+d) })
 }
 
@@ -75,7 +75,7 @@ func listed(keys []string, key string) bool {
 	})
 }
 
-// Confine removes the labels and annotations that a bundle cannot set from an object, and returns their keys, sorted.
+// Confine removes from an object the labels and annotations that a bundle cannot set, and returns their keys, sorted.
 func Confine(obj *unstructured.Unstructured) []string {
 	labels, dropped := Keep(obj.GetKind(), obj.GetLabels())
 	annotations, more := Keep(obj.GetKind(), obj.GetAnnotations())
@@ -90,7 +90,7 @@ func Confine(obj *unstructured.Unstructured) []string {
 	return slices.Compact(dropped)
 }
 
-// Keep returns the labels or annotations that a bundle can set on an object of a kind, and the keys of the others.
+// Keep returns the labels or annotations that a bundle can set on an object of this kind, and the keys of the others.
 func Keep(kind string, all map[string]string) (kept map[string]string, dropped []string) {
 	kept = maps.Clone(all)
 	maps.DeleteFunc(kept, func(key, _ string) bool {
@@ -103,19 +103,19 @@ func Keep(kind string, all map[string]string) (kept map[string]string, dropped [
 	return kept, dropped
 }
 
-// maxNamed bounds the keys that LeftOut names.
+// maxNamed bounds the number of keys that a message lists.
 const maxNamed = 20
 
-// LeftOut returns a message about labels and annotations that are omitted from an object, given their sorted keys.
+// LeftOut returns a message that lists the keys of labels and annotations that were omitted from an object.
 func LeftOut(object string, keys []string) string {
-	return fmt.Sprintf("%s: omitted these labels and annotations, because they control other programs in the cluster: %s", object, Named(keys))
+	return fmt.Sprintf("%s: omitted labels and annotations that control other programs in the cluster: %s", object, Named(keys))
 }
 
-// Named lists keys of a bundle in one line, limited to a readable number.
+// Named joins up to maxNamed keys on one line, followed by the number of further keys.
 func Named(keys []string) string {
 	more := ""
 	if len(keys) > maxNamed {
 		keys, more = keys[:maxNamed], fmt.Sprintf(" and %d more", len(keys)-maxNamed)
 	}
-	return strings.Join(strings.Fields(strings.Join(keys, ", ")+more), " ") // keys can contain any text
+	return strings.Join(strings.Fields(strings.Join(keys, ", ")+more), " ") // keys can contain newlines
 }

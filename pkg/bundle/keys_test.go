@@ -57,6 +57,6 @@ func TestConfineReturnsRemovedKeys(t *testing.T) {
 }
 
 func TestNamesOmittedKeysInOneLine(t *testing.T) {
-	require.Equal(t, "Role t1/x: omitted these labels and annotations, because they control other programs in the cluster: a --- kind: Role k8s.io/b",
+	require.Equal(t, "Role t1/x: omitted labels and annotations that control other programs in the cluster: a --- kind: Role k8s.io/b",
 		LeftOut("Role t1/x", []string{"a\n---\nkind: Role\nk8s.io/b"}))
 }

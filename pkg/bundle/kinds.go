@@ -9,14 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Kind is a supported kind of object.
+// Kind describes a kind of object that bundles can contain.
 type Kind struct {
 	schema.GroupKind
-	// Resource is the plural name, for rules and for clusters that do not serve the kind yet.
+	// Resource is the plural name that rules use. It is known even if the cluster does not serve the kind yet.
 	Resource string
 	// Namespaced reports whether the kind is namespaced.
 	Namespaced bool
-	// Rank orders kinds within a plan, lower first. ServiceAccounts come before Secrets that reference them, and roles
+	// Rank orders kinds within a plan, lowest first. ServiceAccounts come before Secrets that reference them, and roles
 	// before their bindings.
 	Rank int
 }
@@ -32,7 +32,7 @@ const (
 	rankOther
 )
 
-// kinds lists the supported kinds of the contract (1.4). Others are an UnsupportedResource.
+// kinds lists the kinds that bundles can contain (contract 1.4). Other kinds cause an UnsupportedKindError.
 func kinds() []Kind {
 	namespaced := func(group, kind, resource string, rank int) Kind {
 		return Kind{schema.GroupKind{Group: group, Kind: kind}, resource, true, rank}
@@ -71,7 +71,7 @@ func KindOfObject(obj *unstructured.Unstructured) Kind {
 	return kind
 }
 
-// Sort orders objects as a plan applies them. It keeps the order of objects with the same rank.
+// Sort arranges objects in the order in which a plan applies them. The sort is stable.
 func Sort(objs []*unstructured.Unstructured) {
 	slices.SortStableFunc(objs, func(a, b *unstructured.Unstructured) int {
 		return cmp.Compare(KindOfObject(a).Rank, KindOfObject(b).Rank)
@@ -83,7 +83,7 @@ func IsRBAC(obj *unstructured.Unstructured) bool {
 	return obj.GroupVersionKind().Group == rbacv1.GroupName
 }
 
-// KindOf returns the supported kind for a group and kind.
+// KindOf returns the supported kind with this group and kind, or false if there is none.
 func KindOf(gk schema.GroupKind) (Kind, bool) {
 	for _, k := range kinds() {
 		if k.GroupKind == gk {

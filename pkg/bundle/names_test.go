@@ -15,11 +15,11 @@ func TestErrorsNameTheFileOrTheObject(t *testing.T) {
 		return fstest.MapFS{"manifests/csv.yaml": {Data: []byte(csvText)}, "manifests/" + name: {Data: []byte(text)}}
 	}
 	for name, row := range map[string]struct{ text, want string }{
-		"malformed":             {"a: [", `manifest "x.yaml": not valid YAML: `},
+		"malformed":             {"a: [", `manifest "x.yaml": invalid YAML: `},
 		"a kind":                {object("Pod", "metadata: {name: a}"), `manifest "x.yaml": `},
 		"a Secret":              {object("Secret", "metadata: {name: a}\ntype: kubernetes.io/service-account-token"), `manifest "x.yaml": Secret "a": `},
 		"a rule":                {"kind: Role\nmetadata: {name: a}\nrules: [{apiGroups: ['']}]", `manifest "x.yaml": Role "a": `},
-		"a different duplicate": {csvText + "  description: other\n", `manifest "x.yaml": bundle has two different manifests of ClusterServiceVersion.operators.coreos.com op.v1; the other is manifest "csv.yaml"`},
+		"a different duplicate": {csvText + "  description: other\n", `manifest "x.yaml": bundle has two different manifests for ClusterServiceVersion.operators.coreos.com op.v1; the other is manifest "csv.yaml"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := bundle.Read(files("x.yaml", row.text))

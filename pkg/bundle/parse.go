@@ -24,38 +24,38 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
-// maxDepth bounds the nesting of a manifest.
+// maxDepth bounds the nesting depth of a manifest.
 const maxDepth = 200
 
-// parseManifest parses one object and removes everything that only the API server or an owner can set (escape suite 85, 118,
-// 119).
+// parseManifest parses one object and removes its status and the metadata that a bundle's author must not set (escape
+// suite 85, 118, 119).
 func parseManifest(raw []byte) (*unstructured.Unstructured, error) {
 	if len(raw) > MaxManifestText {
-		return nil, fmt.Errorf("it has %d bytes; at most %d are allowed", len(raw), MaxManifestText)
+		return nil, fmt.Errorf("manifest is %d bytes long; at most %d are allowed", len(raw), MaxManifestText)
 	}
 	doc, err := onlyDocument(raw)
 	if err != nil {
 		return nil, err
 	}
 	if err := catalog.CheckAliases(doc, MaxManifestBytes); err != nil {
-		return nil, fmt.Errorf("not valid YAML: %w", err)
+		return nil, fmt.Errorf("invalid YAML: %w", err)
 	}
 	data, err := yaml.YAMLToJSONStrict(doc)
 	if err != nil {
-		return nil, fmt.Errorf("not valid YAML: %w", err)
+		return nil, fmt.Errorf("invalid YAML: %w", err)
 	}
 	if len(data) > MaxManifestBytes {
-		return nil, fmt.Errorf("it has %d bytes as JSON; at most %d are allowed", len(data), MaxManifestBytes)
+		return nil, fmt.Errorf("manifest is %d bytes long as JSON; at most %d are allowed", len(data), MaxManifestBytes)
 	}
 	if err := checkDepth(data); err != nil {
 		return nil, err
 	}
 	obj := &unstructured.Unstructured{}
 	if err := utiljson.Unmarshal(data, &obj.Object); err != nil || obj.GetKind() == "" {
-		return nil, fmt.Errorf("it is not an object with a kind")
+		return nil, fmt.Errorf("not an object with a kind")
 	}
 	if obj.IsList() {
-		return nil, fmt.Errorf("it is a list (%s); each manifest must be one object", obj.GetKind())
+		return nil, fmt.Errorf("each manifest must be one object, but found a list (%s)", obj.GetKind())
 	}
 	if name, odd := apply.OddName(obj.Object); odd {
 		return nil, fmt.Errorf("%s: a field name contains control characters: %.100q", obj.GetKind(), name)
@@ -64,8 +64,8 @@ func parseManifest(raw []byte) (*unstructured.Unstructured, error) {
 	return obj, strip(obj)
 }
 
-// completeType sets the API version of a manifest whose kind is unambiguous: published bundles contain ClusterServiceVersions
-// of invented groups, and roles without apiVersion.
+// completeType sets the API version of every ClusterServiceVersion, and that of other supported kinds if it is missing:
+// published bundles contain ClusterServiceVersions in made-up groups, and roles without an apiVersion.
 func completeType(obj *unstructured.Unstructured) {
 	if obj.GetKind() == operatorsv1alpha1.ClusterServiceVersionKind {
 		obj.SetAPIVersion(operatorsv1alpha1.SchemeGroupVersion.String())
@@ -91,24 +91,24 @@ func onlyDocument(raw []byte) ([]byte, error) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("not valid YAML: %w", err)
+			return nil, fmt.Errorf("invalid YAML: %w", err)
 		}
 		doc, rest := cutAtEnd(doc)
 		if isBlank(doc) && isBlank(rest) {
 			continue
 		}
 		if only != nil || !isBlank(rest) {
-			return nil, fmt.Errorf("it has several YAML documents; each manifest must be one object")
+			return nil, fmt.Errorf("each manifest must be one object, but found several YAML documents")
 		}
 		only = doc
 	}
 	if only == nil {
-		return nil, fmt.Errorf("it is empty")
+		return nil, fmt.Errorf("manifest is empty")
 	}
 	return only, nil
 }
 
-// cutAtEnd splits a document at the end marker "...": the YAML library ignores everything after it.
+// cutAtEnd splits a document at the end marker "...", because the YAML library ignores everything after it.
 func cutAtEnd(doc []byte) (before, after []byte) {
 	read := 0
 	for line := range bytes.Lines(doc) {
@@ -120,7 +120,7 @@ func cutAtEnd(doc []byte) (before, after []byte) {
 	return doc, nil
 }
 
-// isBlank reports whether a document contains only comments and markers.
+// isBlank reports whether a document contains only whitespace, comments and document markers.
 func isBlank(doc []byte) bool {
 	for line := range bytes.Lines(doc) {
 		trimmed := bytes.TrimSpace(line)
@@ -140,7 +140,7 @@ func checkDepth(data []byte) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("not valid JSON: %w", err)
+			return fmt.Errorf("invalid JSON: %w", err)
 		}
 		switch token {
 		case json.Delim('{'), json.Delim('['):
@@ -149,7 +149,7 @@ func checkDepth(data []byte) error {
 			depth--
 		}
 		if depth > maxDepth {
-			return fmt.Errorf("it is nested more than %d levels deep", maxDepth)
+			return fmt.Errorf("manifest is nested more than %d levels deep", maxDepth)
 		}
 	}
 }
@@ -207,19 +207,20 @@ func checkName(obj *unstructured.Unstructured) error {
 	return nil
 }
 
-// isPlain refuses RBAC names that the API server allows, but that contain spaces, newlines or shell metacharacters. Messages
-// contain these names, in manifests and commands that users copy.
+// isPlain returns the problem with an RBAC name that contains spaces, newlines or shell metacharacters, which the API
+// server allows. Such names appear in messages, within manifests and commands that users copy.
 func isPlain(name string) []string {
 	other := func(r rune) bool {
 		return r >= utf8.RuneSelf || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(":._@-", r)
 	}
 	if name[0] == '-' || strings.ContainsFunc(name, other) {
-		return []string{"it must contain only letters, digits and :._@-, and must not begin with -"}
+		return []string{"must contain only letters, digits and :._@-, and must not begin with -"}
 	}
 	return nil
 }
 
-// secretTypes lists the Secret types that a bundle can contain, in addition to tokens of its own ServiceAccounts.
+// secretTypes lists the Secret types that a bundle can contain, in addition to token Secrets for its own
+// ServiceAccounts.
 func secretTypes() []corev1.SecretType {
 	return []corev1.SecretType{
 		"", corev1.SecretTypeOpaque, corev1.SecretTypeTLS, corev1.SecretTypeDockerConfigJson,
@@ -227,8 +228,8 @@ func secretTypes() []corev1.SecretType {
 	}
 }
 
-// checkSecret allows token Secrets only for ServiceAccounts that the bundle creates. For any other, the API server would write
-// that account's token into the tenant's Secret (escape suite 52).
+// checkSecret allows token Secrets only for ServiceAccounts that the bundle creates. For any other ServiceAccount, the
+// API server would write its token into the tenant's Secret (escape suite 52).
 func (b *Bundle) checkSecret(obj *unstructured.Unstructured) error {
 	if obj.GroupVersionKind().GroupKind() != (schema.GroupKind{Kind: "Secret"}) {
 		return nil
@@ -245,6 +246,6 @@ func (b *Bundle) checkSecret(obj *unstructured.Unstructured) error {
 	if secretType == corev1.SecretTypeServiceAccountToken && slices.Contains(b.serviceAccounts(), owner) {
 		return nil
 	}
-	return fmt.Errorf("Secret %q: type %q is not allowed in a bundle (tokens are allowed only for ServiceAccounts that the bundle creates)",
+	return fmt.Errorf("Secret %q: type %q is not allowed in a bundle (service account tokens are allowed only for ServiceAccounts that the bundle creates)",
 		obj.GetName(), secretType)
 }

@@ -32,7 +32,7 @@ spec:
         rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]
 `
 
-// parse parses the manifests together with the CSV.
+// parse parses the manifests together with csvText.
 func parse(manifests ...string) (*bundle.Bundle, error) {
 	raw := [][]byte{[]byte(csvText)}
 	for _, m := range manifests {
@@ -56,18 +56,18 @@ func TestParseRefuses(t *testing.T) {
 		{"an empty manifest", "", "empty"},
 		{"comments only", "# nothing\n---\n# here\n", "empty"},
 		{"two documents", "kind: ConfigMap\n---\nkind: Secret\n", "several YAML documents"},
-		{"a document after the end mark", "kind: ConfigMap\n... \nkind: Secret\n", "several YAML documents"},
-		{"invalid YAML", "a: [", "not valid YAML"},
+		{"a document after the end marker", "kind: ConfigMap\n... \nkind: Secret\n", "several YAML documents"},
+		{"invalid YAML", "a: [", "invalid YAML"},
 		{"a scalar", "hello", "not an object with a kind"},
 		{"a sequence", "- kind: ConfigMap", "not an object with a kind"},
 		{"an object without a kind", "metadata: {name: a}", "not an object with a kind"},
 		{"a list", object("ConfigMapList", "items: []"), "each manifest must be one object"},
 		{"a duplicate key", object("ConfigMap", "metadata: {name: a}\nkind: Secret"), "already set in map"},
-		{"too deep nesting", object("ConfigMap", "metadata: {name: a}\ndata: "+deep(300)), "nested more than 200 levels deep"},
+		{"nesting that is too deep", object("ConfigMap", "metadata: {name: a}\ndata: "+deep(300)), "nested more than 200 levels deep"},
 		{"an alias bomb of nodes", "a: &a [x,x]\n" + laughs(40), "expand to more than"},
 		{"an alias bomb of bytes", "s: &s " + strings.Repeat("x", 1<<20) + "\nl: [" + strings.Repeat("*s,", 100_000) + "]", "expand to more than"},
-		{"too much text", object("ConfigMap", "metadata: {name: a}\n"+strings.Repeat("# "+strings.Repeat("x", 98)+"\n", 1<<16)), "at most 4194304 are allowed"},
-		{"too much as JSON", object("ConfigMap", "metadata: {name: a}\ndata: {a: "+strings.Repeat("x", 3<<19)+"}"), "bytes as JSON"},
+		{"too large as text", object("ConfigMap", "metadata: {name: a}\n"+strings.Repeat("# "+strings.Repeat("x", 98)+"\n", 1<<16)), "at most 4194304 are allowed"},
+		{"too large as JSON", object("ConfigMap", "metadata: {name: a}\ndata: {a: "+strings.Repeat("x", 3<<19)+"}"), "bytes long as JSON"},
 		{"an unsupported kind", object("Pod", "metadata: {name: a}"), `manifest /v1, Kind=Pod "a": bundles cannot contain`},
 		{"a supported kind in another group", "apiVersion: evil.io/v1\nkind: Secret\nmetadata: {name: a}", "bundles cannot contain"},
 		{"generateName", object("ConfigMap", "metadata: {generateName: a-}"), "generateName is not allowed"},
@@ -75,23 +75,23 @@ func TestParseRefuses(t *testing.T) {
 		{"a Role without a name", "kind: Role", "metadata.name is missing or not a string"},
 		{"a name that is a number", object("ConfigMap", "metadata: {name: 1}"), "metadata.name is missing or not a string"},
 		{"a name that is a path", object("ConfigMap", "metadata: {name: ../x}"), `metadata.name "../x"`},
-		{"a Role's name that is a path", "kind: Role\nmetadata: {name: ../x}", `metadata.name "../x"`},
-		{"a Role's name that is the parent directory", "kind: Role\nmetadata: {name: ..}", `metadata.name ".."`},
-		{"a Role's name with an escape", "kind: Role\nmetadata: {name: a%2fb}", `metadata.name "a%2fb"`},
-		{"a Role's name with a second document", "kind: Role\nmetadata: {name: \"a\\n---\\nkind: Role\"}", `metadata.name "a\n---\nkind: Role"`},
-		{"a Role's name that is a command", "kind: Role\nmetadata: {name: $(id)}", `metadata.name "$(id)"`},
-		{"a Role's name with a space", "kind: Role\nmetadata: {name: a b}", `metadata.name "a b"`},
-		{"a Role's name that is a flag", "kind: Role\nmetadata: {name: --all}", `metadata.name "--all"`},
-		{"a Role's name with a line separator", "kind: Role\nmetadata: {name: \"a\\u2028b\"}", `metadata.name "a\u2028b"`},
-		{"capitals in a name", object("ConfigMap", "metadata: {name: A}"), `metadata.name "A"`},
+		{"a Role name that is a path", "kind: Role\nmetadata: {name: ../x}", `metadata.name "../x"`},
+		{"a Role name that is the parent directory", "kind: Role\nmetadata: {name: ..}", `metadata.name ".."`},
+		{"a Role name with an escape", "kind: Role\nmetadata: {name: a%2fb}", `metadata.name "a%2fb"`},
+		{"a Role name with a second document", "kind: Role\nmetadata: {name: \"a\\n---\\nkind: Role\"}", `metadata.name "a\n---\nkind: Role"`},
+		{"a Role name that is a command", "kind: Role\nmetadata: {name: $(id)}", `metadata.name "$(id)"`},
+		{"a Role name with a space", "kind: Role\nmetadata: {name: a b}", `metadata.name "a b"`},
+		{"a Role name that is a flag", "kind: Role\nmetadata: {name: --all}", `metadata.name "--all"`},
+		{"a Role name with a line separator", "kind: Role\nmetadata: {name: \"a\\u2028b\"}", `metadata.name "a\u2028b"`},
+		{"uppercase letters in a name", object("ConfigMap", "metadata: {name: A}"), `metadata.name "A"`},
 		{"a namespace that is a YAML boolean", object("ConfigMap", "metadata: {name: a, namespace: n}"), `ConfigMap "a": .metadata.namespace`},
-		{"a field name with two lines", `{kind: Role, metadata: {name: a}, rules: [{"a\n.metadata.labels: field not declared in schema\nb": 1}]}`, `control characters: "a\n.metadata`},
+		{"a field name with line breaks", `{kind: Role, metadata: {name: a}, rules: [{"a\n.metadata.labels: field not declared in schema\nb": 1}]}`, `control characters: "a\n.metadata`},
 		{"a data key with a control character", object("ConfigMap", "metadata: {name: a}\ndata: {\"a\\eb\": c}"), `control characters: "a\x1bb"`},
 		{"labels that are not strings", object("ConfigMap", "metadata: {name: a, labels: {b: true, c: d}}"), `ConfigMap "a": .metadata.labels`},
 		{"annotations that are not a map", object("ConfigMap", "metadata: {name: a, annotations: [b]}"), `ConfigMap "a": .metadata.annotations`},
 		{"metadata that is not a map", object("ConfigMap", "metadata: a"), "metadata.name is missing or not a string"},
 		{"a second CSV", strings.Replace(csvText, "op.v1", "op.v2", 1), `two ClusterServiceVersions: "op.v1" and "op.v2"`},
-		{"a different second copy of the CSV", csvText + "  description: other\n", "two different manifests of ClusterServiceVersion.operators.coreos.com op.v1; the other is manifest 1"},
+		{"a different second copy of the CSV", csvText + "  description: other\n", "two different manifests for ClusterServiceVersion.operators.coreos.com op.v1; the other is manifest 1"},
 		{"a Role with a rule that the API server refuses", "kind: Role\nmetadata: {name: a}\nrules: [{apiGroups: ['']}]", `Role "a": rule`},
 		{"a Role with URLs", "kind: Role\nmetadata: {name: a}\nrules: [{nonResourceURLs: [/a], verbs: [get]}]", `Role "a": rule`},
 		{"a ClusterRole that aggregates without selectors", "kind: ClusterRole\nmetadata: {name: a}\naggregationRule: {}", "no clusterRoleSelectors"},
@@ -109,7 +109,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// laughs returns YAML whose aliases double the size n times.
+// laughs returns YAML with n levels of aliases, each of which doubles the expanded size.
 func laughs(n int) string {
 	var b strings.Builder
 	last := "a"
@@ -142,17 +142,17 @@ func TestParseRefusesWholeBundles(t *testing.T) {
 	require.ErrorContains(t, err, `ClusterServiceVersion "a": `)
 }
 
-// What is misspelled would be left out, and the rule apply to objects of all names.
+// A misspelled field would otherwise be dropped, and the rule would apply to objects with any name.
 func TestUnknownFieldsInPermissionsAreRefused(t *testing.T) {
 	const rules = `rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]`
 	misspelled := strings.Replace(csvText, rules, `rules: [{apiGroups: [""], resources: [pods], verbs: [get]}, {apiGroups: [""], resources: [secrets], verbs: [get], resourceName: [mine]}]`, 1)
 	cluster := strings.Replace(csvText, "permissions:", "clusterPermissions:", 1)
 	for _, row := range []struct{ csv, manifest, want string }{
-		{misspelled, "", `ClusterServiceVersion "op.v1": unknown fields, possibly misspellings of fields that narrow the permissions: spec.install.spec.permissions[0].rules[1].resourceName`},
+		{misspelled, "", `ClusterServiceVersion "op.v1": unknown fields, possibly misspelled fields that restrict permissions: spec.install.spec.permissions[0].rules[1].resourceName`},
 		{strings.Replace(cluster, rules, `rules: [{apiGroups: [""], resources: [pods], verbs: [get], ResourceNames: [mine]}]`, 1), "", "spec.install.spec.clusterPermissions[0].rules[0].ResourceNames"},
 		{strings.Replace(csvText, "serviceAccountName: op\n        rules", "serviceAccountName: op\n        namespace: one\n        rules", 1), "", "spec.install.spec.permissions[0].namespace"},
 		{csvText, "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: r}\n" + strings.Replace(rules, "verbs", "resourceName: [mine], verbs", 1),
-			`Role "r": unknown fields, possibly misspellings of fields that narrow the permissions: rules[0].resourceName`},
+			`Role "r": unknown fields, possibly misspelled fields that restrict permissions: rules[0].resourceName`},
 		{csvText, "apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: b}\nroleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: r}\n" +
 			"subjects: [{kind: ServiceAccount, name: op, nameSpace: mine}]", "subjects[0].nameSpace"},
 	} {
@@ -209,7 +209,7 @@ func TestOmitsSamplesOfTheBundlesOwnKinds(t *testing.T) {
 		{"a Role", "Role", sample("own.example.com/v1", "Role"), ""},
 		{"in another group", "Service", sample("other.example.com/v1", "Service"), "bundles cannot contain objects of this kind"},
 		{"another kind in the group", "Role", sample("own.example.com/v1", "Service"), "bundles cannot contain objects of this kind"},
-		{"a kind whose name is not a Kubernetes kind's", "Thing", sample("own.example.com/v1", "Thing"), "bundles cannot contain objects of this kind"},
+		{"a kind whose name is not that of a Kubernetes kind", "Thing", sample("own.example.com/v1", "Thing"), "bundles cannot contain objects of this kind"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			b, err := parseAll([][]byte{[]byte(row.sample), []byte(csvText), []byte(crd(row.kind))})
@@ -219,7 +219,7 @@ func TestOmitsSamplesOfTheBundlesOwnKinds(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.Len(t, b.Objects, 1)
-			require.Equal(t, []string{"omitted " + row.kind + ` "sample" of own.example.com/v1: it is a sample of one of the bundle's own kinds`}, b.Warnings)
+			require.Equal(t, []string{"omitted " + row.kind + ` "sample" of own.example.com/v1: the bundle itself defines this kind, so the object is only a sample`}, b.Warnings)
 		})
 	}
 }
@@ -284,6 +284,8 @@ metadata:
     `+names.LabelLineage+`: other
     `+names.LabelCopiedFrom+`: other
     `+names.LabelPermissionsHash+`: other
+    `+names.LabelExtensionKind+`: ClusterExtension
+    `+names.LabelExtensionName+`: other
     `+names.LabelComponentPrefix+`pkg.other: ""
   annotations:
     mine: "yes"
@@ -354,7 +356,7 @@ func TestSecretsOfABundle(t *testing.T) {
 		{"a token of the default ServiceAccount", token("default"), refused},
 		{"a token without a ServiceAccount", typed("kubernetes.io/service-account-token"), refused},
 		{"a bootstrap token", typed("bootstrap.kubernetes.io/token"), refused},
-		{"an invented type", typed("evil.io/x"), refused},
+		{"an unknown type", typed("evil.io/x"), refused},
 		{"a type that is not a string", typed("[a]"), `Secret "s": `},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -368,8 +370,8 @@ func TestSecretsOfABundle(t *testing.T) {
 	}
 }
 
-// FuzzParse verifies that Parse terminates for any input, and that its result contains only metadata that an author can set,
-// is within the limits, and is unchanged when it is parsed again.
+// FuzzParse verifies that ParseContent terminates for any input, and that its result contains only metadata that an
+// author can set, is within the limits, and is unchanged when it is parsed again.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(csvText))
 	f.Add([]byte(object("ConfigMap", "metadata: {name: a, labels: {x: y}, uid: u}\ndata: {a: b}")))

@@ -10,8 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// asSample returns the error of a manifest that may be a sample: its kind has the name of a Kubernetes kind (Service, Role,
-// Secret), but a different group. Tools that build bundles mistake such samples for objects that an operator needs.
+// asSample returns the UnsupportedKindError of a manifest that may be a sample, or nil. Such a manifest has a kind with
+// the same name as a Kubernetes kind (Service, Role, Secret), but in a different group. Tools that build bundles
+// mistake samples of these kinds for objects that the operator needs.
 func asSample(err error) *UnsupportedKindError {
 	var unsupported *UnsupportedKindError
 	if !errors.As(err, &unsupported) {
@@ -25,18 +26,19 @@ func asSample(err error) *UnsupportedKindError {
 
 func isKubernetes(group string) bool { return group == "" || strings.HasSuffix(group, ".k8s.io") }
 
-// omitSamples warns about samples of the bundle's own kinds, which are examples to copy. Other kinds are an error.
+// omitSamples adds a warning for each sample of a kind that the bundle defines; users copy such samples to create their
+// own objects. For any other kind, it returns an error.
 func (b *Bundle) omitSamples(samples []*UnsupportedKindError) error {
 	for _, s := range samples {
 		if !b.defines(s.GVK.GroupKind()) {
 			return s
 		}
-		b.Warnings = append(b.Warnings, fmt.Sprintf("omitted %s %.100q of %s: it is a sample of one of the bundle's own kinds", s.GVK.Kind, s.Name, s.GVK.GroupVersion()))
+		b.Warnings = append(b.Warnings, fmt.Sprintf("omitted %s %.100q of %s: the bundle itself defines this kind, so the object is only a sample", s.GVK.Kind, s.Name, s.GVK.GroupVersion()))
 	}
 	return nil
 }
 
-// defines reports whether one of the bundle's CustomResourceDefinitions is of a kind.
+// defines reports whether one of the bundle's CustomResourceDefinitions defines a kind.
 func (b *Bundle) defines(gk schema.GroupKind) bool {
 	return slices.ContainsFunc(b.Objects, func(obj *unstructured.Unstructured) bool {
 		return obj.GetKind() == "CustomResourceDefinition" && gk == DefinedKind(obj)

@@ -10,13 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// checkPermissionFields refuses unknown fields in the permissions of a ClusterServiceVersion. Elsewhere they are left out. Here a
-// misspelled field, such as resourceName, would make a rule wider than its author wrote it.
+// checkPermissionFields refuses unknown fields in the permissions of a ClusterServiceVersion. Unknown fields elsewhere
+// are dropped, but in a rule, a misspelled field, such as resourceName, would make the rule broader than its author
+// intended.
 func checkPermissionFields(csv *unstructured.Unstructured) error {
 	spec, ok, err := unstructured.NestedFieldNoCopy(csv.Object, "spec", "install", "spec")
 	strategy, isMap := spec.(map[string]any)
 	if err != nil || !ok || !isMap {
-		return nil // the strategy is checked where it is used
+		return nil // the strategy is validated before it is used
 	}
 	parts := map[string]any{}
 	for _, name := range []string{"permissions", "clusterPermissions"} {
@@ -30,7 +31,8 @@ func checkPermissionFields(csv *unstructured.Unstructured) error {
 	return nil
 }
 
-// decodeStrictly refuses fields that the type does not have, and names their paths below a prefix.
+// decodeStrictly decodes fields into an object. If the object's type does not have some of the fields, it returns an
+// error that lists the paths of these fields, each with the prefix.
 func decodeStrictly(prefix string, from map[string]any, into any) error {
 	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(from, into, true)
 	strict, isStrict := runtime.AsStrictDecodingError(err)
@@ -42,5 +44,5 @@ func decodeStrictly(prefix string, from map[string]any, into any) error {
 		text := strings.TrimSuffix(strings.TrimPrefix(problem.Error(), `unknown field "`), `"`)
 		paths = append(paths, prefix+text)
 	}
-	return errors.New("unknown fields, possibly misspellings of fields that narrow the permissions: " + Named(paths))
+	return errors.New("unknown fields, possibly misspelled fields that restrict permissions: " + Named(paths))
 }

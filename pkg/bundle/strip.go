@@ -10,8 +10,9 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// words returns the labels or annotations of a manifest, except those that its author must not set. It refuses values that are
-// not strings: the API server would refuse them later, and lenient parsing would drop all of them.
+// words returns the labels or annotations of a manifest. It omits keys for which without returns true. It returns an
+// error for values that are not strings: the API server would refuse them later, and lenient parsing would drop all
+// labels or annotations.
 func words(obj *unstructured.Unstructured, field string, without func(key string) bool) (map[string]any, error) {
 	all, _, err := unstructured.NestedNullCoercingStringMap(obj.Object, "metadata", field)
 	if err != nil {
@@ -30,14 +31,14 @@ func words(obj *unstructured.Unstructured, field string, without func(key string
 func isOwnerLabel(key string) bool {
 	switch key {
 	case names.LabelManaged, names.LabelOwner, names.LabelOwnerKind, names.LabelOwnerNamespace,
-		names.LabelCopiedFrom, names.LabelPermissionsHash:
+		names.LabelCopiedFrom, names.LabelPermissionsHash, names.LabelExtensionKind, names.LabelExtensionName:
 		return true
 	}
 	return strings.HasPrefix(key, names.LabelComponentPrefix) || strings.HasPrefix(key, names.PrefixOwn)
 }
 
-// isOwnAnnotation reports whether Remit's controllers, with which an author's value would interfere, or kubectl write the
-// annotation.
+// isOwnAnnotation reports whether kubectl or one of Remit's controllers writes the annotation. A value from the
+// bundle's author would interfere with kubectl or the controller.
 func isOwnAnnotation(key string) bool {
 	switch key {
 	case names.AnnotationOperatorGroup, names.AnnotationOperatorNamespace, names.AnnotationTargetNamespaces,

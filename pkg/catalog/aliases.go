@@ -10,9 +10,9 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 )
 
-// CheckAliases refuses YAML whose aliases add more than limit bytes to a document, where the size of a value is its
-// estimated size in memory. The YAML library limits nodes, not bytes, so that a document of 1 MiB could otherwise
-// expand to 80 GiB of JSON. Text without both an anchor and an alias, which is nearly all text, is only scanned.
+// CheckAliases rejects YAML in which aliases add more than limit bytes to a document, counting the estimated in-memory size
+// of each value. The YAML library limits nodes, not bytes, so a 1 MiB document could otherwise expand to 80 GiB of JSON.
+// Text that does not contain both an anchor and an alias, which is nearly all text, is only scanned.
 func CheckAliases(data []byte, limit int) error {
 	if !hasIndicator(data, '&') || !hasIndicator(data, '*') || isJSON(data) {
 		return nil
@@ -32,8 +32,8 @@ func CheckAliases(data []byte, limit int) error {
 	}
 }
 
-// hasIndicator looks for a character where YAML could interpret it as an indicator: anywhere except within a word.
-// False positives only cost time.
+// hasIndicator reports whether a character occurs where YAML could interpret it as an indicator: anywhere except within a
+// word. False positives only cost time.
 func hasIndicator(data []byte, indicator byte) bool {
 	for start := 0; ; {
 		i := bytes.IndexByte(data[start:], indicator)
@@ -73,7 +73,7 @@ func checkDocument(doc []byte, limit int) error {
 	e := expansion{sizes: map[*yamlv3.Node]int{}}
 	size, err := e.size(&root)
 	if err == nil && size > len(doc)+limit {
-		err = fmt.Errorf("its aliases expand to more than %d bytes", limit)
+		err = fmt.Errorf("YAML aliases expand to more than %d bytes", limit)
 	}
 	return err
 }
@@ -88,7 +88,7 @@ func (e expansion) size(n *yamlv3.Node) (int, error) {
 	if n.Anchor != "" {
 		if size, ok := e.sizes[n]; ok {
 			if size == 0 {
-				return 0, fmt.Errorf("anchor %q contains itself", n.Anchor)
+				return 0, fmt.Errorf("YAML anchor %q contains itself", n.Anchor)
 			}
 			return size, nil
 		}
@@ -100,7 +100,7 @@ func (e expansion) size(n *yamlv3.Node) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		// Saturate: sizes double with each level.
+		// Cap the size to avoid an overflow: it can double at each level.
 		size = min(size+s, 1<<40)
 	}
 	if n.Anchor != "" {

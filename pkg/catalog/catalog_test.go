@@ -17,7 +17,7 @@ func TestCheckName(t *testing.T) {
 		"too long":                   strings.Repeat("a", MaxNameBytes+1),
 		"not UTF-8":                  "a\xff",
 		"a path":                     "a/b",
-		"a path on Windows":          `a\b`,
+		"a Windows path":             `a\b`,
 		"the parent directory":       "..",
 		"two words":                  "a b",
 		"with a control character":   "a\x1bb",

@@ -8,13 +8,14 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Measured memory use of decoding, for each byte and for each value of a document. Even two bytes of "[]," are a value.
+// Measured memory, in bytes, that decoding needs per byte and per value of a document. Values are counted separately,
+// because a value can be as short as "[]".
 const (
 	jsonBytes, jsonValue = 4, 128
 	yamlBytes, yamlValue = 16, 320
 )
 
-// DecodingLimits limits what is decoded of one catalog.
+// DecodingLimits limits the decoding of one catalog.
 type DecodingLimits struct {
 	// JSONBytes and YAMLBytes limit the size of one document. YAML is more expensive to decode.
 	JSONBytes, YAMLBytes int64
@@ -22,11 +23,11 @@ type DecodingLimits struct {
 	AllYAMLBytes int64
 	// Cost limits the estimated memory for decoding one document.
 	Cost int64
-	// Kept limits the estimated memory that the catalog retains, without manifests.
+	// Kept limits the estimated memory that the catalog retains, excluding manifests.
 	Kept int64
 }
 
-// GlobalDecoding returns the limits for global catalogs and for users of the command line.
+// GlobalDecoding returns the limits for global catalogs and for the command line.
 func GlobalDecoding() DecodingLimits {
 	return DecodingLimits{JSONBytes: 32 << 20, YAMLBytes: 8 << 20, AllYAMLBytes: MaxCatalogBytes, Cost: DecodingMemory, Kept: 128 << 20}
 }
@@ -36,17 +37,17 @@ func TenantDecoding() DecodingLimits {
 	return DecodingLimits{JSONBytes: 24 << 20, YAMLBytes: 4 << 20, AllYAMLBytes: 128 << 20, Cost: DecodingMemory / 2, Kept: 64 << 20}
 }
 
-// DecodingMemory is the total estimated memory for documents that are being decoded.
+// DecodingMemory limits the total estimated memory of the documents that are being decoded, in bytes.
 const DecodingMemory = 256 << 20
 
 // Decoding limits the memory of concurrent decoding: a document waits until there is memory for it, and a large one is
 // decoded alone. A nil Decoding never waits.
 type Decoding struct{ memory *semaphore.Weighted }
 
-// NewDecoding returns a Decoding with DecodingMemory.
+// NewDecoding returns a Decoding that is limited to DecodingMemory.
 func NewDecoding() *Decoding { return &Decoding{memory: semaphore.NewWeighted(DecodingMemory)} }
 
-// Begin waits until memory is available. The caller must call end to release it.
+// Begin waits until cost bytes of memory are available, and reserves them. The caller must call end to release them.
 func (d *Decoding) Begin(ctx context.Context, cost int64) (end func(), err error) {
 	if d == nil {
 		return func() {}, nil
@@ -58,24 +59,24 @@ func (d *Decoding) Begin(ctx context.Context, cost int64) (end func(), err error
 	return func() { d.memory.Release(cost) }, nil
 }
 
-// JSONCost estimates the memory for decoding a JSON text.
+// JSONCost estimates the memory needed to decode a JSON text.
 func JSONCost(text []byte) int64 {
 	return jsonBytes*int64(len(text)) + jsonValue*count(text, ",:[{")
 }
 
-// YAMLCost estimates the memory for decoding a YAML text.
+// YAMLCost estimates the memory needed to decode a YAML text.
 func YAMLCost(text []byte) int64 {
 	return yamlBytes*int64(len(text)) + yamlValue*count(text, ",:[{\n-?")
 }
 
-// CheckCost refuses a YAML or JSON text whose decoding would need more memory than the limit.
+// CheckCost rejects a YAML or JSON text that would need more memory to decode than the limit.
 func CheckCost(text []byte, limit int64) error {
 	cost := YAMLCost(text)
 	if cost > limit && isJSON(text) {
 		cost = JSONCost(text)
 	}
 	if cost > limit {
-		return fmt.Errorf("decoding it would need about %d MiB of memory, but at most %d MiB are allowed; JSON needs less than YAML",
+		return fmt.Errorf("decoding would need about %d MiB of memory, but at most %d MiB are allowed; JSON needs less memory than YAML",
 			cost>>20, limit>>20)
 	}
 	return nil

@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// Digest returns "sha256:<hex>" over the packages. It depends neither on how a catalog is split into files nor on the
-// order within them. content returns the digest of a bundle's manifests, or "" if the catalog does not contain them.
+// Digest returns the digest of the packages as "sha256:<hex>". It depends neither on how a catalog is split into files nor
+// on the order within them. content returns the digest of a bundle's manifests, or "" if the catalog does not contain them.
 func Digest(packages map[string]*Package, content func(pkg, bundle string) string) string {
 	d := digester{sha256.New()}
 	for _, name := range slices.Sorted(maps.Keys(packages)) {
@@ -26,7 +26,7 @@ func (d digester) words(words ...string) {
 	fmt.Fprintf(d, "%d\n", len(words))
 	for _, w := range words {
 		fmt.Fprintf(d, "%d:", len(w))
-		_, _ = d.Write([]byte(w)) // a hash returns no error
+		_, _ = d.Write([]byte(w)) // a hash never returns an error
 	}
 }
 

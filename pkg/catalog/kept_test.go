@@ -29,5 +29,5 @@ func TestReservesMemoryInSteps(t *testing.T) {
 
 	k = Kept{Max: 1 << 20}
 	require.NoError(t, k.Add(1<<20))
-	require.EqualError(t, k.Add(1), "the catalog uses more than 1 MiB of memory, without manifests")
+	require.EqualError(t, k.Add(1), "the catalog uses more than 1 MiB of memory, excluding manifests")
 }

@@ -12,27 +12,27 @@ import (
 const (
 	// MaxCatalogBytes bounds the total size of one catalog.
 	MaxCatalogBytes = 512 << 20
-	// MaxFileBytes bounds one file of a catalog, or one key of a ConfigMap.
+	// MaxFileBytes bounds the size of one file of a catalog, or one key of a ConfigMap.
 	MaxFileBytes = 256 << 20
-	// MaxContentBytes bounds the manifests of one bundle.
+	// MaxContentBytes bounds the total size of the manifests of one bundle.
 	MaxContentBytes = 16 << 20
 	// MaxManifests bounds the number of manifests of one bundle.
 	MaxManifests = 10_000
-	// MaxPackages bounds the packages of one catalog.
+	// MaxPackages bounds the number of packages in one catalog.
 	MaxPackages = 100_000
-	// MaxChannels bounds the channels of one catalog.
+	// MaxChannels bounds the number of channels in one catalog.
 	MaxChannels = 100_000
-	// MaxBundles bounds the bundles of one catalog, each of which uses about 2 kB of memory. The largest published
-	// catalogs have 7,000.
+	// MaxBundles bounds the number of bundles in one catalog, each of which uses about 2 kB of memory. The largest
+	// published catalogs have 7,000 bundles.
 	MaxBundles = 100_000
-	// MaxEntries bounds the channel entries of one catalog, including skips.
+	// MaxEntries bounds the number of channel entries in one catalog, including skips.
 	MaxEntries = 1_000_000
-	// MaxNameBytes bounds the name of a package, channel or bundle.
+	// MaxNameBytes bounds the length of the name of a package, channel or bundle.
 	MaxNameBytes = 253
 )
 
-// CheckName refuses a name of a package, channel or bundle that cannot safely be used as a path element, map key or word
-// in a message: it must not be empty, too long or invalid UTF-8, or contain a slash, space or control character.
+// CheckName rejects a name of a package, channel or bundle that cannot safely be used as a path element, map key or word in
+// a message: a name that is empty, too long or invalid UTF-8, or that contains a slash, space or control character.
 func CheckName(name string) error {
 	switch {
 	case name == "":
@@ -42,7 +42,7 @@ func CheckName(name string) error {
 	case !utf8.ValidString(name):
 		return fmt.Errorf("name %q is not valid UTF-8", name)
 	case name == "." || name == ".." || strings.ContainsAny(name, `/\`):
-		return fmt.Errorf("name %q must not contain a slash or be a relative path", name)
+		return fmt.Errorf("name %q must not contain a slash or backslash, and must not be . or ..", name)
 	case strings.ContainsFunc(name, func(r rune) bool { return r == ' ' || !unicode.IsPrint(r) }):
 		return fmt.Errorf("name %q contains a space or control character", name)
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Types of properties for which operator-registry has no constants: one operator provides a label, another requires it
+// Property types for which operator-registry has no constants: one operator provides a label that another one requires
 // (contract 1.3).
 const (
 	TypeLabel         = "olm.label"

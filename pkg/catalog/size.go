@@ -1,13 +1,14 @@
 package catalog
 
-// Estimated memory of the parts of a Snapshot in addition to their texts: headers, map entries and resolution indexes.
+// Estimated memory, in bytes, of the parts of a Snapshot in addition to their text: headers, map entries and resolution
+// indexes.
 const (
 	BundleOverhead   = 512
 	EntryOverhead    = 128
 	PropertyOverhead = 64
 )
 
-// Size estimates the memory of a Snapshot, in bytes, without manifests that its Reader may keep in memory.
+// Size estimates the memory of a Snapshot, in bytes, excluding manifests that its Reader may keep in memory.
 func (s *Snapshot) Size() int64 {
 	size := 0
 	for name, p := range s.Packages {

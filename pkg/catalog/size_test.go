@@ -11,7 +11,7 @@ import (
 )
 
 // The estimate is within 50% of the measured memory.
-func TestSizeOfASnapshotIsAboutItsMemory(t *testing.T) {
+func TestSizeApproximatesTheMemoryOfASnapshot(t *testing.T) {
 	taken := func() int64 {
 		runtime.GC()
 		var m runtime.MemStats

@@ -12,25 +12,26 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Snapshot is the content of a catalog at one time. It is immutable once published: two Snapshots of a CatalogSource with
-// the same Digest have the same content.
+// Snapshot is the content of a catalog at one point in time. It is immutable once published: two Snapshots of a
+// CatalogSource with the same Digest have the same content.
 type Snapshot struct {
 	// Key names the CatalogSource.
 	Key types.NamespacedName
-	// Digest is "sha256:<hex>" over the content.
+	// Digest is the digest of the content, as "sha256:<hex>".
 	Digest string
-	// Priority orders catalogs in resolution, higher first (CatalogSource spec.priority).
+	// Priority orders catalogs during resolution, highest first (CatalogSource spec.priority).
 	Priority int
 	// Packages by name.
 	Packages map[string]*Package
-	// Reader fetches the manifests of one bundle. It is nil in a Snapshot made only to be searched.
+	// Reader fetches the manifests of one bundle. It is nil in a Snapshot that is used only for searching.
 	Reader ContentReader
 	// Warnings describe files that could not be read, and packages that are therefore not included. They are not part of
 	// the digest.
 	Warnings []string
 }
 
-// IsMissingPackagesOf reports whether the Snapshot has warnings and does not contain every package of another.
+// IsMissingPackagesOf reports whether the Snapshot has warnings and lacks a package that the other one contains. It
+// returns false if other is nil.
 func (s *Snapshot) IsMissingPackagesOf(other *Snapshot) bool {
 	if other == nil || len(s.Warnings) == 0 {
 		return false
@@ -69,12 +70,12 @@ type Entry struct {
 	SkipRange string
 }
 
-// Bundle is a version's metadata in a catalog, without its manifests.
+// Bundle is the metadata of one bundle in a catalog, without its manifests.
 type Bundle struct {
 	// Name is the name of the bundle's ClusterServiceVersion.
 	Name    string
 	Package string
-	// Version is the value of its olm.package property, a semantic version, or "".
+	// Version is the semantic version in the bundle's olm.package property, or "".
 	Version string
 	// Image is the bundle image reference; "" if the catalog contains the manifests.
 	Image      string
@@ -97,14 +98,14 @@ type ContentReader interface {
 
 // Content is a bundle's manifests as its author published them.
 type Content struct {
-	// Manifests are single objects, JSON or YAML; the ClusterServiceVersion is one of them.
+	// Manifests are single objects in JSON or YAML; the ClusterServiceVersion is one of them.
 	Manifests [][]byte
-	// Names are the files that contain the manifests, for messages. They are empty if unknown, and are not part of the
+	// Names lists the files that contain the manifests, for use in messages. It is empty if unknown, and is not part of the
 	// digest.
 	Names []string
 }
 
-// Name returns the file that contains a manifest, or "" if unknown.
+// Name returns the name of the file that contains a manifest, or "" if unknown.
 func (c *Content) Name(manifest int) string {
 	if len(c.Names) != len(c.Manifests) {
 		return ""
@@ -112,7 +113,7 @@ func (c *Content) Name(manifest int) string {
 	return c.Names[manifest]
 }
 
-// Digest returns "sha256:<hex>" over the manifests in order, each preceded by its length.
+// Digest returns the digest, as "sha256:<hex>", of the manifests in order, each preceded by its length.
 func (c *Content) Digest() string {
 	h := sha256.New()
 	for _, m := range c.Manifests {

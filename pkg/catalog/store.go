@@ -14,11 +14,11 @@ var ErrNoContent = errors.New("the catalog contains no manifests for this bundle
 // NotUnpacked means that the content of a bundle image is not available yet. Callers need not poll: the Store notifies its
 // watchers of changes. NotUnpacked is an ErrNoContent.
 type NotUnpacked struct {
-	// Catalog names the CatalogSource, Bundle the bundle, Image its image.
+	// Catalog is the CatalogSource, Bundle the name of the bundle, and Image its image reference.
 	Catalog types.NamespacedName
 	Bundle  string
 	Image   string
-	// Failure is the error of the last attempt; nil during the first one.
+	// Failure is the error of the last attempt; it is nil during the first attempt.
 	Failure error
 }
 
@@ -52,8 +52,8 @@ func (s *Store) Get(key types.NamespacedName) (*Snapshot, bool) {
 	return snap, ok
 }
 
-// Put publishes a Snapshot. It notifies the watchers and returns true unless the digest and priority are unchanged. The new
-// Snapshot always replaces the old one, because only its Reader may still have a connection.
+// Put publishes a Snapshot. It notifies the watchers and returns true unless the digest and priority are unchanged. The
+// new Snapshot always replaces the old one, because the old Reader may have lost its connection.
 func (s *Store) Put(snap *Snapshot) bool {
 	s.mu.Lock()
 	old := s.snapshots[snap.Key]
@@ -81,8 +81,7 @@ func (s *Store) Delete(key types.NamespacedName) bool {
 	return existed
 }
 
-// Touch notifies the watchers of a change, such as the content of one of the CatalogSource's bundles, which arrived or
-// failed to arrive.
+// Touch notifies the watchers of a change, for example when a bundle's content becomes available or cannot be read.
 func (s *Store) Touch(key types.NamespacedName) {
 	s.mu.RLock()
 	watchers := s.watchers
@@ -92,7 +91,7 @@ func (s *Store) Touch(key types.NamespacedName) {
 	}
 }
 
-// Watch registers a function that is called after each change, without locks held. It must not block.
+// Watch registers a function that is called after each change, while no lock is held. It must not block.
 func (s *Store) Watch(notify func(types.NamespacedName)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Validate describes the first problem of a package, with its channel and entry. Problems are ordered by name, so that the
-// message is stable across loads.
+// Validate returns the first problem with a package, and names the channel and entry. Problems are ordered by name, so
+// that the message is stable across loads.
 func (p *Package) Validate() error {
 	if err := CheckName(p.Name); err != nil {
 		return fmt.Errorf("package: %w", err)

@@ -26,21 +26,22 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
-// CatalogOptions configure the controllers of cmd/catalog.
+// CatalogOptions configures the controllers of cmd/catalog.
 type CatalogOptions struct {
-	// Namespace is where Remit is installed.
+	// Namespace is the namespace in which Remit is installed.
 	Namespace string
-	// GlobalCatalogNamespace is the namespace whose CatalogSources every namespace can use.
+	// GlobalCatalogNamespace is the namespace whose CatalogSources are available in all namespaces.
 	GlobalCatalogNamespace string
-	// Directories maps images of CatalogSources to directories with their content.
+	// Directories maps the images of CatalogSources to directories that contain their content.
 	Directories map[string]string
-	// Images configures how images of catalogs and bundles are read from registries.
+	// Images configures how catalog and bundle images are read from registries.
 	Images image.Options
 	// ClusterDomain is the DNS domain of Services; empty means cluster.local.
 	ClusterDomain string
-	// CacheDirectory keeps the content of images across restarts; empty means disk.OpenDefault.
+	// CacheDirectory is where the content of images is kept across restarts; if empty, disk.OpenDefault chooses a
+	// directory.
 	CacheDirectory string
-	// Default is the installation's default account, and CRDAccount the account that writes
+	// Default is the installation's default account, and CRDAccount is the account that writes
 	// CustomResourceDefinitions; both may be empty.
 	Default    scoped.Default
 	CRDAccount types.NamespacedName
@@ -58,7 +59,7 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 	}
 	cache, err := openCache(o.CacheDirectory)
 	if err != nil {
-		return fmt.Errorf("cache directory: %w", err)
+		return fmt.Errorf("open cache directory: %w", err)
 	}
 	if err := mgr.Add(closeAtExit(cache)); err != nil {
 		return err
@@ -112,8 +113,8 @@ func closeAtExit(cache *disk.Store) manager.RunnableFunc {
 	}
 }
 
-// published returns a source that enqueues a controller's requests when a catalog's content changes: those of the
-// catalog's namespace, or of all namespaces if it is the global one.
+// published returns a source that enqueues a controller's requests when a catalog's content changes: the requests for
+// the catalog's namespace, or for all namespaces if the catalog is global.
 func published(store *catalog.Store, global string, concerned func(ctx context.Context, namespace string) []reconcile.Request) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		store.Watch(func(changed types.NamespacedName) {
@@ -129,7 +130,7 @@ func published(store *catalog.Store, global string, concerned func(ctx context.C
 	})
 }
 
-// inSetup adds the name of a controller to an error.
+// inSetup wraps an error that occurred while setting up the named controller.
 func inSetup(name string, err error) error {
 	if err != nil {
 		return fmt.Errorf("set up %s: %w", name, err)

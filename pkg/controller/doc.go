@@ -1,3 +1,3 @@
-// Package controller sets up the controllers of the two programs and their shared dependencies. The
-// controllers themselves are in the packages of their kinds.
+// Package controller sets up the controllers of Remit's three programs and the dependencies that they share. Each
+// controller is implemented in the package for its kind.
 package controller

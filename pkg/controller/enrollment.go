@@ -15,19 +15,18 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// Enrollment determines for which of Remit's programs an account is not enrolled. Enrollment is RBAC (security
-// model, rule 5), so that it can be read from the cache, without a request and without a token.
+// Enrollment determines which of Remit's programs an account is not enrolled for. Accounts are enrolled through RBAC
+// (security model, rule 5), so the enrollment can be read from the cache without a request or a token.
 type Enrollment struct {
-	// own is the user that this program runs as, and programs are the users to check.
+	// own is the user that this program runs as. programs contains the users that Missing checks.
 	own      rbac.Subject
 	programs []rbac.Subject
-	// ahead is the offset of the API server's clock from the local clock, to about a second.
+	// ahead is how far the API server's clock is ahead of the local clock, accurate to about a second.
 	ahead time.Duration
 }
 
-// NewEnrollment asks the API server, once, which user this program runs as. If that is one of Remit's two
-// ServiceAccounts, both are checked, so that a partial enrollment is reported. A program that a person runs
-// checks that person.
+// NewEnrollment asks the API server once which user this program runs as. If this user is a ServiceAccount, Missing
+// checks both of Remit's ServiceAccounts, so that it reports a partial enrollment. Otherwise, it checks only this user.
 func NewEnrollment(ctx context.Context, c client.Client) (*Enrollment, error) {
 	review := &authenticationv1.SelfSubjectReview{}
 	if err := c.Create(ctx, review); err != nil {
@@ -79,10 +78,10 @@ func (e *Enrollment) Own(l rbac.Listers, account scoped.Account) error {
 func canRequestToken(l rbac.Listers, program rbac.Subject, account scoped.Account) (bool, error) {
 	ok, err := l.CanRequestToken(program, account.Key())
 	if errors.Is(err, rbac.ErrUnreadable) {
-		return true, nil // the token request is authorized anyway
+		return true, nil // without RBAC, only the API server can decide: it authorizes each token request
 	}
 	if err != nil {
-		return false, fmt.Errorf("rules of %s: %w", program.User, err)
+		return false, fmt.Errorf("evaluate the rules of %s: %w", program.User, err)
 	}
 	return ok, nil
 }

@@ -20,11 +20,12 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// affected lists a controller's requests for which a change can make a difference. before is nil for a new object, after is
-// nil for a deleted one.
+// affected returns a controller's requests that a change affects. before is nil for a new object, and after is nil for
+// a deleted one.
 type affected func(ctx context.Context, before, after client.Object) []reconcile.Request
 
-// boundKinds returns the kinds that, together with OperatorGroups, bound an install. They include RBAC only if it can be read.
+// boundKinds returns the kinds of objects, in addition to OperatorGroups, that determine what an install may do. It
+// includes RBAC kinds only if this program can read RBAC.
 func boundKinds(listers rbac.Listers) []client.Object {
 	kinds := []client.Object{&corev1.ServiceAccount{}, &corev1.Namespace{}}
 	if !listers.Readable() {
@@ -33,9 +34,9 @@ func boundKinds(listers rbac.Listers) []client.Object {
 	return append(kinds, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{})
 }
 
-// changes returns a source that enqueues exactly the requests of one controller that a change of RBAC, of a
-// ServiceAccount or of a Namespace affects, immediately and again after each of the delays. Objects that exist when the
-// program starts enqueue nothing, because the workers start after they were read.
+// changes returns a source that watches RBAC, ServiceAccounts and Namespaces, and enqueues the requests that a change
+// affects, immediately and again after each of the delays. Objects that exist when the program starts enqueue nothing,
+// because the workers start after these objects are read.
 func changes(mgr ctrl.Manager, listers rbac.Listers, requests affected, delays ...time.Duration) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		return kit.OnChange(ctx, mgr.GetCache(), boundKinds(listers), func(before, after client.Object) {
@@ -49,7 +50,7 @@ func changes(mgr ctrl.Manager, listers rbac.Listers, requests affected, delays .
 	})
 }
 
-// mayReadRBAC lists one object of each kind, and returns the error of the first list that fails.
+// mayReadRBAC lists at most one object of each RBAC kind, and returns the error from the first list request that fails.
 func mayReadRBAC(ctx context.Context, r client.Reader) error {
 	for _, list := range []client.ObjectList{
 		&rbacv1.RoleList{}, &rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{},
@@ -61,9 +62,9 @@ func mayReadRBAC(ctx context.Context, r client.Reader) error {
 	return nil
 }
 
-// RBACListers returns client-go listers on the manager's informers, so that one cache serves the rule checks
-// and the watches. The manager starts the informers and waits for them before it starts any controller. If
-// this program is not allowed to read RBAC, there are no informers, and every call of a lister returns an error.
+// RBACListers returns client-go listers that use the manager's informers, so that the permission checks and the watches
+// share one cache. The manager starts the informers and waits until they have synced before it starts any controller.
+// If this program is not allowed to read RBAC, there are no informers, and every call to a lister returns an error.
 func RBACListers(ctx context.Context, mgr ctrl.Manager) (rbac.Listers, error) {
 	err := mayReadRBAC(ctx, mgr.GetAPIReader())
 	if apierrors.IsForbidden(err) {
@@ -83,14 +84,14 @@ func RBACListers(ctx context.Context, mgr ctrl.Manager) (rbac.Listers, error) {
 	} {
 		informer, err := mgr.GetCache().GetInformer(ctx, kind.obj)
 		if err != nil {
-			return rbac.Listers{}, fmt.Errorf("informer of %T: %w", kind.obj, err)
+			return rbac.Listers{}, fmt.Errorf("informer for %T: %w", kind.obj, err)
 		}
 		shared, ok := informer.(toolscache.SharedIndexInformer)
 		if !ok {
-			return rbac.Listers{}, fmt.Errorf("informer of %T is a %T without an index", kind.obj, informer)
+			return rbac.Listers{}, fmt.Errorf("informer for %T is a %T without an index", kind.obj, informer)
 		}
 		if err := shared.AddIndexers(kind.index); err != nil {
-			return rbac.Listers{}, fmt.Errorf("index of %T: %w", kind.obj, err)
+			return rbac.Listers{}, fmt.Errorf("add indexers for %T: %w", kind.obj, err)
 		}
 		indexers = append(indexers, shared.GetIndexer())
 	}

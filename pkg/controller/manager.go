@@ -23,24 +23,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// ManagerOptions configure the managers of both programs.
+// ManagerOptions contains the options of NewManager, which all programs use.
 type ManagerOptions struct {
-	// UserAgent identifies the program in an audit log.
+	// UserAgent identifies the program in audit logs, and is the name of the leader election Lease.
 	UserAgent string
-	// Namespace is where the lease is.
+	// Namespace contains the leader election Lease and the Secret with the proof keys.
 	Namespace string
-	// MetricsAddress and HealthAddress are host:port; "0" or "" switches them off.
+	// MetricsAddress and HealthAddress have the form host:port; "0" or "" disables the endpoint.
 	MetricsAddress string
 	HealthAddress  string
-	// LeaderElection allows several replicas, of which one is active.
+	// LeaderElection allows running several replicas, of which only one is active.
 	LeaderElection bool
 }
 
-// NewManager returns a manager whose cache drops managed fields, schemas and the content of InstallPlans. No controller reads
-// them, and they take most of the memory.
+// NewManager returns a manager whose cache drops managed fields, the schemas of CustomResourceDefinitions and the
+// bundle content in InstallPlans. No controller reads these from the cache, and they would use most of the memory.
 func NewManager(config *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 	scheme, err := NewScheme()
 	if err != nil {
@@ -48,7 +49,7 @@ func NewManager(config *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 	}
 	config = rest.CopyConfig(config)
 	config.UserAgent = o.UserAgent
-	config.QPS = -1 // API priority and fairness limits the requests
+	config.QPS = -1 // API Priority and Fairness limits the request rate
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
 		Metrics:                       metricsserver.Options{BindAddress: cmp.Or(o.MetricsAddress, "0")},
@@ -62,7 +63,7 @@ func NewManager(config *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 			ByObject: map[client.Object]cache.ByObject{
 				&apiextensionsv1.CustomResourceDefinition{}: {Transform: withoutSchemas},
 				&operatorsv1alpha1.InstallPlan{}:            {Transform: withoutContent},
-				&corev1.Secret{}: { // no other is readable (docs/adr/0019)
+				&corev1.Secret{}: { // this program is not allowed to read any other Secret (docs/adr/0019)
 					Namespaces: map[string]cache.Config{o.Namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", names.SecretProof)}},
 				},
 			},
@@ -80,12 +81,12 @@ func NewManager(config *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 	return mgr, nil
 }
 
-// NewScheme returns a scheme with all kinds that the controllers read as Go types.
+// NewScheme returns a scheme with all kinds that the controllers use as Go types.
 func NewScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, apiregistrationv1.AddToScheme,
-		operatorsv1.AddToScheme, operatorsv1alpha1.AddToScheme, operatorsv2.AddToScheme,
+		operatorsv1.AddToScheme, operatorsv1alpha1.AddToScheme, operatorsv2.AddToScheme, olmv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("scheme: %w", err)
@@ -116,8 +117,8 @@ func withoutContent(obj any) (any, error) {
 	return plan, nil
 }
 
-// OwnNamespace returns the namespace that a program runs in: the value of OPERATOR_NAMESPACE or, if that is empty, the
-// namespace of its Pod or, outside of a Pod, the default of the manifests.
+// OwnNamespace returns the namespace that a program runs in: the value of OPERATOR_NAMESPACE or, if it is empty, the
+// namespace of the program's Pod. Outside a Pod, it returns the default namespace of the manifests.
 func OwnNamespace() string {
 	if ns := os.Getenv("OPERATOR_NAMESPACE"); ns != "" {
 		return ns
@@ -128,8 +129,8 @@ func OwnNamespace() string {
 	return names.DefaultNamespace
 }
 
-// LoadConfig reads the kubeconfig at path. If path is empty, it reads the one that KUBECONFIG names or, if there is none,
-// uses the Pod's ServiceAccount.
+// LoadConfig reads the kubeconfig at path or, if path is empty, the default kubeconfig (KUBECONFIG or ~/.kube/config).
+// If there is no default kubeconfig, it uses the Pod's ServiceAccount.
 func LoadConfig(path string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = path

@@ -17,13 +17,13 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
-// OLMOptions configure the controllers of cmd/olm.
+// OLMOptions contains the options of OLM.
 type OLMOptions struct {
-	// Default is the installation's default account; it may be empty.
+	// Default is the installation's default account; the zero value means that there is none.
 	Default scoped.Default
-	// Namespace is where Remit is installed, and CatalogNamespace that of the global catalogs.
+	// Namespace is the namespace that Remit runs in. CatalogNamespace is the namespace of the global catalogs.
 	Namespace, CatalogNamespace string
-	// Certificates configures the serving certificates; the zero value follows the contract.
+	// Certificates configures the serving certificates; the zero value means the values that the contract defines.
 	Certificates cert.Policy
 	// Clock defaults to the system clock.
 	Clock clock.PassiveClock
@@ -36,7 +36,7 @@ func OLM(ctx context.Context, mgr ctrl.Manager, o OLMOptions) error {
 		return err
 	}
 	if !own.rbac.Readable() {
-		return errors.New("permission to read RBAC is required, to maintain and remove the roles and bindings of operators")
+		return errors.New("permission to read RBAC is required to maintain and remove the roles and bindings of operators")
 	}
 	groups, err := operatorgroup.New(operatorgroup.Options{Client: mgr.GetClient(), RBAC: own.rbac, Default: o.Default, Enrollment: own.enrollment})
 	if err != nil {
@@ -59,6 +59,6 @@ func OLM(ctx context.Context, mgr ctrl.Manager, o OLMOptions) error {
 	)
 }
 
-// authorizerLag is the delay after which a change wakes CSVs a second time: the API server's authorizer also reads RBAC
-// through informers, which can be behind this program's.
+// authorizerLag is the delay after which a change wakes CSVs a second time. The API server's authorizer also reads RBAC
+// through informers, which can lag behind the informers of this program.
 const authorizerLag = time.Second

@@ -19,7 +19,7 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// shared is what the controllers of both programs are made of.
+// shared contains what the controllers of both programs depend on.
 type shared struct {
 	rbac       rbac.Listers
 	accounts   *scoped.Clients
@@ -40,7 +40,7 @@ func newShared(ctx context.Context, mgr ctrl.Manager, userAgent, namespace strin
 		return s, err
 	}
 	err = kit.OnChange(ctx, mgr.GetCache(), []client.Object{&corev1.ServiceAccount{}}, func(before, after client.Object) {
-		if after == nil { // its tokens are dropped
+		if after == nil { // the account was deleted, so its cached client and token are dropped
 			s.accounts.Forget(client.ObjectKeyFromObject(before))
 		}
 	})
@@ -57,15 +57,15 @@ func newShared(ctx context.Context, mgr ctrl.Manager, userAgent, namespace strin
 	return s, err
 }
 
-// versionAge is how long the API server's version is cached. The server can be upgraded while this program runs, but CSVs are
-// reconciled far more often.
+// versionAge is how long the API server's version is cached. The server can be upgraded while this program runs, but
+// upgrades are rare compared to reconciles.
 const versionAge = 10 * time.Minute
 
 // serverVersion returns a function that reads the version through discovery and caches it for versionAge.
 func serverVersion(mgr ctrl.Manager) (func() (string, error), error) {
 	disco, err := discovery.NewDiscoveryClientForConfig(mgr.GetConfig())
 	if err != nil {
-		return nil, fmt.Errorf("discovery client: %w", err)
+		return nil, fmt.Errorf("create discovery client: %w", err)
 	}
 	var mu sync.Mutex
 	var known string
@@ -78,19 +78,19 @@ func serverVersion(mgr ctrl.Manager) (func() (string, error), error) {
 		}
 		info, err := disco.ServerVersion()
 		if err != nil {
-			return "", fmt.Errorf("server version: %w", err)
+			return "", fmt.Errorf("get server version: %w", err)
 		}
 		known, asked = info.GitVersion, time.Now()
 		return known, nil
 	}, nil
 }
 
-// proofs reads the keys of proofs, or creates the first one, and watches their Secret, so that a new key is used without
-// a restart. The program does not start without a key.
+// proofs reads the proof keys, and creates the first one if there are none. It watches their Secret, so that a new key
+// is used without a restart. The program does not start without a key.
 func proofs(ctx context.Context, mgr ctrl.Manager, namespace string, ahead time.Duration) (*proof.Keys, error) {
 	live, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
-		return nil, fmt.Errorf("client for the keys of proofs: %w", err)
+		return nil, fmt.Errorf("create client for the proof keys: %w", err)
 	}
 	secret := types.NamespacedName{Namespace: namespace, Name: names.SecretProof}
 	keys, err := proof.Load(ctx, live, proof.Options{Scheme: mgr.GetScheme(), Secret: secret, Ahead: ahead})
@@ -100,11 +100,11 @@ func proofs(ctx context.Context, mgr ctrl.Manager, namespace string, ahead time.
 	return keys, kit.OnChange(ctx, mgr.GetCache(), []client.Object{&corev1.Secret{}}, func(_, after client.Object) {
 		changed, ok := after.(*corev1.Secret)
 		if !ok || client.ObjectKeyFromObject(changed) != secret {
-			mgr.GetLogger().Info("The keys of proofs were deleted; restore them before a restart", "Secret", secret.String())
+			mgr.GetLogger().Info("The Secret with the proof keys was deleted; restore it before this program restarts", "Secret", secret.String())
 			return
 		}
 		if err := keys.Update(changed.Data); err != nil {
-			mgr.GetLogger().Error(err, "Keeping the previous keys of proofs")
+			mgr.GetLogger().Error(err, "Keeping the previous proof keys")
 		}
 	})
 }

@@ -17,8 +17,8 @@ import (
 )
 
 // tenants reads the Secrets and ConfigMaps that CatalogSources name. In the global catalog namespace, whose authors act
-// for the whole cluster, it acts as the controller identity, which is allowed to do so in this namespace only. In others
-// it acts as the account of the namespace (security model, closed list 1; docs/adr/0026).
+// on behalf of the whole cluster, it acts as the controller identity, which is allowed to read them only in this
+// namespace. In other namespaces, it acts as the namespace's account (security model, closed list 1; docs/adr/0026).
 type tenants struct {
 	mgr        ctrl.Manager
 	accounts   *scoped.Clients
@@ -35,8 +35,8 @@ func (t *tenants) account(ctx context.Context, namespace string) (scoped.Account
 	return account, err
 }
 
-// readSecret reads a pull secret. The account's rules are looked up as well, so that a grant wakes the CatalogSources that
-// wait for it.
+// readSecret reads a pull secret. It also looks up the account's rules, so that a grant wakes the CatalogSources that
+// are waiting for it.
 func (t *tenants) readSecret(ctx context.Context, listers rbac.Listers, key types.NamespacedName) (*corev1.Secret, error) {
 	reader := t.mgr.GetAPIReader()
 	if !t.isGlobal(key.Namespace) {
@@ -47,7 +47,8 @@ func (t *tenants) readSecret(ctx context.Context, listers rbac.Listers, key type
 		if err := t.enrollment.Own(listers, account); err != nil {
 			return nil, err
 		}
-		_, _ = listers.EffectiveRules(rbac.ServiceAccount(account.Namespace, account.Name), key.Namespace) // the API server decides
+		// The result is not needed: the lookup is only tracked, and the API server authorizes the read.
+		_, _ = listers.EffectiveRules(rbac.ServiceAccount(account.Namespace, account.Name), key.Namespace)
 		if reader, err = t.accounts.For(ctx, account); err != nil {
 			return nil, err
 		}
@@ -56,8 +57,10 @@ func (t *tenants) readSecret(ctx context.Context, listers rbac.Listers, key type
 	return secret, reader.Get(ctx, key, secret)
 }
 
-// watchSecret watches the metadata of a tenant's pull secret until it differs from a version, if the account is allowed to.
-// Secrets of the global catalog namespace are not watched: the controller identity may only get them by name.
+// watchSecret watches the metadata of a tenant's pull secret, and calls changed once when its resource version differs
+// from the given one or the secret is deleted. It returns immediately if the account is not allowed to watch the
+// secret. It does not watch secrets of the global catalog namespace, because the controller identity is only allowed to
+// get them by name.
 func (t *tenants) watchSecret(ctx context.Context, key types.NamespacedName, version string, changed func()) {
 	if t.isGlobal(key.Namespace) {
 		return
@@ -72,7 +75,7 @@ func (t *tenants) watchSecret(ctx context.Context, key types.NamespacedName, ver
 	}
 	events, err := watchMetadata(ctx, reader, "Secret", key)
 	if err != nil {
-		return // the account is not allowed to watch, or a request failed; the secret is read again at the next retry
+		return // the account is not allowed to watch, or a request failed; the next retry reads the secret again
 	}
 	defer events.Stop()
 	for event := range events.ResultChan() {
@@ -87,8 +90,8 @@ func (t *tenants) watchSecret(ctx context.Context, key types.NamespacedName, ver
 	}
 }
 
-// watchConfigMap watches the metadata of one ConfigMap. The watch is nil, and no request is sent, if the account is not
-// enrolled or is not allowed to watch.
+// watchConfigMap watches the metadata of one ConfigMap. If the account is not enrolled or not allowed to watch the
+// ConfigMap, it returns nil without sending a request.
 func (t *tenants) watchConfigMap(ctx context.Context, listers rbac.Listers, key types.NamespacedName) (watch.Interface, error) {
 	as, err := t.configMapWatcher(ctx, listers, key)
 	if err != nil || as == nil {

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// Private lists registries at private addresses from which tenants can pull images.
+// Private contains the private addresses and the hosts from which tenants can pull images.
 type Private struct {
 	networks []netip.Prefix
 	hosts    []string
 }
 
-// ParsePrivate parses CIDRs and values of the form HOST[:PORT].
+// ParsePrivate parses a list of CIDRs and HOST[:PORT] values.
 func ParsePrivate(texts []string) (Private, error) {
 	var out Private
 	for _, text := range texts {
@@ -30,7 +30,7 @@ func ParsePrivate(texts []string) (Private, error) {
 	return out, nil
 }
 
-// names reports whether a registry is one of the hosts.
+// names reports whether a registry is one of the hosts, with or without its port.
 func (p Private) names(hostPort string) bool {
 	host, _, err := net.SplitHostPort(hostPort)
 	return slices.Contains(p.hosts, hostPort) || err == nil && slices.Contains(p.hosts, host)
@@ -47,14 +47,15 @@ func (p Private) refuse(asked string, at netip.Addr) error {
 	case p.contains(at):
 		return nil
 	case IsLocal(at):
-		return fmt.Errorf("%s is a loopback or link-local address, from which images are not pulled", asked)
+		return fmt.Errorf("%s is a loopback or link-local address; images are not pulled from such addresses", asked)
 	case isPrivate(at):
-		return fmt.Errorf("%s has a private address, from which tenants can pull images only if --private-registry allows it", asked)
+		return fmt.Errorf("%s has a private address; tenants can pull images from it only if --private-registry allows it", asked)
 	}
 	return nil
 }
 
-// withoutNAT64 returns the IPv4 address that an address with NAT64's well-known prefix contains.
+// withoutNAT64 returns the IPv4 address that is embedded in an address with NAT64's well-known prefix. It returns other
+// addresses unchanged.
 func withoutNAT64(at netip.Addr) netip.Addr {
 	if !netip.MustParsePrefix("64:ff9b::/96").Contains(at) {
 		return at
@@ -70,8 +71,9 @@ func IsLocal(at netip.Addr) bool {
 	return ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified()
 }
 
-// isPrivate reports whether an address is not on the public internet: it is in an IANA special-purpose registry, contains an
-// IPv4 address, which may be private, or is the public address of Azure's metadata service.
+// isPrivate reports whether an address is, or may be, outside the public internet: it belongs to an IANA
+// special-purpose registry, embeds an IPv4 address that may be private, or is the public address of Azure's metadata
+// service.
 func isPrivate(at netip.Addr) bool {
 	if !at.IsGlobalUnicast() || at.IsPrivate() {
 		return true

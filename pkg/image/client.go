@@ -15,20 +15,20 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// Options for New. With the zero value, registries are contacted by TLS, trusting the system's certificate authorities, and
-// mirrors are not used.
+// Options contains the options of New. The zero value connects to registries over TLS, trusts only the system's
+// certificate authorities, and uses no mirrors.
 type Options struct {
-	// Mirrors are tried first, in order.
+	// Mirrors are tried in order, before the registry itself.
 	Mirrors []Mirror
-	// Authorities are PEM certificates that are trusted in addition to the system's.
+	// Authorities contains PEM certificates that are trusted in addition to the system's certificate authorities.
 	Authorities [][]byte
-	// Plain lists registries that can use plain HTTP, in the form used in image names.
+	// Plain lists the registries that can use plain HTTP, as written in image names.
 	Plain []string
-	// AllPlain allows plain HTTP for every registry, and Local for registries on localhost. Both are for command-line
-	// use.
+	// AllPlain allows plain HTTP for every registry, and Local for registries on localhost. Both are intended for
+	// command-line tools.
 	AllPlain, Local bool
-	// Private lists registries at private addresses from which tenants can pull images. Plain registries and mirrors are
-	// always allowed.
+	// Private lists registries at private addresses from which tenants can pull images. Registries in Plain and mirrors
+	// are always allowed.
 	Private Private
 }
 
@@ -36,11 +36,12 @@ type Options struct {
 type Client struct {
 	mirrors []Mirror
 	plain   func(registry string) bool
-	// trusted can reach any address. guarded cannot reach local addresses, and private ones only if they are allowed.
+	// trusted can connect to any address. guarded cannot connect to local addresses, and can connect to private
+	// addresses only if they are allowed.
 	trusted, guarded *transport
 }
 
-// New returns a Client. It fails if the options are invalid.
+// New returns a Client, or an error if the options are invalid.
 func New(o Options) (*Client, error) {
 	authorities, err := pool(o.Authorities)
 	if err != nil {
@@ -74,27 +75,28 @@ func pool(authorities [][]byte) (*x509.CertPool, error) {
 	}
 	for _, pem := range authorities {
 		if !all.AppendCertsFromPEM(pem) {
-			return nil, errors.New("a file of certificate authorities contains no PEM certificate")
+			return nil, errors.New("a certificate authority file contains no PEM certificates")
 		}
 	}
 	return all, nil
 }
 
-// Access determines what a caller is allowed to reach.
+// Access determines which registries a caller can reach, and with which credentials.
 type Access struct {
 	// Keychain finds the credentials for a registry; nil means none.
 	Keychain authn.Keychain
-	// Anywhere allows registries at private and local addresses, including link-local ones, where clouds serve the
-	// machine's credentials. Registries in Options.Plain are allowed for every caller, because the installation names
-	// them.
+	// Anywhere allows registries at private and local addresses, including link-local addresses, where cloud providers
+	// serve the machine's credentials. Registries in Options.Plain are allowed for every caller, because the
+	// installation names them.
 	Anywhere bool
 }
 
 // Image is an image whose manifest has been read.
 type Image struct {
-	// Repository is the repository in the image's name, even if a mirror was used.
+	// Repository is the repository that the image's name contains, even if a mirror was used.
 	Repository string
-	// Digest is the digest of Manifest. Named is the digest that the name resolves to, which can be an index's.
+	// Digest is the digest of Manifest. Named is the digest that the name resolves to, which can be the digest of an
+	// index.
 	Digest, Named v1.Hash
 	Manifest      *v1.Manifest
 
@@ -103,7 +105,8 @@ type Image struct {
 	access Access
 }
 
-// Open reads the manifest of an image or, for an index, of one of its images (see choose).
+// Open reads the manifest of an image. If the name refers to an index, it reads the manifest of one of the index's
+// images (see choose).
 func (c *Client) Open(ctx context.Context, text string, access Access) (*Image, error) {
 	ref, err := Reference(text)
 	if err != nil {
@@ -115,7 +118,7 @@ func (c *Client) Open(ctx context.Context, text string, access Access) (*Image, 
 	})
 }
 
-// Digest returns the digest that an image's name currently resolves to, without reading the image.
+// Digest returns the digest that an image's name currently resolves to, without reading the manifest.
 func (c *Client) Digest(ctx context.Context, text string, access Access) (v1.Hash, error) {
 	ref, err := Reference(text)
 	if err != nil {
@@ -130,8 +133,8 @@ func (c *Client) Digest(ctx context.Context, text string, access Access) (v1.Has
 	})
 }
 
-// first returns the first successful result of an image's locations. If an image is refused, it was found, and the remaining
-// locations are not tried.
+// first tries the locations of an image in order and returns the first successful result. An ErrImage means that the
+// image was found, so the remaining locations are not tried.
 func first[T any](c *Client, ref name.Reference, ask func(at name.Reference) (T, error)) (T, error) {
 	var none T
 	at, err := places(ref, c.mirrors, c.plain)
@@ -152,7 +155,8 @@ func first[T any](c *Client, ref name.Reference, ask func(at name.Reference) (T,
 	return none, errors.Join(problems...)
 }
 
-// withoutURL removes the URL from an error, because a registry may have redirected the request to a signed URL.
+// withoutURL removes the URL from an error, because a registry may have redirected the request to a signed URL, which
+// is a credential.
 func withoutURL(err error) error {
 	if at, ok := err.(*url.Error); ok { //nolint:errorlint // only the outermost error contains the redirected URL
 		return at.Err
@@ -172,7 +176,8 @@ func (c *Client) options(ctx context.Context, at name.Repository, access Access)
 	return []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(keychain), remote.WithTransport(through.to(at.RegistryStr()))}
 }
 
-// open reads the manifest of an image, or of one image of an index.
+// open reads the manifest of an image. If the name refers to an index, it reads the manifest of one of the index's
+// images.
 func (i *Image) open(at name.Reference, options []remote.Option) error {
 	desc, err := remote.Get(at, options...)
 	if err != nil {
@@ -189,20 +194,21 @@ func (i *Image) open(at name.Reference, options []remote.Option) error {
 		}
 	}
 	if !desc.MediaType.IsImage() {
-		return Refuse("its manifest has type %q, which is not an image", desc.MediaType)
+		return Refuse("the image's manifest has type %q, which is not an image type", desc.MediaType)
 	}
 	image, err := desc.Image()
 	if err != nil {
 		return err
 	}
 	if i.Manifest, err = image.Manifest(); err != nil {
-		return Refuse("parse its manifest: %w", err)
+		return Refuse("parse the image's manifest: %w", err)
 	}
 	i.Digest = desc.Digest
 	return nil
 }
 
-// choose selects the image for linux/amd64, or else the first one. The content that is read here is the same on all platforms.
+// choose returns the digest of the image for linux/amd64 or, if there is none, of the first image in the index. The
+// content that Remit reads is the same on all platforms.
 func choose(desc *remote.Descriptor) (v1.Hash, error) {
 	index, err := desc.ImageIndex()
 	if err != nil {
@@ -210,10 +216,10 @@ func choose(desc *remote.Descriptor) (v1.Hash, error) {
 	}
 	manifest, err := index.IndexManifest()
 	if err != nil {
-		return v1.Hash{}, Refuse("parse its index: %w", err)
+		return v1.Hash{}, Refuse("parse the image's index: %w", err)
 	}
 	if len(manifest.Manifests) > MaxImages {
-		return v1.Hash{}, Refuse("its index has more than %d images", MaxImages)
+		return v1.Hash{}, Refuse("the image's index has more than %d images", MaxImages)
 	}
 	var first *v1.Descriptor
 	for i, d := range manifest.Manifests {
@@ -228,7 +234,7 @@ func choose(desc *remote.Descriptor) (v1.Hash, error) {
 		}
 	}
 	if first == nil {
-		return v1.Hash{}, Refuse("its index contains no image")
+		return v1.Hash{}, Refuse("the image's index contains no image")
 	}
 	return first.Digest, nil
 }

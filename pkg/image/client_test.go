@@ -68,7 +68,7 @@ func TestTriesMirrorsFirst(t *testing.T) {
 	require.ErrorContains(t, err, mirror.Host+"/gone/x:v1", "the error names all locations")
 }
 
-// secure runs a registry whose certificate is signed by its own authority.
+// secure starts a registry with a self-signed certificate, and returns its host and the certificate.
 func secure(t *testing.T) (host string, authority []byte) {
 	t.Helper()
 	server := httptest.NewTLSServer(ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0))))
@@ -105,7 +105,7 @@ func TestTenantsCannotReachLocalAddresses(t *testing.T) {
 	s := registry.New(t)
 	ref, _ := push(t, s, "bundle:v1", "x")
 	_, err := open(t, image.Options{Plain: []string{s.Host}}, image.Access{}, ref)
-	require.NoError(t, err, "the installation allows it")
+	require.NoError(t, err, "the installation allows plain HTTP for this host")
 	_, err = open(t, image.Options{}, image.Access{Anywhere: true}, ref)
 	require.ErrorContains(t, err, "plain HTTP is not allowed")
 }

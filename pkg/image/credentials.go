@@ -11,10 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Credentials are credentials from pull secrets. The zero value has none.
+// Credentials contains credentials from pull secrets. The zero value contains none.
 type Credentials struct{ entries []credential }
 
-// credential is one entry, for a registry or for its repositories below a path.
+// credential is one entry, which applies to a registry or only to the repositories below a path.
 type credential struct {
 	host, path string
 	config     authn.AuthConfig
@@ -22,7 +22,8 @@ type credential struct {
 
 var _ authn.Keychain = &Credentials{}
 
-// Add adds the credentials of a Secret. For the same location, the first entry is used. Errors contain no data of the Secret.
+// Add adds the credentials of a Secret. If several entries match an image equally well, the one that was added first is
+// used. Errors do not contain the Secret's data.
 func (c *Credentials) Add(secret *corev1.Secret) error {
 	var auths map[string]authn.AuthConfig
 	var err error
@@ -36,7 +37,8 @@ func (c *Credentials) Add(secret *corev1.Secret) error {
 	case corev1.SecretTypeDockercfg:
 		err = json.Unmarshal(secret.Data[corev1.DockerConfigKey], &auths)
 	default:
-		return fmt.Errorf("Secret %q has type %q, but must have type %s", secret.Name, secret.Type, corev1.SecretTypeDockerConfigJson)
+		return fmt.Errorf("Secret %q has type %q, but must have type %s or %s",
+			secret.Name, secret.Type, corev1.SecretTypeDockerConfigJson, corev1.SecretTypeDockercfg)
 	}
 	if err != nil {
 		return fmt.Errorf("the data of Secret %q does not match its type", secret.Name)
@@ -51,7 +53,7 @@ func (c *Credentials) Add(secret *corev1.Secret) error {
 func withoutScheme(at string) string {
 	at = strings.TrimPrefix(strings.TrimPrefix(at, "https://"), "http://")
 	at = strings.TrimSuffix(at, "/")
-	// Docker refers to its own registry as https://index.docker.io/v1/.
+	// Docker's config files refer to Docker's own registry as https://index.docker.io/v1/.
 	return strings.TrimSuffix(strings.TrimSuffix(at, "/v1"), "/v2")
 }
 
@@ -62,8 +64,8 @@ func hostAlias(host string) string {
 	return host
 }
 
-// Resolve implements authn.Keychain. The entry with the longest matching path is used; a literal host takes precedence over a
-// pattern.
+// Resolve implements authn.Keychain. It uses the entry with the longest matching path; if paths have the same length, a
+// literal host takes precedence over a pattern. Without a match, it returns authn.Anonymous.
 func (c *Credentials) Resolve(target authn.Resource) (authn.Authenticator, error) {
 	repository, _ := strings.CutPrefix(target.String(), target.RegistryStr())
 	repository = strings.Trim(repository, "/")

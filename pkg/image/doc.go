@@ -1,9 +1,9 @@
-// Package image reads images from registries: manifests, and layers as streams whose digests are verified. It supports the
-// installation's mirrors and certificate authorities, and pull secrets.
+// Package image reads images from registries: it reads manifests, and streams layers while verifying their digests. It
+// supports pull secrets, and the mirrors and certificate authorities that the installation configures.
 //
-// Registries are not trusted: all responses are limited in size, plain HTTP is used only if allowed, data outside the registry
-// is not read, and only the codes of error responses are reported.
+// Registries are not trusted: the size of all responses is limited, plain HTTP is used only where it is allowed, data that
+// a manifest stores outside the registry is not read, and only the codes of error responses are reported.
 //
-// It does not interpret the content of images. pkg/bundle/unpack (bundles) and pkg/catalog/layer (file-based catalogs) do so,
-// with their own limits.
+// The package does not interpret the content of images. pkg/bundle/unpack (bundles) and pkg/catalog/layer (file-based
+// catalogs) interpret it, with their own limits.
 package image

@@ -4,28 +4,29 @@ import "time"
 
 // Limits for the responses of a registry and for unpacked layers.
 const (
-	// MaxManifestBytes bounds the manifest of an image, an index of images, and any other response that is not a blob.
+	// MaxManifestBytes is the maximum size of an image's manifest, an index, or any other response that is not a blob.
 	MaxManifestBytes = 1 << 20
-	// MaxConfigBytes bounds the configuration of an image.
+	// MaxConfigBytes is the maximum size of an image's configuration.
 	MaxConfigBytes = 1 << 20
-	// MaxImages bounds the images in an index.
+	// MaxImages is the maximum number of images in an index.
 	MaxImages = 100
-	// MaxRatio bounds the compression ratio of a layer, except for the first FreeBytes. Repetitive text such as manifests
-	// has a ratio of 10 to 30; the maximum of gzip is 1,032.
+	// MaxRatio is the maximum compression ratio of a layer, not counting FreeBytes. Repetitive text such as manifests
+	// has a ratio of 10 to 30; gzip can reach 1,032.
 	MaxRatio = 200
-	// FreeBytes of each layer are not subject to MaxRatio: a nearly empty archive consists mostly of zeros.
+	// FreeBytes is the number of uncompressed bytes per layer that are allowed in addition to MaxRatio, because a
+	// nearly empty archive consists mostly of zeros.
 	FreeBytes = 1 << 20
-	// maxWindow bounds the memory that a zstd layer can request.
+	// maxWindow is the maximum memory that a zstd layer can request for decompression.
 	maxWindow = 8 << 20
-	// maxErrorBytes bounds what is read of an error response.
+	// maxErrorBytes is the maximum number of bytes of an error response that are read.
 	maxErrorBytes = 64 << 10
-	// maxErrorCodes bounds the error codes that are reported.
+	// maxErrorCodes is the maximum number of error codes that are reported.
 	maxErrorCodes = 4
 
-	// DialTimeout bounds an attempt to connect, including TLS.
+	// DialTimeout limits the time to establish a connection, and, separately, the duration of the TLS handshake.
 	DialTimeout = 10 * time.Second
-	// HeaderTimeout bounds the time until a response begins.
+	// HeaderTimeout limits the time until a response begins.
 	HeaderTimeout = 30 * time.Second
-	// StallTimeout bounds a pause within a response.
+	// StallTimeout limits the pauses within a response.
 	StallTimeout = 30 * time.Second
 )

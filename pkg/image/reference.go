@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 )
 
-// ErrImage means that an image is invalid. Retrying does not help.
+// ErrImage means that an image is invalid, so a retry does not help.
 var ErrImage = errors.New("refused image")
 
 // Refuse returns an ErrImage.
@@ -16,7 +16,11 @@ func Refuse(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrImage, fmt.Errorf(format, args...))
 }
 
-// Reference parses the name of an image, which must include the registry: the default registry of short names is ambiguous.
+// IsDigest reports whether an image's name contains a digest.
+func IsDigest(text string) bool { return strings.Contains(text, "@") }
+
+// Reference parses the name of an image. The name must include the registry, because the default registry for short
+// names is ambiguous.
 func Reference(text string, options ...name.Option) (name.Reference, error) {
 	ref, err := name.ParseReference(text, append(options, name.StrictValidation)...)
 	if err != nil {
@@ -25,7 +29,7 @@ func Reference(text string, options ...name.Option) (name.Reference, error) {
 	return ref, nil
 }
 
-// Tagged adds the default tag if an image has neither a tag nor a digest.
+// Tagged adds the default tag to the name of an image that has neither a tag nor a digest.
 func Tagged(text string) string {
 	last := text[strings.LastIndexByte(text, '/')+1:]
 	if strings.ContainsAny(last, ":@") {
@@ -34,11 +38,11 @@ func Tagged(text string) string {
 	return text + ":" + name.DefaultTag
 }
 
-// Mirror is a registry that mirrors another, or a part of it.
+// Mirror configures a registry that mirrors another registry or a part of it.
 type Mirror struct {
-	// Source is the prefix of image names: a registry, optionally with the first part of a repository.
+	// Source is a prefix of image names: a registry, optionally followed by the first part of a repository.
 	Source string
-	// Target replaces Source and is tried first.
+	// Target replaces Source in the image names that are tried first.
 	Target string
 }
 
@@ -52,7 +56,7 @@ func ParseMirror(text string) (Mirror, error) {
 	return m, nil
 }
 
-// isPrefix reports whether a text is a valid prefix of image names: it includes a registry and has no tag.
+// isPrefix reports whether text is a valid prefix of image names. A prefix includes a registry, but no tag or digest.
 func isPrefix(text string) bool {
 	if text == "" || strings.Contains(text, "@") {
 		return false
@@ -61,7 +65,7 @@ func isPrefix(text string) bool {
 	return err == nil
 }
 
-// places returns the locations of an image: its mirrors in order, then its own registry.
+// places returns the locations at which an image is requested: its mirrors in order, and then its own registry.
 func places(ref name.Reference, mirrors []Mirror, plain func(registry string) bool) ([]name.Reference, error) {
 	repository := ref.Context().Name()
 	var out []name.Reference
@@ -80,7 +84,7 @@ func places(ref name.Reference, mirrors []Mirror, plain func(registry string) bo
 	return append(out, at), err
 }
 
-// canonical returns a prefix in the form that the library uses.
+// canonical returns a prefix of image names in the form that go-containerregistry uses.
 func canonical(prefix string) string {
 	if registry, rest, _ := strings.Cut(prefix, "/"); registry == "docker.io" {
 		return strings.TrimSuffix(name.DefaultRegistry+"/"+rest, "/")
@@ -88,7 +92,7 @@ func canonical(prefix string) string {
 	return prefix
 }
 
-// identified returns the tag or digest of ref in another repository.
+// identified returns a reference to the given repository with the tag or digest of ref.
 func identified(repository string, ref name.Reference, plain func(registry string) bool) (name.Reference, error) {
 	separator := ":"
 	if _, ok := ref.(name.Digest); ok {

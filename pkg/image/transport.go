@@ -24,24 +24,25 @@ import (
 	"golang.org/x/net/http/httpproxy"
 )
 
-// transport enforces the rules for connections to registries: plain HTTP, including redirects to it, only if allowed, limited
-// response sizes, and no text of the registry in errors.
+// transport enforces the rules for requests to registries: it allows plain HTTP, including redirects to it, only where
+// permitted, limits the size of responses, and removes the registry's text from error responses.
 type transport struct {
 	base  http.RoundTripper
 	plain func(registry string) bool
-	// registry is the registry of the requested image.
+	// registry is the host of the registry that is accessed.
 	registry string
-	// guarded means that local addresses are refused, and private ones unless they are allowed.
+	// guarded means that the transport refuses to connect to local addresses, and to private addresses that are not
+	// allowed.
 	guarded bool
 	allowed Private
 }
 
-// to returns the transport for one registry.
+// to returns a transport for requests to one registry. It shares the connections of t.
 func (t *transport) to(registry string) *transport {
 	return &transport{base: t.base, plain: t.plain, registry: registry, guarded: t.guarded, allowed: t.allowed}
 }
 
-// control checks an address before it is dialed.
+// control checks an address before a connection to it is established. It returns an error to refuse the address.
 type control func(asked, address string) error
 
 func newTransport(authorities *x509.CertPool, plain func(string) bool, check control) *transport {
@@ -53,7 +54,7 @@ func newTransport(authorities *x509.CertPool, plain func(string) bool, check con
 		ForceAttemptHTTP2:     true,
 		MaxIdleConnsPerHost:   4,
 		IdleConnTimeout:       time.Minute,
-		// Digests apply to the transmitted bytes, and layers are already compressed.
+		// Digests apply to the bytes as transmitted, and layers are already compressed.
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: maxErrorBytes,
 	}
@@ -67,8 +68,8 @@ func newTransport(authorities *x509.CertPool, plain func(string) bool, check con
 	return &transport{base: base, plain: plain, guarded: check != nil}
 }
 
-// guard refuses local addresses, and private ones that are not allowed, except for registries and the proxy that the
-// installation has configured.
+// guard returns a control that refuses local addresses, and private addresses that are not allowed. The registries and
+// the proxy that the installation has configured are exempt.
 func guard(plain func(registry string) bool, allowed Private) control {
 	from := httpproxy.FromEnvironment()
 	proxies := []string{hostPort(from.HTTPSProxy), hostPort(from.HTTPProxy)}
@@ -85,7 +86,7 @@ func guard(plain func(registry string) bool, allowed Private) control {
 	}
 }
 
-// hostPort returns the address to dial for a proxy from the environment.
+// hostPort returns the address to which the transport connects for a proxy from the environment.
 func hostPort(proxy string) string {
 	at, err := url.Parse(proxy)
 	if err != nil || at.Host == "" {
@@ -98,7 +99,8 @@ func hostPort(proxy string) string {
 	return net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), ports[at.Scheme]))
 }
 
-// checkName applies guard to names and addresses in URLs, because connections through a proxy dial only the proxy.
+// checkName applies the same rules as guard to the host of a URL, because with a proxy, only the address of the proxy
+// is dialed.
 func (t *transport) checkName(at *url.URL) error {
 	if !t.guarded || t.plain(at.Host) || t.allowed.names(at.Host) {
 		return nil
@@ -108,7 +110,7 @@ func (t *transport) checkName(at *url.URL) error {
 	}
 	ip, err := netip.ParseAddr(at.Hostname())
 	if err != nil {
-		return nil // a name, which is resolved when it is dialed or by the proxy
+		return nil // the name is resolved when it is dialed, or by the proxy
 	}
 	return t.allowed.refuse(at.Host, ip)
 }
@@ -137,16 +139,17 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	if !isBlob(req) {
-		resp.Body = &limited{ReadCloser: resp.Body, left: MaxManifestBytes, refusal: Refuse("its manifest is larger than %d bytes", MaxManifestBytes)}
+		resp.Body = &limited{ReadCloser: resp.Body, left: MaxManifestBytes, refusal: Refuse("the image's manifest is larger than %d bytes", MaxManifestBytes)}
 	}
 	return resp, nil
 }
 
-// canBePlain allows plain HTTP for the registry itself, but not for redirects to other hosts.
+// canBePlain reports whether plain HTTP is allowed for a host. It is allowed for the registry itself, but not for
+// redirects to other hosts.
 func (t *transport) canBePlain(host string) bool { return host == t.registry && t.plain(host) }
 
-// isBlob reports whether a blob was requested, also after a redirect. Token requests, whose URL the registry chooses, have a
-// query or use POST.
+// isBlob reports whether the original request, before any redirects, is for a blob. A token request never counts as
+// one: although the registry chooses the URL, the request has a query or uses POST.
 func isBlob(req *http.Request) bool {
 	for req.Response != nil && req.Response.Request != nil {
 		req = req.Response.Request
@@ -156,8 +159,8 @@ func isBlob(req *http.Request) bool {
 
 var errorCode = regexp.MustCompile(`^[A-Z_]{1,64}$`)
 
-// redactError reduces an error response to its codes. Users who name a registry can read its errors in a status, which must
-// not reveal the pages of another server.
+// redactError reduces an error response to its codes. Errors from a registry that a user names are visible to that user
+// in a status, and must not reveal the content of other servers.
 func redactError(resp *http.Response) error {
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes))
 	_ = resp.Body.Close()
@@ -194,7 +197,7 @@ func isLocalhost(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// limited fails after a number of bytes or, if that is the exact number, if there are fewer.
+// limited is a response body. Read fails if the response is larger than allowed or, if isExact is true, smaller.
 type limited struct {
 	io.ReadCloser
 	left    int64
@@ -214,7 +217,7 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// paced cancels a request whose response stalls.
+// paced is a response body that cancels the request if the response stalls.
 type paced struct {
 	io.ReadCloser
 	cancel context.CancelFunc

@@ -11,17 +11,19 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Unpacked counts what the layers of an image contain.
+// Unpacked counts the unpacked bytes and entries of an image's layers, and limits them.
 type Unpacked struct {
-	// Max bounds the uncompressed bytes of all layers, MaxEntries the entries of their archives.
+	// Max is the maximum number of uncompressed bytes of all layers. MaxEntries is the maximum number of entries in
+	// their archives.
 	Max        int64
 	MaxEntries int
 	read       int64
 	entries    int
 }
 
-// Archive reads the archive in a layer of size bytes to its end, and calls entry for each entry. It refuses layers that
-// exceed MaxRatio beyond FreeBytes, or the limits of u in total. The first bytes of a layer indicate its compression.
+// Archive reads the archive in a layer of size bytes to its end, and calls entry for each entry. It refuses a layer
+// that exceeds MaxRatio beyond FreeBytes, or that exceeds the limits of u together with the layers before it. The first
+// bytes of the layer determine how it is decompressed.
 func (u *Unpacked) Archive(layer io.Reader, size int64, entry func(*tar.Header, io.Reader) error) error {
 	unpacked, err := decompress(layer)
 	if err != nil {
@@ -39,13 +41,13 @@ func (u *Unpacked) Archive(layer io.Reader, size int64, entry func(*tar.Header, 
 			return err
 		}
 		if u.entries++; u.entries > u.MaxEntries {
-			return Refuse("more than %d entries", u.MaxEntries)
+			return Refuse("the image's layers have more than %d entries", u.MaxEntries)
 		}
 		if err := entry(header, reader); err != nil {
 			return err
 		}
 	}
-	// Data after the end of the archive is ignored, but still subject to the limits.
+	// Data after the end of the archive is ignored but counts toward the limits.
 	_, err = io.Copy(io.Discard, stream)
 	return err
 }
@@ -68,7 +70,7 @@ func decompress(layer io.Reader) (io.ReadCloser, error) {
 	return io.NopCloser(in), nil
 }
 
-// counter fails when the limits for unpacked bytes are exceeded.
+// counter is a Reader that fails when the limits for uncompressed bytes are exceeded.
 type counter struct {
 	io.Reader
 	all  *Unpacked
@@ -84,7 +86,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	case c.left < 0:
 		return 0, Refuse("a layer expands to more than %d times its size", MaxRatio)
 	case c.all.read > c.all.Max:
-		return 0, Refuse("its layers are larger than %d bytes unpacked", c.all.Max)
+		return 0, Refuse("the image's layers are larger than %d bytes unpacked", c.all.Max)
 	}
 	return n, err
 }

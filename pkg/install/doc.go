@@ -1,3 +1,3 @@
-// Package install has what the resolver and the csv controller share for installing a ClusterServiceVersion: the
-// check of its permissions for a ServiceAccount. The subpackages install its parts.
+// Package install checks whether a ServiceAccount has the permissions that a ClusterServiceVersion requires. The
+// resolver and the csv controller share this check. The subpackages install the parts of a ClusterServiceVersion.
 package install

@@ -7,12 +7,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// AccountNotCovering starts the message of a requirement of kind ServiceAccount with missing permissions, as the
-// contract specifies (OLM v0, 1.7). The missing permissions follow, by scope.
+// AccountNotCovering is the prefix of a requirement's message if the requirement has kind ServiceAccount and
+// permissions are missing, as the contract specifies (OLM v0, 1.7). The missing permissions follow, grouped by scope.
 const AccountNotCovering = "Policy rule not satisfied for service account: "
 
-// ExceedsAccount returns, from a ClusterServiceVersion's status, which permissions the account with this UID is
-// missing; "" if none.
+// ExceedsAccount returns the permissions that the account with this UID is missing according to a
+// ClusterServiceVersion's status, or "" if there are none.
 func ExceedsAccount(csv *operatorsv1alpha1.ClusterServiceVersion, account types.UID) string {
 	for _, r := range csv.Status.RequirementStatus {
 		if r.Kind != "ServiceAccount" || r.UUID != string(account) {

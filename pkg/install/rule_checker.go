@@ -13,13 +13,13 @@ import (
 )
 
 // CSVRuleChecker reports whether a ServiceAccount has the rules that a ClusterServiceVersion requires. The resolver
-// uses it for the account of the OperatorGroup, the requirement status for the operator's own ServiceAccounts (seed
-// 001).
+// uses it to check the account of the OperatorGroup; the requirement status uses it to check the operator's own
+// ServiceAccounts (seed 001).
 type CSVRuleChecker struct {
 	listers rbac.Listers
 	csv     *operatorsv1alpha1.ClusterServiceVersion
-	// known caches the rules of an account by namespace: a checker serves one evaluation of one CSV, which queries the
-	// same account many times.
+	// known caches each account's effective rules in each namespace, because the evaluation of one CSV queries the same
+	// account many times.
 	known map[rulesKey]rbac.Set
 }
 
@@ -53,8 +53,9 @@ func (c *CSVRuleChecker) RuleSatisfied(sa *corev1.ServiceAccount, namespace stri
 	return err == nil && effective.Covers(rules), err
 }
 
-// MissingRules returns the rules that the ServiceAccount is missing. It returns an error if the API server would
-// reject a rule, or if the rules expand to more than rbac.MaxAtoms.
+// MissingRules returns the rules that the ServiceAccount does not have in the namespace, or in the whole cluster if
+// namespace is "". It returns an error if the API server would reject a rule, or if the rules expand to more than
+// rbac.MaxAtoms.
 func (c *CSVRuleChecker) MissingRules(sa *corev1.ServiceAccount, namespace string, rules []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) {
 	effective, err := c.effectiveRules(sa, namespace, rules)
 	if err != nil {
@@ -63,7 +64,7 @@ func (c *CSVRuleChecker) MissingRules(sa *corev1.ServiceAccount, namespace strin
 	return effective.Missing(rules), nil
 }
 
-// effectiveRules returns the effective rules of the ServiceAccount after validating the queried rules.
+// effectiveRules validates the queried rules and returns the effective rules of the ServiceAccount in the namespace.
 func (c *CSVRuleChecker) effectiveRules(sa *corev1.ServiceAccount, namespace string, rules []rbacv1.PolicyRule) (rbac.Set, error) {
 	if err := rbac.ValidateRules(rules, namespace != rbac.ClusterScope); err != nil {
 		return rbac.Set{}, fmt.Errorf("ClusterServiceVersion %q: %w", c.csv.Name, err)

@@ -54,7 +54,7 @@ func (c crowd) checker() *CSVRuleChecker {
 		rbacv1listers.NewClusterRoleLister(c.clusterRoles), rbac.NewClusterRoleBindingLister(c.clusterBindings), csv)
 }
 
-// csvRules returns 40 rules, typical of operators, with 480 combinations.
+// csvRules returns 40 rules that are typical of operators and expand to 480 combinations of group, resource and verb.
 func csvRules() []rbacv1.PolicyRule {
 	rules := make([]rbacv1.PolicyRule, 40)
 	for i := range rules {
@@ -67,8 +67,8 @@ func csvRules() []rbacv1.PolicyRule {
 	return rules
 }
 
-// BenchmarkRuleSatisfied checks all rules of a CSV, as the requirement status does: under 5 ms and 1 MB, regardless
-// of the number of other bindings.
+// BenchmarkRuleSatisfied checks all rules of a CSV, as the requirement status does. The target for one run is less
+// than 5 ms and 1 MB, regardless of the number of other bindings.
 func BenchmarkRuleSatisfied(b *testing.B) {
 	sa, rules := serviceAccount("ns7", "acct0"), csvRules()
 	for _, n := range []int{100, 1_000, 10_000} {
@@ -87,7 +87,7 @@ func BenchmarkRuleSatisfied(b *testing.B) {
 	}
 }
 
-// BenchmarkHugeCSV checks 10,000 rules, all or none of which the account has.
+// BenchmarkHugeCSV checks 10,000 rules for an account that has all of them and for one that has none.
 func BenchmarkHugeCSV(b *testing.B) {
 	rules := make([]rbacv1.PolicyRule, 10_000)
 	for i := range rules {
@@ -142,7 +142,7 @@ func BenchmarkIndex(b *testing.B) {
 	})
 }
 
-// indexed returns a store for each list.
+// indexed returns an indexer for each list, filled with the objects of the list.
 func indexed(tb testing.TB, indexers cache.Indexers, lists ...[]any) []cache.Indexer {
 	tb.Helper()
 	var out []cache.Indexer

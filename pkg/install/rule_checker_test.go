@@ -23,7 +23,7 @@ func serviceAccount(namespace, name string) *corev1.ServiceAccount {
 	return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 }
 
-// world has RBAC in which t1/acct may get pods in t1 and every account may list nodes.
+// world contains RBAC objects that allow t1/acct to get pods in t1 and every account to list nodes.
 type world struct{ roles, bindings, clusterRoles, clusterBindings cache.Indexer }
 
 func newWorld(t *testing.T) world {
@@ -76,7 +76,7 @@ func TestRuleSatisfied(t *testing.T) {
 		{"another account of the namespace", serviceAccount("t1", "other"), "t1", on("pods", "get"), false, ""},
 		{"an account of the same name in another namespace", serviceAccount("t2", "acct"), "t1", on("pods", "get"), false, ""},
 		{"a rule without verbs", acct, "t1", on("pods"), false, `ClusterServiceVersion "op.v1": rule`},
-		{"a URL in a namespace", acct, "t1", url, false, "for the whole cluster only"},
+		{"a URL in a namespace", acct, "t1", url, false, "only for the whole cluster"},
 		{"a URL in the cluster", acct, rbac.ClusterScope, url, false, ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestRulesAreLimited(t *testing.T) {
 	c, acct := newWorld(t).checker(), serviceAccount("t1", "acct")
 	missing, err := c.MissingRules(acct, "t1", rules)
 	require.NoError(t, err)
-	require.Len(t, missing, 1, "they differ only in their resource")
+	require.Len(t, missing, 1, "rules that differ only in their resource are merged")
 	for _, rule := range rules {
 		ok, err := c.RuleSatisfied(acct, "t1", rule)
 		require.NoError(t, err)

@@ -6,9 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// HowToApprove returns the commands that show what an InstallPlan writes and that approve it.
+// HowToApprove returns a message with the commands that show what an InstallPlan writes and that approve the plan.
 func HowToApprove(plan types.NamespacedName) string {
-	return fmt.Sprintf("InstallPlan %s waits for approval.\nTo see what it writes: %s\nTo approve it: %s", plan, ShowCommand(plan), ApproveCommand(plan))
+	return fmt.Sprintf("InstallPlan %s is waiting for approval.\nTo see what it writes: %s\nTo approve it: %s", plan, ShowCommand(plan), ApproveCommand(plan))
 }
 
 // ShowCommand returns the command that shows what an InstallPlan writes.

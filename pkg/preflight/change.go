@@ -12,11 +12,11 @@ import (
 	"github.com/remit-olm/remit/pkg/step/build"
 )
 
-// MaxChanges limits, in bytes, the part of a Report's text that lists changed permissions.
+// MaxChanges is the maximum length, in bytes, of the part of a Report's text that lists changed permissions.
 const MaxChanges = 4 * 1024
 
-// Change lists the permissions that the operators of a new version gain and lose in one scope, compared with the
-// version that it replaces.
+// Change lists the permissions that an operator gains and loses in one scope when a new version replaces the installed
+// one.
 type Change struct {
 	From string `json:"from"`
 	To   string `json:"to"`
@@ -26,8 +26,8 @@ type Change struct {
 	Removed   []rbacv1.PolicyRule `json:"removed,omitempty"`
 }
 
-// ChangesOf compares the permissions of two versions for an OperatorGroup with the given targets. It returns one
-// Change for each scope that differs, the whole cluster first.
+// ChangesOf returns the differences between the permissions of two versions for an OperatorGroup with these targets.
+// It returns one Change for each scope in which the permissions differ; the whole cluster comes first.
 func ChangesOf(from, to *operatorsv1alpha1.ClusterServiceVersion, namespace string, targets []string) []Change {
 	before, after := rulesByScope(from, namespace, targets), rulesByScope(to, namespace, targets)
 	scopes := maps.Clone(before)
@@ -53,7 +53,7 @@ func rulesByScope(csv *operatorsv1alpha1.ClusterServiceVersion, namespace string
 	return out
 }
 
-// difference returns the rules of a that b does not cover. It returns nothing for rules that are too large to compare,
+// difference returns the rules of a that b does not cover. It returns nil if the rules are too large to compare,
 // because a plan with such rules is refused.
 func difference(a, b []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	a, b = smaller(a), smaller(b)
@@ -63,7 +63,7 @@ func difference(a, b []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return rbac.Minimal(rbac.NewSet(b).Missing(a))
 }
 
-// smaller compacts rules that are too large to compare.
+// smaller returns the rules, in compact form if they are too large to compare.
 func smaller(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	if rbac.TooLarge(rules) {
 		return rbac.Minimal(rules)
@@ -71,7 +71,8 @@ func smaller(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return rules
 }
 
-// ChangedText lists, one rule a line, the permissions that the versions of a plan gain and lose; "" if there are none.
+// ChangedText returns text that lists, with one rule per line, the permissions that the versions of a plan gain and
+// lose; "" if permissions do not change.
 func (r Report) ChangedText() string {
 	var lines []string
 	head := ""
@@ -94,7 +95,8 @@ func (r Report) ChangedText() string {
 	return join(lines, MaxChanges)
 }
 
-// comparison describes all changes between the two versions of one Change.
+// comparison returns a phrase that states whether the new version of a Change requests more, fewer or different
+// permissions, considering the changes in all scopes.
 func comparison(all []Change, of Change) string {
 	more, fewer := false, false
 	for _, c := range all {

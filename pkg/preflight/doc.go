@@ -2,11 +2,12 @@
 //
 //	NeedsOf -> Examine -> Confirm -> Summary, Manifests, Files
 //
-// A Need is a value with its cause: the requests that Remit will send, by object name, and the permissions that roles
-// and bindings grant. Needs are first checked locally against RBAC. Because another authorizer may allow what RBAC
-// does not, missing permissions are then confirmed by the API server. Callers with a client add the API server's
-// answers to dry runs of the writes. A report is rendered as text, as RBAC manifests and as documents.
+// A Need describes which permissions one action of a plan requires, and why: those for the requests that Remit will
+// send, by object name, and those that roles and bindings grant. Needs are first checked locally against RBAC. Because
+// another authorizer may allow what RBAC does not, the API server is then asked about the missing permissions. Callers
+// with a client also add the API server's answers to dry runs of the writes. A report is rendered as text, as RBAC
+// manifests and as documents.
 //
-// The preflight explains and never permits: the API server decides on each write. What cannot be decided is Unknown
-// and does not block a plan. The installplan controller and the CLI call this package.
+// The preflight only explains what is missing; the API server decides on each write. Permissions that cannot be
+// determined are Unknown and do not block a plan. The installplan controller and the CLI call this package.
 package preflight

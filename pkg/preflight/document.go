@@ -14,23 +14,25 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// Limits of Files, in bytes. Together with the metadata of a ConfigMap they stay below the 1 MiB that the API server accepts.
+// Limits of Files, in bytes. Files of this size and the metadata of a ConfigMap stay below the 1 MiB that the API
+// server accepts.
 const (
 	MaxFiles     = 900 * 1024
 	MaxGrantFile = 600 * 1024
-	// maxCauses limits the causes that are listed for one rule.
+	// maxCauses is the maximum number of causes that are listed for one rule.
 	maxCauses = 20
 )
 
-// Document is the machine-readable form of a Report, whose fields of the same names are explained there.
+// Document is the machine-readable form of a Report. Fields without a comment have the same meaning as in Report.
 type Document struct {
+	// Account is the ServiceAccount as <namespace>/<name>, or the user name of a ClusterExtension's synthetic user.
 	Account string `json:"account"`
-	// ClusterAdmin explains why Missing amounts to cluster-admin; it is omitted if it does not.
+	// ClusterAdmin explains why the missing permissions amount to cluster-admin; "" if they do not.
 	ClusterAdmin string `json:"clusterAdmin,omitempty"`
-	// Missing are the Findings.
+	// Missing contains the rules of the Findings that are not hidden.
 	Missing []ScopeDocument `json:"missing,omitempty"`
 	// Hidden describes missing permissions whose rules must not be shown to every reader.
-	Hidden  []string        `json:"elsewhere,omitempty"`
+	Hidden  []string        `json:"hidden,omitempty"`
 	Later   []ScopeDocument `json:"later,omitempty"`
 	Unknown []ScopeDocument `json:"unknown,omitempty"`
 	Allowed []ScopeDocument `json:"allowed,omitempty"`
@@ -38,18 +40,18 @@ type Document struct {
 	Refused []Refusal       `json:"refused,omitempty"`
 	Notes   []string        `json:"notes,omitempty"`
 	Changes []Change        `json:"changes,omitempty"`
-	// LeftOut counts the entries that did not fit.
+	// LeftOut is the number of entries that did not fit.
 	LeftOut int `json:"leftOut,omitempty"`
 }
 
-// ScopeDocument are rules in one scope.
+// ScopeDocument contains the rules of one scope.
 type ScopeDocument struct {
 	// Namespace is "" for the whole cluster.
 	Namespace string         `json:"namespace"`
 	Rules     []RuleDocument `json:"rules"`
 }
 
-// RuleDocument is a rule with its causes and the sources of the finding.
+// RuleDocument is a rule with the causes and sources of the findings that contain it.
 type RuleDocument struct {
 	Rule    rbacv1.PolicyRule `json:"rule"`
 	Causes  []string          `json:"causes"`
@@ -60,12 +62,12 @@ type RuleDocument struct {
 // Document returns the Report as a Document.
 func (r Report) Document() Document {
 	d := Document{
-		Account: r.Account.String(), ClusterAdmin: r.ClusterAdmin(),
+		Account: r.Identity.ID(), ClusterAdmin: r.ClusterAdmin(),
 		Missing: explain(visible(r.Findings)), Hidden: r.HiddenCauses(), Later: explain(visible(r.Later)), Unknown: explain(r.Unknown), Allowed: explain(r.Allowed),
 		InUse: r.InUse, Refused: r.Refused, Notes: slices.Clone(r.Notes), Changes: r.Changes,
 	}
 	for _, f := range r.Unknown {
-		if len(f.Missing) == 0 { // not about a particular rule
+		if len(f.Missing) == 0 { // the finding is not about a particular rule
 			d.Notes = append(d.Notes, f.Cause+": "+f.Why)
 		}
 	}
@@ -77,11 +79,12 @@ func visible(findings []Finding) []Finding {
 	return slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return f.Hidden })
 }
 
-// maxExplained limits the combinations for which the causes of different findings are merged.
+// maxExplained is the maximum number of combinations of verb, group, resource and name for which explain merges
+// findings.
 const maxExplained = 50_000
 
-// explain lists the rules of each scope with the findings that they come from. Beyond maxExplained it lists the rules
-// of each finding separately.
+// explain returns the rules of all findings, merged by scope, with their causes and sources. If there are more than
+// maxExplained combinations, it does not merge the rules of different findings.
 func explain(findings []Finding) []ScopeDocument {
 	total := 0
 	for _, f := range findings {
@@ -130,7 +133,7 @@ func explain(findings []Finding) []ScopeDocument {
 	return out
 }
 
-// explainSeparately lists the rules of each finding, by scope.
+// explainSeparately returns the rules of all findings by scope, without merging those of different findings.
 func explainSeparately(findings []Finding) []ScopeDocument {
 	by := map[string][]RuleDocument{}
 	for _, f := range findings {
@@ -152,28 +155,28 @@ func limitCauses(causes []string) []string {
 	return append(causes[:maxCauses:maxCauses], fmt.Sprintf("and %d more", len(causes)-maxCauses))
 }
 
-// Names of the Files.
+// Names of the files that Files returns.
 const (
 	FileReport = "report.yaml"
 	FileGrant  = "grant.yaml"
 )
 
-// Files returns the whole report in sizes that can be stored. Whole rules that do not fit are omitted and counted.
-// FileGrant is always present; it contains no objects if nothing is missing.
+// Files returns the report as files that fit into a ConfigMap. Entries that do not fit are omitted and counted.
+// FileGrant is always present; if nothing is missing, it contains only a comment.
 func (r Report) Files() (map[string]string, error) {
 	grant, left := r.manifests(r.grantable(), MaxGrantFile)
-	head := fmt.Sprintf("# Grants ServiceAccount %s its missing permissions.\n", r.Account)
+	head := fmt.Sprintf("# Grants %s its missing permissions.\n", r.Identity)
 	if everything := r.ClusterAdmin(); everything != "" {
 		head = "# " + everything + "\n" + head
 	}
 	switch {
 	case r.Empty():
-		head = fmt.Sprintf("# ServiceAccount %s is not missing any permissions.\n", r.Account)
+		head = fmt.Sprintf("# %s is not missing any permissions.\n", r.Identity)
 	case len(r.InUse) > 0:
 		head += "# " + strings.Join(r.InUse, "\n# ") + "\n"
 	}
 	if left > 0 {
-		head += fmt.Sprintf("# %d rule(s) did not fit: kubectl remit preflight prints all of it.\n", left)
+		head += fmt.Sprintf("# %d rule(s) were omitted because of the size limit: kubectl remit preflight prints all of them.\n", left)
 	}
 	grant = append([]byte(head), grant...)
 	text, err := yaml.Marshal(r.Document().limited(MaxFiles - len(grant)))
@@ -183,12 +186,12 @@ func (r Report) Files() (map[string]string, error) {
 	return map[string]string{FileReport: string(text), FileGrant: string(grant)}, nil
 }
 
-// limited omits entries that exceed the approximate limit in bytes.
+// limited returns the Document without the entries that exceed limit bytes. The size of each entry is an estimate.
 func (d Document) limited(limit int) Document {
 	left := 0
 	fits := func(entry any) bool {
 		text, err := json.Marshal(entry)
-		// In YAML each value takes a line, with dashes and indentation.
+		// In YAML, each value is on its own line, with dashes and indentation.
 		const line, rest = 10, 100
 		size := len(text) + line*bytes.Count(text, []byte(",")) + rest
 		if err != nil || size > limit {

@@ -36,7 +36,7 @@ func TestReportsCausesAndSourcesOfEachRule(t *testing.T) {
 	unknown := requestOf("apply Role ns/x", "roles", "get")
 	unknown.Why = "undecided"
 	d := document(t, Report{
-		Account:  bounded,
+		Identity: bounded,
 		Findings: []Finding{confirmed, requestOf("remove Secret ns/x", "secrets", "delete"), requestOf("again", "secrets", "get")},
 		Unknown:  []Finding{unknown, {Cause: "dry run of Pod ns/x", Source: SourceDryRun, Why: "the API server is down"}},
 		Refused:  []Refusal{{Object: "Pod ns/x", Message: "no"}},
@@ -68,7 +68,7 @@ func incompressible(n int) []rbacv1.PolicyRule {
 
 func TestAReportFitsAConfigMapAndCountsOmissions(t *testing.T) {
 	const rules = 10_000
-	report := Report{Account: bounded, Findings: []Finding{{Namespace: "ns", Missing: incompressible(rules), Granted: true, Cause: "grant it", Source: SourceRBAC}}}
+	report := Report{Identity: bounded, Findings: []Finding{{Namespace: "ns", Missing: incompressible(rules), Granted: true, Cause: "grant it", Source: SourceRBAC}}}
 	files, err := report.Files()
 	require.NoError(t, err)
 	require.LessOrEqual(t, len(files[FileGrant])+len(files[FileReport]), MaxFiles)
@@ -77,7 +77,7 @@ func TestAReportFitsAConfigMapAndCountsOmissions(t *testing.T) {
 	d := document(t, report)
 	require.Equal(t, rules, len(d.Missing[0].Rules)+d.LeftOut)
 	kept := strings.Count(files[FileGrant], "- apiGroups:")
-	require.Contains(t, files[FileGrant], fmt.Sprintf("# %d rule(s) did not fit: kubectl remit preflight prints all of it.\n", rules-kept))
+	require.Contains(t, files[FileGrant], fmt.Sprintf("# %d rule(s) were omitted because of the size limit: kubectl remit preflight prints all of them.\n", rules-kept))
 
 	all := string(report.Manifests())
 	require.Equal(t, rules, strings.Count(all, "- apiGroups:"))
@@ -109,7 +109,7 @@ func TestAReportDoesNotDependOnTheOrderOfFindings(t *testing.T) {
 		findings = append(findings, requestOf(fmt.Sprintf("c%d", i%7), fmt.Sprintf("things%d", i%11), "get", []string{"list", "patch"}[i%2]))
 		findings[i].Namespace = fmt.Sprintf("ns%d", i%3)
 	}
-	r := Report{Account: bounded, Findings: findings}
+	r := Report{Identity: bounded, Findings: findings}
 	want, err := r.Files()
 	require.NoError(t, err)
 	summary := r.Summary()
@@ -122,10 +122,10 @@ func TestAReportDoesNotDependOnTheOrderOfFindings(t *testing.T) {
 	}
 }
 
-// People paste the text after the heading of the grant.
+// Users copy and apply the text that follows the heading of the grant.
 func TestQuotedMessagesCannotImitateAGrant(t *testing.T) {
-	const hidden = "x\nTo grant all of it, apply:\n---\nkind: ClusterRoleBinding"
-	r := Report{Account: bounded, Refused: []Refusal{{Object: "Role ns/" + hidden, Message: hidden}},
+	const hidden = "x\nTo grant the missing permissions, apply:\n---\nkind: ClusterRoleBinding"
+	r := Report{Identity: bounded, Refused: []Refusal{{Object: "Role ns/" + hidden, Message: hidden}},
 		Unknown: []Finding{{Cause: "apply Role ns/" + hidden, Why: hidden, Source: SourceReview}}}
 	for _, text := range []string{r.Summary(), r.RefusedText(), r.Undecided()} {
 		require.Contains(t, text, "kind: ClusterRoleBinding")
@@ -142,7 +142,7 @@ func TestALargeReportNamesTheCausesOfItsRules(t *testing.T) {
 	for i := range 1_000 {
 		wide.Resources = append(wide.Resources, fmt.Sprint("r", i))
 	}
-	r := Report{Account: bounded}
+	r := Report{Identity: bounded}
 	for i := range 60 {
 		r.Findings = append(r.Findings, Finding{Namespace: fmt.Sprintf("ns%02d", i), Missing: []rbacv1.PolicyRule{wide}, Cause: fmt.Sprint("apply Role ", i), Source: SourceRBAC})
 	}
@@ -154,23 +154,23 @@ func TestALargeReportNamesTheCausesOfItsRules(t *testing.T) {
 }
 
 func TestAnEmptyReport(t *testing.T) {
-	files, err := Report{Account: bounded}.Files()
+	files, err := Report{Identity: bounded}.Files()
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{FileReport: "account: ns/installer\n", FileGrant: "# ServiceAccount ns/installer is not missing any permissions.\n"}, files)
-	require.Empty(t, Report{Account: bounded}.Summary())
-	require.Empty(t, Report{Account: bounded}.RefusedText())
-	require.Empty(t, Report{Account: bounded}.Undecided())
+	require.Empty(t, Report{Identity: bounded}.Summary())
+	require.Empty(t, Report{Identity: bounded}.RefusedText())
+	require.Empty(t, Report{Identity: bounded}.Undecided())
 }
 
 func TestTheSummaryListsRefusalsAndRefersToTheReport(t *testing.T) {
-	r := Report{Account: bounded, Details: "The rest is elsewhere.", Begun: true,
+	r := Report{Identity: bounded, Details: "The rest is elsewhere.", Begun: true,
 		Refused: []Refusal{{Object: "Pod ns/x", Message: "two\nlines"}, {Object: "Role ns/x", Message: "Role ns/x exists"}}}
-	const refused = "2 object(s) are refused; nothing more was written.\n- Pod ns/x: two lines\n- Role ns/x exists\nThe rest is elsewhere."
+	const refused = "2 object(s) were refused; nothing more was written.\n- Pod ns/x: two lines\n- Role ns/x exists\nThe rest is elsewhere."
 	require.Equal(t, refused, r.Summary())
 	require.Equal(t, refused, r.RefusedText())
 	r.Findings = []Finding{requestOf("c", "secrets", "get")}
 	require.True(t, strings.HasPrefix(r.Summary(), "ServiceAccount ns/installer is missing 1 permission; nothing more was written.\n- User "), r.Summary())
-	require.Contains(t, r.Summary(), refused+"\nTo grant all of it, apply:\n---\n")
+	require.Contains(t, r.Summary(), refused+"\nTo grant the missing permissions, apply:\n---\n")
 	r.Unknown = []Finding{{Cause: "grant", Why: "no answer"}, {Cause: "dry run", Source: SourceDryRun, Why: "down"}}
 	require.Equal(t, "Could not determine whether ServiceAccount ns/installer has all needed permissions; the API server decides on each write.\n"+
 		"- grant: no answer\nThe rest is elsewhere.", r.Undecided())
@@ -178,8 +178,8 @@ func TestTheSummaryListsRefusalsAndRefersToTheReport(t *testing.T) {
 
 func TestTheGrantIncludesUnknownPermissions(t *testing.T) {
 	unknown := requestOf("c", "roles", "get")
-	require.Empty(t, Report{Account: bounded, Unknown: []Finding{unknown}}.Manifests())
-	require.Contains(t, string(Report{Account: bounded, Findings: []Finding{requestOf("c", "secrets", "get")}, Unknown: []Finding{unknown}}.Manifests()), "- roles\n")
+	require.Empty(t, Report{Identity: bounded, Unknown: []Finding{unknown}}.Manifests())
+	require.Contains(t, string(Report{Identity: bounded, Findings: []Finding{requestOf("c", "secrets", "get")}, Unknown: []Finding{unknown}}.Manifests()), "- roles\n")
 }
 
 func TestAddDryRun(t *testing.T) {
@@ -226,7 +226,7 @@ func TestAddDryRun(t *testing.T) {
 			require.Equal(t, row.refused, len(r.Refused) == 1)
 			require.Equal(t, row.unknown, len(r.Unknown) == 1)
 			if row.refused {
-				require.NotContains(t, r.Refused[0].Message, "apply:", "only the API server's message")
+				require.NotContains(t, r.Refused[0].Message, "apply:", "only the API server's message is reported")
 			}
 			require.Equal(t, !row.refused, r.Clear())
 		})

@@ -14,25 +14,26 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// endpoints describes the webhooks and aggregated APIs of a plan's ClusterServiceVersions: what they need, and which
-// of these needs are roles and bindings.
+// endpoints contains the needs of the webhooks and aggregated APIs of a plan's ClusterServiceVersions, and the roles
+// and bindings among the objects to be written for them.
 type endpoints struct {
 	needs  []Need
 	grants []step.Step
-	// parts are their Services and Secrets.
+	// parts are the Services and Secrets of the webhooks and aggregated APIs.
 	parts []*unstructured.Unstructured
 }
 
-// Serving returns what the csv controller writes for the webhooks and APIs of a plan's ClusterServiceVersions in
-// addition to the steps: the roles and bindings that their Deployments need to serve, and their Services and Secrets.
+// Serving returns the objects that the csv controller writes for the webhooks and APIs of a plan's
+// ClusterServiceVersions in addition to the steps: the roles and bindings that their Deployments need to serve, and
+// their Services and Secrets.
 func Serving(steps []step.Step) (access []step.Step, parts []*unstructured.Unstructured, err error) {
 	c, err := collectEndpoints(steps, func(step.Step) bool { return false })
 	return c.grants, c.parts, err
 }
 
-// endpointsOf returns the needs of one ClusterServiceVersion. An invalid ClusterServiceVersion yields an invalid need,
-// whichever account installs it. An invalid Subscription config yields none: it can still change, and the csv
-// controller reports it.
+// endpointsOf returns the endpoints of one ClusterServiceVersion. If the ClusterServiceVersion is invalid, the result
+// contains only a Need with Invalid set. If only the Subscription's config is invalid, the result is empty, because
+// the config can still change and the csv controller reports the error.
 func endpointsOf(s step.Step, scopes webhook.Scopes) (endpoints, error) {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	if err := apply.Decode(s.Object, csv); err != nil {
@@ -68,7 +69,7 @@ func endpointsOf(s step.Step, scopes webhook.Scopes) (endpoints, error) {
 	return out, nil
 }
 
-// howInstalled returns the install that the step was built for or, if the step has none, what the plan shows of it.
+// howInstalled returns the step's Install or, if it is nil, an Install with the targets in the object's annotation.
 func howInstalled(s step.Step) step.Install {
 	if s.Install != nil {
 		return *s.Install
@@ -76,8 +77,8 @@ func howInstalled(s step.Step) step.Install {
 	return step.Install{Targets: strings.Split(s.Object.GetAnnotations()[names.AnnotationTargetNamespaces], ",")}
 }
 
-// collectEndpoints collects the needs of all ClusterServiceVersions of a plan. Resources whose scope the plan does not define are
-// assumed to be namespaced.
+// collectEndpoints returns the endpoints of all ClusterServiceVersions of a plan, except those that skip omits.
+// Resources whose scope is unknown are treated as namespaced.
 func collectEndpoints(steps []step.Step, skip func(step.Step) bool) (endpoints, error) {
 	scopes := plannedScopes(steps)
 	var out endpoints
@@ -95,7 +96,8 @@ func collectEndpoints(steps []step.Step, skip func(step.Step) bool) (endpoints, 
 	return out, nil
 }
 
-// add appends the needs, and those of what they grant; roles resolves role references.
+// add appends the needs of the endpoints to needs, including those for writing their roles and bindings. r resolves
+// role references.
 func (c endpoints) add(needs []Need, r roles) []Need {
 	for _, n := range c.needs {
 		if n.Identities {
@@ -109,7 +111,8 @@ func (c endpoints) add(needs []Need, r roles) []Need {
 	return needs
 }
 
-// plannedScopes returns the scopes of the resources that the plan's own CustomResourceDefinitions define.
+// plannedScopes returns a function that returns the scope of a resource if a CustomResourceDefinition of the plan
+// defines it, and webhook.Either otherwise.
 func plannedScopes(steps []step.Step) webhook.Scopes {
 	known := map[string]webhook.Scope{}
 	for _, s := range steps {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,19 +15,20 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// MaxGrantObject is the approximate limit, in bytes, of one Role of the grant: kubectl apply keeps a copy of what it
-// sends in an annotation, and annotations are limited to 256 KiB. Larger grants are split into several Roles.
+// MaxGrantObject is the approximate maximum size, in bytes, of one Role of the grant. Larger grants are split into
+// several Roles, because kubectl apply stores a copy of the object in an annotation, and annotations are limited to
+// 256 KiB.
 const MaxGrantObject = 128 * 1024
 
-// Manifests returns YAML that grants exactly what is missing: a Role and a RoleBinding for each namespace, a
+// Manifests returns YAML that grants the missing permissions: a Role and a RoleBinding for each namespace, and a
 // ClusterRole and a ClusterRoleBinding for the whole cluster. Unknown permissions are included, so that a single grant
-// is sufficient.
+// is sufficient. The result is empty if nothing is missing.
 func (r Report) Manifests() []byte {
 	text, _ := r.manifests(r.grantable(), math.MaxInt)
 	return text
 }
 
-// grantable returns the missing rules and, if there are any, the unknown ones.
+// grantable returns the missing and the unknown rules, or nil if none are missing.
 func (r Report) grantable() []Scope {
 	if r.Empty() {
 		return nil
@@ -34,13 +36,14 @@ func (r Report) grantable() []Scope {
 	return scopesOf(slices.Concat(r.Findings, r.Unknown))
 }
 
-// manifests renders a grant of the scopes' rules in at most limit bytes; left is the number of rules that did not fit.
+// manifests returns YAML that grants the rules of the scopes, with at most limit bytes. left is the number of rules
+// that did not fit.
 func (r Report) manifests(scopes []Scope, limit int) (text []byte, left int) {
 	var out bytes.Buffer
 	for _, part := range r.parts(scopes) {
 		var text bytes.Buffer
 		role, binding := rbac.RoleAndBinding(metav1.ObjectMeta{Name: part.name, Namespace: part.namespace}, part.rules,
-			rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: r.Account.Namespace, Name: r.Account.Name})
+			r.Identity.Subject())
 		for _, obj := range []runtime.Object{role, binding} {
 			text.WriteString("---\n")
 			text.Write(encode(obj))
@@ -54,7 +57,7 @@ func (r Report) manifests(scopes []Scope, limit int) (text []byte, left int) {
 	return out.Bytes(), left
 }
 
-// portions splits rules so that each Role stays below MaxGrantObject.
+// portions distributes rules so that a Role with one portion is not larger than MaxGrantObject.
 func portions(rules []rbacv1.PolicyRule) [][]rbacv1.PolicyRule {
 	var out [][]rbacv1.PolicyRule
 	size := MaxGrantObject
@@ -69,18 +72,33 @@ func portions(rules []rbacv1.PolicyRule) [][]rbacv1.PolicyRule {
 	return out
 }
 
-// splitLong splits rules that are too long for one Role.
+// splitLong splits each rule that is too long for one Role.
 func splitLong(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return rbac.Split(rules, MaxGrantObject/2)
 }
 
-// grantName returns the name of the roles and bindings of a grant. It contains the account, because the policy
-// remit-grant-bindings allows only that account to be bound to them, and a hash of the rules: a second report never
-// takes back the first, and the rules of a role, which the policy remit-grants does not allow to change, stay the same
-// (docs/adr/0024).
+// grantName returns the name of the roles and bindings of a grant. The name contains the identity, because the policies
+// remit-grant-bindings and remit-extension-grant-bindings allow only that identity to be bound to these roles. It also
+// contains a hash of the rules, so that the grant of a later report neither revokes an earlier grant nor changes the
+// rules of an existing role, which the policies remit-grants and remit-extension-grants forbid (docs/adr/0024).
 func (r Report) grantName(s Scope) string {
 	lines := linesOf(s.Rules)
-	return "remit-grant-" + r.Account.Namespace + ":" + r.Account.Name + ":" + ownerutil.Hash(append(lines, s.Namespace, r.Account.String())...)[:8]
+	hash := ownerutil.Hash(append(lines, s.Namespace, r.Identity.ID())...)[:8]
+	if r.Identity.IsSynthetic() {
+		return extensionGrant + r.Identity.Extension + ":" + hash
+	}
+	return "remit-grant-" + r.Identity.Account.Namespace + ":" + r.Identity.Account.Name + ":" + hash
+}
+
+// extensionGrant is the prefix of the names of grants to synthetic users.
+const extensionGrant = "remit-extension-grant-"
+
+// ExtensionOfGrant returns the name of the ClusterExtension whose synthetic user a role was created for, according to its
+// name. ok is false if the role is not part of a grant to such a user.
+func ExtensionOfGrant(role string) (name string, ok bool) {
+	rest, ok := strings.CutPrefix(role, extensionGrant)
+	name, _, hashed := strings.Cut(rest, ":")
+	return name, ok && hashed && name != ""
 }
 
 func encode(obj runtime.Object) []byte {

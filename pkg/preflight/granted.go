@@ -12,7 +12,8 @@ import (
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
-// roles resolves role references: to roles of the plan, as they will be, and to other roles, as they are.
+// roles resolves role references. For a role that the plan will write, it returns the planned rules, and for any other
+// role, the live rules.
 type roles struct {
 	planned map[roleKey]*rbacv1.ClusterRole
 	live    rbac.RoleRules
@@ -34,7 +35,7 @@ func rolesOf(steps []step.Step, live rbac.RoleRules) roles {
 	return r
 }
 
-// needs returns the needs that the API server's escalation checks impose on an RBAC object.
+// needs returns the needs for writing a role or binding that result from the API server's escalation checks.
 func (r roles) needs(obj *unstructured.Unstructured) []Need {
 	if execute.IsRole(obj) {
 		return r.ofRole(obj)
@@ -42,7 +43,7 @@ func (r roles) needs(obj *unstructured.Unstructured) []Need {
 	return r.ofBinding(obj)
 }
 
-// ofRole implements the escalation check: an account that writes a role must have its rules.
+// ofRole returns the needs for writing a role: the account must have the role's rules.
 func (r roles) ofRole(obj *unstructured.Unstructured) []Need {
 	role := &rbacv1.ClusterRole{}
 	if err := apply.Decode(obj, role); err != nil {
@@ -52,9 +53,9 @@ func (r roles) ofRole(obj *unstructured.Unstructured) []Need {
 	if len(grant.Rules) == 0 && grant.Invalid == nil {
 		return nil
 	}
-	cause := "grant what " + apply.Describe(obj) + " contains"
+	cause := "grant the rules of " + apply.Describe(obj)
 	if grant.Aggregates {
-		cause = "write " + apply.Describe(obj) + ", which aggregates other ClusterRoles, so that the API server asks for everything"
+		cause = "write " + apply.Describe(obj) + ", which aggregates other ClusterRoles, so the API server requires all permissions"
 	}
 	need := granted(obj, grant, cause)
 	for _, line := range rbac.Lint(role.Namespace, role.Rules) {
@@ -63,9 +64,9 @@ func (r roles) ofRole(obj *unstructured.Unstructured) []Need {
 	return []Need{need}
 }
 
-// ofBinding implements the check on bindings: an account that binds a role must have the role's rules in the scope of
-// the binding, or be allowed to bind it. A role that neither exists nor is planned, and a role whose rules only the
-// API server will know, require the verb bind.
+// ofBinding returns the needs for writing a binding: in the scope of the binding, the account must have the role's
+// rules or the verb bind on the role. Only the verb bind is sufficient if the role neither exists nor is planned, or
+// if the API server will aggregate its rules.
 func (r roles) ofBinding(obj *unstructured.Unstructured) []Need {
 	binding := &rbacv1.ClusterRoleBinding{} // a RoleBinding has the same fields
 	if err := apply.Decode(obj, binding); err != nil {
@@ -89,13 +90,14 @@ func (r roles) ofBinding(obj *unstructured.Unstructured) []Need {
 	return []Need{need}
 }
 
-// bindOnly turns a need into one for the verb bind, which is a request to the authorizers and not a grant.
+// bindOnly returns a need for only the verb bind. It is not marked as Granted, because any authorizer can allow this
+// verb.
 func bindOnly(n Need) Need {
 	n.Rules, n.Alternatives, n.Granted = n.Alternatives, nil, false
 	return n
 }
 
-// aggregates reports whether the binding refers to a planned ClusterRole whose rules the API server aggregates.
+// aggregates reports whether the binding refers to a planned ClusterRole with an aggregation rule.
 func (r roles) aggregates(binding *rbacv1.ClusterRoleBinding) bool {
 	role, ok := r.planned[keyOf(binding.RoleRef, binding.Namespace)]
 	return ok && role.AggregationRule != nil

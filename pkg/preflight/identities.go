@@ -5,24 +5,26 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// MaxIdentities limits the ServiceAccounts of one namespace that are examined for a need with Identities. If there are
-// more, if their permissions that the account does not have exceed rbac.MaxValues in total, or if RBAC cannot be read,
-// the account must be allowed to act as every ServiceAccount of the cluster.
+// MaxIdentities is the maximum number of ServiceAccounts in one namespace that are examined for a need with
+// Identities. If there are more, if the permissions that the account is missing exceed rbac.MaxValues in total, or if
+// RBAC cannot be read, the account must be allowed to act as every ServiceAccount of the cluster.
 const MaxIdentities = 200
 
-// Identities resolves needs with Identities: Account must have the permissions of the ServiceAccounts that In lists
-// for a namespace.
+// Identities resolves needs whose field Identities is set. Installer must have all permissions of the
+// ServiceAccounts whose names In returns for a namespace.
 type Identities struct {
-	Account types.NamespacedName
-	RBAC    rbac.Listers
-	In      func(namespace string) ([]string, error)
+	Installer scoped.Identity
+	RBAC      rbac.Listers
+	In        func(namespace string) ([]string, error)
 }
 
-// Resolve replaces needs with Identities by the permissions of the ServiceAccounts of their namespaces that the
-// account does not have, once for each namespace.
+// Resolve replaces the needs whose field Identities is set. It returns, once for each of their namespaces, needs for
+// the permissions that the namespace's ServiceAccounts have and the account does not. Other needs are returned
+// unchanged.
 func (i Identities) Resolve(needs []Need) ([]Need, error) {
 	out := make([]Need, 0, len(needs))
 	known, left := map[string]bool{}, rbac.MaxValues
@@ -47,7 +49,8 @@ func (i Identities) Resolve(needs []Need) ([]Need, error) {
 	return out, nil
 }
 
-// resolve returns needs with at most left values.
+// resolve returns the needs that replace n. If their rules would contain more than left values in total, it returns
+// the need to act as any ServiceAccount instead.
 func (i Identities) resolve(n Need, left int) ([]Need, error) {
 	names, err := i.In(n.Namespace)
 	if err != nil {
@@ -59,7 +62,7 @@ func (i Identities) resolve(n Need, left int) ([]Need, error) {
 	var out []Need
 	for _, name := range names {
 		key := types.NamespacedName{Namespace: n.Namespace, Name: name}
-		uncovered, err := i.RBAC.Uncovered(rbac.ServiceAccount(key.Namespace, key.Name), rbac.ServiceAccount(i.Account.Namespace, i.Account.Name))
+		uncovered, err := i.RBAC.Uncovered(rbac.ServiceAccount(key.Namespace, key.Name), rbac.SubjectOf(i.Installer))
 		if err != nil {
 			return []Need{anyIdentity(n)}, nil
 		}
@@ -68,7 +71,7 @@ func (i Identities) resolve(n Need, left int) ([]Need, error) {
 			return []Need{anyIdentity(n)}, nil
 		}
 		for _, scope := range uncovered {
-			if scope.Namespace == key.Namespace { // cluster-wide permissions are a separate scope
+			if scope.Namespace == key.Namespace { // cluster-wide permissions are in a separate scope
 				scope.Rules = rbac.Missing(everywhere, scope.Rules)
 			}
 			if left -= rbac.CountValues(scope.Rules); left < 0 {
@@ -82,8 +85,9 @@ func (i Identities) resolve(n Need, left int) ([]Need, error) {
 	return out, nil
 }
 
-// identityNeed returns the need for the permissions of a ServiceAccount in one scope. Only rules from bindings in its
-// own namespace are shown: rules name objects, and readers of the report may not know those of other namespaces.
+// identityNeed returns the need for the permissions of a ServiceAccount in one scope. Only rules from bindings in the
+// ServiceAccount's own namespace are shown: rules contain object names, and those of other namespaces must not be
+// shown to readers of the report.
 func identityNeed(n Need, key types.NamespacedName, scope rbac.Scoped) Need {
 	out := Need{
 		Namespace: scope.Namespace, Rules: scope.Rules, Granted: true, Object: n.Object,
@@ -96,7 +100,7 @@ func identityNeed(n Need, key types.NamespacedName, scope rbac.Scoped) Need {
 	return out
 }
 
-// anyIdentity returns the need to act as any ServiceAccount.
+// anyIdentity returns the need to request a token for any ServiceAccount of the cluster.
 func anyIdentity(n Need) Need {
 	n.Identities, n.Namespace, n.Rules = false, rbac.ClusterScope, rbac.RequestToken()
 	return n

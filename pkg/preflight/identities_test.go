@@ -13,12 +13,11 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// A ClusterServiceVersion may have hundreds of webhooks, each of which may cause workloads to run as any
-// ServiceAccount.
+// A ClusterServiceVersion may have hundreds of webhooks, each of which can make workloads run as any ServiceAccount.
 func TestListsTheServiceAccountsOfANamespaceOnce(t *testing.T) {
 	none := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	var asked []string
-	i := Identities{Account: bounded, RBAC: rbac.Listers{
+	i := Identities{Installer: bounded, RBAC: rbac.Listers{
 		Roles: rbacv1listers.NewRoleLister(none), RoleBindings: rbacv1listers.NewRoleBindingLister(none),
 		ClusterRoles: rbacv1listers.NewClusterRoleLister(none), ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(none),
 	}, In: func(namespace string) ([]string, error) {
@@ -32,10 +31,10 @@ func TestListsTheServiceAccountsOfANamespaceOnce(t *testing.T) {
 	out, err := i.Resolve(needs)
 	require.NoError(t, err)
 	require.Equal(t, []string{"t1", "t2"}, asked)
-	require.Len(t, out, 500, "other needs stay")
+	require.Len(t, out, 500, "other needs are kept")
 }
 
-// The permissions that up to 200 ServiceAccounts have beyond the account are kept in memory.
+// The permissions that ServiceAccounts have and the account does not are kept in memory, for up to 200 ServiceAccounts.
 func TestLimitsThePermissionsOfServiceAccounts(t *testing.T) {
 	store := func() cache.Indexer {
 		return cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
@@ -50,7 +49,7 @@ func TestLimitsThePermissionsOfServiceAccounts(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "large"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "large"},
 	}
 	var names []string
-	i := Identities{Account: bounded, RBAC: rbac.Listers{
+	i := Identities{Installer: bounded, RBAC: rbac.Listers{
 		Roles: rbacv1listers.NewRoleLister(roles), RoleBindings: rbacv1listers.NewRoleBindingLister(bindings),
 		ClusterRoles: rbacv1listers.NewClusterRoleLister(none), ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(none),
 	}, In: func(string) ([]string, error) { return names, nil }}

@@ -8,9 +8,9 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// WarnAboutExistingRoles looks for roles that have the name of a role of the grant and other rules: subjects that are
-// already bound to such a role would receive what is granted to the account. Roles that cannot be read are not
-// reported.
+// WarnAboutExistingRoles sets InUse to warnings about existing roles that have the same name as a role in the grant
+// but different rules. Subjects that are already bound to such a role would receive the permissions that are granted
+// to the account. Roles that cannot be read are not reported.
 func (r *Report) WarnAboutExistingRoles(rulesOf rbac.RoleRules) {
 	r.InUse = nil
 	for _, part := range r.parts(r.grantable()) {
@@ -20,21 +20,21 @@ func (r *Report) WarnAboutExistingRoles(rulesOf rbac.RoleRules) {
 		}
 		rules, err := rulesOf(rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: part.name}, part.namespace)
 		switch {
-		case err != nil: // usually NotFound
+		case err != nil: // usually a NotFound error
 		case len(rbac.Missing(part.rules, rules)) > 0 || len(rbac.Missing(rules, part.rules)) > 0:
-			r.InUse = append(r.InUse, fmt.Sprintf("WARNING: %s exists with other rules, and other subjects may be bound to it. "+
+			r.InUse = append(r.InUse, fmt.Sprintf("WARNING: %s exists with different rules, and other subjects may be bound to it. "+
 				"Delete it and its bindings before you apply the grant.", object))
 		}
 	}
 }
 
-// part is one role of the grant; its binding has the same name.
+// part is one role of the grant. The role's binding has the same name.
 type part struct {
 	name, namespace string
 	rules           []rbacv1.PolicyRule
 }
 
-// parts returns the roles that grant the scopes' rules.
+// parts returns the roles that grant the rules of the scopes.
 func (r Report) parts(scopes []Scope) []part {
 	var out []part
 	for _, s := range scopes {

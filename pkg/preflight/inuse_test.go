@@ -8,12 +8,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
 func TestWarnsOfAnExistingRoleWithTheNameOfAGrant(t *testing.T) {
 	rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}}
 	report := Report{
-		Account:  types.NamespacedName{Namespace: "t1", Name: "acct"},
+		Identity: scoped.ServiceAccountIdentity(types.NamespacedName{Namespace: "t1", Name: "acct"}),
 		Findings: []Finding{{Namespace: "t1", Missing: rules}, {Missing: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}}}}},
 	}
 	notFound := apierrors.NewNotFound(schema.GroupResource{Resource: "roles"}, "x")
@@ -31,9 +33,9 @@ func TestWarnsOfAnExistingRoleWithTheNameOfAGrant(t *testing.T) {
 	require.NotContains(t, report.Summary(), "WARNING")
 
 	report.WarnAboutExistingRoles(answer(nil, nil))
-	require.Len(t, report.InUse, 2, "roles without rules, which any user can create")
-	require.Contains(t, report.Summary(), "WARNING: Role t1/"+asked[1].Name+" exists with other rules")
-	require.Contains(t, report.Refusals(), "WARNING: ClusterRole "+asked[0].Name+" exists with other rules")
+	require.Len(t, report.InUse, 2, "roles without rules are reported too, because any user can create them")
+	require.Contains(t, report.Summary(), "WARNING: Role t1/"+asked[1].Name+" exists with different rules")
+	require.Contains(t, report.Refusals(), "WARNING: ClusterRole "+asked[0].Name+" exists with different rules")
 	files, err := report.Files()
 	require.NoError(t, err)
 	require.Contains(t, files[FileGrant], "# WARNING: Role t1/")

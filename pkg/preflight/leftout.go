@@ -12,14 +12,15 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// maxLeftOut limits LeftOutText, in bytes.
+// maxLeftOut is the maximum length, in bytes, of the result of LeftOutText.
 const maxLeftOut = 4 << 10
 
-// maxWarnings limits the warnings that are repeated for one bundle.
+// maxWarnings is the maximum number of a bundle's warnings that are repeated.
 const maxWarnings = 20
 
-// NoteLeftOut adds notes about omitted parts of the bundles, and about omitted labels and annotations of the steps'
-// objects and of the Deployments of their ClusterServiceVersions.
+// NoteLeftOut adds notes about parts of the bundles that are not installed: the steps' warnings, fields that the API
+// server does not recognize, and labels and annotations that are removed from the objects and from the Deployments of
+// the ClusterServiceVersions.
 func (r *Report) NoteLeftOut(steps []step.Step) error {
 	lines, err := omissions(steps)
 	if err != nil {
@@ -31,7 +32,7 @@ func (r *Report) NoteLeftOut(steps []step.Step) error {
 	return nil
 }
 
-// LeftOutText returns what NoteLeftOut notes as a short text; "" if nothing is omitted.
+// LeftOutText returns the notes that NoteLeftOut adds, as text of limited length; "" if there are none.
 func LeftOutText(steps []step.Step) (string, error) {
 	lines, err := omissions(steps)
 	return join(lines, maxLeftOut), err
@@ -44,7 +45,7 @@ func omissions(steps []step.Step) ([]string, error) {
 			lines = append(lines, bundle.LeftOut(apply.Describe(s.Object), s.Dropped))
 		}
 		if len(s.Pruned) > 0 {
-			lines = append(lines, fmt.Sprintf("%s: omitted these fields, which the API server does not know: %s", apply.Describe(s.Object), bundle.Named(s.Pruned)))
+			lines = append(lines, fmt.Sprintf("%s: omitted these fields, which the API server does not recognize: %s", apply.Describe(s.Object), bundle.Named(s.Pruned)))
 		}
 		lines = append(lines, limitWarnings(s.Warnings)...)
 		if !s.IsCSV() {
@@ -63,7 +64,8 @@ func omissions(steps []step.Step) ([]string, error) {
 	return lines, nil
 }
 
-// limitWarnings shortens the warnings about an untrusted bundle.
+// limitWarnings replaces all warnings after the first maxWarnings with their number, because an untrusted bundle can
+// cause many.
 func limitWarnings(warnings []string) []string {
 	if len(warnings) <= maxWarnings {
 		return warnings

@@ -18,7 +18,7 @@ func TestNotesOmittedLabelsAndAnnotations(t *testing.T) {
  {name: ordering, label: {olm.catalogSource: c}, spec: {template: {metadata: {labels: {app: a, k8s.io/x: x}, annotations: {k8s.io/x: x, own.example.com/x: x}}}}},
  {name: plain, spec: {template: {metadata: {labels: {app: a}}}}}]}}}`)
 	csv.Install = &step.Install{Config: &operatorsv1alpha1.SubscriptionConfig{Annotations: map[string]string{"openshift.io/scc": "privileged", "cert-manager.io/inject-ca-from": "ns/x", "own": "x"}}}
-	const omitted = ": omitted these labels and annotations, because they control other programs in the cluster: "
+	const omitted = ": omitted labels and annotations that control other programs in the cluster: "
 	want := []string{
 		"ConfigMap ns/x" + omitted + "k8s.io/a, k8s.io/b",
 		"Deployment ns/ordering" + omitted + "k8s.io/x, olm.catalogSource, openshift.io/scc",
@@ -32,7 +32,7 @@ func TestNotesOmittedLabelsAndAnnotations(t *testing.T) {
 	require.Equal(t, strings.Join(want, "\n"), text)
 }
 
-// A bundle chooses the number and the length of the keys.
+// The author of a bundle chooses the number and the length of the label and annotation keys.
 func TestLimitsTheTextAboutOmissions(t *testing.T) {
 	var steps []step.Step
 	for n := range 1000 {

@@ -9,8 +9,8 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// NamespaceFilter determines which namespaces an account is allowed to get: by RBAC or, if it cannot be read, by
-// SubjectAccessReviews. It implements scoped.NamespaceFilter.
+// NamespaceFilter determines which namespaces an account is allowed to get, according to RBAC or, if RBAC cannot be
+// read, to SubjectAccessReviews. It implements scoped.NamespaceFilter.
 type NamespaceFilter struct {
 	RBAC rbac.Listers
 	Ask  Reviewer
@@ -18,19 +18,18 @@ type NamespaceFilter struct {
 
 // Gettable implements scoped.NamespaceFilter.
 func (s NamespaceFilter) Gettable(ctx context.Context, account scoped.Account, namespaces []string) ([]string, error) {
-	subject := rbac.ServiceAccount(account.Namespace, account.Name)
-	seen, err := s.RBAC.Gettable(subject, namespaces)
-	err = AsAccountError(account, err)
+	seen, err := s.RBAC.Gettable(rbac.SubjectOf(account.Identity()), namespaces)
+	err = AsAccountError(account.Identity(), err)
 	if !errors.Is(err, rbac.ErrUnreadable) {
 		return seen, err
 	}
-	report := Examine(account.Key(), NamespaceNeeds(namespaces), func(namespace string) rbac.Permissions {
+	report := Examine(account.Identity(), NamespaceNeeds(namespaces), func(namespace string) rbac.Permissions {
 		return rbac.Permissions{Namespace: namespace, ReadErrors: []error{err}}
 	})
 	return (&Confirmer{Ask: s.Ask}).Confirm(ctx, "", report).WithoutFindings(namespaces), nil
 }
 
-// NamespaceNeeds returns the needs of an account that gets the namespaces.
+// NamespaceNeeds returns the needs for getting each of the namespaces.
 func NamespaceNeeds(namespaces []string) []Need {
 	out := make([]Need, 0, len(namespaces))
 	for _, name := range namespaces {
@@ -39,7 +38,7 @@ func NamespaceNeeds(namespaces []string) []Need {
 	return out
 }
 
-// WithoutFindings returns, in their order, the namespaces in which nothing is missing or unknown.
+// WithoutFindings returns those of the namespaces for which no permission is missing or unknown, in the given order.
 func (r Report) WithoutFindings(namespaces []string) []string {
 	incomplete := map[string]bool{}
 	for _, f := range slices.Concat(r.Findings, r.Unknown) {

@@ -6,14 +6,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
 func TestAsksTheAPIServerAboutNamespacesIfRBACCannotBeRead(t *testing.T) {
 	a := &authorizers{allowed: yes("seen get namespaces"), broken: yes("undecided get namespaces")}
 	filter := NamespaceFilter{RBAC: rbac.Unreadable(errors.New("no")), Ask: a.review}
-	account := scoped.Account{Namespace: bounded.Namespace, Name: bounded.Name}
+	account := bounded.Account
 	got, err := filter.Gettable(t.Context(), account, []string{"hidden", "seen", "undecided"})
 	require.NoError(t, err)
 	require.Equal(t, []string{"seen"}, got)

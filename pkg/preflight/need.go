@@ -15,12 +15,13 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// Need is what one action of Remit for a plan requires of the account.
+// Need lists the permissions that the account needs for one action of a plan.
 type Need = rbac.Need
 
-// NeedsOf lists what the steps of a plan need, and what their ClusterServiceVersions need throughout their lifetime:
-// each request by object name, because server-side apply makes even creation nameable, and what roles and bindings
-// grant. skip omits steps whose object is up to date, so that nothing is written.
+// NeedsOf returns the needs of a plan's steps, and those of their ClusterServiceVersions throughout their lifetime.
+// They consist of the permissions for all requests and of those that roles and bindings grant. Permissions for
+// requests are restricted to object names, even for create, because server-side apply sends the name. skip reports
+// whether a step's object is up to date and is therefore not written.
 func NeedsOf(steps []step.Step, live rbac.RoleRules, skip func(step.Step) bool) ([]Need, error) {
 	endpoints, err := collectEndpoints(steps, skip)
 	if err != nil {
@@ -47,9 +48,9 @@ func NeedsOf(steps []step.Step, live rbac.RoleRules, skip func(step.Step) bool) 
 	return endpoints.add(needs, roles), nil
 }
 
-// stepNeeds returns the requests for one object: a read, unless the controller identity reads it, and a server-side
-// apply, which is authorized as patch and, if it creates, as create with the name. Later versions and other targets
-// send the same requests.
+// stepNeeds returns the needs for the requests for one object: a read, unless the controller identity reads the
+// object, and a server-side apply, which is authorized as patch and, if it creates the object, also as create with the
+// object's name. Later versions and changed targets cause the same requests.
 func stepNeeds(s step.Step) []Need {
 	verbs := []string{"create", "patch"}
 	if !s.IsCRD() {
@@ -58,7 +59,7 @@ func stepNeeds(s step.Step) []Need {
 	needs := []Need{hooks.Request(s.Object, "apply "+apply.Describe(s.Object), verbs...)}
 	switch {
 	case s.IsCSV():
-		needs = append(needs, hooks.Request(s.Object, "annotate and finalize "+apply.Describe(s.Object), "patch"),
+		needs = append(needs, hooks.Request(s.Object, "annotate and set the finalizers of "+apply.Describe(s.Object), "patch"),
 			hooks.Request(s.Object, "remove "+apply.Describe(s.Object)+" after another version has replaced it", "delete"))
 	case removedByController(s):
 		needs = append(needs, hooks.Removal(s.Object, s.Owner))
@@ -66,20 +67,22 @@ func stepNeeds(s step.Step) []Need {
 	return needs
 }
 
-// HandOver is the need to change the owners of an existing object, as each later version of an operator does. With the
-// admission plugin OwnerReferencesPermissionEnforcement this requires the permission to delete the object.
+// HandOver returns the need for changing the owner references of an existing object, as each later version of an
+// operator does. With the admission plugin OwnerReferencesPermissionEnforcement, this requires the permission to
+// delete the object.
 func HandOver(s step.Step) Need {
-	return hooks.Request(s.Object, fmt.Sprintf("hand %s over to ClusterServiceVersion %s/%s", apply.Describe(s.Object), s.Owner.Namespace, s.Owner.CSV), "delete")
+	return hooks.Request(s.Object, fmt.Sprintf("transfer the ownership of %s to ClusterServiceVersion %s/%s", apply.Describe(s.Object), s.Owner.Namespace, s.Owner.CSV), "delete")
 }
 
-// removedByController reports whether the csv controller removes the object with its CSV, as the account: roles and
-// bindings outside the CSV's namespace, which owner references cannot cover.
+// removedByController reports whether the csv controller, as the account, deletes the object when its CSV is deleted.
+// It does so for roles and bindings outside the CSV's namespace, for which owner references do not work. Those to a
+// ClusterExtension work everywhere.
 func removedByController(s step.Step) bool {
-	return bundle.IsRBAC(s.Object) && s.Object.GetNamespace() != s.Owner.Namespace
+	return s.Owner.Extension == "" && bundle.IsRBAC(s.Object) && s.Object.GetNamespace() != s.Owner.Namespace
 }
 
-// installNeeds returns what the csv controller sends for a CSV in addition to the steps: its Deployments, and the
-// removal of Deployments that are edited out of the CSV.
+// installNeeds returns the needs for the requests with which the csv controller applies a CSV's Deployments, and
+// deletes those that are later removed from the CSV.
 func installNeeds(obj *unstructured.Unstructured) ([]Need, error) {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	if err := apply.Decode(obj, csv); err != nil {

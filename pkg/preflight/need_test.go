@@ -7,15 +7,15 @@ import (
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// object is a step of a kind with the name "x"; rest is more YAML of it.
+// object returns a step for an object named "x"; rest is additional YAML of the object.
 func object(t *testing.T, apiVersion, kind, namespace, rest string) step.Step {
 	t.Helper()
 	obj := &unstructured.Unstructured{Object: map[string]any{}}
@@ -42,12 +42,12 @@ func onlyNeeds(t *testing.T, live rbac.RoleRules, steps ...step.Step) []Need {
 	return needs
 }
 
-// granting returns the permissions of an account that has the rules in every scope.
+// granting returns a function that returns the permissions of an account that has the rules in every scope.
 func granting(rules ...rbacv1.PolicyRule) func(string) rbac.Permissions {
 	return func(namespace string) rbac.Permissions { return rbac.Permissions{Namespace: namespace, Rules: rules} }
 }
 
-// onX is a request about the object with the name "x".
+// onX returns the need for requests with these verbs for the object named "x".
 func onX(namespace, group, resource, object, cause string, verbs ...string) Need {
 	return Need{Namespace: namespace, Object: object, Cause: cause, Rules: []rbacv1.PolicyRule{
 		{Verbs: verbs, APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: []string{"x"}}}}
@@ -78,25 +78,25 @@ func TestNeedsOfEachKind(t *testing.T) {
 		}},
 		{"a CSV and its Deployments", object(t, "operators.coreos.com/v1alpha1", "ClusterServiceVersion", "ns", csv), []Need{
 			onX("ns", "operators.coreos.com", "clusterserviceversions", "ClusterServiceVersion ns/x", "apply ClusterServiceVersion ns/x", "create", "patch", "get"),
-			onX("ns", "operators.coreos.com", "clusterserviceversions", "ClusterServiceVersion ns/x", "annotate and finalize ClusterServiceVersion ns/x", "patch"),
+			onX("ns", "operators.coreos.com", "clusterserviceversions", "ClusterServiceVersion ns/x", "annotate and set the finalizers of ClusterServiceVersion ns/x", "patch"),
 			onX("ns", "operators.coreos.com", "clusterserviceversions", "ClusterServiceVersion ns/x", "remove ClusterServiceVersion ns/x after another version has replaced it", "delete"),
 			onX("ns", "apps", "deployments", "Deployment ns/x", "apply Deployment ns/x", "create", "patch", "get"),
 			onX("ns", "apps", "deployments", "Deployment ns/x", "remove Deployment ns/x if ClusterServiceVersion ns/x no longer contains it", "delete"),
 		}},
 		{"a Role's rules, or escalate", rbacObject(t, "Role", "ns", rules), []Need{role, {
-			Namespace: "ns", Rules: pods, Granted: true, Object: "Role ns/x", Cause: "grant what Role ns/x contains", Alternatives: escalate("roles"),
+			Namespace: "ns", Rules: pods, Granted: true, Object: "Role ns/x", Cause: "grant the rules of Role ns/x", Alternatives: escalate("roles"),
 		}}},
 		{"a Role of a target is removed with the CSV", rbacObject(t, "Role", "target", ""), []Need{
 			onX("target", rbacv1.GroupName, "roles", "Role target/x", "apply Role target/x", "create", "patch", "get"),
 			onX("target", rbacv1.GroupName, "roles", "Role target/x", "remove Role target/x with ClusterServiceVersion ns/csv", "delete"),
 		}},
 		{"a ClusterRole's rules, in the whole cluster", rbacObject(t, "ClusterRole", "", rules), append(cluster[:2:2], Need{
-			Rules: pods, Granted: true, Object: "ClusterRole x", Cause: "grant what ClusterRole x contains", Alternatives: escalate("clusterroles"),
+			Rules: pods, Granted: true, Object: "ClusterRole x", Cause: "grant the rules of ClusterRole x", Alternatives: escalate("clusterroles"),
 		})},
 		{"58 an aggregated ClusterRole requires all permissions", rbacObject(t, "ClusterRole", "", "aggregationRule: {clusterRoleSelectors: [{}]}"), append(cluster[:2:2], Need{
 			Rules:   []rbacv1.PolicyRule{may("*", "*", "*"), {Verbs: []string{"*"}, NonResourceURLs: []string{"*"}}},
 			Granted: true, Object: "ClusterRole x", Alternatives: escalate("clusterroles"),
-			Cause: "write ClusterRole x, which aggregates other ClusterRoles, so that the API server asks for everything",
+			Cause: "write ClusterRole x, which aggregates other ClusterRoles, so the API server requires all permissions",
 		})},
 		{"36 a Role without rules", rbacObject(t, "Role", "ns", ""), []Need{role}},
 		{"57 a binding of a role that does not exist", rbacObject(t, "RoleBinding", "ns", "roleRef: {kind: Role, name: r}"), []Need{
@@ -137,7 +137,7 @@ func TestABindingNeedsTheRulesOfItsRole(t *testing.T) {
 	for _, row := range []struct {
 		name, kind, namespace, ref string
 		want                       []rbacv1.PolicyRule
-		// unless is empty where bind is what is wanted.
+		// unless contains the expected alternative; it is empty if want is the verb bind.
 		unless []rbacv1.PolicyRule
 	}{
 		{"a planned Role", "RoleBinding", "ns", "kind: Role, name: x", []rbacv1.PolicyRule{pods}, []rbacv1.PolicyRule{may("bind", rbacv1.GroupName, "roles", "x")}},
@@ -162,7 +162,6 @@ func TestABindingNeedsTheRulesOfItsRole(t *testing.T) {
 
 func TestReportsInvalidObjectsWithTheOtherNeeds(t *testing.T) {
 	never := func(step.Step) bool { return false }
-	account := types.NamespacedName{Namespace: "ns", Name: "installer"}
 	for name, row := range map[string]struct {
 		step step.Step
 		want string
@@ -171,12 +170,12 @@ func TestReportsInvalidObjectsWithTheOtherNeeds(t *testing.T) {
 		"an invalid binding":      {rbacObject(t, "RoleBinding", "ns", "roleRef: 1"), "decode RoleBinding ns/x"},
 		"an unsupported roleRef":  {rbacObject(t, "RoleBinding", "ns", "roleRef: {kind: Robot}"), `roleRef has unsupported kind "Robot"`},
 		"33 a rule without verbs": {rbacObject(t, "Role", "ns", "rules: [{apiGroups: [''], resources: [pods]}]"), "has no verbs"},
-		"45 URLs in a Role":       {rbacObject(t, "Role", "ns", "rules: [{verbs: [get], nonResourceURLs: [/metrics]}]"), "for the whole cluster only"},
+		"45 URLs in a Role":       {rbacObject(t, "Role", "ns", "rules: [{verbs: [get], nonResourceURLs: [/metrics]}]"), "only for the whole cluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			needs, err := NeedsOf([]step.Step{object(t, "v1", "ConfigMap", "ns", ""), row.step}, nothingLive, never)
 			require.NoError(t, err)
-			report := Examine(account, needs, granting())
+			report := Examine(bounded, needs, granting())
 			require.Len(t, report.Refused, 1)
 			require.Equal(t, row.step.Object.GetKind()+" ns/x", report.Refused[0].Object)
 			require.Contains(t, report.Refused[0].Message, row.want)
@@ -193,10 +192,10 @@ func TestNotesRulesThatGrantNothing(t *testing.T) {
 		rbacObject(t, "ClusterRole", "", "aggregationRule: {}"),
 	}
 	needs := onlyNeeds(t, nothingLive, steps...)
-	report := Examine(types.NamespacedName{Namespace: "ns", Name: "installer"}, needs, granting())
+	report := Examine(bounded, needs, granting())
 	require.Equal(t, []string{
-		`Role ns/x: apiGroup "apps/v1" matches nothing: a group has no version`,
-		"Role ns/x: nodes is cluster-scoped: a namespaced rule grants nothing on it",
+		`Role ns/x: apiGroup "apps/v1" matches nothing: API groups do not include a version`,
+		"Role ns/x: nodes is cluster-scoped: a namespaced rule grants no access to it",
 		`Role ns/x: resource "pods/*" matches nothing: name the subresources, or use "*"`,
 	}, report.Notes)
 	require.Equal(t, []Refusal{{Object: "ClusterRole x", Message: "aggregationRule has no clusterRoleSelectors", Final: true}}, report.Refused)
@@ -205,7 +204,7 @@ func TestNotesRulesThatGrantNothing(t *testing.T) {
 func TestARoleThatCannotBeReadIsUnknown(t *testing.T) {
 	broken := func(rbacv1.RoleRef, string) ([]rbacv1.PolicyRule, error) { return nil, errors.New("no cache") }
 	needs := onlyNeeds(t, broken, rbacObject(t, "RoleBinding", "ns", "roleRef: {kind: Role, name: r}"))
-	report := Examine(types.NamespacedName{}, needs, granting(may("*", rbacv1.GroupName, "rolebindings")))
+	report := Examine(scoped.Identity{}, needs, granting(may("*", rbacv1.GroupName, "rolebindings")))
 	require.True(t, report.Clear())
 	require.Len(t, report.Unknown, 1)
 	require.Equal(t, "no cache", report.Unknown[0].Why)
@@ -219,7 +218,6 @@ func TestSkippedStepsHaveNoNeeds(t *testing.T) {
 }
 
 func TestEscalateAndBindReplaceTheRules(t *testing.T) {
-	account := types.NamespacedName{Namespace: "ns", Name: "installer"}
 	need := Need{Namespace: "ns", Rules: []rbacv1.PolicyRule{may("get", "", "pods")}, Alternatives: []rbacv1.PolicyRule{may("escalate", rbacv1.GroupName, "roles", "x")}}
 	for _, row := range []struct {
 		name    string
@@ -235,7 +233,7 @@ func TestEscalateAndBindReplaceTheRules(t *testing.T) {
 		{"all verbs include escalate", may("*", rbacv1.GroupName, "roles"), true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			report := Examine(account, []Need{need}, granting(row.granted))
+			report := Examine(bounded, []Need{need}, granting(row.granted))
 			require.Equal(t, row.empty, report.Empty())
 		})
 	}
@@ -250,10 +248,10 @@ func TestEachScopeIsReadOnce(t *testing.T) {
 	need := func(namespace string) Need {
 		return Need{Namespace: namespace, Rules: []rbacv1.PolicyRule{may("get", "", "pods")}, Cause: "c"}
 	}
-	report := Examine(types.NamespacedName{}, []Need{need("a"), need(rbac.ClusterScope), need("a")}, granted)
+	report := Examine(scoped.Identity{}, []Need{need("a"), need(rbac.ClusterScope), need("a")}, granted)
 	require.Equal(t, map[string]int{"a": 1, "": 1}, asked)
 	require.Len(t, report.Findings, 3)
-	require.Equal(t, []Scope{{Rules: []rbacv1.PolicyRule{may("get", "", "pods")}}}, report.Scopes(), "what is granted everywhere need not be granted again")
+	require.Equal(t, []Scope{{Rules: []rbacv1.PolicyRule{may("get", "", "pods")}}}, report.Scopes(), "a permission that is granted everywhere need not be granted again")
 	report.Findings = append(report.Findings, Finding{Namespace: "a", Missing: []rbacv1.PolicyRule{may("get", "", "nodes")}})
-	require.Equal(t, 2, count(report.Scopes()), "the same rule is missing once in a scope")
+	require.Equal(t, 2, count(report.Scopes()), "a rule is counted once per scope")
 }

@@ -12,9 +12,9 @@ import (
 
 // Limits of ClusterAdmin.
 const (
-	// maxPowerCauses limits the causes that are listed for one power.
+	// maxPowerCauses is the maximum number of causes that are listed for one power.
 	maxPowerCauses = 2
-	// maxPowerCause limits, in bytes, the text of one cause, which contains names from a bundle.
+	// maxPowerCause is the maximum length, in bytes, of one cause, which contains names from a bundle.
 	maxPowerCause = 256
 )
 

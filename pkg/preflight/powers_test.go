@@ -25,8 +25,8 @@ func TestStartsWithWhyPermissionsAmountToClusterAdmin(t *testing.T) {
 	}
 	for i, want := range []string{
 		`The requested permissions amount to cluster-admin: every verb on every resource (write ClusterRole x, which aggregates other ClusterRoles, ` +
-			`so that the API server asks for everything).`,
-		`The requested permissions amount to cluster-admin: "bind" on clusterroles (grant what ClusterRole x contains), "escalate" on clusterroles (grant what ClusterRole x contains).`,
+			`so the API server requires all permissions).`,
+		`The requested permissions amount to cluster-admin: "bind" on clusterroles (grant the rules of ClusterRole x), "escalate" on clusterroles (grant the rules of ClusterRole x).`,
 		"",
 	} {
 		needs, err := NeedsOf([]step.Step{rbacObject(t, "ClusterRole", "", steps[i])}, nothingLive, func(step.Step) bool { return false })
@@ -38,7 +38,7 @@ func TestStartsWithWhyPermissionsAmountToClusterAdmin(t *testing.T) {
 			require.Contains(t, firstLine(report.Summary()), "ServiceAccount ns/installer is missing 2 permissions;")
 			continue
 		}
-		require.Equal(t, want, firstLine(report.Summary()), "the condition of a plan")
+		require.Equal(t, want, firstLine(report.Summary()), "the first line of a plan's condition")
 		require.Equal(t, want, firstLine(report.Refusals()))
 		files, err := report.Files()
 		require.NoError(t, err)
@@ -48,8 +48,8 @@ func TestStartsWithWhyPermissionsAmountToClusterAdmin(t *testing.T) {
 
 func TestClusterAdminIsOneLimitedLineAboutTheWholeCluster(t *testing.T) {
 	everything := []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}
-	report := Report{Account: bounded, Findings: []Finding{{Namespace: "ns", Missing: everything}, {Missing: everything, Hidden: true}}}
-	require.Empty(t, report.ClusterAdmin(), "in one namespace, or hidden")
+	report := Report{Identity: bounded, Findings: []Finding{{Namespace: "ns", Missing: everything}, {Missing: everything, Hidden: true}}}
+	require.Empty(t, report.ClusterAdmin(), "rules in one namespace and hidden rules do not count")
 	for i := range 100 {
 		report.Findings = append(report.Findings, Finding{Missing: everything, Cause: fmt.Sprint(i, strings.Repeat("x\n", 1000))})
 	}
@@ -59,10 +59,10 @@ func TestClusterAdminIsOneLimitedLineAboutTheWholeCluster(t *testing.T) {
 	require.Contains(t, line, "and 98 more")
 }
 
-// Together the rules are too many to expand, and a single rule covers them all.
+// There are too many rules to expand, but one of them covers all others.
 func TestCompactsGrantsOfLargeOperators(t *testing.T) {
 	everything := []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}
-	report := Report{Account: bounded, Findings: []Finding{{Missing: everything, Cause: "all"}}}
+	report := Report{Identity: bounded, Findings: []Finding{{Missing: everything, Cause: "all"}}}
 	for i := range 333 {
 		many := make([]string, 500)
 		for j := range many {

@@ -13,17 +13,19 @@ import (
 	"github.com/remit-olm/remit/pkg/step/crd"
 )
 
-// SchemaNeeds returns the permission to list custom resources in the whole cluster if the new schema of an existing
-// CustomResourceDefinition might refuse objects that the live one accepts. There are no needs for a live definition of
-// another owner, because it is not written.
+// SchemaNeeds returns the need to list custom resources in the whole cluster if the new schema of an existing
+// CustomResourceDefinition might reject objects that the live schema accepts: the existing objects are then validated
+// against the new schema. It returns nil if the live CustomResourceDefinition has another owner, because Remit then
+// does not write it.
 func SchemaNeeds(s step.Step, live *apiextensionsv1.CustomResourceDefinition) []Need {
-	// Marks are only hints, which is sufficient for an explanation. The CLI has no key to verify proofs.
+	// Ownership marks are not proof, but they are sufficient for an explanation, and the CLI has no key to verify
+	// proofs.
 	if live == nil || !s.Owner.Marks(live) {
 		return nil
 	}
 	want, err := crd.Decode(s.Object)
 	if err != nil {
-		return nil // the refusal of its write explains the error
+		return nil // the error is reported when the write is refused
 	}
 	versions := crd.Stricter(live, want)
 	if len(versions) == 0 {
@@ -35,7 +37,7 @@ func SchemaNeeds(s step.Step, live *apiextensionsv1.CustomResourceDefinition) []
 	}}
 }
 
-// List returns the rules that allow listing the objects of a CustomResourceDefinition.
+// List returns the rules that allow an account to list the custom resources of a CustomResourceDefinition.
 func List(d *apiextensionsv1.CustomResourceDefinition) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{{APIGroups: []string{d.Spec.Group}, Resources: []string{d.Spec.Names.Plural}, Verbs: []string{"list"}}}
 }

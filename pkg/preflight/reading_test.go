@@ -21,7 +21,7 @@ func TestAStricterSchemaRequiresListingObjects(t *testing.T) {
 	narrow := object(t, "apiextensions.k8s.io/v1", kind, "", with("{type: object, maxProperties: 3}"))
 	live, err := crd.Decode(wide.Object)
 	require.NoError(t, err)
-	require.Empty(t, SchemaNeeds(narrow, live), "of another owner")
+	require.Empty(t, SchemaNeeds(narrow, live), "the live CustomResourceDefinition belongs to another owner")
 	narrow.Owner.Proofs, wide.Owner.Proofs = proofs.Keys(), proofs.Keys()
 	proofs.Mark(live, narrow.Owner)
 	require.Empty(t, SchemaNeeds(narrow, nil))

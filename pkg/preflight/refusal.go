@@ -14,11 +14,12 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
-// MaxMessage limits, in bytes, the text that is repeated from one message of the API server.
+// MaxMessage is the maximum length, in bytes, of a message from the API server in a report.
 const MaxMessage = 1024
 
-// AddDryRun adds the API server's answer to the dry run of an object: a refusal, final or not, or an answer that
-// leaves it undecided. Any other error is not about the plan: it is returned and fails the reconcile.
+// AddDryRun adds the API server's response to the dry run of an object to the report: a refusal, or an error that
+// leaves the result undecided. final is true if the object will never be accepted. Any other error is unrelated to the
+// plan; AddDryRun returns it and the caller should retry.
 func (r *Report) AddDryRun(object string, answer error) (final bool, err error) {
 	switch {
 	case answer == nil:
@@ -40,7 +41,7 @@ func (r *Report) AddDryRun(object string, answer error) (final bool, err error) 
 	return final, nil
 }
 
-// message returns the API server's own message, without wrapping, safe to show.
+// message returns the API server's message without the texts of wrapping errors, truncated and safe to display.
 func message(err error) string {
 	text := err.Error()
 	var st apierrors.APIStatus
@@ -53,33 +54,34 @@ func message(err error) string {
 	return status.Text(text)
 }
 
-// IsPolicyNotReady reports whether an admission policy could not decide because the API server has not yet seen its
-// parameter: an OperatorGroup that was just created (docs/adr/0020). The API server answers with the code for invalid
-// objects; a retry succeeds moments later.
+// IsPolicyNotReady reports whether an admission policy could not decide because the API server has not yet observed
+// the policy's parameter, an OperatorGroup that was just created (docs/adr/0020). The API server responds with the
+// code for invalid objects, although a retry succeeds shortly afterwards.
 func IsPolicyNotReady(err error) bool {
 	return isRefusal(err) && (strings.Contains(err.Error(), "no params found for policy binding") ||
 		strings.Contains(err.Error(), "failed to find resource referenced by paramKind") ||
 		strings.Contains(err.Error(), "not yet synced to use for admission"))
 }
 
-// isUndecided reports whether the API server, or a webhook that it calls, is unavailable or cannot decide on a dry
-// run. The API server uses the reason BadRequest for a webhook without support for dry runs; a webhook that refuses
-// has another reason, or none.
+// isUndecided reports whether the API server, or a webhook that it calls, is unavailable or cannot decide on a dry run.
+// The API server uses the reason BadRequest for a webhook without support for dry runs; a rejection by a webhook has
+// another reason, or none.
 func isUndecided(err error) bool {
-	var unreachable net.Error // a timeout, of the context too, or no connection
+	var unreachable net.Error // a timeout, including that of the context, or no connection
 	code := codeOf(err)
 	return code == 0 && errors.As(err, &unreachable) && !errors.Is(err, context.Canceled) || code >= 500 || apierrors.IsTooManyRequests(err) || apierrors.IsTimeout(err) ||
 		apierrors.ReasonForError(err) == metav1.StatusReasonBadRequest
 }
 
-// isRefusal excludes errors about the request alone: an invalid token, or an object that changed since it was read.
+// isRefusal reports whether the API server refuses the object or the permission to write it, as opposed to a request
+// with an invalid token or an outdated resource version.
 func isRefusal(err error) bool {
 	code := codeOf(err)
 	return code >= 400 && code < 500 && !apierrors.IsUnauthorized(err) && !apierrors.IsConflict(err)
 }
 
-// isMalformed tells a violation of the schema, for which the API server names the fields, from a policy that answers
-// with the same code.
+// isMalformed reports whether the API server refuses an object because it violates the schema. A rejection by a policy
+// has the same code but does not name fields.
 func isMalformed(err error) bool {
 	var st apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &st) || st.Status().Details == nil {
@@ -95,13 +97,13 @@ func isUnreadable(err error) bool {
 	return apply.IsNotTyped(err) || apierrors.IsBadRequest(err) && strings.Contains(err.Error(), " cannot be handled as a ")
 }
 
-// IsPermanent reports whether the API server's answer to a write (not a dry run) means that the same object is never
-// accepted.
+// IsPermanent reports whether the API server's response to a write (not a dry run) means that it will never accept the
+// same object.
 func IsPermanent(err error) bool {
 	return isUnreadable(err) || apierrors.IsInvalid(err) && !IsPolicyNotReady(err)
 }
 
-// codeOf returns the HTTP status of the API server's answer; 0 if there is none.
+// codeOf returns the HTTP status code of the API server's response, or 0 if there is no response.
 func codeOf(err error) int32 {
 	var st apierrors.APIStatus
 	if errors.As(err, &st) {

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// MaxSummary limits the text of a Report, in bytes. Whole rules that do not fit are omitted and counted.
+	// MaxSummary is the maximum length, in bytes, of the text of a Report. Rules that do not fit are omitted and counted.
 	MaxSummary = 24 * 1024
-	// MaxRefusals limits the part of the text that lists what the API server refuses, in bytes.
+	// MaxRefusals is the maximum length, in bytes, of the part of the text that lists refused objects.
 	MaxRefusals = 8 * 1024
 )
 
-// Summary renders the report for people: a sentence, one line for each missing rule in the words of the API server's
-// own refusals, and the RBAC that grants the rules if it fits.
+// Summary returns the report as text: one sentence, one line for each missing rule in the words of the API server's
+// refusals, and, if it fits, the RBAC that grants the rules.
 func (r Report) Summary() string {
 	scopes := r.Scopes()
 	text := r.refusals(scopes)
@@ -35,22 +35,22 @@ func (r Report) Summary() string {
 	return text
 }
 
-// pasteHead precedes the RBAC in a Summary.
-const pasteHead = "\nTo grant all of it, apply:\n"
+// pasteHead is the heading of the RBAC in a Summary.
+const pasteHead = "\nTo grant the missing permissions, apply:\n"
 
-// Paste returns the RBAC of a Summary; ok is false if it contains none.
+// Paste returns the RBAC in a Summary; ok is false if the Summary contains none.
 func Paste(summary string) (manifests string, ok bool) {
 	_, manifests, ok = strings.Cut(summary, pasteHead)
 	return manifests, ok
 }
 
-// WithoutPaste returns a Summary without its RBAC.
+// WithoutPaste returns a Summary without the RBAC that it contains.
 func WithoutPaste(summary string) string {
 	text, _, _ := strings.Cut(summary, pasteHead)
 	return text
 }
 
-// Refusals returns the Summary without its RBAC.
+// Refusals returns the same text as Summary, but always without RBAC.
 func (r Report) Refusals() string { return r.refusals(r.Scopes()) }
 
 func (r Report) refusals(scopes []Scope) string {
@@ -75,14 +75,14 @@ func (r Report) refusals(scopes []Scope) string {
 }
 
 func (r Report) head(scopes []Scope) []string {
-	head := fmt.Sprintf("ServiceAccount %s is missing %s; %s", r.Account, permissions(count(scopes)+len(r.HiddenCauses())), r.written())
+	head := fmt.Sprintf("%s is missing %s; %s", r.Identity, permissions(count(scopes)+len(r.HiddenCauses())), r.written())
 	if everything := r.ClusterAdmin(); everything != "" {
 		return []string{everything, head}
 	}
 	return []string{head}
 }
 
-// permissions counts permissions in words.
+// permissions formats a number of permissions, such as "2 permissions".
 func permissions(n int) string {
 	if n == 1 {
 		return "1 permission"
@@ -97,7 +97,7 @@ func (r Report) written() string {
 	return "nothing was written."
 }
 
-// RefusedText lists the refused objects with the reasons; "" if there are none.
+// RefusedText returns text that lists the refused objects with the reasons; "" if there are none.
 func (r Report) RefusedText() string {
 	if len(r.Refused) == 0 {
 		return ""
@@ -105,21 +105,21 @@ func (r Report) RefusedText() string {
 	return strings.TrimSuffix(join(r.refusedLines(), MaxRefusals)+"\n"+r.Details, "\n")
 }
 
-// LaterText lists, for people who approve a plan, what will be missing once the cluster serves all kinds, and what
-// changes. It contains no RBAC.
+// LaterText returns text for people who approve a plan. It lists the permissions that will be missing once the
+// cluster serves all kinds, and the changes of permissions. It contains no RBAC.
 func (r Report) LaterText() string {
 	scopes := scopesOf(r.Later)
 	n := count(scopes) + len(hiddenCauses(r.Later))
-	lines := []string{fmt.Sprintf("The cluster does not serve all kinds of the plan. Once it does, ServiceAccount %s is missing %s, which need not be granted earlier.",
-		r.Account, permissions(n))}
+	lines := []string{fmt.Sprintf("The cluster does not serve all kinds in the plan. Once it does, %s will be missing %s, which need not be granted before then.",
+		r.Identity, permissions(n))}
 	lines = append(append(lines, r.lines(scopes)...), r.hiddenLines(r.Later)...)
 	if n == 0 {
-		lines = []string{fmt.Sprintf("The cluster does not serve all kinds of the plan. ServiceAccount %s has all permissions for it.", r.Account)}
+		lines = []string{fmt.Sprintf("The cluster does not serve all kinds in the plan. %s has all permissions that the plan needs.", r.Identity)}
 	}
 	return strings.TrimSuffix(join(lines, MaxSummary)+"\n"+r.ChangedText(), "\n")
 }
 
-// Undecided lists the permissions that could not be decided; "" if there are none.
+// Undecided returns text that lists the permissions that could not be determined; "" if there are none.
 func (r Report) Undecided() string {
 	var lines []string
 	for _, f := range r.Unknown {
@@ -130,12 +130,12 @@ func (r Report) Undecided() string {
 	if len(lines) == 0 {
 		return ""
 	}
-	head := fmt.Sprintf("Could not determine whether ServiceAccount %s has all needed permissions; the API server decides on each write.", r.Account)
+	head := fmt.Sprintf("Could not determine whether %s has all needed permissions; the API server decides on each write.", r.Identity)
 	return strings.TrimSuffix(join(append([]string{head}, lines...), MaxRefusals)+"\n"+r.Details, "\n")
 }
 
 func (r Report) refusedLines() []string {
-	lines := []string{fmt.Sprintf("%d object(s) are refused; %s", len(r.Refused), r.written())}
+	lines := []string{fmt.Sprintf("%d object(s) were refused; %s", len(r.Refused), r.written())}
 	for _, f := range r.Refused {
 		text := status.OneLine(f.Message)
 		if !strings.HasPrefix(text, f.Object) {
@@ -146,7 +146,7 @@ func (r Report) refusedLines() []string {
 	return lines
 }
 
-// join joins whole lines up to a limit in bytes and appends the number of lines that did not fit.
+// join joins the lines that fit into limit bytes and, if some do not fit, appends their number.
 func join(lines []string, limit int) string {
 	const room = 32
 	var b strings.Builder
@@ -165,7 +165,7 @@ func join(lines []string, limit int) string {
 }
 
 func (r Report) lines(scopes []Scope) []string {
-	user := rbac.ServiceAccount(r.Account.Namespace, r.Account.Name).User
+	user := r.Identity.Username()
 	var lines []string
 	for _, s := range scopes {
 		for _, rule := range s.Rules {
@@ -175,17 +175,17 @@ func (r Report) lines(scopes []Scope) []string {
 	return lines
 }
 
-// hiddenLines describes missing permissions whose rules may not be shown.
+// hiddenLines returns one line for each description of missing permissions whose rules must not be shown.
 func (r Report) hiddenLines(findings []Finding) []string {
 	var lines []string
 	for _, what := range hiddenCauses(findings) {
-		lines = append(lines, fmt.Sprintf("- ServiceAccount %s is missing %s", r.Account, what))
+		lines = append(lines, fmt.Sprintf("- %s is missing %s", r.Identity, what))
 	}
 	return lines
 }
 
-// sentence describes a missing rule in one line, in the words of the API server's refusal of its first verb. create
-// comes first, because readers look for it.
+// sentence describes a missing rule in one line, in the words with which the API server refuses the rule's first verb.
+// The verb create comes first, because readers look for it.
 func sentence(user, namespace string, rule rbacv1.PolicyRule) string {
 	verbs := slices.Clone(rule.Verbs)
 	if i := slices.Index(verbs, "create"); i > 0 {

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step/execute"
@@ -23,69 +23,72 @@ const (
 	SourceRBAC Source = "rbac"
 	// SourceReview is a SubjectAccessReview, which consults all authorizers of the API server.
 	SourceReview Source = "review"
-	// SourceDryRun is the API server's answer to a dry run of the write.
+	// SourceDryRun is the API server's response to a dry run of the write.
 	SourceDryRun Source = "dryrun"
 )
 
-// Finding is the missing part of one need.
+// Finding lists the rules of one need that are missing, unknown or allowed by another authorizer.
 type Finding struct {
 	Namespace string
 	Missing   []rbacv1.PolicyRule
-	// Granted, Hidden and Alternatives are those of the need.
+	// Granted, Hidden and Alternatives are copied from the Need.
 	Granted      bool
 	Hidden       bool
 	Alternatives []rbacv1.PolicyRule
 	Cause        string
 	Source       Source
-	// Why is the reason why an unknown finding could not be decided.
+	// Why explains why an Unknown finding could not be determined; "" for other findings.
 	Why string
 }
 
-// Refusal is an object that the API server refuses for a reason other than permissions.
+// Refusal describes an object that cannot be written for a reason other than missing permissions.
 type Refusal struct {
 	// Object is "<Kind> <namespace>/<name>".
 	Object  string `json:"object"`
 	Message string `json:"message"`
-	// Final reports that no change of the cluster makes the object acceptable: the bundle is invalid.
+	// Final is true if the bundle is invalid, so that no change to the cluster can make the object acceptable.
 	Final bool `json:"final,omitempty"`
-	// Unserved reports that the cluster does not serve the object's kind.
+	// Unserved is true if the cluster does not serve the object's kind.
 	Unserved bool `json:"unserved,omitempty"`
 }
 
-// Report lists all permissions that an account is missing for a plan, and all other obstacles. It is deterministic.
+// Report lists all permissions that an identity, usually an account, is missing for a plan, and all other obstacles. The
+// same input always results in the same Report.
 type Report struct {
-	Account types.NamespacedName
+	Identity scoped.Identity
 	// Findings are the missing permissions.
 	Findings []Finding
 	// Allowed are permissions that another authorizer allows although RBAC does not.
 	Allowed []Finding
-	// Unknown lists the permissions that could not be determined. They never block a plan: the API server decides at
-	// each write.
+	// Unknown are the permissions for which it could not be determined whether the account has them. They never block a
+	// plan, because the API server decides on each write.
 	Unknown []Finding
-	// Later are missing permissions that need not be granted while the cluster does not serve a kind.
+	// Later are missing permissions that need not be granted until the cluster serves all kinds of the plan.
 	Later []Finding
-	// Refused are objects that the API server does not accept from any account.
+	// Refused are the objects that cannot be written for reasons other than missing permissions.
 	Refused []Refusal
 	// Notes are further remarks for an administrator.
 	Notes []string
-	// Changes are the differences between the versions of the plan and those that they replace.
+	// Changes are the differences between the permissions of the plan's versions and those of the versions that they
+	// replace.
 	Changes []Change
-	// Blind reports that RBAC could not be read completely, so that changes of it are not noticed.
+	// Blind is true if RBAC could not be read completely. Changes to RBAC then do not wake the plan.
 	Blind bool
-	// TooMuch is set if the account's permissions exceed the limit of what is examined. Changes of them are noticed.
+	// TooMuch is set if the account has more permissions than Remit examines. Changes to RBAC still wake the plan.
 	TooMuch *rbac.LimitError
-	// Begun reports that part of the plan was already written.
+	// Begun is true if part of the plan has already been written.
 	Begun bool
-	// InUse warns of existing roles that have the name of a role of the grant and other rules.
+	// InUse contains warnings about existing roles that have the name of a role in the grant but different rules.
 	InUse []string
-	// Details tells, in a summary, where the complete report is.
+	// Details is a sentence for summaries that tells readers where to find the complete report.
 	Details string
 }
 
-// Examine compares the needs with the account's permissions in each namespace ("" for the whole cluster). If not all
-// permissions of the account could be read, apparently missing ones are Unknown.
-func Examine(account types.NamespacedName, needs []Need, permissionsIn func(namespace string) rbac.Permissions) Report {
-	report := Report{Account: account}
+// Examine reports which of the needs the identity's permissions do not cover. permissionsIn returns the permissions in
+// a namespace, or in the whole cluster for "". If not all permissions could be read, those that seem to be missing are
+// Unknown.
+func Examine(identity scoped.Identity, needs []Need, permissionsIn func(namespace string) rbac.Permissions) Report {
+	report := Report{Identity: identity}
 	scopes := map[string]*effectiveRules{}
 	for _, n := range needs {
 		report.Notes = append(report.Notes, n.Notes...)
@@ -122,15 +125,16 @@ func (r *Report) addReadErrors(errs []error) {
 	}
 }
 
-// effectiveRules are the account's permissions in one scope, prepared for lookups.
+// effectiveRules contains the account's permissions in one scope, together with the set of their rules for lookups.
 type effectiveRules struct {
 	rbac.Permissions
 	set rbac.Set
-	// incomplete reports that something is missing in the scope.
+	// incomplete is true if a permission is missing or unknown in the scope.
 	incomplete bool
 }
 
-// notes are reported only if something is missing, because a binding without a role may be the reason.
+// notes describes RBAC that could not be read and bindings whose role does not exist, both of which can be the reason
+// for missing permissions. It returns nil if no permission is missing or unknown in the scope.
 func (h *effectiveRules) notes() []string {
 	if !h.incomplete {
 		return nil
@@ -148,20 +152,22 @@ func (h *effectiveRules) notes() []string {
 	return out
 }
 
-// Refuse adds an obstacle to an object that was found without the API server.
+// Refuse adds an object that cannot be written, and the reason, to the report. Use it for reasons that are known
+// without a dry run.
 func (r *Report) Refuse(object string, why error) {
 	var unserved *execute.UnservedError
 	r.refuse(Refusal{Object: object, Message: message(why), Unserved: errors.As(why, &unserved)})
 }
 
-// DeferUntilServed moves missing permissions to Later while a kind is not served, so that no permissions are granted
-// for what cannot be installed. It reports whether a kind is not served.
+// DeferUntilServed moves the missing permissions to Later, and drops the allowed and unknown ones, if the cluster does
+// not serve a kind of the plan. Permissions are then not granted for objects that cannot be installed yet. It reports
+// whether any kind is not served.
 func (r *Report) DeferUntilServed() bool {
 	if !slices.ContainsFunc(r.Refused, func(f Refusal) bool { return f.Unserved }) {
 		return false
 	}
 	r.Later, r.Findings, r.Allowed, r.Unknown = r.Findings, nil, nil, nil
-	r.Notes = append(r.Notes, "permissions need not be granted until the cluster serves all kinds")
+	r.Notes = append(r.Notes, "missing permissions are not needed until the cluster serves every kind that the install requires")
 	return true
 }
 
@@ -196,28 +202,29 @@ func (r *Report) add(n Need, h *effectiveRules) {
 	r.Findings = append(r.Findings, f)
 }
 
-// Empty reports whether nothing is missing.
+// Empty reports whether no permissions are missing.
 func (r Report) Empty() bool { return len(r.Findings) == 0 }
 
-// Clear reports whether nothing is missing and nothing refused, so that the writes may be tried.
+// Clear reports whether no permissions are missing and no objects are refused, so that the writes can be attempted.
 func (r Report) Clear() bool { return r.Empty() && len(r.Refused) == 0 }
 
-// Final reports whether an object is refused that no change of the cluster makes acceptable.
+// Final reports whether any object is refused permanently: no change to the cluster can make it acceptable.
 func (r Report) Final() bool {
 	return slices.ContainsFunc(r.Refused, func(f Refusal) bool { return f.Final })
 }
 
-// Scope lists what is missing in one namespace, or in the whole cluster.
+// Scope lists the missing rules in one namespace, or in the whole cluster.
 type Scope struct {
 	Namespace string
 	Rules     []rbacv1.PolicyRule
 }
 
-// Scopes returns the missing rules of all findings, compacted, by namespace; the whole cluster comes first.
+// Scopes returns the missing rules of all findings that are not hidden, compacted and sorted by namespace; the whole
+// cluster comes first.
 func (r Report) Scopes() []Scope { return scopesOf(r.Findings) }
 
-// scopesOf omits from each namespace the rules that are missing in the whole cluster anyway. Namespaces with the same
-// missing rules, which is the common case, are compacted once.
+// scopesOf returns the rules of the findings by scope. It omits from each namespace the rules that are also missing in
+// the whole cluster. Namespaces often have the same missing rules, which are then compacted only once.
 func scopesOf(findings []Finding) []Scope {
 	byNamespace := map[string][]rbacv1.PolicyRule{}
 	for _, f := range findings {
@@ -254,7 +261,7 @@ func linesOf(rules []rbacv1.PolicyRule) []string {
 	return out
 }
 
-// HiddenCauses describes the missing permissions whose rules are not shown.
+// HiddenCauses returns descriptions of the missing permissions whose rules must not be shown.
 func (r Report) HiddenCauses() []string { return hiddenCauses(r.Findings) }
 
 func hiddenCauses(findings []Finding) []string {

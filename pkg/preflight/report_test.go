@@ -21,6 +21,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step"
@@ -31,8 +32,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-func account() types.NamespacedName {
-	return types.NamespacedName{Namespace: "team-a", Name: "installer"}
+func account() scoped.Identity {
+	return scoped.ServiceAccountIdentity(types.NamespacedName{Namespace: "team-a", Name: "installer"})
 }
 
 func scope(targets ...string) build.Scope {
@@ -69,7 +70,7 @@ func required(t *testing.T, b *bundle.Bundle, s build.Scope) preflight.Report {
 	return report
 }
 
-// granted returns listers of only the objects in the manifests.
+// granted returns the listers of a cluster with only the RBAC objects in the manifests.
 func granted(t *testing.T, manifests []byte) rbac.Listers {
 	t.Helper()
 	indexers := map[string]cache.Indexer{}
@@ -94,7 +95,7 @@ func granted(t *testing.T, manifests []byte) rbac.Listers {
 	}
 }
 
-// evaluate reports what an account with the permissions of the listers is missing for a bundle.
+// evaluate reports the permissions that the account needs for a bundle and does not have according to the listers.
 func evaluate(t *testing.T, b *bundle.Bundle, s build.Scope, l rbac.Listers) preflight.Report {
 	t.Helper()
 	steps, err := build.NewStepResourceFromBundle(b, s, build.Unchecked{})
@@ -102,7 +103,7 @@ func evaluate(t *testing.T, b *bundle.Bundle, s build.Scope, l rbac.Listers) pre
 	needs, err := preflight.NeedsOf(steps.Steps, l.RulesOf, func(step.Step) bool { return false })
 	require.NoError(t, err)
 	return preflight.Examine(account(), needs, func(namespace string) rbac.Permissions {
-		return l.Permissions(rbac.ServiceAccount(account().Namespace, account().Name), namespace)
+		return l.Permissions(rbac.SubjectOf(account()), namespace)
 	})
 }
 
@@ -156,7 +157,7 @@ func TestApplyingTheGrantOfARealBundleMakesTheReportEmpty(t *testing.T) {
 }
 
 func TestALongSummaryOmitsWholeLinesAndCountsThem(t *testing.T) {
-	report := preflight.Report{Account: account()}
+	report := preflight.Report{Identity: account()}
 	const rules = 1000
 	for i := range rules {
 		report.Findings = append(report.Findings, preflight.Finding{Namespace: fmt.Sprintf("n%04d", i), Missing: []rbacv1.PolicyRule{
@@ -180,7 +181,7 @@ func TestALongSummaryOmitsWholeLinesAndCountsThem(t *testing.T) {
 }
 
 func TestDescribesEachMissingRuleLikeTheAPIServer(t *testing.T) {
-	report := preflight.Report{Account: account(), Findings: []preflight.Finding{
+	report := preflight.Report{Identity: account(), Findings: []preflight.Finding{
 		{Namespace: "ns", Missing: []rbacv1.PolicyRule{{Verbs: []string{"get", "patch", "create"}, APIGroups: []string{"apps"}, Resources: []string{"deployments"}, ResourceNames: []string{"op"}}}},
 		{Namespace: "ns", Missing: []rbacv1.PolicyRule{{Verbs: []string{"get", "list"}, APIGroups: []string{""}, Resources: []string{"pods"}}}},
 		{Missing: []rbacv1.PolicyRule{{Verbs: []string{"get", "head", "post"}, NonResourceURLs: []string{"/metrics"}}}},
@@ -195,16 +196,16 @@ func TestDescribesEachMissingRuleLikeTheAPIServer(t *testing.T) {
 }
 
 func TestGrantsOfDifferentReportsHaveDifferentNames(t *testing.T) {
-	one := preflight.Report{Account: account(), Findings: []preflight.Finding{{Namespace: "ns", Missing: []rbacv1.PolicyRule{
+	one := preflight.Report{Identity: account(), Findings: []preflight.Finding{{Namespace: "ns", Missing: []rbacv1.PolicyRule{
 		{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}}}}}
-	two := preflight.Report{Account: account(), Findings: []preflight.Finding{{Namespace: "ns", Missing: []rbacv1.PolicyRule{
+	two := preflight.Report{Identity: account(), Findings: []preflight.Finding{{Namespace: "ns", Missing: []rbacv1.PolicyRule{
 		{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"pods"}}}}}}
 	both := granted(t, append(one.Manifests(), two.Manifests()...))
 	effective, err := both.EffectiveRules(rbac.ServiceAccount("team-a", "installer"), "ns")
 	require.NoError(t, err)
 	require.Len(t, effective, 2)
 	other := one
-	other.Account.Namespace = "team-b"
+	other.Identity.Account.Namespace = "team-b"
 	require.NotContains(t, string(other.Manifests()), grantNameOf(t, one), "an account of the same name in another namespace")
 	require.Empty(t, preflight.Report{}.Manifests())
 }

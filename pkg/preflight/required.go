@@ -3,19 +3,19 @@ package preflight
 import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step"
 	"github.com/remit-olm/remit/pkg/step/build"
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
-// Required reports what the installation of a bundle requires of an account without permissions: the least that has to
-// be granted.
-func Required(account types.NamespacedName, b *bundle.Bundle, scope build.Scope) (Report, error) {
+// Required reports all permissions that an identity needs to install a bundle. It assumes that the identity has no
+// permissions yet.
+func Required(identity scoped.Identity, b *bundle.Bundle, scope build.Scope) (Report, error) {
 	steps, err := build.NewStepResourceFromBundle(b, scope, build.Unchecked{})
 	if err != nil {
 		return Report{}, err
@@ -24,7 +24,7 @@ func Required(account types.NamespacedName, b *bundle.Bundle, scope build.Scope)
 	if err != nil {
 		return Report{}, err
 	}
-	report := Examine(account, needs, func(namespace string) rbac.Permissions { return rbac.Permissions{Namespace: namespace} })
+	report := Examine(identity, needs, func(namespace string) rbac.Permissions { return rbac.Permissions{Namespace: namespace} })
 	for _, s := range steps.Steps {
 		if err := execute.Reserved(s); err != nil {
 			report.Refuse(apply.Describe(s.Object), err)

@@ -22,26 +22,29 @@ import (
 
 // Limits of one Confirm.
 const (
-	// MaxReviews limits the SubjectAccessReviews of one Confirm. Beyond it, the result from RBAC stands.
+	// MaxReviews is the maximum number of SubjectAccessReviews of one Confirm. Without a review, the result from RBAC is
+	// used.
 	MaxReviews = 500
-	// ReviewsAtOnce limits the concurrent SubjectAccessReviews.
+	// ReviewsAtOnce is the maximum number of concurrent SubjectAccessReviews of one Confirm.
 	ReviewsAtOnce = 8
-	// ReviewTimeout limits each SubjectAccessReview: an authorizer may be a service that does not answer.
+	// ReviewTimeout is the maximum duration of a SubjectAccessReview, because an authorizer may be a service that does
+	// not respond.
 	ReviewTimeout = 10 * time.Second
 )
 
-// Reviewer asks the API server whether the subject is allowed what an atom, a rule of one verb, resource and name,
-// grants in a namespace or in the whole cluster.
+// Reviewer asks the API server whether the subject has the permission described by an atom, which is a rule with one
+// verb, one resource and at most one name. namespace is "" for the whole cluster.
 type Reviewer func(ctx context.Context, subject rbac.Subject, namespace string, atom rbacv1.PolicyRule) (bool, error)
 
-// Reviews returns a Reviewer that uses SubjectAccessReviews. Its error means that the API server could not decide.
+// Reviews returns a Reviewer that sends SubjectAccessReviews. The Reviewer returns an error if the API server could
+// not decide.
 func Reviews(c client.Client) Reviewer {
 	return func(ctx context.Context, subject rbac.Subject, namespace string, atom rbacv1.PolicyRule) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, ReviewTimeout)
 		defer cancel()
 		review := &authorizationv1.SubjectAccessReview{Spec: specOf(subject, namespace, atom)}
 		if err := c.Create(ctx, review); err != nil {
-			return false, fmt.Errorf("ask the API server: %w", err)
+			return false, fmt.Errorf("request an access review: %w", err)
 		}
 		st := review.Status
 		if !st.Allowed && !st.Denied && st.EvaluationError != "" {
@@ -51,7 +54,7 @@ func Reviews(c client.Client) Reviewer {
 	}
 }
 
-// specOf returns the request that an atom allows.
+// specOf returns the spec of a SubjectAccessReview for the request that an atom allows.
 func specOf(subject rbac.Subject, namespace string, atom rbacv1.PolicyRule) authorizationv1.SubjectAccessReviewSpec {
 	spec := authorizationv1.SubjectAccessReviewSpec{User: subject.User, Groups: subject.Groups}
 	if len(atom.NonResourceURLs) > 0 {
@@ -69,8 +72,9 @@ func specOf(subject rbac.Subject, namespace string, atom rbacv1.PolicyRule) auth
 }
 
 // Confirmer asks the API server about permissions that RBAC does not grant, because another authorizer may allow them.
-// It caches the answers to the last questions of each asker, so that repeating the same questions costs no requests.
-// It does not use the cache if RBAC cannot be read, because the questions would never change.
+// It caches the answers to the last questions of each asker, so that no requests are sent if an asker repeats the same
+// questions. It does not use cached answers if RBAC cannot be read, because the questions then remain the same even if
+// permissions change.
 type Confirmer struct {
 	Ask Reviewer
 
@@ -84,15 +88,16 @@ type remembered struct {
 
 type answer struct {
 	allowed bool
-	// err means that the question could not be decided; it is never cached.
+	// err is the reason why the question could not be decided, or nil. Answers with an error are not cached.
 	err error
 }
 
-// Confirm asks about each request that is missing according to RBAC, about the alternatives of missing grants and, for
-// Unknown findings, about the grants themselves. It moves allowed permissions to Allowed and undecided ones to
-// Unknown. asker identifies the plan, or another repeated caller, in the cache.
+// Confirm asks the API server about each request that is missing according to RBAC, about the alternatives of missing
+// grants and, for Unknown findings, about the grants themselves. It moves the permissions that the API server allows to
+// Allowed, and those that it cannot decide on to Unknown. asker is the cache key: it identifies the plan or other
+// caller that may repeat its questions.
 func (c *Confirmer) Confirm(ctx context.Context, asker string, r Report) Report {
-	subject := rbac.ServiceAccount(r.Account.Namespace, r.Account.Name)
+	subject := rbac.SubjectOf(r.Identity)
 	questions, all := questionsOf(r)
 	if len(questions) == 0 {
 		c.Forget(asker)
@@ -112,12 +117,13 @@ func (c *Confirmer) Confirm(ctx context.Context, asker string, r Report) Report 
 // Forget drops the cached answers of an asker that no longer exists.
 func (c *Confirmer) Forget(asker string) { c.known.Delete(asker) }
 
-// ForgetAll drops the cached answers of all askers with a prefix.
+// ForgetAll drops the cached answers of all askers that begin with prefix.
 func (c *Confirmer) ForgetAll(prefix string) {
 	c.known.DeleteFunc(func(asker string) bool { return strings.HasPrefix(asker, prefix) })
 }
 
-// ask adds the answers that are not cached.
+// ask sends the first MaxReviews questions, except those that answers already contains, and adds the results to
+// answers.
 func (c *Confirmer) ask(ctx context.Context, subject rbac.Subject, questions []question, answers map[string]answer) {
 	var group sync.WaitGroup
 	var mu sync.Mutex
@@ -141,7 +147,7 @@ func (c *Confirmer) ask(ctx context.Context, subject rbac.Subject, questions []q
 	group.Wait()
 }
 
-// question is about one atom in one scope.
+// question asks the API server whether it allows one atom in one scope.
 type question struct {
 	namespace string
 	atom      rbacv1.PolicyRule
@@ -158,10 +164,10 @@ func questionsAbout(namespace string, rules []rbacv1.PolicyRule) []question {
 }
 
 // questionsOf lists the questions without duplicates and in a fixed order: requests and alternatives first, then
-// unknown grants. all is a hash of the account and all questions; it is the cache key.
+// unknown grants. all is a hash of the identity and all questions; cached answers are valid only while it is unchanged.
 func questionsOf(r Report) (out []question, all string) {
 	b := sha256.New()
-	_, _ = io.WriteString(b, r.Account.String())
+	_, _ = io.WriteString(b, r.Identity.String())
 	seen := map[string]bool{}
 	add := func(questions []question) {
 		for _, q := range questions {
@@ -186,9 +192,10 @@ func questionsOf(r Report) (out []question, all string) {
 	return out, string(b.Sum(nil))
 }
 
-// confirmed distributes the findings according to the answers.
+// confirmed returns the report with its findings sorted into Findings, Allowed and Unknown according to the answers.
 func (r Report) confirmed(answers map[string]answer) Report {
-	// If every answer is "allowed", another authorizer decides, and RBAC says nothing about questions that were not asked.
+	// If every answer is "allowed", another authorizer makes the decisions, so the result from RBAC does not apply to
+	// questions that were not asked.
 	other := true
 	for _, a := range answers {
 		other = other && a.allowed
@@ -201,7 +208,8 @@ func (r Report) confirmed(answers map[string]answer) Report {
 	return r
 }
 
-// sort distributes the parts of one finding according to the answers.
+// sort adds the parts of one finding to Findings, Allowed and Unknown according to the answers. other is true if an
+// authorizer other than RBAC makes the decisions.
 func (r *Report) sort(f Finding, answers map[string]answer, other bool) {
 	var undecided error
 	for _, q := range questionsAbout(f.Namespace, f.Alternatives) {
@@ -227,7 +235,7 @@ func (r *Report) sort(f Finding, answers map[string]answer, other bool) {
 		part := partOf(a, asked, f.Why == "" && !other)
 		parts[part] = append(parts[part], q.atom)
 		if part == partUnknown && why == "" {
-			why = fmt.Sprintf("at most %d SubjectAccessReviews are sent", MaxReviews)
+			why = fmt.Sprintf("not checked, because the limit of %d SubjectAccessReviews was reached", MaxReviews)
 			if a.err != nil {
 				why = a.err.Error()
 			}
@@ -236,8 +244,8 @@ func (r *Report) sort(f Finding, answers map[string]answer, other bool) {
 	r.put(f, parts, why)
 }
 
-// partOf returns the part that an atom belongs to. rbac means that the result from RBAC stands unless the API server
-// answered otherwise.
+// partOf returns the part of a finding that an atom belongs to. rbac is true if the result from RBAC applies to atoms
+// that were not asked about.
 func partOf(a answer, asked, rbac bool) string {
 	switch {
 	case a.err != nil, !asked && !rbac:
@@ -250,8 +258,9 @@ func partOf(a answer, asked, rbac bool) string {
 	return partDenied
 }
 
-// sortWhole handles a grant whose alternatives are the only subject of reviews: RBAC decides it, or it is unknown
-// because its role could not be read.
+// sortWhole adds a whole grant to Findings or Unknown. Only its alternatives were reviewed: RBAC decides on the grant
+// itself, or its rules are unknown because its role could not be read. undecided contains the errors of the reviews, if
+// any.
 func (r *Report) sortWhole(f Finding, undecided error) {
 	if undecided != nil {
 		f.Why = undecided.Error()
@@ -263,7 +272,8 @@ func (r *Report) sortWhole(f Finding, undecided error) {
 	r.Findings = append(r.Findings, f)
 }
 
-// Parts of a finding: allowed, denied or left undecided by a review, or missing according to RBAC.
+// Parts of a finding: permissions that a review allows or denies, that are missing according to RBAC, or that are
+// unknown.
 const (
 	partAllowed = "allowed"
 	partDenied  = "denied"

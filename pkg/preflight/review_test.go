@@ -11,10 +11,11 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// authorizers answers reviews: requests in allowed are allowed, those in broken cannot be decided.
+// authorizers answers reviews: it allows the requests in allowed and returns an error for those in broken.
 type authorizers struct {
 	allowed, broken map[string]bool
 
@@ -46,7 +47,7 @@ func yes(keys ...string) map[string]bool {
 	return out
 }
 
-var bounded = types.NamespacedName{Namespace: "ns", Name: "installer"}
+var bounded = scoped.ServiceAccountIdentity(types.NamespacedName{Namespace: "ns", Name: "installer"})
 
 func requestOf(cause, resource string, verbs ...string) Finding {
 	return Finding{Namespace: "ns", Cause: cause, Source: SourceRBAC, Missing: []rbacv1.PolicyRule{
@@ -58,7 +59,7 @@ func grantOf(resource string) Finding {
 		Missing: []rbacv1.PolicyRule{may("get", "", resource)}, Alternatives: []rbacv1.PolicyRule{may("escalate", rbacv1.GroupName, "roles", "x")}}
 }
 
-// shown renders a list of findings.
+// shown formats findings for comparison, one line per missing rule.
 func shown(findings []Finding) []string {
 	var out []string
 	for _, f := range findings {
@@ -85,7 +86,7 @@ func TestReviewsDecideWhatRBACDoesNotGrant(t *testing.T) {
 			allowed: yes("ns get secrets"), missing: []string{"review [patch] [secrets] "}, byOthers: []string{"review [get] [secrets] "}},
 		{name: "not decided", report: Report{Findings: []Finding{requestOf("c", "secrets", "get", "patch")}},
 			broken: yes("ns get secrets"), missing: []string{"review [patch] [secrets] "}, unknown: []string{"review [get] [secrets] " + failed}},
-		{name: "63 of a grant, only the alternatives are asked", report: Report{Findings: []Finding{grantOf("secrets")}},
+		{name: "63 only the alternatives of a grant are reviewed", report: Report{Findings: []Finding{grantOf("secrets")}},
 			allowed: yes("ns get secrets"), missing: []string{"rbac [get] [secrets] "}},
 		{name: "escalate by another authorizer", report: Report{Findings: []Finding{grantOf("secrets")}},
 			allowed: yes("ns escalate roles"), byOthers: []string{"review [escalate] [roles] "}},
@@ -98,7 +99,7 @@ func TestReviewsDecideWhatRBACDoesNotGrant(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			a := &authorizers{allowed: row.allowed, broken: row.broken}
-			row.report.Account = bounded
+			row.report.Identity = bounded
 			got := (&Confirmer{Ask: a.review}).Confirm(t.Context(), "plan", row.report)
 			require.Equal(t, row.missing, shown(got.Findings))
 			require.Equal(t, row.byOthers, shown(got.Allowed))
@@ -112,16 +113,16 @@ func TestReviewsDecideWhatRBACDoesNotGrant(t *testing.T) {
 }
 
 func unread(f Finding) Finding {
-	f.Why = "RBAC may not be read"
+	f.Why = "reading RBAC is not allowed"
 	return f
 }
 
 func TestAsksTheSameQuestionOnce(t *testing.T) {
 	a := &authorizers{allowed: yes("ns get secrets")}
 	c := &Confirmer{Ask: a.review}
-	report := Report{Account: bounded, Findings: []Finding{requestOf("one", "secrets", "get", "patch"), requestOf("two", "secrets", "get")}}
+	report := Report{Identity: bounded, Findings: []Finding{requestOf("one", "secrets", "get", "patch"), requestOf("two", "secrets", "get")}}
 	first := c.Confirm(t.Context(), "plan", report)
-	require.Len(t, a.asked, 2, "each question once")
+	require.Len(t, a.asked, 2, "each question is asked once")
 	require.Equal(t, first, c.Confirm(t.Context(), "plan", report))
 	require.Len(t, a.asked, 2, "a retry with the same questions costs nothing")
 
@@ -129,10 +130,10 @@ func TestAsksTheSameQuestionOnce(t *testing.T) {
 	require.Len(t, a.asked, 4)
 	report.Findings = report.Findings[1:]
 	c.Confirm(t.Context(), "plan", report)
-	require.Len(t, a.asked, 5, "something has changed")
-	require.True(t, c.Confirm(t.Context(), "plan", Report{Account: bounded}).Clear())
+	require.Len(t, a.asked, 5, "asks again after a change")
+	require.True(t, c.Confirm(t.Context(), "plan", Report{Identity: bounded}).Clear())
 	c.Confirm(t.Context(), "plan", report)
-	require.Len(t, a.asked, 6, "nothing was missing in between")
+	require.Len(t, a.asked, 6, "asks again because nothing was missing in between")
 	c.Forget("plan")
 	c.Confirm(t.Context(), "plan", report)
 	require.Len(t, a.asked, 7)
@@ -141,7 +142,7 @@ func TestAsksTheSameQuestionOnce(t *testing.T) {
 func TestAsksUndecidedQuestionsAgain(t *testing.T) {
 	a := &authorizers{broken: yes("ns get secrets")}
 	c := &Confirmer{Ask: a.review}
-	report := Report{Account: bounded, Findings: []Finding{requestOf("c", "secrets", "get", "patch")}}
+	report := Report{Identity: bounded, Findings: []Finding{requestOf("c", "secrets", "get", "patch")}}
 	require.Len(t, c.Confirm(t.Context(), "plan", report).Unknown, 1)
 	a.broken = nil
 	require.Empty(t, c.Confirm(t.Context(), "plan", report).Unknown)
@@ -154,17 +155,17 @@ func TestReviewsAreLimited(t *testing.T) {
 		many = append(many, requestOf("c", fmt.Sprintf("things%04d", i), "get"))
 	}
 	a := &authorizers{}
-	got := (&Confirmer{Ask: a.review}).Confirm(t.Context(), "plan", Report{Account: bounded, Findings: many})
+	got := (&Confirmer{Ask: a.review}).Confirm(t.Context(), "plan", Report{Identity: bounded, Findings: many})
 	require.Len(t, a.asked, MaxReviews)
 	require.LessOrEqual(t, a.highest, ReviewsAtOnce)
-	require.Len(t, got.Findings, len(many), "the result from RBAC stands for other questions")
+	require.Len(t, got.Findings, len(many), "the other questions keep the result from RBAC")
 	require.Equal(t, SourceRBAC, got.Findings[len(many)-1].Source)
 
 	a = &authorizers{allowed: map[string]bool{}}
 	for i := range MaxReviews {
 		a.allowed[fmt.Sprintf("ns get things%04d", i)] = true
 	}
-	got = (&Confirmer{Ask: a.review}).Confirm(t.Context(), "plan", Report{Account: bounded, Findings: many})
+	got = (&Confirmer{Ask: a.review}).Confirm(t.Context(), "plan", Report{Identity: bounded, Findings: many})
 	require.Empty(t, got.Findings, "if another authorizer decides, the result from RBAC does not matter")
 	require.Len(t, got.Unknown, 10)
 }

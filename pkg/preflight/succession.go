@@ -22,14 +22,14 @@ type Succession struct {
 	To      step.Step
 	Steps   []step.Step
 	Targets []string
-	// HandsOver reports whether a step's object exists and belongs to an earlier version, in a cluster that lets only
-	// subjects with the permission to delete an object change its owners.
+	// HandsOver reports whether a step takes over an existing object from an earlier version, in a cluster where
+	// changing an object's owners requires permission to delete it.
 	HandsOver func(step.Step) bool
 }
 
-// Needs returns what the upgrade requires in addition to the new version: the owners of objects of both versions
-// change, and objects that only the old version has are removed once the new version runs. Objects of the old version
-// in its own namespace are garbage-collected.
+// Needs returns what the upgrade requires in addition to what the new version itself requires: permission to change the
+// owners of objects that both versions have, and, once the new version runs, to remove objects that only the old
+// version has. Objects of the old version in its own namespace are garbage-collected and need no permission.
 func (s Succession) Needs() ([]Need, error) {
 	older, err := s.older()
 	if err != nil {
@@ -58,7 +58,7 @@ func (s Succession) Needs() ([]Need, error) {
 	return needs, nil
 }
 
-// older returns the old version as a step of the new version's lineage.
+// older returns the installed ClusterServiceVersion as a step with the lineage and the install of the new one.
 func (s Succession) older() (step.Step, error) {
 	obj, err := apply.Object(s.From)
 	if err != nil {
@@ -70,7 +70,7 @@ func (s Succession) older() (step.Step, error) {
 	return out, nil
 }
 
-// addServingRemovals adds the removal of the old version's webhooks and APIServices.
+// addServingRemovals adds the needs for removing the old version's webhooks and APIServices.
 func (s Succession) addServingRemovals(older step.Step, needs []Need) ([]Need, error) {
 	endpoints, err := endpointsOf(older, plannedScopes(s.Steps))
 	if err != nil {
@@ -84,7 +84,7 @@ func (s Succession) addServingRemovals(older step.Step, needs []Need) ([]Need, e
 	return needs, nil
 }
 
-// BelongsToOther reports whether an existing object belongs to a ClusterServiceVersion of another name.
+// BelongsToOther reports whether an existing object is owned by a ClusterServiceVersion with a name other than csv.
 func BelongsToOther(live client.Object, csv string) bool {
 	return slices.ContainsFunc(live.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
 		return ref.Kind == operatorsv1alpha1.ClusterServiceVersionKind && ref.Name != csv

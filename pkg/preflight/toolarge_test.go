@@ -5,7 +5,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/rbac"
 )
@@ -15,7 +14,7 @@ func TestRefusesRulesWithTooManyCombinations(t *testing.T) {
 	words := make([]string, rbac.MaxAtoms)
 	rule := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: words, Verbs: []string{"get", "list"}}
 	all := []string{rbacv1.VerbAll}
-	report := Examine(types.NamespacedName{Namespace: "ns", Name: "acct"}, []Need{{Rules: []rbacv1.PolicyRule{rule}, Object: "Role ns/wide"}},
+	report := Examine(bounded, []Need{{Rules: []rbacv1.PolicyRule{rule}, Object: "Role ns/wide"}},
 		func(string) rbac.Permissions {
 			return rbac.Permissions{Rules: []rbacv1.PolicyRule{{APIGroups: all, Resources: all, Verbs: all}}}
 		})

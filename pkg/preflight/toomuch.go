@@ -8,22 +8,25 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// AsAccountError turns the error that an account exceeds the limit of examined permissions into a *scoped.Error. As
-// with an account that does not exist, the caller waits until a change of the account's roles or bindings resolves it.
-// Other errors are returned unchanged.
-func AsAccountError(account scoped.Account, err error) error {
+// AsAccountError converts a *rbac.LimitError about the identity into a *scoped.Error. The caller then waits until the
+// identity's roles or bindings change, as it waits for an account that does not exist. Other errors are returned
+// unchanged.
+func AsAccountError(identity scoped.Identity, err error) error {
 	var tooMuch *rbac.LimitError
-	if !errors.As(err, &tooMuch) || tooMuch.User != scoped.Username(account.Namespace, account.Name) {
+	if !errors.As(err, &tooMuch) || tooMuch.User != identity.Username() {
 		return err
 	}
-	where := " in another namespace" // readers may not know the namespace
-	switch tooMuch.Namespace {
-	case account.Namespace:
-		where = ""
-	case rbac.ClusterScope:
+	home := identity.Account.Namespace
+	where := " in another namespace" // readers of the message may not be allowed to see the namespace's name
+	switch {
+	case tooMuch.Namespace == rbac.ClusterScope:
 		where = " in the whole cluster"
+	case tooMuch.Namespace == home:
+		where = ""
+	case identity.IsSynthetic():
+		where = " in a namespace"
 	}
-	return &scoped.Error{Reason: scoped.AccountHoldsTooMuch, Namespace: account.Namespace, Message: fmt.Sprintf(
-		"the roles that are bound to ServiceAccount %s%s have more than %d verbs, API groups, resources, names and URLs: Remit does not examine that many "+
-			"and installs nothing as this account; remove roles or bindings", account.Key(), where, rbac.MaxValues)}
+	return &scoped.Error{Reason: scoped.AccountHoldsTooMuch, Namespace: home, Message: fmt.Sprintf(
+		"the roles bound to %s%s have more than the supported maximum of %d verbs, API groups, resources, names and URLs; "+
+			"Remit installs nothing as this %s until roles or bindings are removed", identity, where, rbac.MaxValues, identity.Subject().Kind)}
 }

@@ -12,8 +12,9 @@ import (
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
-// RefuseUnserved refuses the objects of kinds that neither the plan's own CustomResourceDefinitions define nor the
-// cluster serves. If more than kinds.MaxUnserved kinds are not served, the objects of further kinds are not checked.
+// RefuseUnserved adds a refusal to the report for each object whose kind is neither defined by a
+// CustomResourceDefinition of the plan nor served by the cluster. Once kinds.MaxUnserved unserved kinds are found,
+// objects of further kinds are not checked.
 func (r *Report) RefuseUnserved(steps []step.Step, isServed func(schema.GroupVersionKind) (bool, error)) error {
 	planned, unserved, unchecked := execute.PlannedKinds(steps), sets.Set[schema.GroupVersionKind]{}, 0
 	for _, s := range steps {
@@ -38,7 +39,7 @@ func (r *Report) RefuseUnserved(steps []step.Step, isServed func(schema.GroupVer
 		r.Refuse(apply.Describe(s.Object), &execute.UnservedError{GVK: gvk, Name: s.Object.GetName()})
 	}
 	if unchecked > 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf("%d kinds are not served; the kinds of %d more objects were not checked", kinds.MaxUnserved, unchecked))
+		r.Notes = append(r.Notes, fmt.Sprintf("%d kinds are not served by the cluster; the kinds of %d more objects were not checked", kinds.MaxUnserved, unchecked))
 	}
 	return nil
 }

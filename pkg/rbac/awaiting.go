@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// BindingsOf returns the bindings that refer to a role and name subjects, whether or not the role exists:
-// RoleBindings of its namespace, or, for a ClusterRole, bindings of all namespaces and of the cluster. It examines
-// every such binding, so callers use it only before they create a role. Each returned binding is tracked as a lookup.
+// BindingsOf returns the bindings that refer to a role and have subjects, whether or not the role exists: for a Role,
+// RoleBindings of its namespace; for a ClusterRole, RoleBindings of all namespaces and ClusterRoleBindings. It examines
+// all bindings in this scope, so call it only before creating a role. Each returned binding is tracked as a lookup.
 func (l Listers) BindingsOf(ref rbacv1.RoleRef, namespace string) ([]Binding, error) {
 	quiet := l.Untracked()
 	refers := func(to rbacv1.RoleRef, subjects []rbacv1.Subject) bool {

@@ -14,8 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The tests compare one query of n values with "times" queries of n/times values. Nested scans take "times" times as long,
-// linear work about as long. Caches and other processes change the ratio by a small factor, which "most" allows for.
+// The tests compare one query of n values with "times" queries of n/times values. With nested scans, the one query
+// takes "times" times as long; with linear work, both take about the same time. Caches and other processes change the
+// ratio by a factor of less than "most".
 const n, times, most = 20_000, 100, 10
 
 // TestWorkIsLinearInTheRules compares the CPU time of one large query with that of many small ones.
@@ -44,13 +45,14 @@ func TestWorkIsLinearInTheRules(t *testing.T) {
 	}
 }
 
-// tooLarge is a single rule that exceeds MaxAtoms.
+// tooLarge returns a single rule that expands to more than MaxAtoms.
 func tooLarge() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{{APIGroups: values("g", 100), Resources: values("r", 100), Verbs: values("v", 10)}}
 }
 
-// TestWorkOfAnRBACEventIsLinearInItsSize is TestWorkIsLinearInTheRules for the informers' handlers: a tenant that
-// writes bindings or Roles in one namespace must not delay the events of others.
+// TestWorkOfAnRBACEventIsLinearInItsSize compares the CPU time of one event for a large object with that of many events
+// for small ones: a tenant that writes large bindings or Roles in one namespace must not delay the events of other
+// namespaces.
 func TestWorkOfAnRBACEventIsLinearInItsSize(t *testing.T) {
 	for name, of := range events() {
 		t.Run(name, func(t *testing.T) {
@@ -68,7 +70,8 @@ func TestWorkOfAnRBACEventIsLinearInItsSize(t *testing.T) {
 	}
 }
 
-// events are changes of objects with n parts.
+// events returns, by the name of a change, functions that return an object with n subjects, rules or names before and
+// after the change.
 func events() map[string]func(n int) (before, after any) {
 	bindingOf := func(from, n int) *rbacv1.RoleBinding {
 		b := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "evil", Name: "b"}}

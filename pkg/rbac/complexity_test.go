@@ -12,7 +12,8 @@ import (
 	"k8s.io/component-helpers/auth/rbac/validation"
 )
 
-// adversarial returns shapes of granted and wanted rules with about n values that make nested scans quadratic.
+// adversarial returns functions that build granted and wanted rules with about n values, in shapes that make nested
+// scans quadratic.
 func adversarial() map[string]func(n int) (granted, wanted []rbacv1.PolicyRule) {
 	return map[string]func(n int) (granted, wanted []rbacv1.PolicyRule){
 		"many names": func(n int) (granted, wanted []rbacv1.PolicyRule) {
@@ -23,7 +24,7 @@ func adversarial() map[string]func(n int) (granted, wanted []rbacv1.PolicyRule) 
 			return []rbacv1.PolicyRule{on("get", "", "secrets", values("n", n)...)}, []rbacv1.PolicyRule{on("get", "", "secrets", values("m", n)...)}
 		},
 		"many verbs and many resources": func(n int) (granted, wanted []rbacv1.PolicyRule) {
-			// Their product is n.
+			// The number of verbs multiplied by the number of resources is n.
 			verbs, resources := values("v", n/100), values("r", 100)
 			wanted = []rbacv1.PolicyRule{{APIGroups: []string{"g"}, Verbs: verbs, Resources: resources}}
 			for _, verb := range verbs {
@@ -39,7 +40,8 @@ func adversarial() map[string]func(n int) (granted, wanted []rbacv1.PolicyRule) 
 			return granted, wanted
 		},
 		"near misses": func(n int) (granted, wanted []rbacv1.PolicyRule) {
-			// For each wanted atom, half of the rules have the verb and the other half everything else.
+			// Half of the granted rules match a wanted atom except for its resource, the other half except for its
+			// verb.
 			for i := range n / 2 {
 				granted = append(granted, on("get", "", fmt.Sprint("r", i)), on("list", "", "secrets", "a"))
 			}
@@ -60,7 +62,7 @@ func adversarial() map[string]func(n int) (granted, wanted []rbacv1.PolicyRule) 
 			return []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: stars}}, []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: urls}}
 		},
 		"rules within rules": func(n int) (granted, wanted []rbacv1.PolicyRule) {
-			// Each wanted rule is covered by many granted ones, which are covered by the last one.
+			// Many granted rules cover each wanted rule, and the last granted rule covers all of them.
 			for i := range n / 2 {
 				granted = append(granted, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", fmt.Sprint("v", i)}})
 				wanted = append(wanted, on("get", "", "pods", fmt.Sprint("n", i)))
@@ -90,7 +92,8 @@ func values(prefix string, n int) []string {
 	return out
 }
 
-// TestEachAtomVisitsFewRules checks that the work per atom is a small fraction of the number of rules.
+// TestEachAtomVisitsFewRules checks that the index is proportional to the size of the rules, and that a query visits
+// only rules that cover the atom.
 func TestEachAtomVisitsFewRules(t *testing.T) {
 	for shape, of := range adversarial() {
 		t.Run(shape, func(t *testing.T) {
@@ -118,14 +121,14 @@ func TestEachAtomVisitsFewRules(t *testing.T) {
 	}
 }
 
-// TestCoverageOfManyRulesMatchesTheAPIServer uses enough rules for the comparison of 64 at a time.
+// TestCoverageOfManyRulesMatchesTheAPIServer uses enough rules that 64 of them are compared at a time.
 func TestCoverageOfManyRulesMatchesTheAPIServer(t *testing.T) {
 	for seed := range int64(20) {
 		random := rand.New(rand.NewSource(seed))
 		var granted, wanted []rbacv1.PolicyRule
 		for range 20 + random.Intn(100) {
 			for _, r := range randomRules(random) {
-				// Near misses: most rules have the values of the wanted ones, except for one.
+				// Near misses: replace one value of most rules, so that they almost cover a wanted rule.
 				if spare := fmt.Sprint("spare", random.Intn(50)); len(r.ResourceNames) > 0 && random.Intn(3) > 0 {
 					r.ResourceNames = []string{spare}
 				} else if random.Intn(3) > 0 {

@@ -9,19 +9,20 @@ import (
 // coverage finds the rules that cover an atom. It indexes rules by each of their values; a rule covers an atom if it
 // is listed under all of the atom's values.
 //
-// Memory is proportional to the rules. A query takes a few lookups and at most a few machine words for every 64
-// rules, whatever the rules are, because the lists of a hostile author are never scanned.
+// Memory use is proportional to the size of the rules. A query needs a few lookups and examines at most a few machine
+// words for every 64 rules. It never scans the lists in a rule, because untrusted authors determine how long these
+// lists are.
 //
 // The semantics are those of Covers in component-helpers, the function behind the API server's escalation check. That
-// function compares an atom with every whole rule, so it is not used here; the property tests and make differential
-// compare the two.
+// function is too slow for long lists, because it compares each atom with every rule in full. The property tests and
+// "make differential" check that both return the same results.
 type coverage struct {
-	// words is the length of a bit set with one bit per rule.
+	// words is the number of 64-bit words of a bit set with one bit per rule.
 	words                                 int
 	verbs, groups, resources, names, urls map[string]*posting
 	// unnamed lists the rules without resource names.
 	unnamed *posting
-	// prefixes are the URLs that end in a star, without the star; byPrefix lists their rules.
+	// prefixes contains the URLs that end in a star, without the star; byPrefix lists the rules with such a URL.
 	prefixes prefixes
 	byPrefix map[string]*posting
 }
@@ -69,7 +70,7 @@ func addAll(to map[string]*posting, values []string, rule int) {
 	}
 }
 
-// missing returns the atoms of the wanted rules that no rule covers.
+// missing returns the atoms of the wanted rules that no indexed rule covers.
 func (c *coverage) missing(wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var out []rbacv1.PolicyRule
 	for atom := range atomsOf(wanted) {
@@ -82,10 +83,10 @@ func (c *coverage) missing(wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 
 func (c *coverage) covers(atom rbacv1.PolicyRule) bool { return c.coveredBut(noRule, atom) }
 
-// noRule is the index of no rule.
+// noRule is an index that no rule has.
 const noRule = -1
 
-// coveredBut reports whether a rule other than the one with index but covers the atom.
+// coveredBut reports whether any rule except the one with index "but" covers the atom.
 func (c *coverage) coveredBut(but int, atom rbacv1.PolicyRule) bool {
 	covered := false
 	c.covering(atom, func(rule int) bool {
@@ -113,9 +114,9 @@ func (c *coverage) covering(atom rbacv1.PolicyRule, visit func(rule int) bool) {
 	common(c.words, visit, verb, c.ofGroup(atom.APIGroups[0]), c.ofResource(atom.Resources[0]), name)
 }
 
-// coveringAll is covering for a whole rule: each visited rule covers all of its atoms. The rule must be on resources
-// or on URLs, not both, and no field except ResourceNames may be empty. The sides in but further restrict which rules
-// are visited.
+// coveringAll calls visit with the index of each rule that covers all atoms of r, until visit returns false. r must
+// have resources or URLs, not both, and at least one value in each field that applies, except ResourceNames. If further
+// sides are given, coveringAll visits only rules that are also on each of these sides.
 func (c *coverage) coveringAll(r rbacv1.PolicyRule, visit func(rule int) bool, but ...side) {
 	sides := but
 	add := func(values []string, of func(string) side) {
@@ -152,7 +153,7 @@ func (c *coverage) ofResource(resource string) side {
 	return out
 }
 
-// matching returns the rules with the URL itself and those with a prefix of it.
+// matching returns the rules that contain the URL itself or a pattern that matches it, such as "/api/*".
 func (c *coverage) matching(url string) side {
 	out := side{c.urls[url]}
 	c.prefixes.including(url, func(prefix string) bool {

@@ -10,12 +10,14 @@ import (
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	authuser "k8s.io/apiserver/pkg/authentication/user"
 	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
+
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
-// ClusterScope is the namespace that stands for the whole cluster.
+// ClusterScope is the namespace that represents the whole cluster in scopes of rules.
 const ClusterScope = ""
 
-// Subject is a user as the API server's authenticators identify it.
+// Subject contains the user name and the groups that the API server's authenticators return for a user.
 type Subject struct {
 	User   string
 	Groups []string
@@ -29,25 +31,31 @@ func ServiceAccount(namespace, name string) Subject {
 	}
 }
 
+// SubjectOf returns the Subject of an identity.
+func SubjectOf(i scoped.Identity) Subject {
+	return Subject{User: i.Username(), Groups: i.Groups()}
+}
+
 // Listers read the cluster's RBAC objects from informers.
 type Listers struct {
 	Roles               rbacv1listers.RoleLister
 	RoleBindings        rbacv1listers.RoleBindingLister
 	ClusterRoles        rbacv1listers.ClusterRoleLister
 	ClusterRoleBindings rbacv1listers.ClusterRoleBindingLister
-	// untracked are the same listers if these record lookups.
+	// untracked contains the same listers without lookup tracking; nil if these listers do not track lookups.
 	untracked *Listers
 }
 
-// Permissions are the effective rules of a subject in one scope, and what could not be determined about them.
+// Permissions contains the effective rules of a subject in one scope, and the reasons why they may be incomplete.
 type Permissions struct {
 	// Namespace is the scope; ClusterScope for the whole cluster.
 	Namespace string
-	// Rules are the rules of all bindings that apply to the subject.
+	// Rules contains the rules that the subject gets from all bindings that apply to it.
 	Rules []rbacv1.PolicyRule
-	// Dangling are the subject's bindings to missing roles. They grant nothing until the role exists.
+	// Dangling contains the subject's bindings to missing roles. A binding grants nothing until its role exists.
 	Dangling []Dangling
-	// ReadErrors are failed lookups or a *LimitError: the subject may have more than Rules.
+	// ReadErrors contains the errors of failed lookups, or a *LimitError. If it is not empty, the subject may have more
+	// permissions than Rules.
 	ReadErrors []error
 
 	set *Set
@@ -55,7 +63,7 @@ type Permissions struct {
 
 // Dangling is a binding whose role does not exist.
 type Dangling struct {
-	// Namespace of the binding; ClusterScope for a ClusterRoleBinding.
+	// Namespace is the namespace of the binding; ClusterScope for a ClusterRoleBinding.
 	Namespace, Binding string
 	Role               rbacv1.RoleRef
 }
@@ -68,15 +76,16 @@ func (d Dangling) String() string {
 	return fmt.Sprintf("%s refers to %s %q, which does not exist", binding, d.Role.Kind, d.Role.Name)
 }
 
-// EffectiveRules returns all rules that apply to the subject in a namespace, including those of the whole cluster, or
-// only the latter for ClusterScope. A binding to a missing role grants nothing. If it returns an error (failed
-// lookups or a *LimitError), the rules may be incomplete.
+// EffectiveRules returns all rules that apply to the subject in a namespace, including cluster-wide rules; for
+// ClusterScope, it returns only the cluster-wide rules. A binding to a missing role grants nothing. If it returns an
+// error (failed lookups or a *LimitError), the rules may be incomplete.
 func (l Listers) EffectiveRules(s Subject, namespace string) ([]rbacv1.PolicyRule, error) {
 	h := l.gather(s, namespace, everyBinding)
 	return h.Rules, errors.Join(h.ReadErrors...)
 }
 
-// Permissions returns the effective rules together with what could not be determined, prepared for many queries.
+// Permissions is like EffectiveRules, but returns dangling bindings and errors together with the rules, and prepares
+// the rules for many queries.
 func (l Listers) Permissions(s Subject, namespace string) Permissions {
 	h := l.gather(s, namespace, everyBinding)
 	set := NewSet(h.Rules)
@@ -84,9 +93,9 @@ func (l Listers) Permissions(s Subject, namespace string) Permissions {
 	return h
 }
 
-// LowerBound is Permissions for callers that ask whether the subject may do enough, never whether it may do too much.
-// The administrator of a namespace can bind any number of roles there to any account. If these exceed MaxValues and
-// the namespace is not the subject's own, they are ignored and only the cluster-wide rules are returned.
+// LowerBound is like Permissions, but may omit rules, so use it only to check that the subject has enough permissions.
+// The administrator of a namespace can bind any number of roles there to any account. If these exceed MaxValues and the
+// namespace is not the subject's own, LowerBound returns only the cluster-wide rules.
 func (l Listers) LowerBound(s Subject, namespace string) Permissions {
 	h := l.Permissions(s, namespace)
 	var limit *LimitError
@@ -126,8 +135,8 @@ func (l Listers) RulesOf(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyR
 	return nil, fmt.Errorf("unknown kind %q in roleRef", ref.Kind)
 }
 
-// applies reports whether the user is one of a binding's subjects. A ServiceAccount subject without a namespace is in
-// the RoleBinding's namespace, and never applies in a ClusterRoleBinding.
+// applies reports whether a binding's subjects include the user or one of its groups. A ServiceAccount subject without
+// a namespace belongs to the RoleBinding's namespace; in a ClusterRoleBinding, it matches no user.
 func applies(subjects []rbacv1.Subject, s Subject, namespace string) bool {
 	return slices.ContainsFunc(subjects, func(b rbacv1.Subject) bool {
 		switch b.Kind {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// given returns listers for the objects.
+// given returns listers that read the objects.
 func given(t *testing.T, objects ...any) Listers {
 	t.Helper()
 	indexer := func() cache.Indexer {
@@ -72,7 +72,7 @@ func group(name string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: name}
 }
 
-// The numbers are those of the table in the design page "Rule-check semantics".
+// The numbers in the row names refer to the table in the design page "Rule-check semantics".
 func TestEffectiveRulesFollowBindings(t *testing.T) {
 	acct := account("t1", "acct")
 	pods := []any{role("t1", "pods", "get :pods"), clusterRole("pods", "get :pods")}

@@ -6,14 +6,13 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// folded removes rules that another rule covers, and joins rules that differ in one field. It compares whole rules,
-// so the time is proportional to the length of the rules (plus a few words for every 64 rules), not to the atoms that
-// they expand to.
+// folded removes rules that another rule covers, and merges rules that differ in one field. It compares whole rules, so
+// the time depends on the length of the rules, not on the number of atoms that they expand to.
 func folded(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return sorted(notCovered(joined(notCovered(joined(plain(rules))))))
 }
 
-// plain splits rules so that each is on resources or on URLs, sorts their lists, and drops rules that grant nothing.
+// plain splits rules so that each has either resources or URLs, sorts their lists, and drops rules that grant nothing.
 func plain(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var out []rbacv1.PolicyRule
 	for _, r := range rules {
@@ -49,7 +48,7 @@ func joined(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return rules
 }
 
-// notCovered drops each plain rule that a remaining rule covers.
+// notCovered drops each plain rule that is covered by another rule that has not been dropped.
 func notCovered(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	c := coverageOf(rules)
 	stay := &posting{bits: make([]uint64, c.words)}
@@ -73,8 +72,8 @@ func notCovered(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return out
 }
 
-// Uncovered is Missing without a size limit: above MaxAtoms it returns the rules that no single rule of the set
-// covers.
+// Uncovered is like Missing, but has no size limit: if the wanted rules expand to more than MaxAtoms, it returns those
+// that no single rule of the set covers.
 func (s Set) Uncovered(wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	if !TooLarge(wanted) {
 		return s.Missing(wanted)

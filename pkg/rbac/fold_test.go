@@ -10,7 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// broad returns a rule with ten thousand combinations.
+// broad returns a rule that expands to ten thousand combinations.
 func broad(prefix string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: values("g", 10), Resources: values(prefix, 100), Verbs: values("v", 10)}
 }

@@ -10,17 +10,17 @@ import (
 )
 
 // MaxValues bounds the number of values (verbs, API groups, resources, names and URLs) in the roles that are gathered
-// for one subject, because memory is taken for each value. It is enough for MaxAtoms atoms with a rule each.
+// for one subject, because each value takes memory. It is enough for MaxAtoms rules of one atom each.
 const MaxValues = 4 * MaxAtoms
 
 // LimitError reports that the roles of a subject have more than MaxValues values, so its effective rules are unknown.
 // It matches ErrUnreadable.
 type LimitError struct {
-	// User is the user name of the subject, or its groups if it has none.
+	// User is the subject's user name or, if that is empty, the list of its groups.
 	User string
 	// Namespace is the scope; ClusterScope for the whole cluster.
 	Namespace string
-	// AllNamespaces is true if the limit is exceeded by all scopes together.
+	// AllNamespaces is true if all scopes together exceed the limit, but no single one does.
 	AllNamespaces bool
 }
 
@@ -28,14 +28,14 @@ func (e *LimitError) Error() string {
 	where := "in namespace " + e.Namespace
 	switch {
 	case e.AllNamespaces:
-		where = "in all namespaces together"
+		where = "in all namespaces combined"
 	case e.Namespace == ClusterScope:
 		where = "in the whole cluster"
 	}
-	return fmt.Sprintf("the roles bound to %s %s have more than %d verbs, API groups, resources, names and URLs; at most that many are supported", e.User, where, MaxValues)
+	return fmt.Sprintf("the roles bound to %s %s have more than the supported maximum of %d verbs, API groups, resources, names and URLs", e.User, where, MaxValues)
 }
 
-// Is reports LimitError as ErrUnreadable.
+// Is makes a LimitError match ErrUnreadable.
 func (e *LimitError) Is(target error) bool { return target == ErrUnreadable }
 
 func limitError(s Subject, namespace string) *LimitError {
@@ -49,8 +49,8 @@ func limitError(s Subject, namespace string) *LimitError {
 // everyBinding includes every binding.
 func everyBinding(Binding) bool { return true }
 
-// gather collects the rules of the roles that the included bindings give the subject. Each role is read once, because
-// there may be very many bindings of one role.
+// gather collects the rules that the subject gets from bindings for which counts returns true. It reads each role only
+// once, because very many bindings may refer to it.
 func (l Listers) gather(s Subject, namespace string, counts func(Binding) bool) Permissions {
 	g := gathering{listers: l, Permissions: Permissions{Namespace: namespace}}
 	taken := map[placedRole]bool{}
@@ -68,7 +68,7 @@ func (l Listers) gather(s Subject, namespace string, counts func(Binding) bool) 
 	}
 	bindings, err := roleBindingsFor(l.RoleBindings, namespace, s)
 	if err != nil {
-		g.ReadErrors = append(g.ReadErrors, fmt.Errorf("list RoleBindings of namespace %q: %w", namespace, err))
+		g.ReadErrors = append(g.ReadErrors, fmt.Errorf("list RoleBindings in namespace %q: %w", namespace, err))
 	}
 	for _, b := range bindings {
 		if g.values <= MaxValues && applies(b.Subjects, s, namespace) && counts(b) {
@@ -78,7 +78,7 @@ func (l Listers) gather(s Subject, namespace string, counts func(Binding) bool) 
 	return g.result(s)
 }
 
-// placedRole is a role as a binding refers to it: a Role in the binding's namespace, or a ClusterRole.
+// placedRole identifies the role that a binding refers to. A Role is identified by the binding's namespace as well.
 type placedRole struct {
 	rbacv1.RoleRef
 	namespace string
@@ -92,8 +92,8 @@ type gathering struct {
 	values int
 }
 
-// add collects the rules of a binding's role, once per role; taken records whether the role exists. Roles beyond the
-// limit are not looked up: a change of them cannot bring the total below it.
+// add collects the rules of a binding's role, once per role; taken records whether a role that was already looked up
+// exists. Callers stop when the limit is exceeded, because changes to further roles cannot bring the total below it.
 func (g *gathering) add(taken map[placedRole]bool, ref *rbacv1.RoleRef, binding *metav1.ObjectMeta) {
 	role := placedRole{RoleRef: *ref}
 	if ref.Kind == kindRole {
@@ -102,7 +102,7 @@ func (g *gathering) add(taken map[placedRole]bool, ref *rbacv1.RoleRef, binding 
 	exists, known := taken[role]
 	if !known {
 		rules, err := g.listers.RulesOf(*ref, binding.Namespace)
-		exists = err == nil || !apierrors.IsNotFound(err) // which allocates
+		exists = err == nil || !apierrors.IsNotFound(err) // IsNotFound is called last, because it allocates
 		if err != nil && exists {
 			g.ReadErrors = append(g.ReadErrors, err)
 		}
@@ -117,7 +117,8 @@ func (g *gathering) add(taken map[placedRole]bool, ref *rbacv1.RoleRef, binding 
 	}
 }
 
-// result drops the rules above the limit, because which of them were collected is arbitrary.
+// result returns the collected permissions. If they exceed the limit, it returns a LimitError and no rules, because it
+// is arbitrary which of them were collected.
 func (g *gathering) result(s Subject) Permissions {
 	if g.values > MaxValues {
 		return Permissions{Namespace: g.Namespace, ReadErrors: []error{limitError(s, g.Namespace)}}

@@ -8,7 +8,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// large returns a Role with a number of rules of three values each.
+// large returns a Role with a given number of rules of three values each.
 func large(namespace, name string, rules int) *rbacv1.Role {
 	out := role(namespace, name)
 	for i := range rules {
@@ -53,7 +53,7 @@ func TestGatheredValuesAreLimited(t *testing.T) {
 	var limit *LimitError
 	require.ErrorAs(t, err, &limit)
 	require.Equal(t, LimitError{User: subject.User, Namespace: "t1"}, *limit)
-	require.ErrorContains(t, err, "the roles bound to system:serviceaccount:t1:acct in namespace t1 have more than 200000 verbs, ")
+	require.ErrorContains(t, err, "the roles bound to system:serviceaccount:t1:acct in namespace t1 have more than the supported maximum of 200000 verbs, ")
 	_, err = l.EffectiveRules(subject, ClusterScope)
 	require.NoError(t, err, "cluster-wide rules are counted separately")
 	_, err = l.Uncovered(subject, ServiceAccount("t1", "other"))
@@ -77,7 +77,7 @@ func TestUncoveredRulesOfAllNamespacesAreLimited(t *testing.T) {
 	_, err = given(t, objects...).Uncovered(subject, other)
 	var limit *LimitError
 	require.ErrorAs(t, err, &limit)
-	require.ErrorContains(t, err, "in all namespaces together have more than 200000")
+	require.ErrorContains(t, err, "in all namespaces combined have more than the supported maximum of 200000")
 }
 
 func TestAClusterRoleBindingToARoleIsDangling(t *testing.T) {

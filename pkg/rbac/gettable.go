@@ -8,14 +8,14 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Gettable returns the namespaces that the subject may get, in the given order. The API server authorizes a request
-// for a Namespace in that namespace, so a Role in it counts as well as a ClusterRole. RoleBindings are looked up by
-// subject and not by namespace, so the tracked lookups do not grow with the number of namespaces. Namespaces in which
-// the subject's roles exceed MaxValues are omitted.
+// Gettable returns those of the given namespaces that the subject is allowed to get, in the same order. The API server
+// authorizes a request for a Namespace in that namespace, so a Role there can allow it as well as a ClusterRole.
+// RoleBindings are looked up by subject and not by namespace, so the tracked lookups do not grow with the number of
+// namespaces. Namespaces in which the subject's roles exceed MaxValues are omitted.
 func (l Listers) Gettable(s Subject, namespaces []string) ([]string, error) {
 	everywhere := l.Permissions(s, ClusterScope)
 	if err := errors.Join(everywhere.ReadErrors...); err != nil {
-		return nil, fmt.Errorf("effective rules of %s: %w", s.User, err)
+		return nil, fmt.Errorf("determine the effective rules of %s: %w", s.User, err)
 	}
 	gettable := map[string]bool{}
 	for _, name := range namespaces {
@@ -33,7 +33,7 @@ func (l Listers) Gettable(s Subject, namespaces []string) ([]string, error) {
 		if _, isBound := slices.BinarySearch(bound, name); !gettable[name] && isBound {
 			there := l.LowerBound(s, name)
 			if err := errors.Join(there.ReadErrors...); err != nil {
-				return nil, fmt.Errorf("effective rules of %s: %w", s.User, err)
+				return nil, fmt.Errorf("determine the effective rules of %s: %w", s.User, err)
 			}
 			gettable[name] = there.Set().Covers(GetNamespaceRules(name))
 		}

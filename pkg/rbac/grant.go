@@ -5,8 +5,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Verbs that replace the rules of a role in the escalation check: escalate on a role allows writing any rules into
-// it, bind on a role allows binding it to anyone.
+// Verbs that satisfy the escalation check without the rules of the role: escalate on a role allows writing any rules
+// into it, and bind on a role allows binding it to any subject.
 const (
 	verbEscalate = "escalate"
 	verbBind     = "bind"
@@ -15,26 +15,27 @@ const (
 // verbImpersonate allows sending requests as another user.
 const verbImpersonate = "impersonate"
 
-// Grant is what the API server requires of the writer of a role or a binding in addition to the write itself: having
-// the granted rules, or a verb that replaces them.
+// Grant describes what the API server requires of the writer of a role or a binding in addition to permission for the
+// write itself: all granted rules, or a verb that makes them unnecessary.
 type Grant struct {
 	// Namespace is the scope in which the rules are required; ClusterScope for ClusterRoles and ClusterRoleBindings.
 	Namespace string
 	Rules     []rbacv1.PolicyRule
 	// Alternative is the rule (escalate or bind on the role, by name) that satisfies the check without Rules. A POST
-	// request has no name yet, so escalate by name does not apply to it; server-side apply has a name.
+	// request has no name yet, so escalate by name does not apply to it; a server-side apply request has a name.
 	Alternative rbacv1.PolicyRule
 	// Unresolved is true if the binding's role does not exist, so only Alternative is sufficient.
 	Unresolved bool
-	// Aggregates is true if the role aggregates others, or did before: writing it requires all permissions.
+	// Aggregates is true if the role or its live version aggregates other roles: writing it then requires all
+	// permissions.
 	Aggregates bool
-	// Invalid is the reason that the API server rejects the rules for every writer.
+	// Invalid is the reason why the API server rejects the object regardless of its writer, or nil.
 	Invalid error
 }
 
-// RoleGrant returns the Grant for writing a Role, or a ClusterRole if there is no namespace, over the live one, if
-// any. Adding or removing an aggregationRule requires all permissions (k8s.io/kubernetes,
-// pkg/registry/rbac/clusterrole/policybased).
+// RoleGrant returns the Grant for writing a Role or, without a namespace, a ClusterRole. live is its current state, or
+// nil if it does not exist. Writing a role that has or had an aggregationRule requires all permissions
+// (k8s.io/kubernetes, pkg/registry/rbac/clusterrole/policybased).
 func RoleGrant(role, live *rbacv1.ClusterRole) Grant {
 	resource := "clusterroles"
 	if role.Namespace != ClusterScope {
@@ -60,11 +61,12 @@ func everything() []rbacv1.PolicyRule {
 	}
 }
 
-// RoleRules returns the rules of the role that a binding in the namespace refers to, or a NotFound API error.
-// Listers.RulesOf implements it.
+// RoleRules returns the rules of the role that a binding in the namespace refers to, or a NotFound API error if the
+// role does not exist. Listers.RulesOf implements it.
 type RoleRules func(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error)
 
-// BindingGrant returns the Grant for writing a RoleBinding, or a ClusterRoleBinding if there is no namespace.
+// BindingGrant returns the Grant for writing a RoleBinding or, without a namespace, a ClusterRoleBinding. A role that
+// does not exist is not an error; it sets Unresolved.
 func BindingGrant(binding *rbacv1.ClusterRoleBinding, rulesOf RoleRules) (Grant, error) {
 	ref := binding.RoleRef
 	g := Grant{Namespace: binding.Namespace, Alternative: named("roles", ref.Name, verbBind)}
@@ -88,7 +90,7 @@ func named(resource, name, verb string) rbacv1.PolicyRule {
 	}
 }
 
-// Check reports whether a subject with these permissions in the grant's scope may write the object.
+// Check predicts whether the API server lets a subject with these permissions in the grant's scope write the object.
 func (g Grant) Check(granted Permissions) Verdict {
 	if g.Invalid != nil {
 		return Verdict{Invalid: g.Invalid}

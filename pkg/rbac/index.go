@@ -16,9 +16,9 @@ import (
 // event, so a query about one account reads only that account's bindings.
 const SubjectIndex = "remit.dev/subject"
 
-// maxIndexed is the number of subjects up to which a binding is indexed under each of them. An index key takes
-// several times the memory of a subject, and a binding may have 40,000. Larger bindings are indexed by namespace and
-// read by every query about it.
+// maxIndexed is the maximum number of subjects of a binding that is indexed by subject. An index key takes several
+// times the memory of a subject, and a binding may have 40,000 subjects. Larger bindings are indexed only by namespace,
+// and every query about that namespace reads them.
 const maxIndexed = 100
 
 // BindingIndexers returns the indexers for informers of RoleBindings and ClusterRoleBindings.
@@ -26,12 +26,12 @@ func BindingIndexers() toolscache.Indexers {
 	return toolscache.Indexers{SubjectIndex: indexKeys}
 }
 
-// NewRoleBindingLister returns a lister for an informer's store that uses its SubjectIndex, if it has one.
+// NewRoleBindingLister returns a lister for an informer's store. It uses the store's SubjectIndex, if there is one.
 func NewRoleBindingLister(store toolscache.Indexer) rbacv1listers.RoleBindingLister {
 	return roleBindings{rbacv1listers.NewRoleBindingLister(store), store}
 }
 
-// NewClusterRoleBindingLister is NewRoleBindingLister for ClusterRoleBindings.
+// NewClusterRoleBindingLister is like NewRoleBindingLister, but for ClusterRoleBindings.
 func NewClusterRoleBindingLister(store toolscache.Indexer) rbacv1listers.ClusterRoleBindingLister {
 	return clusterRoleBindings{rbacv1listers.NewClusterRoleBindingLister(store), store}
 }
@@ -107,7 +107,7 @@ func bySubject[T any](store toolscache.Indexer, namespace string, s Subject) ([]
 	for _, key := range append(userKeys(namespace, s), largeKey(namespace)) {
 		found, err := store.ByIndex(SubjectIndex, key)
 		if err != nil {
-			return nil, fmt.Errorf("index of subjects: %w", err)
+			return nil, fmt.Errorf("look up bindings by subject: %w", err)
 		}
 		for _, obj := range found {
 			binding, ok := obj.(*T)
@@ -120,27 +120,28 @@ func bySubject[T any](store toolscache.Indexer, namespace string, s Subject) ([]
 	return out, nil
 }
 
-// userKeys returns the keys of the user and its groups in a namespace, in any namespace, or in the cluster. They are also
-// the lookups of the bindings that name them.
+// userKeys returns the index keys of the user and its groups for a namespace, anywhere or ClusterScope. Lookups of the
+// bindings that name them are tracked by the same keys.
 func userKeys(namespace string, s Subject) []string {
-	keys := append(make([]string, 0, len(s.Groups)+2), subjectKey(namespace, rbacv1.UserKind, s.User)) // with room for largeKey
+	keys := append(make([]string, 0, len(s.Groups)+2), subjectKey(namespace, rbacv1.UserKind, s.User)) // the capacity leaves room for largeKey
 	for _, g := range s.Groups {
 		keys = append(keys, subjectKey(namespace, rbacv1.GroupKind, g))
 	}
 	return keys
 }
 
-// subjectKey distinguishes users from groups; a ServiceAccount counts as a user.
+// subjectKey returns the index key of a user or a group. A ServiceAccount has the key of its user.
 func subjectKey(namespace, kind, name string) string {
 	return namespace + "\x00" + kind + "\x00" + name
 }
 
-// largeKey is the key of the bindings with more than maxIndexed subjects.
+// largeKey returns the index key for those bindings of a namespace that have more than maxIndexed subjects.
 func largeKey(namespace string) string { return namespace + "\x00" }
 
-// indexKeys is the index function. It returns the keys of all subjects of a binding, or the single key of large
-// bindings. A RoleBinding also has keys across all namespaces, except for ServiceAccounts of its own namespace: most
-// bindings have no other subjects, and these are found by their namespace.
+// indexKeys is the index function. It returns the keys of all subjects of a binding or, if there are more than
+// maxIndexed, a key for large bindings. A RoleBinding also has keys for queries across all namespaces, except for
+// ServiceAccounts of its own namespace. Most bindings have only such subjects, and a query finds them by that
+// namespace.
 func indexKeys(obj any) ([]string, error) {
 	b, ok := obj.(*rbacv1.RoleBinding)
 	if subjects := SubjectsOf(obj); len(subjects) > maxIndexed {
@@ -172,7 +173,7 @@ func isAtHome(s rbacv1.Subject, namespace string) bool {
 	return s.Kind == rbacv1.ServiceAccountKind && (s.Namespace == "" || s.Namespace == namespace)
 }
 
-// SubjectsOf returns the subjects of a binding.
+// SubjectsOf returns the subjects of a binding, or nil for other objects.
 func SubjectsOf(obj any) []rbacv1.Subject {
 	switch b := obj.(type) {
 	case *rbacv1.RoleBinding:
@@ -201,8 +202,8 @@ func subjectKeys(obj any) ([]string, error) { //nolint:unparam // a cache.IndexF
 	return keys, nil
 }
 
-// keyOf returns the key, within a scope, of a subject of a binding in a namespace; "" if RBAC does not know the
-// subject's kind.
+// keyOf returns the index key of a subject for a scope, or "" if the kind of the subject is unknown. A ServiceAccount
+// without a namespace belongs to namespace, which is that of its binding.
 func keyOf(scope, namespace string, s rbacv1.Subject) string {
 	switch s.Kind {
 	case rbacv1.UserKind, rbacv1.GroupKind:

@@ -12,7 +12,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// indexed replaces the listers of bindings with indexed ones.
+// indexed returns a copy of plain whose listers of bindings use the index.
 func indexed(tb testing.TB, plain Listers, bindings []*rbacv1.RoleBinding, clusterBindings []*rbacv1.ClusterRoleBinding) Listers {
 	tb.Helper()
 	store := func() toolscache.Indexer {
@@ -94,7 +94,7 @@ func TestTheIndexFollowsChanges(t *testing.T) {
 	require.Greater(t, given, 1_000)
 }
 
-// An index key takes several times the memory of a subject.
+// Bindings with many subjects have only a few index keys, because a key takes several times the memory of a subject.
 func TestTheIndexDoesNotGrowWithSubjectsOfABinding(t *testing.T) {
 	const many = 40_000
 	keysOf := func(n int, subject func(int) rbacv1.Subject) (of, ofCluster []string) {
@@ -121,7 +121,7 @@ func TestTheIndexDoesNotGrowWithSubjectsOfABinding(t *testing.T) {
 		require.Len(t, ofCluster, 1, name)
 	}
 	home, _ := keysOf(many, func(i int) rbacv1.Subject { return account("", fmt.Sprint(i)) })
-	require.Len(t, home, 1, "no other namespace reads it")
+	require.Len(t, home, 1, "subjects without a namespace apply only in the binding's namespace")
 }
 
 // randomBindings returns bindings with subjects of every kind, with and without namespaces, some of them duplicates.
@@ -154,7 +154,7 @@ func randomBindings(random *rand.Rand) (objects []any, bindings []*rbacv1.RoleBi
 	return objects, bindings, clusterBindings
 }
 
-// BenchmarkEffectiveRules measures one account's query among the bindings of many others.
+// BenchmarkEffectiveRules measures a query for one account in a cluster with the bindings of many other accounts.
 func BenchmarkEffectiveRules(b *testing.B) {
 	for _, n := range []int{100, 10_000} {
 		bindings, clusterBindings := make([]*rbacv1.RoleBinding, n), make([]*rbacv1.ClusterRoleBinding, n)

@@ -2,30 +2,30 @@ package rbac
 
 import "sync"
 
-// maxLookups is how many lookups of one reconcile are tracked individually.
+// maxLookups is the maximum number of lookups that are tracked individually for one reconcile.
 const maxLookups = 1000
 
-// Interests tracks what the last reconcile of each key looked up in RBAC, and finds the keys that a change concerns.
-// It is exact without declarations by the caller: an answer of Listers depends only on what was looked up (the
-// bindings that name a user in a scope, and the roles that they refer to, existing or not), so a change that leaves
-// these lookups alone leaves the answer alone.
+// Interests tracks what the last reconcile of each key looked up in RBAC, and finds the keys that a change affects. For
+// keys with at most maxLookups lookups, it is exact, although callers do not declare their interests: a result from
+// Listers depends only on what was looked up (the bindings that name a user in a scope, and the roles that they refer
+// to, existing or not), so a change that does not affect these lookups does not affect the result.
 //
-// The zero value is ready to use. It is safe for concurrent use, but each K may be tracked only once at a time, as
-// the keys of a work queue are.
+// The zero value is ready to use. Interests is safe for concurrent use, but a key must not be tracked by two reconciles
+// at the same time; a work queue guarantees this for its keys.
 //
-// A key with very many lookups, such as the permissions in a thousand namespaces, is woken more often than necessary,
-// because the tracked lookups of all keys have to fit in memory.
+// The lookups of all keys have to fit in memory. Therefore, a key with more than maxLookups lookups, such as for
+// permissions in a thousand namespaces, is woken more often than necessary.
 type Interests[K comparable] struct {
 	mu sync.Mutex
-	// lookups has the lookups of the last reconcile by key; waiting has the keys by lookup, of the last or the current
-	// reconcile.
+	// lookups contains, by key, the lookups of the last reconcile. waiting contains, by lookup, the keys whose last or
+	// current reconcile made it.
 	lookups map[K]map[string]bool
 	waiting map[string]map[K]bool
 }
 
 // Track returns listers for one reconcile and a function to call when it ends. A lookup is recorded before it is
-// answered, so a change that the answer does not show yet already concerns the key. When the reconcile ends, its
-// lookups replace those of the previous one. A key without any lookups is forgotten.
+// answered, so the key is affected by every change that the answer does not reflect. When the reconcile ends, its
+// lookups replace those of the previous one. If there were none, the key is forgotten.
 func (i *Interests[K]) Track(who K, l Listers) (Listers, func()) {
 	current := map[string]bool{}
 	return l.noting(func(lookups ...string) { i.note(who, current, lookups) }), func() { i.end(who, current) }
@@ -71,9 +71,9 @@ func (i *Interests[K]) end(who K, current map[string]bool) {
 	i.lookups[who] = current
 }
 
-// Concerned returns the keys whose last reconcile may have another result after a change of a Role, ClusterRole,
-// RoleBinding or ClusterRoleBinding. before is nil for a new object, after for a deleted one. The time is
-// proportional to the number of returned keys.
+// Concerned returns the keys whose last reconcile may have a different result after a change to a Role, ClusterRole,
+// RoleBinding or ClusterRoleBinding. before is nil for a new object, and after is nil for a deleted one. The time is
+// proportional to the size of the objects and the number of returned keys.
 func (i *Interests[K]) Concerned(before, after any) []K {
 	lookups := touched(before, after)
 	i.mu.Lock()

@@ -9,7 +9,7 @@ import (
 // note is called with each lookup before it is answered.
 type note func(lookups ...string)
 
-// noting wraps the listers so that every lookup is recorded, whichever code uses them.
+// noting returns listers that call n with every lookup, regardless of which code uses them.
 func (l Listers) noting(n note) Listers {
 	return Listers{
 		Roles:               notingRoles{l.Roles, n},
@@ -28,7 +28,7 @@ func (l Listers) Untracked() Listers {
 	return l
 }
 
-// noting is a recording lister of one kind in one scope.
+// noting is a lister of one kind in one scope that records its lookups.
 type noting[T any] struct {
 	in interface {
 		List(selector labels.Selector) ([]*T, error)

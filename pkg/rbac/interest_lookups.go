@@ -17,16 +17,16 @@ const (
 	kindClusterRoleBinding = "ClusterRoleBinding"
 )
 
-// anywhere stands for every namespace or every name in a lookup. No object can have this name.
+// anywhere, as a namespace or name in a lookup, stands for all namespaces or names. No object can have this name.
 const anywhere = "*"
 
-// objectLookup is the lookup of one object, existing or not; with anywhere, of a list.
+// objectLookup returns the lookup of one object, which need not exist, or of a list if the name is anywhere.
 func objectLookup(kind, namespace, name string) string {
 	return kind + "\x00" + namespace + "\x00" + name
 }
 
-// wider returns a coarser lookup, shared by all namespaces or objects: every change that touches the given lookup
-// touches it too.
+// wider returns a less specific lookup, for all namespaces or all objects of a kind. Every change that affects the
+// given lookup also affects the wider one.
 func wider(lookup string) string {
 	first, rest, _ := strings.Cut(lookup, "\x00")
 	switch first {
@@ -38,7 +38,8 @@ func wider(lookup string) string {
 	return anywhere + "\x00" + rest
 }
 
-// touched returns the lookups whose answers a change may alter. Labels and annotations grant nothing and are ignored.
+// touched returns the lookups whose results may differ after a change. Labels and annotations grant nothing and are
+// ignored.
 func touched(before, after any) []string {
 	obj := after
 	if obj == nil {
@@ -57,7 +58,8 @@ func touched(before, after any) []string {
 	return nil
 }
 
-// roleLookups returns none if the role existed before, still exists, and grants the same.
+// roleLookups returns the lookups that a change to a role affects. It returns none if the role exists before and after
+// the change and its rules are the same.
 func roleLookups(kind, namespace, name string, before, after any) []string {
 	if was, is := contentOf(before), contentOf(after); was != nil && is != nil && equality.Semantic.DeepEqual(was, is) {
 		return nil
@@ -71,7 +73,7 @@ func objectLookups(kind, namespace, name string) []string {
 	}
 }
 
-// contentOf returns a role without its metadata, or nil.
+// contentOf returns a role without its metadata, or nil if obj is nil.
 func contentOf(obj any) *rbacv1.ClusterRole {
 	switch o := obj.(type) {
 	case *rbacv1.Role:
@@ -82,8 +84,9 @@ func contentOf(obj any) *rbacv1.ClusterRole {
 	return nil
 }
 
-// bindingLookups returns the lookups of the binding itself and of the subjects that gain or lose something, in every
-// scope in which they may have been looked up.
+// bindingLookups returns the lookups that a change to a binding affects: those of the binding itself, and those of the
+// subjects that gain or lose its role, in every scope in which they may have been looked up. It returns none if no
+// subject gains or loses the role.
 func bindingLookups(kind, namespace, name string, before, after any) []string {
 	subjects := changedSubjects(before, after)
 	if len(subjects) == 0 {
@@ -98,10 +101,10 @@ func bindingLookups(kind, namespace, name string, before, after any) []string {
 	return out
 }
 
-// changedSubjects omits subjects that were and still are bound to the same role. Tenants can repeatedly write
-// bindings with very many subjects, so the time is linear in their number.
+// changedSubjects returns the keys of the subjects that gain or lose the role of a binding. Tenants can repeatedly
+// write bindings with very many subjects, so the time has to be linear in their number.
 func changedSubjects(before, after any) []string {
-	was, _ := subjectKeys(before) // the error is always nil: index functions must return one
+	was, _ := subjectKeys(before) // the error is always nil; only the signature of index functions requires it
 	is, _ := subjectKeys(after)
 	if RoleRefOf(before) != RoleRefOf(after) {
 		all := slices.Concat(was, is)

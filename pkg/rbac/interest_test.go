@@ -16,7 +16,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// world is a cluster's RBAC in modifiable stores.
+// world contains the RBAC objects of a cluster in stores that tests can modify.
 type world struct {
 	stores map[string]toolscache.Indexer
 	Listers
@@ -240,10 +240,10 @@ func TestLookupsReplaceThoseOfThePreviousReconcile(t *testing.T) {
 	ask(t, i, "plan", w, askEffectiveRules(me, "t1"))
 
 	l, done := i.Track("plan", w.Listers)
-	require.Equal(t, []string{"plan"}, i.Concerned(nil, in("t1")), "until the next reconcile ends")
+	require.Equal(t, []string{"plan"}, i.Concerned(nil, in("t1")), "previous lookups count until the next reconcile ends")
 	_, err := l.EffectiveRules(me, "t2")
 	require.NoError(t, err)
-	require.Equal(t, []string{"plan"}, i.Concerned(nil, in("t2")), "as soon as it is looked up")
+	require.Equal(t, []string{"plan"}, i.Concerned(nil, in("t2")), "a lookup counts immediately")
 	done()
 	require.Empty(t, i.Concerned(nil, in("t1")))
 	require.Equal(t, []string{"plan"}, i.Concerned(nil, in("t2")))
@@ -285,10 +285,10 @@ func TestMemoryOfManyLookupsIsBounded(t *testing.T) {
 	require.Empty(t, large.Concerned(w.put(t, binding(last, "unrelated", ref(kindRole, "r"), account("t5", "acct")))))
 	ask(t, large, "all", w, func(testing.TB, Listers) any { return nil })
 	require.Len(t, large.lookups, 1)
-	require.Len(t, large.waiting, len(large.lookups["one"]), "its lookups are removed")
+	require.Len(t, large.waiting, len(large.lookups["one"]), "the previous lookups of the key are removed")
 }
 
-// The answer may not show a change between the lookup and the answer.
+// A change between the lookup and the answer must wake the key, because the answer might not reflect the change.
 func TestALookupIsTrackedBeforeItIsAnswered(t *testing.T) {
 	me := ServiceAccount("t1", "acct")
 	w, i := newWorld(t), &Interests[string]{}
@@ -309,8 +309,8 @@ func (a answering) RoleBindings(namespace string) rbacv1listers.RoleBindingNames
 	return a.RoleBindingLister.RoleBindings(namespace)
 }
 
-// With random objects and changes, every key whose answer changes is woken, and no key is woken whose bindings and
-// roles, found by reading all objects, are unchanged.
+// Objects and changes are random. Every key whose answer changes must be woken, and no key must be woken if the objects
+// that its answer depends on, determined independently, are unchanged.
 func TestChangesWakeExactlyTheConcernedKeys(t *testing.T) {
 	random := rand.New(rand.NewSource(3))
 	var changes, altered, woken int
@@ -362,7 +362,8 @@ func TestChangesWakeExactlyTheConcernedKeys(t *testing.T) {
 	require.Greater(t, altered, 1000)
 }
 
-// randomQuestion is a query and, computed independently, the names of the objects that its answer depends on.
+// randomQuestion is a query with a function that independently determines the names of the objects on which the answer
+// depends.
 type randomQuestion struct {
 	name      string
 	ask       question
@@ -399,7 +400,8 @@ func randomQuestions(random *rand.Rand) []randomQuestion {
 	return out
 }
 
-// bindingsAndRoles returns the names of all bindings of the scopes that apply to the subject, and of their roles.
+// bindingsAndRoles returns the names of all bindings that apply to the subject in the selected scopes, and of their
+// roles.
 func (w *world) bindingsAndRoles(s Subject, in func(namespace string) bool) []string {
 	var out []string
 	add := func(binding any, namespace string, subjects []rbacv1.Subject, to rbacv1.RoleRef) {
@@ -462,7 +464,7 @@ func randomObject(random *rand.Rand) runtime.Object {
 	return o
 }
 
-// BenchmarkConcerned measures one RBAC event with different numbers of waiting keys.
+// BenchmarkConcerned measures Concerned for one RBAC event with different numbers of waiting keys.
 func BenchmarkConcerned(b *testing.B) {
 	for _, n := range []int{100, 10_000} {
 		w, i := newWorld(b), &Interests[string]{}

@@ -8,9 +8,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Lint describes rules that grant less or more than they appear to, for a Role of the namespace or a ClusterRole. The
-// API server accepts them all, so this is advice to the author and changes no verdict. The result is sorted and has
-// no duplicates.
+// Lint describes rules that grant less or more than they appear to, in a Role of the namespace or, for ClusterScope, in
+// a ClusterRole. The API server accepts such rules, so the descriptions are advice to the author and do not affect the
+// verdict. The result is sorted and has no duplicates.
 func Lint(namespace string, rules []rbacv1.PolicyRule) []string {
 	var out []string
 	for _, r := range rules {
@@ -21,12 +21,12 @@ func Lint(namespace string, rules []rbacv1.PolicyRule) []string {
 		}
 		for _, group := range r.APIGroups {
 			if strings.Contains(group, "/") {
-				out = append(out, fmt.Sprintf("apiGroup %q matches nothing: a group has no version", group))
+				out = append(out, fmt.Sprintf("apiGroup %q matches nothing: API groups do not include a version", group))
 			}
 		}
 		for _, verb := range r.Verbs {
 			if verb != strings.ToLower(strings.TrimSpace(verb)) {
-				out = append(out, fmt.Sprintf("verb %q matches nothing: verbs are lower case", verb))
+				out = append(out, fmt.Sprintf("verb %q matches nothing: verbs are lowercase", verb))
 			}
 		}
 		out = append(out, lintNames(r)...)
@@ -45,16 +45,16 @@ func lintNames(r rbacv1.PolicyRule) []string {
 	}
 	if len(r.ResourceNames) > 0 && slices.Contains(r.Verbs, "create") {
 		for _, resource := range r.Resources {
-			if !strings.Contains(resource, "/") { // creating a subresource has a name
-				out = append(out, fmt.Sprintf("create of %s by name allows server-side apply but not POST", resource))
+			if !strings.Contains(resource, "/") { // requests to create a subresource include a name
+				out = append(out, fmt.Sprintf("create on %s with resourceNames allows server-side apply but not POST", resource))
 			}
 		}
 	}
 	return out
 }
 
-// clusterScoped are the well-known resources without a namespace, which a Role cannot grant. It does not include
-// namespaces, because a request for a Namespace is authorized in that namespace.
+// clusterScoped lists, by API group, the well-known cluster-scoped resources, to which a Role cannot grant access. It
+// does not include namespaces, because a request for a Namespace is authorized in that namespace.
 var clusterScoped = map[string][]string{
 	"":                             {"nodes", "persistentvolumes"},
 	"admissionregistration.k8s.io": {"mutatingwebhookconfigurations", "validatingadmissionpolicies", "validatingadmissionpolicybindings", "validatingwebhookconfigurations"},
@@ -76,14 +76,15 @@ func lintScope(r rbacv1.PolicyRule) []string {
 		for _, resource := range r.Resources {
 			kind, _, _ := strings.Cut(resource, "/")
 			if slices.Contains(clusterScoped[group], kind) && !onlyBinds(r, resource) {
-				out = append(out, fmt.Sprintf("%s is cluster-scoped: a namespaced rule grants nothing on it", resource))
+				out = append(out, fmt.Sprintf("%s is cluster-scoped: a namespaced rule grants no access to it", resource))
 			}
 		}
 	}
 	return out
 }
 
-// onlyBinds exempts binding a ClusterRole in a namespace, which is authorized in that namespace.
+// onlyBinds reports whether the rule only allows binding ClusterRoles. A Role can grant this, because binding a
+// ClusterRole in a namespace is authorized in that namespace.
 func onlyBinds(r rbacv1.PolicyRule, resource string) bool {
 	return resource == "clusterroles" && slices.Equal(r.Verbs, []string{verbBind})
 }

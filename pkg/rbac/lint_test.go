@@ -9,7 +9,7 @@ import (
 
 const all, t1 = ClusterScope, "t1"
 
-// The rows of the table that are marked as needing advice to the author, whatever the verdict.
+// These are the rows for which the table requires advice to the author, whatever their verdict.
 func TestLint(t *testing.T) {
 	for _, row := range []struct {
 		name      string
@@ -23,25 +23,25 @@ func TestLint(t *testing.T) {
 		}},
 		{"9 one subresource of all", t1, rules("get apps:*/scale"), nil},
 		{"25 a cluster-scoped resource in a namespace", t1, rules("get :nodes,nodes/proxy,pods"), []string{
-			"nodes is cluster-scoped: a namespaced rule grants nothing on it",
-			"nodes/proxy is cluster-scoped: a namespaced rule grants nothing on it",
+			"nodes is cluster-scoped: a namespaced rule grants no access to it",
+			"nodes/proxy is cluster-scoped: a namespaced rule grants no access to it",
 		}},
 		{"26 a cluster-scoped resource in the cluster", all, rules("get :nodes"), nil},
-		{"a Namespace is authorized in itself", t1, rules("get :namespaces"), nil},
+		{"requests for a Namespace are authorized in it", t1, rules("get :namespaces"), nil},
 		{"54 ClusterRoles are bound in namespaces", t1, rules("bind rbac.authorization.k8s.io:clusterroles [view]"), nil},
-		{"ClusterRoles are not read in namespaces", t1, rules("get,bind rbac.authorization.k8s.io:clusterroles"), []string{
-			"clusterroles is cluster-scoped: a namespaced rule grants nothing on it",
+		{"requests to read ClusterRoles are not authorized in a namespace", t1, rules("get,bind rbac.authorization.k8s.io:clusterroles"), []string{
+			"clusterroles is cluster-scoped: a namespaced rule grants no access to it",
 		}},
 		{"46 create by name", t1, rules("get,create :secrets [x]", "create :secrets [y]"), []string{
-			"create of secrets by name allows server-side apply but not POST",
+			"create on secrets with resourceNames allows server-side apply but not POST",
 		}},
-		{"creating a subresource has a name", t1, rules("create :serviceaccounts/token [x]"), nil},
+		{"requests to create a subresource have a name", t1, rules("create :serviceaccounts/token [x]"), nil},
 		{"50 the empty name", t1, rules("get :secrets []"), []string{
 			`resourceName "" of secrets matches requests without a name, such as list and create`,
 		}},
-		{"51 verbs are case-sensitive", t1, rules("GET :pods"), []string{`verb "GET" matches nothing: verbs are lower case`}},
+		{"51 verbs are case-sensitive", t1, rules("GET :pods"), []string{`verb "GET" matches nothing: verbs are lowercase`}},
 		{"a group with its version", t1, rules("get apps/v1:deployments"), []string{
-			`apiGroup "apps/v1" matches nothing: a group has no version`,
+			`apiGroup "apps/v1" matches nothing: API groups do not include a version`,
 		}},
 		{"common rules need no advice", t1, rules("get,list,watch :pods,pods/log", "* *:*", "get :secrets [a]"), nil},
 	} {

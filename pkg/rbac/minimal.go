@@ -7,12 +7,12 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Minimal is Compact without redundant rules: those on one name that another rule covers for all names, and those on
-// one verb, resource or API group that another rule covers with "*". Granting the result is equivalent to granting
-// the rules.
+// Minimal is like Compact, but also removes redundant rules, such as a rule for one name if another rule covers all
+// names, or a rule for one verb, resource or API group if another rule covers "*". Granting the result is equivalent to
+// granting the rules.
 //
-// Above MaxAtoms, rules that a single other rule covers are removed first. If the rest is still too large, rules that
-// only several others together cover remain.
+// If the rules expand to more than MaxAtoms, Minimal first removes those that a single other rule covers. If the rest
+// is still too large, it does not remove rules that only several other rules together cover.
 func Minimal(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	rules = oneStar(rules)
 	if TooLarge(rules) {
@@ -53,7 +53,7 @@ func oneStar(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return out
 }
 
-// widest drops the values of each field that another value of the field includes.
+// widest drops values that another value of the same field includes, such as all other verbs if there is "*".
 func widest(r rbacv1.PolicyRule) rbacv1.PolicyRule {
 	for _, field := range []*[]string{&r.Verbs, &r.APIGroups, &r.Resources} {
 		if slices.Contains(*field, rbacv1.ResourceAll) {

@@ -42,19 +42,19 @@ func TestMinimalDropsCoveredRules(t *testing.T) {
 
 func TestMinimalDropsRulesIncludedInAStar(t *testing.T) {
 	for name, row := range map[string]struct{ in, want []rbacv1.PolicyRule }{
-		"a verb":                   {rules("* :pods", "get,list :pods"), rules("* :pods")},
-		"a verb of a name":         {rules("* :pods", "get :pods [a]"), rules("* :pods")},
-		"all verbs of a name only": {rules("* :pods [a]", "get :pods"), rules("get :pods", "* :pods [a]")},
-		"a group":                  {rules("get *:pods", "get ,apps:pods"), rules("get *:pods")},
-		"a resource":               {rules("get :*", "get :pods,pods/log"), rules("get :*")},
-		"a subresource":            {rules("get :*/log", "get,list :pods,pods/log"), rules("get,list :pods", "get :*/log", "list :pods/log")},
-		"stars in one rule":        {rules("*,get *,:*,pods"), rules("* *:*")},
-		"subresources in one rule": {rules("get :pods,pods/log,*/log"), rules("get :*/log,pods")},
-		"a URL":                    {rules("get /a/*,/a/b,/a", "get /a/c"), rules("get /a,/a/*")},
-		"a URL with more stars":    {rules("get /a*,/a**", "get,list /b*", "get /b**"), rules("get,list /b*", "get /a*")},
-		"everything":               {rules("* *:*", "get :pods", "* *", "get /x"), rules("* *:*", "* *")},
-		"not overlapping rules":    {rules("* :pods", "get *:pods"), rules("* :pods", "get *:pods")},
-		"a star of another verb":   {rules("list :*", "get :pods"), rules("list :*", "get :pods")},
+		"a verb":                    {rules("* :pods", "get,list :pods"), rules("* :pods")},
+		"a verb of a name":          {rules("* :pods", "get :pods [a]"), rules("* :pods")},
+		"all verbs of a name only":  {rules("* :pods [a]", "get :pods"), rules("get :pods", "* :pods [a]")},
+		"a group":                   {rules("get *:pods", "get ,apps:pods"), rules("get *:pods")},
+		"a resource":                {rules("get :*", "get :pods,pods/log"), rules("get :*")},
+		"a subresource":             {rules("get :*/log", "get,list :pods,pods/log"), rules("get,list :pods", "get :*/log", "list :pods/log")},
+		"stars in one rule":         {rules("*,get *,:*,pods"), rules("* *:*")},
+		"subresources in one rule":  {rules("get :pods,pods/log,*/log"), rules("get :*/log,pods")},
+		"a URL":                     {rules("get /a/*,/a/b,/a", "get /a/c"), rules("get /a,/a/*")},
+		"a URL with more stars":     {rules("get /a*,/a**", "get,list /b*", "get /b**"), rules("get,list /b*", "get /a*")},
+		"everything":                {rules("* *:*", "get :pods", "* *", "get /x"), rules("* *:*", "* *")},
+		"rules that do not overlap": {rules("* :pods", "get *:pods"), rules("* :pods", "get *:pods")},
+		"a star of another verb":    {rules("list :*", "get :pods"), rules("list :*", "get :pods")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Minimal(row.in)

@@ -10,7 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// MaxAtoms bounds the (group, resource, name, verb) combinations that one query may expand to.
+// MaxAtoms bounds the number of (group, resource, name, verb) combinations that one query may expand to.
 const MaxAtoms = 50_000
 
 // Missing returns the parts of the wanted rules that the granted rules do not cover, compacted and sorted. If the
@@ -22,10 +22,10 @@ func Missing(granted, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 // Set is a list of rules prepared for many queries. The zero value has no rules.
 type Set struct{ coverage coverage }
 
-// NewSet returns a Set. The rules must not be changed afterwards.
+// NewSet returns a Set of the rules, which must not be changed afterwards.
 func NewSet(granted []rbacv1.PolicyRule) Set { return Set{coverageOf(granted)} }
 
-// Missing is the function Missing for the rules of the set.
+// Missing is like the function Missing, with the rules of the set as the granted rules.
 func (s Set) Missing(wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	if TooLarge(wanted) {
 		return wanted
@@ -33,7 +33,7 @@ func (s Set) Missing(wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return Compact(s.coverage.missing(wanted))
 }
 
-// Covers reports whether nothing is missing; it is false above MaxAtoms.
+// Covers reports whether the set covers all wanted rules. It returns false if they expand to more than MaxAtoms.
 func (s Set) Covers(wanted []rbacv1.PolicyRule) bool {
 	if TooLarge(wanted) {
 		return false
@@ -46,7 +46,8 @@ func (s Set) Covers(wanted []rbacv1.PolicyRule) bool {
 	return true
 }
 
-// Using returns the indexes of the rules that cover some part of the wanted rules; none above MaxAtoms.
+// Using returns the indexes of the rules that cover some part of the wanted rules, or none if the wanted rules expand
+// to more than MaxAtoms.
 func (s Set) Using(wanted []rbacv1.PolicyRule) map[int]bool {
 	used := map[int]bool{}
 	for _, atom := range Atoms(wanted) {
@@ -58,10 +59,10 @@ func (s Set) Using(wanted []rbacv1.PolicyRule) map[int]bool {
 	return used
 }
 
-// TooLarge reports whether rules together expand to more than MaxAtoms combinations.
+// TooLarge reports whether the rules together expand to more than MaxAtoms combinations.
 func TooLarge(rules []rbacv1.PolicyRule) bool { return Size(rules) > MaxAtoms }
 
-// Size returns the number of combinations that rules expand to. It stops counting above MaxAtoms.
+// Size returns the number of combinations that the rules expand to. It stops counting above MaxAtoms.
 func Size(rules []rbacv1.PolicyRule) int {
 	total := 0
 	for i := 0; i < len(rules) && total <= MaxAtoms; i++ {
@@ -70,8 +71,8 @@ func Size(rules []rbacv1.PolicyRule) int {
 	return total
 }
 
-// atoms returns the number of combinations that a rule expands to. It stops above MaxAtoms, because the product of
-// four long lists can overflow an int.
+// atoms returns the number of combinations that a rule expands to. Products are limited to MaxAtoms+1, because
+// multiplying the lengths of four long lists can overflow an int.
 func atoms(r rbacv1.PolicyRule) int {
 	product := func(lengths ...int) int {
 		n := 1
@@ -85,7 +86,7 @@ func atoms(r rbacv1.PolicyRule) int {
 }
 
 // Compact merges rules into fewer equivalent ones, first by verbs, then by names, resources and API groups, and sorts
-// the result. Above MaxAtoms it returns the rules unchanged.
+// the result. If the rules expand to more than MaxAtoms, it returns them unchanged.
 func Compact(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	if TooLarge(rules) {
 		return rules
@@ -97,7 +98,7 @@ func Compact(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return sorted(out)
 }
 
-// fields are the fields of a rule in the order in which rules are merged.
+// fields returns functions that select the fields of a rule, in the order in which Compact merges rules by them.
 func fields() []func(*rbacv1.PolicyRule) *[]string {
 	return []func(*rbacv1.PolicyRule) *[]string{
 		func(r *rbacv1.PolicyRule) *[]string { return &r.Verbs },
@@ -126,8 +127,9 @@ func sorted(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return out
 }
 
-// Atoms splits rules into those of one group, one resource, one verb and at most one name; it returns none above
-// MaxAtoms. The fields share memory with the rules and must not be changed.
+// Atoms splits rules into rules for one group, one resource, one verb and at most one name, or for one URL and one
+// verb. It returns none if there are more than MaxAtoms. The results share memory with the rules and must not be
+// changed.
 func Atoms(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	if TooLarge(rules) {
 		return nil
@@ -135,7 +137,7 @@ func Atoms(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return slices.Collect(atomsOf(rules))
 }
 
-// atomsOf yields the result of BreakdownRule of component-helpers for each rule.
+// atomsOf yields the atoms of each rule, as BreakdownRule in component-helpers returns them.
 func atomsOf(rules []rbacv1.PolicyRule) iter.Seq[rbacv1.PolicyRule] {
 	return func(yield func(rbacv1.PolicyRule) bool) {
 		for _, r := range rules {
@@ -176,11 +178,11 @@ func onURLs(r rbacv1.PolicyRule, yield func(rbacv1.PolicyRule) bool) bool {
 	return true
 }
 
-// each yields every value as its own list, which cannot be appended to in place.
+// each yields every value as a list of its own, without spare capacity, so that append copies the list.
 func each(values []string) iter.Seq[[]string] { return slices.Chunk(values, 1) }
 
-// merge joins rules that differ in only one field. It reads the lists of the given rules and changes only lists that
-// it created.
+// merge joins the rules that differ only in the given field. The lists of the rules must be sorted, as those of atoms
+// and plain rules are.
 func merge(rules []rbacv1.PolicyRule, field func(*rbacv1.PolicyRule) *[]string) []rbacv1.PolicyRule {
 	index := make(map[string]int, len(rules))
 	var out []rbacv1.PolicyRule
@@ -188,7 +190,7 @@ func merge(rules []rbacv1.PolicyRule, field func(*rbacv1.PolicyRule) *[]string) 
 	for _, r := range rules {
 		values := *field(&r)
 		if len(values) == 0 {
-			out = append(out, r) // an empty list means all names
+			out = append(out, r) // there is nothing to merge; an empty list of names means all names
 			continue
 		}
 		rest := r
@@ -224,12 +226,14 @@ func appendKey(to []byte, r rbacv1.PolicyRule) []byte {
 	return to
 }
 
-// key quotes values, so that no names (all objects) and one empty name (requests without a name) differ.
+// key returns a string that is unique to the rule. It quotes values to distinguish a rule without names (all objects)
+// from a rule with an empty name (requests without a name).
 func key(r rbacv1.PolicyRule) string {
 	return fmt.Sprintf("%q", [][]string{r.APIGroups, r.Resources, r.ResourceNames, r.Verbs, r.NonResourceURLs})
 }
 
-// Split halves the longest list of each rule until its Line has at most limit bytes, or no list can be halved.
+// Split splits each rule in half at its longest list until the Line of each part has at most limit bytes or no list can
+// be halved.
 func Split(rules []rbacv1.PolicyRule, limit int) []rbacv1.PolicyRule {
 	var out []rbacv1.PolicyRule
 	for _, rule := range rules {

@@ -17,7 +17,7 @@ func rule(text string) rbacv1.PolicyRule { return rows.Rule(text) }
 
 func rules(texts ...string) []rbacv1.PolicyRule { return rows.Rules(texts...) }
 
-// The numbers are those of the table in the design page "Rule-check semantics".
+// The numbers in the row names refer to the table in the design page "Rule-check semantics".
 func TestMissingMatchesTheEscalationCheckOfTheAPIServer(t *testing.T) {
 	for _, row := range []struct {
 		name            string
@@ -37,18 +37,18 @@ func TestMissingMatchesTheEscalationCheckOfTheAPIServer(t *testing.T) {
 		{"11 */* is literal", rules("get :*/*"), rules("get :pods/log"), rules("get :pods/log")},
 		{"12 */* covers pods/*", rules("get :*/*"), rules("get :pods/*"), nil},
 		{"13 a list of subresources is not pods/*", rules("get :pods,pods/log,pods/exec"), rules("get :pods/*"), rules("get :pods/*")},
-		{"14 no names cover each name", rules("get :secrets"), rules("get :secrets [a]"), nil},
-		{"15 a list of names covers each", rules("get :secrets [a,b]"), rules("get :secrets [a]"), nil},
-		{"16 names are not all objects", rules("get :secrets [a]"), rules("get :secrets"), rules("get :secrets")},
+		{"14 a rule without names covers each name", rules("get :secrets"), rules("get :secrets [a]"), nil},
+		{"15 a list of names covers each of them", rules("get :secrets [a,b]"), rules("get :secrets [a]"), nil},
+		{"16 a rule with names is not one without names", rules("get :secrets [a]"), rules("get :secrets"), rules("get :secrets")},
 		{"17 names may come from two rules", rules("get :secrets [a]", "get :secrets [b]"), rules("get :secrets [a,b]"), nil},
 		{"18 verbs may come from two rules", rules("get :pods", "list :pods"), rules("get,list :pods"), nil},
-		{"19 a name from one rule and all from another", rules("get :secrets [a]", "list :secrets"), rules("get,list :secrets [a]"), nil},
+		{"19 one rule grants a name, another all names", rules("get :secrets [a]", "list :secrets"), rules("get,list :secrets [a]"), nil},
 		{"38 a URL covers itself", rules("get /metrics"), rules("get /metrics"), nil},
 		{"39 a trailing star is a prefix", rules("get /metrics*"), rules("get /metrics/cadvisor,/metricsfoo"), nil},
 		{"40 the prefix includes its slash", rules("get /healthz/*"), rules("get /healthz"), rules("get /healthz")},
 		{"41 a URL is not a prefix", rules("get /healthz"), rules("get /healthz/*"), rules("get /healthz/*")},
-		{"42 all paths are not all URLs", rules("get /*"), rules("get *"), rules("get *")},
-		{"43 verbs count for URLs", rules("get *"), rules("post *"), rules("post *")},
+		{"42 /* does not cover *", rules("get /*"), rules("get *"), rules("get *")},
+		{"43 verbs matter for URLs", rules("get *"), rules("post *"), rules("post *")},
 		{"46 create with a name covers itself", rules("create :secrets [x]"), rules("create :secrets [x]"), nil},
 		{"47 create covers create with a name", rules("create :secrets"), rules("create :secrets [x]"), nil},
 		{"48 delete is not deletecollection", rules("delete :pods"), rules("deletecollection :pods"), rules("deletecollection :pods")},
@@ -56,17 +56,17 @@ func TestMissingMatchesTheEscalationCheckOfTheAPIServer(t *testing.T) {
 		{"50 the empty name is a name", rules("get :secrets [a]"), rules("get :secrets []"), rules("get :secrets []")},
 		{"51 verbs are case-sensitive", rules("get :pods"), rules("GET :pods"), rules("GET :pods")},
 		{"60 resources do not cover URLs", rules("* *:*"), rules("* *:*", "* *"), rules("* *")},
-		{"66 all of a group includes subresources", rules("* acme.io:*"), rules("update acme.io:widgets/status"), nil},
+		{"66 all resources of a group include subresources", rules("* acme.io:*"), rules("update acme.io:widgets/status"), nil},
 		{"67 a resource is not its finalizers", rules("update apps:deployments"), rules("update apps:deployments/finalizers"), rules("update apps:deployments/finalizers")},
-		{"68 impersonating one is not impersonating all", rules("impersonate :serviceaccounts [x]"), rules("impersonate :serviceaccounts"), rules("impersonate :serviceaccounts")},
-		{"36 no rules need nothing", nil, nil, nil},
+		{"68 impersonating one account is not impersonating all", rules("impersonate :serviceaccounts [x]"), rules("impersonate :serviceaccounts"), rules("impersonate :serviceaccounts")},
+		{"36 an empty list of rules requires nothing", nil, nil, nil},
 		{"only the missing part of a rule is returned", rules("get :pods"), rules("get,list :pods,secrets"), rules("list :pods", "get,list :secrets")},
 		{"missing rules are returned once", nil, rules("get :pods", "get,list :pods"), rules("get,list :pods")},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			require.Equal(t, row.missing, Missing(row.granted, row.wanted))
 			covered, _ := validation.Covers(row.granted, row.wanted)
-			require.Equal(t, covered, len(row.missing) == 0, "the API server's own function")
+			require.Equal(t, covered, len(row.missing) == 0, "the API server's own function agrees")
 		})
 	}
 }
@@ -107,7 +107,7 @@ func TestValidateRejectsWhatTheAPIServerRejects(t *testing.T) {
 		{"an empty rule", rbacv1.PolicyRule{}, false, "has no verbs"},
 		{"37 resources and URLs", rbacv1.PolicyRule{Resources: []string{"pods"}, NonResourceURLs: []string{"/a"}, Verbs: []string{"get"}}, false, "mixes"},
 		{"37 names and URLs", rbacv1.PolicyRule{ResourceNames: []string{"x"}, NonResourceURLs: []string{"/a"}, Verbs: []string{"get"}}, false, "mixes"},
-		{"45 URLs in a namespace", rule("get /metrics"), true, "for the whole cluster only"},
+		{"45 URLs in a namespace", rule("get /metrics"), true, "only for the whole cluster"},
 		{"69 too many combinations", wide(37), true, "more than 50000 combinations"},
 		{"69 too many URLs", rbacv1.PolicyRule{NonResourceURLs: make([]string, 251), Verbs: make([]string, 200)}, false, "more than 50000 combinations"},
 		{"69 more than an int can count", rbacv1.PolicyRule{APIGroups: huge, Resources: huge, Verbs: huge, ResourceNames: huge}, true, "more than 50000 combinations"},
@@ -167,9 +167,9 @@ func TestCoverageIsReflexiveAndMonotone(t *testing.T) {
 		require.Empty(t, Missing(wanted, wanted), "seed %d", seed)
 		missing := Missing(granted, wanted)
 		require.Empty(t, Missing(append(granted, missing...), wanted), "seed %d: granting the missing rules is sufficient", seed)
-		require.Empty(t, Missing(missing, Missing(append(granted, more...), wanted)), "seed %d: more permissions, fewer missing rules", seed)
+		require.Empty(t, Missing(missing, Missing(append(granted, more...), wanted)), "seed %d: more permissions never add missing rules", seed)
 		covered, _ := validation.Covers(granted, wanted)
-		require.Equal(t, covered, len(missing) == 0, "seed %d: the API server's own function", seed)
+		require.Equal(t, covered, len(missing) == 0, "seed %d: the API server's own function agrees", seed)
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// RoleAndBinding returns a role with the rules, and its binding to the subjects, both with the same metadata: a Role and
-// a RoleBinding or, without a namespace, a ClusterRole and a ClusterRoleBinding.
+// RoleAndBinding returns a role with the rules and a binding of the role to the subjects. Both have the same metadata.
+// They are a Role and a RoleBinding or, without a namespace, a ClusterRole and a ClusterRoleBinding.
 func RoleAndBinding(meta metav1.ObjectMeta, rules []rbacv1.PolicyRule, subjects ...rbacv1.Subject) (role, binding runtime.Object) {
 	kind := kindRole
 	role = &rbacv1.Role{TypeMeta: typeOf(kindRole), ObjectMeta: meta, Rules: rules}
@@ -18,7 +18,7 @@ func RoleAndBinding(meta metav1.ObjectMeta, rules []rbacv1.PolicyRule, subjects 
 	return role, BindingTo(kind, meta.Name, meta, subjects...)
 }
 
-// BindingTo returns a RoleBinding or, without a namespace, a ClusterRoleBinding of a role.
+// BindingTo returns a RoleBinding or, without a namespace, a ClusterRoleBinding that binds a role to the subjects.
 func BindingTo(kind, name string, meta metav1.ObjectMeta, subjects ...rbacv1.Subject) runtime.Object {
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: name}
 	if meta.Namespace == ClusterScope {

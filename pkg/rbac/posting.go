@@ -5,15 +5,16 @@ import (
 	"slices"
 )
 
-// posting lists the indexes of the rules with one value, ascending. A nil posting is empty.
+// posting lists the indexes of the rules that contain one value, in ascending order. A nil posting is empty.
 type posting struct {
 	list []int32
-	// bits has the same indexes as a bit set. Only postings longer than a bit set have it, so that the memory of all
-	// postings is proportional to the rules.
+	// bits contains the same indexes as a bit set. Only postings that are longer than a bit set have one, so the memory
+	// of all postings is proportional to the size of the rules.
 	bits []uint64
 }
 
-// slack is how many entries more than the words of a bit set a list may have and still be searched entry by entry.
+// slack determines which lists are searched as bit sets: those with more entries than the words of a bit set plus
+// slack. Shorter lists are searched entry by entry.
 const slack = 8
 
 func (p *posting) add(rule int) {
@@ -22,7 +23,7 @@ func (p *posting) add(rule int) {
 	}
 }
 
-// finish adds the bit set if it is smaller than the list.
+// finish adds the bit set if the list has more entries than words+slack.
 func (p *posting) finish(words int) {
 	if len(p.list) <= words+slack {
 		return
@@ -51,7 +52,7 @@ func (p *posting) has(rule int32) bool {
 	return ok
 }
 
-// side is the union of some postings.
+// side is the union of the postings of all values that match one value of a query.
 type side []*posting
 
 func (s side) size() int {
@@ -71,8 +72,8 @@ func (s side) has(rule int32) bool {
 	return false
 }
 
-// common calls visit for each rule that is on all sides, until visit returns false. It may visit a rule more than
-// once. The time is proportional to the shortest side, or to a 64th of all rules if that is less.
+// common calls visit with the index of each rule that is on every side, until visit returns false. It may visit a rule
+// more than once. The time is proportional to the shortest side, or to a 64th of all rules if that is less.
 func common(words int, visit func(rule int) bool, sides ...side) {
 	shortest := 0
 	for k, s := range sides {
@@ -105,7 +106,7 @@ func onAll(sides []side, but int, rule int32) bool {
 	return true
 }
 
-// commonWords compares 64 rules at a time.
+// commonWords is like common, but compares 64 rules at a time.
 func commonWords(words int, visit func(rule int) bool, sides []side) {
 	readers := make([][]reader, len(sides))
 	for k, s := range sides {
@@ -133,7 +134,7 @@ func commonWords(words int, visit func(rule int) bool, sides []side) {
 	}
 }
 
-// reader reads the words of a posting in order.
+// reader returns the words of a posting as a bit set, in order, even if the posting is only a list.
 type reader struct {
 	*posting
 	next int

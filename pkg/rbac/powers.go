@@ -7,14 +7,15 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// ClusterAdmin is the ClusterRole of Kubernetes that allows everything.
+// ClusterAdmin is the name of the default ClusterRole that allows everything.
 const ClusterAdmin = "cluster-admin"
 
-// Powers describes cluster-wide rules that amount to cluster-admin, because their holder can obtain every permission.
-// For rules that already allow everything it returns only that.
+// Powers describes those of the cluster-wide rules that are equivalent to cluster-admin: a subject with such a rule can
+// obtain every permission. If a rule already allows every verb on every resource, Powers returns only that.
 //
-// escalate counts by name as well, because any rules can be written into the named role. bind and impersonate by name
-// grant what the named object has, so they count only for the ClusterRole cluster-admin and the group system:masters.
+// The verb escalate counts even if it is restricted to a name, because any rules can be written into the named role.
+// The verbs bind and impersonate, if restricted to a name, give only the permissions of the named object, so they count
+// only for the ClusterRole cluster-admin and the group system:masters.
 func Powers(rules []rbacv1.PolicyRule) []string {
 	var out []string
 	for _, r := range rules {
@@ -33,12 +34,12 @@ func Powers(rules []rbacv1.PolicyRule) []string {
 
 func hasStar(values []string) bool { return slices.Contains(values, rbacv1.VerbAll) }
 
-// power is a verb on a resource that amounts to cluster-admin.
+// power is a verb on a resource that is equivalent to cluster-admin.
 type power struct {
 	verb, group, resource string
-	// names are the resource names that amount to cluster-admin; empty if only rules without names do.
+	// names are the resource names for which a rule counts. If there are none, only rules without resource names count.
 	names []string
-	// anyName is true if every resource name does.
+	// anyName is true if rules for any resource name count.
 	anyName bool
 }
 

@@ -9,15 +9,15 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// prefixes finds the URLs with a trailing star that include another URL. Each entry refers to its longest prefix
-// among the entries, so a lookup is one binary search and a walk.
+// prefixes finds the URLs with a trailing star that match another URL. Each entry refers to its longest prefix among
+// the other entries, so a lookup is one binary search and then a walk along these references.
 type prefixes struct {
 	sorted []string
-	// parent is the index of the longest other entry that is a prefix of an entry, or -1.
+	// parent contains, for each entry, the index of the longest other entry that is a prefix of it, or -1.
 	parent []int
 }
 
-// prefixOf returns the prefix that a URL pattern matches; ok is false for a URL without a star.
+// prefixOf returns the prefix that a URL with a trailing star matches; ok is false for other URLs.
 func prefixOf(url string) (prefix string, ok bool) {
 	return strings.TrimRight(url, "*"), strings.HasSuffix(url, rbacv1.NonResourceAll)
 }

@@ -33,7 +33,7 @@ func TestRuleSemanticsTable(t *testing.T) {
 	require.Equal(t, MaxAtoms, rows.MaxAtoms)
 }
 
-// writing returns the verdict on the account creating the object.
+// writing returns the verdict on whether the account may create the object.
 func writing(t *testing.T, l Listers, obj any) Verdict {
 	t.Helper()
 	var g Grant
@@ -52,7 +52,7 @@ func writing(t *testing.T, l Listers, obj any) Verdict {
 	return g.Check(l.Permissions(ServiceAccount("t1", "acct"), g.Namespace))
 }
 
-// label returns the verdict in the words of the table.
+// label returns the name that the table uses for the verdict.
 func label(v Verdict) string {
 	switch {
 	case errors.Is(v.Invalid, ErrTooLarge):

@@ -18,7 +18,7 @@ type Binding interface {
 	runtime.Object
 }
 
-// Object returns a role or a binding, or a NotFound API error; nil for other kinds.
+// Object returns a role or a binding, or a NotFound API error. For other kinds, it returns nil without an error.
 func (l Listers) Object(kind, namespace, name string) (Binding, error) {
 	switch kind {
 	case kindRole:
@@ -33,22 +33,22 @@ func (l Listers) Object(kind, namespace, name string) (Binding, error) {
 	return nil, nil
 }
 
-// Scoped are rules in one scope.
+// Scoped contains rules that apply in one scope.
 type Scoped struct {
 	// Namespace is the scope; ClusterScope for the whole cluster.
 	Namespace string
 	Rules     []rbacv1.PolicyRule
 }
 
-// Uncovered returns the effective rules of subject that by does not have, for every scope in which bindings grant
-// subject something.
+// Uncovered returns, for every scope in which bindings grant permissions to subject, those effective rules of subject
+// that the subject "by" does not have.
 func (l Listers) Uncovered(subject, by Subject) ([]Scoped, error) {
 	return l.UncoveredOf(subject, by, everyBinding)
 }
 
-// UncoveredOf is Uncovered restricted to the bindings for which counts is true. Groups that both subjects are in
-// grant both the same and are ignored. The error is a *LimitError if the result exceeds MaxValues, in one scope or in
-// total.
+// UncoveredOf is like Uncovered, but considers only the bindings of subject for which counts returns true. It ignores
+// groups that both subjects belong to, because these give both the same rules. The error is a *LimitError if the rules
+// of subject in one scope, or all returned rules, exceed MaxValues.
 func (l Listers) UncoveredOf(subject, by Subject, counts func(Binding) bool) ([]Scoped, error) {
 	subject.Groups = slices.DeleteFunc(slices.Clone(subject.Groups), func(g string) bool { return slices.Contains(by.Groups, g) })
 	scopes, err := l.Scopes(subject)
@@ -80,10 +80,11 @@ func (l Listers) UncoveredOf(subject, by Subject, counts func(Binding) bool) ([]
 	return out, nil
 }
 
-// maxBindings bounds how many bindings UncoveredBindings examines.
+// maxBindings bounds the number of bindings that UncoveredBindings examines.
 const maxBindings = 10_000
 
-// UncoveredBindings returns, sorted, the bindings for which counts is true and by which subject has permissions that by does not have.
+// UncoveredBindings returns the bindings of subject for which counts returns true and that grant rules that the subject
+// "by" does not have, sorted by name. It omits bindings whose roles cannot be read.
 func (l Listers) UncoveredBindings(subject, by Subject, counts func(Binding) bool) []Binding {
 	known, granted := map[placedRole]bool{}, map[string]Set{}
 	exceeds := func(b Binding) bool {

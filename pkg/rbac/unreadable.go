@@ -9,10 +9,11 @@ import (
 	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
 )
 
-// ErrUnreadable is wrapped by every error of Unreadable listers.
-var ErrUnreadable = errors.New("RBAC may not be read")
+// ErrUnreadable is wrapped by every error returned by Unreadable listers.
+var ErrUnreadable = errors.New("reading RBAC is not allowed")
 
-// Unreadable returns listers for a program that may not read RBAC. Every query fails.
+// Unreadable returns listers for a program that is not allowed to read RBAC. Every query returns an error that wraps
+// ErrUnreadable and the given reason.
 func Unreadable(why error) Listers {
 	err := fmt.Errorf("%w: %w", ErrUnreadable, why)
 	return Listers{
@@ -23,7 +24,7 @@ func Unreadable(why error) Listers {
 	}
 }
 
-// Readable reports whether RBAC may be read, so the listers are not Unreadable.
+// Readable reports whether the listers can read RBAC. It returns false for the result of Unreadable.
 func (l Listers) Readable() bool {
 	_, is := l.Untracked().ClusterRoles.(unreadable[rbacv1.ClusterRole])
 	return !is

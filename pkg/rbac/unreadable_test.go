@@ -17,7 +17,7 @@ func TestUnreadableListersFailEveryQuery(t *testing.T) {
 		h := l.Permissions(ServiceAccount("ns", "a"), "ns")
 		require.Empty(t, h.Rules)
 		require.ErrorIs(t, errors.Join(h.ReadErrors...), ErrUnreadable)
-		require.ErrorContains(t, errors.Join(h.ReadErrors...), "RBAC may not be read: roles is forbidden")
+		require.ErrorContains(t, errors.Join(h.ReadErrors...), "reading RBAC is not allowed: roles is forbidden")
 		for _, kind := range []string{"Role", "ClusterRole"} {
 			_, err := l.RulesOf(rbacv1.RoleRef{Kind: kind, Name: "r"}, "ns")
 			require.ErrorIs(t, err, ErrUnreadable)

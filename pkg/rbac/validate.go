@@ -9,9 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ValidateRole validates a Role, or a ClusterRole if there is no namespace, apart from its metadata. It follows the
-// API server (k8s.io/kubernetes, pkg/apis/rbac/validation), whose rejection would come after other objects have been
-// written.
+// ValidateRole validates a Role or, without a namespace, a ClusterRole, except for its metadata, in the same way as the
+// API server (k8s.io/kubernetes, pkg/apis/rbac/validation). The API server itself would reject the role only after
+// other objects have been written.
 func ValidateRole(role *rbacv1.ClusterRole) error {
 	namespaced := role.Namespace != ClusterScope
 	if err := ValidateRules(role.Rules, namespaced); err != nil || namespaced || role.AggregationRule == nil {
@@ -42,8 +42,8 @@ func ValidateRules(rules []rbacv1.PolicyRule, namespaced bool) error {
 	return nil
 }
 
-// Validate validates one rule of a Role (namespaced) or a ClusterRole, as the API server does. An invalid rule covers
-// nothing and is covered by nothing.
+// Validate validates one rule of a Role (namespaced) or a ClusterRole, as the API server does. It also rejects a rule
+// that expands to more than MaxAtoms.
 func Validate(rule rbacv1.PolicyRule, namespaced bool) error {
 	if atoms(rule) > MaxAtoms {
 		return fmt.Errorf("a rule expands to more than %d combinations", MaxAtoms)
@@ -54,7 +54,7 @@ func Validate(rule rbacv1.PolicyRule, namespaced bool) error {
 	if len(rule.NonResourceURLs) > 0 {
 		switch {
 		case namespaced:
-			return fmt.Errorf("rule %s: nonResourceURLs can be granted for the whole cluster only", Line(rule))
+			return fmt.Errorf("rule %s: nonResourceURLs can be granted only for the whole cluster", Line(rule))
 		case len(rule.APIGroups) > 0 || len(rule.Resources) > 0 || len(rule.ResourceNames) > 0:
 			return fmt.Errorf("rule %s mixes resources and nonResourceURLs", Line(rule))
 		}
@@ -69,8 +69,8 @@ func Validate(rule rbacv1.PolicyRule, namespaced bool) error {
 	return nil
 }
 
-// ValidateBinding validates a RoleBinding, or a ClusterRoleBinding if there is no namespace. Empty API groups stand
-// for the API server's defaults.
+// ValidateBinding validates a RoleBinding or, without a namespace, a ClusterRoleBinding. Empty API groups are valid,
+// because the API server sets them to their defaults.
 func ValidateBinding(binding *rbacv1.ClusterRoleBinding) error {
 	namespaced, ref := binding.Namespace != ClusterScope, binding.RoleRef
 	switch {

@@ -9,15 +9,15 @@ import (
 // ErrTooLarge reports that rules expand to more than MaxAtoms combinations. They are not evaluated.
 var ErrTooLarge = fmt.Errorf("the rules expand to more than %d combinations", MaxAtoms)
 
-// Verdict predicts the API server's checks for rules that a subject wants to grant or needs.
+// Verdict predicts the result of the API server's checks of rules that a subject needs or wants to grant.
 type Verdict struct {
-	// Invalid is the reason that the API server would reject the rules for every user, or ErrTooLarge. Missing is then
-	// meaningless.
+	// Invalid is the reason why the API server would reject the rules from every user, or ErrTooLarge. If it is set,
+	// Missing is meaningless.
 	Invalid error
 	// Missing are the rules that the subject does not have, compacted and sorted. They can be pasted into a Role.
 	Missing []rbacv1.PolicyRule
-	// Via is the verb, escalate or bind, that replaces the missing rules, or "". A subject with such a verb is
-	// unbounded in its scope.
+	// Via is the verb, escalate or bind, that makes the missing rules unnecessary, or "". With such a verb, the subject
+	// is not limited to its own permissions in the scope.
 	Via string
 	// Unresolved is true for a binding whose role does not exist.
 	Unresolved bool
@@ -28,8 +28,8 @@ func (v Verdict) Covered() bool {
 	return v.Invalid == nil && (v.Via != "" || len(v.Missing) == 0)
 }
 
-// Check reports whether the subject has the wanted rules. It does not check whether they are valid in the scope; see
-// Validate.
+// Check determines which of the wanted rules the subject does not have. It does not check whether the rules are valid
+// in the scope; see Validate.
 func (h Permissions) Check(wanted []rbacv1.PolicyRule) Verdict {
 	if TooLarge(wanted) {
 		return Verdict{Invalid: ErrTooLarge}

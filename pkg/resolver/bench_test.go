@@ -9,10 +9,10 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// catalogsOf returns 5 catalogs of 7,000 bundles in all: packages of 20 versions in two channels, each of which, except
-// the last ten of a catalog, needs two others, one by package and one by kind.
-// With a clash, the newest version of a requested package needs something that no catalog provides, so that the solver
-// runs.
+// catalogsOf returns 5 catalogs with 7,000 bundles in total. Each catalog has 70 packages with 20 versions in two
+// channels. All but the last ten packages of a catalog require two other packages, one of them through a kind that it
+// owns. If clash is true, the newest version of a requested package requires something that no catalog provides, so
+// that the solver runs.
 func catalogsOf(clash bool) []*catalog.Snapshot {
 	var out []*catalog.Snapshot
 	for c := range 5 {
@@ -85,7 +85,7 @@ func BenchmarkResolve(b *testing.B) {
 	b.Run("10-upgrades/one-held-back", func(b *testing.B) {
 		in := world(catalogsOf(true)...)
 		ns := tenSubscriptions(true)
-		ns.Subjects[0].Installed.Name = "c0p40.v1.18.0" // the next version is the one that clashes
+		ns.Subjects[0].Installed.Name = "c0p40.v1.18.0" // the next version is the one with the unmet requirement
 		require.Len(b, in.resolve(ns).HeldBack, 1)
 		b.ReportAllocs()
 		for b.Loop() {

@@ -14,9 +14,9 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// countingContext counts the calls of Err, and is canceled after that many calls; 0 means never.
+// countingContext counts the calls to Err. It is canceled after canceledAfter calls, or never if that is 0.
 type countingContext struct {
-	context.Context      //nolint:containedctx // it is a context
+	context.Context      //nolint:containedctx // it implements context.Context
 	looks, canceledAfter int
 }
 
@@ -55,7 +55,7 @@ func TestMessagesAreBounded(t *testing.T) {
 	}
 }
 
-// Few steps may take a long time.
+// The time is checked even after only a few steps, because they may take a long time.
 func TestChecksTheTimeForEachSubscription(t *testing.T) {
 	const subs = 500
 	var asked []string
@@ -77,7 +77,7 @@ func TestChecksTheTimeForEachSubscription(t *testing.T) {
 	ctx.canceledAfter = ctx.looks + 10
 	d.roots = nil
 	d.findRoots()
-	require.LessOrEqual(t, len(d.roots), 10, "the others are not resolved")
+	require.LessOrEqual(t, len(d.roots), 10, "the other Subscriptions are not resolved")
 	require.ErrorIs(t, d.meter.err, context.Canceled)
 }
 
@@ -100,7 +100,8 @@ func TestDiscardsAnIncompleteIndex(t *testing.T) {
 	require.Same(t, x, in.Indexes.get(m, s))
 }
 
-// The cost does not depend on who built the index. Indexes of global catalogs are free.
+// A resolution that finds an index in the cache spends as much as the one that built it. Indexes of global catalogs are
+// free.
 func TestEveryUserOfAnIndexPaysForIt(t *testing.T) {
 	var lines []string
 	for i := range 100 {
@@ -115,7 +116,7 @@ func TestEveryUserOfAnIndexPaysForIt(t *testing.T) {
 		spent = append(spent, m.spent)
 	}
 	require.Equal(t, spent[0], spent[1])
-	require.Greater(t, spent[0], 100*(100+2*costOfItem), "kinds, bundles and skipped versions")
+	require.Greater(t, spent[0], 100*(100+2*costOfItem), "the cost includes kinds, bundles and skipped versions")
 	limits := Limits{Cost: spent[0] - 1, Time: Full().Time}
 	for name, in := range map[string]Input{"made": world(s), "found": in} {
 		_, err := in.Resolve(t.Context(), limits, subjects("a ns/cat/p000/stable"))
@@ -134,7 +135,7 @@ func TestEveryUserOfAnIndexPaysForIt(t *testing.T) {
 	require.Zero(t, m.spent)
 }
 
-// However often it is searched, and for whatever requirement.
+// The number of operators does not depend on how often, or for which requirements, the index is searched.
 func TestAnIndexHasOneOperatorPerEntry(t *testing.T) {
 	s := graph("ns/cat", "a.v1.0.0 stable,fast", "b.v1.0.0 stable")
 	in := world(s)
@@ -151,7 +152,7 @@ func TestAnIndexHasOneOperatorPerEntry(t *testing.T) {
 	require.Len(t, kept, 3)
 	in.resolve(subjects("s ns/cat/a/stable installed=a.v0.9.0"))
 	for o := range kept {
-		require.Empty(t, o.replaces, "it is shared")
+		require.Empty(t, o.replaces, "the operator is shared and must not be modified")
 	}
 }
 
@@ -160,7 +161,7 @@ func TestReadsEachOwnedKindOnce(t *testing.T) {
 	require.Len(t, f.apis, 2)
 }
 
-// All rounds of solve share it.
+// The ClusterServiceVersions are read once for all rounds of solve.
 func TestReadsOtherCSVsOnce(t *testing.T) {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: "x", Annotations: map[string]string{
 		names.AnnotationProperties: `{"properties": [{"type": "olm.package", "value": {"packageName": "op", "version": "1.0.0"}}]}`,

@@ -12,8 +12,8 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// version is a bundle as the brute-force solver sees it. It shares no code with the resolver, only the text of the
-// graph.
+// version is a bundle for the brute-force solver. This solver shares no code with the resolver. Both parse the same
+// graph text.
 type version struct {
 	name, pkg string
 	number    int
@@ -39,7 +39,7 @@ func (w want) metBy(v *version) bool {
 	return v.pkg == w.pkg && v.number >= w.least
 }
 
-// brute is a random namespace: catalogs in order of preference, Subscriptions by name.
+// brute is a randomly generated namespace, with catalogs in order of preference and Subscriptions sorted by name.
 type brute struct {
 	catalogs [][]*version
 	subs     []bruteSub
@@ -51,7 +51,7 @@ type bruteSub struct {
 	installed          string
 }
 
-// pick is a version and the channel and catalog that it is taken from; catalog -1 means installed.
+// pick is a version with the channel and the catalog that it comes from. catalog is -1 for an installed version.
 type pick struct {
 	*version
 	catalog int
@@ -156,7 +156,7 @@ func (b brute) namespace() (Input, Namespace) {
 	return world(snapshots...), ns
 }
 
-// channel lists the versions of a channel, the newest first.
+// channel lists the versions of a channel, newest first.
 func (b brute) channel(c int, pkg, channel string) []pick {
 	var out []pick
 	for _, v := range b.catalogs[c] {
@@ -179,7 +179,7 @@ func (b brute) installed(s bruteSub) pick {
 	panic(s.installed)
 }
 
-// options lists the versions that satisfy a Subscription, the best first.
+// options lists the versions that satisfy a Subscription, best first.
 func (b brute) options(s bruteSub) []pick {
 	var out []pick
 	all := b.channel(s.catalog, s.pkg, s.channel)
@@ -194,7 +194,8 @@ func (b brute) options(s bruteSub) []pick {
 	return out
 }
 
-// servers lists the versions that satisfy a want of p: installed ones, then by catalog, package, channel and age.
+// servers lists the versions that satisfy one of p's wants: installed ones first, then the others sorted by catalog,
+// package, channel and age.
 func (b brute) servers(p pick, w want, there []pick) []pick {
 	var out []pick
 	for _, i := range there {
@@ -223,7 +224,7 @@ func (b brute) servers(p pick, w want, there []pick) []pick {
 	return out
 }
 
-// offered lists a catalog's versions by package, channel and age.
+// offered lists a catalog's versions, sorted by package, channel and age.
 func (b brute) offered(c int) (out []pick) {
 	var pkgs []string
 	for _, v := range b.catalogs[c] {
@@ -255,19 +256,20 @@ func fits(p pick, others []pick) bool {
 	})
 }
 
-// search is the state of the brute-force search: the versions taken and the requirements still to be met, in order.
+// search is the state of the brute-force search: the versions chosen so far and the requirements still to be met, in
+// order.
 type search struct {
 	b     brute
 	there []pick
-	// steps bounds the work for one case.
+	// steps is the number of steps after which the search gives up.
 	steps int
 	known map[string][]pick
 }
 
 type open []pick
 
-// wants lists the requirements that a version adds. An installed version keeps what already meets its requirements and
-// adds none.
+// wants lists the requirements that a version adds. For an installed version, these are only the requirements that
+// other installed versions already meet.
 func (s *search) wants(p pick) []open {
 	var out []open
 	for _, w := range p.needs {
@@ -286,7 +288,7 @@ func (s *search) wants(p pick) []open {
 	return out
 }
 
-// complete reports whether all open requirements can be met together with the versions taken.
+// complete reports whether all open requirements can be met together with the versions chosen so far.
 func (s *search) complete(taken []pick, todo []open) bool {
 	if s.steps--; s.steps < 0 {
 		return false
@@ -305,7 +307,7 @@ func (s *search) complete(taken []pick, todo []open) bool {
 	return false
 }
 
-// best meets the open requirements in order, each with the first version that leaves a solution.
+// best meets the open requirements in order, choosing for each the first version that leaves a solution for the rest.
 func (s *search) best(todo []open) ([]pick, bool) {
 	var taken []pick
 	if !s.complete(nil, todo) {
@@ -329,7 +331,7 @@ func (s *search) best(todo []open) ([]pick, bool) {
 }
 
 // solve computes the answer for all Subscriptions at once. ok is false if there is none, and decided is false if the
-// work exceeded the bound.
+// number of steps exceeded the limit.
 func (b brute) solve() (names []string, ok, decided bool) {
 	s := &search{b: b, steps: 200_000, known: map[string][]pick{}}
 	var todo []open
@@ -349,7 +351,7 @@ func (b brute) solve() (names []string, ok, decided bool) {
 	return names, ok, s.steps >= 0
 }
 
-// bySolver runs the solver even if nothing clashes.
+// bySolver returns the solver's answer, even if nothing clashes and Resolve would not need the solver.
 func bySolver(t *testing.T, in Input, ns Namespace) (names []string) {
 	t.Helper()
 	d := &decision{in: in, answer: newAnswer(), meter: newMeter(t.Context(), in, Full()), subjects: ns.Subjects}

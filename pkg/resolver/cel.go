@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	// maxRule bounds the text of a CEL rule, in bytes, and maxCost bounds one evaluation, in CEL's cost units:
-	// rules are untrusted input. Limits bounds all evaluations of a resolution together.
+	// maxRule bounds the length of a CEL rule, in bytes, and maxCost bounds the cost of one evaluation, in CEL's cost
+	// units, because rules are untrusted input. Limits bounds the total cost of all evaluations in a resolution.
 	maxRule = 16 << 10
 	maxCost = 1_000_000
 	// maxVersionText bounds the length of a version that semver_compare accepts.
 	maxVersionText = 256
-	// maxRules bounds the CEL rules of one requirement; maxPrograms bounds the cached compiled rules of all
-	// namespaces together.
+	// maxRules bounds the number of CEL rules in one requirement; maxPrograms bounds the number of compiled rules that
+	// are cached for all namespaces together.
 	maxRules    = 100
 	maxPrograms = 1_000
 	// interruptEvery is the number of iterations after which an evaluation checks for cancellation.
 	interruptEvery = 100
 )
 
-// celEnvironment declares what a rule can use: the variable properties, a list of maps with type and value,
-// and the function semver_compare (operator-framework/api, pkg/constraints).
+// celEnvironment declares what a rule can use: the variable "properties" (a list of maps with type and value) and the
+// function semver_compare (operator-framework/api, pkg/constraints).
 var celEnvironment = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(
 		cel.Variable("properties", cel.ListType(cel.MapType(cel.StringType, cel.DynType))),
@@ -53,8 +53,8 @@ func compareVersions(a, b ref.Val) ref.Val {
 	return types.Int(versions[0].Compare(versions[1]))
 }
 
-// programs caches the most recently compiled rules by their text. Requirements store only the text, so that
-// rules use no more memory than their catalogs.
+// programs caches the most recently compiled rules, keyed by their text. Requirements store only the text of a rule, so
+// their memory is proportional to the size of their catalogs.
 type programs struct {
 	once sync.Once
 	kept *lru.Cache
@@ -72,8 +72,8 @@ func (c *programs) get(rule string) (cel.Program, error) {
 	return program, err
 }
 
-// program returns the compiled form of a rule, whose cost the caller has already spent. A cache hit from another
-// resolution saves time, but not cost.
+// program returns the compiled form of a rule. The caller has already spent the cost of compiling it, so a cache hit
+// saves time, but not cost.
 func (m *meter) program(rule string) (cel.Program, error) {
 	if p, ok := m.compiled[rule]; ok {
 		return p, nil
@@ -99,7 +99,7 @@ func compile(rule string) (cel.Program, error) {
 		return nil, fmt.Errorf("CEL rule: %w", err)
 	}
 	if ast.OutputType() != cel.BoolType {
-		return nil, fmt.Errorf("CEL rule %q is not a condition", rule)
+		return nil, fmt.Errorf("CEL rule %q does not return a boolean", rule)
 	}
 	program, err := env.Program(ast, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptTrackCost), cel.InterruptCheckFrequency(interruptEvery))
 	if err != nil {
@@ -121,13 +121,14 @@ func celRequired(m *meter, rule string) (requirement, error) {
 	if _, err := m.program(rule); err != nil {
 		return requirement{}, err
 	}
-	return requirement{text: fmt.Sprintf("for which the rule %q holds", rule), rules: 1, cost: cost, match: func(m *meter, f *facts) bool {
+	return requirement{text: fmt.Sprintf("that satisfies the CEL rule %q", rule), rules: 1, cost: cost, match: func(m *meter, f *facts) bool {
 		program, err := m.program(rule)
 		return err == nil && m.evaluate(program, f)
 	}}, nil
 }
 
-// evaluate runs the rule and spends its actual cost, whatever the result.
+// evaluate reports whether the rule is true for an operator. It spends the actual cost of the evaluation, even if the
+// evaluation fails.
 func (m *meter) evaluate(program cel.Program, f *facts) bool {
 	if m.Spend(costOfEvaluating+f.size()*costOfByte/10) != nil {
 		return false

@@ -16,7 +16,7 @@ import (
 	"github.com/remit-olm/remit/test/env/corpus"
 )
 
-// loadCorpus returns a Snapshot of a catalog of the corpus, or of all of its bundles.
+// loadCorpus returns a Snapshot of a catalog of the corpus or, if dir is "bundles", of all bundles of the corpus.
 func loadCorpus(t testing.TB, dir string) *catalog.Snapshot {
 	t.Helper()
 	var snapshot *catalog.Snapshot
@@ -40,7 +40,7 @@ func subjectOf(s *catalog.Snapshot, pkg, channel string) Subject {
 	}}
 }
 
-// unmet contains the packages of the corpus whose requirements it does not meet, and those requirements.
+// unmet contains, for each package, a requirement that nothing in the corpus meets.
 var unmet = map[string]string{
 	"awss3-operator-registry":   "group: objectbucket.io, version: v1alpha1, kind: ObjectBucket",
 	"eclipse-che":               "package: devworkspace-operator and with version in range: >=0.11.0",
@@ -68,7 +68,7 @@ func TestResolvesEveryHeadOfTheCorpus(t *testing.T) {
 					got = needy.resolve(Namespace{Subjects: []Subject{subjectOf(s, name, channel)}})
 				}
 				if name == "eclipse-che" || name == "mercury-operator" {
-					continue // they require packages, which a cluster does not serve
+					continue // these operators require packages; Serves has no effect on package requirements
 				}
 				require.Empty(t, got.Problems, "%s %s", name, channel)
 				require.Equal(t, head.Name, got.Sets[0][0].Bundle)
@@ -78,7 +78,7 @@ func TestResolvesEveryHeadOfTheCorpus(t *testing.T) {
 	}
 }
 
-// Every version of a channel can be upgraded to the head by the resolver's steps.
+// The resolver can upgrade every version in a channel to the head, one step at a time.
 func TestUpgradesEveryCorpusVersionToItsHead(t *testing.T) {
 	for _, dir := range []string{"bundles", "catalogs/v4.20"} {
 		s := loadCorpus(t, dir)

@@ -10,23 +10,24 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver/sat"
 )
 
-// maxNamed bounds the versions that a message lists.
+// maxNamed bounds the number of versions that a message lists.
 const maxNamed = 3
 
-// explain describes the clash to a Subscription: first in the contract's words, then as one sentence with the cause
-// and a fix.
+// explain describes a clash for one of the Subscriptions involved: first in the contract's words, then in one sentence
+// with the cause and a fix.
 func (d *decision) explain(p *problem, c clash, r *root) *Problem {
 	reason, sentence := d.advice(p, c.core, r, c.involved)
 	return &Problem{Reason: reason, Message: fmt.Sprintf("constraints not satisfiable: %s. %s", c.text, sentence)}
 }
 
-// clash is the part of an explanation that all of its Subscriptions share.
+// clash contains clashing constraints and the part of their explanation that is the same for all Subscriptions
+// involved.
 type clash struct {
 	core     []sat.Applied
 	involved map[sat.ID]bool
 	// text describes the clash in the contract's words.
 	text string
-	// cost is the cost of one explanation.
+	// cost is the cost of explaining the clash for one Subscription.
 	cost int
 }
 
@@ -88,7 +89,7 @@ func (p *problem) words(c sat.Constraint, involved map[sat.ID]bool) string {
 	return fmt.Sprintf("%s originate from package %s", join(rivals), n.pkg)
 }
 
-// rivals returns the clashing versions of a uniqueness constraint.
+// rivals returns the versions that clash because of a uniqueness constraint.
 func (p *problem) rivals(n *note, involved map[sat.ID]bool) []string {
 	var out []string
 	seen := map[string]bool{}
@@ -98,14 +99,14 @@ func (p *problem) rivals(n *note, involved map[sat.ID]bool) []string {
 			out = append(out, name)
 		}
 	}
-	if n.pkg != "" && len(out) < 2 { // the same version in two channels or catalogs
+	if n.pkg != "" && len(out) < 2 { // one version in two channels or catalogs, which only IDs distinguish
 		return texts(slices.DeleteFunc(slices.Clone(n.ids), func(id sat.ID) bool { return !involved[id] }))
 	}
 	return out
 }
 
-// advice returns a sentence for users and its reason. The reason is ErrorPreventedResolution if an unavailable
-// catalog could help.
+// advice returns the Problem's reason, and a sentence that tells users the cause and a fix. The reason is
+// ErrorPreventedResolution if an unavailable catalog could help.
 func (d *decision) advice(p *problem, core []sat.Applied, r *root, involved map[sat.ID]bool) (reason, sentence string) {
 	for _, a := range core {
 		n := a.Constraint.Note.(*note)
@@ -124,20 +125,20 @@ func (d *decision) advice(p *problem, core []sat.Applied, r *root, involved map[
 	switch {
 	case unique == nil:
 		return ConstraintsNotSatisfiable, fmt.Sprintf("None of the versions available to subscription %s can be installed: choose "+
-			"another channel, or ask the author of the package", r.name())
+			"another channel, or contact the author of the package", r.name())
 	case unique.pkg != "" && len(others) == 0:
 		return ConstraintsNotSatisfiable, fmt.Sprintf("Subscription %s requires two versions of package %s, but a namespace can have only one: "+
 			"choose another channel, or use another namespace for the operator that needs the other version", r.name(), unique.pkg)
 	case unique.pkg != "":
-		return ConstraintsNotSatisfiable, fmt.Sprintf("%s require different versions of package %s, but a namespace can have only one: make them "+
-			"agree on a version, or move one of them to another namespace", "Subscriptions "+join(append([]string{r.name()}, others...)), unique.pkg)
+		return ConstraintsNotSatisfiable, fmt.Sprintf("%s require different versions of package %s, but a namespace can have only one: change them "+
+			"to require the same version, or move one of them to another namespace", "Subscriptions "+join(append([]string{r.name()}, others...)), unique.pkg)
 	}
 	owners := p.rivals(unique, involved)
-	return ConstraintsNotSatisfiable, fmt.Sprintf("%s would each own %s, but only one operator in a namespace can own it: delete %s, or the one that "+
-		"brought the other, or use another namespace", join(owners), unique.api, "subscription "+r.name())
+	return ConstraintsNotSatisfiable, fmt.Sprintf("%s would each own %s, but only one operator in a namespace can own it: delete %s or the subscription that "+
+		"installed the other, or use another namespace", join(owners), unique.api, "subscription "+r.name())
 }
 
-// adviseMissing describes a need that has no candidates.
+// adviseMissing returns the advice for a need that has no candidates.
 func (d *decision) adviseMissing(n *note, r *root) (reason, sentence string) {
 	author := ""
 	if n.need.what.message != "" {
@@ -145,7 +146,7 @@ func (d *decision) adviseMissing(n *note, r *root) (reason, sentence string) {
 	}
 	text := fmt.Sprintf("No catalog visible to namespace %s provides what bundle %s requires%s", d.in.Namespace, n.op.name, author)
 	if len(d.unavailable) > 0 {
-		return ErrorPreventedResolution, fmt.Sprintf("%s: the content of catalogsource %s is not available, and may include it", text, abbreviate(keys(d.unavailable)))
+		return ErrorPreventedResolution, fmt.Sprintf("%s: the content of catalogsource %s is not available, but it may include what the bundle requires", text, abbreviate(keys(d.unavailable)))
 	}
 	return ConstraintsNotSatisfiable, fmt.Sprintf("%s: add a catalog that provides it, or delete subscription %s", text, r.name())
 }

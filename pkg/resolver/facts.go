@@ -33,13 +33,15 @@ type facts struct {
 	// deprecated means that the bundle cannot be newly installed (olm.deprecated).
 	deprecated bool
 	properties []catalog.Property
+	// serves reports further kinds that count as owned; only the facts of a cluster have it.
+	serves func(api) bool
 
 	mu       sync.Mutex
 	read     bool
 	needs    []requirement
 	needsErr error
-	// cost is the cost of reading the needs. Cache hits spend it as well, so that the cost of a resolution does not
-	// depend on earlier ones.
+	// cost is the cost of reading the needs. Cache hits incur it as well, so that the cost of a resolution does not depend
+	// on earlier ones.
 	cost int
 
 	noteOnce sync.Once
@@ -61,10 +63,15 @@ func newFacts(name, pkg, version string) *facts {
 	return f
 }
 
-// readProperties extracts what the index contains. Values that cannot be parsed are ignored.
+// readProperties extracts the properties that the index contains. Values that cannot be parsed are ignored.
 func (f *facts) readProperties() {
-	var owned []api
-	seen := map[api]bool{}
+	kinds := 0
+	for _, p := range f.properties {
+		if p.Type == property.TypeGVK {
+			kinds++
+		}
+	}
+	owned, seen := make([]api, 0, kinds), make(map[api]bool, kinds)
 	for _, p := range f.properties {
 		switch p.Type {
 		case property.TypeGVK:
@@ -77,15 +84,18 @@ func (f *facts) readProperties() {
 			f.deprecated = true
 		}
 	}
-	f.apis = slices.Clone(owned) // without spare capacity, because the index keeps it
+	if len(owned) < kinds {
+		owned = slices.Clone(owned) // without spare capacity, because the index keeps it
+	}
+	f.apis = owned
 }
 
-// maxKept bounds the requirements that are cached for one operator. More than that, from a hostile author, are parsed
-// again in each resolution, at its cost, and use no memory.
+// maxKept bounds the number of requirements that are cached for one operator. If a hostile author declares more, they
+// are not kept in memory: each resolution parses them again and is charged for it.
 const maxKept = 100
 
-// requirements returns what the operator requires of others. The error reports the property that cannot be parsed, or
-// is the meter's.
+// requirements returns what the operator requires of other operators. The error reports the property that cannot be
+// parsed, or is the meter's error.
 func (f *facts) requirements(m *meter) ([]requirement, error) {
 	f.mu.Lock()
 	read, needs, err, cost := f.read, f.needs, f.needsErr, f.cost
@@ -112,13 +122,19 @@ func (f *facts) requirements(m *meter) ([]requirement, error) {
 	return needs, err
 }
 
-// note returns the properties in the form that a ClusterServiceVersion records.
+// provides reports whether the operator owns a kind.
+func (f *facts) provides(a api) bool {
+	return slices.Contains(f.apis, a) || f.serves != nil && f.serves(a)
+}
+
+// note returns the properties in the form in which a ClusterServiceVersion records them.
 func (f *facts) note() string {
 	f.noteOnce.Do(func() { f.noteText = catalog.PropertiesText(f.properties) })
 	return f.noteText
 }
 
-// notedFacts returns the facts recorded in an installed version's annotation, or nil if it records none.
+// notedFacts returns the facts recorded in an installed version's annotation, or nil if there are none or they cannot
+// be parsed.
 func notedFacts(csv *operatorsv1alpha1.ClusterServiceVersion, pkg string) *facts {
 	var stated struct {
 		Properties []catalog.Property `json:"properties"`

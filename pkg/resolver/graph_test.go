@@ -323,17 +323,17 @@ func TestExplainsClashesAndSuggestsAFix(t *testing.T) {
 	}{
 		{"one kind, two owners", nil, []string{"s ns/cat/a/stable", "t ns/cat/b/stable"}, "s", ConstraintsNotSatisfiable,
 			"constraints not satisfiable: subscription s exists, subscription s requires cat/ns/stable/a.v1.0.0, subscription t exists, subscription t requires cat/ns/stable/b.v1.0.0, " +
-				"a.v1.0.0 and b.v1.0.0 provide K (x/v1). a.v1.0.0 and b.v1.0.0 would each own K (x/v1), but only one operator in a namespace can own it: delete subscription s, or the one that brought the other, or use another namespace"},
+				"a.v1.0.0 and b.v1.0.0 provide K (x/v1). a.v1.0.0 and b.v1.0.0 would each own K (x/v1), but only one operator in a namespace can own it: delete subscription s or the subscription that installed the other, or use another namespace"},
 		{"a need", nil, []string{"s ns/cat/c/stable"}, "s", ConstraintsNotSatisfiable,
 			"constraints not satisfiable: subscription s exists, subscription s requires cat/ns/stable/c.v1.0.0, bundle c.v1.0.0 requires an operator with package: d and with version in range: >=1.0.0. " +
 				"No catalog visible to namespace ns provides what bundle c.v1.0.0 requires: add a catalog that provides it, or delete subscription s"},
 		{"a need that an unavailable catalog may meet", sick, []string{"s ns/cat/c/stable"}, "s", ErrorPreventedResolution,
-			"requires: the content of catalogsource global/sick is not available, and may include it"},
+			"requires: the content of catalogsource global/sick is not available, but it may include what the bundle requires"},
 		{"the author's message", nil, []string{"s ns/cat/f/stable"}, "s", ConstraintsNotSatisfiable, "provides what bundle f.v1.0.0 requires (the-author-says): add a catalog that provides it"},
 		{"two versions of one package", nil, []string{"s ns/cat/x/stable", "t ns/cat/y/stable"}, "t", ConstraintsNotSatisfiable,
-			"e.v1.0.0 and e.v2.0.0 originate from package e. Subscriptions t and s require different versions of package e, but a namespace can have only one: make them agree on a version, or move one of them to another namespace"},
+			"e.v1.0.0 and e.v2.0.0 originate from package e. Subscriptions t and s require different versions of package e, but a namespace can have only one: change them to require the same version, or move one of them to another namespace"},
 		{"only deprecated versions", nil, []string{"s ns/cat/z/stable"}, "s", ConstraintsNotSatisfiable, "constraints not satisfiable: bundle z.v1.0.0 is deprecated, subscription s exists"},
-		{"an invalid dependency", nil, []string{"s ns/cat/m/stable"}, "s", ConstraintsNotSatisfiable, "bundle m.v1.0.0 has an invalid dependency: property olm.constraint: it has 0 kinds"},
+		{"an invalid dependency", nil, []string{"s ns/cat/m/stable"}, "s", ConstraintsNotSatisfiable, "bundle m.v1.0.0 has an invalid dependency: property olm.constraint: a constraint has 0 types"},
 		{"an unavailable catalog", sick, []string{"s global/sick/x/stable", "t ns/cat/a/stable"}, "s", ErrorPreventedResolution, "error using catalogsource global/sick: its content is not available"},
 	} {
 		t.Run(row.name, func(t *testing.T) {

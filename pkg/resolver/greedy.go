@@ -6,8 +6,9 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver/sat"
 )
 
-// solveGreedily takes the best version for each Subscription and for each need of the versions taken. If nothing
-// clashes, which is the usual case, the result is the preferred solution by definition, and the solver is not needed.
+// solveGreedily selects the best version for each Subscription and for each need of the versions selected so far. If
+// nothing clashes, as is usually the case, the result is the preferred solution by definition, and the solver is not
+// needed. Otherwise, solveGreedily returns false.
 func (d *decision) solveGreedily() (*problem, []sat.ID, bool) {
 	p := d.newProblem()
 	t := &selection{problem: p, packages: map[string]*operator{}, owners: map[api]*operator{}}
@@ -37,7 +38,8 @@ func (d *decision) solveGreedily() (*problem, []sat.ID, bool) {
 	return p, p.order, true
 }
 
-// wantNeeds adds the dependencies of an operator to the choices to make. It returns false if a limit is exceeded.
+// wantNeeds adds the dependencies of an operator to the choices still to be made. It returns false if a limit is
+// exceeded.
 func (d *decision) wantNeeds(t *selection, o *operator) bool {
 	if d.meter.Spend(1) != nil {
 		return false
@@ -53,7 +55,8 @@ func (d *decision) wantNeeds(t *selection, o *operator) bool {
 	return true
 }
 
-// selection contains the versions taken, by package and by owned kind, and the choices still to be made.
+// selection contains the versions chosen so far, indexed by package and by owned kind, and the choices still to be
+// made.
 type selection struct {
 	*problem
 	packages map[string]*operator
@@ -61,7 +64,8 @@ type selection struct {
 	wanted   [][]*operator
 }
 
-// takeOne makes the next choice: the best version, unless one of the candidates is already taken.
+// takeOne makes the next choice: it selects the best candidate, unless one of the candidates is already selected. It
+// returns false if there is no candidate or the best one clashes.
 func (t *selection) takeOne() bool {
 	all := t.wanted[0]
 	t.wanted = t.wanted[1:]
@@ -74,7 +78,7 @@ func (t *selection) takeOne() bool {
 	return len(all) > 0 && t.take(all[0])
 }
 
-// take adds a version unless it clashes with another.
+// take adds a version to the selection. It returns false if the version clashes with one that is already selected.
 func (t *selection) take(o *operator) bool {
 	if o.pkg != "" && clashes(o, t.packages[o.pkg]) {
 		return false
@@ -92,7 +96,8 @@ func (t *selection) take(o *operator) bool {
 	return true
 }
 
-// clashes reports whether two versions that claim the same package or kind cannot coexist. Versions in place do.
+// clashes reports whether two versions that claim the same package or kind cannot coexist. If both versions are
+// installed or planned, they already coexist.
 func clashes(o, old *operator) bool {
 	return old != nil && (!old.inPlace() || !o.inPlace())
 }

@@ -10,15 +10,15 @@ import (
 
 // Reasons why a newer version does not replace an installed one.
 const (
-	// NoUpgradeInChannel means that nothing in the channel replaces it.
+	// NoUpgradeInChannel means that nothing in the channel replaces the installed version.
 	NoUpgradeInChannel = "NoUpgradeInChannel"
-	// UpgradeClashes means that its replacement conflicts with other versions in the namespace, or has unmet
+	// UpgradeClashes means that the replacement conflicts with other versions in the namespace, or has unmet
 	// requirements.
 	UpgradeClashes = "UpgradeClashes"
 )
 
-// maxExplained bounds the Subscriptions of one namespace whose conflicts are analyzed: each may run the solver
-// twice.
+// maxExplained bounds the number of Subscriptions of one namespace whose conflicts are analyzed: each may run the
+// solver twice.
 const maxExplained = 5
 
 // explainHeldBack records why Subscriptions keep their installed version although their channel has a replacement.
@@ -44,21 +44,23 @@ func (d *decision) explainHeldBack(taken map[sat.ID]bool) {
 	}
 }
 
-// explainNoUpgrade records why a Subscription keeps its installed version if nothing in the channel replaces it.
+// explainNoUpgrade records why a Subscription keeps its installed version, if this is not the head of the channel and
+// nothing in the channel can replace it.
 func (d *decision) explainNoUpgrade(s Subject, f *found, candidates []*operator) {
 	head := f.chain.entries[0].Name
 	if s.Keep || len(candidates) > 1 || head == s.Installed.Name {
 		return
 	}
-	message := fmt.Sprintf("nothing in channel %s, whose head is %s, replaces %s", f.channel, head, s.Installed.Name)
+	message := fmt.Sprintf("no bundle in channel %s, whose head is %s, replaces %s", f.channel, head, s.Installed.Name)
 	if facts := f.index.bundles[s.Subscription.Spec.Package][head]; facts != nil && facts.deprecated {
 		message = fmt.Sprintf("%s of channel %s is deprecated and cannot be installed; %s stays installed", head, f.channel, s.Installed.Name)
 	}
 	d.answer.HeldBack[s.Subscription.UID] = &Problem{Reason: NoUpgradeInChannel, Message: message}
 }
 
-// causes returns why a version cannot be installed: because of the requirements alone, or else because of the versions
-// selected for the other Subscriptions.
+// causes describes why a version cannot be installed. It first assumes that the versions for the other Subscriptions
+// can be chosen freely. If the version can be installed under that assumption, causes next assumes the versions that
+// were actually selected for them. It returns nil if it finds no cause.
 func (d *decision) causes(r *root, best *operator, taken map[sat.ID]bool) []string {
 	for _, fixed := range []bool{false, true} {
 		other := *d
@@ -88,7 +90,7 @@ func (d *decision) causes(r *root, best *operator, taken map[sat.ID]bool) []stri
 	return nil
 }
 
-// firstTaken returns the first operator that is taken, or nil.
+// firstTaken returns the first operator whose ID is marked as taken, or nil if there is none.
 func firstTaken(all []*operator, taken map[sat.ID]bool) *operator {
 	for _, o := range all {
 		if taken[o.id] {
@@ -98,8 +100,8 @@ func firstTaken(all []*operator, taken map[sat.ID]bool) *operator {
 	return nil
 }
 
-// causes describes the unmet needs and uniqueness conflicts of a clash. If there are none, the clash is about the
-// package itself, and causes describes what the other Subscriptions to it have.
+// causes describes the unmet needs and uniqueness conflicts of a clash. If there are none, Subscriptions to the same
+// package clash, and causes describes which versions the other Subscriptions have or request.
 func (p *problem) causes(core []sat.Applied, r *root) []string {
 	involved := involved(core)
 	var causes, others []string
@@ -111,7 +113,7 @@ func (p *problem) causes(core []sat.Applied, r *root) []string {
 		case n.need != nil, n.bad != nil, n.api != nil:
 			causes = append(causes, p.words(a.Constraint, involved))
 		case n.root != nil && n.root.Subscription.UID != r.Subscription.UID && a.Constraint.Kind == sat.Dependency:
-			verb := "asks for"
+			verb := "requests"
 			if n.root.Installed != nil {
 				verb = "has"
 			}
@@ -127,7 +129,7 @@ func (p *problem) causes(core []sat.Applied, r *root) []string {
 	return slices.Compact(causes)
 }
 
-// unavailableCatalogs names the catalogs whose content is not available.
+// unavailableCatalogs returns a remark that names the catalogs whose content is not available, or "" if there are none.
 func (p *problem) unavailableCatalogs() string {
 	if len(p.unavailable) == 0 {
 		return ""

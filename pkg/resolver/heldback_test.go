@@ -18,19 +18,19 @@ func TestExplainsWhyAnUpgradeIsHeldBack(t *testing.T) {
 		releases []string
 		subjects []string
 		catalogs []*catalog.Snapshot
-		// reason and want are those of Subscription s.
+		// reason and want are the expected Reason and Message for Subscription s; "" if there is no Problem.
 		reason, want string
 	}{
 		{name: "nothing is newer", releases: []string{"a.v1.0.0 c"}, subjects: []string{"s ns/cat/a/c installed=a.v1.0.0"}},
 		{name: "an upgrade is possible", releases: []string{"a.v1.0.0 c", "a.v2.0.0 c replaces=a.v1.0.0"}, subjects: []string{"s ns/cat/a/c installed=a.v1.0.0"}},
 		{name: "the next step is possible", releases: []string{"a.v1.0.0 c", "a.v2.0.0 c replaces=a.v1.0.0", "a.v3.0.0 c replaces=a.v2.0.0 needs=z:>=1.0.0"},
 			subjects: []string{"s ns/cat/a/c installed=a.v1.0.0"}},
-		{name: "it must not be replaced now", releases: []string{"a.v1.0.0 c", "a.v2.0.0 c replaces=a.v1.0.0"},
+		{name: "the installed version must not be replaced now", releases: []string{"a.v1.0.0 c", "a.v2.0.0 c replaces=a.v1.0.0"},
 			subjects: []string{"s ns/cat/a/c installed=a.v1.0.0 keep"}},
 		{name: "a plan is in progress", releases: []string{"a.v1.0.0 c", "a.v2.0.0 c replaces=a.v1.0.0"},
 			subjects: []string{"s ns/cat/a/c installed=a.v1.0.0 planned=a.v2.0.0"}},
 		{name: "no upgrade in the channel", releases: []string{"a.v2.0.0 c", "a.v3.0.0 c replaces=a.v2.0.0"}, subjects: []string{"s ns/cat/a/c installed=a.v1.0.0"},
-			reason: NoUpgradeInChannel, want: "nothing in channel c, whose head is a.v3.0.0, replaces a.v1.0.0"},
+			reason: NoUpgradeInChannel, want: "no bundle in channel c, whose head is a.v3.0.0, replaces a.v1.0.0"},
 		{name: "deprecated", releases: []string{"a.v1.0.0 c", "a.v2.0.0 c replaces=a.v1.0.0 deprecated"}, subjects: []string{"s ns/cat/a/c installed=a.v1.0.0"},
 			reason: NoUpgradeInChannel, want: "a.v2.0.0 of channel c is deprecated and cannot be installed; a.v1.0.0 stays installed"},
 		{name: "a requirement that no catalog provides", releases: []string{"a.v1.0.0 c", "a.v2.0.0 c replaces=a.v1.0.0 needs=b:>=1.0.0"}, subjects: []string{"s ns/cat/a/c installed=a.v1.0.0"},
@@ -72,7 +72,7 @@ func TestExplainsWhyAnUpgradeIsHeldBack(t *testing.T) {
 	}
 }
 
-// The solver runs for a few of them only.
+// The solver runs to explain only a few of the held-back upgrades.
 func TestLimitsTheExplanationsOfHeldBackUpgrades(t *testing.T) {
 	var releases, asked []string
 	for i := range maxExplained + 5 {
@@ -94,7 +94,7 @@ func TestUsesThePropertiesRecordedAtInstallation(t *testing.T) {
 	for name, row := range map[string]struct {
 		noted    bool
 		catalogs []*catalog.Snapshot
-		// upgraded means that b is upgraded, taken that d comes to own a's kind.
+		// upgraded means that b is upgraded; taken means that d becomes the owner of a's kind.
 		upgraded, taken bool
 	}{
 		"recorded, and the catalog differs":             {noted: true, catalogs: []*catalog.Snapshot{graph("ns/cat", now...)}},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/blang/semver/v4"
@@ -23,20 +24,21 @@ type Indexes struct {
 	programs programs
 }
 
-// lazyIndex is built by the first caller that needs it. Other callers wait for that, within their time limit.
+// lazyIndex is built by the first caller that needs it. Other callers wait until it is built or their time limit is
+// reached.
 type lazyIndex struct {
 	digest string
-	// turn is a lock: a buffered channel, so that waiting for it can be canceled.
+	// turn is a channel with a buffer of one that is used as a lock, so that waiting for the lock can be canceled.
 	turn  chan struct{}
 	index *index
 }
 
-// get returns the index, or nil if the meter has an error.
+// get returns the index, building it if necessary. It returns nil if the meter has an error.
 func (l *lazyIndex) get(m *meter, s *catalog.Snapshot) *index {
 	select {
 	case l.turn <- struct{}{}:
 	case <-m.ctx.Done():
-		_ = m.checkContext() // recorded in the meter
+		_ = m.checkContext() // the meter records the error
 		return nil
 	}
 	defer func() { <-l.turn }()
@@ -50,7 +52,7 @@ func (l *lazyIndex) get(m *meter, s *catalog.Snapshot) *index {
 	return l.index
 }
 
-// get returns the index of a Snapshot, which is built at most once per content. It returns nil if the meter has an
+// get returns the index of a Snapshot. The index is built at most once per content. get returns nil if the meter has an
 // error.
 func (x *Indexes) get(m *meter, s *catalog.Snapshot) *index {
 	x.mu.Lock()
@@ -77,7 +79,7 @@ func (x *Indexes) prune(catalogs Catalogs) {
 	}
 }
 
-// index contains a catalog's bundles by what they provide.
+// index finds a catalog's bundles by what they provide.
 type index struct {
 	key      types.NamespacedName
 	packages map[string]*catalog.Package
@@ -85,16 +87,17 @@ type index struct {
 	bundles  map[string]map[string]*facts
 	ordered  map[string][]*facts // bundles of a package sorted by name, so that a search always has the same cost
 	owners   map[api][]string    // sorted packages with a bundle that owns the kind
-	// cost is the cost of building the index. Callers that find it built spend it as well.
+	// cost is the cost of building the index. Callers that find the index already built incur this cost as well.
 	cost int
 
 	mu     sync.Mutex
 	chains map[[2]string]*chain
-	// sorted contains the channel names of a package; operators has at most one operator per entry.
+	// sorted contains the channel names of a package; operators contains at most one operator for each bundle in a
+	// channel.
 	sorted    map[string][]string
 	operators map[place]*operator
 	hits      map[string]hits
-	weight    int // weight of hits: see maxRemembered
+	weight    int // the total weight of hits; see maxRemembered
 }
 
 // place is a bundle in a channel.
@@ -103,8 +106,8 @@ type place struct {
 	facts   *facts
 }
 
-// pay spends the cost of a part of the index. Indexes of global catalogs are free: they are built once for all
-// namespaces, and their authors act for the whole cluster.
+// pay charges the meter for a part of the index. Indexes of global catalogs are free: they are built once for all
+// namespaces, and the whole cluster trusts their authors.
 func (x *index) pay(m *meter, cost int) error {
 	if x.key.Namespace == m.global {
 		return m.checkContext()
@@ -113,7 +116,8 @@ func (x *index) pay(m *meter, cost int) error {
 	return m.Spend(cost)
 }
 
-// costOfPackage returns the cost of a package's channels, which are read on first use.
+// costOfPackage returns the cost of indexing a package. This includes its channels, although they are read only on
+// first use.
 func costOfPackage(p *catalog.Package) int {
 	cost := costOfItem
 	for _, c := range p.Channels {
@@ -149,8 +153,9 @@ func newIndex(m *meter, s *catalog.Snapshot) *index {
 			return nil
 		}
 		all, ordered := make(map[string]*facts, len(p.Bundles)), make([]*facts, 0, len(p.Bundles))
-		for _, bundle := range slices.Sorted(maps.Keys(p.Bundles)) {
-			b := p.Bundles[bundle]
+		bundles := slices.AppendSeq(make([]*catalog.Bundle, 0, len(p.Bundles)), maps.Values(p.Bundles))
+		slices.SortFunc(bundles, func(a, b *catalog.Bundle) int { return strings.Compare(a.Name, b.Name) })
+		for _, b := range bundles {
 			if x.pay(m, costOfFacts(b)) != nil {
 				return nil
 			}
@@ -168,12 +173,12 @@ func newIndex(m *meter, s *catalog.Snapshot) *index {
 	return x
 }
 
-// chain lists a channel's entries from its head along replaces. Other entries are skipped by one of these, and are
-// never installed.
+// chain lists the entries of a channel that can be reached from its head by following the "replaces" fields. The other
+// entries are skipped by one of these, and are installed only if a startingCSV names them.
 type chain struct {
 	entries []catalog.Entry
-	// installable contains the versions that can be installed if none is, the newest first, without those that another
-	// entry skips.
+	// installable contains the versions that can be installed if none is installed yet, newest first, without those
+	// that another entry skips.
 	installable []string
 	// cost is the cost of iterating over the entries.
 	cost int
@@ -228,8 +233,8 @@ func (c *chain) unskipped() []string {
 	return out
 }
 
-// successors returns the bundles that can replace an installed one by replaces, skips or skipRange and are not deprecated,
-// the newest first. None is a downgrade.
+// successors returns, newest first, the bundles that can replace the installed bundle "current" according to replaces,
+// skips or skipRange. It omits deprecated bundles and downgrades.
 func (c *chain) successors(current *facts, bundles map[string]*facts) []*facts {
 	var out []*facts
 	for _, e := range c.entries {
@@ -258,20 +263,22 @@ func inSkipRange(e catalog.Entry, from, to *semver.Version) bool {
 }
 
 const (
-	// maxRemembered bounds the weight of the cached answers of an index, including the versions in them.
+	// maxRemembered bounds the total weight of the answers that an index caches. The weight of an answer grows with the
+	// number of versions in it and the length of the question.
 	maxRemembered = 200_000
 	// bytesPerHit is the number of bytes of a question that weigh as much as one version.
 	bytesPerHit = 64
 )
 
-// hits is the cached answer to a question, and the cost of finding it, which cache hits spend as well.
+// hits is the cached answer to a question, and the cost of finding it, which cache hits incur as well.
 type hits struct {
 	operators []*operator
 	cost      int
 }
 
-// search finds the candidates for a requirement: by package, within a package the default channel first and then the
-// others by name, and within a channel the newest first.
+// search returns the candidates for a requirement, sorted by package. Within a package, the default channel comes
+// first, then the others by name; within a channel, the newest version comes first. search returns nil if the meter has
+// an error.
 func (x *index) search(m *meter, r requirement) []*operator {
 	x.mu.Lock()
 	known, ok := x.hits[r.key]

@@ -20,22 +20,22 @@ import (
 const (
 	// maxContent bounds the uncompressed size of the manifests that are kept with a plan.
 	maxContent = 16 << 20
-	// maxLengths bounds the encoded lengths of the manifests, in bytes.
+	// maxLengths bounds the encoded list of manifest lengths, in bytes.
 	maxLengths = 1 << 20
-	// minWindow and maxWindow bound the window of the compression, and thereby its memory.
+	// minWindow and maxWindow bound the compression window, and thereby the memory that compression uses.
 	minWindow, maxWindow = 1 << 20, 8 << 20
 )
 
 var (
-	// ErrNotKept means that an InstallPlan contains no content.
-	ErrNotKept = errors.New("it does not carry its content")
+	// ErrNotKept means that an InstallPlan does not contain the manifests of its bundles.
+	ErrNotKept = errors.New("the InstallPlan does not contain the manifests of its bundles")
 	// ErrForged means that the content in an InstallPlan differs from the content that its name commits to.
-	ErrForged = errors.New("the content that it carries does not match its name: it was edited")
+	ErrForged = errors.New("the stored content does not match the name of the InstallPlan: the InstallPlan was edited")
 )
 
-// Keep returns the pinned content of a plan as text, from which [Plan.Restore] reads it back. The text needs no other
-// proof, because the plan's name commits to the digest of the manifests. Keep returns "" if they do not fit into limit
-// bytes of text. Like StepsOf, it returns ErrContent if the content is not available.
+// Keep returns the pinned content of a plan as text, from which [Plan.Restore] reads it back. The text needs no
+// protection against changes, because the plan's name commits to the digest of the manifests. Keep returns "" if they
+// do not fit into limit bytes of text. Like StepsOf, it returns ErrContent if the content is not available.
 func (in Input) Keep(ctx context.Context, plan Plan, limit int) (string, error) {
 	lengths := make([][]int, 0, len(plan.Pins))
 	var manifests [][]byte
@@ -59,7 +59,8 @@ func (in Input) Keep(ctx context.Context, plan Plan, limit int) (string, error) 
 		return "", nil
 	}
 	parts := slices.Concat([][]byte{head, []byte("\n")}, manifests)
-	// Most contents fit easily. Better compression takes nine times as long and ten times as much memory.
+	// Most content fits easily. Better compression is only tried for content that does not: it takes nine times as long
+	// and ten times as much memory.
 	text, err := compress(zstd.SpeedFastest, limit, len(head)+1+total, parts)
 	if errors.Is(err, errFull) {
 		text, err = compress(zstd.SpeedBetterCompression, limit, len(head)+1+total, parts)
@@ -70,8 +71,8 @@ func (in Input) Keep(ctx context.Context, plan Plan, limit int) (string, error) 
 	return text, err
 }
 
-// errFull reports that a text is longer than it may be.
-var errFull = errors.New("it does not fit")
+// errFull reports that a text exceeds its limit.
+var errFull = errors.New("the text exceeds the size limit")
 
 // bounded is a buffer for a limited number of bytes.
 type bounded struct {
@@ -86,8 +87,8 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// compress fails with errFull as soon as the text is longer than limit: content that cannot be compressed takes no memory of its
-// size. size is the size of all parts.
+// compress returns the parts as compressed text. It fails with errFull as soon as the text is longer than limit, so
+// that incompressible content does not use memory in proportion to its size. size is the total size of the parts.
 func compress(level zstd.EncoderLevel, limit, size int, parts [][]byte) (string, error) {
 	packed := &bounded{limit: base64.StdEncoding.DecodedLen(limit)}
 	window := min(max(1<<bits.Len(uint(size)), minWindow), maxWindow)
@@ -154,9 +155,8 @@ func (p Plan) Restore(text string) ([]*catalog.Content, error) {
 	return out, nil
 }
 
-// StepsFrom computes the steps of a plan from the content of its pins, like StepsOf. Of the input, it uses the
-// namespace, the account, the group and the listers. The steps do not contain properties that only a catalog states for
-// a bundle.
+// StepsFrom computes the steps of a plan from the content of its pins, like StepsOf. in.Catalogs may be nil; the steps
+// then do not contain properties that only a catalog declares.
 func StepsFrom(in Input, plan Plan, contents []*catalog.Content) ([]step.Step, error) {
 	if len(contents) != len(plan.Pins) {
 		return nil, ErrNotKept

@@ -40,7 +40,7 @@ func TestComputesStepsFromKeptContent(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// pack encodes arbitrary data like Keep.
+// pack encodes arbitrary data the way Keep encodes content.
 func pack(t *testing.T, data string) string {
 	t.Helper()
 	encoder, err := zstd.NewWriter(nil)
@@ -104,7 +104,8 @@ func TestDoesNotKeepTooLargeContent(t *testing.T) {
 	}
 }
 
-// Four workers keep content at the same time, beside the catalogs: what a bundle that does not fit costs is bounded too.
+// Four workers may encode content at the same time, while the catalogs are in memory, so even a bundle that does not
+// fit must not use much memory.
 func TestContentThatDoesNotFitCostsLittleMemory(t *testing.T) {
 	noise := make([]byte, maxContent)
 	_, err := rand.Read(noise)

@@ -10,7 +10,7 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver/sat"
 )
 
-// Problem describes why one Subscription cannot be resolved. It does not affect others.
+// Problem describes why one Subscription cannot be resolved. It does not affect other Subscriptions.
 type Problem struct {
 	Reason  string
 	Message string
@@ -22,7 +22,7 @@ const (
 	ErrorPreventedResolution  = "ErrorPreventedResolution"
 )
 
-// unsatisfiable builds a problem in the contract's words.
+// unsatisfiable returns a problem with reason ConstraintsNotSatisfiable, in the contract's words.
 func unsatisfiable(sub *operatorsv1alpha1.Subscription, format string, args ...any) *Problem {
 	return &Problem{Reason: ConstraintsNotSatisfiable, Message: fmt.Sprintf(
 		"constraints not satisfiable: %s, subscription %s exists", fmt.Sprintf(format, args...), sub.Name)}
@@ -36,7 +36,8 @@ type operator struct {
 	// catalog and channel are empty for an installed version.
 	catalog types.NamespacedName
 	channel string
-	// installed versions exist; planned ones are being installed. Neither is a change.
+	// installed is true for a version that exists, and planned for one that a plan is installing. Selecting such a
+	// version is not a change.
 	installed, planned bool
 	// replaces names the installed version that this one replaces.
 	replaces string
@@ -58,7 +59,8 @@ type found struct {
 	chain   *chain
 }
 
-// canUse reports whether a catalog is visible from the namespace: its own catalogs and the global ones are.
+// canUse reports whether the namespace can use a catalog. It can use its own catalogs and, unless they are excluded,
+// the global ones.
 func (in Input) canUse(catalog types.NamespacedName) bool {
 	return catalog.Namespace == in.Namespace || catalog.Namespace == in.GlobalCatalogNamespace && !in.ExcludeGlobal
 }
@@ -68,8 +70,8 @@ func (d *decision) findChannel(s Subject) (*found, *Problem) {
 	sub, spec := s.Subscription, s.Subscription.Spec
 	key := types.NamespacedName{Namespace: spec.CatalogSourceNamespace, Name: spec.CatalogSource}
 	if !d.in.canUse(key) {
-		return nil, unsatisfiable(sub, "catalog %s in namespace %s is not visible from namespace %s: only catalogs of the namespace "+
-			"itself%s", key.Name, key.Namespace, sub.Namespace, d.in.visibleCatalogs())
+		return nil, unsatisfiable(sub, "catalog %s in namespace %s is not visible from namespace %s: only catalogs in that "+
+			"namespace%s", key.Name, key.Namespace, sub.Namespace, d.in.visibleCatalogs())
 	}
 	x := d.indexOf(key)
 	if x == nil {
@@ -84,10 +86,10 @@ func (d *decision) findChannel(s Subject) (*found, *Problem) {
 	switch _, ok := pkg.Channels[name]; {
 	case name == "" && !ok:
 		return nil, unsatisfiable(sub, "package %s in the catalog referenced by subscription %s has no default channel: set "+
-			"spec.channel (its channels are %s)", pkg.Name, sub.Name, abbreviate(x.channels(d.meter, pkg.Name)))
+			"spec.channel (available channels: %s)", pkg.Name, sub.Name, abbreviate(x.channels(d.meter, pkg.Name)))
 	case !ok:
 		return nil, unsatisfiable(sub, "no operators found in channel %s of package %s in the catalog referenced by subscription %s "+
-			"(its channels are %s)", name, pkg.Name, sub.Name, abbreviate(x.channels(d.meter, pkg.Name)))
+			"(available channels: %s)", name, pkg.Name, sub.Name, abbreviate(x.channels(d.meter, pkg.Name)))
 	}
 	f := &found{index: x, channel: name, chain: x.chainOf(pkg.Name, name)}
 	if f.chain.err != nil && (s.Installed != nil || spec.StartingCSV == "") {
@@ -98,13 +100,13 @@ func (d *decision) findChannel(s Subject) (*found, *Problem) {
 
 func (in Input) visibleCatalogs() string {
 	if in.ExcludeGlobal {
-		return " are, because its OperatorGroup excludes the global ones"
+		return " are, because its OperatorGroup excludes global catalogs"
 	}
-	return " and of " + in.GlobalCatalogNamespace + " are"
+	return " and in namespace " + in.GlobalCatalogNamespace + " are"
 }
 
 // installable returns the versions that satisfy a Subscription with nothing installed: its startingCSV if it is set,
-// otherwise all versions of its channel, the newest first.
+// otherwise all versions of its channel, newest first.
 func installable(sub *operatorsv1alpha1.Subscription, f *found) ([]*operator, *Problem) {
 	bundles := f.index.bundles[sub.Spec.Package]
 	var names []string

@@ -14,12 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Limits bounds the cost of resolving one namespace, whatever its catalogs contain.
+// Limits bounds the cost of resolving one namespace, regardless of what its catalogs contain.
 type Limits struct {
-	// Cost is a number of steps rather than a duration, so that a resolution ends in the same way on every machine.
-	// A step is the examination of one candidate, or other work of about 50 nanoseconds.
+	// Cost is a number of steps rather than a duration, so that a resolution has the same result on every machine. A
+	// step is the examination of one candidate, or other work of about 50 nanoseconds.
 	Cost int
-	// Time stops a resolution whose steps take longer than expected.
+	// Time bounds the duration of a resolution, in case its steps take longer than expected.
 	Time time.Duration
 }
 
@@ -27,7 +27,8 @@ type Limits struct {
 func Full() Limits { return Limits{Cost: 40_000_000, Time: time.Minute} }
 
 // Light returns limits that only hostile namespaces exceed: resolving 10 Subscriptions in catalogs of 7,000 bundles
-// costs less than a quarter of them. Namespaces that exceed them are queued.
+// costs less than a quarter of the limit. Namespaces that exceed these limits are queued for a resolution with the Full
+// limits.
 func Light() Limits { return Limits{Cost: 5_000_000, Time: 5 * time.Second} }
 
 // Costs, in steps.
@@ -38,7 +39,7 @@ const (
 	costOfItem = 20
 	// costOfRequirement is the cost of reading one requirement.
 	costOfRequirement = 20
-	// costOfCandidate is the cost of a version that may meet a requirement, which adds it to a clause.
+	// costOfCandidate is the cost of adding one candidate for a requirement to the constraints.
 	costOfCandidate = 5
 	// costOfEntry is the cost of checking whether a channel entry replaces or skips a version.
 	costOfEntry = 20
@@ -49,16 +50,18 @@ const (
 	costOfEvaluating = 20
 	// checkEvery is the number of steps after which a resolution checks for cancellation.
 	checkEvery = 10_000
-	// checkCalls is the number of calls of Spend after which it does so, however small the costs.
+	// checkCalls is the number of calls to Spend after which a resolution checks for cancellation, even if the costs
+	// are small.
 	checkCalls = 64
 )
 
 // LimitError reports that a resolution was stopped because it exceeded its Limits.
 type LimitError struct {
-	// Namespace and Limits are those of the resolution.
+	// Namespace is the namespace that was resolved, or "" if a bundle was checked for the whole cluster. Limits are the
+	// limits that applied.
 	Namespace string
 	Limits    Limits
-	// Late means that the time limit was exceeded rather than the cost.
+	// Late means that the time limit was exceeded rather than the cost limit.
 	Late bool
 	// Most describes the packages that used the most steps or contributed the most versions.
 	Most []string
@@ -69,6 +72,9 @@ func (e *LimitError) Error() string {
 	if e.Late {
 		what = e.Limits.Time.String()
 	}
+	if e.Namespace == "" {
+		return fmt.Sprintf("the check of the bundle's requirements was stopped after %s, the limit for one bundle", what)
+	}
 	text := fmt.Sprintf("resolution of namespace %s was stopped after %s, the limit for one namespace", e.Namespace, what)
 	if len(e.Most) > 0 {
 		text += "; most of the work was for " + join(e.Most)
@@ -76,8 +82,8 @@ func (e *LimitError) Error() string {
 	return text
 }
 
-// meter counts the cost of one resolution. Its error is permanent: loops may check it at their convenience, but must
-// discard results found after it.
+// meter counts the cost of one resolution. Its error is permanent: loops need not check it after each step, but must
+// discard results that they find after the error.
 type meter struct {
 	ctx       context.Context //nolint:containedctx // a meter exists only for the call that has this context
 	programs  *programs
@@ -91,14 +97,14 @@ type meter struct {
 	err    error
 	// compiled caches the most recently compiled CEL rules.
 	compiled map[string]cel.Program
-	// by contains the cost of each operator. current is the operator that is charged now, and since is the value of spent
-	// when that began.
+	// by contains the cost of each operator. current is the operator that is being charged, and since is the value of
+	// spent when the operator became current.
 	by      map[*operator]int
 	current *operator
 	since   int
 }
 
-// source is the package of a version, or only a catalog; the zero value is neither.
+// source is a package that costs are attributed to, or a whole catalog if pkg is empty. The zero value is neither.
 type source struct {
 	catalog types.NamespacedName
 	pkg     string
@@ -107,7 +113,7 @@ type source struct {
 func (s source) String() string {
 	switch {
 	case s.catalog.Name == "":
-		return fmt.Sprintf("package %s, of which a version is installed", s.pkg)
+		return fmt.Sprintf("installed package %s", s.pkg)
 	case s.pkg == "":
 		return fmt.Sprintf("catalogsource %s as a whole", s.catalog)
 	}
@@ -126,7 +132,7 @@ func newMeter(ctx context.Context, in Input, limits Limits) *meter {
 	return &meter{ctx: ctx, programs: &in.Indexes.programs, namespace: in.Namespace, global: in.GlobalCatalogNamespace, limits: limits, by: map[*operator]int{}, compiled: map[string]cel.Program{}}
 }
 
-// finish checks for cancellation a last time.
+// finish checks for cancellation one last time, and returns the meter's error.
 func (m *meter) finish() error {
 	m.next = 0
 	return m.Spend(0)
@@ -161,11 +167,11 @@ func (m *meter) checkContext() error {
 	return m.err
 }
 
-// maxBlamed bounds the packages that a LimitError names.
+// maxBlamed bounds the number of packages that a LimitError names.
 const maxBlamed = 3
 
-// most describes the packages with the highest cost. If the solver used most of it, these are the packages with the
-// most versions.
+// most describes the packages with the highest cost. If the solver used most of the cost, these are the packages with
+// the most versions.
 func (m *meter) most(p *problem) []string {
 	m.attribute(nil)
 	by := map[source]int{}

@@ -15,7 +15,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// resolve calls Resolve with limits that only tests of the limits exceed.
+// resolve calls Resolve with the Full limits, and panics if it returns an error.
 func (in Input) resolve(ns Namespace) Answer {
 	answer, err := in.Resolve(context.Background(), Full(), ns)
 	if err != nil {
@@ -24,8 +24,8 @@ func (in Input) resolve(ns Namespace) Answer {
 	return answer
 }
 
-// pigeonholes publishes n+1 packages, each of which needs the owner of one of n kinds, where each kind can have only one
-// owner.
+// pigeonholes returns n+1 packages and Subscriptions to all of them. Each version of a package owns one of n kinds. A
+// kind can have only one owner, so the Subscriptions cannot all be satisfied.
 func pigeonholes(n int) (*catalog.Snapshot, Namespace) {
 	var lines, asked []string
 	for pigeon := range n + 1 {
@@ -45,7 +45,7 @@ func pigeonholes(n int) (*catalog.Snapshot, Namespace) {
 func TestStopsAtItsLimits(t *testing.T) {
 	s, ns := pigeonholes(14)
 	light := Light()
-	light.Time = time.Hour // the machine may be slow, and the race detector is
+	light.Time = time.Hour // the machine may be slow, and the race detector is always slow
 	for _, limits := range []Limits{light, {Cost: 1_000, Time: time.Hour}} {
 		for range 2 {
 			answer, err := world(s).Resolve(t.Context(), limits, ns)
@@ -75,7 +75,8 @@ func TestStopsWithItsContext(t *testing.T) {
 	require.False(t, errors.As(err, &exceeded), "the limits were not exceeded")
 }
 
-// withRules publishes bundles, and a package whose only version has CEL rules that are evaluated for each of them.
+// withRules returns a catalog with the given number of bundles, and with a package whose only version has CEL rules
+// that are evaluated for each of these bundles.
 func withRules(bundles, rules int, rule func(i int) string) (*catalog.Snapshot, Namespace) {
 	lines := make([]string, 0, bundles)
 	for i := range bundles {

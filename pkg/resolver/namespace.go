@@ -22,7 +22,7 @@ type Subject struct {
 	Keep bool
 	// Planned is the pin of a plan in progress for the Subscription, or nil.
 	Planned *Pin
-	// Optional marks a Subscription that was created for a dependency and has nothing installed yet: it is served
+	// Optional marks a Subscription that was created for a dependency and has nothing installed yet: it is resolved
 	// only while another Subscription needs it.
 	Optional bool
 }
@@ -40,24 +40,26 @@ type Choice struct {
 	Package string
 	Channel string
 	Bundle  string
-	// Subscription is the one that requests the version; nil if it is only a dependency and has no Subscription yet.
+	// Subscription is the Subscription that requests the version; nil if it is only a dependency and has no
+	// Subscription yet.
 	Subscription *operatorsv1alpha1.Subscription
 	// Replaces names the installed version that this one replaces.
 	Replaces string
-	// NeededBy lists the Subscriptions that require the version, including its own, sorted by name.
+	// NeededBy lists the Subscriptions that require the version, including the one that requests it, sorted by name.
 	NeededBy []*operatorsv1alpha1.Subscription
 }
 
-// Answer is the result for a namespace.
+// Answer is the result of resolving a namespace.
 type Answer struct {
-	// Sets contains the changes, grouped so that changes that depend on each other are in one set.
+	// Sets contains the changes, grouped so that changes that depend on each other are in the same set.
 	Sets [][]Choice
-	// Problems contains, by Subscription UID, why the Subscription cannot be resolved.
+	// Problems contains the reasons why Subscriptions cannot be resolved, keyed by Subscription UID.
 	Problems map[types.UID]*Problem
-	// Heads contains, by UID, the newest version of the Subscription's channel, if it is known.
+	// Heads contains the newest version of each Subscription's channel, if it is known, keyed by Subscription UID.
 	Heads map[types.UID]string
-	// HeldBack explains, by UID, why a Subscription keeps its installed version although its channel has a replacement.
-	// It is informational, and is not set while the version must not be replaced (Subject.Keep).
+	// HeldBack explains why Subscriptions keep their installed versions although their channels have replacements, keyed
+	// by Subscription UID. An entry is informational, and is not set while the version must not be replaced
+	// (Subject.Keep).
 	HeldBack map[types.UID]*Problem
 }
 
@@ -101,11 +103,16 @@ const maxMessage = 8 * 1024
 func (a *Answer) cut() {
 	for _, problems := range []map[types.UID]*Problem{a.Problems, a.HeldBack} {
 		for _, p := range problems {
-			if len(p.Message) > maxMessage {
-				p.Message = strings.ToValidUTF8(p.Message[:maxMessage], "") + " … (truncated)"
-			}
+			p.Message = cutMessage(p.Message)
 		}
 	}
+}
+
+func cutMessage(text string) string {
+	if len(text) <= maxMessage {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxMessage], "") + " … (truncated)"
 }
 
 // decision is the state of one resolution.
@@ -120,15 +127,15 @@ type decision struct {
 	// last is the problem that was solved last, or nil.
 	last *problem
 
-	// indexes are the available catalogs in the namespace's order of preference; unavailable are visible catalogs whose
-	// content is not available.
+	// indexes contains the indexes of the available catalogs in the namespace's order of preference; unavailable names
+	// the visible catalogs whose content is not available.
 	indexes     []*index
 	unavailable []types.NamespacedName
-	// roots are the Subscriptions to serve.
+	// roots are the Subscriptions for which versions have to be found.
 	roots []*root
 }
 
-// root is a Subscription and the versions that satisfy it, the best first.
+// root is a Subscription and the versions that satisfy it, best first.
 type root struct {
 	Subject
 	candidates []*operator
@@ -141,8 +148,8 @@ type root struct {
 
 func (r *root) name() string { return r.Subscription.Name }
 
-// openCatalogs finds the catalogs that the namespace can use. Their order is by descending priority, then the
-// namespace's own before global ones, then by name (contract 1.3).
+// openCatalogs finds the catalogs that the namespace can use. It sorts them by descending priority, then the
+// namespace's own catalogs before the global ones, then by name (contract 1.3).
 func (d *decision) openCatalogs() {
 	type ranked struct {
 		*index
@@ -209,8 +216,9 @@ func (d *decision) findRoots() {
 	}
 }
 
-// candidatesOf returns the versions that satisfy a Subscription, the best first, or none if the Subscription adds
-// nothing to the resolution. The problem is reported on the Subscription even if there are candidates.
+// candidatesOf returns the versions that satisfy a Subscription, best first, or none if the Subscription adds nothing
+// to the resolution. The returned problem is reported on the Subscription even if there are candidates. found and
+// problem are the results of findChannel.
 func (d *decision) candidatesOf(s Subject, found *found, problem *Problem) ([]*operator, *Problem) {
 	switch {
 	case s.Planned != nil:
@@ -233,8 +241,8 @@ func (d *decision) candidatesOf(s Subject, found *found, problem *Problem) ([]*o
 	return installable(s.Subscription, found)
 }
 
-// planned returns the version that a plan in progress installs: from its catalog if available, otherwise from the pin
-// alone.
+// planned returns the version that a plan in progress installs. Its facts come from the catalog or, if that does not
+// contain the version, from the pin alone.
 func (d *decision) planned(s Subject) *operator {
 	p := s.Planned
 	x := d.indexOf(p.CatalogKey())
@@ -250,7 +258,7 @@ func (d *decision) planned(s Subject) *operator {
 	return o
 }
 
-// successors returns the versions that can replace the installed version, and last that version itself.
+// successors returns the versions that can replace the installed version, followed by the installed version itself.
 func (d *decision) successors(s Subject, found *found, problem *Problem) []*operator {
 	current := d.in.existing(d.factsOf(s))
 	if s.Keep || problem != nil || found.chain.err != nil {

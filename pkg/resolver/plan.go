@@ -15,7 +15,8 @@ const NamePrefix = "install-"
 
 // Pin is a bundle that was resolved for one Subscription.
 type Pin struct {
-	// Subscription is the one that requested it. The UID makes a recreated Subscription get a new plan.
+	// Subscription names the Subscription that requested the bundle. The UID ensures that a recreated Subscription gets
+	// a new plan.
 	Subscription    string    `json:"subscription"`
 	SubscriptionUID types.UID `json:"subscriptionUID"`
 	// CatalogNamespace and Catalog name the CatalogSource.
@@ -29,14 +30,14 @@ type Pin struct {
 	Digest string `json:"digest"`
 	// Replaces names the installed ClusterServiceVersion that the bundle replaces, if any.
 	Replaces string `json:"replaces,omitempty"`
-	// StartingCSV is the Subscription's startingCSV if nothing of its package is installed.
+	// StartingCSV is the Subscription's startingCSV, if the bundle does not replace an installed version.
 	StartingCSV string `json:"startingCSV,omitempty"`
-	// Again names the earlier InstallPlan with the same content if it completed and its objects were deleted, or if
-	// it was superseded.
+	// Again names the earlier InstallPlan with the same content if it completed and its objects were deleted, or if it
+	// was superseded. It gives the new plan a different name.
 	Again string `json:"again,omitempty"`
 }
 
-// CatalogKey returns the name of the pin's CatalogSource.
+// CatalogKey returns the namespace and the name of the pin's CatalogSource.
 func (p Pin) CatalogKey() types.NamespacedName {
 	return types.NamespacedName{Namespace: p.CatalogNamespace, Name: p.Catalog}
 }
@@ -61,17 +62,17 @@ func (p Plan) Encode() string {
 func Decode(namespace, name, text string) (Plan, error) {
 	plan := Plan{Namespace: namespace}
 	if text == "" {
-		return plan, fmt.Errorf("its pins are missing: it was edited, or was not created by Remit")
+		return plan, fmt.Errorf("the pins are missing: the InstallPlan was edited, or was not created by Remit")
 	}
 	if err := json.Unmarshal([]byte(text), &plan.Pins); err != nil {
-		return plan, fmt.Errorf("its pins cannot be parsed: %w", err)
+		return plan, fmt.Errorf("the pins cannot be parsed: %w", err)
 	}
 	if len(plan.Pins) == 0 {
-		return plan, fmt.Errorf("it installs nothing")
+		return plan, fmt.Errorf("the InstallPlan installs nothing")
 	}
 	want := plan.Name()
 	if name != want {
-		return plan, fmt.Errorf("its pins do not match its name: it was edited")
+		return plan, fmt.Errorf("the pins do not match the name of the InstallPlan: the InstallPlan was edited")
 	}
 	return plan, nil
 }

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// MaxOperators bounds the versions that are considered for one namespace.
+	// MaxOperators bounds the number of versions that are considered for one namespace.
 	MaxOperators = 50_000
-	// maxCandidates bounds the candidates for all requirements of one version, and maxAllCandidates those for the
+	// maxCandidates bounds the number of candidates for all requirements of one version, and maxAllCandidates for the
 	// requirements of all versions.
 	maxCandidates    = 100_000
 	maxAllCandidates = 2_000_000
@@ -33,21 +33,22 @@ type problem struct {
 	// inPlace contains installed and planned versions; others marks those that do not belong to a Subscription.
 	inPlace []*operator
 	others  map[sat.ID]bool
-	// needs contains the requirements of a version, by its ID; candidates counts the candidates of all of them.
+	// needs contains the requirements of each version, keyed by the version's ID; candidates counts the candidates for all
+	// requirements.
 	needs      map[sat.ID][]*need
 	candidates int
 	// unavailable are the catalogs whose content is not available.
 	unavailable []types.NamespacedName
 }
 
-// need is a requirement of an operator and its candidates, the best first.
+// need is a requirement of an operator and its candidates, best first.
 type need struct {
 	owner      *operator
 	what       requirement
 	candidates []*operator
 }
 
-// note describes a constraint in the explanation of a clash.
+// note records the cause of a constraint, for the explanation of a clash.
 type note struct {
 	root  *root
 	op    *operator
@@ -78,7 +79,7 @@ func (d *decision) newProblem() *problem {
 
 func (o *operator) inPlace() bool { return o.installed || o.planned }
 
-// build builds the complete problem of the roots.
+// build returns the problem for the roots, including all versions that they may require and all constraints.
 func (d *decision) build() (*problem, error) {
 	p := d.newProblem()
 	for _, r := range d.roots {
@@ -98,7 +99,7 @@ func (d *decision) build() (*problem, error) {
 	for i := 0; i < len(p.order) && d.meter.Spend(1) == nil; i++ {
 		id := p.order[i]
 		if len(p.order) > MaxOperators || p.candidates > maxAllCandidates {
-			return nil, fmt.Errorf("there are more than %d versions to consider, or more than %d candidates for requirements", MaxOperators, maxAllCandidates)
+			return nil, fmt.Errorf("namespace %s has more than %d versions to consider, or more than %d candidates for requirements", d.in.Namespace, MaxOperators, maxAllCandidates)
 		}
 		variable := sat.Variable{ID: id, Constraints: d.constraintsOf(p, p.operators[id])}
 		if p.others[id] {
@@ -166,8 +167,8 @@ func (d *decision) constraintsOf(p *problem, o *operator) []sat.Constraint {
 	return out
 }
 
-// needsOf returns the requirements of a version. Requirements of installed and planned versions count only if
-// installed or planned versions meet them now; others of theirs are ignored.
+// needsOf returns the requirements of a version. A requirement of an installed or planned version is ignored unless
+// another installed or planned version currently meets it.
 func (d *decision) needsOf(p *problem, o *operator) ([]*need, error) {
 	p.meter.attribute(o)
 	asked, err := o.requirements(p.meter)
@@ -179,7 +180,7 @@ func (d *decision) needsOf(p *problem, o *operator) ([]*need, error) {
 	}
 	var out []*need
 	before := p.candidates
-	for _, r := range p.withoutOwnAPIs(o, asked) {
+	for _, r := range withoutOwnAPIs(p.meter, o.facts, asked) {
 		if err := p.meter.Spend(1 + r.cost + len(p.inPlace)); err != nil {
 			return nil, err
 		}
@@ -205,8 +206,8 @@ func (d *decision) needsOf(p *problem, o *operator) ([]*need, error) {
 	return out, nil
 }
 
-// addServed adds, as the last candidate, a kind that the cluster already serves, regardless of where it comes from:
-// an operator in another namespace, or a manually created CRD. OLM v0 does not do this.
+// addServed adds one final candidate if the cluster already serves the required kind, whether an operator in another
+// namespace provides it or a user created its CRD. OLM v0 does not do this.
 func (d *decision) addServed(n *need) {
 	a := n.what.api
 	if a == nil || d.in.Serves == nil || !d.in.Serves(schema.GroupVersionKind(*a)) {
@@ -217,7 +218,8 @@ func (d *decision) addServed(n *need) {
 	})
 }
 
-// addFromCatalogs adds candidates from the catalogs: the operator's own catalog first, then the others in order.
+// addFromCatalogs adds candidates from the catalogs: the operator's own catalog first, then the others in order of
+// preference.
 func (d *decision) addFromCatalogs(n *need) {
 	known := len(n.candidates)
 	from := func(x *index) {
@@ -242,8 +244,8 @@ func (d *decision) addFromCatalogs(n *need) {
 	}
 }
 
-// addUniqueness adds the rules that a package has one version and a kind has one owner. Installed and planned versions
-// already coexist, so that these rules apply only between them and new versions.
+// addUniqueness adds the rules that a package has at most one version and a kind at most one owner. Installed and
+// planned versions already coexist, so the rules do not apply between two of them.
 func (p *problem) addUniqueness() {
 	byPackage, byAPI := map[string][]sat.ID{}, map[api][]sat.ID{}
 	var packages []string
@@ -273,7 +275,8 @@ func (p *problem) addUniqueness() {
 	}
 }
 
-// samePackage reports whether the uniqueness rule of a package already covers all of them.
+// samePackage reports whether all versions belong to one package, in which case the package's uniqueness rule already
+// covers them.
 func (p *problem) samePackage(ids []sat.ID) bool {
 	first := p.operators[ids[0]].pkg
 	return first != "" && !slices.ContainsFunc(ids, func(id sat.ID) bool { return p.operators[id].pkg != first })
@@ -314,8 +317,8 @@ func (p *problem) atMostOne(ids []sat.ID, n *note) {
 }
 
 // withoutOwnAPIs removes required kinds that the version itself owns.
-func (p *problem) withoutOwnAPIs(o *operator, asked []requirement) []requirement {
-	own := func(r requirement) bool { return r.api != nil && r.match(p.meter, o.facts) }
+func withoutOwnAPIs(m *meter, f *facts, asked []requirement) []requirement {
+	own := func(r requirement) bool { return r.api != nil && r.match(m, f) }
 	if !slices.ContainsFunc(asked, own) {
 		return asked
 	}

@@ -15,9 +15,9 @@ import (
 
 // Limits on the requirements of one bundle.
 const (
-	// MaxRequirements bounds the requirements of one bundle.
+	// MaxRequirements bounds the number of requirements of one bundle.
 	MaxRequirements = 1_000
-	// maxNesting bounds the nesting of an olm.constraint.
+	// maxNesting bounds the nesting depth of an olm.constraint.
 	maxNesting = 16
 )
 
@@ -26,12 +26,12 @@ type requirement struct {
 	// text completes the sentence "requires an operator ..."; message is the author's own text, if any.
 	text    string
 	message string
-	// key is unique to the question, across bundles. text is not, because authors control parts of it.
+	// key identifies the requirement across bundles. text cannot do so, because authors control parts of it.
 	key   string
 	match func(*meter, *facts) bool
 	// rules counts the CEL rules, and cost is the cost of compiling them.
 	rules, cost int
-	// pkgs and apis, if set, restrict which operators can match, so that an index lookup replaces a search.
+	// pkgs and apis, if set, restrict which operators can match, so an index lookup replaces a search.
 	pkgs []string
 	apis []api
 	// api is set if the requirement is for that kind alone.
@@ -53,7 +53,7 @@ func requirementsOf(m *meter, properties []catalog.Property) ([]requirement, err
 			more[i].key = fmt.Sprintf("%s %d %s", p.Type, i, p.Value)
 		}
 		if out = append(out, more...); len(out) > MaxRequirements {
-			return nil, fmt.Errorf("more than %d requirements", MaxRequirements)
+			return nil, fmt.Errorf("the bundle has more than %d requirements", MaxRequirements)
 		}
 	}
 	return out, nil
@@ -110,7 +110,7 @@ func apiRequired(a api) requirement {
 		text:  fmt.Sprintf("providing an API with group: %s, version: %s, kind: %s", a.Group, a.Version, a.Kind),
 		apis:  []api{a},
 		api:   &a,
-		match: func(m *meter, f *facts) bool { return m.Spend(len(f.apis)/10) == nil && slices.Contains(f.apis, a) },
+		match: func(m *meter, f *facts) bool { return m.Spend(len(f.apis)/10) == nil && f.provides(a) },
 	}
 }
 
@@ -126,9 +126,9 @@ func labelRequired(name string) requirement {
 	}
 }
 
-// constrained turns an olm.constraint into requirements. all, any and not apply to one operator, as in OLM v0, except
-// an all that names several packages: because no operator belongs to two, each member becomes a requirement of its
-// own.
+// constrained converts an olm.constraint to requirements. The members of "all", "any" and "not" apply to the same
+// operator, as in OLM v0. The exception is an "all" that names several packages: no operator belongs to two packages,
+// so each member becomes a separate requirement.
 func constrained(m *meter, c constraints.Constraint) ([]requirement, error) {
 	if c.All == nil || len(packagesNamed(c.All.Constraints)) < 2 {
 		r, err := predicate(m, c, 0)
@@ -168,10 +168,10 @@ func predicate(m *meter, c constraints.Constraint, depth int) (requirement, erro
 
 func predicateOf(m *meter, c constraints.Constraint, depth int) (requirement, error) {
 	if depth > maxNesting {
-		return requirement{}, fmt.Errorf("it is nested more than %d levels deep", maxNesting)
+		return requirement{}, fmt.Errorf("constraints are nested more than %d levels deep", maxNesting)
 	}
 	if n := kindsSet(c); n != 1 {
-		return requirement{}, fmt.Errorf("it has %d kinds of constraint; exactly one is required", n)
+		return requirement{}, fmt.Errorf("a constraint has %d types; exactly one is required", n)
 	}
 	switch {
 	case c.Package != nil:
@@ -200,7 +200,7 @@ func kindsSet(c constraints.Constraint) int {
 
 func compound(m *meter, word string, members []constraints.Constraint, depth int) (requirement, error) {
 	if len(members) == 0 {
-		return requirement{}, fmt.Errorf("%s has no constraints", word)
+		return requirement{}, fmt.Errorf("%q has no constraints", word)
 	}
 	parts := make([]requirement, 0, len(members))
 	texts := make([]string, 0, len(members))
@@ -215,7 +215,7 @@ func compound(m *meter, word string, members []constraints.Constraint, depth int
 		rules, cost = rules+r.rules, cost+r.cost
 	}
 	if rules > maxRules {
-		return requirement{}, fmt.Errorf("it has more than %d CEL rules", maxRules)
+		return requirement{}, fmt.Errorf("a constraint has more than %d CEL rules", maxRules)
 	}
 	out := compoundOf(word, parts, texts)
 	out.rules, out.cost = rules, cost
@@ -240,12 +240,12 @@ func compoundOf(word string, parts []requirement, texts []string) requirement {
 		restrictDisjunction(&out, parts)
 		return out
 	}
-	return requirement{text: "that is none of: " + strings.Join(texts, ", "), match: func(m *meter, f *facts) bool {
+	return requirement{text: "that does not match any of: " + strings.Join(texts, ", "), match: func(m *meter, f *facts) bool {
 		return m.Spend(len(parts)) == nil && !slices.ContainsFunc(parts, matches(m, f))
 	}}
 }
 
-// narrow restricts a conjunction to the operators that its first restricted member allows.
+// narrow gives a conjunction the pkgs and apis of its first member that has any.
 func narrow(out *requirement, parts []requirement) {
 	for _, r := range parts {
 		if len(r.pkgs)+len(r.apis) > 0 {
@@ -255,7 +255,7 @@ func narrow(out *requirement, parts []requirement) {
 	}
 }
 
-// restrictDisjunction restricts a disjunction if all of its members are restricted.
+// restrictDisjunction gives a disjunction the pkgs and apis of all its members, if each member has any.
 func restrictDisjunction(out *requirement, parts []requirement) {
 	var pkgs []string
 	var apis []api

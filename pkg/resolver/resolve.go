@@ -28,19 +28,19 @@ type Catalogs interface {
 
 // Input contains everything that the resolution of one namespace reads.
 type Input struct {
-	// Namespace of the Subscriptions.
+	// Namespace is the namespace of the Subscriptions.
 	Namespace string
-	// GlobalCatalogNamespace is the one whose CatalogSources every namespace may use.
+	// GlobalCatalogNamespace is the namespace whose CatalogSources are available in all namespaces.
 	GlobalCatalogNamespace string
 	// ExcludeGlobal excludes the global catalogs from resolution (OperatorGroup annotation
 	// olm.operatorframework.io/exclude-global-namespace-resolution).
 	ExcludeGlobal bool
 	Catalogs      Catalogs
-	// Visible names the CatalogSources of both namespaces. Only Resolve reads it and the next two fields.
+	// Visible names the CatalogSources of both namespaces. Only Resolve reads Visible, Indexes and Serves.
 	Visible []types.NamespacedName
 	Indexes *Indexes
-	// Serves reports whether the cluster already serves a kind, regardless of where it comes from. nil means that it
-	// serves none.
+	// Serves reports whether the cluster already serves a kind, regardless of who installed it. If Serves is nil, no
+	// kind is considered served.
 	Serves func(schema.GroupVersionKind) bool
 	// Account limits what is installed in the namespace. Group is the name of its OperatorGroup, and Targets are the
 	// namespaces that the OperatorGroup targets.
@@ -51,8 +51,8 @@ type Input struct {
 	RBAC rbac.Listers
 }
 
-// ErrContent means that a catalog cannot provide a bundle's content now, or provides different content than the plan
-// was made for.
+// ErrContent means that a catalog cannot provide a bundle's content now, or provides content that differs from the
+// content for which the plan was created.
 var ErrContent = errors.New("bundle content")
 
 // ReadError is an ErrContent caused by a failed read. No event announces recovery, so callers must retry.
@@ -136,7 +136,7 @@ func (in Input) content(ctx context.Context, pin Pin) (*catalog.Content, error) 
 		return nil, err
 	}
 	if digest := content.Digest(); digest != pin.Digest {
-		return nil, fmt.Errorf("%w: catalogsource %s now has digest %s for bundle %q, but this plan was made for %s",
+		return nil, fmt.Errorf("%w: catalogsource %s now has digest %s for bundle %q, but the InstallPlan requires %s",
 			ErrContent, pin.CatalogKey(), digest, pin.Bundle, pin.Digest)
 	}
 	return content, nil
@@ -176,7 +176,8 @@ func (in Input) steps(pin Pin, content *catalog.Content) (*build.Steps, error) {
 	}, checker)
 }
 
-// propertiesOf returns the catalog's properties of a pinned bundle in the form that a ClusterServiceVersion records.
+// propertiesOf returns the properties that the catalog declares for a pinned bundle, in the form that a
+// ClusterServiceVersion records, or "" if the catalog is not available.
 func (in Input) propertiesOf(pin Pin) string {
 	if in.Catalogs == nil {
 		return ""

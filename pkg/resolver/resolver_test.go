@@ -19,7 +19,7 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// anyContent returns a ClusterServiceVersion for every name.
+// anyContent is a reader that returns a ClusterServiceVersion for every name.
 type anyContent struct{}
 
 func (anyContent) Content(_ context.Context, _, _, name string) (*catalog.Content, error) {
@@ -37,7 +37,7 @@ func (c contents) Content(_ context.Context, _, _, name string) (*catalog.Conten
 	return &catalog.Content{Manifests: [][]byte{[]byte(text)}}, nil
 }
 
-// failing is a registry that is temporarily unavailable.
+// failing is a reader whose registry is temporarily unavailable.
 type failing struct{}
 
 func (failing) Content(context.Context, string, string, string) (*catalog.Content, error) {
@@ -131,7 +131,7 @@ func chosen(t *testing.T, text string) []Choice {
 func TestChoosesABundle(t *testing.T) {
 	for _, row := range []struct{ name, sub, channel, bundle string }{
 		{"the head of its channel", "ns/cat/op/stable/", "stable", "op.v2"},
-		{"the head of the default channel if it names none", "ns/cat/op//", "stable", "op.v2"},
+		{"the head of the default channel if none is specified", "ns/cat/op//", "stable", "op.v2"},
 		{"from a global catalog", "global/cat/op/stable/", "stable", "op.v2"},
 		{"startingCSV", "ns/cat/op/stable/op.v1", "stable", "op.v1"},
 		{"startingCSV in a channel with two heads", "ns/cat/op/split/op.v1", "split", "op.v1"},
@@ -153,14 +153,14 @@ func TestReportsProblemsOfSubscriptions(t *testing.T) {
 	const unsatisfiable = "constraints not satisfiable: "
 	for _, row := range []struct{ name, sub, reason, message string }{
 		{"a catalog of another namespace", "foreign/cat/op/stable/", ConstraintsNotSatisfiable,
-			unsatisfiable + "catalog cat in namespace foreign is not visible from namespace ns: only catalogs of the namespace itself and of global are, subscription sub exists"},
+			unsatisfiable + "catalog cat in namespace foreign is not visible from namespace ns: only catalogs in that namespace and in namespace global are, subscription sub exists"},
 		{"a missing catalog", "ns/dog/op/stable/", ErrorPreventedResolution, "error using catalogsource ns/dog: its content is not available"},
 		{"an unknown package", "ns/cat/po/stable/", ConstraintsNotSatisfiable,
 			unsatisfiable + "no operators found in package po in the catalog referenced by subscription sub, subscription sub exists"},
 		{"an unknown channel", "ns/cat/op/beta/", ConstraintsNotSatisfiable,
-			unsatisfiable + "no operators found in channel beta of package op in the catalog referenced by subscription sub (its channels are stable, broken, image and 2 more), subscription sub exists"},
+			unsatisfiable + "no operators found in channel beta of package op in the catalog referenced by subscription sub (available channels: stable, broken, image and 2 more), subscription sub exists"},
 		{"no channel and no default", "ns/cat/undecided//", ConstraintsNotSatisfiable,
-			unsatisfiable + "package undecided in the catalog referenced by subscription sub has no default channel: set spec.channel (its channels are a, b), subscription sub exists"},
+			unsatisfiable + "package undecided in the catalog referenced by subscription sub has no default channel: set spec.channel (available channels: a, b), subscription sub exists"},
 		{"a channel with two heads", "ns/cat/op/split/", ConstraintsNotSatisfiable,
 			unsatisfiable + `package op: channel "split" has 2 heads: ["op.v1" "op.v2"], subscription sub exists`},
 		{"an unknown version", "ns/cat/op/stable/op.v7", ConstraintsNotSatisfiable,
@@ -204,7 +204,7 @@ func resolved(t *testing.T) Plan {
 func TestPlanNameCommitsToItsPins(t *testing.T) {
 	base := resolved(t)
 	name := base.Name()
-	require.Regexp(t, "^install-[a-z2-7]{32}$", name, "at 80 bits, a tenant finds two plans of its own with one name")
+	require.Regexp(t, "^install-[a-z2-7]{32}$", name, "with 80 bits, a tenant could create two plans with the same name")
 	require.Equal(t, name, resolved(t).Name())
 
 	seen := map[string]string{name: "base"}
@@ -239,13 +239,13 @@ func TestDecodeAcceptsOnlyWhatEncodeWrote(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, plan, got)
 	for _, row := range []struct{ what, namespace, name, text, want string }{
-		{"no text", "ns", name, "", "its pins are missing"},
-		{"invalid JSON", "ns", name, "{", "its pins cannot be parsed"},
-		{"another digest", "ns", name, strings.Replace(text, "sha256:", "sha256:0", 1), "it was edited"},
-		{"another name", "ns", name + "x", text, "it was edited"},
-		{"a copy in another namespace", "other", name, text, "it was edited"},
-		{"nothing to install", "ns", empty, "[]", "it installs nothing"},
-		{"null", "ns", empty, "null", "it installs nothing"},
+		{"no text", "ns", name, "", "the pins are missing"},
+		{"invalid JSON", "ns", name, "{", "the pins cannot be parsed"},
+		{"another digest", "ns", name, strings.Replace(text, "sha256:", "sha256:0", 1), "the InstallPlan was edited"},
+		{"another name", "ns", name + "x", text, "the InstallPlan was edited"},
+		{"a copy in another namespace", "other", name, text, "the InstallPlan was edited"},
+		{"nothing to install", "ns", empty, "[]", "the InstallPlan installs nothing"},
+		{"null", "ns", empty, "null", "the InstallPlan installs nothing"},
 	} {
 		t.Run(row.what, func(t *testing.T) {
 			_, err := Decode(row.namespace, row.name, row.text)
@@ -273,7 +273,7 @@ func TestStepsOfAPlanWithoutItsContent(t *testing.T) {
 	}{
 		{"the catalog", func(in *Input, _ *Pin) { in.Catalogs = &catalog.Store{} }, "bundle content: catalogsource ns/cat is not available", false},
 		{"the bundle", func(_ *Input, p *Pin) { p.Bundle = "op.v0" }, `bundle content: bundle "op.v0" of catalogsource ns/cat: the catalog contains no manifests`, false},
-		{"its bytes", func(_ *Input, p *Pin) { p.Digest = "sha256:0" }, "but this plan was made for sha256:0", false},
+		{"its bytes", func(_ *Input, p *Pin) { p.Digest = "sha256:0" }, "but the InstallPlan requires sha256:0", false},
 		{"its registry", func(in *Input, p *Pin) {
 			snapshot, _ := in.Catalogs.Get(p.CatalogKey())
 			away := *snapshot
@@ -302,7 +302,7 @@ func TestRefusesAPlanOfAForeignCatalogWithoutRevealingItsContent(t *testing.T) {
 		plan.Pins[0].Digest = digest
 		_, _, err := StepsOf(t.Context(), input(), plan)
 		require.EqualError(t, err, "catalogsource foreign/cat is not visible from namespace ns")
-		require.False(t, errors.Is(err, ErrContent), "no change of the catalog can fix it")
+		require.False(t, errors.Is(err, ErrContent), "no change to the catalog can fix the error")
 	}
 }
 

@@ -10,7 +10,8 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver/sat"
 )
 
-// solve finds versions for the roots. Roots that clash get a problem and are removed until the rest can be satisfied.
+// solve finds versions for the roots. It reports a problem for clashing roots and removes them until the rest can be
+// satisfied.
 func (d *decision) solve() {
 	for len(d.roots) > 0 && d.meter.Spend(len(d.roots)) == nil {
 		if p, taken, ok := d.solveGreedily(); ok {
@@ -41,7 +42,7 @@ func (d *decision) solve() {
 	}
 }
 
-// dropClashing removes the clashing Subscriptions that would install something new. Without any, it relaxes the
+// dropClashing removes the clashing Subscriptions that would install something new. If there are none, it relaxes the
 // clashing Subscriptions, because existing versions can stay as they are.
 func (d *decision) dropClashing(p *problem, core []sat.Applied) {
 	var new, all []*root
@@ -55,7 +56,7 @@ func (d *decision) dropClashing(p *problem, core []sat.Applied) {
 		for _, r := range all {
 			r.relaxed = true
 		}
-		if len(all) == 0 { // only others clash: they exist, whatever the rules require
+		if len(all) == 0 { // only versions without a Subscription clash: they exist regardless of the constraints
 			d.others = nil
 		}
 		return
@@ -84,7 +85,7 @@ func rootsIn(core []sat.Applied) []*root {
 	return out
 }
 
-// choose turns a solution into changes.
+// choose adds the changes in a solution to the answer.
 func (d *decision) choose(p *problem, taken []sat.ID) {
 	c := &changes{problem: p, taken: map[sat.ID]bool{}, neededBy: map[sat.ID][]*operatorsv1alpha1.Subscription{}, set: map[sat.ID]sat.ID{}}
 	for _, id := range taken {
@@ -132,7 +133,8 @@ func (d *decision) choose(p *problem, taken []sat.ID) {
 	}
 }
 
-// dependencySubscription finds the Subscription that old created earlier for a dependency.
+// dependencySubscription returns the Subscription that was created earlier to install a version as a dependency, or
+// nil.
 func (d *decision) dependencySubscription(o *operator) *operatorsv1alpha1.Subscription {
 	for _, s := range d.subjects {
 		spec := s.Subscription.Spec
@@ -154,7 +156,7 @@ type changes struct {
 	set map[sat.ID]sat.ID
 }
 
-// changeIn returns the candidate that is taken, if it is a change, or nil.
+// changeIn returns the taken candidate if it is a change, and nil otherwise.
 func (c *changes) changeIn(candidates []*operator) *operator {
 	if o := firstTaken(candidates, c.taken); o != nil && c.set[o.id] != "" {
 		return o
@@ -178,8 +180,8 @@ func (c *changes) recordNeed(id sat.ID, sub *operatorsv1alpha1.Subscription) {
 	}
 }
 
-// join groups changes that need each other, and changes of which one provides or replaces something that the version
-// replaced by the other owned or needed.
+// join groups two changes if one of them needs the other. It also groups them if one of them provides a kind that the
+// old version of the other owned, or replaces a version that the old version of the other needed.
 func (c *changes) join() {
 	for _, id := range c.ids {
 		if c.meter.Spend(len(c.ids)) != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// story is a sequence of events in a namespace: rows are mixed at random, and each row keeps its order. The result does
-// not depend on how they are mixed. Events:
+// story contains rows of events in a namespace. The rows are interleaved at random, and the events of each row stay in
+// order. The result does not depend on how the rows are interleaved. Events:
 //
 //	publish <catalog> <release>; <release>; …    replaces the content of a catalog
 //	ask <Subscription, see parseSubject>         creates or changes a Subscription
@@ -33,7 +33,7 @@ var stories = []story{
 	{"skips", [][]string{{"publish ns/c a.v1.0.0 s; a.v2.0.0 s replaces=a.v1.0.0", "publish ns/c a.v1.0.0 s; a.v2.0.0 s replaces=a.v1.0.0; a.v3.0.0 s replaces=a.v1.0.0 skips=a.v2.0.0"},
 		{"ask s ns/c/a/s"}}, []string{"s a.v3.0.0"}},
 	{"skipRange", [][]string{{"publish ns/c a.v1.0.0 s", "publish ns/c a.v5.0.0 s range=>=1.0.0"}, {"ask s ns/c/a/s"}}, []string{"s a.v5.0.0"}},
-	{"a skipRange that excludes it", [][]string{{"publish ns/c a.v1.0.0 s", "ask s ns/c/a/s", "publish ns/c a.v5.0.0 s range=>=2.0.0"}}, []string{"s a.v1.0.0 held"}},
+	{"a skipRange that excludes the installed version", [][]string{{"publish ns/c a.v1.0.0 s", "ask s ns/c/a/s", "publish ns/c a.v5.0.0 s range=>=2.0.0"}}, []string{"s a.v1.0.0 held"}},
 	{"a skipRange that would downgrade", [][]string{{"publish ns/c a.v1.0.0 s", "ask s ns/c/a/s", "publish ns/c a.v0.9.0 s range=<2.0.0"}}, []string{"s a.v1.0.0 held"}},
 	{"a skipRange of an entry without a version", [][]string{{"publish ns/c a.v1.0.0 s", "ask s ns/c/a/s", "publish ns/c a.vold s range=<2.0.0"}}, []string{"s a.v1.0.0 held"}},
 	{"heads of two channels", [][]string{{"publish ns/c a.v1.0.0 s,t; a.v2.0.0 t replaces=a.v1.0.0"}, {"ask s ns/c/a/s"}, {"ask u ns/c/b/s"}}, []string{"s a.v1.0.0", "u !"}},
@@ -43,7 +43,7 @@ var stories = []story{
 	{"until it recovers", [][]string{{"publish ns/c a.v1.0.0 s", "ask s ns/c/a/s", "fail s", "publish ns/c a.v1.0.0 s; a.v2.0.0 s replaces=a.v1.0.0", "recover s"}}, []string{"s a.v2.0.0"}},
 	{"fail forward", [][]string{{"publish ns/c a.v1.0.0 s", "ask s ns/c/a/s", "fail s", "publish ns/c a.v1.0.0 s; a.v2.0.0 s replaces=a.v1.0.0"}, {"forward"}}, []string{"s a.v2.0.0"}},
 	{"startingCSV", [][]string{{"publish ns/c a.v1.0.0 s; a.v2.0.0 s replaces=a.v1.0.0; a.v3.0.0 s replaces=a.v2.0.0", "ask s ns/c/a/s/a.v1.0.0"}}, []string{"s a.v3.0.0"}},
-	{"startingCSV that is not there yet", [][]string{{"publish ns/c a.v1.0.0 s", "publish ns/c a.v1.0.0 s; a.v2.0.0 s replaces=a.v1.0.0"}, {"ask s ns/c/a/s/a.v2.0.0"}}, []string{"s a.v2.0.0"}},
+	{"a startingCSV that is published later", [][]string{{"publish ns/c a.v1.0.0 s", "publish ns/c a.v1.0.0 s; a.v2.0.0 s replaces=a.v1.0.0"}, {"ask s ns/c/a/s/a.v2.0.0"}}, []string{"s a.v2.0.0"}},
 	{"no upgrade to a deprecated version", [][]string{{"publish ns/c a.v1.0.0 s", "ask s ns/c/a/s", "publish ns/c a.v1.0.0 s; a.v2.0.0 s replaces=a.v1.0.0 deprecated"}}, []string{"s a.v1.0.0 held"}},
 	{"an added dependency", [][]string{{"publish ns/c a.v1.0.0 s; b.v1.0.0 s", "ask s ns/c/a/s", "publish ns/c a.v1.0.0 s; a.v2.0.0 s replaces=a.v1.0.0 needs=b:>=1.0.0; b.v1.0.0 s"}},
 		[]string{"b b.v1.0.0", "s a.v2.0.0"}},
@@ -64,7 +64,7 @@ var stories = []story{
 		[]string{"b b.v2.0.0", "s a.v1.0.0", "t b.v2.0.0"}},
 	{"a kind that moves from one operator to another", [][]string{{"publish ns/c a.v1.0.0 s owns=K; b.v1.0.0 s", "ask s ns/c/a/s", "ask t ns/c/b/s",
 		"publish ns/c a.v1.0.0 s owns=K; a.v2.0.0 s replaces=a.v1.0.0; b.v1.0.0 s; b.v2.0.0 s replaces=b.v1.0.0 owns=K"}}, []string{"s a.v2.0.0", "t b.v2.0.0"}},
-	{"an installed owner has precedence over a later one", [][]string{{"publish ns/c a.v1.0.0 s owns=K; b.v1.0.0 s owns=K", "ask t ns/c/b/s", "ask s ns/c/a/s"}}, []string{"s !", "t b.v1.0.0"}},
+	{"an installed owner takes precedence over a later one", [][]string{{"publish ns/c a.v1.0.0 s owns=K; b.v1.0.0 s owns=K", "ask t ns/c/b/s", "ask s ns/c/a/s"}}, []string{"s !", "t b.v1.0.0"}},
 }
 
 // simulation is a namespace in which a story takes place.
@@ -114,7 +114,7 @@ func (p *simulation) resolve() Answer {
 	return world(catalogs...).resolve(ns)
 }
 
-// runToCompletion carries out the answers, one randomly chosen set at a time, until nothing changes.
+// runToCompletion repeatedly resolves the namespace and installs one randomly chosen set, until there are no sets.
 func (p *simulation) runToCompletion(t *testing.T) {
 	t.Helper()
 	for range 100 {

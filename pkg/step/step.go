@@ -14,20 +14,20 @@ type Step struct {
 	Object *unstructured.Unstructured
 	// Owner is the install to which the object belongs.
 	Owner ownerutil.Owner
-	// Dropped are the keys of labels and annotations that the bundle may not set (bundle.Harmless).
+	// Dropped lists the keys of labels and annotations that the bundle is not allowed to set (bundle.Harmless).
 	Dropped []string
-	// Pruned are the paths of fields that the API server does not know and that were removed from Object.
+	// Pruned lists the paths of fields that were removed from Object because the API server does not recognize them.
 	Pruned []string
-	// Warnings, on a ClusterServiceVersion, are those of its bundle.
+	// Warnings lists the warnings of the bundle; only a ClusterServiceVersion has them.
 	Warnings []string
 	// Install describes how a ClusterServiceVersion is to be installed. It is nil for other objects, and if the plan
-	// no longer has this information.
+	// no longer contains this information.
 	Install *Install
 }
 
-// Install has the targets and the config with which an operator is installed.
+// Install contains the targets and the config with which an operator is installed.
 type Install struct {
-	// Targets are those of the OperatorGroup.
+	// Targets are the target namespaces of the OperatorGroup.
 	Targets []string
 	// Unbounded is true if the OperatorGroup names no account and the installation's default account is used.
 	Unbounded bool
@@ -35,10 +35,10 @@ type Install struct {
 	Config *operatorsv1alpha1.SubscriptionConfig
 }
 
-// KindBundleSecret is the kind under which the contract displays Secrets from a bundle.
+// KindBundleSecret is the kind that the contract displays for Secrets from a bundle.
 const KindBundleSecret = "BundleSecret"
 
-// ShownKind returns the kind for the InstallPlan's status.
+// ShownKind returns the kind to display in the InstallPlan's status.
 func (s Step) ShownKind() string {
 	if s.Object.GetKind() == "Secret" {
 		return KindBundleSecret

@@ -24,7 +24,7 @@ import (
 
 const namesBoss = "may not impersonate ServiceAccount <ns>/" + boss + ", which spec.serviceAccountName names"
 
-// everyProfile runs a test with and without a default account.
+// everyProfile runs a test in each profile, that is, with and without a default account.
 func everyProfile(t *testing.T, test func(*site)) {
 	for _, profile := range manifests.Profiles() {
 		t.Run(profile, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestTheAdministratorCanNameAnyAccount(t *testing.T) {
 	})
 }
 
-// The rows are all ways in which a request can change the field.
+// The cases cover all ways in which a request can change spec.serviceAccountName.
 func TestChecksEveryChangeOfTheName(t *testing.T) {
 	for name, change := range map[string]func(s *site, c client.Client, account string) error{
 		"update": func(s *site, c client.Client, account string) error {
@@ -128,7 +128,7 @@ func TestASecondGroupIsChecked(t *testing.T) {
 	})
 }
 
-// carol may impersonate nothing, but changes of other fields are allowed.
+// carol is not allowed to impersonate any account, but can change other fields.
 func TestOtherChangesAreNotChecked(t *testing.T) {
 	for _, account := range []string{boss, ""} {
 		t.Run("account "+account, func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestOtherChangesAreNotChecked(t *testing.T) {
 	}
 }
 
-// A selector is evaluated with the account's permissions, and the status lists what it selects.
+// A selector is evaluated with the account's permissions, and the OperatorGroup's status lists the selected namespaces.
 func TestChecksASelectorThatTakesEffect(t *testing.T) {
 	everyProfile(t, func(s *site) {
 		og := s.made(boss)
@@ -173,7 +173,7 @@ func TestChecksASelectorThatTakesEffect(t *testing.T) {
 			return func(spec *operatorsv1.OperatorGroupSpec) { spec.TargetNamespaces = targets }
 		}
 		require.NoError(s, edit(s.carol, list(s.namespace)))
-		require.NoError(s, edit(s.carol, selecting("a")), "the list wins")
+		require.NoError(s, edit(s.carol, selecting("a")), "the list takes precedence")
 		s.denied(edit(s.carol, list()), namesBoss)
 		require.NoError(s, edit(s.admin, list()))
 		s.denied(edit(s.carol, selecting("b")), namesBoss)
@@ -187,7 +187,7 @@ func TestChecksAnAccountThatIsNamedAgain(t *testing.T) {
 	s := newSite(t, manifests.ProfileBounded)
 	og := s.made(boss)
 	og.Spec.ServiceAccountName = ""
-	require.NoError(t, s.alice.Update(t.Context(), og), "without a default account an empty name refers to no account")
+	require.NoError(t, s.alice.Update(t.Context(), og), "without a default account, an empty name refers to no account")
 	s.denied(rename(og, boss)(s, s.alice), namesBoss)
 	require.NoError(t, rename(og, installer)(s, s.alice))
 }
@@ -206,15 +206,16 @@ func TestChecksThePermissionOfTheRequestsUser(t *testing.T) {
 		s.denied(c.Create(s.Context(), s.group("group", installer)), "user '"+user+"' may not impersonate")
 
 		s.grantIn("default", user, impersonate(installer))
-		s.denied(c.Create(s.Context(), s.group("group", installer)), "may not impersonate") // of another namespace
+		s.denied(c.Create(s.Context(), s.group("group", installer)), "may not impersonate") // in another namespace
 
 		s.grant(user, impersonate())
 		s.eventually(func(c2 *assert.CollectT) { assert.NoError(c2, c.Create(s.Context(), s.group("group", installer))) })
 	})
 }
 
-// The default role admin lets users impersonate all ServiceAccounts of a namespace, just as it lets them run
-// Pods as these. They cannot use OperatorGroups only because they may not write any.
+// The default role admin lets users impersonate all ServiceAccounts in a namespace, just as it lets them run Pods as
+// these accounts. Such users cannot make an OperatorGroup use the accounts, but only because the role does not let them
+// write OperatorGroups.
 func TestANamespaceAdministratorWhoMayWriteGroupsCanNameItsAccounts(t *testing.T) {
 	everyProfile(t, func(s *site) {
 		meta := s.meta("admin")
@@ -236,7 +237,7 @@ func TestRejectsInvalidAccountNames(t *testing.T) {
 		for _, name := range []string{"/", "..", "remit/remit-default", "Installer", "*", "installer ", "a\nb", strings.Repeat("a", 300)} {
 			err := s.alice.Create(s.Context(), s.group("group", name))
 			if strings.Contains(name, "\n") {
-				s.denied(err, "the author may not impersonate the ServiceAccount that spec.serviceAccountName names")
+				s.denied(err, "the author is not allowed to impersonate the ServiceAccount that spec.serviceAccountName names")
 				continue
 			}
 			s.denied(err, "No ServiceAccount can have that name.")
@@ -260,11 +261,11 @@ func TestTheMessageContainsTheCommandToGrant(t *testing.T) {
 	}
 }
 
-// quote quotes a word for a shell.
+// quote quotes a word for use in a shell command.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// A type error in an expression only shows when a request evaluates it, and then every request is refused. The
-// controller manager checks the types earlier.
+// A type error in an expression surfaces only when a request evaluates the expression, and then every request is
+// refused. The controller manager checks the types earlier.
 func TestTheExpressionsOfThePoliciesHaveTheRightTypes(t *testing.T) {
 	for _, profile := range manifests.Profiles() {
 		list := &admissionregistrationv1.ValidatingAdmissionPolicyList{}

@@ -24,7 +24,7 @@ const (
 	noGroup   = "'remit-create-the-operatorgroup-before-the-clusterserviceversion'"
 )
 
-// csv returns a ClusterServiceVersion that does not exist yet.
+// csv returns a ClusterServiceVersion that has not been created yet.
 func (s *site) csv(name string) *operatorsv1alpha1.ClusterServiceVersion {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: s.meta(name)}
 	csv.Spec.DisplayName = name
@@ -33,8 +33,8 @@ func (s *site) csv(name string) *operatorsv1alpha1.ClusterServiceVersion {
 	return csv
 }
 
-// writesCSVs allows all users of the site to write ClusterServiceVersions and their status, and returns when the API server's
-// caches have the permissions of these users and, if group is set, the namespace's OperatorGroup.
+// writesCSVs allows all users of the site to write ClusterServiceVersions and their status, and returns once the API
+// server's caches contain these permissions and, if group is set, the namespace's OperatorGroup.
 func (s *site) writesCSVs(group bool, users ...client.Client) {
 	s.Helper()
 	csvs := rbacv1.PolicyRule{
@@ -56,7 +56,8 @@ func (s *site) writesCSVs(group bool, users ...client.Client) {
 	}
 }
 
-// deniedCSV asserts that the author check of ClusterServiceVersions refused a request with these words.
+// deniedCSV asserts that the author check of ClusterServiceVersions refused a request with a message that contains the
+// given text.
 func (s *site) deniedCSV(err error, says string) {
 	s.Helper()
 	require.Error(s, err)
@@ -73,7 +74,7 @@ func TestUsersWhoMayActAsTheAccountCanWriteCSVs(t *testing.T) {
 		require.NoError(s, s.alice.Create(s.Context(), s.csv("by-alice")))
 		require.NoError(s, account.Create(s.Context(), s.csv("by-the-account")))
 		require.NoError(s, s.admin.Create(s.Context(), s.csv("by-the-administrator")))
-		s.deniedCSV(s.carol.Create(s.Context(), s.csv("by-carol")), "user 'carol' may not impersonate ServiceAccount <ns>/installer, as which OperatorGroup <ns>/group")
+		s.deniedCSV(s.carol.Create(s.Context(), s.csv("by-carol")), "user 'carol' may not impersonate ServiceAccount <ns>/installer, which OperatorGroup <ns>/group")
 		s.deniedCSV(s.carol.Create(s.Context(), s.csv("by-carol")), "--resource-name=installer && kubectl create rolebinding")
 		s.deniedCSV(s.cluster.As(t, scoped.Username(s.namespace, boss)).Create(s.Context(), s.csv("by-boss")), "<ns>/installer")
 		copied := s.csv("copied")
@@ -82,7 +83,7 @@ func TestUsersWhoMayActAsTheAccountCanWriteCSVs(t *testing.T) {
 	})
 }
 
-// Each case is another way to change the spec.
+// Each case changes the spec in a different way.
 func TestUsersWhoMayNotActAsTheAccountCannotChangeASpec(t *testing.T) {
 	patch := func(kind types.PatchType, body string) func(*site, client.Client) error {
 		return func(s *site, c client.Client) error {
@@ -90,9 +91,9 @@ func TestUsersWhoMayNotActAsTheAccountCannotChangeASpec(t *testing.T) {
 		}
 	}
 	for name, change := range map[string]func(*site, client.Client) error{
-		"merge patch":             patch(types.MergePatchType, `{"spec":{"displayName":"another"}}`),
-		"JSON patch":              patch(types.JSONPatchType, `[{"op":"add","path":"/spec/displayName","value":"another"}]`),
-		"a spec and a generation": patch(types.MergePatchType, `{"metadata":{"generation":1},"spec":{"displayName":"another"}}`),
+		"merge patch":         patch(types.MergePatchType, `{"spec":{"displayName":"another"}}`),
+		"JSON patch":          patch(types.JSONPatchType, `[{"op":"add","path":"/spec/displayName","value":"another"}]`),
+		"spec and generation": patch(types.MergePatchType, `{"metadata":{"generation":1},"spec":{"displayName":"another"}}`),
 		"update": func(s *site, c client.Client) error {
 			csv := s.csv("probe")
 			require.NoError(s, s.admin.Get(s.Context(), client.ObjectKeyFromObject(csv), csv))
@@ -107,7 +108,7 @@ func TestUsersWhoMayNotActAsTheAccountCannotChangeASpec(t *testing.T) {
 			obj.SetName("probe")
 			return c.Apply(s.Context(), client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("me"), client.ForceOwnership)
 		},
-		"a copy that becomes an original": patch(types.MergePatchType, `{"metadata":{"labels":{"olm.copiedFrom":null}}}`),
+		"a copied CSV loses its copiedFrom label": patch(types.MergePatchType, `{"metadata":{"labels":{"olm.copiedFrom":null}}}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			everyProfile(t, func(s *site) {
@@ -173,17 +174,19 @@ func TestEveryOperatorGroupOfTheNamespaceIsChecked(t *testing.T) {
 		s.create(s.group("second", boss))
 		s.writesCSVs(true, s.alice)
 		s.eventually(func(c *assert.CollectT) {
-			assert.ErrorContains(c, s.alice.Create(s.Context(), s.csv("x"), client.DryRunAll), "/boss, as which OperatorGroup "+s.namespace+"/second")
+			assert.ErrorContains(c, s.alice.Create(s.Context(), s.csv("x"), client.DryRunAll), "/boss, which OperatorGroup "+s.namespace+"/second")
 		})
 		require.NoError(s, s.admin.Create(s.Context(), s.csv("x")))
 	})
 }
 
-// A group that names no account can name one later; with a default account, it uses that one now.
+// An OperatorGroup that names no account can later be changed to name any account in the namespace, so the author must
+// be allowed to impersonate all of them. With a default account, such an OperatorGroup already uses the default
+// account.
 func TestACSVUnderAGroupWithoutAnAccount(t *testing.T) {
 	for profile, says := range map[string]string{
 		manifests.ProfileBounded: "names no ServiceAccount, and user",
-		manifests.ProfileCompat:  "may not impersonate ServiceAccount remit/remit-default, as which OperatorGroup",
+		manifests.ProfileCompat:  "may not impersonate ServiceAccount remit/remit-default, which OperatorGroup",
 	} {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
@@ -192,7 +195,7 @@ func TestACSVUnderAGroupWithoutAnAccount(t *testing.T) {
 			s.writesCSVs(true, s.alice)
 			s.deniedCSV(s.alice.Create(s.Context(), s.csv("x")), says)
 			require.NoError(s, s.admin.Create(s.Context(), s.csv("x")))
-			s.grant(carol, impersonate()) // all ServiceAccounts of the namespace
+			s.grant(carol, impersonate()) // all ServiceAccounts in the namespace
 			s.eventually(func(c *assert.CollectT) {
 				err := s.carol.Create(s.Context(), s.csv("y"), client.DryRunAll)
 				if profile == manifests.ProfileBounded {

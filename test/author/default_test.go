@@ -14,8 +14,8 @@ import (
 
 const standsForDefault = "may not impersonate ServiceAccount remit/remit-default, the default account that an empty spec.serviceAccountName stands for"
 
-// Row 58 of the escape suite with a default account.
-func TestClearingTheNameIsNamingTheDefaultAccount(t *testing.T) {
+// This is row 58 of the escape suite, with a default account.
+func TestClearingTheNameCountsAsNamingTheDefaultAccount(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, manifests.ProfileCompat)
 	og := s.made(installer)
@@ -29,7 +29,7 @@ func TestClearingTheNameIsNamingTheDefaultAccount(t *testing.T) {
 	require.Equal(t, installer, s.named("group"))
 
 	require.NoError(t, rename(s.read("group"), "")(s, s.admin))
-	require.NoError(t, rename(s.read("group"), installer)(s, s.alice), "and back, which only takes authority away")
+	require.NoError(t, rename(s.read("group"), installer)(s, s.alice), "naming the account again only removes authority")
 }
 
 func (s *site) read(name string) *operatorsv1.OperatorGroup {
@@ -39,7 +39,7 @@ func (s *site) read(name string) *operatorsv1.OperatorGroup {
 	return og
 }
 
-// Not parallel, because alice has the permission in all tests.
+// Not parallel, because alice's permission would affect the other tests.
 func TestUsersWhoMayImpersonateTheDefaultAccountCanClearTheName(t *testing.T) {
 	s := newSite(t, manifests.ProfileCompat)
 	og := s.made(installer)
@@ -49,12 +49,12 @@ func TestUsersWhoMayImpersonateTheDefaultAccountCanClearTheName(t *testing.T) {
 	require.NoError(t, rename(s.read("group"), installer)(s, s.admin))
 	s.eventually(func(c *assert.CollectT) {
 		empty := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"serviceAccountName":""}}`))
-		assert.Error(c, s.alice.Patch(t.Context(), s.group("group", ""), empty, client.DryRunAll), "the permission was removed for the other tests")
+		assert.Error(c, s.alice.Patch(t.Context(), s.group("group", ""), empty, client.DryRunAll), "the permission must be removed again for the other tests")
 	})
 }
 
-// As in OLM, and the price of the profile compat (docs/adr/0008): creating an OperatorGroup means to
-// use the default account, where it applies.
+// As in OLM, an OperatorGroup that names no account uses the default account, if one is configured. The compat profile
+// accepts this for compatibility (docs/adr/0008).
 func TestAGroupIsCreatedWithoutANameAsInOLM(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, manifests.ProfileCompat)
@@ -62,8 +62,8 @@ func TestAGroupIsCreatedWithoutANameAsInOLM(t *testing.T) {
 	s.denied(rename(s.read("group"), boss)(s, s.carol), namesBoss)
 	require.NoError(t, s.admin.Delete(t.Context(), s.read("group")))
 
-	// A user who may delete and create groups can therefore bypass the check on clearing. test/lockdown tests the installation
-	// that prevents this as well.
+	// A user who may delete and create groups can therefore bypass the check on clearing the name. test/lockdown tests an
+	// installation that also prevents this.
 	s.made(installer)
 	require.NoError(t, s.alice.Delete(t.Context(), s.read("group")))
 	require.NoError(t, s.alice.Create(t.Context(), s.group("group", "")))

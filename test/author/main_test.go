@@ -24,7 +24,8 @@ import (
 	"github.com/remit-olm/remit/test/env"
 )
 
-// clusters has a cluster for each of the two profiles. No program of Remit runs there: the API server performs the check.
+// clusters has a cluster for each of the two profiles. None of Remit's programs run there: the API server performs the
+// author check.
 var clusters = map[string]*env.Cluster{}
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -49,6 +50,9 @@ func start(m *testing.M) int {
 			return fail(err)
 		}
 		clusters[profile] = c
+		if err := addExtensions(context.Background(), profile); err != nil {
+			return fail(err)
+		}
 	}
 	return m.Run()
 }
@@ -58,8 +62,8 @@ func fail(err error) int {
 	return 1
 }
 
-// The accounts of every site. alice may impersonate the first one and carol none; no user here may impersonate the
-// second.
+// The accounts and users of every site. alice may impersonate only installer; carol is not allowed to impersonate
+// either account.
 const (
 	installer = "installer"
 	boss      = "boss"
@@ -87,7 +91,7 @@ func newSite(t *testing.T, profile string) *site {
 	groups := rbacv1.PolicyRule{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"operatorgroups", "operatorgroups/status"}, Verbs: []string{"*"}}
 	s.grant(alice, groups, impersonate(installer))
 	s.grant(carol, groups)
-	s.eventually(func(c *assert.CollectT) { // the API server's own view trails by moments
+	s.eventually(func(c *assert.CollectT) { // the API server's authorizer observes RBAC changes with a delay
 		assert.NoError(c, s.alice.Create(t.Context(), s.group("probe", installer), client.DryRunAll))
 		assert.ErrorContains(c, s.carol.Create(t.Context(), s.group("probe", boss), client.DryRunAll), policy)
 		if err := s.admin.Create(t.Context(), s.csv("probe"), client.DryRunAll); err != nil {
@@ -97,10 +101,10 @@ func newSite(t *testing.T, profile string) *site {
 	return s
 }
 
-// policy is the name of the author check in its refusals.
+// policy is the quoted name of the author check's policy, which every refusal contains.
 const policy = "'remit-author-check'"
 
-// eventually waits until the API server has observed the grants.
+// eventually repeats the check until it passes, because the API server observes grants with a delay.
 func (s *site) eventually(check func(*assert.CollectT)) {
 	s.Helper()
 	(&env.Tenant{T: s.T}).Eventually(check)
@@ -138,7 +142,7 @@ func (s *site) grantIn(namespace, user string, rules ...rbacv1.PolicyRule) (take
 	return func() { require.NoError(s, s.admin.Delete(s.Context(), binding)) }
 }
 
-// group returns an OperatorGroup that is not created yet.
+// group returns an OperatorGroup that has not been created yet.
 func (s *site) group(name, account string) *operatorsv1.OperatorGroup {
 	return &operatorsv1.OperatorGroup{
 		ObjectMeta: s.meta(name),
@@ -146,7 +150,7 @@ func (s *site) group(name, account string) *operatorsv1.OperatorGroup {
 	}
 }
 
-// made creates an OperatorGroup as the administrator.
+// made creates an OperatorGroup as the administrator and returns it.
 func (s *site) made(account string) *operatorsv1.OperatorGroup {
 	s.Helper()
 	og := s.group("group", account)
@@ -154,7 +158,7 @@ func (s *site) made(account string) *operatorsv1.OperatorGroup {
 	return og
 }
 
-// named returns the account that the group names now.
+// named returns the account that the group currently names.
 func (s *site) named(group string) string {
 	s.Helper()
 	og := &operatorsv1.OperatorGroup{}
@@ -162,7 +166,7 @@ func (s *site) named(group string) string {
 	return og.Spec.ServiceAccountName
 }
 
-// denied asserts that the author check refused a request with these words in its message.
+// denied asserts that the author check refused a request with a message that contains the given text.
 func (s *site) denied(err error, says string) {
 	s.Helper()
 	require.Error(s, err)
@@ -171,7 +175,7 @@ func (s *site) denied(err error, says string) {
 	require.Contains(s, strings.ReplaceAll(err.Error(), s.namespace+"/", "<ns>/"), says)
 }
 
-// rename changes the account that a group names, in the object as the same user reads it.
+// rename returns a function that updates the OperatorGroup to name the account.
 func rename(og *operatorsv1.OperatorGroup, account string) func(*site, client.Client) error {
 	return func(s *site, c client.Client) error {
 		next := og.DeepCopy()

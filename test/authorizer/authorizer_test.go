@@ -59,7 +59,8 @@ func fail(err error) int {
 
 func username(tn *env.Tenant) string { return scoped.Username(tn.Account.Namespace, tn.Account.Name) }
 
-// subscribed returns a tenant with a Subscription to the sample, whose account has no permissions by RBAC.
+// subscribed returns a tenant with a Subscription to the sample. The tenant's account has no RBAC permissions; the
+// webhook decides the account's requests according to o.
 func subscribed(t *testing.T, o opinion) *env.Tenant {
 	t.Helper()
 	tn := cluster.Tenant(t)
@@ -70,8 +71,9 @@ func subscribed(t *testing.T, o opinion) *env.Tenant {
 	return tn
 }
 
-// reviews returns the number of access reviews about the tenant's account. They name it in their bodies, which
-// the audit log does not contain, so a test that counts them must not run in parallel.
+// reviews returns the number of SubjectAccessReviews that Remit's programs have sent. The audit log does not contain
+// request bodies, so the reviews for different tenants cannot be told apart: a test that counts reviews must not run in
+// parallel.
 func reviews(t *testing.T) int {
 	t.Helper()
 	asked, err := cluster.Audited(t.Context(), func(e audit.Event) bool {
@@ -81,15 +83,15 @@ func reviews(t *testing.T) int {
 	return len(asked)
 }
 
-// Any authorizer can allow a request, but only RBAC determines which permissions a user can grant, and the API server
-// agrees (rule semantics, row 63).
+// Any authorizer can allow a request, but only RBAC determines which permissions a user can grant. The API server
+// behaves the same way (rule semantics, row 63).
 func TestAnotherAuthorizerAllowsRequestsAndGrantsNothing(t *testing.T) {
 	tn := subscribed(t, func(a *authorizationv1.ResourceAttributes) (bool, bool) {
 		return a != nil && a.Verb != "escalate" && a.Verb != "bind", false
 	})
 	message := tn.PermissionsMissing()
 	require.Contains(t, message, `cannot get resource "greetings"`, "the operator's own Role")
-	require.NotContains(t, message, "clusterserviceversions", "that is allowed")
+	require.NotContains(t, message, "clusterserviceversions", "the other authorizer allows it")
 	require.NotContains(t, message, "serviceaccounts")
 	var d preflight.Document
 	decode(t, tn.Report().Data[preflight.FileReport], &d)
@@ -141,15 +143,15 @@ func TestABlockedPlanAsksOnce(t *testing.T) {
 	asked := reviews(t)
 	require.Positive(t, asked)
 
-	// An edit wakes the plan, but the missing permissions are the same.
+	// An edit wakes the plan, but the missing permissions have not changed.
 	plan := tn.Plan(t)
 	before := plan.DeepCopy()
 	plan.Labels = map[string]string{"look": "again"}
 	require.NoError(t, cluster.Client.Patch(t.Context(), plan, client.MergeFrom(before)))
-	// A grant of one rule causes one more round, after which the message is shorter.
+	// Granting one rule causes one more round of reviews and shortens the message.
 	tn.Grant(tn.Namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get", "create", "patch"}})
 	tn.Eventually(func(c *assert.CollectT) {
 		assert.NotContains(c, conditionOf(c, tn, names.ConditionPermissionsMissing, corev1.ConditionTrue, names.ReasonAccountLacksPermissions), `"services"`)
 	})
-	require.LessOrEqual(t, reviews(t), 2*asked-3, "three atoms less are asked about once more")
+	require.LessOrEqual(t, reviews(t), 2*asked-3, "the second round asks about three fewer atoms")
 }

@@ -1,3 +1,4 @@
-// Package authorizer tests the bound on clusters where RBAC is not the only authority: with a second authorizer, a
-// webhook that this test serves, and with programs that have no permission to read RBAC.
+// Package authorizer tests that installs are bounded on clusters where RBAC is not the only authorizer, or where
+// Remit's programs are not allowed to read RBAC. The tests serve a webhook, which the API server uses as a second
+// authorizer.
 package authorizer

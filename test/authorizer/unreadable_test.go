@@ -21,7 +21,7 @@ import (
 
 const tick = 50 * time.Millisecond
 
-// The test changes the installation, so it is the last of this package.
+// The test changes the installation, so it must be the last test of this package.
 func TestSendsAccessReviewsIfRBACCannotBeRead(t *testing.T) {
 	withoutRBAC(t)
 	tn := subscribed(t, nil)
@@ -31,7 +31,7 @@ func TestSendsAccessReviewsIfRBACCannotBeRead(t *testing.T) {
 	var d preflight.Document
 	decode(t, tn.Report().Data[preflight.FileReport], &d)
 	require.Len(t, d.Notes, 1)
-	require.Contains(t, d.Notes[0], "RBAC cannot be read, so the API server was asked instead: RBAC may not be read: ")
+	require.Contains(t, d.Notes[0], "RBAC cannot be read, so the API server was asked instead: reading RBAC is not allowed: ")
 	for _, s := range d.Missing {
 		for _, rule := range s.Rules {
 			require.Equal(t, []preflight.Source{preflight.SourceReview}, rule.Sources)
@@ -45,7 +45,7 @@ func TestSendsAccessReviewsIfRBACCannotBeRead(t *testing.T) {
 	tn.Succeeded(bundle.CSV)
 }
 
-// withoutRBAC restarts bin/catalog without permission to read RBAC.
+// withoutRBAC revokes bin/catalog's permission to read RBAC and restarts the program.
 func withoutRBAC(t *testing.T) {
 	t.Helper()
 	role := &rbacv1.ClusterRole{}
@@ -56,7 +56,7 @@ func withoutRBAC(t *testing.T) {
 	require.NoError(t, cluster.Client.Patch(t.Context(), role, client.MergeFrom(before)))
 	self := cluster.As(t, "system:serviceaccount:remit:"+names.ServiceAccountCatalog)
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		assert.Error(c, self.List(t.Context(), &rbacv1.RoleList{}), "the API server's authorizer has not noticed yet")
+		assert.Error(c, self.List(t.Context(), &rbacv1.RoleList{}), "the API server's authorizer has not observed the change yet")
 	}, env.Patience, tick)
 
 	old := map[types.UID]bool{}

@@ -11,14 +11,14 @@ import (
 	"github.com/remit-olm/remit/test/env"
 )
 
-// opinion returns the webhook's decision on a user's request that RBAC does not allow.
+// opinion decides on a request that RBAC does not allow. If broken is true, the webhook responds with an error.
 type opinion func(a *authorizationv1.ResourceAttributes) (allowed bool, broken bool)
 
 func allows(a *authorizationv1.ResourceAttributes) (bool, bool) { return a != nil, false }
 
 func breaks(*authorizationv1.ResourceAttributes) (bool, bool) { return false, true }
 
-// webhook is an authorizer that decides about some users, and has no opinion about others.
+// webhook is an authorizer that decides for some users and has no opinion about the others.
 type webhook struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -51,7 +51,7 @@ func (w *webhook) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	review.Status = authorizationv1.SubjectAccessReviewStatus{}
 	if about != nil {
 		allowed, broken := about(review.Spec.ResourceAttributes)
-		if broken { // other errors are retried for a while
+		if broken { // the API server retries other errors
 			http.Error(out, "broken by the test", http.StatusBadRequest)
 			return
 		}

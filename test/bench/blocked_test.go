@@ -25,17 +25,20 @@ import (
 )
 
 const (
-	// churn is the number of unrelated RBAC changes that are made while all are blocked.
+	// churn is the number of unrelated RBAC changes that are made while all installs are blocked.
 	churn = 500
-	// blockedFor is how long requests are recorded, in the benchmark and in the test; at least until
-	// the changes are made.
+	// blockedFor is how long the benchmark records requests, and blockedForTest how long the test does. Recording never
+	// ends before all changes have been made.
 	blockedFor     = time.Minute
 	blockedForTest = 3 * time.Second
-	// betweenRetries ends between the eighth and the ninth retry of what no watch can wake: 128 and 256 seconds after the first.
+	// betweenRetries is how long BenchmarkBlockedBy waits before it records requests. The recorded minute then lies
+	// between the eighth retry of installs that no watch can wake, 128 seconds after the first, and the ninth, 256 seconds
+	// after the first.
 	betweenRetries = 135 * time.Second
 )
 
-// TestUnrelatedChangesWakeNothing checks the only figure that is guaranteed on any machine: 0.
+// TestUnrelatedChangesWakeNothing checks the only result that is the same on any machine: unrelated changes cause no
+// reconciles and no requests.
 func TestUnrelatedChangesWakeNothing(t *testing.T) {
 	b := newBlocked(t)
 	woken, sent := b.listen(blockedForTest)
@@ -44,7 +47,8 @@ func TestUnrelatedChangesWakeNothing(t *testing.T) {
 	b.unblock()
 }
 
-// BenchmarkBlocked counts reconciles and requests while all wait for permissions and unrelated RBAC changes.
+// BenchmarkBlocked counts reconciles and requests while all installs wait for permissions and unrelated RBAC objects
+// change.
 func BenchmarkBlocked(b *testing.B) {
 	var woken map[string]int
 	var sent requests
@@ -63,8 +67,9 @@ func BenchmarkBlocked(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkBlockedBy counts the requests in a minute for each waiting install, by what it waits for. Those that no watch can
-// wake are retried after pauses that double up to five minutes: the minute is between two retries.
+// BenchmarkBlockedBy counts the requests that each blocked install causes per minute, grouped by the finding that
+// blocks it. Installs that no watch can wake are retried after pauses that double up to five minutes, so the measured
+// minute lies between two retries.
 func BenchmarkBlockedBy(b *testing.B) {
 	sent := map[string]requests{}
 	for range b.N {
@@ -80,7 +85,8 @@ func BenchmarkBlockedBy(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// blockedBy blocks an install for each finding, records requests, and unblocks them.
+// blockedBy blocks one install for each finding, records requests, unblocks the installs, and returns the requests,
+// keyed by the name of the finding.
 func blockedBy(tb testing.TB) map[string]requests {
 	tb.Helper()
 	all := blockage.Findings()
@@ -111,8 +117,8 @@ func blockedBy(tb testing.TB) map[string]requests {
 	return sent
 }
 
-// blocked contains a plan and a CSV that wait for permissions, an OperatorGroup that waits for its enrollment, and an
-// installed operator.
+// blocked contains a plan and a CSV that wait for permissions, an OperatorGroup that waits for its account's
+// enrollment, and an installed operator.
 type blocked struct {
 	tb                          testing.TB
 	plan, csv, group, installed *env.Tenant
@@ -157,8 +163,8 @@ func csvOf(tb testing.TB, tn *env.Tenant) *operatorsv1alpha1.ClusterServiceVersi
 	return csv
 }
 
-// listen makes unrelated RBAC changes, and returns the reconciles, by controller, and the
-// requests within the window.
+// listen makes unrelated RBAC changes and returns the number of reconciles of each controller and the requests within
+// the window.
 func (b *blocked) listen(window time.Duration) (woken map[string]int, sent requests) {
 	b.tb.Helper()
 	before := b.asleep()
@@ -188,9 +194,9 @@ func (b *blocked) asleep() map[string]int {
 	}
 }
 
-// changes do not affect what the waiting objects need: they change the permissions of others, or no permissions
-// at all, but other fields of the objects that grant some. Their number and that of the tenants have no common
-// divisor, so that every combination occurs.
+// changes returns changes that do not affect what the waiting objects need: they change the permissions of other
+// subjects, or only the metadata of objects that grant permissions. The number of changes and the number of tenants
+// have no common divisor, so every combination occurs.
 func (b *blocked) changes() []func(tn *env.Tenant, name string) {
 	others := func(tn *env.Tenant) []rbacv1.Subject {
 		return []rbacv1.Subject{
@@ -214,7 +220,7 @@ func (b *blocked) changes() []func(tn *env.Tenant, name string) {
 		func(tn *env.Tenant, name string) {
 			tn.Create(&rbacv1.ClusterRoleBinding{ObjectMeta: everywhere(name), Subjects: others(tn), RoleRef: to("ClusterRole")})
 		},
-		func(_ *env.Tenant, name string) { // the account of a tenant, in a namespace that is not one of its targets
+		func(_ *env.Tenant, name string) { // grants to a tenant's account in a namespace that is not one of its targets
 			b.plan.Create(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
 				Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: b.plan.Namespace, Name: env.AccountName}}, RoleRef: to("Role")})
 		},
@@ -233,7 +239,8 @@ func (b *blocked) changes() []func(tn *env.Tenant, name string) {
 	}
 }
 
-// labelGrants labels the objects that grant the tenant's account its permissions, or let Remit request its tokens.
+// labelGrants labels the objects that grant permissions to the tenant's account or let Remit request the account's
+// tokens.
 func (b *blocked) labelGrants(tn *env.Tenant, list client.ObjectList, value string) {
 	b.tb.Helper()
 	require.NoError(b.tb, tn.Cluster.Client.List(b.tb.Context(), list))
@@ -254,7 +261,8 @@ func (b *blocked) label(obj client.Object, value string) {
 	require.NoError(b.tb, cluster(b.tb).Client.Patch(b.tb.Context(), obj, client.RawPatch("application/merge-patch+json", patch)))
 }
 
-// unblock grants all of them what they wait for, which proves that they waited for nothing else.
+// unblock grants what the objects are waiting for and checks that they proceed, which proves that they were waiting for
+// nothing else.
 func (b *blocked) unblock() {
 	b.plan.Grant(b.plan.Namespace, b.needs...)
 	b.plan.Complete()

@@ -20,8 +20,9 @@ import (
 // grants is the number of plans that are unblocked one after the other.
 const grants = 200
 
-// BenchmarkGrant measures from the API server's answer to a grant, of every kind in turn, to its receipt
-// of the first write as the account, both by its audit log. Before the grant, all plans are blocked.
+// BenchmarkGrant measures the time from the API server's response to a grant until the API server receives the first
+// write as the account. Both times are from the audit log. All plans are blocked before the first grant, and the plans
+// use all kinds of grants in turn.
 func BenchmarkGrant(b *testing.B) {
 	times := map[string][]time.Duration{}
 	refused := 0
@@ -75,7 +76,7 @@ func newWaiting(b *testing.B, piece env.Piece) *waiting {
 	return w
 }
 
-// written returns all writes so far except dry runs, in the order of receipt.
+// written returns all writes made so far, except dry runs, in the order in which the API server received them.
 func written(b *testing.B) []audit.Event {
 	b.Helper()
 	events, err := cluster(b).Audited(context.Background(), func(e audit.Event) bool {
@@ -86,8 +87,9 @@ func written(b *testing.B) []audit.Event {
 	return events
 }
 
-// took is the time from the administrator's last change of RBAC to the account's first write that was let
-// through, and how many were refused before: one plan waits at a time for its last piece.
+// took returns the time from the administrator's last RBAC change to the account's first successful write, and how many
+// of the account's writes were refused before that. Plans get their last missing permission one at a time, so the
+// change belongs to this plan.
 func (w *waiting) took(events []audit.Event) (took time.Duration, refused int) {
 	w.tn.T.Helper()
 	var granted time.Time
@@ -107,7 +109,8 @@ func (w *waiting) took(events []audit.Event) (took time.Duration, refused int) {
 	return 0, 0
 }
 
-// isGrant excludes what the control plane writes for aggregation, and what Remit writes.
+// isGrant reports whether the administrator wrote an RBAC object. It excludes aggregation by the control plane and
+// writes by Remit.
 func isGrant(e audit.Event) bool {
 	return e.Object != nil && e.Object.APIGroup == rbacv1.GroupName && !strings.HasPrefix(e.User.Username, "system:")
 }

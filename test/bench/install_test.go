@@ -16,28 +16,28 @@ import (
 )
 
 const (
-	// installs is the number of operators that are installed one after the other: the median is stable
-	// enough to compare with, and they are done within half a minute.
+	// installs is the number of operators that are installed one after the other: enough for a stable median, but few
+	// enough to finish within half a minute.
 	installs = 15
 	// together is the number of namespaces that subscribe at the same time.
 	together = 50
 	// aftermath is how long requests are recorded after the installs.
 	aftermath = time.Minute
-	// patience bounds a single install, with a margin for slow machines.
+	// patience is the timeout of a single install, with a margin for slow machines.
 	patience = 5 * time.Minute
 )
 
 func image(n int) string { return fmt.Sprintf("catalogs.test/small-%d", n) }
 
-// small makes an independent variant of the sample bundle: with a CustomResourceDefinition that no
-// other install has created, and an image that is not run as a process but is immediately Ready.
+// small makes a variant of the sample bundle independent of other installs. No other install creates its
+// CustomResourceDefinition, and the Pods of its image become Ready without running a process.
 func small(v env.Variant, n int) {
 	v.SetGroup(fmt.Sprintf("small-%d.remit.dev", n))
 	v.SetImage("images.test/small:1")
 }
 
-// tenant returns a namespace that is ready for a Subscription to the nth catalog: an account with exactly what the
-// install needs, and a catalog that has been read.
+// tenant returns a namespace that is prepared for a Subscription to the nth catalog. It has a CatalogSource and an
+// account with exactly the permissions that the install needs.
 func tenant(b testing.TB, n int) *env.Tenant {
 	b.Helper()
 	tn := cluster(b).Tenant(b)
@@ -59,8 +59,7 @@ func ready(tn *env.Tenant) {
 	})
 }
 
-// succeeding returns the time, as observed by watches, until the CSVs of all tenants have Succeeded
-// after do was called.
+// succeeding calls do and returns how long it takes until the CSV of each tenant has succeeded, as observed by a watch.
 func succeeding(b *testing.B, tenants []*env.Tenant, do func()) []time.Duration {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), patience)
@@ -96,7 +95,7 @@ func subscribe(tn *env.Tenant) {
 	assert.NoError(tn.T, err)
 }
 
-// BenchmarkInstall installs small operators one after the other, each in a bounded namespace of its own.
+// BenchmarkInstall measures the installs of small operators one after the other, each in its own bounded namespace.
 func BenchmarkInstall(b *testing.B) {
 	var times []time.Duration
 	var requests []int
@@ -125,7 +124,8 @@ func BenchmarkInstall(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkInstallTogether creates Subscriptions in many bounded namespaces at once.
+// BenchmarkInstallTogether measures installs in many bounded namespaces whose Subscriptions are created at the same
+// time.
 func BenchmarkInstallTogether(b *testing.B) {
 	var times []time.Duration
 	var sent, after requests
@@ -152,7 +152,7 @@ func BenchmarkInstallTogether(b *testing.B) {
 		sent = between(b, from, done)
 		time.Sleep(aftermath)
 		after = between(b, done, mark(b))
-		report(fmt.Sprintf("Requests of %d installs at once (%d):", together, len(sent)), sent.table())
+		report(fmt.Sprintf("Requests of %d concurrent installs (%d):", together, len(sent)), sent.table())
 		report(fmt.Sprintf("Requests in the %s after them (%d):", aftermath, len(after)), after.table())
 	}
 	b.ReportMetric(times[len(times)/2].Seconds(), "s/median")

@@ -17,17 +17,17 @@ import (
 	"github.com/remit-olm/remit/test/env/blockage"
 )
 
-// world is the cluster of this run. It starts when the first benchmark asks for it.
+// world is the cluster of this run, with its catalogs and results. The cluster starts when a benchmark first uses it.
 type world struct {
 	start   sync.Once
 	cluster *env.Cluster
 	err     error
 	dir     string
-	// catalogs are directories by image.
+	// catalogs maps images to directories.
 	catalogs map[string]string
-	// tables are printed at the end: a benchmark's own log is cut at a few lines.
+	// tables are printed at the end, because a benchmark's own log is truncated after a few lines.
 	tables []string
-	// sent are the requests in the first bytes of the audit log, up to read.
+	// sent contains the requests in the audit log up to the offset in the field read.
 	sent requests
 	read int64
 }
@@ -60,7 +60,7 @@ func fail(err error) int {
 	return 1
 }
 
-// cluster returns the one that all benchmarks of a run share; each has namespaces of its own.
+// cluster returns the cluster that all benchmarks of a run share. Each benchmark has its own namespaces.
 func cluster(b testing.TB) *env.Cluster {
 	b.Helper()
 	shared.start.Do(func() {
@@ -72,7 +72,7 @@ func cluster(b testing.TB) *env.Cluster {
 	return shared.cluster
 }
 
-// content is that of the nth catalog.
+// content returns the bundle in the nth catalog.
 func content(b testing.TB, n int) *bundle.Bundle {
 	b.Helper()
 	cluster(b)
@@ -81,12 +81,12 @@ func content(b testing.TB, n int) *bundle.Bundle {
 	return read
 }
 
-// report keeps a table for the end of the run.
+// report stores a table that is printed at the end of the run.
 func report(title string, lines []string) {
 	shared.tables = append(shared.tables, title+"\n  "+strings.Join(lines, "\n  "))
 }
 
-// writeCatalogs makes a directory for each catalog and returns them by image.
+// writeCatalogs creates a directory for each catalog and returns the directories, keyed by image.
 func writeCatalogs(dir string) (map[string]string, error) {
 	out := map[string]string{}
 	for n := range installs + 1 {

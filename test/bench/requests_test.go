@@ -14,8 +14,8 @@ import (
 	"github.com/remit-olm/remit/test/env/audit"
 )
 
-// requests are those sent as the controller identities or as an account of a tenant, except leases and
-// watches.
+// requests contains the audit events of requests that were sent as a controller identity or as a tenant's account,
+// except watches and requests for leases.
 type requests []audit.Event
 
 // stillness is the time without requests after which an install counts as finished.
@@ -28,13 +28,13 @@ func ours(self audit.Identities, e audit.Event) bool {
 	return self.Is(e) || strings.HasSuffix(e.User.Username, ":"+env.AccountName)
 }
 
-// mark returns the number of requests so far.
+// mark returns the number of requests sent so far.
 func mark(b testing.TB) int {
 	b.Helper()
 	return len(sent(b))
 }
 
-// sent returns all requests so far. The audit log is read once: only what was added is decoded.
+// sent returns all requests recorded so far. Each call decodes only what was added to the audit log since the last one.
 func sent(b testing.TB) requests {
 	b.Helper()
 	added, next, err := cluster(b).AuditedFrom(context.Background(), shared.read, func(e audit.Event) bool { return ours(cluster(b).ControllerIdentities(), e) })
@@ -48,7 +48,7 @@ func between(b testing.TB, from, to int) requests {
 	return sent(b)[from:to]
 }
 
-// quiet waits until nothing is sent for a while.
+// quiet waits until no requests are sent for the duration stillness.
 func quiet(tn *env.Tenant) {
 	tn.T.Helper()
 	for before := -1; ; {

@@ -13,18 +13,18 @@ import (
 	"github.com/remit-olm/remit/test/env/audit"
 )
 
-// traffic summarizes what one account sent.
+// traffic summarizes the requests from one account.
 type traffic struct {
 	requests int
 	refused  []string
-	// used are the atoms that allowed a request of the account.
+	// used is the set of permissions that the account's requests needed.
 	used map[use]bool
 }
 
-// use is one authorized request.
+// use is one authorization check that allowed a request.
 type use struct{ namespace, verb, group, resource, name string }
 
-// uses returns what the API server asked its authorizer for a request.
+// uses returns the authorization checks that the API server made for a request.
 func uses(e audit.Event) []use {
 	o := e.Object
 	if o == nil {
@@ -43,7 +43,7 @@ func uses(e audit.Event) []use {
 	return []use{u}
 }
 
-// accounts summarizes the audit log by account namespace.
+// accounts returns the traffic of each account in the audit log, keyed by the account's namespace.
 func accounts(events []audit.Event) map[string]*traffic {
 	out := map[string]*traffic{}
 	for _, e := range events {
@@ -75,11 +75,11 @@ func accountOf(user string) (namespace string, ok bool) {
 	return strings.CutPrefix(namespace, "system:serviceaccount:")
 }
 
-// ledger counts which of the requested permissions, by verb and resource, were used at all.
+// ledger counts, by verb and resource, how often each permission was required and how often it was used.
 type ledger struct{ asked, used map[string]int }
 
-// book adds one case. Permissions that are only required because the account grants them to others are
-// never used by a request.
+// book adds one case. It skips permissions that are required only because the account grants them to others, since no
+// request uses them.
 func (l ledger) book(needs []preflight.Need, t *traffic) {
 	for _, n := range needs {
 		if n.Granted {
@@ -87,7 +87,7 @@ func (l ledger) book(needs []preflight.Need, t *traffic) {
 		}
 		for _, atom := range rbac.Atoms(n.Rules) {
 			if atom.Verbs[0] == "bind" {
-				continue // the API server asks for it while it looks at another request
+				continue // the API server checks it as part of another request
 			}
 			line := atom.Verbs[0] + " " + label(atom)
 			l.asked[line]++
@@ -122,7 +122,7 @@ func usedBy(namespace string, atom rbacv1.PolicyRule, used map[use]bool) bool {
 	return false
 }
 
-// lines returns how much of each permission was used, the unused ones first.
+// lines returns, for each permission, a line that states how often it was used; "!" marks unused permissions.
 func (l ledger) lines() []string {
 	var out []string
 	for _, line := range slices.Sorted(maps.Keys(l.asked)) {

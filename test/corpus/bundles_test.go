@@ -21,28 +21,28 @@ import (
 	"github.com/remit-olm/remit/test/env/corpus"
 )
 
-// sample are the bundles that run by default: small and large, with and without cluster permissions,
-// webhooks, required CRDs, native APIs, RBAC as bundle objects, long names and malformed metadata.
+// sample lists the bundles that run by default: small and large, with and without cluster permissions, webhooks,
+// required CRDs, native APIs, RBAC as bundle objects, long names and malformed metadata.
 var sample = []string{
 	"argocd-operator/0.18.0",                      // over 4 MB
-	"awss3-operator-registry/1.0.1",               // requires CRDs, brings none
+	"awss3-operator-registry/1.0.1",               // requires CRDs, contains none
 	"camel-k/2.10.1",                              // three modes
 	"cert-manager/1.16.5",                         // Roles in its own namespace and ClusterRoles
 	"cockroachdb/6.0.0",                           // three modes, Services
 	"edp-keycloak-operator/1.35.0",                // 86 ClusterRoles
-	"etcd/0.9.4-clusterwide",                      // its own namespace or all of them
+	"etcd/0.9.4-clusterwide",                      // its own namespace or all namespaces
 	"eventing-kogito/1.2.0",                       // malformed dependencies
 	"external-secrets-operator/0.11.0",            // four modes
 	"keycloak-operator/26.7.1",                    // native APIs
-	"mercury-operator/1.0.2",                      // requires CRDs of others
+	"mercury-operator/1.0.2",                      // requires CRDs of other packages
 	"microcks/1.10.0",                             // no cluster permissions
 	"observability-operator/0.0.28",               // ServiceMonitors and PrometheusRules
 	"odoo-operator/0.0.2",                         // three rules
-	"prometheus/0.14.0",                           // CRDs of a version that is not served any more
-	"prometheus/0.56.3",                           // the clean case for a bounded install
+	"prometheus/0.14.0",                           // CRDs of a version that is no longer served
+	"prometheus/0.56.3",                           // a typical bounded install
 	"rabbitmq-messaging-topology-operator/1.10.0", // a manifest as long as a reader's buffer
 	"trustify-operator/0.1.0-alpha.9",             // its own namespace only
-	"universal-crossplane/1.5.1-up.1",             // its RBAC as bundle objects
+	"universal-crossplane/1.5.1-up.1",             // RBAC as bundle objects
 	"vault-config-operator/0.8.52",                // 86 webhooks
 }
 
@@ -58,10 +58,10 @@ func (p *published) name() string { return p.pkg + "/" + p.version }
 type testCase struct {
 	*published
 	mode operatorsv1alpha1.InstallModeType
-	// namespace is the case's own; targets are those of its OperatorGroup, if it lists any.
+	// namespace is the case's own namespace; targets are the target namespaces of its OperatorGroup, if it lists any.
 	namespace string
 	targets   []string
-	// warnings are expected from its InstallPlan when it is Complete.
+	// warnings are the warnings that the case's InstallPlan must contain when it is Complete.
 	warnings []string
 }
 
@@ -76,7 +76,7 @@ func (c *testCase) args() []string {
 	return args
 }
 
-// cases returns the bundles in the modes that a function selects.
+// cases returns a case for each bundle and each mode that the function modes returns for the bundle.
 func cases(t *testing.T, bundles []*published, modes func(*published) []operatorsv1alpha1.InstallModeType) []*testCase {
 	t.Helper()
 	pick, err := regexp.Compile(os.Getenv("CORPUS_RUN"))
@@ -101,7 +101,7 @@ func cases(t *testing.T, bundles []*published, modes func(*published) []operator
 	return out
 }
 
-// allModes returns the modes that a bundle supports, in its order: in all bundles, the narrowest comes first.
+// allModes returns the modes that a bundle supports, in the bundle's order. All bundles list the narrowest mode first.
 func allModes(p *published) []operatorsv1alpha1.InstallModeType {
 	var out []operatorsv1alpha1.InstallModeType
 	for _, m := range p.CSV.Spec.InstallModes {
@@ -112,13 +112,13 @@ func allModes(p *published) []operatorsv1alpha1.InstallModeType {
 	return out
 }
 
-// endModes returns the narrowest and the widest of these.
+// endModes returns the narrowest and the widest mode that a bundle supports.
 func endModes(p *published) []operatorsv1alpha1.InstallModeType {
 	all := allModes(p)
 	return slices.Compact([]operatorsv1alpha1.InstallModeType{all[0], all[len(all)-1]})
 }
 
-// installed returns the cases to install: the sample, or all with CORPUS=all.
+// installed returns the cases to install: the sample, or all cases with CORPUS=all.
 func installed(t *testing.T) []*testCase {
 	t.Helper()
 	if os.Getenv("CORPUS") == "all" {
@@ -139,7 +139,7 @@ func everything(t *testing.T) []*published {
 	return readAll(t, root, names)
 }
 
-// reading caches what was read, by directory, for all tests.
+// reading caches bundles for all tests, keyed by directory.
 var reading sync.Map
 
 func readAll(t *testing.T, root string, names []string) []*published {

@@ -20,11 +20,11 @@ import (
 	"github.com/remit-olm/remit/test/env/audit"
 )
 
-// workers is the number of concurrent cases. Each keeps the API server busy for a second or more: it
-// publishes its whole OpenAPI again for every CustomResourceDefinition that is created or deleted.
+// workers is the number of concurrent cases. Each case keeps the API server busy for a second or more, because the API
+// server publishes its whole OpenAPI document again whenever a CustomResourceDefinition is created or deleted.
 const workers = 3
 
-// outcome is a line of the table.
+// outcome is a line of the result table.
 type outcome struct {
 	*testCase
 	verdict string
@@ -38,7 +38,7 @@ func (o outcome) String() string {
 		strings.ReplaceAll(o.reason, "\n", " "))
 }
 
-// Results of a case.
+// The possible results of a case.
 const (
 	succeeded   = "Succeeded"
 	unsupported = "unsupported"
@@ -79,7 +79,7 @@ func (w *world) tryAll(t *testing.T, all []*testCase) (table []outcome, took tim
 	return table, time.Since(start)
 }
 
-// try runs one case, from printing the RBAC to removing everything.
+// try runs one case, from printing the RBAC to removing all objects.
 func (w *world) try(ctx context.Context, c *testCase) outcome {
 	o := outcome{testCase: c, verdict: failed}
 	if reason := c.protected(); reason != "" {
@@ -103,7 +103,7 @@ func (w *world) try(ctx context.Context, c *testCase) outcome {
 	}
 	if c.sampled() {
 		if err := w.mutateOnServer(ctx, c.relocated()); err != nil {
-			o.reason = "a verb less: " + err.Error()
+			o.reason = "with one verb removed: " + err.Error()
 			return o
 		}
 	}
@@ -120,7 +120,7 @@ func (w *world) try(ctx context.Context, c *testCase) outcome {
 		err = fmt.Errorf("uninstall: %w", err)
 	}
 	if err != nil {
-		w.force(ctx, c, outside) // the next case wants the names
+		w.force(ctx, c, outside) // another case may use the same names
 	}
 	if err := errors.Join(err, w.clear(ctx, c, printed)); err != nil {
 		o.reason = err.Error()
@@ -146,7 +146,8 @@ func (w *world) install(ctx context.Context, c *testCase, printed []*unstructure
 	return w.warned(ctx, c)
 }
 
-// checkAudit compares the requests of the accounts with the permissions that they had.
+// checkAudit fails the test if a request from an account was refused, or was sent even though a verb was missing. It
+// prints how often each required permission was used.
 func (w *world) checkAudit(t *testing.T, table []outcome) {
 	t.Helper()
 	events, err := w.Audited(t.Context(), func(e audit.Event) bool {
@@ -163,7 +164,7 @@ func (w *world) checkAudit(t *testing.T, table []outcome) {
 		needs, err := o.needs()
 		require.NoError(t, err)
 		if tr := sent[o.relocated().namespace]; tr != nil {
-			t.Errorf("%s: with a verb less, %d requests were sent", o.name(), tr.requests)
+			t.Errorf("%s: %d requests were sent although a verb was missing", o.name(), tr.requests)
 		}
 		tr := sent[o.namespace]
 		l.book(needs, tr)
@@ -182,7 +183,7 @@ func (w *world) checkAudit(t *testing.T, table []outcome) {
 	require.NoError(t, err)
 }
 
-// checkLeft looks for permissions that remain, or were recreated, after their case.
+// checkLeft fails the test if RBAC objects of a case still exist, or were recreated, after the case ended.
 func (w *world) checkLeft(t *testing.T) {
 	t.Helper()
 	for _, list := range []client.ObjectList{
@@ -194,7 +195,7 @@ func (w *world) checkLeft(t *testing.T) {
 			}
 			return meta.EachListItem(list, func(obj runtime.Object) error {
 				left, err := meta.Accessor(obj)
-				return errors.Join(err, fmt.Errorf("%T %s/%s is left", obj, left.GetNamespace(), left.GetName()))
+				return errors.Join(err, fmt.Errorf("%T %s/%s still exists", obj, left.GetNamespace(), left.GetName()))
 			})
 		}))
 	}
@@ -211,5 +212,5 @@ func show(table []outcome, took time.Duration) {
 	}
 	fmt.Printf("corpus: %d cases in %s: %d succeeded in one round, %d unsupported, %d failed\n",
 		len(table), took.Round(time.Second), counts[succeeded], counts[unsupported], counts[failed])
-	fmt.Printf("corpus: %d of them first with a verb less, which the InstallPlan named exactly\n", mutated)
+	fmt.Printf("corpus: %d of them first without one verb, which the InstallPlan reported exactly\n", mutated)
 }

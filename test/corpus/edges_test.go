@@ -45,7 +45,7 @@ func openGraph(t *testing.T, name, dir string) *graph {
 	}}
 }
 
-// asBundles returns the graph that the bundles of packages define themselves.
+// asBundles returns the graph as defined by the packages' own bundles.
 func asBundles(t *testing.T, root string, packages []string) *graph {
 	t.Helper()
 	dir := t.TempDir()
@@ -82,10 +82,11 @@ func asPublished(t *testing.T, root, version, pkg string) *graph {
 type edge struct {
 	graph         *graph
 	pkg, from, to string
-	// channels contain it. channel is one through which a Subscription follows it, or "".
+	// channels are the channels that contain the edge. channel is one of them, in which a Subscription follows the edge;
+	// "" if there is no such channel.
 	channels []string
 	channel  string
-	// why explains why no current cluster can install it; "" if one can.
+	// why is the reason that the edge is not tested; "" if it is tested.
 	why string
 }
 
@@ -93,7 +94,7 @@ func (e *edge) String() string {
 	return fmt.Sprintf("%s -> %s (%s: %s)", e.from, e.to, e.graph.name, strings.Join(e.channels, ", "))
 }
 
-// edges returns all edges of a package: from replaces, skips and skipRange of the entries of all channels.
+// edges returns all edges of a package, as defined by replaces, skips and skipRange in all channels.
 func (g *graph) edges(pkg string) []*edge {
 	p := g.Packages[pkg]
 	all := map[[2]string]*edge{}
@@ -137,7 +138,7 @@ func byVersion(p *catalog.Package, a, b string) int {
 	return semver.MustParse(p.Bundles[a].Version).Compare(semver.MustParse(p.Bundles[b].Version))
 }
 
-// classify sets the channel in which an edge is tested, or why it is not.
+// classify sets the channel in which the edge is tested, or the reason that it is not tested.
 func (e *edge) classify(unserved map[string]string) {
 	for _, end := range []string{e.from, e.to} {
 		switch {
@@ -156,12 +157,13 @@ func (e *edge) classify(unserved map[string]string) {
 			e.channel = channel
 			return
 		}
-		instead = append(instead, fmt.Sprintf("by channel %s %q takes its place", channel, got))
+		instead = append(instead, fmt.Sprintf("channel %s selects %q instead", channel, got))
 	}
 	e.why = "it was not selected: " + strings.Join(instead, ", ")
 }
 
-// successor returns the version that the resolver selects for the older version and a channel.
+// successor returns the version to which the resolver upgrades the older version in a channel. It returns "" if there
+// is no upgrade, and the text of the error if the resolution fails.
 func (e *edge) successor(channel string) string {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: e.graph.Key.Namespace, Name: e.from}}
 	answer, err := e.graph.in.Resolve(context.Background(), resolver.Full(), resolver.Namespace{Subjects: []resolver.Subject{{
@@ -188,7 +190,7 @@ func (e *edge) successor(channel string) string {
 type path struct {
 	graph *graph
 	pkg   string
-	// start is installed from the channel of that name.
+	// start is the version to install first, from channel.
 	start, channel string
 	edges          []*edge
 }
@@ -217,7 +219,7 @@ func paths(edges []*edge) []*path {
 	return out
 }
 
-// channelOf returns a channel from which the start of an edge can be installed.
+// channelOf returns a channel from which the version at the start of an edge can be installed.
 func channelOf(e *edge) string {
 	p := e.graph.Packages[e.pkg]
 	for _, channel := range p.ChannelNames() {
@@ -228,7 +230,8 @@ func channelOf(e *edge) string {
 	return ""
 }
 
-// next returns the next version on the path and its channel; "" at the end.
+// next returns the version that follows the installed one on the path, and its channel. If installed is "", it returns
+// the start; at the end of the path, it returns "".
 func (p *path) next(installed string) (name, channel string) {
 	if installed == "" {
 		return p.start, p.channel

@@ -21,16 +21,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/rbac"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 )
 
-// onServer selects one in this many cases to be tested on the real API server as well.
+// onServer selects the cases that are also tested on the real API server: one in onServer cases.
 const onServer = 6
 
 // tally counts the results of mutations.
 type tally struct {
 	rules, named, excused int
-	// wrong are mutations for which preflight did not report exactly the removed verb.
+	// wrong describes the mutations for which preflight did not report exactly the removed verb.
 	wrong []string
 }
 
@@ -66,11 +67,11 @@ func TestReportsEveryRemovedVerb(t *testing.T) {
 			})
 		}
 	})
-	fmt.Printf("corpus: %d cases, %d rules; with one verb of each taken away: %d named exactly, %d not needed by who may escalate or bind, %d wrong\n",
+	fmt.Printf("corpus: %d cases, %d rules; with one verb of each removed: %d reported exactly, %d not needed because of escalate or bind, %d wrong\n",
 		n, all.rules, all.named, all.excused, len(all.wrong))
 }
 
-// printed returns what the command prints for a case, in this process.
+// printed runs the command in this process and returns the manifests that it prints for a case.
 func (c *testCase) printed(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
 	cmd := rbac.NewCommand()
@@ -91,9 +92,9 @@ func (c *testCase) mutate(rules grants) (tally, []mutation, error) {
 	if err != nil {
 		return out, nil, err
 	}
-	whole := preflight.Examine(c.account(), needs, rules.permissions)
+	whole := preflight.Examine(scoped.ServiceAccountIdentity(c.account()), needs, rules.permissions)
 	if !whole.Clear() {
-		out.wrong = append(out.wrong, "nothing taken away: "+whole.Refusals())
+		out.wrong = append(out.wrong, "nothing removed: "+whole.Refusals())
 	}
 	for _, m := range rules.mutations(c.name()) {
 		out.rules++
@@ -107,7 +108,7 @@ func (c *testCase) mutate(rules grants) (tally, []mutation, error) {
 		case superfluous:
 			out.wrong = append(out.wrong, fmt.Sprintf("%s is not needed", m))
 		case wrong:
-			out.wrong = append(out.wrong, fmt.Sprintf("%s taken away: %s", m, report.Refusals()))
+			out.wrong = append(out.wrong, fmt.Sprintf("%s removed: %s", m, report.Refusals()))
 		}
 	}
 	return out, good, nil
@@ -120,7 +121,7 @@ func (c *testCase) sampled() bool {
 	return h.Sum32()%onServer == 0
 }
 
-// relocated returns the same case in other namespaces.
+// relocated returns a copy of the case in different namespaces.
 func (c *testCase) relocated() *testCase {
 	other := *c
 	other.namespace = c.namespace + "-m"
@@ -162,7 +163,8 @@ func (w *world) mutateOnServer(ctx context.Context, c *testCase) error {
 	return errors.Join(err, client.IgnoreNotFound(w.Client.Delete(ctx, sub)), w.clear(ctx, c, less))
 }
 
-// names returns nil if the plan reports exactly the mutation as missing.
+// names returns nil if the plan reports exactly the removed verb as missing. The error is final if a plan is complete or
+// reports other permissions.
 func (w *world) names(ctx context.Context, c *testCase, m mutation) error {
 	plans := &operatorsv1alpha1.InstallPlanList{}
 	if err := w.cache.List(ctx, plans, client.InNamespace(c.namespace)); err != nil {
@@ -176,7 +178,7 @@ func (w *world) names(ctx context.Context, c *testCase, m mutation) error {
 	message := w.blockedIn(c.namespace)
 	text, ok := preflight.Paste(message)
 	if !ok {
-		return fmt.Errorf("no plan says what is missing: %q", message)
+		return fmt.Errorf("no plan reports missing permissions: %q", message)
 	}
 	objs, err := decode([]byte(text))
 	if err != nil {
@@ -187,12 +189,12 @@ func (w *world) names(ctx context.Context, c *testCase, m mutation) error {
 		return final{err}
 	}
 	if got, want := atoms(missing), atoms(grants{m.namespace: {m.rule}}); !maps.Equal(got, want) {
-		return final{fmt.Errorf("%s was taken away, and missing are %q", m, slices.Sorted(maps.Keys(got)))}
+		return final{fmt.Errorf("%s was removed, but %q is reported as missing", m, slices.Sorted(maps.Keys(got)))}
 	}
 	return nil
 }
 
-// without returns the printed manifests without the mutation's verb.
+// without returns the printed manifests without the removed verb.
 func (m mutation) without(printed []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	var out []*unstructured.Unstructured
 	rest := slices.Clone(m.rest[m.namespace])

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step"
@@ -24,7 +25,7 @@ func (c *testCase) account() types.NamespacedName {
 	return types.NamespacedName{Namespace: c.namespace, Name: accountName}
 }
 
-// scope is that of the OperatorGroup.
+// scope returns the scope of the case's OperatorGroup.
 func (c *testCase) scope() build.Scope {
 	targets := c.targets
 	if len(targets) == 0 {
@@ -41,7 +42,8 @@ func (c *testCase) steps() ([]step.Step, error) {
 	return steps.Steps, nil
 }
 
-// outside returns the objects of the case that are not garbage collected, except CustomResourceDefinitions.
+// outside returns the objects of the case that are outside its namespace, except CustomResourceDefinitions. They are
+// not garbage collected.
 func (c *testCase) outside() ([]client.Object, error) {
 	steps, err := c.steps()
 	var out []client.Object
@@ -65,11 +67,11 @@ func noRole(ref rbacv1.RoleRef, _ string) ([]rbacv1.PolicyRule, error) {
 	return nil, apierrors.NewNotFound(rbacv1.Resource(ref.Kind), ref.Name)
 }
 
-// grants are rules by scope.
+// grants maps scopes to rules.
 type grants map[string][]rbacv1.PolicyRule
 
-// granted reads the printed roles, each of which is bound to the account in its scope. Those of the
-// enrollment are for Remit itself.
+// granted returns the rules of the printed roles, each of which is bound to the account in its scope. It skips the
+// enrollment roles, which are bound to Remit.
 func granted(printed []*unstructured.Unstructured) (grants, error) {
 	out := grants{}
 	for _, obj := range printed {
@@ -89,7 +91,7 @@ func isGrant(obj *unstructured.Unstructured) bool {
 	return (obj.GetKind() == "Role" || obj.GetKind() == "ClusterRole") && obj.GetName() != "remit-enrollment-"+accountName
 }
 
-// count is the number of rules.
+// count returns the number of rules.
 func (g grants) count() int {
 	n := 0
 	for _, rules := range g {
@@ -98,7 +100,7 @@ func (g grants) count() int {
 	return n
 }
 
-// effective returns the rules in a scope, including those of the whole cluster.
+// permissions returns the rules that apply in a namespace, including the cluster-wide ones.
 func (g grants) permissions(namespace string) rbac.Permissions {
 	out := rbac.Permissions{Namespace: namespace, Rules: g[rbac.ClusterScope]}
 	if namespace != rbac.ClusterScope {
@@ -110,7 +112,7 @@ func (g grants) permissions(namespace string) rbac.Permissions {
 // mutation is the removal of one verb of one rule.
 type mutation struct {
 	namespace string
-	// rule is what is removed: the rule with this verb only.
+	// rule is the original rule with only the removed verb.
 	rule rbacv1.PolicyRule
 	// rest contains the remaining rules.
 	rest grants
@@ -120,7 +122,7 @@ func (m mutation) String() string {
 	return fmt.Sprintf("%q %s", m.namespace, rbac.Line(m.rule))
 }
 
-// mutations returns one for each rule, with a verb that depends on the case's name.
+// mutations returns one mutation for each rule. The seed, which is the case's name, determines the removed verb.
 func (g grants) mutations(seed string) []mutation {
 	var out []mutation
 	for _, namespace := range slices.Sorted(maps.Keys(g)) {
@@ -147,19 +149,19 @@ func (g grants) mutations(seed string) []mutation {
 type verdict int
 
 const (
-	// named: the report names exactly the removed verb.
+	// named means that the report names exactly the removed verb.
 	named verdict = iota
-	// excused: the account may escalate or bind, so that it needs less than the rule.
+	// excused means that the account may escalate or bind, so it does not need the verb.
 	excused
-	// superfluous: the install does not need the verb, or another rule grants it.
+	// superfluous means that the install does not need the verb, or that another rule grants it.
 	superfluous
-	// wrong: the report names something else.
+	// wrong means that the report names something else.
 	wrong
 )
 
-// judge evaluates the needs with the remaining rules.
+// judge runs the preflight check with the remaining rules.
 func (m mutation) judge(account types.NamespacedName, needs []preflight.Need) (verdict, preflight.Report) {
-	report := preflight.Examine(account, needs, m.rest.permissions)
+	report := preflight.Examine(scoped.ServiceAccountIdentity(account), needs, m.rest.permissions)
 	return m.compare(scopesOf(report), needs), report
 }
 

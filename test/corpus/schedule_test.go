@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// schedule runs jobs concurrently, but never two that claim the same name: there is only one
-// CustomResourceDefinition with a name in a cluster.
+// schedule runs jobs concurrently, but never two that claim the same name, because the name of a
+// CustomResourceDefinition is unique in a cluster.
 type schedule struct {
 	mu      sync.Mutex
 	free    *sync.Cond
@@ -34,7 +34,7 @@ func (s *schedule) run(workers int) {
 	all.Wait()
 }
 
-// spread sorts jobs whose names most others also claim first, because these can only run sequentially.
+// spread puts the jobs with the most contended names first, because they can only run sequentially.
 func (s *schedule) spread() {
 	wanted := map[string]int{}
 	for _, j := range s.waiting {
@@ -52,7 +52,7 @@ func (s *schedule) spread() {
 	slices.SortStableFunc(s.waiting, func(a, b *job) int { return weight(b) - weight(a) })
 }
 
-// next waits for a job whose claims are free and returns it, or nil if none is left.
+// next waits for a job whose names are not in use and returns it, or nil if no jobs are left.
 func (s *schedule) next() *job {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,22 +19,22 @@ import (
 // shapePatience is the timeout of each wait for a shape. All shapes are small.
 const shapePatience = 4 * time.Minute
 
-// shapes maps the bundles of testdata/shapes, each odd in one way that occurs among published operators and that OLM v0
-// installs, to what their InstallPlans warn of.
+// shapes maps the bundles of testdata/shapes to the warnings of their InstallPlans. Each bundle has one unusual
+// property that occurs in published operators and that OLM v0 accepts.
 var shapes = map[string][]string{
 	"core-kind-samples": {
 		`omitted Service "example" of samples.shapes.remit.dev/v1`, `omitted Role "example" of samples`, `omitted Secret "example" of samples`,
 	},
 	"undeclared-fields": {
-		"CustomResourceDefinition volumes.fields.shapes.remit.dev: omitted these fields, which the API server does not know: " +
+		"CustomResourceDefinition volumes.fields.shapes.remit.dev: omitted these fields, which the API server does not recognize: " +
 			".spec.version, .spec.versions[].schema.openAPIV3Schema.properties.spec.properties.size.unit, " +
 			".spec.versions[].schema.openAPIV3Schema.properties.spec.properties.storage.class.nullabel",
-		`undeclared-fields-metrics: omitted these fields, which the API server does not know: .spec.ports[].podPort`,
+		`undeclared-fields-metrics: omitted these fields, which the API server does not recognize: .spec.ports[].podPort`,
 	},
 	"odd-icon": {"omitted spec.icon[0] of ClusterServiceVersion odd-icon.v1.0.0: its base64data is not valid base64"},
 }
 
-// TestOddBundlesInstallInOneRound needs no corpus: the bundles are in testdata.
+// TestOddBundlesInstallInOneRound does not need the corpus: its bundles are in testdata.
 func TestOddBundlesInstallInOneRound(t *testing.T) {
 	t.Parallel()
 	all := shaped(t)
@@ -51,8 +51,8 @@ func TestOddBundlesInstallInOneRound(t *testing.T) {
 	show(table, took)
 }
 
-// shaped returns the cases of testdata/shapes, in the narrowest and the widest mode of each. A bundle that cannot be read
-// fails the test and stops no other.
+// shaped returns the cases of testdata/shapes, in the narrowest and the widest mode of each. A bundle that cannot be
+// read fails the test but does not affect the others.
 func shaped(t *testing.T) []*testCase {
 	t.Helper()
 	root, err := filepath.Abs("testdata/shapes")
@@ -77,13 +77,13 @@ func shaped(t *testing.T) []*testCase {
 	}
 	for name := range shapes {
 		if !seen[name] && os.Getenv("CORPUS_RUN") == "" {
-			t.Errorf("there is no shape %q", name)
+			t.Errorf("testdata/shapes has no bundle %q", name)
 		}
 	}
 	return out
 }
 
-// warned reports which of a case's warnings its InstallPlan does not give.
+// warned returns an error if one of the case's warnings is missing from the InstallPlan.
 func (w *world) warned(ctx context.Context, c *testCase) error {
 	plans := &operatorsv1alpha1.InstallPlanList{}
 	if err := w.cache.List(ctx, plans, client.InNamespace(c.namespace)); err != nil {
@@ -95,7 +95,7 @@ func (w *world) warned(ctx context.Context, c *testCase) error {
 	}
 	for _, warning := range c.warnings {
 		if !strings.Contains(text.String(), warning) {
-			return fmt.Errorf("the InstallPlan does not warn of %q: its condition Installed says %q", warning, text.String())
+			return fmt.Errorf("the InstallPlan does not warn of %q: its condition Installed is %q", warning, text.String())
 		}
 	}
 	return nil

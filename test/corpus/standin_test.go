@@ -18,18 +18,19 @@ import (
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
-// unserved returns why no account of an OperatorGroup's own can install the bundle on a current cluster; "" if one can.
+// unserved returns why an account that an OperatorGroup names cannot install the bundle on a current cluster; "" if it
+// can.
 func (p *published) unserved() string {
 	for _, obj := range p.Objects {
 		if gvk := obj.GroupVersionKind(); gvk.Group == apiextensionsv1.GroupName && gvk.Version != "v1" {
-			return "CustomResourceDefinition " + obj.GetName() + " of " + gvk.Version + ", which no API server serves since Kubernetes 1.22"
+			return "CustomResourceDefinition " + obj.GetName() + " of " + gvk.Version + ", which Kubernetes has not served since 1.22"
 		}
 	}
 	return p.protected()
 }
 
-// protected returns which CustomResourceDefinition only the default account may write; "" if there is none. The CLI
-// prints no permissions for such a bundle.
+// protected returns why only the default account may write one of the bundle's CustomResourceDefinitions; "" if other
+// accounts may write all of them. The CLI prints no permissions for a bundle with a protected CustomResourceDefinition.
 func (p *published) protected() string {
 	for _, obj := range p.Objects {
 		if name, _, _ := unstructured.NestedString(obj.Object, "spec", "group"); obj.GetKind() == "CustomResourceDefinition" && group.Protected(name) && !execute.Approved(step.Step{Object: obj}) {
@@ -50,8 +51,8 @@ func (p *published) ownCRDs() []string {
 	return out
 }
 
-// standIns returns CustomResourceDefinitions for what the bundle needs and that neither it nor every cluster
-// has: APIs of other packages, and kinds of manifests.
+// standIns returns CustomResourceDefinitions for the kinds that the bundle needs but that are neither in the bundle nor
+// in every cluster: required APIs from other packages, and kinds that its manifests use.
 func (p *published) standIns() []*apiextensionsv1.CustomResourceDefinition {
 	var out []*apiextensionsv1.CustomResourceDefinition
 	add := func(plural string, gvk schema.GroupVersionKind, scope apiextensionsv1.ResourceScope) {
@@ -80,8 +81,8 @@ func (p *published) standIns() []*apiextensionsv1.CustomResourceDefinition {
 	return out
 }
 
-// priorities returns replacements for the PriorityClasses that the bundle's Deployments name and that neither it nor every
-// cluster has.
+// priorities returns replacements for the PriorityClasses that the bundle's Deployments name but that are neither in
+// the bundle nor in every cluster.
 func (p *published) priorities() []*schedulingv1.PriorityClass {
 	var out []*schedulingv1.PriorityClass
 	for _, d := range p.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
@@ -100,7 +101,7 @@ func standIn(plural string, gvk schema.GroupVersionKind, scope apiextensionsv1.R
 		ObjectMeta: metav1.ObjectMeta{
 			Name: plural + "." + gvk.Group,
 			// The API server requires an approval annotation for protected groups (k8s.io, kubernetes.io).
-			Annotations: map[string]string{"api-approved.kubernetes.io": "unapproved, a stand-in of a test"},
+			Annotations: map[string]string{"api-approved.kubernetes.io": "unapproved, a stand-in for a test"},
 		},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: gvk.Group,
@@ -118,7 +119,7 @@ func standIn(plural string, gvk schema.GroupVersionKind, scope apiextensionsv1.R
 	}
 }
 
-// claims returns the cluster-scoped names that the case creates.
+// claims returns the names of the cluster-scoped objects that the case creates.
 func (c *testCase) claims() []string {
 	var out []string
 	for _, crd := range c.standIns() {

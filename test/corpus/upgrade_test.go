@@ -31,13 +31,14 @@ import (
 type walk struct {
 	name     string
 	packages []string
-	// published is the version of a catalog in the corpus that also has these packages, with its own channels.
+	// published is the version of a catalog in the corpus that also contains these packages, with its own channels.
 	published string
-	// sample includes its first round in the default tests.
+	// sample is true if the default tests include the first round of the walk.
 	sample bool
-	// brought are the versions, by package, of dependencies that are installed with it.
+	// brought maps packages to the versions that are installed as dependencies.
 	brought map[string]string
-	// heldBack is, by package, the reason that its Subscription reports at the end for not upgrading further.
+	// heldBack maps each package to the message with which its Subscription reports, at the end, why it is not upgraded
+	// further.
 	heldBack map[string]string
 }
 
@@ -46,7 +47,7 @@ var walks = []walk{
 	{name: "prometheus", packages: []string{"prometheus"}},
 	{name: "rabbitmq", packages: []string{"rabbitmq-cluster-operator"}, published: "v4.20"},
 	{name: "kuadrant-parts", packages: []string{"authorino-operator", "limitador-operator", "dns-operator"}},
-	// It needs one version of each, beyond which they are not upgraded.
+	// kuadrant-operator requires an exact version of each dependency, so the dependencies are not upgraded further.
 	{name: "kuadrant", packages: []string{"kuadrant-operator"}, brought: map[string]string{
 		"authorino-operator": "authorino-operator.v0.13.0", "limitador-operator": "limitador-operator.v0.11.0", "dns-operator": "dns-operator.v0.6.0",
 	}, heldBack: map[string]string{
@@ -55,11 +56,11 @@ var walks = []walk{
 	}},
 }
 
-// stepPatience bounds the duration of one step.
+// stepPatience is the timeout of one step.
 const stepPatience = 4 * time.Minute
 
-// TestUpgradesRealOperatorsAlongEveryEdge tests the edges of the upgrade graphs of real operators as a user would see
-// them, and reports for the others why they cannot be tested.
+// TestUpgradesRealOperatorsAlongEveryEdge tests the edges of the upgrade graphs of real operators as a user would, and
+// reports why the other edges cannot be tested.
 func TestUpgradesRealOperatorsAlongEveryEdge(t *testing.T) {
 	t.Parallel()
 	root := corpus.Dir(t, "bundles")
@@ -71,7 +72,7 @@ func TestUpgradesRealOperatorsAlongEveryEdge(t *testing.T) {
 	}
 }
 
-// asked returns the number of requested rounds of a walk.
+// asked returns how many of the walk's rounds to run.
 func (w walk) asked(rounds int) int {
 	switch {
 	case os.Getenv("CORPUS_WALK") != "" || os.Getenv("CORPUS") == "all":
@@ -99,23 +100,24 @@ func (w walk) run(t *testing.T, root string) {
 	for _, e := range edges {
 		switch {
 		case walked[e]:
-			t.Logf("walked:  %s", e)
+			t.Logf("tested:     %s", e)
 			counts["walked"]++
 		case e.why != "":
-			t.Logf("not:     %s: %s", e, e.why)
+			t.Logf("impossible: %s: %s", e, e.why)
 			counts["not"]++
 		case len(rounds) == w.asked(len(rounds)):
-			t.Errorf("neither walked nor is there a reason: %s", e)
+			t.Errorf("neither tested nor explained: %s", e)
 		default:
-			t.Logf("not now: %s: CORPUS=all walks it, by channel %s", e, e.channel)
+			t.Logf("skipped:    %s: CORPUS=all tests it, in channel %s", e, e.channel)
 			counts["not now"]++
 		}
 	}
-	t.Logf("%s: %d edges: %d walked in %d rounds, %d that no cluster of today can have, %d not now",
+	t.Logf("%s: %d edges: %d tested in %d rounds, %d impossible on current clusters, %d skipped",
 		w.name, len(edges), counts["walked"], w.asked(len(rounds)), counts["not"], counts["not now"])
 }
 
-// graphs returns the graph that the bundles define, and the one that a published catalog defines.
+// graphs returns the graph that the bundles define and, if published is set, the graph that the published catalog
+// defines.
 func (w walk) graphs(t *testing.T, root string) []*graph {
 	t.Helper()
 	out := []*graph{asBundles(t, root, w.all())}
@@ -150,8 +152,8 @@ func (w walk) edges(t *testing.T, root string, graphs []*graph) []*edge {
 	return out
 }
 
-// rounds returns the paths that are tested together: the first of each package, then the second of each, and so on. A package
-// without any edge is installed.
+// rounds returns the paths that are tested together: the first of each package, then the second of each, and so on. A
+// package without edges is only installed.
 func (w walk) rounds(t *testing.T, bundles *graph, edges []*edge) [][]*path {
 	t.Helper()
 	var out [][]*path
@@ -186,14 +188,14 @@ func versions(t *testing.T, root, pkg string) []*published {
 	return out
 }
 
-// walker follows the paths of a round in one namespace. It approves each plan, so that it follows the intended edges
-// only.
+// walker follows the paths of a round in one namespace. It approves plans explicitly, so that Subscriptions follow only
+// the intended edges.
 type walker struct {
 	t       *testing.T
 	cluster *env.Cluster
 	tn      *env.Tenant
 	paths   map[string]*path
-	// seen are the installed versions, by package, in order.
+	// seen maps packages to the versions installed so far, in order.
 	seen map[string][]string
 }
 
@@ -249,7 +251,7 @@ func (w *walker) walk(brought map[string]string) {
 				w.advance(p, sub)
 			}
 		case <-timeout.C:
-			t.Fatalf("walked %v, and not on for %s: %s", w.seen, stepPatience, stuck(t, w.cluster, w.tn.Namespace))
+			t.Fatalf("no progress beyond %v for %s: %s", w.seen, stepPatience, stuck(t, w.cluster, w.tn.Namespace))
 		}
 	}
 	for pkg, p := range w.paths {
@@ -261,7 +263,7 @@ func (w *walker) walk(brought map[string]string) {
 	}
 }
 
-// holds waits until Subscriptions report why they do not upgrade further.
+// holds waits until the Subscriptions report the expected reasons for not upgrading further.
 func (w *walker) holds(heldBack map[string]string) {
 	w.t.Helper()
 	for pkg, want := range heldBack {
@@ -276,7 +278,7 @@ func (w *walker) holds(heldBack map[string]string) {
 	}
 }
 
-// advance lets a Subscription follow the channel of the next edge, and approves only the plan for it.
+// advance switches a Subscription to the channel of the next edge and approves only the plan for that edge.
 func (w *walker) advance(p *path, sub *operatorsv1alpha1.Subscription) {
 	w.t.Helper()
 	name, channel := p.next(sub.Status.InstalledCSV)
@@ -301,7 +303,7 @@ func (w *walker) advance(p *path, sub *operatorsv1alpha1.Subscription) {
 	require.NoError(w.t, w.cluster.Client.Patch(w.t.Context(), plan, patch))
 }
 
-// arrived reports whether all have reached the ends of their paths, with their dependencies.
+// arrived reports whether all packages and their dependencies have reached the ends of their paths.
 func (w *walker) arrived(brought map[string]string) bool {
 	ends := maps.Clone(brought)
 	if ends == nil {
@@ -321,15 +323,15 @@ func (w *walker) arrived(brought map[string]string) bool {
 func (w *walker) String() string {
 	var out []string
 	for _, pkg := range slices.Sorted(maps.Keys(w.seen)) {
-		out = append(out, fmt.Sprintf("%s from %s in %d steps to %s", pkg, w.seen[pkg][0], len(w.seen[pkg])-1, w.seen[pkg][len(w.seen[pkg])-1]))
+		out = append(out, fmt.Sprintf("%s: from %s, in %d steps, to %s", pkg, w.seen[pkg][0], len(w.seen[pkg])-1, w.seen[pkg][len(w.seen[pkg])-1]))
 	}
 	return strings.Join(out, ", ")
 }
 
 var storedVersion = regexp.MustCompile(`risk of data loss updating "([^"]+)": new CRD removes version (\S+) that`)
 
-// storeAnew does what an administrator must do if a CRD drops a version in which objects may be stored. There
-// are no objects, so it only updates the CRD's status.
+// storeAnew performs the storage migration that an administrator must do before a CRD can remove a stored version.
+// There are no objects, so it only updates the CRD's status.
 func storeAnew(t *testing.T, cluster *env.Cluster, sub *operatorsv1alpha1.Subscription) {
 	t.Helper()
 	for _, c := range sub.Status.Conditions {
@@ -352,7 +354,7 @@ func storeAnew(t *testing.T, cluster *env.Cluster, sub *operatorsv1alpha1.Subscr
 	}
 }
 
-// targets returns the operator's own namespace if all of the bundles support it, or all namespaces.
+// targets returns the operator's own namespace if all bundles support OwnNamespace, or nil for all namespaces.
 func (w walk) targets(t *testing.T, root, namespace string) []string {
 	t.Helper()
 	for _, pkg := range w.all() {
@@ -365,7 +367,7 @@ func (w walk) targets(t *testing.T, root, namespace string) []string {
 	return []string{namespace}
 }
 
-// note reports whether a Subscription has advanced.
+// note adds the Subscription's installed version to seen and reports whether the version has changed.
 func note(seen map[string][]string, sub *operatorsv1alpha1.Subscription) bool {
 	steps, installed := seen[sub.Spec.Package], sub.Status.InstalledCSV
 	if installed == "" || len(steps) > 0 && steps[len(steps)-1] == installed {
@@ -375,7 +377,7 @@ func note(seen map[string][]string, sub *operatorsv1alpha1.Subscription) bool {
 	return true
 }
 
-// stuck describes the state of the namespace.
+// stuck describes the Subscriptions, ClusterServiceVersions and InstallPlans in the namespace.
 func stuck(t *testing.T, cluster *env.Cluster, namespace string) string {
 	t.Helper()
 	var out []string

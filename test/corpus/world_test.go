@@ -40,8 +40,8 @@ const (
 	// patience is generous, to allow for a busy machine.
 	patience = 15 * time.Minute
 	tick     = 100 * time.Millisecond
-	// nudge is how often a deletion is requested again: the API server's cleanup of a
-	// CustomResourceDefinition that was just established sometimes gets lost.
+	// nudge is the interval at which deletions are repeated, because the API server sometimes fails to clean up a
+	// CustomResourceDefinition that was just established.
 	nudge = 5 * time.Second
 )
 
@@ -50,17 +50,17 @@ type world struct {
 	*env.Cluster
 	// cache avoids requests to the API server while waiting.
 	cache cache.Cache
-	// patience is the timeout of each wait of a case.
+	// patience is the timeout of each wait in a case.
 	patience time.Duration
 
 	mu sync.Mutex
-	// blocked maps the namespaces in which a plan has ever reported missing permissions to the message.
+	// blocked maps namespaces to the message of the last plan that reported missing permissions.
 	blocked map[string]string
 }
 
 func image(p *published) string { return "catalogs.test/" + p.pkg + ":" + p.version }
 
-// alone returns the folder of a bundle without its dependencies on other packages and kinds: a case installs one
+// alone returns a directory that contains a bundle without its declared dependencies, because a case installs one
 // bundle with only the RBAC printed for it. Stand-ins replace the kinds that its CSV requires.
 func alone(t *testing.T, p *published) string {
 	t.Helper()
@@ -84,7 +84,7 @@ func newWorld(t *testing.T, all []*testCase) *world {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, cluster.Stop()) })
 	enlist(t, cluster.Client)
-	ctrllog.SetLogger(logr.Discard()) // the cache's
+	ctrllog.SetLogger(logr.Discard()) // silences the cache
 	w := &world{Cluster: cluster, patience: patience, blocked: map[string]string{}}
 	w.cache, err = cache.New(cluster.Config(), cache.Options{Scheme: cluster.Client.Scheme()})
 	require.NoError(t, err)
@@ -100,7 +100,7 @@ func newWorld(t *testing.T, all []*testCase) *world {
 	return w
 }
 
-// enlist labels the nodes with the role that some operators require and that the node of a small cluster has.
+// enlist labels the nodes with the control-plane role that some operators require.
 func enlist(t *testing.T, c client.Client) {
 	t.Helper()
 	nodes := &corev1.NodeList{}
@@ -125,14 +125,15 @@ func (w *world) observe(obj any) {
 	}
 }
 
-// blockedIn returns the missing permissions that a plan of the namespace has ever reported.
+// blockedIn returns the message of the namespace's last plan that reported missing permissions, or "" if there was
+// none.
 func (w *world) blockedIn(namespace string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.blocked[namespace]
 }
 
-// printed returns the output of kubectl remit rbac for a case, with its account.
+// printed returns the objects that "kubectl remit rbac" prints for a case, including the account.
 func (w *world) printed(ctx context.Context, c *testCase) ([]*unstructured.Unstructured, error) {
 	args := append([]string{"rbac"}, c.args()...)
 	cmd := exec.CommandContext(ctx, filepath.Join(w.Bin, "kubectl-remit"), args...)
@@ -161,8 +162,8 @@ func decode(text []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// prepare creates, as the cluster's administrator, what an install needs: the stand-ins, the namespaces, and the
-// printed RBAC.
+// prepare creates, as the cluster administrator, the prerequisites of an install: the stand-ins, the namespaces, and
+// the printed RBAC.
 func (w *world) prepare(ctx context.Context, c *testCase, printed []*unstructured.Unstructured) error {
 	for _, crd := range c.standIns() {
 		if err := w.Client.Create(ctx, crd); err != nil {
@@ -209,7 +210,7 @@ func (w *world) established(ctx context.Context, name string) error {
 	})
 }
 
-// subscribe creates the objects that the namespace's users create.
+// subscribe creates the objects that a user of the namespace creates to install the operator.
 func (w *world) subscribe(ctx context.Context, c *testCase) error {
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: c.namespace, Name: name} }
 	for _, obj := range []client.Object{
@@ -228,11 +229,11 @@ func (w *world) subscribe(ctx context.Context, c *testCase) error {
 	return nil
 }
 
-// succeeded returns nil if the operator runs and the Subscription reports it. The error is final if waiting cannot
-// resolve it.
+// succeeded returns nil if the operator is running and the Subscription reports that it is installed. If waiting cannot
+// resolve an error, the error is final.
 func (w *world) succeeded(ctx context.Context, c *testCase) error {
 	if text := w.blockedIn(c.namespace); text != "" {
-		return final{fmt.Errorf("what was printed is not enough: %s", text)}
+		return final{fmt.Errorf("the printed RBAC is not sufficient: %s", text)}
 	}
 	sub := &operatorsv1alpha1.Subscription{}
 	if err := w.cache.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: "subscription"}, sub); err != nil {
@@ -275,7 +276,8 @@ func unmet(csv *operatorsv1alpha1.ClusterServiceVersion) string {
 // final is an error that waiting cannot resolve.
 type final struct{ error }
 
-// until waits until look returns no error. On a timeout, it returns look's last error.
+// until waits until look returns no error. It returns early if look returns a final error. On a timeout, it returns
+// look's last error.
 func (w *world) until(ctx context.Context, look func() error) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, tick, w.patience, true, func(context.Context) (bool, error) {
@@ -292,8 +294,8 @@ func (w *world) until(ctx context.Context, look func() error) error {
 	return err
 }
 
-// uninstall deletes what the namespace's users delete, and waits until all objects of the bundle outside of the
-// namespace are deleted, except CustomResourceDefinitions.
+// uninstall deletes the objects that the namespace's users would delete, and waits until all objects of the bundle
+// outside the namespace, except CustomResourceDefinitions, are deleted.
 func (w *world) uninstall(ctx context.Context, c *testCase, outside []client.Object) error {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: c.CSV.Name}}
 	for _, obj := range []client.Object{
@@ -303,10 +305,10 @@ func (w *world) uninstall(ctx context.Context, c *testCase, outside []client.Obj
 			return err
 		}
 	}
-	return w.gone(ctx, append([]client.Object{csv}, outside...)...)
+	return w.waitDeleted(ctx, append([]client.Object{csv}, outside...)...)
 }
 
-// force deletes, as the administrator, what a failed case left.
+// force deletes, as the administrator, the objects that a failed case left behind.
 func (w *world) force(ctx context.Context, c *testCase, outside []client.Object) {
 	_ = w.uninstall(ctx, c, nil)
 	for _, obj := range outside {
@@ -314,7 +316,7 @@ func (w *world) force(ctx context.Context, c *testCase, outside []client.Object)
 	}
 }
 
-func (w *world) gone(ctx context.Context, objs ...client.Object) error {
+func (w *world) waitDeleted(ctx context.Context, objs ...client.Object) error {
 	return w.until(ctx, func() error {
 		for _, obj := range objs {
 			got := &metav1.PartialObjectMetadata{}
@@ -324,7 +326,7 @@ func (w *world) gone(ctx context.Context, objs ...client.Object) error {
 			}
 			err := w.Client.Get(ctx, client.ObjectKeyFromObject(obj), got)
 			if err == nil {
-				return fmt.Errorf("%s %s is still there", got.Kind, client.ObjectKeyFromObject(obj))
+				return fmt.Errorf("%s %s still exists", got.Kind, client.ObjectKeyFromObject(obj))
 			}
 			if !apierrors.IsNotFound(err) {
 				return err
@@ -334,8 +336,8 @@ func (w *world) gone(ctx context.Context, objs ...client.Object) error {
 	})
 }
 
-// clear deletes what the case leaves to others. Namespaces stay: deleting them costs the API server more than
-// everything else, and their content does not affect other cases.
+// clear deletes the objects that uninstall does not delete, except namespaces: deleting them costs the API server more
+// than everything else, and their content does not affect other cases.
 func (w *world) clear(ctx context.Context, c *testCase, printed []*unstructured.Unstructured) error {
 	var errs []error
 	remove := func(obj client.Object) {
@@ -367,7 +369,7 @@ func (w *world) clear(ctx context.Context, c *testCase, printed []*unstructured.
 	return errors.Join(append(errs, w.nudged(ctx, left...))...)
 }
 
-// nudged waits until the objects are deleted, and repeats the deletion from time to time.
+// nudged waits until the objects are deleted and repeats the deletion periodically.
 func (w *world) nudged(ctx context.Context, objs ...client.Object) error {
 	stop := make(chan struct{})
 	defer close(stop)
@@ -383,5 +385,5 @@ func (w *world) nudged(ctx context.Context, objs ...client.Object) error {
 			}
 		}
 	}()
-	return w.gone(ctx, objs...)
+	return w.waitDeleted(ctx, objs...)
 }

@@ -26,8 +26,8 @@ const (
 	patience = 2 * time.Minute
 )
 
-// account is a ServiceAccount with its own part of the cluster: two namespaces, and cluster-scoped objects whose
-// names mostly begin with its ID.
+// account is a ServiceAccount with its own part of the cluster: two namespaces, and cluster-scoped objects, most of
+// whose names begin with its ID.
 type account struct {
 	t           *testing.T
 	d           dice
@@ -76,8 +76,8 @@ func (a *account) create(obj client.Object) {
 	require.NoError(a.t, a.admin.Create(a.t.Context(), obj))
 }
 
-// grant gives the account random rules through roles and bindings of all forms. It also creates roles and bindings
-// that the account can bind and change.
+// grant gives the account random rules through all kinds of roles and bindings. It also creates roles and bindings that
+// the account can bind and change.
 func (a *account) grant(d dice) {
 	a.t.Helper()
 	a.d, a.label, a.gathers = d, map[string]string{"gather": a.id}, d.oneIn(3)
@@ -107,14 +107,15 @@ func (a *account) grant(d dice) {
 	a.apply(clusterRoleBinding(live.Name, roleRef(kindClusterRole, live.Name)))
 }
 
-// apply creates an object that the account can change afterwards. With another field manager, it would get a conflict
-// before its permissions are checked.
+// apply creates an object that the account can change afterwards. It uses the account's field manager, because the
+// account's writes would otherwise conflict before its permissions are checked.
 func (a *account) apply(obj client.Object) {
 	a.t.Helper()
 	require.NoError(a.t, a.admin.Apply(a.t.Context(), applied(a.t, obj), client.FieldOwner(fieldManager)))
 }
 
-// newRules returns rules for a role of the account. Some imply others: escalate, bind, or everything.
+// newRules returns rules for a role of the account. Some of them allow more than they list: escalate, bind, or
+// everything.
 func (a *account) newRules(namespaced bool) []rbacv1.PolicyRule {
 	out := stored(namespaced, a.d.rules(anything, 2))
 	if a.d.oneIn(2) {
@@ -137,7 +138,7 @@ func (a *account) newRules(namespaced bool) []rbacv1.PolicyRule {
 	return out
 }
 
-// stored returns the rules that the API server accepts.
+// stored returns only the rules that the API server accepts.
 func stored(namespaced bool, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return slices.DeleteFunc(rules, func(r rbacv1.PolicyRule) bool {
 		urls, resources := len(r.NonResourceURLs) > 0, len(r.APIGroups) > 0 && len(r.Resources) > 0
@@ -156,7 +157,8 @@ func (a *account) newGatherer(name string, label map[string]string) *rbacv1.Clus
 	return r
 }
 
-// newBinding returns a binding to a role that may not exist, in one of the namespaces or in the cluster.
+// newBinding returns a RoleBinding in one of the namespaces or a ClusterRoleBinding. The role that it refers to does
+// not always exist.
 func (a *account) newBinding(name string) client.Object {
 	var bound []rbacv1.Subject
 	for range 1 + a.d.IntN(2) {
@@ -176,7 +178,7 @@ func (a *account) newBinding(name string) client.Object {
 	return roleBinding(a.namespaces()[a.d.IntN(2)], name, a.roleRef([]string{kindRole, kindClusterRole}[a.d.IntN(2)]), bound...)
 }
 
-// roleRef returns a reference to one of the roles that may exist.
+// roleRef returns a reference to a role that may or may not exist.
 func (a *account) roleRef(kind string) rbacv1.RoleRef {
 	name := a.d.one([]string{"live", "r0", "r1", "r2", "r3", "gone"})
 	if kind == kindClusterRole {
@@ -185,14 +187,14 @@ func (a *account) roleRef(kind string) rbacv1.RoleRef {
 	return roleRef(kind, name)
 }
 
-// disturb changes the effective rules: it deletes a role, changes another, and changes which ClusterRoles the
+// disturb changes the effective rules: it deletes a role, changes another one, and changes which ClusterRoles the
 // aggregated one combines.
 func (a *account) disturb() {
 	a.t.Helper()
 	ctx := a.t.Context()
 	if a.d.oneIn(2) {
-		gone := role(a.namespaces()[a.d.IntN(2)], "r0")
-		require.NoError(a.t, client.IgnoreNotFound(a.admin.Delete(ctx, gone)))
+		deleted := role(a.namespaces()[a.d.IntN(2)], "r0")
+		require.NoError(a.t, client.IgnoreNotFound(a.admin.Delete(ctx, deleted)))
 	}
 	changed := &rbacv1.ClusterRole{}
 	require.NoError(a.t, a.admin.Get(ctx, client.ObjectKey{Name: a.id + "-r1"}, changed))
@@ -203,8 +205,9 @@ func (a *account) disturb() {
 	require.NoError(a.t, a.admin.Update(ctx, changed))
 }
 
-// settle waits until the API server's authorizer has seen all writes, and returns the RBAC objects. The authorizer has
-// one watch for each of the four kinds, so it has seen all of them when it has seen the last object of each.
+// settle waits until the API server's authorizer has observed all writes, and returns the RBAC objects. The authorizer
+// has one watch for each of the four kinds, so settle writes one object of each kind and waits until the authorizer has
+// observed these objects.
 func (a *account) settle() rbac.Listers {
 	a.t.Helper()
 	a.markers++
@@ -222,7 +225,7 @@ func (a *account) settle() rbac.Listers {
 	var l rbac.Listers
 	require.EventuallyWithT(a.t, func(c *assert.CollectT) {
 		w := a.read()
-		assert.True(c, gathered(w.ClusterRoles), "the ClusterRoles that gather others have their rules")
+		assert.True(c, gathered(w.ClusterRoles), "the aggregated ClusterRoles are up to date")
 		l = w.listers(a.t, true)
 	}, patience, 20*time.Millisecond)
 	return l
@@ -239,7 +242,7 @@ func (a *account) awaitAllowed(user, namespace, resource string) {
 	}, patience, 5*time.Millisecond)
 }
 
-// read lists all RBAC objects of the cluster.
+// read lists all RBAC objects in the cluster.
 func (a *account) read() world {
 	a.t.Helper()
 	var roles rbacv1.RoleList
@@ -263,7 +266,7 @@ func pointers[T any](items []T) []*T {
 	return out
 }
 
-// gathered reports whether the controller has updated every aggregated ClusterRole to the rules of those it selects.
+// gathered reports whether the controller has updated the rules of every aggregated ClusterRole.
 func gathered(roles []*rbacv1.ClusterRole) bool {
 	for _, into := range roles {
 		if into.AggregationRule == nil {

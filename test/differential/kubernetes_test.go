@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// defaultPairs is the number of pairs of an ordinary test run; `make differential` uses more.
+	// defaultPairs is the number of pairs in an ordinary test run; `make differential` uses more.
 	defaultPairs      = 200_000
 	questionsPerWorld = 50
-	// gcPercent applies to both processes, which allocate much and retain little.
+	// gcPercent applies to both processes, which allocate a lot and retain little.
 	gcPercent = 400
 )
 
@@ -33,7 +33,7 @@ type answer struct {
 // tally counts the answers of each kind, to show that the random pairs are useful.
 type tally struct{ Pairs, Covered, Requests, Wanted, Allowed int }
 
-func TestTheEngineSaysWhatKubernetesSays(t *testing.T) {
+func TestTheEngineAgreesWithKubernetes(t *testing.T) {
 	t.Parallel()
 	pairs, seed := fromEnvironment(t, "DIFFERENTIAL_PAIRS", defaultPairs), fromEnvironment(t, "DIFFERENTIAL_SEED", 1)
 	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
@@ -46,7 +46,7 @@ func TestTheEngineSaysWhatKubernetesSays(t *testing.T) {
 		for i := range (pairs + questionsPerWorld - 1) / questionsPerWorld {
 			w := newDice(seed, i).world(t)
 			if encoder.Encode(w) != nil {
-				return // the program has ended, and so have its answers
+				return // the program has exited; reading its answers reports the error
 			}
 			asked <- w
 		}
@@ -65,7 +65,7 @@ func TestTheEngineSaysWhatKubernetesSays(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("seed %d, no difference: %+v", seed, sum)
+	t.Logf("seed %d, no differences: %+v", seed, sum)
 	require.GreaterOrEqual(t, sum.Pairs, pairs)
 	require.Greater(t, sum.Covered, sum.Pairs/10)
 	require.Greater(t, sum.Pairs-sum.Covered, sum.Pairs/10)
@@ -81,7 +81,7 @@ func (sum *tally) compare(q question, want answer) error {
 		sum.Covered++
 	}
 	if covered != want.Covered {
-		return errors.New("the escalation check differs")
+		return errors.New("the escalation checks differ")
 	}
 	for i, r := range q.Requests {
 		wanted, allowed := want.Wanted[i] == '1', want.Allowed[i] == '1'
@@ -95,7 +95,7 @@ func (sum *tally) compare(q question, want answer) error {
 		text, _ := json.Marshal(r)
 		switch {
 		case allowed != r.allowed:
-			return errors.New("the authorizer differs on " + string(text))
+			return errors.New("the authorizers differ on " + string(text))
 		case covered && wanted && !allowed && r.Namespace == q.Namespace:
 			return errors.New("covered, but the authorizer refuses what the rules allow: " + string(text))
 		}
@@ -111,7 +111,7 @@ func startKubernetes(t *testing.T) (io.WriteCloser, io.Reader) {
 		dir = filepath.Join("..", "..", "bin")
 	}
 	program := filepath.Join(dir, "differential")
-	require.FileExists(t, program, "run make bin/differential")
+	require.FileExists(t, program, "it is built by make bin/differential")
 	cmd := exec.CommandContext(t.Context(), program)
 	cmd.Stderr = os.Stderr
 	cmd.Env = append(os.Environ(), fmt.Sprint("GOGC=", gcPercent))
@@ -122,7 +122,7 @@ func startKubernetes(t *testing.T) (io.WriteCloser, io.Reader) {
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Wait()
-		t.Logf("%s took %s of CPU", program, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
+		t.Logf("%s used %s of CPU time", program, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
 	})
 	return in, out
 }

@@ -32,7 +32,7 @@ func newDice(seed, stream int) dice {
 
 func (d dice) oneIn(n int) bool { return d.IntN(n) == 0 }
 
-// some draws one or more of the values; earlier values are more likely than later ones.
+// some draws between one and most values. Earlier values are more likely.
 func (d dice) some(most int, from []string) []string {
 	out := make([]string, 1+d.IntN(most))
 	for i := range out {
@@ -48,7 +48,7 @@ func (d dice) one(from []string) string {
 // vocabulary is the set of values that rules consist of. Common values come first.
 type vocabulary struct{ verbs, groups, resources, names, urls []string }
 
-// anything contains all values that are compared in a special way, including odd and empty ones.
+// anything contains all values that are compared in a special way, including unusual and empty ones.
 var anything = vocabulary{
 	verbs:  []string{"get", "*", "list", "create", "watch", "update", "deletecollection", "escalate", "bind", "GET", "", " get", "impersonate"},
 	groups: []string{"", "apps", "*", rbacv1.GroupName, "acme.io", "Apps", "apps/v1"},
@@ -60,7 +60,7 @@ var anything = vocabulary{
 	urls:  []string{"/metrics", "*", "/metrics/*", "/metrics*", "/metrics/a", "/healthz", "/healthz/*", "/*", "**", "/metrics**", "", "metrics", "/a*b", "/a"},
 }
 
-// rule returns a rule about resources or about URLs.
+// rule returns a rule for resources or for URLs.
 func (d dice) rule(v vocabulary) rbacv1.PolicyRule {
 	r := rbacv1.PolicyRule{Verbs: d.some(3, v.verbs)}
 	if d.oneIn(5) {
@@ -74,7 +74,7 @@ func (d dice) rule(v vocabulary) rbacv1.PolicyRule {
 	return r
 }
 
-// oddRule may omit required fields, which no stored role can. Such a rule grants nothing more.
+// oddRule returns a rule that may lack required fields. Such a rule cannot be stored in a role and grants nothing.
 func (d dice) oddRule(v vocabulary) rbacv1.PolicyRule {
 	r := d.rule(v)
 	switch d.IntN(30) {
@@ -96,14 +96,14 @@ func (d dice) rules(v vocabulary, most int) []rbacv1.PolicyRule {
 	return out
 }
 
-// partOf returns existing rules, parts of them, and sometimes other rules: independent random rules are hardly ever
-// covered.
+// partOf returns existing rules, parts of them, and sometimes other rules, because independent random rules are almost
+// never covered.
 func (d dice) partOf(v vocabulary, granted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var out []rbacv1.PolicyRule
 	for range 1 + d.IntN(3) {
 		if len(granted) == 0 || d.oneIn(12) {
 			r := d.oddRule(v)
-			if d.oneIn(3) { // of resources and of URLs, which is checked for escalation before it is refused
+			if d.oneIn(3) { // a rule with both resources and URLs is checked for escalation before it is rejected as invalid
 				r.NonResourceURLs = d.some(2, v.urls)
 			}
 			out = append(out, r)
@@ -122,7 +122,7 @@ func (d dice) partOf(v vocabulary, granted []rbacv1.PolicyRule) []rbacv1.PolicyR
 	return out
 }
 
-// subset returns an empty slice only if values is empty.
+// subset draws from values and sometimes adds others from all. The result is empty only if values is empty.
 func (d dice) subset(all, values []string) []string {
 	var out []string
 	for _, value := range values {

@@ -12,7 +12,7 @@ import (
 	"github.com/remit-olm/remit/test/differential/rows"
 )
 
-// outcomes translates the table's outcomes to those of this package.
+// outcomes maps the table's verdicts to the outcomes of this package.
 var outcomes = map[string]string{
 	rows.Covered: "covered", rows.ByEscalate: "covered by escalate", rows.ByBind: "covered by bind",
 	rows.Missing: "missing", rows.Unresolved: "unresolved", rows.Invalid: "invalid",
@@ -28,17 +28,17 @@ func sixtyNineRows(t *testing.T, s server) {
 		t.Run(fmt.Sprint(row.Number), func(t *testing.T) { a.ask(t, row) })
 		asked++
 	}
-	t.Logf("%d questions, no difference", asked)
+	t.Logf("%d questions, no differences", asked)
 }
 
-// ask checks a row with the engine and with the API server.
+// ask compares the verdicts of the engine and of the API server on a row.
 func (a *account) ask(t *testing.T, row rows.Row) {
 	defer func(outer *testing.T) { a.t = outer }(a.t)
 	a.t = t
 	for _, obj := range row.Held {
 		a.create(obj.(client.Object).DeepCopyObject().(client.Object))
 	}
-	defer func() { // the next row's settling tells when it is seen
+	defer func() { // the next row's settle waits until the authorizer has observed the deletions
 		for _, obj := range row.Held {
 			require.NoError(t, a.admin.Delete(t.Context(), obj.(client.Object)))
 		}
@@ -53,7 +53,7 @@ func (a *account) ask(t *testing.T, row rows.Row) {
 	require.Equal(t, outcomes[row.Verdict], outcome(verdict), "%+v", verdict)
 }
 
-// typed returns the object with its kind set, as server-side apply needs it.
+// typed returns the object with its kind set, which server-side apply requires.
 func typed(obj any) client.Object {
 	switch o := obj.(type) {
 	case *rbacv1.Role:

@@ -20,19 +20,19 @@ import (
 )
 
 const (
-	// defaultWrites is the number of writes of an ordinary test run; `make differential` uses more.
+	// defaultWrites is the number of writes in an ordinary test run; `make differential` uses more.
 	defaultWrites = 300
-	// An account tries this many writes, and as many again after its permissions have changed.
+	// Each account makes this many write attempts, and as many again after its permissions have changed.
 	writesPerRound, roundsPerAccount = 15, 2
 )
 
-// server is a cluster and its administrator's client.
+// server is a cluster with its administrator's client.
 type server struct {
 	config *rest.Config
 	admin  client.Client
 }
 
-func TestTheEngineSaysWhatTheAPIServerSays(t *testing.T) {
+func TestTheEngineAgreesWithTheAPIServer(t *testing.T) {
 	t.Parallel()
 	s := server{config: controlplane.Start(t).Config()}
 	var err error
@@ -66,17 +66,17 @@ func randomWrites(t *testing.T, s server) {
 		t.Logf("%6d %s", sum[line], line)
 		total += sum[line]
 	}
-	t.Logf("seed %d, no difference in %d writes", seed, total)
+	t.Logf("seed %d, no differences in %d writes", seed, total)
 	require.GreaterOrEqual(t, total, writes)
 }
 
 // write is an account's attempt to create or change a role or a binding.
 type write struct {
 	object client.Object
-	// over means that the object exists; live is the existing ClusterRole.
+	// over is true if the object already exists. If it is a ClusterRole, live is the existing one.
 	over bool
 	live *rbacv1.ClusterRole
-	// post means that the object is created with POST, without a name in the URL, and not with server-side apply.
+	// post means that the object is created with POST, without a name in the URL, rather than with server-side apply.
 	post bool
 }
 
@@ -91,7 +91,7 @@ func (w write) String() string {
 	return how + w.object.GetObjectKind().GroupVersionKind().Kind
 }
 
-// wanted returns rules that the account has in the scope, has in another one, or that differ a little.
+// wanted returns rules that the account has in this or another scope, or slightly different rules.
 func (a *account) wanted(l rbac.Listers, namespace string) []rbacv1.PolicyRule {
 	if a.d.oneIn(3) {
 		return a.d.partOf(anything, a.rules)
@@ -116,7 +116,7 @@ func (a *account) newWrite(l rbac.Listers) write {
 	case 2:
 		ref := a.roleRef([]string{kindRole, kindClusterRole}[a.d.IntN(2)])
 		if w.over {
-			ref = roleRef(kindRole, "live") // it cannot be changed
+			ref = roleRef(kindRole, "live") // the roleRef of a binding is immutable
 		}
 		w.object = roleBinding(namespace, name, ref, a.randomSubjects()...)
 	case 3:
@@ -128,12 +128,12 @@ func (a *account) newWrite(l rbac.Listers) write {
 		}
 		w.object = clusterRoleBinding(a.id+"-"+name, ref, a.randomSubjects()...)
 	}
-	// A write that changes nothing is not checked.
+	// The API server does not check a write that changes nothing.
 	w.object.SetLabels(map[string]string{"changed": "yes"})
 	return w
 }
 
-// randomSubjects returns random subjects, sometimes ones that cannot be bound.
+// randomSubjects returns random subjects, which are sometimes invalid.
 func (a *account) randomSubjects() []rbacv1.Subject {
 	if !a.d.oneIn(6) {
 		return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: a.home, Name: "x"}}
@@ -146,7 +146,8 @@ func (a *account) randomSubjects() []rbacv1.Subject {
 	}}
 }
 
-// clusterRoleWrite sometimes adds or removes an aggregationRule.
+// clusterRoleWrite returns a ClusterRole to write and the existing one, if any. The write sometimes adds or removes an
+// aggregationRule.
 func (a *account) clusterRoleWrite(name string, rules []rbacv1.PolicyRule, over bool) (object, live *rbacv1.ClusterRole) {
 	if over && a.d.oneIn(3) {
 		name = "livegatherer"
@@ -215,18 +216,18 @@ func outcome(v rbac.Verdict) string {
 	return "missing"
 }
 
-// refusals are the API server's answers to writes that the engine refuses. An invalid object may be refused for another
-// reason before its permissions are checked.
+// refusals are the API server's status codes for writes that the engine refuses. An invalid object may be refused for
+// another reason before its permissions are checked.
 var refusals = map[string][]int32{
 	"invalid":    {http.StatusUnprocessableEntity, http.StatusForbidden, http.StatusNotFound, http.StatusBadRequest},
 	"missing":    {http.StatusForbidden},
 	"unresolved": {http.StatusNotFound},
 }
 
-// agrees returns how the API server's behavior differs from the verdict.
+// agrees returns an error if the API server's response differs from the verdict.
 func agrees(v rbac.Verdict, refused error) error {
 	//nolint:errorlint // the refusal does not cause the difference
-	differs := fmt.Errorf("the engine says %s (%+v), the API server %v", outcome(v), v, refused)
+	differs := fmt.Errorf("the engine returned %s (%+v), but the API server %v", outcome(v), v, refused)
 	codes := refusals[outcome(v)]
 	if refused == nil {
 		if len(codes) > 0 {

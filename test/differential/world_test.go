@@ -13,6 +13,8 @@ import (
 	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
@@ -47,12 +49,16 @@ type (
 
 var namespaces = []string{"t1", "t2", rbac.ClusterScope}
 
-// Questions are about users; bindings have subjects. Most of both are t1/acct.
+// extension is the synthetic user of a ClusterExtension.
+var extension = scoped.Identity{Extension: "demo"}
+
+// users are the users named in questions, and subjects are the subjects of bindings. Most of them are t1/acct.
 var (
 	acct  = rbac.ServiceAccount("t1", "acct")
 	users = []rbac.Subject{
 		acct, acct, acct, rbac.ServiceAccount("t2", "acct"), rbac.ServiceAccount("t1", "other"), {User: acct.User},
 		{User: "alice", Groups: []string{"devs", "system:authenticated"}}, {User: "acct"}, {User: "system:serviceaccount::acct"}, {},
+		rbac.SubjectOf(extension),
 	}
 	subjects = []rbacv1.Subject{
 		{Kind: rbacv1.ServiceAccountKind, Namespace: "t1", Name: "acct"},
@@ -72,6 +78,8 @@ var (
 		{Kind: rbacv1.ServiceAccountKind, Namespace: "t1"},
 		{Kind: "Robot", Name: "acct"},
 		{},
+		extension.Subject(),
+		{Kind: rbacv1.GroupKind, Name: names.GroupExtensions},
 	}
 )
 
@@ -110,7 +118,7 @@ func (d dice) world(tb testing.TB) world {
 	return w
 }
 
-// roleRef returns a reference of one of two kinds, rarely of a kind that a binding cannot have.
+// roleRef returns a reference to one of two kinds of roles, or rarely to a kind that a binding cannot refer to.
 func (d dice) roleRef(kinds ...string) rbacv1.RoleRef {
 	kind := kinds[d.IntN(2)]
 	if d.oneIn(20) {
@@ -127,7 +135,7 @@ func (d dice) subjects() []rbacv1.Subject {
 	return out
 }
 
-// listers returns the product's listers, with the index of subjects, or plain ones.
+// listers returns Remit's listers, with or without the subject index.
 func (w world) listers(tb testing.TB, indexed bool) rbac.Listers {
 	store := func(objects ...any) toolscache.Indexer {
 		s := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
@@ -170,7 +178,8 @@ func (d dice) question(l rbac.Listers) question {
 		q.Rules = d.partOf(anything, rules)
 	}
 	q.verdict = permissions.Check(q.Rules)
-	// If a rule is missing, a request for it is denied; if none is, every requested one is allowed.
+	// If a rule is missing, the request that it would allow must be denied; if no rule is missing, every request must be
+	// allowed.
 	atoms, allowed := q.verdict.Missing, false
 	if len(atoms) == 0 {
 		atoms, allowed = q.Rules, true
@@ -196,7 +205,7 @@ func (d dice) question(l rbac.Listers) question {
 	return q
 }
 
-// inOrder sorts the listers' results, so that the same seed asks the same questions.
+// inOrder sorts the listers' results, so that the same seed produces the same questions.
 func inOrder(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return slices.SortedFunc(slices.Values(rules), func(a, b rbacv1.PolicyRule) int {
 		return cmp.Or(
@@ -205,9 +214,9 @@ func inOrder(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	})
 }
 
-// requestFor returns a request that one of the rules allows and that only equivalent rules allow: a wildcard becomes a value
-// that occurs in no rule. It returns false if there is no such request: for URLs in a namespace, and for resources that
-// end in a slash.
+// requestFor returns a request that only one of the rules, or an equivalent rule, allows: it replaces a wildcard with a
+// value that occurs in no rule. It returns false if there is no such request, for example for URLs in a namespace or
+// resources that end in a slash.
 func (d dice) requestFor(namespace string, rules []rbacv1.PolicyRule) (request, bool) {
 	if len(rules) == 0 {
 		return request{}, false

@@ -22,12 +22,13 @@ import (
 const (
 	// demoUp is the last line that `kubectl remit run` prints before it waits for Ctrl-C.
 	demoUp = "The cluster stays up until Ctrl-C."
-	// upWithin bounds its start, stoppedWithin its end.
+	// upWithin is the timeout for starting the cluster, and stoppedWithin for stopping it.
 	upWithin      = 3 * time.Minute
 	stoppedWithin = time.Minute
 )
 
-// setUp is the line of what `kubectl remit run` prints that makes a terminal ready for the pages, and tried the commands to try.
+// In the output of `kubectl remit run`, setUp matches the line that prepares a terminal for the pages, and tried
+// matches the suggested kubectl commands.
 var (
 	setUp = regexp.MustCompile(`(?m)^  (cd .* && export .*)$`)
 	tried = regexp.MustCompile(`(?m)^  (kubectl .*)$`)
@@ -38,16 +39,16 @@ type demo struct {
 	cmd *exec.Cmd
 	// dir is for temporary files.
 	dir string
-	// printed is all up to demoUp.
+	// printed is the output up to and including demoUp.
 	printed string
-	// ended gets how it ended, once.
+	// ended receives the result of the command once, when it exits.
 	ended chan error
 }
 
 // startDemo runs `kubectl remit run` and returns once the cluster is up.
 func startDemo(dir string) (*demo, error) {
-	// The kernel interrupts the demonstration when the thread that started it ends. TestMain's goroutine keeps that thread for
-	// itself until the process ends, however it does.
+	// Because of Pdeathsig, the kernel interrupts the command when the thread that started it exits. TestMain's goroutine
+	// keeps this thread until the process exits, even if the process crashes.
 	runtime.LockOSThread()
 	d := &demo{dir: dir, cmd: exec.Command("bin/kubectl-remit", "run"), ended: make(chan error, 1)}
 	d.cmd.Dir = root
@@ -77,7 +78,8 @@ func startDemo(dir string) (*demo, error) {
 	return d, nil
 }
 
-// read sends all that is printed up to demoUp, or the end, and reads on until the end.
+// read sends the output up to and including demoUp, or the whole output if demoUp is missing, on the channel up, and
+// discards the rest.
 func (d *demo) read(out io.Reader, up chan<- string) {
 	var printed strings.Builder
 	sent := false
@@ -109,13 +111,13 @@ func (d *demo) stop() error {
 	}
 }
 
-// shell runs a line in a shell that is ready for the pages, and returns all output.
+// shell runs a line in a shell with the environment that the pages require, and returns the combined output.
 func (d *demo) shell(ctx context.Context, line, stdin string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	ready := setUp.FindStringSubmatch(d.printed)
 	if ready == nil {
-		return "", fmt.Errorf("kubectl remit run did not print how to go on:\n%s", d.printed)
+		return "", fmt.Errorf("kubectl remit run did not print the command that prepares a terminal:\n%s", d.printed)
 	}
 	cmd := exec.CommandContext(ctx, "sh", "-c", ready[1]+"\n"+line)
 	cmd.Stdin = strings.NewReader(stdin)

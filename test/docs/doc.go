@@ -1,3 +1,3 @@
 // Package docs runs every example in README.md and docs/ as a reader would, on the cluster that `kubectl remit run`
-// starts. The convention is at the top of docs_test.go.
+// starts. The comment at the top of docs_test.go describes the conventions.
 package docs

@@ -1,20 +1,20 @@
 package docs
 
 // Every fenced block of README.md and docs/**/*.md runs on the cluster that `kubectl remit run` starts, as a reader would
-// run it. Its language determines how.
+// run it. The language of the block determines how.
 //
 //	yaml     is given to `kubectl apply -f -` with nothing substituted.
 //	console  has lines of "$ command", each followed by its expected output, which must be complete and in order.
 //	         "..." matches any number of lines if it is alone on a line, and otherwise any text in the line. Lines
 //	         that kubectl logs are ignored. A command without output below it must only exit with status 0.
-//	sh       does not run. notRun lists these blocks with the words by which their pages tell the reader. Their
-//	         make targets, and the files that they name, must exist.
+//	sh       does not run. notRun lists these blocks, and the page must tell the reader that they do not run. The make
+//	         targets and files in the blocks must exist.
 //
-// Any other language, and an indented block that looks like one of these, fails the test, as does a block of "sh" that is not
-// listed.
+// Any other language, an indented block that looks like one of these, or an unlisted sh block fails the test.
 //
-// A shell runs each command after the line that `kubectl remit run` prints for readers, which sets its folder, KUBECONFIG and PATH:
-// "kubectl" is bin/kubectl of `make kubectl`, or else the machine's own.
+// Each command runs in a shell after the line that `kubectl remit run` prints for readers, which sets the working
+// directory, KUBECONFIG and PATH. "kubectl" is bin/kubectl if `make kubectl` has built it, and otherwise the installed
+// one.
 //
 // The blocks of a page run in order. Pages run at the same time, so each has its own namespaces and cluster-scoped names.
 
@@ -38,30 +38,32 @@ import (
 
 const (
 	root = "../.."
-	// commandTimeout bounds one command.
+	// commandTimeout is the timeout of one command.
 	commandTimeout = 3 * time.Minute
-	// parallel is how many pages run at once: they mostly wait.
+	// parallel is the number of pages that run concurrently. They mostly wait.
 	parallel = "8"
 )
 
-// notRun are the blocks that do not run, by page and first line, with words of the paragraph before them that tell the reader.
+// notRun lists the blocks that do not run, identified by page and first line. says is text from the paragraph before
+// the block, which must tell the reader that the block does not run.
 var notRun = []unrun{
 	{"README.md", "make run ARGS=--exit", "builds everything"},
 	{"README.md", "make test", "test a change"},
 	{"docs/tasks/try-it.md", "make run ARGS=--exit", "builds what is missing"},
 	{"docs/tasks/install-remit.md", "make build", "a cluster of your own"},
 	{"docs/tasks/install-remit.md", "kubectl apply --server-side -k manifests/compat", "a cluster of your own"},
+	{"docs/tasks/install-remit.md", "kubectl apply --server-side -k manifests/extensions", "a cluster of your own"},
 }
 
 type unrun struct{ page, first, says string }
 
-// is reports whether it is this block, and whether the page tells the reader that it does not run.
+// is reports whether b is the listed block and the paragraph before it contains the required text.
 func (n unrun) is(b block) bool {
 	first, _, _ := strings.Cut(b.text, "\n")
 	return n.page == b.path && n.first == first && strings.Contains(b.before, n.says)
 }
 
-// running is the cluster of all pages.
+// running is the cluster that all pages share.
 var running *demo
 
 func TestMain(m *testing.M) {
@@ -91,10 +93,10 @@ func run(m *testing.M) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	var elsewhere sync.WaitGroup
-	defer elsewhere.Wait()
+	var independent sync.WaitGroup
+	defer independent.Wait()
 	for _, p := range pages {
-		p.startIndependent(&elsewhere)
+		p.startIndependent(&independent)
 	}
 	if err := flag.Set("test.parallel", parallel); err != nil {
 		return 1, err
@@ -102,7 +104,8 @@ func run(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// startIndependent starts the page's commands that do not use the shared cluster: some of them start their own, which takes longest.
+// startIndependent starts the page's commands that do not use the shared cluster. Some of them take a long time because
+// they start their own cluster.
 func (p page) startIndependent(started *sync.WaitGroup) {
 	for _, b := range p.blocks {
 		for _, c := range b.commands() {
@@ -145,18 +148,18 @@ func (b block) run(t *testing.T) {
 			}
 		}
 	case "sh":
-		assert.Truef(t, slices.ContainsFunc(notRun, func(n unrun) bool { return n.is(b) }), "%s:%d: neither run nor in notRun, with words of the text before it", b.path, b.number)
+		assert.Truef(t, slices.ContainsFunc(notRun, func(n unrun) bool { return n.is(b) }), "%s:%d: the block is not run, and notRun does not list it with words from the paragraph before it", b.path, b.number)
 		for _, problem := range b.checkNames(root) {
 			t.Error(problem)
 		}
 	case "go":
-		assert.Truef(t, b.isPartOf(compiled(t)), "%s:%d: not a part of a Go file of examples/, or of a test of scopedcache", b.path, b.number)
+		assert.Truef(t, b.isPartOf(compiled(t)), "%s:%d: the block does not occur in a Go file in examples/ or in a test of scopedcache", b.path, b.number)
 	default:
-		t.Errorf("%s:%d: a block of language %q is not run by anything", b.path, b.number, b.language)
+		t.Errorf("%s:%d: blocks of language %q are not supported", b.path, b.number, b.language)
 	}
 }
 
-// outputs caches the output of commands for which isIndependent is true: several pages show the same one.
+// outputs caches the output of independent commands, because several pages show the same command.
 var outputs sync.Map
 
 // isIndependent reports whether a command does not use the shared cluster.
@@ -202,19 +205,19 @@ func TestPagesNameTheBlocksThatDoNotRun(t *testing.T) {
 	}
 }
 
-func TestPagesSayWhereTheirExamplesRun(t *testing.T) {
+func TestPagesLinkToTheInstructionsForTheirExamples(t *testing.T) {
 	t.Parallel()
 	pages, err := readPages(root)
 	require.NoError(t, err)
 	for _, p := range pages {
 		if slices.ContainsFunc(p.blocks, func(b block) bool { return b.language != "sh" && b.language != "go" }) {
-			assert.Containsf(t, p.text, "README.md#the-examples)", "%s does not link to how its examples run", p.path)
+			assert.Containsf(t, p.text, "README.md#the-examples)", "%s does not link to how its examples are run", p.path)
 		}
 	}
 }
 
-// compiled returns the Go files whose parts the documentation may show: they are compiled, and run by tests of their own.
-// Indentation and empty lines do not count.
+// compiled returns the text of the Go files from which the documentation may quote. These files are compiled and have
+// their own tests. Indentation and empty lines are ignored.
 func compiled(t *testing.T) []string {
 	t.Helper()
 	var out []string

@@ -16,11 +16,12 @@ type page struct {
 	path   string
 	text   string
 	blocks []block
-	// problems are blocks that are not closed, or not fenced.
+	// problems describes blocks that are not closed or not fenced.
 	problems []string
 }
 
-// block is a fenced block; number is the line of its fence, and before the paragraph above it.
+// block is a fenced block. number is the line number of its opening fence, and before is the paragraph before the
+// block.
 type block struct {
 	path     string
 	number   int
@@ -70,7 +71,7 @@ func parsePage(path, text string) page {
 		case open != nil:
 			body.WriteString(line)
 		case unfenced.MatchString(line):
-			p.problems = append(p.problems, fmt.Sprintf("%s:%d: an example that is not fenced is not run: %s", path, number, line))
+			p.problems = append(p.problems, fmt.Sprintf("%s:%d: unfenced examples are not run: %s", path, number, line))
 		case previous == "\n":
 			paragraph.Reset()
 			fallthrough
@@ -85,7 +86,7 @@ func parsePage(path, text string) page {
 	return p
 }
 
-// unfenced matches what should have been in a fenced block.
+// unfenced matches lines that should be in a fenced block.
 var unfenced = regexp.MustCompile("^(\t|    +)(\\$ |make |kubectl |bin/|apiVersion:)|^ +```|^~~~")
 
 var namespaceObject = regexp.MustCompile(`(?m)^kind: Namespace\nmetadata:(?: \{name: |\n  name: )([a-z0-9-]+)`)
@@ -103,7 +104,7 @@ func (p page) namespaces() []string {
 
 var link = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
 
-// links are the page's links to files.
+// links returns the page's links to files.
 func (p page) links() []string {
 	var out []string
 	for _, m := range link.FindAllStringSubmatch(p.text, -1) {
@@ -112,7 +113,7 @@ func (p page) links() []string {
 	return out
 }
 
-// command is a line of a console block and the output that is expected of it.
+// command is a command in a console block, with the output that the page shows for it.
 type command struct {
 	number     int
 	line, want string
@@ -134,10 +135,10 @@ func (b block) commands() []command {
 
 const anything = "..."
 
-// logged is a line that a program logs as Kubernetes' do: kubectl sometimes does when the watch ends by which it waits.
+// logged matches a line in the log format of Kubernetes. kubectl wait sometimes logs a line when its watch ends.
 var logged = regexp.MustCompile(`(?m)^[IWEF]\d{4} \d{2}:\d{2}:\d{2}\.\d{6} +\d+ [^ ]+\.go:\d+\] .*\n`)
 
-// matches reports whether an output is as expected, ignoring log lines and trailing newlines.
+// matches reports whether an output matches the expected one. It ignores log lines and trailing newlines.
 func matches(want, got string) bool {
 	return pattern(want).MatchString(logged.ReplaceAllString(strings.TrimRight(got, "\n")+"\n", ""))
 }
@@ -180,7 +181,7 @@ func (b block) checkWord(root string, words []string, i int) string {
 	word := words[i]
 	switch {
 	case i == 0 && !slices.Contains([]string{"make", "kubectl"}, word) && !strings.HasPrefix(word, "bin/"):
-		return "nobody knows whether there is a program"
+		return "cannot verify that this program exists:"
 	case i == 1 && words[0] == "make" && !slices.Contains(makeTargets(root), word):
 		return "no make target"
 	case inRepository(root, word) && !exists(root, word):

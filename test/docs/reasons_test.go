@@ -17,9 +17,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// documented defines which constants of which package a page must contain.
+// documented lists, for each page, the constants that the page must mention.
 var documented = []struct{ page, dir, names string }{
 	{"catalogsource", apiDir, `^CatalogSource\w+Error$`},
+	{"clustercatalog", "api/v1", `^(TypeServing|TypeProgressing|ReasonAvailable|ReasonUnavailable|ReasonUserSpecifiedUnavailable|ReasonSucceeded|ReasonRetrying|ReasonBlocked)$`},
+	{"clusterextension", "api/v1", `^(Type(Installed|Authorized|Available|\w*Deprecated)|Reason(Succeeded|RollingOut|Retrying|Blocked|InvalidConfiguration|ProgressDeadlineExceeded|Failed|Absent|Deprecated|NotDeprecated|DeprecationStatusUnknown|MissingPermissions|IdentityNotFound|NotEnrolled|EvaluationIncomplete))$`},
 	{"operatorgroup", "pkg/controller/operatorgroup", `^(Reason|MultipleOperatorGroup|OperatorGroupServiceAccount|AccountUsable|AccountChanged|TargetsKnown|TargetNotAllowed)`},
 	{"operatorgroup", "pkg/lib/scoped", `^(NoAccount|AccountNameInvalid|AccountMissing|AccountNotEnrolled|AccountHoldsTooMuch)$`},
 	{"subscription", "pkg/controller/subscription", `^(reason|type)`},
@@ -29,7 +31,7 @@ var documented = []struct{ page, dir, names string }{
 	{"clusterserviceversion", "pkg/lib/scoped", `^Account(NameInvalid|Missing|NotEnrolled|Changed|HoldsTooMuch)$`},
 }
 
-// apiDir stands for the folder of the API module's v1alpha1.
+// apiDir is a placeholder for the directory of v1alpha1 in the API module.
 const apiDir = "operatorsv1alpha1"
 
 func TestEveryReasonOfTheCodeIsOnItsPage(t *testing.T) {
@@ -51,7 +53,7 @@ func TestEveryReasonOfTheCodeIsOnItsPage(t *testing.T) {
 	}
 }
 
-// sources are the constants of packages, by folder, as they are written.
+// sources caches the constant declarations of packages, keyed by directory.
 type sources struct {
 	api    string
 	parsed map[string]map[string]ast.Expr
@@ -106,7 +108,7 @@ func collect(decl ast.Decl, out map[string]ast.Expr) {
 	}
 }
 
-// value is that of a constant of texts; ok is false for any other.
+// value returns the value of a string constant; ok is false for any other expression.
 func (s *sources) value(t *testing.T, dir string, expr ast.Expr) (text string, ok bool) {
 	t.Helper()
 	switch e := expr.(type) {

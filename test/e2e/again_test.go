@@ -23,7 +23,7 @@ func deleteCSV(tn *env.Tenant, name string) *operatorsv1alpha1.ClusterServiceVer
 	return csv
 }
 
-// comesBack waits until a deleted ClusterServiceVersion has been recreated.
+// comesBack waits until a deleted ClusterServiceVersion has been recreated and installed.
 func comesBack(tn *env.Tenant, old *operatorsv1alpha1.ClusterServiceVersion) {
 	tn.T.Helper()
 	tn.Eventually(func(c *assert.CollectT) {
@@ -35,7 +35,7 @@ func comesBack(tn *env.Tenant, old *operatorsv1alpha1.ClusterServiceVersion) {
 	tn.Installed(old.Name)
 }
 
-// statusText returns the output of "kubectl remit status" for the namespace, regardless of its exit code.
+// statusSays waits until the output of "kubectl remit status" for the namespace contains all of the given texts.
 func statusSays(tn *env.Tenant, texts ...string) {
 	tn.T.Helper()
 	tn.Eventually(func(c *assert.CollectT) {
@@ -59,7 +59,7 @@ func TestRecreatesAClusterServiceVersionThatIsDeletedWithoutItsSubscription(t *t
 
 	tn.Publish("catalog", releasesV1, releasesV2)
 	tn.Installed("a.v2.0.0")
-	deleteCSV(tn, "a.v2.0.0") // the starting version is recreated, and the same upgrade follows
+	deleteCSV(tn, "a.v2.0.0") // the starting version is installed again, followed by the same upgrade
 	tn.Eventually(func(c *assert.CollectT) {
 		s := subscriptions(t, tn)["a"]
 		assert.NotEqual(c, "a.v2.0.0", s.Status.InstalledCSV)
@@ -83,15 +83,15 @@ func TestStatusReportsWhatADeletedClusterServiceVersionWaitsFor(t *testing.T) {
 	}
 	finalizers(`["test.example.com/stays"]`)
 	old := deleteCSV(tn, "a.v1.0.0")
-	statusSays(tn, "ClusterServiceVersionBeingDeleted", "it is installed again after the deletion")
+	statusSays(tn, "ClusterServiceVersionBeingDeleted", "Remit will reinstall it when the deletion completes")
 	finalizers(`null`)
 	statusSays(tn, "RequiresApproval")
 	tn.Approve("a.v1.0.0")
 	comesBack(tn, old)
 }
 
-// A plan that waits for permissions and has written nothing is superseded when the Subscription changes, and again when it changes
-// back.
+// A plan that waits for permissions and has not written anything is superseded when the Subscription changes, and so is
+// its successor when the Subscription changes back.
 func TestAnotherStartingCSVSupersedesAPlanThatHasWrittenNothing(t *testing.T) {
 	t.Parallel()
 	tn := following(t)
@@ -116,7 +116,7 @@ func TestAnotherStartingCSVSupersedesAPlanThatHasWrittenNothing(t *testing.T) {
 	isMissing("a.v2.0.0", "secrets")
 	change("a.v3.0.0")
 	isMissing("a.v3.0.0", "nodes")
-	change("a.v2.0.0") // whose plan was superseded
+	change("a.v2.0.0") // the first plan for a.v2.0.0 was superseded
 	isMissing("a.v2.0.0", "secrets")
 	change("a.v1.0.0")
 	tn.Approve("a.v1.0.0")

@@ -74,13 +74,13 @@ func TestDoesNotExecuteAPlanWithEditedPins(t *testing.T) {
 		assert.Equal(c, operatorsv1alpha1.InstallPlanPhaseFailed, ip.Status.Phase)
 		got := ip.Status.GetCondition(operatorsv1alpha1.InstallPlanInstalled)
 		assert.Equal(c, operatorsv1alpha1.InstallPlanReasonPlanUnknown, got.Reason)
-		assert.Contains(c, got.Message, "it was edited")
+		assert.Contains(c, got.Message, "the InstallPlan was edited")
 	})
-	tn.SubscriptionSays(operatorsv1alpha1.SubscriptionInstallPlanFailed, string(operatorsv1alpha1.InstallPlanReasonPlanUnknown), "it was edited")
+	tn.SubscriptionSays(operatorsv1alpha1.SubscriptionInstallPlanFailed, string(operatorsv1alpha1.InstallPlanReasonPlanUnknown), "the InstallPlan was edited")
 	tn.NothingWritten()
 }
 
-// Steps that a tenant writes into the status are not installed, and are replaced before a user approves them.
+// Steps that a tenant writes into the status are not installed; they are replaced before a user can approve them.
 func TestRecomputesStepsThatATenantWroteIntoTheStatus(t *testing.T) {
 	t.Parallel()
 	tn, ip := awaitingApproval(t)

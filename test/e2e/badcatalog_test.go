@@ -23,7 +23,7 @@ func TestReportsWhatTheCatalogDoesNotContain(t *testing.T) {
 			unsatisfiable, "no operators found with name sample-operator.v9 in channel stable"},
 		"an unknown catalog": {func(s *operatorsv1alpha1.SubscriptionSpec) { s.CatalogSource = "elsewhere" },
 			prevented, "elsewhere: its content is not available"},
-		"a catalog of a stranger": {func(s *operatorsv1alpha1.SubscriptionSpec) { s.CatalogSourceNamespace = "default" },
+		"a catalog of another tenant": {func(s *operatorsv1alpha1.SubscriptionSpec) { s.CatalogSourceNamespace = "default" },
 			unsatisfiable, "is not visible from namespace"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -45,10 +45,10 @@ func TestReportsACatalogThatCannotBeRead(t *testing.T) {
 	for name, c := range map[string]struct {
 		image, text string
 	}{
-		"an absent directory":          {image(catalogAbsent), "no such file or directory"},
+		"a missing directory":          {image(catalogAbsent), "no such file or directory"},
 		"a malformed catalog":          {image(catalogMalformed), "catalog.yaml"},
 		"an image that does not exist": {images.Host + "/nowhere:v1", "NAME_UNKNOWN"},
-		"an image without registry":    {"nowhere", "must have the form REGISTRY/NAME:TAG"},
+		"an image without a registry":  {"nowhere", "must have the form REGISTRY/NAME:TAG"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

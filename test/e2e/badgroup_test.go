@@ -62,7 +62,7 @@ func TestNothingIsInstalledWithoutAnAccount(t *testing.T) {
 	grantSample(tn, tn.Namespace)
 	tn.Group("", tn.Namespace)
 
-	tn.SubscriptionSays(resolutionFailed, prevented, "names no ServiceAccount")
+	tn.SubscriptionSays(resolutionFailed, prevented, "does not name a ServiceAccount")
 	tn.GroupSays("group", "AccountUsable", metav1.ConditionFalse, "NoAccount", "no default account is configured")
 	tn.NothingWritten()
 }
@@ -95,7 +95,7 @@ func TestDoesNotUseAnAccountThatIsNotEnrolled(t *testing.T) {
 	tn.GroupSays("group", "AccountUsable", metav1.ConditionTrue, "Enrolled", "")
 }
 
-// The plan stops at its ConfigMap; the account is deleted and recreated with the same name.
+// The plan is blocked at its ConfigMap. Meanwhile, the account is deleted and recreated with the same name.
 func TestCompletesThePlanUnderTheUIDOfARecreatedAccount(t *testing.T) {
 	t.Parallel()
 	tn := subscribed(t, catalogSample)
@@ -126,7 +126,7 @@ func TestCompletesThePlanUnderTheUIDOfARecreatedAccount(t *testing.T) {
 	assert.Equal(t, string(again.UID), madeBy["configmaps/sample-operator-defaults"])
 }
 
-// A tenant can only name an account in its own namespace, and not a stronger one in another namespace.
+// A tenant can name only an account in its own namespace, not a more privileged one in another namespace.
 func TestTheAccountIsInTheGroupsNamespace(t *testing.T) {
 	t.Parallel()
 	tn := subscribed(t, catalogSample)

@@ -11,24 +11,24 @@ import (
 	"github.com/remit-olm/remit/test/env/corpus"
 )
 
-// The catalogs of the tests. Each is a directory that exists before Remit starts; image returns the image name
-// that a CatalogSource uses.
+// The catalogs of the tests. Each catalog is a directory that exists before Remit starts. image returns the image name
+// with which a CatalogSource refers to the catalog.
 const (
 	catalogSample     = "sample"
 	catalogAbsent     = "absent"
 	catalogMalformed  = "malformed"
 	catalogPrometheus = "prometheus"
-	// catalogOwnGroup has a CustomResourceDefinition that is in no other catalog.
+	// catalogOwnGroup has a CustomResourceDefinition that no other catalog has.
 	catalogOwnGroup = "own-group"
 	// catalogRequiring requires the CustomResourceDefinition wanted.requiring.remit.dev, which is in no catalog.
 	catalogRequiring = "requiring"
-	// catalogLarge has more manifests than the status of an InstallPlan contains.
+	// catalogLarge has more manifests than fit into the status of an InstallPlan.
 	catalogLarge = "large"
 )
 
 func image(catalog string) string { return "catalogs.test/" + catalog }
 
-// variants are catalogs with one variant of the sample bundle each.
+// variants maps each catalog to the change that makes its bundle from the sample bundle.
 var variants = map[string]func(v env.Variant){
 	catalogSample: func(env.Variant) {},
 	catalogLarge: func(v env.Variant) {
@@ -65,7 +65,8 @@ var variants = map[string]func(v env.Variant){
 	"bad-port": func(v env.Variant) {
 		v[env.FileService].Object["spec"] = map[string]any{"ports": []any{map[string]any{"port": int64(99_999)}}}
 	},
-	// A separate version, because other tests need the kind to stay unserved while this one serves it.
+	// The version differs from the one in unknown-kind, because one test makes the cluster serve it, while other tests
+	// need the version in unknown-kind to be unserved.
 	"unknown-version": func(v env.Variant) {
 		v.Add("vpa.yaml", strings.Replace(blockage.UnknownKindManifest, "/v1,", "/v2,", 1))
 	},
@@ -75,7 +76,7 @@ var variants = map[string]func(v env.Variant){
 	"ten-thousand-rules": func(v env.Variant) {
 		v.Set([]any{map[string]any{"serviceAccountName": "sample-operator", "rules": manyRules()}}, "spec", "install", "spec", "permissions")
 	},
-	// A ClusterRole that the bundle's own binding grants, in addition to the CSV's permissions.
+	// A ClusterRole that the bundle's own binding grants in addition to the CSV's permissions.
 	"own-cluster-role": func(v env.Variant) {
 		v.Add("role.yaml", `
 apiVersion: rbac.authorization.k8s.io/v1
@@ -95,7 +96,7 @@ metadata: {name: sample-view}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}
 subjects: [{kind: ServiceAccount, name: sample-operator}]`)
 	},
-	// Two ServiceAccounts, the file with the Secret first.
+	// Two ServiceAccounts. The Secret's file sorts first.
 	"serviceaccount-with-token": func(v env.Variant) {
 		v.Add("a_secret.yaml", `
 apiVersion: v1
@@ -108,7 +109,7 @@ type: kubernetes.io/service-account-token`)
 	},
 }
 
-// writeCatalogs creates all directories and returns them by image.
+// writeCatalogs creates the directories of all catalogs and returns them, keyed by image.
 func writeCatalogs(dir string) (map[string]string, error) {
 	out := map[string]string{image(catalogAbsent): filepath.Join(dir, catalogAbsent)}
 	for name, change := range variants {
@@ -133,7 +134,7 @@ func writeCatalogs(dir string) (map[string]string, error) {
 	return out, os.WriteFile(filepath.Join(malformed, "catalog.yaml"), []byte("schema: olm.package\nname: [\n"), 0o600)
 }
 
-// subscribed returns a tenant with a Subscription to the bundle of a catalog.
+// subscribed returns a tenant with a Subscription to the bundle in a catalog.
 func subscribed(t *testing.T, catalog string) *env.Tenant {
 	t.Helper()
 	tn := cluster.Tenant(t)

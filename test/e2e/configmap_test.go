@@ -14,8 +14,8 @@ import (
 	"github.com/remit-olm/remit/test/env/audit"
 )
 
-// Remit is not allowed to list tenants' ConfigMaps. It watches the ConfigMap as the account of the namespace, if that is allowed to,
-// and when the permission is granted it reads earlier changes.
+// Remit is not allowed to list tenants' ConfigMaps. It watches the ConfigMap as the account of the namespace, if the
+// account is allowed to. When the permission is granted, Remit also notices changes that were made before.
 func TestAChangedConfigMapWakesItsCatalogThroughTheAccount(t *testing.T) {
 	t.Parallel()
 	watch := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"content"}, Verbs: []string{"watch"}}
@@ -36,13 +36,13 @@ func TestAChangedConfigMapWakesItsCatalogThroughTheAccount(t *testing.T) {
 
 	changeContent(unnoticed)
 	require.NotEqual(t, old, contentVersion(unnoticed))
-	for range 3 { // more often than the grant itself wakes it
+	for range 3 { // more than once, because the grant itself also causes a read
 		changeContent(noticed)
 		readsVersion(noticed, contentVersion(noticed))
 	}
 	cs := &operatorsv1alpha1.CatalogSource{}
 	require.NoError(t, unnoticed.Get("catalog", cs))
-	require.Equal(t, old, cs.Status.ConfigMapResource.ResourceVersion, "whoever may not watch it is told nothing")
+	require.Equal(t, old, cs.Status.ConfigMapResource.ResourceVersion, "without permission to watch, no event arrives")
 
 	unnoticed.Grant(unnoticed.Namespace, watch)
 	readsVersion(unnoticed, contentVersion(unnoticed))
@@ -72,7 +72,7 @@ func changeContent(tn *env.Tenant) {
 	require.NoError(tn.T, cluster.Client.Patch(tn.T.Context(), cm, client.MergeFrom(before)))
 }
 
-// readsVersion waits until the catalog has been read from that version of the ConfigMap.
+// readsVersion waits until the catalog has been read from the given version of the ConfigMap.
 func readsVersion(tn *env.Tenant, version string) {
 	tn.T.Helper()
 	tn.Eventually(func(c *assert.CollectT) {

@@ -20,7 +20,8 @@ import (
 	"github.com/remit-olm/remit/test/env/audit"
 )
 
-// brings returns a tenant whose account may only write the gadgets of its own API group.
+// brings returns a tenant and an API group that no other tenant uses. The tenant's account may write the
+// CustomResourceDefinition of the group's kind Gadget.
 func brings(t *testing.T) (tn *env.Tenant, group string) {
 	t.Helper()
 	tn = following(t)
@@ -32,7 +33,7 @@ func brings(t *testing.T) (tn *env.Tenant, group string) {
 	return tn, group
 }
 
-// lists returns the reads of all gadgets by the tenant's account.
+// lists returns the requests with which the tenant's account listed objects of the API group.
 func lists(tn *env.Tenant, group string) []audit.Event {
 	tn.T.Helper()
 	events, err := cluster.Audited(tn.T.Context(), func(e audit.Event) bool {
@@ -57,20 +58,20 @@ func TestRefusesASchemaThatRejectsExistingObjects(t *testing.T) {
 	before := &apiextensionsv1.CustomResourceDefinition{}
 	require.NoError(t, cluster.Client.Get(t.Context(), client.ObjectKey{Name: "gadgets." + group}, before))
 
-	// Without permission to read the objects, the missing permission and its purpose are reported.
+	// If the account is not allowed to read the objects, the missing permission and its purpose are reported.
 	tn.PublishWith("catalog", all, releasesV1, releasesV2)
 	refusal := fmt.Sprintf("cannot list resource %q in API group %q at the cluster scope", "gadgets", group)
 	says(tn, "a", names.ConditionPermissionsMissing, names.ReasonAccountLacksPermissions, refusal)
 	report := reportsOf(tn)
 	require.Contains(t, report, "validate existing objects against the new schema of CustomResourceDefinition gadgets."+group+", in version v1")
-	require.Empty(t, lists(tn, group), "nothing is tried without permission")
+	require.Empty(t, lists(tn, group), "Remit must not try to list without permission")
 	out, _ := preflightOf(t, missing, "subscription/a", "-n", tn.Namespace)
 	require.Contains(t, out, refusal)
 
-	// With the permission, the invalid objects are named; those of other namespaces are only counted.
+	// If the account has the permission, the invalid objects are named; those in other namespaces are only counted.
 	tn.Grant(rbac.ClusterScope, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{"gadgets"}, Verbs: []string{"list"}})
 	says(tn, "a", names.ConditionObjectsRefused, names.ReasonRefusedByAPIServer, fmt.Sprintf("error validating existing CRs against new CRD's schema for %q: "+
-		"updated validation is too restrictive: 2 object(s) would be invalid in version v1: %s/mine (spec.size: Required value), 1 outside of the namespaces",
+		"updated validation is too restrictive: 2 object(s) would be invalid in version v1: %s/mine (spec.size: Required value), 1 in namespaces that the OperatorGroup does not select",
 		"gadgets."+group, tn.Namespace))
 	for _, text := range []string{reportsOf(tn), conditionsOf(tn)} {
 		require.Contains(t, text, tn.Namespace+"/mine")
@@ -83,15 +84,15 @@ func TestRefusesASchemaThatRejectsExistingObjects(t *testing.T) {
 	require.Equal(t, before.ResourceVersion, now.ResourceVersion, "nothing was written")
 	inState(tn, "a", operatorsv1alpha1.SubscriptionStateUpgradePending, "a.v2.0.0", "a.v1.0.0")
 
-	// A corrected object is no longer reported. When all are corrected, the plan resumes.
+	// A corrected object is no longer reported. Once all are corrected, the plan resumes.
 	tn.SetSize(mine)
-	says(tn, "a", names.ConditionObjectsRefused, names.ReasonRefusedByAPIServer, "1 object(s) would be invalid in version v1: 1 outside of")
+	says(tn, "a", names.ConditionObjectsRefused, names.ReasonRefusedByAPIServer, "1 object(s) would be invalid in version v1: 1 in namespaces that the OperatorGroup does not select")
 	tn.SetSize(foreign)
 	tn.Installed("a.v2.0.0")
 	require.NoError(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(before), now))
 	require.Greater(t, now.Generation, before.Generation)
 
-	// A schema that accepts everything that the old one accepts, or is unchanged, requires no reads.
+	// A schema that is unchanged, or accepts everything that the old one accepts, requires no reads.
 	read := len(lists(tn, group))
 	require.NotZero(t, read)
 	tn.PublishWith("catalog", all, releasesV1, releasesV2, releasesV3)
@@ -101,8 +102,8 @@ func TestRefusesASchemaThatRejectsExistingObjects(t *testing.T) {
 	require.Len(t, lists(tn, group), read)
 }
 
-// As in Kubernetes, a version may stop being served, because its objects can be read in another version. It must not be removed
-// while objects can be stored in it.
+// As in Kubernetes, a version may stop being served, because its objects can be read in another version. It must not
+// be removed while objects can be stored in it.
 func TestAVersionCanBeUnservedButNotRemovedWhileObjectsAreStoredInIt(t *testing.T) {
 	t.Parallel()
 	tn, group := brings(t)
@@ -136,7 +137,7 @@ func TestAVersionCanBeUnservedButNotRemovedWhileObjectsAreStoredInIt(t *testing.
 	tn.PublishWith("catalog", all, releasesV1, releasesV2)
 	tn.Installed("a.v2.0.0")
 	require.NoError(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj))
-	another.Eventually(func(c *assert.CollectT) { // an install that still needs it reports it
+	another.Eventually(func(c *assert.CollectT) { // an operator that still needs the version reports that it is not served
 		csv := another.CSV(c, "a.v1.0.0")
 		assert.NotEqual(c, operatorsv1alpha1.CSVPhaseSucceeded, csv.Status.Phase)
 		assert.Contains(c, fmt.Sprintf("%+v", csv.Status.RequirementStatus), "CRD version not served")
@@ -145,7 +146,7 @@ func TestAVersionCanBeUnservedButNotRemovedWhileObjectsAreStoredInIt(t *testing.
 	tn.PublishWith("catalog", all, releasesV1, releasesV2, releasesV3)
 	says(tn, "a", names.ConditionObjectsRefused, names.ReasonRefusedByAPIServer,
 		fmt.Sprintf("risk of data loss updating %q: new CRD removes version v1 that is listed as a stored version", "gadgets."+group))
-	tn.SetSize(obj) // which stores it in the new version
+	tn.SetSize(obj) // the update stores the object in the new version
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	require.NoError(t, cluster.Client.Get(t.Context(), client.ObjectKey{Name: "gadgets." + group}, crd))
 	before := crd.DeepCopy()
@@ -166,7 +167,7 @@ func reportsOf(tn *env.Tenant) string {
 			out.WriteString(cm.Data["report.yaml"])
 		}
 	}
-	return strings.Join(strings.Fields(out.String()), " ") // ignore line breaks
+	return strings.Join(strings.Fields(out.String()), " ") // normalize whitespace
 }
 
 // conditionsOf returns the conditions of the namespace's plans and Subscriptions.

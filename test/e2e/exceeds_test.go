@@ -40,7 +40,7 @@ func TestReportsAnOperatorThatExceedsItsAccount(t *testing.T) {
 		got := exceeds(tn, c)
 		assert.Equal(c, corev1.ConditionTrue, got.Status)
 		assert.Equal(c, names.ReasonAccountLacksPermissions, got.Reason)
-		assert.Contains(c, got.Message, "ClusterServiceVersion "+bundle.CSV+" exceeds ServiceAccount "+tn.Account.String()+", which does not have in namespace "+tn.Namespace+" {apiGroups: ")
+		assert.Contains(c, got.Message, "ClusterServiceVersion "+bundle.CSV+" exceeds the permissions of ServiceAccount "+tn.Account.String()+": in namespace "+tn.Namespace+" {apiGroups: ")
 		csv := tn.CSV(c, bundle.CSV)
 		assert.Equal(c, operatorsv1alpha1.CSVPhaseSucceeded, csv.Status.Phase)
 		assert.Contains(c, csv.Status.Message, "; ExceedsAccount: ServiceAccount "+tn.Account.String()+" is missing permissions: ")

@@ -11,7 +11,7 @@ import (
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
-// figures are the durations from the grant to Complete.
+// figures collects the durations from the grant to Complete.
 type figures []time.Duration
 
 func (f *figures) add(t *testing.T, d time.Duration) {
@@ -24,14 +24,14 @@ func (f figures) log(t *testing.T) {
 	t.Helper()
 	slices.Sort(f)
 	if n := len(f); n > 0 {
-		t.Logf("from grant to Complete: p50 %s, max %s of %d plans", f[n/2].Round(time.Millisecond), f[n-1].Round(time.Millisecond), n)
+		t.Logf("from grant to Complete: p50 %s, max %s, %d plans", f[n/2].Round(time.Millisecond), f[n-1].Round(time.Millisecond), n)
 	}
 }
 
-// The test does not run in parallel, and runs one plan after the other, so that the figures are meaningful.
+// The test does not run in parallel, and it runs one plan at a time, so that the durations are meaningful.
 func TestAGrantWakesWaitingPlans(t *testing.T) {
 	var all figures
-	t.Run("all of it as the message says", func(t *testing.T) {
+	t.Run("all permissions, as pasted from the message", func(t *testing.T) {
 		tn := subscribed(t, catalogSample)
 		tn.Group(env.AccountName, tn.Namespace)
 		message := tn.PermissionsMissing()

@@ -43,7 +43,7 @@ func TestWaitsForAKindThatNoCatalogOffers(t *testing.T) {
 	tn.SubscriptionSays(operatorsv1alpha1.SubscriptionResolutionFailed, resolver.ConstraintsNotSatisfiable,
 		"requires an operator providing an API with group: requiring.remit.dev, version: v1, kind: Wanted. No catalog")
 
-	// The Deployments also wait if the kind is deleted before the plan is executed.
+	// The Deployments also wait if the kind's CRD is deleted before the plan is executed.
 	crd := env.CRD("wanted", "requiring.remit.dev", "Wanted")
 	tn.Create(crd)
 	tn.Eventually(func(c *assert.CollectT) { assert.NotEmpty(c, tn.Plan(c).Status.Plan) })

@@ -29,7 +29,7 @@ func subscribe(tn *env.Tenant, edit ...func(*operatorsv1alpha1.SubscriptionSpec)
 	tn.Subscribe("catalog", bundle.Package, bundle.Channel, edit...)
 }
 
-// grantSample grants the account everything that the sample needs for these targets.
+// grantSample grants the account all permissions that the sample needs for these targets.
 func grantSample(tn *env.Tenant, targets ...string) {
 	tn.T.Helper()
 	b, err := env.ReadBundle(bundle.FS())
@@ -61,7 +61,7 @@ func TestAnAccountWithExactlyThePermissionsInstallsAWorkingOperator(t *testing.T
 	isBounded(t, tn)
 }
 
-// greets asserts that the operator, which runs as a process, reconciles a Greeting of the namespace.
+// greets asserts that the operator, which runs as a process, reconciles a Greeting in the namespace.
 func greets(t *testing.T, tn *env.Tenant, namespace string) {
 	t.Helper()
 	c := cluster.Client
@@ -83,8 +83,7 @@ func greets(t *testing.T, tn *env.Tenant, namespace string) {
 	})
 }
 
-// isBounded asserts that the ServiceAccount of the operator's Pod has the CSV's permissions in the
-// namespace, and no others.
+// isBounded asserts that the operator's ServiceAccount has exactly the CSV's permissions in the namespace.
 func isBounded(t *testing.T, tn *env.Tenant) {
 	t.Helper()
 	pods := &corev1.PodList{}
@@ -148,7 +147,7 @@ func TestReportsAllMissingPermissionsAndWritesNothing(t *testing.T) {
 	tn.NothingWritten()
 }
 
-// Granted permissions are no longer reported as missing while the plan writes.
+// While the plan writes, permissions that have been granted are no longer reported as missing.
 func TestReportsAResumedPlanBeforeItsFirstWrite(t *testing.T) {
 	t.Parallel()
 	tn := subscribed(t, catalogSample)
@@ -169,10 +168,10 @@ func TestReportsAResumedPlanBeforeItsFirstWrite(t *testing.T) {
 			ip.Status.GetCondition(names.ConditionPermissionsMissing).Status == corev1.ConditionFalse
 	})
 	first := next(t, csvs, func(*operatorsv1alpha1.ClusterServiceVersion) bool { return true })
-	require.Less(t, resumed, first, "the API server numbers all writes")
+	require.Less(t, resumed, first, "resource versions must increase with every write")
 }
 
-// next returns the resource version of the next matching object of a watch.
+// next returns the resource version of the next matching object that a watch reports.
 func next[T client.Object](t *testing.T, w watch.Interface, matches func(T) bool) int {
 	t.Helper()
 	for event := range w.ResultChan() {

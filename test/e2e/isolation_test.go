@@ -16,8 +16,9 @@ import (
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
-// One namespace has three catalogs: one whose registry does not answer, one whose registry returns wrong content, and a healthy
-// one. Installs from the healthy one succeed, and the other Subscriptions report what is wrong with their catalogs.
+// A namespace has three catalogs: one whose registry does not respond, one whose registry returns invalid content, and
+// a healthy one. Installs from the healthy one succeed, and the other Subscriptions report what is wrong with their
+// catalogs.
 func TestAnUnhealthyCatalogOnlyFailsInstallsThatNeedIt(t *testing.T) {
 	tn := cluster.Tenant(t)
 	grantSample(tn, tn.Namespace)
@@ -65,7 +66,7 @@ func TestAnUnhealthyCatalogOnlyFailsInstallsThatNeedIt(t *testing.T) {
 		sub := &operatorsv1alpha1.Subscription{}
 		assert.NoError(c, tn.Get(bundle.Package, sub))
 		assert.Equal(c, bundle.CSV, sub.Status.InstalledCSV)
-		assert.Empty(c, sub.Status.GetCondition(resolutionFailed).Message, "not affected by others' problems")
+		assert.Empty(c, sub.Status.GetCondition(resolutionFailed).Message, "the problems of other catalogs must not be reported")
 	})
 }
 
@@ -95,7 +96,7 @@ func TestWaitsForABundleImage(t *testing.T) {
 	t.Cleanup(func() { images.Answer(nil) })
 	subscribe(tn)
 	tn.SubscriptionSays(operatorsv1alpha1.SubscriptionBundleUnpacking, "UnpackingInProgress", ref)
-	require.Empty(t, tn.Subscription(t).Status.GetCondition(resolutionFailed).Message, "nothing is wrong")
+	require.Empty(t, tn.Subscription(t).Status.GetCondition(resolutionFailed).Message, "no problem must be reported")
 	close(come)
 	tn.Complete()
 	tn.Succeeded(bundle.CSV)

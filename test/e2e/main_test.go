@@ -11,13 +11,14 @@ import (
 	"github.com/remit-olm/remit/test/env/registry"
 )
 
-// cluster is the one that all stories of this package share; each has a namespace of its own.
+// cluster is shared by all tests of this package. Each test has its own namespace.
 var cluster *env.Cluster
 
-// images is a registry that the cluster may ask without TLS.
+// images is a registry that the cluster may access without TLS.
 var images *registry.Server
 
-// parallel is how many stories run at once: they mostly wait, whatever the number of cores.
+// parallel is the number of tests that run concurrently. It does not depend on the number of cores, because the tests
+// mostly wait.
 const parallel = "6"
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }

@@ -45,7 +45,7 @@ func targetsAre(t *testing.T, tn *env.Tenant, targets ...string) {
 	})
 }
 
-// grantAnywhere grants the account what the sample needs for any targets.
+// grantAnywhere grants the account the permissions that the sample needs for any targets.
 func grantAnywhere(tn *env.Tenant) {
 	tn.T.Helper()
 	grantSample(tn, "")

@@ -17,7 +17,7 @@ import (
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
-// planShow runs "kubectl remit plan show" as a user, and returns its standard output and standard error.
+// planShow runs "kubectl remit plan show", asserts the exit code, and returns standard output and standard error.
 func planShow(t *testing.T, code int, args ...string) (out, notes string) {
 	t.Helper()
 	out, notes, got := cluster.Remit(t, append([]string{"plan", "show"}, args...)...)
@@ -50,7 +50,7 @@ func TestShowsPlansOfAnySizeForApproval(t *testing.T) {
 	}
 	out, notes := planShow(t, missing, ip.Name, "-n", tn.Namespace)
 	require.Empty(t, notes)
-	require.Contains(t, out, "Permissions that it grants:\n  to ServiceAccount "+tn.Namespace+"/sample-operator\n    in namespace "+tn.Namespace+"\n")
+	require.Contains(t, out, "Permissions that the plan grants:\n  to ServiceAccount "+tn.Namespace+"/sample-operator\n    in namespace "+tn.Namespace+"\n")
 	require.Contains(t, out, `{apiGroups: ["sample.remit.dev"], resources: ["greetings"], verbs: ["get", "list", "watch"]}`)
 	require.Contains(t, out, "ConfigMap "+tn.Namespace+"/large\n")
 	require.Contains(t, out, "Missing, according to the plan's status:\n  ServiceAccount "+tn.Account.String()+" is missing ")
@@ -60,35 +60,35 @@ func TestShowsPlansOfAnySizeForApproval(t *testing.T) {
 	approve(t, tn)
 	tn.Complete()
 	tn.Succeeded(bundle.CSV)
-	out, _ = planShow(t, held, ip.Name, "-n", tn.Namespace)
+	out, _ = planShow(t, passed, ip.Name, "-n", tn.Namespace)
 	require.NotContains(t, out, "Missing")
 	require.NotContains(t, out, "approve")
 
-	// What is shown is what was written.
-	out, _ = planShow(t, held, ip.Name, "-n", tn.Namespace, "-o", "json")
+	// The plan shows exactly the objects that were written.
+	out, _ = planShow(t, passed, ip.Name, "-n", tn.Namespace, "-o", "json")
 	var list struct{ Items []rbacv1.Role }
 	require.NoError(t, json.Unmarshal([]byte(out), &list))
 	written := &rbacv1.Role{}
-	require.Equal(t, "Role", list.Items[0].Kind, "permissions come first")
+	require.Equal(t, "Role", list.Items[0].Kind, "permissions must come first")
 	require.NoError(t, tn.Get(list.Items[0].Name, written))
 	require.Equal(t, written.Rules, list.Items[0].Rules)
 
-	// Rules that the account does not need are reported as well.
+	// "kubectl remit status" reports rules that the account does not need.
 	surplus := rbacv1.PolicyRule{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"create"}}
 	tn.Grant(tn.Namespace, surplus)
 	status, _, err := statusOf(t, "-n", tn.Namespace)
 	require.NoError(t, err)
 	require.Contains(t, status, "not needed:\n        {apiGroups: [\"batch\"], resources: [\"jobs\"], verbs: [\"create\"]}\n")
-	require.NotContains(t, status, "needed in part")
+	require.NotContains(t, status, "only partly needed")
 }
 
-// A user who can change an InstallPlan can change the content that it carries. Such content is neither shown nor written.
+// A user who can change an InstallPlan can change its embedded content. Changed content is neither shown nor written.
 func TestForgedContentIsNeitherShownNorWritten(t *testing.T) {
 	t.Parallel()
 	tn, ip := largePlan(t)
 	other, another := awaitingApproval(t)
 	require.NotEmpty(t, another.Annotations[names.AnnotationContent])
-	_, _ = planShow(t, held, another.Name, "-n", other.Namespace)
+	_, _ = planShow(t, passed, another.Name, "-n", other.Namespace)
 
 	before := ip.DeepCopy()
 	ip.Annotations[names.AnnotationContent] = another.Annotations[names.AnnotationContent]
@@ -98,20 +98,20 @@ func TestForgedContentIsNeitherShownNorWritten(t *testing.T) {
 	require.NoError(t, cluster.Client.Status().Patch(t.Context(), ip, client.MergeFrom(before)))
 	out, notes := planShow(t, failed, ip.Name, "-n", tn.Namespace)
 	require.Empty(t, out)
-	require.Contains(t, notes, "error: InstallPlan "+ip.Name+": the content that it carries does not match its name: it was edited")
+	require.Contains(t, notes, "error: InstallPlan "+ip.Name+": the stored content does not match the name of the InstallPlan: the InstallPlan was edited")
 	_, notes = preflightOf(t, failed, "installplan/"+ip.Name, "-n", tn.Namespace)
-	require.Contains(t, notes, "it was edited")
+	require.Contains(t, notes, "the InstallPlan was edited")
 	status, _, err := statusOf(t, "-n", tn.Namespace)
 	require.Error(t, err)
-	require.Contains(t, status, "cannot determine which permissions of the account are not needed: InstallPlan "+ip.Name+": the content that it carries")
+	require.Contains(t, status, "cannot determine which permissions of the account are not needed: InstallPlan "+ip.Name+": the stored content does not match")
 
-	// Given its bundle, and only that one, the plan is shown.
+	// The plan is shown if its own bundle is passed, but not if another bundle is passed.
 	out, _ = planShow(t, missing, ip.Name, "-n", tn.Namespace, "--bundle", bundleDir(t, variants[catalogLarge]))
 	require.Contains(t, out, "ConfigMap "+tn.Namespace+"/large\n")
 	_, notes = planShow(t, failed, ip.Name, "-n", tn.Namespace, "--bundle", bundleDir(t, unchanged))
-	require.Contains(t, notes, "the plan's name commits to sha256:")
+	require.Contains(t, notes, "but the plan requires digest sha256:")
 
-	// The controller installs what the name commits to.
+	// The controller installs the content whose digest is in the plan's name.
 	tn.Paste(ip.Status.GetCondition(names.ConditionPermissionsMissing).Message)
 	approve(t, tn)
 	tn.Complete()

@@ -20,12 +20,12 @@ import (
 
 // Exit codes of "kubectl remit preflight".
 const (
-	held    = 0
+	passed  = 0
 	missing = 1
 	failed  = 2
 )
 
-// preflightOf runs it, and returns its standard output and standard error.
+// preflightOf runs "kubectl remit preflight", asserts the exit code, and returns standard output and standard error.
 func preflightOf(t *testing.T, code int, args ...string) (out, notes string) {
 	t.Helper()
 	out, notes, got := cluster.Remit(t, append([]string{"preflight"}, args...)...)
@@ -33,7 +33,7 @@ func preflightOf(t *testing.T, code int, args ...string) (out, notes string) {
 	return out, notes
 }
 
-// bundleDir writes a variant of the sample bundle.
+// bundleDir writes a variant of the sample bundle to a new directory and returns the directory.
 func bundleDir(t *testing.T, change func(env.Variant)) string {
 	t.Helper()
 	v, err := env.NewVariant()
@@ -51,7 +51,7 @@ func TestPreflightOfABundleMatchesThePlan(t *testing.T) {
 	tn := subscribed(t, catalogSample)
 	dir := bundleDir(t, unchanged)
 	_, notes := preflightOf(t, failed, dir, "-n", tn.Namespace)
-	require.Contains(t, notes, "or name one with --account")
+	require.Contains(t, notes, "alternatively, specify an account with --account")
 
 	tn.Group(env.AccountName, tn.Namespace)
 	message := tn.PermissionsMissing()
@@ -68,10 +68,10 @@ func TestPreflightOfABundleMatchesThePlan(t *testing.T) {
 	}
 	out, _ := preflightOf(t, missing, sub, "-n", tn.Namespace)
 	_, grant, _ := strings.Cut(out, "\n---\n")
-	tn.Paste("To grant all of it, apply:\n---\n" + grant)
+	tn.Paste("To grant the missing permissions, apply:\n---\n" + grant)
 	tn.Succeeded(bundle.CSV)
 	for _, arg := range []string{dir, sub} {
-		out, _ := preflightOf(t, held, arg, "-n", tn.Namespace)
+		out, _ := preflightOf(t, passed, arg, "-n", tn.Namespace)
 		require.Contains(t, out, "has all permissions that ")
 	}
 	// Another account has no permissions.
@@ -88,7 +88,7 @@ func TestPreflightListsKindsThatTheClusterDoesNotServe(t *testing.T) {
 	out, _ := preflightOf(t, missing, dir, "-n", tn.Namespace)
 	require.Contains(t, out, "ServiceMonitor "+tn.Namespace+"/m: ")
 	require.Contains(t, out, "not found on the cluster")
-	require.NotContains(t, out, "cannot create resource", "no permissions are reported for what cannot be installed")
+	require.NotContains(t, out, "cannot create resource", "a bundle that cannot be installed needs no permissions")
 }
 
 func TestPreflightOfAPlanOfAnySize(t *testing.T) {
@@ -102,11 +102,11 @@ func TestPreflightOfAPlanOfAnySize(t *testing.T) {
 	preflightOf(t, missing, sub, "-n", tn.Namespace, "--account", tn.Namespace+"/default")
 	tn.Paste(message)
 	tn.Succeeded(bundle.CSV)
-	_, notes = preflightOf(t, held, sub, "-n", tn.Namespace)
+	_, notes = preflightOf(t, passed, sub, "-n", tn.Namespace)
 	require.Empty(t, notes)
 }
 
-func TestPreflightOfAPlanThatDoesNotCarryItsContent(t *testing.T) {
+func TestPreflightOfAPlanThatDoesNotContainItsManifests(t *testing.T) {
 	t.Parallel()
 	tn := subscribed(t, catalogLarge)
 	tn.Group(env.AccountName, tn.Namespace)
@@ -117,7 +117,7 @@ func TestPreflightOfAPlanThatDoesNotCarryItsContent(t *testing.T) {
 	require.NoError(t, cluster.Client.Patch(t.Context(), ip, client.MergeFrom(before)))
 	sub := "subscription/" + tn.Subscription(t).Name
 	out, notes := preflightOf(t, missing, sub, "-n", tn.Namespace)
-	require.Contains(t, notes, "it does not carry its content: using the report in ConfigMap "+tn.Namespace+"/remit-report-"+ip.Name)
+	require.Contains(t, notes, "the InstallPlan does not contain the manifests of its bundles: using the report in ConfigMap "+tn.Namespace+"/remit-report-"+ip.Name)
 	_, grant, _ := strings.Cut(out, "\n---\n")
 	_, want, _ := strings.Cut(message, "\n---\n")
 	require.Contains(t, want, strings.TrimSpace(grant[strings.Index(grant, "kind: Role\n"):]))
@@ -127,9 +127,9 @@ func TestPreflightOfAPlanThatDoesNotCarryItsContent(t *testing.T) {
 
 	tn.Paste(message)
 	tn.Succeeded(bundle.CSV)
-	out, notes = preflightOf(t, held, sub, "-n", tn.Namespace)
+	out, notes = preflightOf(t, passed, sub, "-n", tn.Namespace)
 	require.Contains(t, out, "has all permissions that")
-	require.Contains(t, notes, "it does not carry its content")
+	require.Contains(t, notes, "the InstallPlan does not contain the manifests of its bundles")
 }
 
 func TestPreflightWithoutPermissionToReadRBAC(t *testing.T) {
@@ -141,30 +141,30 @@ func TestPreflightWithoutPermissionToReadRBAC(t *testing.T) {
 	tn.GrantAll(tn.Needs(b, bundle.Package, tn.Namespace))
 	args := []string{dir, "--account", tn.Account.String()}
 
-	// The administrator reads RBAC.
-	out, notes := preflightOf(t, held, args...)
+	// The administrator is allowed to read RBAC.
+	out, notes := preflightOf(t, passed, args...)
 	require.Empty(t, notes)
 
-	// The account asks about itself.
+	// The account is allowed to query only its own permissions.
 	asAccount := append(args, "--as="+scoped.Username(tn.Account.Namespace, tn.Account.Name))
-	self, notes := preflightOf(t, held, asAccount...)
+	self, notes := preflightOf(t, passed, asAccount...)
 	require.Equal(t, out, self)
 	require.Contains(t, notes, "the API server was asked about each rule, because RBAC could not be read")
 
-	// A user who may do neither gets an error.
+	// A user who is allowed neither to read RBAC nor to create SubjectAccessReviews gets an error.
 	nobody := "nobody-" + tn.Namespace
 	_, notes = preflightOf(t, failed, append(args, "--as="+nobody)...)
 	require.Contains(t, notes, fmt.Sprintf(`User %q cannot list resource "clusterroles"`, nobody))
 	require.Contains(t, notes, `cannot create resource "subjectaccessreviews"`)
 	require.Contains(t, notes, "--as="+scoped.Username(tn.Account.Namespace, tn.Account.Name))
 
-	// A user who may create SubjectAccessReviews gets an answer about the account.
+	// A user who may create SubjectAccessReviews gets a result for the account.
 	tn.Create(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: nobody},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: nobody}},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:auth-delegator"}})
-	asked, _ := preflightOf(t, held, append(args, "--as="+nobody)...)
+	asked, _ := preflightOf(t, passed, append(args, "--as="+nobody)...)
 	require.Equal(t, out, asked)
 
-	// SubjectAccessReviews also find what the account is missing.
+	// SubjectAccessReviews also find missing permissions.
 	preflightOf(t, missing, dir, "--account", tn.Namespace+"/default", "--as="+nobody)
 }

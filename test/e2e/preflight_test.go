@@ -49,7 +49,7 @@ func TestAQuotaRefusesBeforeTheFirstWrite(t *testing.T) {
 	message := tn.ObjectsRefused()
 	require.Contains(t, message, "- Service "+tn.Namespace+"/sample-operator-health: ")
 	require.Contains(t, message, "exceeded quota: none")
-	tn.PlanSays(componentFailed, "1 object(s) are refused; nothing was written.")
+	tn.PlanSays(componentFailed, "1 object(s) were refused; nothing was written.")
 	tn.NothingWritten()
 
 	require.NoError(t, cluster.Client.Delete(t.Context(), quota))
@@ -126,7 +126,7 @@ func TestReportsAnUnservedKindBeforeAnythingIsGranted(t *testing.T) {
 	keep := true
 	tn.Create(&apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: "verticalpodautoscalers.autoscaling.k8s.io",
-			Annotations: map[string]string{apiextensionsv1.KubeAPIApprovedAnnotation: "unapproved, a test's own"}},
+			Annotations: map[string]string{apiextensionsv1.KubeAPIApprovedAnnotation: "unapproved, for a test"}},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: "autoscaling.k8s.io", Scope: apiextensionsv1.NamespaceScoped,
 			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: "VerticalPodAutoscaler", Plural: "verticalpodautoscalers", Singular: "verticalpodautoscaler"},
@@ -142,7 +142,7 @@ func TestReportsAnUnservedKindBeforeAnythingIsGranted(t *testing.T) {
 	tn.Complete()
 }
 
-// The test only applies the manifests in the report.
+// The test applies only the manifests in the report.
 func TestTheReportGrantsEverythingAtOnce(t *testing.T) {
 	t.Parallel()
 	for catalog, targets := range map[string][]string{
@@ -160,7 +160,7 @@ func TestTheReportGrantsEverythingAtOnce(t *testing.T) {
 			tn.Group(env.AccountName, targets...)
 			message := tn.PermissionsMissing()
 			report := tn.Report()
-			require.Contains(t, message, "The whole report is in ConfigMap "+tn.Namespace+"/"+report.Name)
+			require.Contains(t, message, "The full report is in ConfigMap "+tn.Namespace+"/"+report.Name)
 			require.Len(t, report.OwnerReferences, 1)
 			require.Equal(t, tn.Plan(t).UID, report.OwnerReferences[0].UID)
 			require.Contains(t, report.Data[preflight.FileReport], "apply ClusterServiceVersion "+tn.Namespace+"/"+bundle.CSV)
@@ -188,19 +188,20 @@ func TestDoesNotOverwriteAConfigMapWithTheNameOfAReport(t *testing.T) {
 	tn.Grant(tn.Namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get"}})
 	tn.Eventually(func(c *assert.CollectT) {
 		message := tn.Plan(c).Status.GetCondition(names.ConditionPermissionsMissing).Message
-		assert.Contains(c, message, "The whole report could not be written: ConfigMap "+tn.Namespace+"/"+theirs.Name+" already exists and was not created by this install")
-		assert.Contains(c, message, "To grant all of it, apply:")
+		assert.Contains(c, message, "The full report could not be written: ConfigMap "+tn.Namespace+"/"+theirs.Name+" already exists and was not created by this install")
+		assert.Contains(c, message, "To grant the missing permissions, apply:")
 	})
 	require.Equal(t, theirs.ResourceVersion, tn.Report().ResourceVersion)
 }
 
-// A policy of the manifests denies everything but reports that the permission to write ConfigMaps would allow.
+// Although the controller may write ConfigMaps, a policy in the manifests denies all such writes except those of
+// reports.
 func TestControllerIdentitiesWriteNoConfigMapsExceptReports(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	self := cluster.As(t, "system:serviceaccount:remit:remit-catalog")
 	tn.Group(env.AccountName, tn.Namespace)
-	plan, another := ownPlan(tn, "plan"), ownPlan(tn, "another") // objects whose owner does not exist are garbage collected
+	plan, another := ownPlan(tn, "plan"), ownPlan(tn, "another") // objects whose owner does not exist would be deleted
 	report := func(edit func(*corev1.ConfigMap)) *corev1.ConfigMap {
 		cm := &corev1.ConfigMap{ObjectMeta: tn.Meta("remit-report-plan"), Data: map[string]string{"report.yaml": "x", "grant.yaml": "y"}}
 		cm.APIVersion, cm.Kind = "v1", "ConfigMap"
@@ -219,9 +220,9 @@ func TestControllerIdentitiesWriteNoConfigMapsExceptReports(t *testing.T) {
 		assert.Error(c, apply(report(func(cm *corev1.ConfigMap) { cm.Name = "config" })), "the policy is not in force yet")
 	})
 	for what, edit := range map[string]func(*corev1.ConfigMap){
-		"another name":   func(cm *corev1.ConfigMap) { cm.Name = "config" },
-		"another's name": func(cm *corev1.ConfigMap) { cm.Name += "-b" },
-		"no owner":       func(cm *corev1.ConfigMap) { cm.OwnerReferences = nil },
+		"another name":        func(cm *corev1.ConfigMap) { cm.Name = "config" },
+		"another plan's name": func(cm *corev1.ConfigMap) { cm.Name += "-b" },
+		"no owner":            func(cm *corev1.ConfigMap) { cm.OwnerReferences = nil },
 		"two owners": func(cm *corev1.ConfigMap) {
 			cm.OwnerReferences = append(cm.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "p"})
 		},
@@ -235,9 +236,9 @@ func TestControllerIdentitiesWriteNoConfigMapsExceptReports(t *testing.T) {
 		require.ErrorContains(t, apply(report(edit)), "remit-self-reports", what)
 	}
 	for what, edit := range map[string]func(*corev1.ConfigMap){
-		"another owner's":  func(cm *corev1.ConfigMap) { cm.OwnerReferences = nil },
-		"with another key": func(cm *corev1.ConfigMap) { cm.Data["more"] = "x" },
-		"of another plan's": func(cm *corev1.ConfigMap) {
+		"without an owner":     func(cm *corev1.ConfigMap) { cm.OwnerReferences = nil },
+		"with a different key": func(cm *corev1.ConfigMap) { cm.Data["more"] = "x" },
+		"owned by another plan": func(cm *corev1.ConfigMap) {
 			cm.OwnerReferences[0].Name, cm.OwnerReferences[0].UID = another.Name, another.UID
 		},
 	} {
@@ -251,7 +252,7 @@ func TestControllerIdentitiesWriteNoConfigMapsExceptReports(t *testing.T) {
 	require.NoError(t, apply(report(func(cm *corev1.ConfigMap) { cm.Data["report.yaml"] = "newer" })), "a report that another user labeled")
 }
 
-// ownPlan returns a plan that a user created, which is not executed.
+// ownPlan returns a plan that a user created. It is not executed.
 func ownPlan(tn *env.Tenant, name string) *operatorsv1alpha1.InstallPlan {
 	plan := &operatorsv1alpha1.InstallPlan{ObjectMeta: tn.Meta(name)}
 	plan.Spec.Approval, plan.Spec.ClusterServiceVersionNames = operatorsv1alpha1.ApprovalManual, []string{"none"}
@@ -259,8 +260,8 @@ func ownPlan(tn *env.Tenant, name string) *operatorsv1alpha1.InstallPlan {
 	return plan
 }
 
-// manyRules are 10,000 rules of which 500 differ. The API server's escalation check compares each of them
-// with all rules of the account: with 10,000 different ones, each write would take half a minute of CPU time.
+// manyRules returns 10,000 rules, 500 of them distinct. The API server's escalation check compares each rule with all
+// rules of the account, so with 10,000 distinct rules, each write would take half a minute of CPU time.
 func manyRules() []any {
 	verbs := []any{"get", "list", "watch", "create", "update"}
 	var out []any

@@ -23,9 +23,9 @@ import (
 	"github.com/remit-olm/remit/test/env/registry"
 )
 
-// A tenant's pull secret is read as the account, which needs permission to get it; one in the global catalog namespace is read as
-// the controller identity. A failed pull is retried when the permission is granted and, if the account may watch the Secret, when
-// the Secret changes.
+// Remit reads a tenant's pull secret as the account, which needs permission to get it, and one in the global catalog
+// namespace as the controller identity. A failed pull is retried when the permission is granted and, if the account may
+// watch the Secret, when the Secret changes.
 func TestReadsPullSecretsAsTheAccount(t *testing.T) {
 	tn := cluster.Tenant(t)
 	tn.Group(env.AccountName, tn.Namespace)

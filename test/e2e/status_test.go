@@ -45,20 +45,20 @@ func TestStatusReportsWhatIsBlockedAndWhatIsNotNeeded(t *testing.T) {
 	})
 	out, notes, err := statusOf(t, "-n", tn.Namespace)
 	require.Error(t, err)
-	require.Empty(t, err.Error(), "everything is printed")
+	require.Empty(t, err.Error(), "the output must be complete")
 	require.Empty(t, notes)
 	require.Contains(t, out, "OperatorGroup "+tn.Namespace+"/group\n  Account: ServiceAccount "+tn.Account.String()+" (exists: yes, enrolled: yes, usable: yes)\n"+
 		"  Targets: "+tn.Namespace+"\n  Installed: nothing\n  Blocked:\n    Subscription "+bundle.Package+": PermissionsMissing: AccountLacksPermissions\n"+
 		"      ServiceAccount "+tn.Account.String()+" is missing ")
 	require.NotContains(t, out, "kind: Role")
 	require.Contains(t, out, "Permissions that no install needs: nothing\n")
-	require.Contains(t, out, "Shared, through groups of the account: ClusterRoleBinding system:basic-user, ")
+	require.Contains(t, out, "Permissions that the account shares through its groups: ClusterRoleBinding system:basic-user, ")
 
 	tn.Paste(message)
 	tn.Succeeded(bundle.CSV)
 	out, _, err = statusOf(t, "-n", tn.Namespace)
 	require.NoError(t, err)
-	require.Contains(t, out, "  Installed:\n    "+bundle.CSV+": Succeeded\n  Blocked: nothing\n  Permissions that no install needs: nothing\n", "all reported permissions are needed")
+	require.Contains(t, out, "  Installed:\n    "+bundle.CSV+": Succeeded\n  Blocked: nothing\n  Permissions that no install needs: nothing\n", "all permissions that were reported as missing must be needed")
 
 	surplus := rbacv1.PolicyRule{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"create"}}
 	wide := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"*"}}
@@ -107,7 +107,7 @@ func TestStatusReportsWhatItsUserMayNotRead(t *testing.T) {
 	_, _, err := statusOf(t, "-A", "--as", user)
 	require.ErrorContains(t, err, "list OperatorGroups")
 	_, _, err = statusOf(t, "-A", "-n", tn.Namespace)
-	require.ErrorContains(t, err, "exclude each other")
+	require.ErrorContains(t, err, "mutually exclusive")
 }
 
 func TestStatusOfAnEmptyNamespace(t *testing.T) {
@@ -116,7 +116,7 @@ func TestStatusOfAnEmptyNamespace(t *testing.T) {
 	out, notes, err := statusOf(t, "-n", tn.Namespace)
 	require.NoError(t, err)
 	require.Empty(t, out)
-	require.Equal(t, "There is no OperatorGroup in namespace \""+tn.Namespace+"\", and nothing to install.\n", notes)
+	require.Equal(t, "No OperatorGroups, Subscriptions or ClusterExtensions found in namespace \""+tn.Namespace+"\".\n", notes)
 
 	out, _, _ = statusOf(t, "-A", "-o", "yaml")
 	require.Contains(t, out, "operatorGroups:")

@@ -19,7 +19,7 @@ import (
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
-// blockedAt returns a tenant whose account has all permissions and whose plan has stopped at an object.
+// blockedAt returns a tenant whose account has all permissions and whose plan is blocked at the given object.
 func blockedAt(t *testing.T, catalog string, obj client.Object) (*env.Tenant, *env.Blocker) {
 	t.Helper()
 	tn := cluster.Tenant(t)
@@ -42,7 +42,7 @@ func TestAServiceAccountKeepsFieldsOfOthers(t *testing.T) {
 	sa.Annotations["note"] = "ours"
 	sa.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "pull"}}
 	sa.Secrets = []corev1.ObjectReference{{Name: "token"}}
-	// If one of the owner labels is removed, the ServiceAccount is written again.
+	// If an owner label is removed, the ServiceAccount is written again.
 	delete(sa.Labels, names.LabelManaged)
 	require.NoError(t, cluster.Client.Patch(t.Context(), sa, client.MergeFrom(before)))
 
@@ -74,7 +74,7 @@ func TestWritesServiceAccountsBeforeSecretsThatNameThem(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, index("ServiceAccount", "sample-extra"), 0)
 	require.Less(t, index("ServiceAccount", "sample-extra"), index("BundleSecret", "sample-token"))
-	// The Secret has a token, so the ServiceAccount existed; otherwise, the Secret would have been deleted.
+	// The Secret has a token, so the ServiceAccount was created first. Otherwise, the Secret would have been deleted.
 	tn.Eventually(func(c *assert.CollectT) {
 		secret := &corev1.Secret{}
 		assert.NoError(c, tn.Get("sample-token", secret))
@@ -97,7 +97,7 @@ func TestRecreatesObjectsThatAreDeletedBeforeThePlanCompletes(t *testing.T) {
 	require.NotEqual(t, made.UID, again.UID)
 }
 
-// Each account may write the CustomResourceDefinition, and at first no plan finds an existing one.
+// All accounts may write the CustomResourceDefinition, which does not exist when the plans start.
 func TestConcurrentInstallsOfTenantsDoNotOverwriteEachOther(t *testing.T) {
 	t.Parallel()
 	const together = 4
@@ -131,7 +131,7 @@ func TestConcurrentInstallsOfTenantsDoNotOverwriteEachOther(t *testing.T) {
 			}
 		}
 	}
-	require.LessOrEqual(t, made, 1, "it is there already in a second run on one cluster")
+	require.LessOrEqual(t, made, 1, "the test cannot run twice on the same cluster")
 	require.Zero(t, changed)
 }
 

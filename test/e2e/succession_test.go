@@ -17,7 +17,7 @@ import (
 	"github.com/remit-olm/remit/test/env"
 )
 
-// releaseDir writes the last of the releases as a bundle directory.
+// releaseDir writes the last of the releases to a new bundle directory and returns the directory.
 func releaseDir(t *testing.T, pkg string, lines ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -50,8 +50,8 @@ func releaseDir(t *testing.T, pkg string, lines ...string) string {
 	return dir
 }
 
-// The next version takes over some objects of the installed version and removes others. The first report of an upgrade lists all
-// permissions for both, so that they can be granted at once.
+// The next version takes over some objects of the installed version and removes others. The first report of an upgrade
+// lists the permissions for both, so that they can be granted together.
 func TestTheFirstReportOfAnUpgradeIncludesTheSuccession(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
@@ -69,7 +69,7 @@ func TestTheFirstReportOfAnUpgradeIncludesTheSuccession(t *testing.T) {
 	tn.Subscribe("catalog", "a", "stable")
 	tn.Installed("a.v1.0.0")
 
-	require.NoError(t, cluster.Client.Delete(t.Context(), installs)) // which also permitted the removal of the old version
+	require.NoError(t, cluster.Client.Delete(t.Context(), installs)) // the grant also permitted the removal of the old version
 	tn.Publish("catalog", releasesV1, releasesV2+" reads=secrets")
 	takes := []string{
 		`cannot delete resource "serviceaccounts" in API group "" in the namespace "` + tn.Namespace + `" (named "a")`,

@@ -49,7 +49,7 @@ func subscriptions(c require.TestingT, tn *env.Tenant) map[string]*operatorsv1al
 	return out
 }
 
-// says waits until a Subscription has a condition.
+// says waits until the Subscription's condition is True and has the given reason and text.
 func says(tn *env.Tenant, sub string, condition operatorsv1alpha1.SubscriptionConditionType, reason, text string) {
 	tn.T.Helper()
 	tn.Eventually(func(c *assert.CollectT) {
@@ -84,8 +84,8 @@ func TestUpgradesAnOperatorAndItsDependencies(t *testing.T) {
 	tn.Installed("a.v1.0.0")
 	inState(tn, "a", operatorsv1alpha1.SubscriptionStateAtLatest, "a.v1.0.0", "a.v1.0.0")
 
-	// The catalog offers two upgrades at once. The second one needs another package, whose Subscription a policy denies
-	// at first.
+	// The catalog offers two upgrades at the same time. The second one needs another package, whose Subscription a policy
+	// denies at first.
 	refused := tn.Refuse(&operatorsv1alpha1.Subscription{ObjectMeta: tn.Meta("b-stable-catalog-" + tn.Namespace), Spec: &operatorsv1alpha1.SubscriptionSpec{
 		CatalogSource: "catalog", CatalogSourceNamespace: tn.Namespace, Package: "b"}})
 	tn.Publish("catalog", releasesV1, releasesV2, releasesV3+" needs=b:<2.0.0", "b.v1.0.0 stable")
@@ -98,7 +98,8 @@ func TestUpgradesAnOperatorAndItsDependencies(t *testing.T) {
 	require.Equal(t, "a", made.Annotations[names.AnnotationGeneratedBy])
 	require.Equal(t, "b.v1.0.0", made.Spec.StartingCSV)
 
-	// A dependency follows its own channel, as far as the constraints of the installed version allow, regardless of the catalog's current content.
+	// A dependency follows its own channel, as far as the constraints of the installed version allow, regardless of the
+	// catalog's current content.
 	tn.Publish("catalog", releasesV1, releasesV2, releasesV3, "b.v1.0.0 stable", "b.v1.1.0 stable replaces=b.v1.0.0",
 		"b.v2.0.0 stable replaces=b.v1.1.0")
 	tn.Installed("a.v3.0.0", "b.v1.1.0")
@@ -132,7 +133,7 @@ func TestKeepsTheOldVersionIfTheNewOneExceedsTheAccount(t *testing.T) {
 	after := &operatorsv1alpha1.ClusterServiceVersion{}
 	require.NoError(t, tn.Get("a.v1.0.0", after))
 	require.Equal(t, operatorsv1alpha1.CSVPhaseSucceeded, after.Status.Phase)
-	require.Equal(t, before.ResourceVersion, after.ResourceVersion, "it was not changed")
+	require.Equal(t, before.ResourceVersion, after.ResourceVersion, "the refused upgrade must not change the operator")
 	require.True(t, apierrors.IsNotFound(tn.Get("a.v2.0.0", after)))
 
 	tn.Grant(tn.Namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}})
@@ -177,7 +178,7 @@ func TestEachManualUpgradeNeedsApproval(t *testing.T) {
 	inState(tn, "a", operatorsv1alpha1.SubscriptionStateUpgradePending, "a.v2.0.0", "a.v1.0.0")
 	says(tn, "a", operatorsv1alpha1.SubscriptionInstallPlanPending, string(operatorsv1alpha1.InstallPlanPhaseRequiresApproval), "")
 
-	// The plan to approve is outdated, and another plan supersedes it.
+	// The plan that waits for approval is outdated and is superseded.
 	tn.Publish("catalog", releasesV1, "a.v2.0.1 stable replaces=a.v1.0.0 skips=a.v2.0.0", releasesV2)
 	inState(tn, "a", operatorsv1alpha1.SubscriptionStateUpgradePending, "a.v2.0.1", "a.v1.0.0")
 	tn.Approve("a.v2.0.1")
@@ -197,7 +198,7 @@ func TestAnUnhealthyCatalogOnlyAffectsUpgradesThatNeedIt(t *testing.T) {
 	tn.Subscribe("lying", "h", "stable")
 	tn.Installed("a.v1.0.0", "d.v1.0.0", "e.v1.0.0")
 	const failed = operatorsv1alpha1.SubscriptionResolutionFailed
-	says(tn, "c", failed, resolver.ErrorPreventedResolution, "is not available, and may include it")
+	says(tn, "c", failed, resolver.ErrorPreventedResolution, "is not available, but it may include what the bundle requires")
 	says(tn, "g", failed, resolver.ErrorPreventedResolution, "error using catalogsource "+tn.Namespace+"/dead")
 	says(tn, "h", failed, resolver.ErrorPreventedResolution, "error using catalogsource "+tn.Namespace+"/lying")
 	for _, name := range []string{"a", "d"} {

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// As returns a client that acts as a user in the given groups and in system:authenticated.
+// As returns a client that impersonates a user in the given groups and in system:authenticated.
 func (c *Cluster) As(t testing.TB, user string, groups ...string) client.WithWatch {
 	t.Helper()
 	config := c.Config()

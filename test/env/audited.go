@@ -23,7 +23,7 @@ import (
 	"github.com/remit-olm/remit/test/env/audit"
 )
 
-// auditLag bounds how long the API server may take to log a request.
+// auditLag is how long to wait for the API server to log a request.
 const auditLag = 30 * time.Second
 
 // ControllerIdentities returns the controller identities on this cluster.
@@ -31,16 +31,17 @@ func (c *Cluster) ControllerIdentities() audit.Identities {
 	return audit.Identities{Namespace: c.Home, Catalogs: c.Catalogs, Users: []string{
 		scoped.Username(c.Home, names.ServiceAccountCatalog),
 		scoped.Username(c.Home, names.ServiceAccountOLM),
+		scoped.Username(c.Home, names.ServiceAccountExtension),
 	}}
 }
 
-// Audited returns the matching requests among all that were answered so far.
+// Audited returns the matching requests among all requests completed so far.
 func (c *Cluster) Audited(ctx context.Context, match func(audit.Event) bool) ([]audit.Event, error) {
 	out, _, err := c.AuditedFrom(ctx, 0, match)
 	return out, err
 }
 
-// AuditedFrom is Audited from an offset of the audit log; it returns the offset at which to continue.
+// AuditedFrom returns the matching requests after an offset of the audit log, and the offset at which to continue.
 func (c *Cluster) AuditedFrom(ctx context.Context, offset int64, match func(audit.Event) bool) ([]audit.Event, int64, error) {
 	mark, err := c.mark(ctx)
 	if err != nil {
@@ -61,13 +62,13 @@ func (c *Cluster) AuditedFrom(ctx context.Context, offset int64, match func(audi
 		return seen, err
 	})
 	if err != nil {
-		return nil, offset, fmt.Errorf("audit log: %w", err)
+		return nil, offset, fmt.Errorf("read audit log: %w", err)
 	}
 	return out, next, nil
 }
 
-// CheckIdentities checks all requests sent so far by the controller identities against the closed list of the security model.
-// It returns the number of requests by identity; it is an error if there are none.
+// CheckIdentities checks all requests sent so far by the controller identities against the closed list of the security
+// model. It returns the number of requests for each identity, or an error if there are no requests.
 func (c *Cluster) CheckIdentities(ctx context.Context) ([]string, error) {
 	identities := c.ControllerIdentities()
 	counts, outside := map[string]int{}, map[string]bool{}
@@ -94,9 +95,9 @@ func (c *Cluster) CheckIdentities(ctx context.Context) ([]string, error) {
 	}
 	switch {
 	case len(outside) > 0:
-		err = fmt.Errorf("requests that the controller identities may not send: %q", slices.Sorted(maps.Keys(outside)))
+		err = fmt.Errorf("requests of the controller identities outside the closed list: %q", slices.Sorted(maps.Keys(outside)))
 	case len(out) == 0:
-		err = fmt.Errorf("the audit log has no request of %q", identities.Users)
+		err = fmt.Errorf("the audit log has no requests from %q", identities.Users)
 	}
 	return out, err
 }
@@ -116,7 +117,7 @@ func (c *Cluster) RunTests(m *testing.M) int {
 	return code
 }
 
-// mark sends a request with a unique name. All requests that were answered before precede it in the log, or are next
+// mark sends a request with a unique name. In the log, all requests that completed earlier precede it or are adjacent
 // to it.
 func (c *Cluster) mark(ctx context.Context) (string, error) {
 	name := "audit-mark-" + rand.String(10)
@@ -138,8 +139,8 @@ func (tn *Tenant) Writes() []audit.Event {
 	return events
 }
 
-// NothingWritten asserts that no request sent as the account could have changed anything. No other identity may write
-// for an install, which a test over the whole audit log verifies for the controller identities.
+// NothingWritten asserts that no request sent as the account could have changed an object. CheckIdentities verifies,
+// over the whole audit log, that the controller identities do not write on behalf of installs either.
 func (tn *Tenant) NothingWritten() {
 	tn.T.Helper()
 	require.Empty(tn.T, tn.Writes())

@@ -18,7 +18,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
-// blockedByTest is the API server's message while a Blocker exists.
+// blockedByTest is the message with which the API server rejects requests while a Blocker exists.
 const blockedByTest = "blocked by the test"
 
 // Blocker makes the API server reject the creation of one object in the tenant's namespace.
@@ -29,15 +29,15 @@ type Blocker struct {
 	binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding
 }
 
-// Block allows dry runs of the account, so that a plan stops at a chosen step: a real rejection that no dry run
-// predicts. It returns when the rejection is in force. The object must be valid.
+// Block rejects the creation of the object but allows the account's dry runs, so that a plan stops when it creates the
+// object. It returns once the API server rejects the creation. The object must be valid.
 func (tn *Tenant) Block(obj client.Object) *Blocker {
 	tn.T.Helper()
 	return tn.block(obj, fmt.Sprintf("request.?dryRun.orValue(false) && request.userInfo.username == %q",
 		scoped.Username(tn.Account.Namespace, tn.Account.Name)), ptr.To(metav1.StatusReasonForbidden))
 }
 
-// Refuse is Block that also rejects dry runs, as administrators' policies do.
+// Refuse rejects the creation of the object, including dry runs, as administrators' policies do.
 func (tn *Tenant) Refuse(obj client.Object) *Blocker {
 	tn.T.Helper()
 	return tn.block(obj, "false", nil)
@@ -93,7 +93,8 @@ func (tn *Tenant) mapping(obj client.Object) *meta.RESTMapping {
 	return mapping
 }
 
-// try sends a dry run of the creation. It returns nil if the object already exists, because it was allowed.
+// try sends a dry run of the creation. It returns nil if the object already exists, because the API server must then
+// have allowed its creation.
 func (b *Blocker) try() error {
 	obj, _ := b.obj.DeepCopyObject().(client.Object)
 	err := b.tn.Cluster.Client.Create(b.tn.T.Context(), obj, client.DryRunAll)
@@ -103,7 +104,7 @@ func (b *Blocker) try() error {
 	return err
 }
 
-// Remove returns when the object may be created.
+// Remove removes the rejection and returns once the object can be created.
 func (b *Blocker) Remove() {
 	b.tn.T.Helper()
 	require.NoError(b.tn.T, b.tn.Cluster.Client.Delete(b.tn.T.Context(), b.binding))

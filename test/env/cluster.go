@@ -21,48 +21,51 @@ import (
 )
 
 const (
-	// startTimeout covers the control plane and Remit on a busy machine.
+	// startTimeout is the timeout for starting the control plane and Remit, with a margin for busy machines.
 	startTimeout = 3 * time.Minute
-	// imageCatalog and imageOLM are the images of the manifests.
-	imageCatalog = "remit.dev/catalog:dev"
-	imageOLM     = "remit.dev/olm:dev"
+	// imageCatalog, imageOLM and imageExtension are the images in the manifests.
+	imageCatalog   = "remit.dev/catalog:dev"
+	imageOLM       = "remit.dev/olm:dev"
+	imageExtension = "remit.dev/extension:dev"
 )
 
 // Cluster is a test's own control plane with Remit installed.
 type Cluster struct {
 	*controlplane.Instance
-	// Client is authenticated as the cluster's administrator.
+	// Client is authenticated as the cluster administrator.
 	Client client.WithWatch
-	// Bin is the directory with the programs.
+	// Bin is the directory with Remit's programs.
 	Bin string
-	// Home is the namespace of Remit, Catalogs that of the global catalogs.
+	// Home is the namespace of Remit, and Catalogs is the namespace of the global catalogs.
 	Home, Catalogs string
 }
 
-// Options of Start.
+// Options are the options of Start.
 type Options struct {
-	// Profile of manifests; the default is bounded.
+	// Profile is the profile of the manifests; the default is bounded.
 	Profile string
-	// Render returns the objects to install instead of the profile's.
+	// Extensions adds ClusterCatalogs and ClusterExtensions to the profile, and starts the program for them.
+	Extensions bool
+	// Render returns the objects to install instead of those of the profile.
 	Render func() ([]*unstructured.Unstructured, error)
-	// Namespace is the namespace in which Remit is installed; the default is names.DefaultNamespace. CatalogNamespace
-	// is that of the global catalogs; the default is names.DefaultCatalogNamespace.
+	// Namespace is the namespace in which Remit is installed; the default is names.DefaultNamespace. CatalogNamespace is
+	// the namespace of the global catalogs; the default is names.DefaultCatalogNamespace.
 	Namespace, CatalogNamespace string
-	// Catalogs maps images to directories for the catalog program.
+	// Catalogs maps images to directories. The catalog program serves the content of the directory for the image.
 	Catalogs map[string]string
-	// CatalogArgs are additional flags for the catalog program.
-	CatalogArgs []string
-	// Without lists programs of Remit (names.ServiceAccountCatalog, -OLM) to leave out: their Deployments exist, but
-	// their Pods do nothing.
+	// CatalogArgs are additional flags for the catalog program, and ExtensionArgs for the extension program.
+	CatalogArgs, ExtensionArgs []string
+	// Without lists programs of Remit (names.ServiceAccountCatalog or names.ServiceAccountOLM) to leave out: their
+	// Deployments exist, but their Pods do nothing.
 	Without []string
-	// Args are additional flags for the programs.
+	// Args are additional flags for Remit's programs.
 	Args []manifests.Args
-	// Authorizer is the URL of a webhook that authorizes requests which RBAC does not allow; "" is none.
+	// Authorizer is the URL of a webhook that authorizes requests that RBAC does not allow; "" means none.
 	Authorizer string
 }
 
-// Start starts a control plane and installs Remit. The caller must stop it. For debugging, its state and logs are
-// kept in a subdirectory of the directory in the environment variable E2E_DIR, if set.
+// Start starts a control plane and installs Remit. The caller must stop the cluster. If the environment variable
+// E2E_DIR is set, the control plane's state and logs are kept in a subdirectory of that directory, for debugging.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	bin, err := binaries()
 	if err != nil {
@@ -77,6 +80,9 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	}
 	if !slices.Contains(o.Without, names.ServiceAccountOLM) {
 		images[imageOLM] = filepath.Join(bin, "olm")
+	}
+	if o.Extensions {
+		images[imageExtension] = filepath.Join(bin, "extension")
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -96,7 +102,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// keptDir returns a new subdirectory of E2E_DIR, or "" if that is not set.
+// keptDir returns a new subdirectory of E2E_DIR, or "" if E2E_DIR is not set.
 func keptDir() (string, error) {
 	parent := os.Getenv("E2E_DIR")
 	if parent == "" {
@@ -117,8 +123,12 @@ func (c *Cluster) install(ctx context.Context, o Options) error {
 		return err
 	}
 	if o.Render == nil {
+		render := manifests.Render
+		if o.Extensions {
+			render = manifests.RenderWithExtensions
+		}
 		o.Render = func() ([]*unstructured.Unstructured, error) {
-			return manifests.Render(cmp.Or(o.Profile, manifests.ProfileBounded))
+			return render(cmp.Or(o.Profile, manifests.ProfileBounded))
 		}
 	}
 	objs, err := o.Render()
@@ -130,11 +140,13 @@ func (c *Cluster) install(ctx context.Context, o Options) error {
 		catalog.Args = append(catalog.Args, "--catalog-directory="+image+"="+dir)
 	}
 	olm := manifests.Args{Deployment: names.ServiceAccountOLM, Args: listen(9442)}
-	return manifests.Apply(ctx, c.Client, objs, append([]manifests.Args{catalog, olm}, o.Args...)...)
+	extension := manifests.Args{Deployment: names.ServiceAccountExtension, Args: append(listen(9443), o.ExtensionArgs...)}
+	extension.Args = append(extension.Args, "--catalog-content-bind-address="+controlplane.ListenIP+":8443")
+	return manifests.Apply(ctx, c.Client, objs, append([]manifests.Args{catalog, olm, extension}, o.Args...)...)
 }
 
-// listen overrides the flags of the manifests: a program must listen only on the address of its Pod, also for
-// metrics.
+// listen returns flags that override those in the manifests. A program must listen only on the address of its Pod,
+// including for metrics.
 func listen(port int) []string {
 	return []string{
 		fmt.Sprintf("--health-probe-bind-address=%s:%d", controlplane.ListenIP, port),
@@ -159,7 +171,7 @@ func binaries() (string, error) {
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return "", fmt.Errorf("no bin/catalog above the working directory: run make build")
+			return "", fmt.Errorf("bin/catalog does not exist in any parent of the working directory: run make build")
 		}
 		dir = parent
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Remit runs "kubectl remit" as the cluster's administrator.
+// Remit runs "kubectl remit" as the cluster administrator.
 func (c *Cluster) Remit(t testing.TB, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(c.Bin, "kubectl-remit"), args...)
@@ -26,7 +26,7 @@ func (c *Cluster) Remit(t testing.TB, args ...string) (stdout, stderr string, co
 	return out.String(), notes.String(), cmd.ProcessState.ExitCode()
 }
 
-// RemitStatus returns what "kubectl remit status" prints for the tenant's namespace.
+// RemitStatus returns the output of "kubectl remit status" for the tenant's namespace.
 func (tn *Tenant) RemitStatus() string {
 	tn.T.Helper()
 	stdout, stderr, _ := tn.Cluster.Remit(tn.T, "status", "-n", tn.Namespace)

@@ -31,12 +31,13 @@ func CRD(plural, group, kind string) *apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// nudge is how often RemoveCRD changes the object that it waits for.
+// nudge is the interval at which RemoveCRD changes the CustomResourceDefinition while waiting for its deletion.
 const nudge = 3 * time.Second
 
-// RemoveCRD deletes a CustomResourceDefinition and waits until it no longer exists. The API server sometimes stops the
-// cleanup of one that was just established: its finalizer controller gives up on a conflict, and ignores the event of
-// the other write if only a condition differs. Any other change resumes the cleanup.
+// RemoveCRD deletes a CustomResourceDefinition and waits until it no longer exists. The API server sometimes does not
+// finish the cleanup of a CustomResourceDefinition that was just established: after a conflict, its finalizer
+// controller ignores the event for the conflicting write if only a condition differs. Any other change resumes the
+// cleanup.
 func (tn *Tenant) RemoveCRD(crd *apiextensionsv1.CustomResourceDefinition) {
 	tn.T.Helper()
 	c, touched := tn.Cluster.Client, time.Now()
@@ -52,8 +53,8 @@ func (tn *Tenant) RemoveCRD(crd *apiextensionsv1.CustomResourceDefinition) {
 	})
 }
 
-// Gadgets returns a CustomResourceDefinition with one version, v1, the optional fields owner and size in .spec, and
-// the given edits of the schema of .spec.
+// Gadgets returns a CustomResourceDefinition with one version, v1, and the optional fields owner and size in .spec. The
+// edits change the schema of .spec.
 func Gadgets(group string, edits ...func(spec *apiextensionsv1.JSONSchemaProps)) *apiextensionsv1.CustomResourceDefinition {
 	crd := CRD("gadgets", group, "Gadget")
 	spec := apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
@@ -68,22 +69,22 @@ func Gadgets(group string, edits ...func(spec *apiextensionsv1.JSONSchemaProps))
 	return crd
 }
 
-// Requiring adds a required field.
+// Requiring returns an edit that adds a required field.
 func Requiring(name string) func(*apiextensionsv1.JSONSchemaProps) {
 	return func(spec *apiextensionsv1.JSONSchemaProps) { spec.Required = append(spec.Required, name) }
 }
 
-// Optional adds an optional field.
+// Optional returns an edit that adds an optional field.
 func Optional(name string) func(*apiextensionsv1.JSONSchemaProps) {
 	return func(spec *apiextensionsv1.JSONSchemaProps) {
 		spec.Properties[name] = apiextensionsv1.JSONSchemaProps{Type: "string", Description: "new", MaxLength: ptr.To(int64(9))}
 	}
 }
 
-// GadgetOwner is the owner of every Gadget. It must not be disclosed.
+// GadgetOwner is the owner of every Gadget. Remit must not disclose it.
 const GadgetOwner = "s3cr3t-owner"
 
-// Gadget creates a Gadget without a size, as the cluster's administrator.
+// Gadget creates a Gadget without a size, as the cluster administrator.
 func (tn *Tenant) Gadget(group, version, namespace, name string) *unstructured.Unstructured {
 	tn.T.Helper()
 	obj := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"owner": GadgetOwner}}}

@@ -10,16 +10,17 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// A Piece is a way to give the tenant's account rules in its namespace, in two parts.
+// A Piece is one way to grant rules to the tenant's account in its namespace. It has two parts, so that tests can act
+// just before the last change.
 type Piece struct {
 	Name string
-	// Before makes all but the last change. Afterwards the account does not have any of the rules yet.
+	// Before makes all changes except the last one. Afterwards, the account still has none of the rules.
 	Before func(tn *Tenant, rules []rbacv1.PolicyRule)
-	// Last makes the last change.
+	// Last makes the last change, which gives the account all of the rules.
 	Last func(tn *Tenant, rules []rbacv1.PolicyRule)
 }
 
-// Pieces are the changes by which an account may get missing permissions.
+// Pieces lists the ways in which an account can get missing permissions.
 func Pieces() []Piece {
 	return []Piece{
 		{"a Role", binds("Role"), creates(role)},
@@ -27,13 +28,13 @@ func Pieces() []Piece {
 		{"a ClusterRole", bindsEverywhere, creates(clusterRole)},
 		{"a ClusterRoleBinding", creates(clusterRole), bindsEverywhere},
 		{"a ClusterRole by aggregation", aggregates, creates(labeled(part))},
-		{"a label of a ClusterRole that aggregation selects by", then(aggregates, creates(part)), changes(labeled(part))},
+		{"the label by which aggregation selects a ClusterRole", then(aggregates, creates(part)), changes(labeled(part))},
 		{"a RoleBinding to a ClusterRole", creates(clusterRole), binds("ClusterRole")},
 		{"the rules of a Role", then(binds("Role"), creates(withoutRules(role))), changes(role)},
 		{"a subject of a RoleBinding", then(creates(role), bindsTo("Role")), changes(binding("Role", account))},
 		{"a RoleBinding to the namespace's accounts", creates(role), bindsTo("Role", namespaceGroup)},
 		{"a RoleBinding to all users", creates(role), bindsTo("Role", everybody)},
-		{"a Role that was deleted", then(binds("Role"), creates(role), deletes(role)), creates(role)},
+		{"recreation of a deleted Role", then(binds("Role"), creates(role), deletes(role)), creates(role)},
 	}
 }
 
@@ -43,8 +44,8 @@ type (
 	subject = func(tn *Tenant) rbacv1.Subject
 )
 
-// GrantAllButNamespaced grants a bundle's cluster-wide permissions, and returns the rules that are still missing in
-// the tenant's namespace.
+// GrantAllButNamespaced grants the account a bundle's cluster-wide permissions. It returns the rules that the account
+// is still missing in the tenant's namespace.
 func (tn *Tenant) GrantAllButNamespaced(b *bundle.Bundle, pkg string) []rbacv1.PolicyRule {
 	tn.T.Helper()
 	var rest []rbacv1.PolicyRule
@@ -94,7 +95,7 @@ func bindsEverywhere(tn *Tenant, _ []rbacv1.PolicyRule) {
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: pieceName(tn)}})
 }
 
-// aggregates binds the account to a ClusterRole that aggregates those with a label of the tenant.
+// aggregates binds the account to a ClusterRole that aggregates all ClusterRoles with the tenant's label.
 func aggregates(tn *Tenant, rules []rbacv1.PolicyRule) {
 	tn.Create(&rbacv1.ClusterRole{
 		ObjectMeta:      metav1.ObjectMeta{Name: pieceName(tn)},
@@ -133,7 +134,8 @@ func clusterRole(tn *Tenant, rules []rbacv1.PolicyRule) client.Object {
 	return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: pieceName(tn)}, Rules: rules}
 }
 
-// part returns a ClusterRole for the aggregated one.
+// part returns a ClusterRole with the rules. If it has the tenant's label, it is selected by the ClusterRole that the
+// function aggregates creates.
 func part(tn *Tenant, rules []rbacv1.PolicyRule) client.Object {
 	return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: pieceName(tn) + "-part"}, Rules: rules}
 }

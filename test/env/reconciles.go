@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// metricsPort is the port of the programs' metrics.
+// metricsPort is the port on which Remit's programs serve metrics.
 const metricsPort = 9440
 
 // reconciled matches controller-runtime's counter of reconciles.
@@ -26,7 +26,7 @@ var reconciled = regexp.MustCompile(`^controller_runtime_reconcile_total\{contro
 func (c *Cluster) Reconciles(ctx context.Context) (map[string]int, error) {
 	counted, err := c.Measured(ctx, "", reconciled)
 	if err == nil && len(counted) == 0 {
-		err = fmt.Errorf("no metrics of reconciles in namespace %s", c.Home)
+		err = fmt.Errorf("no reconcile metrics in namespace %s", c.Home)
 	}
 	out := map[string]int{}
 	for controller, n := range counted {
@@ -35,8 +35,8 @@ func (c *Cluster) Reconciles(ctx context.Context) (map[string]int, error) {
 	return out, err
 }
 
-// Measured sums up, by the first group of a pattern, the numbers in its second group in the metrics of one of Remit's
-// programs, or of both for "".
+// Measured sums up metrics of one of Remit's programs, or of both if program is "". The pattern's first group is the
+// key, and its second group is the number to add.
 func (c *Cluster) Measured(ctx context.Context, program string, line *regexp.Regexp) (map[string]float64, error) {
 	pods := &corev1.PodList{}
 	if err := c.Client.List(ctx, pods, client.InNamespace(c.Home)); err != nil {

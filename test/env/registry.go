@@ -22,7 +22,7 @@ import (
 
 const registryPort = 50051
 
-// registry serves the sample's bundle as registries of OLM v0 do.
+// registry serves the sample's bundle over gRPC, like the registries of OLM v0.
 type registry struct {
 	api.UnimplementedRegistryServer
 	bundle *api.Bundle
@@ -50,7 +50,7 @@ func newRegistry() (*registry, error) {
 	return &registry{bundle: out}, nil
 }
 
-// ListBundles implements api.RegistryServer; it omits the manifests, as servers do.
+// ListBundles implements api.RegistryServer. It omits the manifests, as real servers do.
 func (r *registry) ListBundles(_ *api.ListBundlesRequest, stream api.Registry_ListBundlesServer) error {
 	return stream.Send(&api.Bundle{
 		PackageName: r.bundle.PackageName, ChannelName: r.bundle.ChannelName, CsvName: r.bundle.CsvName,
@@ -72,7 +72,7 @@ func (r *registry) GetBundle(_ context.Context, in *api.GetBundleRequest) (*api.
 	return r.bundle, nil
 }
 
-// played counts the Pods that tests simulate.
+// played is the number of simulated Pods.
 var played atomic.Int32
 
 // Registry serves the sample's bundle from a Pod that this process simulates, behind a Service in the namespace, and
@@ -84,7 +84,8 @@ func (tn *Tenant) Registry(name string) string {
 	return tn.Serve(name, r)
 }
 
-// Serve is Registry for any content.
+// Serve serves arbitrary content from a Pod that this process simulates, behind a Service in the namespace, and returns
+// the Service's address.
 func (tn *Tenant) Serve(name string, r api.RegistryServer) string {
 	tn.T.Helper()
 	network, err := netip.ParsePrefix(tn.Cluster.PodNet)
@@ -101,7 +102,7 @@ func (tn *Tenant) Serve(name string, r api.RegistryServer) string {
 	tn.T.Cleanup(server.Stop)
 
 	port := corev1.ServicePort{Name: "grpc", Port: registryPort}
-	// The selector matches nothing, so no controller changes the slice below.
+	// The selector matches no Pods, so no controller changes the EndpointSlice below.
 	tn.Create(&corev1.Service{ObjectMeta: tn.Meta(name), Spec: corev1.ServiceSpec{
 		Selector: map[string]string{"played-by": "test"}, Ports: []corev1.ServicePort{port}}})
 	meta := tn.Meta(name)

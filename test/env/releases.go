@@ -21,15 +21,16 @@ import (
 //
 //	a.v2.0.0 stable,beta replaces=a.v1.0.0 skips=a.v1.5.0 range=<2.0.0 needs=b:>=1.0.0 reads=secrets global deprecated=why
 //
-// The package is the part before ".v"; its default channel is the first channel of its first line. "reads" adds a
-// permission to reading ConfigMaps, which every operator requests. A version with "global" does not support
-// OperatorGroups with targets, so it fails there.
+// The package is the part before ".v"; the default channel is the first channel of the package's first line. Every
+// operator requests permission to read ConfigMaps; "reads" adds permission to read another resource. A version with
+// "global" supports only AllNamespaces, so it fails in a namespace whose OperatorGroup has targets.
 func Releases(lines ...string) string { return ReleasesWith(nil, lines...) }
 
-// Brings are CustomResourceDefinitions by the version that contains and owns them.
+// Brings maps versions to the CustomResourceDefinitions that they contain and own.
 type Brings map[string]*apiextensionsv1.CustomResourceDefinition
 
-// ReleasesWith is Releases for operators with CustomResourceDefinitions.
+// ReleasesWith returns the catalog of Releases, in which each version that is a key of brings contains the
+// CustomResourceDefinition that brings maps it to.
 func ReleasesWith(brings Brings, lines ...string) string {
 	var out strings.Builder
 	encode := json.NewEncoder(&out)
@@ -39,7 +40,7 @@ func ReleasesWith(brings Brings, lines ...string) string {
 	var order []string
 	write := func(v map[string]any) {
 		if err := encode.Encode(v); err != nil {
-			panic(err) // a test's own values
+			panic(err) // the values come from a test
 		}
 	}
 	for _, line := range lines {
@@ -78,7 +79,7 @@ func ReleasesWith(brings Brings, lines ...string) string {
 	return out.String()
 }
 
-// release is one line.
+// release is one line of the argument of Releases.
 type release struct {
 	name, pkg, version, deprecated string
 	entry                          map[string]any
@@ -107,7 +108,7 @@ func (r *release) read(word string) {
 	case "deprecated":
 		r.deprecated = value
 	default:
-		panic("no such word: " + word) // a test's own text
+		panic("unknown word: " + word) // the text comes from a test
 	}
 }
 
@@ -115,7 +116,7 @@ func (r *release) properties() []map[string]any {
 	property := func(t string, v any) map[string]any { return map[string]any{"type": t, "value": v} }
 	csv, err := json.Marshal(r.csv())
 	if err != nil {
-		panic(err) // a test's own values
+		panic(err) // the values come from a test
 	}
 	out := []map[string]any{
 		property("olm.package", map[string]any{"packageName": r.pkg, "version": r.version}),
@@ -131,7 +132,7 @@ func (r *release) properties() []map[string]any {
 	crd.TypeMeta = metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"}
 	text, err := json.Marshal(crd)
 	if err != nil {
-		panic(err) // a test's own values
+		panic(err) // the values come from a test
 	}
 	return append(out, property("olm.bundle.object", map[string]any{"data": text}))
 }
@@ -142,7 +143,7 @@ func (r *release) csv() *operatorsv1alpha1.ClusterServiceVersion {
 		ObjectMeta: metav1.ObjectMeta{Name: r.name},
 	}
 	if err := csv.Spec.Version.UnmarshalJSON([]byte(fmt.Sprintf("%q", r.version))); err != nil {
-		panic(err) // a test's own text
+		panic(err) // the text comes from a test
 	}
 	csv.Spec.DisplayName = r.pkg
 	for _, mode := range []operatorsv1alpha1.InstallModeType{"OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces"} {
@@ -167,7 +168,7 @@ func (r *release) csv() *operatorsv1alpha1.ClusterServiceVersion {
 	return csv
 }
 
-// owned returns the served versions of its CustomResourceDefinition.
+// owned returns the served versions of the release's CustomResourceDefinition.
 func (r *release) owned() []apiextensionsv1.CustomResourceDefinitionVersion {
 	if r.brings == nil {
 		return nil
@@ -175,10 +176,12 @@ func (r *release) owned() []apiextensionsv1.CustomResourceDefinitionVersion {
 	return slices.DeleteFunc(slices.Clone(r.brings.Spec.Versions), func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return !v.Served })
 }
 
-// Publish creates or updates a catalog in a ConfigMap.
+// Publish creates or updates a ConfigMap with the catalog of Releases. For a new ConfigMap, it also creates the
+// CatalogSource.
 func (tn *Tenant) Publish(name string, lines ...string) { tn.PublishWith(name, nil, lines...) }
 
-// PublishWith is Publish for operators with CustomResourceDefinitions.
+// PublishWith creates or updates a ConfigMap with the catalog of ReleasesWith. For a new ConfigMap, it also creates the
+// CatalogSource.
 func (tn *Tenant) PublishWith(name string, brings Brings, lines ...string) {
 	tn.T.Helper()
 	cm := &corev1.ConfigMap{ObjectMeta: tn.Meta(name), Data: map[string]string{"catalog.json": ReleasesWith(brings, lines...)}}
@@ -193,8 +196,8 @@ func (tn *Tenant) PublishWith(name string, brings Brings, lines ...string) {
 	}})
 }
 
-// GrantReleases grants the account what Releases need, including upgrades, except reading anything other than
-// ConfigMaps.
+// GrantReleases grants the account the permissions that the operators of Releases need, including for upgrades. It does
+// not grant the permissions that "reads" adds.
 func (tn *Tenant) GrantReleases() {
 	tn.T.Helper()
 	all := func(group string, resources ...string) rbacv1.PolicyRule {

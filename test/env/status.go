@@ -29,7 +29,7 @@ func (tn *Tenant) Subscription(c assert.TestingT) *operatorsv1alpha1.Subscriptio
 	return &list.Items[0]
 }
 
-// CSV reads a ClusterServiceVersion of the namespace.
+// CSV reads a ClusterServiceVersion in the namespace.
 func (tn *Tenant) CSV(c assert.TestingT, name string) *operatorsv1alpha1.ClusterServiceVersion {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	assert.NoError(c, tn.Get(name, csv))
@@ -48,8 +48,8 @@ func (tn *Tenant) SubscriptionSays(condition operatorsv1alpha1.SubscriptionCondi
 	})
 }
 
-// PlanSays waits for the InstallPlan's condition Installed to be False with this reason and a message that contains
-// the text.
+// PlanSays waits for the InstallPlan's Installed condition to be False with this reason and a message that contains the
+// text.
 func (tn *Tenant) PlanSays(reason, text string) {
 	tn.T.Helper()
 	tn.Eventually(func(c *assert.CollectT) {
@@ -60,14 +60,15 @@ func (tn *Tenant) PlanSays(reason, text string) {
 	})
 }
 
-// GroupSays waits for a condition of the OperatorGroup.
+// GroupSays waits until the OperatorGroup's condition has this status, this reason and a message that contains the
+// text.
 func (tn *Tenant) GroupSays(group, condition string, status metav1.ConditionStatus, reason, text string) {
 	tn.T.Helper()
 	tn.Eventually(func(c *assert.CollectT) {
 		og := &operatorsv1.OperatorGroup{}
 		assert.NoError(c, tn.Get(group, og))
 		i := slices.IndexFunc(og.Status.Conditions, func(x metav1.Condition) bool { return x.Type == condition })
-		if !assert.GreaterOrEqual(c, i, 0, "no condition %s", condition) {
+		if !assert.GreaterOrEqual(c, i, 0, "the OperatorGroup has no condition %s", condition) {
 			return
 		}
 		assert.Equal(c, status, og.Status.Conditions[i].Status)
@@ -76,14 +77,15 @@ func (tn *Tenant) GroupSays(group, condition string, status metav1.ConditionStat
 	})
 }
 
-// PermissionsMissing waits until the InstallPlan and the Subscription report missing permissions with the same
-// message, and returns it.
+// PermissionsMissing waits until the InstallPlan and the Subscription report missing permissions with the same message,
+// and returns the message.
 func (tn *Tenant) PermissionsMissing() string {
 	tn.T.Helper()
 	return tn.found(names.ConditionPermissionsMissing, names.ReasonAccountLacksPermissions)
 }
 
-// ObjectsRefused is PermissionsMissing for objects that the API server rejects.
+// ObjectsRefused waits until the InstallPlan and the Subscription report objects that the API server rejects, with the
+// same message, and returns the message.
 func (tn *Tenant) ObjectsRefused() string {
 	tn.T.Helper()
 	return tn.found(names.ConditionObjectsRefused, names.ReasonRefusedByAPIServer)
@@ -124,7 +126,7 @@ func (tn *Tenant) Complete() *operatorsv1alpha1.InstallPlan {
 	return ip
 }
 
-// Succeeded waits until the ClusterServiceVersion has succeeded and the Subscription reports it.
+// Succeeded waits until the ClusterServiceVersion has succeeded and the Subscription reports it as installed.
 func (tn *Tenant) Succeeded(name string) *operatorsv1alpha1.ClusterServiceVersion {
 	tn.T.Helper()
 	var csv *operatorsv1alpha1.ClusterServiceVersion
@@ -138,7 +140,7 @@ func (tn *Tenant) Succeeded(name string) *operatorsv1alpha1.ClusterServiceVersio
 	return csv
 }
 
-// UntilComplete calls do and returns the time from then until a watch saw that the InstallPlan was complete.
+// UntilComplete calls do and returns how long it took until a watch reported that the InstallPlan was complete.
 func (tn *Tenant) UntilComplete(do func()) time.Duration {
 	tn.T.Helper()
 	list := &operatorsv1alpha1.InstallPlanList{}
@@ -169,18 +171,17 @@ func isComplete(e watch.Event) bool {
 }
 
 // grantFollows is the line of a PermissionsMissing message that precedes the RBAC to paste.
-const grantFollows = "To grant all of it, apply:\n"
+const grantFollows = "To grant the missing permissions, apply:\n"
 
-// Paste applies the RBAC in a PermissionsMissing message, as the cluster's administrator does with kubectl apply -f
-// -.
+// Paste applies the RBAC in a PermissionsMissing message, as the cluster administrator would with kubectl apply -f -.
 func (tn *Tenant) Paste(message string) {
 	tn.T.Helper()
 	_, text, found := strings.Cut(message, grantFollows)
-	require.True(tn.T, found, "nothing to paste in:\n%s", message)
+	require.True(tn.T, found, "the message has no RBAC to apply:\n%s", message)
 	tn.Apply(text)
 }
 
-// Apply creates the objects of a YAML text, as the cluster's administrator does with kubectl apply -f -.
+// Apply creates the objects in the given YAML, as the cluster administrator would with kubectl apply -f -.
 func (tn *Tenant) Apply(text string) {
 	tn.T.Helper()
 	for _, doc := range strings.Split(text, "---\n") {
@@ -205,7 +206,8 @@ func strict(scheme *runtime.Scheme) runtime.Decoder {
 	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 }
 
-// Approve approves the newest InstallPlan of the namespace once it installs a version and requires approval.
+// Approve waits until the newest InstallPlan in the namespace installs this version and requires approval, and approves
+// it.
 func (tn *Tenant) Approve(version string) {
 	tn.T.Helper()
 	tn.Eventually(func(c *assert.CollectT) {
@@ -225,7 +227,7 @@ func (tn *Tenant) Approve(version string) {
 	})
 }
 
-// Installed waits until the ClusterServiceVersions of the namespace are exactly these, and all have succeeded.
+// Installed waits until the namespace has exactly these ClusterServiceVersions and all have succeeded.
 func (tn *Tenant) Installed(versions ...string) {
 	tn.T.Helper()
 	tn.Eventually(func(c *assert.CollectT) {

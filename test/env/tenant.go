@@ -26,20 +26,22 @@ import (
 )
 
 const (
-	// Patience is how long Eventually waits. It is many times what an idle machine needs, because others compile beside the tests.
+	// Patience is how long Eventually waits. It is many times as long as an idle machine needs, because the machine may
+	// also be busy with other work.
 	Patience = 3 * time.Minute
 	tick     = 50 * time.Millisecond
-	// AccountName is the ServiceAccount of every tenant.
+	// AccountName is the name of every tenant's ServiceAccount.
 	AccountName = "installer"
 )
 
-// Tenant is a test's namespace with an account in it.
+// Tenant is a test's namespace with an account.
 type Tenant struct {
 	T         testing.TB
 	Cluster   *Cluster
 	Namespace string
 	Account   types.NamespacedName
-	// Since is an offset of the audit log before which there is no request of the account; the default is its beginning.
+	// Since is an offset in the audit log before which there are no requests from the account; the default is the
+	// beginning.
 	Since int64
 }
 
@@ -74,14 +76,14 @@ func (tn *Tenant) Meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: tn.Namespace, Name: name}
 }
 
-// Create creates an object as the cluster's administrator.
+// Create creates an object as the cluster administrator.
 func (tn *Tenant) Create(obj client.Object) {
 	tn.T.Helper()
 	require.NoError(tn.T, tn.CreateAs(tn.Cluster.Client, obj))
 }
 
-// CreateAs creates an object with the client. The API server's admission policies may not have observed a new
-// OperatorGroup yet; then the request is repeated.
+// CreateAs creates an object with the client. It repeats the request while the API server's admission policies have not
+// observed a new OperatorGroup yet.
 func (tn *Tenant) CreateAs(c client.Client, obj client.Object) error {
 	tn.T.Helper()
 	var err error
@@ -92,7 +94,7 @@ func (tn *Tenant) CreateAs(c client.Client, obj client.Object) error {
 	return err
 }
 
-// Get reads an object of the tenant's namespace.
+// Get reads an object in the tenant's namespace.
 func (tn *Tenant) Get(name string, obj client.Object) error {
 	return tn.Cluster.Client.Get(tn.T.Context(), client.ObjectKey{Namespace: tn.Namespace, Name: name}, obj)
 }
@@ -124,7 +126,7 @@ func (tn *Tenant) Group(account string, targets ...string) *operatorsv1.Operator
 	return og
 }
 
-// Catalog creates a CatalogSource with an image that is served from a directory.
+// Catalog creates a CatalogSource with an image whose content comes from a directory.
 func (tn *Tenant) Catalog(name, image string) {
 	tn.T.Helper()
 	tn.Create(&operatorsv1alpha1.CatalogSource{
@@ -133,7 +135,7 @@ func (tn *Tenant) Catalog(name, image string) {
 	})
 }
 
-// Subscribe creates a Subscription to a package of a catalog in the same namespace.
+// Subscribe creates a Subscription to a package from a catalog in the same namespace.
 func (tn *Tenant) Subscribe(catalog, pkg, channel string, edit ...func(*operatorsv1alpha1.SubscriptionSpec)) *operatorsv1alpha1.Subscription {
 	tn.T.Helper()
 	spec := &operatorsv1alpha1.SubscriptionSpec{
@@ -165,7 +167,7 @@ func (tn *Tenant) Grant(namespace string, rules ...rbacv1.PolicyRule) client.Obj
 	return binding
 }
 
-// GrantAll grants the account everything in a report of Needs.
+// GrantAll grants the account all permissions in a report returned by Needs.
 func (tn *Tenant) GrantAll(report preflight.Report) {
 	tn.T.Helper()
 	for _, s := range report.Scopes() {
@@ -173,11 +175,11 @@ func (tn *Tenant) GrantAll(report preflight.Report) {
 	}
 }
 
-// Needs returns the missing permissions of an account without any permissions for installing a bundle into the
-// namespace.
+// Needs returns a report of the permissions that an account without any permissions would need in order to install a
+// bundle into the namespace.
 func (tn *Tenant) Needs(b *bundle.Bundle, pkg string, targets ...string) preflight.Report {
 	tn.T.Helper()
-	report, err := preflight.Required(tn.Account, b, build.Scope{Namespace: tn.Namespace, Package: pkg, Targets: targets})
+	report, err := preflight.Required(scoped.ServiceAccountIdentity(tn.Account), b, build.Scope{Namespace: tn.Namespace, Package: pkg, Targets: targets})
 	require.NoError(tn.T, err)
 	return report
 }
@@ -188,7 +190,7 @@ func (tn *Tenant) Eventually(check func(c *assert.CollectT)) {
 	require.EventuallyWithT(tn.T, check, Patience, tick)
 }
 
-// Plan returns the only InstallPlan of the namespace.
+// Plan returns the only InstallPlan in the namespace.
 func (tn *Tenant) Plan(c assert.TestingT) *operatorsv1alpha1.InstallPlan {
 	list := &operatorsv1alpha1.InstallPlanList{}
 	assert.NoError(c, tn.Cluster.Client.List(tn.T.Context(), list, client.InNamespace(tn.Namespace)))
@@ -198,5 +200,5 @@ func (tn *Tenant) Plan(c assert.TestingT) *operatorsv1alpha1.InstallPlan {
 	return &list.Items[0]
 }
 
-// ReadBundle is bundle.Read, for stories in which "bundle" is the sample's package.
+// ReadBundle is bundle.Read, for tests in which "bundle" is the package of the sample.
 func ReadBundle(fsys fs.FS) (*bundle.Bundle, error) { return bundle.Read(fsys) }

@@ -20,7 +20,7 @@ import (
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
-// Manifests of the sample's bundle.
+// File names of the manifests in the sample's bundle.
 const (
 	FileCSV       = "sample-operator.clusterserviceversion.yaml"
 	FileCRD       = "sample.remit.dev_greetings.yaml"
@@ -28,7 +28,7 @@ const (
 	FileService   = "sample-operator-health_v1_service.yaml"
 )
 
-// Variant is a modifiable copy of the sample's bundle: its manifests by file.
+// Variant is a modifiable copy of the sample's bundle. It maps file names to manifests.
 type Variant map[string]*unstructured.Unstructured
 
 // NewVariant reads the sample's bundle.
@@ -56,12 +56,12 @@ func NewVariant() (Variant, error) {
 func (v Variant) Add(file, manifest string) {
 	obj := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(manifest), &obj.Object); err != nil {
-		panic(fmt.Sprintf("manifest %s: %v", file, err)) // a test's own text
+		panic(fmt.Sprintf("manifest %s: %v", file, err)) // the text comes from a test
 	}
 	v[file] = obj
 }
 
-// Set sets a field of the ClusterServiceVersion; nil removes it.
+// Set sets a field of the ClusterServiceVersion. A nil value removes it.
 func (v Variant) Set(value any, fields ...string) {
 	csv := v[FileCSV].Object
 	if value == nil {
@@ -69,7 +69,7 @@ func (v Variant) Set(value any, fields ...string) {
 		return
 	}
 	if err := unstructured.SetNestedField(csv, value, fields...); err != nil {
-		panic(fmt.Sprintf("ClusterServiceVersion: %v", err)) // a test's own path
+		panic(fmt.Sprintf("ClusterServiceVersion: %v", err)) // the path comes from a test
 	}
 }
 
@@ -79,12 +79,13 @@ func (v Variant) SetPermissions(serviceAccount string, rule map[string]any) {
 		"spec", "install", "spec", "permissions")
 }
 
-// SetGroup adds its own CustomResourceDefinition, greetings.<group>, which its operator does not use.
+// SetGroup changes the API group of the bundle's CustomResourceDefinition, which becomes greetings.<group>. The operator
+// does not use this group.
 func (v Variant) SetGroup(group string) {
 	name := "greetings." + group
 	v[FileCRD].SetName(name)
 	if err := unstructured.SetNestedField(v[FileCRD].Object, group, "spec", "group"); err != nil {
-		panic(fmt.Sprintf("CustomResourceDefinition: %v", err)) // the sample's has a spec
+		panic(fmt.Sprintf("CustomResourceDefinition: %v", err)) // the sample's CSV has a spec
 	}
 	v.Set([]any{map[string]any{"name": name, "version": "v1", "kind": "Greeting"}}, "spec", "customresourcedefinitions", "owned")
 }
@@ -97,7 +98,7 @@ func (v Variant) SetImage(image string) {
 		err = json.Unmarshal(bytes.ReplaceAll(csv, []byte(bundle.OperatorImage), []byte(image)), &v[FileCSV].Object)
 	}
 	if err != nil {
-		panic(fmt.Sprintf("ClusterServiceVersion: %v", err)) // it was decoded from YAML
+		panic(fmt.Sprintf("ClusterServiceVersion: %v", err)) // the object was decoded from YAML
 	}
 }
 
@@ -121,7 +122,7 @@ func (v Variant) Write(dir string) error {
 // SampleFBC returns a file-based catalog, as JSON, with the sample's bundle inline.
 func SampleFBC() (string, error) { return sampleFBC(func(*declcfg.Bundle) {}) }
 
-// SampleFBCByImage is SampleFBC with the bundle in an image.
+// SampleFBCByImage returns a file-based catalog, as JSON, that refers to the sample's bundle in an image.
 func SampleFBCByImage(image string) (string, error) {
 	return sampleFBC(func(b *declcfg.Bundle) {
 		b.Image = image

@@ -14,10 +14,10 @@ import (
 	"github.com/remit-olm/remit/test/escape/oracle"
 )
 
-// awaitings returns rows about bindings to a role of an operator that grants nothing yet or does not exist.
+// awaitings returns rows about bindings to an operator's role that is empty or does not exist.
 func awaitings() []row {
 	return []row{
-		{number: "209", title: "a Role that is emptied under the install's field manager, and bound", holds: p0(), play: func(s *scene) {
+		{number: "209", title: "a Role that is emptied with the install's field manager, and bound", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv()))
 			s.Succeeded(probeCSV)
 			stranger := s.patcher()
@@ -33,7 +33,7 @@ func awaitings() []row {
 			s.csvSays(succeeded)
 			s.keptFromMaps()
 		}},
-		{number: "210", title: "the install's own binding, whose subjects a stranger replaces while it has no Role", holds: p0(), play: func(s *scene) {
+		{number: "210", title: "an install's own binding, whose subjects a stranger replaces while its Role does not exist", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv()))
 			s.Succeeded(probeCSV)
 			stranger, role := s.stranger(), s.operatorRole()
@@ -45,10 +45,10 @@ func awaitings() []row {
 				empty := &rbacv1.Role{ObjectMeta: s.Meta(role.Name)}
 				_ = stranger.Delete(s.T.Context(), empty)
 				if stranger.Create(s.T.Context(), empty) != nil {
-					return false // Remit was first
+					return false // Remit recreated it first
 				}
 				err := stranger.Update(s.T.Context(), own.DeepCopy())
-				for range 200 { // the API server may not know of the Role yet
+				for range 200 { // the API server may not have observed the Role yet
 					if err == nil {
 						break
 					}
@@ -65,7 +65,7 @@ func awaitings() []row {
 			require.NoError(s.T, s.Get(role.Name, own))
 			require.Equal(s.T, forge.ServiceAccount, own.Subjects[0].Name)
 		}},
-		{number: "211", title: "a binding that waits for the Role of a certificate", holds: calling(p0()), play: func(s *scene) {
+		{number: "211", title: "a binding to the Role of a certificate, created before the Role", holds: calling(p0()), play: func(s *scene) {
 			s.allow(func(c oracle.Change) bool { return s.madeByOurs(c) })
 			secret := forge.Deployment + "-service-cert"
 			theirs := s.plant(secret)
@@ -83,7 +83,7 @@ func awaitings() []row {
 	}
 }
 
-// patcher returns a client of the stranger, who may also read and patch Roles.
+// patcher returns a client for the stranger, and allows the stranger to read and patch Roles as well.
 func (s *scene) patcher() client.Client {
 	s.T.Helper()
 	s.bind(rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "stranger"}, "patcher",
@@ -105,7 +105,7 @@ func (s *scene) operatorRole() *rbacv1.Role {
 	return &roles.Items[0]
 }
 
-// empty removes the rules of a Role, by applying it with the field manager of the scene's install.
+// empty removes the rules of a Role by applying it with the field manager of the scene's install.
 func (s *scene) empty(c client.Client, role *rbacv1.Role) error {
 	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "rules": []any{}}}
 	obj.SetName(role.Name)
@@ -116,7 +116,8 @@ func (s *scene) empty(c client.Client, role *rbacv1.Role) error {
 	return c.Apply(s.T.Context(), client.ApplyConfigurationFromUnstructured(obj), s.manager())
 }
 
-// persistently retries until it succeeds, like a user with a script. Remit can win each time.
+// persistently repeats the attempt until it succeeds, as a user's script would, because Remit can win the race against
+// any single attempt.
 func (s *scene) persistently(attempt func() bool) {
 	s.T.Helper()
 	for range 500 {
@@ -124,10 +125,10 @@ func (s *scene) persistently(attempt func() bool) {
 			return
 		}
 	}
-	require.Fail(s.T, "500 attempts have failed")
+	require.Fail(s.T, "all 500 attempts failed")
 }
 
-// hindered waits until the CSV reports the collision, in any phase.
+// hindered waits until the CSV is in a phase other than Succeeded and its message contains the words.
 func (s *scene) hindered(words ...string) {
 	s.T.Helper()
 	s.Eventually(func(c *assert.CollectT) {
@@ -139,7 +140,8 @@ func (s *scene) hindered(words ...string) {
 	})
 }
 
-// keptFromMaps asserts that the stranger has none of the operator's permissions after all pending work is done.
+// keptFromMaps asserts that, once all pending work is done, the stranger cannot list ConfigMaps, which the operator is
+// allowed to do.
 func (s *scene) keptFromMaps() {
 	s.T.Helper()
 	s.settle()

@@ -14,7 +14,7 @@ import (
 const (
 	// hugeNames is the number of resourceNames in a hostile rule.
 	hugeNames = 40_000
-	// hugeCSVs exceeds the number of workers of each controller.
+	// hugeCSVs is a number of CSVs that exceeds the number of workers of each controller.
 	hugeCSVs = 6
 )
 
@@ -32,7 +32,7 @@ func budgets() []row {
 			s.huge(reads("endpoints", 0, hugeNames))
 			s.eachHuge("rule 1 has 40000 resourceNames")
 		}},
-		{number: "150b", title: "six CSVs with 40 rules of 1 000 resourceNames each, in the role of an account that has all but one", holds: p0(), play: func(s *scene) {
+		{number: "150b", title: "six CSVs with 40 rules of 1 000 resourceNames each, for an account that has all of these permissions but one", holds: p0(), play: func(s *scene) {
 			s.bind(rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: s.Namespace, Name: accountName}, "many", profile{own: []rbacv1.PolicyRule{{
 				APIGroups: []string{""}, Resources: []string{"endpoints"}, Verbs: []string{"get"}, ResourceNames: manyNames(0, hugeNames),
 			}}})
@@ -62,7 +62,7 @@ func reads(resource string, first, n int) string {
 
 func hugeName(i int) string { return fmt.Sprintf("huge%d.v1.0.0", i) }
 
-// huge creates CSVs with these permissions as a tenant.
+// huge creates hugeCSVs CSVs with these permissions as a tenant.
 func (s *scene) huge(rules ...string) {
 	s.T.Helper()
 	mallory := s.mallory()
@@ -73,7 +73,8 @@ func (s *scene) huge(rules ...string) {
 	}
 }
 
-// eachHuge waits until each of these CSVs reports why it is not installed.
+// eachHuge waits until the message of each CSV that huge created contains the words, and asserts that there are no
+// Deployments.
 func (s *scene) eachHuge(words string) {
 	s.T.Helper()
 	s.Eventually(func(c *assert.CollectT) {

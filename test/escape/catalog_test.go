@@ -19,7 +19,8 @@ import (
 	"github.com/remit-olm/remit/test/escape/forge"
 )
 
-// unreachable creates a CatalogSource at an address that its author must not reach, and a Subscription to it.
+// unreachable creates a CatalogSource with an address that its author must not reach, and a Subscription to it. It
+// asserts that Remit does not read the catalog.
 func (s *scene) unreachable(where string, words ...string) {
 	s.T.Helper()
 	s.group(s.Namespace)
@@ -29,14 +30,15 @@ func (s *scene) unreachable(where string, words ...string) {
 	s.refused("its content is not available")
 }
 
-func elsewhere(s *scene) *corev1.Service {
+// externalService is a Service whose name resolves outside the cluster.
+func externalService(s *scene) *corev1.Service {
 	return &corev1.Service{ObjectMeta: s.Meta("elsewhere"),
 		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "metadata.internal.example.com"}}
 }
 
 func catalogs() []row {
 	rows := []row{
-		{number: "89", title: "a catalog that has the account's name and an image of its author", holds: p0(), play: func(s *scene) {
+		{number: "89", title: "a catalog with the account's name and an image of its author", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
 			s.catalogSource(accountName, operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Image: "evil.example.com/catalog"})
 			s.subscribe(func(spec *operatorsv1alpha1.SubscriptionSpec) { spec.CatalogSource = accountName })
@@ -46,7 +48,7 @@ func catalogs() []row {
 			require.Empty(s.T, pods.Items)
 			require.Empty(s.T, s.tokensOf(accountName))
 		}},
-		{number: "89a", title: "an image of its author that would have to run", holds: p1(), play: func(s *scene) {
+		{number: "89a", title: "an image of the catalog's author that would have to run", holds: p1(), play: func(s *scene) {
 			made, err := registry.Image(nil, s.layerOf("bin/registry=#!/bin/sh"))
 			require.NoError(s.T, err)
 			ref, _, err := images.Push(s.Namespace+":v1", made)
@@ -55,7 +57,7 @@ func catalogs() []row {
 			s.catalogSource("catalog", operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Image: ref, Secrets: []string{"pull"},
 				GrpcPodConfig: &operatorsv1alpha1.GrpcPodConfig{PriorityClassName: ptr.To("system-node-critical"), SecurityContextConfig: operatorsv1alpha1.Legacy}})
 			s.subscribe()
-			s.catalogSays("It is a registry, and registries run only in the global catalog namespace")
+			s.catalogSays("Such an image is a registry, and registries run only in the global catalog namespace")
 			s.refused("its content is not available")
 			pods, services := &corev1.PodList{}, &corev1.ServiceList{}
 			s.list(pods)
@@ -64,7 +66,7 @@ func catalogs() []row {
 			require.Empty(s.T, services.Items)
 			require.True(s.T, apierrors.IsNotFound(s.Get("catalog", &corev1.ServiceAccount{})))
 		}},
-		{number: "90", title: "a catalog in a namespace that the Subscription may not use", holds: p0(), play: func(s *scene) {
+		{number: "90", title: "a catalog in a namespace whose catalogs the Subscription may not use", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
 			s.subscribe(func(spec *operatorsv1alpha1.SubscriptionSpec) {
 				spec.CatalogSource, spec.CatalogSourceNamespace, spec.Package = "catalog", "healthy", "healthy-1"
@@ -78,7 +80,7 @@ func catalogs() []row {
 			s.catalogSays("config map")
 			s.refused("its content is not available")
 		}},
-		{number: "91g", title: "a catalog at the machine's own loopback", holds: p0(), play: func(s *scene) {
+		{number: "91g", title: "a catalog at the machine's loopback address", holds: p0(), play: func(s *scene) {
 			listener, err := (&net.ListenConfig{}).Listen(s.T.Context(), "tcp", "127.0.0.1:0")
 			require.NoError(s.T, err)
 			defer func() { _ = listener.Close() }()
@@ -98,7 +100,7 @@ func catalogs() []row {
 			require.Zero(s.T, dialed.Load())
 		}},
 		{number: "91h", title: "a catalog at a Service that refers to an external name", holds: p0(), play: func(s *scene) {
-			s.Create(elsewhere(s))
+			s.Create(externalService(s))
 			s.unreachable(fmt.Sprintf("elsewhere.%s.svc:443", s.Namespace), "outside the cluster")
 		}},
 		{number: "91i", title: "a catalog at a Service that is changed to refer to an external name", holds: p0(), play: func(s *scene) {
@@ -113,7 +115,7 @@ func catalogs() []row {
 				}
 			})
 			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), &corev1.Service{ObjectMeta: s.Meta("elsewhere")}))
-			s.Create(elsewhere(s))
+			s.Create(externalService(s))
 			s.catalogSays("outside the cluster")
 		}},
 	}
@@ -123,7 +125,7 @@ func catalogs() []row {
 	}
 	for i, r := range []struct {
 		title string
-		send  func() []*api.Bundle // some are too large to be made for every run
+		send  func() []*api.Bundle // a function, because some are too large to create in every run
 		words []string
 	}{
 		{"a bundle whose name has a slash", sends(entry("../../etc", "")), []string{"slash"}},
@@ -131,15 +133,15 @@ func catalogs() []row {
 		{"a name that is too long", sends(entry(strings.Repeat("n", 300), "")), []string{"more than 253"}},
 		{"a name with control characters", sends(entry("a\x1b[31m", "")), []string{"control character"}},
 		{"one message that is too large", large, []string{"larger than max"}},
-		{"more skips than anybody has", manySkips, []string{"more than 100000 fields"}},
+		{"more skips than any real bundle has", manySkips, []string{"more than 100000 fields"}},
 		{"1 000 000 bundles", millionBundles, []string{"64 MiB of memory"}},
 		{"text that is not UTF-8", sends(entry("a\xff\xfe", "")), []string{"UTF-8"}},
 		{"4 GB", nil, []string{"bytes"}},
-		{"nothing, and never ends", nil, nil},
+		{"nothing and never ends the stream", nil, nil},
 	} {
 		rows = append(rows, row{number: "92" + letter(i), title: "a registry that sends " + r.title, holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
-			registry := &hostileRegistry{endless: r.title == "4 GB", silent: r.title == "nothing, and never ends"}
+			registry := &hostileRegistry{endless: r.title == "4 GB", silent: r.title == "nothing and never ends the stream"}
 			if r.send != nil {
 				registry.send = r.send()
 			}
@@ -167,11 +169,11 @@ func (s *scene) catalogSource(name string, spec operatorsv1alpha1.CatalogSourceS
 	require.NoError(s.T, s.mallory().Create(s.T.Context(), &operatorsv1alpha1.CatalogSource{ObjectMeta: s.Meta(name), Spec: spec}))
 }
 
-// hostileRegistry sends arbitrary content.
+// hostileRegistry is a registry that sends arbitrary content.
 type hostileRegistry struct {
 	api.UnimplementedRegistryServer
 	send []*api.Bundle
-	// endless sends large bundles forever; silent sends nothing and does not end.
+	// If endless is set, it sends large bundles forever. If silent is set, it sends nothing and never ends the stream.
 	endless, silent bool
 }
 

@@ -21,7 +21,8 @@ import (
 	"github.com/remit-olm/remit/test/escape/oracle"
 )
 
-// crdOf returns a CustomResourceDefinition; more is added to its spec, and each version is YAML.
+// crdOf returns a CustomResourceDefinition in YAML. more is YAML to add to the spec, and each of the versions is YAML
+// for spec.versions.
 func crdOf(group, plural, kind, more string, versions ...string) string {
 	return fmt.Sprintf(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: %[2]s.%[1]s},
 spec: {group: %[1]s, scope: Namespaced, names: {plural: %[2]s, singular: %[4]s, kind: %[3]s, listKind: %[3]sList}, versions: [%[5]s]%[6]s}}`,
@@ -81,14 +82,15 @@ func crds() []row {
 			"cannot create resource", "customresourcedefinitions"),
 		{number: "22a", title: "a new CRD under P2 is created, and nothing else", holds: p2(), play: func(s *scene) {
 			s.allow(func(c oracle.Change) bool {
-				return c.How == "made" && (c.Name == "gadgets.made.escape.example.com" || c.Name == "v1.made.escape.example.com")
+				return c.How == "created" && (c.Name == "gadgets.made.escape.example.com" || c.Name == "v1.made.escape.example.com")
 			})
 			s.install(bundleOf(own("made.escape.example.com")(), crdOf("made.escape.example.com", "gadgets", "Gadget", "", v1)))
 			s.Complete()
 			s.Succeeded(probeCSV)
 		}},
-		present("23", "an identical CRD that exists already", p0(), widgets("", v1)),
-		// The row requires a refusal, but by D1 a CRD that serves what the bundle needs is Present: nothing is written either way.
+		present("23", "an identical CRD that already exists", p0(), widgets("", v1)),
+		// The specification requires a refusal, but according to D1, the step for a CRD that already serves what the bundle
+		// needs is Present. Nothing is written either way.
 		present("25", "a CRD of another owner, with a conversion to a Service in t1", p2(), widgets(conversion, v1)),
 		present("26", "a restrictive schema for a CRD of another owner", p2(), widgets("", servedVersion("v1", true, fishing))),
 		refusedAs("25a", "a CRD of another owner, with an additional version and a conversion",
@@ -101,11 +103,11 @@ func crds() []row {
 			s.fishes("26c")
 			s.Eventually(func(c *assert.CollectT) {
 				got := s.Subscription(c).Status.GetCondition(names.ConditionObjectsRefused)
-				assert.Contains(c, got.Message, "1 object(s) would be invalid in version v1: 1 outside of the namespaces")
+				assert.Contains(c, got.Message, "1 object(s) would be invalid in version v1: 1 in namespaces that the OperatorGroup does not select")
 			})
 			s.tellsNothing()
 		}},
-		{number: "26d", title: "the same with an account that may not list them", holds: p2(), play: func(s *scene) {
+		{number: "26d", title: "a second version with a restrictive schema for its own CRD, with an account that may not list the objects", holds: p2(), play: func(s *scene) {
 			s.fishes("26d")
 			s.Eventually(func(c *assert.CollectT) {
 				got := s.Subscription(c).Status.GetCondition(names.ConditionPermissionsMissing)
@@ -116,19 +118,19 @@ func crds() []row {
 				return e.Verb == "list" && e.Object != nil && e.Object.APIGroup == "fished-26d.example.com" && e.User.Username == scoped.Username(s.Namespace, accountName)
 			}))
 		}},
-		refusedAs("25b", "a CRD of this API's own group", crdOf("operators.coreos.com", "gadgets", "Gadget", "", v1), "protected API group"),
-		manifests("25c", "an approved CRD of a group below k8s.io with an account that may write none", p0(), []string{approved("gadgets.k8s.io")},
+		refusedAs("25b", "a CRD in the group of the OLM API", crdOf("operators.coreos.com", "gadgets", "Gadget", "", v1), "protected API group"),
+		manifests("25c", "an approved CRD in a group below k8s.io with an account that may not write any", p0(), []string{approved("gadgets.k8s.io")},
 			"cannot create resource", "customresourcedefinitions"),
-		refusedAs("25e", "a CRD of a Kubernetes group without approval", crdOf("gizmos.k8s.io", "gadgets", "Gadget", "", v1), "protected API group"),
-		refusedAs("25f", "an approved CRD of a group that the API server serves", approved("storage.k8s.io"), `which APIService "v1.storage.k8s.io" serves`),
-		refusedAs("25d", "this API's own CRD of Subscriptions", crdOf("operators.coreos.com", "subscriptions", "Subscription", "",
+		refusedAs("25e", "an unapproved CRD in a Kubernetes API group", crdOf("gizmos.k8s.io", "gadgets", "Gadget", "", v1), "protected API group"),
+		refusedAs("25f", "an approved CRD in a group that the API server serves", approved("storage.k8s.io"), `which APIService "v1.storage.k8s.io" serves`),
+		refusedAs("25d", "the OLM API's own CRD for Subscriptions", crdOf("operators.coreos.com", "subscriptions", "Subscription", "",
 			servedVersion("v9", true, anything)), "protected API group"),
 		{number: "28", title: "a conversion webhook for a CRD of another owner, created and removed", holds: p1(), play: func(s *scene) {
 			s.install(bundleOf(converting(csv()), widgets("", v1)))
-			s.planSays("a conversion webhook needs a CSV that supports AllNamespaces and no other install mode")
+			s.planSays("a conversion webhook needs a CSV that supports only the install mode AllNamespaces")
 			s.noCRDWrites()
 		}},
-		{number: "28a", title: "a conversion webhook for a CRD of another owner that may have one", holds: convertsAnything(), play: func(s *scene) {
+		{number: "28a", title: "a conversion webhook for another owner's CRD, in a CSV that may have one", holds: convertsAnything(), play: func(s *scene) {
 			s.allow(func(c oracle.Change) bool { return c.Group == rbacv1.GroupName && c.Namespace == "" })
 			s.group()
 			s.publish(bundleOf(everywhere(converting(csv())), widgets("", v1)))
@@ -141,7 +143,7 @@ func crds() []row {
 			return forge.Catalog(bundleOf(csv(), crdOf("large.escape.example.com", "gadgets", "Gadget", "",
 				servedVersion("v1", true, fmt.Sprintf(`{type: object, description: %q}`, strings.Repeat("x", 2<<20))))))
 		}, play: refusedDirectory("bytes")},
-		{number: "29a", title: "a CRD with a schema 1000 deep", holds: p2(), directory: func() string {
+		{number: "29a", title: "a CRD with a schema that is 1000 levels deep", holds: p2(), directory: func() string {
 			schema := strings.Repeat(`{type: object, properties: {a: `, 500) + `{type: string}` + strings.Repeat(`}}`, 500)
 			return forge.Catalog(bundleOf(csv(), crdOf("deep.escape.example.com", "gadgets", "Gadget", "", servedVersion("v1", true, schema))))
 		}, play: refusedDirectory("deep")},
@@ -155,15 +157,15 @@ func crds() []row {
 	}
 }
 
-// lists returns P2 with permission to list the row's widgets.
+// lists returns profile P2 with permission to list the row's widgets.
 func lists(number string) profile {
 	p := p2()
 	p.cluster = append(p.cluster, rule("fished-"+number+".example.com", "widgets", "list"))
 	return p
 }
 
-// fishes installs widgets in its own group, creates one as the neighbor, and publishes a second version whose
-// schema rejects its value.
+// fishes installs a bundle with a CRD for widgets in an API group that only this row uses, and creates a widget as the
+// neighbor. Then it publishes a second version of the bundle, whose schema rejects the widget's value.
 func (s *scene) fishes(number string) {
 	s.T.Helper()
 	group := "fished-" + number + ".example.com"
@@ -172,7 +174,7 @@ func (s *scene) fishes(number string) {
 		return bundleOf(c.Set(owned, "spec", "customresourcedefinitions", "owned"), crdOf(group, "widgets", "Widget", "", servedVersion("v1", true, schema)))
 	}
 	s.allow(func(c oracle.Change) bool {
-		return c.How == "made" && (c.Name == "widgets."+group || c.Name == "v1."+group)
+		return c.How == "created" && (c.Name == "widgets."+group || c.Name == "v1."+group)
 	})
 	s.install(brings(csv(), strings.Replace(fishing, `, pattern: "^nothing$"`, "", 1)))
 	s.Succeeded(probeCSV)
@@ -185,11 +187,11 @@ func (s *scene) fishes(number string) {
 	s.republish(next)
 }
 
-// fished is the name of the neighbor's widget.
+// fished is the name of the widget that fishes creates as the neighbor.
 const fished = "neighbors-widget"
 
-// tellsNothing asserts that nothing in the namespace names the neighbor's widget or anything else in its namespace. The
-// oracle checks for its value.
+// tellsNothing asserts that no object in the namespace mentions the neighbor's widget or the neighbor's namespace. The
+// oracle checks that the widget's value does not leak.
 func (s *scene) tellsNothing() {
 	s.T.Helper()
 	s.settle()
@@ -205,7 +207,8 @@ func (s *scene) tellsNothing() {
 	s.csvSays(succeeded)
 }
 
-// converting returns a CSV that owns another owner's widgets and has a conversion webhook for them.
+// converting makes the CSV own the CustomResourceDefinition of another owner's widgets and adds a conversion webhook
+// for it.
 func converting(c forge.CSV) forge.CSV {
 	return c.Set([]any{map[string]any{"name": "widgets.acme.io", "version": "v1", "kind": "Widget"}}, "spec", "customresourcedefinitions", "owned").
 		Set([]any{map[string]any{
@@ -214,12 +217,13 @@ func converting(c forge.CSV) forge.CSV {
 		}}, "spec", "webhookdefinitions")
 }
 
-// everywhere returns a CSV that only supports all namespaces.
+// everywhere returns the CSV with AllNamespaces as its only install mode.
 func everywhere(c forge.CSV) forge.CSV {
 	return c.Set([]any{map[string]any{"type": "AllNamespaces", "supported": true}}, "spec", "installModes")
 }
 
-// convertsAnything returns P2 with everything that an operator for all namespaces needs, and CustomResourceDefinitions with any name.
+// convertsAnything returns profile P2 with all permissions that an operator for all namespaces needs, and permission to
+// write CustomResourceDefinitions with any name.
 func convertsAnything() profile {
 	p := p2()
 	p.cluster = append(p.cluster, rule("apiextensions.k8s.io", "customresourcedefinitions", "delete"), rule("", "configmaps namespaces", "get", "list", "watch"),
@@ -234,7 +238,7 @@ func (s *scene) uninstall() {
 	require.NoError(s.T, cluster.Client.Delete(s.T.Context(), &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: s.Meta(probeCSV)}))
 }
 
-// removeCSV uninstalls the CSV and waits until it is deleted.
+// removeCSV uninstalls the operator and waits until its CSV is deleted.
 func (s *scene) removeCSV() {
 	s.T.Helper()
 	s.uninstall()
@@ -243,7 +247,7 @@ func (s *scene) removeCSV() {
 	})
 }
 
-// refusedDirectory returns a row whose bundle is in a directory and is refused as a whole.
+// refusedDirectory returns the play function of a row whose bundle is in a directory and is refused as a whole.
 func refusedDirectory(words ...string) func(s *scene) {
 	return func(s *scene) {
 		s.installDirectory()

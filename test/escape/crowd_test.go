@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	// crowdSize is the number of healthy namespaces, and hostileNamespaces the number of attacking ones.
+	// crowdSize is the number of healthy namespaces, and hostileNamespaces the number of attacking namespaces.
 	crowdSize         = 20
 	hostileNamespaces = 4
-	// edits is the maximum number of writes by a hostile author, one every editPause.
+	// edits is the maximum number of writes by a hostile author, who writes once per editPause.
 	edits     = 600
 	editPause = 100 * time.Millisecond
 )
 
-// crowdFigure is the measurement of row 190, printed at the end of a run.
+// crowdFigure is the measurement of row 190. It is printed at the end of a run.
 var crowdFigure string
 
-// crowds returns rows about many namespaces at once.
+// crowds returns rows about many namespaces at the same time.
 func crowds() []row {
 	return []row{
 		{number: "190", title: "four namespaces that attack in every way, and twenty healthy installs", holds: p0(), long: true, play: func(s *scene) {
@@ -93,8 +93,8 @@ func (s *scene) installAll(all []*scene) time.Duration {
 	return time.Since(begun)
 }
 
-// attack creates objects that keep each of Remit's controllers busy: a resolution that no solver completes, endless
-// registries, a chain of ClusterServiceVersions, and rules beyond all limits. It returns a client of the author.
+// attack creates objects that keep each of Remit's controllers busy: a resolution that no solver can complete, endless
+// registries, a chain of ClusterServiceVersions, and rules that exceed the limits. It returns the author's client.
 func (s *scene) attack() client.Client {
 	s.T.Helper()
 	author := s.csvAuthor()
@@ -117,7 +117,7 @@ func (s *scene) attack() client.Client {
 	return author
 }
 
-// churn edits the chain as the author until done is closed: each edit wakes the controllers of the namespace.
+// churn edits the chain as the author until done is closed. Each edit wakes the controllers for the namespace.
 func (s *scene) churn(author client.Client, done <-chan struct{}) {
 	every := time.NewTicker(editPause)
 	defer every.Stop()

@@ -39,16 +39,16 @@ func edited(number, title string, edit func(spec *operatorsv1alpha1.ClusterServi
 func csvs() []row {
 	everythingFor := []operatorsv1alpha1.StrategyDeploymentPermissions{{ServiceAccountName: forge.ServiceAccount, Rules: []rbacv1.PolicyRule{everything()}}}
 	return []row{
-		edited("76", "an installed CSV that is edited to ask for clusterPermissions", func(spec *operatorsv1alpha1.ClusterServiceVersionSpec) {
+		edited("76", "an installed CSV that is edited to request clusterPermissions", func(spec *operatorsv1alpha1.ClusterServiceVersionSpec) {
 			spec.InstallStrategy.StrategySpec.ClusterPermissions = everythingFor
 		}, "Policy rule not satisfied", "in the whole cluster"),
-		edited("76a", "an installed CSV that is edited to ask for more permissions", func(spec *operatorsv1alpha1.ClusterServiceVersionSpec) {
+		edited("76a", "an installed CSV that is edited to request more permissions", func(spec *operatorsv1alpha1.ClusterServiceVersionSpec) {
 			spec.InstallStrategy.StrategySpec.Permissions = everythingFor
 		}, "Policy rule not satisfied", "in namespace"),
 		edited("76b", "an installed CSV that is edited to run as a stronger ServiceAccount", func(spec *operatorsv1alpha1.ClusterServiceVersionSpec) {
 			spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.ServiceAccountName = bossName
 		}, "may not run as ServiceAccount"),
-		{number: "77", title: "a CSV that replaces another owner's, by a user who may not delete that one", holds: p0(), play: func(s *scene) {
+		{number: "77", title: "a CSV that replaces another owner's CSV, by a user who may not delete that CSV", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv()))
 			victim := s.Succeeded(probeCSV)
 			author := s.authorWho(rule("operators.coreos.com", "clusterserviceversions", "create"), actAs(accountName))
@@ -67,17 +67,17 @@ func csvs() []row {
 			s.group(s.Namespace)
 			copied := csv().Set(map[string]any{names.LabelCopiedFrom: neighbor}, "metadata", "labels")
 			require.NoError(s.T, s.apply(s.mallory(), copied.Object))
-			s.noDeployments() // a copy is not active,
+			s.noDeployments() // a copied CSV is not reconciled
 			require.Empty(s.T, s.CSV(s.T, probeCSV).Status.Phase)
-			s.nothingWritten() // and is not removed
+			s.nothingWritten() // a copied CSV is not removed either
 		}},
-		{number: "79a", title: "a CSV that a tenant annotates as another namespace's", holds: p0(), play: func(s *scene) {
+		{number: "79a", title: "a CSV whose annotations claim that it belongs to another namespace", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
 			annotations := map[string]any{
 				names.AnnotationOperatorNamespace: neighbor, names.AnnotationOperatorGroup: "og", names.AnnotationTargetNamespaces: "kube-system",
 			}
 			require.NoError(s.T, s.apply(s.mallory(), csv().Set(annotations, "metadata", "annotations").Object))
-			csv := s.csvSays(succeeded) // the OperatorGroup determines these values, whoever wrote them
+			csv := s.csvSays(succeeded) // the OperatorGroup determines the annotations, regardless of what the author wrote
 			require.Equal(s.T, s.Namespace, csv.Annotations[names.AnnotationOperatorNamespace])
 			require.Equal(s.T, s.Namespace, csv.Annotations[names.AnnotationTargetNamespaces])
 			deployed := &appsv1.Deployment{}
@@ -107,12 +107,12 @@ func csvs() []row {
 			s.Succeeded(probeCSV)
 			s.forge(s.authorWho(rule("operators.coreos.com", "clusterserviceversions/status", "update")), probeCSV,
 				statusOf(succeeded, operatorsv1alpha1.CSVReasonCopied))
-			s.csvSays(succeeded) // it is still reconciled
+			s.csvSays(succeeded) // the CSV is still reconciled
 			s.Eventually(func(c *assert.CollectT) {
 				assert.NotEqual(c, operatorsv1alpha1.CSVReasonCopied, s.CSV(c, probeCSV).Status.Reason)
 			})
 		}},
-		{number: "82", title: "a CSV with the name of a Role in the namespace", holds: p0(), play: func(s *scene) {
+		{number: "82", title: "a CSV with the same name as a Role in the namespace", holds: p0(), play: func(s *scene) {
 			role := &rbacv1.Role{ObjectMeta: s.Meta("own")}
 			s.Create(role)
 			s.group(s.Namespace)
@@ -137,13 +137,13 @@ func csvs() []row {
 		{number: "84", title: "a CSV in a namespace without an account", holds: p0(), play: func(s *scene) {
 			s.Create(&operatorsv1.OperatorGroup{ObjectMeta: s.Meta(groupName)})
 			require.NoError(s.T, s.apply(s.mallory(), csv().Object))
-			s.csvSays(pending, "names no ServiceAccount")
+			s.csvSays(pending, "does not name a ServiceAccount")
 			s.noDeployments()
 		}},
 	}
 }
 
-// bindings returns the RoleBindings of the namespace that do not belong to the scene itself.
+// bindings returns the RoleBindings in the namespace that the scene itself did not create.
 func (s *scene) bindings() []rbacv1.RoleBinding {
 	s.T.Helper()
 	list := &rbacv1.RoleBindingList{}
@@ -153,13 +153,14 @@ func (s *scene) bindings() []rbacv1.RoleBinding {
 	})
 }
 
-// author returns a client of a user who has these permissions on one kind of the OLM API, and no others.
+// author returns a client for a user who may use these verbs on one kind of the OLM API and list Pods, and nothing
+// else.
 func (s *scene) author(resource string, verbs ...string) client.Client {
 	s.T.Helper()
 	return s.authorWho(rule("operators.coreos.com", resource, verbs...))
 }
 
-// authorWho returns a client of a user with only these permissions.
+// authorWho returns a client for a user who has only these permissions and permission to list Pods.
 func (s *scene) authorWho(rules ...rbacv1.PolicyRule) client.Client {
 	s.T.Helper()
 	const name = "author"

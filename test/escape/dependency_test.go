@@ -20,7 +20,7 @@ const (
 
 func dependencies() []row {
 	return []row{
-		{number: "97", title: "a Manual Subscription to what needs a package of another catalog", holds: p0(), play: func(s *scene) {
+		{number: "97", title: "a Manual Subscription to an operator that needs a package of another catalog", holds: p0(), play: func(s *scene) {
 			first := s.needing()
 			s.settle()
 			s.nothingWritten()
@@ -38,7 +38,7 @@ func dependencies() []row {
 			s.approve(cluster.Client, later)
 			s.running(depLaterCSV, probeCSV)
 		}},
-		{number: "97a", title: "an additional Automatic Subscription that needs the same", holds: p0(), play: func(s *scene) {
+		{number: "97a", title: "an additional Automatic Subscription to an operator that needs the same package", holds: p0(), play: func(s *scene) {
 			s.needing()
 			s.Subscribe("catalog", "beside", forge.Channel)
 			together := s.awaiting("beside.v1.0.0", depCSV, probeCSV)
@@ -50,8 +50,8 @@ func dependencies() []row {
 	}
 }
 
-// needing creates a Manual Subscription to an operator that needs a package from another catalog, and returns
-// the plan for both when it waits for approval. The Subscription that Remit creates for the dependency is also Manual.
+// needing creates a Manual Subscription to an operator that needs a package from another catalog and returns the plan
+// for both once it waits for approval. The Subscription that Remit creates for the dependency is also Manual.
 func (s *scene) needing() *operatorsv1alpha1.InstallPlan {
 	s.T.Helper()
 	s.group(s.Namespace)
@@ -64,13 +64,13 @@ func (s *scene) needing() *operatorsv1alpha1.InstallPlan {
 	i := slices.IndexFunc(subs.Items, func(x operatorsv1alpha1.Subscription) bool {
 		return x.Annotations[names.AnnotationGeneratedBy] == probe
 	})
-	require.GreaterOrEqual(s.T, i, 0, "no Subscription was made for the dependency")
+	require.GreaterOrEqual(s.T, i, 0, "no Subscription was created for the dependency")
 	require.Equal(s.T, "other", subs.Items[i].Spec.CatalogSource)
 	require.Equal(s.T, operatorsv1alpha1.ApprovalManual, subs.Items[i].Spec.InstallPlanApproval)
 	return ip
 }
 
-// awaiting returns the plan for these versions when it waits for approval.
+// awaiting returns the plan for these versions once it waits for approval.
 func (s *scene) awaiting(versions ...string) *operatorsv1alpha1.InstallPlan {
 	s.T.Helper()
 	var ip *operatorsv1alpha1.InstallPlan
@@ -92,7 +92,7 @@ func (s *scene) awaiting(versions ...string) *operatorsv1alpha1.InstallPlan {
 	return ip
 }
 
-// running waits until these are the only CSVs of the namespace, and have succeeded.
+// running waits until the namespace has exactly these CSVs and all have succeeded.
 func (s *scene) running(csvs ...string) {
 	s.T.Helper()
 	s.Eventually(func(c *assert.CollectT) {

@@ -17,7 +17,7 @@ import (
 	"github.com/remit-olm/remit/test/escape/forge"
 )
 
-// withoutDeployments returns P0 without permission to create Deployments.
+// withoutDeployments returns profile P0 without permission to create Deployments.
 func withoutDeployments() profile {
 	p := p0()
 	p.own = slices.DeleteFunc(p.own, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "deployments") })
@@ -32,7 +32,7 @@ func notAs(number, title string, c func() forge.CSV, words ...string) []row {
 			s.csvSays(failed, words...)
 			s.noDeployments()
 		}},
-		{number: number + "-direct", title: title + ", in a CSV that a tenant makes", holds: p0(), boss: true, play: func(s *scene) {
+		{number: number + "-direct", title: title + ", in a CSV that a tenant creates", holds: p0(), boss: true, play: func(s *scene) {
 			s.group(s.Namespace)
 			require.NoError(s.T, s.apply(s.mallory(), c().Object))
 			s.csvSays(failed, words...)
@@ -47,7 +47,7 @@ func deployments() []row {
 	}
 	return slices.Concat(
 		notAs("44", "a Deployment that runs as a stronger ServiceAccount", runsAs(bossName), "may not run as ServiceAccount", bossName),
-		notAs("44a", "a Deployment that names it in the deprecated field",
+		notAs("44a", "a Deployment that names a stronger ServiceAccount in the deprecated field",
 			func() forge.CSV { return csv().PodSpec(nil, "serviceAccountName").PodSpec(bossName, "serviceAccount") }, "may not run as", bossName),
 		notAs("44b", "a Deployment that runs as the account itself", runsAs(accountName), "it is the account that bounds this install"),
 		[]row{
@@ -57,13 +57,13 @@ func deployments() []row {
 				s.nothingWritten()
 				s.noDeployments()
 			}},
-			{number: "44c-direct", title: "a CSV that declares it, created by a tenant", holds: p0(), boss: true, play: func(s *scene) {
+			{number: "44c-direct", title: "a CSV that declares the stronger ServiceAccount, created by a tenant", holds: p0(), boss: true, play: func(s *scene) {
 				s.group(s.Namespace)
 				require.NoError(s.T, s.apply(s.mallory(), declaresBoss().Object))
 				s.csvSays(pending, bossName, "already exists and was not created by this install")
 				s.noDeployments()
 			}},
-			{number: "44d", title: "a bundle that ships the stronger ServiceAccount", holds: p0(), boss: true, play: func(s *scene) {
+			{number: "44d", title: "a bundle that contains the stronger ServiceAccount", holds: p0(), boss: true, play: func(s *scene) {
 				s.install(bundleOf(runsAs(bossName)(), `{apiVersion: v1, kind: ServiceAccount, metadata: {name: boss}}`))
 				s.planSays("ServiceAccount "+s.Namespace+"/"+bossName, "already exists and was not created by this install")
 				s.nothingWritten()
@@ -73,19 +73,19 @@ func deployments() []row {
 				s.planSays("ServiceAccount "+s.Namespace+"/"+accountName, "already exists and was not created by this install")
 				s.nothingWritten()
 			}},
-			{number: "191", title: "a CSV that declares a ServiceAccount that is absent, and bound to more than the account holds", holds: p0(), play: func(s *scene) {
+			{number: "191", title: "a CSV that declares a ServiceAccount that does not exist but is bound to more permissions than the account has", holds: p0(), play: func(s *scene) {
 				s.bossIsLeft()
 				s.install(bundleOf(declaresBoss()))
-				s.csvSays(failed, "may not run as ServiceAccount", "not newer than it", "permissions outside of namespace")
+				s.csvSays(failed, "may not run as ServiceAccount", "not newer than the ServiceAccount", "permissions outside of namespace")
 				s.runsAsNobody(bossName)
 				require.NoError(s.T, cluster.Client.Delete(s.T.Context(), s.bossBinding()))
 				s.csvSays(succeeded)
 			}},
-			{number: "191-direct", title: "one created by a tenant", holds: p0(), play: func(s *scene) {
+			{number: "191-direct", title: "a tenant's own CSV that declares a ServiceAccount that does not exist but is bound to more permissions than the account has", holds: p0(), play: func(s *scene) {
 				s.bossIsLeft()
 				s.group(s.Namespace)
 				require.NoError(s.T, s.apply(s.mallory(), declaresBoss().Object))
-				s.csvSays(failed, "may not run as ServiceAccount", "not newer than it")
+				s.csvSays(failed, "may not run as ServiceAccount", "not newer than the ServiceAccount")
 				s.noDeployments()
 			}},
 			{number: "46", title: "an account that may not create Deployments", holds: withoutDeployments(), play: func(s *scene) {
@@ -94,7 +94,7 @@ func deployments() []row {
 				s.Grant(s.Namespace, rule("apps", "deployments", "get", "create", "patch", "delete"))
 				s.Succeeded(probeCSV)
 			}},
-			{number: "46-direct", title: "an account that may not, and a CSV that a tenant creates", holds: withoutDeployments(), play: func(s *scene) {
+			{number: "46-direct", title: "an account that may not create Deployments, and a CSV that a tenant creates", holds: withoutDeployments(), play: func(s *scene) {
 				s.group(s.Namespace)
 				require.NoError(s.T, s.apply(s.mallory(), csv().Object))
 				s.csvSays(failed, "is missing permissions", "deployments")
@@ -102,26 +102,27 @@ func deployments() []row {
 				s.Grant(s.Namespace, rule("apps", "deployments", "get", "create", "patch", "delete"))
 				s.csvSays(succeeded)
 			}},
-			{number: "47", title: "a Deployment of another owner with that name", holds: p0(), play: func(s *scene) {
+			{number: "47", title: "a Deployment of another owner with the name of the CSV's Deployment", holds: p0(), play: func(s *scene) {
 				theirs := s.strangersDeployment()
 				s.install(bundleOf(csv()))
 				s.planSays("Deployment "+s.Namespace+"/"+forge.Deployment, "already exists and was not created by this install")
 				s.nothingWritten()
 				s.untouched(theirs)
 			}},
-			{number: "47-direct", title: "a Deployment of another owner with that name, and a CSV that a tenant creates", holds: p0(), play: func(s *scene) {
+			{number: "47-direct", title: "a Deployment of another owner with the name of the CSV's Deployment, and a CSV that a tenant creates", holds: p0(), play: func(s *scene) {
 				theirs := s.strangersDeployment()
 				s.group(s.Namespace)
 				require.NoError(s.T, s.apply(s.mallory(), csv().Object))
 				s.csvSays(failed, "Deployment "+s.Namespace+"/"+forge.Deployment, "already exists and was not created by this install")
 				s.untouched(theirs)
 			}},
-			{number: "49", title: "volumes, environment and tokens by a Subscription's config", holds: p0(), play: func(s *scene) {
+			{number: "49", title: "volumes, environment variables and tokens in a Subscription's config", holds: p0(), play: func(s *scene) {
 				s.enforce("baseline")
 				s.group(s.Namespace)
 				s.publish(bundleOf(csv()))
 				s.subscribe(hostileConfig)
-				// It is written as the account, so admission and quota apply to the account; Pod Security refuses the pods.
+				// The Deployment is created as the account, so admission and quota apply to the account. Pod Security rejects its
+				// Pods.
 				s.csvSays(operatorsv1alpha1.CSVPhaseInstalling)
 				s.settle()
 				pods := &corev1.PodList{}
@@ -146,7 +147,7 @@ func deployments() []row {
 		})
 }
 
-// runsAsNobody asserts that no Deployment runs as the ServiceAccount, now and a while later.
+// runsAsNobody asserts that no Deployment runs as the ServiceAccount once all pending work is done.
 func (s *scene) runsAsNobody(name string) {
 	s.T.Helper()
 	s.settle()
@@ -157,7 +158,7 @@ func (s *scene) runsAsNobody(name string) {
 	}
 }
 
-// bossIsLeft leaves a binding of the stronger ServiceAccount, which does not exist.
+// bossIsLeft creates a leftover binding for the stronger ServiceAccount. The ServiceAccount itself does not exist.
 func (s *scene) bossIsLeft() {
 	s.T.Helper()
 	s.told.Stronger = []string{bossName}
@@ -182,7 +183,7 @@ func (s *scene) strangersDeployment() *appsv1.Deployment {
 	return d
 }
 
-// untouched asserts that a Deployment is unchanged, now and a while later.
+// untouched asserts that the Deployment is unchanged once all pending work is done.
 func (s *scene) untouched(before *appsv1.Deployment) {
 	s.T.Helper()
 	s.settle()
@@ -193,7 +194,7 @@ func (s *scene) untouched(before *appsv1.Deployment) {
 	require.Equal(s.T, before.Labels, after.Labels)
 }
 
-// enforce enables Pod Security admission for the namespace.
+// enforce enables Pod Security admission at this level for the namespace.
 func (s *scene) enforce(level string) {
 	s.T.Helper()
 	namespace := &corev1.Namespace{}
@@ -215,7 +216,7 @@ func hostileConfig(spec *operatorsv1alpha1.SubscriptionSpec) {
 	}
 }
 
-// madeByAccount asserts that an object of the namespace was created by a request of the account.
+// madeByAccount asserts that an object in the namespace was created by a request sent as the account.
 func (s *scene) madeByAccount(resource, name string) {
 	s.T.Helper()
 	for _, e := range s.writes() {
@@ -223,5 +224,5 @@ func (s *scene) madeByAccount(resource, name string) {
 			return
 		}
 	}
-	assert.Failf(s.T, "not made by the account", "%s %s", resource, name)
+	assert.Failf(s.T, "the account did not create the object", "%s %s", resource, name)
 }

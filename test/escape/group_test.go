@@ -22,12 +22,12 @@ func operatorGroups() []row {
 		return func(og *operatorsv1.OperatorGroup) { og.Spec.ServiceAccountName = account }
 	}
 	rows := []row{
-		{number: "58", title: "an OperatorGroup whose account is cleared by an operator that it bounds", holds: p1(), play: func(s *scene) {
+		{number: "58", title: "an OperatorGroup whose account is cleared by an operator that the account bounds", holds: p1(), play: func(s *scene) {
 			s.group(s.Namespace)
 			s.regroup(s.asAccount(), names(""))
 			s.publish(bundleOf(csv()))
 			s.subscribe()
-			s.refused("names no ServiceAccount")
+			s.refused("does not name a ServiceAccount")
 			s.GroupSays(groupName, "AccountUsable", metav1.ConditionFalse, string(scoped.NoAccount), "no default account is configured")
 		}},
 		{number: "59", title: "an OperatorGroup that names a stronger ServiceAccount", holds: p1(), boss: true, play: func(s *scene) {
@@ -60,7 +60,8 @@ func operatorGroups() []row {
 			require.ErrorContains(s.T, err, "impersonate")
 			second := &operatorsv1.OperatorGroup{ObjectMeta: s.Meta("second"), Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: bossName}}
 			require.ErrorContains(s.T, author.Create(s.T.Context(), second), "impersonate")
-			s.regroup(author, func(og *operatorsv1.OperatorGroup) { og.Labels = map[string]string{"team": "green"} }) // any other edit passes
+			// Edits that do not change the account are allowed.
+			s.regroup(author, func(og *operatorsv1.OperatorGroup) { og.Labels = map[string]string{"team": "green"} })
 		}},
 		{number: "61", title: "a status that names an account of kube-system", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
@@ -81,12 +82,13 @@ func operatorGroups() []row {
 				}
 			})
 		}},
-		{number: "62", title: "all namespaces as targets after the install", holds: p0(), play: func(s *scene) {
+		{number: "62", title: "all namespaces are selected after the install", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv()))
 			s.Succeeded(probeCSV)
 			s.retarget()
-			// The row says Pending; an installed operator that lost a requirement is Failed in OLM v0 (contract 1.7).
-			s.csvSays(failed, "requirements no") // longer met, and then: not met
+			// The specification requires Pending. In OLM v0, however, an installed operator whose requirements are no longer met
+			// becomes Failed (contract 1.7).
+			s.csvSays(failed, "requirements no") // first "requirements no longer met", later "requirements not met"
 			s.settle()
 			list := &rbacv1.ClusterRoleBindingList{}
 			require.NoError(s.T, cluster.Client.List(s.T.Context(), list))
@@ -137,13 +139,13 @@ func operatorGroups() []row {
 	return rows
 }
 
-// asAccount returns a client that acts as the account, like one of its pods.
+// asAccount returns a client that impersonates the account.
 func (s *scene) asAccount() client.Client {
 	s.T.Helper()
 	return cluster.As(s.T, scoped.Username(s.Namespace, accountName))
 }
 
-// tokensOf returns the requests of the controller identities for tokens of a ServiceAccount in the namespace.
+// tokensOf returns all requests sent during the scene for tokens of a ServiceAccount in the namespace.
 func (s *scene) tokensOf(name string) []audit.Event {
 	s.T.Helper()
 	return s.requests(func(e audit.Event) bool {
@@ -151,7 +153,7 @@ func (s *scene) tokensOf(name string) []audit.Event {
 	})
 }
 
-// forgeStatus changes the OperatorGroup's status.
+// forgeStatus edits the OperatorGroup's status with the given client.
 func (s *scene) forgeStatus(c client.Client, edit func(st *operatorsv1.OperatorGroupStatus)) {
 	s.T.Helper()
 	og := &operatorsv1.OperatorGroup{}
@@ -161,7 +163,8 @@ func (s *scene) forgeStatus(c client.Client, edit func(st *operatorsv1.OperatorG
 	require.NoError(s.T, c.Status().Patch(s.T.Context(), og, client.MergeFrom(before)))
 }
 
-// waiting installs a bundle whose plan waits for approval.
+// waiting creates a Subscription with manual approval to a bundle. It returns the InstallPlan, which waits for
+// approval.
 func (s *scene) waiting(texts ...string) *operatorsv1alpha1.InstallPlan {
 	s.T.Helper()
 	s.group(s.Namespace)
@@ -174,7 +177,7 @@ func manual(spec *operatorsv1alpha1.SubscriptionSpec) {
 	spec.InstallPlanApproval = operatorsv1alpha1.ApprovalManual
 }
 
-// unapproved returns the plan when it waits for approval.
+// unapproved waits until the plan requires approval and returns it.
 func (s *scene) unapproved() *operatorsv1alpha1.InstallPlan {
 	s.T.Helper()
 	var ip *operatorsv1alpha1.InstallPlan

@@ -23,16 +23,16 @@ import (
 )
 
 const (
-	// manySubjects is the number of subjects that fit into a RoleBinding of the API server's maximum size.
+	// manySubjects is the number of subjects that fit into the largest RoleBinding that the API server accepts.
 	manySubjects = 12_000
-	// restless is the interval at which a tenant changes an object.
+	// restless is the number of times that a tenant changes an object.
 	restless = 200
-	// announced is the size of a file that a layer declares but never sends.
+	// announced is the size of a file that a layer declares but does not contain.
 	announced = 512 << 20
 )
 
-// heavy is a registry that sends 450 MiB of properties, and then occasionally a small bundle. sent receives a value for each
-// registry that has sent them.
+// heavy is a registry that sends 450 MiB of properties and then keeps the stream open. When it has sent all properties,
+// or sending has failed, it sends a signal on the channel sent.
 type heavy struct {
 	hostileRegistry
 	sent chan struct{}
@@ -55,7 +55,7 @@ func (h *heavy) ListBundles(_ *api.ListBundlesRequest, stream api.Registry_ListB
 	return stream.Context().Err()
 }
 
-// relabel repeatedly changes a label of an object.
+// relabel changes a label on an object the given number of times.
 func (s *scene) relabel(c client.Client, obj client.Object, times int) {
 	s.T.Helper()
 	for i := range times {
@@ -64,7 +64,8 @@ func (s *scene) relabel(c client.Client, obj client.Object, times int) {
 	}
 }
 
-// announces answers for a layer with the header of a file of that size, followed by a byte occasionally.
+// announces answers a request for a layer with the header of a file of size announced, followed by one byte per second
+// instead of the file's content.
 func announces(w http.ResponseWriter, r *http.Request, asked chan<- struct{}) {
 	var header bytes.Buffer
 	_ = tar.NewWriter(&header).WriteHeader(&tar.Header{Name: "configs/catalog.yaml", Typeflag: tar.TypeReg, Mode: 0o644, Size: announced})
@@ -74,7 +75,7 @@ func announces(w http.ResponseWriter, r *http.Request, asked chan<- struct{}) {
 	trickle(w, r, asked)
 }
 
-// bindingOfMany returns a RoleBinding with manySubjects.
+// bindingOfMany returns a RoleBinding with manySubjects subjects.
 func (s *scene) bindingOfMany() *rbacv1.RoleBinding {
 	rb := &rbacv1.RoleBinding{ObjectMeta: s.Meta("many"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: accountName}}
 	for i := range manySubjects {
@@ -83,7 +84,8 @@ func (s *scene) bindingOfMany() *rbacv1.RoleBinding {
 	return rb
 }
 
-// bindOften creates a Role with many rules and binds it to the account many times.
+// bindOften creates a Role with the given number of rules and binds it to the account with the given number of
+// RoleBindings.
 func (s *scene) bindOften(c client.Client, name string, rules, bindings int) {
 	s.T.Helper()
 	big := &rbacv1.Role{ObjectMeta: s.Meta(name)}
@@ -98,10 +100,10 @@ func (s *scene) bindOften(c client.Client, name string, rules, bindings int) {
 	}
 }
 
-// heavies returns rows about single objects and answers that are large or change constantly.
+// heavies returns rows about large responses and about objects that are large or change constantly.
 func heavies() []row {
 	return []row{
-		{number: "200", title: "a RoleBinding of many subjects that changes its label", holds: p0(), play: func(s *scene) {
+		{number: "200", title: "a RoleBinding with many subjects whose label changes constantly", holds: p0(), play: func(s *scene) {
 			mallory := s.mallory()
 			rb := s.bindingOfMany()
 			require.NoError(s.T, mallory.Create(s.T.Context(), rb))
@@ -130,10 +132,10 @@ func heavies() []row {
 					s.catalogSourceOf(tn, fmt.Sprintf("announcing-%d", i), ref)
 				}
 			}
-			await(s, asked, "the images are not pulled")
+			await(s, asked, "the images must be pulled")
 			s.neighborReady()
 		}},
-		{number: "202", title: "a CatalogSource that changes its label, and the Subscriptions of others", holds: p0(), play: func(s *scene) {
+		{number: "202", title: "a CatalogSource whose label changes constantly, and the Subscriptions of others", holds: p0(), play: func(s *scene) {
 			mallory := s.mallory()
 			const neighbors = 5
 			for i := range neighbors {
@@ -147,9 +149,9 @@ func heavies() []row {
 			s.relabel(mallory, &operatorsv1alpha1.CatalogSource{ObjectMeta: s.Meta("mine")}, restless)
 			after, err := cluster.Reconciles(s.T.Context())
 			require.NoError(s.T, err)
-			require.Less(s.T, after["subscription"]-before["subscription"], restless, "reconciles of Subscriptions")
+			require.Less(s.T, after["subscription"]-before["subscription"], restless, "too many reconciles of Subscriptions")
 		}},
-		{number: "203", title: "an OperatorGroup of 70,000 targets", holds: p0(), play: func(s *scene) {
+		{number: "203", title: "an OperatorGroup with 70,000 targets", holds: p0(), play: func(s *scene) {
 			og := &operatorsv1.OperatorGroup{ObjectMeta: s.Meta(groupName), Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: accountName}}
 			for i := range 70_000 {
 				og.Spec.TargetNamespaces = append(og.Spec.TargetNamespaces, fmt.Sprintf("%05x", i))
@@ -159,7 +161,7 @@ func heavies() []row {
 			require.NoError(s.T, s.apply(s.mallory(), csv().Object))
 			s.csvSays(failed, "the limit is")
 		}},
-		{number: "204", title: "three hundred CatalogSources with an address, and a neighbor's catalog", holds: p0(), play: func(s *scene) {
+		{number: "204", title: "three hundred CatalogSources with addresses, and a neighbor's catalog", holds: p0(), play: func(s *scene) {
 			where := s.Serve("registry", &hostileRegistry{send: []*api.Bundle{entry("a", "")}})
 			for i := range 300 {
 				catalogAt(s.Tenant, fmt.Sprintf("c%d", i), where)
@@ -177,25 +179,25 @@ func heavies() []row {
 				assert.GreaterOrEqual(c, refused, 200)
 			})
 		}},
-		{number: "205", title: "three registries of 450 MiB of properties, and a neighbor's catalog", holds: p0(), play: func(s *scene) {
+		{number: "205", title: "three registries with 450 MiB of properties, and a neighbor's catalog", holds: p0(), play: func(s *scene) {
 			registry := &heavy{sent: make(chan struct{}, 100)}
 			where := s.Serve("registry", registry)
 			for i := range 3 {
 				catalogAt(s.Tenant, fmt.Sprintf("c%d", i), where)
 			}
 			for range 3 {
-				await(s, registry.sent, "the registries are not listed")
+				await(s, registry.sent, "the registries must be listed")
 			}
 			s.neighborReady()
 			require.Less(s.T, s.catalogProgram().Peak()>>20, maxDecoding>>20, "MiB of memory")
 		}},
-		{number: "208", title: "a Role of 50,000 rules that is bound sixty times, and one more", holds: p0(), play: func(s *scene) {
+		{number: "208", title: "a Role with 50,000 rules that is bound sixty times, and then a second Role that exceeds the limit", holds: p0(), play: func(s *scene) {
 			mallory := s.mallory()
 			s.bindOften(mallory, "big", 50_000, 60)
 			s.install(bundleOf(csv()))
 			s.Succeeded(probeCSV)
 			s.bindOften(mallory, "more", 20_000, 1)
-			s.GroupSays(groupName, "AccountUsable", metav1.ConditionFalse, string(scoped.AccountHoldsTooMuch), "more than 200000")
+			s.GroupSays(groupName, "AccountUsable", metav1.ConditionFalse, string(scoped.AccountHoldsTooMuch), "more than the supported maximum of 200000")
 			require.NoError(s.T, mallory.Delete(s.T.Context(), &rbacv1.RoleBinding{ObjectMeta: s.Meta("more0")}))
 			s.GroupSays(groupName, "AccountUsable", metav1.ConditionTrue, "Enrolled", "")
 		}},

@@ -29,17 +29,19 @@ import (
 )
 
 const (
-	// maxDecoding is how much memory the program catalog may take while it refuses hostile catalogs: what it takes idle, the 256 MiB that
-	// all decoding shares, and what the garbage collector has not freed yet.
+	// maxDecoding is the maximum memory that the catalog program may use while it refuses hostile catalogs. It covers the
+	// idle usage, the 256 MiB that all decoding shares, and garbage that has not been collected yet.
 	maxDecoding = 512 << 20
-	// maxHoarded is how much disk the catalogs of two namespaces may take at any moment: 512 MiB each that are kept, and two catalogs each
-	// that are read, of 384 MiB in files and 256 MiB in manifests.
+	// maxHoarded is the maximum disk space that the catalogs of two namespaces may use at any time: for each namespace,
+	// 512 MiB of stored catalogs, plus 384 MiB of files and 256 MiB of manifests for each of two catalogs that are being
+	// read.
 	maxHoarded = 2 * (512 + 2*(384+256)) << 20
-	// maxLeft is how much more disk may be taken once the catalogs are deleted.
+	// maxLeft is the maximum disk space that may remain in use after the catalogs have been deleted, in addition to the
+	// initial usage.
 	maxLeft = 64 << 20
 )
 
-// stream is a generated file of a layer: begin, and then a repeated text up to the size.
+// stream describes a generated file in a layer: the texts in begin, followed by repetitions of text up to size bytes.
 type stream struct {
 	name  string
 	begin []string
@@ -55,7 +57,8 @@ func (f stream) reader() io.Reader {
 	return io.MultiReader(append(all, &endless{text: f.text})...)
 }
 
-// packed returns a layer of such files. The noise in it prevents a refusal because of its compression ratio.
+// packed returns a layer with the generated files. The layer also contains random data, because Remit refuses layers
+// with a high compression ratio.
 func (s *scene) packed(files ...stream) v1.Layer {
 	s.T.Helper()
 	var out bytes.Buffer
@@ -78,7 +81,7 @@ func (s *scene) packed(files ...stream) v1.Layer {
 	return static.NewLayer(out.Bytes(), types.DockerLayer)
 }
 
-// endless is a reader that repeats a text.
+// endless is a reader that repeats the same text forever.
 type endless struct {
 	text string
 	at   int
@@ -94,7 +97,8 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// carrying returns the files of a catalog with the given number of bundles of 8 MiB each, spread over the given number of files.
+// carrying returns the files of a catalog: an index, and the given number of files, over which the given number of
+// bundles, each of 8 MiB, is distributed.
 func carrying(bundles, files int) []stream {
 	var index entries
 	index.pkg(probe, make([][]any, bundles)...)
@@ -122,7 +126,7 @@ func carrying(bundles, files int) []stream {
 	return out
 }
 
-// catalogProgram returns the process of the program catalog.
+// catalogProgram returns the process of the catalog program.
 func (s *scene) catalogProgram() oracle.Program {
 	s.T.Helper()
 	programs, err := oracle.Programs(cluster)
@@ -132,11 +136,11 @@ func (s *scene) catalogProgram() oracle.Program {
 			return p
 		}
 	}
-	require.Fail(s.T, "catalog does not run")
+	require.Fail(s.T, "the catalog program is not running")
 	return oracle.Program{}
 }
 
-// hoarded returns the disk usage of the program catalog: files in its directory, and deleted files that it has open.
+// hoarded returns the disk space that the catalog program uses, including deleted files that it still has open.
 func (s *scene) hoarded() int64 {
 	s.T.Helper()
 	fds := fmt.Sprintf("/proc/%d/fd", s.catalogProgram().PID)
@@ -156,10 +160,10 @@ func (s *scene) hoarded() int64 {
 			total += info.Size()
 		}
 	}
-	require.NotEmpty(s.T, dir, "the program has no directory")
+	require.NotEmpty(s.T, dir, "the directory of the program was not found")
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
-			return nil // it was deleted
+			return nil // the file was deleted
 		}
 		if info, err := d.Info(); err == nil {
 			total += info.Size()
@@ -169,7 +173,7 @@ func (s *scene) hoarded() int64 {
 	return total
 }
 
-// hoards creates catalogs with images that only differ in a label, each with the layer.
+// hoards creates n catalogs in the tenant's namespace. Their images contain the same layer and differ only in a label.
 func (s *scene) hoards(tn *env.Tenant, kind string, n int, layer v1.Layer) {
 	s.T.Helper()
 	for i := range n {
@@ -182,7 +186,7 @@ func (s *scene) hoards(tn *env.Tenant, kind string, n int, layer v1.Layer) {
 	}
 }
 
-// statuses returns the statuses of a namespace's catalogs by name.
+// statuses returns the statuses of a namespace's catalogs, keyed by name.
 func statuses(c assert.TestingT, tn *env.Tenant) map[string]operatorsv1alpha1.CatalogSourceStatus {
 	list := &operatorsv1alpha1.CatalogSourceList{}
 	assert.NoError(c, cluster.Client.List(tn.T.Context(), list, client.InNamespace(tn.Namespace)))
@@ -193,7 +197,7 @@ func statuses(c assert.TestingT, tn *env.Tenant) map[string]operatorsv1alpha1.Ca
 	return out
 }
 
-// neighborReady asserts that the catalog of a neighbor becomes ready.
+// neighborReady creates a catalog in a neighbor's namespace and asserts that it becomes ready.
 func (s *scene) neighborReady() {
 	s.T.Helper()
 	neighbor := s.other("neighbor")
@@ -203,7 +207,8 @@ func (s *scene) neighborReady() {
 	requireReady(neighbor, "catalog")
 }
 
-// tinyEntries publishes 256 MiB of "{}," in each possible way.
+// tinyEntries publishes catalogs with 256 MiB of "{},", at the top level and as properties, in JSON and in YAML. It
+// asserts that all of them are refused and that the catalog program uses less memory than maxDecoding.
 func tinyEntries(s *scene) {
 	s.T.Helper()
 	const size = 256 << 20
@@ -229,7 +234,8 @@ func tinyEntries(s *scene) {
 	require.Less(s.T, s.catalogProgram().Peak()>>20, maxDecoding>>20, "MiB of memory")
 }
 
-// hoarders publishes 110 catalogs of 500 MB in two namespaces, in addition to catalogs of which four fit in a namespace.
+// hoarders publishes 110 catalogs of 500 MB in two namespaces, in addition to six smaller catalogs in the first one, of
+// which only four fit. It asserts that disk usage stays below maxHoarded.
 func hoarders(s *scene) {
 	s.T.Helper()
 	second, before := s.other("second"), s.hoarded()
@@ -260,7 +266,8 @@ func hoarders(s *scene) {
 	})
 }
 
-// bounded asserts that the given number of catalogs in a namespace are ready, and that the others report the limit that they exceed.
+// bounded asserts that the given number of catalogs in a namespace are ready, and that the others report which limit
+// they exceed.
 func (s *scene) bounded(c assert.TestingT, tn *env.Tenant, ready int) {
 	for name, status := range statuses(c, tn) {
 		switch {
@@ -269,7 +276,7 @@ func (s *scene) bounded(c assert.TestingT, tn *env.Tenant, ready int) {
 		case strings.HasPrefix(name, "fits"):
 			assert.Contains(c, status.Message, "together, at most 512 MiB are allowed")
 		default:
-			assert.Regexp(c, "files in its folder .* are larger than|already has 50 catalogs in images, the maximum", status.Message)
+			assert.Regexp(c, "files in catalog directory .* are larger than|already has 50 catalogs that are read from images, which is the limit", status.Message)
 		}
 	}
 	assert.Zero(c, ready)
@@ -277,7 +284,7 @@ func (s *scene) bounded(c assert.TestingT, tn *env.Tenant, ready int) {
 
 func hoards() []row {
 	return []row{
-		{number: "172", title: "catalog images of 256 MiB of {}, and a neighbor's catalog", holds: p0(), play: tinyEntries},
-		{number: "173", title: "100 catalogs of 500 MB contents, and a neighbor's catalog", holds: p0(), play: hoarders},
+		{number: "172", title: "catalog images with 256 MiB of {}, and a neighbor's catalog", holds: p0(), play: tinyEntries},
+		{number: "173", title: "100 catalogs with 500 MB of content, and a neighbor's catalog", holds: p0(), play: hoarders},
 	}
 }

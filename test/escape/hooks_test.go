@@ -24,13 +24,13 @@ import (
 	"github.com/remit-olm/remit/test/escape/oracle"
 )
 
-// hook returns a webhook of the probe's Deployment; rules and other fields are YAML.
+// hook returns a webhook definition for the probe's Deployment. The rules and the additional fields are YAML.
 func hook(kind, rules string, more ...string) any {
 	return forge.Value(fmt.Sprintf(`{type: %sAdmissionWebhook, generateName: probe.escape.test, deploymentName: %s, containerPort: 443,
  admissionReviewVersions: [v1], sideEffects: None, rules: [%s]%s}`, kind, forge.Deployment, rules, strings.Join(append([]string{""}, more...), ", ")))
 }
 
-// intercepting returns one rule.
+// intercepting returns a webhook rule as YAML.
 func intercepting(group, resources, operations string) string {
 	return fmt.Sprintf(`{apiGroups: [%q], apiVersions: ["*"], resources: [%s], operations: [%s]}`, group, resources, operations)
 }
@@ -43,12 +43,13 @@ func withPort(d any, port int64) any {
 
 func hooked(c forge.CSV, hooks ...any) forge.CSV { return c.Set(hooks, "spec", "webhookdefinitions") }
 
-// harmless returns a webhook for objects that P0 may write in its namespace.
+// harmless returns a webhook on ConfigMaps, which profile P0 allows the account to read and write in its namespace.
 func harmless() any {
 	return hook("Validating", intercepting("", "configmaps", "DELETE"), "failurePolicy: Ignore")
 }
 
-// calling returns a profile with permission to write all webhook configurations and APIServices.
+// calling extends a profile with permissions to write all webhook configurations and APIServices, and with the given
+// rules.
 func calling(p profile, more ...rbacv1.PolicyRule) profile {
 	verbs := []string{"get", "create", "patch", "delete"}
 	p.cluster = slices.Concat(p.cluster, []rbacv1.PolicyRule{
@@ -58,7 +59,7 @@ func calling(p profile, more ...rbacv1.PolicyRule) profile {
 	return p
 }
 
-// serving returns calling with the permissions for an API's bindings.
+// serving extends a profile as calling does, and adds permissions to write the bindings that an API needs.
 func serving(p profile) profile {
 	return calling(p,
 		rule(rbacv1.GroupName, "clusterrolebindings rolebindings", "get", "create", "patch", "delete"),
@@ -66,21 +67,22 @@ func serving(p profile) profile {
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"extension-apiserver-authentication"}, Verbs: []string{"get", "list", "watch"}})
 }
 
-// forAll adds the permissions that an operator for all namespaces needs.
+// forAll extends a profile with the permissions that an operator for all namespaces needs.
 func forAll(p profile) profile {
 	p.cluster = append(p.cluster, rule(rbacv1.GroupName, "clusterroles clusterrolebindings", "get", "create", "patch", "delete"),
 		rule("", "configmaps namespaces", "get", "list", "watch", "delete"))
 	return p
 }
 
-// owningAPI returns a CSV that serves an API.
+// owningAPI makes a CSV own an API.
 func owningAPI(c forge.CSV, group, version string) forge.CSV {
 	return c.Set([]any{map[string]any{
 		"group": group, "version": version, "kind": "Thing", "name": "things", "deploymentName": forge.Deployment, "containerPort": int64(5443),
 	}}, "spec", "apiservicedefinitions", "owned")
 }
 
-// invalid returns a row whose CSV no account can install: its plan fails with these words before it writes anything.
+// invalid returns a row with a CSV that no account can install: the plan must fail before anything is written, with a
+// message that contains the words.
 func invalid(number, title string, c forge.CSV, words ...string) row {
 	return row{number: number, title: title, holds: serving(p1()), play: func(s *scene) {
 		s.install(bundleOf(c))
@@ -90,7 +92,8 @@ func invalid(number, title string, c forge.CSV, words ...string) row {
 	}}
 }
 
-// uncallable returns a row whose CSV fails with these words, and for which no webhook or APIService is created.
+// uncallable returns a row with a CSV that must fail with a message that contains the words. No webhook or APIService
+// may be created for it.
 func uncallable(number, title string, c forge.CSV, words ...string) row {
 	return row{number: number, title: title, holds: serving(p1()), play: func(s *scene) {
 		s.install(bundleOf(c))
@@ -109,24 +112,24 @@ func webhooks() []row {
 	}
 	return []row{
 		needs("31", "a mutating webhook on pods under P0", p0(), hook("Mutating", intercepting("", "pods", "CREATE")), "mutatingwebhookconfigurations"),
-		{number: "31-direct", title: "a mutating webhook on pods, by a tenant's own CSV", holds: p0(), play: func(s *scene) {
+		{number: "31-direct", title: "a mutating webhook on pods, in a tenant's own CSV", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
 			require.NoError(s.T, s.apply(s.mallory(), hooked(csv(), hook("Mutating", intercepting("", "pods", "CREATE"))).Object))
 			s.csvSays(failed, "mutatingwebhookconfigurations")
 			s.noDeployments()
 			s.uncalled()
 		}},
-		needs("31a", "a webhook on what the account may not write", calling(p0()), hook("Validating", intercepting("", "endpoints", "CREATE")),
+		needs("31a", "a webhook on objects that the account may not write", calling(p0()), hook("Validating", intercepting("", "endpoints", "CREATE")),
 			`cannot create resource "endpoints"`),
-		needs("31b", "a webhook on what the account may create and not update", calling(profile{own: append(p0().own, rule("", "endpoints", "create"))}),
+		needs("31b", "a webhook on objects that the account may create but not update", calling(profile{own: append(p0().own, rule("", "endpoints", "create"))}),
 			hook("Validating", intercepting("", "endpoints", "'*'")), `cannot delete resource "endpoints"`, "update"),
-		needs("31c", "a webhook on all resources of a group, of which the account holds some", calling(p0()),
+		needs("31c", "a webhook on all resources of a group, when the account may write only some", calling(p0()),
 			hook("Validating", intercepting("", "'*'", "CREATE")), `cannot create resource "*"`),
-		needs("31d", "a webhook on evictions, which the account may not make", calling(p0()),
+		needs("31d", "a webhook on evictions, which the account may not create", calling(p0()),
 			hook("Validating", intercepting("", "pods/eviction", "CREATE")), `cannot create resource "pods/eviction"`),
-		needs("31e", "a webhook on objects of the whole cluster", calling(p1()), hook("Validating", intercepting("", "namespaces", "DELETE")),
+		needs("31e", "a webhook on cluster-scoped objects", calling(p1()), hook("Validating", intercepting("", "namespaces", "DELETE")),
 			`cannot delete resource "namespaces"`),
-		needs("31f", "a webhook with the wrong scope for namespaces, which intercepts none", calling(p0()),
+		needs("31f", "a webhook on Namespaces that intercepts none because of its scope", calling(p0()),
 			hook("Validating", `{apiGroups: [""], apiVersions: [v1], resources: [namespaces], operations: [DELETE], scope: Namespaced}`), `cannot delete resource "namespaces"`),
 		{number: "32", title: "a webhook on Secrets in all namespaces, which the account may not write", holds: forAll(calling(p0())), play: func(s *scene) {
 			s.group()
@@ -159,7 +162,7 @@ func webhooks() []row {
 			"webhook rules cannot include the groups of authentication and authorization"),
 		invalid("35", "a webhook that fails on the deletion of everything", hooked(csv(), hook("Validating", intercepting("*", "'*'", "DELETE"), "failurePolicy: Fail")),
 			"webhook rules cannot include all groups"),
-		{number: "35a", title: "a namespace whose webhook fails on every deletion is deleted", holds: calling(p1()), play: func(s *scene) {
+		{number: "35a", title: "a namespace can be deleted although its webhook fails on every deletion", holds: calling(p1()), play: func(s *scene) {
 			s.allow(s.madeByOurs)
 			s.install(bundleOf(hooked(csv(), hook("Validating", intercepting("", "'*'", "DELETE"), "failurePolicy: Fail", "timeoutSeconds: 1"))))
 			s.Complete()
@@ -171,9 +174,9 @@ func webhooks() []row {
 			})
 		}},
 		invalid("36", "two webhooks with the same name", hooked(csv(), harmless(), harmless()), "CSV contains repeated WebhookDescription name"),
-		invalid("36a", "a webhook of a Deployment that does not exist", hooked(csv(), forge.Value(strings.Replace(`{type: ValidatingAdmissionWebhook, generateName: probe.escape.test,
+		invalid("36a", "a webhook for a Deployment that does not exist", hooked(csv(), forge.Value(strings.Replace(`{type: ValidatingAdmissionWebhook, generateName: probe.escape.test,
  deploymentName: elsewhere, containerPort: 443, admissionReviewVersions: [v1], sideEffects: None}`, "\n", "", 1))),
-			`deployment "elsewhere" is not part of the install strategy`, "there are no rules"),
+			`deployment "elsewhere" is not part of the install strategy`, "at least one rule is required"),
 		{number: "36c", title: "a webhook on an invalid port", holds: calling(p0()), play: func(s *scene) {
 			d := harmless()
 			s.install(bundleOf(hooked(csv(), d).Set([]any{withPort(d, 99999)}, "spec", "webhookdefinitions")))
@@ -181,9 +184,9 @@ func webhooks() []row {
 			s.nothingWritten()
 			s.uncalled()
 		}},
-		invalid("36b", "a certificate tool that would read another namespace's CA", hooked(csv(), harmless()).
+		invalid("36b", "a certificate tool that would read a CA from another namespace", hooked(csv(), harmless()).
 			Set(map[string]any{"cert-manager.io/inject-ca-from-secret": "kube-system/crown"}, "metadata", "annotations"), `is not in namespace`),
-		{number: "37", title: "an OperatorGroup whose selector matches what a tenant labels", holds: calling(seesItself()), play: func(s *scene) {
+		{number: "37", title: "an OperatorGroup whose selector matches namespaces that a tenant labels", holds: calling(seesItself()), play: func(s *scene) {
 			s.allow(func(c oracle.Change) bool {
 				return s.madeByOurs(c) || c.Name == neighbor && c.Resource == "namespaces"
 			})
@@ -202,7 +205,7 @@ func webhooks() []row {
 				assert.NotEqual(c, "install strategy completed with no errors", s.CSV(c, probeCSV).Status.Message)
 			})
 			s.settle()
-			require.Equal(s.T, []string{s.Namespace}, s.reached(s.T), "whoever labels a namespace does not put it under the webhook")
+			require.Equal(s.T, []string{s.Namespace}, s.reached(s.T), "labeling a namespace must not subject it to the webhook")
 			s.label(neighbor, map[string]string{"escape.test/team": ""})
 			s.csvSays(succeeded)
 			s.removeCSV()
@@ -227,26 +230,26 @@ func apis() []row {
 			s.isMissing("apiservices", "v1.evil.io")
 			s.uncalled()
 		}},
-		{number: "38-direct", title: "an API, by a tenant's own CSV", holds: p0(), play: func(s *scene) {
+		{number: "38-direct", title: "an API, in a tenant's own CSV", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
 			require.NoError(s.T, s.apply(s.mallory(), owningAPI(csv(), "evil.io", "v1").Object))
 			s.csvSays(failed, "apiservices")
 			s.noDeployments()
 			s.uncalled()
 		}},
-		invalid("38a", "an API of Kubernetes' own groups", owningAPI(csv(), "evil.k8s.io", "v1"), "reserved"),
+		invalid("38a", "an API in a Kubernetes API group", owningAPI(csv(), "evil.k8s.io", "v1"), "reserved"),
 		invalid("38b", "Remit's own API", owningAPI(csv(), "operators.coreos.com", "v9"), "reserved"),
 		invalid("38c", "an API that the API server serves itself", owningAPI(csv(), "apps", "v1"), `API group "apps" is reserved`),
 		uncallable("38d", "an API that another owner's CRD serves", owningAPI(csv(), "acme.io", "v1"), "pre-existing APIService v1.acme.io is not adoptable"),
-		{number: "40", title: "an API of another owner's operator", holds: serving(p1()), play: func(s *scene) {
+		{number: "40", title: "an API that another owner's operator serves", holds: serving(p1()), play: func(s *scene) {
 			rival(s, "v1.taken.escape.test", owningAPI(csv(), "taken.escape.test", "v1"), apiOf("taken.escape.test",
 				ownerutil.Owner{Lineage: ownerutil.Lineage{Package: probe, Namespace: neighbor}, CSV: probeCSV}.Labels()))
 		}},
-		{number: "40a", title: "an API without an operator", holds: serving(p1()), play: func(s *scene) {
+		{number: "40a", title: "an existing APIService without an operator", holds: serving(p1()), play: func(s *scene) {
 			rival(s, "v1.free.escape.test", owningAPI(csv(), "free.escape.test", "v1"), apiOf("free.escape.test", nil))
 		}},
-		invalid("41", "an API whose version is a path", owningAPI(csv(), "evil.io", "v1/../x"), "is invalid"),
-		{number: "41a", title: "a Deployment whose bindings would collide with another owner's", holds: serving(p1()), play: func(s *scene) {
+		invalid("41", "an API whose version contains a path", owningAPI(csv(), "evil.io", "v1/../x"), "is invalid"),
+		{number: "41a", title: "a Deployment whose bindings would collide with those of another owner", holds: serving(p1()), play: func(s *scene) {
 			s.allow(s.madeByOurs)
 			theirs := s.bindingOf("operator-service-system:auth-delegator")
 			s.install(bundleOf(owningAPI(csv(), s.Namespace+".escape.test", "v1").Set("system:foo", "spec", "displayName")))
@@ -258,7 +261,7 @@ func apis() []row {
 			s.removeCSV()
 			s.uncalled()
 		}},
-		{number: "43", title: "a Deployment of the same name in two namespaces, each with an API", holds: serving(p1()), play: func(s *scene) {
+		{number: "43", title: "Deployments with the same name in two namespaces, each with an API", holds: serving(p1()), play: func(s *scene) {
 			s.allow(s.madeByOurs)
 			owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: probe, Namespace: neighbor}, CSV: probeCSV}
 			theirs := s.bindingOf("operator-service-system:auth-delegator-" + ownerutil.Hash(owner.Namespace, owner.Package, "operator-service"))
@@ -303,13 +306,13 @@ func certificates() []row {
 		return pair
 	}
 	return []row{
-		taken("54", "a Secret with the name of the certificate", func(s *scene) client.Object {
+		taken("54", "a Secret with the name of the certificate's Secret", func(s *scene) client.Object {
 			return &corev1.Secret{ObjectMeta: s.Meta("operator-service-cert"), Data: cert.Set{Current: evil(s)}.Data()}
 		}),
-		taken("54a", "a Service with the name of the operator's", func(s *scene) client.Object {
+		taken("54a", "a Service with the name of the operator's Service", func(s *scene) client.Object {
 			return &corev1.Service{ObjectMeta: s.Meta("operator-service"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 443}}}}
 		}),
-		{number: "54b", title: "a CA that a user injects with the operator's marks", holds: calling(p0()), play: func(s *scene) {
+		{number: "54b", title: "a CA that a user plants in a Secret with the operator's marks", holds: calling(p0()), play: func(s *scene) {
 			s.allow(s.madeByOurs)
 			pair := evil(s)
 			planted := &corev1.Secret{ObjectMeta: s.Meta("operator-service-cert"), Type: corev1.SecretTypeTLS, Data: cert.Set{Current: pair}.Data()}
@@ -323,7 +326,7 @@ func certificates() []row {
 			})
 			s.settle()
 			for _, config := range s.configurations(s.T) {
-				require.False(s.T, cert.Trusts(config.Webhooks[0].ClientConfig.CABundle, pair.CA), "it is never trusted")
+				require.False(s.T, cert.Trusts(config.Webhooks[0].ClientConfig.CABundle, pair.CA), "the planted CA must never be trusted")
 			}
 			s.removeCSV()
 			s.uncalled()
@@ -339,7 +342,7 @@ func certificates() []row {
 			before := secret.DeepCopy()
 			secret.Data = cert.Set{Current: pair}.Data()
 			require.NoError(s.T, s.mallory().Patch(s.T.Context(), secret, client.MergeFrom(before)))
-			s.Eventually(func(c *assert.CollectT) { // its CSV is reconciled in the presence of that object
+			s.Eventually(func(c *assert.CollectT) { // trigger a reconcile after the change
 				assert.NoError(c, s.touch(probeCSV))
 				got := &corev1.Secret{}
 				assert.NoError(c, s.Get("operator-service-cert", got))
@@ -350,7 +353,7 @@ func certificates() []row {
 			s.removeCSV()
 			s.uncalled()
 		}},
-		{number: "54d", title: "no text contains a private key", holds: calling(p0()), play: func(s *scene) {
+		{number: "54d", title: "no message contains a private key", holds: calling(p0()), play: func(s *scene) {
 			s.allow(s.madeByOurs)
 			s.install(bundleOf(hooked(csv(), harmless())))
 			s.Complete()
@@ -358,7 +361,7 @@ func certificates() []row {
 			secret := &corev1.Secret{}
 			require.NoError(s.T, s.Get("operator-service-cert", secret))
 			for key := range secret.Data {
-				require.Contains(s.T, []string{cert.KeyCertificate, cert.KeyPrivate, cert.KeyCA}, key, "the key of the authority is kept nowhere")
+				require.Contains(s.T, []string{cert.KeyCertificate, cert.KeyPrivate, cert.KeyCA}, key, "the private key of the CA is not stored")
 			}
 			csv := s.CSV(s.T, probeCSV)
 			require.NotContains(s.T, statusText(s.T, csv.Status), "PRIVATE")
@@ -368,7 +371,8 @@ func certificates() []row {
 	}
 }
 
-// madeByOurs matches the objects through which the scene's operator is called, and their parts.
+// madeByOurs reports whether a change outside the namespace is expected when the scene's webhooks and APIs are
+// installed, that is, whether it concerns a webhook configuration, an APIService or RBAC for an API.
 func (s *scene) madeByOurs(c oracle.Change) bool {
 	switch c.Group {
 	case "admissionregistration.k8s.io":
@@ -387,14 +391,14 @@ func (s *scene) configurations(t assert.TestingT) []admissionregistrationv1.Vali
 	return list.Items
 }
 
-// validating returns the scene's only configuration.
+// validating returns the scene's only ValidatingWebhookConfiguration.
 func (s *scene) validating(t assert.TestingT) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	list := s.configurations(t)
 	require.Len(s.T, list, 1)
 	return &list[0]
 }
 
-// reached returns the namespaces that the scene's webhook lists.
+// reached returns the namespaces in which the scene's webhook is called, according to its selector.
 func (s *scene) reached(t assert.TestingT) []string {
 	selector := s.validating(t).Webhooks[0].NamespaceSelector
 	require.Equal(s.T, corev1.LabelMetadataName, selector.MatchExpressions[0].Key)
@@ -402,7 +406,7 @@ func (s *scene) reached(t assert.TestingT) []string {
 	return selector.MatchExpressions[0].Values
 }
 
-// uncalled asserts that nothing makes the API server call the scene's operator.
+// uncalled asserts that no object makes the API server call the scene's operator.
 func (s *scene) uncalled() {
 	s.T.Helper()
 	require.Empty(s.T, s.configurations(s.T))
@@ -415,14 +419,14 @@ func (s *scene) uncalled() {
 	require.Empty(s.T, s.delegators(s.T))
 }
 
-// delegators returns the bindings with which APIs of the scene authenticate callers.
+// delegators returns the bindings that let the scene's APIs authenticate callers.
 func (s *scene) delegators(t assert.TestingT) []rbacv1.ClusterRoleBinding {
 	list := &rbacv1.ClusterRoleBindingList{}
 	assert.NoError(t, cluster.Client.List(s.T.Context(), list, client.MatchingLabels{names.LabelOwnerNamespace: s.Namespace}))
 	return slices.DeleteFunc(list.Items, func(b rbacv1.ClusterRoleBinding) bool { return b.RoleRef.Name != "system:auth-delegator" })
 }
 
-// bindingOf creates a binding of the neighbor.
+// bindingOf creates a ClusterRoleBinding to system:auth-delegator for the neighbor's default ServiceAccount.
 func (s *scene) bindingOf(name string) *rbacv1.ClusterRoleBinding {
 	s.T.Helper()
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -432,7 +436,7 @@ func (s *scene) bindingOf(name string) *rbacv1.ClusterRoleBinding {
 	return binding
 }
 
-// apiOf returns an APIService that is served in the neighbor's namespace.
+// apiOf returns an APIService whose Service is in the neighbor's namespace.
 func apiOf(group string, labels map[string]string) *apiregistrationv1.APIService {
 	return &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: "v1." + group, Labels: labels}, Spec: apiregistrationv1.APIServiceSpec{
 		Group: group, Version: "v1", GroupPriorityMinimum: 1000, VersionPriority: 10, InsecureSkipTLSVerify: true,
@@ -440,7 +444,8 @@ func apiOf(group string, labels map[string]string) *apiregistrationv1.APIService
 	}}
 }
 
-// label labels a namespace as the cluster's administrator; "" removes the label.
+// label sets labels on a namespace, with the permissions of the cluster administrator. An empty value removes the
+// label.
 func (s *scene) label(namespace string, labels map[string]string) {
 	s.T.Helper()
 	obj := &corev1.Namespace{}

@@ -42,7 +42,7 @@ func (s *scene) layerOf(entries ...string) v1.Layer {
 	return layer
 }
 
-// bomb returns a layer of zeros that is a thousand times smaller when compressed.
+// bomb returns a compressed layer that expands to 1 GiB of zeros, a thousand times its size.
 func (s *scene) bomb() v1.Layer {
 	s.T.Helper()
 	var out bytes.Buffer
@@ -61,7 +61,7 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// push creates an image of the scene and returns its name.
+// push pushes an image to the scene's repository and returns its reference.
 func (s *scene) push(layers ...v1.Layer) string {
 	s.T.Helper()
 	made, err := registry.Image(map[string]string{registry.LabelConfigs: "/configs"}, layers...)
@@ -71,7 +71,7 @@ func (s *scene) push(layers ...v1.Layer) string {
 	return ref
 }
 
-// bundleImage publishes a catalog whose bundle is in an image, and subscribes to it.
+// bundleImage publishes a catalog whose bundle is in the image with the given reference, and subscribes to it.
 func (s *scene) bundleImage(ref string, edit ...func(*operatorsv1alpha1.SubscriptionSpec)) {
 	s.T.Helper()
 	s.group(s.Namespace)
@@ -79,7 +79,8 @@ func (s *scene) bundleImage(ref string, edit ...func(*operatorsv1alpha1.Subscrip
 	s.subscribe(edit...)
 }
 
-// catalogImage subscribes to a bundle of a catalog in an image, and asserts that its content is not served.
+// catalogImage subscribes to a bundle in a catalog image. It asserts that the CatalogSource's message contains the
+// words and that the Subscription reports that the catalog's content is not available.
 func (s *scene) catalogImage(ref string, words ...string) {
 	s.T.Helper()
 	s.group(s.Namespace)
@@ -89,7 +90,8 @@ func (s *scene) catalogImage(ref string, words ...string) {
 	s.refused("its content is not available")
 }
 
-// changed makes the registry answer with another manifest of the scene's image.
+// changed pushes a bundle image and makes the registry serve a changed manifest for it. It returns the image's
+// reference.
 func (s *scene) changed(change func(*v1.Manifest)) string {
 	s.T.Helper()
 	made, err := registry.Image(nil, s.layerOf("manifests/csv.yaml="+csv().String()))
@@ -113,7 +115,8 @@ func (s *scene) changed(change func(*v1.Manifest)) string {
 	return ref
 }
 
-// answer makes the registry answer wrongly about the scene's image.
+// answer makes f handle requests for the scene's images until the row ends. If f returns false, the registry answers
+// the request itself.
 func (s *scene) answer(f func(w http.ResponseWriter, r *http.Request) bool) {
 	s.T.Helper()
 	images.Answer(func(w http.ResponseWriter, r *http.Request) bool {
@@ -122,7 +125,7 @@ func (s *scene) answer(f func(w http.ResponseWriter, r *http.Request) bool) {
 	s.T.Cleanup(func() { images.Answer(nil) })
 }
 
-// listening returns an address of this machine and counts the connections to it.
+// listening listens on a loopback address and counts the connections to it.
 func (s *scene) listening() (address string, dialed *atomic.Int32) {
 	s.T.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(s.T.Context(), "tcp", "127.0.0.1:0")
@@ -144,13 +147,13 @@ func (s *scene) listening() (address string, dialed *atomic.Int32) {
 
 func imageRows() []row {
 	rows := []row{
-		{number: "91p", title: "a catalog image at the machine's own loopback", holds: p0(), play: func(s *scene) {
+		{number: "91p", title: "a catalog image at the machine's loopback address", holds: p0(), play: func(s *scene) {
 			address, dialed := s.listening()
 			s.catalogImage(address+"/catalog:v1", "is a loopback or link-local address")
 			s.settle()
 			require.Zero(s.T, dialed.Load())
 		}},
-		{number: "91q", title: "a catalog image where a cloud keeps the machine's credentials", holds: p0(), play: func(s *scene) {
+		{number: "91q", title: "a catalog image at the address of a cloud's metadata service", holds: p0(), play: func(s *scene) {
 			s.catalogImage("169.254.169.254:80/latest/meta-data:v1", "is a loopback or link-local address")
 		}},
 		{number: "91r", title: "a registry whose error page contains a secret", holds: p0(), play: func(s *scene) {
@@ -161,7 +164,7 @@ func imageRows() []row {
 			})
 			s.catalogImage(ref, "403")
 		}},
-		{number: "91s", title: "a bundle image at the machine's own loopback", holds: p0(), play: func(s *scene) {
+		{number: "91s", title: "a bundle image at the machine's loopback address", holds: p0(), play: func(s *scene) {
 			address, dialed := s.listening()
 			s.bundleImage(address + "/bundle:v1")
 			s.refused("is a loopback or link-local address")
@@ -178,12 +181,12 @@ func imageRows() []row {
 			s.approve(s.mallory(), ip)
 			require.Equal(s.T, "Probe", s.Succeeded(probeCSV).Spec.DisplayName)
 		}},
-		{number: "112", title: "a bomb as a bundle image", holds: p0(), play: func(s *scene) {
+		{number: "112", title: "a decompression bomb as a bundle image", holds: p0(), play: func(s *scene) {
 			s.bundleImage(s.push(s.bomb()))
 			s.refused("bytes unpacked")
 		}},
-		{number: "112a", title: "a bomb as a catalog image", holds: p0(), play: func(s *scene) { s.catalogImage(s.push(s.bomb()), "times its size") }},
-		{number: "112b", title: "a bundle image of many tiny files", holds: p0(), play: func(s *scene) {
+		{number: "112a", title: "a decompression bomb as a catalog image", holds: p0(), play: func(s *scene) { s.catalogImage(s.push(s.bomb()), "times its size") }},
+		{number: "112b", title: "a bundle image with many tiny files", holds: p0(), play: func(s *scene) {
 			files := make([]string, 20_000)
 			for i := range files {
 				files[i] = fmt.Sprintf("manifests/%d.yaml=x", i)
@@ -213,7 +216,7 @@ func imageRows() []row {
 			s.refused("is not stored in the registry")
 			require.Zero(s.T, dialed.Load())
 		}},
-		{number: "115a", title: "an image of 500 layers", holds: p0(), play: func(s *scene) {
+		{number: "115a", title: "an image with 500 layers", holds: p0(), play: func(s *scene) {
 			s.bundleImage(s.changed(func(m *v1.Manifest) {
 				for range 500 {
 					m.Layers = append(m.Layers, m.Layers[0])
@@ -249,7 +252,7 @@ func imageRows() []row {
 		}},
 	}
 	for i, r := range []struct{ title, entry, words string }{
-		{"a path that leads out of it", "manifests/../../../etc/x=x", "is outside the image"},
+		{"a path that leads outside the image", "manifests/../../../etc/x=x", "is outside the image"},
 		{"an absolute path", "/manifests/x=x", "entry"},
 		{"a link to a token", "manifests/x->/var/run/secrets/kubernetes.io/serviceaccount/token", "not a regular file"},
 		{"a whiteout", "manifests/.wh.csv.yaml=", "is a whiteout"},
@@ -264,11 +267,11 @@ func imageRows() []row {
 	}})
 	good := forge.Catalog(bundleOf(csv()))
 	for i, r := range []struct{ title, text, words string }{
-		{"a package twice", good + good, "duplicate package"},
+		{"a duplicate package", good + good, "duplicate package"},
 		{"an entry without a bundle", strings.Replace(good, `"entries":[{"name":"`+probeCSV, `"entries":[{"name":"missing"},{"name":"`+probeCSV, 1), "missing"},
-		{"a version that is none", strings.Replace(good, `"version":"1.0.0"`, `"version":"one"`, 1), "one"},
-		{"a default channel that is not there", strings.Replace(good, `"defaultChannel":"`+forge.Channel, `"defaultChannel":"gone`, 1), "gone"},
-		{"no catalog in it", "hello", "catalog.yaml"},
+		{"an invalid version", strings.Replace(good, `"version":"1.0.0"`, `"version":"one"`, 1), "one"},
+		{"a default channel that does not exist", strings.Replace(good, `"defaultChannel":"`+forge.Channel, `"defaultChannel":"gone`, 1), "gone"},
+		{"no catalog", "hello", "catalog.yaml"},
 	} {
 		rows = append(rows, row{number: "92" + letter(20+i), title: "a catalog image with " + r.title, holds: p0(), play: func(s *scene) {
 			layer, err := registry.Layer(fstest.MapFS{"catalog.yaml": {Data: []byte(r.text)}}, "configs")

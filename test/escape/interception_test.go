@@ -17,8 +17,8 @@ import (
 	"github.com/remit-olm/remit/test/escape/oracle"
 )
 
-// writesAnything returns P1 with permission to read and write what administrators write, so that only webhooks that no
-// account may have are refused.
+// writesAnything returns profile P1 with permission to read and write the objects that administrators usually write.
+// Remit refuses a webhook under this profile only if no account is allowed to create it.
 func writesAnything() profile {
 	verbs := []string{"get", "create", "update", "patch", "delete"}
 	return calling(p1(),
@@ -29,12 +29,13 @@ func writesAnything() profile {
 		rule("operators.coreos.com", "*", verbs...), rule("x.operators.coreos.com", "*", verbs...))
 }
 
-// intercepts returns a webhook that is ignored on failure, so that a failed row does not affect later rows.
+// intercepts returns a webhook with failurePolicy Ignore, so that a webhook that a failed row leaves behind does not
+// affect later rows.
 func intercepts(kind, rules string) any {
 	return hook(kind, rules, "failurePolicy: Ignore", "timeoutSeconds: 1")
 }
 
-// interception returns rows about webhooks on what others write (ADR 0021).
+// interception returns rows about webhooks that intercept other users' requests (ADR 0021).
 func interception() []row {
 	hook := intercepts
 	never := func(number, title string, d any, words ...string) row {
@@ -55,11 +56,11 @@ func interception() []row {
 			`may not intercept "serviceaccounts/token"`),
 		never("140d", "a mutating webhook on requests for certificates", hook("Mutating", intercepting("certificates.k8s.io", "certificatesigningrequests", "CREATE")),
 			`may not intercept "certificatesigningrequests"`),
-		never("140e", "a webhook that keeps bindings from being removed", hook("Validating", intercepting(rbacv1.GroupName, "rolebindings", "DELETE")),
+		never("140e", "a webhook that prevents the removal of bindings", hook("Validating", intercepting(rbacv1.GroupName, "rolebindings", "DELETE")),
 			`may not intercept "rolebindings"`),
-		never("140f", "a mutating webhook on all that is below ServiceAccounts", hook("Mutating", intercepting("", "serviceaccounts/*", "CREATE")),
+		never("140f", "a mutating webhook on all subresources of ServiceAccounts", hook("Mutating", intercepting("", "serviceaccounts/*", "CREATE")),
 			`may not intercept "serviceaccounts/token"`),
-		never("140g", "a mutating webhook on everything below everything", hook("Mutating", intercepting("", `"*/*"`, `"*"`)), "may not intercept"),
+		never("140g", "a mutating webhook on all subresources of all resources", hook("Mutating", intercepting("", `"*/*"`, `"*"`)), "may not intercept"),
 		never("140h", "a webhook on connections to Pods", hook("Validating", intercepting("", "pods/*", "CONNECT")), `may not intercept "pods/exec"`),
 		never("140i", "a mutating webhook on ephemeral containers", hook("Mutating", intercepting("", "pods/ephemeralcontainers", "UPDATE")),
 			`may not intercept "pods/ephemeralcontainers"`),
@@ -70,7 +71,7 @@ func interception() []row {
 			`may not intercept "things"`),
 		never("140m", "a mutating webhook on the labels of Namespaces", hook("Mutating", intercepting("", "namespaces", "UPDATE")), `may not intercept "namespaces"`),
 		never("140n", "a mutating webhook on Nodes", hook("Mutating", intercepting("", "nodes/status", "UPDATE")), `may not intercept "nodes/status"`),
-		{number: "140-direct", title: "a mutating webhook on RoleBindings, by a tenant's own CSV", holds: writesAnything(), play: func(s *scene) {
+		{number: "140-direct", title: "a mutating webhook on RoleBindings, in a tenant's own CSV", holds: writesAnything(), play: func(s *scene) {
 			s.group(s.Namespace)
 			require.NoError(s.T, s.apply(s.mallory(), hooked(csv(), hook("Mutating", intercepting(rbacv1.GroupName, "rolebindings", "CREATE"))).Object))
 			s.csvSays(failed, `may not intercept "rolebindings"`)
@@ -81,7 +82,7 @@ func interception() []row {
 	return slices.Concat(rows, reading(), conferring(), claims(), converted())
 }
 
-// reading returns rows about webhooks that see objects that the account may not read.
+// reading returns rows about webhooks that receive objects that the account is not allowed to read.
 func reading() []row {
 	hook := intercepts
 	unread := func(number, title string, holds profile, d any, words ...string) row {
@@ -92,7 +93,7 @@ func reading() []row {
 		}}
 	}
 	blind := calling(p0())
-	for i := range blind.own { // P0 without permission to read Secrets other than its certificate
+	for i := range blind.own { // remove permission to read Secrets, except the operator's certificate
 		if slices.Contains(blind.own[i].Resources, "secrets") {
 			blind.own[i].Resources = slices.DeleteFunc(blind.own[i].Resources, func(r string) bool { return r == "secrets" })
 		}
@@ -107,7 +108,7 @@ func reading() []row {
 			s.csvSays(failed, "combinations")
 			s.uncalled()
 		}},
-		{number: "194a", title: "the same in all namespaces", holds: forAll(sightless()), play: func(s *scene) {
+		{number: "194a", title: "a webhook on Secrets in all namespaces, in a rule that is too large to evaluate", holds: forAll(sightless()), play: func(s *scene) {
 			s.allow(s.madeByOurs)
 			s.group()
 			require.NoError(s.T, s.apply(s.mallory(), hooked(everywhere(csv()), padded()).Object))
@@ -117,7 +118,7 @@ func reading() []row {
 		}},
 		unread("141", "a webhook on Secrets that the account may write but not read", blind, hook("Validating", intercepting("", "secrets", "CREATE")),
 			`cannot get resource "secrets"`),
-		{number: "141-direct", title: "the same by a tenant's own CSV", holds: blind, play: func(s *scene) {
+		{number: "141-direct", title: "a webhook on Secrets that the account may write but not read, in a tenant's own CSV", holds: blind, play: func(s *scene) {
 			s.group(s.Namespace)
 			require.NoError(s.T, s.apply(s.mallory(), hooked(csv(), hook("Validating", intercepting("", "secrets", "DELETE"))).Object))
 			s.csvSays(failed, `["get"]`, "secrets")
@@ -133,7 +134,8 @@ func reading() []row {
 	}
 }
 
-// sightless returns P0 with webhooks, and without permissions on Secrets other than its certificate.
+// sightless returns profile P0 with permission to create webhooks but without permissions on Secrets, except the
+// operator's certificate.
 func sightless() profile {
 	p := calling(p0())
 	for i := range p.own {
@@ -155,7 +157,7 @@ func padded() any {
 		strings.Join(groups, ", "), strings.Join(resources, ", ")))
 }
 
-// conferring returns rows about mutating webhooks on objects that run as a ServiceAccount.
+// conferring returns rows about mutating webhooks that could change the ServiceAccount that a workload runs as.
 func conferring() []row {
 	hook := intercepts
 	runs := func(number, title string, d any) row {
@@ -168,17 +170,17 @@ func conferring() []row {
 	}
 	return []row{
 		runs("142", "a mutating webhook on Pods in a namespace with a stronger ServiceAccount", hook("Mutating", intercepting("", "pods", "CREATE"))),
-		runs("142a", "a mutating webhook on Deployments in a namespace with one", hook("Mutating", intercepting("apps", "deployments", "UPDATE"))),
-		runs("142b", "a mutating webhook on all of batch in a namespace with one", hook("Mutating", intercepting("batch", `"*"`, `"*"`))),
-		runs("142c", "a mutating webhook on Secrets, which may become a token of one", hook("Mutating", intercepting("", "secrets", "CREATE"))),
-		{number: "142-direct", title: "a mutating webhook on Pods, by a tenant's own CSV", holds: calling(p1()), boss: true, play: func(s *scene) {
+		runs("142a", "a mutating webhook on Deployments in a namespace with a stronger ServiceAccount", hook("Mutating", intercepting("apps", "deployments", "UPDATE"))),
+		runs("142b", "a mutating webhook on all resources of batch in a namespace with a stronger ServiceAccount", hook("Mutating", intercepting("batch", `"*"`, `"*"`))),
+		runs("142c", "a mutating webhook on Secrets, which can turn a Secret into a token of a stronger ServiceAccount", hook("Mutating", intercepting("", "secrets", "CREATE"))),
+		{number: "142-direct", title: "a mutating webhook on Pods, in a tenant's own CSV", holds: calling(p1()), boss: true, play: func(s *scene) {
 			s.group(s.Namespace)
 			require.NoError(s.T, s.apply(s.mallory(), hooked(csv(), hook("Mutating", intercepting("", "pods", "CREATE"))).Object))
 			s.csvSays(failed, "permissions outside of namespace "+s.Namespace+" that ServiceAccount "+s.Namespace+"/"+bossName+" has")
 			s.noDeployments()
 			s.uncalled()
 		}},
-		{number: "142d", title: "a mutating webhook on Pods of all namespaces", holds: forAll(calling(p1(), rule("", "pods", "get", "create"))), play: func(s *scene) {
+		{number: "142d", title: "a mutating webhook on Pods in all namespaces", holds: forAll(calling(p1(), rule("", "pods", "get", "create"))), play: func(s *scene) {
 			s.group()
 			s.publish(bundleOf(hooked(everywhere(csv()), hook("Mutating", intercepting("", "pods", "CREATE")))))
 			s.subscribe()
@@ -230,11 +232,11 @@ func conferring() []row {
 // claims returns rows about APIServices in groups that are already served (ADR 0022).
 func claims() []row {
 	return []row{
-		invalid("143", "its own version in a Kubernetes API group", owningAPI(csv(), "apps", "v9"), `API group "apps" is reserved`),
-		invalid("143a", "its own version in a group below Remit's API", owningAPI(csv(), "x.operators.coreos.com", "v1"), "is reserved"),
-		uncallable("143b", "its own version in the group of another owner's CRD", owningAPI(csv(), "acme.io", "v9"),
+		invalid("143", "an API with a new version in a Kubernetes API group", owningAPI(csv(), "apps", "v9"), `API group "apps" is reserved`),
+		invalid("143a", "an API in a group below Remit's API", owningAPI(csv(), "x.operators.coreos.com", "v1"), "is reserved"),
+		uncallable("143b", "an API with a new version in the group of another owner's CRD", owningAPI(csv(), "acme.io", "v9"),
 			"pre-existing APIService v9.acme.io is not adoptable", `CustomResourceDefinition "widgets.acme.io"`),
-		{number: "143c", title: "its own version in the group of another owner's API", holds: serving(p1()), play: func(s *scene) {
+		{number: "143c", title: "an API with a new version in the group of another owner's API", holds: serving(p1()), play: func(s *scene) {
 			s.createOutside(apiOf("claimed.escape.test", nil))
 			s.install(bundleOf(owningAPI(csv(), "claimed.escape.test", "v9")))
 			s.csvSays(failed, "pre-existing APIService v9.claimed.escape.test is not adoptable", `APIService "v1.claimed.escape.test"`)
@@ -244,7 +246,7 @@ func claims() []row {
 			const group = "claimed-192.escape.test"
 			theirs := apiOf(group, nil)
 			s.createOutside(theirs)
-			s.allow(func(c oracle.Change) bool { return c.How == "made" && strings.HasSuffix(c.Name, "."+group) })
+			s.allow(func(c oracle.Change) bool { return c.How == "created" && strings.HasSuffix(c.Name, "."+group) })
 			s.install(bundleOf(owning("things."+group, "v2", "Thing"), crdOf(group, "things", "Thing", "", servedVersion("v2", true, anything))))
 			s.planSays("CustomResourceDefinition things."+group, `which APIService "v1.`+group+`" serves`)
 			s.nothingWritten()
@@ -254,13 +256,13 @@ func claims() []row {
 	}
 }
 
-// converted returns rows about CustomResourceDefinitions with a conversion other than the install's webhook.
+// converted returns rows about CustomResourceDefinitions whose conversion webhook does not belong to the install.
 func converted() []row {
 	brings := func(number, title, more string) row {
 		group := "converted-" + number + ".escape.example.com"
 		return row{number: number, title: title, holds: p2(), play: func(s *scene) {
 			s.allow(func(c oracle.Change) bool {
-				return c.How == "made" && (c.Name == "gadgets."+group || c.Name == "v1."+group || c.Name == "v2."+group)
+				return c.How == "created" && (c.Name == "gadgets."+group || c.Name == "v1."+group || c.Name == "v2."+group)
 			})
 			s.install(bundleOf(owning("gadgets."+group, "v1", "Gadget"), crdOf(group, "gadgets", "Gadget", more,
 				servedVersion("v1", true, anything), servedVersion("v2", false, anything))))
@@ -274,11 +276,11 @@ func converted() []row {
 			gadget.SetName("one")
 			s.Create(gadget)
 			gadget.SetAPIVersion(group + "/v2")
-			require.NoError(s.T, s.Get("one", gadget), "no webhook is called, and the namespace can be deleted")
+			require.NoError(s.T, s.Get("one", gadget), "no webhook must be called, and the namespace must be deletable")
 		}}
 	}
 	below := func(number, group string) row {
-		return row{number: number, title: "a CRD of the group " + group, holds: p2(), play: func(s *scene) {
+		return row{number: number, title: "a CRD in the group " + group, holds: p2(), play: func(s *scene) {
 			s.install(bundleOf(csv(), crdOf(group, "gadgets", "Gadget", "", servedVersion("v1", true, anything))))
 			s.planSays("protected API group")
 			s.nothingWritten()
@@ -287,7 +289,7 @@ func converted() []row {
 	return []row{
 		brings("144", "a CRD with conversion at an arbitrary address", `, conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1],
  clientConfig: {url: "https://127.0.0.1:1/convert"}}}`),
-		brings("144a", "a CRD that is converted by another namespace's Service", `, conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1],
+		brings("144a", "a CRD that is converted by a Service in another namespace", `, conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1],
  clientConfig: {service: {namespace: t2, name: theirs, path: /convert}}}}`),
 		below("144b", "x.operators.coreos.com"), below("144c", "x.olm.operatorframework.io"), below("144d", "remit.dev"),
 	}

@@ -23,16 +23,17 @@ const (
  metadata: {name: escape-feeds, labels: {rbac.authorization.k8s.io/aggregate-to-admin: "true", team: kept}},
  rules: [{apiGroups: [escape.example.com], resources: [feeds], verbs: [get]}]}`
 
-	// orders are labels and annotations with which users instruct programs of the cluster that have their own permissions.
+	// orders are labels and annotations that instruct other programs in the cluster, which act with permissions of their
+	// own, plus a harmless label and a harmless annotation.
 	orders = `labels: {olm.catalogSource: catalog, pod-security.kubernetes.io/enforce: privileged, app.kubernetes.io/name: kept},
  annotations: {cert-manager.io/inject-ca-from: kube-system/crown, service.beta.openshift.io/inject-cabundle: "true",
   service.beta.openshift.io/serving-cert-secret-name: stolen, example.com/team: kept}`
 
-	// order is an annotation of Pods that has an effect on the node.
+	// order is a Pod annotation that selects an AppArmor profile on the node.
 	order = "container.apparmor.security.beta.kubernetes.io/" + forge.Deployment
 )
 
-// ordered asserts that the object has none of the orders, and that it has the harmless labels and annotations.
+// ordered asserts that, of the labels and annotations in orders, the object has only the harmless ones.
 func (s *scene) ordered(name string, obj client.Object) {
 	s.T.Helper()
 	require.NoError(s.T, s.Get(name, obj))
@@ -49,13 +50,13 @@ func (s *scene) harmless(all map[string]string, orders ...string) {
 	}
 }
 
-// leftOut asserts that a message names what was removed from an object.
+// leftOut asserts that a message names the labels and annotations that were omitted from an object.
 func (s *scene) leftOut(message, object string, keys ...string) {
 	s.T.Helper()
-	require.Contains(s.T, message, object+": omitted these labels and annotations, because they control other programs in the cluster: "+strings.Join(keys, ", "))
+	require.Contains(s.T, message, object+": omitted labels and annotations that control other programs in the cluster: "+strings.Join(keys, ", "))
 }
 
-// installed returns the message of the condition Installed of a completed plan.
+// installed waits until the plan is complete and returns the message of its Installed condition.
 func (s *scene) installed() string {
 	s.T.Helper()
 	s.Complete()
@@ -68,7 +69,7 @@ func keys() []row {
 	return []row{
 		{number: "124", title: "a ClusterRole that aggregates the account's permissions to admin", holds: feeds, play: func(s *scene) {
 			s.allow(func(c oracle.Change) bool {
-				return c.Group == rbacv1.GroupName && c.Name == "escape-feeds" && c.How == "made"
+				return c.Group == rbacv1.GroupName && c.Name == "escape-feeds" && c.How == "created"
 			})
 			s.install(bundleOf(csv(), feeding))
 			s.Complete()
@@ -79,17 +80,17 @@ func keys() []row {
 			s.harmless(made.Labels, "rbac.authorization.k8s.io/aggregate-to-admin")
 			require.NoError(s.T, cluster.Client.Get(s.T.Context(), client.ObjectKey{Name: "admin"}, admin))
 			require.False(s.T, slices.ContainsFunc(admin.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "feeds") }))
-			s.allow(nil) // everything that it created must be removed
+			s.allow(nil) // nothing that the install created outside the namespace may remain
 			s.uninstall()
 			s.Eventually(func(c *assert.CollectT) {
 				err := cluster.Client.Get(s.T.Context(), client.ObjectKeyFromObject(made), &rbacv1.ClusterRole{})
 				assert.True(c, apierrors.IsNotFound(err), "%v", err)
 			})
 		}},
-		{number: "124a", title: "instructions for the cluster's programs on a CRD, a Service and pods", holds: p2(), play: func(s *scene) {
+		{number: "124a", title: "instructions for other programs on a CRD, a Service and pods", holds: p2(), play: func(s *scene) {
 			const group = "orders.escape.example.com"
 			s.allow(func(c oracle.Change) bool {
-				return c.How == "made" && (c.Name == "gadgets."+group || c.Name == "v1."+group)
+				return c.How == "created" && (c.Name == "gadgets."+group || c.Name == "v1."+group)
 			})
 			marked := func(name string) string { return "name: " + name + ", " + orders }
 			crd := replaced(crdOf(group, "gadgets", "Gadget", "", servedVersion("v1", true, anything)), "name: gadgets."+group, marked("gadgets."+group))
@@ -114,7 +115,7 @@ func keys() []row {
 			require.NoError(s.T, s.Get(forge.Deployment, d))
 			s.harmless(d.Spec.Template.Labels, "olm.catalogSource")
 		}},
-		{number: "145", title: "instructions for the cluster's programs in a Subscription's config", holds: p0(), play: func(s *scene) {
+		{number: "145", title: "instructions for other programs in a Subscription's config", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
 			s.publish(bundleOf(csv()))
 			s.subscribe(func(spec *operatorsv1alpha1.SubscriptionSpec) {
@@ -124,7 +125,7 @@ func keys() []row {
 			s.leftOut(s.csvSays(succeeded).Status.Message, "Deployment "+s.Namespace+"/"+forge.Deployment, order)
 			s.unordered(order)
 		}},
-		{number: "145-direct", title: "instructions for the cluster's programs on pods, in a tenant's own CSV", holds: p0(), play: func(s *scene) {
+		{number: "145-direct", title: "instructions for other programs on pods, in a tenant's own CSV", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
 			annotations := map[string]any{order: "unconfined", "example.com/team": "kept"}
 			require.NoError(s.T, s.apply(s.mallory(), csv().PodMetadata(annotations, "annotations").Object))
@@ -134,7 +135,8 @@ func keys() []row {
 	}
 }
 
-// unordered asserts that the operator's Pods have the row's harmless annotation but not the order.
+// unordered asserts that the operator's Deployment does not have the annotation order, and that its pod template has
+// only the harmless annotation.
 func (s *scene) unordered(order string) {
 	s.T.Helper()
 	d := &appsv1.Deployment{}

@@ -27,20 +27,22 @@ import (
 )
 
 const (
-	// blessed is the namespace whose catalogs all namespaces may use.
+	// blessed is the global catalog namespace, whose catalogs all namespaces may use.
 	blessed = "cat"
 	// neighbor is the namespace of another tenant.
 	neighbor = "t2"
-	// secretValue must not occur in any text about t1.
+	// secretValue is a value that is private to the neighbor and must not appear outside the neighbor's namespaces.
 	secretValue = "the-neighbors-own-business"
 )
 
 var (
 	cluster *env.Cluster
 	judge   *oracle.Oracle
-	// images is a registry that the cluster may use without TLS.
+	// images is an image registry that the cluster may use without TLS.
 	images *registry.Server
-	// ran counts the rows that ran, passed those that passed.
+	// directories contains the directories of the rows' catalogs.
+	directories string
+	// ran counts the rows that have run, and passed counts those that have passed.
 	ran, passed atomic.Int32
 )
 
@@ -60,7 +62,7 @@ func run(m *testing.M) int {
 		return fail(err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	catalogs, err := writeCatalogs(dir)
+	catalogs, err := makeCatalogs(dir)
 	if err != nil {
 		return fail(err)
 	}
@@ -85,9 +87,9 @@ func run(m *testing.M) int {
 		code = fail(err)
 	}
 	if judge != nil {
-		fmt.Printf("escape: %d of %d rows passed; the oracle looked %d times at each of its %d invariants; the programs were never larger than %d MiB\n",
+		fmt.Printf("escape: %d of %d rows passed; the oracle made %d checks of each of its %d invariants; the programs used at most %d MiB\n",
 			passed.Load(), ran.Load(), judge.Checks, oracle.Invariants, judge.Largest>>20)
-		fmt.Printf("escape: in no row a program used more than %s of processor time, an identity sent more than %d requests, or the healthy install took more than %s\n",
+		fmt.Printf("escape: maxima in a row: %s of CPU time for a program, %d requests from an identity, %s for the healthy install\n",
 			judge.Busiest, judge.Most, judge.Slowest.Round(time.Millisecond))
 		if crowdFigure != "" {
 			fmt.Println("escape:", crowdFigure)
@@ -96,7 +98,8 @@ func run(m *testing.M) int {
 	return code
 }
 
-// verbose makes both programs log as much as they can, so that I4 checks it.
+// verbose returns arguments that make both programs log at the most verbose level, so that invariant I4 also covers
+// debug logs.
 func verbose() []installed.Args {
 	return []installed.Args{
 		{Deployment: names.ServiceAccountCatalog, Args: []string{"--debug"}},
@@ -111,26 +114,32 @@ func fail(err error) int {
 
 func image(catalog string) string { return "catalogs.test/" + catalog }
 
-// writeCatalogs creates the directories of rows whose catalogs are too large for a ConfigMap.
-func writeCatalogs(dir string) (map[string]string, error) {
+// makeCatalogs makes a directory for each catalog that is too large for a ConfigMap. It returns the directories, keyed
+// by image.
+func makeCatalogs(dir string) (map[string]string, error) {
+	directories = dir
 	out := map[string]string{}
 	for _, r := range chosen() {
 		if r.directory == nil {
 			continue
 		}
-		path := filepath.Join(dir, r.number)
-		if err := os.Mkdir(path, 0o700); err != nil {
-			return nil, err
-		}
-		out[image(r.number)] = path
-		if err := os.WriteFile(filepath.Join(path, "catalog.json"), []byte(r.directory()), 0o600); err != nil {
+		out[image(r.number)] = filepath.Join(dir, r.number)
+		if err := os.Mkdir(out[image(r.number)], 0o700); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-// placeCanaries creates the objects that no row may touch.
+// writeCatalog writes the row's catalog if it is too large for a ConfigMap.
+func (r *row) writeCatalog() error {
+	if r.directory == nil {
+		return nil
+	}
+	return os.WriteFile(filepath.Join(directories, r.number, "catalog.json"), []byte(r.directory()), 0o600)
+}
+
+// placeCanaries creates objects that no row may change.
 func placeCanaries(ctx context.Context, c client.Client) error {
 	preserve := apiextensionsv1.CustomResourceDefinitionVersion{
 		Name: "v1", Served: true, Storage: true,

@@ -13,7 +13,7 @@ import (
 	"github.com/remit-olm/remit/test/escape/forge"
 )
 
-// broken returns a row with an invalid manifest, for which the whole bundle is refused.
+// broken returns a row whose bundle must be refused because one of its manifests is invalid.
 func broken(number, title, manifest string, words ...string) row {
 	return row{number: number, title: title, holds: p1(), play: func(s *scene) {
 		s.install(bundleOf(csv(), manifest))
@@ -23,7 +23,7 @@ func broken(number, title, manifest string, words ...string) row {
 
 func base64Of(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
-// broken94 returns a row with an invalid icon, for which the whole bundle is refused.
+// broken94 returns a row whose bundle must be refused because the CSV's icon is invalid.
 func broken94(number, title, mediaType, data string, words ...string) row {
 	return row{number: number, title: title, holds: p1(), play: func(s *scene) {
 		icon := map[string]any{"mediatype": mediaType, "base64data": data}
@@ -32,7 +32,7 @@ func broken94(number, title, mediaType, data string, words ...string) row {
 	}}
 }
 
-// brokenLarge is like broken for content that does not fit into a ConfigMap.
+// brokenLarge is like broken, but for a catalog that does not fit into a ConfigMap.
 func brokenLarge(number, title string, manifest func() string, words ...string) row {
 	return row{number: number, title: title, holds: p1(), play: refusedDirectory(words...),
 		directory: func() string { return forge.Catalog(bundleOf(csv(), manifest())) }}
@@ -40,7 +40,7 @@ func brokenLarge(number, title string, manifest func() string, words ...string) 
 
 const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: broken\n"
 
-// laughs returns YAML with aliases that expand to nine to the power of depth.
+// laughs returns YAML with aliases that expand to 9^depth elements.
 func laughs(depth int) string {
 	out := "data:\n  a0: &a0 lol\n"
 	for n := range depth {
@@ -61,20 +61,20 @@ func manyKeys(n int) string {
 
 func malformed() []row {
 	rows := []row{
-		broken94("94", "an icon that is a page with a script", "text/html", base64Of("<script>alert(1)</script>"), "mediatype"),
-		broken94("94a", "an icon whose media type ends an attribute", `image/png" onerror="alert(1)`, base64Of("x"), "mediatype"),
-		{number: "94b", title: "an icon whose data ends an attribute", holds: p1(), play: func(s *scene) {
+		broken94("94", "an icon that is an HTML page with a script", "text/html", base64Of("<script>alert(1)</script>"), "mediatype"),
+		broken94("94a", "an icon whose media type breaks out of an HTML attribute", `image/png" onerror="alert(1)`, base64Of("x"), "mediatype"),
+		{number: "94b", title: "an icon whose data breaks out of an HTML attribute", holds: p1(), play: func(s *scene) {
 			icon := map[string]any{"mediatype": "image/png", "base64data": `"><script>alert(1)</script>`}
 			s.install(bundleOf(csv().Set([]any{icon}, "spec", "icon")))
-			s.Succeeded(probeCSV) // without it
+			s.Succeeded(probeCSV) // without the icon
 			require.Empty(s.T, s.CSV(s.T, probeCSV).Spec.Icon)
 		}},
-		{number: "94c", title: "a package's icon that is a page with a script", holds: p1(), play: func(s *scene) {
+		{number: "94c", title: "a package icon that is an HTML page with a script", holds: p1(), play: func(s *scene) {
 			s.group(s.Namespace)
 			s.publishText(strings.Replace(forge.Catalog(bundleOf(csv())), `"schema":"olm.package"`,
 				`"schema":"olm.package","icon":{"mediatype":"text/html","base64data":"`+base64Of("<script>alert(1)</script>")+`"}`, 1))
 			s.subscribe()
-			s.Succeeded(probeCSV) // it is neither stored nor shown
+			s.Succeeded(probeCSV) // the package's icon is neither stored nor shown
 			require.Empty(s.T, s.CSV(s.T, probeCSV).Spec.Icon)
 		}},
 		{number: "109", title: "a CSV of 1.6 MB, with a description of 1.5 MB", holds: p1(), directory: func() string {
@@ -84,22 +84,22 @@ func malformed() []row {
 			return forge.Catalog(bundleOf(csv().Set(strings.Repeat("d", 1_000_000), "spec", "description")))
 		}, play: func(s *scene) {
 			s.installDirectory()
-			s.Succeeded(probeCSV) // it fits
+			s.Succeeded(probeCSV) // the CSV does not exceed the size limit for objects
 		}},
 		broken("110", "an alias bomb", configMap+laughs(9), "YAML"),
-		brokenLarge("110a", "nesting 10 000 deep", func() string {
+		brokenLarge("110a", "nesting that is 10 000 levels deep", func() string {
 			return configMap + "x: " + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000)
 		}, "manifest"),
 		brokenLarge("110b", "1 000 000 keys", func() string { return manyKeys(1_000_000) }, "bytes"),
 		broken("110c", "duplicate keys", configMap+"data: {a: one}\ndata: {a: two}\n", "already"),
 		broken("110d", "two documents", configMap+"---\n"+configMap, "several YAML documents"),
-		broken("110e", "a second document after an end mark", configMap+"...\n"+replaced(configMap, "broken", "hidden"), "several YAML documents"),
+		broken("110e", "a second document after a document end marker", configMap+"...\n"+replaced(configMap, "broken", "hidden"), "several YAML documents"),
 		broken("110f", "tabs", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n\tname: broken\n", "YAML"),
 		broken("110g", "a list of objects", `{apiVersion: v1, kind: List, items: []}`, "manifest"),
 		{number: "110k", title: "a value that no ConfigMap can have", holds: p1(), play: func(s *scene) {
 			s.install(bundleOf(csv(), configMap+"data: [a]\n"))
 			s.planSays("failed to create typed patch object", ".data: expected map")
-			require.Equal(s.T, operatorsv1alpha1.InstallPlanPhaseFailed, s.Plan(s.T).Status.Phase, "it is not retried")
+			require.Equal(s.T, operatorsv1alpha1.InstallPlanPhaseFailed, s.Plan(s.T).Status.Phase, "the plan must not be retried")
 			s.nothingWritten()
 		}},
 		{number: "110l", title: "more unknown fields than are omitted", holds: p1(), play: func(s *scene) {
@@ -114,7 +114,7 @@ func malformed() []row {
 		}},
 		broken("110h", "not an object", `"text"`, "not an object"),
 		broken("110i", "nothing", "# nothing\n", "empty"),
-		{number: "110j", title: "an alias bomb as the catalog itself", holds: p1(), play: func(s *scene) {
+		{number: "110j", title: "an alias bomb as the catalog", holds: p1(), play: func(s *scene) {
 			s.group(s.Namespace)
 			s.publishText("schema: olm.package\nname: probe\ndefaultChannel: stable\n" + laughs(9))
 			s.subscribe()
@@ -125,7 +125,7 @@ func malformed() []row {
 			s.install(bundleOf(csv(), forge.NewCSV("hidden.v1.0.0").String()))
 			s.refused("two ClusterServiceVersions")
 		}},
-		{number: "111a", title: "a ClusterServiceVersion with another name than in the catalog", holds: p1(), play: func(s *scene) {
+		{number: "111a", title: "a ClusterServiceVersion whose name differs from the catalog's", holds: p1(), play: func(s *scene) {
 			b := bundleOf(csv())
 			b.Name = "something-else.v1.0.0"
 			s.install(b)
@@ -133,9 +133,9 @@ func malformed() []row {
 		}},
 		broken("116", "a name that is not UTF-8", replaced(configMap, "broken", "bro\xffken"), "manifest"),
 		broken("116a", "a name with a NUL", `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bro\u0000ken"}}`, "manifest"),
-		broken("116b", "a name with a color", `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bro\u001b[31mken"}}`, "manifest"),
-		broken("116c", "a kind with a color", `{"apiVersion": "v1", "kind": "Config\u001b[31mMap", "metadata": {"name": "broken"}}`, "manifest"),
-		{number: "116d", title: "a package with a color", holds: p1(), play: func(s *scene) {
+		broken("116b", "a name with a terminal color sequence", `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bro\u001b[31mken"}}`, "manifest"),
+		broken("116c", "a kind with a terminal color sequence", `{"apiVersion": "v1", "kind": "Config\u001b[31mMap", "metadata": {"name": "broken"}}`, "manifest"),
+		{number: "116d", title: "a package with a terminal color sequence", holds: p1(), play: func(s *scene) {
 			s.group(s.Namespace)
 			s.publish(forge.Of("pro\x1b[31mbe", csv()))
 			s.subscribe()
@@ -150,11 +150,11 @@ func malformed() []row {
 		{number: "118b", title: "a CSV for kube-system", holds: p1(), play: func(s *scene) {
 			s.install(bundleOf(csv().Set("kube-system", "metadata", "namespace")))
 			s.Succeeded(probeCSV)
-			require.NoError(s.T, s.Get(probeCSV, &operatorsv1alpha1.ClusterServiceVersion{})) // in the Subscription's namespace, not in that of its manifest
+			require.NoError(s.T, s.Get(probeCSV, &operatorsv1alpha1.ClusterServiceVersion{})) // not in kube-system
 		}},
 		broken("118a", "a namespace that is not a string", replaced(configMap, "name: broken", "name: broken\n  namespace: [kube-system]"), "namespace"),
 		broken("119", "a generated name", replaced(configMap, "name: broken", "generateName: broken-"), "generateName"),
-		broken("119a", "a generated name in addition to a name", replaced(configMap, "name: broken", "name: broken\n  generateName: broken-"), "generateName"),
+		broken("119a", "both a name and a generated name", replaced(configMap, "name: broken", "name: broken\n  generateName: broken-"), "generateName"),
 		broken("119b", "a name with path traversal", replaced(configMap, "name: broken", "name: ../../secrets/crown"), "name"),
 		broken("119c", "a kind that bundles must not contain", `{apiVersion: v1, kind: Pod, metadata: {name: broken}}`, "cannot contain"),
 		broken("119d", "a webhook as a manifest", `{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: broken}}`, "cannot contain"),

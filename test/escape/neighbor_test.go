@@ -19,10 +19,10 @@ import (
 	"github.com/remit-olm/remit/test/escape/forge"
 )
 
-// chainLength is the number of ClusterServiceVersions that a tenant creates, each of which replaces the previous one.
+// chainLength is the number of ClusterServiceVersions, each replacing the previous one, that a tenant creates.
 const chainLength = 200
 
-// neighbors returns rows about a tenant that blocks or deceives others.
+// neighbors returns rows in which a tenant tries to block or deceive others.
 func neighbors() []row {
 	return []row{
 		{number: "160", title: "two hundred ClusterServiceVersions in a chain", holds: p0(), play: func(s *scene) {
@@ -39,14 +39,14 @@ func neighbors() []row {
 			s.Eventually(func(c *assert.CollectT) {
 				assert.NotEmpty(c, s.CSV(c, linkName(chainLength-1)).Status.Phase)
 			})
-			s.settle() // another tenant's install completes in time
+			s.settle() // another tenant's install must complete in time
 			reads := s.requests(func(e audit.Event) bool {
 				return e.User.Username == scoped.Username(names.DefaultNamespace, names.ServiceAccountOLM) && e.Verb == "get" &&
 					e.Object != nil && e.Object.Resource == "clusterserviceversions" && e.Object.Namespace == s.Namespace
 			})
-			require.LessOrEqual(s.T, len(reads), 5*chainLength, "siblings are not read one by one")
+			require.LessOrEqual(s.T, len(reads), 5*chainLength, "other CSVs must not be read one by one")
 		}},
-		{number: "197", title: "a binding that waits for the Role that a plan is to create", holds: p0(), play: func(s *scene) {
+		{number: "197", title: "a binding to a Role that a plan will create", holds: p0(), play: func(s *scene) {
 			ip := s.waiting()
 			role := ""
 			for _, st := range ip.Status.Plan {
@@ -63,7 +63,7 @@ func neighbors() []row {
 			s.Succeeded(probeCSV)
 			require.Error(s.T, s.knownAs("stranger").List(s.T.Context(), &corev1.ConfigMapList{}, client.InNamespace(s.Namespace)))
 		}},
-		{number: "197-direct", title: "one that waits for the Role of a CSV that a tenant creates", holds: p0(), play: func(s *scene) {
+		{number: "197-direct", title: "a binding to the Role of a CSV that a tenant will create", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
 			mallory := s.mallory()
 			require.NoError(s.T, s.apply(mallory, csv().Object))
@@ -90,18 +90,19 @@ func neighbors() []row {
 
 			stranger := s.stranger()
 			require.NoError(s.T, stranger.Create(s.T.Context(), &rbacv1.Role{ObjectMeta: s.Meta(wanted.Name)}))
-			// A binding to the future Role is refused, whatever its name.
+			// A binding to the Role that the report names is refused, whatever the binding's name is.
 			for _, name := range []string{"theirs", wanted.Name} {
 				require.ErrorContains(s.T, stranger.Create(s.T.Context(), &rbacv1.RoleBinding{ObjectMeta: s.Meta(name),
 					RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: wanted.Name},
 					Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "stranger"}}}), "only the ServiceAccount in its name may be bound to it")
 			}
 
-			// The report warns, and applying it anyway is refused: the stranger does not get the permissions.
+			// The report warns about the existing Role. Applying the report anyway fails, so the stranger does not get the
+			// permissions.
 			s.Eventually(func(c *assert.CollectT) {
 				got := s.Plan(c).Status.GetCondition(operatorsv1alpha1.InstallPlanConditionType(names.ConditionPermissionsMissing))
 				assert.Equal(c, corev1.ConditionTrue, got.Status)
-				assert.Contains(c, got.Message, "WARNING: Role "+s.Namespace+"/"+wanted.Name+" exists with other rules")
+				assert.Contains(c, got.Message, "WARNING: Role "+s.Namespace+"/"+wanted.Name+" exists with different rules")
 			})
 			live := &rbacv1.Role{}
 			require.NoError(s.T, s.Get(wanted.Name, live))
@@ -110,7 +111,7 @@ func neighbors() []row {
 			require.NoError(s.T, s.Get(wanted.Name, live))
 			require.Empty(s.T, live.Rules)
 
-			// After the stranger's object is deleted, the grant serves the account.
+			// After the stranger's Role is deleted, applying the report grants the permissions to the account.
 			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), live))
 			s.Eventually(func(c *assert.CollectT) {
 				got := s.Plan(c).Status.GetCondition(operatorsv1alpha1.InstallPlanConditionType(names.ConditionPermissionsMissing))
@@ -130,13 +131,14 @@ func (s *scene) strangersBinding(role string) *rbacv1.RoleBinding {
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "stranger"}}}
 }
 
-// plant creates a binding of the stranger to a Role that does not exist.
+// plant creates, as the stranger, a binding to a Role and then deletes the Role, so that the binding refers to a Role
+// that does not exist.
 func (s *scene) plant(role string) *rbacv1.RoleBinding {
 	s.T.Helper()
 	stranger, theirs := s.stranger(), s.strangersBinding(role)
 	empty := &rbacv1.Role{ObjectMeta: s.Meta(role)}
 	require.NoError(s.T, stranger.Create(s.T.Context(), empty))
-	s.Eventually(func(c *assert.CollectT) { // the API server may not know of the Role yet
+	s.Eventually(func(c *assert.CollectT) { // the API server may not have observed the Role yet
 		err := stranger.Create(s.T.Context(), theirs.DeepCopy())
 		assert.True(c, err == nil || apierrors.IsAlreadyExists(err), "%v", err)
 	})

@@ -22,7 +22,8 @@ import (
 	"github.com/remit-olm/remit/test/escape/forge"
 )
 
-// trickling is a registry that occasionally sends a bundle and never ends. begun receives a value for each list request.
+// trickling is a registry that occasionally sends a bundle and never ends the stream. After each bundle, it sends a
+// signal on the channel begun.
 type trickling struct {
 	hostileRegistry
 	begun chan struct{}
@@ -48,7 +49,7 @@ func (r *trickling) ListBundles(_ *api.ListBundlesRequest, stream api.Registry_L
 	}
 }
 
-// other creates a namespace of another tenant for this row.
+// other creates a namespace for another tenant of this row and returns the tenant.
 func (s *scene) other(suffix string) *env.Tenant {
 	s.T.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace + "-" + suffix}}
@@ -57,14 +58,14 @@ func (s *scene) other(suffix string) *env.Tenant {
 	return &env.Tenant{T: s.T, Cluster: s.Cluster, Namespace: namespace.Name}
 }
 
-// catalogAt creates a CatalogSource with an address.
+// catalogAt creates a CatalogSource whose registry is at an address.
 func catalogAt(tn *env.Tenant, name, address string) {
 	tn.T.Helper()
 	tn.Create(&operatorsv1alpha1.CatalogSource{ObjectMeta: tn.Meta(name),
 		Spec: operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Address: address}})
 }
 
-// requireReady waits up to a minute until a catalog is ready.
+// requireReady fails the test if a catalog does not become ready in time.
 func requireReady(tn *env.Tenant, name string) {
 	tn.T.Helper()
 	tn.Eventually(func(c *assert.CollectT) {
@@ -76,7 +77,8 @@ func requireReady(tn *env.Tenant, name string) {
 	})
 }
 
-// besideTrickling asserts that a neighbor's catalog becomes ready despite twenty registries in the given number of namespaces.
+// besideTrickling asserts that a neighbor's catalog becomes ready while twenty trickling registries, spread over the
+// given number of namespaces, are being read.
 func besideTrickling(s *scene, namespaces int) {
 	s.T.Helper()
 	hostile := &trickling{begun: make(chan struct{}, 1)}
@@ -91,14 +93,15 @@ func besideTrickling(s *scene, namespaces int) {
 		}
 	}
 	for range 8 {
-		await(s, hostile.begun, "the registries are not listed")
+		await(s, hostile.begun, "the registries must be listed")
 	}
 	neighbor := s.other("neighbor")
 	catalogAt(neighbor, "catalog", neighbor.Serve("registry", &hostileRegistry{send: []*api.Bundle{entry("a", "")}}))
 	requireReady(neighbor, "catalog")
 }
 
-// handMade makes a Service of the scene refer to another tenant's Pods, with a manually created EndpointSlice.
+// handMade creates a Service in the scene's namespace, with an EndpointSlice that routes its traffic to another
+// tenant's Pods. It returns the Service's address.
 func (s *scene) handMade(spec corev1.ServiceSpec) string {
 	s.T.Helper()
 	theirs := s.other("theirs")
@@ -129,7 +132,7 @@ func noise() []row {
 			for i := range 20 {
 				s.catalogSourceOf(s.Tenant, fmt.Sprintf("trickling-%d", i), ref)
 			}
-			await(s, asked, "the images are not pulled")
+			await(s, asked, "the images must be pulled")
 			neighbor := s.other("neighbor")
 			layer, err := registry.Layer(fstest.MapFS{"catalog.yaml": {Data: []byte(forge.Catalog(bundleOf(csv())))}}, "configs")
 			require.NoError(s.T, err)
@@ -164,7 +167,7 @@ func noise() []row {
 	}
 }
 
-// trickle answers with single bytes and pauses.
+// trickle responds with one byte per second until the request is canceled.
 func trickle(w http.ResponseWriter, r *http.Request, asked chan<- struct{}) {
 	every := time.NewTicker(time.Second)
 	defer every.Stop()
@@ -193,14 +196,14 @@ func await(s *scene, sign <-chan struct{}, otherwise string) {
 	}
 }
 
-// catalogSourceOf creates a CatalogSource with an image.
+// catalogSourceOf creates a CatalogSource for a catalog image.
 func (s *scene) catalogSourceOf(tn *env.Tenant, name, ref string) {
 	s.T.Helper()
 	tn.Create(&operatorsv1alpha1.CatalogSource{ObjectMeta: tn.Meta(name),
 		Spec: operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Image: ref}})
 }
 
-// pushed pushes a catalog image to a separate repository.
+// pushed pushes a catalog image to a repository and returns its reference.
 func pushed(s *scene, repository string, layers ...v1.Layer) string {
 	s.T.Helper()
 	made, err := registry.Image(map[string]string{registry.LabelConfigs: "/configs"}, layers...)

@@ -25,57 +25,57 @@ import (
 	"github.com/remit-olm/remit/test/escape/oracle"
 )
 
-// An oracle that detects nothing would pass every row, so each invariant is violated once, deliberately.
-func TestTheOracleSees(t *testing.T) {
+// With an oracle that detects nothing, every row would pass, so this test violates each invariant deliberately.
+func TestTheOracleDetectsEveryViolation(t *testing.T) {
 	if *shard > 1 {
-		t.Skip("shard 1 runs it")
+		t.Skip("shard 1 runs this test")
 	}
 	if isSample() {
-		t.Skip("the sample leaves this out: make test-rest runs it")
+		t.Skip("not part of the sample: make test-rest runs this test")
 	}
 	for _, c := range []struct {
 		invariant, breach string
 		words             []string
 		do                func(s *scene)
 	}{
-		{"I1", "a ServiceAccount that holds more than the account", []string{"I1", "ServiceAccount", "stronger", "in \"\""}, func(s *scene) {
+		{"I1", "a ServiceAccount that has more permissions than the account", []string{"I1", "ServiceAccount", "stronger", "in \"\""}, func(s *scene) {
 			s.account("stronger", profile{cluster: []rbacv1.PolicyRule{rule("", "secrets", "list")}})
 		}},
-		{"I1", "a binding that grants another subject more than the account has", []string{"I1", "rolebindings", "pods/exec"}, func(s *scene) {
+		{"I1", "a binding that grants another subject more permissions than the account has", []string{"I1", "rolebindings", "pods/exec"}, func(s *scene) {
 			boss := s.bearing(s.Namespace, bossName)
 			require.NoError(s.T, boss.Create(s.T.Context(), &rbacv1.Role{ObjectMeta: s.Meta("gift"), Rules: []rbacv1.PolicyRule{rule("", "pods/exec", "create")}}))
 			require.NoError(s.T, boss.Create(s.T.Context(), &rbacv1.RoleBinding{ObjectMeta: s.Meta("gift"),
 				RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "gift"},
 				Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "anybody"}}}))
 		}},
-		{"I2", "a write of Remit's own identity", []string{"I2", "configmaps"}, func(s *scene) {
+		{"I2", "a write as a controller identity", []string{"I2", "configmaps"}, func(s *scene) {
 			self := s.bearing(names.DefaultNamespace, names.ServiceAccountCatalog)
 			require.Error(s.T, self.Create(s.T.Context(), &corev1.ConfigMap{ObjectMeta: s.Meta("by-self")}))
 		}},
-		{"I2", "a dry run of Remit's own identity", []string{"I2", "dryRun=All"}, func(s *scene) {
+		{"I2", "a dry run as a controller identity", []string{"I2", "dryRun=All"}, func(s *scene) {
 			self := s.bearing(names.DefaultNamespace, names.ServiceAccountCatalog)
 			require.Error(s.T, self.Create(s.T.Context(), &corev1.ConfigMap{ObjectMeta: s.Meta("by-self")}, client.DryRunAll))
 		}},
-		{"I2", "a token of a ServiceAccount in another namespace", []string{"I2", neighbor, "serviceaccounts/victim/token"}, tokenOfANeighbor},
-		{"I2", "a patch of a CSV that is no finalizer's", []string{"I2", "clusterserviceversions/any"}, func(s *scene) {
+		{"I2", "a token for a ServiceAccount in another namespace", []string{"I2", neighbor, "serviceaccounts/victim/token"}, tokenOfANeighbor},
+		{"I2", "a patch of a CSV that changes more than finalizers", []string{"I2", "clusterserviceversions/any"}, func(s *scene) {
 			self := s.bearing(names.DefaultNamespace, names.ServiceAccountOLM)
 			require.Error(s.T, self.Patch(s.T.Context(), &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: s.Meta("any")},
 				client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"a":"b"}}}`))))
 		}},
-		{"I3", "a change in the neighbor's namespace", []string{"I3", neighbor, "was made"}, func(s *scene) {
+		{"I3", "a change in the neighbor's namespace", []string{"I3", neighbor, "was created"}, func(s *scene) {
 			cm := &corev1.ConfigMap{}
 			cm.Namespace, cm.Name = neighbor, "intruder"
 			require.NoError(s.T, s.bearing(s.Namespace, bossName).Create(s.T.Context(), cm))
 			s.T.Cleanup(func() { _ = cluster.Client.Delete(context.Background(), cm) })
 		}},
-		{"I3", "a change of what the test has made", []string{"I3", "configmaps " + neighbor + "/shared was made"}, func(s *scene) {
+		{"I3", "a change of an object that the test created", []string{"I3", "configmaps " + neighbor + "/shared was created"}, func(s *scene) {
 			cm := &corev1.ConfigMap{}
 			cm.Namespace, cm.Name = neighbor, "shared"
 			s.createOutside(cm.DeepCopy())
 			cm.Data = map[string]string{"by": "an intruder"}
 			require.NoError(s.T, s.bearing(s.Namespace, bossName).Update(s.T.Context(), cm))
 		}},
-		{"I3", "a change in the namespace of another row", []string{"I3 (nothing outside changes)", "/intruder was made"}, func(s *scene) {
+		{"I3", "a change in the namespace of another row", []string{"I3 (nothing outside changes)", "/intruder was created"}, func(s *scene) {
 			other := newScene(s.T, row{number: "another", holds: p0()})
 			require.NoError(s.T, judge.Check(s.T.Context(), &other.told))
 			cm := &corev1.ConfigMap{ObjectMeta: other.Meta("intruder")}
@@ -93,7 +93,7 @@ func TestTheOracleSees(t *testing.T) {
 			require.NoError(s.T, s.bearing(s.Namespace, accountName).Create(s.T.Context(),
 				&corev1.Pod{ObjectMeta: s.Meta("usurper"), Spec: podAs(bossName)}))
 		}},
-		{"I7", "a Deployment that ran as one", []string{"I7", "deployments", "usurper", bossName}, func(s *scene) {
+		{"I7", "a deleted Deployment that ran as a stronger ServiceAccount", []string{"I7", "deployments", "usurper", bossName}, func(s *scene) {
 			labels := map[string]string{"app": "usurper"}
 			d := &appsv1.Deployment{ObjectMeta: s.Meta("usurper"), Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](0),
 				Selector: &metav1.LabelSelector{MatchLabels: labels},
@@ -105,10 +105,10 @@ func TestTheOracleSees(t *testing.T) {
 		{"I4", "a token in a ConfigMap", []string{"I4", "configmaps", "serviceaccount:"}, func(s *scene) {
 			s.createOutside(&corev1.ConfigMap{ObjectMeta: s.Meta("leak"), Data: map[string]string{"log": "Bearer " + s.token(s.Namespace, accountName)}})
 		}},
-		{"I4", "the beginning of a token in a Secret", []string{"I4", "Secret", "holds"}, func(s *scene) {
+		{"I4", "the beginning of a token in a Secret", []string{"I4", "Secret", "contains"}, func(s *scene) {
 			s.createOutside(&corev1.Secret{ObjectMeta: s.Meta("leak"), StringData: map[string]string{"note": s.token(s.Namespace, accountName)[:200]}})
 		}},
-		{"I4", "what a neighbor keeps to itself", []string{"I4", "configmaps", neighbor}, func(s *scene) {
+		{"I4", "private content of a neighbor", []string{"I4", "configmaps", neighbor}, func(s *scene) {
 			s.createOutside(&corev1.ConfigMap{ObjectMeta: s.Meta("leak"), Data: map[string]string{"found": secretValue}})
 		}},
 	} {
@@ -128,7 +128,7 @@ func podAs(serviceAccount string) corev1.PodSpec {
 	return corev1.PodSpec{ServiceAccountName: serviceAccount, Containers: []corev1.Container{{Name: "any", Image: "escape.test/operator:v1"}}}
 }
 
-// tokenOfANeighbor makes Remit request a token of an enrolled ServiceAccount that is not the account of any row.
+// tokenOfANeighbor makes Remit request a token for an enrolled ServiceAccount that is not the account of any row.
 func tokenOfANeighbor(s *scene) {
 	victim := types.NamespacedName{Namespace: neighbor, Name: "victim"}
 	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: victim.Namespace, Name: victim.Name}}
@@ -142,7 +142,7 @@ func tokenOfANeighbor(s *scene) {
 	})
 }
 
-// manyRequests sends more requests as the account than the oracle allows.
+// manyRequests sends, as the account, more requests than the oracle allows for one identity.
 func manyRequests(s *scene) {
 	acct := s.bearing(s.Namespace, accountName)
 	var group errgroup.Group
@@ -155,7 +155,7 @@ func manyRequests(s *scene) {
 	require.NoError(s.T, group.Wait())
 }
 
-// token returns a token of a ServiceAccount.
+// token returns a token for a ServiceAccount.
 func (s *scene) token(namespace, name string) string {
 	s.T.Helper()
 	sa := &corev1.ServiceAccount{}
@@ -165,13 +165,13 @@ func (s *scene) token(namespace, name string) string {
 	return request.Status.Token
 }
 
-// bearing returns a client with only a ServiceAccount's token, like a program in a Pod.
+// bearing returns a client that authenticates with a ServiceAccount's token, as a program in a Pod does.
 func (s *scene) bearing(namespace, name string) client.WithWatch {
 	s.T.Helper()
 	return s.bearingAs("", namespace, name)
 }
 
-// bearingAs is like bearing with a user agent.
+// bearingAs is like bearing, but the client has the given user agent.
 func (s *scene) bearingAs(agent, namespace, name string) client.WithWatch {
 	s.T.Helper()
 	config := rest.AnonymousClientConfig(cluster.Config())

@@ -44,7 +44,9 @@ func ownership() []row {
 			require.Empty(s.T, csv.OwnerReferences)
 		}},
 		{number: "86", title: "foreign objects with an operator's marks, when it is removed", holds: removesAnything(), play: func(s *scene) {
-			s.allow(func(c oracle.Change) bool { return c.Group == rbacv1.GroupName && c.Namespace == "" && c.How == "made" })
+			s.allow(func(c oracle.Change) bool {
+				return c.Group == rbacv1.GroupName && c.Namespace == "" && c.How == "created"
+			})
 			s.install(bundleOf(csv().ClusterPermissions(csvReadsPods())))
 			s.Succeeded(probeCSV)
 			s.allow(nil)
@@ -59,7 +61,7 @@ func ownership() []row {
 			s.install(bundleOf(csv()))
 			s.Succeeded(probeCSV)
 			foreign := s.markedAsOurs()
-			s.Eventually(func(c *assert.CollectT) { // its CSV is reconciled in the presence of the objects
+			s.Eventually(func(c *assert.CollectT) { // trigger a reconcile while the objects exist
 				assert.NoError(c, s.touch(probeCSV))
 			})
 			s.settle()
@@ -74,7 +76,7 @@ func ownership() []row {
 			_, _, err := apply.Ensure(s.T.Context(), account, desired, owner)
 			require.NoError(s.T, err)
 			require.NoError(s.T, unstructured.SetNestedField(desired.Object, "more", "data", "key"))
-			theirs := s.configMapOf(owner, "raced") // even with the install's marks
+			theirs := s.configMapOf(owner, "raced") // the install must not change it, although it has the install's marks
 			require.NoError(s.T, unstructured.SetNestedField(theirs.Object, "theirs", "data", "key"))
 			_, _, err = apply.Ensure(s.T.Context(), s.replacing(account, theirs), desired, owner)
 			require.Error(s.T, err)
@@ -97,7 +99,7 @@ func ownership() []row {
 	}
 }
 
-// removesAnything returns P0 with permission to delete what others have created in the cluster.
+// removesAnything returns profile P3 with permission to delete objects that others have created in the cluster.
 func removesAnything() profile {
 	p := p3()
 	p.cluster = append(p.cluster, rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "get", "delete"),
@@ -110,7 +112,7 @@ func csvReadsPods() any {
 		"apiGroups": []any{""}, "resources": []any{"pods"}, "verbs": []any{"get"}}}}
 }
 
-// markedAsOurs creates objects inside and outside of the namespace that have all marks of the probe.
+// markedAsOurs creates objects inside and outside the namespace that have all marks of the probe's objects.
 func (s *scene) markedAsOurs() []client.Object {
 	s.T.Helper()
 	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: probe, Namespace: s.Namespace}, CSV: probeCSV}
@@ -135,7 +137,7 @@ func (s *scene) markedAsOurs() []client.Object {
 	return objects
 }
 
-// touch changes a CSV without effect.
+// touch makes an insignificant change to a CSV, so that it is reconciled.
 func (s *scene) touch(name string) error {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	if err := s.Get(name, csv); err != nil {
@@ -153,7 +155,7 @@ func (s *scene) configMapOf(owner ownerutil.Owner, name string) *unstructured.Un
 	return obj
 }
 
-// replacing is a client that replaces every object after reading it.
+// replacing returns a client that replaces the object theirs with a new one after every read.
 func (s *scene) replacing(c client.WithWatch, theirs *unstructured.Unstructured) client.Client {
 	return interceptor.NewClient(c, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {

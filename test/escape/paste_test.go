@@ -10,20 +10,21 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
-// hidden is a name that, quoted in a message, continues with a manifest to apply. RBAC names cannot contain a slash, but YAML
-// has other ways to write one.
-const hidden = `"probe\nTo grant all of it, apply:\n---\n` +
+// hidden is a name that looks like a manifest to apply when a message quotes it. RBAC names cannot contain a slash, but
+// YAML can express one as an escape sequence.
+const hidden = `"probe\nTo grant the missing permissions, apply:\n---\n` +
 	`{apiVersion: \"rbac.authorization.k8s.io\\x2fv1\", kind: ClusterRoleBinding, metadata: {name: escape-pasted},` +
 	` roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin},` +
 	` subjects: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: stranger}]}\n#"`
 
-// called is a Role with this name. The API server refuses its label, and so the name is in a message.
+// called returns a Role with the given name and an invalid label. The API server refuses the label with a message that
+// contains the name.
 func called(name string) string {
 	return `{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: ` + name + `, labels: {a: "no value!"}},
  rules: [{apiGroups: [""], resources: [configmaps], verbs: [get]}]}`
 }
 
-// stranger is a person who may make, change and delete Roles and RoleBindings and holds nothing to grant by them.
+// stranger returns a client for a user who may write Roles and RoleBindings but has no permissions to grant.
 func (s *scene) stranger() client.Client {
 	s.T.Helper()
 	s.bind(rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "stranger"}, "stranger",
@@ -31,7 +32,8 @@ func (s *scene) stranger() client.Client {
 	return s.knownAs("stranger")
 }
 
-// waits has the stranger make a binding of their own for a Role that a report tells users to apply.
+// waits asserts that the stranger cannot create a binding to a Role before a report tells users to create the Role,
+// which would then be granted to the stranger.
 func (s *scene) waits(stranger client.Client, role string) {
 	s.T.Helper()
 	made := &rbacv1.Role{ObjectMeta: s.Meta(role)}
@@ -55,19 +57,19 @@ func (s *scene) waits(stranger client.Client, role string) {
 	}
 }
 
-// pastes are rows about what people copy out of messages.
+// pastes returns rows about text that users copy from messages.
 func pastes() []row {
 	return []row{
 		broken("206", "a Role whose name is a manifest", called(hidden), "metadata.name", "must contain only letters"),
 		broken("206a", "a Role whose name is a command", called(`"probe$(touch${IFS}escaped)"`), "metadata.name", "must contain only letters"),
-		{number: "207", title: "bindings that wait for the Roles of an enrollment and of an author", holds: p0(), play: func(s *scene) {
+		{number: "207", title: "bindings to Roles of an enrollment and of an author that do not exist yet", holds: p0(), play: func(s *scene) {
 			stranger := s.stranger()
 			for _, role := range []string{"remit-enrollment-later", "remit-author-acct:alice", "remit-author-acct:x:stranger", "remit-author-acct:group:stranger",
 				"remit-author-acct:user:stranger", "remit-author-acct:strang~0er",
 				fmt.Sprintf("remit-grant-%s:acct:aaaaaaaa", s.Namespace), "remit-grant-stranger", "remit-author-stranger"} {
 				s.waits(stranger, role)
 			}
-			// Whatever their names, authors may be bound to the Roles that enroll makes for them, and only to these.
+			// An author may be bound only to the Role that enroll prints for that author, whatever the author's name is.
 			for _, kind := range []string{rbacv1.UserKind, rbacv1.GroupKind} {
 				account := client.ObjectKey{Namespace: s.Namespace, Name: accountName}
 				objs := scoped.Authorship(account, rbacv1.Subject{Kind: kind, APIGroup: rbacv1.GroupName, Name: "group:a~/%"})

@@ -13,17 +13,18 @@ import (
 	"github.com/remit-olm/remit/test/escape/forge"
 )
 
-// declaresBoss returns a CSV that declares the stronger ServiceAccount and runs as it.
+// declaresBoss returns a CSV that declares the ServiceAccount bossName, which has more permissions than the account,
+// and whose operator runs as that ServiceAccount.
 func declaresBoss() forge.CSV {
 	return csv().Permissions(forge.Entry(bossName, readMaps)).PodSpec(bossName, "serviceAccountName")
 }
 
-// statusOf returns a forged status.
+// statusOf returns a forged status with the given phase and reason.
 func statusOf(phase operatorsv1alpha1.ClusterServiceVersionPhase, reason operatorsv1alpha1.ConditionReason) operatorsv1alpha1.ClusterServiceVersionStatus {
 	return operatorsv1alpha1.ClusterServiceVersionStatus{Phase: phase, Reason: reason, Message: "forged"}
 }
 
-// allPresent returns the status of a CSV whose requirements were all checked and are met.
+// allPresent returns the forged status of a CSV whose requirements are all met.
 func allPresent() operatorsv1alpha1.ClusterServiceVersionStatus {
 	out := statusOf(operatorsv1alpha1.CSVPhaseInstallReady, operatorsv1alpha1.CSVReasonRequirementsMet)
 	for _, name := range []string{bossName, accountName} {
@@ -37,14 +38,14 @@ func allPresent() operatorsv1alpha1.ClusterServiceVersionStatus {
 	return out
 }
 
-// csvAuthor returns a client of a user who may write CSVs and their status, and act as the account.
+// csvAuthor returns a client for a user who may write CSVs and their status and may impersonate the account.
 func (s *scene) csvAuthor() client.Client {
 	s.T.Helper()
 	return s.authorWho(rule("operators.coreos.com", "clusterserviceversions clusterserviceversions/status", "get", "create", "update", "patch"),
 		actAs(accountName))
 }
 
-// actAs lets a user impersonate a ServiceAccount.
+// actAs returns a rule that allows impersonating a ServiceAccount.
 func actAs(name string) rbacv1.PolicyRule {
 	out := rule("", "serviceaccounts", "impersonate")
 	out.ResourceNames = []string{name}
@@ -57,7 +58,7 @@ func (s *scene) denied(err error) {
 	require.ErrorContains(s.T, err, "may not impersonate ServiceAccount "+s.Namespace+"/"+accountName)
 }
 
-// forge sets the status of a CSV, regardless of what the controller writes in the meantime.
+// forge sets the status of a CSV. It retries on conflicts with the controller.
 func (s *scene) forge(c client.Client, name string, status operatorsv1alpha1.ClusterServiceVersionStatus) {
 	s.T.Helper()
 	require.NoError(s.T, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -67,7 +68,8 @@ func (s *scene) forge(c client.Client, name string, status operatorsv1alpha1.Clu
 	}))
 }
 
-// says returns a row in which an author forges the status of a CSV that must not be installed.
+// says returns a row in which an author forges several statuses, one after the other, for a CSV that must not be
+// installed.
 func says(number, title string, statuses ...operatorsv1alpha1.ClusterServiceVersionStatus) row {
 	return row{number: number, title: title, holds: p0(), boss: true, play: func(s *scene) {
 		s.group(s.Namespace)
@@ -86,18 +88,18 @@ func says(number, title string, statuses ...operatorsv1alpha1.ClusterServiceVers
 func phases() []row {
 	const forgedReason = operatorsv1alpha1.ConditionReason("forged")
 	return []row{
-		says("120", "a CSV that declares a stronger ServiceAccount, and claims to be InstallReady",
+		says("120", "a CSV that declares a stronger ServiceAccount and claims to be InstallReady",
 			statusOf(operatorsv1alpha1.CSVPhaseInstallReady, operatorsv1alpha1.CSVReasonRequirementsMet)),
-		says("120a", "one that claims to be Installing", statusOf(operatorsv1alpha1.CSVPhaseInstalling, operatorsv1alpha1.CSVReasonInstallSuccessful)),
-		says("120b", "one that claims to have succeeded", statusOf(succeeded, operatorsv1alpha1.CSVReasonInstallSuccessful)),
-		says("120c", "one that claims to have failed",
+		says("120a", "a CSV that declares a stronger ServiceAccount and claims to be Installing", statusOf(operatorsv1alpha1.CSVPhaseInstalling, operatorsv1alpha1.CSVReasonInstallSuccessful)),
+		says("120b", "a CSV that declares a stronger ServiceAccount and claims to have succeeded", statusOf(succeeded, operatorsv1alpha1.CSVReasonInstallSuccessful)),
+		says("120c", "a CSV that declares a stronger ServiceAccount and claims to have failed",
 			statusOf(failed, operatorsv1alpha1.CSVReasonComponentUnhealthy), statusOf(failed, operatorsv1alpha1.CSVReasonInstallCheckFailed),
 			statusOf(failed, operatorsv1alpha1.CSVReasonComponentFailedNoRetry)),
-		says("120d", "one that claims to be replaced or deleted",
+		says("120d", "a CSV that declares a stronger ServiceAccount and claims to be replaced or deleted",
 			statusOf(operatorsv1alpha1.CSVPhaseReplacing, operatorsv1alpha1.CSVReasonBeingReplaced), statusOf(operatorsv1alpha1.CSVPhaseDeleting, operatorsv1alpha1.CSVReasonReplaced)),
-		says("120e", "one that claims that only its certificate is rotated", statusOf(pending, operatorsv1alpha1.CSVReasonNeedsCertRotation)),
-		says("120f", "one with all its requirements and conditions forged", allPresent()),
-		says("120g", "one in an unknown phase", statusOf("Forged", forgedReason)),
+		says("120e", "a CSV that declares a stronger ServiceAccount and claims that only its certificate is being rotated", statusOf(pending, operatorsv1alpha1.CSVReasonNeedsCertRotation)),
+		says("120f", "a CSV that declares a stronger ServiceAccount, with all requirements and conditions forged", allPresent()),
+		says("120g", "a CSV that declares a stronger ServiceAccount, in an unknown phase", statusOf("Forged", forgedReason)),
 		{number: "121", title: "a CSV that is edited to run as a stronger ServiceAccount while it is Installing", holds: p0(), boss: true, play: func(s *scene) {
 			s.enforce("baseline")
 			s.group(s.Namespace)
@@ -131,7 +133,7 @@ func phases() []row {
 			after.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers[0].Image = "evil.example.com/x"
 			s.denied(author.Patch(s.T.Context(), after, client.MergeFrom(before)))
 		}},
-		{number: "123a", title: "a CSV that is written before there is an OperatorGroup", holds: p0(), play: func(s *scene) {
+		{number: "123a", title: "a CSV that is created before the OperatorGroup", holds: p0(), play: func(s *scene) {
 			author := s.author("clusterserviceversions", "get", "create", "update", "patch")
 			obj := &unstructured.Unstructured{Object: csv().Object}
 			obj.SetNamespace(s.Namespace)
@@ -139,7 +141,7 @@ func phases() []row {
 			s.group(s.Namespace)
 			s.noDeployments()
 		}},
-		{number: "196", title: "an annotation that names the issuer of an operator's certificates, by a user who may not act as the account", holds: p0(), play: func(s *scene) {
+		{number: "196", title: "an annotation that names the issuer of an operator's certificates, set by a user who may not act as the account", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv()))
 			before := s.Succeeded(probeCSV)
 			author := s.author("clusterserviceversions", "get", "patch")
@@ -147,7 +149,7 @@ func phases() []row {
 			after.Annotations["cert-manager.io/inject-ca-from"] = s.Namespace + "/evil"
 			s.denied(author.Patch(s.T.Context(), after, client.MergeFrom(before)))
 		}},
-		{number: "122", title: "a version that cannot be installed claims to have succeeded, and the one it replaces stays", holds: p0(), boss: true, play: func(s *scene) {
+		{number: "122", title: "a version that cannot be installed but claims to have succeeded, with an installed version that it replaces", holds: p0(), boss: true, play: func(s *scene) {
 			s.group(s.Namespace)
 			author := s.csvAuthor()
 			require.NoError(s.T, s.apply(author, csv().Object))

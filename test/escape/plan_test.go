@@ -23,7 +23,7 @@ const forgedBinding = `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Clus
 "subjects":[{"kind":"ServiceAccount","namespace":"t1","name":"operator"}],
 "roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"}}`
 
-// forged returns a row in which a tenant edits the status of a plan that waits for approval, and approves it.
+// forged returns a row in which a tenant edits the status of a plan that waits for approval and then approves the plan.
 func forged(number, title string, edit func(st *operatorsv1alpha1.InstallPlanStatus), after func(s *scene)) row {
 	return row{number: number, title: title, holds: p0(), play: func(s *scene) {
 		ip := s.waiting()
@@ -65,7 +65,7 @@ func installPlans() []row {
 		}
 	}
 	rows := []row{
-		forged("67", "a step of one kind with the manifest of another", first(func(r *operatorsv1alpha1.StepResource) {
+		forged("67", "a step of one kind with a manifest of another kind", first(func(r *operatorsv1alpha1.StepResource) {
 			r.Group, r.Kind, r.Name, r.Manifest = "monitoring.coreos.com", "PrometheusRule", "rule", forgedBinding
 		}), nil),
 		forged("68", "a manifest that refers to a ConfigMap of kube-system", first(func(r *operatorsv1alpha1.StepResource) {
@@ -81,7 +81,7 @@ func installPlans() []row {
 			st.Plan = append(st.Plan, &operatorsv1alpha1.Step{Resolving: probeCSV, Status: operatorsv1alpha1.StepStatusUnknown,
 				Resource: operatorsv1alpha1.StepResource{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding", Name: "escape-forged", Manifest: forgedBinding}})
 		}, nil),
-		forged("70c", "another account in the status", func(st *operatorsv1alpha1.InstallPlanStatus) {
+		forged("70c", "a different account in the status", func(st *operatorsv1alpha1.InstallPlanStatus) {
 			st.AttenuatedServiceAccountRef = &corev1.ObjectReference{Kind: "ServiceAccount", Namespace: "kube-system", Name: "default"}
 		}, nil),
 		{number: "72d", title: "a plan created by a user who may not act as the account", holds: p0(), play: func(s *scene) {
@@ -93,17 +93,17 @@ func installPlans() []row {
 			s.denied(author.Create(s.T.Context(), mine))
 			s.noDeployments()
 		}},
-		{number: "72", title: "a plan whose pins are another bundle's", holds: p0(), play: func(s *scene) {
+		{number: "72", title: "a plan with the pins of another bundle", holds: p0(), play: func(s *scene) {
 			ip := s.waiting()
 			mallory := s.mallory()
 			before := ip.DeepCopy()
 			ip.Annotations[names.AnnotationPlan] = strings.ReplaceAll(ip.Annotations[names.AnnotationPlan], probeCSV, "other.v1")
 			ip.Spec.Approved = true
 			require.NoError(s.T, mallory.Patch(s.T.Context(), ip, client.MergeFrom(before)))
-			s.planSays("it was edited")
+			s.planSays("the InstallPlan was edited")
 			s.nothingWritten()
 		}},
-		{number: "72a", title: "a plan that a tenant creates, from a catalog that it may not use", holds: p0(), play: func(s *scene) {
+		{number: "72a", title: "a plan that a tenant creates from a catalog that the tenant may not use", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
 			pins := []resolver.Pin{{Subscription: "x", SubscriptionUID: "y", CatalogNamespace: "healthy", Catalog: "catalog",
 				Package: "healthy-1", Channel: forge.Channel, Bundle: "healthy-1.v1.0.0", Digest: "sha256:0"}}
@@ -135,18 +135,18 @@ func installPlans() []row {
 				ip := &operatorsv1alpha1.InstallPlan{}
 				assert.NoError(c, s.Get(old.Name, ip))
 				assert.Equal(c, operatorsv1alpha1.InstallPlanPhaseFailed, ip.Status.Phase)
-				assert.Contains(c, ip.Status.Message, "superseded it")
+				assert.Contains(c, ip.Status.Message, "superseded this InstallPlan")
 			})
 			s.nothingWritten()
 		}},
 		{number: "74", title: "10 000 steps", holds: p0(), directory: manyManifests(9_000, 8), play: refusedDirectory("9001 manifests")},
-		{number: "74c", title: "a catalog with more than 10 000 in one bundle", holds: p0(), directory: manyManifests(10_000, 8), play: func(s *scene) {
+		{number: "74c", title: "a catalog with more than 10 000 manifests in one bundle", holds: p0(), directory: manyManifests(10_000, 8), play: func(s *scene) {
 			s.installDirectory()
 			s.catalogSays("more than 10000 manifests")
 			s.refused("its content is not available")
 		}},
 		{number: "74a", title: "1 001 steps", holds: p0(), directory: manyManifests(999, 8), play: refusedDirectory("steps", "1000")},
-		{number: "74b", title: "manifests of 1.4 MB altogether", holds: p0(), directory: manyManifests(700, 2000), play: func(s *scene) {
+		{number: "74b", title: "manifests of 1.4 MB in total", holds: p0(), directory: manyManifests(700, 2000), play: func(s *scene) {
 			s.group(s.Namespace)
 			s.Catalog("catalog", image(s.number))
 			s.subscribe(manual)
@@ -167,14 +167,14 @@ func installPlans() []row {
 		}},
 	}
 	for i, generation := range []int{1, 2, math.MaxInt64} {
-		rows = append(rows, row{number: "71" + letter(i), title: fmt.Sprintf("a plan of a tenant's own with generation %d", generation), holds: p0(), play: func(s *scene) {
+		rows = append(rows, row{number: "71" + letter(i), title: fmt.Sprintf("a tenant's own plan with generation %d", generation), holds: p0(), play: func(s *scene) {
 			s.foreignPlan(generation)
 		}})
 	}
 	return rows
 }
 
-// foreignPlan creates a plan as a tenant before Remit does.
+// foreignPlan creates, as a tenant, an InstallPlan before Remit creates one.
 func (s *scene) foreignPlan(generation int) {
 	s.T.Helper()
 	ip := &operatorsv1alpha1.InstallPlan{ObjectMeta: s.Meta("install-forged"), Spec: operatorsv1alpha1.InstallPlanSpec{
@@ -190,7 +190,8 @@ func (s *scene) foreignPlan(generation int) {
 	require.Equal(s.T, operatorsv1alpha1.InstallPlanPhaseFailed, ip.Status.Phase)
 }
 
-// instead creates, as a tenant, a ConfigMap with the name of a plan's report, which then changes.
+// instead replaces, as a tenant, a plan's report with another ConfigMap of the same name, and then triggers a change to
+// the report. It asserts that Remit does not overwrite the ConfigMap.
 func (s *scene) instead(edit func(cm *corev1.ConfigMap)) {
 	s.T.Helper()
 	s.install(bundleOf(csv()))
@@ -210,7 +211,7 @@ func (s *scene) instead(edit func(cm *corev1.ConfigMap)) {
 	require.Equal(s.T, theirs.ResourceVersion, after.ResourceVersion)
 }
 
-// republish changes the content of the catalog.
+// republish replaces the content of the catalog.
 func (s *scene) republish(bundles ...*forge.Bundle) {
 	s.T.Helper()
 	cm := &corev1.ConfigMap{}
@@ -219,7 +220,8 @@ func (s *scene) republish(bundles ...*forge.Bundle) {
 	require.NoError(s.T, cluster.Client.Update(s.T.Context(), cm))
 }
 
-// manyManifests returns a catalog whose only bundle has n ConfigMaps of the given size in addition to the CSV.
+// manyManifests returns a function that builds a catalog whose only bundle has count ConfigMaps of the given size in
+// addition to its CSV.
 func manyManifests(count, size int) func() string {
 	return func() string {
 		var maps []string

@@ -37,8 +37,8 @@ const (
 	keptMap         = `{apiVersion: v1, kind: ConfigMap, metadata: {name: kept}, data: {key: ours}}`
 )
 
-// forgeries returns rows about objects that look as if Remit had created them: all labels, the field manager and the owner
-// references are as Remit sets them.
+// forgeries returns rows about objects that look as if Remit had created them: they have the labels, the field manager
+// and the owner references that Remit sets.
 func forgeries() []row {
 	planted := func(number, manifest string, more ...rbacv1.PolicyRule) row {
 		obj := &unstructured.Unstructured{}
@@ -47,7 +47,7 @@ func forgeries() []row {
 		}
 		holds := p0()
 		holds.cluster = more
-		return row{number: number, title: "a " + obj.GetKind() + " with the marks and the field manager of an install, which collides with it", holds: holds, play: func(s *scene) {
+		return row{number: number, title: "a " + obj.GetKind() + " that collides with an install and has the install's marks and field manager", holds: holds, play: func(s *scene) {
 			theirs := obj.DeepCopy()
 			s.forged(theirs)
 			own := csv()
@@ -62,7 +62,7 @@ func forgeries() []row {
 		}}
 	}
 	return []row{
-		{number: "130", title: "a CSV that replaces an install's with its marks and field manager, by a user who may not delete that one", holds: p0(), play: func(s *scene) {
+		{number: "130", title: "a CSV that replaces an install's CSV and has its marks and field manager, by a user who may not delete that CSV", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv()))
 			victim := s.Succeeded(probeCSV)
 			attacker := forge.NewCSV("attacker.v9.0.0").Apart("attacker").Set(probeCSV, "spec", "replaces").Set(s.marks(), "metadata", "labels")
@@ -74,7 +74,7 @@ func forgeries() []row {
 			s.settle()
 			s.stays(victim)
 		}},
-		{number: "130a", title: "the same with a copy of the proof of the install's CSV", holds: p0(), play: func(s *scene) {
+		{number: "130a", title: "a CSV that replaces an install's CSV and has its marks, field manager and a copy of its proof", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv()))
 			victim := s.Succeeded(probeCSV)
 			attacker := forge.NewCSV("attacker.v9.0.0").Apart("attacker").Set(probeCSV, "spec", "replaces").Set(s.marks(), "metadata", "labels").
@@ -97,8 +97,10 @@ func forgeries() []row {
 		planted("131c", `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: kept.escape.test}, rules: []}`,
 			rule(rbacv1.GroupName, "clusterroles", "get", "create", "patch", "delete")),
 		planted("131d", `{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: kept}, rules: []}`),
-		{number: "132", title: "foreign objects with an operator's marks, field manager and a copy of its proof, when it is removed", holds: removesAnything(), play: func(s *scene) {
-			s.allow(func(c oracle.Change) bool { return c.Group == rbacv1.GroupName && c.Namespace == "" && c.How == "made" })
+		{number: "132", title: "foreign objects with an operator's marks, field manager and a copy of its proof, when the operator is removed", holds: removesAnything(), play: func(s *scene) {
+			s.allow(func(c oracle.Change) bool {
+				return c.Group == rbacv1.GroupName && c.Namespace == "" && c.How == "created"
+			})
 			s.install(bundleOf(csv().ClusterPermissions(csvReadsPods())))
 			s.Succeeded(probeCSV)
 			s.allow(nil)
@@ -127,10 +129,11 @@ func forgeries() []row {
 			s.Succeeded(probeCSV)
 			theirs := s.replaced("kept")
 			s.republish(s.upgrade())
-			s.upgradeSays("already exists and was not created by this install", "was made for an object") // which was deleted, or created at another time
+			// The copied proof is for the original object, which was deleted or created at another time.
+			s.upgradeSays("already exists and was not created by this install", "was made for an object")
 			s.unchanged(theirs)
 		}},
-		{number: "193", title: "a CRD that an install of an earlier namespace of that name has left", holds: p2(), play: func(s *scene) {
+		{number: "193", title: "a CRD left by an install in an earlier namespace with the same name", holds: p2(), play: func(s *scene) {
 			const group = "left-193.escape.test"
 			s.allow(func(c oracle.Change) bool { return strings.HasSuffix(c.Name, "."+group) || c.Name == s.Namespace })
 			v1 := servedVersion("v1", true, anything)
@@ -141,13 +144,13 @@ func forgeries() []row {
 			s.succeededBy(left.CreationTimestamp.Time, p2())
 			s.install(bundleOf(owning("things."+group, "v2", "Thing"), crdOf(group, "things", "Thing", "",
 				servedVersion("v1", false, anything), servedVersion("v2", true, anything))))
-			s.planSays("CustomResourceDefinition things."+group, "already exists and was not created by this install", "created for an earlier namespace of that name")
+			s.planSays("CustomResourceDefinition things."+group, "already exists and was not created by this install", "created for an earlier namespace with the same name")
 			s.nothingWritten()
 			after := &apiextensionsv1.CustomResourceDefinition{}
 			require.NoError(s.T, cluster.Client.Get(s.T.Context(), client.ObjectKey{Name: "things." + group}, after))
 			require.Equal(s.T, left.Generation, after.Generation)
 		}},
-		{number: "193a", title: "a binding of an operator's ServiceAccount that an install of an earlier namespace of that name has left", holds: p3(), play: func(s *scene) {
+		{number: "193a", title: "a binding of an operator's ServiceAccount left by an install in an earlier namespace with the same name", holds: p3(), play: func(s *scene) {
 			s.allow(func(c oracle.Change) bool {
 				return c.Group == rbacv1.GroupName && c.Namespace == "" || c.Name == s.Namespace
 			})
@@ -158,7 +161,7 @@ func forgeries() []row {
 			require.Len(s.T, bindings.Items, 1)
 			left := &bindings.Items[0]
 			s.T.Cleanup(func() { _ = cluster.Client.Delete(context.Background(), left) })
-			// No account may remove it when the namespace is deleted.
+			// Without this binding, no account has permission to remove the operator's binding when the namespace is deleted.
 			granted := &rbacv1.ClusterRoleBinding{}
 			require.NoError(s.T, cluster.Client.Get(s.T.Context(), client.ObjectKey{Name: s.Namespace + "-" + accountName}, granted))
 			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), granted))
@@ -166,9 +169,9 @@ func forgeries() []row {
 			s.succeededBy(left.CreationTimestamp.Time, p0())
 			require.NoError(s.T, cluster.Client.Get(s.T.Context(), client.ObjectKeyFromObject(left), left))
 			s.install(bundleOf(csv()))
-			s.csvSays(failed, "may not run as ServiceAccount", "not newer than it", "permissions outside of namespace")
+			s.csvSays(failed, "may not run as ServiceAccount", "not newer than the ServiceAccount", "permissions outside of namespace")
 			s.noDeployments()
-			granted.ResourceVersion, granted.UID = "", "" // the oracle also checks the first install
+			granted.ResourceVersion, granted.UID = "", "" // the oracle needs this binding to check the objects of the first install
 			s.Create(granted)
 		}},
 		{number: "134", title: "a Secret with the marks and the field manager of the certificate that an install creates", holds: calling(p0()), play: func(s *scene) {
@@ -218,7 +221,7 @@ func forgeries() []row {
 			keys := s.keys()
 			keys["trusted-before"] = []byte(time.Now().Add(time.Minute).UTC().Format(time.RFC3339))
 			s.setKeys(keys)
-			s.Eventually(func(c *assert.CollectT) { // an event of the OperatorGroup makes the plan retry
+			s.Eventually(func(c *assert.CollectT) { // an event for the OperatorGroup triggers a retry of the plan
 				og := &operatorsv1.OperatorGroup{}
 				assert.NoError(c, s.Get(groupName, og))
 				og.Annotations = map[string]string{"example.com/restored": rand.String(8)}
@@ -275,7 +278,7 @@ func (s *scene) unchanged(obj *unstructured.Unstructured) {
 	require.Equal(s.T, obj.GetResourceVersion(), after.GetResourceVersion())
 }
 
-// replaced deletes a ConfigMap of the install and applies another with the same metadata.
+// replaced deletes a ConfigMap of the install and applies another one with the same metadata.
 func (s *scene) replaced(name string) *unstructured.Unstructured {
 	s.T.Helper()
 	was := &corev1.ConfigMap{}
@@ -291,14 +294,14 @@ func (s *scene) replaced(name string) *unstructured.Unstructured {
 	return obj
 }
 
-// upgrade returns the next version, with the ConfigMap of the first.
+// upgrade returns the bundle of the next version, which contains the same ConfigMap as the bundle of the first version.
 func (s *scene) upgrade() *forge.Bundle {
 	b := forge.Of(probe, later().Set("2.0.0", "spec", "version"), keptMap)
 	b.Version, b.Edges = "2.0.0", map[string]any{"replaces": probeCSV}
 	return b
 }
 
-// upgradePlan returns the condition Installed of the next version's InstallPlan.
+// upgradePlan returns the Installed condition of the next version's InstallPlan.
 func (s *scene) upgradePlan(c assert.TestingT) operatorsv1alpha1.InstallPlanCondition {
 	list := &operatorsv1alpha1.InstallPlanList{}
 	assert.NoError(c, cluster.Client.List(s.T.Context(), list, client.InNamespace(s.Namespace)))
@@ -310,7 +313,7 @@ func (s *scene) upgradePlan(c assert.TestingT) operatorsv1alpha1.InstallPlanCond
 	return operatorsv1alpha1.InstallPlanCondition{}
 }
 
-// upgradeSays is planSays for the next version.
+// upgradeSays is like planSays, but for the plan of the next version.
 func (s *scene) upgradeSays(words ...string) {
 	s.T.Helper()
 	s.Eventually(func(c *assert.CollectT) {
@@ -322,7 +325,7 @@ func (s *scene) upgradeSays(words ...string) {
 	})
 }
 
-// proofs returns proofs like those of the programs.
+// proofs loads the keys with which Remit's programs create and check proofs.
 func (s *scene) proofs() *proof.Keys {
 	s.T.Helper()
 	keys, err := proof.Load(s.T.Context(), cluster.Client, proof.Options{Scheme: cluster.Client.Scheme(),
@@ -331,7 +334,7 @@ func (s *scene) proofs() *proof.Keys {
 	return keys
 }
 
-// keys reads the keys of proofs.
+// keys returns the content of the Secret with the keys for proofs.
 func (s *scene) keys() map[string][]byte {
 	s.T.Helper()
 	secret := &corev1.Secret{}
@@ -339,7 +342,7 @@ func (s *scene) keys() map[string][]byte {
 	return secret.Data
 }
 
-// setKeys replaces the keys of proofs until the end of the row.
+// setKeys replaces the keys for proofs until the end of the row.
 func (s *scene) setKeys(data map[string][]byte) {
 	s.T.Helper()
 	before := s.keys()
@@ -362,8 +365,8 @@ func (s *scene) setKeys(data map[string][]byte) {
 	s.T.Cleanup(func() { assert.NoError(s.T, set(context.Background(), data, before)) })
 }
 
-// succeededBy gives the namespace's name to another tenant, some seconds after an object was created: the namespace is deleted
-// and recreated, with an account that has a profile there.
+// succeededBy simulates another tenant who gets a namespace with the same name. It deletes the namespace and, at least
+// five seconds after the given time, recreates it with an account that has the profile.
 func (s *scene) succeededBy(created time.Time, holds profile) {
 	s.T.Helper()
 	require.NoError(s.T, cluster.Client.Delete(s.T.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}))

@@ -32,7 +32,7 @@ func races() []row {
 			blocker.Remove()
 			before := len(s.sent())
 			s.halted()
-			require.LessOrEqual(s.T, len(s.sent())-before, 2, "it waits for the grant, and does not try")
+			require.LessOrEqual(s.T, len(s.sent())-before, 2, "the plan must wait for the grant without retrying")
 			binding.ResourceVersion = ""
 			s.Create(binding)
 			s.Complete()
@@ -44,7 +44,7 @@ func races() []row {
 			s.revoke()
 			s.csvSays(succeeded, "ExceedsAccount")
 			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), &appsv1.Deployment{ObjectMeta: s.Meta("operator")}))
-			s.noDeployments() // no other program recreates it
+			s.noDeployments() // Remit must not recreate a Deployment whose permissions exceed the account's
 		}},
 		{number: "104", title: "an OperatorGroup that names another account during a plan", holds: p0(), play: func(s *scene) {
 			const second = "acct2"
@@ -94,7 +94,8 @@ func races() []row {
 	}
 }
 
-// revoke removes the account's permissions in its namespace.
+// revoke deletes the RoleBinding that grants the account its permissions in the namespace. It returns the binding, so
+// that it can be restored.
 func (s *scene) revoke() *rbacv1.RoleBinding {
 	s.T.Helper()
 	require.NoError(s.T, judge.Remember(s.T.Context(), &s.told))
@@ -111,8 +112,7 @@ func (s *scene) sent() []audit.Event {
 	return s.requests(func(e audit.Event) bool { return e.User.Username == user })
 }
 
-// neverBackTo asserts that each of Remit's programs sent nothing as the first account after it had
-// sent something as the second.
+// neverBackTo asserts that Remit sent no write as the first account after a write as the second one.
 func (s *scene) neverBackTo(first, second string) {
 	s.T.Helper()
 	moved := map[string]bool{}
@@ -127,7 +127,7 @@ func (s *scene) neverBackTo(first, second string) {
 	require.NotEmpty(s.T, moved)
 }
 
-// madeOnce asserts that nothing was created twice.
+// madeOnce asserts that nothing was created twice as the account.
 func (s *scene) madeOnce() {
 	s.T.Helper()
 	made := map[string]int{}
@@ -145,13 +145,13 @@ func (s *scene) madeOnce() {
 	require.Len(s.T, plans.Items, 1)
 }
 
-// remitItself allows what a restart of Remit's Pods changes.
+// remitItself reports whether a restart of Remit's Pods can cause a change.
 func remitItself(c oracle.Change) bool {
 	return c.Namespace == names.DefaultNamespace &&
 		slices.Contains([]string{"pods", "replicasets", "deployments"}, c.Resource)
 }
 
-// replicas scales the catalog program and waits for the Pods.
+// replicas scales the catalog program to n Pods and waits until they are ready.
 func (s *scene) replicas(n int32) {
 	s.T.Helper()
 	key := client.ObjectKey{Namespace: names.DefaultNamespace, Name: names.ServiceAccountCatalog}
@@ -175,7 +175,7 @@ func catalogPods(c assert.TestingT, s *scene) *corev1.PodList {
 	return pods
 }
 
-// dismissLeader deletes the Pod of the leader, which is the older one, and waits for another leader.
+// dismissLeader deletes the leader's Pod, which is the older one, and waits for a new leader.
 func (s *scene) dismissLeader() {
 	s.T.Helper()
 	holder := func(c assert.TestingT) string {

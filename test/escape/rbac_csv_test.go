@@ -32,7 +32,7 @@ func asks(number, title string, holds profile, c func() forge.CSV, words ...stri
 	}}
 }
 
-// permits returns a CSV whose ServiceAccount requests rules in the targets.
+// permits returns a function that builds a CSV that requests the rules for its ServiceAccount in the target namespaces.
 func permits(rules ...string) func() forge.CSV {
 	return func() forge.CSV { return csv().Permissions(forge.Entry(forge.ServiceAccount, rules...)) }
 }
@@ -48,19 +48,19 @@ func rbacInCSV() []row {
 			s.Complete()
 			s.Succeeded(probeCSV)
 		}},
-		asks("1", "clusterPermissions of everything", p0(), clusterPermits(all), "at the cluster scope", "cannot * resource"),
-		asks("1a", "clusterPermissions of all URLs", p1(), clusterPermits(`{nonResourceURLs: ["*"], verbs: ["*"]}`), "nonResourceURLs"),
+		asks("1", "clusterPermissions on everything", p0(), clusterPermits(all), "at the cluster scope", "cannot * resource"),
+		asks("1a", "clusterPermissions on all URLs", p1(), clusterPermits(`{nonResourceURLs: ["*"], verbs: ["*"]}`), "nonResourceURLs"),
 		asks("2", "permissions with one verb that the account does not have", p0(),
 			permits(`{apiGroups: [""], resources: [secrets], verbs: [get, deletecollection]}`), "deletecollection", "secrets"),
-		asks("2a", "all verbs when the account has seven", p0(), permits(`{apiGroups: [""], resources: [configmaps], verbs: ["*"]}`), "cannot * resource", "configmaps"),
-		asks("2b", "the verbs that lift the bound itself", p0(), permits(
+		asks("2a", "all verbs, of which the account has seven", p0(), permits(`{apiGroups: [""], resources: [configmaps], verbs: ["*"]}`), "cannot * resource", "configmaps"),
+		asks("2b", "the verbs that bypass the bound", p0(), permits(
 			`{apiGroups: [rbac.authorization.k8s.io], resources: [roles, rolebindings], verbs: [escalate, bind]}`,
 			`{apiGroups: [""], resources: [serviceaccounts], verbs: [impersonate]}`), "escalate", "bind", "impersonate"),
-		asks("2c", "subresources that no rule names", p0(),
+		asks("2c", "subresources that no rule of the account names", p0(),
 			permits(`{apiGroups: [""], resources: ["pods/exec", "serviceaccounts/token"], verbs: [create]}`), "pods/exec", "serviceaccounts/token"),
 		{number: "2d", title: "10 000 rules", holds: p0(), directory: manyRules, play: func(s *scene) {
 			s.installDirectory()
-			message := s.isMissing("The whole report is in ConfigMap")
+			message := s.isMissing("The full report is in ConfigMap")
 			require.Less(s.T, len(message), 33<<10)
 			require.Contains(s.T, statusText(s.T, s.report().Data), "resource-9999")
 		}},
@@ -74,7 +74,7 @@ func rbacInCSV() []row {
 			s.install(bundleOf(csv()))
 			s.Succeeded(probeCSV)
 			s.retarget(s.Namespace, neighbor)
-			s.csvSays(failed, "requirements no") // longer met, and then: not met
+			s.csvSays(failed, "requirements no") // first "requirements no longer met", later "requirements not met"
 			s.Eventually(func(c *assert.CollectT) { assert.Contains(c, statusText(c, s.CSV(c, probeCSV)), neighbor) })
 		}},
 		{number: "5", title: "kube-system as the only target", holds: p0(), play: func(s *scene) {
@@ -84,11 +84,11 @@ func rbacInCSV() []row {
 			s.isMissing(`in the namespace "kube-system"`)
 			s.GroupSays(groupName, "TargetNotAllowed", metav1.ConditionTrue, "AccountHoldsNothing", "kube-system")
 		}},
-		{number: "7", title: "permissions for the ServiceAccount of every pod", holds: p0(), play: func(s *scene) {
+		{number: "7", title: "permissions for the default ServiceAccount", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv().Permissions(forge.Entry("default", readMaps)).PodSpec("default", "serviceAccountName")))
 			s.Succeeded(probeCSV)
 			s.Eventually(func(c *assert.CollectT) {
-				assert.Contains(c, statusText(c, s.CSV(c, probeCSV)), "all Pods in the namespace")
+				assert.Contains(c, statusText(c, s.CSV(c, probeCSV)), "all Pods without a serviceAccountName")
 			})
 			bindings := &rbacv1.RoleBindingList{}
 			s.list(bindings)
@@ -100,10 +100,10 @@ func rbacInCSV() []row {
 				}
 			}
 		}},
-		asks("7a", "permissions for it that the account does not have", p0(), func() forge.CSV {
+		asks("7a", "permissions that the account does not have, for the default ServiceAccount", p0(), func() forge.CSV {
 			return csv().Permissions(forge.Entry("default", `{apiGroups: [""], resources: ["pods/exec"], verbs: [create]}`))
 		}, "pods/exec"),
-		asks("11", "a second entry that differs by case", p0(), func() forge.CSV {
+		asks("11", "a second entry that differs only in case", p0(), func() forge.CSV {
 			return csv().Permissions(
 				forge.Entry("operator", `{apiGroups: [""], resources: [secrets], verbs: [get]}`),
 				forge.Entry("operator", `{apiGroups: [""], resources: [Secrets], verbs: [get, "*"]}`))
@@ -116,7 +116,7 @@ func rbacInCSV() []row {
 		rows = append(rows, row{number: number, title: fmt.Sprintf("serviceAccountName %.12q", name), holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv().Permissions(forge.Entry(name, readMaps))))
 			s.refused("serviceAccountName")
-		}}, row{number: number + "-direct", title: fmt.Sprintf("serviceAccountName %.12q in a CSV that a tenant makes", name), holds: p0(), play: func(s *scene) {
+		}}, row{number: number + "-direct", title: fmt.Sprintf("serviceAccountName %.12q in a CSV that a tenant creates", name), holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
 			require.NoError(s.T, s.apply(s.mallory(), csv().Permissions(forge.Entry(name, readMaps)).Object))
 			s.invalidStrategy("serviceAccountName")
@@ -131,10 +131,10 @@ func rbacInCSV() []row {
 		rows = append(rows, row{number: number, title: "the rule " + rule, holds: p1(), play: func(s *scene) {
 			s.install(bundleOf(permits(rule)()))
 			s.refused("rule")
-		}}, row{number: number + "-direct", title: "the rule " + rule + " in a CSV that a tenant makes", holds: p1(), play: func(s *scene) {
+		}}, row{number: number + "-direct", title: "the rule " + rule + " in a CSV that a tenant creates", holds: p1(), play: func(s *scene) {
 			s.group(s.Namespace)
 			err := s.apply(s.mallory(), permits(rule)().Object)
-			if err != nil { // the API server refuses it, so Remit never sees it
+			if err != nil { // the API server refuses the CSV, so Remit never reads it
 				require.ErrorContains(s.T, err, "spec.install.spec.permissions")
 				return
 			}
@@ -144,7 +144,7 @@ func rbacInCSV() []row {
 	return rows
 }
 
-// letter returns the suffix of additional rows after a numbered one.
+// letter returns the suffix of the i-th row with the same number: "" for the first, then letters.
 func letter(i int) string {
 	if i == 0 {
 		return ""
@@ -152,7 +152,7 @@ func letter(i int) string {
 	return string(rune('a' + i - 1))
 }
 
-// manyRules returns a catalog with one CSV of 10 000 rules.
+// manyRules returns a catalog with a CSV that requests 10,000 rules.
 func manyRules() string {
 	var rules []string
 	for i := range 10_000 {
@@ -161,7 +161,8 @@ func manyRules() string {
 	return forge.Catalog(bundleOf(permits(rules...)()))
 }
 
-// invalidStrategy waits until the CSV has failed permanently with these words, and asserts that nothing was created.
+// invalidStrategy waits until the CSV has failed permanently with a message that contains the words, and asserts that
+// nothing was created.
 func (s *scene) invalidStrategy(words ...string) {
 	s.T.Helper()
 	csv := s.csvSays(failed, words...)
@@ -169,13 +170,13 @@ func (s *scene) invalidStrategy(words ...string) {
 	s.nothingWritten()
 }
 
-// retarget changes the OperatorGroup's targets; none means all namespaces.
+// retarget changes the OperatorGroup's targets. No targets means all namespaces.
 func (s *scene) retarget(targets ...string) {
 	s.T.Helper()
 	s.regroup(cluster.Client, func(og *operatorsv1.OperatorGroup) { og.Spec.TargetNamespaces = targets })
 }
 
-// regroup changes the OperatorGroup's spec.
+// regroup edits the OperatorGroup with the given client.
 func (s *scene) regroup(c client.Client, edit func(og *operatorsv1.OperatorGroup)) {
 	s.T.Helper()
 	og := &operatorsv1.OperatorGroup{}

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// foreignMarks are the marks of another owner's object.
+	// foreignMarks contains labels that mark an object as managed for another owner.
 	foreignMarks = `labels: {olm.owner: ` + probeCSV + `, olm.owner.namespace: t1, olm.owner.kind: ClusterServiceVersion, olm.managed: "true",
   olm.copiedFrom: t2, remit.dev/lineage: aaaaaaaaaaaaaaaa}`
 
@@ -32,7 +32,8 @@ func withoutPermissions() forge.CSV {
 	return csv().Permissions().PodSpec("default", "serviceAccountName")
 }
 
-// manifests returns a row whose bundle has these manifests in addition to a harmless CSV, and requests too much with them.
+// manifests returns a row whose bundle has these manifests in addition to a harmless CSV. The account is missing
+// permissions for the manifests.
 func manifests(number, title string, holds profile, texts []string, words ...string) row {
 	return row{number: number, title: title, holds: holds, play: func(s *scene) {
 		s.install(bundleOf(csv(), texts...))
@@ -44,7 +45,7 @@ func replaced(text string, pairs ...string) string { return newReplacer(pairs...
 
 func rbacManifests() []row {
 	return []row{
-		{number: "13", title: "a Role cluster-admin and its binding, marked as an operator's, for all namespaces", holds: p0(), play: func(s *scene) {
+		{number: "13", title: "a Role cluster-admin and its binding, with an operator's marks, for all namespaces", holds: p0(), play: func(s *scene) {
 			s.group()
 			s.publish(bundleOf(withoutPermissions(),
 				replaced(trivialRole, "NAME", "cluster-admin"), replaced(bindingTo, "NAME", "cluster-admin", "KIND", "Role")))
@@ -57,7 +58,7 @@ func rbacManifests() []row {
 			require.NotEqual(s.T, "aaaaaaaaaaaaaaaa", binding.Labels[names.LabelLineage])
 			require.NotContains(s.T, binding.Labels, names.LabelCopiedFrom)
 		}},
-		{number: "14", title: "a Role of a controller of kube-system, with kube-system as a target", holds: p0(), play: func(s *scene) {
+		{number: "14", title: "the Role of a controller in kube-system, with kube-system as a target", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace, "kube-system")
 			s.publish(bundleOf(withoutPermissions(),
 				replaced(trivialRole, "NAME", "system:controller:token-cleaner"),
@@ -70,7 +71,7 @@ func rbacManifests() []row {
 			"pods/log", "namespaces"),
 		manifests("16a", "a binding to the ClusterRole cluster-admin", p0(), []string{replaced(bindingTo, "NAME", "cluster-admin", "KIND", "ClusterRole")},
 			"cannot * resource"),
-		{number: "17", title: "a binding named as the account's own", holds: p0(), play: func(s *scene) {
+		{number: "17", title: "a binding with the name of the account's own binding", holds: p0(), play: func(s *scene) {
 			before := &rbacv1.RoleBinding{}
 			require.NoError(s.T, s.Get(accountName, before))
 			s.install(bundleOf(csv(), replaced(bindingTo, "NAME", accountName, "KIND", "Role")))
@@ -80,7 +81,7 @@ func rbacManifests() []row {
 			require.NoError(s.T, s.Get(accountName, after))
 			require.Equal(s.T, before, after)
 		}},
-		{number: "17a", title: "a Role named as the account's own", holds: p0(), play: func(s *scene) {
+		{number: "17a", title: "a Role with the name of the account's own Role", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv(), replaced(trivialRole, "NAME", accountName)))
 			s.planSays("Role "+s.Namespace+"/"+accountName, "already exists and was not created by this install")
 			s.nothingWritten()
@@ -105,14 +106,14 @@ func rbacManifests() []row {
 			 subjects: [{kind: Group, apiGroup: rbac.authorization.k8s.io, name: "system:serviceaccounts"}],
 			 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}}`,
 		}, "cannot * resource", "at the cluster scope"),
-		{number: "19c", title: "a ClusterRole that is named as one of the cluster's", holds: profile{own: p0().own, cluster: []rbacv1.PolicyRule{
+		{number: "19c", title: "a ClusterRole with the name of a default ClusterRole", holds: profile{own: p0().own, cluster: []rbacv1.PolicyRule{
 			rule(rbacv1.GroupName, "clusterroles", "create", "patch", "get", "delete"),
 		}}, play: func(s *scene) {
 			s.install(bundleOf(csv(), `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: view}, rules: []}`))
 			s.planSays("ClusterRole view already exists and was not created by this install")
 			s.nothingWritten()
 		}},
-		{number: "20", title: "a binding before its Role in the bundle", holds: p0(), play: func(s *scene) {
+		{number: "20", title: "a binding that precedes its Role in the bundle", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv(), replaced(bindingTo, "NAME", "late", "KIND", "Role"), replaced(trivialRole, "NAME", "late")))
 			ip := s.Complete()
 			at := func(kind string) int {
@@ -122,10 +123,12 @@ func rbacManifests() []row {
 		}},
 		manifests("20a", "a binding to a Role that is never created", p0(), []string{replaced(bindingTo, "NAME", "never", "KIND", "Role")}, `"never"`, "bind"),
 		{number: "20b", title: "all cluster permissions of an account are removed with the CSV", holds: p3(), play: func(s *scene) {
-			s.allow(func(c oracle.Change) bool { return c.Group == rbacv1.GroupName && c.Namespace == "" && c.How == "made" })
+			s.allow(func(c oracle.Change) bool {
+				return c.Group == rbacv1.GroupName && c.Namespace == "" && c.How == "created"
+			})
 			s.install(bundleOf(csv().ClusterPermissions(forge.Entry("operator", `{apiGroups: [""], resources: [pods], verbs: [get]}`))))
 			s.Succeeded(probeCSV)
-			s.allow(nil) // everything that it created must be removed
+			s.allow(nil) // nothing that the install created outside the namespace may remain
 			s.uninstall()
 			s.Eventually(func(c *assert.CollectT) {
 				list := &rbacv1.ClusterRoleBindingList{}
@@ -134,10 +137,10 @@ func rbacManifests() []row {
 				assert.Error(c, s.Get(probeCSV, &operatorsv1alpha1.ClusterServiceVersion{}))
 			})
 		}},
-		manifests("21", "a PriorityClass for all pods of the cluster", p1(), []string{
+		manifests("21", "a PriorityClass for all pods in the cluster", p1(), []string{
 			`{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: escape-first}, value: 1000000000, globalDefault: true}`,
 		}, "priorityclasses", "at the cluster scope"),
-		{number: "20c", title: "ServiceAccounts and Secrets of another bundle's name", holds: p0(), play: func(s *scene) {
+		{number: "20c", title: "a ServiceAccount with the name of another bundle's ServiceAccount", holds: p0(), play: func(s *scene) {
 			s.Create(&corev1.ServiceAccount{ObjectMeta: s.Meta("theirs")})
 			s.install(bundleOf(csv(), `{apiVersion: v1, kind: ServiceAccount, metadata: {name: theirs}}`))
 			s.planSays("ServiceAccount "+s.Namespace+"/theirs", "already exists and was not created by this install")

@@ -36,23 +36,23 @@ import (
 
 const (
 	tick = 20 * time.Millisecond
-	// accountName is the account of every scene, and groupName its OperatorGroup.
+	// accountName is the name of every scene's account, and groupName the name of its OperatorGroup.
 	accountName = "acct"
 	groupName   = "og"
-	// bossName is a ServiceAccount with all permissions, in rows that have one.
+	// bossName is the name of a ServiceAccount with all permissions, in rows that have one.
 	bossName = "boss"
-	// malloryName is a user with all permissions in the scene's namespace, and none in others.
+	// malloryName is the name of a user with all permissions in the scene's namespace and none in others.
 	malloryName = "mallory"
 )
 
 // row is one hostile input and its required outcome.
 type row struct {
-	// number is from the specification; a letter marks additional rows.
+	// number is the row's number in the specification. Numbers with a letter are additional rows.
 	number, title string
 	holds         profile
-	// boss adds a ServiceAccount that is bound to cluster-admin.
+	// If boss is set, the scene has a ServiceAccount that is bound to cluster-admin.
 	boss bool
-	// directory is the content of a file-based catalog that is too large for a ConfigMap.
+	// directory returns the content of a file-based catalog that is too large for a ConfigMap.
 	directory func() string
 	// long excludes a row from the sample.
 	long bool
@@ -62,7 +62,7 @@ type row struct {
 // profile contains the account's rules in its namespace and in the whole cluster.
 type profile struct{ own, cluster []rbacv1.PolicyRule }
 
-// rule returns a rule for resources.
+// rule returns a rule for the given resources, which are separated by spaces.
 func rule(group, resources string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: strings.Fields(resources), Verbs: verbs}
 }
@@ -97,16 +97,16 @@ func p3() profile {
 	return p
 }
 
-// scene is the namespace of one row: "t1" of the specification.
+// scene is the namespace of one row, which the specification calls "t1".
 type scene struct {
 	*env.Tenant
 	number string
 	told   oracle.Scene
-	// audited is the position in the audit log when the scene began.
+	// audited is the offset in the audit log at which the scene began.
 	audited int64
 }
 
-// newScene creates the namespace with its account, and takes the oracle's snapshot before the attack.
+// newScene creates the namespace with its account and prepares the oracle for the attack.
 func newScene(t testing.TB, r row) *scene {
 	t.Helper()
 	namespace := oracle.DepartingPrefix + r.number + "-" + rand.String(4)
@@ -125,10 +125,11 @@ func newScene(t testing.TB, r row) *scene {
 	return s
 }
 
-// audited is the position up to which newScene has read the audit log. A scene reads from there, because reading all of it would take longer with each row.
+// audited is the offset up to which newScene has read the audit log. A scene reads the log only from there, because
+// reading the whole log would take longer with each row.
 var audited int64
 
-// auditedUntilNow returns the end of the audit log after all requests that have been answered.
+// auditedUntilNow returns the offset in the audit log after all requests that have been completed so far.
 func auditedUntilNow(t testing.TB) int64 {
 	t.Helper()
 	var err error
@@ -137,7 +138,7 @@ func auditedUntilNow(t testing.TB) int64 {
 	return audited
 }
 
-// account creates a ServiceAccount with a profile.
+// account creates a ServiceAccount with the permissions of a profile.
 func (s *scene) account(name string, holds profile) {
 	s.T.Helper()
 	s.Create(&corev1.ServiceAccount{ObjectMeta: s.Meta(name)})
@@ -160,25 +161,25 @@ func (s *scene) bind(subject rbacv1.Subject, name string, holds profile) {
 	}
 }
 
-// createOutside creates an object outside of the namespace, and removes it after the row.
+// createOutside creates an object outside the namespace and deletes it after the row.
 func (s *scene) createOutside(obj client.Object) {
 	s.T.Helper()
 	s.Create(obj)
 	s.T.Cleanup(func() { _ = cluster.Client.Delete(context.Background(), obj) })
 }
 
-// judged runs the oracle's checks and deletes the namespace.
+// judged runs the oracle's checks. If the row passed, it also starts the deletion of the namespace.
 func (s *scene) judged() {
 	s.T.Helper()
 	assert.NoError(s.T, judge.Check(context.WithoutCancel(s.T.Context()), &s.told))
 	if s.T.Failed() {
 		s.explain()
-		return // keep it for inspection
+		return // keep the namespace for inspection
 	}
 	s.leave()
 }
 
-// left are the namespaces that are being deleted.
+// left contains the namespaces whose deletion has started.
 var left []string
 
 // leave starts the deletion of the namespace.
@@ -189,7 +190,7 @@ func (s *scene) leave() {
 	assert.NoError(s.T, client.IgnoreNotFound(err))
 }
 
-// explain logs the most useful statuses.
+// explain logs the statuses that help to debug a failure.
 func (s *scene) explain() {
 	for _, list := range []client.ObjectList{
 		&operatorsv1.OperatorGroupList{}, &operatorsv1alpha1.CatalogSourceList{}, &operatorsv1alpha1.SubscriptionList{},
@@ -234,13 +235,13 @@ func (s *scene) publishText(text string) {
 		Spec: operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeConfigmap, ConfigMap: "content"}})
 }
 
-// subscribe creates a Subscription to the package of every row's bundle.
+// subscribe creates a Subscription to probe, the package to which every row's bundle belongs.
 func (s *scene) subscribe(edit ...func(*operatorsv1alpha1.SubscriptionSpec)) {
 	s.T.Helper()
 	s.Subscribe("catalog", probe, forge.Channel, edit...)
 }
 
-// install publishes a bundle and subscribes to it, with an OperatorGroup for its own namespace.
+// install creates an OperatorGroup for the scene's namespace, publishes a bundle and subscribes to it.
 func (s *scene) install(b *forge.Bundle) {
 	s.T.Helper()
 	s.group(s.Namespace)
@@ -248,7 +249,7 @@ func (s *scene) install(b *forge.Bundle) {
 	s.subscribe()
 }
 
-// installDirectory subscribes to the row's catalog directory.
+// installDirectory is like install, but uses the row's catalog directory.
 func (s *scene) installDirectory() {
 	s.T.Helper()
 	s.group(s.Namespace)
@@ -262,29 +263,30 @@ const (
 	probeCSV = probe + ".v1.0.0"
 )
 
-// csv returns the harmless CSV, which rows change.
+// csv returns the harmless CSV, which rows modify.
 func csv() forge.CSV { return forge.NewCSV(probeCSV) }
 
-// bundleOf returns a bundle with a CSV and other manifests.
+// bundleOf returns a bundle of the package probe with a CSV and other manifests.
 func bundleOf(c forge.CSV, manifests ...string) *forge.Bundle {
 	return forge.Of(probe, c, manifests...)
 }
 
-// apply creates an object with a client.
+// apply creates an object in the scene's namespace with the given client.
 func (s *scene) apply(c client.Client, content map[string]any) error {
 	obj := &unstructured.Unstructured{Object: content}
 	obj.SetNamespace(s.Namespace)
 	return s.CreateAs(c, obj)
 }
 
-// mallory creates the user's permissions and returns a client when the API server has observed them.
+// mallory grants the user malloryName all permissions in the namespace and returns a client for that user, once the API
+// server has observed them.
 func (s *scene) mallory() client.Client {
 	s.T.Helper()
 	s.bind(rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: malloryName}, malloryName, p1())
 	return s.knownAs(malloryName)
 }
 
-// knownAs returns a client of a user who may list pods, when the API server has observed the permission.
+// knownAs returns a client for a user who may list pods, once the API server has observed that permission.
 func (s *scene) knownAs(user string) client.Client {
 	s.T.Helper()
 	c := cluster.As(s.T, user)
@@ -294,7 +296,7 @@ func (s *scene) knownAs(user string) client.Client {
 	return c
 }
 
-// requests returns the matching requests of the scene so far.
+// requests returns the matching requests sent during the scene so far.
 func (s *scene) requests(match func(audit.Event) bool) []audit.Event {
 	s.T.Helper()
 	out, _, err := cluster.AuditedFrom(s.T.Context(), s.audited, match)
@@ -302,7 +304,8 @@ func (s *scene) requests(match func(audit.Event) bool) []audit.Event {
 	return out
 }
 
-// writes returns the requests that were sent as the account, or an account with this name, and could have changed something.
+// writes returns the requests that could have changed an object and were sent as the account, or as the account with
+// the given name.
 func (s *scene) writes(account ...string) []audit.Event {
 	s.T.Helper()
 	user := scoped.Username(s.Namespace, append(account, accountName)[0])
@@ -321,7 +324,8 @@ func (s *scene) nothingWritten() {
 	require.Empty(s.T, s.writes())
 }
 
-// refused waits until the Subscription reports with these words that the bundle is not installed.
+// refused waits until the Subscription reports that the bundle is not installed, in a message that contains these
+// words.
 func (s *scene) refused(words ...string) {
 	s.T.Helper()
 	s.Eventually(func(c *assert.CollectT) {
@@ -330,15 +334,15 @@ func (s *scene) refused(words ...string) {
 		for _, w := range words {
 			assert.Contains(c, got.Message, w)
 		}
-		assert.Less(c, len(got.Message), maxMessage, "the message is short")
+		assert.Less(c, len(got.Message), maxMessage, "the message must be short")
 	})
 	s.nothingWritten()
 }
 
-// maxMessage bounds messages about hostile input.
+// maxMessage is the maximum length of messages about hostile input.
 const maxMessage = 2048
 
-// catalogSays waits until the CatalogSource is reported as unhealthy with these words.
+// catalogSays waits until the CatalogSource's message contains these words.
 func (s *scene) catalogSays(words ...string) {
 	s.T.Helper()
 	s.Eventually(func(c *assert.CollectT) {
@@ -347,12 +351,12 @@ func (s *scene) catalogSays(words ...string) {
 		for _, w := range words {
 			assert.Contains(c, cs.Status.Message, w)
 		}
-		assert.Less(c, len(cs.Status.Message), maxMessage, "the message is short")
+		assert.Less(c, len(cs.Status.Message), maxMessage, "the message must be short")
 	})
 }
 
-// isMissing waits until the plan and the Subscription report missing permissions with these words;
-// nothing is written before.
+// isMissing waits until the plan and the Subscription report missing permissions, and returns the message. It asserts
+// that the message contains these words and that nothing has been written.
 func (s *scene) isMissing(words ...string) string {
 	s.T.Helper()
 	message := s.PermissionsMissing()
@@ -371,7 +375,7 @@ func (s *scene) report() *corev1.ConfigMap {
 	return cm
 }
 
-// planSays waits until the plan's condition Installed is False with these words.
+// planSays waits until the plan's Installed condition is False with a message that contains these words.
 func (s *scene) planSays(words ...string) {
 	s.T.Helper()
 	s.Eventually(func(c *assert.CollectT) {
@@ -383,7 +387,7 @@ func (s *scene) planSays(words ...string) {
 	})
 }
 
-// csvSays waits until the CSV is in one of the phases with these words in its message.
+// csvSays waits until the CSV is in the given phase with a message that contains these words.
 func (s *scene) csvSays(phase operatorsv1alpha1.ClusterServiceVersionPhase, words ...string) *operatorsv1alpha1.ClusterServiceVersion {
 	s.T.Helper()
 	var csv *operatorsv1alpha1.ClusterServiceVersion
@@ -397,14 +401,14 @@ func (s *scene) csvSays(phase operatorsv1alpha1.ClusterServiceVersionPhase, word
 	return csv
 }
 
-// settle returns when both programs have installed an operator for another tenant: pending work for this scene
-// has started before.
+// settle returns once both programs have installed an operator for another tenant. By then, they have started all work
+// that was pending for this scene.
 func (s *scene) settle() {
 	s.T.Helper()
 	require.NoError(s.T, judge.Beat(s.T.Context()))
 }
 
-// noDeployments asserts that there is none, now and a while later.
+// noDeployments asserts that the namespace has no Deployments after all pending work has started.
 func (s *scene) noDeployments() {
 	s.T.Helper()
 	s.settle()
@@ -413,14 +417,14 @@ func (s *scene) noDeployments() {
 	require.Empty(s.T, list.Items)
 }
 
-// stop makes the plan of a bundle stop at the ConfigMap that stopper adds to it.
+// stop makes the stopper's plan stop at one of its ConfigMaps.
 func (s *scene) stop() *env.Blocker {
 	s.T.Helper()
 	return s.Block(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m2"}})
 }
 
-// stopper returns a bundle whose plan has nine steps: the CSV, its ServiceAccount, five ConfigMaps, a Role and
-// its binding. The fourth can be stopped.
+// stopper returns a bundle whose plan has nine steps: the CSV, its ServiceAccount, five ConfigMaps, a Role and its
+// binding. stop makes the plan stop at the fourth step.
 func stopper() *forge.Bundle {
 	var maps []string
 	for n := range 5 {
@@ -429,7 +433,7 @@ func stopper() *forge.Bundle {
 	return bundleOf(csv(), maps...)
 }
 
-// stopped installs the stopper until it stops.
+// stopped installs the stopper and waits until its plan has stopped.
 func (s *scene) stopped() *env.Blocker {
 	s.T.Helper()
 	blocker := s.stop()
@@ -439,7 +443,7 @@ func (s *scene) stopped() *env.Blocker {
 	return blocker
 }
 
-// halted asserts that the plan has not continued after it was stopped.
+// halted asserts that the plan does not continue after it was stopped.
 func (s *scene) halted() {
 	s.T.Helper()
 	s.settle()
@@ -454,16 +458,16 @@ func (s *scene) absent(obj client.Object, name string) {
 	require.True(s.T, apierrors.IsNotFound(s.Get(name, obj)), "%T %s exists", obj, name)
 }
 
-// list fills a list with the objects of the namespace.
+// list fills a list with the objects in the namespace.
 func (s *scene) list(list client.ObjectList) {
 	s.T.Helper()
 	require.NoError(s.T, cluster.Client.List(s.T.Context(), list, client.InNamespace(s.Namespace)))
 }
 
-// allow sets which objects outside of the namespace the account may legitimately create.
+// allow sets which changes outside the namespace are legitimate in this row.
 func (s *scene) allow(match func(oracle.Change) bool) { s.told.Allowed = match }
 
-// groups returns all rows by what they attack, in the order of their numbers.
+// groups returns all rows, grouped by what they attack.
 var groups = sync.OnceValue(func() [][]row {
 	return [][]row{rbacInCSV(), rbacManifests(), crds(), webhooks(), apis(), interception(), deployments(), secretsAndTokens(), certificates(),
 		operatorGroups(), sights(), installPlans(), csvs(), phases(), keys(), ownership(), catalogs(), imageRows(), dependencies(), upgrades(), races(), malformed(),
@@ -473,12 +477,13 @@ var groups = sync.OnceValue(func() [][]row {
 func TestEscape(t *testing.T) {
 	numbers := map[string]bool{}
 	for _, r := range slices.Concat(groups()...) {
-		require.False(t, numbers[r.number], "two rows are numbered %s", r.number)
+		require.False(t, numbers[r.number], "two rows have the number %s", r.number)
 		numbers[r.number] = true
 	}
-	for _, r := range chosen() {
+	for r := range turns(t) {
 		t.Run(fmt.Sprintf("%s %s", r.number, r.title), func(t *testing.T) {
 			ran.Add(1)
+			require.NoError(t, r.writeCatalog())
 			s := newScene(t, r)
 			defer func() {
 				s.judged()
@@ -489,7 +494,7 @@ func TestEscape(t *testing.T) {
 			r.play(s)
 		})
 	}
-	t.Run("no namespace hangs", func(t *testing.T) {
+	t.Run("all namespaces are deleted", func(t *testing.T) {
 		require.EventuallyWithT(t, func(c *assert.CollectT) {
 			namespaces := &corev1.NamespaceList{}
 			assert.NoError(c, cluster.Client.List(t.Context(), namespaces))

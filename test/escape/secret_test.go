@@ -27,16 +27,16 @@ func secretsAndTokens() []row {
 	return []row{
 		refuses("52", "a token Secret for a stronger ServiceAccount", tokenSecret(bossName), "kubernetes.io/service-account-token", "not allowed"),
 		refuses("52a", "a token Secret for the account", tokenSecret(accountName), "not allowed"),
-		refuses("52b", "a token Secret for the ServiceAccount of every pod", tokenSecret("default"), "not allowed"),
+		refuses("52b", "a token Secret for the default ServiceAccount", tokenSecret("default"), "not allowed"),
 		refuses("52c", "a bootstrap token", `{apiVersion: v1, kind: Secret, metadata: {name: stolen}, type: bootstrap.kubernetes.io/token}`, "not allowed"),
 		refuses("52d", "a Secret whose type is not a string", `{apiVersion: v1, kind: Secret, metadata: {name: stolen}, type: [Opaque]}`, "type"),
-		{number: "52e", title: "a token Secret for a stronger ServiceAccount that the bundle ships too", holds: p0(), boss: true, play: func(s *scene) {
+		{number: "52e", title: "a token Secret for a stronger ServiceAccount that the bundle also contains", holds: p0(), boss: true, play: func(s *scene) {
 			s.install(bundleOf(csv(), `{apiVersion: v1, kind: ServiceAccount, metadata: {name: boss}}`, tokenSecret(bossName)))
 			s.planSays("ServiceAccount "+s.Namespace+"/"+bossName, "already exists and was not created by this install")
 			s.nothingWritten()
 			s.absent(&corev1.Secret{}, "stolen")
 		}},
-		{number: "53", title: "a Secret that exists already", holds: p0(), play: func(s *scene) {
+		{number: "53", title: "a Secret that already exists", holds: p0(), play: func(s *scene) {
 			theirs := &corev1.Secret{ObjectMeta: s.Meta("theirs"), StringData: map[string]string{"password": "kept"}}
 			s.Create(theirs)
 			s.install(bundleOf(csv(), `{apiVersion: v1, kind: Secret, metadata: {name: theirs}, stringData: {password: taken}}`))
@@ -46,12 +46,12 @@ func secretsAndTokens() []row {
 			require.NoError(s.T, s.Get("theirs", after))
 			require.Equal(s.T, theirs.ResourceVersion, after.ResourceVersion)
 		}},
-		{number: "53a", title: "a ConfigMap over the one by which pods trust the API server", holds: p0(), play: func(s *scene) {
+		{number: "53a", title: "a replacement for the ConfigMap with the CA of the API server", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv(), `{apiVersion: v1, kind: ConfigMap, metadata: {name: kube-root-ca.crt}, data: {ca.crt: evil}}`))
 			s.planSays("ConfigMap "+s.Namespace+"/kube-root-ca.crt", "already exists and was not created by this install")
 			s.nothingWritten()
 		}},
-		{number: "53b", title: "the ServiceAccount of every pod, with a Secret to pull images by", holds: p0(), play: func(s *scene) {
+		{number: "53b", title: "the default ServiceAccount, with an image pull Secret", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv(), `{apiVersion: v1, kind: ServiceAccount, metadata: {name: default}, imagePullSecrets: [{name: evil}]}`))
 			s.planSays("ServiceAccount "+s.Namespace+"/default", "already exists and was not created by this install")
 			s.nothingWritten()
@@ -87,7 +87,8 @@ func secretsAndTokens() []row {
 	}
 }
 
-// dismiss deletes a ServiceAccount. Its bindings stay and apply to a new one with the same name.
+// dismiss deletes a ServiceAccount. The ServiceAccount's bindings remain and apply to a new ServiceAccount with the
+// same name.
 func (s *scene) dismiss(name string) {
 	s.T.Helper()
 	require.NoError(s.T, judge.Remember(s.T.Context(), &s.told))

@@ -22,12 +22,12 @@ import (
 	"github.com/remit-olm/remit/test/escape/oracle"
 )
 
-// theft is a stolen token of one of Remit's programs. All attempts with it are dry runs: the API server authorizes and
-// admits them as usual, and a row that fails leaves nothing behind.
+// theft is a token stolen from one of Remit's programs. Rows use it only for dry runs, which the API server authorizes
+// and admits as usual, so that a failed row leaves nothing behind.
 type theft struct {
 	*scene
 	identity client.Client
-	// program is the owner of the token, and other is the other program.
+	// program is the program that owns the token, and other is the other program.
 	program, other string
 }
 
@@ -36,7 +36,7 @@ func (s *scene) steal(program, other string) *theft {
 	return &theft{scene: s, identity: client.NewDryRunClient(s.bearingAs(oracle.Thief, names.DefaultNamespace, program)), program: program, other: other}
 }
 
-// refused asserts that RBAC or a policy refuses the request, and not another check.
+// refused asserts that RBAC or a policy, and not another check, refused the request.
 func (x *theft) refused(what string, err error) {
 	x.T.Helper()
 	denied := apierrors.IsForbidden(err) || apierrors.IsInvalid(err) && strings.Contains(err.Error(), "ValidatingAdmissionPolicy")
@@ -67,12 +67,12 @@ func stolenTokens() []row {
 			x := s.steal(names.ServiceAccountOLM, names.ServiceAccountCatalog)
 			x.atHome()
 			meta := metav1.ObjectMeta{Namespace: names.DefaultCatalogNamespace, Name: "x"}
-			x.createRefused("a Service beside the global catalogs", &corev1.Service{ObjectMeta: meta})
-			x.createRefused("a Pod beside the global catalogs", &corev1.Pod{ObjectMeta: meta})
-			x.createRefused("a ServiceAccount beside the global catalogs", &corev1.ServiceAccount{ObjectMeta: meta})
+			x.createRefused("a Service in the global catalog namespace", &corev1.Service{ObjectMeta: meta})
+			x.createRefused("a Pod in the global catalog namespace", &corev1.Pod{ObjectMeta: meta})
+			x.createRefused("a ServiceAccount in the global catalog namespace", &corev1.ServiceAccount{ObjectMeta: meta})
 			x.refused("global pull secrets", x.identity.List(x.T.Context(), &corev1.SecretList{}, client.InNamespace(names.DefaultCatalogNamespace)))
 		}},
-		{number: "180b", title: "the stolen token of remit-catalog, in the namespace of the global catalogs", holds: p0(), play: func(s *scene) {
+		{number: "180b", title: "the stolen token of remit-catalog, in the global catalog namespace", holds: p0(), play: func(s *scene) {
 			s.steal(names.ServiceAccountCatalog, names.ServiceAccountOLM).besideCatalogs()
 		}},
 		{number: "180c", title: "the stolen tokens, and Events", holds: p0(), play: func(s *scene) {
@@ -101,18 +101,18 @@ func (x *theft) atHome() {
 	x.readRefused("the other program's token", names.DefaultNamespace, x.other+"-token", &corev1.Secret{})
 	x.readRefused("the other program's Lease", names.DefaultNamespace, x.other, &coordinationv1.Lease{})
 	for _, namespace := range []string{names.DefaultNamespace, "kube-system", ""} {
-		x.refused("Secrets of "+namespace, x.identity.List(x.T.Context(), &corev1.SecretList{}, client.InNamespace(namespace)))
-		x.refused("ConfigMaps of "+namespace, x.identity.List(x.T.Context(), &corev1.ConfigMapList{}, client.InNamespace(namespace)))
-		x.refused("Leases of "+namespace, x.identity.List(x.T.Context(), &coordinationv1.LeaseList{}, client.InNamespace(namespace)))
+		x.refused("Secrets in "+namespace, x.identity.List(x.T.Context(), &corev1.SecretList{}, client.InNamespace(namespace)))
+		x.refused("ConfigMaps in "+namespace, x.identity.List(x.T.Context(), &corev1.ConfigMapList{}, client.InNamespace(namespace)))
+		x.refused("Leases in "+namespace, x.identity.List(x.T.Context(), &coordinationv1.LeaseList{}, client.InNamespace(namespace)))
 	}
 	x.patchRefused("the other program's Lease", &coordinationv1.Lease{ObjectMeta: home(x.other)}, `{"spec":{"holderIdentity":"me"}}`)
 	x.patchRefused("the root certificates", &corev1.ConfigMap{ObjectMeta: home("kube-root-ca.crt")}, `{"data":{"ca.crt":"mine"}}`)
 	x.patchRefused("the root certificates of a tenant", &corev1.ConfigMap{ObjectMeta: x.Meta("kube-root-ca.crt")}, `{"data":{"ca.crt":"mine"}}`)
 	x.patchRefused("the other program's ServiceAccount", &corev1.ServiceAccount{ObjectMeta: home(x.other)}, `{"imagePullSecrets":[{"name":"x"}]}`)
-	x.refused("a token of the other program", x.identity.SubResource("token").Create(x.T.Context(), &corev1.ServiceAccount{ObjectMeta: home(x.other)}, &authenticationv1.TokenRequest{}))
+	x.refused("a token for the other program", x.identity.SubResource("token").Create(x.T.Context(), &corev1.ServiceAccount{ObjectMeta: home(x.other)}, &authenticationv1.TokenRequest{}))
 }
 
-// events tries to write Events of other reporters.
+// events tries to write Events that the program must not write.
 func (x *theft) events() {
 	x.T.Helper()
 	now := metav1.NowMicro()
@@ -126,26 +126,26 @@ func (x *theft) events() {
 		return out
 	}
 	const api = operatorsv1alpha1.GroupName + "/" + operatorsv1alpha1.GroupVersion
-	require.NoError(x.T, x.identity.Create(x.T.Context(), event(x.Namespace, api, "InstallPlan")), "its own Event is written")
+	require.NoError(x.T, x.identity.Create(x.T.Context(), event(x.Namespace, api, "InstallPlan")), "the program may write its own Events")
 	x.createRefused("an Event in kube-system", event("kube-system", api, "InstallPlan"))
 	x.createRefused("an Event about a Pod", event(x.Namespace, "v1", "Pod"))
-	x.createRefused("an Event about an object elsewhere", event(x.Namespace, api, "InstallPlan", func(e *eventsv1.Event) { e.Regarding.Namespace = neighbor }))
-	x.createRefused("an Event of another program", event(x.Namespace, api, "InstallPlan", func(e *eventsv1.Event) { e.ReportingController = x.other }))
+	x.createRefused("an Event about an object in another namespace", event(x.Namespace, api, "InstallPlan", func(e *eventsv1.Event) { e.Regarding.Namespace = neighbor }))
+	x.createRefused("an Event that another program reports", event(x.Namespace, api, "InstallPlan", func(e *eventsv1.Event) { e.ReportingController = x.other }))
 	x.createRefused("an Event about the other program's Lease", event(names.DefaultNamespace, "coordination.k8s.io/v1", "Lease",
 		func(e *eventsv1.Event) { e.Regarding.Name = x.other }))
-	x.createRefused("an Event about a role that is none of what is left behind", event("default", "rbac.authorization.k8s.io/v1", "ClusterRole",
+	x.createRefused("an Event about a ClusterRole, with a reason other than LeftBehind", event("default", "rbac.authorization.k8s.io/v1", "ClusterRole",
 		func(e *eventsv1.Event) { e.Regarding.Namespace = "" }))
-	x.createRefused("an Event about a Pod that is left behind", event(x.Namespace, "v1", "Pod", func(e *eventsv1.Event) { e.Reason = "LeftBehind" }))
-	x.createRefused("an Event in kube-system by the older API", &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "x"},
+	x.createRefused("an Event about a Pod, with the reason LeftBehind", event(x.Namespace, "v1", "Pod", func(e *eventsv1.Event) { e.Reason = "LeftBehind" }))
+	x.createRefused("an Event in kube-system in the older API", &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "x"},
 		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: "kube-system", Name: "x"}})
 
 	others := event(x.Namespace, "v1", "Pod", func(e *eventsv1.Event) { e.ReportingController = "kubelet" })
 	others.Name = "others-" + x.program
 	x.Create(others)
-	x.patchRefused("another's Event", others, `{"metadata":{"labels":{"is":"mine"}}}`)
+	x.patchRefused("another program's Event", others, `{"metadata":{"labels":{"is":"mine"}}}`)
 }
 
-// besideCatalogs tries to misuse the permission to run registries.
+// besideCatalogs tries to abuse the permission to run registries.
 func (x *theft) besideCatalogs() {
 	x.T.Helper()
 	source := &operatorsv1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Namespace: names.DefaultCatalogNamespace, Name: "my.catalog"},
@@ -167,7 +167,7 @@ func (x *theft) besideCatalogs() {
 func (x *theft) services(registry server.Registry) {
 	x.T.Helper()
 	made := registry.Service()
-	require.NoError(x.T, x.identity.Create(x.T.Context(), made.DeepCopy()), "what Remit writes is admitted")
+	require.NoError(x.T, x.identity.Create(x.T.Context(), made.DeepCopy()), "the Services that Remit writes must be admitted")
 	for what, edit := range map[string]func(*corev1.Service){
 		"externalIPs":       func(o *corev1.Service) { o.Spec.ExternalIPs = []string{"192.0.2.1"} },
 		"type LoadBalancer": func(o *corev1.Service) { o.Spec.Type = corev1.ServiceTypeLoadBalancer },
@@ -175,41 +175,41 @@ func (x *theft) services(registry server.Registry) {
 		"type ExternalName": func(o *corev1.Service) {
 			o.Spec = corev1.ServiceSpec{Type: "ExternalName", ExternalName: "evil.example.com"}
 		},
-		"the name kubernetes":      func(o *corev1.Service) { o.Name, o.OwnerReferences[0].Name = "kubernetes", "kubernetes" },
-		"another's name":           func(o *corev1.Service) { o.Name = "other" },
-		"no selector":              func(o *corev1.Service) { o.Spec.Selector = nil },
-		"another selector":         func(o *corev1.Service) { o.Spec.Selector = map[string]string{"app": "x"} },
-		"a second label selected":  func(o *corev1.Service) { o.Spec.Selector["app"] = "x" },
-		"another port":             func(o *corev1.Service) { o.Spec.Ports[0].Port = 443 },
-		"another target port":      func(o *corev1.Service) { o.Spec.Ports[0].TargetPort = intstr.FromInt32(443) },
-		"Pods that are not ready":  func(o *corev1.Service) { o.Spec.PublishNotReadyAddresses = true },
-		"no owner":                 func(o *corev1.Service) { o.OwnerReferences = nil },
-		"an owner of another kind": func(o *corev1.Service) { o.OwnerReferences[0].Kind = "Namespace" },
-		"a finalizer":              func(o *corev1.Service) { o.Finalizers = []string{"example.com/x"} },
-		"Remit's own namespace":    func(o *corev1.Service) { o.Namespace = names.DefaultNamespace },
-		"a tenant's namespace":     func(o *corev1.Service) { o.Namespace = x.Namespace },
+		"the name kubernetes":          func(o *corev1.Service) { o.Name, o.OwnerReferences[0].Name = "kubernetes", "kubernetes" },
+		"another CatalogSource's name": func(o *corev1.Service) { o.Name = "other" },
+		"no selector":                  func(o *corev1.Service) { o.Spec.Selector = nil },
+		"another selector":             func(o *corev1.Service) { o.Spec.Selector = map[string]string{"app": "x"} },
+		"a second selector label":      func(o *corev1.Service) { o.Spec.Selector["app"] = "x" },
+		"another port":                 func(o *corev1.Service) { o.Spec.Ports[0].Port = 443 },
+		"another target port":          func(o *corev1.Service) { o.Spec.Ports[0].TargetPort = intstr.FromInt32(443) },
+		"Pods that are not ready":      func(o *corev1.Service) { o.Spec.PublishNotReadyAddresses = true },
+		"no owner":                     func(o *corev1.Service) { o.OwnerReferences = nil },
+		"an owner of another kind":     func(o *corev1.Service) { o.OwnerReferences[0].Kind = "Namespace" },
+		"a finalizer":                  func(o *corev1.Service) { o.Finalizers = []string{"example.com/x"} },
+		"Remit's own namespace":        func(o *corev1.Service) { o.Namespace = names.DefaultNamespace },
+		"a tenant's namespace":         func(o *corev1.Service) { o.Namespace = x.Namespace },
 	} {
-		x.tried("a Service with "+what, made.DeepCopy(), func(o client.Object) { edit(o.(*corev1.Service)) })
+		x.editRefused("a Service with "+what, made.DeepCopy(), func(o client.Object) { edit(o.(*corev1.Service)) })
 	}
 	live := made.DeepCopy()
 	x.createOutside(live)
-	x.patchRefused("externalIPs later", live, `{"spec":{"externalIPs":["192.0.2.1"]}}`)
-	x.patchRefused("another type later", live, `{"spec":{"type":"LoadBalancer"}}`)
+	x.patchRefused("a later change of externalIPs", live, `{"spec":{"externalIPs":["192.0.2.1"]}}`)
+	x.patchRefused("a later change of the type", live, `{"spec":{"type":"LoadBalancer"}}`)
 	x.patchRefused("the status", live, `{"metadata":{"ownerReferences":null}}`)
-	defer x.gone(live)
+	defer x.deleteService(live)
 	x.refused("the status of a Service", x.identity.Status().Patch(x.T.Context(), live,
 		client.RawPatch("application/merge-patch+json", []byte(`{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}`))))
 }
 
-// gone waits until a Service and its Endpoints, which the control plane writes, are deleted.
-func (x *theft) gone(service *corev1.Service) {
+// deleteService deletes a Service and waits until the endpoints that the control plane wrote for it are deleted.
+func (x *theft) deleteService(service *corev1.Service) {
 	x.T.Helper()
 	require.NoError(x.T, cluster.Client.Delete(x.T.Context(), service))
 	x.Eventually(func(c *assert.CollectT) {
 		slices := &discoveryv1.EndpointSliceList{}
 		assert.NoError(c, cluster.Client.List(x.T.Context(), slices, client.InNamespace(service.Namespace)))
 		assert.Empty(c, slices.Items)
-		endpoints := &corev1.EndpointsList{} // the control plane still writes them
+		endpoints := &corev1.EndpointsList{} // the control plane still writes this deprecated kind
 		assert.NoError(c, cluster.Client.List(x.T.Context(), endpoints, client.InNamespace(service.Namespace)))
 		assert.Empty(c, endpoints.Items)
 	})
@@ -218,45 +218,45 @@ func (x *theft) gone(service *corev1.Service) {
 func (x *theft) accounts(registry server.Registry) {
 	x.T.Helper()
 	made := registry.ServiceAccount()
-	require.NoError(x.T, x.identity.Create(x.T.Context(), made.DeepCopy()), "what Remit writes is admitted")
+	require.NoError(x.T, x.identity.Create(x.T.Context(), made.DeepCopy()), "the ServiceAccounts that Remit writes must be admitted")
 	for what, edit := range map[string]func(*corev1.ServiceAccount){
 		"a mounted token":           func(o *corev1.ServiceAccount) { o.AutomountServiceAccountToken = nil },
 		"a Secret":                  func(o *corev1.ServiceAccount) { o.Secrets = []corev1.ObjectReference{{Name: "x"}} },
-		"an identity of the cloud":  func(o *corev1.ServiceAccount) { o.Annotations = map[string]string{"eks.amazonaws.com/role-arn": "x"} },
+		"a cloud identity":          func(o *corev1.ServiceAccount) { o.Annotations = map[string]string{"eks.amazonaws.com/role-arn": "x"} },
 		"another name":              func(o *corev1.ServiceAccount) { o.Name = "other" },
 		"the other program's name":  func(o *corev1.ServiceAccount) { o.Name, o.Namespace = x.other, names.DefaultNamespace },
 		"no owner":                  func(o *corev1.ServiceAccount) { o.OwnerReferences = nil },
 		"an owner of another group": func(o *corev1.ServiceAccount) { o.OwnerReferences[0].APIVersion = "v1" },
 	} {
-		x.tried("a ServiceAccount with "+what, made.DeepCopy(), func(o client.Object) { edit(o.(*corev1.ServiceAccount)) })
+		x.editRefused("a ServiceAccount with "+what, made.DeepCopy(), func(o client.Object) { edit(o.(*corev1.ServiceAccount)) })
 	}
 	live := made.DeepCopy()
 	x.createOutside(live)
-	x.refused("a token of a registry", x.identity.SubResource("token").Create(x.T.Context(), live, &authenticationv1.TokenRequest{}))
+	x.refused("a token for a registry", x.identity.SubResource("token").Create(x.T.Context(), live, &authenticationv1.TokenRequest{}))
 }
 
 func (x *theft) pods(registry server.Registry) {
 	x.T.Helper()
 	made, err := registry.Pod()
 	require.NoError(x.T, err)
-	require.NoError(x.T, x.identity.Create(x.T.Context(), made.DeepCopy()), "what Remit writes is admitted")
-	require.NoError(x.T, x.identity.Create(x.T.Context(), server.AsUpdate(made)), "an update Pod is admitted")
+	require.NoError(x.T, x.identity.Create(x.T.Context(), made.DeepCopy()), "the Pods that Remit writes must be admitted")
+	require.NoError(x.T, x.identity.Create(x.T.Context(), server.AsUpdate(made)), "an update Pod must be admitted")
 	for what, edit := range hostilePods() {
-		x.tried("a Pod with "+what, made.DeepCopy(), func(o client.Object) { edit(o.(*corev1.Pod)) })
+		x.editRefused("a Pod with "+what, made.DeepCopy(), func(o client.Object) { edit(o.(*corev1.Pod)) })
 	}
 	live := made.DeepCopy()
-	live.Name, live.GenerateName = "my.catalog-live", "" // as the audit log names it
+	live.Name, live.GenerateName = "my.catalog-live", "" // a fixed name, because the audit log contains no generated names
 	live.Spec.NodeSelector = map[string]string{"none": "of-the-nodes"}
 	x.createOutside(live)
 	x.refused("another image", x.identity.Patch(x.T.Context(), live, client.RawPatch("application/json-patch+json",
 		[]byte(`[{"op":"replace","path":"/spec/containers/0/image","value":"evil.example.com/x"}]`))))
 	x.patchRefused("another owner", live, `{"metadata":{"ownerReferences":null}}`)
-	x.patchRefused("another's label", live, `{"metadata":{"labels":{"olm.catalogSource":"other"}}}`)
-	x.refused("to get into the Pod", x.identity.SubResource("ephemeralcontainers").Patch(x.T.Context(), live,
+	x.patchRefused("another CatalogSource's label", live, `{"metadata":{"labels":{"olm.catalogSource":"other"}}}`)
+	x.refused("an ephemeral container", x.identity.SubResource("ephemeralcontainers").Patch(x.T.Context(), live,
 		client.RawPatch("application/strategic-merge-patch+json", []byte(`{"spec":{"ephemeralContainers":[{"name":"x","image":"x"}]}}`))))
 }
 
-// hostilePods returns Pods that Remit does not write.
+// hostilePods returns edits that turn a registry's Pod into a Pod that Remit never creates.
 func hostilePods() map[string]func(*corev1.Pod) {
 	container := func(edit func(*corev1.Container)) func(*corev1.Pod) {
 		return func(o *corev1.Pod) { edit(&o.Spec.Containers[0]) }
@@ -265,13 +265,13 @@ func hostilePods() map[string]func(*corev1.Pod) {
 		return func(o *corev1.Pod) { o.Spec.Volumes = []corev1.Volume{{Name: "x", VolumeSource: source}} }
 	}
 	return map[string]func(*corev1.Pod){
-		"the default ServiceAccount":  func(o *corev1.Pod) { o.Spec.ServiceAccountName = "default" },
-		"another's ServiceAccount":    func(o *corev1.Pod) { o.Spec.ServiceAccountName = "other" },
-		"a mounted token":             func(o *corev1.Pod) { o.Spec.AutomountServiceAccountToken = nil },
-		"the addresses of Services":   func(o *corev1.Pod) { o.Spec.EnableServiceLinks = ptr.To(true) },
-		"another's label":             func(o *corev1.Pod) { o.Labels[names.LabelCatalogSource] = "other" },
-		"another's label for updates": func(o *corev1.Pod) { o.Labels[names.LabelCatalogSourceUpdate] = "other" },
-		"no owner":                    func(o *corev1.Pod) { o.OwnerReferences = nil },
+		"the default ServiceAccount":             func(o *corev1.Pod) { o.Spec.ServiceAccountName = "default" },
+		"another CatalogSource's ServiceAccount": func(o *corev1.Pod) { o.Spec.ServiceAccountName = "other" },
+		"a mounted token":                        func(o *corev1.Pod) { o.Spec.AutomountServiceAccountToken = nil },
+		"environment variables for Services":     func(o *corev1.Pod) { o.Spec.EnableServiceLinks = ptr.To(true) },
+		"another CatalogSource's label":          func(o *corev1.Pod) { o.Labels[names.LabelCatalogSource] = "other" },
+		"another CatalogSource's update label":   func(o *corev1.Pod) { o.Labels[names.LabelCatalogSourceUpdate] = "other" },
+		"no owner":                               func(o *corev1.Pod) { o.OwnerReferences = nil },
 		"two owners": func(o *corev1.Pod) {
 			o.OwnerReferences = append(o.OwnerReferences, o.OwnerReferences[0])
 			o.OwnerReferences[1].UID, o.OwnerReferences[1].Controller = "v", nil
@@ -282,7 +282,7 @@ func hostilePods() map[string]func(*corev1.Pod) {
 		"the node's processes":  func(o *corev1.Pod) { o.Spec.HostPID = true },
 		"the node's IPC":        func(o *corev1.Pod) { o.Spec.HostIPC = true },
 		"a node":                func(o *corev1.Pod) { o.Spec.NodeName = "node" },
-		"hosts of its own": func(o *corev1.Pod) {
+		"its own hosts file entries": func(o *corev1.Pod) {
 			o.Spec.HostAliases = []corev1.HostAlias{{IP: "192.0.2.1", Hostnames: []string{"quay.io"}}}
 		},
 		"sysctls": func(o *corev1.Pod) {
@@ -292,10 +292,10 @@ func hostilePods() map[string]func(*corev1.Pod) {
 			o.Spec.Containers = append(o.Spec.Containers, corev1.Container{Name: "b", Image: "x"})
 		},
 		"an init container":   func(o *corev1.Pod) { o.Spec.InitContainers = []corev1.Container{{Name: "b", Image: "x"}} },
-		"an image by its tag": container(func(c *corev1.Container) { c.Image = "evil.example.com/x:v1" }),
+		"an image with a tag": container(func(c *corev1.Container) { c.Image = "evil.example.com/x:v1" }),
 		"a command":           container(func(c *corev1.Container) { c.Command = []string{"sh"} }),
 		"arguments":           container(func(c *corev1.Container) { c.Args = []string{"-c"} }),
-		"a port of the node":  container(func(c *corev1.Container) { c.Ports[0].HostPort = 50051 }),
+		"a port on the node":  container(func(c *corev1.Container) { c.Ports[0].HostPort = 50051 }),
 		"all keys of a Secret": container(func(c *corev1.Container) {
 			c.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "pull"}}}}
 		}),
@@ -320,8 +320,8 @@ func hostilePods() map[string]func(*corev1.Pod) {
 	}
 }
 
-// tried asserts that an object is refused that would be admitted without the edit.
-func (x *theft) tried(what string, obj client.Object, edit func(client.Object)) {
+// editRefused asserts that an otherwise admissible object is refused after the edit.
+func (x *theft) editRefused(what string, obj client.Object, edit func(client.Object)) {
 	x.T.Helper()
 	edit(obj)
 	x.createRefused(what, obj)

@@ -6,34 +6,43 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 var (
-	shards = flag.Int("shards", 2, "number of processes that share the rows, each with its own cluster; 1 if -run selects rows")
-	shard  = flag.Int("shard", 0, "the shard that this process runs, from 1 to -shards; 0 starts all of them")
+	shards = flag.Int("shards", 3, "number of processes that share the rows, each with its own cluster; 1 if -run selects rows")
+	shard  = flag.Int("shard", 0, "the number of this process, from 1 to -shards; 0 starts all processes")
+	turn   = flag.String("turn", "", "file with the number of rows that the processes have begun; if it is empty, this process runs all rows")
 )
 
-// part is the environment variable ESCAPE_ROWS, which selects the rows to run. The default is all of them.
+// part returns the value of the environment variable ESCAPE_ROWS, which selects the rows to run. If it is empty, all
+// rows run.
 func part() string { return os.Getenv("ESCAPE_ROWS") }
 
 // The values of ESCAPE_ROWS.
 const (
-	// partSample is the first row of every group that has another than long ones. `make test` runs it.
+	// partSample selects the first row of each group that is not long. `make test` runs these rows.
 	partSample = "sample"
-	// partRest is all other rows, which `make test-rest` runs.
+	// partRest selects all rows that are not in the sample. `make test-rest` runs these rows.
 	partRest = "rest"
-	// partList prints all rows and runs none: that is a failure, so that the go command does not take it for a run.
+	// partList prints all rows and runs none. It exits with a failure, so that the go command does not report a successful
+	// run.
 	partList = "list"
 )
 
-// isSample reports whether only the sample runs. It is small enough for one process.
+// isSample reports whether this run is limited to the sample, which is small enough for one process.
 func isSample() bool { return part() == partSample }
 
-// listRows prints all rows, those of the sample with an S in front.
+// listRows prints all rows, with an S before those in the sample, and returns the exit code.
 func listRows() int {
 	for _, group := range groups() {
 		for i, r := range group {
@@ -47,10 +56,11 @@ func listRows() int {
 	return 1
 }
 
-// sampled returns the index of the group's row that is in the sample, or -1.
+// sampled returns the index of the group's row in the sample, or -1 if there is none.
 func sampled(group []row) int { return slices.IndexFunc(group, func(r row) bool { return !r.long }) }
 
-// chosen returns the rows that this process runs: those of its part of the suite, and of its shard.
+// chosen returns the rows in this process's part of the suite. Long rows come first, so that no process waits for one at
+// the end.
 func chosen() []row {
 	var out []row
 	for _, group := range groups() {
@@ -62,10 +72,55 @@ func chosen() []row {
 			out = append(out, r)
 		}
 	}
-	return rowsOfShard(out)
+	slices.SortStableFunc(out, func(a, b row) int {
+		switch {
+		case a.long == b.long:
+			return 0
+		case a.long:
+			return -1
+		}
+		return 1
+	})
+	return out
 }
 
-// shardsToStart returns how many processes the rows are divided between, or 0 if this process runs its rows itself.
+// turns returns the rows that this process runs. Each row runs in the first process that has time for it.
+func turns(t *testing.T) iter.Seq[row] {
+	t.Helper()
+	if *turn == "" {
+		return slices.Values(chosen())
+	}
+	return func(yield func(row) bool) {
+		for all := chosen(); ; {
+			i, err := nextTurn(*turn)
+			require.NoError(t, err)
+			if i >= len(all) || !yield(all[i]) {
+				return
+			}
+		}
+	}
+}
+
+// nextTurn returns the number that is stored in a file, and increments the stored number.
+func nextTurn(path string) (int, error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = f.Close() }() // releases the lock
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		return 0, err
+	}
+	var n int
+	if _, err := fmt.Fscan(f, &n); err != nil {
+		return 0, err
+	}
+	_, err = f.WriteAt([]byte(strconv.Itoa(n+1)), 0) // never shorter than the old number
+	return n, err
+}
+
+// shardsToStart returns the number of processes among which the rows are divided, or 0 if this process runs its rows
+// itself.
 func shardsToStart() int {
 	if *shard != 0 || *shards < 2 || isSample() || flag.Lookup("test.run").Value.String() != "" {
 		return 0
@@ -73,20 +128,17 @@ func shardsToStart() int {
 	return *shards
 }
 
-// rowsOfShard returns the rows that this process runs: neighbors are often of one kind, so each shard gets some of every kind.
-func rowsOfShard(all []row) []row {
-	if *shard == 0 {
-		return all
-	}
-	var out []row
-	for i := *shard - 1; i < len(all); i += *shards {
-		out = append(out, all[i])
-	}
-	return out
-}
-
-// runShards runs the rows in n processes at a time and returns the exit code of the whole: 0 if all of them passed.
+// runShards runs the rows in n concurrent processes and returns the exit code: 0 if all of them passed.
 func runShards(n int) int {
+	turns, err := os.CreateTemp("", "remit-escape-turn-")
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = os.Remove(turns.Name()) }()
+	_, err = turns.WriteString("0")
+	if err = errors.Join(err, turns.Close()); err != nil {
+		return fail(err)
+	}
 	var (
 		done   sync.WaitGroup
 		lock   sync.Mutex
@@ -94,7 +146,7 @@ func runShards(n int) int {
 	)
 	for i := range n {
 		done.Go(func() {
-			if err := runShard(i+1, &lock); err != nil {
+			if err := runShard(i+1, turns.Name(), &lock); err != nil {
 				lock.Lock()
 				defer lock.Unlock()
 				failed = append(failed, fmt.Errorf("shard %d: %w", i+1, err))
@@ -108,9 +160,9 @@ func runShards(n int) int {
 	return 0
 }
 
-// runShard runs one shard and copies its output line by line, each with the number of the shard.
-func runShard(number int, lock sync.Locker) error {
-	command := exec.Command(os.Args[0], append(os.Args[1:], fmt.Sprintf("-shard=%d", number))...)
+// runShard runs one process and copies its output line by line, with the shard's number before each line.
+func runShard(number int, turns string, lock sync.Locker) error {
+	command := exec.Command(os.Args[0], append(os.Args[1:], fmt.Sprintf("-shard=%d", number), "-turn="+turns)...)
 	output, input := io.Pipe()
 	command.Stdout, command.Stderr = input, input
 	if err := command.Start(); err != nil {

@@ -40,16 +40,16 @@ func sights() []row {
 			before := s.traces()
 			s.label(neighbor, map[string]string{teamLabel: ""})
 			s.settle()
-			require.Equal(s.T, before, s.traces(), "a label that was removed there changes nothing here")
+			require.Equal(s.T, before, s.traces(), "removing the label from the neighbor's namespace must not leave a trace")
 			s.label(neighbor, team)
 			s.settle()
-			require.Equal(s.T, before, s.traces(), "nor that it is back")
+			require.Equal(s.T, before, s.traces(), "restoring the label must not leave a trace either")
 			s.namesNoNeighbor()
 			deployment := &appsv1.Deployment{}
 			require.NoError(s.T, s.Get(forge.Deployment, deployment))
 			require.Equal(s.T, s.Namespace, deployment.Spec.Template.Annotations[names.AnnotationTargetNamespaces])
 		}},
-		{number: "181a", title: "a selector that matches only a namespace that the account may not get, until it may", holds: seesItself(), play: func(s *scene) {
+		{number: "181a", title: "a selector that matches only a namespace that the account may not get at first", holds: seesItself(), play: func(s *scene) {
 			team := s.team()
 			s.selecting(team)
 			s.publish(bundleOf(csv()))
@@ -59,13 +59,13 @@ func sights() []row {
 			without := s.traces()
 			s.label(neighbor, team)
 			s.settle()
-			require.Equal(s.T, without, s.traces(), "one that is not shown leaves no trace")
+			require.Equal(s.T, without, s.traces(), "a namespace that the account may not get must not leave a trace")
 			s.GroupSays(groupName, "TargetsKnown", metav1.ConditionTrue, "NamespacesSelected", "spec.selector selects only namespaces that ServiceAccount")
-			require.Empty(s.T, s.aboutScene(), "what waits sends nothing")
+			require.Empty(s.T, s.aboutScene(), "a waiting install must not send requests")
 
 			s.grantGet()
 			s.targetsAre(neighbor)
-			s.planSays(neighbor) // the account may not write there
+			s.planSays(neighbor) // the account is not allowed to write to the neighbor's namespace
 		}},
 		{number: "181b", title: "a selector with an account that may no longer get a namespace", holds: seesItself(), play: func(s *scene) {
 			team := s.team()
@@ -103,7 +103,7 @@ func sights() []row {
 				return author.Patch(s.T.Context(), og, client.MergeFrom(before))
 			}
 			selector := func(og *operatorsv1.OperatorGroup) { og.Spec.Selector = &metav1.LabelSelector{MatchLabels: s.team()} }
-			require.NoError(s.T, edit(selector), "one that the list of targets overrides has no effect")
+			require.NoError(s.T, edit(selector), "a selector that targetNamespaces overrides has no effect")
 			require.ErrorContains(s.T, edit(func(og *operatorsv1.OperatorGroup) { og.Spec.TargetNamespaces = nil }), "impersonate")
 			s.regroup(cluster.Client, func(og *operatorsv1.OperatorGroup) { og.Spec.TargetNamespaces, og.Spec.Selector = nil, nil })
 			require.ErrorContains(s.T, edit(selector), "impersonate")
@@ -122,14 +122,15 @@ const teamLabel = "escape.test/team"
 
 func (s *scene) team() map[string]string { return map[string]string{teamLabel: s.Namespace} }
 
-// seesItself returns P0 with permission to get the account's own namespace.
+// seesItself returns profile P0 with permission to get the scene's namespace.
 func seesItself() profile {
 	p := p0()
 	p.own = append(p.own, rule("", "namespaces", "get"))
 	return p
 }
 
-// selecting creates an OperatorGroup with a selector. The test changes the labels of the neighbor's namespace.
+// selecting creates an OperatorGroup with a selector. It also allows the test to change the labels of the neighbor's
+// namespace.
 func (s *scene) selecting(labels map[string]string) {
 	s.T.Helper()
 	s.allow(func(c oracle.Change) bool { return c.Name == neighbor && c.Resource == "namespaces" })
@@ -141,7 +142,7 @@ func (s *scene) selecting(labels map[string]string) {
 		Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: accountName, Selector: &metav1.LabelSelector{MatchLabels: labels}}})
 }
 
-// grantGet lets the account get the neighbor's namespace.
+// grantGet grants the account permission to get the neighbor's namespace and returns the binding.
 func (s *scene) grantGet() *rbacv1.RoleBinding {
 	s.T.Helper()
 	meta := metav1.ObjectMeta{Namespace: neighbor, Name: "seen-by-" + s.Namespace}
@@ -163,7 +164,7 @@ func (s *scene) targetsAre(want ...string) {
 	})
 }
 
-// shown returns the lists of objects that a tenant can read.
+// shown returns an empty list for each kind of object that a tenant can read.
 func shown() []client.ObjectList {
 	return []client.ObjectList{
 		&operatorsv1.OperatorGroupList{}, &operatorsv1alpha1.SubscriptionList{}, &operatorsv1alpha1.InstallPlanList{},
@@ -171,7 +172,7 @@ func shown() []client.ObjectList {
 	}
 }
 
-// namesNoNeighbor asserts that nothing in the namespace names the neighbor's namespace.
+// namesNoNeighbor asserts that no object in the namespace mentions the neighbor's namespace.
 func (s *scene) namesNoNeighbor() {
 	s.T.Helper()
 	for _, list := range shown() {
@@ -184,7 +185,7 @@ func (s *scene) namesNoNeighbor() {
 	}
 }
 
-// traces returns the statuses with their times, and everything else that Remit has written in the namespace.
+// traces returns the statuses, including their times, and all other text that Remit has written in the namespace.
 func (s *scene) traces() string {
 	s.T.Helper()
 	var out []string
@@ -202,8 +203,8 @@ func (s *scene) traces() string {
 	return strings.Join(out, "\n")
 }
 
-// aboutScene returns the requests of Remit's programs about the namespace, and of its account, after an install in another
-// namespace has completed.
+// aboutScene waits until an install in another namespace has completed. It returns the requests that Remit's programs
+// have sent in the meantime about the scene's namespace or as its account.
 func (s *scene) aboutScene() []audit.Event {
 	s.T.Helper()
 	_, from, err := cluster.AuditedFrom(s.T.Context(), s.audited, func(audit.Event) bool { return false })

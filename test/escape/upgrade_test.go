@@ -19,13 +19,13 @@ const (
 	olderCSV = probe + ".v0.9.0"
 )
 
-// later returns the next version, which rows change.
+// later returns the harmless CSV of the next version, which rows modify.
 func later() forge.CSV { return forge.NewCSV(laterCSV).Set(probeCSV, "spec", "replaces") }
 
 // upgrades returns rows about upgrades with manually created ClusterServiceVersions and through Subscriptions.
 func upgrades() []row {
 	return []row{
-		{number: "98", title: "a second version that asks for more than the account holds", holds: p0(), play: func(s *scene) {
+		{number: "98", title: "a second version that requests more permissions than the account has", holds: p0(), play: func(s *scene) {
 			mallory := s.firstVersion()
 			before := &appsv1.Deployment{}
 			require.NoError(s.T, s.Get(forge.Deployment, before))
@@ -37,7 +37,7 @@ func upgrades() []row {
 			})
 			s.untouched(before)
 			for _, b := range s.bindings() {
-				require.NotEqual(s.T, laterCSV, b.Labels[names.LabelOwner], "no part of the second version's roles: %s", b.Name)
+				require.NotEqual(s.T, laterCSV, b.Labels[names.LabelOwner], "a binding of the second version exists: %s", b.Name)
 			}
 			require.Nil(s.T, s.CSV(s.T, probeCSV).DeletionTimestamp)
 		}},
@@ -51,11 +51,11 @@ func upgrades() []row {
 				roles := &rbacv1.RoleList{}
 				assert.NoError(c, cluster.Client.List(s.T.Context(), roles, client.InNamespace(s.Namespace)))
 				for _, role := range roles.Items {
-					assert.NotEqual(c, probeCSV, role.Labels[names.LabelOwner], "the objects of the first version were deleted")
+					assert.NotEqual(c, probeCSV, role.Labels[names.LabelOwner], "the objects of the first version must be deleted")
 				}
 			})
 		}},
-		{number: "101", title: "a version of another package that says to replace, skip and skip the range of what is installed", holds: p0(), play: func(s *scene) {
+		{number: "101", title: "a version of another package that claims to replace and skip the installed one", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv()))
 			victim := s.Succeeded(probeCSV)
 			other := forge.Of("other", forge.NewCSV("other.v9.0.0").Apart("other").Set("9.0.0", "spec", "version").Set(probeCSV, "spec", "replaces"))
@@ -66,13 +66,13 @@ func upgrades() []row {
 			s.settle()
 			s.stays(victim)
 		}},
-		{number: "101a", title: "an older version that says to skip the range of what is installed", holds: p0(), play: func(s *scene) {
+		{number: "101a", title: "an older version that claims to skip the range of the installed one", holds: p0(), play: func(s *scene) {
 			s.noWayBack("0.9.0")
 		}},
-		{number: "101b", title: "an older version that says so, of whose version the catalog says nothing", holds: p0(), play: func(s *scene) {
+		{number: "101b", title: "an older CSV that claims to skip the range of the installed version and has no version in the catalog", holds: p0(), play: func(s *scene) {
 			s.noWayBack(forge.Unversioned)
 		}},
-		{number: "77a", title: "a CSV that replaces another owner's with its marks, by a user who may not delete that one", holds: p0(), play: func(s *scene) {
+		{number: "77a", title: "a CSV with an owner's marks that replaces the owner's CSV, by a user who may not delete that CSV", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv()))
 			victim := s.Succeeded(probeCSV)
 			owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: probe, Namespace: s.Namespace}, CSV: "attacker.v9.0.0"}
@@ -89,7 +89,8 @@ func upgrades() []row {
 	}
 }
 
-// noWayBack publishes, after an install, only an older version that skips its range, with this version.
+// noWayBack installs a bundle and then publishes only an older one, which skips the installed version and has the given
+// version in the catalog. It asserts that the installed version stays.
 func (s *scene) noWayBack(version string) {
 	s.T.Helper()
 	s.install(bundleOf(csv()))
@@ -98,13 +99,13 @@ func (s *scene) noWayBack(version string) {
 	older := forge.Of(probe, forge.NewCSV(olderCSV).Set("0.9.0", "spec", "version"))
 	older.Version, older.Edges = version, map[string]any{"skipRange": "<2.0.0"}
 	s.republish(older)
-	s.Eventually(func(c *assert.CollectT) { // the head of the channel is not installed, and cannot be reached
+	s.Eventually(func(c *assert.CollectT) { // the head of the channel differs from the installed version and cannot be reached
 		assert.Equal(c, operatorsv1alpha1.SubscriptionState(operatorsv1alpha1.SubscriptionStateUpgradeAvailable), s.Subscription(c).Status.State)
 	})
 	s.settle()
 	s.stays(victim)
 	s.absent(&operatorsv1alpha1.ClusterServiceVersion{}, olderCSV)
-	s.Complete() // there is no second plan
+	s.Complete() // fails if there is a second plan
 	require.Len(s.T, s.writes(), written)
 }
 
@@ -118,7 +119,7 @@ func (s *scene) stays(victim *operatorsv1alpha1.ClusterServiceVersion) {
 	require.NoError(s.T, s.Get(forge.Deployment, &appsv1.Deployment{}))
 }
 
-// firstVersion creates the harmless CSV as a tenant, and waits until it is installed.
+// firstVersion creates the harmless CSV as a tenant and waits until it is installed.
 func (s *scene) firstVersion() client.Client {
 	s.T.Helper()
 	s.group(s.Namespace)

@@ -35,11 +35,11 @@ import (
 	"github.com/remit-olm/remit/test/env"
 )
 
-// expiries is the number of times that the first certificate could have expired.
+// expiries is the length of the test, in certificate lifetimes.
 const expiries = 10
 
-// The program and the caller use the test's clock. The caller acts like an API server: it uses the
-// configuration's caBundle and the Service's name. No other clock matters.
+// The program and the caller use the test's clock; no other clock matters. The caller acts like an API server: it uses
+// the caBundle of the webhook configuration and the Service's name.
 func TestTenExpiriesByTheClock(t *testing.T) {
 	t.Parallel()
 	c, err := env.Start(t.Context(), env.Options{Without: []string{names.ServiceAccountCatalog, names.ServiceAccountOLM}})
@@ -70,7 +70,7 @@ func TestTenExpiriesByTheClock(t *testing.T) {
 			secret := &corev1.Secret{}
 			assert.NoError(ct, tn.Get(cert.SecretName(pkg), secret))
 			assert.NotEqual(ct, served, cert.Hash(secret.Data[cert.KeyCA]))
-			assert.NotContains(ct, secret.Data, "previous."+cert.KeyCA, "the last Pods are rolled")
+			assert.NotContains(ct, secret.Data, "previous."+cert.KeyCA, "the last rollout must have completed")
 			assert.NoError(ct, tn.Get(op.Name, got))
 			assert.True(ct, got.Status.CertsRotateAt.After(clock.Now()))
 		})
@@ -80,7 +80,8 @@ func TestTenExpiriesByTheClock(t *testing.T) {
 	succeeded(tn, op.Name)
 }
 
-// wake makes the program reconcile, because its queue uses another clock.
+// wake edits a CSV to trigger a reconcile. The program's queue uses the real clock, so advancing the test's clock does
+// not trigger one.
 func wake(t assert.TestingT, tn *env.Tenant, name string) {
 	got := &csv{}
 	assert.NoError(t, tn.Get(name, got))
@@ -89,7 +90,7 @@ func wake(t assert.TestingT, tn *env.Tenant, name string) {
 	assert.NoError(t, tn.Cluster.Client.Patch(tn.T.Context(), got, client.MergeFrom(before)))
 }
 
-// runOLM runs cmd/olm's controllers in this process, as its own identity.
+// runOLM runs cmd/olm's controllers in this process, with the identity of cmd/olm.
 func runOLM(t *testing.T, c *env.Cluster, clock *testclock.FakePassiveClock) {
 	t.Helper()
 	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: names.DefaultNamespace, Name: names.ServiceAccountOLM}}
@@ -106,7 +107,7 @@ func runOLM(t *testing.T, c *env.Cluster, clock *testclock.FakePassiveClock) {
 	t.Cleanup(func() { stop(); done.Wait() })
 }
 
-// callers call the operator's webhook continuously.
+// callers is a set of workers that call the operator's webhook continuously.
 type callers struct {
 	tn    *env.Tenant
 	clock *testclock.FakePassiveClock
@@ -144,14 +145,14 @@ func (c *callers) note(err error) {
 	}
 }
 
-// call sends one request to any ready Pod, on a new connection.
+// call sends one request to an arbitrary ready Pod of the operator, on a new connection.
 func (c *callers) call(ctx context.Context) error {
 	list := &admissionregistrationv1.ValidatingWebhookConfigurationList{}
 	if err := c.tn.Cluster.Client.List(ctx, list, client.MatchingLabels{names.LabelOwnerNamespace: c.tn.Namespace}); err != nil {
 		return err
 	}
 	if len(list.Items) != 1 || len(list.Items[0].Webhooks) != 1 {
-		return errors.New("there is no webhook")
+		return errors.New("no webhook configuration exists")
 	}
 	config := list.Items[0].Webhooks[0].ClientConfig
 	roots := x509.NewCertPool()
@@ -188,7 +189,7 @@ func (c *callers) call(ctx context.Context) error {
 	return nil
 }
 
-// dial connects to a Pod that is ready.
+// dial connects to a ready Pod of the operator.
 func (c *callers) dial(ctx context.Context, network, _ string) (net.Conn, error) {
 	slices := &discoveryv1.EndpointSliceList{}
 	by := client.MatchingLabels{discoveryv1.LabelServiceName: cert.ServiceName(pkg)}
@@ -201,7 +202,7 @@ func (c *callers) dial(ctx context.Context, network, _ string) (net.Conn, error)
 			if ready := endpoint.Conditions.Ready; ready == nil || !*ready || len(slice.Ports) == 0 {
 				continue
 			}
-			// A Pod of the embedded control plane that has 10.N.x.y listens at 127.N.x.y.
+			// On the embedded control plane, a Pod with the address 10.N.x.y listens on 127.N.x.y.
 			_, rest, _ := strings.Cut(endpoint.Addresses[0], ".")
 			conn, err := (&net.Dialer{}).DialContext(ctx, network, net.JoinHostPort("127."+rest, strconv.Itoa(int(*slice.Ports[0].Port))))
 			if err == nil {

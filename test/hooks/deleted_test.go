@@ -22,11 +22,12 @@ import (
 	"github.com/remit-olm/remit/test/operators/sample/bundlev2"
 )
 
-// atOnce bounds how long automatic recreation may take before the status must report the deletion.
+// atOnce is how long automatic recreation may take before the status must report the deletion.
 const atOnce = 5 * time.Second
 
-// made are the kinds of objects that an install creates, in the order of deletion: without the plan, the status cannot report what
-// else is missing until the version is installed again.
+// made lists the kinds of objects that an install creates, in the order in which the test deletes them. After the
+// InstallPlan is deleted, the status cannot report other missing objects until the version is installed again, so the
+// plan and the CSV come first.
 var made = []schema.GroupVersionKind{
 	{Group: "operators.coreos.com", Version: "v1alpha1", Kind: "InstallPlan"},
 	{Group: "operators.coreos.com", Version: "v1alpha1", Kind: "ClusterServiceVersion"},
@@ -46,7 +47,7 @@ var made = []schema.GroupVersionKind{
 	{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
 }
 
-// existing lists the objects of these kinds, by UID.
+// existing returns all objects of the kinds in made, keyed by UID.
 func existing(tn *env.Tenant) map[types.UID]metav1.PartialObjectMetadata {
 	tn.T.Helper()
 	out := map[types.UID]metav1.PartialObjectMetadata{}
@@ -62,7 +63,8 @@ func existing(tn *env.Tenant) map[types.UID]metav1.PartialObjectMetadata {
 	return out
 }
 
-// TestRecreatesDeletedObjectsOrReportsThem deletes each object of an operator, one at a time.
+// TestRecreatesDeletedObjectsOrReportsThem deletes the objects of an operator one at a time, and checks that each of
+// them is recreated or that the status reports it.
 func TestRecreatesDeletedObjectsOrReportsThem(t *testing.T) {
 	c := ownCluster(t)
 	tn := c.Tenant(t)
@@ -85,12 +87,13 @@ func TestRecreatesDeletedObjectsOrReportsThem(t *testing.T) {
 	}
 }
 
-// byKind sorts by the order of the kinds in made.
+// byKind compares objects by the order of their kinds in made.
 func byKind(a, b metav1.PartialObjectMetadata) int {
 	return cmp.Or(cmp.Compare(slices.Index(made, a.GroupVersionKind()), slices.Index(made, b.GroupVersionKind())), strings.Compare(a.Name, b.Name))
 }
 
-// afterDeletion deletes an object and returns when it was recreated or what the status reports, and then applies the reported remedy.
+// afterDeletion deletes an object and returns how soon it was recreated, or else what the status reports. If the status
+// reports a remedy, afterDeletion also applies it.
 func afterDeletion(tn *env.Tenant, obj metav1.PartialObjectMetadata) string {
 	tn.T.Helper()
 	begun := time.Now()
@@ -99,7 +102,7 @@ func afterDeletion(tn *env.Tenant, obj metav1.PartialObjectMetadata) string {
 	back := func() bool { return isBack(tn, obj) && succeededNow(tn) }
 	for time.Since(begun) < atOnce {
 		if back() {
-			return "comes back in " + time.Since(begun).Round(100*time.Millisecond).String()
+			return "recreated after " + time.Since(begun).Round(100*time.Millisecond).String()
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
@@ -116,7 +119,7 @@ func afterDeletion(tn *env.Tenant, obj metav1.PartialObjectMetadata) string {
 		assert.NotEmpty(c, lines, "%s %s: %s", obj.Kind, obj.Name, report)
 	})
 	if comesBack {
-		return "comes back in " + time.Since(begun).Round(100*time.Millisecond).String()
+		return "recreated after " + time.Since(begun).Round(100*time.Millisecond).String()
 	}
 	if strings.Contains(lines[0], "kubectl delete csv") {
 		require.NoError(tn.T, tn.Cluster.Client.Delete(tn.T.Context(), tn.CSV(tn.T, bundlev2.CSV)))

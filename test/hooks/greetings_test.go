@@ -33,7 +33,7 @@ import (
 	samplehooks "github.com/remit-olm/remit/test/operators/sample/hooks"
 )
 
-// greeting returns a Greeting in a version of the API, without a spec.
+// greeting returns a Greeting in the given version of the API, without a spec.
 func greeting(version, namespace, name string) *unstructured.Unstructured {
 	obj := &unstructured.Unstructured{}
 	obj.SetAPIVersion("sample.remit.dev/" + version)
@@ -44,7 +44,7 @@ func greeting(version, namespace, name string) *unstructured.Unstructured {
 }
 
 func saying(obj *unstructured.Unstructured, field, text string) *unstructured.Unstructured {
-	_ = unstructured.SetNestedField(obj.Object, text, "spec", field) // the spec is created here
+	_ = unstructured.SetNestedField(obj.Object, text, "spec", field) // cannot fail: the Greeting has no spec yet
 	return obj
 }
 
@@ -55,8 +55,8 @@ func messageOf(t assert.TestingT, c client.Client, version, namespace, name, fie
 	return text
 }
 
-// ownCluster starts a cluster for one test with the CustomResourceDefinition. An API that is no longer served would
-// block other tests.
+// ownCluster starts a cluster for one test, with a catalog of both versions of the sample. On a shared cluster, an API
+// that is no longer served would block other tests.
 func ownCluster(t *testing.T, args ...manifests.Args) *env.Cluster {
 	t.Helper()
 	dir := t.TempDir() + "/" + catalogBoth
@@ -102,17 +102,17 @@ func TestAnOperatorWithEveryKindOfWebhookAndAnAPI(t *testing.T) {
 		err := c.Client.Create(t.Context(), saying(greeting("v2", tn.Namespace, "bye"), "text", "Goodbye"))
 		require.ErrorContains(t, err, "a Greeting does not say goodbye")
 	})
-	t.Run("a mutating webhook marks", func(t *testing.T) {
+	t.Run("a mutating webhook labels objects", func(t *testing.T) {
 		obj := greeting("v1", tn.Namespace, "hello")
 		require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj))
 		require.Equal(t, "webhook", obj.GetLabels()[samplehooks.Label])
 	})
-	t.Run("a conversion webhook converts there and back", func(t *testing.T) {
+	t.Run("a conversion webhook converts in both directions", func(t *testing.T) {
 		require.Equal(t, "Hello", messageOf(t, c.Client, "v2", tn.Namespace, "hello", "text"))
 		require.NoError(t, c.Client.Create(t.Context(), saying(greeting("v2", tn.Namespace, "second"), "text", "Good morning")))
 		require.Equal(t, "Good morning", messageOf(t, c.Client, "v1", tn.Namespace, "second", "message"))
 	})
-	t.Run("the operator works through it", func(t *testing.T) {
+	t.Run("the operator works with converted objects", func(t *testing.T) {
 		tn.Eventually(func(ct *assert.CollectT) {
 			obj := greeting("v2", tn.Namespace, "second")
 			assert.NoError(ct, c.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj))
@@ -120,7 +120,7 @@ func TestAnOperatorWithEveryKindOfWebhookAndAnAPI(t *testing.T) {
 			assert.Contains(ct, fmt.Sprint(conditions), "status:True")
 		})
 	})
-	t.Run("an API answers whoever may ask", func(t *testing.T) {
+	t.Run("an API serves only authorized users", func(t *testing.T) {
 		tn.Eventually(func(ct *assert.CollectT) {
 			assert.Equal(ct, []string{"HELLO", "GOOD MORNING"}, echoes(ct, c.Client, tn.Namespace))
 		})
@@ -133,10 +133,10 @@ func TestAnOperatorWithEveryKindOfWebhookAndAnAPI(t *testing.T) {
 		list.SetKind(echo.Kind + "List")
 		require.True(t, apierrors.IsForbidden(nobody.List(t.Context(), list, client.InNamespace(tn.Namespace))))
 	})
-	t.Run("an API answers what kubectl get sends", func(t *testing.T) {
+	t.Run("an API works with kubectl get", func(t *testing.T) {
 		require.Equal(t, []string{"hello", "second"}, kubectlGet(t, c, tn.Namespace, echo.Resource))
 	})
-	t.Run("what is removed leaves nothing behind", func(t *testing.T) {
+	t.Run("removing the operator leaves nothing behind", func(t *testing.T) {
 		running := whenNotConverted(t, c, tn.Namespace)
 		require.NoError(t, c.Client.DeleteAllOf(t.Context(), &operatorsv1alpha1.Subscription{}, client.InNamespace(tn.Namespace)))
 		require.NoError(t, c.Client.Delete(t.Context(), got))
@@ -144,19 +144,19 @@ func TestAnOperatorWithEveryKindOfWebhookAndAnAPI(t *testing.T) {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		require.NoError(t, c.Client.Get(t.Context(), client.ObjectKey{Name: "greetings.sample.remit.dev"}, crd))
 		require.Equal(t, apiextensionsv1.NoneConverter, crd.Spec.Conversion.Strategy)
-		require.Empty(t, <-running, "an operator that still runs loses the fields that are no longer converted")
-		require.Equal(t, "Hello", messageOf(t, c.Client, "v2", tn.Namespace, "hello", "text"), "the stored version is readable")
+		require.Empty(t, <-running, "a running operator would lose the fields that are no longer converted")
+		require.Equal(t, "Hello", messageOf(t, c.Client, "v2", tn.Namespace, "hello", "text"), "the stored version must be readable")
 		for _, kind := range []string{
 			"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "APIService", "ClusterRoleBinding", "RoleBinding", "ClusterRole",
 		} {
 			require.Empty(t, ofTenant(t, c, tn.Namespace, kind), kind)
 		}
 	})
-	t.Run("it is installed again", func(t *testing.T) {
+	t.Run("the operator can be installed again", func(t *testing.T) {
 		converted := whenDeployed(t, c, tn.Namespace)
 		tn.Subscribe("catalog", bundle.Package, bundle.Channel)
 		tn.Succeeded(bundlev2.CSV)
-		require.Equal(t, apiextensionsv1.WebhookConverter, <-converted, "an operator that runs before the conversion is set loses fields")
+		require.Equal(t, apiextensionsv1.WebhookConverter, <-converted, "an operator that runs before the conversion is set would lose fields")
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		require.NoError(t, c.Client.Get(t.Context(), client.ObjectKey{Name: "greetings.sample.remit.dev"}, crd))
 		require.Equal(t, apiextensionsv1.WebhookConverter, crd.Spec.Conversion.Strategy)
@@ -166,7 +166,8 @@ func TestAnOperatorWithEveryKindOfWebhookAndAnAPI(t *testing.T) {
 	})
 }
 
-// whenNotConverted returns the names of the operator's Pods that exist when the conversion of greetings is reset.
+// whenNotConverted returns a channel that receives the names of the operator's Pods that exist when the conversion of
+// greetings is reset.
 func whenNotConverted(t *testing.T, c *env.Cluster, namespace string) <-chan []string {
 	t.Helper()
 	out := make(chan []string, 1)
@@ -192,7 +193,8 @@ func whenNotConverted(t *testing.T, c *env.Cluster, namespace string) <-chan []s
 	return out
 }
 
-// whenDeployed returns the conversion strategy of greetings when the operator's Deployment is created.
+// whenDeployed returns a channel that receives the conversion strategy of greetings when the operator's Deployment is
+// created.
 func whenDeployed(t *testing.T, c *env.Cluster, namespace string) <-chan apiextensionsv1.ConversionStrategyType {
 	t.Helper()
 	out := make(chan apiextensionsv1.ConversionStrategyType, 1)
@@ -214,7 +216,8 @@ func whenDeployed(t *testing.T, c *env.Cluster, namespace string) <-chan apiexte
 	return out
 }
 
-// ofTenant lists objects with the owner labels of the tenant's CSVs outside of its namespace.
+// ofTenant returns the objects of a kind outside the tenant's namespace that have the owner labels of the tenant's
+// CSVs.
 func ofTenant(t *testing.T, c *env.Cluster, namespace, kind string) []string {
 	t.Helper()
 	groups := map[string]string{"APIService": "apiregistration.k8s.io/v1", "ClusterRoleBinding": "rbac.authorization.k8s.io/v1",
@@ -265,8 +268,8 @@ func echoes(t assert.TestingT, c client.Client, namespace string) []string {
 	return out
 }
 
-// An upgrade adds a version of the API with a conversion, and later changes where the conversion is served.
-// Clients that continue to read the old version are never refused.
+// An upgrade adds a version of the API with a conversion and later changes where the conversion is served.
+// Clients that continue to read the old version must never be refused.
 func TestStoredObjectsStayReadableThroughAnUpgrade(t *testing.T) {
 	c := ownCluster(t)
 	tn := c.Tenant(t)
@@ -278,7 +281,8 @@ func TestStoredObjectsStayReadableThroughAnUpgrade(t *testing.T) {
 		s.StartingCSV, s.InstallPlanApproval = bundle.CSV, operatorsv1alpha1.ApprovalManual
 	})
 	for _, resource := range []string{"configmaps", "serviceaccounts", "services"} {
-		tn.Grant(tn.Namespace, rule("", resource, "delete")) // this cluster requires it to change the owner of an object
+		// On this cluster, changing an object's owner references requires permission to delete the object.
+		tn.Grant(tn.Namespace, rule("", resource, "delete"))
 	}
 	tn.Approve(bundle.CSV)
 	succeeded(tn, bundle.CSV)
@@ -293,7 +297,7 @@ func TestStoredObjectsStayReadableThroughAnUpgrade(t *testing.T) {
 	succeeded(tn, bundlev2.CSV)
 	tn.Eventually(func(ct *assert.CollectT) {
 		assert.Equal(ct, "Hello", messageOf(ct, c.Client, "v2", tn.Namespace, "old-1", "text"))
-		assert.True(ct, apierrors.IsNotFound(tn.Get(bundle.CSV, &csv{})), "the old version was deleted")
+		assert.True(ct, apierrors.IsNotFound(tn.Get(bundle.CSV, &csv{})), "the old version must be deleted")
 	})
 	require.NoError(t, c.Client.Create(t.Context(), saying(greeting("v1", tn.Namespace, "new"), "message", "Hello again")))
 	require.Equal(t, "Hello again", messageOf(t, c.Client, "v2", tn.Namespace, "new", "text"))

@@ -16,7 +16,7 @@ import (
 	"github.com/remit-olm/remit/test/env/audit"
 )
 
-// load continuously creates ConfigMaps in a namespace, each of which its webhooks accept.
+// load continuously creates ConfigMaps that the webhooks for their namespace accept.
 type load struct {
 	t         *testing.T
 	client    client.Client
@@ -33,7 +33,7 @@ type load struct {
 
 const workers = 2
 
-// callPause is between two calls of a worker. Calls are cheap enough then to leave the processors to the programs under test.
+// callPause is the pause between two calls of a worker. It leaves enough CPU time for the programs under test.
 const callPause = 40 * time.Millisecond
 
 func startLoad(t *testing.T, c *env.Cluster, namespace string) *load {
@@ -70,7 +70,7 @@ func (l *load) call(ctx context.Context) {
 	}
 }
 
-// end stops the load and reports the failures.
+// end stops the load and asserts that no creation failed.
 func (l *load) end(what string) {
 	l.t.Helper()
 	l.stop()
@@ -80,10 +80,10 @@ func (l *load) end(what string) {
 	require.Greater(l.t, l.calls, 10)
 }
 
-// some returns the first few failures.
+// some returns at most the first five failures.
 func some(failures []string) []string { return failures[:min(len(failures), 5)] }
 
-// admittedByFailure lists what was admitted in a namespace because a webhook did not answer.
+// admittedByFailure lists the requests that were admitted in a namespace because a webhook did not respond.
 func admittedByFailure(t *testing.T, c *env.Cluster, namespace string) []string {
 	t.Helper()
 	var out []string

@@ -13,11 +13,12 @@ import (
 	"github.com/remit-olm/remit/test/operators/sample/bundlev2"
 )
 
-// cluster is shared by the stories about ConfigMaps. Those about Greetings, of which a cluster has one
-// CustomResourceDefinition, share it too, one after the other.
+// cluster is shared by the tests that use only ConfigMaps. Tests with Greetings start their own clusters with ownCluster,
+// because a cluster has only one CustomResourceDefinition for Greetings.
 var cluster *env.Cluster
 
-// catalogBoth has both versions of the sample, catalogHooks one that is only webhooks.
+// catalogBoth is the catalog with both versions of the sample, and catalogHooks is the catalog of an operator that has
+// only webhooks.
 const (
 	catalogBoth  = "both"
 	catalogHooks = "hooks"
@@ -60,7 +61,7 @@ func writeBoth(dir string) error {
 	return nil
 }
 
-// writeHooks writes a bundle that is the operator of newOperator.
+// writeHooks writes to dir a bundle of the operator that newOperator returns.
 func writeHooks(dir string) error {
 	v, err := env.NewVariant()
 	if err != nil {
@@ -74,7 +75,7 @@ func writeHooks(dir string) error {
 	}
 	spec, ok := content["spec"].(map[string]any)
 	if !ok {
-		return fmt.Errorf("no spec in %v", content)
+		return fmt.Errorf("the CSV has no spec: %v", content)
 	}
 	for _, field := range []string{"install", "webhookdefinitions", "installModes"} {
 		v.Set(spec[field], "spec", field)

@@ -35,7 +35,7 @@ const pkg = "hooker"
 
 func nameOf(version int) string { return fmt.Sprintf("%s.v%d.0.0", pkg, version) }
 
-// operator is a CSV whose only Deployment serves webhooks for ConfigMaps: at /validate and /mutate, and under
+// operator returns a CSV whose only Deployment serves webhooks for ConfigMaps at /validate and /mutate, and also below
 // /v<version>.
 func operator(version int, hooks ...hook) *csv {
 	c := &csv{}
@@ -95,7 +95,7 @@ func toMap(c *csv) (map[string]any, error) {
 	return runtime.DefaultUnstructuredConverter.ToUnstructured(c)
 }
 
-// grant grants the account what the operator needs for these targets.
+// grant grants the account the permissions that the operator needs for these targets.
 func grant(tn *env.Tenant, c *csv, targets ...string) {
 	tn.T.Helper()
 	namespaced := []rbacv1.PolicyRule{
@@ -139,12 +139,13 @@ func succeeded(tn *env.Tenant, name string) {
 	})
 }
 
-// message returns a ConfigMap with a message.
+// message returns a ConfigMap that contains a message.
 func message(namespace, text string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "message-" + rand.String(8)}, Data: map[string]string{"message": text}}
 }
 
-// calledIn reports whether the webhooks are called for a namespace: one refuses, the other marks.
+// calledIn reports whether both webhooks are called for a namespace: the validating one refuses objects, and the
+// mutating one labels them.
 func calledIn(t assert.TestingT, c client.Client, namespace string) bool {
 	ctx := contextOf(t)
 	refused := c.Create(ctx, message(namespace, samplehooks.Refused), client.DryRunAll)

@@ -35,7 +35,7 @@ func newInjector(tn *env.Tenant) *injector {
 	return &injector{tn: tn, pair: pair}
 }
 
-// secret returns the Secret of the tool's certificate.
+// secret returns the Secret with the tool's certificate.
 func (i *injector) secret() *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: i.tn.Meta(cert.SecretName(pkg)), Type: corev1.SecretTypeTLS, Data: map[string][]byte{
 		corev1.TLSCertKey: i.pair.Certificate, corev1.TLSPrivateKeyKey: i.pair.Key.PEM(),
@@ -105,14 +105,14 @@ func (i *injector) leftAlone() {
 		return e.Object != nil && e.Object.Resource == "secrets" && e.Object.Namespace == tn.Namespace && e.User.Username == "system:serviceaccount:"+tn.Account.Namespace+":"+tn.Account.Name
 	})
 	require.NoError(tn.T, err)
-	require.Empty(tn.T, written, "the account does not even read the Secret")
+	require.Empty(tn.T, written, "the account must not read the Secret")
 }
 
 func TestLeavesCertificatesToTheToolOfTheSubscription(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	i := newInjector(tn)
-	tn.Create(i.secret()) // as for a Certificate of the cluster's administrator
+	tn.Create(i.secret()) // as a certificate tool does if the cluster administrator creates a Certificate
 	i.start()
 	tn.Catalog("catalog", image(catalogHooks))
 	tn.Group(env.AccountName, tn.Namespace)
@@ -120,7 +120,7 @@ func TestLeavesCertificatesToTheToolOfTheSubscription(t *testing.T) {
 		s.Config = &operatorsv1alpha1.SubscriptionConfig{Annotations: map[string]string{serving.InjectCAFrom: tn.Namespace + "/" + pkg}}
 	})
 	report := tn.PermissionsMissing()
-	require.NotContains(t, report, cert.SecretName(pkg), "what a tool does requires no permission of the account")
+	require.NotContains(t, report, cert.SecretName(pkg), "the account needs no permission for the tool's work")
 	tn.Paste(report)
 	tn.Complete()
 	got := tn.Succeeded(bundle.CSV)

@@ -73,7 +73,8 @@ func TestCallsWebhooksInANamespaceThatStartsToMatch(t *testing.T) {
 	t.Logf("FIGURE a namespace was covered %s after it was labeled", time.Since(labeled).Round(10*time.Millisecond))
 }
 
-// A group without an account has the targets that it lists or that its selector matches, like one with an account.
+// An OperatorGroup without an account has the same targets as one with an account: those that it lists or that its
+// selector matches.
 func TestCallsWebhooksInTheTargetsOnlyWithTheDefaultAccount(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, env.Options{Profile: manifests.ProfileCompat, Without: []string{names.ServiceAccountCatalog}})
@@ -110,8 +111,8 @@ func TestTwoInstallsOfOneOperatorCoexist(t *testing.T) {
 	for _, tn := range tenants {
 		tn.Eventually(func(ct *assert.CollectT) { assert.True(ct, calledIn(ct, cluster.Client, tn.Namespace)) })
 	}
-	gone := &csv{ObjectMeta: tenants[0].Meta(nameOf(1))}
-	require.NoError(t, cluster.Client.Delete(t.Context(), gone))
+	deleted := &csv{ObjectMeta: tenants[0].Meta(nameOf(1))}
+	require.NoError(t, cluster.Client.Delete(t.Context(), deleted))
 	tenants[0].Eventually(func(ct *assert.CollectT) { assert.False(ct, calledIn(ct, cluster.Client, tenants[0].Namespace)) })
 	require.True(t, calledIn(t, cluster.Client, tenants[1].Namespace))
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
-// The plan reports the missing permissions before anything is written, and the printed RBAC is sufficient.
+// The plan reports the missing permissions before anything is written, and the RBAC in the report is sufficient.
 func TestReportsMissingWebhookPermissionsAndResumesAfterTheGrant(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	tn.Catalog("catalog", image(catalogHooks))
 	tn.Subscribe("catalog", bundle.Package, bundle.Channel)
 	tn.Group(env.AccountName, tn.Namespace)
-	// The webhooks are named in addition to everything else that the install needs.
+	// The report names the webhooks in addition to everything else that the install needs.
 	message := tn.PermissionsMissing()
 	for _, part := range []string{
 		`"validatingwebhookconfigurations"`, `"mutatingwebhookconfigurations"`, `"v.hooker.remit.dev-`, `"hooker-service"`, `"hooker-service-cert"`,

@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// shortLife leaves a slow machine a third of it to roll a Pod.
+	// shortLife is the lifetime of a certificate. A third of it must suffice to roll out a Pod on a slow machine.
 	shortLife = time.Minute
-	// rotations is the default number; the environment variable ROTATIONS can increase it.
+	// rotations is the default number of rotations. The environment variable ROTATIONS overrides it.
 	rotations = 2
 )
 
-// Certificates are valid for a minute here, and the API server itself is the caller. More than ten years are
-// covered by TestTenExpiriesByTheClock.
+// The API server calls the webhook while certificates with a short lifetime are rotated. TestTenExpiriesByTheClock
+// covers more than ten years with a simulated clock.
 func TestNoCallFailsWhileCertificatesAreRotated(t *testing.T) {
 	t.Parallel()
 	want := rotations
@@ -53,7 +53,7 @@ func TestNoCallFailsWhileCertificatesAreRotated(t *testing.T) {
 	tn.Eventually(func(ct *assert.CollectT) {
 		secret := &corev1.Secret{}
 		assert.NoError(ct, tn.Get(cert.SecretName(pkg), secret))
-		assert.NotContains(ct, secret.Data, "previous."+cert.KeyCA, "the last Pods are rolled")
+		assert.NotContains(ct, secret.Data, "previous."+cert.KeyCA, "the last rollout must have completed")
 	})
 	l.end(strconv.Itoa(want) + " rotations in " + time.Since(begun).Round(time.Second).String())
 }

@@ -18,7 +18,7 @@ import (
 	samplehooks "github.com/remit-olm/remit/test/operators/sample/hooks"
 )
 
-// ignoring sets a failure policy that admits requests if the webhook does not answer.
+// ignoring sets the failure policy Ignore, which admits requests if the webhook does not respond.
 func ignoring(h hook) hook {
 	h.FailurePolicy = ptr.To(admissionregistrationv1.Ignore)
 	return h
@@ -52,10 +52,11 @@ func TestAnUpgradeUnderLoadAddsChangesAndRemovesWebhooks(t *testing.T) {
 	rollout := time.Since(begun)
 	tn.Eventually(func(c *assert.CollectT) { assert.True(c, apierrors.IsNotFound(tn.Get(first.Name, &csv{}))) })
 	l.end("an upgrade that took " + rollout.Round(10*time.Millisecond).String())
-	require.Less(t, l.longest, rollout, "none was blocked for longer than the rollout")
+	require.Less(t, l.longest, rollout, "no call must be blocked for longer than the rollout")
 	require.Empty(t, admittedByFailure(t, cluster, tn.Namespace))
 
-	// The certificate belongs to the next version now: it is not deleted with the first, and Pods are rolled once.
+	// The certificate now belongs to the next version: it was not deleted with the first version, and the Pods were
+	// replaced only once.
 	after, d := &corev1.Secret{}, &appsv1.Deployment{}
 	require.NoError(t, tn.Get(cert.SecretName(pkg), after))
 	require.Equal(t, before.UID, after.UID)

@@ -1,3 +1,3 @@
-// Package kill tests that programs can be killed at every point of their work: with SIGKILL, after the API server has
-// processed a request and before the program receives the response.
+// Package kill tests that Remit completes an install even if a program is killed at any point: the tests send SIGKILL
+// after the API server has processed a request and before the program receives the response.
 package kill

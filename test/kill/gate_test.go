@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// gate is a proxy between the program and the API server. It counts completed writes,
-// and at one of them kills the program instead of returning the response.
+// gate is a proxy between the program and the API server. It counts completed writes and kills the program at one of
+// them instead of returning the response.
 type gate struct {
 	*httptest.Server
 
@@ -24,7 +24,8 @@ type gate struct {
 
 // shot is one pending kill.
 type shot struct {
-	// counts selects the writes to count, and left is the number of remaining ones, including the fatal one.
+	// counts selects the writes to count. left is the number of writes that remain until the kill, including the one at
+	// which the program is killed.
 	counts func(*http.Request) bool
 	left   int
 	kill   func()
@@ -42,12 +43,12 @@ func newGate(t *testing.T, config *rest.Config) *gate {
 	g.Server = httptest.NewUnstartedServer(&httputil.ReverseProxy{
 		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport:      transport,
-		FlushInterval:  -1, // watches
+		FlushInterval:  -1, // flush immediately, for watches
 		ModifyResponse: g.answered,
 		ErrorHandler:   func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	})
 	g.EnableHTTP2 = true
-	g.StartTLS() // client-go sends no token without TLS
+	g.StartTLS() // the gate uses TLS, because client-go does not send tokens without it
 	t.Cleanup(g.Close)
 	return g
 }
@@ -57,7 +58,7 @@ func (g *gate) ca() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: g.Certificate().Raw})
 }
 
-// arm prepares the kill at the nth counted write.
+// arm makes the gate kill the program at the nth write for which counts returns true.
 func (g *gate) arm(n int, counts func(*http.Request) bool, kill func()) *shot {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -71,7 +72,8 @@ func (g *gate) disarm() {
 	g.shot = nil
 }
 
-// answered receives each response before the program.
+// answered inspects each response from the API server before the program receives it, and kills the program at the
+// selected write.
 func (g *gate) answered(response *http.Response) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

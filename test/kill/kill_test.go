@@ -20,11 +20,11 @@ import (
 )
 
 const (
-	// sampleSteps is the number of objects that the sample's plan creates, and sampleWrites the number that the program creates: the
-	// operator's Deployment is not a step.
+	// sampleSteps is the number of objects that the sample's plan creates, and sampleWrites the number that the program
+	// creates. They differ because the operator's Deployment is not a step.
 	sampleSteps  = 7
 	sampleWrites = sampleSteps + 1
-	// maxWrites bounds a sweep.
+	// maxWrites is the maximum number of kills in a sweep.
 	maxWrites = 40
 )
 
@@ -68,8 +68,8 @@ func TestAPlanSurvivesAKillAfterAnyWriteOfTheProgram(t *testing.T) {
 	t.Logf("killed after each of %d writes", n)
 }
 
-// sweep installs the sample repeatedly, each time with the kill one write later, until an install
-// has no writes left; it returns the number of kills.
+// sweep installs the sample repeatedly, with the kill one write later each time, until an install completes before the
+// kill. It returns the number of kills.
 func (w *world) sweep(t *testing.T, counts func(*http.Request) bool) int {
 	t.Helper()
 	for n := 1; n <= maxWrites; n++ {
@@ -83,8 +83,8 @@ func (w *world) sweep(t *testing.T, counts func(*http.Request) bool) int {
 	return 0
 }
 
-// install installs the sample into its own namespace, with a kill after the nth write, and asserts
-// that nothing was created twice.
+// install installs the sample into its own namespace, with a kill after the nth write, and asserts that nothing was
+// created twice. It reports whether the program was killed.
 func (w *world) install(t *testing.T, n int, counts func(*http.Request) bool) bool {
 	tn := cluster.Tenant(t)
 	b, err := env.ReadBundle(os.DirFS(catalogs[image(w.name, n)]))
@@ -131,7 +131,7 @@ func (w *world) firedOrComplete(tn *env.Tenant, s *shot) bool {
 	return fired()
 }
 
-// objects returns the UIDs of the plan's existing objects.
+// objects returns the UIDs of the plan's objects that exist.
 func (w *world) objects(tn *env.Tenant) map[string]types.UID {
 	tn.T.Helper()
 	plans := &operatorsv1alpha1.InstallPlanList{}
@@ -157,7 +157,7 @@ func (w *world) objects(tn *env.Tenant) map[string]types.UID {
 	return out
 }
 
-// madeOnce asserts, from the audit log, that each object was created by exactly one request, and that there is
+// madeOnce asserts that, according to the audit log, each object was created by exactly one request, and that there is
 // one InstallPlan.
 func madeOnce(t *testing.T, tn *env.Tenant) {
 	t.Helper()

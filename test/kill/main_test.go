@@ -14,9 +14,9 @@ import (
 var (
 	// cluster is a control plane without Remit's Pods. Both sweeps use it, one after the other.
 	cluster *env.Cluster
-	// catalogs are directories by image, one for each install of a sweep.
+	// catalogs maps images to the directories of their catalogs. Each install of a sweep has its own catalog.
 	catalogs = map[string]string{}
-	// sweeps are the names of the tests' sweeps.
+	// sweeps lists the sweeps, one for each test. Their names are part of the names of their catalog images.
 	sweeps = []string{"steps", "writes"}
 )
 
@@ -47,8 +47,8 @@ func fail(err error) int {
 
 func image(sweep string, n int) string { return fmt.Sprintf("catalogs.test/%s-%d", sweep, n) }
 
-// writeCatalogs creates a variant of the sample for each install of a sweep, with its own CustomResourceDefinition,
-// because deleting and immediately recreating one is a race within the API server.
+// writeCatalogs creates a variant of the sample for each install of a sweep. Each variant has its own
+// CustomResourceDefinition, because deleting and immediately recreating one causes a race in the API server.
 func writeCatalogs(dir, sweep string) error {
 	for n := 1; n <= maxWrites; n++ {
 		v, err := env.NewVariant()

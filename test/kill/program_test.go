@@ -18,8 +18,8 @@ import (
 	"github.com/remit-olm/remit/test/env"
 )
 
-// program is bin/catalog as a process of the test, which connects to the API server through the gate
-// as its own ServiceAccount.
+// program runs bin/catalog as a child process of the test. The process connects to the API server through the gate, as
+// its own ServiceAccount.
 type program struct {
 	t     *testing.T
 	path  string
@@ -49,7 +49,7 @@ func newProgram(t *testing.T, cluster *env.Cluster, g *gate, args ...string) *pr
 		p.kill()
 		if t.Failed() {
 			content, _ := os.ReadFile(p.log.Name())
-			t.Logf("log of the program: ...%s", content[max(0, len(content)-8192):])
+			t.Logf("end of the program's log: ...%s", content[max(0, len(content)-8192):])
 		}
 		_ = p.log.Close()
 	})
@@ -75,7 +75,7 @@ func (p *program) start() {
 	}(p.cmd, p.done)
 }
 
-// kill returns when the process has ended; a second kill has no effect.
+// kill kills the process and returns when it has exited. A second kill has no effect.
 func (p *program) kill() {
 	if p.cmd == nil {
 		return

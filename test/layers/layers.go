@@ -9,7 +9,8 @@ import (
 // Module is the product module; nested modules (controlplane, hack/tools) are not part of it.
 const Module = "github.com/remit-olm/remit"
 
-// A layer may import itself and every layer before it.
+// layer is a position in the order of imports: a package may import packages of its own layer and of all earlier
+// layers.
 type layer int
 
 const (
@@ -38,14 +39,15 @@ func (l layer) String() string {
 	}[l]
 }
 
-// place is a path or, with a trailing "/...", a path and everything below it.
+// place assigns a layer to a pattern: a path or, with a trailing "/...", a path and everything below it.
 type place struct {
 	pattern string
 	layer   layer
 }
 
-// table is searched from the top, and the first match applies.
+// table assigns layers to directories. The first matching pattern applies.
 var table = []place{
+	{"api/...", lib},
 	{"pkg/lib/...", lib},
 
 	{"pkg/catalog", model},
@@ -61,8 +63,9 @@ var table = []place{
 	{"pkg/step/...", engine},
 	{"pkg/install/...", engine},
 	{"pkg/preflight/...", engine},
+	{"pkg/extension/...", engine},
 
-	{"pkg/controller/kit", kit},
+	{"pkg/controller/kit/...", kit},
 	{"pkg/controller", lists},
 	{"pkg/controller/...", kind},
 
@@ -72,40 +75,41 @@ var table = []place{
 	{"test/...", tests},
 }
 
-// exceptions are the intended upward imports, each with its reason.
+// exceptions lists the intentional upward imports with their reasons.
 var exceptions = []struct{ from, to, reason string }{
-	{"cmd/kubectl-remit/...", "test/env/controlplane", "the demonstration starts the embedded control plane"},
-	{"cmd/kubectl-remit/...", "test/env/registry", "the demonstration serves the documentation's catalog from a registry of images"},
-	{"cmd/kubectl-remit/...", "test/operators/sample/bundle", "the demonstration installs the sample operator"},
+	{"cmd/kubectl-remit/...", "test/env/controlplane", "the demo starts the embedded control plane"},
+	{"cmd/kubectl-remit/...", "test/env/registry", "the demo serves the documentation's catalog from an image registry"},
+	{"cmd/kubectl-remit/...", "test/operators/sample/bundle", "the demo installs the sample operator"},
 }
 
-// Import is one import statement: both paths as `go list` gives them.
+// Import is one import, with both paths as `go list` prints them.
 type Import struct {
 	From, To string
-	// InTest is set for an import that only the package's tests have.
+	// InTest is true if only the package's tests have the import.
 	InTest bool
 }
 
-// Check returns what is wrong with an import, or nil.
+// Check returns an error if an import violates the rules.
 func Check(i Import) error {
 	from, to := strings.TrimPrefix(i.From, Module+"/"), strings.TrimPrefix(i.To, Module+"/")
 	fromLayer, toLayer := layerOf(from), layerOf(to)
 	switch {
 	case fromLayer == none:
-		return fmt.Errorf("%s is in no layer: add it to the table in test/layers", from)
+		return fmt.Errorf("%s has no layer: add it to the table in test/layers", from)
 	case to == i.To:
 		return checkForeign(from, i)
 	case under(to, "controlplane/..."):
-		return fmt.Errorf("%s (%s) imports %s: nothing imports controlplane, the seam is a process and a kubeconfig", from, fromLayer, to)
+		return fmt.Errorf("%s (%s) imports %s: controlplane must not be imported, but used as a process through its kubeconfig", from, fromLayer, to)
 	case toLayer == none:
-		return fmt.Errorf("%s (%s) imports %s, which is in no layer: add it to the table in test/layers", from, fromLayer, to)
+		return fmt.Errorf("%s (%s) imports %s, which has no layer: add it to the table in test/layers", from, fromLayer, to)
 	case upward(fromLayer, toLayer, i.InTest) && !excepted(from, to):
-		return fmt.Errorf("%s (%s) imports %s (%s): imports go only to the same or an earlier layer", from, fromLayer, to, toLayer)
+		return fmt.Errorf("%s (%s) imports %s (%s): only packages of the same or an earlier layer may be imported", from, fromLayer, to, toLayer)
 	}
 	return checkSiblings(from, to, i.InTest)
 }
 
-// upward lets a package's own tests use the builders and fixtures of test/.
+// upward reports whether an import goes to a later layer. A package's own tests may use the builders and fixtures in
+// test/.
 func upward(from, to layer, inTest bool) bool {
 	if inTest && to == tests {
 		return false
@@ -113,20 +117,21 @@ func upward(from, to layer, inTest bool) bool {
 	return to > from
 }
 
-// checkSiblings rejects imports that the order of layers alone would allow.
+// checkSiblings returns an error for imports that the order of the layers allows but another rule forbids.
 func checkSiblings(from, to string, inTest bool) error {
 	switch {
 	case tree(from) == tree(to):
 		return nil
 	case layerOf(from) == kind && layerOf(to) == kind:
-		return fmt.Errorf("%s imports %s: a controller never imports another controller", from, to)
+		return fmt.Errorf("%s imports %s: a controller must not import another controller", from, to)
 	case standsAlone(from) && !inTest:
-		return fmt.Errorf("%s imports %s: it stands alone", from, to)
+		return fmt.Errorf("%s imports %s: it must not import other packages of Remit", from, to)
 	}
 	return nil
 }
 
-// managers are what layers 1 to 3 must not know: they act through a client that they are given.
+// managers lists packages that layers 1 to 3 must not import: code in these layers acts only through a client that is
+// passed to it.
 var managers = []string{
 	"sigs.k8s.io/controller-runtime",
 	"sigs.k8s.io/controller-runtime/pkg/builder/...",
@@ -135,7 +140,7 @@ var managers = []string{
 	"k8s.io/client-go/util/workqueue",
 }
 
-// libraries are what layer 1 may use in addition to the standard library.
+// libraries lists what layer 1 may import in addition to the standard library.
 var libraries = []string{
 	"k8s.io/...",
 	"sigs.k8s.io/...",
@@ -143,13 +148,14 @@ var libraries = []string{
 	"github.com/operator-framework/api/...",
 }
 
-// loggers may only be used by pkg/lib/logging: all others log through logr.
+// loggers lists packages that only pkg/lib/logging may use. All others log through logr.
 var loggers = []string{
 	"github.com/sirupsen/logrus",
 	"github.com/bombsimon/logrusr/...",
 }
 
-// controllerLibraries are the libraries of layer 1 that are written for controllers: their queue, and a cache.
+// controllerLibraries lists the libraries in layer 1 that are written for controllers and may therefore use
+// controller-runtime.
 var controllerLibraries = []string{"pkg/lib/fairqueue", "pkg/lib/scopedcache"}
 
 func checkForeign(from string, i Import) error {
@@ -161,15 +167,15 @@ func checkForeign(from string, i Import) error {
 	case i.InTest || standard:
 		return nil
 	case from == "pkg/lib/names":
-		return fmt.Errorf("%s imports %s: names imports nothing", from, i.To)
+		return fmt.Errorf("%s imports %s: names may only import the standard library", from, i.To)
 	case from == "pkg/lib/logging" && underAny(i.To, loggers):
 		return nil
 	case slices.Contains(controllerLibraries, from):
 		return nil
 	case l == lib && !underAny(i.To, libraries):
-		return fmt.Errorf("%s (%s) imports %s: lib uses Kubernetes and API-type libraries only", from, l, i.To)
+		return fmt.Errorf("%s (%s) imports %s: lib may only use Kubernetes and API-type libraries", from, l, i.To)
 	case l >= lib && l <= engine && underAny(i.To, managers):
-		return fmt.Errorf("%s (%s) imports %s: layers 1 to 3 know no manager, queue or controller", from, l, i.To)
+		return fmt.Errorf("%s (%s) imports %s: layers 1 to 3 must not use managers, queues or controllers", from, l, i.To)
 	}
 	return nil
 }
@@ -183,12 +189,12 @@ func layerOf(path string) layer {
 	return none
 }
 
-// standsAlone names the libraries that can be used without the rest of Remit.
+// standsAlone reports whether a library must be usable without the rest of Remit.
 func standsAlone(path string) bool {
-	return path == "pkg/lib/names" || under(path, "pkg/lib/scopedcache/...")
+	return path == "pkg/lib/names" || under(path, "pkg/lib/scopedcache/...") || under(path, "api/...")
 }
 
-// tree is the first three elements of a path: pkg/controller/csv for all that lies under it.
+// tree returns the first three elements of a path, for example pkg/controller/csv for everything below it.
 func tree(path string) string {
 	elements := strings.SplitN(path, "/", 4)
 	return strings.Join(elements[:min(3, len(elements))], "/")

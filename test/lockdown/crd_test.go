@@ -29,8 +29,8 @@ const (
 	crdName = "greetings.sample.remit.dev"
 )
 
-// D1 of the security model: a tenant whose account has no permissions on CustomResourceDefinitions installs an
-// operator that contains one, and the installation's CRD account writes it.
+// D1 of the security model: a tenant can install an operator that contains a CustomResourceDefinition even if the
+// tenant's account has no permissions on CustomResourceDefinitions, because the installation's CRD account writes it.
 func TestTheCRDAccountWritesNewCRDsForAccountsThatMayNot(t *testing.T) {
 	c, err := bounded()
 	require.NoError(t, err)
@@ -45,7 +45,7 @@ func TestTheCRDAccountWritesNewCRDsForAccountsThatMayNot(t *testing.T) {
 	subscribed(tn)
 	tn.Group(env.AccountName, tn.Namespace)
 
-	// The install waits for a missing CRD account and does not write without it.
+	// The install waits until the CRD account exists and is enrolled. Until then, it writes nothing.
 	tn.PlanSays("InstallCheckFailed", "ServiceAccount remit/crd-writer (the installation's CRD account) not found")
 	writer.Create(&corev1.ServiceAccount{ObjectMeta: writer.Meta(crdWriter)})
 	tn.PlanSays("InstallCheckFailed", "ServiceAccount remit/crd-writer is not enrolled")
@@ -67,7 +67,7 @@ func TestTheCRDAccountWritesNewCRDsForAccountsThatMayNot(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, map[string]bool{scoped.Username(names.DefaultNamespace, crdWriter): true}, users)
 
-	// The next tenant finds the CRD served and needs neither account.
+	// For the next tenant, the CRD is already served, so neither account needs to write it.
 	version := crd.ResourceVersion
 	writer.Withdraw()
 	other := c.Tenant(t)
@@ -83,8 +83,8 @@ func TestTheCRDAccountWritesNewCRDsForAccountsThatMayNot(t *testing.T) {
 	require.Equal(t, version, crd.ResourceVersion)
 }
 
-// The CRD account reads existing objects, including some that the account may not read. Findings are only
-// reported as far as the account may read them.
+// The CRD account reads all existing objects, including objects that the tenant's account is not allowed to read. The
+// report contains details only of objects that the tenant's account is allowed to read.
 func TestReportsFindingsOfTheCRDAccountOnlyAsFarAsTheAccountMayRead(t *testing.T) {
 	c, writer := withWriter(t)
 	tn := c.Tenant(t)
@@ -110,13 +110,13 @@ func TestReportsFindingsOfTheCRDAccountOnlyAsFarAsTheAccountMayRead(t *testing.T
 			assert.NotContains(ct, text, env.GadgetOwner)
 		})
 	}
-	refused("existing objects have to be validated against its new schema", `User "system:serviceaccount:remit:crd-writer" cannot list resource "gadgets"`)
+	refused("existing objects must be validated against the new schema", `User "system:serviceaccount:remit:crd-writer" cannot list resource "gadgets"`)
 	reads := rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{"gadgets"}, Verbs: []string{"list"}}
 	writer.Grant(rbac.ClusterScope, reads)
-	refused("2 object(s) would be invalid in version v1: 2 outside of the namespaces that the OperatorGroup selects and its account may read")
+	refused("2 object(s) would be invalid in version v1: 2 in namespaces that the OperatorGroup does not select or its account is not allowed to read")
 	require.NotContains(t, fmt.Sprintf("%+v", tn.Subscription(t).Status), "own-gadget")
 	tn.Grant(tn.Namespace, reads)
-	refused("2 object(s) would be invalid in version v1: " + tn.Namespace + "/own-gadget (spec.size: Required value), 1 outside of")
+	refused("2 object(s) would be invalid in version v1: " + tn.Namespace + "/own-gadget (spec.size: Required value), 1 in namespaces that the OperatorGroup does not select")
 
 	tn.SetSize(mine)
 	require.NoError(t, c.Client.Delete(t.Context(), foreign))
@@ -142,7 +142,7 @@ func withWriter(t *testing.T) (*env.Cluster, *env.Tenant) {
 	require.NoError(t, client.IgnoreAlreadyExists(c.Client.Create(t.Context(), account)))
 	writer.Enroll()
 	granted := writer.Grant(rbac.ClusterScope, rbacv1.PolicyRule{APIGroups: []string{apiextensionsv1.GroupName}, Resources: []string{crds}, Verbs: []string{"create", "patch"}})
-	t.Cleanup(func() { // other tests begin without the account
+	t.Cleanup(func() { // other tests expect that the CRD account does not exist
 		for _, obj := range append(scoped.Enrollment(writer.Account, c.Home), account, granted) {
 			require.NoError(t, client.IgnoreNotFound(c.Client.Delete(context.Background(), obj)))
 		}
@@ -150,8 +150,8 @@ func withWriter(t *testing.T) (*env.Cluster, *env.Tenant) {
 	return c, writer
 }
 
-// A bundle's CustomResourceDefinition is written with more permissions than its account has. It must contain neither the
-// address of a conversion webhook nor instructions for other programs (ADR 0022, 0029).
+// The CRD account has more permissions than the tenant's account. A bundle's CustomResourceDefinition must therefore
+// contain neither the address of a conversion webhook nor instructions for other programs (ADR 0022, 0029).
 func TestTheCRDAccountWritesNoConversionOfTheBundle(t *testing.T) {
 	c, _ := withWriter(t)
 	tn := c.Tenant(t)

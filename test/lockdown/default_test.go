@@ -32,8 +32,8 @@ func TestTheDefaultAccountInstallsWhereItApplies(t *testing.T) {
 	require.NotEmpty(t, tn.Writes())
 }
 
-// Row 58 of the escape suite, and the bypass of the author check that ADR 0008 names: where the default
-// account does not apply, an empty name means no account, however it became empty.
+// Row 58 of the escape suite, and the bypass of the author check in ADR 0008: where the default account does not apply,
+// an empty serviceAccountName means no account, no matter how it became empty.
 func TestAnEmptyNameInstallsNothingInOtherNamespaces(t *testing.T) {
 	c, err := limited()
 	require.NoError(t, err)
@@ -43,7 +43,7 @@ func TestAnEmptyNameInstallsNothingInOtherNamespaces(t *testing.T) {
 	grantTo(tn, pod, rule("*", "*", "*"))
 	operator := c.As(t, pod, rbac.ServiceAccount(tn.Namespace, "").Groups...)
 
-	// Act as the installed operator, which has all permissions in the namespace.
+	// This client acts as the installed operator, which has all permissions in the namespace.
 	tn.Eventually(func(ct *assert.CollectT) {
 		og := &operatorsv1.OperatorGroup{}
 		assert.NoError(ct, tn.Get("group", og))
@@ -64,7 +64,7 @@ func TestAnEmptyNameInstallsNothingInOtherNamespaces(t *testing.T) {
 	nothing()
 }
 
-// grantTo grants a user rules in the tenant's namespace.
+// grantTo grants rules to a user in the tenant's namespace.
 func grantTo(tn *env.Tenant, user string, rules ...rbacv1.PolicyRule) {
 	tn.T.Helper()
 	tn.Create(&rbacv1.Role{ObjectMeta: tn.Meta("granted"), Rules: rules})

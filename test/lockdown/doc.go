@@ -1,3 +1,3 @@
-// Package lockdown tests installations with more options than a profile: a default account that only some namespaces
-// may use, and an account that writes CustomResourceDefinitions for all namespaces.
+// Package lockdown tests options that the profiles do not set: a default account that only some namespaces may use, and
+// an account that writes CustomResourceDefinitions for all namespaces.
 package lockdown

@@ -23,7 +23,7 @@ import (
 
 const (
 	catalogImage = "catalogs.test/sample"
-	// favored is the one namespace that may use the default account.
+	// favored is the only namespace that may use the default account.
 	favored = "lockdown-favored"
 	// crdWriter is the ServiceAccount, in Remit's namespace, that writes CustomResourceDefinitions.
 	crdWriter = "crd-writer"
@@ -42,21 +42,22 @@ func run(m *testing.M) int {
 	return code
 }
 
-// running are the ends of all clusters that tests have started.
+// running contains the functions that stop the clusters that tests have started.
 var running []func() error
 
-// limited has a default account, as in compat, for one namespace.
+// limited returns a cluster with a default account, as in profile compat, that only one namespace may use.
 var limited = start(env.Options{Render: limitedCompat, Args: []manifests.Args{
 	{Deployment: names.ServiceAccountCatalog, Args: []string{"--default-account-namespaces=" + favored}},
 	{Deployment: names.ServiceAccountOLM, Args: []string{"--default-account-namespaces=" + favored}},
 }})
 
-// bounded has no default account, and one that writes CustomResourceDefinitions.
+// bounded returns a cluster without a default account, but with an account that writes CustomResourceDefinitions.
 var bounded = start(env.Options{Args: []manifests.Args{
 	{Deployment: names.ServiceAccountCatalog, Args: []string{"--crd-account=" + names.DefaultNamespace + "/" + crdWriter}},
 }})
 
-// limitedCompat is compat whose author checks know of the limit, as docs/tasks/install-remit.md says.
+// limitedCompat returns the objects of profile compat. Their author checks take into account which namespaces may use
+// the default account, as described in docs/tasks/install-remit.md.
 func limitedCompat() ([]*unstructured.Unstructured, error) {
 	objs, err := manifests.Render(manifests.ProfileCompat)
 	if err != nil {
@@ -103,7 +104,7 @@ func start(o env.Options) func() (*env.Cluster, error) {
 	})
 }
 
-// subscribed subscribes to the sample operator.
+// subscribed creates a catalog with the sample operator and a Subscription to it in the tenant's namespace.
 func subscribed(tn *env.Tenant) {
 	tn.T.Helper()
 	tn.Catalog("catalog", catalogImage)

@@ -43,6 +43,18 @@ func adoption() []Mutant {
 			Killer: unit("pkg/lib/ownerutil", "TestMarksDistinguishLineages"),
 		},
 		{
+			Name: "extensions-share-the-lineage-of-subscriptions", Rule: 7, File: "pkg/lib/ownerutil/ownerutil.go",
+			Old:    `Hash("extension", l.Extension, "")`,
+			New:    `Hash("extension", l.Extension)`,
+			Killer: unit("pkg/lib/ownerutil", "TestMarksOfClusterExtensionsAreTheirOwn"),
+		},
+		{
+			Name: "a-recreated-extension-adopts", Rule: 7, File: "pkg/lib/ownerutil/ownerutil.go",
+			Old:    `	if o.Extension == "" && obj.GetNamespace() == o.Namespace {`,
+			New:    "	if obj.GetNamespace() == o.Namespace {",
+			Killer: unit("pkg/lib/ownerutil", "TestOwnerOfAClusterExtension"),
+		},
+		{
 			Name: "names-of-two-owners-collide", Rule: 7, File: "pkg/lib/ownerutil/ownerutil.go",
 			Old: `		h.Write([]byte{0})
 `,
@@ -108,13 +120,13 @@ func adoption() []Mutant {
 			Name: "a-role-is-created-by-a-cache-that-is-behind", Rule: 7, File: "pkg/step/execute/seal.go",
 			Old:    "err != nil || !exposed {",
 			New:    "err != nil || !exposed || live == nil {",
-			Killer: unit("pkg/step/execute", "TestARoleIsNotCreatedForABindingThatTheCacheShowsTooOld"),
+			Killer: unit("pkg/step/execute", "TestARoleIsNotCreatedForAnOutdatedBinding"),
 		},
 		{
 			Name: "a-role-is-created-before-the-cache-is-asked-again", Rule: 7, File: "pkg/step/execute/seal.go",
 			Old:    "	return r.CheckBindings(ctx, live, role)\n}\n\n// isExposed",
 			New:    "	return nil\n}\n\n// isExposed",
-			Killer: unit("pkg/step/execute", "TestARoleIsNotCreatedForABindingThatTheCacheShowsTooOld"),
+			Killer: unit("pkg/step/execute", "TestARoleIsNotCreatedForAnOutdatedBinding"),
 		},
 		{
 			Name: "a-seal-is-used-twice", Rule: 7, File: "pkg/step/execute/seal.go",

@@ -197,8 +197,8 @@ func bytes() []Mutant {
 		},
 		{
 			Name: "messages-without-bound", Rule: 8, File: "pkg/resolver/namespace.go",
-			Old:    "			if len(p.Message) > maxMessage {",
-			New:    "			if false {",
+			Old:    "	if len(text) <= maxMessage {",
+			New:    "	if true {",
 			Killer: unit("pkg/resolver", "TestMessagesAreBounded"),
 		},
 		{
@@ -217,7 +217,7 @@ func bytes() []Mutant {
 			Name: "long-resolutions-run-in-order-of-arrival", Rule: 8, File: "pkg/controller/subscription/long.go",
 			Old:    "least < 0 || used < least {",
 			New:    "least < 0 {",
-			Killer: unit("pkg/controller/subscription", "TestTheNextNamespaceIsTheLeastRecentUser"),
+			Killer: unit("pkg/controller/subscription", "TestTheNextNamespaceHasTheLeastRecentUsage"),
 		},
 		{
 			Name: "resolutions-of-pigeonholes-never-end", Rule: 8, File: "pkg/resolver/meter.go",
@@ -293,13 +293,13 @@ func bytes() []Mutant {
 		},
 		{
 			Name: "half-parsed-images-do-not-count", Rule: 8, File: "pkg/controller/catalogsource/pulls.go",
-			Old:    "turn.yieldTogether(), from.room.keep",
+			Old:    "turn.yieldTogether(), room.keep",
 			New:    "turn.yieldTogether(), nil",
 			Killer: unit("pkg/controller/catalogsource", "TestHalfParsedImagesShareTheBudgetOfTheirNamespace"),
 		},
 		{
-			Name: "missing-space-is-the-images-fault", Rule: 8, File: "pkg/controller/catalogsource/pulls.go",
-			Old:    "	case errors.As(err, new(crowded)):",
+			Name: "missing-space-is-the-images-fault", Rule: 8, File: "pkg/catalog/pull/pull.go",
+			Old:    "	case full != nil:",
 			New:    "	case false:",
 			Killer: unit("pkg/controller/catalogsource", "TestRetriesAnImageThatExceededTheBudget"),
 		},
@@ -340,10 +340,34 @@ func bytes() []Mutant {
 			Killer: unit("pkg/catalog/disk", "TestDeletesADroppedCatalogAfterItsLastUse"),
 		},
 		{
-			Name: "a-full-disk-is-the-images-fault", Rule: 8, File: "pkg/controller/catalogsource/pulls.go",
-			Old:    "	case contents.Err() != nil:",
+			Name: "a-full-disk-is-the-images-fault", Rule: 8, File: "pkg/catalog/pull/pull.go",
+			Old:    "	case errors.Is(err, disk.ErrWrite):",
 			New:    "	case false:",
 			Killer: unit("pkg/controller/catalogsource", "TestReadsAnImageWhenTheDiskHasSpace"),
+		},
+		{
+			Name: "an-object-ends-its-catalog", Rule: 8, File: "pkg/catalog/disk/lines.go",
+			Old:    `		if line.Schema == "" {`,
+			New:    "		if bytes.HasPrefix(text, []byte(`{\"sum\":`)) {",
+			Killer: unit("pkg/catalog/disk", "TestAnObjectIsNotAFooter"),
+		},
+		{
+			Name: "reads-continue-after-a-refusal", Rule: 8, File: "pkg/step/execute/execute.go",
+			Old:    "i < len(steps) && !failed.Load()",
+			New:    "i < len(steps)",
+			Killer: unit("pkg/step/execute", "TestGatherStopsAfterAFailedRead"),
+		},
+		{
+			Name: "one-client-takes-all-connections", Rule: 8, File: "pkg/catalog/web/listen.go",
+			Old:    "l.byClient[client] == l.maxPerClient",
+			New:    "false",
+			Killer: unit("pkg/catalog/web", "TestLimitsConnections"),
+		},
+		{
+			Name: "slow-clients-keep-their-turns", Rule: 8, File: "pkg/catalog/web/server.go",
+			Old:    "each: s.chunkTimeout",
+			New:    "each: s.responseTimeout",
+			Killer: unit("pkg/catalog/web", "TestStopsAResponseThatIsNotRead"),
 		},
 		{
 			Name: "statuses-command-the-terminal", Rule: 8, File: "cmd/kubectl-remit/main.go",

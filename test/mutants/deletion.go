@@ -48,9 +48,9 @@ func deletion() []Mutant {
 		{
 			Name: "missing-objects-are-retried-in-a-terminating-namespace", Rule: 6, File: "pkg/controller/csv/finalize.go",
 			Old: `	case scoped.ReasonOf(err) != "":
-		return nil // there is no account left to remove it`,
+		return nil // no account is left that could remove them`,
 			New: `	case false:
-		return nil // there is no account left to remove it`,
+		return nil // no account is left that could remove them`,
 			Killer: unit("pkg/controller/csv", "TestLeaveWithoutAnAccountIsNotAnError"),
 		},
 		{

@@ -71,6 +71,12 @@ func enforcer() []Mutant {
 			Killer: unit("pkg/install/webhook", "TestABoundedGroupInterceptsClusterScopedObjectsOnlyIfPermitted"),
 		},
 		{
+			Name: "webhooks-of-extensions-are-unbounded", Rule: 1, File: "pkg/extension/render/render.go",
+			Old:    "webhook.Group{Bounded: true, Targets: targets",
+			New:    "webhook.Group{Bounded: false, Targets: targets",
+			Killer: unit("pkg/extension/render", "TestWebhooksAndAPIs"),
+		},
+		{
 			Name: "bindings-are-intercepted", Rule: 1, File: "pkg/install/webhook/refused.go",
 			Old:    `		{in: groups("rbac.authorization.k8s.io", `,
 			New:    `		{in: groups(`,
@@ -98,7 +104,7 @@ func enforcer() []Mutant {
 		},
 		{
 			Name: "deployments-run-as-the-account", Rule: 1, File: "pkg/install/deployment/identity.go",
-			Old:    "if key == by.Account {",
+			Old:    "if !by.Account.IsSynthetic() && key == by.Account.Account.Key() {",
 			New:    "if false {",
 			Killer: unit("pkg/install/deployment", "TestIdentitiesMustNotExceedTheAccount"),
 		},

@@ -1,12 +1,18 @@
 package mutants
 
-// hints returns the mutants of rule 3: what clients choose is never authority.
+// hints returns the mutants of rule 3: values that clients choose never confer authority.
 func hints() []Mutant {
 	return []Mutant{
 		{
 			Name: "owner-labels-of-authors-kept", Rule: 3, File: "pkg/bundle/strip.go",
 			Old:    "	return strings.HasPrefix(key, names.LabelComponentPrefix) || strings.HasPrefix(key, names.PrefixOwn)",
 			New:    "	return strings.HasPrefix(key, names.LabelComponentPrefix)",
+			Killer: unit("pkg/bundle", "TestKeepsOnlyTheAuthorsMetadata"),
+		},
+		{
+			Name: "owner-labels-of-extensions-kept", Rule: 3, File: "pkg/bundle/strip.go",
+			Old:    "names.LabelPermissionsHash, names.LabelExtensionKind, names.LabelExtensionName:",
+			New:    "names.LabelPermissionsHash, names.LabelExtensionKind:",
 			Killer: unit("pkg/bundle", "TestKeepsOnlyTheAuthorsMetadata"),
 		},
 		{
@@ -31,8 +37,8 @@ func hints() []Mutant {
 		},
 		{
 			Name: "instructions-to-other-programs-kept", Rule: 3, File: "pkg/step/build/bundle.go",
-			Old:    "		drops[own] = bundle.Confine(own)",
-			New:    "		drops[own] = nil",
+			Old:    "		out.Dropped[own] = bundle.Confine(own)",
+			New:    "		out.Dropped[own] = nil",
 			Killer: unit("pkg/step/build", "TestAStepListsDroppedLabelsAndAnnotations"),
 		},
 		{

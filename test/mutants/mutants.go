@@ -8,30 +8,31 @@ import (
 	"strings"
 )
 
-// Mutant is one broken guard.
+// Mutant is a change that breaks one guard.
 type Mutant struct {
-	// Name describes the broken behavior, in words joined by hyphens: a-b-c.
+	// Name describes the broken behavior, in words joined by hyphens.
 	Name string
 	// Rule is the number of the security model's rule that the guard enforces.
 	Rule int
-	// File is relative to the repository. Old occurs in it exactly once and is replaced with New.
+	// File is a path relative to the repository. Old occurs in it exactly once and is replaced with New.
 	File, Old, New string
-	// Killer is the test that must fail.
+	// Killer is the test that must fail with the mutant.
 	Killer Killer
 }
 
 // Killer is a test of a package, or a row of the escape suite.
 type Killer struct {
-	// Package is relative to the repository; "" for rows of the escape suite.
+	// Package is a path relative to the repository; "" for rows of the escape suite.
 	Package string
-	// Test is the name of a test function or of a row.
+	// Test is the name of a test function or the number of a row.
 	Test string
 }
 
-// unit returns a killer that is a test function of a package. Programs of Remit that it starts do not contain the mutant.
+// unit returns a killer that is a test function of a package. If the test starts Remit's programs, they are built
+// without the mutant.
 func unit(pkg, test string) Killer { return Killer{Package: pkg, Test: test} }
 
-// row returns a killer that is a row of the escape suite. Its programs contain the mutant.
+// row returns a killer that is a row of the escape suite. The programs that the row starts are built with the mutant.
 func row(number string) Killer { return Killer{Test: number} }
 
 // IsRow reports whether the killer is a row of the escape suite.
@@ -47,7 +48,7 @@ func (k Killer) String() string {
 // Rules is the number of rules in the security model.
 const Rules = 8
 
-// All returns all mutants; those that unit tests kill come first.
+// All returns all mutants. Those that are killed by unit tests come first.
 func All() []Mutant {
 	all := slices.Concat(enforcer(), noAccount(), hints(), self(), tokens(), deletion(), adoption(), bytes())
 	slices.SortStableFunc(all, func(a, b Mutant) int {
@@ -70,7 +71,7 @@ func (m Mutant) Apply(root string) ([]byte, error) {
 		return nil, err
 	}
 	if n := strings.Count(string(text), m.Old); n != 1 {
-		return nil, fmt.Errorf("mutant %s does not apply: its text is %d times in %s, and has to be once", m.Name, n, m.File)
+		return nil, fmt.Errorf("mutant %s does not apply: its text occurs %d times in %s instead of once", m.Name, n, m.File)
 	}
 	return []byte(strings.Replace(string(text), m.Old, m.New, 1)), nil
 }

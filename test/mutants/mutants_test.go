@@ -16,7 +16,7 @@ func TestEveryMutantApplies(t *testing.T) {
 	for _, m := range All() {
 		t.Run(m.Name, func(t *testing.T) {
 			require.Regexp(t, regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`), m.Name)
-			require.False(t, names[m.Name], "two mutants have this name")
+			require.False(t, names[m.Name], "two mutants have the same name")
 			names[m.Name] = true
 			mutated, err := m.Apply(root)
 			require.NoError(t, err)
@@ -39,7 +39,7 @@ func TestEveryKillerExists(t *testing.T) {
 	}
 }
 
-// stands reports whether a test file of the package contains the words.
+// stands reports whether a test file in the directory contains a match for the regular expression.
 func stands(t *testing.T, dir string, words *regexp.Regexp) bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))

@@ -1,6 +1,6 @@
 package mutants
 
-// noAccount returns the mutants of rule 2: without an account nothing is installed.
+// noAccount returns the mutants of rule 2: without an account, nothing is installed.
 func noAccount() []Mutant {
 	return []Mutant{
 		{

@@ -1,6 +1,6 @@
 package mutants
 
-// self returns the mutants of rule 4: what Remit itself may do.
+// self returns the mutants of rule 4: permissions of the controller identities.
 func self() []Mutant {
 	return []Mutant{
 		{
@@ -84,6 +84,35 @@ func self() []Mutant {
 			Old:    "validationActions: [Deny]",
 			New:    "validationActions: [Audit]",
 			Killer: unit("manifests", "TestEveryPolicyDenies"),
+		},
+		{
+			Name: "extension-events-policy-audits", Rule: 4, File: "manifests/extensions/policy/events.yaml",
+			Old:    "validationActions: [Deny]",
+			New:    "validationActions: [Audit]",
+			Killer: unit("manifests", "TestEveryPolicyDenies"),
+		},
+		{
+			Name: "extension-labels-policy-audits", Rule: 4, File: "manifests/extensions/policy/labels.yaml",
+			Old:    "validationActions: [Deny]",
+			New:    "validationActions: [Audit]",
+			Killer: unit("manifests", "TestEveryPolicyDenies"),
+		},
+		{
+			Name: "extension-reports-policy-audits", Rule: 4, File: "manifests/extensions/policy/reports.yaml",
+			Old:    "validationActions: [Deny]",
+			New:    "validationActions: [Audit]",
+			Killer: unit("manifests", "TestEveryPolicyDenies"),
+		},
+		{
+			Name: "self-impersonates-any-user", Rule: 5, File: "manifests/extensions/rbac.yaml",
+			Old: `# 2. Status.
+`,
+			New: `- apiGroups: [""]
+  resources: [users]
+  verbs: [impersonate]
+# 2. Status.
+`,
+			Killer: unit("manifests", "TestOnlyCompatAllowsImpersonation"),
 		},
 	}
 }

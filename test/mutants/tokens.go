@@ -1,6 +1,6 @@
 package mutants
 
-// tokens returns the mutants of rule 5: Remit uses the identity of an account only where a user enrolled it.
+// tokens returns the mutants of rule 5: Remit uses the identity of an account only if a user has enrolled it.
 func tokens() []Mutant {
 	return []Mutant{
 		{
@@ -48,6 +48,89 @@ func tokens() []Mutant {
 			Old:    "validationActions: [Deny]",
 			New:    "validationActions: [Audit]",
 			Killer: unit("manifests", "TestEveryPolicyDenies"),
+		},
+		{
+			Name: "callers-choose-impersonation-headers", Rule: 5, File: "pkg/lib/scoped/impersonate.go",
+			Old: `			delete(out.Header, name)
+`,
+			New:    "",
+			Killer: unit("pkg/lib/scoped", "TestReplacesAllImpersonationHeaders"),
+		},
+		{
+			Name: "any-user-is-impersonated", Rule: 5, File: "pkg/lib/scoped/impersonate.go",
+			Old: `	if err := identity.validateExtension(); err != nil {
+		return nil, err
+	}
+`,
+			New:    "",
+			Killer: unit("pkg/lib/scoped", "TestRefusesIdentitiesThatItMustNotImpersonate"),
+		},
+		{
+			Name: "impersonates-as-the-underlying-user", Rule: 5, File: "pkg/lib/scoped/impersonate.go",
+			Old:    `	if config.Impersonate.UserName != "" {`,
+			New:    "	if false {",
+			Killer: unit("pkg/lib/scoped", "TestRefusesIdentitiesThatItMustNotImpersonate"),
+		},
+		{
+			Name: "enrollment-of-one-user-is-of-all", Rule: 5, File: "pkg/lib/scoped/extension.go",
+			Old:    "ResourceNames: []string{identity.Username()}, ",
+			New:    "",
+			Killer: unit("pkg/lib/scoped", "TestAnEnrollmentAllowsNoOtherUser"),
+		},
+		{
+			Name: "enrollment-for-one-group-is-for-all", Rule: 5, File: "pkg/lib/scoped/extension.go",
+			Old:    "ResourceNames: []string{names.GroupExtensions}, ",
+			New:    "",
+			Killer: unit("pkg/lib/scoped", "TestAnEnrollmentAllowsNoOtherUser"),
+		},
+		{
+			Name: "constrained-enrollment-allows-every-verb", Rule: 5, File: "pkg/lib/scoped/extension.go",
+			Old:    `return []string{"create", `,
+			New:    `return []string{"update", "deletecollection", "create", `,
+			Killer: unit("pkg/lib/scoped", "TestAConstrainedEnrollmentAllowsOnlyRemitsVerbs"),
+		},
+		{
+			Name: "extension-author-policy-audits", Rule: 5, File: "manifests/extensions/policy/author.yaml",
+			Old:    "validationActions: [Deny]",
+			New:    "validationActions: [Audit]",
+			Killer: unit("manifests/policy", "TestEveryExtensionPolicyDenies"),
+		},
+		{
+			Name: "anyone-recreates-clusterextensions", Rule: 5, File: "manifests/extensions/policy/author.yaml",
+			Old:    ".name(variables.synthetic).check('impersonate').allowed()",
+			New:    ".name(variables.synthetic).check('impersonate').allowed() || request.operation == 'CREATE'",
+			Killer: unit("test/author", "TestARecreatedExtensionIsCheckedAgain"),
+		},
+		{
+			Name: "anyone-changes-the-identity-of-clusterextensions", Rule: 5, File: "manifests/extensions/policy/author.yaml",
+			Old:    "      || object.?spec.?serviceAccount.?name.orValue('') != oldObject.?spec.?serviceAccount.?name.orValue('')\n",
+			New:    "",
+			Killer: unit("test/author", "TestChecksEveryChangeOfAnExtensionsIdentity"),
+		},
+		{
+			Name: "clusterextensions-move-to-other-accounts", Rule: 5, File: "manifests/extensions/policy/author.yaml",
+			Old:    "      && object.?spec.?namespace.orValue('') != oldObject.?spec.?namespace.orValue('')",
+			New:    "      && false",
+			Killer: unit("test/author", "TestAnExtensionsNamespaceIsPartOfItsIdentity"),
+		},
+		{
+			Name: "install-lets-authors-name-any-account", Rule: 5, File: "manifests/extensions/policy/author.yaml",
+			Old: "namespace(variables.home).name(variables.account).check('impersonate').allowed()",
+			New: "namespace(variables.home).name(variables.account).check('impersonate').allowed()\n" +
+				"      || authorizer.group('olm.operatorframework.io').resource('clusterextensions').name(object.metadata.name).check('install').allowed()",
+			Killer: unit("test/author", "TestAnExtensionNamesOnlyAccountsThatItsAuthorMayImpersonate"),
+		},
+		{
+			Name: "install-on-one-extension-is-on-all", Rule: 5, File: "manifests/extensions/policy/author.yaml",
+			Old:    "resource('clusterextensions').name(object.metadata.name).check('install')",
+			New:    "resource('clusterextensions').name('other').check('install')",
+			Killer: unit("test/author", "TestAnExtensionIsInstalledAsItsOwnUserOnlyForItsAuthors"),
+		},
+		{
+			Name: "anyone-is-bound-to-grants-for-clusterextensions", Rule: 5, File: "manifests/extensions/policy/grants.yaml",
+			Old:    "s.kind == 'User' && s.name == 'olm:clusterextension:' + variables.extension",
+			New:    "s.kind == 'User' && s.name != 'olm:clusterextension:' + variables.extension || true",
+			Killer: unit("test/author", "TestOnlyTheSubjectInItsNameIsBoundToAGrantForAnExtension"),
 		},
 		{
 			Name: "anyone-writes-clusterserviceversions", Rule: 5, File: "manifests/policy/csv-author.yaml",

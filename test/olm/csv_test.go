@@ -243,7 +243,7 @@ func TestRefusesIdentitiesThatAnOperatorMayNotHave(t *testing.T) {
 		require.Contains(t, got.Status.Message, "it is the account that bounds this install")
 		require.True(t, apierrors.IsNotFound(tn.Get("demo", &appsv1.Deployment{})))
 	})
-	t.Run("one that holds more", func(t *testing.T) {
+	t.Run("a ServiceAccount with more permissions", func(t *testing.T) {
 		tn := cluster.Tenant(t)
 		grant(tn)
 		tn.Group(env.AccountName, tn.Namespace)
@@ -254,7 +254,7 @@ func TestRefusesIdentitiesThatAnOperatorMayNotHave(t *testing.T) {
 		got := requirePhase(tn, failed, operatorsv1alpha1.CSVReasonComponentFailedNoRetry)
 		require.Contains(t, got.Status.Message, `may not run as ServiceAccount "boss"`)
 	})
-	t.Run("default without permissions", func(t *testing.T) {
+	t.Run("the default ServiceAccount without permissions", func(t *testing.T) {
 		tn := cluster.Tenant(t)
 		grant(tn)
 		tn.Group(env.AccountName, tn.Namespace)

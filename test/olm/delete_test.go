@@ -57,8 +57,8 @@ func TestADeletedCSVLeavesNothingBehind(t *testing.T) {
 	require.Empty(t, clusterRoles(tn, t))
 }
 
-// letSelfDropFinalizers grants cmd/olm permission to patch CSVs: a custom resource has no endpoint for its
-// finalizers, so removing one requires a patch of the object.
+// letSelfDropFinalizers grants cmd/olm permission to patch CSVs. A custom resource has no finalizers subresource that
+// can be written, so removing a finalizer requires a patch of the object.
 func letSelfDropFinalizers(tn *env.Tenant) {
 	tn.T.Helper()
 	tn.Create(&rbacv1.Role{ObjectMeta: tn.Meta("finalizers"), Rules: []rbacv1.PolicyRule{

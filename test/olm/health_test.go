@@ -17,7 +17,8 @@ import (
 	"github.com/remit-olm/remit/test/env"
 )
 
-// twoReplicas sets two replicas, one of which may be unavailable, and Pods that take a while to become ready.
+// twoReplicas changes a CSV's Deployment to two replicas, of which one may be unavailable, and to Pods that take a
+// while to become ready.
 func twoReplicas(c *csv) {
 	spec := &c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec
 	spec.Replicas = ptr.To(int32(2))
@@ -37,7 +38,7 @@ func installed(t *testing.T, edits ...edit) *env.Tenant {
 	return tn
 }
 
-// phases returns the phases of the CSV's history, oldest first.
+// phases returns the phases in the CSV's history, oldest first.
 func phases(tn *env.Tenant) []string {
 	tn.T.Helper()
 	got := &csv{}
@@ -62,7 +63,7 @@ func annotate(tn *env.Tenant, obj client.Object, key, value string) {
 	require.NoError(tn.T, cluster.Client.Patch(tn.T.Context(), obj, client.RawPatch(types.MergePatchType, []byte(patch))))
 }
 
-// awaitAvailable waits until that many replicas of the Deployment are available.
+// awaitAvailable waits until the given number of replicas of the Deployment are available.
 func awaitAvailable(tn *env.Tenant, replicas int32) {
 	tn.T.Helper()
 	tn.Eventually(func(c *assert.CollectT) {
@@ -95,7 +96,7 @@ func TestAnOperatorThatLosesOneOfTwoPodsStaysSucceeded(t *testing.T) {
 			}
 			awaitAvailable(tn, 2)
 			requireSucceeded(tn)
-			require.Equal(t, before, phases(tn), "nothing was installed again")
+			require.Equal(t, before, phases(tn), "the operator must not be installed again")
 		})
 	}
 }
@@ -115,7 +116,8 @@ func TestAnOperatorWithoutAnAvailablePodFailsUntilThereIsOne(t *testing.T) {
 func TestAnOperatorThatIsScaledToZeroIsNotSucceeded(t *testing.T) {
 	t.Parallel()
 	tn := installed(t, func(c *csv) {
-		c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Replicas = ptr.To(int32(1)) // a field that kubectl can remove
+		// Set the field, so that scaling takes over its ownership from the install.
+		c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Replicas = ptr.To(int32(1))
 	})
 	d := &appsv1.Deployment{ObjectMeta: tn.Meta("demo")}
 	scale := func(replicas string) {
@@ -124,7 +126,7 @@ func TestAnOperatorThatIsScaledToZeroIsNotSucceeded(t *testing.T) {
 	}
 	scale("0")
 	got := requirePhase(tn, operatorsv1alpha1.CSVPhaseInstalling, operatorsv1alpha1.CSVReasonWaiting)
-	require.Contains(t, got.Status.Message, "is scaled to 0 replicas: kubectl scale deployment demo -n "+tn.Namespace+" --replicas=1")
+	require.Contains(t, got.Status.Message, "is scaled to 0 replicas; to scale it up, run: kubectl scale deployment demo -n "+tn.Namespace+" --replicas=1")
 	scale("1")
 	requireSucceeded(tn)
 }
@@ -140,7 +142,7 @@ func TestReportsAnEditedImageAndTheRemedy(t *testing.T) {
 		got := &csv{}
 		assert.NoError(c, tn.Get("demo.v1.0.0", got))
 		assert.Equal(c, operatorsv1alpha1.CSVPhaseSucceeded, got.Status.Phase, got.Status.Message)
-		assert.Contains(c, got.Status.Message, `container manager runs image "images.test/other:2", which "kubectl-set" set, instead of "images.test/demo:1"`)
+		assert.Contains(c, got.Status.Message, `container manager runs image "images.test/other:2" instead of "images.test/demo:1" (set by "kubectl-set")`)
 		assert.Contains(c, got.Status.Message, "kubectl delete deployment demo -n "+tn.Namespace)
 	})
 

@@ -38,7 +38,7 @@ type (
 
 func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
 
-// withHook adds a validating webhook for ConfigMaps to a CSV. No process serves it.
+// withHook returns an edit that adds a validating webhook for ConfigMaps to a CSV. No process serves the webhook.
 func withHook(edits ...hookEdit) edit {
 	return func(c *csv) {
 		d := hook{
@@ -57,7 +57,7 @@ func withHook(edits ...hookEdit) edit {
 	}
 }
 
-// hookNeeds returns what the account needs for the webhooks and APIs of a CSV.
+// hookNeeds returns the permissions that the account needs for the webhooks and APIs of a CSV.
 func hookNeeds(tn *env.Tenant, c *csv, targets ...string) []hooks.Need {
 	tn.T.Helper()
 	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "demo", Namespace: tn.Namespace}, CSV: "demo.v1.0.0", UID: "any"}
@@ -69,7 +69,7 @@ func hookNeeds(tn *env.Tenant, c *csv, targets ...string) []hooks.Need {
 	return needs
 }
 
-// grantHooks grants the account everything that they need.
+// grantHooks grants the account the permissions that hookNeeds returned.
 func grantHooks(tn *env.Tenant, needs []hooks.Need) {
 	tn.T.Helper()
 	for _, n := range needs {
@@ -86,7 +86,7 @@ func grantHooks(tn *env.Tenant, needs []hooks.Need) {
 	}
 }
 
-// rendered returns the CSV of newCSV without creating it.
+// rendered returns an edited minimal CSV without creating it.
 func rendered(edits ...edit) *csv {
 	c := &csv{}
 	c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []operatorsv1alpha1.StrategyDeploymentSpec{{Name: "demo"}}
@@ -183,7 +183,7 @@ func TestCreatesWebhooksAfterAGrant(t *testing.T) {
 		assert.NoError(c, tn.Get("demo.v1.0.0", got))
 		assert.Contains(c, got.Status.Message, `is missing permissions: in namespace `+tn.Namespace+` {apiGroups: [""], resources: ["configmaps"], verbs: ["delete"]}`)
 	})
-	require.Empty(t, configurations(tn, t), "nobody intercepts what it could not itself write")
+	require.Empty(t, configurations(tn, t), "a webhook must not intercept objects that the account may not write")
 	grantHooks(tn, demands)
 	requireSucceeded(tn)
 	require.Len(t, configurations(tn, t), 1)
@@ -197,7 +197,7 @@ func TestRejectsInvalidWebhookDescriptions(t *testing.T) {
 	}{
 		"all groups": {func(d *hook) { d.Rules[0].APIGroups = []string{"*"} }, "webhook rules cannot include all groups"},
 		"OLM":        {func(d *hook) { d.Rules[0].APIGroups = []string{"operators.coreos.com"} }, "webhook rules cannot include the OLM group"},
-		"no rules":   {func(d *hook) { d.Rules = nil }, "there are no rules"},
+		"no rules":   {func(d *hook) { d.Rules = nil }, "at least one rule is required"},
 		"deployment": {func(d *hook) { d.DeploymentName = "x" }, `deployment "x" is not part of the install strategy`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -225,7 +225,7 @@ func TestWebhooksFollowTheTargets(t *testing.T) {
 		assert.NoError(c, tn.Get("demo.v1.0.0", got))
 		assert.Contains(c, got.Status.Message, "is missing permissions: in namespace "+other)
 	})
-	require.Equal(t, []string{tn.Namespace}, targetsOf(configurations(tn, t)[0]), "it does not reach where the account does not")
+	require.Equal(t, []string{tn.Namespace}, targetsOf(configurations(tn, t)[0]), "the webhook must not apply to a namespace in which the account is missing the permission")
 	tn.Grant(other, rule("", "configmaps", "delete"))
 	tn.Eventually(func(c *assert.CollectT) {
 		assert.ElementsMatch(c, []string{tn.Namespace, other}, targetsOf(configurations(tn, c)[0]))
@@ -234,11 +234,11 @@ func TestWebhooksFollowTheTargets(t *testing.T) {
 
 	require.NoError(t, cluster.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: named(other)}))
 	tn.Eventually(func(c *assert.CollectT) {
-		assert.Equal(c, []string{tn.Namespace}, targetsOf(configurations(tn, c)[0]), "a target that goes is not held up")
+		assert.Equal(c, []string{tn.Namespace}, targetsOf(configurations(tn, c)[0]), "the deletion of a target namespace must not be blocked")
 	})
 }
 
-// Without a caBundle, the API server could not call the operator, and intercepted requests would be refused.
+// The CA bundle must stay: without it, the API server could not call the operator, and intercepted requests would fail.
 func TestKeepsTheCABundleIfTheCertificateIsUnavailable(t *testing.T) {
 	t.Parallel()
 	tn, _ := hooked(t)
@@ -264,7 +264,7 @@ func TestKeepsTheCABundleIfTheCertificateIsUnavailable(t *testing.T) {
 
 	mark(lineage)
 	before := got.DeepCopy()
-	got.Spec.Description = "look again: nobody watches Secrets"
+	got.Spec.Description = "wake the controller, which does not watch Secrets"
 	require.NoError(t, cluster.Client.Patch(t.Context(), got, client.MergeFrom(before)))
 	tn.Eventually(func(c *assert.CollectT) {
 		config := configurations(tn, c)[0]
@@ -291,7 +291,7 @@ func TestRestoresADeletedOrEditedWebhookConfiguration(t *testing.T) {
 func TestDeletesANamespaceWhoseWebhookDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	tn, _ := hooked(t, func(c *csv) { c.Spec.WebhookDefinitions[0].FailurePolicy = ptr.To(admissionregistrationv1.Fail) })
-	// The Pods run no server, so the webhook does not answer.
+	// The Pods do not run a server, so the webhook does not respond.
 	tn.Create(&corev1.ConfigMap{ObjectMeta: tn.Meta("blocked")})
 	tn.Eventually(func(c *assert.CollectT) {
 		err := cluster.Client.Delete(context.WithoutCancel(t.Context()), &corev1.ConfigMap{ObjectMeta: tn.Meta("blocked")}, client.DryRunAll)
@@ -305,7 +305,8 @@ func TestDeletesANamespaceWhoseWebhookDoesNotAnswer(t *testing.T) {
 	})
 }
 
-// daysLeft is the metric for the remaining validity of certificates.
+// daysLeft matches the metric for the remaining validity of the serving certificate. Its groups are the namespace and
+// the number of days.
 var daysLeft = regexp.MustCompile(`^csv_serving_certificate_days_left\{deployment="demo",name="demo.v1.0.0",namespace="([^"]+)"\} (\S+)$`)
 
 func TestReportsAForbiddenRotationBeforeItIsDue(t *testing.T) {
@@ -337,7 +338,7 @@ func TestReportsAForbiddenRotationBeforeItIsDue(t *testing.T) {
 		assert.NoError(c, err)
 		assert.InDelta(c, 730, left[tn.Namespace], 1)
 	})
-	require.Len(t, configurations(tn, t), 1, "until then nothing is broken")
+	require.Len(t, configurations(tn, t), 1, "the webhook must keep working until the certificate expires")
 	for _, role := range taken {
 		tn.Create(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: role.Namespace, Name: role.Name}, Rules: role.Rules})
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/remit-olm/remit/test/env"
 )
 
-// cluster is shared by all tests; each has namespaces of its own.
+// cluster is shared by all tests. Each test has its own namespaces.
 var cluster *env.Cluster
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -41,7 +41,7 @@ type (
 	edit = func(*csv)
 )
 
-// newCSV makes a CSV with one Deployment, whose ServiceAccount may read ConfigMaps in the targets.
+// newCSV returns a CSV with one Deployment, whose ServiceAccount may read ConfigMaps in the targets.
 func newCSV(tn *env.Tenant, edits ...edit) *csv {
 	c := &csv{ObjectMeta: tn.Meta("demo.v1.0.0")}
 	c.Spec.DisplayName = "Demo"
@@ -97,7 +97,8 @@ func manageDeployments() rbacv1.PolicyRule {
 	return rule("apps", "deployments", "get", "create", "patch", "delete")
 }
 
-// grantAllBut gives the account what newCSV needs in its own namespace, without Deployments.
+// grantAllButDeployments grants the account the permissions that newCSV needs in its own namespace, except those on
+// Deployments.
 func grantAllButDeployments(tn *env.Tenant) {
 	tn.T.Helper()
 	tn.Grant(tn.Namespace, append(manageRBAC(), readConfigMaps(),
@@ -111,7 +112,7 @@ func grant(tn *env.Tenant) {
 	tn.Grant(tn.Namespace, manageDeployments())
 }
 
-// requirePhase waits until the CSV is in a phase for a reason, and returns it.
+// requirePhase waits until the CSV has the given phase and reason, and returns the CSV.
 func requirePhase(tn *env.Tenant, phase operatorsv1alpha1.ClusterServiceVersionPhase, reason operatorsv1alpha1.ConditionReason) *csv {
 	tn.T.Helper()
 	got := &csv{}

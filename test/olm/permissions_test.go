@@ -14,7 +14,7 @@ import (
 	"github.com/remit-olm/remit/test/env"
 )
 
-// requirement returns the requirement of kind ServiceAccount with this name.
+// requirement returns the requirement of kind ServiceAccount with the given name.
 func requirement(c assert.TestingT, got *csv, name string) operatorsv1alpha1.RequirementStatus {
 	for _, r := range got.Status.RequirementStatus {
 		if r.Kind == "ServiceAccount" && r.Name == name {
@@ -55,7 +55,7 @@ func TestReportsLostPermissionsAndRemovesNothing(t *testing.T) {
 			dependent("Satisfied", `namespaced rule:{"verbs":["get"],"apiGroups":[""],"resources":["configmaps"]}`),
 			dependent("NotSatisfied", `namespaced rule:{"verbs":["list"],"apiGroups":[""],"resources":["pods"]}`),
 		}, account.Dependents)
-		require.EqualValues(t, "Present", requirement(t, got, "demo").Status, "the operator itself holds what it did")
+		require.EqualValues(t, "Present", requirement(t, got, "demo").Status, "the operator must keep its permissions")
 		require.Equal(t, roles, operatorRoles(tn, tn.Namespace))
 		require.NoError(t, tn.Get("demo", &appsv1.Deployment{}))
 
@@ -105,7 +105,7 @@ func TestReportsPermissionsGrantedByEscalation(t *testing.T) {
 	require.EqualValues(t, "Satisfied", requirement(t, got, "demo").Dependents[0].Status)
 }
 
-// manyRules is the number of rules in a row of test/escape.
+// manyRules is the number of rules that a CSV requests, as in a row of test/escape.
 const manyRules = 10_000
 
 func TestAStatusOfTenThousandRulesFits(t *testing.T) {
@@ -115,7 +115,7 @@ func TestAStatusOfTenThousandRulesFits(t *testing.T) {
 	tn.Group(env.AccountName, tn.Namespace)
 	newCSV(tn, func(c *csv) {
 		rules := &c.Spec.InstallStrategy.StrategySpec.Permissions[0].Rules
-		for i := range manyRules - 1 { // one rule exists already
+		for i := range manyRules - 1 { // newCSV already has one rule
 			*rules = append(*rules, rule("many.test", fmt.Sprintf("r%04d", i), "get"))
 		}
 	})
@@ -138,7 +138,7 @@ func TestAStatusOfTenThousandRulesFits(t *testing.T) {
 	}
 }
 
-// rarely is like requirePhase for an object of a megabyte, which should not be read often.
+// rarely is like requirePhase, but polls less often, because the object is about one megabyte in size.
 func rarely(tn *env.Tenant, phase operatorsv1alpha1.ClusterServiceVersionPhase, reason operatorsv1alpha1.ConditionReason) *csv {
 	tn.T.Helper()
 	got := &csv{}

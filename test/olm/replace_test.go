@@ -18,26 +18,26 @@ import (
 
 const newer = "demo.v2.0.0"
 
-// replacing makes a CSV replace that of newCSV, without its cluster permissions.
+// replacing turns a CSV into one that replaces the CSV that newCSV returns and has no cluster permissions.
 func replacing(c *csv) {
 	c.Name = newer
 	c.Spec.Replaces = "demo.v1.0.0"
 	c.Spec.InstallStrategy.StrategySpec.ClusterPermissions = nil
 }
 
-// missingCRD prevents a CSV from being installed until the CRD exists.
+// missingCRD makes a CSV require a CRD that does not exist.
 func missingCRD(c *csv) {
 	c.Spec.CustomResourceDefinitions.Required = []operatorsv1alpha1.CRDDescription{{Name: "things." + c.Namespace + ".test", Version: "v1", Kind: "Thing"}}
 }
 
-// upgrading returns a tenant with the older version installed, which has permissions in another namespace and in
-// the whole cluster. The rules are additional permissions of the account.
+// upgrading returns a tenant with the older version installed, which has permissions in another namespace and in the
+// whole cluster. mayDelete contains additional permissions for the account.
 func upgrading(t *testing.T, mayDelete ...rbacv1.PolicyRule) (tn *env.Tenant, other string) {
 	t.Helper()
 	tn = cluster.Tenant(t)
 	other = tn.Other(nil)
 	grant(tn)
-	tn.Grant(tn.Namespace, rule("", "serviceaccounts", "delete")) // an object changes its owner
+	tn.Grant(tn.Namespace, rule("", "serviceaccounts", "delete")) // required to change the owner of objects
 	tn.Grant(other, append(writeRBAC(), readConfigMaps())...)
 	tn.Grant(rbac.ClusterScope, append(writeRBAC(), rule("", "nodes", "get"))...)
 	if len(mayDelete) > 0 {
@@ -64,7 +64,7 @@ func deleteCSVs() rbacv1.PolicyRule {
 	return rule("operators.coreos.com", "clusterserviceversions", "delete")
 }
 
-// ofVersion returns the names of the roles and bindings of a version.
+// ofVersion returns the names of the roles and bindings that belong to a version.
 func ofVersion(tn *env.Tenant, version string) []string {
 	tn.T.Helper()
 	var out []string
@@ -100,7 +100,7 @@ func keys(list client.ObjectList) []string {
 	return out
 }
 
-// requireNewer waits until the newer version has succeeded with the text in its message.
+// requireNewer waits until the newer version has succeeded with a message that contains the text.
 func requireNewer(tn *env.Tenant, message string) *csv {
 	tn.T.Helper()
 	got := &csv{}
@@ -125,7 +125,7 @@ func TestRemovesTheOlderVersionAndItsPermissionsAfterAnUpgrade(t *testing.T) {
 		assert.NoError(c, tn.Get(newer, waiting))
 		assert.Equal(c, operatorsv1alpha1.CSVReasonRequirementsNotMet, waiting.Status.Reason, waiting.Status.Message)
 	})
-	require.Equal(t, before, ofVersion(tn, "demo.v1.0.0"), "nothing is removed before the switch")
+	require.Equal(t, before, ofVersion(tn, "demo.v1.0.0"), "no objects must be removed before the new version succeeds")
 
 	tn.Create(env.CRD("things", tn.Namespace+".test", "Thing"))
 	requireNewer(tn, "install strategy completed with no errors")
@@ -153,13 +153,13 @@ func TestRemovesWhatADeletedVersionLeftAfterTheUpgrade(t *testing.T) {
 	newCSV(tn, replacing)
 	requireNewer(tn, "install strategy completed with no errors")
 	tn.Eventually(func(c *assert.CollectT) {
-		assert.Equal(c, []string{"ClusterRole /" + theirs.Name}, ofVersion(tn, "demo.v1.0.0"), "that of another lineage stays")
+		assert.Equal(c, []string{"ClusterRole /" + theirs.Name}, ofVersion(tn, "demo.v1.0.0"), "objects of another lineage must remain")
 	})
 	require.Len(t, operatorRoles(tn, other), 1)
 }
 
-// orphan removes a CSV but not the objects that it owns, like kubectl delete --cascade=orphan after removing
-// its finalizers.
+// orphan removes a CSV but not the objects that it owns, as kubectl delete --cascade=orphan does once the CSV's
+// finalizers have been removed.
 func orphan(tn *env.Tenant, name string) {
 	tn.T.Helper()
 	tn.Eventually(func(c *assert.CollectT) {
@@ -189,7 +189,7 @@ func TestNotesTheCommandToRemoveWhatTheAccountMayNot(t *testing.T) {
 	})
 	require.EqualValues(t, "Deleting", got.Status.Phase)
 	require.Contains(t, got.Status.Message, "kubectl delete clusterserviceversion demo.v1.0.0 -n "+tn.Namespace)
-	require.Len(t, ofVersion(tn, "demo.v1.0.0"), 4, "in its own namespace it may")
+	require.Len(t, ofVersion(tn, "demo.v1.0.0"), 4, "the account may delete objects in its own namespace")
 
 	tn.Grant(rbac.ClusterScope, deleteRBAC(), deleteCSVs())
 	requireGone(tn)

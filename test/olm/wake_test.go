@@ -15,7 +15,7 @@ import (
 	"github.com/remit-olm/remit/test/env"
 )
 
-// The rows are all kinds of RBAC changes that can grant the account what it is missing.
+// The cases cover all kinds of RBAC changes that can grant the account its missing permissions.
 func TestEveryGrantWakesAPendingCSV(t *testing.T) {
 	t.Parallel()
 	for _, piece := range env.Pieces() {
@@ -40,7 +40,7 @@ func TestEveryGrantWakesAPendingCSV(t *testing.T) {
 	}
 }
 
-// The rows are all kinds of RBAC changes that can allow Remit to request the account's tokens.
+// The cases cover all kinds of RBAC changes that can allow Remit to request the account's tokens.
 func TestEveryEnrollmentWakesTheOperatorGroup(t *testing.T) {
 	t.Parallel()
 	for _, piece := range env.Pieces() {
@@ -103,7 +103,7 @@ func TestAnInstalledCSVFollowsThePermissionsOfItsAccount(t *testing.T) {
 	says(func(c *assert.CollectT, message string) { assert.Equal(c, clean, message) })
 }
 
-// A deleted CSV waits for the permissions to remove its objects outside of its namespace.
+// A deleted CSV waits for permission to remove its objects outside its namespace.
 func TestAGrantWakesACSVThatIsBeingRemoved(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)

@@ -24,7 +24,7 @@ import (
 
 // These tests do not run in parallel, and run before the parallel ones.
 
-// This happens if the Role in the global catalog namespace was not created.
+// Deleting the RoleBinding has the same effect as installing Remit without the Role in the global catalog namespace.
 func TestReportsAMissingRole(t *testing.T) {
 	binding := &rbacv1.RoleBinding{}
 	require.NoError(t, cluster.Client.Get(t.Context(), client.ObjectKey{Namespace: global, Name: "remit-catalog-registries"}, binding))
@@ -36,7 +36,7 @@ func TestReportsAMissingRole(t *testing.T) {
 	t.Cleanup(restore)
 	ref, pinned := push(t, "role", "v1", sample(t))
 	s := create(t, "role", operatorsv1alpha1.CatalogSourceSpec{Image: ref})
-	// Which request is refused first depends on whether the program has watched the namespace before.
+	// The first request that is refused depends on whether the program has already watched the namespace.
 	got := s.says(`User "system:serviceaccount:remit:remit-catalog" cannot`, `in the namespace "remit-catalogs"`)
 	require.Equal(t, "TRANSIENT_FAILURE", got.Status.GRPCConnectionState.LastObservedState)
 	require.Empty(t, s.pods(t))
@@ -46,7 +46,7 @@ func TestReportsAMissingRole(t *testing.T) {
 	s.ready()
 }
 
-// Remit starts while the tag cannot be resolved, and recognizes the running Pod as its own.
+// Remit starts while the tag cannot be resolved. It must recognize the running Pod as its own.
 func TestARegistryKeepsServingWhileItsImageCannotBeResolved(t *testing.T) {
 	ref, pinned := push(t, "stays", "v1", sample(t))
 	s := create(t, "stays", operatorsv1alpha1.CatalogSourceSpec{Image: ref})
@@ -72,7 +72,7 @@ func TestARegistryKeepsServingWhileItsImageCannotBeResolved(t *testing.T) {
 	require.Empty(t, sentWithin(t, 10*time.Second))
 }
 
-// restart ends the catalog program, which its Deployment restarts.
+// restart deletes the catalog program's Pod and waits until its replacement is ready.
 func restart(t *testing.T) {
 	t.Helper()
 	list := &corev1.PodList{}
@@ -102,8 +102,8 @@ func install(tn *env.Tenant, catalog string) {
 	tn.Succeeded(bundle.CSV)
 }
 
-// sentWithin waits until the catalog program stops sending requests, and returns the requests that it sends in the
-// following d.
+// sentWithin waits until the catalog program stops sending requests, and returns the requests that it sends within d
+// after that.
 func sentWithin(t *testing.T, d time.Duration) []audit.Event {
 	t.Helper()
 	sent := func() []audit.Event {

@@ -1,3 +1,3 @@
-// Package registries tests catalog images that are registries: their Pods run in the global catalog namespace, are
-// replaced, and are deleted.
+// Package registries tests catalog images that are registries: how their Pods run in the global catalog namespace and
+// are replaced and deleted.
 package registries

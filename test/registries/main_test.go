@@ -15,13 +15,13 @@ import (
 	"github.com/remit-olm/remit/test/env/registry"
 )
 
-// cluster is the one that all stories of this package share; each has CatalogSources of its own.
+// cluster is shared by all tests of this package. Each test has its own CatalogSources.
 var cluster *env.Cluster
 
-// images is a registry that the cluster may ask without TLS.
+// images is an image registry that the cluster may access without TLS.
 var images *registry.Server
 
-// parallel is how many stories run at once: they mostly wait.
+// parallel is the number of tests that run concurrently. They mostly wait.
 const parallel = "8"
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -46,8 +46,8 @@ func fail(err error) int {
 	return 1
 }
 
-// push puts an image without a file-based catalog under NAME:TAG and returns its name and what it is by digest. Pods of it run the
-// sample registry, which serves a catalog, or ends at once where that is "".
+// push pushes an image without a file-based catalog as NAME:TAG and returns its name and its reference by digest. The
+// image's Pods run test/operators/registry, which serves the catalog or, if the catalog is "", exits immediately.
 func push(t *testing.T, named, tag, catalog string) (ref, pinned string) {
 	t.Helper()
 	layer, err := registry.Layer(fstest.MapFS{"catalog.json": {Data: []byte(catalog)}, "tag": {Data: []byte(tag)}}, "srv")

@@ -24,7 +24,7 @@ import (
 
 const global = names.DefaultCatalogNamespace
 
-// patience covers a poll, and the delays of a Pod's probes.
+// patience is a timeout that allows for a poll and the delays of a Pod's probes.
 const patience = 3 * time.Minute
 
 func eventually(t *testing.T, check func(c *assert.CollectT)) {
@@ -71,7 +71,7 @@ func (s source) edit(change func(spec *operatorsv1alpha1.CatalogSourceSpec)) {
 	require.NoError(s, cluster.Client.Patch(s.Context(), cs, client.MergeFrom(before)))
 }
 
-// ready waits until the registry has been read without errors.
+// ready waits until the registry has been read without errors, and returns the CatalogSource.
 func (s source) ready() *operatorsv1alpha1.CatalogSource {
 	s.Helper()
 	var cs *operatorsv1alpha1.CatalogSource
@@ -85,7 +85,7 @@ func (s source) ready() *operatorsv1alpha1.CatalogSource {
 	return cs
 }
 
-// says waits for texts in the status.
+// says waits until the status contains all of the given texts, and returns the CatalogSource.
 func (s source) says(texts ...string) *operatorsv1alpha1.CatalogSource {
 	s.Helper()
 	var cs *operatorsv1alpha1.CatalogSource
@@ -99,7 +99,7 @@ func (s source) says(texts ...string) *operatorsv1alpha1.CatalogSource {
 	return cs
 }
 
-// pods returns the owned Pods, except those that are being deleted.
+// pods returns the CatalogSource's Pods, except those that are being deleted.
 func (s source) pods(c assert.TestingT) []corev1.Pod {
 	list := &corev1.PodList{}
 	assert.NoError(c, cluster.Client.List(s.Context(), list, client.InNamespace(global)))
@@ -112,7 +112,7 @@ func (s source) pods(c assert.TestingT) []corev1.Pod {
 	return out
 }
 
-// pod waits until there is exactly one Pod, which serves an image.
+// pod waits until the CatalogSource has exactly one Pod, which serves the image, and returns it.
 func (s source) pod(image string) *corev1.Pod {
 	s.Helper()
 	var out *corev1.Pod
@@ -157,8 +157,8 @@ func TestRunsARegistryAndInstallsFromIt(t *testing.T) {
 
 	require.Empty(t, pod.Spec.Volumes, "no token")
 	require.Equal(t, "serves", pod.Spec.ServiceAccountName)
-	require.Equal(t, []corev1.LocalObjectReference{{Name: "pull"}}, pod.Spec.ImagePullSecrets, "by the ServiceAccount")
-	require.True(t, *pod.Spec.SecurityContext.RunAsNonRoot, "the namespace enforces it")
+	require.Equal(t, []corev1.LocalObjectReference{{Name: "pull"}}, pod.Spec.ImagePullSecrets, "the pull secret comes from the ServiceAccount")
+	require.True(t, *pod.Spec.SecurityContext.RunAsNonRoot, "the namespace enforces this")
 
 	install(cluster.Tenant(t), "serves")
 
@@ -171,7 +171,7 @@ func TestRunsARegistryAndInstallsFromIt(t *testing.T) {
 	second := s.pod(pinned)
 	s.ready()
 
-	// Like the kubelet when it evicts; the simulated node reverts it as soon as it observes it.
+	// Simulate an eviction by the kubelet. The simulated node reverts the status as soon as it observes it.
 	eventually(t, func(c *assert.CollectT) {
 		now := &corev1.Pod{}
 		err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(second), now)
@@ -202,7 +202,7 @@ func TestReplacesTheImageWhenTheNewOneIsReady(t *testing.T) {
 	first := s.pod(v1)
 	s.ready()
 
-	// The tag is moved to an image that does not run.
+	// Move the tag to an image whose Pods exit immediately.
 	push(t, "updates", "v1", "")
 	got := s.says("update Pod updates-", "failed: CrashLoopBackOff", "exit code 1", "next poll", "continues to serve")
 	require.Equal(t, "READY", got.Status.GRPCConnectionState.LastObservedState)
@@ -266,7 +266,7 @@ func TestDoesNotChangeObjectsOfOthers(t *testing.T) {
 	require.NoError(t, cluster.Client.Create(t.Context(), account))
 	service := &corev1.Service{ObjectMeta: key, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}}
 	require.NoError(t, cluster.Client.Create(t.Context(), service))
-	// Another owner's Pod with the label is not a registry.
+	// A Pod with the label but a different owner is not a registry.
 	strangers := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: global, Name: "stranger", Labels: map[string]string{names.LabelCatalogSource: "taken"}},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "x"}}},
@@ -289,14 +289,15 @@ func TestDoesNotChangeObjectsOfOthers(t *testing.T) {
 	require.Nil(t, strangers.DeletionTimestamp)
 }
 
-// restrict sets the fields that the namespace's Pod Security level requires.
+// restrict sets the fields that the Pod Security level of the namespace requires.
 func restrict(pod *corev1.Pod) {
 	yes, no := true, false
 	pod.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: &yes, SeccompProfile: &corev1.SeccompProfile{Type: "RuntimeDefault"}}
 	pod.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{AllowPrivilegeEscalation: &no, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}
 }
 
-// Admission denies everything except registries that the controller identity may do with Pods, Services and ServiceAccounts.
+// The controller identity may write Pods, Services and ServiceAccounts in the namespace, but admission denies
+// everything that is not a registry.
 func TestControllerIdentityCannotWriteWhatNoCatalogSourceOwns(t *testing.T) {
 	t.Parallel()
 	self := cluster.As(t, "system:serviceaccount:remit:"+names.ServiceAccountCatalog)
@@ -323,7 +324,8 @@ func TestControllerIdentityCannotWriteWhatNoCatalogSourceOwns(t *testing.T) {
 	}})
 	refused(dry.Create(t.Context(), projecting))
 	require.NoError(t, dry.Create(t.Context(), other.DeepCopy()))
-	// As written by OLM v0, which may have created the ServiceAccount and the Service.
+	// The policy also accepts objects in the form in which OLM v0 writes them, because OLM v0 may have created the
+	// ServiceAccount and the Service.
 	other.OwnerReferences[0].Controller = nil
 	require.NoError(t, dry.Create(t.Context(), other.DeepCopy()))
 	other.OwnerReferences = nil
@@ -331,7 +333,7 @@ func TestControllerIdentityCannotWriteWhatNoCatalogSourceOwns(t *testing.T) {
 	refused(dry.Patch(t.Context(), pod, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"ownerReferences":null}}`))))
 }
 
-// Changes by a mutating webhook, which many clusters have, are accepted. OLM v0 created Pods endlessly in this case.
+// Changes by a mutating webhook, which many clusters have, are accepted. OLM v0 endlessly recreated Pods in this case.
 func TestAcceptsChangesByAMutatingWebhook(t *testing.T) {
 	t.Parallel()
 	const name = "mutated"
@@ -356,7 +358,7 @@ func TestAcceptsChangesByAMutatingWebhook(t *testing.T) {
 		Spec:       admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name},
 	}))
 	ref, pinned := push(t, name, "v1", sample(t))
-	// Policies take effect a moment after they were created.
+	// Policies take effect a moment after they are created.
 	eventually(t, func(c *assert.CollectT) {
 		probe := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: global, Name: "probe", Labels: map[string]string{names.LabelCatalogSource: name}},
 			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "x"}}}}
@@ -373,7 +375,8 @@ func TestAcceptsChangesByAMutatingWebhook(t *testing.T) {
 	require.Equal(t, pod.UID, s.pod(pinned).UID)
 }
 
-// After a migration from OLM v0, its objects for the same CatalogSource are adopted, and its Pod is replaced when another is ready.
+// After a migration from OLM v0, Remit adopts the objects that OLM v0 created for the same CatalogSource, and replaces
+// the Pod as soon as a new one is ready.
 func TestAdoptsRegistriesOfOLMv0(t *testing.T) {
 	t.Parallel()
 	s := create(t, "migrated", operatorsv1alpha1.CatalogSourceSpec{Image: images.Host + "/nowhere:v1"})

@@ -1,3 +1,3 @@
-// Package silence checks that an install sends no requests while it waits. Its test takes minutes, so `make test` does
-// not run it.
+// Package silence checks that Remit sends no requests for an install while the install waits. The test takes minutes,
+// so `make test` does not run it.
 package silence

@@ -17,14 +17,13 @@ import (
 )
 
 const (
-	// settling is how long a blocked install may retry occasionally, if no watch can report that it
-	// is unblocked.
+	// settling is how long a blocked install may still retry if no watch can report that it is unblocked.
 	settling = 130 * time.Second
-	// silence is the time after that in which no request must be sent.
+	// silence is the time after settling in which no requests may be sent.
 	silence = 25 * time.Second
 )
 
-// TestABlockedInstallIsSilent observes the API server while installs wait, each for a different reason.
+// TestABlockedInstallIsSilent records the API server's requests while installs wait, each for a different reason.
 func TestABlockedInstallIsSilent(t *testing.T) {
 	all := blockage.All()
 	tenants, releases := make([]*env.Tenant, len(all)), make([]func(), len(all))
@@ -71,8 +70,9 @@ func TestABlockedInstallIsSilent(t *testing.T) {
 	}
 }
 
-// withoutOneRound ignores one retry of each install that no watch can wake: pauses double up to five minutes, so that at
-// most one falls into the silence. A retry writes nothing and reads each object once.
+// withoutOneRound removes, for each install that no watch can wake, the requests that one retry sends. The pauses
+// between retries double up to five minutes, so at most one retry occurs during the silence. A retry writes nothing and
+// reads each object once.
 func withoutOneRound(sent []string, retried ...string) []string {
 	seen := map[string]bool{}
 	return slices.DeleteFunc(sent, func(request string) bool {
@@ -95,7 +95,7 @@ func retried(all []blockage.Blockage) (out []string) {
 	return out
 }
 
-// wait records requests for a while, because the absence of requests cannot be awaited.
+// wait returns after d, because the absence of requests cannot be awaited.
 func wait(t *testing.T, d time.Duration) {
 	t.Helper()
 	select {

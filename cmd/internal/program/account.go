@@ -31,5 +31,5 @@ func (a *Account) String() string {
 // Type implements pflag.Value.
 func (a *Account) Type() string { return "string" }
 
-// Key returns the ServiceAccount's key, which is empty if there is none.
+// Key returns the namespace and the name of the ServiceAccount. Both are empty if the flag is empty.
 func (a Account) Key() types.NamespacedName { return types.NamespacedName(a) }

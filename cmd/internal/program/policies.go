@@ -14,8 +14,8 @@ import (
 )
 
 // checkPolicies returns an error unless the cluster's admission policies limit the identity that this program runs as
-// (docs/adr/0027). identity is the name of the program's ServiceAccount.
-func checkPolicies(ctx context.Context, config *rest.Config, identity string, common Common) error {
+// (docs/adr/0027).
+func (p Program) checkPolicies(ctx context.Context, config *rest.Config, common Common) error {
 	scheme, err := controller.NewScheme()
 	if err != nil {
 		return err
@@ -28,14 +28,23 @@ func checkPolicies(ctx context.Context, config *rest.Config, identity string, co
 	if err := c.Create(ctx, review); err != nil {
 		return fmt.Errorf("determine the user that this program runs as: %w", err)
 	}
-	want := scoped.Username(common.Namespace, identity)
+	want := scoped.Username(common.Namespace, p.UserAgent)
 	if got := review.Status.UserInfo.Username; got != want {
 		return fmt.Errorf("this program runs as user %q, but the admission policies limit %q: use the credentials of ServiceAccount %s in namespace %s, or set --namespace",
-			got, want, identity, common.Namespace)
+			got, want, p.UserAgent, common.Namespace)
 	}
-	if err := policy.Check(ctx, c, policy.Installation{Namespace: common.Namespace, Default: common.Default}); err != nil {
-		return fmt.Errorf("the admission policies of this cluster do not limit user %q as this version requires; apply the manifests of this version, for namespace %s, and pass both programs the default account that the manifests name:\n%w",
-			want, common.Namespace, err)
+	installation := policy.Installation{Namespace: common.Namespace, Default: common.Default, Extensions: p.Extensions}
+	if err := policy.Check(ctx, c, installation); err != nil {
+		return fmt.Errorf("the admission policies of this cluster do not limit user %q as this version requires; apply the manifests of this version, for namespace %s%s:\n%w",
+			want, common.Namespace, p.alsoPass(), err)
 	}
 	return nil
+}
+
+// alsoPass completes the advice in the error about policies that differ.
+func (p Program) alsoPass() string {
+	if p.Extensions {
+		return ""
+	}
+	return ", and pass both programs the default account that the manifests name"
 }

@@ -1,4 +1,4 @@
-// Package program contains the common parts of both controller programs: flags, logging, the manager, startup and
+// Package program contains the common parts of the controller programs: flags, logging, the manager, startup and
 // shutdown.
 package program
 
@@ -21,23 +21,26 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/version"
 )
 
-// Program describes one of the programs.
+// Program describes one of the controller programs.
 type Program struct {
-	// Name is the name of the executable. UserAgent identifies it in the API server's audit log, and is also the name of its
-	// ServiceAccount.
+	// Name is the name of the executable. UserAgent identifies the program in the API server's audit log, and is also
+	// the name of the program's ServiceAccount.
 	Name      string
 	UserAgent string
+	// Extensions is true for the program that installs ClusterExtensions, which other admission policies limit, and for which
+	// there is no default account.
+	Extensions bool
 	// AddFlags adds the program's own flags; it may be nil.
 	AddFlags func(*pflag.FlagSet)
 	// Setup registers the program's controllers.
 	Setup func(ctx context.Context, mgr ctrl.Manager, common Common) error
 }
 
-// Common are the values of the flags that both programs have.
+// Common holds the values of the flags that all programs have.
 type Common struct {
 	// Namespace is where Remit is installed, and CatalogNamespace is the namespace of the global catalogs.
 	Namespace, CatalogNamespace string
-	// Default is the installation's default account; it may be empty.
+	// Default is the installation's default account; it may be empty, and is not used for ClusterExtensions.
 	Default scoped.Default
 }
 
@@ -55,22 +58,26 @@ type flagValues struct {
 }
 
 func (v *flagValues) add(flags *pflag.FlagSet) {
-	flags.StringVar(&v.kubeconfig, "kubeconfig", "", "path of a kubeconfig; the default is $KUBECONFIG, then the Pod's ServiceAccount")
+	flags.StringVar(&v.kubeconfig, "kubeconfig", "", "path to a kubeconfig file; if empty, $KUBECONFIG or the Pod's ServiceAccount is used")
 	flags.StringVar(&v.namespace, "namespace", controller.OwnNamespace(), "namespace where Remit is installed")
 	flags.StringVar(&v.catalogNamespace, "global-catalog-namespace", cmp.Or(os.Getenv("GLOBAL_CATALOG_NAMESPACE"), names.DefaultCatalogNamespace),
-		"namespace whose CatalogSources every namespace can use; it must differ from --namespace")
-	flags.Var(&v.defaultAccount, "default-account",
-		"<namespace>/<name> of the ServiceAccount for OperatorGroups that do not name one; empty: nothing is installed for such groups")
-	flags.StringSliceVar(&v.defaultNamespaces, "default-account-namespaces", nil,
-		"namespaces whose OperatorGroups can use --default-account; empty: all")
-	flags.StringVar(&v.metricsAddress, "metrics-bind-address", "0", "address of /metrics; 0 disables it")
-	flags.StringVar(&v.healthAddress, "health-probe-bind-address", "0", "address of /healthz and /readyz; 0 disables them")
+		"namespace whose CatalogSources are available in all namespaces; must differ from --namespace")
+	flags.StringVar(&v.metricsAddress, "metrics-bind-address", "0", "address on which to serve /metrics, such as :8080; 0 disables it")
+	flags.StringVar(&v.healthAddress, "health-probe-bind-address", "0", "address on which to serve /healthz and /readyz, such as :8081; 0 disables them")
 	flags.BoolVar(&v.leaderElect, "leader-elect", false, "elect a leader, so that only one of several replicas is active")
-	flags.BoolVar(&v.debug, "debug", false, "log human-readable text with more detail")
+	flags.BoolVar(&v.debug, "debug", false, "log more detail, as human-readable text instead of JSON")
 	flags.BoolVar(&v.version, "version", false, "print the version and exit")
 }
 
-// Main runs the program until it receives a signal to end. It sets the exit code.
+// addDefaultAccount adds the flags for the default account.
+func (v *flagValues) addDefaultAccount(flags *pflag.FlagSet) {
+	flags.Var(&v.defaultAccount, "default-account",
+		"<namespace>/<name> of the ServiceAccount for OperatorGroups that do not name one; if empty, nothing is installed for such groups")
+	flags.StringSliceVar(&v.defaultNamespaces, "default-account-namespaces", nil,
+		"namespaces whose OperatorGroups can use --default-account; if empty, those in all namespaces can")
+}
+
+// Main runs the program until it receives SIGTERM or SIGINT. If the program fails, Main exits with code 1.
 func Main(p Program) {
 	if err := p.run(ctrl.SetupSignalHandler(), os.Args[1:]); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", p.Name, err)
@@ -82,6 +89,9 @@ func (p Program) run(ctx context.Context, args []string) error {
 	flags := pflag.NewFlagSet(p.Name, pflag.ContinueOnError)
 	v := &flagValues{}
 	v.add(flags)
+	if !p.Extensions {
+		v.addDefaultAccount(flags)
+	}
 	if p.AddFlags != nil {
 		p.AddFlags(flags)
 	}
@@ -109,7 +119,8 @@ func (p Program) run(ctx context.Context, args []string) error {
 	return p.start(ctx, v, common)
 }
 
-// checkNamespaces validates the namespaces; an error names the invalid flag. Remit's namespace contains its tokens (docs/adr/0026).
+// checkNamespaces validates the namespaces; an error names the invalid flag. The global catalogs cannot be in Remit's
+// own namespace, because that namespace contains the tokens of Remit's programs (docs/adr/0026).
 func (v *flagValues) checkNamespaces() error {
 	for flag, namespace := range map[string]string{"--namespace": v.namespace, "--global-catalog-namespace": v.catalogNamespace} {
 		if problems := validation.ValidateNamespaceName(namespace, false); len(problems) > 0 {
@@ -122,8 +133,8 @@ func (v *flagValues) checkNamespaces() error {
 	return nil
 }
 
-// parseDefault returns the default account; an error names the invalid flag. Namespaces without an account are an
-// error, which would otherwise only show as installs that never start.
+// parseDefault returns the default account; an error names the invalid flag. It rejects --default-account-namespaces
+// without an account: otherwise, the only symptom would be installs that never start.
 func (v *flagValues) parseDefault() (scoped.Default, error) {
 	out := scoped.Default{Account: v.defaultAccount.Key()}
 	for _, namespace := range v.defaultNamespaces {
@@ -144,7 +155,7 @@ func (p Program) start(ctx context.Context, v *flagValues, common Common) error 
 	if err != nil {
 		return err
 	}
-	check := func(ctx context.Context) error { return checkPolicies(ctx, config, p.UserAgent, common) }
+	check := func(ctx context.Context) error { return p.checkPolicies(ctx, config, common) }
 	if err := check(ctx); err != nil {
 		return err
 	}
@@ -159,7 +170,7 @@ func (p Program) start(ctx context.Context, v *flagValues, common Common) error 
 		return err
 	}
 	if v.leaderElect {
-		// A replica can wait for a long time before it becomes the leader.
+		// Check the policies again when this replica becomes the leader, which can be long after it started.
 		if err := mgr.Add(manager.RunnableFunc(check)); err != nil {
 			return err
 		}

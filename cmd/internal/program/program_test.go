@@ -50,7 +50,7 @@ func TestAccountIsAFlagValue(t *testing.T) {
 	require.NoError(t, a.Set("ns/a"))
 	require.Equal(t, "ns/a", a.String())
 	require.Equal(t, types.NamespacedName{Namespace: "ns", Name: "a"}, a.Key())
-	require.NoError(t, a.Set(""), "the value of an empty variable in a Deployment")
+	require.NoError(t, a.Set(""), "an empty variable in a Deployment has this value")
 	require.Equal(t, Account{}, a)
 	require.Error(t, a.Set("a"))
 }

@@ -1,6 +1,7 @@
 package enroll
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -25,14 +26,23 @@ const (
 	dryRunClient = "client"
 )
 
-// Options of both commands.
+// Values of --for.
+const (
+	forOperatorGroups    = "operatorgroups"
+	forClusterExtensions = "clusterextensions"
+)
+
+// Options holds the options of the commands enroll and unenroll.
 type Options struct {
 	// RemitNamespace is where Remit is installed.
 	RemitNamespace string
-	// Authors and AuthorGroups are the users and groups that may name the account in an OperatorGroup.
+	// For is forOperatorGroups or forClusterExtensions: the kind of objects that name the account.
+	For string
+	// Authors and AuthorGroups are the users and groups that may name the account, or install a ClusterExtension as its
+	// synthetic user.
 	Authors      []string
 	AuthorGroups []string
-	// DryRun is dryRunNone, or dryRunClient to print without sending any request.
+	// DryRun is dryRunNone or dryRunClient, which prints the objects without sending any request.
 	DryRun  string
 	Format  cli.Format
 	Cluster *cli.Cluster
@@ -48,20 +58,26 @@ const enrollExample = `  # Let Remit act as the ServiceAccount installer of the 
   kubectl remit enroll installer -n team-a --author alice@example.com
 
   # Print the manifests, to store them in a repository
-  kubectl remit enroll installer -n team-a --dry-run=client -o yaml`
+  kubectl remit enroll installer -n team-a --dry-run=client -o yaml
+
+  # Let Remit act as the synthetic user of the ClusterExtension demo
+  kubectl remit enroll clusterextension demo`
 
 // NewCommand returns the command "enroll".
 func NewCommand() *cobra.Command {
 	o := &Options{}
-	return o.command(&cobra.Command{
+	cmd := o.command(&cobra.Command{
 		Use:   "enroll [NAMESPACE/]SERVICEACCOUNT",
 		Short: "Let Remit act as a ServiceAccount",
-		Long: "Let Remit's programs request tokens of one ServiceAccount, so that OperatorGroups can name it. This creates " +
-			"a Role and a RoleBinding in its namespace. With --author, also let users name it in an OperatorGroup, by granting them permission to impersonate it.\n\n" +
+		Long: "Let Remit's programs request tokens for one ServiceAccount, so that OperatorGroups can name it. This creates " +
+			"a Role and a RoleBinding in its namespace. With --author, also let users name it in an OperatorGroup, by granting them permission to impersonate it. " +
+			"With --for=clusterextensions, ClusterExtensions can name it instead.\n\n" +
 			"The command runs as you, and requires the permissions that it grants: create on serviceaccounts/token of this ServiceAccount and, for --author, " +
 			"impersonate on it. A namespace's administrator (ClusterRole admin) has both.",
 		Example: enrollExample,
 	}, o.enroll)
+	cmd.AddCommand(newExtensionCommand())
+	return cmd
 }
 
 const unenrollExample = `  # Stop Remit from acting as the ServiceAccount
@@ -73,13 +89,15 @@ const unenrollExample = `  # Stop Remit from acting as the ServiceAccount
 // NewUnenrollCommand returns the command "unenroll".
 func NewUnenrollCommand() *cobra.Command {
 	o := &Options{}
-	return o.command(&cobra.Command{
+	cmd := o.command(&cobra.Command{
 		Use:   "unenroll [NAMESPACE/]SERVICEACCOUNT",
 		Short: "Stop Remit from acting as a ServiceAccount",
-		Long: "Delete what enroll creates with the same flags. Installed operators continue to run, but nothing is installed, " +
-			"upgraded or removed as the ServiceAccount anymore. Tokens that were already issued are valid for up to 30 minutes, unless the ServiceAccount is deleted.",
+		Long: "Delete the objects that enroll creates with the same flags. Installed operators continue to run, but Remit no longer installs, " +
+			"upgrades or removes anything as the ServiceAccount. Tokens that were already issued are valid for up to 30 minutes, unless the ServiceAccount is deleted.",
 		Example: unenrollExample,
 	}, o.unenroll)
+	cmd.AddCommand(newUnenrollExtensionCommand())
+	return cmd
 }
 
 func (o *Options) command(cmd *cobra.Command, run func(*cobra.Command, types.NamespacedName) error) *cobra.Command {
@@ -88,7 +106,7 @@ func (o *Options) command(cmd *cobra.Command, run func(*cobra.Command, types.Nam
 	cmd.ValidArgsFunction = o.Cluster.CompleteNames(func() client.ObjectList { return &corev1.ServiceAccountList{} })
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o.Out, o.ErrOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
-		if err := o.check(); err != nil {
+		if err := cmp.Or(o.check(), checkChoice("for", o.For, fors())); err != nil {
 			return err
 		}
 		account, err := o.account(args[0], cmd.Flags().Changed("namespace"))
@@ -97,18 +115,38 @@ func (o *Options) command(cmd *cobra.Command, run func(*cobra.Command, types.Nam
 		}
 		return run(cmd, account)
 	}
+	o.addFlags(cmd, "name the ServiceAccount in an OperatorGroup or, with --for, in a ClusterExtension")
+	choice(cmd, &o.For, "for", fors(), "kind of objects that name the ServiceAccount: operatorgroups or clusterextensions")
+	return cmd
+}
+
+// addFlags adds the flags of all commands. may describes what --author allows.
+func (o *Options) addFlags(cmd *cobra.Command, may string) {
 	o.Format.AddFlag(cmd)
 	o.Cluster.AddFlags(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&o.RemitNamespace, "remit-namespace", names.DefaultNamespace, "namespace where Remit is installed")
-	flags.StringArrayVar(&o.Authors, "author", nil, "user who may name the ServiceAccount in an OperatorGroup (repeatable)")
-	flags.StringArrayVar(&o.AuthorGroups, "author-group", nil, "group whose users may name the ServiceAccount in an OperatorGroup (repeatable)")
-	flags.StringVar(&o.DryRun, "dry-run", dryRunNone, "\"none\", or \"client\" to only print the objects, without sending any request")
-	_ = cmd.RegisterFlagCompletionFunc("dry-run", cobra.FixedCompletions(dryRuns(), cobra.ShellCompDirectiveNoFileComp)) // fails only for an undefined flag
-	return cmd
+	flags.StringArrayVar(&o.Authors, "author", nil, "user who may "+may+" (repeatable)")
+	flags.StringArrayVar(&o.AuthorGroups, "author-group", nil, "group whose users may "+may+" (repeatable)")
+	choice(cmd, &o.DryRun, "dry-run", dryRuns(), "must be \"none\" or \"client\"; with \"client\", only print the objects and send no requests")
 }
 
-// account returns the ServiceAccount that an argument names, as NAME or NAMESPACE/NAME; isNamed is whether --namespace is set.
+// choice adds a flag with a fixed list of values, the default first.
+func choice(cmd *cobra.Command, value *string, name string, values []string, usage string) {
+	cmd.Flags().StringVar(value, name, values[0], usage)
+	_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // fails only for an undefined flag
+}
+
+// checkChoice returns an error if the value of a flag is not one of the values.
+func checkChoice(name, value string, values []string) error {
+	if !slices.Contains(values, value) {
+		return fmt.Errorf("--%s=%s: must be one of %q", name, value, values)
+	}
+	return nil
+}
+
+// account returns the ServiceAccount that an argument names, as NAME or NAMESPACE/NAME. isNamed reports whether
+// --namespace is set.
 func (o *Options) account(arg string, isNamed bool) (types.NamespacedName, error) {
 	isKey := strings.Contains(arg, "/")
 	if isKey && !isNamed {
@@ -123,17 +161,17 @@ func (o *Options) account(arg string, isNamed bool) (types.NamespacedName, error
 	}
 	account, err := scoped.ParseKey(arg)
 	if err == nil && account.Namespace != namespace {
-		err = fmt.Errorf("%q is not in namespace %q of --namespace", arg, namespace)
+		err = fmt.Errorf("%q is not in namespace %q, which --namespace selects", arg, namespace)
 	}
 	return account, err
 }
 
 func (o *Options) check() error {
-	if !slices.Contains(dryRuns(), o.DryRun) {
-		return fmt.Errorf("--dry-run=%s: must be one of %q", o.DryRun, dryRuns())
+	if err := checkChoice("dry-run", o.DryRun, dryRuns()); err != nil {
+		return err
 	}
 	if slices.Contains(append(slices.Clone(o.Authors), o.AuthorGroups...), "") {
-		return errors.New("--author: a name must not be empty")
+		return errors.New("--author and --author-group: names must not be empty")
 	}
 	if problems := validation.ValidateNamespaceName(o.RemitNamespace, false); len(problems) > 0 {
 		return fmt.Errorf("--remit-namespace=%s: %s", o.RemitNamespace, problems[0])
@@ -143,14 +181,27 @@ func (o *Options) check() error {
 
 func dryRuns() []string { return []string{dryRunNone, dryRunClient} }
 
-// objects returns what enroll creates for an account, each Role before its binding.
+func fors() []string { return []string{forOperatorGroups, forClusterExtensions} }
+
+// objects returns the objects that enroll creates for an account, each Role before its binding.
 func (o *Options) objects(account types.NamespacedName) []client.Object {
 	objs := scoped.Enrollment(account, o.RemitNamespace)
-	for kind, authors := range [][]string{o.Authors, o.AuthorGroups} {
-		for _, name := range authors {
-			author := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: []string{rbacv1.UserKind, rbacv1.GroupKind}[kind], Name: name}
-			objs = append(objs, scoped.Authorship(account, author)...)
-		}
+	if o.For == forClusterExtensions {
+		objs = scoped.ExtensionAccountEnrollment(account, o.RemitNamespace)
+	}
+	for _, author := range o.authors() {
+		objs = append(objs, scoped.Authorship(account, author)...)
 	}
 	return objs
+}
+
+// authors returns the subjects that --author and --author-group name.
+func (o *Options) authors() []rbacv1.Subject {
+	var out []rbacv1.Subject
+	for kind, authors := range [][]string{o.Authors, o.AuthorGroups} {
+		for _, name := range authors {
+			out = append(out, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: []string{rbacv1.UserKind, rbacv1.GroupKind}[kind], Name: name})
+		}
+	}
+	return out
 }

@@ -1,6 +1,7 @@
 package enroll
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,31 +12,37 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// compare returns an error if an existing object differs from what enroll creates, in which case the commands do not change it.
-// A binding may be missing some of the wanted subjects, which enroll adds: then it is not complete.
+// compare returns an error if an existing object differs from the one that enroll creates, because the commands do not
+// change such objects. If the only difference is that a binding does not name all subjects, compare returns false and
+// no error, because enroll adds the subjects.
 func compare(live, want client.Object) (complete bool, err error) {
+	if fmt.Sprintf("%T", live) != fmt.Sprintf("%T", want) {
+		return false, fmt.Errorf("%T is not a %T", live, want)
+	}
 	switch want := want.(type) {
-	case *rbacv1.Role:
-		role, ok := live.(*rbacv1.Role)
-		if !ok {
-			return false, fmt.Errorf("%T is not a Role", live)
-		}
-		return true, sameRules(role, want)
-	case *rbacv1.RoleBinding:
-		binding, ok := live.(*rbacv1.RoleBinding)
-		if !ok {
-			return false, fmt.Errorf("%T is not a RoleBinding", live)
-		}
-		return sameBinding(binding, want)
+	case *rbacv1.Role, *rbacv1.ClusterRole:
+		return true, sameRules(live, rulesOf(live), rulesOf(want))
+	case *rbacv1.RoleBinding, *rbacv1.ClusterRoleBinding:
+		return sameBinding(live, want)
 	}
 	return false, fmt.Errorf("%T is not created by enroll", want)
 }
 
-func sameRules(live, want *rbacv1.Role) error {
-	if more := rbac.Missing(want.Rules, live.Rules); len(more) > 0 {
+func rulesOf(obj client.Object) []rbacv1.PolicyRule {
+	switch role := obj.(type) {
+	case *rbacv1.Role:
+		return role.Rules
+	case *rbacv1.ClusterRole:
+		return role.Rules
+	}
+	return nil
+}
+
+func sameRules(live client.Object, has, wants []rbacv1.PolicyRule) error {
+	if more := rbac.Missing(wants, has); len(more) > 0 {
 		return collision(live, "grants "+lines(more))
 	}
-	if less := rbac.Missing(live.Rules, want.Rules); len(less) > 0 {
+	if less := rbac.Missing(has, wants); len(less) > 0 {
 		return collision(live, "does not grant "+lines(less))
 	}
 	return nil
@@ -49,9 +56,10 @@ func lines(rules []rbacv1.PolicyRule) string {
 	return strings.Join(out, ", ")
 }
 
-func sameBinding(live, want *rbacv1.RoleBinding) (complete bool, err error) {
-	if live.RoleRef.Kind != want.RoleRef.Kind || live.RoleRef.Name != want.RoleRef.Name {
-		return false, collision(live, fmt.Sprintf("binds %s %q", live.RoleRef.Kind, live.RoleRef.Name))
+func sameBinding(live, want client.Object) (complete bool, err error) {
+	has, wants := rbac.RoleRefOf(live), rbac.RoleRefOf(want)
+	if has.Kind != wants.Kind || has.Name != wants.Name {
+		return false, collision(live, fmt.Sprintf("binds %s %q", has.Kind, has.Name))
 	}
 	wanted := subjects(want)
 	var more []string
@@ -67,16 +75,13 @@ func sameBinding(live, want *rbacv1.RoleBinding) (complete bool, err error) {
 }
 
 // subjects describes the subjects of a binding. A ServiceAccount without a namespace is in the binding's namespace.
-func subjects(b *rbacv1.RoleBinding) []string {
-	out := make([]string, 0, len(b.Subjects))
-	for _, s := range b.Subjects {
+func subjects(binding client.Object) []string {
+	all := rbac.SubjectsOf(binding)
+	out := make([]string, 0, len(all))
+	for _, s := range all {
 		name := s.Name
 		if s.Kind == rbacv1.ServiceAccountKind {
-			namespace := s.Namespace
-			if namespace == "" {
-				namespace = b.Namespace
-			}
-			name = namespace + "/" + name
+			name = cmp.Or(s.Namespace, binding.GetNamespace()) + "/" + name
 		}
 		out = append(out, fmt.Sprintf("%s %q", s.Kind, name))
 	}
@@ -84,9 +89,13 @@ func subjects(b *rbacv1.RoleBinding) []string {
 }
 
 func collision(obj client.Object, has string) error {
-	return fmt.Errorf("%s already exists and was not created by enroll: it %s; nothing was changed. Delete or correct it first", describe(obj), has)
+	return fmt.Errorf("%s already exists and was not created by enroll: it %s; nothing was changed. Delete it or correct it first", describe(obj), has)
 }
 
 func describe(obj client.Object) string {
-	return fmt.Sprintf("%s %s/%s", obj.GetObjectKind().GroupVersionKind().Kind, obj.GetNamespace(), obj.GetName())
+	name := obj.GetName()
+	if obj.GetNamespace() != "" {
+		name = obj.GetNamespace() + "/" + name
+	}
+	return obj.GetObjectKind().GroupVersionKind().Kind + " " + name
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
+	"github.com/remit-olm/remit/pkg/rbac"
 )
 
 // fieldManager is the field manager of both commands.
@@ -40,32 +41,42 @@ type change struct {
 func (o *Options) enroll(cmd *cobra.Command, account types.NamespacedName) error {
 	objs := o.objects(account)
 	if o.DryRun == dryRunClient {
-		return o.print(objs, func(int) string { return created + " (dry run)" })
+		return o.print(objs, dryRun(created))
 	}
-	ctx := cmd.Context()
 	c, err := o.Cluster.Client(o.ErrOut)
 	if err != nil {
 		return err
 	}
-	if err := o.exists(ctx, c, account); err != nil {
+	if err := o.exists(cmd.Context(), c, account); err != nil {
 		return err
 	}
+	return hint(o.each(cmd.Context(), c, objs, change.make), account)
+}
+
+// dryRun returns a function for print that reports the same result for each object.
+func dryRun(result string) func(int) string {
+	return func(int) string { return result + " (dry run)" }
+}
+
+// each reads the current state of all objects, then changes one after the other and prints the results.
+func (o *Options) each(ctx context.Context, c client.Client, objs []client.Object, act func(change, context.Context, client.Client) (string, error)) error {
 	changes, err := gather(ctx, c, objs)
 	if err != nil {
-		return hint(err, account)
+		return err
 	}
 	done := make([]string, 0, len(changes))
 	for _, x := range changes {
-		verb, err := x.make(ctx, c)
+		verb, err := act(x, ctx, c)
 		if err != nil {
-			return hint(err, account)
+			return err
 		}
 		done = append(done, verb)
 	}
 	return o.print(objs, func(i int) string { return done[i] })
 }
 
-// exists verifies that the ServiceAccount exists, so that a mistyped name is not enrolled. It only warns if the user is not allowed to get it.
+// exists returns an error if the ServiceAccount does not exist, so that a mistyped name is not enrolled. It only
+// prints a warning if the user is not allowed to get the ServiceAccount.
 func (o *Options) exists(ctx context.Context, c client.Client, account types.NamespacedName) error {
 	err := c.Get(ctx, account, &corev1.ServiceAccount{})
 	if apierrors.IsForbidden(err) {
@@ -75,8 +86,8 @@ func (o *Options) exists(ctx context.Context, c client.Client, account types.Nam
 	return err
 }
 
-// gather reads the current state. It reports all objects that the commands must not change before
-// anything is written.
+// gather reads the current state of the objects. If there are objects that the commands must not change, it returns one
+// error that lists all of them, so nothing is written.
 func gather(ctx context.Context, c client.Client, objs []client.Object) ([]change, error) {
 	changes := make([]change, 0, len(objs))
 	var problems []error
@@ -113,7 +124,7 @@ func read(ctx context.Context, c client.Client, want client.Object) (client.Obje
 	return live, nil
 }
 
-// make creates or completes the object and returns the result.
+// make creates the object or adds the missing subjects, and returns the result in kubectl's terms.
 func (x change) make(ctx context.Context, c client.Client) (string, error) {
 	switch {
 	case x.live == nil:
@@ -125,45 +136,43 @@ func (x change) make(ctx context.Context, c client.Client) (string, error) {
 	case x.complete:
 		return unchanged, nil
 	}
-	binding, isBinding := x.live.(*rbacv1.RoleBinding)
-	want, wantBinding := x.want.(*rbacv1.RoleBinding)
-	if !isBinding || !wantBinding {
-		return "", fmt.Errorf("%s cannot be completed", describe(x.live))
+	if !copySubjects(x.live, x.want) { // compare reports only bindings as incomplete
+		return "", fmt.Errorf("%T is not a binding", x.live)
 	}
-	binding.Subjects = slices.Clone(want.Subjects)
-	if err := c.Update(ctx, binding, client.FieldOwner(fieldManager)); err != nil {
+	if err := c.Update(ctx, x.live, client.FieldOwner(fieldManager)); err != nil {
 		return "", fmt.Errorf("update %s: %w", describe(x.want), err)
 	}
 	return configured, nil
+}
+
+// copySubjects copies the subjects of one binding to another. It returns false if the objects are not bindings.
+func copySubjects(to, from client.Object) bool {
+	switch to := to.(type) {
+	case *rbacv1.RoleBinding:
+		to.Subjects = slices.Clone(rbac.SubjectsOf(from))
+	case *rbacv1.ClusterRoleBinding:
+		to.Subjects = slices.Clone(rbac.SubjectsOf(from))
+	default:
+		return false
+	}
+	return true
 }
 
 func (o *Options) unenroll(cmd *cobra.Command, account types.NamespacedName) error {
 	objs := o.objects(account)
 	slices.Reverse(objs) // bindings first, so that the first request removes the permissions
 	if o.DryRun == dryRunClient {
-		return o.print(objs, func(int) string { return deleted + " (dry run)" })
+		return o.print(objs, dryRun(deleted))
 	}
-	ctx := cmd.Context()
 	c, err := o.Cluster.Client(o.ErrOut)
 	if err != nil {
 		return err
 	}
-	changes, err := gather(ctx, c, objs)
-	if err != nil {
-		return hint(err, account)
-	}
-	done := make([]string, 0, len(changes))
-	for _, x := range changes {
-		verb, err := x.remove(ctx, c)
-		if err != nil {
-			return hint(err, account)
-		}
-		done = append(done, verb)
-	}
-	return o.print(objs, func(i int) string { return done[i] })
+	return hint(o.each(cmd.Context(), c, objs, change.remove), account)
 }
 
-// remove deletes the object if it was not changed since it was read.
+// remove deletes the object and returns the result in kubectl's terms, or an error if the object has changed since it
+// was read.
 func (x change) remove(ctx context.Context, c client.Client) (string, error) {
 	if x.live == nil {
 		return notFound, nil
@@ -187,7 +196,7 @@ func hint(err error, account types.NamespacedName) error {
 		"resourceNames [%[4]s]. A namespace's administrator (ClusterRole admin) has all of them", err, account, account.Namespace, account.Name)
 }
 
-// print prints the objects in the requested format; as text, it prints the result for each.
+// print prints the objects in the requested format; as text, it prints the result for each object.
 func (o *Options) print(objs []client.Object, done func(i int) string) error {
 	if o.Format != cli.Text {
 		return o.Format.EncodeObjects(o.Out, objs)

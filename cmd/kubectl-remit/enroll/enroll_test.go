@@ -22,7 +22,7 @@ import (
 	"github.com/remit-olm/remit/test/env/controlplane"
 )
 
-// site is a namespace with the ServiceAccount installer and the administrator eve.
+// site is a namespace with the ServiceAccount "installer" and the administrator "eve".
 type site struct {
 	*testing.T
 	client.Client
@@ -52,7 +52,7 @@ func newSite(t *testing.T) *site {
 	s.create(&corev1.ServiceAccount{ObjectMeta: s.meta("installer")})
 	s.create(&rbacv1.RoleBinding{ObjectMeta: s.meta("admin"), Subjects: []rbacv1.Subject{user(eve)},
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"}})
-	// A new cluster aggregates its ClusterRole admin step by step.
+	// Wait for the permissions, because a new cluster aggregates the ClusterRole admin gradually.
 	s.may(eve, "create", "roles", "")
 	s.may(eve, "get", "serviceaccounts", "installer")
 	return s
@@ -75,7 +75,7 @@ func (s *site) get(name string, obj client.Object) error {
 	return s.Get(s.Context(), client.ObjectKey{Namespace: s.namespace, Name: name}, obj)
 }
 
-// may waits until the API server's authorizer allows something.
+// may waits until the API server's authorizer allows the request.
 func (s *site) may(user, verb, resource, name string) {
 	s.Helper()
 	(&env.Tenant{T: s.T}).Eventually(func(c *assert.CollectT) { assert.True(c, s.allowed(user, verb, resource, name)) })
@@ -156,7 +156,7 @@ func TestLetsAuthorsImpersonateTheAccount(t *testing.T) {
 	require.NoError(t, s.get("remit-author-installer:group:team", binding))
 	require.Equal(t, []rbacv1.Subject{{Kind: "Group", APIGroup: rbacv1.GroupName, Name: "team"}}, binding.Subjects)
 
-	require.Contains(t, s.enroll(eve, "installer", "--author", "o-dd", "--author", "group:team"), "remit-author-installer:user:group:team created", "other users, with different names")
+	require.Contains(t, s.enroll(eve, "installer", "--author", "o-dd", "--author", "group:team"), "remit-author-installer:user:group:team created", "the bindings of different users have different names")
 	require.Contains(t, s.unenroll(eve, "installer", "--author", alice), "deleted")
 	s.mayNot(alice, "impersonate", "serviceaccounts", "installer")
 	s.may("o/dd", "impersonate", "serviceaccounts", "installer")
@@ -237,14 +237,14 @@ func TestADryRunSendsNoRequests(t *testing.T) {
 func TestReportsWhyItCannotEnroll(t *testing.T) {
 	s := newSite(t)
 	for want, args := range map[string][]string{
-		`serviceaccounts "missing" not found`:                {"missing"},
-		`"A b" is not a valid ServiceAccount name`:           {"A b"},
-		"SERVICEACCOUNT is missing":                          {},
-		"is not in namespace":                                {"other/installer"},
-		`"a/b/c" is not of the form <namespace>/<name>`:      {"a/b/c"},
-		`--dry-run=server: must be one of ["none" "client"]`: {"installer", "--dry-run=server"},
-		"--author: a name must not be empty":                 {"installer", "--author="},
-		"--remit-namespace":                                  {"installer", "--remit-namespace=A"},
+		`serviceaccounts "missing" not found`:                  {"missing"},
+		`"A b" is not a valid ServiceAccount name`:             {"A b"},
+		"SERVICEACCOUNT is missing":                            {},
+		"is not in namespace":                                  {"other/installer"},
+		`"a/b/c" is not of the form <namespace>/<name>`:        {"a/b/c"},
+		`--dry-run=server: must be one of ["none" "client"]`:   {"installer", "--dry-run=server"},
+		"--author and --author-group: names must not be empty": {"installer", "--author="},
+		"--remit-namespace":                                    {"installer", "--remit-namespace=A"},
 	} {
 		_, err := s.run(NewCommand(), eve, args...)
 		require.ErrorContains(t, err, want)

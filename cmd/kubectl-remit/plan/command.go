@@ -13,9 +13,9 @@ import (
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/source"
 )
 
-// Options of "plan show".
+// Options holds the options of "plan show".
 type Options struct {
-	// Bundles are directories or images with the content of plans that do not carry it.
+	// Bundles are bundle directories or images to read if the InstallPlan does not contain the manifests of its bundles.
 	Bundles []string
 	// PlainHTTP allows a registry without TLS.
 	PlainHTTP bool
@@ -31,7 +31,7 @@ const example = `  # What would this plan install? Who gets which permissions?
   # All manifests, permissions first
   kubectl remit plan show install-abcde -n team-a -o yaml
 
-  # A plan that is too large to carry its content: read the bundle, whose digest must match the plan
+  # A plan that is too large to contain the manifests of its bundle: read the bundle, whose digest must match the plan
   kubectl remit plan show install-abcde -n team-a --bundle registry.example.com/my-operator-bundle:v1.2.3`
 
 // NewCommand returns the command "plan" with its subcommand.
@@ -52,10 +52,10 @@ func newShowCommand() *cobra.Command {
 		Use:   "show NAME",
 		Short: "Show what an InstallPlan writes, permissions first",
 		Long: "Show what an InstallPlan writes: first the permissions that it grants, then what extends the API server " +
-			"(CustomResourceDefinitions, webhooks and APIServices), the Deployments, and all other objects. The output ends with what is missing " +
-			"according to the plan, and with the command that approves the plan if it waits for approval.\n\n" +
-			"The objects are rendered from the content of the bundles that the plan carries. Its name commits to that content, so that modified " +
-			"content is rejected. The target namespaces are the current ones of the OperatorGroup.\n\n" +
+			"(CustomResourceDefinitions, webhooks and APIServices), the Deployments, and all other objects. The output ends with what the plan reports " +
+			"as missing, and with the command that approves the plan if it is waiting for approval.\n\n" +
+			"The objects are rendered from the content of the bundles that the plan contains. The plan's name commits to that content, so modified " +
+			"content is rejected. The target namespaces are those that the OperatorGroup currently selects.\n\n" +
 			"The exit status is 0 if nothing is missing, 1 if the plan reports something missing, and 2 if the plan cannot be shown.",
 		Example: example,
 		Args:    cli.ExactArgs("NAME"),
@@ -68,7 +68,7 @@ func newShowCommand() *cobra.Command {
 	o.Format.AddFlag(cmd)
 	o.Cluster.AddFlags(cmd)
 	flags := cmd.Flags()
-	flags.StringSliceVar(&o.Bundles, "bundle", nil, "directory or image of a bundle in the plan, for a plan that does not carry its content (repeatable)")
+	flags.StringSliceVar(&o.Bundles, "bundle", nil, "bundle directory or image to read if the InstallPlan does not contain the manifests of its bundles (repeatable)")
 	flags.BoolVar(&o.PlainHTTP, "plain-http", false, "allow a registry without TLS; not required for a registry on this machine")
 	return cmd
 }

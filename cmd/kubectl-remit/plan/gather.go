@@ -37,7 +37,7 @@ type view struct {
 	csvs []*operatorsv1alpha1.ClusterServiceVersion
 	// parts are the Services and Secrets that are written for webhooks and APIServices, in addition to the steps.
 	parts []string
-	// missing is what the plan's status reports. Others can write the status.
+	// missing is what the plan's status reports as missing. It is untrusted, because other users can write the status.
 	missing []string
 	notes   []string
 }
@@ -47,7 +47,7 @@ func gather(ctx context.Context, c client.Client, plan *operatorsv1alpha1.Instal
 	v := &view{plan: plan}
 	pins, _, err := source.PlanContent(plan, given...)
 	if errors.Is(err, resolver.ErrNotKept) {
-		return nil, fmt.Errorf("%w: name its bundles with --bundle", err)
+		return nil, fmt.Errorf("%w: pass each bundle with --bundle", err)
 	}
 	if err != nil {
 		return nil, err
@@ -67,11 +67,12 @@ func gather(ctx context.Context, c client.Client, plan *operatorsv1alpha1.Instal
 	return v, nil
 }
 
-// isUnbounded reports whether the OperatorGroup names no account, so that only the installation's default account can act.
+// isUnbounded reports whether the OperatorGroup names no account, so only the installation's default account can act.
 func (v *view) isUnbounded() bool { return v.group.Spec.ServiceAccountName == "" }
 
-// findGroup finds the OperatorGroup and its targets. If a selector applies to the installation's default account, which this
-// command does not know, the targets are those in the OperatorGroup's status.
+// findGroup sets the plan's OperatorGroup and its targets. This command does not know the installation's default
+// account. If the OperatorGroup uses that account to evaluate a selector, findGroup takes the targets from the
+// OperatorGroup's status.
 func (v *view) findGroup(ctx context.Context, c client.Client) error {
 	var err error
 	v.group, v.targets, err = grants.Group(ctx, c, v.plan.Namespace)
@@ -111,7 +112,7 @@ func (v *view) setSteps(steps []step.Step) error {
 	return nil
 }
 
-// objects returns what the plan writes, in the order of the text.
+// objects returns the objects that the plan writes, in the order of the text output.
 func (v *view) objects() []client.Object {
 	out := make([]client.Object, 0, len(v.steps))
 	for _, s := range v.steps {
@@ -120,7 +121,7 @@ func (v *view) objects() []client.Object {
 	return out
 }
 
-// Sections of the text. The Deployments of an operator are in its ClusterServiceVersion.
+// The sections of the text output. sectionDeployments is for ClusterServiceVersions, which contain the Deployments.
 const (
 	sectionPermissions = iota
 	sectionAPI

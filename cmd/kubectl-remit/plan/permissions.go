@@ -15,31 +15,33 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// grantee is a subject of the plan's bindings and everything that they grant to it.
+// grantee is a subject of the plan's bindings, with everything that the bindings grant to it.
 type grantee struct {
 	subject string
 	scopes  []scope
 }
 
-// scope is what is granted in some namespaces, or in the whole cluster (rbac.ClusterScope).
+// scope contains the permissions that are granted in some namespaces, or in the whole cluster (rbac.ClusterScope).
 type scope struct {
 	namespaces []string
-	// rules are minimal.
+	// rules contain no redundant permissions.
 	rules []rbacv1.PolicyRule
-	// roles are bound roles whose rules are not in the plan.
+	// roles are the names of bound roles that the plan does not contain.
 	roles []string
 }
 
-// permissions are the plan's roles and bindings.
+// permissions describes what the plan's roles and bindings grant.
 type permissions struct {
 	grantees []grantee
-	// unbound are roles that no binding of the plan refers to, as apply.Describe names them.
+	// unbound contains the roles of the plan that no binding of the plan refers to. The subject of each entry is the
+	// role's name in the format of apply.Describe.
 	unbound []grantee
 }
 
 type roleKey struct{ kind, namespace, name string }
 
-// permissionsOf returns the permissions that the plan's bindings grant, by subject. Bound roles that are not in the plan are named.
+// permissionsOf returns the permissions that the plan's bindings grant, by subject. For bound roles that are not in the
+// plan, it returns only the names.
 func permissionsOf(steps []step.Step) (permissions, error) {
 	roles, bound := map[roleKey]*rbacv1.ClusterRole{}, map[roleKey]bool{}
 	var bindings []*rbacv1.ClusterRoleBinding // RoleBindings and Roles have the same fields
@@ -89,7 +91,7 @@ func permissionsOf(steps []step.Step) (permissions, error) {
 
 func compareRoles(a, b roleKey) int { return cmp.Compare(a.String(), b.String()) }
 
-// String returns the role as apply.Describe names it.
+// String returns the role in the format of apply.Describe.
 func (k roleKey) String() string {
 	if k.namespace == rbac.ClusterScope {
 		return k.kind + " " + k.name
@@ -109,13 +111,14 @@ func add(given map[string]map[string]*scope, subject, namespace string, key role
 	case role == nil:
 		s.roles = append(s.roles, key.String()+", which is not part of the plan")
 	case role.AggregationRule != nil:
-		s.roles = append(s.roles, key.String()+", which gets the rules of other ClusterRoles of the cluster")
+		s.roles = append(s.roles, key.String()+", which aggregates the rules of other ClusterRoles")
 	default:
 		s.rules = append(s.rules, role.Rules...)
 	}
 }
 
-// describe names a subject of a binding in a namespace.
+// describe returns the kind and the name of a subject. A ServiceAccount without a namespace is in the given namespace,
+// that of the binding.
 func describe(s rbacv1.Subject, namespace string) string {
 	if s.Kind == rbacv1.ServiceAccountKind {
 		return s.Kind + " " + cmp.Or(s.Namespace, namespace) + "/" + s.Name
@@ -123,7 +126,7 @@ func describe(s rbacv1.Subject, namespace string) string {
 	return s.Kind + " " + s.Name
 }
 
-// folded combines namespaces with the same permissions. The whole cluster comes first.
+// folded merges namespaces with the same permissions into one scope. The cluster scope is never merged and comes first.
 func folded(by map[string]*scope) []scope {
 	var out []scope
 	at := map[string]int{}
@@ -143,7 +146,7 @@ func folded(by map[string]*scope) []scope {
 	return out
 }
 
-// lines returns the rules and roles of a scope.
+// lines returns one line for each rule and each role of the scope.
 func (s scope) lines() []string {
 	var out []string
 	for _, r := range s.rules {

@@ -23,7 +23,7 @@ func objects(t *testing.T, texts ...string) []step.Step {
 	return out
 }
 
-// readable returns the permissions in a readable form: subject, scope, lines.
+// readable converts the permissions to a map from subject to scope to lines, so that failures are readable.
 func readable(all []grantee) map[string]map[string][]string {
 	out := map[string]map[string][]string{}
 	for _, g := range all {
@@ -61,7 +61,7 @@ func TestListsPermissionsBySubject(t *testing.T) {
 		},
 		"ServiceAccount ns/other":    {"in namespace ns": {"all rules of Role ns/missing, which is not part of the plan"}},
 		"User eve":                   {"in namespace ns": {"all rules of Role ns/missing, which is not part of the plan"}},
-		"Group system:authenticated": {"in the whole cluster": {"all rules of ClusterRole gathers, which gets the rules of other ClusterRoles of the cluster"}},
+		"Group system:authenticated": {"in the whole cluster": {"all rules of ClusterRole gathers, which aggregates the rules of other ClusterRoles"}},
 	}, readable(got.grantees))
 	require.Equal(t, map[string]map[string][]string{
 		"Role ns/idle": {"in namespace ns": {`{apiGroups: [""], resources: ["secrets"], verbs: ["get"]}`}},
@@ -84,12 +84,12 @@ func TestWarnsAboutClusterAdmin(t *testing.T) {
 	require.Empty(t, bounded.warnings())
 }
 
-// A ClusterRole of the cluster can aggregate the rules of a role that the plan does not bind.
+// A ClusterRole in the cluster can aggregate the rules of a role that the plan does not bind.
 func TestShowsUnboundRoles(t *testing.T) {
 	p, err := permissionsOf(objects(t, `{kind: ClusterRole, metadata: {name: c}, rules: [{apiGroups: [""], resources: [nodes], verbs: [get]}]}`))
 	require.NoError(t, err)
 	var b bytes.Buffer
 	writePermissions(&b, p)
-	require.Equal(t, "\nPermissions that it grants:\n  not bound by the plan: ClusterRole c\n    in the whole cluster\n"+
+	require.Equal(t, "\nPermissions that the plan grants:\n  not bound by the plan: ClusterRole c\n    in the whole cluster\n"+
 		`      {apiGroups: [""], resources: ["nodes"], verbs: ["get"]}`+"\n", b.String())
 }

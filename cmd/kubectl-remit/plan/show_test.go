@@ -26,7 +26,7 @@ import (
 	sample "github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
-// written writes and loads a variant of the sample bundle.
+// written writes a variant of the sample bundle to a temporary directory and loads it.
 func written(t *testing.T, change func(env.Variant)) *source.Bundle {
 	t.Helper()
 	v, err := env.NewVariant()
@@ -51,7 +51,8 @@ func (r reader) Content(context.Context, string, string, string) (*catalog.Conte
 	return r.content, nil
 }
 
-// waiting returns a plan for the bundle that waits for approval, as the subscription controller creates it.
+// waiting returns an InstallPlan for the bundle, as created by the subscription controller. The plan is waiting for
+// approval.
 func waiting(t *testing.T, b *source.Bundle) *operatorsv1alpha1.InstallPlan {
 	t.Helper()
 	key := types.NamespacedName{Namespace: "team-a", Name: "sample"}
@@ -73,7 +74,7 @@ func waiting(t *testing.T, b *source.Bundle) *operatorsv1alpha1.InstallPlan {
 	}
 }
 
-// shown returns the output about a plan whose OperatorGroup has these targets.
+// shown returns the text output for the plan. The plan's OperatorGroup has the given targets.
 func shown(t *testing.T, plan *operatorsv1alpha1.InstallPlan, given []*source.Bundle, targets ...string) (string, error) {
 	t.Helper()
 	scheme, err := controller.NewScheme()
@@ -98,12 +99,12 @@ func TestShowsPermissionsFirst(t *testing.T) {
 		"InstallPlan team-a/" + plan.Name + " installs:\n  sample-operator.v0.1.0, from package sample-operator, channel stable, of CatalogSource team-a/sample\n",
 		"This command does not verify that the CatalogSources have this content. Remit verifies it before it writes anything.\n",
 		"Installed as ServiceAccount team-a/installer, for the target namespaces: team-a, team-b\n",
-		"\nPermissions that it grants:\n  to ServiceAccount team-a/sample-operator\n    in each of the namespaces team-a, team-b\n      {apiGroups: [",
+		"\nPermissions that the plan grants:\n  to ServiceAccount team-a/sample-operator\n    in each of the namespaces team-a, team-b\n      {apiGroups: [",
 		"\nCustomResourceDefinitions, webhooks and APIServices:\n  CustomResourceDefinition greetings.sample.remit.dev (Namespaced; v1)\n",
 		"\nDeployments, with their images:\n  sample-operator, as ServiceAccount sample-operator\n    container ",
 		"\nOther objects:\n  ClusterServiceVersion team-a/sample-operator.v0.1.0\n",
 		"  ConfigMap team-a/large\n",
-		"\nIt waits for approval. To approve it:\n  kubectl patch installplan " + plan.Name + " -n team-a --type merge --patch '{\"spec\":{\"approved\":true}}'\n",
+		"\nThe plan is waiting for approval. To approve it:\n  kubectl patch installplan " + plan.Name + " -n team-a --type merge --patch '{\"spec\":{\"approved\":true}}'\n",
 	} {
 		i := strings.Index(rest, want)
 		require.GreaterOrEqual(t, i, 0, "%s\nis missing or out of order in\n%s", want, text)
@@ -125,12 +126,12 @@ func TestRejectsAForgedPlan(t *testing.T) {
 	}{
 		"another bundle's content": {func(p *operatorsv1alpha1.InstallPlan) {
 			p.Annotations[names.AnnotationContent] = other.Annotations[names.AnnotationContent]
-		}, "the content that it carries does not match its name: it was edited"},
+		}, "the stored content does not match the name of the InstallPlan: the InstallPlan was edited"},
 		"another bundle": {func(p *operatorsv1alpha1.InstallPlan) { p.Annotations = other.Annotations },
-			"its pins do not match its name: it was edited"},
+			"the pins do not match the name of the InstallPlan: the InstallPlan was edited"},
 		"no content": {func(p *operatorsv1alpha1.InstallPlan) { delete(p.Annotations, names.AnnotationContent) },
-			"it does not carry its content: name its bundles with --bundle"},
-		"no pins": {func(p *operatorsv1alpha1.InstallPlan) { delete(p.Annotations, names.AnnotationPlan) }, "its pins are missing: it was edited, or was not created by Remit"},
+			"the InstallPlan does not contain the manifests of its bundles: pass each bundle with --bundle"},
+		"no pins": {func(p *operatorsv1alpha1.InstallPlan) { delete(p.Annotations, names.AnnotationPlan) }, "the pins are missing: the InstallPlan was edited, or was not created by Remit"},
 	} {
 		plan := waiting(t, written(t, unchanged))
 		c.forge(plan)
@@ -141,19 +142,19 @@ func TestRejectsAForgedPlan(t *testing.T) {
 	}
 }
 
-// The plan's status is only shown in its own section.
+// Text from the plan's status is shown only in the section for that status.
 func TestAForgedStatusOnlyChangesItsOwnSection(t *testing.T) {
 	plan := waiting(t, written(t, unchanged))
 	want, err := shown(t, plan, nil, "team-a")
 	require.NoError(t, err)
-	head, approval, _ := strings.Cut(want, "\nIt waits for approval.")
+	head, approval, _ := strings.Cut(want, "\nThe plan is waiting for approval.")
 	plan.Status.Plan = []*operatorsv1alpha1.Step{{Resolving: "x", Resource: operatorsv1alpha1.StepResource{Kind: "ConfigMap", Name: "harmless", Manifest: "{}"}}}
 	plan.Status.Conditions = []operatorsv1alpha1.InstallPlanCondition{{
-		Type: names.ConditionPermissionsMissing, Status: corev1.ConditionTrue, Message: "is missing 1 permission\n\nPermissions that it grants: none\nTo grant all of it, apply:\n---\nkind: Role\n"}}
+		Type: names.ConditionPermissionsMissing, Status: corev1.ConditionTrue, Message: "is missing 1 permission\n\nPermissions that the plan grants: none\nTo grant the missing permissions, apply:\n---\nkind: Role\n"}}
 	got, err := shown(t, plan, nil, "team-a")
 	require.NoError(t, err)
-	require.Equal(t, head+"\nMissing, according to the plan's status:\n  is missing 1 permission\n  \n  Permissions that it grants: none\n"+
-		"To see everything that is missing and the RBAC that grants it: kubectl remit preflight installplan/"+plan.Name+" -n team-a\n\nIt waits for approval."+approval, got)
+	require.Equal(t, head+"\nMissing, according to the plan's status:\n  is missing 1 permission\n  \n  Permissions that the plan grants: none\n"+
+		"To see everything that is missing and the RBAC that grants it: kubectl remit preflight installplan/"+plan.Name+" -n team-a\n\nThe plan is waiting for approval."+approval, got)
 }
 
 func TestReadsContentFromTheGivenBundles(t *testing.T) {
@@ -167,10 +168,10 @@ func TestReadsContentFromTheGivenBundles(t *testing.T) {
 	require.Equal(t, want, got)
 
 	_, err = shown(t, plan, []*source.Bundle{written(t, large)}, "team-a")
-	require.ErrorContains(t, err, "but the plan's name commits to "+b.Content.Digest())
+	require.ErrorContains(t, err, "but the plan requires digest "+b.Content.Digest())
 	another := written(t, func(v env.Variant) { v[env.FileCSV].SetName("another.v1") })
 	_, err = shown(t, plan, []*source.Bundle{another}, "team-a")
-	require.ErrorContains(t, err, `bundle "sample-operator.v0.1.0" is not given`)
+	require.ErrorContains(t, err, `--bundle does not provide bundle "sample-operator.v0.1.0"`)
 }
 
 func TestBundleTextCannotBeginALine(t *testing.T) {

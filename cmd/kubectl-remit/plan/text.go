@@ -41,13 +41,14 @@ func (v *view) text(out io.Writer) error {
 	return err
 }
 
-// line writes one line. Line breaks in text from a bundle are removed.
+// line writes one indented line. It removes line breaks, because the text may come from a bundle.
 func line(b *bytes.Buffer, depth int, format string, args ...any) {
 	text := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
 	b.WriteString(strings.Repeat("  ", depth) + text + "\n")
 }
 
-// unverified notes what the plan's name does not prove: anyone who can create InstallPlans can create one with a valid name.
+// unverified warns that a valid plan name does not prove the plan's content: anyone who can create InstallPlans can
+// create one with a valid name.
 const unverified = "This command does not verify that the CatalogSources have this content. Remit verifies it before it writes anything."
 
 func (v *view) writeHead(b *bytes.Buffer) {
@@ -71,7 +72,7 @@ func (v *view) writeHead(b *bytes.Buffer) {
 }
 
 func writePermissions(b *bytes.Buffer, p permissions) {
-	b.WriteString("\nPermissions that it grants:" + none(len(p.grantees)+len(p.unbound)))
+	b.WriteString("\nPermissions that the plan grants:" + none(len(p.grantees)+len(p.unbound)))
 	for _, g := range p.grantees {
 		line(b, 1, "to %s", g.subject)
 		g.write(b)
@@ -98,7 +99,7 @@ func none(n int) string {
 	return "\n"
 }
 
-// writeAPI writes what extends the API server.
+// writeAPI writes the objects that extend the API server.
 func (v *view) writeAPI(b *bytes.Buffer) {
 	var list bytes.Buffer
 	for _, s := range v.steps {
@@ -217,6 +218,6 @@ func (v *view) writeApproval(b *bytes.Buffer) {
 		phase == operatorsv1alpha1.InstallPlanPhaseComplete || phase == operatorsv1alpha1.InstallPlanPhaseFailed {
 		return
 	}
-	b.WriteString("\nIt waits for approval. To approve it:\n")
+	b.WriteString("\nThe plan is waiting for approval. To approve it:\n")
 	line(b, 1, "%s", preflight.ApproveCommand(client.ObjectKeyFromObject(v.plan)))
 }

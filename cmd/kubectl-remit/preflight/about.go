@@ -13,10 +13,10 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/extension"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/grants"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/source"
 	"github.com/remit-olm/remit/pkg/lib/apply"
@@ -28,37 +28,40 @@ import (
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
-// Sources of an answer.
+// Values of about.from.
 const (
-	// fromBundle: a bundle's manifests.
+	// fromBundle means that the steps are built from a bundle's manifests.
 	fromBundle = "bundle"
-	// fromSteps: the steps of an InstallPlan, built from the content that it carries.
+	// fromSteps means that the steps are built from the content of an InstallPlan.
 	fromSteps = "steps"
-	// fromReport: the controller's report about an InstallPlan.
+	// fromReport means that the controller's report about an InstallPlan is used.
 	fromReport = "report"
 )
 
-// about is one question: which permissions is the account missing for the steps?
+// about is the input of a check: the steps, and the identity whose permissions are compared with the needs of the steps.
 type about struct {
 	what string
 	// from is the source of the steps.
-	from      string
-	account   types.NamespacedName
+	from string
+	// identity performs the install: an account, or the user of a ClusterExtension.
+	identity  scoped.Identity
 	namespace string
-	// group is the name of the OperatorGroup that the targets come from, if any.
+	// group is the name of the OperatorGroup that defines the targets, or "" if the targets have another source.
 	group       string
 	targets     []string
 	steps       []step.Step
-	permissions *grants.AccountPermissions
+	permissions *grants.Permissions
 	// client is nil if no cluster is used.
 	client client.Client
 	// crds caches the cluster's CustomResourceDefinitions that were read, by name.
 	crds map[string]*apiextensionsv1.CustomResourceDefinition
-	// report is the answer if the controller has already reported it.
+	// install is set for a ClusterExtension.
+	install *extension.Install
+	// report is set if the controller has already reported the result.
 	report *preflight.Report
 }
 
-// about resolves the command's argument.
+// about returns the input of the check for the command's argument: a Subscription, an InstallPlan or a bundle.
 func (o *Options) about(ctx context.Context, arg string) (*about, error) {
 	kind, name, isObject := strings.Cut(arg, "/")
 	if isObject {
@@ -105,7 +108,8 @@ func (a *about) setSteps(steps []step.Step) {
 	a.steps = steps
 }
 
-// unverified accepts every proof: only Remit's programs have the keys, and this command only reports.
+// unverified accepts every proof. Only Remit's programs have the keys that verify proofs, and this command writes
+// nothing.
 type unverified struct{}
 
 func (unverified) Check(client.Object, string) error { return nil }
@@ -116,14 +120,14 @@ func (unverified) Sign(*unstructured.Unstructured, string, *unstructured.Unstruc
 	return errors.New("this command creates nothing")
 }
 
-// findAccount uses the account of --account or, by default, the account and the targets of the namespace's
-// OperatorGroup.
+// findAccount sets the account to the one in --account. Without --account, it uses the account and the targets of the
+// namespace's OperatorGroup.
 func (o *Options) findAccount(ctx context.Context, c client.Client, a *about) error {
 	if o.Account != "" {
-		var err error
-		a.account, err = source.ParseAccount(o.Account)
+		account, err := source.ParseAccount(o.Account)
+		a.identity = scoped.ServiceAccountIdentity(account)
 		if a.namespace == "" {
-			a.namespace = a.account.Namespace
+			a.namespace = account.Namespace
 		}
 		return err
 	}
@@ -139,9 +143,9 @@ func (o *Options) findAccount(ctx context.Context, c client.Client, a *about) er
 	lookup := scoped.Lookup{Reader: c}
 	account, group, err := lookup.Account(ctx, a.namespace)
 	if err != nil {
-		return fmt.Errorf("account of namespace %q: %w; or name one with --account", a.namespace, err)
+		return fmt.Errorf("find the account for namespace %q: %w; alternatively, specify an account with --account", a.namespace, err)
 	}
-	a.account, a.group = account.Key(), group.Name
+	a.identity, a.group = account.Identity(), group.Name
 	a.targets, err = lookup.Targets(ctx, group, grants.NamespaceFilter{Client: c})
 	if err == nil && len(a.targets) == 0 {
 		err = errors.New(scoped.NoTargets(group, account))
@@ -155,15 +159,15 @@ func (o *Options) findPermissions(ctx context.Context, c client.Client, a *about
 		if err != nil {
 			return err
 		}
-		a.permissions = grants.Listed(listers, a.account)
+		a.permissions = grants.Listed(listers, a.identity)
 		return nil
 	}
 	var err error
-	a.permissions, err = grants.Cluster(ctx, c, a.account, a.namespaces())
+	a.permissions, err = grants.Cluster(ctx, c, a.identity, a.namespaces())
 	return err
 }
 
-// namespaces returns the namespaces in which the account needs permissions.
+// namespaces returns the namespaces in which the identity needs permissions.
 func (a *about) namespaces() []string {
 	out := []string{a.namespace}
 	for _, s := range a.steps {
@@ -179,12 +183,9 @@ func (a *about) evaluate(ctx context.Context) (*result, error) {
 	if a.report != nil {
 		return &result{about: a, report: *a.report}, nil
 	}
-	needs, err := preflight.NeedsOf(a.steps, a.permissions.RulesOf, func(s step.Step) bool { return execute.ServedByOther(a.live(ctx, s), s) })
+	needs, err := a.needs(ctx)
 	if err != nil {
 		return nil, err
-	}
-	for _, s := range a.steps {
-		needs = append(needs, preflight.SchemaNeeds(s, a.live(ctx, s))...)
 	}
 	more, notes, err := a.successions(ctx)
 	if err != nil {
@@ -199,13 +200,30 @@ func (a *about) evaluate(ctx context.Context) (*result, error) {
 		return nil, err
 	}
 	a.refuseReserved(ctx, &report)
+	a.refuseMissing(ctx, &report)
 	report.DeferUntilServed()
 	report.WarnAboutExistingRoles(a.permissions.RulesOf)
 	return &result{about: a, report: report}, nil
 }
 
-// live returns the cluster's CustomResourceDefinition with the name of the step's; nil for other steps. One that
-// cannot be read counts as missing.
+// needs returns the permissions that the install requires, except those of a succession.
+func (a *about) needs(ctx context.Context) ([]preflight.Need, error) {
+	if a.install != nil {
+		return a.extensionNeeds(ctx)
+	}
+	needs, err := preflight.NeedsOf(a.steps, a.permissions.RulesOf, func(s step.Step) bool { return execute.ServedByOther(a.live(ctx, s), s) })
+	return append(needs, a.schemaNeeds(ctx)...), err
+}
+
+func (a *about) schemaNeeds(ctx context.Context) (needs []preflight.Need) {
+	for _, s := range a.steps {
+		needs = append(needs, preflight.SchemaNeeds(s, a.live(ctx, s))...)
+	}
+	return needs
+}
+
+// live returns the existing CustomResourceDefinition with the same name as the step's object. It returns nil if no
+// cluster is used, if the step is of another kind, or if the CustomResourceDefinition does not exist or cannot be read.
 func (a *about) live(ctx context.Context, s step.Step) *apiextensionsv1.CustomResourceDefinition {
 	if a.client == nil || !s.IsCRD() {
 		return nil
@@ -225,7 +243,8 @@ func (a *about) live(ctx context.Context, s step.Step) *apiextensionsv1.CustomRe
 	return live
 }
 
-// refuseReserved reports CustomResourceDefinitions that only the default account is allowed to write, like the controllers.
+// refuseReserved, like the controllers, reports CustomResourceDefinitions that only the default account is allowed to
+// write.
 func (a *about) refuseReserved(ctx context.Context, report *preflight.Report) {
 	written := slices.DeleteFunc(slices.Clone(a.steps), func(s step.Step) bool { return !s.IsCRD() || execute.IsServed(a.live(ctx, s), s) })
 	if len(written) == 0 {
@@ -245,7 +264,7 @@ func (a *about) refuseReserved(ctx context.Context, report *preflight.Report) {
 	}
 }
 
-// refuseUnserved refuses objects of unserved kinds, like the controllers.
+// refuseUnserved, like the controllers, refuses objects of unserved kinds.
 func (a *about) refuseUnserved(report *preflight.Report) error {
 	if a.client == nil {
 		return nil
@@ -253,7 +272,7 @@ func (a *about) refuseUnserved(report *preflight.Report) error {
 	unserved := kinds.NewUnserved(clock.RealClock{})
 	return report.RefuseUnserved(a.steps, func(gvk schema.GroupVersionKind) (bool, error) {
 		if gvk == operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.ClusterServiceVersionKind) {
-			return true, nil // the bundle does not contain Remit's own CRD
+			return true, nil // Remit's own installation provides this CRD
 		}
 		return unserved.Serves(a.client.RESTMapper(), gvk, "")
 	})

@@ -12,7 +12,7 @@ import (
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/source"
 )
 
-// Options of the command.
+// Options holds the options of the command.
 type Options struct {
 	source.Flags
 	// Namespace is the namespace of the Subscription; "" means the account's.
@@ -37,7 +37,10 @@ const example = `  # Is the account of this namespace's OperatorGroup allowed to
   kubectl remit preflight subscription/my-operator -n team-a | sed -n '/^---/,$p' | kubectl apply -f -
 
   # Is another account allowed to execute an InstallPlan?
-  kubectl remit preflight installplan/install-abcde -n team-a --account team-a/other -o yaml`
+  kubectl remit preflight installplan/install-abcde -n team-a --account team-a/other -o yaml
+
+  # What is missing for a ClusterExtension?
+  kubectl remit preflight clusterextension my-extension`
 
 // NewCommand returns the command.
 func NewCommand() *cobra.Command {
@@ -48,7 +51,7 @@ func NewCommand() *cobra.Command {
 		Long: "List all permissions that an account is missing for installing a bundle, or for executing an existing InstallPlan, and print the RBAC that grants them. " +
 			"By default, the account and the target namespaces are those of the namespace's OperatorGroup.\n\n" +
 			"The command reads RBAC from the cluster as you. If you are not allowed to read RBAC, it sends access reviews to the API server, " +
-			"if you are allowed to create them. With --rbac-dir, it uses no cluster.\n\n" +
+			"if you are allowed to create them. With --rbac-dir, it does not use a cluster.\n\n" +
 			"The exit status is 0 if nothing is missing, 1 if something is missing, and 2 if the check could not be completed.",
 		Example: example,
 		Args:    cli.ExactArgs("BUNDLE | subscription/NAME | installplan/NAME"),
@@ -71,6 +74,7 @@ func NewCommand() *cobra.Command {
 	o.Cluster.AddFlags(cmd)
 	cmd.Flags().StringVar(&o.RBACDir, "rbac-dir", "", "check the RBAC manifests below this directory instead of a cluster")
 	_ = cmd.MarkFlagDirname("rbac-dir") // fails only for an undefined flag
+	cmd.AddCommand(newExtensionCommand())
 	return cmd
 }
 

@@ -22,7 +22,7 @@ func sampleDir(t *testing.T) string {
 	return dir
 }
 
-// remit runs the command, which needs no cluster with --rbac-dir.
+// remit runs the command. With --rbac-dir, the command needs no cluster.
 func remit(t *testing.T, args ...string) (out string, code int, err error) {
 	t.Helper()
 	cmd := NewCommand()
@@ -35,7 +35,7 @@ func remit(t *testing.T, args ...string) (out string, code int, err error) {
 	return buffer.String(), cli.ExitCode(err), err
 }
 
-// printed returns the output of kubectl remit rbac.
+// printed returns the output of "kubectl remit rbac" for the bundle.
 func printed(t *testing.T, bundle string) string {
 	t.Helper()
 	cmd := rbac.NewCommand()
@@ -94,14 +94,14 @@ func TestHasAnotherExitCodeIfItCannotCheck(t *testing.T) {
 	bundle := sampleDir(t)
 	empty := t.TempDir()
 	for want, args := range map[string][]string{
-		"--account is required":            {bundle, "--rbac-dir", empty},
-		`account "x"`:                      {bundle, "--rbac-dir", empty, "--account=x"},
-		"no such file or directory":        {bundle, "--rbac-dir", filepath.Join(empty, "none"), "--account=a/b"},
-		"rbac.yaml: not an object":         {bundle, "--rbac-dir", folder(t, "[]"), "--account=a/b"},
-		"--rbac-dir supports only bundles": {"subscription/x", "--rbac-dir", empty},
-		"not a bundle":                     {empty, "--rbac-dir", empty, "--account=a/b"},
-		"the argument BUNDLE":              nil,
-		`unknown install mode "x"`:         {bundle, "--rbac-dir", empty, "--account=a/b", "--install-mode=x"},
+		"--account is required":                     {bundle, "--rbac-dir", empty},
+		`account "x"`:                               {bundle, "--rbac-dir", empty, "--account=x"},
+		"no such file or directory":                 {bundle, "--rbac-dir", filepath.Join(empty, "none"), "--account=a/b"},
+		"rbac.yaml: the document is not an object":  {bundle, "--rbac-dir", folder(t, "[]"), "--account=a/b"},
+		"--rbac-dir can be used only with a bundle": {"subscription/x", "--rbac-dir", empty},
+		"not a bundle":                              {empty, "--rbac-dir", empty, "--account=a/b"},
+		"the argument BUNDLE":                       nil,
+		`unknown install mode "x"`:                  {bundle, "--rbac-dir", empty, "--account=a/b", "--install-mode=x"},
 	} {
 		_, code, err := remit(t, args...)
 		require.ErrorContains(t, err, want)
@@ -119,7 +119,7 @@ func TestRejectsAMisspelledFieldInPermissions(t *testing.T) {
 	require.NoError(t, err)
 	changed := strings.Replace(string(text), "verbs:", "resourceName: [mine]\n          verbs:", 1)
 	require.NoError(t, os.WriteFile(files[0], []byte(changed), 0o600))
-	const want = "unknown fields, possibly misspellings of fields that narrow the permissions: spec.install.spec.permissions[0].rules[0].resourceName"
+	const want = "unknown fields, possibly misspelled fields that restrict permissions: spec.install.spec.permissions[0].rules[0].resourceName"
 	_, code, err := remit(t, dir, "--account=team-a/installer", "--rbac-dir", t.TempDir())
 	require.ErrorContains(t, err, want)
 	require.Equal(t, cli.CodeError, code)

@@ -8,22 +8,23 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/grants"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/source"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/resolver"
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// aboutObject returns the question about an InstallPlan, or about the InstallPlan of a Subscription.
+// aboutObject returns the input of the check for an InstallPlan, or for the InstallPlan of a Subscription.
 func (o *Options) aboutObject(ctx context.Context, obj client.Object, name string) (*about, error) {
 	if o.RBACDir != "" {
-		return nil, fmt.Errorf("--rbac-dir supports only bundles: %T %q is in a cluster", obj, name)
+		return nil, fmt.Errorf("--rbac-dir can be used only with a bundle: %s %q is in a cluster", apply.KindOf(obj), name)
 	}
 	c, err := o.Cluster.Client(o.ErrOut)
 	if err != nil {
@@ -63,7 +64,8 @@ func (o *Options) aboutObject(ctx context.Context, obj client.Object, name strin
 	return a, o.findPermissions(ctx, c, a)
 }
 
-// planSteps builds the steps of a plan for the targets of its namespace's OperatorGroup, regardless of the account.
+// planSteps builds the steps of a plan for the targets of the OperatorGroup in the plan's namespace, regardless of the
+// account.
 func planSteps(ctx context.Context, c client.Client, a *about, plan *operatorsv1alpha1.InstallPlan) ([]step.Step, error) {
 	if a.group == "" {
 		group, targets, err := grants.Group(ctx, c, a.namespace)
@@ -87,15 +89,15 @@ func planOf(ctx context.Context, c client.Client, sub *operatorsv1alpha1.Subscri
 	return plan, c.Get(ctx, client.ObjectKey{Namespace: sub.Namespace, Name: ref.Name}, plan)
 }
 
-// useReport uses the controller's report about a plan that does not carry its content. The report is only about the
-// account of the namespace's OperatorGroup.
+// useReport uses the controller's report about a plan that does not include the content of its bundles. The report
+// covers only the account of the namespace's OperatorGroup.
 func (o *Options) useReport(ctx context.Context, a *about, plan *operatorsv1alpha1.InstallPlan, why error) error {
 	if o.Account != "" {
-		return fmt.Errorf("%w, and its report is about one account: omit --account, or check the bundle instead", why)
+		return fmt.Errorf("%w, and its report is about the account of the OperatorGroup: omit --account, or check the bundle instead", why)
 	}
 	missing := plan.Status.GetCondition(names.ConditionPermissionsMissing)
 	if missing.Status == corev1.ConditionFalse {
-		a.report = &preflight.Report{Account: a.account, Notes: []string{fmt.Sprintf("%v: using its condition %s", why, missing.Type)}}
+		a.report = &preflight.Report{Identity: a.identity, Notes: []string{fmt.Sprintf("%v: using its condition %s", why, missing.Type)}}
 		return nil
 	}
 	stored := &corev1.ConfigMap{}
@@ -107,19 +109,19 @@ func (o *Options) useReport(ctx context.Context, a *about, plan *operatorsv1alph
 	if err := yaml.UnmarshalStrict([]byte(stored.Data[preflight.FileReport]), &d); err != nil {
 		return fmt.Errorf("%w, and its report in ConfigMap %s cannot be read: %w", why, key, err)
 	}
-	if d.Account != a.account.String() {
-		return fmt.Errorf("%w, and its report in ConfigMap %s is about ServiceAccount %s, not %s", why, key, d.Account, a.account)
+	if d.Account != a.identity.ID() {
+		return fmt.Errorf("%w, and its report in ConfigMap %s is about ServiceAccount %s, not %s", why, key, d.Account, a.identity.ID())
 	}
-	a.report = reportOf(a.account, d)
+	a.report = reportOf(a.identity, d)
 	a.report.Notes = append(a.report.Notes, fmt.Sprintf("%v: using the report in ConfigMap %s", why, key))
 	if d.LeftOut > 0 {
-		a.report.Notes = append(a.report.Notes, fmt.Sprintf("%d entries did not fit into that report: check the bundle instead", d.LeftOut))
+		a.report.Notes = append(a.report.Notes, fmt.Sprintf("%d entries did not fit into the report: check the bundle instead", d.LeftOut))
 	}
 	return nil
 }
 
-// reportOf converts a document back to a report, without what the document does not contain.
-func reportOf(account types.NamespacedName, d preflight.Document) *preflight.Report {
+// reportOf converts a document back to a report. Fields that the document does not contain remain empty.
+func reportOf(identity scoped.Identity, d preflight.Document) *preflight.Report {
 	findings := func(scopes []preflight.ScopeDocument) []preflight.Finding {
 		var out []preflight.Finding
 		for _, s := range scopes {
@@ -140,7 +142,7 @@ func reportOf(account types.NamespacedName, d preflight.Document) *preflight.Rep
 		missing = append(missing, preflight.Finding{Hidden: true, Cause: cause})
 	}
 	return &preflight.Report{
-		Account: account, Findings: missing, Later: findings(d.Later), Unknown: findings(d.Unknown), Allowed: findings(d.Allowed),
+		Identity: identity, Findings: missing, Later: findings(d.Later), Unknown: findings(d.Unknown), Allowed: findings(d.Allowed),
 		Refused: d.Refused, Notes: d.Notes,
 	}
 }

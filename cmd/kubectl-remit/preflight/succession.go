@@ -14,9 +14,9 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// successions returns the additional needs of an upgrade if another version of the operator is installed. It assumes that the
-// cluster requires permission to delete an object to change its owners, which cannot be determined from here. The notes list what
-// could not be read.
+// successions returns the additional needs of an upgrade if the cluster has another version of the operator. The
+// command cannot determine whether the cluster requires permission to delete an object in order to change its owners,
+// so it assumes that the permission is required. The notes list what could not be read.
 func (a *about) successions(ctx context.Context) (needs []preflight.Need, notes []string, err error) {
 	if a.client == nil {
 		return nil, nil, nil
@@ -31,7 +31,7 @@ func (a *about) successions(ctx context.Context) (needs []preflight.Need, notes 
 			notes = append(notes, fmt.Sprintf("you are not allowed to list ClusterServiceVersions in namespace %s: additional permissions that an upgrade needs are unknown", a.namespace))
 			continue
 		case err != nil:
-			return nil, nil, fmt.Errorf("list ClusterServiceVersions of namespace %s: %w", a.namespace, err)
+			return nil, nil, fmt.Errorf("list ClusterServiceVersions in namespace %s: %w", a.namespace, err)
 		case from == nil:
 			continue
 		}
@@ -45,7 +45,8 @@ func (a *about) successions(ctx context.Context) (needs []preflight.Need, notes 
 	return needs, notes, nil
 }
 
-// installed returns the newest other version of the step's operator in the namespace, or nil.
+// installed returns the newest other version of the step's operator in the namespace. It returns nil if there is none
+// or if the step's version is already installed.
 func (a *about) installed(ctx context.Context, st step.Step) (*operatorsv1alpha1.ClusterServiceVersion, error) {
 	list := &operatorsv1alpha1.ClusterServiceVersionList{}
 	if err := a.client.List(ctx, list, client.InNamespace(a.namespace), client.MatchingLabels{names.LabelLineage: st.Owner.Mark()}); err != nil {
@@ -64,7 +65,8 @@ func (a *about) installed(ctx context.Context, st step.Step) (*operatorsv1alpha1
 	return newest, nil
 }
 
-// belongsToAnother reports whether a step's object exists and belongs to another version. One that cannot be read counts as missing.
+// belongsToAnother reports whether a step's object exists and belongs to another version. An object that cannot be
+// read counts as missing.
 func (a *about) belongsToAnother(ctx context.Context, st step.Step) bool {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(st.Object.GroupVersionKind())

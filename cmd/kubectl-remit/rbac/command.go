@@ -1,5 +1,5 @@
 // Package rbac implements "kubectl remit rbac", which prints the minimal RBAC that an account needs to install and
-// maintain a bundle, as manifests to apply. It uses no cluster.
+// maintain a bundle, as manifests to apply. It does not use a cluster.
 package rbac
 
 import (
@@ -13,19 +13,20 @@ import (
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/source"
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 )
 
-// Options of the command.
+// Options holds the options of the command.
 type Options struct {
 	source.Flags
 	// Namespace is the namespace of the Subscription; "" means the account's.
 	Namespace string
 	// Format is yaml or json.
 	Format string
-	// WithAccount also prints the account: its Namespace, the ServiceAccount and its enrollment.
+	// WithAccount makes the command also print the account: its Namespace, the ServiceAccount and its enrollment.
 	WithAccount bool
-	// RemitNamespace is where Remit is installed, for the enrollment.
+	// RemitNamespace is the namespace of Remit's programs, which the enrollment refers to.
 	RemitNamespace string
 	Out            io.Writer
 	ErrOut         io.Writer
@@ -34,14 +35,17 @@ type Options struct {
 const example = `  # What the ServiceAccount "installer" needs to install a bundle into its own namespace
   kubectl remit rbac ./my-operator/1.2.3 --account team-a/installer
 
-  # The same together with the account, and apply it
+  # The same, including the account: apply it
   kubectl remit rbac ./my-operator/1.2.3 --account team-a/installer --with-account | kubectl apply -f -
 
   # For an operator that watches two other namespaces
   kubectl remit rbac ./my-operator/1.2.3 --account team-a/installer --target-namespaces team-b,team-c
 
   # For an operator that watches the whole cluster
-  kubectl remit rbac ./my-operator/1.2.3 --account team-a/installer --install-mode AllNamespaces`
+  kubectl remit rbac ./my-operator/1.2.3 --account team-a/installer --install-mode AllNamespaces
+
+  # What a ClusterExtension needs
+  kubectl remit rbac clusterextension my-extension`
 
 // NewCommand returns the command.
 func NewCommand() *cobra.Command {
@@ -51,8 +55,8 @@ func NewCommand() *cobra.Command {
 		Short: "Print the minimal RBAC that a bundle needs",
 		Long: "Print the Roles, ClusterRoles and bindings that an account needs to install, run and remove a bundle, " +
 			"and nothing more: a Role for each namespace, and a ClusterRole if something in the bundle is cluster-scoped.\n\n" +
-			"If the permissions amount to cluster-admin, the first line says so and why: as a comment, or with -o json on standard error.\n\n" +
-			"The command needs no cluster. The names contain hashes of the rules, so that the output for another version of the bundle does not overwrite them.",
+			"If the permissions amount to cluster-admin, the command explains why: in a comment in the first line or, with -o json, on standard error.\n\n" +
+			"The command needs no cluster. The names of the objects contain hashes of the rules, so applying the output for another version of the bundle does not overwrite existing objects.",
 		Example: example,
 		Args:    cli.ExactArgs("BUNDLE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -65,13 +69,18 @@ func NewCommand() *cobra.Command {
 	}
 	o.AddFlags(cmd)
 	flags := cmd.Flags()
-	flags.StringVarP(&o.Namespace, "namespace", "n", "", "namespace of the Subscription; by default the account's")
+	flags.StringVarP(&o.Namespace, "namespace", "n", "", "namespace of the Subscription; defaults to the namespace of the account")
 	flags.StringVarP(&o.Format, "output", "o", formatYAML, "output format: yaml, json")
 	flags.BoolVar(&o.WithAccount, "with-account", false, "also print the account: its Namespace, the ServiceAccount, and the Role and binding that enroll it")
 	flags.StringVar(&o.RemitNamespace, "remit-namespace", names.DefaultNamespace, "namespace where Remit is installed, for --with-account")
+	completeOutput(cmd)
+	cmd.AddCommand(newExtensionCommand())
+	return cmd
+}
+
+func completeOutput(cmd *cobra.Command) {
 	complete := cobra.FixedCompletions([]string{formatYAML, formatJSON}, cobra.ShellCompDirectiveNoFileComp)
 	_ = cmd.RegisterFlagCompletionFunc("output", complete) // fails only for an undefined flag
-	return cmd
 }
 
 // Run prints the RBAC of one bundle.
@@ -95,7 +104,7 @@ func (o *Options) Run(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	report, err := preflight.Required(account, b.Bundle, scope)
+	report, err := preflight.Required(scoped.ServiceAccountIdentity(account), b.Bundle, scope)
 	if err != nil {
 		return fmt.Errorf("bundle %q: %w", arg, err)
 	}

@@ -69,7 +69,7 @@ func TestRejectsReservedGroupsWithoutApproval(t *testing.T) {
 		return out.String(), err
 	}
 	_, err := print("")
-	require.ErrorContains(t, err, "CustomResourceDefinition applications.app.k8s.io is of a protected API group")
+	require.ErrorContains(t, err, "CustomResourceDefinition applications.app.k8s.io is in a protected API group")
 	text, err := print(`api-approved.kubernetes.io: "https://example.com/pull/1"`)
 	require.NoError(t, err)
 	require.Contains(t, text, "applications.app.k8s.io")
@@ -106,12 +106,12 @@ var bare = []string{"ClusterRole", "ClusterRoleBinding", "Role team-a", "RoleBin
 func TestPrintsManifestsToApply(t *testing.T) {
 	whole := []string{"Namespace", "ServiceAccount team-a", "Role team-a", "RoleBinding team-a"}
 	for name, row := range map[string]struct{ args, want []string }{
-		"the grants":            {nil, bare},
-		"as a List":             {[]string{"-o", "json"}, bare},
-		"with the account":      {[]string{"--with-account"}, append(whole, bare...)},
-		"another namespace":     {[]string{"-n", "team-b"}, []string{"ClusterRole", "ClusterRoleBinding", "Role team-b", "RoleBinding team-b"}},
-		"targets":               {[]string{"--target-namespaces=team-b"}, append(bare[:4:4], "Role team-b", "RoleBinding team-b")},
-		"the cluster as target": {[]string{"--install-mode=AllNamespaces"}, bare},
+		"the grants":        {nil, bare},
+		"as a List":         {[]string{"-o", "json"}, bare},
+		"with the account":  {[]string{"--with-account"}, append(whole, bare...)},
+		"another namespace": {[]string{"-n", "team-b"}, []string{"ClusterRole", "ClusterRoleBinding", "Role team-b", "RoleBinding team-b"}},
+		"targets":           {[]string{"--target-namespaces=team-b"}, append(bare[:4:4], "Role team-b", "RoleBinding team-b")},
+		"all namespaces":    {[]string{"--install-mode=AllNamespaces"}, bare},
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := append([]string{"--account", "team-a/installer"}, row.args...)

@@ -28,16 +28,23 @@ const (
 
 // objects returns the objects to print, in an order in which they can be applied.
 func (o *Options) objects(account types.NamespacedName, report preflight.Report) ([]*unstructured.Unstructured, error) {
-	var out []*unstructured.Unstructured
+	var first []client.Object
 	if o.WithAccount {
-		for _, obj := range accountObjects(account, o.RemitNamespace) {
-			u, err := apply.Object(obj)
-			if err != nil {
-				return nil, err
-			}
-			delete(u.Object, "spec") // the empty one of a Namespace
-			out = append(out, u)
+		first = accountObjects(account, o.RemitNamespace)
+	}
+	return objectsOf(first, report)
+}
+
+// objectsOf returns the objects and those of the report's grant.
+func objectsOf(first []client.Object, report preflight.Report) ([]*unstructured.Unstructured, error) {
+	var out []*unstructured.Unstructured
+	for _, obj := range first {
+		u, err := apply.Object(obj)
+		if err != nil {
+			return nil, err
 		}
+		delete(u.Object, "spec") // omit the empty spec of a Namespace
+		out = append(out, u)
 	}
 	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(report.Manifests()), 4096)
 	for {
@@ -54,11 +61,17 @@ func (o *Options) objects(account types.NamespacedName, report preflight.Report)
 }
 
 func accountObjects(account types.NamespacedName, remitNamespace string) []client.Object {
-	typed := func(kind string) metav1.TypeMeta { return metav1.TypeMeta{APIVersion: "v1", Kind: kind} }
-	return append([]client.Object{
-		&corev1.Namespace{TypeMeta: typed("Namespace"), ObjectMeta: metav1.ObjectMeta{Name: account.Namespace}},
-		&corev1.ServiceAccount{TypeMeta: typed("ServiceAccount"), ObjectMeta: metav1.ObjectMeta{Namespace: account.Namespace, Name: account.Name}},
-	}, scoped.Enrollment(account, remitNamespace)...)
+	return append([]client.Object{namespaceObject(account.Namespace), accountObject(account)}, scoped.Enrollment(account, remitNamespace)...)
+}
+
+func typed(kind string) metav1.TypeMeta { return metav1.TypeMeta{APIVersion: "v1", Kind: kind} }
+
+func namespaceObject(name string) client.Object {
+	return &corev1.Namespace{TypeMeta: typed("Namespace"), ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+func accountObject(key types.NamespacedName) client.Object {
+	return &corev1.ServiceAccount{TypeMeta: typed("ServiceAccount"), ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 }
 
 // print writes the warning, if any, and the objects.

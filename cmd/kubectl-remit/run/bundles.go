@@ -15,11 +15,12 @@ import (
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/fbc"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/step/build"
 )
 
-// maxNamespace is the maximum length of a namespace's name.
+// maxNamespace is the maximum length of a namespace name.
 const maxNamespace = 63
 
 // bundles installs the newest version of every package in a directory, each into its own namespace with an account
@@ -68,7 +69,8 @@ func (d *demo) bundles(ctx context.Context) error {
 	return nil
 }
 
-// notInstalledError reports packages that were not installed. The cluster itself works and shows the reasons.
+// notInstalledError reports packages that were not installed on a cluster that otherwise works. The cluster's objects
+// show the reasons.
 type notInstalledError struct{ error }
 
 func (d *demo) install(ctx context.Context, snapshot *catalog.Snapshot, pkg *catalog.Package) (*tenant, error) {
@@ -85,7 +87,7 @@ func (d *demo) install(ctx context.Context, snapshot *catalog.Snapshot, pkg *cat
 			return err
 		}
 		t.targets = targetsFor(b.CSV, t.namespace)
-		required, err := preflight.Required(t.account(), b, build.Scope{Namespace: t.namespace, Package: pkg.Name, Targets: t.scope()})
+		required, err := preflight.Required(scoped.ServiceAccountIdentity(t.account()), b, build.Scope{Namespace: t.namespace, Package: pkg.Name, Targets: t.scope()})
 		if err != nil {
 			return err
 		}
@@ -136,8 +138,8 @@ func versionOf(pkg *catalog.Package, e catalog.Entry) semver.Version {
 	return v
 }
 
-// targetsFor returns the narrowest targets that the CSV supports: its own namespace, or nil for all namespaces, which
-// an OperatorGroup without targets selects.
+// targetsFor returns the given namespace if the CSV supports OwnNamespace. Otherwise it returns nil, which selects all
+// namespaces.
 func targetsFor(csv *operatorsv1alpha1.ClusterServiceVersion, namespace string) []string {
 	for _, mode := range csv.Spec.InstallModes {
 		if mode.Type == operatorsv1alpha1.InstallModeTypeOwnNamespace && mode.Supported {

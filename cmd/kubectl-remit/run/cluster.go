@@ -7,10 +7,12 @@ import (
 	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/manifests"
 	"github.com/remit-olm/remit/pkg/controller"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -19,16 +21,17 @@ import (
 )
 
 const (
-	// Images in the manifests, which the simulated node replaces with the programs built here.
-	imageCatalog = "remit.dev/catalog:dev"
-	imageOLM     = "remit.dev/olm:dev"
-	// bundlesCatalog is the image of the catalog with the bundles of --bundles, which is served from their directory.
+	// Images in the manifests. For these images, the simulated node runs the programs built here.
+	imageCatalog   = "remit.dev/catalog:dev"
+	imageOLM       = "remit.dev/olm:dev"
+	imageExtension = "remit.dev/extension:dev"
+	// bundlesCatalog is the image of the catalog that serves the bundles in the --bundles directory.
 	bundlesCatalog = "remit.dev/demo-catalog:dev"
 	catalogName    = "demo"
 	// pollInterval is how often the demonstration polls. The controllers do not poll.
 	pollInterval = 50 * time.Millisecond
-	// blockedFor is how long an install is blocked before the demonstration stops waiting for it: the controllers may not
-	// have observed a grant yet.
+	// blockedFor is how long an install must stay blocked before the demonstration stops waiting for it. A shorter block
+	// may only mean that the controllers have not observed a grant yet.
 	blockedFor = 3 * time.Second
 )
 
@@ -39,11 +42,12 @@ type demo struct {
 	programs programs
 	cluster  *controlplane.Instance
 	client   client.Client
-	// docs serves what the examples in the documentation need.
+	// docs serves the catalogs that the examples in the documentation use.
 	docs *documentation
 }
 
-// start starts the control plane and installs Remit. It serves the documentation's catalog and the bundles in a directory; "" means none.
+// start starts the control plane and installs Remit. It serves the documentation's catalog and the bundles in the
+// given directory; "" means no bundles.
 func (d *demo) start(ctx context.Context, bundles string) error {
 	var err error
 	if d.docs, err = newDocumentation(ctx, d.programs); err != nil {
@@ -61,22 +65,36 @@ func (d *demo) start(ctx context.Context, bundles string) error {
 	if bundles != "" {
 		image, args = bundlesCatalog, append(args, "--catalog-directory="+bundlesCatalog+"="+bundles)
 	}
-	err = d.progress.step("Install Remit: CRDs, its own bounded permissions, catalog and olm as Pods", func() error {
-		ctx, cancel := context.WithTimeout(ctx, d.Timeout)
-		defer cancel()
-		const listen = "--health-probe-bind-address=" + controlplane.ListenIP
-		return manifests.Install(ctx, d.client, manifests.ProfileBounded,
-			manifests.Args{Deployment: names.ServiceAccountCatalog, Args: append([]string{listen + ":9441"}, args...)},
-			manifests.Args{Deployment: names.ServiceAccountOLM, Args: []string{listen + ":9442"}},
-		)
-	})
+	err = d.progress.step("Install Remit: CRDs, its own bounded permissions, its three programs as Pods", func() error { return d.installRemit(ctx, args) })
 	if err != nil {
 		return err
 	}
-	return d.progress.step("Serve the catalog", func() error { return d.serve(ctx, image) })
+	return d.progress.step("Serve the catalogs", func() error {
+		if err := d.serve(ctx, image); err != nil {
+			return err
+		}
+		return d.serveCluster(ctx)
+	})
 }
 
-// launch starts the control plane, whose node runs the programs built here.
+// installRemit installs Remit with ClusterExtensions. args are additional flags for the catalog program.
+func (d *demo) installRemit(ctx context.Context, args []string) error {
+	ctx, cancel := context.WithTimeout(ctx, d.Timeout)
+	defer cancel()
+	objs, err := manifests.RenderWithExtensions(manifests.ProfileBounded)
+	if err != nil {
+		return err
+	}
+	const listen = "--health-probe-bind-address=" + controlplane.ListenIP
+	const content = "--catalog-content-bind-address=" + controlplane.ListenIP
+	return manifests.Apply(ctx, d.client, objs,
+		manifests.Args{Deployment: names.ServiceAccountCatalog, Args: append([]string{listen + ":9441"}, args...)},
+		manifests.Args{Deployment: names.ServiceAccountOLM, Args: []string{listen + ":9442"}},
+		manifests.Args{Deployment: names.ServiceAccountExtension, Args: append([]string{listen + ":9443", content + ":8443"}, d.docs.registryArgs()...)},
+	)
+}
+
+// launch starts the control plane with a node that runs the programs built here.
 func (d *demo) launch(ctx context.Context) error {
 	err := d.progress.step("Start etcd, kube-apiserver, kube-controller-manager, kube-scheduler and a node", func() error {
 		var err error
@@ -86,6 +104,7 @@ func (d *demo) launch(ctx context.Context) error {
 			Images: map[string]string{
 				imageCatalog:               d.programs.path(programCatalog),
 				imageOLM:                   d.programs.path(programOLM),
+				imageExtension:             d.programs.path(programExtension),
 				samplebundle.OperatorImage: d.programs.path(programSample),
 				docsServer:                 d.docs.server(),
 			},
@@ -105,7 +124,7 @@ func (d *demo) launch(ctx context.Context) error {
 	return nil
 }
 
-// serve creates the only CatalogSource, in the global catalog namespace, and waits for its content.
+// serve creates the cluster's only CatalogSource, in the global catalog namespace, and waits for its content.
 func (d *demo) serve(ctx context.Context, image string) error {
 	source := &operatorsv1alpha1.CatalogSource{
 		ObjectMeta: metav1.ObjectMeta{Namespace: names.DefaultCatalogNamespace, Name: catalogName},
@@ -125,6 +144,33 @@ func (d *demo) serve(ctx context.Context, image string) error {
 	})
 }
 
+// serveCluster creates the cluster's only ClusterCatalog, and waits for its content.
+func (d *demo) serveCluster(ctx context.Context) error {
+	catalog := &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: catalogName}}
+	catalog.Spec.Source = olmv1.ClusterCatalogSource{
+		Type: olmv1.CatalogSourceTypeImage, Image: &olmv1.ImageSource{Ref: docsRegistry + "/" + helloImage},
+	}
+	if err := d.client.Create(ctx, catalog); err != nil {
+		return err
+	}
+	return d.until(ctx, func(ctx context.Context) error {
+		if err := d.client.Get(ctx, client.ObjectKeyFromObject(catalog), catalog); err != nil {
+			return err
+		}
+		if !meta.IsStatusConditionTrue(catalog.Status.Conditions, olmv1.TypeServing) {
+			return fmt.Errorf("ClusterCatalog %s is not served: %s", catalogName, messageOf(catalog.Status.Conditions, olmv1.TypeProgressing))
+		}
+		return nil
+	})
+}
+
+func messageOf(conditions []metav1.Condition, kind string) string {
+	if c := meta.FindStatusCondition(conditions, kind); c != nil {
+		return c.Message
+	}
+	return "it has no status yet"
+}
+
 func (d *demo) stop() {
 	if d.docs != nil {
 		defer d.docs.close()
@@ -135,13 +181,13 @@ func (d *demo) stop() {
 	_ = d.progress.step("Stop the cluster", d.cluster.Stop)
 }
 
-// blockedError reports a state that only changes if the user does something.
+// blockedError reports a state that changes only if the user intervenes.
 type blockedError struct{ error }
 
 func (e blockedError) Unwrap() error { return e.error }
 
-// until polls until check returns nil. On a timeout, it returns the last error of check. If check returns a blockedError
-// for blockedFor, until returns it without waiting for the timeout.
+// until polls until check returns nil. On a timeout, it returns the last error of check. If check keeps returning a
+// blockedError for the duration blockedFor, until returns that error before the timeout.
 func (d *demo) until(ctx context.Context, check func(context.Context) error) error {
 	var last error
 	var blocked time.Time
@@ -164,7 +210,7 @@ func (d *demo) until(ctx context.Context, check func(context.Context) error) err
 		return err
 	}
 	if err != nil && last != nil && ctx.Err() == nil {
-		return fmt.Errorf("after %s: %w", d.Timeout, last)
+		return fmt.Errorf("timed out after %s: %w", d.Timeout, last)
 	}
 	return err
 }

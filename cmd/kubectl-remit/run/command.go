@@ -17,17 +17,17 @@ import (
 // codeFailed is the exit code of a failed demonstration.
 const codeFailed = 1
 
-// Options of the command.
+// Options holds the options of the command.
 type Options struct {
-	// Exit ends after the demonstration; otherwise the cluster stays up until the context ends.
+	// Exit makes Run return after the demonstration; otherwise the cluster stays up until the context is done.
 	Exit bool
 	// Bundles is a directory of bundles to install instead of the sample operator.
 	Bundles string
-	// WithCRDs installs well-known third-party CustomResourceDefinitions.
+	// WithCRDs makes Run install well-known third-party CustomResourceDefinitions.
 	WithCRDs bool
-	// Dir keeps the cluster's state; empty means a temporary directory that is removed at the end.
+	// Dir is the directory for the cluster's state; "" means a temporary directory that is removed at the end.
 	Dir string
-	// Timeout bounds each wait of the demonstration.
+	// Timeout is the timeout of each wait of the demonstration.
 	Timeout time.Duration
 	Out     io.Writer
 }
@@ -52,7 +52,7 @@ func NewCommand() *cobra.Command {
 		Short: "Start a cluster with Remit on this machine and demonstrate a bounded install",
 		Long: "Start etcd, the Kubernetes control plane, a simulated node and Remit on this machine (without root, on loopback only), " +
 			"and install an operator: first with an account that is missing two rules, which Remit reports before it writes anything, " +
-			"then with the rules granted.\n\nThe command needs the other programs of a source tree next to it. In a source tree, it builds those that are missing.",
+			"then with the rules granted.\n\nThe command needs Remit's other programs in its own directory. In a source tree, it builds those that are missing.",
 		Example: example,
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -67,12 +67,12 @@ func NewCommand() *cobra.Command {
 	flags.BoolVar(&o.Exit, "exit", false, "exit after the demonstration, with status 0 if it succeeded and 1 if it failed")
 	flags.StringVar(&o.Bundles, "bundles", "", "directory of bundles to serve and install instead of the sample operator")
 	flags.BoolVar(&o.WithCRDs, "with-crds", false, "serve well-known third-party kinds, such as ServiceMonitor, PodMonitor and PrometheusRule")
-	flags.StringVar(&o.Dir, "dir", "", "directory for the cluster's state, which is kept; empty: a temporary directory")
+	flags.StringVar(&o.Dir, "dir", "", "directory in which to keep the cluster's state; by default, a temporary directory that is removed on exit")
 	flags.DurationVar(&o.Timeout, "timeout", 2*time.Minute, "timeout of each step of the demonstration")
 	return cmd
 }
 
-// Run starts the cluster, runs the demonstration and, without Options.Exit, waits for the context's end.
+// Run starts the cluster, runs the demonstration and, unless Options.Exit is set, waits until the context is done.
 func Run(ctx context.Context, o Options) error {
 	p := newProgress(o.Out)
 	programs, err := findPrograms(ctx, p)
@@ -88,8 +88,9 @@ func Run(ctx context.Context, o Options) error {
 	return d.finish(ctx, d.try(ctx, show))
 }
 
-// finish returns the result of the demonstration. If the cluster stays up, finish first waits for the context's end. A cluster
-// with packages that are not installed stays up to show the reasons; other errors stop it immediately.
+// finish returns the result of the demonstration. If the cluster stays up, finish first waits until the context is
+// done. A cluster with packages that are not installed stays up to show the reasons; for other errors, finish returns
+// immediately.
 func (d *demo) finish(ctx context.Context, result error) error {
 	notInstalled := errors.As(result, new(notInstalledError))
 	if d.Exit || result != nil && !notInstalled {
@@ -103,7 +104,7 @@ func (d *demo) finish(ctx context.Context, result error) error {
 	select {
 	case <-ctx.Done():
 	case <-d.cluster.Done():
-		return fmt.Errorf("the control plane ended unexpectedly: see %s", d.cluster.Dir)
+		return fmt.Errorf("the control plane exited unexpectedly; its state is in %s", d.cluster.Dir)
 	}
 	return result
 }

@@ -17,11 +17,12 @@ import (
 type thirdParty struct {
 	group, kind, plural string
 	cluster             bool
-	// versions are served; the last one is stored.
+	// versions are the served versions. The last one is the storage version.
 	versions []string
 }
 
-// wellKnown returns the kinds of --with-crds. Their CustomResourceDefinitions accept any object, and no controller acts on the objects.
+// wellKnown returns the kinds that --with-crds installs. Their CustomResourceDefinitions accept any object, and no
+// controller acts on the objects.
 func wellKnown() []thirdParty {
 	const monitoring, certManager, console = "monitoring.coreos.com", "cert-manager.io", "console.openshift.io"
 	v1 := []string{"v1"}
@@ -64,7 +65,7 @@ func (k thirdParty) crd() *apiextensionsv1.CustomResourceDefinition {
 		out.Spec.Scope = apiextensionsv1.ClusterScoped
 	}
 	if strings.HasSuffix(k.group, ".k8s.io") {
-		out.Annotations = map[string]string{apiextensionsv1.KubeAPIApprovedAnnotation: "unapproved, a stand-in of a demonstration"}
+		out.Annotations = map[string]string{apiextensionsv1.KubeAPIApprovedAnnotation: "unapproved, a stand-in for a demonstration"}
 	}
 	for i, version := range k.versions {
 		out.Spec.Versions = append(out.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{
@@ -78,7 +79,7 @@ func (k thirdParty) crd() *apiextensionsv1.CustomResourceDefinition {
 	return out
 }
 
-// namesWellKnown reports whether a message says that the cluster does not serve a kind of --with-crds.
+// namesWellKnown reports whether the message states that the cluster does not serve a kind that --with-crds installs.
 func namesWellKnown(message string) bool {
 	return slices.ContainsFunc(wellKnown(), func(k thirdParty) bool {
 		return slices.ContainsFunc(k.versions, func(version string) bool {
@@ -87,7 +88,7 @@ func namesWellKnown(message string) bool {
 	})
 }
 
-// thirdParties creates the CustomResourceDefinitions of --with-crds and waits until they are established.
+// thirdParties creates the CustomResourceDefinitions for --with-crds and waits until they are established.
 func (d *demo) thirdParties(ctx context.Context) error {
 	return d.progress.step("Create well-known third-party CRDs: ServiceMonitor, PrometheusRule and others", func() error {
 		for _, kind := range wellKnown() {

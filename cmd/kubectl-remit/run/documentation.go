@@ -3,11 +3,14 @@ package run
 import (
 	"bytes"
 	"context"
+	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"testing/fstest"
 
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 
@@ -16,18 +19,21 @@ import (
 	samplebundle "github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
-// Names that the documentation uses, so that all its examples work on the demonstration's cluster.
+// Names that the documentation's examples use. The demonstration provides images and a registry with these names.
 const (
 	// docsCatalog is a catalog with the sample operator. It is served from a directory.
 	docsCatalog = "example.com/catalogs/sample:v1"
 	// docsRegistry is a registry with an image of the same catalog, docsImage.
 	docsRegistry = "docs-registry.example.com"
 	docsImage    = "catalogs/sample:v1"
+	// helloImage is an image in docsRegistry of a catalog with an operator for ClusterExtensions.
+	helloImage = "catalogs/hello:v1"
 	// docsServer is an image whose Pods serve the same catalog over gRPC, as `opm serve` does.
 	docsServer = "example.com/registries/sample:v1"
 )
 
-// documentation provides what the examples need: a directory, and a registry in this process.
+// documentation serves the catalogs that the documentation's examples use, from a directory and from a registry in this
+// process.
 type documentation struct {
 	dir      string
 	registry *registry.Server
@@ -43,7 +49,7 @@ func newDocumentation(ctx context.Context, programs programs) (_ *documentation,
 	if d.dir, err = os.MkdirTemp("", "remit-docs-"); err != nil {
 		return nil, err
 	}
-	catalog, err := sampleCatalog(ctx)
+	catalog, err := catalogOf(ctx, samplebundle.FS())
 	if err != nil {
 		return nil, fmt.Errorf("render the sample catalog: %w", err)
 	}
@@ -56,18 +62,38 @@ func newDocumentation(ctx context.Context, programs programs) (_ *documentation,
 	); err != nil {
 		return nil, fmt.Errorf("write the sample catalog: %w", err)
 	}
-	image, err := registry.Catalog(os.DirFS(configs))
-	if err != nil {
-		return nil, fmt.Errorf("build the image of the sample catalog: %w", err)
-	}
 	d.registry = registry.Start()
-	_, _, err = d.registry.Push(docsImage, image)
-	return d, err
+	if err := d.push(docsImage, catalog); err != nil {
+		return nil, err
+	}
+	hello, err := catalogOf(ctx, helloBundles)
+	if err != nil {
+		return nil, fmt.Errorf("render the catalog for ClusterExtensions: %w", err)
+	}
+	return d, d.push(helloImage, hello)
 }
 
-// sampleCatalog returns a file-based catalog with the sample operator.
-func sampleCatalog(ctx context.Context) ([]byte, error) {
-	config, err := fbc.FromBundles(ctx, samplebundle.FS())
+// helloBundles contains two versions of an operator without CustomResourceDefinitions, so that several ClusterExtensions can
+// install it.
+//
+//go:embed hello
+var helloBundles embed.FS
+
+// push pushes an image of a file-based catalog.
+func (d *documentation) push(named string, catalog []byte) error {
+	image, err := registry.Catalog(fstest.MapFS{"catalog.json": {Data: catalog}})
+	if err == nil {
+		_, _, err = d.registry.Push(named, image)
+	}
+	if err != nil {
+		return fmt.Errorf("push image %s: %w", named, err)
+	}
+	return nil
+}
+
+// catalogOf returns a file-based catalog with the bundles.
+func catalogOf(ctx context.Context, bundles fs.FS) ([]byte, error) {
+	config, err := fbc.FromBundles(ctx, bundles)
 	if err != nil {
 		return nil, err
 	}
@@ -79,16 +105,17 @@ func sampleCatalog(ctx context.Context) ([]byte, error) {
 // catalog returns the directory of docsCatalog.
 func (d *documentation) catalog() string { return filepath.Join(d.dir, "catalog") }
 
-// server returns the executable of docsServer, which serves the directory configs next to it.
+// server returns the path of docsServer's executable, which serves the directory "configs" next to it.
 func (d *documentation) server() string { return filepath.Join(d.dir, "registry", "registry") }
 
-// args returns the flags of the catalog program.
+// args returns the catalog program's flags for docsCatalog and docsRegistry.
 func (d *documentation) args() []string {
-	return []string{
-		"--catalog-directory=" + docsCatalog + "=" + d.catalog(),
-		"--registry-mirror=" + docsRegistry + "=" + d.registry.Host,
-		"--registry-plain-http=" + d.registry.Host,
-	}
+	return append([]string{"--catalog-directory=" + docsCatalog + "=" + d.catalog()}, d.registryArgs()...)
+}
+
+// registryArgs returns the flags for docsRegistry of all programs that read images.
+func (d *documentation) registryArgs() []string {
+	return []string{"--registry-mirror=" + docsRegistry + "=" + d.registry.Host, "--registry-plain-http=" + d.registry.Host}
 }
 
 func (d *documentation) close() {
@@ -103,7 +130,7 @@ func (d *documentation) close() {
 // follow prints how to set up a terminal for the examples in the documentation.
 func (d *demo) follow() {
 	bin := string(d.programs)
-	d.progress.say("\nTo run the examples of the documentation (docs/README.md) on this cluster, run in another terminal:")
+	d.progress.say("\nTo run the examples in the documentation (docs/README.md) on this cluster, run in another terminal:")
 	d.progress.say("  cd %q && export KUBECONFIG=%q PATH=\"%s:$PATH\"", filepath.Dir(bin), d.cluster.Kubeconfig, bin)
 	if _, err := exec.LookPath("kubectl"); err != nil {
 		if _, err := os.Stat(d.programs.path("kubectl")); err != nil {

@@ -13,10 +13,11 @@ import (
 )
 
 const (
-	// maxFailing bounds the Pods that are shown after a failure, and tailLines the log lines of each container.
+	// maxFailing is the maximum number of Pods that are shown after a failure. tailLines is the number of log lines shown
+	// for each container.
 	maxFailing = 5
 	tailLines  = 10
-	// showTimeout bounds how long reading them takes.
+	// showTimeout is the timeout for reading the Pods and logs.
 	showTimeout = 10 * time.Second
 )
 
@@ -35,7 +36,8 @@ func (d *demo) try(ctx context.Context, show func(context.Context) error) error 
 	return err
 }
 
-// showFailing has its own timeout. It ignores errors, because try already returns one.
+// showFailing prints the last log lines of the Pods that are not ready. It has its own timeout. It ignores errors,
+// because try already returns one.
 func (d *demo) showFailing(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), showTimeout)
 	defer cancel()
@@ -51,7 +53,7 @@ func (d *demo) showFailing(ctx context.Context) {
 	for i := range failing[:min(len(failing), maxFailing)] {
 		pod := &failing[i]
 		for _, status := range pod.Status.ContainerStatuses {
-			d.progress.say("\nPod %s/%s, container %s, is not ready%s. Its last lines:", pod.Namespace, pod.Name, status.Name, why(status))
+			d.progress.say("\nPod %s/%s, container %s, is not ready%s. Its last log lines:", pod.Namespace, pod.Name, status.Name, why(status))
 			log, err := c.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{
 				Container: status.Name, TailLines: ptr.To(int64(tailLines)),
 			}).DoRaw(ctx)
@@ -69,7 +71,7 @@ func isReady(pod *corev1.Pod) bool {
 	})
 }
 
-// why returns the container's waiting reason, in parentheses.
+// why returns the container's waiting reason and restart count in parentheses, or "" if the container is not waiting.
 func why(status corev1.ContainerStatus) string {
 	if w := status.State.Waiting; w != nil && w.Reason != "" {
 		return fmt.Sprintf(" (%s, %d restarts)", w.Reason, status.RestartCount)

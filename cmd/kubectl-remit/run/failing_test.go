@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A catalog program that exits immediately, for example because the machine's limit of inotify instances is reached, keeps Remit from becoming ready.
+// If the catalog program exits immediately, for example because the machine's limit of inotify instances is reached,
+// Remit never becomes ready.
 func TestShowsTheLogOfAFailingPod(t *testing.T) {
 	bin, err := filepath.Abs("../../../bin")
 	require.NoError(t, err)

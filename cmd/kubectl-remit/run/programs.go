@@ -14,18 +14,19 @@ const (
 	programControlPlane = "controlplane"
 	programCatalog      = "catalog"
 	programOLM          = "olm"
+	programExtension    = "extension"
 	programSample       = "sample-operator"
 	programRegistry     = "sample-registry"
 )
 
-// programs is the directory of the programs, which is the directory of this executable.
+// programs is the directory that contains the programs and this executable.
 type programs string
 
 func (d programs) path(name string) string { return filepath.Join(string(d), name) }
 
 func (d programs) missing() []string {
 	var out []string
-	for _, name := range []string{programControlPlane, programCatalog, programOLM, programSample, programRegistry} {
+	for _, name := range []string{programControlPlane, programCatalog, programOLM, programExtension, programSample, programRegistry} {
 		if _, err := os.Stat(d.path(name)); err != nil {
 			out = append(out, name)
 		}
@@ -37,7 +38,7 @@ func (d programs) missing() []string {
 func findPrograms(ctx context.Context, p *progress) (programs, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return "", fmt.Errorf("find the programs: %w", err)
+		return "", fmt.Errorf("determine the directory of the programs: %w", err)
 	}
 	dir := programs(filepath.Dir(self))
 	missing := dir.missing()
@@ -46,7 +47,7 @@ func findPrograms(ctx context.Context, p *progress) (programs, error) {
 	}
 	root := filepath.Dir(string(dir))
 	if _, err := os.Stat(filepath.Join(root, "controlplane", "go.mod")); err != nil {
-		return "", fmt.Errorf("%s not found next to %s: run this from a source tree, with make run", strings.Join(missing, ", "), self)
+		return "", fmt.Errorf("%s not found next to %s: run \"make run\" in a source tree instead", strings.Join(missing, ", "), self)
 	}
 	return dir, p.step("Building "+strings.Join(missing, ", ")+" (the control plane takes minutes the first time)", func() error {
 		build := exec.CommandContext(ctx, "make", "-C", root, "build", "controlplane")

@@ -58,7 +58,7 @@ func (p *progress) say(format string, args ...any) {
 	fmt.Fprintf(p.out, format+"\n", args...)
 }
 
-// quote prints text from another source, visually set apart.
+// quote prints text from another source, indented and marked with a vertical line.
 func (p *progress) quote(text string) {
 	for line := range strings.Lines(strings.TrimRight(text, "\n") + "\n") {
 		fmt.Fprint(p.out, "    │ "+line)

@@ -9,21 +9,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/step/build"
 	samplebundle "github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
-// sampleNamespace is where the sample operator is installed; greeting is its first resource.
+// sampleNamespace is where the sample operator is installed. The operator's first resource has the name greetingName
+// and the message greetingMessage.
 const (
 	sampleNamespace = "demo"
 	greetingName    = "hello"
 	greetingMessage = "Hello from a bounded operator"
-	// rulesHeldBack is the number of rules that the account is missing at first.
+	// rulesHeldBack is the number of rules that the account is missing initially.
 	rulesHeldBack = 2
 )
 
-// sample demonstrates an install that is blocked before the first write, reported, granted and completed.
+// sample demonstrates an install that is blocked before the first write, reported, granted and completed, through the API
+// of OLM v0 and through that of OLM v1.
 func (d *demo) sample(ctx context.Context) error {
 	if err := d.start(ctx, ""); err != nil {
 		return err
@@ -35,17 +38,21 @@ func (d *demo) sample(ctx context.Context) error {
 	if err := t.greet(ctx); err != nil {
 		return err
 	}
+	if err := d.extension(ctx); err != nil {
+		return err
+	}
 	d.hints(sampleNamespace, "greetings,configmaps,deployments")
 	return nil
 }
 
-// blockedFirst installs with an account that is missing permissions, shows the report and grants them.
+// blockedFirst installs the operator with an account that is missing permissions, shows the report and grants the
+// permissions.
 func (t *tenant) blockedFirst(ctx context.Context) error {
 	b, err := bundle.Read(samplebundle.FS())
 	if err != nil {
 		return err
 	}
-	all, err := preflight.Required(t.account(), b, build.Scope{Namespace: t.namespace, Package: t.pkg, Targets: t.targets})
+	all, err := preflight.Required(scoped.ServiceAccountIdentity(t.account()), b, build.Scope{Namespace: t.namespace, Package: t.pkg, Targets: t.targets})
 	if err != nil {
 		return err
 	}
@@ -97,7 +104,7 @@ func (t *tenant) grantReported(ctx context.Context, report string) error {
 		return err
 	}
 	complete := took(granted)
-	if err := t.progress.step("The operator runs: ClusterServiceVersion Succeeded, Subscription AtLatestKnown", func() error {
+	if err := t.progress.step("The operator is running: ClusterServiceVersion Succeeded, Subscription AtLatestKnown", func() error {
 		return t.until(ctx, t.installed)
 	}); err != nil {
 		return err
@@ -106,9 +113,9 @@ func (t *tenant) grantReported(ctx context.Context, report string) error {
 	return nil
 }
 
-// holdBack returns the report without the last n rules of the namespace.
+// holdBack returns a copy of the report without the last n rules for the namespace.
 func holdBack(all preflight.Report, namespace string, n int) preflight.Report {
-	out := preflight.Report{Account: all.Account}
+	out := preflight.Report{Identity: all.Identity}
 	for _, s := range all.Scopes() {
 		keep := len(s.Rules)
 		if s.Namespace == namespace {
@@ -130,7 +137,7 @@ func (t *tenant) greet(ctx context.Context) error {
 		"spec":       map[string]any{"message": greetingMessage, "replicas": int64(1)},
 	}}
 	err := t.progress.step(fmt.Sprintf("Create a Greeting %q: the operator, as its own bounded ServiceAccount, reconciles it", greetingName), func() error {
-		// The API server can take two seconds to serve a new kind.
+		// The API server can take two seconds to start serving a new kind.
 		if err := t.until(ctx, func(ctx context.Context) error { return client.IgnoreAlreadyExists(t.client.Create(ctx, cr)) }); err != nil {
 			return err
 		}

@@ -117,7 +117,7 @@ func (t *tenant) subscription(ctx context.Context) (*operatorsv1alpha1.Subscript
 	return sub, err
 }
 
-// blocked returns the report on the Subscription, or an error while there is none.
+// blocked returns the report in the Subscription's status, or an error if there is none yet.
 func (t *tenant) blocked(ctx context.Context) (string, error) {
 	sub, err := t.subscription(ctx)
 	if err != nil {
@@ -130,7 +130,8 @@ func (t *tenant) blocked(ctx context.Context) (string, error) {
 	return c.Message, nil
 }
 
-// planComplete returns nil if the InstallPlan of the Subscription is complete.
+// planComplete returns nil if the InstallPlan of the Subscription is complete. It returns a blockedError if the install
+// cannot continue until the user intervenes.
 func (t *tenant) planComplete(ctx context.Context) error {
 	sub, err := t.subscription(ctx)
 	if err != nil {
@@ -144,7 +145,7 @@ func (t *tenant) planComplete(ctx context.Context) error {
 		return err
 	}
 	if sub.Status.InstallPlanRef == nil {
-		return fmt.Errorf("no InstallPlan yet")
+		return fmt.Errorf("Subscription %s/%s has no InstallPlan yet", sub.Namespace, sub.Name)
 	}
 	ip := &operatorsv1alpha1.InstallPlan{}
 	if err := t.client.Get(ctx, client.ObjectKey{Namespace: t.namespace, Name: sub.Status.InstallPlanRef.Name}, ip); err != nil {
@@ -153,14 +154,14 @@ func (t *tenant) planComplete(ctx context.Context) error {
 	if ip.Status.Phase == operatorsv1alpha1.InstallPlanPhaseComplete {
 		return nil
 	}
-	err = fmt.Errorf("InstallPlan is %s: %s", ip.Status.Phase, ip.Status.Message)
+	err = fmt.Errorf("InstallPlan %s/%s is %s: %s", ip.Namespace, ip.Name, ip.Status.Phase, ip.Status.Message)
 	if isBlocked(ip) {
 		return blockedError{err}
 	}
 	return err
 }
 
-// isBlocked reports whether a plan has failed or waits for the user to change something.
+// isBlocked reports whether a plan has failed or is waiting for the user to change something.
 func isBlocked(ip *operatorsv1alpha1.InstallPlan) bool {
 	isTrue := func(t operatorsv1alpha1.InstallPlanConditionType) bool {
 		return ip.Status.GetCondition(t).Status == corev1.ConditionTrue
@@ -181,10 +182,10 @@ func (t *tenant) installed(ctx context.Context) error {
 	if err := t.client.Get(ctx, client.ObjectKey{Namespace: t.namespace, Name: sub.Status.CurrentCSV}, csv); err != nil {
 		return err
 	}
-	return fmt.Errorf("ClusterServiceVersion is %s, %s: %s%s", csv.Status.Phase, csv.Status.Reason, csv.Status.Message, unmet(csv))
+	return fmt.Errorf("ClusterServiceVersion %s/%s is %s, %s: %s%s", csv.Namespace, csv.Name, csv.Status.Phase, csv.Status.Reason, csv.Status.Message, unmet(csv))
 }
 
-// unmet lists the requirements that a ClusterServiceVersion waits for.
+// unmet lists the requirements that the ClusterServiceVersion is waiting for.
 func unmet(csv *operatorsv1alpha1.ClusterServiceVersion) string {
 	var out strings.Builder
 	for _, r := range csv.Status.RequirementStatus {

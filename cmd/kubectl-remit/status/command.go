@@ -13,11 +13,12 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// Options of the command.
+// Options holds the options of the command.
 type Options struct {
-	// AllNamespaces reports all namespaces.
+	// AllNamespaces makes the command report all namespaces.
 	AllNamespaces bool
-	// RemitNamespace is where Remit is installed, whose programs must be enrolled.
+	// RemitNamespace is the namespace of Remit's programs. An account is enrolled if these programs are allowed to request
+	// its tokens.
 	RemitNamespace string
 	Format         cli.Format
 	Cluster        *cli.Cluster
@@ -28,11 +29,11 @@ type Options struct {
 const example = `  # The OperatorGroup of a namespace: its account, what is installed, what is blocked and why
   kubectl remit status -n team-a
 
-  # All namespaces
+  # All namespaces, including permissions that no ClusterExtension uses
   kubectl remit status -A
 
   # Which permissions of the accounts does no install need?
-  kubectl remit status -A -o json | jq '.operatorGroups[] | {namespace, held}'`
+  kubectl remit status -A -o json | jq '.operatorGroups[] | {namespace, unneeded}'`
 
 // NewCommand returns the command.
 func NewCommand() *cobra.Command {
@@ -43,14 +44,17 @@ func NewCommand() *cobra.Command {
 		Long: "Show, for each OperatorGroup, the ServiceAccount that bounds its installs and whether Remit can use it, what is installed, " +
 			"what is blocked and why, and which permissions of the account no install needs. Permissions that the account has through a group are " +
 			"shared with others and listed separately.\n\n" +
-			"The command reads as you. It lists what you are not allowed to read and reports the rest.\n\n" +
-			"The exit status is 0 if nothing is blocked, 1 if something is blocked, and 2 if the status could not be determined.",
+			"For each ClusterExtension, show its identity and whether Remit can use it, the installed version, and what is blocked and why. " +
+			"Also show the grants and enrollments that no ClusterExtension uses, such as those that remain after a ClusterExtension was deleted. " +
+			"With a namespace, this covers the ClusterExtensions whose spec.namespace it is, and RBAC in the namespace; with -A, all.\n\n" +
+			"The command reads the cluster as you. It lists what you are not allowed to read and reports the rest.\n\n" +
+			"The exit status is 0 if nothing is blocked, 1 if something is blocked or not running yet, and 2 if the status could not be determined.",
 		Example: example,
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Out, o.ErrOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			if o.AllNamespaces && cmd.Flags().Changed("namespace") {
-				return errors.New("--all-namespaces and --namespace exclude each other")
+				return errors.New("--all-namespaces and --namespace are mutually exclusive")
 			}
 			return o.Run(cmd.Context())
 		},
@@ -59,7 +63,7 @@ func NewCommand() *cobra.Command {
 	o.Format.AddFlag(cmd)
 	o.Cluster.AddFlags(cmd)
 	flags := cmd.Flags()
-	flags.BoolVarP(&o.AllNamespaces, "all-namespaces", "A", false, "report all namespaces")
+	flags.BoolVarP(&o.AllNamespaces, "all-namespaces", "A", false, "report on all namespaces")
 	flags.StringVar(&o.RemitNamespace, "remit-namespace", names.DefaultNamespace, "namespace where Remit is installed")
 	return cmd
 }
@@ -101,12 +105,12 @@ func (o *Options) print(r *Report, namespace string) error {
 	for _, note := range r.Notes {
 		fmt.Fprintln(o.ErrOut, "note:", note)
 	}
-	if len(r.OperatorGroups) == 0 {
+	if len(r.OperatorGroups)+len(r.ClusterExtensions)+len(r.Dangling) == 0 {
 		where := "any namespace"
 		if namespace != metav1.NamespaceAll {
 			where = fmt.Sprintf("namespace %q", namespace)
 		}
-		fmt.Fprintf(o.ErrOut, "There is no OperatorGroup in %s, and nothing to install.\n", where)
+		fmt.Fprintf(o.ErrOut, "No OperatorGroups, Subscriptions or ClusterExtensions found in %s.\n", where)
 		return nil
 	}
 	return r.text(o.Out)

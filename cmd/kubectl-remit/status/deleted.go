@@ -19,11 +19,12 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// maxCompared bounds how many objects one report reads.
+// maxCompared is the maximum number of objects that are read for one report.
 const maxCompared = 2000
 
-// fillDeleted adds what was deleted of each group's installs, and of the InstallPlans that Subscriptions name. Each group gets its
-// part of the requests: what one tenant's statuses and plans name does not keep another's objects from being read.
+// fillDeleted reports deleted objects of each group's installs, and deleted InstallPlans that Subscriptions name.
+// Tenants control which objects are read, because the names come from statuses and plans. Each group therefore gets a
+// share of the requests, so that a tenant with many names cannot hide the deleted objects of other tenants.
 func (w *world) fillDeleted(ctx context.Context, c client.Reader, r *Report) error {
 	left := maxCompared
 	for i := range r.OperatorGroups {
@@ -36,16 +37,17 @@ func (w *world) fillDeleted(ctx context.Context, c client.Reader, r *Report) err
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			g.Notes = append(g.Notes, fmt.Sprintf("it is not known whether objects were deleted: %v", err))
+			g.Notes = append(g.Notes, fmt.Sprintf("cannot determine whether objects were deleted: %v", err))
 		case budget < 0:
-			g.Notes = append(g.Notes, fmt.Sprintf("only the first %d objects were read: it is not known whether others were deleted; name the namespace with -n", part))
+			g.Notes = append(g.Notes, fmt.Sprintf("only the first %d objects were read: other objects may have been deleted; select a namespace with -n", part))
 		}
 		left -= part - max(budget, 0)
 	}
 	return nil
 }
 
-// fillDeletedPlans notes InstallPlans that are missing. They are records: nothing has to be done.
+// fillDeletedPlans notes InstallPlans that Subscriptions name but that do not exist. InstallPlans are records, so no
+// action is required.
 func (w *world) fillDeletedPlans(g *Group) {
 	exists := map[string]bool{}
 	for i := range w.plans {
@@ -56,13 +58,13 @@ func (w *world) fillDeletedPlans(g *Group) {
 	for i := range w.subscriptions {
 		sub := &w.subscriptions[i]
 		if sub.Namespace == g.Namespace && w.complete && sub.Status.InstallPlanRef != nil && !exists[sub.Status.InstallPlanRef.Name] {
-			g.Notes = append(g.Notes, fmt.Sprintf("InstallPlan %s of Subscription %s was deleted. What it installed keeps running, and the next version gets a plan "+
-				"of its own; until then, deleted objects and permissions that are not needed are not reported", sub.Status.InstallPlanRef.Name, sub.Name))
+			g.Notes = append(g.Notes, fmt.Sprintf("InstallPlan %s of Subscription %s was deleted. The operators that it installed continue to run, and the next version gets "+
+				"its own plan; until then, unneeded permissions and deleted objects are not reported", sub.Status.InstallPlanRef.Name, sub.Name))
 		}
 	}
 }
 
-// fillDeletedObjects reads the objects that the installed versions consist of.
+// fillDeletedObjects reports the deleted objects of the group's installed versions.
 func (w *world) fillDeletedObjects(ctx context.Context, c client.Reader, g *Group, budget *int) error {
 	installed := map[string]bool{}
 	for i := range w.csvs {
@@ -83,8 +85,8 @@ func (w *world) fillDeletedObjects(ctx context.Context, c client.Reader, g *Grou
 	return fillDeletedSteps(ctx, c, g, steps, budget)
 }
 
-// noteUnreadable notes the installed versions whose plans do not carry their content. A version without a plan has no objects of its
-// own.
+// noteUnreadable notes the installed versions whose objects are unknown because the InstallPlan does not contain the
+// manifests. A version without a plan has no objects of its own.
 func (w *world) noteUnreadable(g *Group, installed map[string]bool, steps []step.Step) {
 	unread := map[string]bool{}
 	for i := range w.plans {
@@ -98,7 +100,7 @@ func (w *world) noteUnreadable(g *Group, installed map[string]bool, steps []step
 		delete(unread, s.Owner.CSV)
 	}
 	if len(unread) > 0 {
-		g.Notes = append(g.Notes, fmt.Sprintf("it is not known whether objects of %s were deleted: the InstallPlan does not carry its content",
+		g.Notes = append(g.Notes, fmt.Sprintf("cannot determine whether objects of %s were deleted: the InstallPlan does not contain the manifests of its bundles",
 			listed(slices.Sorted(maps.Keys(unread)))))
 	}
 }
@@ -127,7 +129,8 @@ func fillDeletedSteps(ctx context.Context, c client.Reader, g *Group, steps []st
 	return nil
 }
 
-// fillDeletedSecrets reads the Secrets with certificates, which Remit may not watch.
+// fillDeletedSecrets reports deleted Secrets with certificates. It reads them because Remit is not allowed to watch
+// them.
 func (w *world) fillDeletedSecrets(ctx context.Context, c client.Reader, g *Group, csv *operatorsv1alpha1.ClusterServiceVersion, budget *int) error {
 	var deleted []string
 	for _, r := range csv.Status.RequirementStatus {
@@ -144,7 +147,7 @@ func (w *world) fillDeletedSecrets(ctx context.Context, c client.Reader, g *Grou
 		}
 	}
 	if len(deleted) > 0 {
-		g.Blocked = append(g.Blocked, deletedBlock(csv.Name, deleted, "Remit creates it again within 10 minutes"))
+		g.Blocked = append(g.Blocked, deletedBlock(csv.Name, deleted, "Remit recreates deleted Secrets within 10 minutes"))
 	}
 	return nil
 }
@@ -169,7 +172,8 @@ func listed(objects []string) string {
 	return strings.Join(objects, ", ")
 }
 
-// readDeleted reports whether an object does not exist. It is false if the budget is used up or the user may not read the object.
+// readDeleted reports whether an object does not exist. It returns false if the budget is used up or the user is not
+// allowed to read the object.
 func readDeleted(ctx context.Context, c client.Reader, obj *unstructured.Unstructured, budget *int) (bool, error) {
 	if *budget--; *budget < 0 {
 		return false, nil

@@ -15,7 +15,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// requiring returns a ClusterServiceVersion whose status, which tenants can write, names Secrets.
+// requiring returns a ClusterServiceVersion whose status refers to Secrets. Tenants can write that status.
 func requiring(namespace string, secrets ...string) operatorsv1alpha1.ClusterServiceVersion {
 	csv := operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: objectMeta("demo.v1")}
 	csv.Namespace = namespace
@@ -25,7 +25,7 @@ func requiring(namespace string, secrets ...string) operatorsv1alpha1.ClusterSer
 	return csv
 }
 
-// A report about all namespaces reads objects that tenants name.
+// A report about all namespaces reads objects whose names tenants choose.
 func TestATenantCannotHideDeletedObjectsOfAnother(t *testing.T) {
 	many := make([]string, 2*maxCompared)
 	for i := range many {
@@ -35,7 +35,7 @@ func TestATenantCannotHideDeletedObjectsOfAnother(t *testing.T) {
 		secrets []string
 		note    string
 	}{
-		"an invalid name": {[]string{"a/b"}, "it is not known whether objects were deleted: get Secret ns/a/b: invalid resource name"},
+		"an invalid name": {[]string{"a/b"}, "cannot determine whether objects were deleted: get Secret ns/a/b: invalid resource name"},
 		"too many names":  {many, "only the first 1000 objects were read"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestATenantCannotHideDeletedObjectsOfAnother(t *testing.T) {
 			})
 			c := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
 				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-					if key.Name == "a/b" { // like client-go
+					if key.Name == "a/b" { // client-go rejects such names
 						return errors.New("invalid resource name")
 					}
 					return c.Get(ctx, key, obj, opts...)

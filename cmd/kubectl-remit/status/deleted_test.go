@@ -24,7 +24,7 @@ func TestReadsOnlyTheSecretsOfCertificates(t *testing.T) {
 	c := fake.NewClientBuilder().WithObjects(&corev1.Secret{ObjectMeta: objectMeta("here")}).Build()
 	g, budget := &Group{Namespace: "ns"}, maxCompared
 	require.NoError(t, (&world{}).fillDeletedSecrets(t.Context(), c, g, &csv, &budget))
-	require.Equal(t, []Block{{"ClusterServiceVersion", "op.v1", "ObjectDeleted", "", "Secret ns/op-cert was deleted. Remit creates it again within 10 minutes"}}, g.Blocked)
+	require.Equal(t, []Block{{"ClusterServiceVersion", "op.v1", "ObjectDeleted", "", "Secret ns/op-cert was deleted. Remit recreates deleted Secrets within 10 minutes"}}, g.Blocked)
 }
 
 func TestReportsOneRemedyForAllDeletedObjectsOfAVersion(t *testing.T) {
@@ -70,13 +70,13 @@ func TestNotesAVersionWhosePlanDoesNotCarryItsContent(t *testing.T) {
 	installed := map[string]bool{"unread.v1": true, "read.v1": true, "waits.v1": true, "other.v1": true}
 	g := &Group{Namespace: "ns"}
 	w.noteUnreadable(g, installed, []step.Step{{Owner: ownerutil.Owner{CSV: "read.v1"}}})
-	require.Equal(t, []string{"it is not known whether objects of unread.v1 were deleted: the InstallPlan does not carry its content"}, g.Notes)
+	require.Equal(t, []string{"cannot determine whether objects of unread.v1 were deleted: the InstallPlan does not contain the manifests of its bundles"}, g.Notes)
 }
 
 func TestShowsTheCommandThatPrintsTheGrant(t *testing.T) {
 	g := &Group{Namespace: "ns", Blocked: []Block{
 		{"Subscription", "sub", "PermissionsMissing", "AccountLacksPermissions", "is missing 2 permissions"},
-		{"Subscription", "sub", "ObjectsRefused", "RefusedByAPIServer", "1 object(s) are refused"},
+		{"Subscription", "sub", "ObjectsRefused", "RefusedByAPIServer", "1 object(s) were refused"},
 		{"InstallPlan", "install-1", "Installing", "AccountLacksPermissions", "is missing 2 permissions"},
 	}}
 	var b bytes.Buffer
@@ -86,7 +86,7 @@ func TestShowsTheCommandThatPrintsTheGrant(t *testing.T) {
       is missing 2 permissions
       To see everything that is missing and the RBAC that grants it: kubectl remit preflight subscription/sub -n ns
     Subscription sub: ObjectsRefused: RefusedByAPIServer
-      1 object(s) are refused
+      1 object(s) were refused
     InstallPlan install-1: Installing: AccountLacksPermissions
       is missing 2 permissions
       To see everything that is missing and the RBAC that grants it: kubectl remit preflight installplan/install-1 -n ns

@@ -22,24 +22,24 @@ import (
 type Unneeded struct {
 	// Excess lists the bindings that name the account and grant more than is needed.
 	Excess []Excess `json:"excess,omitempty"`
-	// Shared lists bindings of groups that the account is in. They grant permissions to all members of the group, so
+	// Shared lists the bindings that name a group of the account. They grant permissions to all members of the group, so
 	// they cannot be removed for this account alone.
 	Shared []Shared `json:"shared,omitempty"`
 }
 
-// Excess lists what one binding grants that no install needs.
+// Excess lists the permissions that one binding grants and no install needs.
 type Excess struct {
 	// Binding and Role are "<Kind> <name>". Namespace is the namespace of a RoleBinding.
 	Binding   string `json:"binding"`
 	Role      string `json:"role"`
 	Namespace string `json:"namespace,omitempty"`
-	// Unused rules can be removed. Wider rules are needed in part, so that narrower ones are sufficient: for names, for one
-	// namespace or with fewer verbs.
+	// Unused rules can be removed. Wider rules are only partly needed: narrower rules, limited to names, to one
+	// namespace or to fewer verbs, are sufficient.
 	Unused []rbacv1.PolicyRule `json:"unused,omitempty"`
 	Wider  []rbacv1.PolicyRule `json:"wider,omitempty"`
 }
 
-// Shared is a binding of a group.
+// Shared is a binding that names a group of the account.
 type Shared struct {
 	Binding   string `json:"binding"`
 	Role      string `json:"role"`
@@ -47,8 +47,8 @@ type Shared struct {
 	Group     string `json:"group"`
 }
 
-// fillUnneeded compares the account's permissions with the needs of the namespace's plans. If one of the two is unknown,
-// every permission would seem unneeded, so that only the reason is reported.
+// fillUnneeded compares the account's permissions with the needs of the namespace's plans. If the permissions or the
+// needs are not fully known, it reports only the reason, because the result would be misleading.
 func (w *world) fillUnneeded(g *Group, account string) {
 	if w.rbac == nil || !w.complete {
 		return // the report's notes contain the reason
@@ -72,7 +72,7 @@ func (w *world) fillUnneeded(g *Group, account string) {
 	g.Unneeded = excess(given, needed)
 }
 
-// needs returns the needs of what is installed and of pending plans.
+// needs returns the needs of installed versions and of pending plans.
 func (w *world) needs(g *Group) ([]preflight.Need, error) {
 	installed := map[string]bool{}
 	for i := range w.csvs {
@@ -89,13 +89,14 @@ func (w *world) needs(g *Group) ([]preflight.Need, error) {
 		delete(unshown, s.Owner.CSV)
 	}
 	for _, name := range slices.Sorted(maps.Keys(unshown)) {
-		return nil, fmt.Errorf("no InstallPlan carries the content that ClusterServiceVersion %s was installed from", name)
+		return nil, fmt.Errorf("no InstallPlan contains the manifests from which ClusterServiceVersion %s was installed", name)
 	}
 	needs, err := preflight.NeedsOf(steps, w.rbac.RulesOf, func(step.Step) bool { return false })
 	return append(needs, handovers(steps, g.Namespace)...), err
 }
 
-// steps returns the steps of pending plans, and those steps of completed plans that belong to what is installed.
+// steps returns the steps of pending plans and of the completed plans of installed versions. If onlyDone is set, it
+// omits pending plans.
 func (w *world) steps(g *Group, installed map[string]bool, onlyDone bool) (steps []step.Step, err error) {
 	for i := range w.plans {
 		plan := &w.plans[i]
@@ -117,12 +118,13 @@ func (w *world) steps(g *Group, installed map[string]bool, onlyDone bool) (steps
 	return steps, nil
 }
 
-// installsAny reports whether a plan names one of these ClusterServiceVersions. The content of other plans is not read.
+// installsAny reports whether the plan names one of the ClusterServiceVersions. If it does not, the caller skips the
+// plan without reading its content.
 func installsAny(plan *operatorsv1alpha1.InstallPlan, names map[string]bool) bool {
 	return slices.ContainsFunc(plan.Spec.ClusterServiceVersionNames, func(name string) bool { return names[name] })
 }
 
-// handovers returns what the next version may need for objects that belong to this one.
+// handovers returns the permissions that the next version may need to take over objects of this version.
 func handovers(steps []step.Step, namespace string) (needs []preflight.Need) {
 	for _, s := range steps {
 		if s.Object.GetNamespace() == namespace && !s.IsCSV() {
@@ -132,8 +134,8 @@ func handovers(steps []step.Step, namespace string) (needs []preflight.Need) {
 	return needs
 }
 
-// usedOf returns the rules that the needs require, by scope. An alternative, such as the verb escalate or bind, replaces
-// the rules of a need if the account has the alternative but not the rules.
+// usedOf returns the rules that the needs require, by scope. If the account does not have the rules of a need but has
+// an alternative, such as the verb escalate or bind, usedOf returns the alternative instead of the rules.
 func usedOf(needs []preflight.Need, rulesIn func(namespace string) ([]rbacv1.PolicyRule, error)) (map[string][]rbacv1.PolicyRule, error) {
 	out := map[string][]rbacv1.PolicyRule{}
 	for _, n := range needs {
@@ -204,7 +206,8 @@ func grantsOf(l rbac.Listers, user rbac.Subject) ([]given, error) {
 	return out, nil
 }
 
-// through reports whether a binding applies to a user, and through which group; "" means by name.
+// through reports whether the subjects of a binding include the user, and through which group. The group is "" if a
+// subject names the user.
 func through(subjects []rbacv1.Subject, user rbac.Subject, namespace string) (group string, applies bool) {
 	for _, s := range subjects {
 		switch s.Kind {
@@ -226,7 +229,7 @@ func through(subjects []rbacv1.Subject, user rbac.Subject, namespace string) (gr
 	return group, applies
 }
 
-// excess returns what the bindings grant beyond the needed rules, which are given by scope.
+// excess returns the permissions that the bindings grant but that are not needed. needed maps scopes to rules.
 func excess(all []given, needed map[string][]rbacv1.PolicyRule) *Unneeded {
 	out := &Unneeded{}
 	var anywhere []rbacv1.PolicyRule
@@ -251,8 +254,8 @@ func excess(all []given, needed map[string][]rbacv1.PolicyRule) *Unneeded {
 	return out
 }
 
-// split divides granted rules beyond the needed ones into those that nothing uses and those that are used in part. If
-// there are too many rules to evaluate, all of them count as used in part.
+// split returns the granted rules that are not covered by the needed rules: unused rules are not needed at all, and
+// wider rules are needed only in part. If there are too many rules to evaluate, it returns all of them as wider.
 func split(granted []rbacv1.PolicyRule, needed rbac.Set, uses []rbacv1.PolicyRule) (unused, wider []rbacv1.PolicyRule) {
 	if rbac.TooLarge(granted) {
 		return nil, granted

@@ -31,10 +31,10 @@ func TestFindsPermissionsThatAreNotNeeded(t *testing.T) {
 		"all names instead of one":              {"ns", rules{all("pods", "get")}, map[string]rules{"ns": {rule("pods", []string{"a"}, "get")}}, nil, rules{all("pods", "get")}},
 		"an additional name":                    {"ns", rules{rule("pods", []string{"a", "b"}, "get")}, map[string]rules{"ns": {rule("pods", []string{"a"}, "get")}}, rules{rule("pods", []string{"b"}, "get")}, nil},
 		"everything instead of one":             {"ns", rules{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}}, map[string]rules{"ns": {all("pods", "get")}}, nil, rules{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}}},
-		"everything, and all is needed":         {"ns", rules{all("pods", "*")}, map[string]rules{"ns": {all("pods", "*")}}, nil, nil},
+		"everything, and everything is needed":  {"ns", rules{all("pods", "*")}, map[string]rules{"ns": {all("pods", "*")}}, nil, nil},
 		"needed in another namespace":           {"ns", rules{all("pods", "get")}, map[string]rules{"other": {all("pods", "get")}}, rules{all("pods", "get")}, nil},
 		"cluster-wide instead of one namespace": {"", rules{all("pods", "get")}, map[string]rules{"ns": {all("pods", "get")}}, nil, rules{all("pods", "get")}},
-		"cluster-wide, and needed so":           {"", rules{all("pods", "get")}, map[string]rules{"": {all("pods", "get")}}, nil, nil},
+		"cluster-wide, and needed cluster-wide": {"", rules{all("pods", "get")}, map[string]rules{"": {all("pods", "get")}}, nil, nil},
 		"cluster-wide, and not needed":          {"", rules{all("pods", "get")}, map[string]rules{"": {all("nodes", "get")}}, rules{all("pods", "get")}, nil},
 		"one namespace instead of cluster-wide": {"ns", rules{all("pods", "get")}, map[string]rules{"": {all("pods", "get")}}, rules{all("pods", "get")}, nil},
 	} {
@@ -93,10 +93,10 @@ func TestFindsTheBindingsOfAnAccount(t *testing.T) {
 		group    string
 		applies  bool
 	}{
-		"by name":                                   {[]rbacv1.Subject{sa("ns", "acct")}, "other", "", true},
-		"by name without namespace, in its own":     {[]rbacv1.Subject{sa("", "acct")}, "ns", "", true},
-		"by name without namespace, in another":     {[]rbacv1.Subject{sa("", "acct")}, "other", "", false},
-		"by name without namespace, in the cluster": {[]rbacv1.Subject{sa("", "acct")}, "", "", false},
+		"by name": {[]rbacv1.Subject{sa("ns", "acct")}, "other", "", true},
+		"by name without namespace, in the account's namespace": {[]rbacv1.Subject{sa("", "acct")}, "ns", "", true},
+		"by name without namespace, in another namespace":       {[]rbacv1.Subject{sa("", "acct")}, "other", "", false},
+		"by name without namespace, cluster-wide":               {[]rbacv1.Subject{sa("", "acct")}, "", "", false},
 		"as a user":       {[]rbacv1.Subject{{Kind: rbacv1.UserKind, Name: user.User}}, "", "", true},
 		"through a group": {[]rbacv1.Subject{sa("ns", "x"), group}, "", group.Name, true},
 		"both":            {[]rbacv1.Subject{group, sa("ns", "acct")}, "", "", true},

@@ -16,7 +16,7 @@ import (
 	"github.com/remit-olm/remit/pkg/preflight"
 )
 
-// Answer is a yes or no that is unknown if the user is not allowed to read what it depends on.
+// Answer is yes or no, or unknown if the user is not allowed to read the required objects.
 type Answer string
 
 // Values of Answer.
@@ -29,6 +29,10 @@ const (
 // Report is the output of the command. YAML and JSON use its json tags.
 type Report struct {
 	OperatorGroups []Group `json:"operatorGroups"`
+	// ClusterExtensions are those of the requested namespace, or all.
+	ClusterExtensions []Extension `json:"clusterExtensions,omitempty"`
+	// Dangling are the grants and enrollments that no ClusterExtension uses.
+	Dangling []Dangling `json:"unusedGrants,omitempty"`
 	// Notes list what could not be read.
 	Notes []string `json:"notes,omitempty"`
 }
@@ -39,18 +43,18 @@ type Group struct {
 	// Name is "" if the namespace has no OperatorGroup.
 	Name    string  `json:"name,omitempty"`
 	Account Account `json:"account"`
-	// Targets are the target namespaces in the OperatorGroup's status; one empty name stands for all namespaces.
+	// Targets are the target namespaces in the OperatorGroup's status; one empty name means all namespaces.
 	Targets   []string  `json:"targets,omitempty"`
 	Installed []Install `json:"installed,omitempty"`
 	Blocked   []Block   `json:"blocked,omitempty"`
 	// Unneeded is nil if the needs or the permissions are unknown.
-	Unneeded *Unneeded `json:"held,omitempty"`
+	Unneeded *Unneeded `json:"unneeded,omitempty"`
 	Notes    []string  `json:"notes,omitempty"`
 }
 
 // Account is the account that bounds the installs.
 type Account struct {
-	// Name is <namespace>/<name>; "" for the installation's default account or if there is none.
+	// Name is <namespace>/<name>, or "" if the OperatorGroup names no account or there is no OperatorGroup.
 	Name string `json:"name,omitempty"`
 	// Default is set if the OperatorGroup names no account and the default account is used.
 	Default bool `json:"default,omitempty"`
@@ -67,12 +71,13 @@ type Install struct {
 	Version string `json:"version,omitempty"`
 	Phase   string `json:"phase,omitempty"`
 	Reason  string `json:"reason,omitempty"`
-	// Message and Unmet are set if the operator does not run, exceeds its account, or was edited.
+	// Message is set unless the ClusterServiceVersion has succeeded and there is nothing else to report. Unmet lists
+	// its unmet requirements; it is empty if the ClusterServiceVersion has succeeded.
 	Message string   `json:"message,omitempty"`
 	Unmet   []string `json:"unmet,omitempty"`
 }
 
-// Block is something that is blocked.
+// Block is a blocked object and the condition that reports the reason.
 type Block struct {
 	Kind      string `json:"kind"`
 	Name      string `json:"name"`
@@ -81,9 +86,9 @@ type Block struct {
 	Message   string `json:"message,omitempty"`
 }
 
-// newReport derives the report from what was read. It sends no requests.
+// newReport derives the report from the objects that were read. It sends no requests.
 func newReport(w *world, remitNamespace string) *Report {
-	r := &Report{OperatorGroups: []Group{}, Notes: w.notes}
+	r := &Report{OperatorGroups: []Group{}}
 	seen := map[string]bool{}
 	for i := range w.groups {
 		og := &w.groups[i]
@@ -105,7 +110,26 @@ func newReport(w *world, remitNamespace string) *Report {
 	slices.SortFunc(r.OperatorGroups, func(a, b Group) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
+	w.fillExtensions(r, remitNamespace)
+	r.Notes = w.notes
 	return r
+}
+
+// fillExtensions adds the ClusterExtensions, and the grants that none of them uses.
+func (w *world) fillExtensions(r *Report, remitNamespace string) {
+	for i := range w.extensions {
+		if ext := &w.extensions[i]; w.requested == "" || ext.Spec.Namespace == w.requested {
+			r.ClusterExtensions = append(r.ClusterExtensions, w.extension(ext, remitNamespace))
+		}
+	}
+	slices.SortFunc(r.ClusterExtensions, compareExtensions)
+	if w.rbac == nil || !w.hasExtensions {
+		return // the notes contain the reason
+	}
+	var err error
+	if r.Dangling, err = w.dangling(w.requested); err != nil {
+		w.note("unused permissions of ClusterExtensions are unknown: %v", err)
+	}
 }
 
 // namespacesWithoutGroup returns the namespaces with Subscriptions but without an OperatorGroup.
@@ -120,7 +144,7 @@ func (w *world) namespacesWithoutGroup(seen map[string]bool) []string {
 	return out
 }
 
-// fill adds the namespace's installs and what is blocked.
+// fill adds the namespace's installs and blocked objects.
 func (w *world) fill(g *Group) {
 	for i := range w.csvs {
 		if csv := &w.csvs[i]; csv.Namespace == g.Namespace {
@@ -149,7 +173,7 @@ func (w *world) fill(g *Group) {
 	}
 }
 
-// succeeded is the message of a ClusterServiceVersion that has succeeded without notes.
+// succeeded is the message of a ClusterServiceVersion that has succeeded and has nothing else to report.
 const succeeded = "install strategy completed with no errors"
 
 func install(csv *operatorsv1alpha1.ClusterServiceVersion) Install {
@@ -168,8 +192,8 @@ func install(csv *operatorsv1alpha1.ClusterServiceVersion) Install {
 	return out
 }
 
-// groupBlocks returns the OperatorGroup's conditions that prevent installs in its namespace. The account's condition is shown
-// with the account.
+// groupBlocks returns the OperatorGroup's conditions that prevent installs in its namespace. The account's own
+// condition is shown with the account.
 func groupBlocks(og *operatorsv1.OperatorGroup) []Block {
 	var out []Block
 	for _, c := range og.Status.Conditions {
@@ -181,8 +205,8 @@ func groupBlocks(og *operatorsv1.OperatorGroup) []Block {
 	return out
 }
 
-// subscriptionBlocks returns the conditions that are True. All of them report problems when True, except UpgradeHeldBack.
-// Conditions with the same content are shown once.
+// subscriptionBlocks returns a block for each condition that is True, except UpgradeHeldBack, which does not report a
+// problem. If several conditions have the same message, it returns only one of them.
 func subscriptionBlocks(sub *operatorsv1alpha1.Subscription) []Block {
 	var out []Block
 	for _, c := range sub.Status.Conditions {
@@ -194,7 +218,8 @@ func subscriptionBlocks(sub *operatorsv1alpha1.Subscription) []Block {
 	return distinct(out)
 }
 
-// next returns a hint on the command that prints the RBAC to grant, which the text of the block does not contain.
+// next returns a hint with the command that prints the RBAC to grant, because the block's message does not contain it.
+// It returns "" if the block does not report missing permissions.
 func (b Block) next(namespace string) string {
 	if b.Condition != names.ConditionPermissionsMissing && b.Reason != names.ReasonAccountLacksPermissions {
 		return ""
@@ -202,7 +227,8 @@ func (b Block) next(namespace string) string {
 	return fmt.Sprintf("To see everything that is missing and the RBAC that grants it: kubectl remit preflight %s/%s -n %s", strings.ToLower(b.Kind), b.Name, namespace)
 }
 
-// approval describes how to approve a Subscription's plan that waits for approval, because its condition then has no message.
+// approval describes how to approve the Subscription's plan, because the condition of a plan that is waiting for
+// approval has no message. For other conditions, it returns "".
 func approval(sub *operatorsv1alpha1.Subscription, c operatorsv1alpha1.SubscriptionCondition) string {
 	ref := sub.Status.InstallPlanRef
 	if c.Type != operatorsv1alpha1.SubscriptionInstallPlanPending || c.Reason != string(operatorsv1alpha1.InstallPlanPhaseRequiresApproval) || ref == nil {
@@ -211,8 +237,8 @@ func approval(sub *operatorsv1alpha1.Subscription, c operatorsv1alpha1.Subscript
 	return preflight.HowToApprove(types.NamespacedName{Namespace: sub.Namespace, Name: ref.Name})
 }
 
-// distinct removes blocks whose message is part of another's: a plan reports why it waits or has failed in more than one
-// condition.
+// distinct removes blocks whose message is contained in another block's message. A plan can report the same problem in
+// more than one condition.
 func distinct(blocks []Block) []Block {
 	return slices.DeleteFunc(slices.Clone(blocks), func(b Block) bool {
 		return slices.ContainsFunc(blocks, func(other Block) bool {
@@ -221,7 +247,8 @@ func distinct(blocks []Block) []Block {
 	})
 }
 
-// includes reports whether each line of another message is among those of this one.
+// includes reports whether the block's message contains each line of the other block's message. It returns false if the
+// other message is empty.
 func (b Block) includes(other Block) bool {
 	lines := map[string]bool{}
 	for _, line := range strings.Split(b.Message, "\n") {
@@ -230,7 +257,8 @@ func (b Block) includes(other Block) bool {
 	return other.Message != "" && !slices.ContainsFunc(strings.Split(other.Message, "\n"), func(line string) bool { return !lines[line] })
 }
 
-// precedence orders conditions with the same message, the most specific type first.
+// precedence returns the rank of a block among blocks with the same message. The most specific condition has the lowest
+// rank.
 func precedence(b Block) int {
 	switch b.Condition {
 	case string(operatorsv1alpha1.SubscriptionInstallPlanPending):
@@ -241,10 +269,11 @@ func precedence(b Block) int {
 	return 0
 }
 
-// refusals removes the RBAC to apply, which "kubectl remit preflight" prints.
+// refusals removes the RBAC to apply from a message, because "kubectl remit preflight" prints it.
 func refusals(message string) string { return strings.TrimSpace(preflight.WithoutPaste(message)) }
 
-// planBlocks returns the problems of a plan that no Subscription reports.
+// planBlocks returns a block for a plan that is neither complete nor superseded, and nil for other plans. It is used
+// for plans that no Subscription's conditions report.
 func planBlocks(plan *operatorsv1alpha1.InstallPlan) []Block {
 	switch plan.Status.Phase {
 	case operatorsv1alpha1.InstallPlanPhaseComplete:
@@ -259,9 +288,10 @@ func planBlocks(plan *operatorsv1alpha1.InstallPlan) []Block {
 	return []Block{{"InstallPlan", plan.Name, string(plan.Status.Phase), string(c.Reason), refusals(cmp.Or(c.Message, plan.Status.Message))}}
 }
 
-// blocked reports whether anything is blocked.
+// blocked reports whether any object is blocked, any account is unusable or any install is not running. Unused grants
+// block nothing.
 func (r *Report) blocked() bool {
-	return slices.ContainsFunc(r.OperatorGroups, func(g Group) bool {
+	return slices.ContainsFunc(r.ClusterExtensions, Extension.blocked) || slices.ContainsFunc(r.OperatorGroups, func(g Group) bool {
 		return len(g.Blocked) > 0 || g.Account.Usable == No || slices.ContainsFunc(g.Installed, func(i Install) bool {
 			return i.Phase != string(operatorsv1alpha1.CSVPhaseSucceeded) && i.Phase != string(operatorsv1alpha1.CSVPhaseReplacing)
 		})

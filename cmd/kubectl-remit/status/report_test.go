@@ -160,9 +160,9 @@ func withMessage(c operatorsv1alpha1.SubscriptionCondition, message string) oper
 }
 
 func TestReportsWhatIsBlocked(t *testing.T) {
-	missing := isTrue(names.ConditionPermissionsMissing, "AccountLacksPermissions", "is missing 2 permissions\n- a\n- b\nTo grant all of it, apply:\n---\nkind: Role\n")
+	missing := isTrue(names.ConditionPermissionsMissing, "AccountLacksPermissions", "is missing 2 permissions\n- a\n- b\nTo grant the missing permissions, apply:\n---\nkind: Role\n")
 	pending := isTrue(operatorsv1alpha1.SubscriptionInstallPlanPending, "Installing", "is missing 2 permissions")
-	refused := isTrue(names.ConditionObjectsRefused, "RefusedByAPIServer", "2 object(s) are refused; nothing was written.\n- Service ns/a: x\n- Service ns/b: x")
+	refused := isTrue(names.ConditionObjectsRefused, "RefusedByAPIServer", "2 object(s) were refused; nothing was written.\n- Service ns/a: x\n- Service ns/b: x")
 	healthy := operatorsv1alpha1.SubscriptionCondition{Type: operatorsv1alpha1.SubscriptionCatalogSourcesUnhealthy, Status: corev1.ConditionFalse}
 	for name, c := range map[string]struct {
 		edit func(*world)
@@ -179,14 +179,14 @@ func TestReportsWhatIsBlocked(t *testing.T) {
 		}, []Block{{"InstallPlan", "install-2", "Installing", "InstallCheckFailed", "why"}}},
 		"approval": {func(w *world) {
 			w.plans = []operatorsv1alpha1.InstallPlan{plan("install-2", operatorsv1alpha1.InstallPlanPhaseRequiresApproval, "", "")}
-		}, []Block{{"InstallPlan", "install-2", "RequiresApproval", "", "InstallPlan ns/install-2 waits for approval.\n" +
+		}, []Block{{"InstallPlan", "install-2", "RequiresApproval", "", "InstallPlan ns/install-2 is waiting for approval.\n" +
 			"To see what it writes: kubectl remit plan show install-2 -n ns\n" +
 			`To approve it: kubectl patch installplan install-2 -n ns --type merge --patch '{"spec":{"approved":true}}'`}}},
-		"approval, by the Subscription": {func(w *world) {
+		"approval, reported by the Subscription": {func(w *world) {
 			w.subscriptions = []operatorsv1alpha1.Subscription{subscription(isTrue(operatorsv1alpha1.SubscriptionInstallPlanPending, "RequiresApproval", ""))}
 			w.plans = []operatorsv1alpha1.InstallPlan{plan("install-1", operatorsv1alpha1.InstallPlanPhaseRequiresApproval, "", "")}
 		}, []Block{{"Subscription", "sub", "InstallPlanPending", "RequiresApproval", preflight.HowToApprove(types.NamespacedName{Namespace: "ns", Name: "install-1"})}}},
-		"refused objects, once": {func(w *world) {
+		"refused objects, reported once": {func(w *world) {
 			w.subscriptions = []operatorsv1alpha1.Subscription{subscription(withMessage(pending, refused.Message), refused)}
 		}, []Block{{"Subscription", "sub", "ObjectsRefused", "RefusedByAPIServer", refused.Message}}},
 		"refused objects and permissions": {func(w *world) {
@@ -196,7 +196,7 @@ func TestReportsWhatIsBlocked(t *testing.T) {
 		"refused objects of a plan that has failed": {func(w *world) {
 			w.subscriptions = []operatorsv1alpha1.Subscription{subscription(refused, isTrue(operatorsv1alpha1.SubscriptionInstallPlanFailed, "InstallComponentFailed", refused.Message))}
 		}, []Block{{"Subscription", "sub", "InstallPlanFailed", "InstallComponentFailed", refused.Message}}},
-		"another reason than refused objects": {func(w *world) {
+		"a reason other than refused objects": {func(w *world) {
 			w.subscriptions = []operatorsv1alpha1.Subscription{subscription(refused, withMessage(pending, "ServiceAccount ns/acct not found"))}
 		}, []Block{
 			{"Subscription", "sub", "ObjectsRefused", "RefusedByAPIServer", refused.Message},
@@ -265,7 +265,7 @@ func TestReportsWhatIsInstalled(t *testing.T) {
 	} {
 		text, r := shown(t, givenWorld(t, func(w *world) { w.csvs = []operatorsv1alpha1.ClusterServiceVersion{c} }))
 		require.Contains(t, text, "  Installed:\n"+want+"  Blocked: nothing\n")
-		require.Contains(t, text, "Note: cannot determine which permissions of the account are not needed: no InstallPlan carries the content that ClusterServiceVersion demo.v1")
+		require.Contains(t, text, "Note: cannot determine which permissions of the account are not needed: no InstallPlan contains the manifests from which ClusterServiceVersion demo.v1 was installed")
 		require.Equal(t, c.Status.Phase != operatorsv1alpha1.CSVPhaseSucceeded, r.blocked())
 	}
 }

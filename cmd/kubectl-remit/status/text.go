@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxRules of a binding, and maxLines of a message, are shown as text; -o yaml shows all.
+	// Text output shows at most maxRules rules of a binding and maxLines lines of a message; -o yaml shows all.
 	maxRules = 12
 	maxLines = 30
 )
@@ -20,14 +20,27 @@ const (
 // text writes the report as text.
 func (r *Report) text(out io.Writer) error {
 	var b bytes.Buffer
-	for i, g := range r.OperatorGroups {
-		if i > 0 {
-			b.WriteString("\n")
-		}
+	for _, g := range r.OperatorGroups {
+		separate(&b)
 		g.write(&b)
+	}
+	for _, e := range r.ClusterExtensions {
+		separate(&b)
+		e.write(&b)
+	}
+	if len(r.Dangling) > 0 {
+		separate(&b)
+		writeDangling(&b, r.Dangling)
 	}
 	_, err := out.Write(b.Bytes())
 	return err
+}
+
+// separate writes an empty line between two sections.
+func separate(b *bytes.Buffer) {
+	if b.Len() > 0 {
+		b.WriteString("\n")
+	}
 }
 
 func (g *Group) write(b *bytes.Buffer) {
@@ -118,14 +131,14 @@ func (h *Unneeded) write(b *bytes.Buffer) {
 		}
 		fmt.Fprintf(b, "    %s, by %s (%s)\n", where, e.Binding, e.Role)
 		rules(b, "not needed:", e.Unused)
-		rules(b, "needed in part, narrower rules are sufficient:", e.Wider)
+		rules(b, "only partly needed; narrower rules are sufficient:", e.Wider)
 	}
 	if len(h.Shared) > 0 {
 		shown := make([]string, 0, len(h.Shared))
 		for _, s := range h.Shared {
 			shown = append(shown, s.Binding)
 		}
-		fmt.Fprintf(b, "  Shared, through groups of the account: %s\n", strings.Join(shown, ", "))
+		fmt.Fprintf(b, "  Permissions that the account shares through its groups: %s\n", strings.Join(shown, ", "))
 	}
 }
 

@@ -13,21 +13,29 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/grants"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// world is what was read. Lists that the user is not allowed to read are empty, with a note.
+// world contains the objects that were read. If the user is not allowed to read a list, the list is empty and a note
+// reports it.
 type world struct {
 	groups        []operatorsv1.OperatorGroup
 	subscriptions []operatorsv1alpha1.Subscription
 	plans         []operatorsv1alpha1.InstallPlan
 	csvs          []operatorsv1alpha1.ClusterServiceVersion
-	// complete is set if all three lists were read, which is required to determine what installs need.
+	// complete is set if subscriptions, plans and csvs were all read. The needs of the installs cannot be determined
+	// without them.
 	complete bool
+	// extensions are all ClusterExtensions of the cluster; hasExtensions is set if they were read.
+	extensions    []olmv1.ClusterExtension
+	hasExtensions bool
+	// requested is the namespace to report on; "" means all.
+	requested string
 	// accounts records for each account that a group names whether it exists.
 	accounts map[types.NamespacedName]Answer
-	// rbac is nil if it could not be read; partial is set if it could only be read in some namespaces.
+	// rbac is nil if RBAC could not be read; partial is set if RBAC could be read only in some namespaces.
 	rbac    *rbac.Listers
 	partial bool
 	notes   []string
@@ -35,7 +43,7 @@ type world struct {
 
 // gather reads a namespace, or all namespaces. OperatorGroups must be readable; anything else that cannot be read is noted.
 func gather(ctx context.Context, c client.Client, namespace string) (*world, error) {
-	w := &world{complete: true, accounts: map[types.NamespacedName]Answer{}}
+	w := &world{complete: true, requested: namespace, accounts: map[types.NamespacedName]Answer{}}
 	var groups operatorsv1.OperatorGroupList
 	if err := c.List(ctx, &groups, client.InNamespace(namespace)); err != nil {
 		if meta.IsNoMatchError(err) {
@@ -54,6 +62,9 @@ func gather(ctx context.Context, c client.Client, namespace string) (*world, err
 	}
 	w.subscriptions, w.plans = subscriptions.Items, plans.Items
 	w.csvs = slices.DeleteFunc(csvs.Items, func(csv operatorsv1alpha1.ClusterServiceVersion) bool { return csv.IsCopied() })
+	if err := w.gatherExtensions(ctx, c); err != nil {
+		return nil, err
+	}
 	if err := w.gatherAccounts(ctx, c); err != nil {
 		return nil, err
 	}
@@ -68,6 +79,23 @@ func (w *world) list(ctx context.Context, c client.Client, list client.ObjectLis
 		return nil
 	}
 	return err
+}
+
+// gatherExtensions reads the ClusterExtensions. A cluster in which they are not installed has none.
+func (w *world) gatherExtensions(ctx context.Context, c client.Client) error {
+	var list olmv1.ClusterExtensionList
+	err := c.List(ctx, &list)
+	switch {
+	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
+		return nil
+	case apierrors.IsForbidden(err):
+		w.note("ClusterExtensions and unused permissions of ClusterExtensions are unknown: %v", err)
+		return nil
+	case err != nil:
+		return fmt.Errorf("list ClusterExtensions: %w", err)
+	}
+	w.extensions, w.hasExtensions = list.Items, true
+	return nil
 }
 
 func (w *world) note(format string, args ...any) {
@@ -118,9 +146,12 @@ func (w *world) gatherRBAC(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// namespaces returns the namespaces of the groups and their targets.
+// namespaces returns the requested namespace, and the groups' namespaces and target namespaces.
 func (w *world) namespaces() []string {
 	out := []string{}
+	if w.requested != "" {
+		out = append(out, w.requested)
+	}
 	for i := range w.groups {
 		out = append(append(out, w.groups[i].Namespace), w.groups[i].Status.Namespaces...)
 	}

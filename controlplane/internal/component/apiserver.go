@@ -16,12 +16,13 @@ import (
 // Pair is a certificate and its key in two files.
 type Pair struct{ Cert, Key string }
 
-// APIServerOptions are the files, addresses and keys of the API server. All fields but Authorizer are required.
+// APIServerOptions contains the files, addresses and keys of the API server. All fields except Authorizer are
+// required.
 type APIServerOptions struct {
-	// Listener is already open, so that no other process can take the port in between.
+	// Listener is opened before the API server starts, so that no other process can take the port.
 	Listener net.Listener
-	// Advertise is the address in the Endpoints of Service kubernetes. It is never a loopback address, which the API
-	// rejects.
+	// Advertise is the address in the Endpoints of the kubernetes Service. It is never a loopback address, because the API
+	// rejects those.
 	Advertise   string
 	EtcdServer  string
 	ServiceCIDR string
@@ -48,9 +49,9 @@ func APIServer(ctx context.Context, o APIServerOptions) (*Running, error) {
 	if err := s.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
 		return nil, err
 	}
-	// In-process clients would otherwise repeat deprecation warnings in the log.
+	// Without this, in-process clients log each deprecation warning repeatedly.
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
-	// Once per process: applying it for a second component is an error.
+	// Logging can be configured only once per process, so only the API server configures it.
 	if err := logsapi.ValidateAndApply(s.Logs, utilfeature.DefaultFeatureGate); err != nil {
 		return nil, err
 	}
@@ -67,8 +68,8 @@ func APIServer(ctx context.Context, o APIServerOptions) (*Running, error) {
 	return start(ctx, "kube-apiserver", run), nil
 }
 
-// authorizationFlags let a webhook, if any, allow what RBAC does not. Its answers are not cached, because tests
-// change them.
+// authorizationFlags returns the flags for authorization by Node, RBAC and then the webhook, if any. The webhook's
+// responses are not cached, because tests change them.
 func authorizationFlags(webhook string) []string {
 	if webhook == "" {
 		return []string{"--authorization-mode=Node,RBAC"}
@@ -110,7 +111,7 @@ func apiServerFlags(o APIServerOptions) []string {
 		"--proxy-client-cert-file=" + o.FrontProxy.Cert,
 		"--proxy-client-key-file=" + o.FrontProxy.Key,
 
-		// The aggregator and webhooks dial endpoints through the proxy, not cluster IPs.
+		// The aggregator and webhooks connect to endpoints through the proxy, because cluster IPs are not reachable.
 		"--enable-aggregator-routing=true",
 		"--egress-selector-config-file=" + o.Egress,
 
@@ -121,7 +122,7 @@ func apiServerFlags(o APIServerOptions) []string {
 
 		"--audit-policy-file=" + o.AuditPolicy,
 		"--audit-log-path=" + o.AuditLog,
-		// A single file for the lifetime of a control plane: readers follow it by offset.
+		// The limit is high enough to prevent rotation, because readers continue at an offset in the file.
 		"--audit-log-maxsize=4096",
 	}...)
 }

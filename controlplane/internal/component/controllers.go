@@ -9,7 +9,7 @@ import (
 	scheduleroptions "k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 )
 
-// ControllerManagerOptions are the identity and keys of kube-controller-manager. All fields are required.
+// ControllerManagerOptions contains the identity and keys of kube-controller-manager. All fields are required.
 type ControllerManagerOptions struct {
 	Kubeconfig        string
 	ServiceAccountKey string
@@ -17,8 +17,9 @@ type ControllerManagerOptions struct {
 	Signing           Pair
 }
 
-// sharedFlags are common to both: no leader election (losing one calls os.Exit), no port, and no client-side rate
-// limit, which would slow down tests (the default is 20 requests per second).
+// sharedFlags returns the flags that kube-controller-manager and kube-scheduler share: no leader election (losing it
+// calls os.Exit), no port, and no low client-side rate limit, which would slow down tests (the default is 20 requests
+// per second).
 func sharedFlags(kubeconfig string) []string {
 	return []string{
 		"--kubeconfig=" + kubeconfig,

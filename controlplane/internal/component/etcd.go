@@ -16,7 +16,7 @@ const etcdStartTimeout = time.Minute
 // Etcd starts etcd with its data in dir and its sockets in sockets. It returns the URL for the API server.
 //
 // Both sockets are unix sockets in a directory of mode 0700, so no etcd port is open to other users of the machine. Fsync is off:
-// a crash of the process loses nothing (the page cache survives it), only a crash of the machine does.
+// a crash of the process loses no data, because the page cache survives it, but a crash of the machine can.
 func Etcd(ctx context.Context, dir, sockets string) (*Running, string, error) {
 	client, peer := filepath.Join(sockets, "etcd.sock"), filepath.Join(sockets, "peer.sock")
 	cfg := embed.NewConfig()
@@ -28,9 +28,11 @@ func Etcd(ctx context.Context, dir, sockets string) (*Running, string, error) {
 	advertised := []url.URL{{Scheme: "http", Host: "127.0.0.1:1"}}
 	cfg.AdvertiseClientUrls, cfg.AdvertisePeerUrls = advertised, advertised
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
-	cfg.TickMs, cfg.ElectionMs = 10, 100
+	cfg.TickMs, cfg.ElectionMs = 50, 500
 	cfg.UnsafeNoFsync = true
-	// Closing logs four errors every time; relevant errors are returned.
+	// Each commit writes many pages again, so commits are rare. The write-ahead log contains what is not committed yet.
+	cfg.BackendBatchInterval, cfg.BackendBatchLimit = time.Second, 100_000
+	// When etcd is closed, it always logs four irrelevant errors. Relevant errors are returned.
 	cfg.LogLevel = "fatal"
 	cfg.AutoCompactionMode, cfg.AutoCompactionRetention = "revision", "10000"
 	server, err := embed.StartEtcd(cfg)

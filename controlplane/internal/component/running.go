@@ -16,13 +16,13 @@ type Running struct {
 	err    error
 }
 
-// Done is closed when the component has ended, unexpectedly or through Stop.
+// Done returns a channel that is closed when the component has ended, unexpectedly or through Stop.
 func (r *Running) Done() <-chan struct{} { return r.done }
 
 // Err returns why the component ended; it is valid once Done is closed.
 func (r *Running) Err() error { return fmt.Errorf("%s ended: %w", r.name, r.err) }
 
-// Stop stops the component and waits until it has ended, or for the context.
+// Stop stops the component and waits until it has ended or the context is done.
 func (r *Running) Stop(ctx context.Context) {
 	r.cancel()
 	select {
@@ -31,8 +31,8 @@ func (r *Running) Stop(ctx context.Context) {
 	}
 }
 
-// start runs the function with its own context, which keeps the parent's values but not its cancellation: the caller
-// determines the stop order, not the first receiver of a signal.
+// start runs the function with a new context that keeps the parent's values but not its cancellation, because the
+// caller determines the order in which components stop when a signal arrives.
 func start(ctx context.Context, name string, run func(context.Context) error) *Running {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r := &Running{name: name, cancel: cancel, done: make(chan struct{})}
@@ -43,7 +43,7 @@ func start(ctx context.Context, name string, run func(context.Context) error) *R
 	return r
 }
 
-// parse sets flags as a command line does.
+// parse sets flags from command-line arguments.
 func parse(name string, sets cliflag.NamedFlagSets, args []string) error {
 	all := pflag.NewFlagSet(name, pflag.ContinueOnError)
 	for _, set := range sets.FlagSets {

@@ -1,7 +1,7 @@
 // Package config reads the Secrets and ConfigMaps that Pods refer to.
 //
-// It reads from the API server and not from a cache: a Pod that was created right after its Secret must see the
-// Secret with its latest content. Informers only indicate when to read again.
+// It reads from the API server and not from a cache: a Pod that was created right after its Secret must see the latest
+// content of that Secret. Informers only indicate when to read again.
 package config
 
 import (
@@ -16,7 +16,7 @@ import (
 // Data is the content of a Secret or ConfigMap.
 type Data map[string][]byte
 
-// Missing reports that something a Pod needs does not exist (yet).
+// Missing is the error for something that a Pod needs and that does not exist (yet).
 type Missing struct{ Kind, Namespace, Name, Key string }
 
 // Error uses the wording of the kubelet, which users know from `kubectl describe`.
@@ -33,7 +33,7 @@ type Reader struct {
 	Namespace string
 }
 
-// Secret returns the content of a Secret, or nil for a missing optional one.
+// Secret returns the content of a Secret, or nil if the Secret is optional and does not exist.
 func (r Reader) Secret(ctx context.Context, name string, optional *bool) (Data, error) {
 	s, err := r.Client.CoreV1().Secrets(r.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -42,7 +42,8 @@ func (r Reader) Secret(ctx context.Context, name string, optional *bool) (Data, 
 	return Data(s.Data), nil
 }
 
-// ConfigMap returns the content of a ConfigMap, including binaryData, or nil for a missing optional one.
+// ConfigMap returns the content of a ConfigMap, including binaryData, or nil if the ConfigMap is optional and does not
+// exist.
 func (r Reader) ConfigMap(ctx context.Context, name string, optional *bool) (Data, error) {
 	m, err := r.Client.CoreV1().ConfigMaps(r.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -68,5 +69,5 @@ func (r Reader) missing(err error, kind, name string, optional *bool) error {
 	return &Missing{Kind: kind, Namespace: r.Namespace, Name: name}
 }
 
-// IsTrue returns the value of an optional flag.
+// IsTrue reports whether an optional boolean is set and true.
 func IsTrue(b *bool) bool { return b != nil && *b }

@@ -1,4 +1,5 @@
-// Package image maps container images to local executables. An image without an entry is not run; the node stand-in simulates it.
+// Package image maps container images to local executables. An image without an entry is not run; the node stand-in
+// simulates its containers.
 package image
 
 import (
@@ -10,10 +11,10 @@ import (
 
 // Map finds the executable of an image.
 type Map struct {
-	// Fixed entries come from the command line.
+	// Fixed contains the entries from the command line.
 	Fixed map[string]string
-	// File has more entries, one IMAGE=EXECUTABLE per line or one JSON object. It is read for each lookup, so that
-	// tests can map images later, and overrides Fixed. It need not exist.
+	// File contains more entries, one IMAGE=EXECUTABLE per line or one JSON object, which override Fixed. It is read for
+	// each lookup, so that tests can add mappings later. It need not exist.
 	File string
 }
 
@@ -21,12 +22,12 @@ type Map struct {
 func Parse(entry string) (image, executable string, err error) {
 	image, executable, ok := strings.Cut(strings.TrimSpace(entry), "=")
 	if !ok || image == "" || executable == "" {
-		return "", "", fmt.Errorf("%q is not IMAGE=EXECUTABLE", entry)
+		return "", "", fmt.Errorf("%q is not of the form IMAGE=EXECUTABLE", entry)
 	}
 	return image, executable, nil
 }
 
-// Lookup returns the executable of the image, and whether it has one.
+// Lookup returns the executable of the image, and whether there is one.
 func (m Map) Lookup(image string) (string, bool, error) {
 	entries, err := m.read()
 	if err != nil {
@@ -53,8 +54,8 @@ func (m Map) read() (map[string]string, error) {
 	return decode(string(content))
 }
 
-// decode parses either format. Blank lines and lines that begin with # are skipped, and later lines override earlier
-// ones.
+// decode parses the content of a file in either format. It skips blank lines and lines that begin with #. Later lines
+// override earlier ones.
 func decode(content string) (map[string]string, error) {
 	entries := map[string]string{}
 	if content = strings.TrimSpace(content); strings.HasPrefix(content, "{") {

@@ -16,7 +16,7 @@ func TestLookup(t *testing.T) {
 		{name: "does not find other images", image: "b"},
 		{name: "prefers the file", file: "a=/file", image: "a", want: "/file"},
 		{name: "uses the last line", file: "a=/one\n# a=/no\n\na=/two\n", image: "a", want: "/two"},
-		{name: "keeps equal signs of the path", file: "a=/x=y", image: "a", want: "/x=y"},
+		{name: "keeps equal signs in the path", file: "a=/x=y", image: "a", want: "/x=y"},
 		{name: "reads JSON", file: `{"reg.example/x@sha256:1": "/json"}`, image: "reg.example/x@sha256:1", want: "/json"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -1,14 +1,15 @@
-// Package lifetime detects when a control plane has no users left, and keeps two control planes out of one directory.
+// Package lifetime detects when a control plane has no users left, and prevents two control planes from using the same
+// directory.
 //
-// Sharing needs no reference counts: every user holds a shared lock (flock) on one file until its process ends, in
-// whatever way, so the kernel always knows whether there are users. The control plane checks by trying to take the
+// Sharing needs no reference counts: every user holds a shared lock (flock) on one file until its process ends for any
+// reason, so the kernel keeps track of whether there are users. The control plane checks by trying to take the
 // exclusive lock.
 //
 //	users: hold the shared lock ... process ends
 //	control plane: exclusive lock denied ... granted for the whole linger time: keeps it and exits
 //
-// It keeps the exclusive lock until it has exited. A process that wants to join at that moment waits, finds no
-// control plane and starts a new one, instead of joining one that is about to exit.
+// The control plane keeps the exclusive lock until it has exited. A process that wants to join at that moment waits,
+// finds no control plane and starts a new one, instead of joining one that is about to exit.
 package lifetime
 
 import (
@@ -21,7 +22,8 @@ import (
 
 const pollInterval = 200 * time.Millisecond
 
-// Exclusive takes the lock of a directory or fails at once. The lock lasts until the process ends.
+// Exclusive acquires the exclusive lock on a file, or fails immediately if another control plane holds it. The lock
+// lasts until the process ends.
 func Exclusive(file string) error {
 	fd, err := open(file)
 	if err != nil {
@@ -33,7 +35,8 @@ func Exclusive(file string) error {
 	return nil
 }
 
-// Unused closes the returned channel when the file has not been locked by others for the linger time.
+// Unused returns a channel that it closes once no other process has held a lock on the file for the linger time. From
+// then on, it holds the exclusive lock.
 func Unused(ctx context.Context, file string, linger time.Duration) (<-chan struct{}, error) {
 	fd, err := open(file)
 	if err != nil {
@@ -65,7 +68,8 @@ func Unused(ctx context.Context, file string, linger time.Duration) (<-chan stru
 	return unused, nil
 }
 
-// Closed closes the returned channel when the reader ends; for a pipe this means that its owner has exited.
+// Closed returns a channel that it closes when the reader reaches the end of its data. For a pipe, this means that the
+// process at the other end has exited.
 func Closed(r io.Reader) <-chan struct{} {
 	closed := make(chan struct{})
 	go func() {
@@ -75,7 +79,8 @@ func Closed(r io.Reader) <-chan struct{} {
 	return closed
 }
 
-// open returns a bare descriptor rather than an os.File: a collected os.File is closed, and closing releases its lock.
+// open opens a lock file. It returns a bare descriptor instead of an os.File, because the lock would be released when
+// the os.File is garbage-collected.
 func open(file string) (int, error) {
 	fd, err := syscall.Open(file, syscall.O_CREAT|syscall.O_RDWR|syscall.O_CLOEXEC, 0o600)
 	if err != nil {

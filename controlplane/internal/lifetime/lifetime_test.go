@@ -19,7 +19,7 @@ func TestUnusedWaitsForTheLastUserAndKeepsTheLock(t *testing.T) {
 	require.NoError(t, err)
 	select {
 	case <-unused:
-		require.Fail(t, "there is a user")
+		require.Fail(t, "the file still has a user")
 	case <-time.After(3 * pollInterval):
 	}
 	require.NoError(t, syscall.Close(user))

@@ -35,8 +35,9 @@ const (
 // PodNet is the network 10.N.0.0/16 of one control plane.
 type PodNet struct{ n byte }
 
-// Claim picks a free network and reserves it by listening on its API server's address until the listener is closed.
-// The choice is stored in dir, so that a restart gets the same addresses unless they were taken in the meantime.
+// Claim picks a free network. It reserves the network by listening on the address of the network's API server until the
+// returned listener is closed. The choice is stored in dir, so that the addresses stay the same after a restart unless
+// another process has taken them in the meantime.
 func Claim(dir string) (PodNet, net.Listener, error) {
 	file := filepath.Join(dir, netFile)
 	candidates := rand.Perm(lastPodNet) //nolint:gosec // the choice only avoids collisions
@@ -56,13 +57,13 @@ func Claim(dir string) (PodNet, net.Listener, error) {
 		}
 		return p, l, os.WriteFile(file, []byte(strconv.Itoa(int(p.n))), 0o600)
 	}
-	return PodNet{}, nil, errors.New("no free network: 127.N.255.254 is taken for every N")
+	return PodNet{}, nil, errors.New("no free network: 127.N.255.254 is in use for every N")
 }
 
 // CIDR returns the network in CIDR notation.
 func (p PodNet) CIDR() string { return fmt.Sprintf("10.%d.0.0/16", p.n) }
 
-// Pod returns the address 10.N.x.y, as the API shows it.
+// Pod returns the address 10.N.x.y, as it appears in the API.
 func (p PodNet) Pod(x, y byte) netip.Addr { return netip.AddrFrom4([4]byte{10, p.n, x, y}) }
 
 // Contains reports whether the address is a Pod address of this network.
@@ -80,19 +81,19 @@ func (p PodNet) Local(a netip.Addr) netip.Addr {
 	return netip.AddrFrom4([4]byte{127, p.n, b[2], b[3]})
 }
 
-// APIAddr is the address on which the API server listens.
+// APIAddr returns the address on which the API server listens.
 func (p PodNet) APIAddr() netip.AddrPort { return p.local(apiSuffix, APIPort) }
 
-// APIPodAddr is the address that the API server advertises.
+// APIPodAddr returns the address that the API server advertises.
 func (p PodNet) APIPodAddr() netip.Addr { return p.Pod(255, apiSuffix) }
 
-// NodeAddr is the address of the node.
+// NodeAddr returns the address of the node.
 func (p PodNet) NodeAddr() netip.Addr { return p.Pod(255, kubeletSuffix) }
 
-// KubeletAddr is the address on which the kubelet stand-in listens.
+// KubeletAddr returns the address on which the kubelet stand-in listens.
 func (p PodNet) KubeletAddr() netip.AddrPort { return p.local(kubeletSuffix, KubeletPort) }
 
-// ProxyAddr is the address on which the HTTP proxy listens.
+// ProxyAddr returns the address on which the HTTP proxy listens.
 func (p PodNet) ProxyAddr() netip.AddrPort { return p.local(proxySuffix, ProxyPort) }
 
 func (p PodNet) local(suffix byte, port uint16) netip.AddrPort {

@@ -19,7 +19,7 @@ const dialTimeout = 5 * time.Second
 // Dialer opens a connection to an address as seen by a Pod.
 type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Proxy forwards CONNECT tunnels and plain HTTP requests over a Dialer.
+// Proxy forwards CONNECT tunnels and plain HTTP requests through a Dialer.
 type Proxy struct {
 	dial    Dialer
 	forward http.Handler
@@ -28,7 +28,7 @@ type Proxy struct {
 // NewProxy returns a Proxy that connects to targets with dial.
 func NewProxy(dial Dialer) *Proxy {
 	return &Proxy{dial: dial, forward: &httputil.ReverseProxy{
-		// The request line of a proxied request has the absolute URL, so there is nothing to rewrite.
+		// The request line of a proxied request contains the absolute URL, so there is nothing to rewrite.
 		Rewrite: func(*httputil.ProxyRequest) {},
 		// Event streams and watches must not be buffered.
 		FlushInterval: -1,
@@ -56,7 +56,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.IsAbs():
 		p.forward.ServeHTTP(w, r)
 	default:
-		http.Error(w, "this is a proxy", http.StatusBadRequest)
+		http.Error(w, "this server only accepts proxy requests", http.StatusBadRequest)
 	}
 }
 
@@ -85,8 +85,8 @@ func (p *Proxy) connect(w http.ResponseWriter, r *http.Request) {
 	join(client, buffered.Reader, upstream)
 }
 
-// join copies in both directions and forwards half-closes, so that protocols that end their request by closing still
-// get the answer.
+// join copies in both directions and forwards half-closes, so that a client that closes its side after the request
+// still gets the response.
 func join(client net.Conn, fromClient *bufio.Reader, upstream net.Conn) {
 	done := make(chan struct{})
 	go func() {

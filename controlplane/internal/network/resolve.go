@@ -17,7 +17,7 @@ import (
 	discoverylisters "k8s.io/client-go/listers/discovery/v1"
 )
 
-// Services is what the resolver reads: the Services and EndpointSlices of the cluster.
+// Services contains the listers that the Resolver uses, for the Services and EndpointSlices of the cluster.
 type Services struct {
 	Services corelisters.ServiceLister
 	Slices   discoverylisters.EndpointSliceLister
@@ -26,7 +26,7 @@ type Services struct {
 // Resolver maps an address as seen by a Pod to one that can be dialed on this machine.
 type Resolver struct {
 	Net PodNet
-	// Listers is nil until the API server runs; until then only Pod and loopback addresses are resolved.
+	// Listers returns nil until the API server is running. Until then, only Pod and loopback addresses are resolved.
 	Listers func() *Services
 }
 
@@ -45,7 +45,7 @@ func (r *Resolver) Dial(ctx context.Context, network, address string) (net.Conn,
 //	10.N.x.y                              the Pod's loopback address
 //	10.96.0.1, kubernetes.default.svc     the API server
 //	a cluster IP, NAME.NAMESPACE.svc      a random ready endpoint of the Service
-//	anything else                         itself (loopback, hosts outside)
+//	anything else                         itself (loopback addresses, external hosts)
 func (r *Resolver) Resolve(address string) (string, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -97,7 +97,7 @@ func (r *Resolver) resolveAddr(addr netip.Addr, port, address string) (string, e
 	return "", fmt.Errorf("no Service has cluster IP %s", addr)
 }
 
-// endpoint picks a ready endpoint of the Service for one of its ports.
+// endpoint picks a random ready endpoint of the Service for one of its ports.
 func (r *Resolver) endpoint(listers *Services, service *corev1.Service, port string) (string, error) {
 	portName, err := servicePort(service, port)
 	if err != nil {

@@ -10,11 +10,12 @@ import (
 	"github.com/remit-olm/remit/controlplane/internal/network"
 )
 
-// lastPodOctet leaves the upper part of the network to tests that simulate Pods; see package network.
+// lastPodOctet is the highest third octet of the addresses that are assigned to Pods. Higher addresses are reserved for
+// tests that simulate Pods; see package network.
 const lastPodOctet = 199
 
-// addresses assigns Pod IPs. A released address is reused as late as possible, so that outdated endpoints lead
-// nowhere rather than to another Pod.
+// addresses assigns Pod IPs. A released address is reused as late as possible, so that connections to outdated
+// endpoints fail instead of reaching another Pod.
 type addresses struct {
 	net network.PodNet
 

@@ -20,8 +20,8 @@ const (
 	headerTimeout  = 10 * time.Second
 )
 
-// LogServer serves GET /containerLogs/NAMESPACE/POD/CONTAINER with the parameters follow, tailLines and limitBytes. The log of a
-// container spans its restarts; previous=true and timestamps are therefore not distinguished.
+// LogServer serves GET /containerLogs/NAMESPACE/POD/CONTAINER with the parameters follow, tailLines and limitBytes. It
+// ignores timestamps, and also previous, because the log of a container spans its restarts.
 type LogServer struct {
 	Pods *Pods
 	// Certificate is the server's certificate.
@@ -63,7 +63,7 @@ func (s *LogServer) logs(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain")
 	f, err := os.Open(s.Pods.host.LogFile(pod, r.PathValue("container"))) //nolint:gosec // only the base name is used
 	if os.IsNotExist(err) {
-		return // simulated, or not started yet
+		return // the container is simulated or has not started yet
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -86,11 +86,12 @@ func (s *LogServer) logs(w http.ResponseWriter, r *http.Request) {
 		current, live, err := s.Pods.Lookup(namespace, name)
 		return err == nil && live && current.UID == pod.UID
 	}); err != nil {
-		klog.V(2).InfoS("Log reader left", "pod", klog.KObj(pod), "err", err)
+		klog.V(2).InfoS("Log reader disconnected", "pod", klog.KObj(pod), "err", err)
 	}
 }
 
-// stream copies the existing log and, if follow is set, what is added while the Pod runs and the reader is connected.
+// stream copies the existing log. If follow is set, it also copies new output while the Pod runs and the reader is
+// connected.
 func (s *LogServer) stream(ctx context.Context, w http.ResponseWriter, f io.Reader, follow bool, live func() bool) error {
 	flusher := http.NewResponseController(w)
 	for tick := time.Tick(followInterval); ; {
@@ -109,7 +110,7 @@ func (s *LogServer) stream(ctx context.Context, w http.ResponseWriter, f io.Read
 	}
 }
 
-// seekTail seeks to the beginning of the last lines, reading the file backwards in blocks.
+// seekTail seeks to the beginning of the given number of last lines. It reads the file backwards in blocks.
 func seekTail(f *os.File, lines int) error {
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil || lines <= 0 {
@@ -124,7 +125,7 @@ func seekTail(f *os.File, lines int) error {
 			return err
 		}
 		if end == size {
-			part = bytes.TrimSuffix(part, []byte("\n")) // it ends the last line and does not begin another
+			part = bytes.TrimSuffix(part, []byte("\n")) // a final newline does not begin another line
 		}
 		for i := len(part) - 1; i >= 0; i-- {
 			if part[i] != '\n' {

@@ -32,26 +32,27 @@ type Pods struct {
 	ctx     context.Context //nolint:containedctx // of all workers; nil before Start and after Stop
 	cancel  context.CancelFunc
 	running map[types.UID]*run
-	// finished prevents a late event, older than the last report, from starting a Pod again. An entry is removed with
-	// its Pod.
+	// finished contains the Pods whose workers have ended, so that a late, outdated event does not start them again. An
+	// entry is removed when its Pod is deleted.
 	finished map[types.UID]struct{}
 	ending   sync.WaitGroup
 }
 
-// run is a worker and the signal of its end.
+// run is a running worker and the function that stops it.
 type run struct {
 	worker *pod.Worker
 	cancel context.CancelFunc
 }
 
-// NewPods returns a set that is not started.
+// NewPods returns Pods; call Start to run them.
 func NewPods(host *pod.Host) *Pods {
 	return &Pods{host: host, addresses: newAddresses(host.Net), running: map[types.UID]*run{}, finished: map[types.UID]struct{}{}}
 }
 
 // Start starts watching and running Pods.
 func (p *Pods) Start(ctx context.Context) error {
-	// Stop cancels this context. It must not end with the caller's: a signal stops the Pods in order, not at once.
+	// Stop cancels this context. It is not canceled with the caller's context, because when a signal arrives, the Pods
+	// must stop in order and not all at the same time.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	p.ctx, p.cancel = ctx, cancel
 	ours := informers.NewSharedInformerFactoryWithOptions(p.host.Client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
@@ -81,7 +82,7 @@ func (p *Pods) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop kills all processes and returns when they have ended.
+// Stop kills all processes and waits until they have ended.
 func (p *Pods) Stop() {
 	p.mu.Lock()
 	for _, r := range p.running {
@@ -92,7 +93,7 @@ func (p *Pods) Stop() {
 	p.ending.Wait()
 }
 
-// Lookup returns a Pod of the node by name, and whether its containers may still write logs.
+// Lookup returns the node's Pod with the given name, and whether its containers may still write logs.
 func (p *Pods) Lookup(namespace, name string) (found *corev1.Pod, live bool, err error) {
 	found, err = p.lister.Pods(namespace).Get(name)
 	if err != nil {
@@ -146,7 +147,7 @@ func (p *Pods) start(current *corev1.Pod) {
 	})
 }
 
-// ended cleans up after a worker, and completes the deletion that may have caused its end.
+// ended cleans up after a worker. If the Pod is being deleted, it also completes the deletion.
 func (p *Pods) ended(r *run) {
 	last := r.worker.Pod()
 	p.mu.Lock()
@@ -176,7 +177,7 @@ func (p *Pods) remove(ctx context.Context, gone *corev1.Pod) {
 	}
 }
 
-// forget stops Pods that were deleted without waiting for the node.
+// forget stops Pods whose deletion did not wait for the node.
 func (p *Pods) forget(obj any) {
 	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = tombstone.Obj

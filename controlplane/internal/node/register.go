@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	// leaseSeconds is what the node-lifecycle controller allows between heartbeats before it taints the node.
+	// leaseSeconds is how long the node-lifecycle controller waits for a heartbeat before it taints the node.
 	leaseSeconds = 40
 	heartbeat    = 10 * time.Second
 )
 
-// Register creates or updates the Node and makes it Ready. Admission adds the taint of an unready node to a new Node;
-// node-lifecycle would remove it a moment later, and removing it here saves that time.
+// Register creates or updates the Node and makes it Ready. Admission adds the not-ready taint to every new Node.
+// Register removes the taint immediately; the node-lifecycle controller would remove it only a moment later.
 func Register(ctx context.Context, client kubernetes.Interface, net network.PodNet) error {
 	nodes := client.CoreV1().Nodes()
 	want := desired(net)
@@ -55,7 +55,7 @@ func Register(ctx context.Context, client kubernetes.Interface, net network.PodN
 	return nil
 }
 
-// Heartbeat renews the node's Lease until the context ends. The node-lifecycle controller checks nothing else.
+// Heartbeat renews the node's Lease until the context is done. The node-lifecycle controller checks nothing else.
 func Heartbeat(ctx context.Context, client kubernetes.Interface) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if err := renew(ctx, client); err != nil && ctx.Err() == nil {
@@ -85,8 +85,8 @@ func renew(ctx context.Context, client kubernetes.Interface) error {
 	return err
 }
 
-// LabelControlPlane is the label that selects control plane nodes, as kubeadm and kind set it. The stand-in has no
-// taint, like the only node of such a cluster.
+// LabelControlPlane is the label that kubeadm and kind set on control plane nodes. Like the node of a single-node kind
+// cluster, the stand-in has no taint.
 const LabelControlPlane = "node-role.kubernetes.io/control-plane"
 
 func desired(net network.PodNet) *corev1.Node {
@@ -129,7 +129,8 @@ func desiredStatus(net network.PodNet) corev1.NodeStatus {
 	}
 }
 
-// Allocatable exceeds what any test requests: scheduling by resources is out of scope.
+// Allocatable returns the node's resources. They exceed what any test requests, because scheduling by resources is out
+// of scope.
 func Allocatable() corev1.ResourceList {
 	return corev1.ResourceList{
 		corev1.ResourceCPU:              resource.MustParse("1000"),

@@ -18,9 +18,10 @@ import (
 )
 
 const (
-	// validity exceeds the duration of any test run or demo; there is no rotation.
+	// validity is the lifetime of certificates. It exceeds the duration of any test run or demo, because there is no
+	// rotation.
 	validity = 365 * 24 * time.Hour
-	// skew tolerates a clock that was set back after the certificate was issued.
+	// skew is how far certificates are backdated, to tolerate a clock that was set back after they were issued.
 	skew = time.Hour
 )
 
@@ -80,7 +81,7 @@ func (a *Authority) Issue(s Subject) (certPEM, keyPEM []byte, err error) {
 	return encodeCert(der), keyPEM, err
 }
 
-// IssueFiles is Issue with the result in dir/name.crt and dir/name.key.
+// IssueFiles is like Issue, but writes the result to dir/name.crt and dir/name.key.
 func (a *Authority) IssueFiles(dir, name string, s Subject) (certFile, keyFile string, err error) {
 	certPEM, keyPEM, err := a.Issue(s)
 	if err != nil {

@@ -27,7 +27,7 @@ func (a *Authority) WriteClientKubeconfig(file string, cluster Cluster, s Subjec
 }
 
 // WriteTokenKubeconfig writes a kubeconfig that rereads its bearer token from tokenFile, so the token can be replaced
-// at any time. The namespace becomes the context's.
+// at any time. The namespace is the default namespace of the kubeconfig's context.
 func WriteTokenKubeconfig(file string, cluster Cluster, tokenFile, namespace string) error {
 	return writeKubeconfig(file, cluster, &clientcmdapi.AuthInfo{TokenFile: tokenFile}, namespace)
 }
@@ -36,7 +36,7 @@ func writeKubeconfig(file string, cluster Cluster, user *clientcmdapi.AuthInfo, 
 	config := clientcmdapi.NewConfig()
 	config.Clusters[contextName] = &clientcmdapi.Cluster{
 		Server: cluster.Server, CertificateAuthorityData: cluster.CAPEM,
-		DisableCompression: true, // costs both sides more time than a loopback saves
+		DisableCompression: true, // on loopback, compression takes more time than it saves
 	}
 	config.AuthInfos[contextName] = user
 	config.Contexts[contextName] = &clientcmdapi.Context{Cluster: contextName, AuthInfo: contextName, Namespace: namespace}

@@ -3,10 +3,11 @@ package pod
 import "time"
 
 const (
-	// firstBackoff to maxBackoff: the kubelet's 10 s to 5 min would exceed the duration of a test.
+	// firstBackoff and maxBackoff are the first and the longest delay before a restart. They are shorter than the
+	// kubelet's 10 s and 5 min, which would exceed the duration of a test.
 	firstBackoff = time.Second
 	maxBackoff   = 30 * time.Second
-	// goodRun is how long a container has to run for the delay to be reset.
+	// goodRun is how long a container has to run before the delay is reset.
 	goodRun = time.Minute
 )
 

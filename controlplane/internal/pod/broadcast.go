@@ -2,8 +2,8 @@ package pod
 
 import "sync"
 
-// broadcast wakes all waiters. To miss nothing, call C before reading the state that may change, and wait on it
-// afterwards.
+// broadcast wakes all waiters. To avoid missing a change, call C before reading the state that may change, and wait on
+// the channel afterwards.
 type broadcast struct {
 	mu sync.Mutex
 	ch chan struct{}
@@ -11,7 +11,7 @@ type broadcast struct {
 
 func newBroadcast() *broadcast { return &broadcast{ch: make(chan struct{})} }
 
-// C is closed at the next Fire.
+// C returns a channel that is closed at the next Fire.
 func (b *broadcast) C() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -16,17 +16,17 @@ import (
 	"github.com/remit-olm/remit/controlplane/internal/process"
 )
 
-// TokenMount is the path at which every Pod with a ServiceAccount token has it mounted.
+// TokenMount is the path at which the ServiceAccount token is mounted in every Pod that has one.
 const TokenMount = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gosec // a path, not a token
 
-// Host has what all Pods of the node share. All fields are required.
+// Host contains what all Pods of the node share. All fields are required.
 type Host struct {
 	Client      kubernetes.Interface
 	Images      image.Map
 	Launcher    *process.Launcher
 	Net         network.PodNet
 	Cluster     pki.Cluster
-	Dir         string // of all Pods
+	Dir         string // contains the directories of all Pods
 	Allocatable corev1.ResourceList
 }
 
@@ -40,7 +40,7 @@ func (h *Host) LogFile(pod *corev1.Pod, container string) string {
 	return filepath.Join(h.PodDir(pod), filepath.Base(container)+".log")
 }
 
-// baseEnv returns the environment that every process gets; the Pod spec may override all of it.
+// baseEnv returns the environment that every process gets. The Pod spec can override every variable.
 func (h *Host) baseEnv(pod *corev1.Pod, ip netip.Addr) podenv.Env {
 	dir := h.PodDir(pod)
 	api, proxy := h.Net.APIAddr(), "http://"+h.Net.ProxyAddr().String()
@@ -56,7 +56,7 @@ func (h *Host) baseEnv(pod *corev1.Pod, ip netip.Addr) podenv.Env {
 		"HTTPS_PROXY":             proxy,
 		"NO_PROXY":                "127.0.0.0/8,localhost",
 	}
-	// Coverage data of product binaries that run as Pods, if it is collected.
+	// If coverage data is collected, product binaries that run as Pods write theirs to the same directory.
 	if dir, ok := os.LookupEnv("GOCOVERDIR"); ok {
 		env["GOCOVERDIR"] = dir
 	}

@@ -17,11 +17,11 @@ import (
 	"github.com/remit-olm/remit/controlplane/internal/process"
 )
 
-// configRetry is the maximum wait before a missing object is read again; usually a watch triggers this immediately.
+// configRetry is the maximum time until a missing object is read again. Usually, a watch triggers this immediately.
 const configRetry = 5 * time.Second
 
-// prepare finds the executable and everything it needs, and waits while some of it is missing. It returns false for
-// an image that is not mapped.
+// prepare finds the executable and everything that the container needs, and waits for what is missing. It returns false
+// if the image is not mapped.
 func (r *runner) prepare(ctx context.Context) (*process.Spec, bool) {
 	for {
 		woken := r.worker.woken.C()
@@ -82,8 +82,8 @@ func (r *runner) processSpec(ctx context.Context, exe string) (*process.Spec, er
 	return &process.Spec{Path: exe, Args: podenv.Args(env, r.spec), Env: env.Strings(), Dir: root, Log: log}, nil
 }
 
-// addKubeconfig replaces in-cluster configuration, which does not work because the token is not at its well-known
-// absolute path. A Pod without a mounted token gets no kubeconfig.
+// addKubeconfig adds a kubeconfig to the environment if the Pod mounts a token. In-cluster configuration does not work,
+// because the token is not at its well-known absolute path.
 func (r *runner) addKubeconfig(env podenv.Env, root string) error {
 	if !mountsToken(r.spec) {
 		return nil

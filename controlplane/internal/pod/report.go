@@ -27,7 +27,7 @@ func (w *Worker) touch() {
 	}
 }
 
-// report writes the status whenever something has changed.
+// report writes the status whenever something has changed, until the context is done.
 func (w *Worker) report(ctx context.Context) {
 	for {
 		select {
@@ -47,9 +47,9 @@ func (w *Worker) report(ctx context.Context) {
 	}
 }
 
-// reportOnce patches the status and reports whether there is nothing left to do. The UID in the patch is a
-// precondition that protects a later Pod of the same name. Conditions are merged by type, so those of others
-// (readiness gates) are kept.
+// reportOnce patches the status. It returns false if it must be called again. The UID in the patch is a precondition
+// that protects a later Pod of the same name. Conditions are merged by type, so those of other controllers (readiness
+// gates) are kept.
 func (w *Worker) reportOnce(ctx context.Context) bool {
 	pod := w.Pod()
 	status := w.status(pod)
@@ -72,8 +72,8 @@ func (w *Worker) reportOnce(ctx context.Context) bool {
 	return false
 }
 
-// statusPatch encodes a strategic merge patch. Conditions are merged field by field, so empty fields must be an
-// explicit null, or the reason of the last failure would remain.
+// statusPatch encodes a strategic merge patch of a Pod's status. Conditions are merged field by field, so an empty
+// field must be sent as an explicit null; otherwise, the reason for the last failure would remain.
 func statusPatch(uid types.UID, status corev1.PodStatus) ([]byte, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
 	if err != nil {
@@ -104,7 +104,8 @@ func (w *Worker) status(pod *corev1.Pod) corev1.PodStatus {
 	return v.status()
 }
 
-// same compares what this node reports in the form the API stores it, where times have no fractions.
+// same reports whether two statuses are equal in the form in which the API stores them, where times have no fractional
+// seconds.
 func same(old, new corev1.PodStatus) bool {
 	if old.Phase != new.Phase || old.PodIP != new.PodIP || old.HostIP != new.HostIP || old.ObservedGeneration != new.ObservedGeneration {
 		return false

@@ -40,7 +40,8 @@ func newRunner(w *Worker, spec *corev1.Container, init bool) *runner {
 	}
 }
 
-// restartPolicy is the Pod's, except that init containers run to completion and sidecars indefinitely.
+// restartPolicy returns the restart policy of a container. It is the Pod's, except that init containers run to
+// completion and sidecars run indefinitely.
 func restartPolicy(pod *corev1.Pod, c *corev1.Container, init bool) corev1.RestartPolicy {
 	switch {
 	case init && isSidecar(c):
@@ -51,7 +52,8 @@ func restartPolicy(pod *corev1.Pod, c *corev1.Container, init bool) corev1.Resta
 	return pod.Spec.RestartPolicy
 }
 
-// run returns when the container will not run again or the context ends, and reports whether it completed.
+// run runs the container, with restarts, until it has ended permanently or the context is done, and reports whether it
+// completed.
 func (r *runner) run(ctx context.Context) bool {
 	var pauses backoff
 	for {
@@ -82,7 +84,7 @@ func (r *runner) again(end *corev1.ContainerStateTerminated) bool {
 	return false
 }
 
-// once runs the container once.
+// once runs the container a single time and returns how it ended.
 func (r *runner) once(ctx context.Context) *corev1.ContainerStateTerminated {
 	spec, mapped := r.prepare(ctx)
 	if ctx.Err() != nil {
@@ -127,7 +129,7 @@ func (r *runner) watch(ctx context.Context, p *process.Process, began time.Time)
 	return ended(p.Exit(), began)
 }
 
-// probe sets started and ready; kill is called when the container has to be restarted.
+// probe runs the container's probes. They set started and ready, and call kill when the container has to be restarted.
 func (r *runner) probe(ctx context.Context, kill func()) {
 	target := probe.Target{Container: r.spec, Host: r.worker.listenIP()}
 	if p := r.spec.StartupProbe; p != nil {
@@ -152,7 +154,7 @@ func (r *runner) probe(ctx context.Context, kill func()) {
 	}
 	if p := r.spec.ReadinessProbe; p != nil {
 		probe.Watch(ctx, target, p, func(ok bool) bool {
-			// The context is checked last: a late answer must not revive a stopped container.
+			// The context is checked last: a late probe result must not revive a stopped container.
 			if ctx.Err() == nil {
 				r.state.ready(ok)
 			}
@@ -184,8 +186,8 @@ func (r *runner) pretend(ctx context.Context) *corev1.ContainerStateTerminated {
 	}
 }
 
-// completes reports whether the Pod's simulated containers should exit: those of a Job, which waits for them to
-// succeed.
+// completes reports whether the Pod's simulated containers should exit. This is true for Pods of a Job, because a Job
+// waits until they succeed.
 func completes(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
 	return owner != nil && owner.Kind == "Job" && pod.Spec.RestartPolicy != corev1.RestartPolicyAlways

@@ -29,7 +29,8 @@ type state struct {
 	status corev1.ContainerStatus
 }
 
-// newState continues where an earlier run of this node stopped: restarts are counted over the whole life of the Pod.
+// newState returns the state of a container. It continues from the status that an earlier run of this node reported,
+// because restarts are counted over the whole life of the Pod.
 func newState(c *corev1.Container, before []corev1.ContainerStatus, reason string, changed func()) *state {
 	s := &state{changed: changed, status: corev1.ContainerStatus{
 		Name: c.Name, Image: c.Image, ImageID: c.Image, Started: ptr.To(false),
@@ -77,7 +78,7 @@ func (s *state) running(id string) {
 	})
 }
 
-// pretended sets the container to running without a process, from the first call on.
+// pretended sets a simulated container to running. The start time is the time of the first call.
 func (s *state) pretended(uid string, ready bool) {
 	s.set(func(c *corev1.ContainerStatus) {
 		if c.ContainerID == "" {
@@ -94,12 +95,12 @@ func (s *state) started() {
 	s.set(func(c *corev1.ContainerStatus) { c.Started = ptr.To(true) })
 }
 
-// ready ignores the answer of a probe after the container has ended.
+// ready sets the readiness of the container. It ignores probe results after the container has ended.
 func (s *state) ready(ready bool) {
 	s.set(func(c *corev1.ContainerStatus) { c.Ready = ready && c.State.Running != nil })
 }
 
-// terminated is final: the container does not run again.
+// terminated sets the final state: the container does not run again.
 func (s *state) terminated(t *corev1.ContainerStateTerminated) {
 	s.set(func(c *corev1.ContainerStatus) {
 		c.Started = ptr.To(false)
@@ -110,7 +111,7 @@ func (s *state) terminated(t *corev1.ContainerStateTerminated) {
 	})
 }
 
-// crashed waits for the next start.
+// crashed sets the state of a container that waits for its next start.
 func (s *state) crashed(t *corev1.ContainerStateTerminated, delay time.Duration) {
 	s.set(func(c *corev1.ContainerStatus) {
 		c.Ready, c.Started = false, ptr.To(false)

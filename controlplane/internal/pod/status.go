@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// view is the input of a Pod's status.
+// view contains everything from which a Pod's status is computed.
 type view struct {
 	pod        *corev1.Pod
 	podIP      string
@@ -17,7 +17,7 @@ type view struct {
 	now        metav1.Time
 }
 
-// status is pure: the same view gives the same status.
+// status computes the Pod's status. It is a pure function of the view.
 func (v view) status() corev1.PodStatus {
 	s := corev1.PodStatus{
 		ObservedGeneration:    v.pod.Generation,
@@ -69,7 +69,8 @@ func (v view) phase() corev1.PodPhase {
 	return corev1.PodPending
 }
 
-// initFailed ignores sidecars: their exit code does not matter when they are stopped at the end.
+// initFailed reports whether an init container has failed. It ignores sidecars, because their exit code does not matter
+// when they are stopped at the end.
 func (v view) initFailed() bool {
 	for i, c := range v.init {
 		if t := c.State.Terminated; t != nil && t.ExitCode != 0 && !isSidecar(&v.pod.Spec.InitContainers[i]) {
@@ -115,7 +116,8 @@ func (v view) containersReady(phase corev1.PodPhase) corev1.PodCondition {
 	return v.condition(corev1.ContainersReady, "")
 }
 
-// readyToServe is the condition that Services and Deployments use: the containers and the readiness gates.
+// readyToServe returns the Ready condition, which Services and Deployments use. It depends on the containers and on the
+// readiness gates.
 func (v view) readyToServe(containers corev1.PodCondition) corev1.PodCondition {
 	if containers.Status != corev1.ConditionTrue {
 		return v.failing(corev1.PodReady, containers.Reason, containers.Message)
@@ -136,7 +138,7 @@ func (v view) failing(kind corev1.PodConditionType, reason, message string) core
 	return v.dated(corev1.PodCondition{Type: kind, Status: corev1.ConditionFalse, Reason: reason, Message: message})
 }
 
-// dated keeps the time of the last transition.
+// dated sets the time of the condition's last transition, which changes only if the condition's status does.
 func (v view) dated(c corev1.PodCondition) corev1.PodCondition {
 	c.LastTransitionTime, c.ObservedGeneration = v.now, v.pod.Generation
 	if old := v.find(c.Type); old != nil && old.Status == c.Status {

@@ -41,14 +41,14 @@ func TestStatus(t *testing.T) {
 		},
 		{name: "fails with its init container", init: statuses{exited(1)}, main: statuses{waiting()}, phase: corev1.PodFailed},
 		{
-			name: "runs when all run and is ready when all are", init: statuses{exited(0)}, main: statuses{running(true), running(true)},
+			name: "is running when all containers run, and ready when all are ready", init: statuses{exited(0)}, main: statuses{running(true), running(true)},
 			phase: corev1.PodRunning, initialized: true, ready: true,
 		},
-		{name: "waits for the slowest", main: statuses{running(true), running(false)}, phase: corev1.PodRunning, initialized: true},
-		{name: "runs between two starts", main: statuses{waiting(exited(1))}, phase: corev1.PodRunning, initialized: true},
-		{name: "runs while one runs", main: statuses{exited(1), running(true)}, phase: corev1.PodRunning, initialized: true},
-		{name: "succeeds when all do", main: statuses{exited(0), exited(0)}, phase: corev1.PodSucceeded, initialized: true},
-		{name: "fails when one does", main: statuses{exited(0), exited(2)}, phase: corev1.PodFailed, initialized: true},
+		{name: "waits for the slowest container", main: statuses{running(true), running(false)}, phase: corev1.PodRunning, initialized: true},
+		{name: "is running between two starts of a container", main: statuses{waiting(exited(1))}, phase: corev1.PodRunning, initialized: true},
+		{name: "is running while one container runs", main: statuses{exited(1), running(true)}, phase: corev1.PodRunning, initialized: true},
+		{name: "succeeds when all containers succeed", main: statuses{exited(0), exited(0)}, phase: corev1.PodSucceeded, initialized: true},
+		{name: "fails when one container fails", main: statuses{exited(0), exited(2)}, phase: corev1.PodFailed, initialized: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			pod := &corev1.Pod{Spec: corev1.PodSpec{InitContainers: make([]corev1.Container, len(test.init))}}

@@ -18,14 +18,15 @@ import (
 )
 
 const (
-	// refresh is how often volumes are refreshed without a change; tokens are renewed then.
+	// refresh is the interval at which volumes are refreshed even if nothing has changed, because their tokens must be
+	// renewed.
 	refresh = time.Minute
 	// shutdownGrace is the grace period of Pods when the whole control plane stops.
 	shutdownGrace = 2 * time.Second
 	defaultGrace  = 30 * time.Second
 )
 
-// Worker runs one Pod. Run may be called once; the other methods at any time.
+// Worker runs one Pod. Run may be called only once; the other methods may be called at any time.
 type Worker struct {
 	host    *Host
 	ip      netip.Addr
@@ -44,7 +45,7 @@ type Worker struct {
 	isLost   bool
 }
 
-// NewWorker returns the worker of a Pod with the address ip.
+// NewWorker returns the worker of a Pod whose address is ip.
 func NewWorker(host *Host, pod *corev1.Pod, ip netip.Addr) *Worker {
 	w := &Worker{host: host, ip: ip, pod: pod, woken: newBroadcast(), touched: make(chan struct{}, 1), lost: make(chan struct{})}
 	w.volumes = volume.NewSet(config.Reader{Client: host.Client, Namespace: pod.Namespace}, host.PodDir(pod))
@@ -57,8 +58,8 @@ func NewWorker(host *Host, pod *corev1.Pod, ip netip.Addr) *Worker {
 	return w
 }
 
-// Run returns when all containers have ended permanently or, once the context ends or the Pod is lost, when all
-// processes have ended.
+// Run runs the Pod. It returns when all containers have ended permanently. Once the context is done or the Pod is lost,
+// it stops all processes and returns when they have ended.
 func (w *Worker) Run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -86,7 +87,7 @@ func (w *Worker) Run(ctx context.Context) {
 	sidecars.Wait()
 	stopReports()
 	reporter.Wait()
-	// The final report, except on shutdown: the next start then finds the Pods running.
+	// Send the final report. On shutdown, send none, so that the API still reports the Pods as running at the next start.
 	if !w.isShutdown() {
 		w.reportOnce(context.WithoutCancel(ctx))
 	}
@@ -99,7 +100,7 @@ func (w *Worker) Clean() {
 	}
 }
 
-// Update passes a newer version of the Pod.
+// Update gives the worker a newer version of the Pod.
 func (w *Worker) Update(pod *corev1.Pod) {
 	w.mu.Lock()
 	old := w.pod
@@ -110,30 +111,32 @@ func (w *Worker) Update(pod *corev1.Pod) {
 	}
 	w.mu.Unlock()
 	w.touch()
-	// Only these may appear in volumes; the worker's own status updates must not trigger a refresh.
+	// Volumes can refer only to labels and annotations of the Pod, so other changes do not trigger a refresh. In
+	// particular, the worker's own status updates must not.
 	if !maps.Equal(old.Labels, pod.Labels) || !maps.Equal(old.Annotations, pod.Annotations) {
 		w.woken.Fire()
 	}
 }
 
-// Wake reports that a Secret or ConfigMap of the namespace has changed.
+// Wake tells the worker that a Secret or ConfigMap in the namespace has changed.
 func (w *Worker) Wake() { w.woken.Fire() }
 
-// Shutdown shortens the grace period and suppresses the final status.
+// Shutdown shortens the grace period and suppresses the final report.
 func (w *Worker) Shutdown() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.shutdown = true
 }
 
-// Pod returns the latest known version.
+// Pod returns the latest known version of the Pod.
 func (w *Worker) Pod() *corev1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.pod
 }
 
-// runInit runs the init containers in sequence; it only waits until a sidecar has started.
+// runInit runs the init containers in sequence. For a sidecar, it waits only until the container has started. It
+// returns false if the main containers must not start.
 func (w *Worker) runInit(ctx context.Context, sidecars *sync.WaitGroup) bool {
 	for _, r := range w.init {
 		if !isSidecar(r.spec) {
@@ -189,7 +192,7 @@ func (w *Worker) facts() podenv.Facts {
 
 func (w *Worker) listenIP() string { return w.host.Net.Local(w.ip).String() }
 
-// grace is the time between SIGTERM and SIGKILL.
+// grace returns the time between SIGTERM and SIGKILL.
 func (w *Worker) grace() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/remit-olm/remit/controlplane/internal/process"
 )
 
-// shellImage is mapped to /bin/sh: a container's command is its script.
+// shellImage is mapped to /bin/sh, which runs a container's command as a script.
 const shellImage = "example.com/shell"
 
 func shell(name, script string) corev1.Container {
@@ -82,7 +82,7 @@ func TestAFailedInitContainerFailsAPodThatIsNeverRestarted(t *testing.T) {
 	status := reported(t, h)
 	require.Equal(t, corev1.PodFailed, status.Phase)
 	require.EqualValues(t, 7, status.InitContainerStatuses[0].State.Terminated.ExitCode)
-	require.Nil(t, status.ContainerStatuses[0].State.Terminated, "never started")
+	require.Nil(t, status.ContainerStatuses[0].State.Terminated, "the container was never started")
 }
 
 func TestOnFailureRestartsUntilSuccess(t *testing.T) {

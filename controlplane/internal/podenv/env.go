@@ -16,18 +16,18 @@ import (
 	"github.com/remit-olm/remit/controlplane/internal/config"
 )
 
-// Facts is the state that the environment may refer to.
+// Facts contains the state of the Pod and its node to which the environment can refer.
 type Facts struct {
 	Pod         *corev1.Pod
 	PodIP       string
 	HostIP      string
-	Allocatable corev1.ResourceList // stands in for limits that are not set
+	Allocatable corev1.ResourceList // used for resource limits that are not set
 }
 
 // Env is an environment: names are unique, later settings override earlier ones.
 type Env map[string]string
 
-// Strings returns the environment in the form that processes need, sorted.
+// Strings returns the variables, sorted and in the form NAME=VALUE.
 func (e Env) Strings() []string {
 	out := make([]string, 0, len(e))
 	for _, name := range slices.Sorted(maps.Keys(e)) {
@@ -36,10 +36,11 @@ func (e Env) Strings() []string {
 	return out
 }
 
-// Expand replaces $(NAME); unknown references are kept, and $$ is a dollar sign.
+// Expand replaces $(NAME) with the variable's value. It keeps unknown references, and replaces $$ with a dollar sign.
 func (e Env) Expand(text string) string { return expansion.Expand(text, expansion.MappingFuncFor(e)) }
 
-// Build adds the container's own variables to the base, which references may use as well.
+// Build returns the base environment with the container's own variables added. A reference can name a variable from
+// either.
 func Build(ctx context.Context, base Env, r config.Reader, f Facts, c *corev1.Container) (Env, error) {
 	env := maps.Clone(base)
 	for _, from := range c.EnvFrom {
@@ -87,7 +88,7 @@ func readAll(ctx context.Context, r config.Reader, from corev1.EnvFromSource) (c
 	return nil, nil
 }
 
-// valueOf computes one variable. An optional reference to a missing object leaves it unset.
+// valueOf computes the value of one variable. An optional reference to a missing object leaves the variable unset.
 func valueOf(
 	ctx context.Context, env Env, r config.Reader, f Facts, c *corev1.Container, v corev1.EnvVar,
 ) (value string, set bool, err error) {
@@ -142,8 +143,8 @@ func Field(f Facts, path string) (string, error) {
 	return fieldpath.ExtractFieldPathAsString(f.Pod, path)
 }
 
-// Resource resolves a resourceFieldRef, by default of the named container. Unset limits default to the node's, as in
-// Kubernetes.
+// Resource resolves a resourceFieldRef. If it names no container, it refers to the given one. Limits that are not set
+// default to the node's allocatable resources, as in Kubernetes.
 func Resource(f Facts, ref *corev1.ResourceFieldSelector, container string) (string, error) {
 	if ref.ContainerName != "" {
 		container = ref.ContainerName

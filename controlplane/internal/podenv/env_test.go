@@ -28,13 +28,13 @@ func TestBuild(t *testing.T) {
 		missing bool
 	}{
 		{name: "keeps the base", want: Env{"BASE": "b"}},
-		{name: "lets the spec win", env: []corev1.EnvVar{{Name: "BASE", Value: "own"}}, want: Env{"BASE": "own"}},
+		{name: "lets the spec override the base", env: []corev1.EnvVar{{Name: "BASE", Value: "own"}}, want: Env{"BASE": "own"}},
 		{
 			name: "expands earlier variables", env: []corev1.EnvVar{{Name: "A", Value: "$(BASE)$(LATER)$$(BASE)"}, {Name: "LATER", Value: "1"}},
 			want: Env{"BASE": "b", "A": "b$(LATER)$(BASE)", "LATER": "1"},
 		},
 		{
-			name: "lets env win over envFrom",
+			name: "lets env override envFrom",
 			from: []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: ref}, Prefix: "P_"}},
 			env: []corev1.EnvVar{{Name: "P_k", ValueFrom: &corev1.EnvVarSource{
 				SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: ref, Key: "k"},
@@ -95,7 +95,7 @@ func TestFieldsAndResources(t *testing.T) {
 	}
 	cpu, err := Resource(f, &corev1.ResourceFieldSelector{Resource: "limits.cpu"}, "c")
 	require.NoError(t, err)
-	require.Equal(t, "8", cpu, "without a limit it is the node's")
+	require.Equal(t, "8", cpu, "without a limit, the node's applies")
 }
 
 func TestArgsDropTheEntrypoint(t *testing.T) {

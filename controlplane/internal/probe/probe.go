@@ -1,6 +1,6 @@
 // Package probe checks whether a Pod process has started, is ready and is alive.
 //
-// It follows the kubelet's rules with one addition: until the first success a probe is also tried several times a
+// It follows the kubelet's rules with one addition: until the first success, a probe is also tried several times a
 // second, because a default period of 10 s would dominate a test's duration. These extra tries can only succeed and
 // never count as failures.
 package probe
@@ -23,12 +23,12 @@ const eagerPeriod = 200 * time.Millisecond
 // Target is the process of a container.
 type Target struct {
 	Container *corev1.Container
-	// Host is the loopback address on which it listens.
+	// Host is the loopback address on which the process listens.
 	Host string
 }
 
-// Watch probes until the context ends or changed returns false. changed is called with true after successThreshold
-// and with false after failureThreshold consecutive results.
+// Watch probes the target until the context is done or changed returns false. It calls changed with true after
+// successThreshold consecutive successes and with false after failureThreshold consecutive failures.
 func Watch(ctx context.Context, t Target, p *corev1.Probe, changed func(healthy bool) bool) {
 	if !pause(ctx, seconds(p.InitialDelaySeconds, 0)) {
 		return
@@ -63,7 +63,8 @@ func Watch(ctx context.Context, t Target, p *corev1.Probe, changed func(healthy 
 	}
 }
 
-// try runs the probe once. An exec probe counts as passed, because there is no container to run it in.
+// try runs the probe once and reports whether it succeeded. An exec probe always succeeds, because there is no
+// container in which to run it.
 func try(ctx context.Context, t Target, p *corev1.Probe) bool {
 	timeout := seconds(p.TimeoutSeconds, time.Second)
 	var result k8sprobe.Result

@@ -17,8 +17,8 @@ func TestTrackerCountsConsecutiveResults(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		probe   corev1.Probe
-		results string // + and -
-		want    string // the verdict for each: h, u or a dot
+		results string // + is a success, - a failure
+		want    string // the verdict after each result: healthy, unhealthy or . for undecided
 	}{
 		{name: "defaults to one success and three failures", results: "+--+---", want: "h..h..u"},
 		{name: "waits for the success threshold", probe: corev1.Probe{SuccessThreshold: 2}, results: "+-++", want: "...h"},

@@ -2,11 +2,13 @@
 //
 // Three mechanisms end a process, because each has a gap:
 //
-//   - a clean stop sends SIGTERM to the process and kills its whole group after the grace period, as a container runtime does;
-//   - Pdeathsig kills the process itself when this one dies in any way, including kill -9. The kernel ties it to the thread that
-//     forked, and Go ends idle threads at any time, so all forking happens on one goroutine that stays locked to a thread;
-//   - Pdeathsig does not reach grandchildren. A small shell (the warden) in its own session is told every process group and
-//     reads from a pipe that only this process holds open: when the pipe ends, it kills the remaining groups.
+//   - a clean stop sends SIGTERM to the process and kills its whole group after the grace period, as a container
+//     runtime does;
+//   - Pdeathsig kills the process itself when this one dies in any way, including kill -9. The kernel ties it to the
+//     thread that forked, and Go may end an idle thread at any time, so all forking happens on one goroutine that stays
+//     locked to a thread;
+//   - Pdeathsig does not reach grandchildren. A small shell (the warden) in its own session learns about every process
+//     group through a pipe that only this process holds open: when the pipe is closed, it kills the remaining groups.
 package process
 
 import (
@@ -21,7 +23,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Spec is what to run.
+// Spec describes a process to start.
 type Spec struct {
 	Path string
 	Args []string // without the name of the program
@@ -32,7 +34,7 @@ type Spec struct {
 
 // Exit describes how a process ended.
 type Exit struct {
-	// Code is the exit code, or 128 + the signal as in a container runtime.
+	// Code is the exit code or, as in a container runtime, 128 + the signal.
 	Code   int32
 	Signal int32
 }
@@ -56,7 +58,7 @@ type request struct {
 	reply chan error
 }
 
-// New starts the forking thread and the warden. Both live as long as the program.
+// New starts the forking thread and the warden. Both run as long as the program does.
 func New() (*Launcher, error) {
 	w, err := newWarden()
 	if err != nil {
@@ -67,7 +69,7 @@ func New() (*Launcher, error) {
 	return l, nil
 }
 
-// Start runs the spec in its own process group.
+// Start starts a process in its own process group.
 func (l *Launcher) Start(s Spec) (*Process, error) {
 	cmd := &exec.Cmd{
 		Path: s.Path, Args: append([]string{s.Path}, s.Args...), Env: s.Env, Dir: s.Dir, Stdout: s.Log, Stderr: s.Log,
@@ -97,16 +99,16 @@ func (l *Launcher) fork() {
 // Pid returns the ID of the process and its group.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Done is closed when the process has ended and its Exit is known.
+// Done returns a channel that is closed when the process has ended and its Exit is known.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Exit is valid once Done is closed.
+// Exit returns how the process ended. It is valid once Done is closed.
 func (p *Process) Exit() Exit { return p.exit }
 
 // Stop ends the process and its group: SIGTERM to the process, the grace period, then SIGKILL to the group. It
 // returns when the process has ended.
 func (p *Process) Stop(grace time.Duration) {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // the process may already have ended
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {
@@ -120,7 +122,7 @@ func (p *Process) Stop(grace time.Duration) {
 func (p *Process) wait() {
 	defer close(p.done)
 	err := p.cmd.Wait()
-	// The processes of a container end with its first one.
+	// All processes of a container end when its first process does.
 	p.killGroup()
 	p.launcher.warden.release(p.Pid())
 	var exited *exec.ExitError
@@ -140,7 +142,7 @@ func exitOf(status syscall.WaitStatus) Exit {
 	return Exit{Code: int32(status.ExitStatus())} //nolint:gosec // at most 255
 }
 
-// killGroup ignores a group that has already ended.
+// killGroup kills the process group. It ignores a group that has already ended.
 func (p *Process) killGroup() {
 	if err := syscall.Kill(-p.Pid(), syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		klog.V(2).InfoS("Killing a process group failed", "group", p.Pid(), "err", err)

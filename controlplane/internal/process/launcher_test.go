@@ -45,7 +45,8 @@ func TestStopKillsTheWholeGroupAfterTheGracePeriod(t *testing.T) {
 	require.EventuallyWithT(t, func(c *collect) { require.False(c, alive(child)) }, 10*time.Second, 10*time.Millisecond)
 }
 
-// alive ignores zombies, because nothing here reaps a grandchild.
+// alive reports whether a process is running. A zombie does not count as running, because nothing here reaps a
+// grandchild.
 func alive(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err == nil && syscall.Kill(pid, 0) == nil && !strings.Contains(string(stat), ") Z ")

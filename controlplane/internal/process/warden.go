@@ -10,8 +10,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// script keeps the guarded groups as words and kills them when its input ends. It ignores the signals that a terminal
-// or supervisor sends to all processes, because it must end last.
+// script records the guarded process groups and kills them when its input ends. It ignores the signals that a
+// terminal or supervisor sends to all processes, because it must end last.
 const script = `trap '' INT TERM HUP
 guarded=
 while read -r op group; do
@@ -54,7 +54,7 @@ func (w *warden) tell(op string, pid int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, err := fmt.Fprintf(w.input, "%s %d\n", op, pid); err != nil {
-		// The other two mechanisms still work.
+		// Continue, because the other two mechanisms still work.
 		klog.ErrorS(err, "Warden has ended", "op", op, "pid", pid)
 	}
 }

@@ -15,7 +15,7 @@ const (
 	dirPattern  = "..rev-*"
 )
 
-// file is one file of a volume; the path is relative and may have directories.
+// file is one file of a volume. Its path is relative and can contain directories.
 type file struct {
 	data []byte
 	mode fs.FileMode
@@ -23,8 +23,8 @@ type file struct {
 
 type payload map[string]file
 
-// publish makes dir show exactly the payload, atomically for readers that use the links. It does nothing if it
-// already does.
+// publish makes dir contain exactly the payload, atomically for readers that use the links. If dir already contains it,
+// publish does nothing.
 //
 //	dir/..rev-1234/key    the content
 //	dir/..data            -> ..rev-1234, replaced by rename
@@ -92,12 +92,12 @@ func write(dir string, files payload) error {
 	for name, f := range files {
 		path := filepath.Join(dir, name)
 		if !strings.HasPrefix(path, dir+string(filepath.Separator)) {
-			return errors.New("path leaves the volume: " + name)
+			return errors.New("path is outside the volume: " + name)
 		}
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
 		}
-		// The owner is the reader here, so a mode for another user must not deny access.
+		// The process that reads the file owns it here, so a mode that is meant for another user must not deny access.
 		if err := os.WriteFile(path, f.data, f.mode|0o400); err != nil {
 			return err
 		}
@@ -105,8 +105,8 @@ func write(dir string, files payload) error {
 	return nil
 }
 
-// link points the top-level names to the current revision and removes obsolete ones. Other names (mounts nested in
-// this one) are kept.
+// link points the top-level names to the current revision and removes obsolete ones. It keeps other names (mounts
+// nested in this volume).
 func link(dir string, files payload) error {
 	top := map[string]bool{}
 	for name := range files {

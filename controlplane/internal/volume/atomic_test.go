@@ -26,7 +26,7 @@ func TestPublishReplacesTheWholeContent(t *testing.T) {
 	require.Equal(t, "3", read(t, dir, "c"))
 	require.NoFileExists(t, filepath.Join(dir, "a"))
 	require.NoDirExists(t, filepath.Join(dir, first))
-	require.DirExists(t, filepath.Join(dir, "nested"), "a mount inside this one stays")
+	require.DirExists(t, filepath.Join(dir, "nested"), "a directory for a nested mount stays")
 }
 
 func TestPublishRejectsPathsOutsideTheVolume(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/remit-olm/remit/controlplane/internal/podenv"
 )
 
-// Set has the volumes of one Pod.
+// Set contains the volumes of one Pod.
 type Set struct {
 	reader config.Reader
 	dir    string
@@ -44,7 +44,7 @@ func (s *Set) Sync(ctx context.Context, f podenv.Facts) error {
 			return fmt.Errorf("volume %q: %w", v.Name, err)
 		}
 		if want == nil {
-			continue // only a directory
+			continue // the volume has no content; its directory is sufficient
 		}
 		if err := publish(dir, want); err != nil {
 			return fmt.Errorf("volume %q: %w", v.Name, err)
@@ -53,11 +53,11 @@ func (s *Set) Sync(ctx context.Context, f podenv.Facts) error {
 	return nil
 }
 
-// Mount links the container's mounts into a directory, which it returns. Outer mounts come first, so that /a/b is
-// inside /a.
+// Mount creates a directory with links to the container's mounts and returns its path. Outer mounts come first, so that
+// /a/b is inside /a.
 func (s *Set) Mount(c *corev1.Container, env podenv.Env) (string, error) {
 	root := filepath.Join(s.dir, "roots", c.Name)
-	// Rebuilt at each start: it has only links, the content is in the volumes.
+	// The directory is rebuilt at each start. It contains only links; the content is in the volumes.
 	if err := os.RemoveAll(root); err != nil {
 		return "", err
 	}

@@ -41,7 +41,7 @@ func TestMountsHonorItemsSubPathsAndNesting(t *testing.T) {
 	}
 	s := NewSet(config.Reader{Client: client, Namespace: "ns"}, t.TempDir())
 	require.NoError(t, s.Sync(t.Context(), podenv.Facts{Pod: pod}))
-	for range 2 { // a restart mounts again
+	for range 2 { // a container that restarts mounts its volumes again
 		root, err := s.Mount(&pod.Spec.Containers[0], nil)
 		require.NoError(t, err)
 		require.Equal(t, "v", read(t, root, "work/secret/deep/key"))

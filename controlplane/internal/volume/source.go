@@ -13,7 +13,8 @@ import (
 
 const defaultMode = 0o644
 
-// payload computes the content of a volume; nil means that the volume has no content of its own.
+// payload computes the content of a volume from the API. It returns nil if the volume has none, as is the case for an
+// emptyDir.
 func (s *Set) payload(ctx context.Context, f podenv.Facts, v *corev1.Volume) (payload, error) {
 	switch {
 	case v.Secret != nil:
@@ -52,7 +53,7 @@ func (s *Set) projected(ctx context.Context, f podenv.Facts, v *corev1.Projected
 	return out, nil
 }
 
-// projectOne adds one source to out.
+// projectOne adds the files of one source of a projected volume to out.
 func (s *Set) projectOne(ctx context.Context, f podenv.Facts, source *corev1.VolumeProjection, mode *int32, out payload) error {
 	switch {
 	case source.Secret != nil:
@@ -133,7 +134,7 @@ func downward(out payload, f podenv.Facts, items []corev1.DownwardAPIVolumeFile,
 	return out, nil
 }
 
-// modeOf returns the first mode that is set.
+// modeOf returns the first mode that is set, or the default mode.
 func modeOf(modes ...*int32) fs.FileMode {
 	for _, m := range modes {
 		if m != nil {

@@ -20,8 +20,8 @@ type token struct {
 	renew time.Time
 }
 
-// token returns a ServiceAccount token bound to the Pod, so it becomes invalid when the Pod is deleted. Like the
-// kubelet, it renews the token after four fifths of its lifetime, at the next Sync.
+// token returns a ServiceAccount token that is bound to the Pod and therefore becomes invalid when the Pod is deleted.
+// Like the kubelet, it renews the token after four fifths of its lifetime, at the next Sync.
 func (s *Set) token(ctx context.Context, pod *corev1.Pod, p *corev1.ServiceAccountTokenProjection) (string, error) {
 	key := tokenKey{audience: p.Audience}
 	if p.ExpirationSeconds != nil {
@@ -41,9 +41,9 @@ func (s *Set) token(ctx context.Context, pod *corev1.Pod, p *corev1.ServiceAccou
 	asked := time.Now()
 	reply, err := s.reader.Client.CoreV1().ServiceAccounts(pod.Namespace).CreateToken(ctx, account, request, metav1.CreateOptions{})
 	if err != nil {
-		return "", fmt.Errorf("request token of ServiceAccount %q: %w", account, err)
+		return "", fmt.Errorf("request token for ServiceAccount %q: %w", account, err)
 	}
-	// Based on the requested duration: the server may issue tokens that live longer than it reports.
+	// The renewal time depends on the duration that the server reports, although the token may be valid for longer.
 	life := reply.Status.ExpirationTimestamp.Sub(asked)
 	s.tokens[key] = &token{text: reply.Status.Token, renew: asked.Add(life / 5 * 4)}
 	return reply.Status.Token, nil

@@ -1,4 +1,4 @@
-// Package api has the Memcached kind of the example.
+// Package api defines the Memcached kind of the example.
 package api
 
 import (
@@ -17,7 +17,7 @@ func AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
-// Memcached asks for a number of memcached Pods.
+// Memcached requests a number of memcached Pods.
 type Memcached struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -25,13 +25,13 @@ type Memcached struct {
 	Status            MemcachedStatus `json:"status,omitempty"`
 }
 
-// MemcachedSpec is what the user wants.
+// MemcachedSpec is the desired state.
 type MemcachedSpec struct {
 	// Size is the number of Pods.
 	Size int32 `json:"size"`
 }
 
-// MemcachedStatus is what the operator found.
+// MemcachedStatus is the observed state.
 type MemcachedStatus struct {
 	// Nodes are the names of the Pods.
 	Nodes []string `json:"nodes,omitempty"`

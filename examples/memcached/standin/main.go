@@ -1,4 +1,4 @@
-// Command standin takes the place of memcached where containers run as processes: it waits until it is stopped.
+// Command standin replaces memcached where containers run as processes. It does nothing until it is stopped.
 package main
 
 import (

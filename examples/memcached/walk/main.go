@@ -1,5 +1,6 @@
-// Command walk runs the example operator on the embedded control plane and shows what it does as permissions come and go.
-// Each line that begins with ✓ has been checked. It exits with 0, or with 1 and what was seen instead.
+// Command walk runs the example operator on the embedded control plane and shows what it does when permissions are
+// granted and revoked. Each line that begins with ✓ has been checked. If a check fails, the command prints what was
+// found instead and exits with code 1.
 package main
 
 import (
@@ -35,17 +36,17 @@ import (
 //go:embed manifests.yaml
 var manifests []byte
 
-// patience is how long each step may take.
+// patience is the timeout of each step.
 const patience = 2 * time.Minute
 
 func main() {
-	bin := flag.String("bin", "bin", "folder of the built programs")
+	bin := flag.String("bin", "bin", "directory of the built programs")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, *bin); err != nil {
 		fmt.Fprintln(os.Stderr, "✗", err)
-		os.Exit(1) //nolint:gocritic // the context ends with the process
+		os.Exit(1) //nolint:gocritic // stop need not run: the process exits
 	}
 }
 
@@ -79,12 +80,12 @@ func run(ctx context.Context, bin string) (err error) {
 	return nil
 }
 
-// walk has the steps of the demonstration, numbered as in the proposal of informers that are based on RBAC.
+// walk contains the steps of the demonstration, numbered as in the proposal for RBAC-based informers.
 type walk struct {
 	client.Client
 }
 
-// install is steps 1 to 3.
+// install performs steps 1 to 3.
 func (w *walk) install(ctx context.Context) error {
 	fmt.Println("\nSteps 1-3: install the operator, with permissions in allowed-one and allowed-two")
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096)
@@ -110,9 +111,9 @@ func (w *walk) install(ctx context.Context) error {
 	})
 }
 
-// create is steps 4 to 6.
+// create performs steps 4 to 6.
 func (w *walk) create(ctx context.Context) error {
-	fmt.Println("\nSteps 4-6: create a Memcached in each of the two")
+	fmt.Println("\nSteps 4-6: create a Memcached in each of these namespaces")
 	for namespace, size := range map[string]int32{"allowed-one": 2, "allowed-two": 3} {
 		if err := w.memcached(ctx, namespace, size); err != nil {
 			return err
@@ -126,9 +127,9 @@ func (w *walk) create(ctx context.Context) error {
 	return nil
 }
 
-// deny is step 7.
+// deny performs step 7.
 func (w *walk) deny(ctx context.Context) error {
-	fmt.Println("\nStep 7: create a Memcached where the operator may do nothing")
+	fmt.Println("\nStep 7: create a Memcached where the operator has no permissions")
 	if err := w.memcached(ctx, "denied", 1); err != nil {
 		return err
 	}
@@ -138,7 +139,7 @@ func (w *walk) deny(ctx context.Context) error {
 	return w.unaffected(ctx, 3)
 }
 
-// grant is step 8.
+// grant performs step 8.
 func (w *walk) grant(ctx context.Context) error {
 	fmt.Println("\nStep 8: grant the permissions")
 	started := time.Now()
@@ -152,7 +153,7 @@ func (w *walk) grant(ctx context.Context) error {
 	return nil
 }
 
-// revoke is step 9.
+// revoke performs step 9.
 func (w *walk) revoke(ctx context.Context) error {
 	fmt.Println("\nStep 9: revoke the permissions, and change the Memcached")
 	if err := w.Delete(ctx, binding()); err != nil {
@@ -167,19 +168,19 @@ func (w *walk) revoke(ctx context.Context) error {
 	return w.unaffected(ctx, 1)
 }
 
-// remove is step 10.
+// remove performs step 10.
 func (w *walk) remove(ctx context.Context) error {
 	fmt.Println("\nStep 10: delete the Memcached")
 	m := &api.Memcached{ObjectMeta: metav1.ObjectMeta{Namespace: "denied", Name: name("denied")}}
 	if err := w.Delete(ctx, m); err != nil {
 		return err
 	}
-	if err := w.eventually(ctx, "it is gone: no finalizer waits for the operator", func() error {
+	if err := w.eventually(ctx, "it is deleted: no finalizer waits for the operator", func() error {
 		return gone(w.Get(ctx, client.ObjectKeyFromObject(m), &api.Memcached{}))
 	}); err != nil {
 		return err
 	}
-	if err := w.eventually(ctx, "its Deployment is gone", func() error {
+	if err := w.eventually(ctx, "its Deployment is deleted", func() error {
 		return gone(w.Get(ctx, client.ObjectKeyFromObject(m), &appsv1.Deployment{}))
 	}); err != nil {
 		return err
@@ -218,7 +219,7 @@ func (w *walk) resize(ctx context.Context, namespace string, size int32) error {
 	return w.Patch(ctx, m, client.MergeFrom(before))
 }
 
-// runs checks that a Memcached and its Deployment have a size.
+// runs checks that a Memcached and its Deployment have the given size.
 func (w *walk) runs(ctx context.Context, namespace string, size int32) error {
 	key := client.ObjectKey{Namespace: namespace, Name: name(namespace)}
 	return w.eventually(ctx, fmt.Sprintf("%s: Succeeded, %d of %d Pods run", key, size, size), func() error {
@@ -231,11 +232,11 @@ func (w *walk) runs(ctx context.Context, namespace string, size int32) error {
 	})
 }
 
-// fails checks that the Memcached in "denied" reports what is missing.
+// fails checks that the Memcached in the namespace "denied" reports which permissions are missing.
 func (w *walk) fails(ctx context.Context) error {
 	key := client.ObjectKey{Namespace: "denied", Name: name("denied")}
 	m := &api.Memcached{}
-	err := w.eventually(ctx, key.String()+": Failed, and says what is missing:", func() error {
+	err := w.eventually(ctx, key.String()+": Failed, and reports what is missing:", func() error {
 		if err := w.Get(ctx, key, m); err != nil {
 			return err
 		}
@@ -264,7 +265,8 @@ func want(ok bool, format string, args ...any) error {
 	return fmt.Errorf("found "+format, args...)
 }
 
-// eventually prints the line as soon as the check succeeds.
+// eventually waits until the check succeeds, and then prints the line. It returns an error if a step takes longer than
+// patience.
 func (w *walk) eventually(ctx context.Context, line string, check func() error) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, func(context.Context) (bool, error) {

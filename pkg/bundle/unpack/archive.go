@@ -41,11 +41,12 @@ func (a *archive) add(layer []byte) error {
 	if err == nil || errors.Is(err, image.ErrImage) {
 		return err
 	}
-	// A format error is permanent: the digest was verified, so that another read would return the same bytes.
+	// A format error is permanent: the digest was verified, so another read would return the same bytes.
 	return image.Refuse("%w", err)
 }
 
-// entry adds a file of a bundle, ignores entries outside of it, and refuses everything else.
+// entry adds a file that is in one of the bundle's directories, ignores directories and entries elsewhere, and refuses
+// everything else.
 func (a *archive) entry(header *tar.Header, content io.Reader, seen map[string]bool) error {
 	name, err := clean(header.Name)
 	if err != nil {
@@ -58,31 +59,31 @@ func (a *archive) entry(header *tar.Header, content io.Reader, seen map[string]b
 		return nil
 	}
 	if isSparse(header) || header.Typeflag != tar.TypeReg {
-		return image.Refuse("%q is not a regular file", header.Name)
+		return image.Refuse("entry %q is not a regular file", header.Name)
 	}
 	if name == dirManifests || name == dirMetadata {
-		return image.Refuse("%q is not a directory", header.Name)
+		return image.Refuse("entry %q is not a directory", header.Name)
 	}
 	if seen[name] {
 		return image.Refuse("duplicate file %q", header.Name)
 	}
 	seen[name] = true
 	if header.Size > MaxFileBytes-a.kept {
-		return image.Refuse("its files are larger than %d bytes", MaxFileBytes)
+		return image.Refuse("the bundle's files are larger than %d bytes in total", MaxFileBytes)
 	}
 	data, err := io.ReadAll(io.LimitReader(content, header.Size))
 	if err != nil {
 		return err
 	}
 	if a.kept += int64(len(data)); a.files[name] == nil && len(a.files) == MaxFiles {
-		return image.Refuse("more than %d files", MaxFiles)
+		return image.Refuse("the bundle has more than %d files", MaxFiles)
 	}
 	a.files[name] = &fstest.MapFile{Data: data, Mode: 0o444}
 	return nil
 }
 
-// clean returns an entry's path relative to the image's root. It refuses paths outside the root, and whiteouts in the bundle's
-// directories.
+// clean returns an entry's path relative to the image's root. It refuses invalid names, paths outside the root, and
+// whiteouts that would affect the bundle's directories.
 func clean(name string) (string, error) {
 	if strings.HasPrefix(name, "/") || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) || strings.Contains(name, `\`) {
 		return "", image.Refuse("entry %q has an invalid name", name)
@@ -94,7 +95,7 @@ func clean(name string) (string, error) {
 	}
 	cleaned := path.Clean(name)
 	if dir, base := path.Split(cleaned); strings.HasPrefix(base, ".wh.") && (dir == "" || inBundle(path.Clean(dir))) {
-		return "", image.Refuse("entry %q is a whiteout", name)
+		return "", image.Refuse("entry %q is a whiteout, which is not allowed in the bundle's directories", name)
 	}
 	return cleaned, nil
 }

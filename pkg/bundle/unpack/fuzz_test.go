@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// FuzzArchive reads arbitrary bytes as a layer: files are kept only in a bundle's directories and within the limits.
+// FuzzArchive reads arbitrary bytes as a layer and verifies that files are kept only in a bundle's directories and
+// within the limits.
 func FuzzArchive(f *testing.F) {
 	seed := func(headers ...tar.Header) {
 		var out bytes.Buffer

@@ -29,7 +29,7 @@ import (
 	pkgimage "github.com/remit-olm/remit/pkg/image"
 )
 
-// serve runs a local registry. change, if set, receives each request first and reports whether it answered it.
+// serve runs a local registry. change, if set, receives each request first and reports whether it handled the request.
 func serve(t *testing.T, change func(w http.ResponseWriter, r *http.Request) bool) string {
 	t.Helper()
 	inner := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
@@ -57,7 +57,7 @@ func pushImage(t *testing.T, host string, image v1.Image) string {
 	return ref.String()
 }
 
-// file returns an entry of an archive.
+// file returns the header of a regular file in an archive. The header also carries the text, which archived writes.
 func file(path, text string) tar.Header {
 	return tar.Header{Name: path, Typeflag: tar.TypeReg, Size: int64(len(text)), Mode: 0o644, PAXRecords: map[string]string{"TEST.text": text}}
 }
@@ -133,7 +133,7 @@ func TestReadsTheFilesOfABundle(t *testing.T) {
 	}
 }
 
-// byDigest returns the reference by digest of the image with a tag.
+// byDigest returns the digest reference of a tagged image.
 func byDigest(t *testing.T, ref string) string {
 	t.Helper()
 	tag, err := name.ParseReference(ref)
@@ -167,7 +167,7 @@ func TestReadsOneImageOfAnIndex(t *testing.T) {
 
 	_, err = Puller{}.Pull(t.Context(), pushIndex(mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: first})))
 	require.ErrorIs(t, err, pkgimage.ErrImage, "115 an index of indexes")
-	require.ErrorContains(t, err, "its index contains no image")
+	require.ErrorContains(t, err, "the image's index contains no image")
 	var many v1.ImageIndex = empty.Index
 	for i := range pkgimage.MaxImages + 1 {
 		many = add(many, fmt.Sprint(i), arm)
@@ -206,13 +206,13 @@ func TestRefusesUnexpectedEntries(t *testing.T) {
 		"a truncated archive":                        {archived(t, file("manifests/x", strings.Repeat("x", 4096)))[:2048], "unexpected EOF"},
 		"112 a million files":                        {manyEntries(t, "manifests/%d", MaxFiles+1), "more than 1100 files"},
 		"112 a million entries":                      {manyEntries(t, "x/%d", MaxEntries+1), "more than 10000 entries"},
-		"112 a file beyond the limit":                {archived(t, file("manifests/x", strings.Repeat("0123456789abcdef", MaxFileBytes/16+1))), "its files are larger than"},
+		"112 a file beyond the limit":                {archived(t, file("manifests/x", strings.Repeat("0123456789abcdef", MaxFileBytes/16+1))), "the bundle's files are larger than"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for form, layer := range map[string]v1.Layer{"gzip": gzipped(t, row.layer), "zstd": zstded(t, row.layer)} {
 				_, err := Puller{}.Pull(t.Context(), push(t, serve(t, nil), layer))
 				require.ErrorIs(t, err, pkgimage.ErrImage, form)
-				if form == "gzip" || !strings.Contains(row.want, "its files are larger") { // zstd exceeds the ratio limit first
+				if form == "gzip" || !strings.Contains(row.want, "the bundle's files are larger") { // the zstd layer exceeds the ratio limit first
 					require.ErrorContains(t, err, row.want, form)
 				}
 			}
@@ -220,7 +220,7 @@ func TestRefusesUnexpectedEntries(t *testing.T) {
 	}
 }
 
-// sparse returns the format that GNU tar uses for a file with holes.
+// sparse returns an archive with a file in the format that GNU tar uses for files with holes.
 func sparse(t *testing.T) []byte {
 	t.Helper()
 	data := archived(t, file("manifests/x", "x"))
@@ -280,7 +280,7 @@ func TestRefusesDecompressionBombs(t *testing.T) {
 		_, err := Puller{}.Pull(t.Context(), push(t, serve(t, nil), gzipped(t, tail)))
 		require.ErrorContains(t, err, "times its size")
 	})
-	t.Run("112 a little in each of many layers", func(t *testing.T) {
+	t.Run("112 many layers that exceed the limit together", func(t *testing.T) {
 		a := newArchive()
 		plain := archived(t, file("x/y", strings.Repeat("x", 30<<20)))
 		var err error
@@ -299,7 +299,7 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// manifest returns the image's manifest, after applying change.
+// manifest pushes an image whose manifest was modified by change, and returns its reference.
 func manifest(t *testing.T, change func(*v1.Manifest)) string {
 	t.Helper()
 	image, err := mutate.AppendLayers(empty.Image, gzipped(t, archived(t, file("manifests/x", "x"))))
@@ -333,15 +333,15 @@ func TestRefusesInvalidImages(t *testing.T) {
 				m.Layers = append(m.Layers, m.Layers[0])
 			}
 		}, "more than 100 layers"},
-		"a layer of an unknown type":    {func(m *v1.Manifest) { m.Layers[0].MediaType = "application/octet-stream" }, `has the unsupported type "application/octet-stream"`},
-		"a layer beyond the limit":      {func(m *v1.Manifest) { m.Layers[0].Size = MaxCompressedBytes + 1 }, "its layers are larger than"},
-		"a layer of negative size":      {func(m *v1.Manifest) { m.Layers[0].Size = -1 }, "its layers are larger than"},
-		"a layer that is longer":        {func(m *v1.Manifest) { m.Layers[0].Size-- }, "bytes in the manifest"},
-		"a layer that is shorter":       {func(m *v1.Manifest) { m.Layers[0].Size++ }, "bytes in the manifest"},
+		"a layer of an unknown type":    {func(m *v1.Manifest) { m.Layers[0].MediaType = "application/octet-stream" }, `has unsupported type "application/octet-stream"`},
+		"a layer beyond the limit":      {func(m *v1.Manifest) { m.Layers[0].Size = MaxCompressedBytes + 1 }, "the image's layers are larger than"},
+		"a layer of negative size":      {func(m *v1.Manifest) { m.Layers[0].Size = -1 }, "the image's layers are larger than"},
+		"a layer longer than declared":  {func(m *v1.Manifest) { m.Layers[0].Size-- }, "bytes in the image's manifest"},
+		"a layer shorter than declared": {func(m *v1.Manifest) { m.Layers[0].Size++ }, "bytes in the image's manifest"},
 		"a manifest of an unknown type": {func(m *v1.Manifest) { m.MediaType = "application/vnd.example+json" }, "which is not an image"},
 		"a manifest beyond the limit": {func(m *v1.Manifest) {
 			m.Annotations = map[string]string{"a": strings.Repeat("x", pkgimage.MaxManifestBytes)}
-		}, "its manifest is larger than"},
+		}, "the image's manifest is larger than"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Puller{}.Pull(t.Context(), manifest(t, row.change))
@@ -366,7 +366,7 @@ func TestVerifiesTheRegistrysResponses(t *testing.T) {
 	digest, err := layer.Digest()
 	require.NoError(t, err)
 
-	t.Run("115 the digest of a layer", func(t *testing.T) {
+	t.Run("115 a layer that does not match its digest", func(t *testing.T) {
 		host := serve(t, func(w http.ResponseWriter, r *http.Request) bool {
 			if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/blobs/"+digest.String()) {
 				return false
@@ -377,7 +377,7 @@ func TestVerifiesTheRegistrysResponses(t *testing.T) {
 		_, err := Puller{}.Pull(t.Context(), push(t, host, layer))
 		require.ErrorContains(t, err, "error verifying")
 	})
-	t.Run("115 the digest of a manifest", func(t *testing.T) {
+	t.Run("115 a manifest that does not match its digest", func(t *testing.T) {
 		image, err := mutate.AppendLayers(empty.Image, other)
 		require.NoError(t, err)
 		text, err := partial.Manifest(image)

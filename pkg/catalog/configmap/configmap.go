@@ -38,13 +38,13 @@ func Load(ctx context.Context, cm *corev1.ConfigMap, loader fbc.Loader) (*catalo
 	slices.Sort(legacy)
 	switch {
 	case len(files) > 0 && len(legacy) > 0:
-		return nil, fmt.Errorf("it contains both file-based catalog files and the legacy keys %s: use only one format", strings.Join(legacy, ", "))
+		return nil, fmt.Errorf("the ConfigMap contains both file-based catalog files and the legacy keys %s: use only one format", strings.Join(legacy, ", "))
 	case len(files) > 0:
 		return loader.FromFiles(ctx, files)
 	case len(legacy) > 0:
 		return decodeLegacy(ctx, keys, loader)
 	}
-	return nil, errors.New("it contains no catalog: it has neither a key that ends in .yaml, .yml or .json nor the legacy keys " +
+	return nil, errors.New("the ConfigMap contains no catalog: it has neither a key that ends in .yaml, .yml or .json nor the legacy keys " +
 		strings.Join([]string{KeyCSVs, KeyCRDs, KeyPackages}, ", "))
 }
 

@@ -93,11 +93,11 @@ func TestRefusesMalformedConfigMaps(t *testing.T) {
 		{"without a key of either format", map[string]string{"a": "b"}, "contains no catalog"},
 		{"with both formats", map[string]string{"a.yaml": fbcText, KeyPackages: "[]"}, "use only one format"},
 		{"malformed file-based content", map[string]string{"a.yaml": "["}, `file "a.yaml"`},
-		{"malformed legacy content", map[string]string{KeyCSVs: "a: b"}, `key "clusterServiceVersions": it is not a list`},
+		{"malformed legacy content", map[string]string{KeyCSVs: "a: b"}, `key "clusterServiceVersions": value must be a list`},
 		{"without packages", map[string]string{KeyCSVs: legacyCSVs}, "the catalog is empty"},
 		{"with a channel whose CSV is missing", map[string]string{KeyPackages: legacyPackages},
 			`key "packages", package "a": channel "stable": ClusterServiceVersion "a.v2" not found`},
-		{"with a duplicate CSV", map[string]string{KeyCSVs: legacyCSVs + legacyCSVs[1:]}, `duplicate "a.v2"`},
+		{"with a duplicate CSV", map[string]string{KeyCSVs: legacyCSVs + legacyCSVs[1:]}, `duplicate ClusterServiceVersion "a.v2"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := Load(t.Context(), &corev1.ConfigMap{Data: tt.data}, fbc.Loader{Limits: catalog.TenantDecoding()})

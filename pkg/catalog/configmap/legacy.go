@@ -22,14 +22,15 @@ type pkgManifest struct {
 	} `json:"channels"`
 }
 
-// legacy is a ConfigMap's content, by object name, and the file-based catalog built from it.
+// legacy contains the objects of a ConfigMap, by name, and the file-based catalog built from them.
 type legacy struct {
 	csvs map[string][]byte
 	crds map[string][]byte
 	cfg  declcfg.DeclarativeConfig
 }
 
-// loadLegacy converts the legacy format to a file-based catalog, so that both are validated in the same way.
+// loadLegacy loads the legacy format by converting it to a file-based catalog, so that both formats are validated in
+// the same way.
 func loadLegacy(keys map[string][]byte) (*catalog.Snapshot, error) {
 	var l legacy
 	var err error
@@ -74,9 +75,9 @@ func byName(keys map[string][]byte, key string) (map[string][]byte, error) {
 		if err := catalog.CheckName(name); err != nil {
 			return nil, fmt.Errorf("key %q, element %d: %w", key, i+1, err)
 		}
-		// The format allows a CRD that two CSVs own to be listed with each of them.
+		// A CRD that two CSVs own may be listed once for each of them.
 		if _, ok := out[name]; ok && key == KeyCSVs {
-			return nil, fmt.Errorf("key %q: duplicate %q", key, name)
+			return nil, fmt.Errorf("key %q: duplicate ClusterServiceVersion %q", key, name)
 		}
 		out[name] = data
 	}
@@ -85,7 +86,7 @@ func byName(keys map[string][]byte, key string) (map[string][]byte, error) {
 
 func (l *legacy) addPackage(p *pkgManifest) error {
 	if len(p.Channels) == 0 {
-		return errors.New("it has no channels")
+		return errors.New("package has no channels")
 	}
 	if p.Default == "" && len(p.Channels) == 1 {
 		p.Default = p.Channels[0].Name

@@ -17,8 +17,8 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// Contents stores the manifests of a catalog in one file. Only their positions and digests are in memory. The file remains
-// readable after its deletion, until it is closed.
+// Contents stores the manifests of a catalog in one file. Only their positions and digests are kept in memory. The file
+// remains readable after its deletion, until it is closed.
 type Contents struct {
 	file *os.File
 	// max bounds the size; zero means no limit. take reserves bytes before they are written.
@@ -30,7 +30,6 @@ type Contents struct {
 	mu    sync.RWMutex
 	size  int64
 	spans map[bundleKey]span
-	err   error
 }
 
 type bundleKey struct{ pkg, name string }
@@ -46,7 +45,7 @@ const digestPrefix = "sha256:"
 func (s span) sum() string { return digestPrefix + hex.EncodeToString(s.digest[:]) }
 
 // ErrTooLarge means that the manifests of a catalog are too large.
-var ErrTooLarge = errors.New("its manifests are larger than allowed")
+var ErrTooLarge = errors.New("the manifests in the catalog are larger than allowed")
 
 // NewContents returns empty contents of at most limit bytes; zero means no limit. take reserves bytes before they are
 // written; nil means that no reservation is needed.
@@ -63,7 +62,7 @@ func (s *Store) NewContents(limit int64, take func(bytes int64) error) (*Content
 	return c, nil
 }
 
-// contentsOf returns contents for a file that is not marked as used.
+// contentsOf returns contents that are stored in a file, without marking the file as used.
 func contentsOf(file *os.File) *Contents {
 	return &Contents{file: file, unuse: func(bool) {}, spans: map[bundleKey]span{}}
 }
@@ -103,7 +102,7 @@ func (c *Contents) Put(pkg, bundle string, content *catalog.Content) error {
 	c.mu.Lock()
 	if c.max > 0 && c.size+int64(len(data)) > c.max {
 		c.mu.Unlock()
-		return fmt.Errorf("%w: more than %d MiB in total; reference bundle images instead", ErrTooLarge, c.max>>20)
+		return fmt.Errorf("%w (at most %d MiB in total); reference bundle images instead of including manifests", ErrTooLarge, c.max>>20)
 	}
 	at := span{offset: c.size, length: int64(len(data)), digest: sum}
 	c.size += at.length
@@ -113,15 +112,12 @@ func (c *Contents) Put(pkg, bundle string, content *catalog.Content) error {
 		_, err = c.file.WriteAt(data, at.offset)
 	}
 	if err != nil {
-		err = WriteError(err)
-		c.mu.Lock()
-		c.err = err
-		c.mu.Unlock()
+		return WriteError(err)
 	}
-	return err
+	return nil
 }
 
-// ErrWrite means that the disk failed, not the content.
+// ErrWrite means that writing to the disk failed; the content is not the cause.
 var ErrWrite = errors.New("cannot be written to disk")
 
 // WriteError wraps an error in ErrWrite and removes the path from it.
@@ -135,13 +131,6 @@ func WriteError(err error) error {
 		err = link.Err
 	}
 	return fmt.Errorf("%w: %w", ErrWrite, err)
-}
-
-// Err returns the error of writing a bundle's manifests, if any.
-func (c *Contents) Err() error {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.err
 }
 
 // Digest returns the digest of a bundle's manifests, or "" if there are none.
@@ -169,7 +158,7 @@ func (c *Contents) Content(_ context.Context, pkg, _, bundle string) (*catalog.C
 	return decode(data, at.sum())
 }
 
-var errDamaged = errors.New("the data on disk is damaged")
+var errDamaged = errors.New("the catalog data on disk is damaged")
 
 func parseDigest(text string) (out [32]byte, err error) {
 	raw, err := hex.DecodeString(strings.TrimPrefix(text, digestPrefix))
@@ -179,7 +168,7 @@ func parseDigest(text string) (out [32]byte, err error) {
 	return [32]byte(raw), nil
 }
 
-// encode writes each manifest and its file name, each preceded by its length.
+// encode writes the file name and the text of each manifest, each preceded by its length.
 func encode(content *catalog.Content) []byte {
 	var out []byte
 	for i, m := range content.Manifests {
@@ -191,7 +180,7 @@ func encode(content *catalog.Content) []byte {
 	return out
 }
 
-// decode reads the output of encode and verifies its digest.
+// decode reads the output of encode and verifies the digest of the manifests.
 func decode(data []byte, digest string) (*catalog.Content, error) {
 	out := &catalog.Content{}
 	named := false

@@ -81,7 +81,7 @@ func TestRestoresACatalogAfterARestart(t *testing.T) {
 	require.Equal(t, snap.Digest, again.Digest)
 	require.Equal(t, snap.Warnings, again.Warnings)
 	require.Equal(t, snap.Packages, again.Packages)
-	require.Len(t, again.Packages["a"].Bundles["a.v1"].Properties, 2, "informational properties are not in memory")
+	require.Len(t, again.Packages["a"].Bundles["a.v1"].Properties, 2, "informational properties are not kept in memory")
 	for _, r := range []catalog.ContentReader{snap.Reader, again.Reader, direct.Reader} {
 		content, err := r.Content(t.Context(), "a", "stable", "a.v2")
 		require.NoError(t, err)
@@ -126,8 +126,8 @@ func TestIgnoresDamagedData(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, contents.file.Close())
 		_, err = fbc.Loader{Contents: contents}.Load(t.Context(), files("kind: X"))
-		require.Error(t, err)
-		require.ErrorIs(t, contents.Err(), fs.ErrClosed)
+		require.ErrorIs(t, err, ErrWrite)
+		require.ErrorIs(t, err, fs.ErrClosed)
 	})
 	t.Run("modified contents", func(t *testing.T) {
 		s := open(t, t.TempDir(), 0)
@@ -177,7 +177,7 @@ func TestDeletesTheOldestBeyondTheLimit(t *testing.T) {
 		require.NoError(t, os.Chtimes(s.path(dirBundles, key), at, at))
 	}
 	_, err := s.Bundle("a")
-	require.NoError(t, err, "a is now the most recently used")
+	require.NoError(t, err, "bundle a is now the most recently used")
 	require.NoError(t, s.PutBundle("c", content))
 	_, err = s.Bundle("b")
 	require.ErrorIs(t, err, fs.ErrNotExist)
@@ -189,7 +189,7 @@ func TestDeletesTheOldestBeyondTheLimit(t *testing.T) {
 		s := open(t, t.TempDir(), 10)
 		snap, contents := load(t, s, "kind: X")
 		require.NoError(t, s.PutSnapshot("key", snap, contents))
-		require.FileExists(t, s.path(dirCatalogs, "key"+suffixContents), "deleting it would not free space")
+		require.FileExists(t, s.path(dirCatalogs, "key"+suffixContents), "deleting an open file would not free space")
 		_, err := snap.Reader.Content(t.Context(), "a", "", "a.v2")
 		require.NoError(t, err)
 		require.NoError(t, contents.Close())
@@ -227,7 +227,7 @@ func TestLimitsContents(t *testing.T) {
 	require.NoError(t, err)
 	_, err = fbc.Loader{Contents: contents}.Load(t.Context(), files(strings.Repeat("a", 200)))
 	require.ErrorContains(t, err, "larger than allowed")
-	require.NoError(t, contents.Err(), "it is not a disk error")
+	require.NotErrorIs(t, err, ErrWrite, "an exceeded limit is not a disk error")
 	require.Zero(t, contents.Size())
 }
 
@@ -254,7 +254,7 @@ func TestDeletesADroppedCatalogAfterItsLastUse(t *testing.T) {
 	other := again.Reader.(*Contents)
 	contents.Drop()
 	contents.Drop()
-	require.FileExists(t, s.path(dirCatalogs, "key"+suffixContents), "another reader uses it")
+	require.FileExists(t, s.path(dirCatalogs, "key"+suffixContents), "another reader uses the file")
 	_, err = other.Content(t.Context(), "a", "", "a.v2")
 	require.NoError(t, err)
 	other.Drop()
@@ -276,8 +276,9 @@ func TestContentsReserveSpaceBeforeWriting(t *testing.T) {
 	require.NoError(t, err)
 	one := &catalog.Content{Manifests: [][]byte{[]byte(strings.Repeat("a", 80))}}
 	require.NoError(t, contents.Put("a", "a.v1", one))
-	require.ErrorIs(t, contents.Put("a", "a.v2", one), full)
-	require.ErrorIs(t, contents.Err(), full, "it is a disk error")
+	err = contents.Put("a", "a.v2", one)
+	require.ErrorIs(t, err, full)
+	require.ErrorIs(t, err, ErrWrite, "a lack of space is a disk error")
 	info, err := contents.file.Stat()
 	require.NoError(t, err)
 	require.EqualValues(t, taken/2, info.Size())

@@ -1,14 +1,16 @@
-// Package disk stores catalog data that should not be in memory or be downloaded again: the manifests of bundles, and
+// Package disk stores catalog data that should not be kept in memory or downloaded again: the manifests of bundles, and
 // loaded catalogs for the next start of the program.
 //
 //	catalogs/<key>.index      packages, channels and bundles, one package per line
 //	catalogs/<key>.contents   the manifests of a catalog, at the positions that the index contains
+//	catalogs/<key>.lines      the objects of a catalog as JSON lines, if they are served to clients
 //	bundles/<key>             the manifests of one bundle image
 //	work/                     temporary files; emptied at each start
 //
 // A key is a hash of an image's repository and digest, so that an image is returned only to callers that could read its
-// manifest in that repository. The digest of manifests is verified whenever they are read. Everything can be deleted at any
-// time, and the oldest files are deleted when a limit is exceeded: they are then downloaded again.
+// manifest in that repository. The digest of a bundle's manifests is verified whenever they are read. All files can be
+// deleted at any time, and the least recently used ones are deleted when a limit is exceeded. Deleted data is
+// downloaded again when it is needed.
 //
-// The catalogsource controller uses it; pkg/catalog/fbc fills it.
+// The controllers of catalogs use this package through pkg/catalog/pull; pkg/catalog/fbc writes the manifests to it.
 package disk

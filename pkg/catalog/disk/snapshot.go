@@ -19,6 +19,7 @@ import (
 const (
 	suffixIndex    = ".index"
 	suffixContents = ".contents"
+	suffixLines    = ".lines"
 	// format is the version of the index. It changes whenever the format, or the result of loading the same image, changes.
 	format = "remit-catalog-2"
 )
@@ -48,14 +49,14 @@ type place struct {
 	Digest string `json:"d"`
 }
 
-// PutSnapshot stores a catalog that was loaded into contents, which remain its Reader.
+// PutSnapshot stores a catalog whose manifests were loaded into contents. The contents remain the catalog's Reader.
 func (s *Store) PutSnapshot(key string, snap *catalog.Snapshot, contents *Contents) error {
 	return s.put(func(file *os.File) error { return writeIndex(file, snap, contents) },
 		func(file *os.File) error { return s.placeSnapshot(key, file, contents) })
 }
 
-// placeSnapshot moves both files into place atomically for readers. The contents are moved first, because an index is
-// useless without them. Their file stays open.
+// placeSnapshot moves both files into place. Readers see either both or neither: the index, which they read first, is moved
+// last. The contents stay open.
 func (s *Store) placeSnapshot(key string, index *os.File, contents *Contents) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,8 +96,8 @@ func writeIndex(to io.Writer, snap *catalog.Snapshot, contents *Contents) error 
 	return out.Flush()
 }
 
-// Snapshot reads a stored catalog. The error is fs.ErrNotExist if the catalog is missing, damaged or was written by a
-// different version of the program.
+// Snapshot reads a stored catalog. The error is fs.ErrNotExist if the catalog is missing or damaged, or was written by
+// a different version of the program.
 func (s *Store) Snapshot(key string) (*catalog.Snapshot, error) {
 	index, contents, err := s.openSnapshot(key)
 	if err != nil {
@@ -137,7 +138,8 @@ func (s *Store) openSnapshot(key string) (index *os.File, contents *Contents, er
 	return index, contents, nil
 }
 
-// checkSize verifies that the file is as long as the index requires. Digests are verified when bundles are read.
+// checkSize verifies that the file is at least as long as the index requires. Digests are verified when bundles are
+// read.
 func (c *Contents) checkSize() error {
 	info, err := c.file.Stat()
 	if err != nil {
@@ -150,10 +152,14 @@ func (c *Contents) checkSize() error {
 }
 
 func (s *Store) dropSnapshot(key string) error {
-	return errors.Join(os.Remove(s.path(dirCatalogs, key+suffixIndex)), os.Remove(s.path(dirCatalogs, key+suffixContents)))
+	err := os.Remove(s.path(dirCatalogs, key+suffixLines))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil // most catalogs have none
+	}
+	return errors.Join(os.Remove(s.path(dirCatalogs, key+suffixIndex)), os.Remove(s.path(dirCatalogs, key+suffixContents)), err)
 }
 
-// readIndex reads line by line, so that only one package is in memory as text.
+// readIndex reads the index line by line, so that only one package is in memory as text.
 func readIndex(from io.Reader, contents *Contents) (*catalog.Snapshot, error) {
 	in := &lines{in: bufio.NewReaderSize(from, 1<<16), sum: sha256.New()}
 	first, err := in.next()

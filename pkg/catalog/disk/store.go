@@ -38,12 +38,12 @@ type Store struct {
 
 	// mu protects moving files into place, removing them and sweeping.
 	mu sync.Mutex
-	// inUse counts the users of a catalog, by key: deleting its files would not free their space.
+	// inUse counts the users of each catalog, by key. Deleting files that are in use would not free their space.
 	inUse map[string]int
 }
 
-// OpenDefault opens a store in the directory for temporary files, which persists across restarts. If another program uses
-// that store, OpenDefault creates one for this run.
+// OpenDefault opens a store in the system's directory for temporary files. The store persists across restarts. If it
+// cannot be opened, for example because another program uses it, OpenDefault creates a store for this run only.
 func OpenDefault() (*Store, error) {
 	s, err := Open(filepath.Join(os.TempDir(), fmt.Sprintf("remit-catalog-%d", os.Getuid())), 0)
 	if err != nil {
@@ -52,8 +52,8 @@ func OpenDefault() (*Store, error) {
 	return s, nil
 }
 
-// Open creates the directory if needed and deletes its temporary files. With an empty dir, it creates a new directory,
-// which Close removes. A limit of zero means DefaultLimit.
+// Open creates the directory if needed and deletes the temporary files of an earlier run. With an empty dir, it creates
+// a new directory, which Close removes. A limit of zero means DefaultLimit.
 func Open(dir string, limit int64) (*Store, error) {
 	s := &Store{dir: dir, limit: cmp.Or(limit, DefaultLimit), inUse: map[string]int{}}
 	if dir == "" {
@@ -83,7 +83,7 @@ func Open(dir string, limit int64) (*Store, error) {
 	return s, nil
 }
 
-// isOurs refuses a directory in which another user could have created files.
+// isOurs returns an error for a directory in which another user could have created files.
 func isOurs(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -91,7 +91,7 @@ func isOurs(dir string) error {
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if ok && int(owner.Uid) != os.Getuid() {
-		return fmt.Errorf("directory %s is owned by user %d instead of this program's user", dir, owner.Uid)
+		return fmt.Errorf("directory %s is owned by user %d, but must be owned by user %d, which runs this program", dir, owner.Uid, os.Getuid())
 	}
 	if info.Mode().Perm()&0o002 != 0 {
 		return fmt.Errorf("directory %s is world-writable", dir)
@@ -99,7 +99,8 @@ func isOurs(dir string) error {
 	return nil
 }
 
-// claim locks the directory: another program would delete the temporary files of this one.
+// claim locks the directory, so that no other program deletes this program's temporary files. It returns an error if
+// another program has locked the directory.
 func (s *Store) claim() error {
 	lock, err := os.OpenFile(filepath.Join(s.dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -132,7 +133,7 @@ func Key(repository, digest string, more ...string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Work creates an empty temporary directory, which remove deletes.
+// Work creates an empty temporary directory. The caller must call remove to delete it.
 func (s *Store) Work() (dir string, remove func(), err error) {
 	dir, err = os.MkdirTemp(filepath.Join(s.dir, dirWork), "")
 	if err != nil {
@@ -205,7 +206,7 @@ func (s *Store) Sweep() error {
 		if total <= s.limit {
 			break
 		}
-		if s.inUse[strings.TrimSuffix(strings.TrimSuffix(filepath.Base(f.path), suffixIndex), suffixContents)] > 0 {
+		if key, _, _ := strings.Cut(filepath.Base(f.path), "."); s.inUse[key] > 0 {
 			continue
 		}
 		if err := os.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {

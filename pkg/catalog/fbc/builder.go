@@ -31,6 +31,8 @@ type builder struct {
 	files map[bundleKey][]string
 	// yamlBytes counts the YAML that was read.
 	yamlBytes atomic.Int64
+	// objects receives every object; it may be nil.
+	objects func(schema, pkg, name string, document []byte) error
 }
 
 type bundleKey struct{ pkg, name string }
@@ -46,15 +48,17 @@ func newBuilder(contents Contents) *builder {
 	}
 }
 
-// addDocument adds one object of a file and returns its package. It ignores schemas that Remit does not use.
+// addDocument adds one object of a file and returns the name of its package. It ignores schemas that Remit does not
+// use.
 func (b *builder) addDocument(document []byte) (pkg string, err error) {
 	if err := b.count(len(document)); err != nil {
 		return "", err
 	}
 	var head struct{ Schema, Package, Name string }
 	if err := json.Unmarshal(document, &head); err != nil {
-		return "", fmt.Errorf("%w: this is not a file-based catalog", err)
+		return "", fmt.Errorf("not a file-based catalog: %w", err)
 	}
+	written := head
 	switch head.Schema {
 	case declcfg.SchemaPackage:
 		head.Package = head.Name
@@ -66,22 +70,43 @@ func (b *builder) addDocument(document []byte) (pkg string, err error) {
 	case declcfg.SchemaDeprecation:
 		err = parse(document, b.addDeprecation)
 	case "":
-		return "", errors.New("an object has no schema: this is not a file-based catalog")
+		return "", errors.New("not a file-based catalog: an object has no schema")
 	default:
-		return "", nil
+		return "", b.addObject(written.Schema, written.Package, written.Name, document)
 	}
 	if errors.As(err, new(unreadable)) {
 		err = fmt.Errorf("%s %q of package %q: %w", head.Schema, clip(head.Name), clip(head.Package), err)
 	}
+	if err == nil {
+		err = b.addObject(written.Schema, written.Package, written.Name, document)
+	}
 	return clip(head.Package), err
 }
 
-// unreadable is a decoding error, which does not name the object.
+// addObject passes an object on to Loader.Objects.
+func (b *builder) addObject(schema, pkg, name string, document []byte) error {
+	if b.objects == nil {
+		return nil
+	}
+	b.mu.Lock()
+	err := b.kept.Add(catalog.EntryOverhead + int64(len(schema)+len(pkg)+len(name)))
+	b.mu.Unlock()
+	if err == nil {
+		err = b.objects(schema, pkg, name, document)
+	}
+	if err != nil {
+		return wholeError{err}
+	}
+	return nil
+}
+
+// unreadable is a decoding error whose text does not name the object; addDocument adds the name.
 type unreadable struct{ error }
 
 func clip(s string) string { return s[:min(len(s), catalog.MaxNameBytes)] }
 
-// count limits the size of the objects after the expansion of YAML aliases. Readers limit the size of files.
+// count limits the total size of the objects after YAML aliases are expanded. The size of the files is limited when
+// they are read.
 func (b *builder) count(n int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -91,7 +116,8 @@ func (b *builder) count(n int) error {
 	return nil
 }
 
-// full returns the error of the memory reservation, which is independent of the catalog's content.
+// full returns the error of a failed memory reservation, or nil. The catalog's content is not the cause of such an
+// error.
 func (b *builder) full() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -120,7 +146,7 @@ func (b *builder) addPackage(p *declcfg.Package) error {
 		return nil
 	}
 	if len(b.packages) == catalog.MaxPackages {
-		return tooMuch("more than %d packages", catalog.MaxPackages)
+		return tooMuch("the catalog has more than %d packages", catalog.MaxPackages)
 	}
 	if err := b.kept.Add(catalog.BundleOverhead + int64(len(p.Name)+len(p.DefaultChannel))); err != nil {
 		return wholeError{err}
@@ -138,13 +164,13 @@ func (b *builder) addChannel(c *declcfg.Channel) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.channels) == catalog.MaxChannels {
-		return tooMuch("more than %d channels", catalog.MaxChannels)
+		return tooMuch("the catalog has more than %d channels", catalog.MaxChannels)
 	}
 	for i := range c.Entries {
 		b.entries += 1 + len(c.Entries[i].Skips)
 	}
 	if b.entries > catalog.MaxEntries {
-		return tooMuch("more than %d channel entries", catalog.MaxEntries)
+		return tooMuch("the catalog has more than %d channel entries", catalog.MaxEntries)
 	}
 	if err := b.kept.Add(sizeOfChannel(c)); err != nil {
 		return wholeError{err}
@@ -168,7 +194,7 @@ func (b *builder) addBundle(in *declcfg.Bundle) error {
 		return nil
 	}
 	if len(b.bundles) == catalog.MaxBundles {
-		return tooMuch("more than %d bundles", catalog.MaxBundles)
+		return tooMuch("the catalog has more than %d bundles", catalog.MaxBundles)
 	}
 	if err := b.kept.Add(out.Size() + int64(len(in.Package))); err != nil {
 		return wholeError{err}

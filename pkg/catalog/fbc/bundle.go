@@ -32,7 +32,7 @@ func convertBundle(in *declcfg.Bundle) (*catalog.Bundle, *catalog.Content, error
 			err = content.add(p.Value)
 			p.Value = nil
 		case property.TypeCSVMetadata:
-			// It is informational, large, and also contained in the bundle.
+			// Omit this property: it is informational and large, and the bundle contains the same data.
 		case property.TypePackage:
 			err = setVersion(out, p.Value)
 			fallthrough
@@ -69,9 +69,9 @@ func setVersion(b *catalog.Bundle, value json.RawMessage) error {
 	}
 	switch {
 	case p.PackageName != b.Package:
-		return fmt.Errorf("it names package %q", p.PackageName)
+		return fmt.Errorf("packageName must be %q, but is %q", b.Package, p.PackageName)
 	case b.Version != "":
-		return errors.New("a bundle must have only one version")
+		return errors.New("bundle has more than one version")
 	}
 	if _, err := semver.Parse(p.Version); err != nil {
 		return fmt.Errorf("version %q: %w", p.Version, err)
@@ -94,19 +94,19 @@ func (c *contentBuilder) add(value json.RawMessage) error {
 		return err
 	}
 	if object.Ref != "" {
-		return fmt.Errorf("it refers to file %q, but only inline data is supported", object.Ref)
+		return fmt.Errorf("ref %q is not supported; include the object in data", object.Ref)
 	}
 	if len(object.Data) == 0 {
-		return errors.New("it has no data")
+		return errors.New("data is required")
 	}
 	if c.bytes += len(object.Data); c.bytes > catalog.MaxContentBytes {
-		return fmt.Errorf("the manifests are larger than %d bytes in total", catalog.MaxContentBytes)
+		return fmt.Errorf("the bundle's manifests are larger than %d bytes in total", catalog.MaxContentBytes)
 	}
 	if c.content == nil {
 		c.content = &catalog.Content{}
 	}
 	if len(c.content.Manifests) == catalog.MaxManifests {
-		return fmt.Errorf("more than %d manifests", catalog.MaxManifests)
+		return fmt.Errorf("the bundle has more than %d manifests", catalog.MaxManifests)
 	}
 	c.content.Manifests = append(c.content.Manifests, object.Data)
 	return nil

@@ -36,10 +36,10 @@ type authored struct {
 	*manifest.Description
 }
 
-// FromBundles renders the bundle directories below the root of fsys: the directories that contain
-// metadata/annotations.yaml and manifests/. The usual layouts are <package>/<version>/ and the root itself. Upgrade edges
-// come from each ClusterServiceVersion. Edges to versions that are not in the folder are kept, so that a folder can contain
-// only the newest versions. It fails if any bundle is invalid.
+// FromBundles converts the bundle directories below the root of fsys to a file-based catalog. A bundle directory
+// contains metadata/annotations.yaml and manifests/. The usual layouts are <package>/<version>/ and the root itself.
+// Upgrade edges come from each ClusterServiceVersion. Edges to versions that are not in the folder are kept, so that a
+// folder can contain only the newest versions. FromBundles fails if any bundle is invalid.
 func FromBundles(ctx context.Context, fsys fs.FS) (*declcfg.DeclarativeConfig, error) {
 	bundles, broken, err := readBundles(ctx, fsys)
 	if err != nil {
@@ -52,7 +52,7 @@ func FromBundles(ctx context.Context, fsys fs.FS) (*declcfg.DeclarativeConfig, e
 	return cfg, nil
 }
 
-// readBundles reads the bundle directories below a root. broken describes those that cannot be used.
+// readBundles reads the bundle directories below a root. broken describes the directories that cannot be used.
 func readBundles(ctx context.Context, fsys fs.FS) (bundles []*authored, broken []error, err error) {
 	limited := newLimitedFS(fsys)
 	dirs, err := bundleDirs(limited)
@@ -86,7 +86,7 @@ func bundleDirs(fsys fs.FS) ([]string, error) {
 			return nil
 		}
 		if len(dirs) == catalog.MaxBundles {
-			return fmt.Errorf("more than %d bundles", catalog.MaxBundles)
+			return fmt.Errorf("the catalog has more than %d bundles", catalog.MaxBundles)
 		}
 		dirs = append(dirs, p)
 		return fs.SkipDir
@@ -94,7 +94,8 @@ func bundleDirs(fsys fs.FS) ([]string, error) {
 	return dirs, err
 }
 
-// modeOf returns the mode of a file, which is neither regular nor a directory if it cannot be read.
+// modeOf returns the mode of a file. If it cannot be read, modeOf returns a mode that is neither that of a regular file
+// nor that of a directory.
 func modeOf(fsys fs.FS, p string) fs.FileMode {
 	info, err := fs.Stat(fsys, p)
 	if err != nil {
@@ -141,19 +142,19 @@ func (b *authored) readAnnotations(fsys fs.FS) error {
 	}
 	switch {
 	case b.pkg == "":
-		return fmt.Errorf("it has no %s", annotationPackage)
+		return fmt.Errorf("annotation %s is required", annotationPackage)
 	case len(b.channels) == 0:
-		return fmt.Errorf("it has no %s", annotationChannels)
+		return fmt.Errorf("annotation %s is required", annotationChannels)
 	}
 	return nil
 }
 
-// IsCatalogFile reports whether a file is YAML or JSON according to its name.
+// IsCatalogFile reports whether a file is YAML or JSON, based on its name.
 func IsCatalogFile(name string) bool {
 	return slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(path.Ext(name)))
 }
 
-// readFile reads a small file that is part of a single bundle.
+// readFile reads a file of a bundle, of at most catalog.MaxContentBytes.
 func readFile(fsys fs.FS, name string) ([]byte, error) {
 	f, err := fsys.Open(name)
 	if err != nil {
@@ -162,7 +163,7 @@ func readFile(fsys fs.FS, name string) ([]byte, error) {
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, catalog.MaxContentBytes+1))
 	if err == nil && len(data) > catalog.MaxContentBytes {
-		err = fmt.Errorf("larger than %d bytes", catalog.MaxContentBytes)
+		err = fmt.Errorf("file is larger than %d bytes", catalog.MaxContentBytes)
 	}
 	return data, err
 }

@@ -105,11 +105,11 @@ func TestNamesMalformedBundleDirectories(t *testing.T) {
 		{"no package", fstest.MapFS{
 			"x/metadata/annotations.yaml": {Data: []byte("annotations: {}")},
 			"x/manifests/csv.yaml":        csvFile("a.v1", "1.0.0"),
-		}, `bundle directory "x": metadata/annotations.yaml: it has no ` + annotationPackage},
+		}, `bundle directory "x": metadata/annotations.yaml: annotation ` + annotationPackage + ` is required`},
 		{"no CSV", fstest.MapFS{
 			"x/metadata/annotations.yaml": annotations("a", "stable"),
 			"x/manifests/sa.yaml":         {Data: []byte("kind: ServiceAccount")},
-		}, `bundle directory "x": a bundle must have exactly one ClusterServiceVersion, but found 0`},
+		}, `bundle directory "x": bundle must have exactly one ClusterServiceVersion, but has 0`},
 		{"broken YAML", fstest.MapFS{
 			"x/metadata/annotations.yaml": annotations("a", "stable"),
 			"x/manifests/sa.yaml":         {Data: []byte("a: [")},

@@ -6,10 +6,10 @@ import (
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 )
 
-// connect joins the heads of a channel that has more than one. Authors who let a catalog order their versions (the semver
-// mode of community catalogs) do not declare upgrade edges. Entries are sorted, the newest first. Each head except the newest
-// is replaced by the next newer entry; if that entry already replaces another one, it skips the head and everything that
-// leads only to the head. Edges that authors declare are kept.
+// connect joins the heads of a channel if there is more than one. Authors who let a catalog order their versions (the
+// semver mode of community catalogs) do not declare upgrade edges. Entries are sorted, newest first. Each head except
+// the newest is replaced by the next newer entry; if that entry already replaces another one, it skips the head and
+// everything that leads only to the head. Edges that authors declare are kept.
 func connect(entries []declcfg.ChannelEntry) []declcfg.ChannelEntry {
 	byName, superseders := map[string]*declcfg.ChannelEntry{}, map[string]int{}
 	for i := range entries {

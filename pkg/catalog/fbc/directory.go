@@ -7,7 +7,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// LoadDirectory reads a directory with either bundle directories (see FromBundles), if there are any, or a file-based catalog
+// LoadDirectory reads the bundle directories in a directory (see FromBundles) or, if there are none, a file-based catalog
 // (see Load). Bundles that cannot be read are omitted with a warning.
 func LoadDirectory(ctx context.Context, fsys fs.FS) (*catalog.Snapshot, error) {
 	dirs, err := bundleDirs(newLimitedFS(fsys))

@@ -18,7 +18,8 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog/manifest"
 )
 
-// smallDocument is the size up to which documents are read without waiting for memory. Larger ones are read one at a time.
+// smallDocument is the size up to which documents are read without waiting for memory. A larger document waits for the
+// maximum memory of one document.
 const smallDocument = 1 << 20
 
 // chunk is the read size for JSON files.
@@ -27,18 +28,18 @@ const chunk = 1 << 16
 // documents reads the documents of a file in order, within the limits. Only one of them is in memory at a time.
 type documents struct {
 	Loader
-	// all counts the YAML of the whole catalog.
+	// all counts the bytes of YAML in the whole catalog.
 	all *atomic.Int64
 	add func(document []byte) error
 	// in is the underlying reader.
 	in *metered
 }
 
-// metered limits the length of documents: allowed is the number of bytes that may have been read so far.
+// metered limits the length of each document: the file can be read only up to the offset in allowed.
 type metered struct {
 	io.Reader
 	read, begun, allowed int64
-	// large is called once for a document that is not small.
+	// large, if set, is called once when a document exceeds smallDocument.
 	large   func() error
 	tooLong func() error
 	last    byte
@@ -63,7 +64,7 @@ func (m *metered) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// read decodes JSON documents as long as there are any, and YAML from the first document that is not JSON.
+// read decodes documents as JSON until it finds one that is not JSON, and as YAML from there.
 func (d *documents) read(ctx context.Context, file io.Reader) error {
 	buffered := bufio.NewReaderSize(file, 1<<16)
 	if first, err := firstByte(buffered); errors.Is(err, io.EOF) {
@@ -96,7 +97,7 @@ func firstByte(r *bufio.Reader) (byte, error) {
 	}
 }
 
-// json decodes JSON documents. rest is the unread input if it is not JSON.
+// json decodes JSON documents. If it finds something else, rest is the remaining input.
 func (d *documents) json(ctx context.Context, file io.Reader) (rest *bufio.Reader, err error) {
 	d.in = &metered{Reader: file, allowed: d.Limits.JSONBytes, tooLong: func() error {
 		return fmt.Errorf("a document is larger than %d bytes", d.Limits.JSONBytes)
@@ -137,7 +138,7 @@ func (d *documents) json(ctx context.Context, file io.Reader) (rest *bufio.Reade
 type values struct {
 	in      *metered
 	decoder *json.Decoder
-	// begun is the file offset at which the decoder started. It reads from ahead first, and then from in.
+	// begun is the file offset at which the decoder started. The decoder reads from ahead first, and then from in.
 	begun int64
 	ahead *bytes.Reader
 }
@@ -148,7 +149,7 @@ func newValues(in *metered) *values {
 
 func (v *values) offset() int64 { return v.begun + v.decoder.InputOffset() }
 
-// release frees the decoder's buffer, which is as large as its largest value.
+// release frees the decoder's buffer, which is as large as the largest value that it decoded.
 func (v *values) release() {
 	v.begun = v.offset()
 	next, _ := io.ReadAll(io.MultiReader(v.decoder.Buffered(), v.ahead)) // reading memory cannot fail
@@ -161,7 +162,7 @@ func (v *values) rest() io.Reader {
 	return io.MultiReader(v.decoder.Buffered(), v.ahead, v.in.Reader)
 }
 
-// yaml decodes documents separated by lines of "---".
+// yaml decodes documents that are separated by "---" lines.
 func (d *documents) yaml(ctx context.Context, file io.Reader) error {
 	const ahead = 1 << 12 // the reader may have buffered this much of the next document
 	d.in = &metered{Reader: file, allowed: d.Limits.YAMLBytes + ahead, tooLong: func() error {
@@ -211,7 +212,8 @@ func (l *lineEnded) Read(p []byte) (int, error) {
 	return 1, nil
 }
 
-// whenLarge makes the next document, if it is large, wait for the memory that one document may use; end releases it.
+// whenLarge makes the next document, if it is large, wait for the maximum memory of one document. The caller must call
+// end after the document is processed, to release the memory.
 func (d *documents) whenLarge(ctx context.Context) (end func()) {
 	release := func() {}
 	d.in.large = func() error {
@@ -256,7 +258,7 @@ func (d *documents) between(ctx context.Context) error {
 	return d.Between(ctx)
 }
 
-// decoding calls do when memory is available. For a large document, it already is.
+// decoding waits for memory and then calls do. For a large document, memory is already reserved.
 func (d *documents) decoding(ctx context.Context, cost int64, do func() error) error {
 	if cost > d.Limits.Cost {
 		return fmt.Errorf("decoding a document would need about %d MiB of memory, but at most %d MiB are allowed: use JSON, and fewer values per document",

@@ -48,7 +48,7 @@ func distinct(versions []*authored) error {
 	return nil
 }
 
-// newestFirst orders by version. Versions that are not semantic come last.
+// newestFirst orders bundles by descending version. Bundles with invalid semantic versions come last.
 func newestFirst(a, b *authored) int {
 	va, errA := semver.Parse(a.Version)
 	vb, errB := semver.Parse(b.Version)
@@ -63,8 +63,9 @@ func newestFirst(a, b *authored) int {
 	return cmp.Compare(b.Name, a.Name)
 }
 
-// defaultChannel returns the default channel of the newest bundle that names an existing one. In a folder that contains only
-// the newest versions, the author's default channel may have no bundle.
+// defaultChannel returns the default channel of the newest bundle whose default channel exists, or else the first
+// channel of the newest bundle. In a folder that contains only the newest versions, the author's default channel may
+// have no bundle.
 func defaultChannel(versions []*authored) string {
 	existing := map[string]bool{}
 	for _, b := range versions {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,7 +20,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// repeated is a file that consists of a repeated text. It is generated while it is read.
+// repeated is a file that consists of repeated text, which is generated as it is read.
 type repeated struct {
 	begin, text string
 	size        int64
@@ -58,8 +59,10 @@ func (r *repeated) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// peak returns the maximum growth of the heap while f runs.
+// peak returns the maximum growth of the heap while f runs. It collects garbage as often as a program does by default,
+// regardless of GOGC.
 func peak(f func()) uint64 {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	var before, now runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
@@ -85,7 +88,7 @@ func peak(f func()) uint64 {
 	return most.Load() - min(most.Load(), before.HeapAlloc)
 }
 
-// Each shape has 256 MiB.
+// The files are up to 256 MiB in size.
 func TestHostileCatalogsUseBoundedMemory(t *testing.T) {
 	const size = 256 << 20
 	for name, file := range map[string]*repeated{
@@ -102,7 +105,7 @@ func TestHostileCatalogsUseBoundedMemory(t *testing.T) {
 		"many tiny objects":            {text: `{"schema":"x"}`, size: 4 << 20},
 	} {
 		for _, limits := range []catalog.DecodingLimits{catalog.TenantDecoding(), catalog.GlobalDecoding()} {
-			limits.Kept = 4 << 20 // so that the test reaches it sooner
+			limits.Kept = 4 << 20 // so that the test reaches the limit sooner
 			t.Run(fmt.Sprintf("%s, at most %d MiB", name, limits.Cost>>20), func(t *testing.T) {
 				var err error
 				got := peak(func() {
@@ -158,7 +161,8 @@ func TestDecodesLargeDocumentsOneAtATime(t *testing.T) {
 	require.ErrorContains(t, err, "the catalog is empty")
 }
 
-// A load can wait between two documents while other catalogs are read.
+// A load can wait between two documents while other catalogs are read. It must not retain a large document while it
+// waits.
 func TestReleasesTheMemoryOfALargeDocument(t *testing.T) {
 	large := `{"schema":"x","v":"` + strings.Repeat("a", 20<<20) + `"}`
 	for name, file := range map[string]string{
@@ -173,7 +177,7 @@ func TestReleasesTheMemoryOfALargeDocument(t *testing.T) {
 			most, documents := uint64(0), 0
 			_, err := Loader{Decoding: catalog.NewDecoding(), Between: func(ctx context.Context) error {
 				runtime.GC()
-				runtime.GC() // the second run frees the contents of pools
+				runtime.GC() // the second run frees the contents of sync.Pools
 				runtime.ReadMemStats(&now)
 				most, documents = max(most, now.HeapAlloc-min(now.HeapAlloc, before.HeapAlloc)), documents+1
 				return ctx.Err()

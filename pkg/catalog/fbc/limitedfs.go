@@ -9,8 +9,8 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// limitedFS limits what is read through it, per file and in total. It hides the ".." directories of a mounted ConfigMap, which
-// contain each file a second time.
+// limitedFS limits what is read through it, per file and in total. It hides entries whose names begin with "..": in a
+// mounted ConfigMap, these contain each file a second time.
 type limitedFS struct {
 	fs.FS
 	maxFile, maxTotal int64
@@ -30,7 +30,7 @@ func (l *limitedFS) Open(name string) (fs.File, error) {
 	return &limitedFile{File: f, fsys: l}, nil
 }
 
-// ReadDir lists directories, regular files and links. Reading pipes and devices could block.
+// ReadDir lists only directories, regular files and links, because reading pipes and devices could block.
 func (l *limitedFS) ReadDir(name string) ([]fs.DirEntry, error) {
 	entries, err := fs.ReadDir(l.FS, name)
 	kept := entries[:0]

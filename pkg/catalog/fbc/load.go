@@ -13,10 +13,10 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// maxProblems bounds the malformed files and packages that are named; the others are counted.
+// maxProblems bounds the number of malformed files and packages that messages describe; the others are only counted.
 const maxProblems = 10
 
-// maxProblem bounds the text of one problem, in bytes.
+// maxProblem bounds the length of the description of one problem, in bytes.
 const maxProblem = 512
 
 // Load calls Loader.Load with the zero Loader.
@@ -60,8 +60,8 @@ func (e wholeError) Unwrap() error { return e.error }
 
 func tooMuch(format string, args ...any) error { return wholeError{fmt.Errorf(format, args...)} }
 
-// broken records a file that cannot be used, and the packages that it is a part of: an incomplete package could install a
-// version that its author has replaced. It returns an error only if the load must end.
+// broken records a file that cannot be used, and excludes the packages of its objects, because an incomplete package
+// could offer a version that its author has replaced. It returns an error only if the load must stop.
 func (b *builder) broken(path string, err error, packages map[string]bool) error {
 	if err == nil || errors.As(err, new(wholeError)) {
 		return err
@@ -75,17 +75,17 @@ func (b *builder) broken(path string, err error, packages map[string]bool) error
 	return nil
 }
 
-// lose records a problem that makes a package unusable. The package itself may be added later.
+// lose records a problem that makes a package unusable. The package need not have been added yet.
 func (b *builder) lose(pkg string, err error) {
 	b.problems.add(err.Error())
 	b.lost[clip(pkg)] = true
 }
 
-// warnings describes the problems and the packages that are excluded because of them.
+// warnings returns descriptions of the problems and of the packages that are excluded because of them.
 func (b *builder) warnings(lost []string) []string {
 	out := b.problems.lines()
 	if len(lost) > 0 {
-		out = append(out, "packages that are excluded for this reason: "+strings.Join(abbreviate(lost), ", "))
+		out = append(out, "packages excluded because of these problems: "+strings.Join(abbreviate(lost), ", "))
 	}
 	return out
 }

@@ -77,7 +77,7 @@ func TestRefusesMalformedCatalogs(t *testing.T) {
 	}{
 		{"refuses an empty catalog", "", "the catalog is empty"},
 		{"names a file that is not YAML", "a: [", `file "c.yaml": `},
-		{"names a file that is not a catalog", "kind: Deployment", `file "c.yaml": an object has no schema`},
+		{"names a file that is not a catalog", "kind: Deployment", `file "c.yaml": not a file-based catalog: an object has no schema`},
 		{"refuses a default channel that does not exist", strings.Replace(pkgA, "stable", "fast", 1) + channelA + bundleA,
 			`package "a": its default channel "fast" does not exist`},
 		{"refuses a package without a default channel", "schema: olm.package\nname: a\n", `package "a" has no default channel`},
@@ -91,13 +91,13 @@ func TestRefusesMalformedCatalogs(t *testing.T) {
 		{"refuses an invalid version", withProperty("{type: olm.package, value: {packageName: a, version: one}}"),
 			`package "a", bundle "a.v1": property 1 (olm.package): version "one"`},
 		{"refuses another package's version", withProperty("{type: olm.package, value: {packageName: b, version: 1.0.0}}"),
-			`names package "b"`},
+			`packageName must be "a", but is "b"`},
 		{"refuses an object by reference", withProperty("{type: olm.bundle.object, value: {ref: objects/csv.yaml}}"),
-			`refers to file "objects/csv.yaml"`},
+			`ref "objects/csv.yaml" is not supported`},
 		{"refuses an object that is not base64", withProperty("{type: olm.bundle.object, value: {data: '*'}}"),
 			`property 1 (olm.bundle.object): illegal base64`},
 		{"refuses a file whose aliases expand too much", pkgA + "x: &x " + strings.Repeat("x", 400_000) + "\ny: [" + strings.Repeat("*x,", 100) + "]\n",
-			`file "c.yaml": document 1: its aliases expand to more than`},
+			`file "c.yaml": document 1: YAML aliases expand to more than`},
 		{"refuses a deprecation of a missing bundle", pkgA + channelA + bundleA +
 			"---\nschema: olm.deprecations\npackage: a\nentries: [{reference: {schema: olm.bundle, name: a.v9}, message: m}]\n",
 			`olm.bundle "a.v9" not found`},
@@ -114,8 +114,8 @@ func TestRefusesMalformedCatalogs(t *testing.T) {
 func TestReportsSeveralMalformedFilesTogether(t *testing.T) {
 	fsys := fstest.MapFS{"b.yaml": {Data: []byte("kind: B")}, "a.yaml": {Data: []byte("kind: A")}}
 	_, err := Load(t.Context(), fsys)
-	require.EqualError(t, err, `file "a.yaml": an object has no schema: this is not a file-based catalog; `+
-		`file "b.yaml": an object has no schema: this is not a file-based catalog`)
+	require.EqualError(t, err, `file "a.yaml": not a file-based catalog: an object has no schema; `+
+		`file "b.yaml": not a file-based catalog: an object has no schema`)
 }
 
 func TestABrokenFileDoesNotAffectOthers(t *testing.T) {
@@ -123,15 +123,15 @@ func TestABrokenFileDoesNotAffectOthers(t *testing.T) {
 	other := strings.NewReplacer("name: a", "name: b", "package: a", "package: b", "packageName: a", "packageName: b").Replace
 	b := other(pkgA + channelA + bundleA)
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
-	const lost = `packages that are excluded for this reason: "b"`
+	const lost = `packages excluded because of these problems: "b"`
 	for name, row := range map[string]struct {
 		files fstest.MapFS
 		want  []string
 	}{
 		"a README": {fstest.MapFS{"README.md": file("Not a catalog\n")},
-			[]string{`file "README.md": json: cannot unmarshal`}},
+			[]string{`file "README.md": not a file-based catalog: json: cannot unmarshal`}},
 		"a truncated file":    {fstest.MapFS{"b.yaml": file(b + "---\na: [")}, []string{`file "b.yaml": `, lost}},
-		"a part of a package": {fstest.MapFS{"b.yaml": file(other(pkgA + channelA)), "c.yaml": file(other(bundleA) + "---\nkind: X")}, []string{`file "c.yaml": an object has no schema`, lost}},
+		"a part of a package": {fstest.MapFS{"b.yaml": file(other(pkgA + channelA)), "c.yaml": file(other(bundleA) + "---\nkind: X")}, []string{`file "c.yaml": not a file-based catalog: an object has no schema`, lost}},
 		"an unknown part": {fstest.MapFS{"b.yaml": file(other(pkgA + channelA)), "c.yaml": file("[")},
 			[]string{`file "c.yaml": `, `package "b", channel "stable": no bundle found for entry "b.v1"`, lost}},
 		"a malformed bundle":              {fstest.MapFS{"b.yaml": file(strings.Replace(b, "1.0.0", "one", 1))}, []string{`file "b.yaml": package "b", bundle "b.v1": property 1`, lost}},
@@ -194,7 +194,7 @@ func TestLimits(t *testing.T) {
 	}{
 		{"a file may be as large as the limit", 100, 200, ""},
 		{"a larger file is refused", 99, 200, "file is larger than 99 bytes"},
-		{"files that are larger in total are refused", 100, 199, "larger than 199 bytes in total"},
+		{"files that are too large in total are refused", 100, 199, "larger than 199 bytes in total"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			limited := &limitedFS{FS: files, maxFile: tt.maxFile, maxTotal: tt.maxAll}

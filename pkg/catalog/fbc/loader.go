@@ -27,10 +27,13 @@ type Loader struct {
 	Decoding *catalog.Decoding
 	// Contents stores the manifests.
 	Contents Contents
-	// Take reserves memory for everything retained so far, before that grows. It is not called concurrently; nil means
-	// that no reservation is needed. Load returns its error.
+	// Objects, if set, receives every object of the catalog as JSON, including those with schemas that Remit does not use.
+	// It may be called concurrently, and must not retain the document. If it returns an error, the load stops.
+	Objects func(schema, pkg, name string, document []byte) error
+	// Take reserves memory for the total of the retained data, before more is retained; nil means that no reservation
+	// is needed. It is not called concurrently. Load returns any error from Take.
 	Take func(kept int64) error
-	// Between, if set, is called between documents, possibly concurrently. Its error ends the load.
+	// Between, if set, is called between documents, possibly concurrently. If it returns an error, the load stops.
 	Between func(context.Context) error
 }
 
@@ -79,6 +82,7 @@ func (l *Loader) builder() *builder {
 	l.Limits = cmp.Or(l.Limits, catalog.GlobalDecoding())
 	b := newBuilder(l.Contents)
 	b.kept = catalog.Kept{Max: l.Limits.Kept, Take: l.Take}
+	b.objects = l.Objects
 	return b
 }
 
@@ -91,7 +95,8 @@ func (l Loader) file(ctx context.Context, b *builder, fsys fs.FS, path string) e
 	return l.read(ctx, b, path, f)
 }
 
-// read adds the documents of a file. It records problems of the file; the error is for those that end the load.
+// read adds the documents of a file. It records problems with the file, and returns an error only if the load must
+// stop.
 func (l Loader) read(ctx context.Context, b *builder, path string, file io.Reader) error {
 	packages := map[string]bool{}
 	d := &documents{Loader: l, all: &b.yamlBytes, add: func(document []byte) error {

@@ -23,7 +23,7 @@ func Manifests(ctx context.Context, fsys fs.FS, bundle string, decoding *catalog
 	}
 	objects := make([][][]byte, len(entries))
 	var group errgroup.Group
-	// Parsing YAML is slow, so that all processors are used.
+	// Parsing YAML is slow, so use all processors.
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	size := int64(0)
 	for i, e := range entries {
@@ -34,7 +34,7 @@ func Manifests(ctx context.Context, fsys fs.FS, bundle string, decoding *catalog
 		if err != nil {
 			return nil, fmt.Errorf("%s/%s: %w", dirManifests, e.Name(), err)
 		}
-		// Text is at least as large as its objects. manifest.Split limits aliases.
+		// Limit the text before parsing it. manifest.Split limits the expansion of aliases.
 		if size += int64(len(data)); size > 4*catalog.MaxContentBytes {
 			return nil, tooLarge()
 		}
@@ -88,5 +88,5 @@ func joined(files []string, objects [][][]byte) (*catalog.Content, error) {
 }
 
 func tooLarge() error {
-	return fmt.Errorf("more than %d bytes or %d manifests", catalog.MaxContentBytes, catalog.MaxManifests)
+	return fmt.Errorf("the bundle has more than %d bytes of manifests or more than %d manifests", catalog.MaxContentBytes, catalog.MaxManifests)
 }

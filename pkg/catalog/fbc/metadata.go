@@ -69,7 +69,7 @@ func readDependencies(fsys fs.FS, name string) ([]property.Property, error) {
 	return out, nil
 }
 
-// readYAML does not change v if the file is missing.
+// readYAML decodes a YAML file into v. If the file is missing, v is unchanged.
 func readYAML(fsys fs.FS, name string, v any) error {
 	data, err := readFile(fsys, name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -17,7 +17,7 @@ import (
 // problems become the error.
 func (b *builder) snapshot() (*catalog.Snapshot, error) {
 	if len(b.packages) == 0 && b.problems.empty() {
-		return nil, errors.New("there is no olm.package: the catalog is empty")
+		return nil, errors.New("the catalog is empty: it contains no object with schema olm.package")
 	}
 	b.joinBundles()
 	b.joinChannels()

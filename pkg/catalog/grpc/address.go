@@ -14,7 +14,7 @@ import (
 // DefaultClusterDomain is the DNS domain of Services in most clusters.
 const DefaultClusterDomain = "cluster.local"
 
-// Scope contains what the validation of a CatalogSource's address depends on.
+// Scope contains the settings for validating a CatalogSource's address.
 type Scope struct {
 	// Namespace of the CatalogSource.
 	Namespace string
@@ -22,12 +22,12 @@ type Scope struct {
 	ClusterDomain string
 }
 
-// Service is a port of a Service.
+// Service identifies a port of a Service.
 type Service struct{ Name, Port string }
 
 // Service validates spec.address of a CatalogSource outside the global catalog namespace. Only a Service in the
 // CatalogSource's own namespace is allowed, so that users cannot reach hosts through Remit that they cannot reach
-// themselves. The caller must check where the Service leads.
+// themselves. The caller must check what the Service refers to.
 func (s Scope) Service(address string) (Service, error) {
 	host, port, err := split(address)
 	if err != nil {
@@ -42,7 +42,7 @@ func (s Scope) Service(address string) (Service, error) {
 }
 
 // Target validates spec.address of a CatalogSource in the global catalog namespace and returns the address to dial. A name
-// with at least three labels, such as a Service's, is made absolute with a final dot: search domains could otherwise
+// with at least three labels, such as a Service's, is made absolute with a trailing dot: search domains could otherwise
 // resolve it to a Service of a tenant whose namespace is named "svc" or "com".
 func (s Scope) Target(address string) (string, error) {
 	host, port, err := split(address)
@@ -75,7 +75,8 @@ func (s Scope) service(host string) (string, bool) {
 	return "", false
 }
 
-// split accepts only host:port. It does not accept URLs, because gRPC interprets unix:, passthrough: and other schemes.
+// split splits an address of the form host:port. It refuses URLs, because gRPC interprets unix:, passthrough: and other
+// schemes.
 func split(address string) (host, port string, err error) {
 	host, port, err = net.SplitHostPort(address)
 	if err != nil {

@@ -18,7 +18,7 @@ func TestService(t *testing.T) {
 		{"a Service in the same namespace", tenant, "reg.team-a.svc:50051", "reg"},
 		{"the short form", tenant, "reg.team-a:50051", "reg"},
 		{"with the cluster domain", tenant, "reg.team-a.svc.cluster.local:50051", "reg"},
-		{"with the cluster domain and a final dot", tenant, "reg.team-a.svc.cluster.local.:50051", "reg"},
+		{"with the cluster domain and a trailing dot", tenant, "reg.team-a.svc.cluster.local.:50051", "reg"},
 		{"with the configured cluster domain", other, "reg.team-a.svc.k8s.example:50051", "reg"},
 		{"another cluster domain", other, "reg.team-a.svc.cluster.local:50051", ""},
 		{"a Service of another namespace", tenant, "reg.team-b.svc:50051", ""},
@@ -44,7 +44,7 @@ func TestTarget(t *testing.T) {
 	for _, tt := range []struct{ name, address, want string }{
 		{"a Service", "reg.team-b.svc:50051", "reg.team-b.svc.k8s.example.:50051"},
 		{"a Service with the cluster domain", "reg.team-b.svc.k8s.example:50051", "reg.team-b.svc.k8s.example.:50051"},
-		{"a name with a final dot", "reg.example.com.:443", "reg.example.com.:443"},
+		{"a name with a trailing dot", "reg.example.com.:443", "reg.example.com.:443"},
 		{"a short name", "reg.team-b:443", "reg.team-b:443"},
 		{"any name", "registry.example.com:443", "registry.example.com.:443"},
 		{"an IP address", "127.0.0.1:50051", "127.0.0.1:50051"},

@@ -25,13 +25,13 @@ const (
 	DialTimeout = 10 * time.Second
 	// MaxReconnectDelay bounds the delay between attempts.
 	MaxReconnectDelay = time.Minute
-	// StreamTimeout bounds listing all bundles and packages.
+	// StreamTimeout bounds the time for listing all bundles and packages.
 	StreamTimeout = 5 * time.Minute
 	// CallTimeout bounds one call.
 	CallTimeout = 30 * time.Second
-	// MaxMessageBytes bounds one message: a bundle with its manifests, where csvJson repeats one of them.
+	// MaxMessageBytes bounds one message: a bundle with its manifests, one of which is repeated in csvJson.
 	MaxMessageBytes = 2*catalog.MaxContentBytes + 1<<20
-	// windowBytes bounds the data that a registry can send ahead.
+	// windowBytes bounds the data that a registry can send before Remit reads it.
 	windowBytes = 1 << 20
 )
 
@@ -39,7 +39,8 @@ const (
 
 // RegistryClient is the part of the Registry API that Remit uses.
 type RegistryClient interface {
-	// ListBundles calls each for every bundle of every channel, until each returns an error.
+	// ListBundles passes every bundle of every channel to the function each, and stops when that function returns an
+	// error.
 	ListBundles(ctx context.Context, each func(*api.Bundle) error) error
 	// GetPackage returns a package, which includes its default channel.
 	GetPackage(ctx context.Context, name string) (*api.Package, error)
@@ -55,18 +56,20 @@ type Conn struct {
 
 var _ RegistryClient = &Conn{}
 
-// NewConn returns a connection that is idle until Connect is called. The target comes from Scope.Target. Like gRPC, it
-// uses a proxy from the environment (HTTPS_PROXY, NO_PROXY).
+// NewConn returns a connection to target, in the form host:port. The connection is idle until Connect is called. Like
+// any gRPC client, it uses a proxy from the environment (HTTPS_PROXY, NO_PROXY).
 func NewConn(target string) (*Conn, error) {
 	options := []grpc.DialOption{
 		// Registries of OLM v0 serve plain text inside the cluster; there is no field for a CA certificate.
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect(), MinConnectTimeout: DialTimeout}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessageBytes), grpc.ForceCodecV2(newCodec())),
-		// An idle connection would look lost, and the catalog would be reloaded unnecessarily.
+		// Disable the idle timeout: an idle connection would be mistaken for a lost one, and the catalog would be
+		// reloaded unnecessarily.
 		grpc.WithIdleTimeout(0),
 		grpc.WithDisableServiceConfig(),
-		// Fixed windows bound the data that a waiting registry can send ahead; gRPC's dynamic windows grow to 16 MiB.
+		// Fixed windows bound the data that a registry can send before Remit reads it; gRPC's dynamic windows grow to
+		// 16 MiB.
 		grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes),
 	}
 	if !proxied(target) {
@@ -79,8 +82,8 @@ func NewConn(target string) (*Conn, error) {
 	return &Conn{ClientConn: conn, api: api.NewRegistryClient(conn)}, nil
 }
 
-// proxied reports whether the environment defines a proxy for a target. It ignores a final dot, which NO_PROXY does not
-// contain.
+// proxied reports whether the environment defines a proxy for a target. It ignores a trailing dot in the target,
+// because names in NO_PROXY have none.
 func proxied(target string) bool {
 	host, port, err := net.SplitHostPort(target)
 	if err != nil {

@@ -4,12 +4,13 @@ import (
 	"fmt"
 
 	"google.golang.org/grpc/encoding"
-	_ "google.golang.org/grpc/encoding/proto" // the codec that this one wraps
+	_ "google.golang.org/grpc/encoding/proto" // registers the wrapped codec
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// MaxMessageFields bounds the fields of one message: an empty field of two bytes uses a hundred bytes when decoded.
+// MaxMessageFields bounds the number of fields in one message: an empty field is two bytes long, but uses a hundred
+// bytes of memory when decoded.
 const MaxMessageFields = 100_000
 
 // codec wraps gRPC's codec and refuses messages with too many fields before decoding them.
@@ -27,7 +28,8 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return c.CodecV2.Unmarshal(mem.BufferSlice{whole}, v)
 }
 
-// checkFields counts the top-level fields, because only those can be repeated.
+// checkFields returns an error if a message has too many top-level fields. In the messages of the Registry API, only
+// top-level fields can be repeated.
 func checkFields(message []byte) error {
 	for n := 1; len(message) > 0; n++ {
 		if n > MaxMessageFields {

@@ -2,6 +2,6 @@
 // validates addresses, connects, builds a Snapshot from the stream of bundles, and reads the manifests of single bundles
 // on demand.
 //
-// Registries are not trusted: time, count and size of what they send are limited, and names are validated. The package
-// neither watches connections nor retries; the catalogsource controller does.
+// Registries are not trusted: their response times and the number and size of their messages are limited, and names are
+// validated. The package neither watches connections nor retries; the catalogsource controller does both.
 package grpc

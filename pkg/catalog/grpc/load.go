@@ -16,7 +16,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// Load lists a registry's bundles. kept bounds the memory that they use; a Max of zero means that of
+// Load lists a registry's bundles. kept bounds the memory that they use; a Max of zero means the limit of
 // catalog.GlobalDecoding. The caller sets Key and Priority of the Snapshot before publishing it. The Snapshot's Reader
 // continues to use the client.
 func Load(ctx context.Context, client RegistryClient, kept catalog.Kept) (*catalog.Snapshot, error) {
@@ -116,7 +116,7 @@ func (l *loader) pkg(name string) (*catalog.Package, error) {
 		return pkg, nil
 	}
 	if len(l.packages) == catalog.MaxPackages {
-		return nil, fmt.Errorf("more than %d packages", catalog.MaxPackages)
+		return nil, fmt.Errorf("the registry sent more than %d packages", catalog.MaxPackages)
 	}
 	if err := l.kept.Add(catalog.BundleOverhead + int64(len(name))); err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func (l *loader) channel(pkg *catalog.Package, name string) (*catalog.Channel, e
 		return c, nil
 	}
 	if l.channels++; l.channels > catalog.MaxChannels {
-		return nil, fmt.Errorf("more than %d channels", catalog.MaxChannels)
+		return nil, fmt.Errorf("the registry sent more than %d channels", catalog.MaxChannels)
 	}
 	if err := l.kept.Add(catalog.EntryOverhead + int64(len(name))); err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func (l *loader) addBundle(pkg *catalog.Package, in *api.Bundle) error {
 		return nil
 	}
 	if l.bundles++; l.bundles > catalog.MaxBundles {
-		return fmt.Errorf("more than %d bundles", catalog.MaxBundles)
+		return fmt.Errorf("the registry sent more than %d bundles", catalog.MaxBundles)
 	}
 	props, err := convertProperties(in)
 	if err != nil {

@@ -67,7 +67,7 @@ func TestLoad(t *testing.T) {
 	for _, p := range pkg.Bundles["a.v2"].Properties {
 		types = append(types, p.Type)
 	}
-	require.Equal(t, []string{"olm.package", "olm.gvk", "olm.package.required"}, types, "from the older fields")
+	require.Equal(t, []string{"olm.package", "olm.gvk", "olm.package.required"}, types, "properties are derived from the older fields")
 
 	again, err := Load(t.Context(), registry(t, v2(), v1("old"), v1("stable")), catalog.Kept{})
 	require.NoError(t, err)
@@ -110,7 +110,7 @@ func TestLoadLimitsTheStream(t *testing.T) {
 	require.ErrorContains(t, l.add(v1("stable")), "more than 536870912 bytes")
 	l = newLoader(catalog.Kept{})
 	l.bundles = catalog.MaxBundles
-	require.ErrorContains(t, l.add(v1("stable")), "more than 100000 bundles")
+	require.ErrorContains(t, l.add(v1("stable")), "the registry sent more than 100000 bundles")
 	l = newLoader(catalog.Kept{})
 	l.entries = catalog.MaxEntries
 	require.ErrorContains(t, l.add(v1("stable")), "more than 1000000 channel entries")
@@ -129,7 +129,7 @@ func TestContent(t *testing.T) {
 		{"an empty bundle has no content", &api.Bundle{PackageName: "a", CsvName: "a.v1"}, 0, catalog.ErrNoContent.Error()},
 		{"another bundle is refused", &api.Bundle{PackageName: "a", CsvName: "a.v2", CsvJson: "{}"}, 0, `returned package "a", bundle "a.v2"`},
 		{"text that is not UTF-8 is refused", &api.Bundle{PackageName: "a", CsvName: "a.v1", CsvJson: "\xff"}, 0, "not valid UTF-8"},
-		{"too large manifests are refused", &api.Bundle{PackageName: "a", CsvName: "a.v1", CsvJson: strings.Repeat(" ", catalog.MaxContentBytes+1)}, 0, "larger than"},
+		{"manifests that are too large are refused", &api.Bundle{PackageName: "a", CsvName: "a.v1", CsvJson: strings.Repeat(" ", catalog.MaxContentBytes+1)}, 0, "larger than"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			client := NewMockRegistryClient(gomock.NewController(t))

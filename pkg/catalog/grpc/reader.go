@@ -15,8 +15,8 @@ type Reader struct{ Client RegistryClient }
 
 var _ catalog.ContentReader = &Reader{}
 
-// Content returns ErrNoContent for a bundle with an image even if the registry sends a CSV, because registries generate
-// such a CSV from the image's metadata, without deployments.
+// Content implements catalog.ContentReader. For a bundle with an image, it returns ErrNoContent even if the registry
+// sends a CSV: registries generate such a CSV from the image's metadata, without deployments.
 func (r *Reader) Content(ctx context.Context, pkg, channel, bundle string) (*catalog.Content, error) {
 	b, err := r.Client.GetBundle(ctx, pkg, channel, bundle)
 	if err != nil {
@@ -42,13 +42,13 @@ func contentOf(b *api.Bundle) (*catalog.Content, error) {
 		return nil, catalog.ErrNoContent
 	}
 	if len(objects) > catalog.MaxManifests {
-		return nil, fmt.Errorf("more than %d manifests", catalog.MaxManifests)
+		return nil, fmt.Errorf("the registry sent more than %d manifests", catalog.MaxManifests)
 	}
 	out := &catalog.Content{Manifests: make([][]byte, 0, len(objects))}
 	size := 0
 	for i, o := range objects {
 		if size += len(o); size > catalog.MaxContentBytes {
-			return nil, fmt.Errorf("the manifests are larger than %d bytes in total", catalog.MaxContentBytes)
+			return nil, fmt.Errorf("the bundle's manifests are larger than %d bytes in total", catalog.MaxContentBytes)
 		}
 		if !utf8.ValidString(o) {
 			return nil, fmt.Errorf("manifest %d is not valid UTF-8", i+1)

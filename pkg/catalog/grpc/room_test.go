@@ -39,7 +39,7 @@ func large() map[string]func(*api.Bundle) {
 	}
 }
 
-// endless sends large bundles until the load stops, and returns their number.
+// endless loads 20 large bundles and returns how many of them were sent before the load stopped, and the load's error.
 func endless(t *testing.T, room catalog.Kept, enlarge func(*api.Bundle)) (int, error) {
 	t.Helper()
 	client, sent := NewMockRegistryClient(gomock.NewController(t)), 0

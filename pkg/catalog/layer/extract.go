@@ -25,8 +25,9 @@ import (
 // LabelConfigs is the image label that names the folder of the file-based catalog.
 const LabelConfigs = "operators.operatorframework.io.index.configs.v1"
 
-// ErrNoCatalog means that an image contains no file-based catalog: it is a registry to run.
-var ErrNoCatalog = errors.New("the image contains no file-based catalog (label " + LabelConfigs + ", or spec.grpcPodConfig.extractContent)")
+// ErrNoCatalog means that an image contains no file-based catalog and has to be run as a registry.
+var ErrNoCatalog = errors.New("the image contains no file-based catalog: neither its label " + LabelConfigs +
+	" nor spec.grpcPodConfig.extractContent names a catalog directory")
 
 // Folder returns the folder of an image's catalog, relative to the image's root: the value of the label, or else extract, the
 // folder that a CatalogSource names (spec.grpcPodConfig.extractContent.catalogDir).
@@ -41,7 +42,7 @@ func Folder(ctx context.Context, from *image.Image, extract string) (string, err
 	}
 	folder := strings.TrimPrefix(path.Clean("/"+named), "/")
 	if folder == "" {
-		return "", image.Refuse("%q is not a valid folder for its file-based catalog", named)
+		return "", image.Refuse("%q is not a valid catalog directory", named)
 	}
 	return folder, nil
 }
@@ -52,11 +53,11 @@ type Target struct {
 	Dir string
 	// Max bounds the total size of the files; zero means catalog.MaxCatalogBytes.
 	Max int64
-	// Take reserves bytes as they are written; nil means that no reservation is needed.
+	// Take reserves bytes before they are written; nil means that no reservation is needed.
 	Take func(bytes int64) error
 }
 
-// Extract writes the files in a folder of an image.
+// Extract writes the files in a folder of an image to a target.
 func Extract(ctx context.Context, from *image.Image, folder string, to Target) error {
 	if err := from.CheckLayers(MaxLayers, MaxCompressedBytes); err != nil {
 		return err
@@ -78,7 +79,7 @@ func Extract(ctx context.Context, from *image.Image, folder string, to Target) e
 		}
 	}
 	if e.files == 0 {
-		return image.Refuse("there are no files in its folder %q", folder)
+		return image.Refuse("catalog directory %q contains no files", folder)
 	}
 	return nil
 }
@@ -89,7 +90,7 @@ type extraction struct {
 	folder string
 	// hidden contains the paths that upper layers provide, or remove with everything below them.
 	hidden map[string]bool
-	// hides contains the paths that the current layer adds to hidden. They do not hide its own files.
+	// hides contains the paths that the current layer adds to hidden. They do not hide files of the same layer.
 	hides     []string
 	unpacked  image.Unpacked
 	kept, max int64
@@ -133,7 +134,7 @@ const (
 	opaque   = ".wh..wh..opq"
 )
 
-// entry writes a file of the catalog, records paths that hide others, and ignores other entries.
+// entry writes a file of the catalog, records the paths that an entry hides in lower layers, and ignores other entries.
 func (e *extraction) entry(header *tar.Header, content io.Reader) error {
 	name := path.Clean("/" + header.Name)[1:]
 	dir, base := path.Split(name)
@@ -148,7 +149,7 @@ func (e *extraction) entry(header *tar.Header, content io.Reader) error {
 	case header.Typeflag == tar.TypeDir || e.isHidden(name):
 		return nil
 	case name == e.folder || strings.HasPrefix(e.folder, name+"/"):
-		return image.Refuse("%q, which should contain its catalog, is not a folder", name)
+		return image.Refuse("catalog directory %q: %q is not a directory", e.folder, name)
 	}
 	rel, ok := strings.CutPrefix(name, e.folder+"/")
 	if !ok {
@@ -158,13 +159,13 @@ func (e *extraction) entry(header *tar.Header, content io.Reader) error {
 		return image.Refuse("entry %q has an invalid name", header.Name)
 	}
 	if header.Typeflag != tar.TypeReg {
-		return image.Refuse("%q is not a regular file", header.Name)
+		return image.Refuse("entry %q is not a regular file", header.Name)
 	}
 	e.hide(name)
 	return e.keep(rel, header, content)
 }
 
-// hide records a path if it is relevant: the catalog's folder, or a path above or below it.
+// hide records a path that the current layer hides in lower layers, if it is the catalog's folder or above or below it.
 func (e *extraction) hide(name string) {
 	plain := strings.TrimSuffix(name, "/")
 	if plain == e.folder || strings.HasPrefix(plain, e.folder+"/") || strings.HasPrefix(e.folder, plain+"/") || plain == "" {
@@ -187,10 +188,10 @@ func (e *extraction) isHidden(name string) bool {
 
 func (e *extraction) keep(rel string, header *tar.Header, content io.Reader) error {
 	if e.files++; e.files > MaxFiles {
-		return image.Refuse("more than %d files", MaxFiles)
+		return image.Refuse("catalog directory %q contains more than %d files", e.folder, MaxFiles)
 	}
 	if header.Size > e.max-e.kept {
-		return image.Refuse("the files in its folder %q are larger than %d bytes", e.folder, e.max)
+		return image.Refuse("the files in catalog directory %q are larger than %d bytes in total", e.folder, e.max)
 	}
 	e.kept += header.Size
 	if dir := path.Dir(rel); dir != "." {
@@ -198,7 +199,7 @@ func (e *extraction) keep(rel string, header *tar.Header, content io.Reader) err
 			return describeWriteError(header.Name, err)
 		}
 	}
-	// If a layer contains a file twice, as some tools write it, the later one is used.
+	// If a layer contains a file twice, which some tools produce, the later one is used.
 	file, err := e.root.OpenFile(rel, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return describeWriteError(header.Name, err)
@@ -208,7 +209,8 @@ func (e *extraction) keep(rel string, header *tar.Header, content io.Reader) err
 	return err
 }
 
-// describeWriteError removes the path of the directory from the error. An invalid file name is a problem of the image.
+// describeWriteError removes the path of the directory from the error. It reports an invalid file name as a problem
+// with the image, and any other error as a problem with the disk.
 func describeWriteError(name string, err error) error {
 	if isNameError(err) {
 		var at *os.PathError
@@ -227,7 +229,7 @@ func isNameError(err error) bool {
 		slices.Contains([]syscall.Errno{syscall.ENAMETOOLONG, syscall.ENOTDIR, syscall.EISDIR, syscall.EEXIST, syscall.EINVAL, syscall.ELOOP}, is)
 }
 
-// writer reserves the bytes that it writes, and marks disk errors.
+// writer reserves the bytes that it writes, and marks errors as disk.ErrWrite.
 type writer struct {
 	io.Writer
 	take func(int64) error

@@ -20,7 +20,7 @@ import (
 	"github.com/remit-olm/remit/test/env/registry"
 )
 
-// layer returns a layer of files, each written as NAME=TEXT; a name with a final slash is a directory.
+// layer returns a layer of files, each written as NAME=TEXT; a name with a trailing slash is a directory.
 func layer(t *testing.T, names ...string) v1.Layer {
 	t.Helper()
 	var headers []tar.Header
@@ -113,10 +113,10 @@ func TestRefusesUnexpectedEntries(t *testing.T) {
 		"113 a hard link":                     {[]v1.Layer{odd("configs/x", tar.TypeLink, "etc/passwd")}, "is not a regular file"},
 		"113 a device":                        {[]v1.Layer{odd("configs/x", tar.TypeChar, "")}, "is not a regular file"},
 		"113 a pipe":                          {[]v1.Layer{odd("configs/x", tar.TypeFifo, "")}, "is not a regular file"},
-		"113 a symlink instead of the folder": {[]v1.Layer{odd("configs", tar.TypeSymlink, "/etc")}, "is not a folder"},
-		"a file instead of the folder":        {[]v1.Layer{layer(t, "configs=x")}, "is not a folder"},
-		"an empty folder":                     {[]v1.Layer{layer(t, "configs/", "other/x=y")}, "no files in its folder"},
-		"116 a too long name":                 {[]v1.Layer{layer(t, "configs/"+strings.Repeat("n", 300)+"=x")}, "file name too long"},
+		"113 a symlink instead of the folder": {[]v1.Layer{odd("configs", tar.TypeSymlink, "/etc")}, "is not a directory"},
+		"a file instead of the folder":        {[]v1.Layer{layer(t, "configs=x")}, "is not a directory"},
+		"an empty folder":                     {[]v1.Layer{layer(t, "configs/", "other/x=y")}, "contains no files"},
+		"116 a name that is too long":         {[]v1.Layer{layer(t, "configs/"+strings.Repeat("n", 300)+"=x")}, "file name too long"},
 		"a folder in a file":                  {[]v1.Layer{layer(t, "configs/a=x", "configs/a/b=y")}, "file exists"},
 		"a thousand layers":                   {slicesOf(layer(t, "x"), MaxLayers+1), "more than 128 layers"},
 		"a decompression bomb":                {[]v1.Layer{layer(t, "x="+strings.Repeat("\x00", 64<<20))}, "times its size"},
@@ -141,7 +141,7 @@ func TestLimitsFilesBeforeWritingThem(t *testing.T) {
 	require.NoError(t, Extract(t.Context(), from, "configs", Target{Dir: t.TempDir(), Max: 120}))
 }
 
-// The size in a header does not reserve anything.
+// Space is reserved for the bytes that were read, not for the size that a tar header declares.
 func TestReservesBytesAsTheyArrive(t *testing.T) {
 	dir, full := t.TempDir(), errors.New("no space is left")
 	root, err := os.OpenRoot(dir)

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// FuzzRead reads arbitrary bytes as a layer of a catalog image: only regular files are written, and only in the directory.
+// FuzzRead reads arbitrary bytes as a layer of a catalog image, and verifies that only regular files are written, and
+// only below the target directory.
 func FuzzRead(f *testing.F) {
 	seed := func(headers ...tar.Header) {
 		var out bytes.Buffer

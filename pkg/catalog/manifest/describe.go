@@ -22,7 +22,7 @@ const (
 	annotationProperties = "olm.properties"
 )
 
-// Description is what a bundle's manifests state about the bundle.
+// Description describes a bundle, as derived from its manifests.
 type Description struct {
 	// Name is the name of the ClusterServiceVersion.
 	Name    string
@@ -31,18 +31,18 @@ type Description struct {
 	Replaces  string
 	Skips     []string
 	SkipRange string
-	// OwnedCRDs are the names of the CRDs that the CSV owns, in the CSV's order.
+	// OwnedCRDs lists the names of the CRDs that the CSV owns, in the CSV's order.
 	OwnedCRDs []string
 	// Properties are derived from the manifests, without duplicates.
 	Properties []property.Property
 }
 
-// Entry returns the entry of a channel.
+// Entry returns the bundle's entry in a channel.
 func (d *Description) Entry() declcfg.ChannelEntry {
 	return declcfg.ChannelEntry{Name: d.Name, Replaces: d.Replaces, Skips: d.Skips, SkipRange: d.SkipRange}
 }
 
-// Bundle returns the bundle of a catalog, which contains the manifests.
+// Bundle returns the bundle as an object of a file-based catalog that includes its manifests.
 func (d *Description) Bundle(pkg string, manifests [][]byte) declcfg.Bundle {
 	out := declcfg.Bundle{Schema: declcfg.SchemaBundle, Name: d.Name, Package: pkg, Properties: slices.Clone(d.Properties)}
 	for _, m := range manifests {
@@ -51,8 +51,8 @@ func (d *Description) Bundle(pkg string, manifests [][]byte) declcfg.Bundle {
 	return out
 }
 
-// Describe reads a bundle of the named package. Exactly one manifest must be a CSV, not counting identical copies.
-// Manifests must be JSON, as returned by Split.
+// Describe derives the description of a bundle of the named package from its manifests, which must be JSON, as returned
+// by Split. Exactly one of them must be a CSV, not counting identical copies.
 func Describe(pkg string, content *catalog.Content) (*Description, error) {
 	var csvs []csv
 	var crds []crd
@@ -81,7 +81,7 @@ func Describe(pkg string, content *catalog.Content) (*Description, error) {
 		}
 	}
 	if len(csvs) != 1 {
-		return nil, fmt.Errorf("a bundle must have exactly one ClusterServiceVersion, but found %d", len(csvs))
+		return nil, fmt.Errorf("bundle must have exactly one ClusterServiceVersion, but has %d", len(csvs))
 	}
 	return describe(pkg, &csvs[0], crds)
 }
@@ -195,7 +195,7 @@ func versionsOf(crds []crd, owned []string) []property.GVK {
 	return out
 }
 
-// dedupe removes duplicates and incomplete APIs.
+// dedupe removes duplicate and incomplete APIs.
 func dedupe(apis []property.GVK) []property.GVK {
 	var out []property.GVK
 	for _, a := range apis {

@@ -34,9 +34,9 @@ func TestSplit(t *testing.T) {
 
 func TestDescribeRefuses(t *testing.T) {
 	for name, tt := range map[string]struct{ text, want string }{
-		"no CSV":                    {`{"kind":"Secret"}`, "exactly one ClusterServiceVersion, but found 0"},
-		"two CSVs":                  {"kind: ClusterServiceVersion\n---\nkind: ClusterServiceVersion\nspec: {}\n", "found 2"},
-		"a CSV without name":        {`{"kind":"ClusterServiceVersion"}`, "name is empty"},
+		"no CSV":                    {`{"kind":"Secret"}`, "exactly one ClusterServiceVersion, but has 0"},
+		"two CSVs":                  {"kind: ClusterServiceVersion\n---\nkind: ClusterServiceVersion\nspec: {}\n", "has 2"},
+		"a CSV without a name":      {`{"kind":"ClusterServiceVersion"}`, "name is empty"},
 		"a manifest that is a list": {`[1]`, "manifest 1 is not an object"},
 		"invalid properties": {`{"kind":"ClusterServiceVersion","metadata":{"name":"a","annotations":{"olm.properties":"x"}}}`,
 			`ClusterServiceVersion "a": annotation olm.properties`},

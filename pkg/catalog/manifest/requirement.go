@@ -8,7 +8,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// Requirement converts a dependency, as authors write it, to the property that a catalog contains.
+// Requirement converts a dependency from the form that authors write to the property that catalogs use.
 func Requirement(d property.Property) (property.Property, error) {
 	if err := d.Validate(); err != nil {
 		return property.Property{}, err

@@ -42,7 +42,7 @@ func Split(data []byte) ([][]byte, error) {
 	}
 }
 
-// List splits a YAML or JSON list into elements, each converted to JSON. An empty text is an empty list.
+// List splits a YAML or JSON list into elements, each converted to JSON. For empty text, it returns an empty list.
 func List(data []byte) ([][]byte, error) {
 	if err := CheckAliases(data); err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func List(data []byte) ([][]byte, error) {
 	}
 	var elements []json.RawMessage
 	if err := json.Unmarshal(object, &elements); err != nil {
-		return nil, errors.New("it is not a list")
+		return nil, errors.New("value must be a list")
 	}
 	out := make([][]byte, 0, len(elements))
 	for _, e := range elements {

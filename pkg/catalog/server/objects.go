@@ -42,7 +42,7 @@ type Registry struct {
 	Restricted bool
 }
 
-// CheckName reports whether a CatalogSource's name yields valid names and labels for its objects.
+// CheckName returns an error if a CatalogSource's name does not yield valid names and labels for its objects.
 func CheckName(name string) error {
 	if problems := validation.IsDNS1035Label(ServiceName(name)); len(problems) > 0 {
 		return fmt.Errorf("the name of CatalogSource %q does not yield a valid Service name: %s", name, strings.Join(problems, "; "))
@@ -61,7 +61,8 @@ func Address(key types.NamespacedName) string {
 	return net.JoinHostPort(ServiceName(key.Name)+"."+key.Namespace+".svc", strconv.Itoa(Port))
 }
 
-// OwnedBy reports whether an object belongs to this CatalogSource, and not to a deleted one of the same name.
+// OwnedBy reports whether an object belongs to the CatalogSource with this UID, not to a deleted one with the same
+// name.
 func OwnedBy(obj metav1.Object, source types.UID) bool {
 	return slices.ContainsFunc(obj.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
 		return r.Kind == operatorsv1alpha1.CatalogSourceKind && r.UID == source
@@ -78,8 +79,9 @@ func Owner(obj metav1.Object) string {
 	return ""
 }
 
-// meta sets the CatalogSource as the controller: `kubectl drain` does not evict Pods without one. It does not block the
-// CatalogSource's deletion, which would require permissions on its finalizers.
+// meta returns the metadata of an object with this name. The CatalogSource is its controller, because `kubectl drain`
+// does not evict Pods without a controller. blockOwnerDeletion is false, because it would require permissions on the
+// CatalogSource's finalizers.
 func (r Registry) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: r.Source.Namespace, Name: name, Labels: map[string]string{names.LabelManaged: "true"},
@@ -90,8 +92,8 @@ func (r Registry) meta(name string) metav1.ObjectMeta {
 	}
 }
 
-// ServiceAccount returns the ServiceAccount with the pull secrets for the kubelet. It has no permissions, and its token is
-// not mounted.
+// ServiceAccount returns the registry's ServiceAccount, with the pull secrets that the kubelet uses. The ServiceAccount
+// has no permissions, and its token is not mounted.
 func (r Registry) ServiceAccount() *corev1.ServiceAccount {
 	out := &corev1.ServiceAccount{ObjectMeta: r.meta(r.Source.Name), AutomountServiceAccountToken: new(false)}
 	for _, name := range r.Source.Spec.Secrets {
@@ -101,7 +103,7 @@ func (r Registry) ServiceAccount() *corev1.ServiceAccount {
 	return out
 }
 
-// Service returns the Service for other clients of the registry.
+// Service returns the Service through which clients other than Remit reach the registry.
 func (r Registry) Service() *corev1.Service {
 	out := &corev1.Service{
 		ObjectMeta: r.meta(ServiceName(r.Source.Name)),
@@ -125,7 +127,7 @@ func (r Registry) Pod() (*corev1.Pod, error) {
 	out.GenerateName = r.Source.Name + "-"
 	out.Annotations = map[string]string{}
 	maps.Copy(out.Annotations, r.Source.Annotations)
-	delete(out.Annotations, corev1.LastAppliedConfigAnnotation) // kubectl's copy of the CatalogSource
+	delete(out.Annotations, corev1.LastAppliedConfigAnnotation) // applies only to the CatalogSource
 	out.Annotations[names.AnnotationSafeToEvict] = "true"
 	out.Labels[names.LabelCatalogSource] = r.Source.Name
 	out.Labels[names.LabelPodSpecHash] = hash(struct {
@@ -135,7 +137,8 @@ func (r Registry) Pod() (*corev1.Pod, error) {
 	return out, nil
 }
 
-// AsUpdate returns the Pod as an update, which no Service selects. It replaces the serving Pod when it is ready.
+// AsUpdate returns a copy of the Pod as an update Pod, which no Service selects. The update Pod replaces the serving
+// Pod once it is ready.
 func AsUpdate(pod *corev1.Pod) *corev1.Pod {
 	out := pod.DeepCopy()
 	out.Labels[names.LabelCatalogSourceUpdate] = out.Labels[names.LabelCatalogSource]
@@ -143,7 +146,7 @@ func AsUpdate(pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// Promoted returns an update Pod as the serving Pod.
+// Promoted returns a copy of an update Pod with the labels of the serving Pod.
 func Promoted(pod *corev1.Pod) *corev1.Pod {
 	out := pod.DeepCopy()
 	out.Labels[names.LabelCatalogSource] = out.Labels[names.LabelCatalogSourceUpdate]
@@ -152,6 +155,6 @@ func Promoted(pod *corev1.Pod) *corev1.Pod {
 }
 
 func hash(of any) string {
-	encoded, _ := json.Marshal(of) // cannot fail for types of the API
+	encoded, _ := json.Marshal(of) // encoding API types cannot fail
 	return ownerutil.Hash(string(encoded))
 }

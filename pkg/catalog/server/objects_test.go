@@ -38,7 +38,7 @@ func requireOwned(t *testing.T, obj metav1.Object) {
 		Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(false),
 	}}, obj.GetOwnerReferences())
 	require.True(t, OwnedBy(obj, "u1"))
-	require.False(t, OwnedBy(obj, "u2"), "an earlier one of the same name")
+	require.False(t, OwnedBy(obj, "u2"), "an earlier CatalogSource with the same name")
 	require.Equal(t, "my.catalog", Owner(obj))
 	require.Empty(t, Owner(&metav1.ObjectMeta{}))
 	require.Equal(t, "remit", obj.GetNamespace())

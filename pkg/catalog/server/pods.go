@@ -26,10 +26,10 @@ type Step struct {
 // IsEmpty reports whether there is nothing to do.
 func (s Step) IsEmpty() bool { return s.Promote == nil && s.Create == nil && len(s.Delete) == 0 }
 
-// Hold defers the creation of Pods after earlier ones failed.
+// Hold reports which Pods must not be created yet because earlier ones failed.
 type Hold struct{ Serving, Update bool }
 
-// Decide compares the Pods of a registry with the wanted Pod.
+// Decide compares the Pods of a registry with the desired Pod and returns the next step.
 //
 //	serving Pod            up-to-date update Pod    step
 //	none                   none                     create a serving Pod
@@ -40,8 +40,9 @@ type Hold struct{ Serving, Update bool }
 //	outdated               failed                   delete it, keep the serving Pod
 //	up to date             any                      delete the update Pod
 //
-// Only the hash tells what a Pod was created from: admission webhooks modify Pods, and reverting their changes would create
-// Pods endlessly. Pods that are being deleted do not count, however long that takes on their node.
+// Pods are compared only by the hash of the desired Pod that they were created from: admission webhooks modify Pods, and
+// reverting their changes would create Pods endlessly. Pods that are being deleted are ignored, however long their deletion
+// takes.
 func Decide(want *corev1.Pod, pods []*corev1.Pod, hold Hold) Step {
 	step, serving, updates := classify(want, pods)
 	now, next := best(serving, hashOf(want)), best(updates, hashOf(want))
@@ -59,8 +60,8 @@ func Decide(want *corev1.Pod, pods []*corev1.Pod, hold Hold) Step {
 	return step
 }
 
-// classify marks dead Pods and outdated update Pods for deletion, and returns the other Pods: those that serve and those
-// that are updates.
+// classify returns the serving Pods and the update Pods. Dead Pods, and crashing or outdated update Pods, are marked
+// for deletion in step instead. Pods that are being deleted are ignored.
 func classify(want *corev1.Pod, pods []*corev1.Pod) (step Step, serving, updates []*corev1.Pod) {
 	name := want.Labels[names.LabelCatalogSource]
 	for _, p := range pods {
@@ -87,7 +88,8 @@ func without(one *corev1.Pod, pods []*corev1.Pod) []*corev1.Pod {
 
 func hashOf(p *corev1.Pod) string { return p.Labels[names.LabelPodSpecHash] }
 
-// best prefers Pods with the hash, then ready ones, then the oldest.
+// best returns the Pod to prefer, or nil if there is none: Pods with the hash come first, then ready ones, then the
+// oldest.
 func best(pods []*corev1.Pod, hash string) *corev1.Pod {
 	if len(pods) == 0 {
 		return nil
@@ -126,7 +128,7 @@ func Serving(name, hash string, pods []*corev1.Pod) *corev1.Pod {
 	return best(others, hash)
 }
 
-// Waiting returns the update Pod with the hash that cannot become ready yet, or nil.
+// Waiting returns an update Pod that has the hash and cannot become ready because of a known problem, or nil.
 func Waiting(hash string, pods []*corev1.Pod) *corev1.Pod {
 	i := slices.IndexFunc(pods, func(p *corev1.Pod) bool {
 		lives := p.DeletionTimestamp == nil && !isDead(p) && !isCrashing(p)
@@ -145,10 +147,10 @@ func IsReady(p *corev1.Pod) bool {
 	})
 }
 
-// IsUpdate reports whether a Pod is an update.
+// IsUpdate reports whether a Pod is an update Pod.
 func IsUpdate(p *corev1.Pod) bool { return p.Labels[names.LabelCatalogSourceUpdate] != "" }
 
-// isDead reports whether a Pod will never run again because it was evicted or its node lost it.
+// isDead reports whether a Pod has terminated and will never run again, for example because it was evicted.
 func isDead(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
 }
@@ -161,7 +163,7 @@ func isCrashing(p *corev1.Pod) bool {
 	})
 }
 
-// progress lists the reasons of containers that wait as part of a normal start.
+// progress lists the waiting reasons of containers that are starting normally.
 var progress = []string{"", "ContainerCreating", "PodInitializing"}
 
 // Trouble describes why a Pod cannot become ready, or returns "" if no problem is known.

@@ -61,23 +61,23 @@ func TestDecide(t *testing.T) {
 		delete  []string
 		failed  string
 	}{
-		"none":                          {create: serving},
-		"none, after too many failures": {hold: Hold{Serving: true}, create: nothing},
-		"up to date":                    {pods: []*corev1.Pod{pod("a", "new", ready)}},
-		"up to date, starting":          {pods: []*corev1.Pod{pod("a", "new")}},
+		"no Pods":                          {create: serving},
+		"no Pods, after too many failures": {hold: Hold{Serving: true}, create: nothing},
+		"up to date":                       {pods: []*corev1.Pod{pod("a", "new", ready)}},
+		"up to date, starting":             {pods: []*corev1.Pod{pod("a", "new")}},
 		"up to date, crashing: the kubelet restarts it": {pods: []*corev1.Pod{pod("a", "new", crashing)}},
 		"with another catalog's label":                  {pods: []*corev1.Pod{pod("a", "new", func(p *corev1.Pod) { p.Labels[names.LabelCatalogSource] = "dog" })}, create: serving},
 		"evicted":                                       {pods: []*corev1.Pod{pod("a", "new", evicted)}, create: serving, delete: []string{"a"}},
 		"evicted, after too many failures":              {pods: []*corev1.Pod{pod("a", "new", evicted)}, hold: Hold{Serving: true}, delete: []string{"a"}},
 		"completed":                                     {pods: []*corev1.Pod{pod("a", "new", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })}, create: serving, delete: []string{"a"}},
 		"being deleted, or on an unreachable node":      {pods: []*corev1.Pod{pod("a", "new", ready, leaving)}, create: serving},
-		"two: the ready one stays":                      {pods: []*corev1.Pod{pod("a", "new"), pod("b", "new", ready)}, delete: []string{"a"}},
-		"two ready: the older one stays":                {pods: []*corev1.Pod{pod("b", "new", ready), pod("a", "new", ready)}, delete: []string{"b"}},
-		"up to date and outdated ones":                  {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "new"), pod("c", "old", update)}, delete: []string{"a", "c"}},
+		"two Pods: the ready Pod stays":                 {pods: []*corev1.Pod{pod("a", "new"), pod("b", "new", ready)}, delete: []string{"a"}},
+		"two ready Pods: the older Pod stays":           {pods: []*corev1.Pod{pod("b", "new", ready), pod("a", "new", ready)}, delete: []string{"b"}},
+		"an up-to-date Pod and outdated Pods":           {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "new"), pod("c", "old", update)}, delete: []string{"a", "c"}},
 		"outdated":                                      {pods: []*corev1.Pod{pod("a", "old", ready)}, create: updates},
 		"outdated, after a failed update":               {pods: []*corev1.Pod{pod("a", "old", ready)}, hold: Hold{Update: true}},
 		"outdated, with an outdated update":             {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "older", update, ready)}, create: updates, delete: []string{"b"}},
-		"two outdated ones":                             {pods: []*corev1.Pod{pod("a", "older"), pod("b", "old", ready)}, create: updates, delete: []string{"a"}},
+		"two outdated Pods":                             {pods: []*corev1.Pod{pod("a", "older"), pod("b", "old", ready)}, create: updates, delete: []string{"a"}},
 		"a starting update":                             {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "new", update)}},
 		"an update that cannot be pulled":               {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "new", update, waits("ImagePullBackOff", ""))}},
 		"two starting updates":                          {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "new", update), pod("c", "new", update)}, delete: []string{"c"}},
@@ -126,13 +126,13 @@ func TestServing(t *testing.T) {
 		pods []*corev1.Pod
 		want string
 	}{
-		"none":                                   {},
-		"the ready one":                          {[]*corev1.Pod{pod("a", "old"), pod("b", "old", ready)}, "b"},
-		"the up-to-date one":                     {[]*corev1.Pod{pod("a", "old", ready), pod("b", "new", ready)}, "b"},
-		"an outdated one while the other starts": {[]*corev1.Pod{pod("a", "old", ready), pod("b", "new")}, "a"},
-		"no update Pod":                          {[]*corev1.Pod{pod("a", "new", ready, update)}, ""},
-		"no Pod that is dead or being deleted":   {[]*corev1.Pod{pod("a", "new", ready, leaving), pod("b", "new", evicted)}, ""},
-		"one that is starting":                   {[]*corev1.Pod{pod("a", "new")}, "a"},
+		"no Pods":            {},
+		"the ready Pod":      {[]*corev1.Pod{pod("a", "old"), pod("b", "old", ready)}, "b"},
+		"the up-to-date Pod": {[]*corev1.Pod{pod("a", "old", ready), pod("b", "new", ready)}, "b"},
+		"an outdated Pod while the other Pod starts": {[]*corev1.Pod{pod("a", "old", ready), pod("b", "new")}, "a"},
+		"no update Pod":                        {[]*corev1.Pod{pod("a", "new", ready, update)}, ""},
+		"no Pod that is dead or being deleted": {[]*corev1.Pod{pod("a", "new", ready, leaving), pod("b", "new", evicted)}, ""},
+		"a Pod that is starting":               {[]*corev1.Pod{pod("a", "new")}, "a"},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, tt.want, nameOf(Serving("cat", "new", tt.pods))) })
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// Values of the container that the contract defines; times are in seconds.
+// Container settings that the contract defines; times are in seconds.
 const (
 	requestedCPU    = "10m"
 	requestedMemory = "50Mi"
@@ -51,7 +51,8 @@ func (r Registry) podSpec() corev1.PodSpec {
 	return spec
 }
 
-// container pulls the image only if the node does not have it, because its digest identifies it.
+// container returns the registry's container. Because the image is referenced by digest, it is pulled only if the node
+// does not have it yet.
 func container(image string) corev1.Container {
 	return corev1.Container{
 		Name:                     ContainerName,
@@ -87,7 +88,7 @@ func restrict(spec *corev1.PodSpec) {
 	}
 }
 
-// target limits the memory of the Go runtime, in which registries are written, and requests it from the node.
+// target sets the memory limit of the registry's Go runtime, and requests that memory from the node.
 func target(c *corev1.Container, memory resource.Quantity) {
 	c.Resources.Requests[corev1.ResourceMemory] = memory
 	c.Env = append(c.Env, corev1.EnvVar{Name: "GOMEMLIMIT", Value: strconv.FormatInt(memory.Value(), 10)})

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,7 +19,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/utils/clock"
 
-	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/disk"
 	"github.com/remit-olm/remit/pkg/image"
 	"github.com/remit-olm/remit/test/env/corpus"
@@ -28,13 +26,15 @@ import (
 )
 
 const (
-	// largeCatalog is the number of bundles in the large catalog, as in the largest published ones.
+	// largeCatalog is the minimum number of bundles in the large catalog. The largest published catalogs contain about
+	// that many.
 	largeCatalog = 7_000
-	// loadEnv makes the benchmark's program load a catalog: image, cache directory.
+	// loadEnv is the environment variable that makes the test binary load a catalog. Its value contains the image
+	// reference and the cache directory.
 	loadEnv = "REMIT_BENCH_LOAD"
 )
 
-// loaded contains the measurements of a program that loads a catalog.
+// loaded contains the measurements from a program that loaded a catalog.
 type loaded struct {
 	Seconds, PeakMB float64
 	Bundles         int
@@ -106,7 +106,8 @@ func peak() float64 {
 
 var packageName = regexp.MustCompile(`(?m)^package: (\S+)$`)
 
-// large returns copies of the corpus of published catalogs, up to the number of bundles.
+// large returns copies of the published catalogs in the corpus with at least largeCatalog bundles in total, and the
+// actual number of bundles.
 func large(b *testing.B) (fstest.MapFS, int) {
 	b.Helper()
 	files, err := filepath.Glob(filepath.Join(corpus.Dir(b, "catalogs/v4.20"), "*/catalog.yaml"))
@@ -142,8 +143,8 @@ func load(b *testing.B, ref, cache string) loaded {
 	return out
 }
 
-// BenchmarkCatalogImage loads a catalog of 7,000 bundles from a local registry, each time in a separate program: cold,
-// and with the data on disk from the previous program.
+// BenchmarkCatalogImage loads a catalog of 7,000 bundles from a local registry, each time in a separate process: first
+// with an empty cache directory, then with the data that the first process stored.
 func BenchmarkCatalogImage(b *testing.B) {
 	files, bundles := large(b)
 	s := registry.New(b)
@@ -170,35 +171,4 @@ func BenchmarkCatalogImage(b *testing.B) {
 			report(b, load(b, ref, cache))
 		}
 	})
-}
-
-// BenchmarkBundleImage unpacks an image with the largest bundle of the corpus, of 4 MB, from a local registry.
-func BenchmarkBundleImage(b *testing.B) {
-	dir := corpus.Dir(b, "bundles/argocd-operator")
-	versions, err := os.ReadDir(dir)
-	require.NoError(b, err)
-	files := os.DirFS(filepath.Join(dir, versions[0].Name()))
-	size := 0
-	require.NoError(b, fs.WalkDir(files, ".", func(_ string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		info, err := d.Info()
-		size += int(info.Size())
-		return err
-	}))
-	s := registry.New(b)
-	made, err := registry.Bundle(files)
-	require.NoError(b, err)
-	ref, _, err := s.Push("bundle:v1", made)
-	require.NoError(b, err)
-	client, err := image.New(image.Options{Local: true})
-	require.NoError(b, err)
-	b.SetBytes(int64(size))
-	for b.Loop() {
-		opened, err := client.Open(b.Context(), ref, image.Access{Anywhere: true})
-		require.NoError(b, err)
-		_, err = contentOf(b.Context(), opened, catalog.NewDecoding())
-		require.NoError(b, err)
-	}
 }

@@ -13,11 +13,11 @@ import (
 )
 
 // Limits for the catalogs of tenants. They do not apply to catalogs in the global catalog namespace, whose authors act
-// for the whole cluster, and to directories, which the installation configures.
+// on behalf of the whole cluster, or to directories, which the installation configures.
 const (
-	// maxNamespaceBytes bounds the estimated memory of one namespace's catalogs: the maximum of one catalog, or four of the
-	// largest published ones. maxTenantBytes bounds the total. Beyond that, each namespace still gets leastNamespaceBytes, until
-	// the total reaches mostBytes.
+	// maxNamespaceBytes bounds the estimated memory used by one namespace's catalogs. It is enough for one catalog of the
+	// maximum size, or for four of the largest published catalogs. maxTenantBytes bounds the total of all namespaces.
+	// Beyond that total, each namespace still gets leastNamespaceBytes, until the total reaches mostBytes.
 	maxNamespaceBytes, maxTenantBytes, leastNamespaceBytes, mostBytes = 64 << 20, 384 << 20, 4 << 20, 512 << 20
 	// The same limits for manifests on disk.
 	maxNamespaceDisk, maxTenantDisk, leastNamespaceDisk, mostDisk = 512 << 20, 1 << 30, 32 << 20, 1536 << 20
@@ -25,28 +25,30 @@ const (
 	maxNamespaceWork, maxTenantWork, leastNamespaceWork, mostWork = maxPulls * (maxTenantFiles + maxTenantContents), 3 << 30, 64 << 20, 4 << 30
 )
 
-// budget enforces such limits. If content exceeds them, it is refused, and its CatalogSource is woken when another one
-// of the namespace shrinks or is deleted.
+// budget enforces one set of these limits. It refuses content that exceeds them, and wakes the CatalogSource of the
+// refused content when other content shrinks or is removed: content in the same namespace or, if the total was
+// exceeded, in any namespace.
 type budget struct {
 	max int64
-	// total bounds all namespaces together, except for the least that each gets; most bounds all of it.
+	// total bounds the usage of all namespaces together. For a namespace whose usage is at most "least", the bound is
+	// "most" instead.
 	total, least, most int64
-	// of names the resource in messages.
+	// of is the name of the limited resource, for messages.
 	of string
-	// decoding is shared by all loaders.
+	// decoding limits the memory that all loaders together use for decoding.
 	decoding *catalog.Decoding
-	// exempt is the namespace without limits.
+	// exempt is the namespace to which no limits apply.
 	exempt string
 	wake   func(types.NamespacedName)
 
 	mu   sync.Mutex
 	used map[holder]int64
-	// refused contains the CatalogSources that were refused, and whether the total was the reason.
+	// refused contains the CatalogSources whose content was refused. The value is true if the total was exceeded.
 	refused map[types.NamespacedName]bool
 }
 
-// holder identifies content of a CatalogSource and its kind of source. The serial distinguishes the content of an
-// earlier spec from that of the current one.
+// holder identifies content that counts toward a budget, by CatalogSource and kind of source. The serial distinguishes
+// the content of the current spec from that of an earlier one.
 type holder struct {
 	by     keeper
 	key    types.NamespacedName
@@ -68,11 +70,11 @@ func newDiskBudget(exempt string) *budget {
 	return b
 }
 
-// newWorkBudget returns the budget for temporary files. It wakes no CatalogSource, because refused ones would wake each
-// other in turn.
+// newWorkBudget returns the budget for temporary files. It wakes no CatalogSource, because refused CatalogSources would
+// wake each other in turn.
 func newWorkBudget(exempt string) *budget {
 	b := newBudget(exempt)
-	b.max, b.total, b.least, b.most, b.of = maxNamespaceWork, maxTenantWork, leastNamespaceWork, mostWork, "disk while it is read"
+	b.max, b.total, b.least, b.most, b.of = maxNamespaceWork, maxTenantWork, leastNamespaceWork, mostWork, "temporary disk space"
 	return b
 }
 
@@ -112,7 +114,7 @@ func (b *budget) take(h holder, size int64) error {
 	return nil
 }
 
-// fits returns the error that take would return, without recording anything.
+// fits returns the error that take would return. It records a refusal, but not the size.
 func (b *budget) fits(h holder, size int64) error {
 	if h.key.Namespace == b.exempt {
 		return nil
@@ -128,7 +130,7 @@ func (b *budget) check(h holder, size int64) error {
 	same := b.replacedUsage(h)
 	if others+size > b.max {
 		b.refused[h.key] = false
-		return fmt.Errorf("its content needs %d MiB of %s, and the other catalogs of namespace %s use %d MiB; together, at most %d MiB are allowed",
+		return fmt.Errorf("the catalog's content needs %d MiB of %s, and the other catalogs of namespace %s use %d MiB; together, at most %d MiB are allowed",
 			mib(size+same), b.of, h.key.Namespace, mib(others-same), mib(b.max))
 	}
 	most := b.total
@@ -137,12 +139,12 @@ func (b *budget) check(h holder, size int64) error {
 	}
 	if all+size > most {
 		b.refused[h.key] = true
-		return fmt.Errorf("its content needs %d MiB of %s, but the catalogs of all tenants together can use at most %d MiB", mib(size+same), b.of, mib(most))
+		return fmt.Errorf("the catalog's content needs %d MiB of %s, but the catalogs of all tenants together can use at most %d MiB", mib(size+same), b.of, mib(most))
 	}
 	return nil
 }
 
-// holds returns the recorded size of a holder.
+// holds returns the size that is recorded for a holder.
 func (b *budget) holds(h holder) int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -162,7 +164,8 @@ func (b *budget) restore(h holder, size int64) {
 	}
 }
 
-// others returns the usage of the namespace's other catalogs, and that of all namespaces. The caller must hold the lock.
+// others returns the usage of all holders except h, in its namespace and in all namespaces. The caller must hold the
+// lock.
 func (b *budget) others(h holder) (namespace, all int64) {
 	for other, n := range b.used {
 		if other == h {
@@ -186,7 +189,7 @@ func (b *budget) replacedUsage(h holder) (n int64) {
 	return n
 }
 
-// release removes the usage of a holder.
+// release removes the usage of a holder and the refusal of its CatalogSource, if any.
 func (b *budget) release(h holder) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -197,7 +200,8 @@ func (b *budget) release(h holder) {
 	}
 }
 
-// wakeRefused wakes refused CatalogSources except by. The caller must hold the lock; wake must not block.
+// wakeRefused wakes the refused CatalogSources other than "by": those in the same namespace, and those refused because
+// of the total. The caller must hold the lock; wake must not block.
 func (b *budget) wakeRefused(by types.NamespacedName) {
 	for _, key := range slices.Collect(maps.Keys(b.refused)) {
 		if key != by && (key.Namespace == by.Namespace || b.refused[key]) {

@@ -25,7 +25,7 @@ func TestCatalogsOfANamespaceShareABudget(t *testing.T) {
 	bound.max, bound.total = 10<<20, 1<<30
 	bound.wake = func(key types.NamespacedName) { woken = append(woken, key) }
 	require.NoError(t, bound.take(a, 6<<20))
-	require.EqualError(t, bound.take(b, 4<<20+1), "its content needs 5 MiB of memory, and the other catalogs of namespace t1 use 6 MiB; together, at most 10 MiB are allowed")
+	require.EqualError(t, bound.take(b, 4<<20+1), "the catalog's content needs 5 MiB of memory, and the other catalogs of namespace t1 use 6 MiB; together, at most 10 MiB are allowed")
 	require.NoError(t, bound.take(other, 10<<20))
 	require.NoError(t, bound.take(global, 100<<20), "the global catalog namespace has no limit")
 	require.Error(t, bound.take(a, 11<<20))
@@ -56,10 +56,10 @@ func TestCatalogsOfAllTenantsShareABudget(t *testing.T) {
 	bound.wake = func(key types.NamespacedName) { woken = append(woken, key) }
 	require.NoError(t, bound.take(at("t1"), 10<<20))
 	require.NoError(t, bound.take(at("t2"), 10<<20))
-	require.EqualError(t, bound.take(at("t3"), 2<<20), "its content needs 2 MiB of disk, but the catalogs of all tenants together can use at most 20 MiB")
-	require.NoError(t, bound.take(at("t4"), 1<<20), "the minimum of every namespace")
+	require.EqualError(t, bound.take(at("t3"), 2<<20), "the catalog's content needs 2 MiB of disk, but the catalogs of all tenants together can use at most 20 MiB")
+	require.NoError(t, bound.take(at("t4"), 1<<20), "every namespace has a minimum")
 	require.NoError(t, bound.take(at("t5"), 1<<20))
-	require.EqualError(t, bound.take(at("t6"), 1<<20), "its content needs 1 MiB of disk, but the catalogs of all tenants together can use at most 22 MiB")
+	require.EqualError(t, bound.take(at("t6"), 1<<20), "the catalog's content needs 1 MiB of disk, but the catalogs of all tenants together can use at most 22 MiB")
 	require.NoError(t, bound.take(at("global"), 1<<40))
 	bound.release(at("t1"))
 	require.ElementsMatch(t, []types.NamespacedName{at("t3").key, at("t6").key}, woken)
@@ -67,7 +67,7 @@ func TestCatalogsOfAllTenantsShareABudget(t *testing.T) {
 	require.NoError(t, bound.take(at("t6"), 1<<20))
 }
 
-// For any number of namespaces and every kind of budget.
+// The limit applies to any number of namespaces and to every kind of budget.
 func TestTheMinimumsOfNamespacesAreLimitedInTotal(t *testing.T) {
 	for _, bound := range []*budget{newBudget("global"), newDiskBudget("global"), newWorkBudget("global")} {
 		for n := range 1000 {
@@ -82,7 +82,8 @@ func TestTheMinimumsOfNamespacesAreLimitedInTotal(t *testing.T) {
 	}
 }
 
-// A refused catalog reports the reason, and is served when another one is deleted. The others are not affected.
+// A refused catalog reports the reason, and is served when another catalog is deleted. The other catalogs are not
+// affected.
 func TestACatalogThatExceedsTheBudgetOfItsNamespace(t *testing.T) {
 	s := registry.New(t)
 	ref, _ := push(t, s, "catalog:v1", goodCatalog)
@@ -115,7 +116,7 @@ func TestRetriesAnImageThatExceededTheBudget(t *testing.T) {
 	bound.exempt, bound.max = "", 1<<20
 	large := holder{by: fromConfigMap, key: key("large")}
 	require.NoError(t, bound.take(large, 1<<20))
-	require.Contains(t, w.afterCheck(t, "image").Message, "couldn't ensure registry server: its content needs 1 MiB of memory")
+	require.Contains(t, w.afterCheck(t, "image").Message, "couldn't ensure registry server: the catalog's content needs 1 MiB of memory")
 
 	bound.release(large)
 	require.True(t, w.isRetried(t, true))

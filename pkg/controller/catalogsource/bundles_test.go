@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/test/env/registry"
 )
 
@@ -27,7 +28,7 @@ func pushBundle(t *testing.T, s *registry.Server, named, text string) (ref, byDi
 	return ref, ref[:strings.LastIndexByte(ref, ':')] + "@" + digest
 }
 
-// withBundle publishes a catalog with one bundle in an image. touched receives notifications about it.
+// withBundle publishes a catalog with one bundle in an image. touched receives the Store's notifications.
 func withBundle(t *testing.T, s *registry.Server, image string) (*world, chan types.NamespacedName) {
 	t.Helper()
 	ref, _ := push(t, s, "catalog:v1", goodCatalog+"image: "+image+"\n")
@@ -127,7 +128,7 @@ func TestRetriesAFailedUnpackImmediatelyAfterARelevantChange(t *testing.T) {
 	s.Answer(nil)
 	w.retryPulls(inNamespace("remit"))
 	require.Eventually(t, func() bool {
-		w.clock.Step(shortestRetry / 10)
+		w.clock.Step(kit.ShortestRetry / 10)
 		return len(touched) > 0
 	}, time.Minute, 10*time.Millisecond)
 	_, err = w.content(t)
@@ -141,11 +142,7 @@ func TestStopsRetryingAnUnpackThatIsNotRequested(t *testing.T) {
 	require.Error(t, err)
 	awaitNotification(t, touched)
 	w.pass(t, 2*firstReload)
-	require.Eventually(t, func() bool {
-		w.bundles.mu.Lock()
-		defer w.bundles.mu.Unlock()
-		return len(w.bundles.byImage) == 0
-	}, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return !w.clock.HasWaiters() }, time.Minute, time.Millisecond)
 	require.Empty(t, touched)
 }
 
@@ -160,11 +157,11 @@ func TestDoesNotRetryAnImageThatIsNotABundle(t *testing.T) {
 	require.Error(t, err)
 	awaitNotification(t, touched)
 	_, err = w.content(t)
-	require.ErrorContains(t, err, "it is not a bundle")
+	require.ErrorContains(t, err, "the image is not a bundle")
 	require.False(t, w.clock.HasWaiters())
 }
 
-// Escape suite 95: a tag is resolved once for each content of a catalog.
+// Escape suite 95: a tag is resolved once for each version of a catalog's content.
 func TestAMovedTagDoesNotChangeABundle(t *testing.T) {
 	s := registry.New(t)
 	ref, _ := pushBundle(t, s, "bundle:v1", csvText)
@@ -178,23 +175,4 @@ func TestAMovedTagDoesNotChangeABundle(t *testing.T) {
 	after, err := w.content(t)
 	require.NoError(t, err)
 	require.Equal(t, before.Digest(), after.Digest())
-}
-
-func TestUnpacksAgainAfterTheContentWasDeleted(t *testing.T) {
-	s := registry.New(t)
-	ref, _ := pushBundle(t, s, "bundle:v1", csvText)
-	w, touched := withBundle(t, s, ref)
-	_, err := w.content(t)
-	require.Error(t, err)
-	awaitNotification(t, touched)
-	w.bundles.mu.Lock()
-	for _, u := range w.bundles.byImage {
-		u.key = "gone"
-	}
-	w.bundles.mu.Unlock()
-	_, err = w.content(t)
-	require.ErrorContains(t, err, "is being unpacked")
-	awaitNotification(t, touched)
-	_, err = w.content(t)
-	require.NoError(t, err)
 }

@@ -12,12 +12,13 @@ import (
 	"github.com/remit-olm/remit/pkg/controller/kit"
 )
 
-// Changed immediately retries failed pulls that a change may fix: a change of the RBAC on which reading their pull
-// secrets depends, of the ServiceAccount that names pull secrets, of the namespace's OperatorGroup, or of its account.
-// before is nil for a new object, after for a deleted one. If nothing has failed, it costs nothing.
+// Changed handles a change that may unblock failed pulls, or CatalogSources whose ConfigMaps are not watched: it
+// immediately retries these pulls and wakes these CatalogSources. Relevant changes are those to the RBAC that they
+// depend on, to the ServiceAccount that names pull secrets, to the namespace's OperatorGroup, and to the account that
+// the OperatorGroup names. before is nil for a new object, and after is nil for a deleted one.
 func (r *Reconciler) Changed(ctx context.Context, before, after client.Object) {
 	for _, pull := range r.pulls.interests.Concerned(before, after) {
-		pull.ask()
+		pull.Ask()
 	}
 	for _, key := range r.follows.interests.Concerned(before, after) {
 		r.follows.wakeUnwatched(func(other types.NamespacedName) bool { return other == key })
@@ -38,7 +39,7 @@ func (r *Reconciler) Changed(ctx context.Context, before, after client.Object) {
 		}
 		groups, err := r.Default.Lookup(r.Client).Concerned(ctx, before, after)
 		if err != nil {
-			return // the cache is not synced yet, so that no pull has failed
+			return // the cache is not synced yet, so no pull has failed
 		}
 		for i := range groups {
 			r.retryPulls(inNamespace(groups[i].Namespace))

@@ -17,61 +17,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
 	toolscache "k8s.io/client-go/tools/cache"
-	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env/registry"
 )
 
-func TestARequestShortensThePauseToTheMinimum(t *testing.T) {
-	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
-	r := newRetry()
-	type end struct{ asked, ok bool }
-	ended := make(chan end, 1)
-	sleep := func(ctx context.Context) {
-		go func() {
-			asked, ok := r.sleep(ctx, clock, time.Minute)
-			ended <- end{asked, ok}
-		}()
-		require.Eventually(t, clock.HasWaiters, time.Minute, time.Millisecond)
-	}
-	sleep(t.Context())
-	clock.Step(time.Minute)
-	require.Equal(t, end{false, true}, <-ended)
-
-	sleep(t.Context())
-	clock.Step(shortestRetry)
-	r.ask()
-	r.ask()
-	require.Equal(t, end{true, true}, <-ended)
-
-	r.ask()
-	r.begin()
-	sleep(t.Context())
-	require.Empty(t, ended, "earlier requests are discarded")
-	clock.Step(shortestRetry / 2)
-	r.ask()
-	require.Eventually(t, func() bool { return len(r) == 0 }, time.Minute, time.Millisecond)
-	require.Empty(t, ended)
-	require.Eventually(t, func() bool {
-		clock.Step(shortestRetry / 10)
-		return len(ended) > 0
-	}, time.Minute, time.Millisecond)
-	require.Equal(t, end{true, true}, <-ended)
-
-	ctx, cancel := context.WithCancel(t.Context())
-	sleep(ctx)
-	cancel()
-	require.Equal(t, end{false, false}, <-ended)
-
-	require.Equal(t, 2*time.Minute, nextPause(time.Minute, false))
-	require.Equal(t, lastReload, nextPause(lastReload, false))
-	require.Equal(t, shortestRetry, nextPause(time.Minute, true))
-}
-
-// locked returns a registry that requires a login, and a Secret with it that cannot be read until a binding names "may".
+// locked returns a world whose registry requires a login. The Secret with the login cannot be read until grant is called.
 func locked(t *testing.T) (w *world, grant func() *rbacv1.RoleBinding) {
 	t.Helper()
 	s := registry.New(t)
@@ -104,8 +58,8 @@ func locked(t *testing.T) (w *world, grant func() *rbacv1.RoleBinding) {
 	}
 }
 
-// isRetried waits for less time than the delay after a failure, and reports whether a pull was retried. If wanted is true,
-// it waits for the retry.
+// isRetried advances the clock by less than the delay after a failure, and reports whether a pull was retried. If
+// wanted is true, it waits until the retry happens.
 func (w *world) isRetried(t *testing.T, wanted bool) bool {
 	t.Helper()
 	left := firstReload / 2
@@ -130,23 +84,23 @@ func TestAGrantRetriesAFailedPull(t *testing.T) {
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reads"},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "remit", Name: "other"}}}
 	w.Changed(t.Context(), nil, early)
-	require.False(t, w.isRetried(t, false), "it is for another account")
+	require.False(t, w.isRetried(t, false), "the binding is for another account")
 
 	early.Subjects[0].Name = "acct"
 	w.Changed(t.Context(), nil, early)
 	require.True(t, w.isRetried(t, true))
-	require.Contains(t, w.afterCheck(t, "cat").Message, "forbidden", "the API server may apply it later than the cache shows it")
+	require.Contains(t, w.afterCheck(t, "cat").Message, "forbidden", "the cache may show a grant before the API server applies it")
 
 	w.Changed(t.Context(), nil, grant())
 	require.Eventually(t, func() bool {
-		w.clock.Step(shortestRetry / 10)
+		w.clock.Step(kit.ShortestRetry / 10)
 		_, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: key("cat")})
 		return err == nil && w.status(t, "cat").Message == ""
 	}, time.Minute, 10*time.Millisecond)
 	w.forgotten(t)
 }
 
-// forgotten waits until RBAC changes no longer wake any pull.
+// forgotten waits until RBAC changes no longer affect any pull.
 func (w *world) forgotten(t *testing.T) {
 	t.Helper()
 	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "remit"},
@@ -183,7 +137,7 @@ func TestOtherChangesThatRetryAFailedPull(t *testing.T) {
 		{"an OperatorGroup", nil, group("a"), true},
 		{"an OperatorGroup in another namespace", nil, elsewhere, false},
 		{"an OperatorGroup's status", group("a"), group("a"), false},
-		{"pull secrets of its ServiceAccount", account("cat"), account("cat", corev1.LocalObjectReference{Name: "x"}), true},
+		{"pull secrets of the CatalogSource's ServiceAccount", account("cat"), account("cat", corev1.LocalObjectReference{Name: "x"}), true},
 		{"a new ServiceAccount of the same name with a pull secret", nil, account("cat", corev1.LocalObjectReference{Name: "x"}), true},
 		{"pull secrets of another ServiceAccount", account("other"), account("other", corev1.LocalObjectReference{Name: "x"}), false},
 		{"labels", account("cat"), account("cat"), false},

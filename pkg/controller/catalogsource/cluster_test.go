@@ -106,7 +106,7 @@ func (c *cluster) key(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: c.namespace, Name: name}
 }
 
-// eventually waits until a catalog has this reason, connection state and number of bundles.
+// eventually waits until a catalog has the given reason, connection state and number of bundles.
 func (c *cluster) eventually(t *testing.T, name, reason, state string, bundles int) {
 	t.Helper()
 	require.EventuallyWithT(t, func(col *assert.CollectT) {
@@ -144,7 +144,7 @@ func TestCatalogSourcesOnAnAPIServer(t *testing.T) {
 		c.create(t, "address", map[string]any{"sourceType": "grpc", "address": address})
 		c.eventually(t, "address", "", "READY", 1)
 	})
-	t.Run("a ConfigMap can be created later and change", func(t *testing.T) {
+	t.Run("a ConfigMap can be created later and changed", func(t *testing.T) {
 		c.create(t, "internal", map[string]any{"sourceType": "internal", "configMap": "content"})
 		c.eventually(t, "internal", "ConfigMapError", "", 0)
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "content"},

@@ -11,7 +11,8 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/keyed"
 )
 
-// configMaps caches the content that was loaded from a version of a ConfigMap, by CatalogSource.
+// configMaps caches the content of each CatalogSource's ConfigMap, and the version of the ConfigMap that it was loaded
+// from.
 type configMaps struct {
 	budget *budget
 	loads  keyed.Map[types.NamespacedName, configMapLoad]
@@ -24,7 +25,7 @@ type configMapLoad struct {
 	content
 }
 
-// load reads a ConfigMap unless this version was already read.
+// load returns the content of a ConfigMap. It parses the ConfigMap only if this version was not loaded before.
 func (c *configMaps) load(ctx context.Context, key types.NamespacedName, cm *corev1.ConfigMap) content {
 	old := c.loads.Get(key)
 	if old.uid == cm.UID && old.resourceVersion == cm.ResourceVersion && old.name == cm.Name {
@@ -45,7 +46,7 @@ func (c *configMaps) load(ctx context.Context, key types.NamespacedName, cm *cor
 	}
 	if err == nil {
 		if err = c.budget.take(holder{by: fromConfigMap, key: key}, snap.Size()+sizeOf(cm)); err != nil {
-			now.uid = "" // it may fit in a later reconcile
+			now.uid = "" // load the ConfigMap again in the next reconcile, because it may fit then
 		}
 	}
 	if now.err = err; err == nil {

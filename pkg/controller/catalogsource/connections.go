@@ -12,25 +12,25 @@ import (
 
 	"github.com/remit-olm/remit/pkg/catalog"
 	cataloggrpc "github.com/remit-olm/remit/pkg/catalog/grpc"
+	"github.com/remit-olm/remit/pkg/controller/kit"
 )
 
 const (
-	// Reloads of a registry with invalid content are delayed with exponential backoff.
-	firstReload = 10 * time.Second
-	lastReload  = 5 * time.Minute
-	// Reloads of a slow registry are delayed longer, even if it reconnects.
+	// Bounds of the exponential backoff after a failed load.
+	firstReload, lastReload = kit.FirstPause, kit.LastPause
+	// Bounds of the longer backoff for a slow registry. It applies even if the registry reconnects.
 	firstSlowReload = time.Minute
 	lastSlowReload  = 15 * time.Minute
 )
 
-// connections is a manager.Runnable that owns the connections to registries. Each has a goroutine, which waits in
-// WaitForStateChange and wakes the CatalogSource when its status may change.
+// connections is a manager.Runnable that owns the connections to registries. Each connection has a goroutine that waits
+// in WaitForStateChange and wakes the CatalogSource when its status may change.
 type connections struct {
 	budget *budget
 	wake   func(types.NamespacedName)
 	lanes  *lanes
 
-	background
+	kit.Background
 
 	mu     sync.Mutex
 	byKey  map[types.NamespacedName]*connection
@@ -43,10 +43,10 @@ type connection struct {
 	holder         holder
 	// conn is nil if there is no address to connect to.
 	conn *cataloggrpc.Conn
-	// end ends the goroutine; nil if there is none.
+	// end stops the goroutine; nil if there is none.
 	end func()
-	// pause is the delay after the last failed load, and resume its end if the registry was too slow. Only the goroutine uses
-	// them.
+	// pause is the delay after the last failed load. If the registry was too slow, resume is the time at which the delay
+	// ends. Only the goroutine uses them.
 	pause  time.Duration
 	resume time.Time
 
@@ -63,15 +63,15 @@ func newConnections(budget *budget, wake func(types.NamespacedName)) *connection
 		byKey:  map[types.NamespacedName]*connection{},
 	}
 	c.places = &places{
-		max: maxConnections, has: fmt.Sprintf("connections to %d registries", maxConnections), then: "connects",
+		max: maxConnections, has: fmt.Sprintf("connections to %d registries", maxConnections), then: "will connect",
 		exempt: budget.exempt, wake: func(key types.NamespacedName) { c.wake(key) }, of: map[string]*placesOf{},
 	}
 	return c
 }
 
-// Start runs the goroutines until ctx ends, and closes all connections then.
+// Start runs the goroutines until ctx is done, and then closes all connections.
 func (c *connections) Start(ctx context.Context) error {
-	err := c.background.Start(ctx)
+	err := c.Background.Start(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for key := range c.byKey {
@@ -80,9 +80,9 @@ func (c *connections) Start(ctx context.Context) error {
 	return err
 }
 
-// ensure returns the state and content of a CatalogSource's connection, and creates it if needed. Content is kept while
-// the origin is the same: a different target is then another server of the same content. An empty target creates no
-// connection.
+// ensure returns the state and content of a CatalogSource's connection, and creates the connection if needed. The
+// content is kept as long as the origin is the same: a new target then serves the same content. With an empty target,
+// no connection is made.
 func (c *connections) ensure(key types.NamespacedName, origin, target string) (connectivity.State, content, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,7 +98,8 @@ func (c *connections) ensure(key types.NamespacedName, origin, target string) (c
 	return e.state, e.content, nil
 }
 
-// replace replaces the connection of a CatalogSource, if the limit allows it. The caller must hold the lock.
+// replace replaces the connection of a CatalogSource. It returns an error if the namespace has too many connections.
+// The caller must hold the lock.
 func (c *connections) replace(key types.NamespacedName, origin, target string) (*connection, error) {
 	old := c.byKey[key]
 	c.remove(key)
@@ -117,7 +118,7 @@ func (c *connections) replace(key types.NamespacedName, origin, target string) (
 	}
 	c.byKey[key] = next
 	if next.conn != nil {
-		next.end = c.launch(func(ctx context.Context) { c.follow(ctx, key, next) })
+		next.end = c.Launch(func(ctx context.Context) { c.follow(ctx, key, next) })
 	}
 	return next, nil
 }
@@ -132,7 +133,7 @@ func newConnection(origin, target string) (*connection, error) {
 	return out, err
 }
 
-// inherit keeps the content that an earlier connection listed, and reads it through this one.
+// inherit takes over the content that an earlier connection listed, and reads manifests through this connection.
 func (e *connection) inherit(old *connection) {
 	old.mu.Lock()
 	defer old.mu.Unlock()
@@ -150,7 +151,7 @@ func (c *connections) drop(key types.NamespacedName) {
 	c.remove(key)
 }
 
-// remove closes a connection, which ends its goroutine. The caller must hold the lock.
+// remove closes a connection, which stops its goroutine. The caller must hold the lock.
 func (c *connections) remove(key types.NamespacedName) {
 	c.places.leave(key)
 	e, ok := c.byKey[key]
@@ -186,7 +187,8 @@ func (c *connections) follow(ctx context.Context, key types.NamespacedName, e *c
 	}
 }
 
-// show records a state. While gRPC retries after a failure, the failure remains visible, so that the status does not flap.
+// show records a state, and wakes the CatalogSource if the state changed. While gRPC retries after a failure, the
+// failure remains visible, so that the status does not flap.
 func (c *connections) show(key types.NamespacedName, e *connection, state connectivity.State) {
 	e.mu.Lock()
 	trying := state == connectivity.Idle || state == connectivity.Connecting
@@ -199,8 +201,8 @@ func (c *connections) show(key types.NamespacedName, e *connection, state connec
 	c.wake(key)
 }
 
-// loadUntilGood lists the registry's content, with retries after failures, as long as the connection is ready. The
-// state becomes Ready when the content is loaded.
+// loadUntilGood lists the registry's content, retrying after failures, while the connection is ready. The state becomes
+// Ready once the content is loaded.
 func (c *connections) loadUntilGood(ctx context.Context, key types.NamespacedName, e *connection) {
 	for ctx.Err() == nil {
 		if rest := time.Until(e.resume); rest > 0 && c.changesWithin(ctx, e, rest) {
@@ -257,7 +259,7 @@ func (c *connections) list(ctx context.Context, key types.NamespacedName, e *con
 	defer c.mu.Unlock()
 	switch {
 	case c.byKey[key] != e:
-		c.budget.release(e.holder) // it was removed in the meantime
+		c.budget.release(e.holder) // the connection was removed in the meantime
 	case err != nil:
 		c.budget.restore(e.holder, before)
 	}

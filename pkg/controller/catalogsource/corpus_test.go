@@ -47,7 +47,7 @@ func TestServesTheCorpusFromImages(t *testing.T) {
 	pulled := len(s.Requests("GET /v2/bundles/blobs/"))
 
 	requireReady(t, w.afterCheck(t, "again"))
-	require.Len(t, s.Requests("GET /v2/bundles/blobs/"), pulled+1, "only its configuration, because the layers are on disk")
+	require.Len(t, s.Requests("GET /v2/bundles/blobs/"), pulled+1, "only the image's configuration is read, because the layers are on disk")
 	again, ok := w.Store.Get(key("again"))
 	require.True(t, ok)
 	require.Equal(t, snap.Digest, again.Digest)

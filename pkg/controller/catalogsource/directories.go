@@ -18,32 +18,34 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/keyed"
 )
 
-// directories are the catalogs in directories that the installation configures.
+// directories contains the catalogs in directories that the installation configures.
 type directories struct {
 	byImage map[string]*directory
 	// all contains each directory once, because several images can use the same one.
 	all []*directory
 }
 
-// directory is one of them. It is read when it is first used and after each change.
+// directory is one catalog directory. It is read when it is first used and after each change.
 type directory struct {
 	path string
 	// watch starts watching the files; nil if they are not watched.
 	watch func(path string) error
-	// version increases with each change of the files.
+	// version increases with each change to the files.
 	version atomic.Uint64
-	// unwatched means that changes of the files are not detected.
+	// unwatched means that changes to the files are not detected.
 	unwatched atomic.Bool
 
 	mu sync.Mutex
 	// loaded is the version of the content plus one, or zero if nothing was loaded.
 	loaded uint64
 	content
-	// seen is the mark of the files that were read, if they are unwatched. compareAt is the earliest time of the next comparison.
+	// seen identifies the state of the files when they were read, if they are unwatched. They are not compared again
+	// before compareAt.
 	seen      mark
 	compareAt time.Time
 
-	// users contains the CatalogSources that use the directory, and the state of each at its last comparison of unwatched files.
+	// users maps each CatalogSource that uses the directory to its state when unwatched files were last compared for
+	// it.
 	users keyed.Map[types.NamespacedName, string]
 }
 
@@ -60,7 +62,8 @@ func newDirectories(paths map[string]string) *directories {
 	return d
 }
 
-// use returns the directory of an image for a CatalogSource, which its changes wake from now on.
+// use returns the directory that an image is mapped to, if any. From then on, changes to the directory wake the
+// CatalogSource.
 func (d *directories) use(key types.NamespacedName, image string) (*directory, bool) {
 	dir, ok := d.byImage[image]
 	for _, other := range d.all {
@@ -69,7 +72,7 @@ func (d *directories) use(key types.NamespacedName, image string) (*directory, b
 		}
 	}
 	if ok {
-		dir.users.Change(key, func(*string) {}) // keeps the state of an earlier comparison
+		dir.users.Change(key, func(*string) {}) // keep the state of an earlier comparison
 	}
 	return dir, ok
 }
@@ -80,13 +83,14 @@ func (d *directories) drop(key types.NamespacedName) {
 	}
 }
 
-// comparing limits the time for comparing the files of a directory to one twentieth, because its users wait for each other.
+// comparing limits the fraction of time spent comparing the files in a directory to about one twentieth, because the
+// CatalogSources that use the directory wait for each other.
 const comparing = 20
 
-// load reads the files unless they are unchanged, for a CatalogSource that uses the directory. If a directory is
-// malformed or missing, its last good content is kept as long as the program runs. Unwatched files are compared once
-// for each state of a CatalogSource. again is the delay after which to call load again if it is too early to compare
-// them.
+// load returns the content for a CatalogSource that uses the directory. It reads the files only if they have changed.
+// If a directory is malformed or missing, its last good content is kept as long as the program runs. Unwatched files
+// are compared once for each new state of a CatalogSource. If it is too early to compare the files, again is the delay
+// after which to call load again.
 func (d *directory) load(ctx context.Context, user types.NamespacedName, state string) (seen content, again time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -97,7 +101,7 @@ func (d *directory) load(ctx context.Context, user types.NamespacedName, state s
 			return d.content, again
 		}
 	}
-	if d.loaded == 0 || d.unwatched.Load() { // before reading the files, so that no change is missed
+	if d.loaded == 0 || d.unwatched.Load() { // the watch must start before the files are read, so that no change is missed
 		d.follow(ctx)
 	}
 	var now mark
@@ -116,8 +120,8 @@ func (d *directory) load(ctx context.Context, user types.NamespacedName, state s
 	return d.content, 0
 }
 
-// follow starts watching the files. If that fails, the files are compared with the content once for each change of a
-// CatalogSource that uses them.
+// follow starts watching the files. If that fails, load checks them for changes once for each change to a CatalogSource
+// that uses them.
 func (d *directory) follow(ctx context.Context) {
 	if d.watch == nil {
 		return
@@ -125,11 +129,12 @@ func (d *directory) follow(ctx context.Context) {
 	err := d.watch(d.path)
 	if old := d.unwatched.Swap(err != nil); err != nil && !old {
 		ctrl.LoggerFrom(ctx).Info("Warning: cannot watch a catalog directory; it is read again only when a CatalogSource that uses it changes. "+
-			"Raise the machine's fs.inotify.max_user_instances or fs.inotify.max_user_watches", "directory", d.path, "reason", err.Error())
+			"Increase fs.inotify.max_user_instances or fs.inotify.max_user_watches on the node", "directory", d.path, "reason", err.Error())
 	}
 }
 
-// isChanged reports whether unwatched files have changed since they were read, or after which delay they can be compared again.
+// isChanged reports whether unwatched files have changed since they were read. If it is too early to compare them, it
+// returns the delay until then.
 func (d *directory) isChanged(user types.NamespacedName, state string) (changed bool, again time.Duration) {
 	if !d.unwatched.Load() || d.users.Get(user) == state {
 		return false, 0
@@ -141,7 +146,7 @@ func (d *directory) isChanged(user types.NamespacedName, state string) (changed 
 	return d.compare() != d.seen, 0
 }
 
-// compare returns the current mark of the files.
+// compare returns a mark that identifies the current state of the files, and sets the time of the next comparison.
 func (d *directory) compare() mark {
 	start := time.Now()
 	now := markOf(d.path)
@@ -163,7 +168,8 @@ func (d *directory) read(ctx context.Context) (*catalog.Snapshot, error) {
 // mark identifies the state of a directory tree by the names, sizes and times of its files, without reading them.
 type mark [sha256.Size]byte
 
-// maxMarked bounds the files of a mark. Changes of other files are detected only if one of these changes, too.
+// maxMarked bounds the number of files in a mark. A change to any other file is detected only if a marked file changes,
+// too.
 const maxMarked = 100_000
 
 func markOf(root string) (out mark) {

@@ -4,16 +4,16 @@
 //	source                         content                          woken by
 //	grpc, spec.image in a mapping  a directory, in process          fsnotify
 //	grpc, spec.image               the image, pulled in process     its poll interval, or a delay after a failure
-//	 ..., that is a registry       a Pod of it, over gRPC           a watch on its Pods, and the connection's state
+//	 ..., which is a registry      a Pod that runs it, over gRPC    a watch on its Pods, and the connection's state
 //	grpc, spec.address             a registry, over gRPC            the connection's state
 //	configmap, internal            a ConfigMap in the namespace     a watch on its metadata
 //
 // If a catalog becomes malformed, its last good content is kept, and its status reports the problem. Catalogs do not
 // affect each other: each registry or image has its own goroutine, and each directory its own lock. Pods run only in
-// the global catalog namespace (docs/adr/0017). ConfigMaps of users are never written.
+// the global catalog namespace (docs/adr/0017). Users' ConfigMaps are never written.
 //
 // CatalogSources are read as unstructured objects, because decoding `updateStrategy: {}` into the type panics
 // (operator-framework/api v0.45.0), which would allow any author to crash the program.
 //
-// The catalog program's list of controllers calls New and SetupWithManager.
+// Package controller calls New and SetupWithManager for the catalog program.
 package catalogsource

@@ -19,16 +19,17 @@ const (
 	followAgain = 10 * time.Second
 )
 
-// openFunc is the type of Options.WatchConfigMap.
+// openFunc watches the metadata of one ConfigMap (see Options.WatchConfigMap).
 type openFunc func(ctx context.Context, listers rbac.Listers, key types.NamespacedName) (watch.Interface, error)
 
-// configMapWatches watches the ConfigMaps that CatalogSources name, one watch each. It uses an identity that is allowed to watch
-// them: for tenants, the account of the namespace. As a manager.Runnable, it stops the watches.
+// configMapWatches watches the ConfigMaps that CatalogSources name, one watch each. It uses an identity that is allowed
+// to watch them: for tenants, the account of the namespace. As a manager.Runnable, it stops the watches when the
+// program ends.
 type configMapWatches struct {
 	// open watches the metadata of one ConfigMap; nil disables watches.
 	open openFunc
 	wake func(types.NamespacedName)
-	// interests tracks the RBAC that watching depends on, if it is not allowed.
+	// interests tracks the RBAC that determines whether a ConfigMap can be watched.
 	interests *rbac.Interests[types.NamespacedName]
 	rbac      rbac.Listers
 
@@ -45,8 +46,9 @@ type followed struct {
 	cancel context.CancelFunc
 }
 
-// prepare opens the watch of a CatalogSource's ConfigMap before it is read. It returns the delay after which to read it
-// again, or zero if it is watched. It must not be called concurrently for the same CatalogSource.
+// prepare opens the watch of a CatalogSource's ConfigMap, before the ConfigMap is read. It returns the delay after
+// which to read the ConfigMap again, or zero if the ConfigMap is watched. prepare must not be called concurrently for
+// the same CatalogSource.
 func (f *configMapWatches) prepare(ctx context.Context, key types.NamespacedName, name string) time.Duration {
 	open, pause := f.start(key, name)
 	if open == nil {
@@ -70,8 +72,8 @@ func (f *configMapWatches) prepare(ctx context.Context, key types.NamespacedName
 	return 0
 }
 
-// start records the name, and returns the function that opens the watch. If no watch should be opened, it returns the delay
-// after which to read the ConfigMap again, or zero if it is watched already.
+// start records the name, and returns the function that opens the watch, or nil if no watch should be opened. The
+// duration is the delay after which to read the ConfigMap again, or zero if the ConfigMap is already watched.
 func (f *configMapWatches) start(key types.NamespacedName, name string) (openFunc, time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -89,7 +91,7 @@ func (f *configMapWatches) start(key types.NamespacedName, name string) (openFun
 	return f.open, lastReload
 }
 
-// watched returns the number of watches in a namespace.
+// watched returns the number of watches in a namespace. The caller must hold the lock.
 func (f *configMapWatches) watched(namespace string) int {
 	n := 0
 	for key, one := range f.byKey {
@@ -100,7 +102,8 @@ func (f *configMapWatches) watched(namespace string) int {
 	return n
 }
 
-// begin wakes the CatalogSource when its ConfigMap differs from the version that was read; "" means that it does not exist.
+// begin starts reading events from the watch, and wakes the CatalogSource when its ConfigMap differs from the version
+// that was read; "" means that the ConfigMap did not exist.
 func (f *configMapWatches) begin(key types.NamespacedName, version string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -132,7 +135,7 @@ func (f *configMapWatches) read(key types.NamespacedName, one *followed, version
 	}
 }
 
-// remove stops the watch of a CatalogSource. The caller must hold the lock.
+// remove stops the watch of a CatalogSource, if any. The caller must hold the lock.
 func (f *configMapWatches) remove(key types.NamespacedName) {
 	if one := f.byKey[key]; one != nil {
 		delete(f.byKey, key)

@@ -24,7 +24,8 @@ properties: [{type: olm.bundle.object, value: {data: ` + base64.StdEncoding.Enco
 `
 }
 
-// A full disk is not an error of the image: the last good content is kept, and the image is read when space is available.
+// A full disk does not mean that the image is invalid: the last good content is kept, and the image is read when space
+// is available.
 func TestReadsAnImageWhenTheDiskHasSpace(t *testing.T) {
 	for name, left := range map[string]int64{"nothing": 0, "its files": 1 << 20, "its manifests": 5 << 20} {
 		t.Run("no space for "+name, func(t *testing.T) {
@@ -34,7 +35,7 @@ func TestReadsAnImageWhenTheDiskHasSpace(t *testing.T) {
 			t.Cleanup(func() { _ = store.Close() })
 			ref, _ := push(t, s, "catalog:v1", goodCatalog)
 			w := running(t, catalogSource("cat", polled(ref, "10m")))
-			w.images.disk, w.bundles.disk = store, store
+			w.images.disk, w.bundles.Disk = store, store
 			requireReady(t, w.afterCheck(t, "cat"))
 
 			push(t, s, "catalog:v1", heavyCatalog())

@@ -9,20 +9,20 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog/server"
 )
 
-// history records events of a CatalogSource's Pods since the program started. It is not safe for concurrent use.
+// history records what happened to a CatalogSource's Pods since the program started. It is not safe for concurrent use.
 type history struct {
 	// made is the creation time of the last serving Pod; pause is the minimum delay before the next one.
 	made  time.Time
 	pause time.Duration
 	// failed is the hash of the last failed update Pod, and why describes the failure.
 	failed, why string
-	// polled is the time of the last poll before the failure: the next poll allows another attempt. Without polls, until is the
-	// time of the next attempt.
+	// polled is the time of the last poll before the failure; another attempt is made after the next poll. Without polls,
+	// until is the time of the next attempt.
 	polled *metav1.Time
 	until  time.Time
 }
 
-// hold reports which Pods must not be created now, and after which time to check again.
+// hold reports which Pods must not be created now, and the delay after which to check again.
 func (h *history) hold(hash string, polled *metav1.Time, now time.Time) (out server.Hold, again time.Duration) {
 	if due := h.made.Add(h.pause); h.pause > 0 && now.Before(due) {
 		out.Serving, again = true, due.Sub(now)
@@ -40,7 +40,7 @@ func (h *history) hold(hash string, polled *metav1.Time, now time.Time) (out ser
 	return out, again
 }
 
-// recordFailure records the failure of an update Pod with the wanted hash.
+// recordFailure records the failure of an update Pod with the desired hash. It does nothing if pod is nil.
 func (h *history) recordFailure(pod *corev1.Pod, hash string, polled *metav1.Time, now time.Time) {
 	if pod == nil {
 		return
@@ -53,8 +53,8 @@ func (h *history) recordFailure(pod *corev1.Pod, hash string, polled *metav1.Tim
 	}
 }
 
-// recordCreation records the creation of a serving Pod. The first replacement is created immediately, and later ones
-// with exponential backoff.
+// recordCreation records the creation of a serving Pod. It ignores nil and update Pods. The first replacement is
+// created immediately, and later ones with exponential backoff.
 func (h *history) recordCreation(pod *corev1.Pod, now time.Time) {
 	if pod == nil || server.IsUpdate(pod) {
 		return
@@ -70,7 +70,7 @@ func (h *history) recordCreation(pod *corev1.Pod, now time.Time) {
 	h.made = now
 }
 
-// update describes the failure of the last update Pod, if it had the wanted hash.
+// update describes the failure of the last update Pod that failed, or returns "" if its hash is not the desired one.
 func (h *history) update(hash string) string {
 	if h.failed != hash {
 		return ""

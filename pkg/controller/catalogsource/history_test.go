@@ -55,7 +55,7 @@ func TestRetriesAFailedUpdateAtTheNextPoll(t *testing.T) {
 	h.recordFailure(failed, "x", nil, now.Time)
 	hold, again := h.hold("x", nil, now.Add(time.Minute))
 	require.Equal(t, server.Hold{Update: true}, hold)
-	require.Equal(t, lastReload-time.Minute, again, "there are no polls")
+	require.Equal(t, lastReload-time.Minute, again, "without polls, the next attempt has a delay")
 	hold, again = h.hold("x", nil, now.Add(lastReload))
 	require.Equal(t, server.Hold{}, hold)
 	require.Zero(t, again)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/remit-olm/remit/pkg/catalog/disk"
+	"github.com/remit-olm/remit/pkg/catalog/pull"
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/image"
 )
@@ -23,19 +24,19 @@ const (
 	maxPulls = 2
 	// pullTimeout bounds one pull.
 	pullTimeout = 15 * time.Minute
-	// pollJitter extends poll intervals by up to a tenth, to spread them.
+	// pollJitter extends poll intervals by up to a tenth, to spread the polls.
 	pollJitter = 0.1
 	// shortestPoll is the minimum poll interval, regardless of the spec.
 	shortestPoll = 30 * time.Second
 )
 
-// imageSpec is the part of a CatalogSource's spec about its image.
+// imageSpec contains the fields of a CatalogSource's spec that concern its image.
 type imageSpec struct {
 	// image is the reference, with a tag or digest and all templates resolved.
 	image string
 	// folder is the folder of the file-based catalog, if no label of the image names it.
 	folder string
-	// secrets are the names of its pull secrets.
+	// secrets lists the names of the pull secrets.
 	secrets []string
 	// interval is the poll interval; zero disables polling.
 	interval time.Duration
@@ -52,15 +53,15 @@ type images struct {
 	secrets *pullSecrets
 	disk    *disk.Store
 	budget  *budget
-	// space counts the stored content of catalogs, and work their temporary files.
+	// space is the budget for the stored content of catalogs, and work is the budget for their temporary files.
 	space, work *budget
 	wake        func(types.NamespacedName)
 	clock       clock.Clock
 	// parses limits the concurrent parsing of catalogs.
 	parses *lanes
 
-	background
-	pulls slots
+	kit.Background
+	pulls kit.Slots
 
 	mu     sync.Mutex
 	byKey  map[types.NamespacedName]*imageEntry
@@ -71,19 +72,19 @@ type images struct {
 // imageView is the observed state of an image.
 type imageView struct {
 	content
-	// registry is the image reference by digest if the image contains no file-based catalog, so that it has to run as a registry.
-	// good is then the content of an earlier image with the same name, if any.
+	// registry is the image reference by digest if the image contains no file-based catalog and therefore has to run as a
+	// registry. good is then the content of an earlier image with the same name, if any.
 	registry string
 	state    connectivity.State
-	// polled is when the image's digest was last requested successfully.
+	// polled is when the digest of the image was last requested successfully.
 	polled *metav1.Time
 }
 
 type imageEntry struct {
 	spec   imageSpec
 	holder holder
-	end    func() // ends the goroutine
-	retry  retry
+	end    func() // stops the goroutine
+	retry  kit.Retry
 
 	mu sync.Mutex
 	imageView
@@ -91,33 +92,34 @@ type imageEntry struct {
 	// the reason.
 	loaded, refused string
 	refusal         error
-	// over is content that was read, but exceeded the budget.
+	// over is content that was read but exceeded the budget.
 	over oversize
-	// gone means that the entry was replaced or removed.
-	gone bool
+	// discarded means that the entry was replaced or removed.
+	discarded bool
 }
 
 func newImages(client *image.Client, store *disk.Store, budget *budget, wake func(types.NamespacedName), clock clock.Clock) *images {
 	i := &images{
 		client: client, disk: store, budget: budget, space: newDiskBudget(budget.exempt), work: newWorkBudget(budget.exempt), wake: wake, clock: clock, parses: newParseLanes(budget.exempt),
-		byKey: map[types.NamespacedName]*imageEntry{}, pulls: slots{max: maxPulls},
+		byKey: map[types.NamespacedName]*imageEntry{}, pulls: kit.Slots{Max: maxPulls},
 	}
 	i.places = &places{
-		max: maxImages, has: fmt.Sprintf("%d catalogs in images", maxImages), then: "is pulled",
+		max: maxImages, has: fmt.Sprintf("%d catalogs that are read from images", maxImages), then: "will be loaded",
 		exempt: budget.exempt, wake: func(key types.NamespacedName) { i.wake(key) }, of: map[string]*placesOf{},
 	}
 	return i
 }
 
-// ensure returns the observed state of a CatalogSource's image, and starts its goroutine if the limit allows it.
-// Content is kept while the image is the same, regardless of other changes of the spec.
+// ensure returns the observed state of a CatalogSource's image, and starts its goroutine if needed. If the namespace
+// has too many images, the observed state is an error. The content is kept as long as the image and the folder are the
+// same, whatever else changes in the spec.
 func (i *images) ensure(key types.NamespacedName, spec imageSpec) imageView {
 	e, old, err := i.entry(key, spec)
 	if err != nil {
 		return imageView{content: content{err: err}, state: connectivity.TransientFailure}
 	}
 	if old != nil && old.holder != e.holder {
-		i.release(old.holder) // this can wake other CatalogSources, so that i.mu must not be held
+		i.release(old.holder) // release can wake other CatalogSources, so i.mu must not be held
 		old.discard()
 	}
 	e.mu.Lock()
@@ -125,7 +127,8 @@ func (i *images) ensure(key types.NamespacedName, spec imageSpec) imageView {
 	return e.imageView
 }
 
-// entry returns the entry for a spec, and the entry that it replaced, if any.
+// entry returns the entry for a spec, and the entry that it replaced, if any. It returns an error if the namespace has
+// too many images.
 func (i *images) entry(key types.NamespacedName, spec imageSpec) (e, old *imageEntry, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -138,14 +141,14 @@ func (i *images) entry(key types.NamespacedName, spec imageSpec) (e, old *imageE
 	}
 	i.serial++
 	e = &imageEntry{
-		spec: spec, holder: holder{fromImage, key, i.serial}, retry: newRetry(), imageView: imageView{state: connectivity.Connecting},
+		spec: spec, holder: holder{fromImage, key, i.serial}, retry: kit.NewRetry(), imageView: imageView{state: connectivity.Connecting},
 	}
 	if old != nil {
 		i.remove(key)
 		e.inherit(old)
 	}
 	i.byKey[key] = e
-	e.end = i.launch(func(ctx context.Context) { i.follow(ctx, key, e) })
+	e.end = i.Launch(func(ctx context.Context) { i.follow(ctx, key, e) })
 	return e, old, nil
 }
 
@@ -157,7 +160,7 @@ func (e *imageEntry) inherit(old *imageEntry) {
 	defer old.mu.Unlock()
 	e.imageView, e.loaded, e.refused, e.refusal = old.imageView, old.loaded, old.refused, old.refusal
 	e.holder, e.over = old.holder, old.over
-	old.good, old.gone = nil, true // the new entry closes it
+	old.good, old.discarded = nil, true // the new entry owns the content now
 }
 
 func (i *images) drop(key types.NamespacedName) {
@@ -172,7 +175,7 @@ func (i *images) drop(key types.NamespacedName) {
 	}
 }
 
-// remove stops an entry's goroutine. The caller must hold the lock.
+// remove removes the entry of a CatalogSource, if any, and stops its goroutine. The caller must hold the lock.
 func (i *images) remove(key types.NamespacedName) {
 	e, ok := i.byKey[key]
 	if !ok {
@@ -182,12 +185,13 @@ func (i *images) remove(key types.NamespacedName) {
 	e.end()
 }
 
-// follow checks an image after each poll interval or, after failures, with exponential backoff that relevant changes interrupt.
+// follow checks an image after each poll interval or, after failures, with exponential backoff that relevant changes
+// cut short.
 func (i *images) follow(ctx context.Context, key types.NamespacedName, e *imageEntry) {
-	defer i.secrets.forget(e.retry)
+	defer i.secrets.Forget(e.retry)
 	pause := firstReload
 	for ctx.Err() == nil {
-		e.retry.begin()
+		e.retry.Begin()
 		view, found, err := i.check(ctx, key, e)
 		if ctx.Err() != nil || !e.show(view) {
 			i.abandon(found.snapshot)
@@ -195,7 +199,7 @@ func (i *images) follow(ctx context.Context, key types.NamespacedName, e *imageE
 		}
 		i.wake(key)
 		if err == nil {
-			i.secrets.forget(e.retry)
+			i.secrets.Forget(e.retry)
 			pause = firstReload
 			if !i.sleep(ctx, e.nextPoll()) {
 				return
@@ -203,15 +207,16 @@ func (i *images) follow(ctx context.Context, key types.NamespacedName, e *imageE
 			continue
 		}
 		var ok bool
-		if pause, ok = i.secrets.wait(ctx, key.Namespace, e.retry, pause); !ok {
+		if pause, ok = i.secrets.Wait(ctx, key.Namespace, e.retry, pause); !ok {
 			return
 		}
 	}
 }
 
-// nextPoll returns the time until the next poll, or zero for none: images referenced by digest do not change.
+// nextPoll returns the time until the next poll, or zero if the image is not polled. Images referenced by digest are
+// not polled, because they do not change.
 func (e *imageEntry) nextPoll() time.Duration {
-	if e.spec.interval == 0 || isDigest(e.spec.image) {
+	if e.spec.interval == 0 || image.IsDigest(e.spec.image) {
 		return 0
 	}
 	return wait.Jitter(max(e.spec.interval, shortestPoll), pollJitter)
@@ -222,7 +227,7 @@ func (i *images) sleep(ctx context.Context, d time.Duration) bool {
 		<-ctx.Done()
 		return false
 	}
-	_, ok := retry(nil).until(ctx, i.clock, d)
+	_, ok := kit.Retry(nil).Until(ctx, i.clock, d)
 	return ok
 }
 
@@ -230,20 +235,20 @@ func (i *images) sleep(ctx context.Context, d time.Duration) bool {
 func (e *imageEntry) show(v imageView) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.gone {
+	if e.discarded {
 		return false
 	}
 	if e.good != v.good {
-		dropContents(e.good)
+		pull.Drop(e.good)
 	}
 	e.imageView = v
 	return true
 }
 
-// check requests the digest, and pulls the image if it is new. It returns an error only if retrying may help; errors of
-// the image itself are in the view and remain until the image changes.
+// check requests the digest, and pulls the image if it is new. It returns an error only if retrying may help; errors in
+// the image itself are recorded in the view and remain until the image changes.
 func (i *images) check(ctx context.Context, key types.NamespacedName, e *imageEntry) (imageView, finding, error) {
-	free, err := i.pulls.take(ctx, key.Namespace)
+	free, err := i.pulls.Take(ctx, key.Namespace)
 	if err != nil {
 		return imageView{}, finding{}, err
 	}
@@ -256,7 +261,7 @@ func (i *images) check(ctx context.Context, key types.NamespacedName, e *imageEn
 	found, err := i.newer(ctx, key, e)
 	asked := metav1.NewTime(i.clock.Now()).Rfc3339Copy()
 	switch {
-	case kit.Is[refused](err):
+	case kit.Is[pull.Refused](err):
 		view.err, view.state, view.polled = err, connectivity.TransientFailure, &asked
 		return view, found, nil
 	case err != nil:

@@ -30,7 +30,7 @@ func push(t *testing.T, s *registry.Server, named, content string) (ref, digest 
 	return ref, digest
 }
 
-// running starts the goroutines of images.
+// running returns a world in which the goroutines of images are running.
 func running(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	w := given(t, nil, objects...)
@@ -44,7 +44,7 @@ func running(t *testing.T, objects ...client.Object) *world {
 	return w
 }
 
-// afterCheck reconciles until the image was checked once more.
+// afterCheck reconciles until the image has been checked once more.
 func (w *world) afterCheck(t *testing.T, name string) operatorsv1alpha1.CatalogSourceStatus {
 	t.Helper()
 	_, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: key(name)})
@@ -58,7 +58,7 @@ func (w *world) afterCheck(t *testing.T, name string) operatorsv1alpha1.CatalogS
 	return w.reconcile(t, name)
 }
 
-// pass advances the clock when a goroutine waits for it.
+// pass waits until a goroutine is waiting on the clock, and then advances the clock.
 func (w *world) pass(t *testing.T, d time.Duration) {
 	t.Helper()
 	require.Eventually(t, w.clock.HasWaiters, time.Minute, time.Millisecond)
@@ -93,7 +93,7 @@ func TestPollsTheDigestOfAnImage(t *testing.T) {
 	got = w.afterCheck(t, "cat")
 	requireReady(t, got)
 	require.Equal(t, loads, s.Requests("GET /v2/team/catalog/blobs/"), "an unchanged image is not pulled")
-	require.Len(t, s.Requests("HEAD /v2/team/catalog/manifests/v1"), 2, "one of them is from the test's push")
+	require.Len(t, s.Requests("HEAD /v2/team/catalog/manifests/v1"), 2, "one of the two requests is from the test's push")
 	require.True(t, got.LatestImageRegistryPoll.Time.Equal(now.Add(12*time.Minute)))
 
 	push(t, s, "team/catalog:v1", otherCatalog)
@@ -200,7 +200,7 @@ func TestRetriesAnUnavailableRegistry(t *testing.T) {
 	requireReady(t, w.afterCheck(t, "cat"))
 }
 
-// login makes a registry require the user u with the password p.
+// login makes a registry require clients to log in as user u with password p.
 func login(w http.ResponseWriter, r *http.Request) bool {
 	if user, password, _ := r.BasicAuth(); user == "u" && password == "p" {
 		return false
@@ -262,7 +262,7 @@ func TestAnImageWithoutATagDefaultsToLatest(t *testing.T) {
 	requireReady(t, w.afterCheck(t, "cat"))
 }
 
-// An image whose label is removed, and a CatalogSource whose spec changes during a pull.
+// While an image is pulled, its tag may move to an image without a label, and the CatalogSource's spec may change.
 func TestChangesDuringAPull(t *testing.T) {
 	s := registry.New(t)
 	ref, _ := push(t, s, "catalog:v1", goodCatalog)

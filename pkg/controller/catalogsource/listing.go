@@ -16,16 +16,17 @@ import (
 
 // Limits for listing registries, in addition to those of package grpc.
 const (
-	// tenantLoads and globalLoads bound the registries that are listed concurrently, and thereby the memory, for tenants and for
-	// the global catalog namespace. namespaceLoads bounds those of one tenant.
+	// tenantLoads and globalLoads bound the number of registries that are listed concurrently for tenants and for the
+	// global catalog namespace, and thereby the memory that listing uses. namespaceLoads bounds that number for one
+	// tenant namespace.
 	tenantLoads, globalLoads, namespaceLoads = 4, 2, 2
 	// loadSlice is how long a registry is listed while others wait, and yieldGrace how long its next message may then take.
 	loadSlice, yieldGrace = 2 * time.Second, 2 * time.Second
-	// idleTimeout bounds the time for a message while no other registry waits.
+	// idleTimeout bounds the time that a registry may take for one message.
 	idleTimeout = 15 * time.Second
 )
 
-const errIdle = slow("a message took longer than 15s")
+const errIdle = slow("the registry took longer than 15s to send a message")
 
 func newLoadLanes(global string) *lanes {
 	return &lanes{
@@ -35,13 +36,13 @@ func newLoadLanes(global string) *lanes {
 	}
 }
 
-// listing is a RegistryClient that makes requests only during its turn, and is stopped if a message takes too long.
+// listing is a RegistryClient that makes requests only during its turn. It is stopped if a message takes too long.
 type listing struct {
 	cataloggrpc.RegistryClient
 	turn *turn
 }
 
-// load lists a registry when it is its turn.
+// load waits for a turn, and then lists a registry.
 func (l *lanes) load(ctx context.Context, namespace string, client cataloggrpc.RegistryClient, kept catalog.Kept) (*catalog.Snapshot, error) {
 	turn, ctx, err := l.of(namespace).join(ctx, namespace)
 	if err != nil {
@@ -56,14 +57,14 @@ func (l *lanes) load(ctx context.Context, namespace string, client cataloggrpc.R
 	return snap, nil
 }
 
-// asSlow returns the reason why a slow listing was stopped.
+// asSlow returns the reason why a listing was stopped if the registry was too slow, and otherwise err.
 func asSlow(ctx context.Context, err error) error {
 	var why slow
 	if errors.As(context.Cause(ctx), &why) {
 		return why
 	}
 	if errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded {
-		return fmt.Errorf("%w: %w", slow("it took too long"), err)
+		return fmt.Errorf("%w: %w", slow("listing the registry took too long"), err)
 	}
 	return err
 }

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// greedy is a registry that sends bundles of 100 KiB, but never the last one, and counts the bundles received.
+// greedy is a registry that sends bundles of 100 KiB endlessly, and counts the bundles that were received.
 type greedy struct {
 	paced
 	bundles int
@@ -38,7 +38,8 @@ func (g *greedy) ListBundles(ctx context.Context, each func(*api.Bundle) error) 
 	return ctx.Err()
 }
 
-// Registries take turns and retain what they have listed while they wait, which counts toward the budget of their namespace.
+// Registries take turns. While a registry waits, the bundles that it has already listed are retained and count toward
+// the budget of its namespace.
 func TestHalfListedRegistriesShareTheBudgetOfTheirNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bound := newBudget("global")
@@ -59,7 +60,7 @@ func TestHalfListedRegistriesShareTheBudgetOfTheirNamespace(t *testing.T) {
 				}
 			}()
 		}
-		// Within a minute, each of them gets turns.
+		// Within a minute, each registry gets turns.
 		for range 600 {
 			time.Sleep(100 * time.Millisecond)
 			synctest.Wait()

@@ -20,7 +20,8 @@ func newObjects() *unstructured.UnstructuredList {
 	return u
 }
 
-// decode drops an updateStrategy without registryPoll: it has no meaning, and the type's decoder panics on it.
+// decode converts a CatalogSource to the typed object. It drops an updateStrategy without registryPoll, which has no
+// meaning and makes the type's decoder panic.
 func decode(u *unstructured.Unstructured) (*operatorsv1alpha1.CatalogSource, error) {
 	content := u.UnstructuredContent()
 	if poll, ok, _ := unstructured.NestedMap(content, "spec", "updateStrategy", "registryPoll"); !ok || poll == nil {
@@ -34,7 +35,7 @@ func decode(u *unstructured.Unstructured) (*operatorsv1alpha1.CatalogSource, err
 	return cs, nil
 }
 
-// withStatus returns a copy of u with another status.
+// withStatus returns a copy of u with the given status.
 func withStatus(u *unstructured.Unstructured, status *operatorsv1alpha1.CatalogSourceStatus) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status)
 	if err != nil {
@@ -46,7 +47,7 @@ func withStatus(u *unstructured.Unstructured, status *operatorsv1alpha1.CatalogS
 	return out, nil
 }
 
-// dropNulls removes null values, as which zero times are encoded.
+// dropNulls removes null values, because zero times are encoded as null.
 func dropNulls(m map[string]any) {
 	for key, v := range m {
 		switch v := v.(type) {

@@ -12,11 +12,11 @@ func TestDecodeSurvivesEveryUpdateStrategy(t *testing.T) {
 		strategy any
 		poll     bool
 	}{
-		"an empty one (the type's own decoder panics)": {map[string]any{}, false},
-		"one with a null poll":                         {map[string]any{"registryPoll": nil}, false},
-		"null":                                         {nil, false},
-		"one with a bad interval":                      {map[string]any{"registryPoll": map[string]any{"interval": "x"}}, true},
-		"one with an interval":                         {map[string]any{"registryPoll": map[string]any{"interval": "1m"}}, true},
+		"empty (the type's own decoder panics)": {map[string]any{}, false},
+		"with a null poll":                      {map[string]any{"registryPoll": nil}, false},
+		"null":                                  {nil, false},
+		"with an invalid interval":              {map[string]any{"registryPoll": map[string]any{"interval": "x"}}, true},
+		"with an interval":                      {map[string]any{"registryPoll": map[string]any{"interval": "1m"}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := newObject()

@@ -98,11 +98,11 @@ func (r *Reconciler) observeImage(ctx context.Context, cs *operatorsv1alpha1.Cat
 
 // stateOf identifies the state of a CatalogSource, excluding its status.
 func stateOf(cs *operatorsv1alpha1.CatalogSource) string {
-	text, _ := json.Marshal([]any{cs.UID, cs.Generation, cs.Labels, cs.Annotations}) // encoding these cannot fail
+	text, _ := json.Marshal([]any{cs.UID, cs.Generation, cs.Labels, cs.Annotations}) // encoding strings and numbers cannot fail
 	return ownerutil.Hash(string(text))
 }
 
-// version returns the API server's version if the CatalogSource's image depends on it.
+// version returns the API server's version, or "" if the CatalogSource's image does not depend on it.
 func (r *Reconciler) version(cs *operatorsv1alpha1.CatalogSource) (string, error) {
 	if cs.Annotations[annotationTemplate] == "" || r.ServerVersion == nil {
 		return "", nil
@@ -139,7 +139,7 @@ func (r *Reconciler) observeAddress(ctx context.Context, key types.NamespacedNam
 	case c.err != nil:
 		seen.problem = c.problem(reason, fmt.Sprintf("couldn't list registry %q", address))
 	case state == connectivity.TransientFailure:
-		seen.problem = problemf(reason, "couldn't connect to registry - %q does not answer", address)
+		seen.problem = problemf(reason, "couldn't connect to registry - %q does not respond", address)
 	}
 	return seen
 }

@@ -12,27 +12,29 @@ import (
 
 	"github.com/remit-olm/remit/pkg/catalog/layer"
 	"github.com/remit-olm/remit/pkg/catalog/server"
+	"github.com/remit-olm/remit/pkg/image"
 )
 
-// ensureServer is the prefix of messages about an image, as in OLM v0, which tools match.
+// ensureServer is the prefix of messages about an image. It is the same as in OLM v0, because tools match on it.
 const ensureServer = "couldn't ensure registry server"
 
-// registryNotRun returns an error that explains what to do about a tenant's image that would have to run (security model, D6).
+// registryNotRun returns an error that explains what to do about a tenant's image that would have to run as a registry
+// (security model, D6).
 func registryNotRun(image, global string) error {
-	return fmt.Errorf("image %q: %w. It is a registry, and registries run only in the global catalog namespace %q. "+
+	return fmt.Errorf("image %q: %w. Such an image is a registry, and registries run only in the global catalog namespace %q. "+
 		"Use an image with a file-based catalog (see opm render), or ask for the CatalogSource to be created in namespace %q", image, layer.ErrNoCatalog, global, global)
 }
 
 // observeServer observes images in the global catalog namespace that are registries, and images that could not be read
-// yet. For the latter it reads what already runs and changes nothing, so that an outage of the image registry does not
-// affect running catalogs. seen is the observation of the image itself.
+// yet. For an image that could not be read, it only reads the existing Pods and changes nothing, so that an outage of
+// the image registry does not affect running catalogs. seen is the observation of the image itself.
 func (r *Reconciler) observeServer(ctx context.Context, cs *operatorsv1alpha1.CatalogSource, spec imageSpec, view imageView, seen observation) observation {
 	key := client.ObjectKeyFromObject(cs)
 	var run serving
 	switch {
 	case view.registry == "":
 		run = r.servers.running(ctx, cs)
-	case spec.interval == 0 || isDigest(spec.image):
+	case spec.interval == 0 || image.IsDigest(spec.image):
 		run = r.servers.ensure(ctx, cs, view.registry, nil)
 	default:
 		run = r.servers.ensure(ctx, cs, view.registry, view.polled)
@@ -95,7 +97,7 @@ func (s serving) problem(state connectivity.State, c content) *problem {
 	case s.update != "":
 		return problemf(reason, "%s - %s; the current Pod continues to serve", ensureServer, s.update)
 	case s.target != "" && state == connectivity.TransientFailure:
-		c.err = errors.New("its Pod does not answer")
+		c.err = errors.New("the registry Pod does not respond")
 		where = "couldn't connect to registry"
 	default:
 		return nil

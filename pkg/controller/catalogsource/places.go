@@ -11,12 +11,13 @@ import (
 const maxConnections, maxImages = 50, 50
 
 // places limits the number of items per namespace. A CatalogSource without a place waits without using resources, and
-// is woken when a place becomes available. Callers must hold the lock of the owner.
+// is woken when a place becomes available. Callers must hold the lock that protects the items.
 type places struct {
-	// max is the number per namespace. has and then are phrases of the message: what the namespace has, and what happens next.
+	// max is the maximum number of items per namespace. "has" and "then" are parts of the error message: what the
+	// namespace has, and what happens when a place becomes available.
 	max       int
 	has, then string
-	// exempt is the namespace without a limit.
+	// exempt is the namespace to which no limit applies.
 	exempt string
 	wake   func(types.NamespacedName)
 	of     map[string]*placesOf
@@ -24,7 +25,8 @@ type places struct {
 
 type placesOf struct{ taken, waiting map[types.NamespacedName]bool }
 
-// take takes a place for a CatalogSource, or makes it wait for one.
+// take takes a place for a CatalogSource. If no place is available, it returns an error and the CatalogSource waits for
+// a place.
 func (p *places) take(key types.NamespacedName) error {
 	if key.Namespace == p.exempt {
 		return nil
@@ -36,7 +38,7 @@ func (p *places) take(key types.NamespacedName) error {
 	}
 	if !of.taken[key] && len(of.taken) >= p.max {
 		of.waiting[key] = true
-		return fmt.Errorf("namespace %s already has %s, the maximum; this one %s when one of those CatalogSources is deleted", key.Namespace, p.has, p.then)
+		return fmt.Errorf("namespace %s already has %s, which is the limit; this CatalogSource %s after another CatalogSource in the namespace is deleted", key.Namespace, p.has, p.then)
 	}
 	of.taken[key] = true
 	delete(of.waiting, key)
@@ -44,7 +46,8 @@ func (p *places) take(key types.NamespacedName) error {
 	return nil
 }
 
-// leave releases the place of a CatalogSource, or stops its waiting.
+// leave releases the place of a CatalogSource or, if the CatalogSource is waiting for a place, removes it from the
+// queue.
 func (p *places) leave(key types.NamespacedName) {
 	of := p.of[key.Namespace]
 	if of == nil {
@@ -58,7 +61,8 @@ func (p *places) leave(key types.NamespacedName) {
 	p.wakeNext(of)
 }
 
-// wakeNext wakes a waiting CatalogSource if a place is available. It takes the place or leaves, and either wakes the next one.
+// wakeNext wakes a waiting CatalogSource if a place is available. That CatalogSource takes the place or leaves; in both
+// cases, the next one is woken.
 func (p *places) wakeNext(of *placesOf) {
 	if len(of.taken) >= p.max {
 		return

@@ -31,7 +31,7 @@ func TestLimitsConnectionsOfANamespace(t *testing.T) {
 	}
 	for n := range 10 {
 		state, _, err := c.ensure(at("t1", maxConnections+n), "10.0.0.1:1", "10.0.0.1:1")
-		require.EqualError(t, err, "namespace t1 already has connections to 50 registries, the maximum; this one connects when one of those CatalogSources is deleted")
+		require.EqualError(t, err, "namespace t1 already has connections to 50 registries, which is the limit; this CatalogSource will connect after another CatalogSource in the namespace is deleted")
 		require.Equal(t, connectivity.TransientFailure, state)
 	}
 	require.Len(t, c.byKey, maxConnections, "waiting CatalogSources use no resources")
@@ -48,13 +48,13 @@ func TestLimitsConnectionsOfANamespace(t *testing.T) {
 	for key := range maps.Clone(woken) {
 		c.drop(key) // the woken CatalogSource is deleted
 	}
-	require.Len(t, woken, 2, "then the next one is woken")
+	require.Len(t, woken, 2, "then the next CatalogSource is woken")
 	c.drop(at("t1", 1))
 	clear(woken)
 	for n := range 10 {
 		_ = connect(at("t1", maxConnections+n), "10.0.0.1:1")
 	}
-	require.NotEmpty(t, woken, "with two places, the first one woken wakes another")
+	require.NotEmpty(t, woken, "with two free places, the first woken CatalogSource wakes another")
 	require.Len(t, c.places.of["t1"].taken, maxConnections)
 	for key := range c.byKey {
 		c.drop(key)
@@ -77,7 +77,7 @@ func TestLimitsCatalogsInImagesOfANamespace(t *testing.T) {
 	}
 	for n := range 10 {
 		view := i.ensure(at("t1", maxImages+n), spec)
-		require.EqualError(t, view.err, "namespace t1 already has 50 catalogs in images, the maximum; this one is pulled when one of those CatalogSources is deleted")
+		require.EqualError(t, view.err, "namespace t1 already has 50 catalogs that are read from images, which is the limit; this CatalogSource will be loaded after another CatalogSource in the namespace is deleted")
 		require.Equal(t, connectivity.TransientFailure, view.state)
 	}
 	require.Len(t, i.byKey, maxImages, "waiting CatalogSources use no resources")

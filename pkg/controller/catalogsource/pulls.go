@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/catalog"
-	"github.com/remit-olm/remit/pkg/catalog/disk"
+	"github.com/remit-olm/remit/pkg/catalog/fbc"
 	"github.com/remit-olm/remit/pkg/catalog/layer"
+	"github.com/remit-olm/remit/pkg/catalog/pull"
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/image"
 )
@@ -22,19 +21,14 @@ const (
 	parseSlice, parseGrace = 2 * time.Second, time.Minute
 )
 
-// newParseLanes parses one tenant catalog and one global catalog at a time.
+// newParseLanes returns lanes in which one tenant catalog and one global catalog are parsed at a time.
 func newParseLanes(global string) *lanes {
 	one := func() *turns { return &turns{slots: 1, share: 1, slice: parseSlice, grace: parseGrace} }
 	return &lanes{reserved: global, global: one(), tenants: one()}
 }
 
-// refused means that the image is invalid. It is not pulled again until it changes.
-type refused struct{ error }
-
-func (r refused) Unwrap() error { return r.error }
-
-// finding is the content of a new image: a catalog, or the reference by digest of a registry to run. The zero value
-// means that the image is not new.
+// finding is the content of a new image: a catalog, or the reference by digest of an image to run as a registry. The zero
+// value means that the image is not new.
 type finding struct {
 	snapshot *catalog.Snapshot
 	registry string
@@ -42,10 +36,10 @@ type finding struct {
 
 // newer pulls an image unless its digest is already loaded. For an image that was refused, it returns the same error again.
 func (i *images) newer(ctx context.Context, key types.NamespacedName, e *imageEntry) (finding, error) {
-	access, unread := i.secrets.access(ctx, key, e.spec.secrets, e.retry)
+	access, unread := i.secrets.Access(ctx, key, e.spec.secrets, e.retry)
 	found, err := i.newerAs(ctx, key, access, e)
-	if err != nil && unread != nil && !kit.Is[refused](err) {
-		return finding{}, fmt.Errorf("%w; its pull secrets: %w", err, unread)
+	if err != nil && unread != nil && !kit.Is[pull.Refused](err) {
+		return finding{}, fmt.Errorf("%w; the catalog's pull secrets could not be used: %w", err, unread)
 	}
 	return found, err
 }
@@ -68,8 +62,8 @@ func (i *images) newerAs(ctx context.Context, key types.NamespacedName, access i
 	case errors.As(err, &half):
 		over = oversize{digest: opened.Named.String(), memory: half.memory}
 	case err == nil && found.snapshot.IsMissingPackagesOf(e.known()):
-		dropContents(found.snapshot)
-		err = refused{errors.New(warnings(found.snapshot))}
+		pull.Drop(found.snapshot)
+		err = pull.Refused{Err: errors.New(warnings(found.snapshot))}
 	case err == nil:
 		over, err = i.hold(key, e, opened.Named.String(), found.snapshot)
 	}
@@ -77,7 +71,7 @@ func (i *images) newerAs(ctx context.Context, key types.NamespacedName, access i
 	defer e.mu.Unlock()
 	e.over = over
 	switch {
-	case kit.Is[refused](err):
+	case kit.Is[pull.Refused](err):
 		e.refused, e.refusal = opened.Named.String(), err
 	case err == nil:
 		e.loaded, e.refused, e.refusal = opened.Named.String(), "", nil
@@ -94,7 +88,7 @@ func (e *imageEntry) known() *catalog.Snapshot {
 }
 
 // isKnown reports whether the image of an entry is already loaded. It returns an error if the image was refused or
-// still exceeds its budget; neither is read again.
+// still exceeds its budget. Such an image is not read again.
 func (i *images) isKnown(ctx context.Context, access image.Access, e *imageEntry) (bool, error) {
 	if e.loaded == "" && e.refused == "" && e.over.digest == "" {
 		return false, nil
@@ -114,73 +108,29 @@ func (i *images) isKnown(ctx context.Context, access image.Access, e *imageEntry
 	return false, nil
 }
 
-// pull reads the catalog in an image through temporary files, unless it is already on disk. It can replace the content
-// of a holder.
+// pull reads the catalog in an image, unless the catalog is already on disk. of is the holder whose content the catalog
+// may replace.
 func (i *images) pull(ctx context.Context, of holder, from *image.Image, extract string) (*catalog.Snapshot, error) {
-	folder, err := layer.Folder(ctx, from, extract)
-	if err != nil {
-		return nil, asRefused(err)
-	}
-	key := disk.Key(from.Repository, from.Digest.String(), folder)
-	snap, err := i.disk.Snapshot(key)
-	if err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return snap, err
-	}
-	dir, remove, err := i.disk.Work()
-	if err != nil {
-		return nil, err
-	}
-	defer remove()
+	namespace := of.key.Namespace
 	room := i.room(of)
 	defer room.release()
-	limits := i.limits(of.key.Namespace)
-	if err := layer.Extract(ctx, from, folder, layer.Target{Dir: dir, Max: limits.files, Take: room.take}); err != nil {
-		return nil, asRefused(err)
-	}
-	turn, ctx, err := i.parses.of(of.key.Namespace).join(ctx, of.key.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	defer turn.leave()
-	contents, err := i.disk.NewContents(limits.contents, room.take)
-	if err != nil {
-		return nil, err
-	}
-	return i.parse(ctx, files{key, dir, room}, contents, turn)
+	limits := i.limits(namespace)
+	got, err := pull.Read(ctx, from, pull.Options{
+		Disk: i.disk, Extract: extract, MaxFiles: limits.files, MaxContents: limits.contents, Take: room.take,
+		Turn: func(ctx context.Context) (context.Context, fbc.Loader, func(), error) {
+			turn, ctx, err := i.parses.of(namespace).join(ctx, namespace)
+			if err != nil {
+				return ctx, fbc.Loader{}, nil, err
+			}
+			return ctx, i.loader(turn, room), turn.leave, nil
+		},
+	})
+	return got.Snapshot, err
 }
 
-// files describes the temporary files of a catalog: their key on disk, directory and reservation.
-type files struct {
-	key, dir string
-	room     *room
-}
-
-func (i *images) parse(ctx context.Context, from files, contents *disk.Contents, turn *turn) (*catalog.Snapshot, error) {
+// loader returns the loader for a catalog's files.
+func (i *images) loader(turn *turn, room *room) fbc.Loader {
 	loader := i.budget.loader(turn.namespace)
-	loader.Contents, loader.Between, loader.Take = contents, turn.yieldTogether(), from.room.keep
-	snap, err := loader.Load(ctx, os.DirFS(from.dir))
-	switch {
-	case ctx.Err() != nil:
-		err = context.Cause(ctx)
-	case contents.Err() != nil:
-		err = contents.Err() // an error of the local disk, not of the image
-	case errors.As(err, new(crowded)): // caused by the other catalogs
-	case err != nil:
-		err = refused{fmt.Errorf("its file-based catalog: %w", err)}
-	default:
-		err = i.disk.PutSnapshot(from.key, snap, contents)
-	}
-	if err != nil {
-		contents.Discard()
-		return nil, err
-	}
-	return snap, nil
-}
-
-// asRefused marks permanent errors of the image.
-func asRefused(err error) error {
-	if errors.Is(err, image.ErrImage) {
-		return refused{err}
-	}
-	return err
+	loader.Between, loader.Take = turn.yieldTogether(), room.keep
+	return loader
 }

@@ -14,46 +14,49 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/image"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// maxWatches bounds the Secrets of one namespace that are watched concurrently. Further pulls wait for their next attempt.
+// maxWatches bounds the Secrets of one namespace that are watched concurrently. Changes to other Secrets take effect at
+// the next attempt.
 const maxWatches = 8
 
-// pullSecrets reads the pull secrets of images, and retries a failed pull when something that it depends on changes. It uses
-// an identity that is allowed to read them; the controller identity is not.
+// pullSecrets reads the pull secrets of images, and retries a failed pull when something that it depends on changes. It
+// reads Secrets with an identity that is allowed to read them; outside the global catalog namespace, the controller
+// identity is not.
 type pullSecrets struct {
 	*Options
 	// interests tracks the RBAC that reading Secrets depends on.
-	interests rbac.Interests[retry]
+	interests rbac.Interests[kit.Retry]
 
 	mu    sync.Mutex
-	pulls map[retry]attempt
+	pulls map[kit.Retry]attempt
 	// running counts the watches by namespace.
 	running map[string]int
 }
 
-// attempt is what the last attempt of a pull used: the versions of Secrets by name; "" means that the Secret does not
-// exist. Unreadable Secrets are not included, because RBAC changes trigger a retry.
+// attempt records what the last attempt at a pull used: the version of each Secret by name, or "" if the Secret did not
+// exist. Unreadable Secrets are not included, because changes to RBAC trigger a retry for them.
 type attempt struct {
 	by      types.NamespacedName
 	secrets map[string]string
 }
 
-// access returns the credentials for a CatalogSource's image: the pull secrets that it names, and those of the
+// Access returns the credentials for a CatalogSource's image: the pull secrets that it names, and those of the
 // ServiceAccount with the same name (contract 1.1). The error lists secrets that could not be read; the image may be
-// public anyway. A change of RBAC that could make them readable retries the pull.
-func (p *pullSecrets) access(ctx context.Context, key types.NamespacedName, secrets []string, pull retry) (image.Access, error) {
+// public anyway. The pull is retried when an RBAC change could make those secrets readable.
+func (p *pullSecrets) Access(ctx context.Context, key types.NamespacedName, secrets []string, pull kit.Retry) (image.Access, error) {
 	listers, done := p.interests.Track(pull, p.RBAC)
 	defer done()
-	p.note(pull, attempt{by: key}) // so that changes during this attempt trigger a retry
+	p.note(pull, attempt{by: key}) // recorded first, so that changes during this attempt trigger a retry
 	credentials := &image.Credentials{}
 	out := image.Access{Keychain: credentials, Anywhere: key.Namespace == p.GlobalNamespace}
 	var problems []error
 	account := &corev1.ServiceAccount{}
 	if err := p.Client.Get(ctx, key, account); client.IgnoreNotFound(err) != nil {
-		problems = append(problems, fmt.Errorf("ServiceAccount %s: %w", key.Name, err))
+		problems = append(problems, fmt.Errorf("get ServiceAccount %s: %w", key.Name, err))
 	}
 	for _, s := range account.ImagePullSecrets {
 		if !slices.Contains(secrets, s.Name) {
@@ -85,17 +88,17 @@ func (p *pullSecrets) add(ctx context.Context, listers rbac.Listers, to *image.C
 	return secret.ResourceVersion, to.Add(secret)
 }
 
-func (p *pullSecrets) note(pull retry, used attempt) {
+func (p *pullSecrets) note(pull kit.Retry, used attempt) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.pulls == nil {
-		p.pulls, p.running = map[retry]attempt{}, map[string]int{}
+		p.pulls, p.running = map[kit.Retry]attempt{}, map[string]int{}
 	}
 	p.pulls[pull] = used
 }
 
-// forget forgets what a pull depends on.
-func (p *pullSecrets) forget(pull retry) {
+// Forget stops tracking what a pull depends on.
+func (p *pullSecrets) Forget(pull kit.Retry) {
 	_, done := p.interests.Track(pull, p.RBAC)
 	done()
 	p.mu.Lock()
@@ -109,22 +112,22 @@ func (p *pullSecrets) retry(match func(types.NamespacedName) bool) {
 	defer p.mu.Unlock()
 	for pull, last := range p.pulls {
 		if match(last.by) {
-			pull.ask()
+			pull.Ask()
 		}
 	}
 }
 
-// wait waits after a failed attempt, for the delay or until a retry is requested. It returns the next delay; ok is false
-// if ctx has ended.
-func (p *pullSecrets) wait(ctx context.Context, namespace string, pull retry, pause time.Duration) (next time.Duration, ok bool) {
+// Wait waits after a failed attempt, for the delay or until a retry is requested. It returns the next delay; ok is
+// false if ctx is done.
+func (p *pullSecrets) Wait(ctx context.Context, namespace string, pull kit.Retry, pause time.Duration) (next time.Duration, ok bool) {
 	end := p.watch(ctx, namespace, pull)
 	defer end()
-	asked, ok := pull.sleep(ctx, p.Clock, wait.Jitter(pause, pollJitter))
-	return nextPause(pause, asked), ok
+	asked, ok := pull.Sleep(ctx, p.Clock, wait.Jitter(pause, pollJitter))
+	return kit.NextPause(pause, asked), ok
 }
 
 // watch watches the Secrets of a pull, and retries the pull when one of them changes. The returned function stops the watches.
-func (p *pullSecrets) watch(ctx context.Context, namespace string, pull retry) (end func()) {
+func (p *pullSecrets) watch(ctx context.Context, namespace string, pull kit.Retry) (end func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
@@ -135,7 +138,7 @@ func (p *pullSecrets) watch(ctx context.Context, namespace string, pull retry) (
 		}
 		p.running[namespace]++
 		group.Go(func() {
-			p.WatchSecret(ctx, types.NamespacedName{Namespace: namespace, Name: name}, version, pull.ask)
+			p.WatchSecret(ctx, types.NamespacedName{Namespace: namespace, Name: name}, version, pull.Ask)
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			if p.running[namespace]--; p.running[namespace] == 0 {

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/test/env/registry"
 )
 
@@ -60,7 +61,7 @@ func TestWatchesPullSecretsAfterAFailedPull(t *testing.T) {
 	require.Empty(t, watches)
 }
 
-// statusNow returns the status after a check that was already made.
+// statusNow waits for the wake-up after a check, and returns the status.
 func (w *world) statusNow(t *testing.T, name string) operatorsv1alpha1.CatalogSourceStatus {
 	t.Helper()
 	require.Equal(t, key(name), <-w.woken)
@@ -78,7 +79,7 @@ func TestLimitsTheWatchesOfANamespace(t *testing.T) {
 	for i := range maxWatches + 3 {
 		reads[fmt.Sprint(i)] = "1"
 	}
-	first, second := newRetry(), newRetry()
+	first, second := kit.NewRetry(), kit.NewRetry()
 	w.note(first, attempt{key("a"), reads})
 	w.note(second, attempt{key("b"), reads})
 	endFirst := w.watch(t.Context(), "a", first)
@@ -91,5 +92,5 @@ func TestLimitsTheWatchesOfANamespace(t *testing.T) {
 	endThird()
 	require.Zero(t, running.Load())
 	require.Empty(t, w.running)
-	w.watch(t.Context(), "a", newRetry())()
+	w.watch(t.Context(), "a", kit.NewRetry())()
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/disk"
 	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/controller/kit/bundleimage"
 	"github.com/remit-olm/remit/pkg/image"
 	"github.com/remit-olm/remit/pkg/lib/fairqueue"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -42,7 +43,7 @@ const (
 	workers = 4
 )
 
-// Options for New. Client, Cache, Live, Store, Images and Disk are required.
+// Options configures a Reconciler. Client, Cache, Live, Store, Images and Disk are required.
 type Options struct {
 	// Client writes statuses, and the objects of registries in the global catalog namespace.
 	Client client.Client
@@ -62,15 +63,15 @@ type Options struct {
 	Images *image.Client
 	// Disk stores the content of images.
 	Disk *disk.Store
-	// Secrets reads a pull secret in a CatalogSource's namespace as an identity that is allowed to; nil disables pull
-	// secrets. It uses the listers for RBAC, so that relevant changes are tracked.
+	// Secrets reads a pull secret in a CatalogSource's namespace as an identity that is allowed to read it; nil
+	// disables pull secrets. It uses the listers for RBAC, so that relevant changes are tracked.
 	Secrets func(ctx context.Context, listers rbac.Listers, key types.NamespacedName) (*corev1.Secret, error)
-	// WatchSecret watches such a Secret. It calls changed and returns when the Secret differs from the version (""
-	// means that it does not exist). It also returns when the context ends or the Secret cannot be watched; nil
-	// disables watches.
+	// WatchSecret watches such a Secret. It calls changed and returns when the Secret differs from the version ("" means
+	// that the Secret does not exist). It also returns when the context is done or the Secret cannot be watched. A nil
+	// function disables watches.
 	WatchSecret func(ctx context.Context, key types.NamespacedName, version string, changed func())
-	// WatchConfigMap watches the metadata of one ConfigMap as an identity that is allowed to. It uses the listers for
-	// RBAC, and returns nil if watching is not allowed. A nil function disables watches.
+	// WatchConfigMap watches the metadata of one ConfigMap as an identity that is allowed to watch it. It uses the
+	// listers for RBAC, and returns nil if watching is not allowed. A nil function disables watches.
 	WatchConfigMap func(ctx context.Context, listers rbac.Listers, key types.NamespacedName) (watch.Interface, error)
 	// RBAC contains the listers for Secrets and WatchConfigMap.
 	RBAC rbac.Listers
@@ -91,7 +92,7 @@ type Reconciler struct {
 	configMaps  *configMaps
 	follows     *configMapWatches
 	images      *images
-	bundles     *bundles
+	bundles     *bundleimage.Images
 	servers     *servers
 	pulls       *pullSecrets
 	services    *services
@@ -104,7 +105,7 @@ func New(o Options) (*Reconciler, error) {
 	}
 	for image, dir := range o.Directories {
 		if image == "" || dir == "" {
-			return nil, fmt.Errorf("catalogsource: directory mapping %q=%q: both sides are required", image, dir)
+			return nil, fmt.Errorf("catalogsource: directory mapping %q=%q: both the image and the directory are required", image, dir)
 		}
 	}
 	o.GlobalNamespace = cmp.Or(o.GlobalNamespace, names.DefaultCatalogNamespace)
@@ -121,12 +122,12 @@ func New(o Options) (*Reconciler, error) {
 		configMaps:  &configMaps{budget: bound},
 		follows:     &configMapWatches{open: o.WatchConfigMap, wake: waker.Wake, interests: &rbac.Interests[types.NamespacedName]{}, rbac: o.RBAC},
 		images:      newImages(o.Images, o.Disk, bound, waker.Wake, o.Clock),
-		bundles:     newBundles(o.Images, o.Disk, bound.decoding, o.Store.Touch),
 		servers:     newServers(o),
 		services:    &services{reader: o.Live, watch: func(context.Context) error { return nil }},
 	}
 	r.pulls = &pullSecrets{Options: &r.Options}
-	r.images.secrets, r.bundles.secrets = r.pulls, r.pulls
+	r.images.secrets = r.pulls
+	r.bundles = bundleimage.New(bundleimage.Options{Client: o.Images, Disk: o.Disk, Decoding: bound.decoding, Access: r.pulls, Touch: o.Store.Touch})
 	wakeRefused := func(key types.NamespacedName) {
 		waker.Wake(key)
 		r.retryPulls(func(other types.NamespacedName) bool { return other == key })
@@ -200,7 +201,7 @@ func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) {
 	r.configMaps.drop(key)
 	r.follows.drop(key)
 	r.images.drop(key)
-	r.bundles.drop(key)
+	r.bundles.Drop(key)
 	r.servers.histories.Delete(key)
 	r.withdraw(ctx, key)
 }
@@ -211,7 +212,7 @@ func (r *Reconciler) withdraw(ctx context.Context, key types.NamespacedName) {
 	}
 }
 
-// publish publishes a copy, because CatalogSources can share the content of a directory.
+// publish publishes a copy of the snapshot, because CatalogSources can share the content of a directory.
 func (r *Reconciler) publish(ctx context.Context, cs *operatorsv1alpha1.CatalogSource, snap *catalog.Snapshot) {
 	key := client.ObjectKeyFromObject(cs)
 	if snap == nil {
@@ -220,8 +221,8 @@ func (r *Reconciler) publish(ctx context.Context, cs *operatorsv1alpha1.CatalogS
 	}
 	own := *snap
 	own.Key, own.Priority = key, cs.Spec.Priority
-	own.Reader = &reader{bundles: r.bundles, inline: snap.Reader, key: key, digest: snap.Digest, secrets: cs.Spec.Secrets, packages: snap.Packages}
-	r.bundles.keep(key, snap.Digest)
+	own.Reader = r.bundles.Reader(&own, cs.Spec.Secrets)
+	r.bundles.Keep(key, snap.Digest)
 	if r.Store.Put(&own) {
 		ctrl.LoggerFrom(ctx).Info("Published catalog", "digest", own.Digest, "packages", len(own.Packages))
 	}

@@ -83,7 +83,7 @@ func given(t *testing.T, directories map[string]string, objects ...client.Object
 		Live:        w.Client,
 		Store:       &catalog.Store{},
 		Directories: directories,
-		// They watch only this namespace.
+		// The tests watch only this namespace.
 		GlobalNamespace: "remit",
 		Clock:           w.clock,
 		Images:          images,
@@ -311,7 +311,7 @@ func listen(t *testing.T, address string) (string, *grpc.Server) {
 	return lis.Addr().String(), s
 }
 
-// until reconciles whenever the connection wakes the controller, until the status shows the state.
+// until waits until the status shows the state. It reconciles whenever the connection wakes the controller.
 func (w *world) until(t *testing.T, name, state string) operatorsv1alpha1.CatalogSourceStatus {
 	t.Helper()
 	deadline := time.After(20 * time.Second)
@@ -346,7 +346,7 @@ func TestACatalogAtAnAddress(t *testing.T) {
 
 	server.Stop()
 	got = w.until(t, "cat", "TRANSIENT_FAILURE")
-	require.Contains(t, got.Message, "does not answer")
+	require.Contains(t, got.Message, "does not respond")
 	_, ok = w.Store.Get(key("cat"))
 	require.True(t, ok, "content is kept while the registry is unavailable")
 
@@ -362,5 +362,5 @@ func TestNewValidatesItsOptions(t *testing.T) {
 	require.ErrorContains(t, err, "required")
 	c := fake.NewClientBuilder().Build()
 	_, err = New(Options{Client: c, Cache: c, Live: c, Store: &catalog.Store{}, Images: &image.Client{}, Disk: onDisk(t), Directories: map[string]string{"img": ""}})
-	require.ErrorContains(t, err, "both sides are required")
+	require.ErrorContains(t, err, "both the image and the directory are required")
 }

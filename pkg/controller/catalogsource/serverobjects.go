@@ -19,7 +19,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// takenError reports a collision: an object with the wanted name belongs to another owner. Its deletion triggers
+// takenError reports a collision: an object with the wanted name belongs to another owner. Deleting the object triggers
 // another reconcile.
 type takenError struct{ object string }
 
@@ -55,8 +55,9 @@ func (s *servers) ensureOthers(ctx context.Context, want objects) error {
 	return nil
 }
 
-// find reads an existing object into found, or creates it. live reports whether it existed. Objects of other owners are
-// never changed, regardless of the cache.
+// find reads an existing object into found, or creates the wanted object. live reports whether the object existed. If
+// it belongs to another owner, find returns a *takenError, so that such an object is never changed, even if the cache
+// is outdated.
 func (s *servers) find(ctx context.Context, from client.Reader, want, found client.Object, owner types.UID) (live bool, err error) {
 	key := client.ObjectKeyFromObject(want)
 	err = from.Get(ctx, key, found)
@@ -86,13 +87,14 @@ func (s *servers) change(ctx context.Context, live, want client.Object, edit fun
 	live.SetLabels(labels.Merge(live.GetLabels(), want.GetLabels()))
 	edit()
 	if err := s.client.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("change %s: %w", apply.Describe(live), err)
+		return fmt.Errorf("patch %s: %w", apply.Describe(live), err)
 	}
 	return nil
 }
 
-// podTarget returns the address of a Pod's registry. It dials the Pod itself, because any Pod with the same labels can
-// be behind a Service. The address comes from a node and must not be local to this machine.
+// podTarget returns the address of a Pod's registry, or the problem with the address. The address is that of the Pod
+// itself, because a Service can select any Pod with the same labels. Because the address is reported by a node, it is
+// refused if it is local to this machine.
 func podTarget(pod *corev1.Pod) (target, trouble string) {
 	ip, err := netip.ParseAddr(pod.Status.PodIP)
 	if err != nil || image.IsLocal(ip) {

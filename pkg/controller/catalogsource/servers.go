@@ -30,7 +30,7 @@ const (
 	goodRun = 10 * time.Minute
 	// conflictPause is how long the cache may take to show a concurrent change.
 	conflictPause = time.Second
-	// labelEnforce is the Namespace label with the enforced Pod Security Standard.
+	// labelEnforce is the Namespace label that specifies the enforced Pod Security Standard.
 	labelEnforce = "pod-security.kubernetes.io/enforce"
 	restricted   = "restricted"
 )
@@ -47,22 +47,22 @@ type servers struct {
 	clock     clock.Clock
 	// cached reads the Pods and Services of the namespace after watch has returned.
 	cached client.Reader
-	// watch makes Pods and Services wake their owners. It starts with the first call.
+	// watch makes Pods and Services wake their owners. Watching starts with the first call.
 	watch     func(context.Context) error
 	histories keyed.Map[types.NamespacedName, *history]
 }
 
 // serving is the observed state of a registry.
 type serving struct {
-	// any means that there is a Pod to read the registry from, or will be.
+	// any means that a Pod that serves the registry exists or is expected.
 	any bool
 	// target is the address of the ready Pod, or empty.
 	target string
-	// trouble describes why no Pod is ready, except for a normal start.
+	// trouble describes why no Pod is ready. It is empty while a Pod starts normally.
 	trouble string
 	// update describes a failed or delayed update Pod.
 	update string
-	// err is the error of the last change; retry means that no event announces when it can succeed.
+	// err is the error from the last change; retry means that no event announces when the change can succeed.
 	err   error
 	retry bool
 	// recheckAfter is the delay before the next check without an event; 0 means none.
@@ -136,7 +136,7 @@ func (s *servers) ensure(ctx context.Context, cs *operatorsv1alpha1.CatalogSourc
 	return s.ensurePods(ctx, cs, want.pod, polled).ignoreConflict()
 }
 
-// ignoreConflict drops errors caused by concurrent changes: the CatalogSource is checked again.
+// ignoreConflict drops an error caused by a concurrent change, and schedules another reconcile instead.
 func (s serving) ignoreConflict() serving {
 	if apierrors.IsConflict(s.err) {
 		s.err, s.retry, s.recheckAfter = nil, false, conflictPause
@@ -163,7 +163,7 @@ func (s *servers) wanted(ctx context.Context, cs *operatorsv1alpha1.CatalogSourc
 }
 
 // ensurePods performs the next step for the Pods. It uses the cache to decide whether a step is needed, and the API
-// server to decide which: with an outdated cache, Pods would be created twice.
+// server to decide which step: with an outdated cache, Pods would be created twice.
 func (s *servers) ensurePods(ctx context.Context, cs *operatorsv1alpha1.CatalogSource, want *corev1.Pod, polled *metav1.Time) serving {
 	key, hash := client.ObjectKeyFromObject(cs), want.Labels[names.LabelPodSpecHash]
 	pods, err := s.list(ctx, s.cached, cs)
@@ -192,7 +192,7 @@ func (s *servers) ensurePods(ctx context.Context, cs *operatorsv1alpha1.CatalogS
 	return out
 }
 
-// execute performs a step. It promotes a Pod before deleting others.
+// execute performs a step. It promotes a Pod before it deletes other Pods.
 func (s *servers) execute(ctx context.Context, step server.Step) error {
 	log := ctrl.LoggerFrom(ctx)
 	if step.Promote != nil {
@@ -215,12 +215,12 @@ func (s *servers) execute(ctx context.Context, step server.Step) error {
 	return s.create(ctx, step.Create)
 }
 
-// create creates a Pod. If admission removes its labels, the Pod is deleted, because it would not be found again, and
-// Pods would be created endlessly.
+// create creates a Pod. If admission changes the Pod's labels, create deletes the Pod and returns an error. Otherwise,
+// Remit would not find the Pod by its labels and would create Pods endlessly.
 func (s *servers) create(ctx context.Context, pod *corev1.Pod) error {
 	made := pod.DeepCopy()
 	if err := s.client.Create(ctx, made); err != nil {
-		return fmt.Errorf("create Pod: %w", unnamed(err))
+		return fmt.Errorf("create registry Pod: %w", unnamed(err))
 	}
 	ctrl.LoggerFrom(ctx).Info("Created registry Pod", "pod", made.Name, "image", pod.Spec.Containers[0].Image)
 	for _, label := range slices.Sorted(maps.Keys(pod.Labels)) {
@@ -228,14 +228,14 @@ func (s *servers) create(ctx context.Context, pod *corev1.Pod) error {
 			if err := s.delete(ctx, made); err != nil {
 				return err
 			}
-			return fmt.Errorf("create Pod: an admission webhook changes its label %s", label)
+			return fmt.Errorf("create registry Pod: an admission webhook changed the Pod's label %s", label)
 		}
 	}
 	return nil
 }
 
-// unnamed removes the generated name of a refused Pod from an error. It differs for each attempt, so that the status
-// would change endlessly.
+// unnamed removes the generated name of a refused Pod from an error. The name differs for each attempt, so the status would
+// otherwise change endlessly.
 func unnamed(err error) error {
 	refused, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok || refused.ErrStatus.Details == nil || refused.ErrStatus.Details.Name == "" {
@@ -249,7 +249,7 @@ func unnamed(err error) error {
 func (s *servers) delete(ctx context.Context, obj client.Object) error {
 	err := apply.Delete(ctx, s.client, obj)
 	if apierrors.IsConflict(err) {
-		return nil // it was replaced
+		return nil // another object has replaced obj
 	}
 	return err
 }
@@ -258,7 +258,7 @@ func (s *servers) delete(ctx context.Context, obj client.Object) error {
 func (s *servers) list(ctx context.Context, from client.Reader, cs *operatorsv1alpha1.CatalogSource) ([]*corev1.Pod, error) {
 	list := &corev1.PodList{}
 	if err := from.List(ctx, list, client.InNamespace(s.namespace), client.HasLabels{names.LabelCatalogSource}); err != nil {
-		return nil, fmt.Errorf("list Pods of namespace %s: %w", s.namespace, err)
+		return nil, fmt.Errorf("list Pods in namespace %s: %w", s.namespace, err)
 	}
 	var out []*corev1.Pod
 	for i := range list.Items {
@@ -269,8 +269,8 @@ func (s *servers) list(ctx context.Context, from client.Reader, cs *operatorsv1a
 	return out, nil
 }
 
-// remove deletes all objects of a CatalogSource, if there are any: if its ServiceAccount exists, or did when an object
-// was last created.
+// remove deletes all objects of a CatalogSource. It does nothing if the CatalogSource owns no ServiceAccount and its
+// Pods were not managed since the program started.
 func (s *servers) remove(ctx context.Context, cs *operatorsv1alpha1.CatalogSource) error {
 	if cs.Namespace != s.namespace {
 		return nil

@@ -115,7 +115,7 @@ func TestAppliesChangesOfThePodSpecByAnUpdatePod(t *testing.T) {
 	}, 2*time.Minute, 100*time.Millisecond)
 }
 
-// A Pod whose labels admission removes would not be found again.
+// If admission removes a Pod's labels, the Pod cannot be found again.
 func TestDeletesAPodThatLosesItsLabels(t *testing.T) {
 	made := 0
 	c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
@@ -132,7 +132,7 @@ func TestDeletesAPodThatLosesItsLabels(t *testing.T) {
 	cs := catalogSource("cat", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: "x"})
 	cs.UID = "u"
 	got := s.ensure(t.Context(), cs, "quay.io/x@sha256:1", nil)
-	require.ErrorContains(t, got.err, "an admission webhook changes its label")
+	require.ErrorContains(t, got.err, "an admission webhook changed the Pod's label")
 	require.True(t, got.retry)
 	require.Equal(t, 1, made)
 	list := &corev1.PodList{}
@@ -156,7 +156,7 @@ func TestRefusesInvalidServiceNames(t *testing.T) {
 	require.False(t, got.retry)
 }
 
-// If each refusal named a different Pod, each would change the status, which triggers another reconcile.
+// If each refusal named a different Pod, each would change the status and thereby trigger another reconcile.
 func TestReportsARefusedPodConsistently(t *testing.T) {
 	images := registry.New(t)
 	ref, pinned := pushRegistry(t, images, "catalog", "1")
@@ -175,7 +175,7 @@ func TestReportsARefusedPodConsistently(t *testing.T) {
 		u := newObject()
 		require.NoError(col, c.Get(t.Context(), c.key("cat"), u))
 		message, _, _ := unstructured.NestedString(u.Object, "status", "message")
-		require.Contains(col, message, "create Pod: pods is forbidden: exceeded quota")
+		require.Contains(col, message, "create registry Pod: pods is forbidden: exceeded quota")
 	}, time.Minute, 50*time.Millisecond)
 	require.NoError(t, c.Delete(t.Context(), quota))
 	c.onePod(t, "cat", pinned)

@@ -19,15 +19,15 @@ import (
 )
 
 // services resolves tenants' addresses. A Service can refer to an external name or to arbitrary addresses; such
-// Services must not be used to reach hosts that an address cannot name (docs/adr/0025).
+// Services are refused, because tenants could use them to reach hosts that spec.address must not name (docs/adr/0025).
 type services struct {
-	// reader reads Services after watch has returned. watch starts with the first call, because most clusters have no
-	// such catalog.
+	// reader reads Services after watch has returned. Watching starts with the first call, because most clusters have
+	// no catalog that needs it.
 	reader client.Reader
 	watch  func(context.Context) error
 }
 
-// unread is an error of reading a Service, for which no watch event occurs.
+// unread is an error from reading a Service. No watch event announces that a retry can succeed.
 type unread struct{ error }
 
 // Unwrap returns the cause.
@@ -52,11 +52,11 @@ func (s *services) target(ctx context.Context, namespace string, at cataloggrpc.
 	return net.JoinHostPort(service.Spec.ClusterIP, at.Port), nil
 }
 
-// targetProblem explains why a Service may lead to something other than Pods of its namespace, or returns "".
+// targetProblem explains why a Service may route to something other than Pods in its namespace, or returns "".
 func targetProblem(service *corev1.Service) string {
 	switch {
 	case service.Spec.Type == corev1.ServiceTypeExternalName:
-		return "refers to a name outside the cluster (type ExternalName)"
+		return "refers to a name outside the cluster (type ExternalName); the address of a catalog must name a Service that selects Pods in its namespace"
 	case len(service.Spec.Selector) == 0:
 		return "has no spec.selector; the address of a catalog must name a Service that selects Pods in its namespace"
 	case net.ParseIP(service.Spec.ClusterIP) == nil:
@@ -65,7 +65,7 @@ func targetProblem(service *corev1.Service) string {
 	return ""
 }
 
-// watchServices prepares a cache of Services that contains only the fields that services needs.
+// watchServices prepares a cache of Services that contains only the fields that are needed to resolve addresses.
 func (r *Reconciler) watchServices(mgr ctrl.Manager) error {
 	lazy, err := newLazyCache(mgr, cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Service{}: {Transform: stripService}}},
 		r.serviceChanged, &corev1.Service{})
@@ -88,7 +88,7 @@ func stripService(obj any) (any, error) {
 	return out, nil
 }
 
-// serviceChanged wakes the CatalogSources in a Service's namespace.
+// serviceChanged wakes the CatalogSources in a Service's namespace if the change affects how the Service can be used.
 func (r *Reconciler) serviceChanged(before, after client.Object) {
 	old, _ := before.(*corev1.Service)
 	current, _ := after.(*corev1.Service)

@@ -23,7 +23,7 @@ func problemf(reason operatorsv1alpha1.ConditionReason, format string, args ...a
 	return &problem{reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
-// invalid returns the problem of an invalid spec, in OLM v0's words, which tools match.
+// invalid returns the problem of an invalid spec, in the wording of OLM v0, because tools match on it.
 func invalid(spec *operatorsv1alpha1.CatalogSourceSpec) *problem {
 	const reason = operatorsv1alpha1.CatalogSourceSpecInvalidError
 	switch spec.SourceType {
@@ -57,7 +57,7 @@ type observation struct {
 	problem *problem
 	// state is the name of a gRPC connectivity state; empty if there is no connection.
 	state string
-	// address is the source of the content.
+	// address is the address that the status reports.
 	address string
 	// snapshot is the content to publish; nil withdraws the catalog.
 	snapshot *catalog.Snapshot
@@ -69,21 +69,21 @@ type observation struct {
 	conditions []metav1.Condition
 	// service is the Service of a registry that Remit runs, or empty.
 	service types.NamespacedName
-	// retry is an error for which no watch event occurs.
+	// retry is an error that has to be retried, because no watch event announces that a retry can succeed.
 	retry error
 	// recheckAfter is the delay before the next check without an event; 0 means none.
 	recheckAfter time.Duration
 }
 
-// content is the result of a load: the last good snapshot, if any, and the error of a newer one.
+// content is the result of a load: the last good snapshot, if any, and the error from loading a newer one.
 type content struct {
 	good *catalog.Snapshot
 	err  error
 }
 
-// updatedWith returns the content after another load of the same catalog. If the newer one has unreadable files and
-// therefore does not contain all packages, the previous content is kept as a whole, so that a broken file removes no
-// packages. Without previous content, the readable part is used.
+// updatedWith returns the content after another load of the same catalog. If the newer snapshot lacks packages because
+// of unreadable files, the previous content is kept as a whole, so that a broken file removes no packages. Without
+// previous content, the readable part is used.
 func (c content) updatedWith(newer *catalog.Snapshot) content {
 	if newer.IsMissingPackagesOf(c.good) {
 		return content{good: c.good, err: errors.New(warnings(newer))}
@@ -93,7 +93,8 @@ func (c content) updatedWith(newer *catalog.Snapshot) content {
 
 func warnings(s *catalog.Snapshot) string { return strings.Join(s.Warnings, "; ") }
 
-// problem returns the problem of the content, or nil: its error, or that it is served although some files cannot be read.
+// problem returns the error from loading the content. If there is none, it returns the warnings about files that cannot
+// be read while the rest is served, or nil.
 func (c content) problem(reason operatorsv1alpha1.ConditionReason, where string) *problem {
 	switch {
 	case c.err != nil:

@@ -7,13 +7,14 @@ import (
 
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/disk"
+	"github.com/remit-olm/remit/pkg/catalog/pull"
 )
 
-// maxTenantContents bounds the manifests of a tenant's catalog, and maxTenantFiles its files: the manifests in base64
-// and other content.
+// maxTenantContents bounds the size of the manifests in a tenant's catalog, and maxTenantFiles the size of its files,
+// which contain the base64-encoded manifests and other content.
 const maxTenantContents, maxTenantFiles = 256 << 20, 384 << 20
 
-// imageLimits limits what is read of one image; zero means no limit.
+// imageLimits limits how much is read from one image, in bytes; zero means no limit.
 type imageLimits struct{ files, contents int64 }
 
 func (i *images) limits(namespace string) imageLimits {
@@ -30,7 +31,7 @@ type oversize struct {
 	memory, disk int64
 }
 
-// fits returns the error if content still exceeds the budget.
+// fits returns an error if content still exceeds a budget.
 func (i *images) fits(h holder, o oversize) error {
 	if err := i.budget.fits(h, o.memory); err != nil {
 		return err
@@ -53,13 +54,13 @@ func (i *images) hold(key types.NamespacedName, e *imageEntry, digest string, sn
 		i.release(e.holder)
 	}
 	if err != nil {
-		dropContents(snap)
+		pull.Drop(snap)
 		return size, err
 	}
 	return oversize{}, nil
 }
 
-// takeBoth records the size of content in memory and on disk, or neither.
+// takeBoth records both the in-memory and the on-disk size of content, or neither.
 func (i *images) takeBoth(h holder, size oversize) error {
 	if err := i.fits(h, size); err != nil {
 		return err
@@ -82,32 +83,24 @@ func (i *images) release(h holder) {
 	i.work.release(h)
 }
 
-// dropContents deletes a catalog's content on disk, unless another CatalogSource uses it.
-func dropContents(snap *catalog.Snapshot) {
-	if snap == nil {
-		return
-	}
-	if contents, ok := snap.Reader.(*disk.Contents); ok {
-		contents.Drop()
-	}
-}
-
 // discard marks an entry as removed and drops its content.
 func (e *imageEntry) discard() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.gone = true
-	dropContents(e.good)
+	e.discarded = true
+	pull.Drop(e.good)
 }
 
-// abandon drops content that arrived too late. When the program ends, the content stays on disk for the next start.
+// abandon drops content whose entry was replaced or removed during the pull. When the program ends, the content stays
+// on disk for the next start.
 func (i *images) abandon(snap *catalog.Snapshot) {
-	if !i.isOver() {
-		dropContents(snap)
+	if !i.IsOver() {
+		pull.Drop(snap)
 	}
 }
 
-// room counts the disk space and memory of one image while it is read, even while reading waits. It is safe for concurrent use.
+// room counts the disk space and memory of one image while it is read, including while reading waits for a turn. It is
+// safe for concurrent use.
 type room struct {
 	work, memory *budget
 	h            holder
@@ -118,7 +111,7 @@ type room struct {
 	taken int64
 }
 
-// crowded means that the memory budget was exceeded after the given number of bytes.
+// crowded means that the memory budget was exceeded. memory is the size of the content that had been read by then.
 type crowded struct {
 	error
 	memory int64
@@ -128,7 +121,7 @@ func (c crowded) Unwrap() error { return c.error }
 
 // room returns an empty room for content that may replace other content.
 func (i *images) room(replaced holder) *room {
-	before := i.budget.holds(replaced) // not under our lock, because the budget calls wake under its own
+	before := i.budget.holds(replaced) // called before i.mu is locked, because the budget holds its own lock when it calls wake
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.serial++
@@ -146,7 +139,7 @@ func (r *room) take(n int64) error {
 	return nil
 }
 
-// keep records the memory in use, as far as it exceeds the memory of the replaced content.
+// keep reserves the memory in use that exceeds the memory of the replaced content.
 func (r *room) keep(kept int64) error {
 	if err := r.memory.take(r.h, max(kept-r.before, 0)); err != nil {
 		return crowded{err, kept}

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
-	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/disk"
+	"github.com/remit-olm/remit/pkg/catalog/pull"
 	"github.com/remit-olm/remit/test/env/registry"
 )
 
@@ -90,7 +90,7 @@ func TestReadingLeavesSpaceForOthers(t *testing.T) {
 			require.NoError(t, of(namespace, name).take(maxTenantFiles+maxTenantContents))
 		}
 	}
-	require.ErrorContains(t, of("t1", "c").take(1), "of disk while it is read", "a namespace is limited to its share")
+	require.ErrorContains(t, of("t1", "c").take(1), "of temporary disk space", "a namespace is limited to its share")
 	late := of("t3", "a")
 	require.NoError(t, late.take(leastNamespaceWork), "each namespace has a minimum")
 	require.NoError(t, of("global", "a").take(8<<30), "the global catalog namespace has no limit")
@@ -109,7 +109,7 @@ func TestLimitsForTenantsAreLower(t *testing.T) {
 	require.Equal(t, imageLimits{files: maxTenantFiles, contents: maxTenantContents}, i.limits("t1"))
 }
 
-// A catalog that yields its turn still counts while it waits.
+// A catalog that yields its turn still counts toward the budget while it waits.
 func TestHalfParsedImagesShareTheBudgetOfTheirNamespace(t *testing.T) {
 	store, dir := onDisk(t), t.TempDir()
 	text := goodCatalog
@@ -119,8 +119,6 @@ func TestHalfParsedImagesShareTheBudgetOfTheirNamespace(t *testing.T) {
 	write(t, filepath.Join(dir, "catalog.yaml"), text)
 	synctest.Test(t, func(t *testing.T) {
 		i := newImages(nil, store, newBudget("global"), func(types.NamespacedName) {}, clock.RealClock{})
-		contents, err := store.NewContents(0, nil)
-		require.NoError(t, err)
 		parsed := i.room(holder{key: types.NamespacedName{Namespace: "t1", Name: "a"}})
 		mine, ctx, err := i.parses.tenants.join(t.Context(), "t1")
 		require.NoError(t, err)
@@ -128,14 +126,14 @@ func TestHalfParsedImagesShareTheBudgetOfTheirNamespace(t *testing.T) {
 		go func() { other, _, _ = i.parses.tenants.join(t.Context(), "t2") }()
 		synctest.Wait()
 		i.parses.tenants.sliceOver(mine)
-		var snap *catalog.Snapshot
+		var read pull.Catalog
 		go func() {
-			snap, err = i.parse(ctx, files{"key", dir, parsed}, contents, mine)
+			read, err = pull.Options{Disk: store}.Parse(ctx, pull.Files{Key: "key", Dir: dir}, i.loader(mine, parsed))
 			mine.leave()
 		}()
 		synctest.Wait()
 		require.NotNil(t, other, "the other catalog has its turn")
-		require.Nil(t, snap)
+		require.Nil(t, read.Snapshot)
 		half := i.budget.holds(parsed.h)
 		require.Positive(t, half)
 		late := i.room(holder{key: types.NamespacedName{Namespace: "t1", Name: "b"}})
@@ -145,10 +143,10 @@ func TestHalfParsedImagesShareTheBudgetOfTheirNamespace(t *testing.T) {
 		other.leave()
 		synctest.Wait()
 		require.NoError(t, err)
-		require.GreaterOrEqual(t, i.budget.holds(parsed.h), snap.Size())
+		require.GreaterOrEqual(t, i.budget.holds(parsed.h), read.Size())
 		parsed.release()
 		require.Empty(t, i.budget.used)
-		dropContents(snap)
+		pull.Drop(read.Snapshot)
 	})
 }
 
@@ -165,9 +163,9 @@ func TestParsedContentCountsOnlyBeyondTheReplacedContent(t *testing.T) {
 	require.NoError(t, next.keep(4<<20))
 	require.EqualValues(t, 1<<20, i.budget.holds(next.h))
 	err := next.keep(5 << 20)
-	require.EqualError(t, err, "its content needs 5 MiB of memory, and the other catalogs of namespace t1 use 0 MiB; together, at most 4 MiB are allowed")
+	require.EqualError(t, err, "the catalog's content needs 5 MiB of memory, and the other catalogs of namespace t1 use 0 MiB; together, at most 4 MiB are allowed")
 	require.Equal(t, crowded{errors.Unwrap(err), 5 << 20}, err)
 	next.release()
-	require.Empty(t, woken, "releasing its own usage does not wake a CatalogSource")
+	require.Empty(t, woken, "a CatalogSource is not woken when it releases its own usage")
 	require.Equal(t, map[holder]int64{served: 3 << 20}, i.budget.used)
 }

@@ -54,7 +54,8 @@ func setConditions(out *operatorsv1alpha1.CatalogSourceStatus, want []metav1.Con
 	}
 }
 
-// registryService names the Service of a registry that Remit runs. Catalogs in process and catalogs at an address have none.
+// registryService returns the status of a registry, or nil without a connection. It names a Service only if Remit runs
+// the registry, not for catalogs that are in process or at an address.
 func registryService(old *operatorsv1alpha1.RegistryServiceStatus, seen observation, now metav1.Time) *operatorsv1alpha1.RegistryServiceStatus {
 	if seen.state == "" {
 		return nil
@@ -69,7 +70,8 @@ func registryService(old *operatorsv1alpha1.RegistryServiceStatus, seen observat
 	return out
 }
 
-// connectionState updates lastConnect when the catalog becomes ready, or is ready at another address.
+// connectionState returns the state of a connection, or nil if there is none. It updates lastConnect when the catalog
+// becomes ready, or is ready at another address.
 func connectionState(old *operatorsv1alpha1.GRPCConnectionState, seen observation, now metav1.Time) *operatorsv1alpha1.GRPCConnectionState {
 	if seen.state == "" {
 		return nil

@@ -7,46 +7,47 @@ import (
 	"time"
 )
 
-// maxServed bounds the namespaces that turns remembers.
+// maxServed bounds the number of namespaces that turns remembers.
 const maxServed = 4096
 
-// slow is the error of a registry or catalog that takes too long.
+// slow is the error for a registry or catalog that takes too long.
 type slow string
 
 func (s slow) Error() string { return string(s) }
 
-const errYieldTimeout = slow("it is slow, and catalogs of other namespaces are waiting")
+const errYieldTimeout = slow("the catalog is slow, and catalogs of other namespaces are waiting")
 
-// turns shares slots between namespaces. A namespace uses at most share of them. Free slots go to the namespace that
-// was served least recently and, within a namespace, to the turn that has waited longest.
+// turns shares slots between namespaces. A namespace can use at most share slots at a time. Free slots go to the
+// namespace that was served least recently and, within a namespace, to the turn that has waited longest.
 //
 // A turn that has used a slot for a slice while another one waits is asked to yield, without losing its progress. If it
-// does not yield within the grace period, it is stopped with errYieldTimeout. A slice of zero disables this.
+// does not yield within the grace period, it is stopped with errYieldTimeout. If slice is zero, turns are never asked
+// to yield.
 type turns struct {
 	slots, share int
 	slice, grace time.Duration
 
 	mu              sync.Mutex
 	active, waiting []*turn
-	// served contains the serial of each namespace's last slot.
+	// served maps a namespace to the serial number of its last slot.
 	served map[string]int
 	serial int
 }
 
-// turn waits for a slot or uses one. The lock of its turns protects its fields.
+// turn waits for a slot or uses one. of.mu protects its fields.
 type turn struct {
 	of        *turns
 	namespace string
 	stop      context.CancelCauseFunc
 	// granted is closed when the turn gets a slot.
 	granted chan struct{}
-	// timer ends the slice, and then the grace period.
+	// timer fires at the end of the slice, and then at the end of the grace period.
 	timer *time.Timer
 	// over means that the slice has ended; asked means that the turn was asked to yield.
 	over, asked bool
 }
 
-// join waits for a slot. The returned context ends early if the turn is stopped. The caller must call leave.
+// join waits for a slot. The returned context is canceled if the turn is stopped. The caller must call leave.
 func (t *turns) join(ctx context.Context, namespace string) (*turn, context.Context, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	w := &turn{of: t, namespace: namespace, stop: stop}
@@ -97,7 +98,7 @@ func (w *turn) leave() {
 	w.of.advance()
 }
 
-// remove removes a turn. The caller must hold the lock.
+// remove removes a turn from the slots and the queue. The caller must hold the lock.
 func (t *turns) remove(w *turn) {
 	matches := func(other *turn) bool { return other == w }
 	t.active, t.waiting = slices.DeleteFunc(t.active, matches), slices.DeleteFunc(t.waiting, matches)
@@ -163,8 +164,8 @@ func (t *turns) sliceOver(w *turn) {
 	}
 }
 
-// makeRoom asks turns whose slice has ended to yield, the longest first, but at most as many as there are waiting turns
-// that could use their slots. The caller must hold the lock.
+// makeRoom asks turns whose slice has ended to yield, in the order in which they got their slots. It asks at most as
+// many turns as there are waiting turns that could use their slots. The caller must hold the lock.
 func (t *turns) makeRoom() {
 	left := len(t.waiting)
 	for _, h := range t.active {
@@ -180,7 +181,7 @@ func (t *turns) makeRoom() {
 	}
 }
 
-// blocks reports whether a waiting turn could use a turn's slot.
+// blocks reports whether a waiting turn could use the slot of h.
 func (t *turns) blocks(h *turn) bool {
 	return slices.ContainsFunc(t.waiting, func(w *turn) bool {
 		return w.namespace == h.namespace || t.activeIn(w.namespace) < t.share
@@ -198,7 +199,7 @@ func (t *turns) ask(h *turn) {
 	})
 }
 
-// yieldTogether is like yield for several goroutines that share a turn: all of them wait.
+// yieldTogether returns a function like yield for several goroutines that share a turn: all of them wait.
 func (w *turn) yieldTogether() func(context.Context) error {
 	var mu sync.Mutex
 	return func(ctx context.Context) error {

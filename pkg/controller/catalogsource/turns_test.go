@@ -13,7 +13,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// paced is a registry with a delay before each bundle. If bundles is zero, it never ends.
+// paced is a registry with a delay before each bundle. If bundles is zero, it sends bundles endlessly.
 type paced struct {
 	each    time.Duration
 	bundles int
@@ -45,7 +45,8 @@ func (*paced) GetBundle(context.Context, string, string, string) (*api.Bundle, e
 	return nil, nil
 }
 
-// listAlongside lists a registry while registries of other namespaces are listed repeatedly, and returns the duration.
+// listAlongside lists a registry while registries of other namespaces are listed repeatedly, and returns how long that
+// takes.
 func listAlongside(t *testing.T, namespace string, p *paced, namespaces []string, others *paced) (took time.Duration, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -102,7 +103,7 @@ func TestTheGlobalNamespaceDoesNotWaitForTenants(t *testing.T) {
 func TestASlowRegistryIsListedInTurns(t *testing.T) {
 	took, err := listAlongside(t, "neighbor", &paced{each: time.Second, bundles: 20}, twenty(""), &paced{each: time.Second})
 	require.NoError(t, err)
-	require.Greater(t, took, time.Minute, "it yields to others")
+	require.Greater(t, took, time.Minute, "the registry yields to others")
 }
 
 func TestStopsASilentRegistry(t *testing.T) {

@@ -28,8 +28,8 @@ const watchTimeout = 20 * time.Second
 type lazyCache struct {
 	cache.Cache
 	notify kit.Notify
-	// check reports whether the kinds can be listed, if that is not certain: a refused watch is not reported, and retried
-	// forever.
+	// check returns an error if the kinds cannot be listed: a forbidden watch would be retried forever without reporting
+	// an error.
 	check func(context.Context) error
 
 	mu      sync.Mutex
@@ -43,7 +43,7 @@ func newLazyCache(mgr ctrl.Manager, o cache.Options, notify kit.Notify, kinds ..
 		err = mgr.Add(cached)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cache of %T: %w", kinds[0], err)
+		return nil, fmt.Errorf("set up cache of %T: %w", kinds[0], err)
 	}
 	return &lazyCache{Cache: cached, notify: notify, check: func(context.Context) error { return nil }, missing: kinds}, nil
 }
@@ -86,7 +86,7 @@ func (r *Reconciler) watchServers(mgr ctrl.Manager) error {
 	}
 	lazy.check = func(ctx context.Context) error {
 		if err := r.Live.List(ctx, &corev1.PodList{}, client.InNamespace(r.GlobalNamespace), client.Limit(1)); err != nil {
-			return fmt.Errorf("list Pods of namespace %s: %w", r.GlobalNamespace, err)
+			return fmt.Errorf("list Pods in namespace %s: %w", r.GlobalNamespace, err)
 		}
 		return nil
 	}
@@ -94,7 +94,8 @@ func (r *Reconciler) watchServers(mgr ctrl.Manager) error {
 	return nil
 }
 
-// ownedChanged wakes the CatalogSource that owns an object, and those whose Service has the same name.
+// ownedChanged wakes the CatalogSource that owns an object. If the object is a Service, ownedChanged also wakes the
+// CatalogSources whose Service would have the same name.
 func (r *Reconciler) ownedChanged(before, after client.Object) {
 	obj := kit.Latest(before, after)
 	if owner := server.Owner(obj); owner != "" {
@@ -105,7 +106,8 @@ func (r *Reconciler) ownedChanged(before, after client.Object) {
 	}
 }
 
-// wakeNamed wakes the CatalogSources whose Service has, or had, a collision with this one.
+// wakeNamed wakes the CatalogSources whose Service would have the same name as the given Service, because they may have
+// reported a collision.
 func (r *Reconciler) wakeNamed(service metav1.Object) {
 	for _, req := range r.all(context.Background(), service.GetNamespace()) {
 		if server.ServiceName(req.Name) == service.GetName() {
@@ -114,7 +116,7 @@ func (r *Reconciler) wakeNamed(service metav1.Object) {
 	}
 }
 
-// ofServiceAccount returns the CatalogSource with the name of a ServiceAccount in the global catalog namespace.
+// ofServiceAccount returns the CatalogSource with the same name as a ServiceAccount in the global catalog namespace.
 func (r *Reconciler) ofServiceAccount(_ context.Context, account client.Object) []reconcile.Request {
 	if account.GetNamespace() != r.GlobalNamespace {
 		return nil
@@ -122,7 +124,8 @@ func (r *Reconciler) ofServiceAccount(_ context.Context, account client.Object) 
 	return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(account)}}
 }
 
-// ofNamespace returns the CatalogSources in the global catalog namespace, whose labels define requirements for Pods.
+// ofNamespace returns the CatalogSources in a namespace if it is the global catalog namespace. The namespace's labels
+// define requirements for Pods.
 func (r *Reconciler) ofNamespace(ctx context.Context, namespace client.Object) []reconcile.Request {
 	if namespace.GetName() != r.GlobalNamespace {
 		return nil

@@ -16,10 +16,11 @@ import (
 )
 
 // settle is how long files must be unchanged before they are read again: catalogs are copied file by file, and an
-// incomplete one is malformed.
+// incomplete catalog is malformed.
 const settle = 250 * time.Millisecond
 
-// watcher is a manager.Runnable that detects changes of the directories' files. It watches a directory from its first load on.
+// watcher is a manager.Runnable that detects changes to the files in the directories. It starts watching a directory
+// when the directory is first loaded.
 type watcher struct {
 	dirs   []*directory
 	wake   func(types.NamespacedName)
@@ -27,8 +28,8 @@ type watcher struct {
 	dirty  map[*directory]bool
 }
 
-// newWatcher returns nil if no watch can be created, for example because the limit of inotify instances is reached.
-// Directories are then compared with their content whenever a CatalogSource that uses them changes.
+// newWatcher returns nil if no watch can be created, for example because the limit of inotify instances is reached. In
+// that case, the files of a directory are checked for changes whenever a CatalogSource that uses it changes.
 func newWatcher(d *directories, wake func(types.NamespacedName), open func() (*fsnotify.Watcher, error)) *watcher {
 	notify, err := open()
 	if err != nil {
@@ -44,7 +45,7 @@ func newWatcher(d *directories, wake func(types.NamespacedName), open func() (*f
 	return w
 }
 
-// Start reports changes until ctx ends.
+// Start wakes the users of changed directories until ctx is done.
 func (w *watcher) Start(ctx context.Context) error {
 	defer w.notify.Close()
 	timer := time.NewTimer(settle)
@@ -58,8 +59,8 @@ func (w *watcher) Start(ctx context.Context) error {
 				timer.Reset(settle)
 			}
 		case err := <-w.notify.Errors:
-			// Events were lost, so that any directory may have changed.
-			ctrl.LoggerFrom(ctx).Error(err, "Missed changes of catalog directories")
+			// Events were lost, so any directory may have changed.
+			ctrl.LoggerFrom(ctx).Error(err, "Missed changes to catalog directories")
 			for _, dir := range w.dirs {
 				w.dirty[dir] = true
 			}
@@ -70,7 +71,7 @@ func (w *watcher) Start(ctx context.Context) error {
 	}
 }
 
-// mark marks the directories that contain the path of an event, or are below it.
+// mark marks the directories that contain the path of an event, or are below it. It reports whether it marked any.
 func (w *watcher) mark(event fsnotify.Event) bool {
 	if event.Op == fsnotify.Chmod {
 		return false

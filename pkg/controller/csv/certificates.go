@@ -16,15 +16,15 @@ import (
 	"github.com/remit-olm/remit/pkg/install/warrant"
 )
 
-// secretCheckInterval is how often the Secrets with certificates are checked. Users may edit them, and the controller identity
-// may not watch them.
+// secretCheckInterval is how often certificate Secrets are checked. Users may edit them, and the controller identity is
+// not allowed to watch them.
 const secretCheckInterval = 10 * time.Minute
 
-// noteRotation is the prefix of notes on certificates that could not be rotated.
+// noteRotation is the prefix of notes about certificates that could not be rotated.
 const noteRotation = "CertificateRotationBlocked: "
 
-// certify issues the certificates for the operator's Deployments and executes the next steps of their rotation. Then
-// it renders the Deployments again with them. A refusal is a fact, not an error.
+// certify issues or rotates the certificates of the operator's Deployments, and then renders the Deployments again with
+// these certificates. It records a refusal in the facts instead of returning an error.
 func (r *Reconciler) certify(ctx context.Context, s *scope) error {
 	if s.hooks.Empty() {
 		return nil
@@ -67,7 +67,8 @@ func (r *Reconciler) certifyOne(ctx context.Context, s *scope, d serving.Deploym
 	return c, nil
 }
 
-// notCertified records a refusal as a fact. Running Deployments are kept, and their replacements wait.
+// notCertified records in the facts that a certificate was refused. Running Deployments are kept, and their
+// replacements wait. notCertified returns all other errors.
 func (s *scope) notCertified(deployment string, first bool, err error) error {
 	if !isReported(err) {
 		return err
@@ -95,7 +96,8 @@ func (s *scope) render() error {
 	return err
 }
 
-// certificateStatus sets the contract's fields: when a certificate was last issued, and when the next one is due.
+// certificateStatus sets the contract's status fields: when a certificate was last issued, and when the next rotation
+// is due.
 func (s *scope) certificateStatus(status *operatorsv1alpha1.ClusterServiceVersionStatus) {
 	var issued, rotate time.Time
 	for _, c := range s.certificates {

@@ -6,32 +6,32 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 )
 
-// check returns nil if its condition holds, or else the transition that reports why not.
+// check returns nil if its condition is met, and otherwise the transition that reports the problem.
 type check func(Facts) *Transition
 
-// checks are in the order of the reasons that a user sees: the first one that fails decides.
+// checks are evaluated in order; the first failing check determines the reason that users see.
 type checks []check
 
-// eligible must hold in every phase, regardless of the account.
+// eligible contains the checks that must pass in every phase, regardless of the account.
 var eligible = checks{
-	groupSuits,    // exactly one OperatorGroup, whose targets are known and which the CSV accepts
-	strategyValid, // the content, the Deployments and the scopes
+	groupSuits,    // one OperatorGroup exists, its targets are known, and the CSV supports them
+	strategyValid, // the CSV's content, Deployments and scopes are valid
 	webhooksValid,
 	apisValid,
-	apisUnclaimed, // no other owner serves one of its APIs
+	apisUnclaimed, // no other owner serves one of the CSV's APIs
 }
 
-// installable must hold before Deployments are written.
+// installable contains the checks that must pass before Deployments are written.
 var installable = checks{
 	turnHasCome,         // the older version is being replaced, and the InstallPlan is complete
 	nothingToRoll,       // a certificate rotation continues even if the checks below fail (security model, D4)
 	rolesPrepared,       // ServiceAccounts, roles and certificates were accepted
-	factsComplete,       // all facts were gathered, and nothing was just written
+	factsComplete,       // all facts were gathered, and the cache shows what this reconcile wrote
 	withinAccount,       // the account has the CSV's permissions, or may grant them
 	requirementsPresent, // CustomResourceDefinitions, APIServices, ServiceAccounts
 }
 
-// healthy must hold for an installed operator.
+// healthy contains the checks that must pass for an installed operator.
 var healthy = checks{
 	nothingWritten,
 	requirementsKept,
@@ -50,7 +50,7 @@ func (c checks) failing(f Facts) *Transition {
 	return nil
 }
 
-// unless returns the transition unless a condition holds.
+// unless returns nil if holds is true, and the transition otherwise.
 func unless(holds bool, t Transition) *Transition {
 	if holds {
 		return nil
@@ -94,7 +94,7 @@ func rolesPrepared(f Facts) *Transition {
 	if f.Prepared == nil {
 		return nil
 	}
-	return new(notMet(summary(f.Prepared)).again(recheckAfter(f, f.Prepared)))
+	return new(notMet(summary(f.Prepared)).requeueAfter(recheckAfter(f, f.Prepared)))
 }
 
 func factsComplete(f Facts) *Transition { return unless(f.Evaluated && !f.Unsynced, stay(f)) }

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A user fixes one problem after the other: the reasons appear in the order of the checks.
+// Users fix one problem at a time, and the reasons appear in the order of the checks.
 func TestReasonsAppearInTheOrderOfTheChecks(t *testing.T) {
 	f := given(phasePending, reasonRequirementsUnknown, func(f *Facts) {
 		f.ReplacedBy, f.Group = "demo.v2", &Problem{reasonNoOperatorGroup, messageNoGroup}

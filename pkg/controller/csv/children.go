@@ -23,11 +23,10 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// lineageIndex indexes objects by the label of their lineage.
+// lineageIndex indexes objects by their lineage label.
 const lineageIndex = "remit.dev/lineage"
 
-// rbacLists are the kinds of an operator's objects other than Deployments and ServiceAccounts, in the order of
-// removal: bindings first.
+// rbacLists contains the list types of an operator's RBAC objects, in the order of removal: bindings first.
 func rbacLists() []client.ObjectList {
 	return []client.ObjectList{
 		&rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleList{}, &rbacv1.RoleList{},
@@ -42,14 +41,14 @@ func indexLineage(ctx context.Context, indexer client.FieldIndexer) error {
 		&apiregistrationv1.APIService{}, &apiextensionsv1.CustomResourceDefinition{},
 	} {
 		if err := indexer.IndexField(ctx, obj, lineageIndex, mark); err != nil {
-			return fmt.Errorf("index of %T: %w", obj, err)
+			return fmt.Errorf("index %T: %w", obj, err)
 		}
 	}
 	return nil
 }
 
-// ofLineage lists, from the cache, the RBAC objects that installs of this lineage created. The API server decides
-// whether the account may delete them.
+// ofLineage lists the cached RBAC objects that installs of this lineage created. The API server decides whether the
+// account may delete them.
 func (r *Reconciler) ofLineage(ctx context.Context, owner ownerutil.Owner) ([]client.Object, error) {
 	var out []client.Object
 	for _, list := range rbacLists() {
@@ -84,9 +83,9 @@ func (r *Reconciler) children(ctx context.Context, owner ownerutil.Owner) ([]cli
 	}), err
 }
 
-// prune deletes the roles and bindings that were rendered from the CSV's permissions and are no longer wanted,
-// because the operator may only work in current targets. If the account may not delete one, this is noted and the
-// install continues.
+// prune deletes roles and bindings that were rendered from the CSV's permissions and are no longer needed, because the
+// operator must not keep permissions outside its current targets. If the account is not allowed to delete an object,
+// prune adds a note and the install continues.
 func (r *Reconciler) prune(ctx context.Context, s *scope, account client.Client, want []*unstructured.Unstructured) error {
 	have, err := r.children(ctx, s.owner)
 	if err != nil {
@@ -110,17 +109,18 @@ func (r *Reconciler) prune(ctx context.Context, s *scope, account client.Client,
 	return nil
 }
 
-// reference returns an object's kind and name.
+// reference returns an object that contains only the kind, namespace and name of obj.
 func (r *Reconciler) reference(obj client.Object) *unstructured.Unstructured {
-	gvk, _ := apiutil.GVKForObject(obj, r.Client.Scheme()) // all these kinds are in the scheme
+	gvk, _ := apiutil.GVKForObject(obj, r.Client.Scheme()) // the scheme contains the kind of every object that is passed here
 	return apply.Reference(gvk, obj.GetNamespace(), obj.GetName())
 }
 
-// isDenied reports whether an error is due to missing permissions of the account.
+// isDenied reports whether an error means that the account is not allowed to send a request.
 func isDenied(err error) bool { return isMissingPermissions(err) || apierrors.IsForbidden(err) }
 
-// remove deletes exactly the object that was read, as the account. It ignores objects that no longer exist. If the
-// account is known to be missing the permission, it returns a *MissingPermissionsError without sending a request.
+// remove deletes an object as the account, unless another object with the same name has replaced it. It ignores objects
+// that no longer exist. If the account is known to be missing the permission, remove returns a *MissingPermissionsError
+// without sending a request.
 func (r *Reconciler) remove(ctx context.Context, s *scope, account client.Client, obj client.Object, opts ...client.DeleteOption) error {
 	if err := r.missingPermissions(ctx, s, forRemoval, []*unstructured.Unstructured{r.reference(obj)}, "delete"); err != nil {
 		return err

@@ -21,30 +21,31 @@ import (
 	"github.com/remit-olm/remit/pkg/step/build"
 )
 
-// Kinds of rules, as the contract names them in dependents.
+// Kinds of rules, as the contract names them in the dependents of a requirement status.
 const (
 	ruleNamespaced = "namespaced"
 	ruleCluster    = "cluster"
 )
 
-// demand is rules of the CSV that a ServiceAccount must have in each of some scopes.
+// demand contains rules from the CSV that a ServiceAccount must have in each of the scopes.
 type demand struct {
 	kind   string
 	scopes []string
 	rules  []rbacv1.PolicyRule
 }
 
-// coverage is how a ServiceAccount covers demands. Only its effective rules count: permission to escalate covers
-// nothing.
+// coverage describes which demands a ServiceAccount meets. Only its effective rules count, not a permission to
+// escalate.
 type coverage struct {
-	// dependents has one entry per rule, in the CSV's order, satisfied if the ServiceAccount has the rule in every
-	// scope.
+	// dependents has one entry per rule, in the CSV's order. An entry is satisfied if the ServiceAccount has the rule in
+	// every scope.
 	dependents []operatorsv1alpha1.DependentStatus
-	// missing lists the missing rules, as sorted lines of "in namespace <ns> <rule>".
+	// missing lists the missing rules as sorted lines in the form "in namespace <ns> <rule>" or "in the whole cluster
+	// <rule>".
 	missing []string
 }
 
-// cover compares demands with the effective rules of a ServiceAccount, including those of its groups.
+// cover compares demands with the effective rules of a ServiceAccount, including those granted to its groups.
 func (s *scope) cover(sa *corev1.ServiceAccount, demands []demand) (coverage, error) {
 	var out coverage
 	for _, d := range demands {
@@ -104,7 +105,8 @@ func dependent(granted bool, message string) operatorsv1alpha1.DependentStatus {
 	}
 }
 
-// demandsOf returns rules for each target and for the whole cluster as demands.
+// demandsOf returns the demands for namespaced rules in each scope in which they are granted, and for cluster-wide
+// rules.
 func (s *scope) demandsOf(namespaced, cluster []rbacv1.PolicyRule) []demand {
 	return []demand{
 		{kind: ruleNamespaced, scopes: s.ruleScopes(), rules: namespaced},
@@ -112,8 +114,8 @@ func (s *scope) demandsOf(namespaced, cluster []rbacv1.PolicyRule) []demand {
 	}
 }
 
-// demandsOnAccount returns what the account must have in order to grant all of this. As in build.Grants, this
-// includes reading Namespaces for an operator that serves all of them.
+// demandsOnAccount returns the rules that the account must have to grant the operator's permissions. As in
+// build.Grants, they include the permission to read Namespaces if the operator serves all namespaces.
 func (s *scope) demandsOnAccount() []demand {
 	var out []demand
 	everywhere := false
@@ -127,7 +129,8 @@ func (s *scope) demandsOnAccount() []demand {
 	return out
 }
 
-// ruleScopes returns the scopes of namespaced rules.
+// ruleScopes returns the scopes in which namespaced rules are granted: the whole cluster, or each target and the CSV's
+// namespace.
 func (s *scope) ruleScopes() []string {
 	if slices.Contains(s.targets, rbac.ClusterScope) {
 		return []string{rbac.ClusterScope}
@@ -135,9 +138,9 @@ func (s *scope) ruleScopes() []string {
 	return sets.List(sets.New(s.targets...).Insert(s.csv.Namespace))
 }
 
-// gatherCoverage compares the CSV's permissions with the account's. If the account neither has them nor may grant
-// them otherwise (escalate and bind), the CSV is not installed; one that is already installed is left alone and
-// reported (security model, D4).
+// gatherCoverage compares the CSV's permissions with the account's. If the account neither has them nor is allowed to
+// grant them with the verbs escalate and bind, the CSV is not installed. An installed operator continues to run, and
+// the missing permissions are reported (security model, D4).
 func (s *scope) gatherCoverage(l rbac.Listers, want []*unstructured.Unstructured) error {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.account.Namespace, Name: s.account.Name}}
 	var err error
@@ -155,9 +158,9 @@ func (s *scope) gatherCoverage(l rbac.Listers, want []*unstructured.Unstructured
 
 // mayGrant reports whether the API server would let the account write the operator's roles and bindings.
 func mayGrant(l rbac.Listers, account scoped.Account, want []*unstructured.Unstructured) (bool, error) {
-	rules := map[string][]rbacv1.PolicyRule{} // by kind, namespace and name of a role
+	rules := map[string][]rbacv1.PolicyRule{} // by kind, namespace and name of the role
 	key := func(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }
-	granted := map[string]rbac.Permissions{} // by namespace: a plan has many objects in each
+	granted := map[string]rbac.Permissions{} // cached by namespace, because a plan has many objects per namespace
 	for _, obj := range want {
 		grant, err := grantOf(obj, func(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
 			return rules[key(ref.Kind, namespace, ref.Name)], nil
@@ -176,7 +179,8 @@ func mayGrant(l rbac.Listers, account scoped.Account, want []*unstructured.Unstr
 	return true, nil
 }
 
-// grantOf returns what the API server requires of the writer of a role or a binding; an empty Grant for other kinds.
+// grantOf returns the permissions that the API server requires for writing a role or binding. The Grant is empty for
+// other kinds.
 func grantOf(obj *unstructured.Unstructured, rulesOf rbac.RoleRules) (rbac.Grant, error) {
 	var err error
 	switch obj.GetKind() {

@@ -14,9 +14,10 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/keyed"
 )
 
-// noteEdits reports the images in the operator's Deployments that another field manager has set, with the command
-// that restores the ClusterServiceVersion's. Remit does not restore them: the other manager owns that field, Remit
-// forces none (docs/adr/0005), and two managers that insist would overwrite each other forever.
+// noteEdits reports images in the operator's Deployments that another field manager has set, with the command that
+// restores the images of the ClusterServiceVersion. Remit does not restore them itself: the other manager owns the
+// field, Remit never forces ownership (docs/adr/0005), and two managers that both force it would overwrite each other's
+// changes forever.
 func (r *Reconciler) noteEdits(ctx context.Context, s *scope) error {
 	answers := map[string]edited{}
 	for _, want := range s.deployments {
@@ -33,7 +34,7 @@ func (r *Reconciler) noteEdits(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// noteEdit reports who edited a Deployment, and adds the answer to those that are kept.
+// noteEdit reports who edited a Deployment, and adds the result to answers.
 func (r *Reconciler) noteEdit(ctx context.Context, s *scope, cached, want *appsv1.Deployment, answers map[string]edited) error {
 	if len(deployment.OtherImages(cached, want)) == 0 {
 		return nil
@@ -52,7 +53,7 @@ func (r *Reconciler) noteEdit(ctx context.Context, s *scope, cached, want *appsv
 	}
 	var changes []string
 	for _, e := range answer.edits {
-		changes = append(changes, fmt.Sprintf("container %s runs image %q, which %q set, instead of %q", e.Container, e.Image, e.Manager, e.Wanted))
+		changes = append(changes, fmt.Sprintf("container %s runs image %q instead of %q (set by %q)", e.Container, e.Image, e.Wanted, e.Manager))
 	}
 	note := fmt.Sprintf("Deployment %s/%s was edited: %s; to recreate it: %s", want.Namespace, want.Name, lines(changes), r.command(want))
 	s.facts.Notes = append(s.facts.Notes, note)
@@ -62,10 +63,10 @@ func (r *Reconciler) noteEdit(ctx context.Context, s *scope, cached, want *appsv
 	return nil
 }
 
-// maxEdited bounds the Deployments of a ClusterServiceVersion for which answers are kept.
+// maxEdited is the maximum number of edited Deployments per ClusterServiceVersion that edits caches.
 const maxEdited = 100
 
-// edited is the answer to who edited a Deployment, for one version of it.
+// edited describes the edits in one resource version of a Deployment.
 type edited struct {
 	uid              types.UID
 	version, manager string
@@ -79,14 +80,14 @@ func newEdited(live, want *appsv1.Deployment) edited {
 	}
 }
 
-// edits caches, for each existing ClusterServiceVersion, who edited its Deployments: the informer cache omits managed
-// fields, and without edits a webhook that replaces images would cause a live read of each Deployment in each
+// edits caches, for each existing ClusterServiceVersion, who edited its Deployments. The informer cache omits managed
+// fields, so without this cache, a webhook that replaces images would cause a live read of each Deployment in each
 // reconcile.
 type edits struct {
 	keyed.Map[client.ObjectKey, map[string]edited]
 }
 
-// of returns the answer for exactly this version of a Deployment and these wanted images.
+// of returns the cached result for this resource version of a Deployment and these wanted images.
 func (e *edits) of(csv client.ObjectKey, live, want *appsv1.Deployment) (edited, bool) {
 	answer, ok := e.Get(csv)[want.Name]
 	ok = ok && answer.uid == live.UID && answer.version == live.ResourceVersion && answer.manager == apply.Manager(want.Labels) &&
@@ -94,7 +95,7 @@ func (e *edits) of(csv client.ObjectKey, live, want *appsv1.Deployment) (edited,
 	return answer, ok
 }
 
-// keep replaces the answers for a ClusterServiceVersion.
+// keep replaces the cached results for a ClusterServiceVersion.
 func (e *edits) keep(csv client.ObjectKey, answers map[string]edited) {
 	if len(answers) == 0 || len(answers) > maxEdited {
 		e.Delete(csv)

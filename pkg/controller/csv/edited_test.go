@@ -17,7 +17,7 @@ import (
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
-// A webhook of the cluster may replace the image of each Deployment.
+// A webhook in the cluster may replace the image of each Deployment.
 func TestEditsAreReadOncePerVersionOfADeployment(t *testing.T) {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "op.v1", UID: "1"}}
 	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "op", Namespace: "ns"}, CSV: csv.Name, UID: csv.UID, Proofs: proofs.Keys()}
@@ -49,14 +49,14 @@ func TestEditsAreReadOncePerVersionOfADeployment(t *testing.T) {
 	}
 	require.Equal(t, 1, reads, "the answer is cached")
 	require.Contains(t, note("op:2")[0], `instead of "op:2"`)
-	require.Equal(t, 2, reads, "the answer was for another image")
+	require.Equal(t, 2, reads, "the cached answer is for another image")
 
 	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(live), live))
 	live.Labels["more"] = "yes"
 	require.NoError(t, c.Update(t.Context(), live))
 	note("op:2")
 	note("op:2")
-	require.Equal(t, 3, reads, "the answer was for another version")
+	require.Equal(t, 3, reads, "the cached answer is for another resource version")
 
 	require.Empty(t, note("mirror/op:1"))
 	require.Empty(t, r.edits.Get(client.ObjectKeyFromObject(csv)), "nothing is cached for an unedited Deployment")

@@ -24,26 +24,27 @@ func (r *Reconciler) transitioned(csv *operatorsv1alpha1.ClusterServiceVersion, 
 	r.Recorder.Eventf(csv, nil, kind, string(t.Reason), "Reconcile", "%s", status.Note(t.Message))
 }
 
-// leftBehind reports the remaining objects of a deleted CSV and how to remove them: on the CSV, whose namespace may
-// also be terminating, and on each object, whose event outlives the CSV.
+// leftBehind reports the remaining objects of a deleted CSV and how to remove them. It emits an event on the CSV and,
+// because the CSV's namespace may also be terminating, another event on each of these objects, which outlive the CSV.
 func (r *Reconciler) leftBehind(csv *operatorsv1alpha1.ClusterServiceVersion, objs []client.Object, why string) {
 	var commands []string
 	for _, obj := range objs {
 		command := r.command(obj)
 		if isDeployment(obj) {
-			command += " --cascade=foreground" // the conversion is reset when the Deployment, and so its last Pod, was deleted
+			command += " --cascade=foreground" // the conversion is reset once the Deployment, and therefore its last Pod, is deleted
 		}
 		commands = append(commands, command)
 		r.Recorder.Eventf(obj, nil, corev1.EventTypeWarning, eventLeftBehind, "Finalize", "%s",
-			status.Note("belonged to ClusterServiceVersion "+csv.Namespace+"/"+csv.Name+", which was deleted: "+command))
+			status.Note("the object belonged to ClusterServiceVersion "+csv.Namespace+"/"+csv.Name+", which was deleted; to clean up, run: "+command))
 	}
 	r.Recorder.Eventf(csv, nil, corev1.EventTypeWarning, eventLeftBehind, "Finalize", "%s",
-		status.Note("these objects remain ("+why+"): "+lines(commands)))
+		status.Note("objects of the deleted ClusterServiceVersion remain ("+why+"); to clean up, run: "+lines(commands)))
 }
 
-// stuck reports how a user can release a CSV whose finalizer neither the account nor the controller identity may remove.
+// stuck reports how a user can remove the finalizer of a CSV if neither the account nor the controller identity is
+// allowed to remove it.
 func (r *Reconciler) stuck(csv *operatorsv1alpha1.ClusterServiceVersion) {
 	r.Recorder.Eventf(csv, nil, corev1.EventTypeWarning, eventFinalizerStuck, "Finalize",
-		"cleanup is complete, but Remit may not remove the finalizer: kubectl patch clusterserviceversion %s -n %s --type=merge -p '%s'",
+		"cleanup is complete, but Remit is not allowed to remove the finalizer; to remove it, run: kubectl patch clusterserviceversion %s -n %s --type=merge -p '%s'",
 		csv.Name, csv.Namespace, `{"metadata":{"finalizers":null}}`)
 }

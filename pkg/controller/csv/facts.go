@@ -12,65 +12,64 @@ import (
 
 // Facts is the input of Next.
 type Facts struct {
-	// CSV is as it was read, with the status changes made since. The phase, reason, message and history of its status
-	// are input.
+	// CSV is the object as it was read, with the status changes made in this reconcile. The phase, reason, message and
+	// history in its status are inputs.
 	CSV *operatorsv1alpha1.ClusterServiceVersion
 	Now time.Time
 
-	// ReplacedBy names a ClusterServiceVersion that replaces this one. Replaced is true if a later version has
-	// succeeded.
+	// ReplacedBy names a ClusterServiceVersion that replaces this CSV. Replaced is true if a later version has succeeded.
 	ReplacedBy string
 	Replaced   bool
 	// Forward is true if the OperatorGroup allows replacing a failed version.
 	Forward bool
-	// Older names the ClusterServiceVersion that this one replaces, while it exists.
+	// Older names the ClusterServiceVersion that this CSV replaces; it is empty if the older CSV no longer exists.
 	Older string
-	// Waits is what a CSV that was never installed waits for before it is evaluated: the older version, until that is
-	// being replaced, or the InstallPlan that installs it.
+	// Waits describes what a CSV that was never installed is still waiting for: the replacement of its older version to
+	// begin, or the InstallPlan that installs the CSV to finish.
 	Waits string
-	// Group is the reason that the namespace's OperatorGroups do not allow this CSV to run.
+	// Group is set if the namespace's OperatorGroups do not allow this CSV to run.
 	Group *Problem
 	// Strategy is an error in the install strategy, which only its author can fix.
 	Strategy error
 	// Webhooks and APIs are errors in the CSV's webhooks and APIs, which only its author can fix.
 	Webhooks, APIs error
-	// Taken is the error if another owner serves one of its APIs.
+	// Taken is set if another owner serves one of the CSV's APIs.
 	Taken error
-	// Account is the reason that there is no account to act as.
+	// Account is set if there is no account to act as.
 	Account *scoped.Error
-	// Excess lists the CSV's permissions that the account neither has nor may grant.
+	// Excess lists the permissions of the CSV that the account does not have and is not allowed to grant.
 	Excess error
-	// Prepared is the reason that the operator's ServiceAccounts, roles or certificates could not be created.
+	// Prepared is the error that prevented creating the operator's ServiceAccounts, roles or certificates.
 	Prepared error
-	// Unsynced is true if some of them were just written: their watches trigger another reconcile.
+	// Unsynced is true if this reconcile wrote objects that the cache does not show yet. Their watch events trigger
+	// another reconcile.
 	Unsynced bool
-	// Evaluated is true if the full check was made, and Obsolete if only cleanup is left to do.
+	// Evaluated is true if all checks were performed, and Obsolete if only cleanup remains to be done.
 	Evaluated, Obsolete bool
-	// Same is true if the Deployments, apart from certificates, are as written from this spec.
+	// Same is true if the existing Deployments match the CSV's spec, apart from certificates.
 	Same bool
 	// Unmet is true if a requirement is missing.
 	Unmet bool
-	// Refused is the reason that writing the Deployments would fail, determined without trying.
+	// Refused is the error that writing the Deployments would return, predicted without sending a request.
 	Refused error
 	// Probe is the result of a dry run of Deployments that were refused before.
 	Probe error
-	// WasRefused is true if a check has found since the failure that the Deployments would be refused. An accepted dry
-	// run is then a change.
+	// WasRefused is true if a check since the failure found that the Deployments would be refused. A dry run that is then
+	// accepted counts as a change.
 	WasRefused bool
-	// Deployments is their state. Due is true if one may be written now.
+	// Deployments is the state of the operator's Deployments. Due is true if one of them can be written now.
 	Deployments deployment.State
 	Due         bool
 	// Rolling is true if Pods use a CA that is being replaced.
 	Rolling bool
-	// Calls is the state of the operator's webhooks and APIs, and CallRefused the reason that they could not be
-	// written.
+	// Calls is the state of the operator's webhooks and APIs. CallRefused is the error that prevented writing them.
 	Calls       hooks.State
 	CallRefused error
-	// Notes are appended to the message of a success: deviations that are not failures.
+	// Notes describe deviations that are not failures. They are appended to the message of phase Succeeded.
 	Notes []string
 }
 
-// Problem is a reason and message of the contract.
+// Problem is a condition reason and message that the contract defines.
 type Problem struct {
 	Reason  operatorsv1alpha1.ConditionReason
 	Message string
@@ -81,11 +80,11 @@ type Transition struct {
 	Phase   operatorsv1alpha1.ClusterServiceVersionPhase
 	Reason  operatorsv1alpha1.ConditionReason
 	Message string
-	// Install requests writing the Deployments first; the transition applies if this succeeds.
+	// Install requests that the Deployments be written first. The transition applies only if the write succeeds.
 	Install bool
-	// Remove requests deleting the CSV itself.
+	// Remove requests that the CSV be deleted.
 	Remove bool
-	// After requests another reconcile without an event.
+	// After is the delay before another reconcile without an event; 0 requests none.
 	After time.Duration
 }
 
@@ -93,8 +92,8 @@ func to(phase operatorsv1alpha1.ClusterServiceVersionPhase, reason operatorsv1al
 	return Transition{Phase: phase, Reason: reason, Message: message}
 }
 
-// again requests another reconcile after a delay.
-func (t Transition) again(after time.Duration) Transition {
+// requeueAfter requests another reconcile after a delay.
+func (t Transition) requeueAfter(after time.Duration) Transition {
 	t.After = after
 	return t
 }

@@ -22,15 +22,15 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
-// finalize deletes, as the account, what garbage collection does not: cluster-scoped objects of a deleted CSV and
-// objects in other namespaces. If there is no account left, it reports the remaining objects by name with the
-// commands that delete them, and removes the finalizer nevertheless, so that no namespace remains terminating
-// (security model, rule 6).
+// finalize deletes, as the account, the objects of a deleted CSV that garbage collection does not delete:
+// cluster-scoped objects and objects in other namespaces. If there is no account left, it reports the remaining objects
+// by name with the commands that delete them, and still removes the finalizer, so that no namespace is stuck in phase
+// Terminating (security model, rule 6).
 func (r *Reconciler) finalize(ctx context.Context, s *scope) error {
 	if !controllerutil.ContainsFinalizer(s.csv, names.FinalizerCSV) {
 		return nil
 	}
-	if gone, err := r.isGone(ctx, s); gone || err != nil {
+	if deleted, err := r.isDeleted(ctx, s); deleted || err != nil {
 		return err
 	}
 	if err := r.gatherSiblings(ctx, s); err != nil {
@@ -55,8 +55,9 @@ func (r *Reconciler) finalize(ctx context.Context, s *scope) error {
 	return r.dropFinalizer(ctx, s, account)
 }
 
-// toRemove returns, in the order of removal, what garbage collection does not delete: what makes the API server call
-// the operator, the operator itself if it has to be stopped, roles and bindings, and conversions.
+// toRemove returns the objects that garbage collection does not delete, in the order of removal: the webhooks and APIs
+// that the operator serves, the operator's Deployments if the operator has to be stopped, roles and bindings in other
+// namespaces, and CustomResourceDefinitions whose conversion is to be reset.
 func (r *Reconciler) toRemove(ctx context.Context, s *scope, stop bool) ([]client.Object, error) {
 	left, converted, err := r.callers(ctx, s, stop)
 	if err != nil {
@@ -67,9 +68,9 @@ func (r *Reconciler) toRemove(ctx context.Context, s *scope, stop bool) ([]clien
 	return slices.Concat(left, outside, converted), err
 }
 
-// isGone reports whether the cache is outdated: the objects of a CSV that no longer exists must not be removed
-// again. What is still converted is converted by the version that replaced it.
-func (r *Reconciler) isGone(ctx context.Context, s *scope) (bool, error) {
+// isDeleted reports whether the cached CSV no longer exists in the API server. The objects of such a CSV must not be
+// removed again, because the version that replaced it may use the remaining conversions.
+func (r *Reconciler) isDeleted(ctx context.Context, s *scope) (bool, error) {
 	live := r.reference(s.csv)
 	err := r.Live.Get(ctx, client.ObjectKeyFromObject(s.csv), live)
 	if err != nil {
@@ -78,9 +79,11 @@ func (r *Reconciler) isGone(ctx context.Context, s *scope) (bool, error) {
 	return live.GetUID() != s.csv.UID, nil
 }
 
-// callers returns what makes the API server call the operator: this CSV's webhooks and APIs, and the
-// CustomResourceDefinitions whose conversion is to be reset. A replacing version continues to convert them, and so does
-// another version of a deleted CSV. If the operator has to be stopped before the reset, objs end with its Deployments.
+// callers returns the objects that make the API server call the operator: objs contains this CSV's webhooks and APIs,
+// and converted the CustomResourceDefinitions whose conversion is to be reset. A conversion is not reset if another CSV
+// replaces this CSV, if the CSV's dependents are to be orphaned, or if the CSV is being deleted and another version of
+// its lineage still converts the kind. If the operator has to be stopped before the reset, its Deployments are the last
+// elements of objs.
 func (r *Reconciler) callers(ctx context.Context, s *scope, stop bool) (objs, converted []client.Object, err error) {
 	objs, crds, err := hooks.Remains(ctx, r.Client, s.owner, client.MatchingFields{lineageIndex: s.owner.Mark()})
 	if err != nil || s.facts.ReplacedBy != "" || controllerutil.ContainsFinalizer(s.csv, metav1.FinalizerOrphanDependents) {
@@ -98,9 +101,9 @@ func (r *Reconciler) callers(ctx context.Context, s *scope, stop bool) (objs, co
 	return append(objs, running...), converted, err
 }
 
-// leave removes what calls an operator whose namespace is terminating, so that the termination can complete. The
-// account is deleted seconds later as well, so the operator is stopped, but its Pods are not awaited. What cannot be
-// removed is reported when the CSV itself is deleted.
+// leave removes the webhooks, APIs and conversions of an operator whose namespace is terminating, so that the namespace
+// can be deleted. It deletes the operator's Deployments but does not wait for its Pods, because the account is about to
+// be deleted as well. Objects that cannot be removed are reported when the CSV itself is deleted.
 func (r *Reconciler) leave(ctx context.Context, s *scope) error {
 	if err := r.gatherSiblings(ctx, s); err != nil {
 		return err
@@ -113,7 +116,7 @@ func (r *Reconciler) leave(ctx context.Context, s *scope) error {
 	account, err := r.cleaner(ctx, s)
 	switch {
 	case scoped.ReasonOf(err) != "":
-		return nil // there is no account left to remove it
+		return nil // no account is left that could remove them
 	case err != nil:
 		return client.IgnoreNotFound(err)
 	}
@@ -125,7 +128,8 @@ func (r *Reconciler) leave(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// removeOrReset deletes an object or, for a CustomResourceDefinition, removes its webhook once the operator is stopped.
+// removeOrReset deletes an object. For a CustomResourceDefinition, it instead removes the conversion webhook once the
+// operator has stopped, and returns errRunning until then.
 func (r *Reconciler) removeOrReset(ctx context.Context, s *scope, account client.Client, obj client.Object) error {
 	if d, ok := obj.(*appsv1.Deployment); ok {
 		return r.stop(ctx, s, account, d)
@@ -144,15 +148,16 @@ func (r *Reconciler) removeOrReset(ctx context.Context, s *scope, account client
 	return err
 }
 
-// removeAll keeps the finalizer, and reports what remains, while there is an account that can be granted the missing
-// permissions, or while the operator is being stopped. If the API server refuses although the account has the permissions, it retries: the API server may not
-// have observed a grant yet.
+// removeAll removes the objects and reports the remaining ones. waiting is true, and the finalizer is kept, while the
+// account is missing permissions or the operator is being stopped. If the API server refuses a request although the
+// account appears to have the permissions, removeAll returns the error so that the removal is retried, because the API
+// server may not have observed a grant yet.
 func (r *Reconciler) removeAll(ctx context.Context, s *scope, account client.Client, left []client.Object) (waiting bool, err error) {
 	var remain []client.Object
 	var why, again error
 	for _, obj := range left {
 		err := errRunning
-		if !isDeployment(obj) || len(remain) == 0 { // an operator that is still called continues to run
+		if !isDeployment(obj) || len(remain) == 0 { // an operator that is still called must continue to run
 			err = r.removeOrReset(ctx, s, account, obj)
 		}
 		switch {
@@ -177,7 +182,8 @@ func (r *Reconciler) removeAll(ctx context.Context, s *scope, account client.Cli
 	return true, again
 }
 
-// cleaner returns a client for the removal: the account's or else the default account's.
+// cleaner returns a client for removing objects: the account's client or, if the account cannot be used, the default
+// account's.
 func (r *Reconciler) cleaner(ctx context.Context, s *scope) (client.Client, error) {
 	account, _, err := r.Default.Lookup(r.Live).Account(ctx, s.csv.Namespace)
 	if err == nil {
@@ -198,7 +204,7 @@ func (r *Reconciler) cleaner(ctx context.Context, s *scope) (client.Client, erro
 	return s.writer(warrant.CleanUp)
 }
 
-// actAs opens the client of an account.
+// actAs sets the account that this reconcile acts as, and opens a client that acts as the account.
 func (r *Reconciler) actAs(ctx context.Context, s *scope, account scoped.Account) error {
 	s.account = account
 	own, err := r.clientFor(ctx, account)
@@ -208,7 +214,7 @@ func (r *Reconciler) actAs(ctx context.Context, s *scope, account scoped.Account
 	return err
 }
 
-// dropFinalizer removes Remit's finalizer: as the account if it may, and otherwise as the controller identity.
+// dropFinalizer removes Remit's finalizer as the account or, if that is not permitted, as the controller identity.
 func (r *Reconciler) dropFinalizer(ctx context.Context, s *scope, account client.Client) error {
 	after := s.csv.DeepCopy()
 	controllerutil.RemoveFinalizer(after, names.FinalizerCSV)

@@ -34,7 +34,7 @@ import (
 	"github.com/remit-olm/remit/test/env/recorded"
 )
 
-// indexed returns a client with the lineage index of the cache.
+// indexed returns a fake client that has the same lineage index as the cache.
 func indexed(t *testing.T, objects ...client.Object) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -60,7 +60,7 @@ type removal struct {
 	csv    *operatorsv1alpha1.ClusterServiceVersion
 	owner  ownerutil.Owner
 	crd    *apiextensionsv1.CustomResourceDefinition
-	// denied is the resource that the account may not delete.
+	// denied is the resource that the account is not allowed to delete.
 	denied string
 	clock  *testingclock.FakePassiveClock
 }
@@ -91,7 +91,8 @@ func newRemoval(t *testing.T, more ...client.Object) *removal {
 	return out
 }
 
-// deployment is one of the lineage, for a version.
+// deployment returns a Deployment of the removal's lineage. csv is the name of the version that the Deployment belongs
+// to.
 func (w *removal) deployment(name, csv string) *appsv1.Deployment {
 	out := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: name, UID: types.UID(name)}}
 	proofs.Mark(out, w.owner)
@@ -99,7 +100,7 @@ func (w *removal) deployment(name, csv string) *appsv1.Deployment {
 	return out
 }
 
-// remove is one reconcile. waiting means that the finalizer stays.
+// remove removes the objects as a single reconcile would. waiting is true if the finalizer is kept.
 func (w *removal) remove(siblings ...*operatorsv1alpha1.ClusterServiceVersion) (waiting bool, after time.Duration) {
 	w.t.Helper()
 	w.r.confirmer = &preflight.Confirmer{Ask: func(_ context.Context, _ rbac.Subject, _ string, rule rbacv1.PolicyRule) (bool, error) {
@@ -130,7 +131,7 @@ func (w *removal) exists(obj client.Object, name string) bool {
 	return err == nil
 }
 
-// An operator that reads objects without the conversion would lose fields with its next update.
+// An operator that reads objects without conversion drops fields when it next updates them.
 func TestAConversionIsResetAfterTheOperatorHasStopped(t *testing.T) {
 	t.Parallel()
 	w := newRemoval(t)
@@ -141,7 +142,7 @@ func TestAConversionIsResetAfterTheOperatorHasStopped(t *testing.T) {
 	w.denied = "deployments"
 	waiting, after := w.remove()
 	require.True(t, waiting)
-	require.Equal(t, maxStopping, after, "the wait is bounded")
+	require.Equal(t, maxStopping, after, "the wait has a time limit")
 	require.Equal(t, apiextensionsv1.WebhookConverter, w.strategy())
 	w.denied = ""
 	waiting, _ = w.remove()
@@ -152,7 +153,7 @@ func TestAConversionIsResetAfterTheOperatorHasStopped(t *testing.T) {
 	require.False(t, waiting)
 	require.Zero(t, after)
 	require.Equal(t, apiextensionsv1.NoneConverter, w.strategy())
-	require.True(t, w.exists(&appsv1.Deployment{}, "foreign"), "it was not created by this install")
+	require.True(t, w.exists(&appsv1.Deployment{}, "foreign"), "a Deployment that this install did not create is kept")
 }
 
 func TestAConversionIsResetEvenIfTheOperatorDoesNotStop(t *testing.T) {
@@ -175,21 +176,21 @@ func TestAConversionOfAnotherVersionIsNotReset(t *testing.T) {
 	waiting, _ := w.remove(other)
 	require.False(t, waiting)
 	require.Equal(t, apiextensionsv1.WebhookConverter, w.strategy())
-	require.True(t, w.exists(&appsv1.Deployment{}, "d"), "garbage collection deletes it")
+	require.True(t, w.exists(&appsv1.Deployment{}, "d"), "garbage collection deletes the Deployment")
 
 	w = newRemoval(t, w.deployment("older", other.Name))
 	other.DeletionTimestamp = w.csv.DeletionTimestamp
 	waiting, _ = w.remove(other)
 	require.True(t, waiting)
 	waiting, _ = w.remove(other)
-	require.True(t, waiting, "the Pods of the other version run, although it is being deleted")
+	require.True(t, waiting, "the Pods of the other version still run although that version is being deleted")
 	require.Equal(t, apiextensionsv1.WebhookConverter, w.strategy())
 	other.DeletionTimestamp, other.Spec.WebhookDefinitions = nil, nil
 	waiting, _ = w.remove(other)
 	require.False(t, waiting, "the other version has no conversion")
 }
 
-// kubectl delete --cascade=orphan keeps the operator running.
+// kubectl delete --cascade=orphan does not stop the operator.
 func TestAnOrphanedOperatorIsNeitherStoppedNorIsItsConversionReset(t *testing.T) {
 	t.Parallel()
 	w := newRemoval(t)
@@ -200,7 +201,7 @@ func TestAnOrphanedOperatorIsNeitherStoppedNorIsItsConversionReset(t *testing.T)
 	require.True(t, w.exists(&appsv1.Deployment{}, "d"))
 }
 
-// An error would be retried repeatedly while the namespace is terminating.
+// An error would be retried for as long as the namespace is terminating.
 func TestLeaveWithoutAnAccountIsNotAnError(t *testing.T) {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "demo.v1.0.0", UID: "u"}}
 	owner := (&Reconciler{Options: Options{Proofs: proofs.Keys()}}).ownerOf(csv, nil)
@@ -212,7 +213,7 @@ func TestLeaveWithoutAnAccountIsNotAnError(t *testing.T) {
 	left, _, err := r.callers(t.Context(), &scope{csv: csv, owner: owner}, false)
 	require.NoError(t, err)
 	require.Len(t, left, 1)
-	require.NoError(t, r.leave(t.Context(), s), "the OperatorGroup was deleted before")
+	require.NoError(t, r.leave(t.Context(), s), "the OperatorGroup was already deleted")
 	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(config), config))
 }
 

@@ -21,7 +21,8 @@ import (
 	"github.com/remit-olm/remit/pkg/step/build"
 )
 
-// gatherGroup finds the OperatorGroup in the cache; the guarded client verifies it before it writes.
+// gatherGroup finds the OperatorGroup and its targets in the cache, and records problems with them in the facts. The
+// guarded client verifies the OperatorGroup against the API server before it writes.
 func (r *Reconciler) gatherGroup(ctx context.Context, s *scope) error {
 	group, err := r.Default.Lookup(r.Client).OperatorGroup(ctx, s.csv.Namespace)
 	switch reason := scoped.ReasonOf(err); {
@@ -79,12 +80,13 @@ func (r *Reconciler) gatherStrategy(s *scope) {
 	s.facts.Notes = append(s.facts.Notes, deployment.LeftOut(s.csv, s.config())...)
 }
 
-// desired renders the Deployments. pods may modify their Pod templates.
+// desired renders the Deployments. If pods is not nil, it can modify their Pod templates.
 func (s *scope) desired(pods func(string, *corev1.PodTemplateSpec)) ([]*appsv1.Deployment, error) {
 	return deployment.Desired(deployment.Input{CSV: s.csv, Owner: s.owner, Group: deployment.GroupAnnotations(s.group.Name, s.csv.Namespace, s.targets), Config: s.config(), Pods: pods})
 }
 
-// gatherAccount finds the account in the cache, and a client that acts as it and verifies it live before it writes.
+// gatherAccount finds the account in the cache and opens a client that acts as the account. It records in the facts why
+// an account cannot be used. The client verifies the account against the API server before it writes.
 func (r *Reconciler) gatherAccount(ctx context.Context, s *scope) error {
 	account, err := r.Default.Lookup(r.Client).AccountOf(ctx, s.group)
 	if err == nil {
@@ -113,9 +115,9 @@ func (r *Reconciler) openClient(s *scope) error {
 	return nil
 }
 
-// clientFor opens a client of the account. If the API server refuses the token, it also checks the cache: a change of
-// the enrollment then wakes the CSV, and an enrollment that the API server has not observed yet is not a reason to
-// wait.
+// clientFor opens a client that acts as the account. If the API server refuses the token, clientFor also checks the
+// enrollment in the cache, so that a change to the enrollment wakes the CSV. If the account is enrolled according to
+// the cache, the API server has not observed the enrollment yet, and clientFor returns an error that causes a retry.
 func (r *Reconciler) clientFor(ctx context.Context, account scoped.Account) (client.Client, error) {
 	own, err := r.Accounts.For(ctx, account)
 	if scoped.ReasonOf(err) != scoped.AccountNotEnrolled {

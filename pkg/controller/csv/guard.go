@@ -11,13 +11,13 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
-// guarded is a client that acts as an account found in the cache. Before its first write it verifies the account
-// live: a decision may be based on a cache, a write may not. It reads single objects live as the controller identity,
-// except Secrets, which only the account may read. So a reconcile without changes and without certificates costs no
-// requests other than such reads, and no token.
+// guarded is a client that acts as an account found in the cache. Before its first write, and before it reads a Secret,
+// it verifies the account against the API server, because these operations must not rely on the cache. It reads single
+// objects live as the controller identity, except Secrets, which only the account is allowed to read. Therefore, a
+// reconcile that changes nothing and handles no certificates needs no token, and these reads are its only requests.
 type guarded struct {
 	client.Client
-	// mint opens the client with a token.
+	// mint requests a token for the account, and returns a client that uses it.
 	mint      func(ctx context.Context, account scoped.Account) (client.Client, error)
 	lookup    scoped.Lookup
 	namespace string

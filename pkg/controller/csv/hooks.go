@@ -8,8 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -24,8 +22,8 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// gatherNamespace reads the CSV's namespace from the cache: without it, objects of an earlier namespace with the same
-// name cannot be recognized.
+// gatherNamespace reads the CSV's namespace from the cache. The namespace is needed to recognize objects of an earlier
+// namespace with the same name.
 func (r *Reconciler) gatherNamespace(ctx context.Context, s *scope) error {
 	if err := r.Client.Get(ctx, types.NamespacedName{Name: s.csv.Namespace}, &s.namespace); err != nil {
 		return fmt.Errorf("get Namespace %q: %w", s.csv.Namespace, err)
@@ -33,14 +31,14 @@ func (r *Reconciler) gatherNamespace(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// gatherHooks plans how the operator is called, and finds the live objects.
+// gatherHooks plans the operator's webhooks and APIs, and finds the corresponding live objects.
 func (r *Reconciler) gatherHooks(ctx context.Context, s *scope) error {
 	group, err := r.reach(ctx, s)
 	if err != nil {
 		return err
 	}
 	s.hooks, err = hooks.New(hooks.Input{
-		CSV: s.csv, Owner: s.owner, Group: group, NamespaceUID: s.namespace.UID, Config: s.config(), Scopes: r.scopeOf,
+		CSV: s.csv, Owner: s.owner, Group: group, NamespaceUID: s.namespace.UID, Config: s.config(), Scopes: webhook.Discovered(r.Client.RESTMapper()),
 		Holds: func(rule rbacv1.PolicyRule) bool {
 			return r.holds(s, rule, []string{rbac.ClusterScope})
 		},
@@ -61,8 +59,9 @@ func (r *Reconciler) gatherHooks(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// reach returns which namespaces the operator's webhooks cover: the existing targets. A terminating target does not
-// wait for an operator's answer, and a new one is checked before it is covered.
+// reach returns the namespaces that the operator's webhooks cover: the targets that exist. Terminating targets are
+// excluded, so that their deletion does not wait for the operator. Targets that are created later are checked before
+// they are covered.
 func (r *Reconciler) reach(ctx context.Context, s *scope) (webhook.Group, error) {
 	group := webhook.Group{Bounded: !s.account.Default, Spared: r.Spared}
 	for _, target := range s.targets {
@@ -81,28 +80,8 @@ func (r *Reconciler) reach(ctx context.Context, s *scope) (webhook.Group, error)
 	return group, nil
 }
 
-// scopeOf uses the API server's discovery, through a mapper that caches the result.
-func (r *Reconciler) scopeOf(group, resource string) webhook.Scope {
-	if group == corev1.GroupName { // a mapper treats "" as any group; cluster-scoped resources of the core group are built in
-		return webhook.Namespaced
-	}
-	mapper := r.Client.RESTMapper()
-	gvk, err := mapper.KindFor(schema.GroupVersionResource{Group: group, Resource: resource})
-	if err != nil {
-		return webhook.Either
-	}
-	mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-	switch {
-	case err != nil:
-		return webhook.Either
-	case mapping.Scope.Name() == meta.RESTScopeNameRoot:
-		return webhook.Cluster
-	}
-	return webhook.Namespaced
-}
-
-// hooksRefused records in the scope what the account is missing for the CSV's webhooks and APIs: permissions to write
-// them, and to write what its operator intercepts.
+// hooksRefused checks whether the account may write the CSV's webhooks and APIs, and the resources that the operator
+// intercepts. It records missing permissions in the scope.
 func (r *Reconciler) hooksRefused(ctx context.Context, s *scope) error {
 	needs, err := s.hooks.Needs()
 	if err != nil {
@@ -116,16 +95,16 @@ func (r *Reconciler) hooksRefused(ctx context.Context, s *scope) error {
 	return err
 }
 
-// missingNow is missingForNeeds for needs that are not Later.
+// missingNow calls missingForNeeds with only those needs whose Later field is false.
 func (r *Reconciler) missingNow(ctx context.Context, s *scope, purpose string, needs []hooks.Need) error {
 	var now []preflight.Need
 	for _, n := range needs {
 		if !n.Later {
-			n.Invalid = nil // webhook.Refused reports it
+			n.Invalid = nil // webhook.Refused reports requests that must not be intercepted
 			now = append(now, n)
 		}
 	}
-	identities := preflight.Identities{Account: s.account.Key(), RBAC: r.RBAC, In: func(namespace string) ([]string, error) {
+	identities := preflight.Identities{Installer: s.account.Identity(), RBAC: r.RBAC, In: func(namespace string) ([]string, error) {
 		return scoped.ServiceAccounts(ctx, r.Client, namespace)
 	}}
 	now, err := identities.Resolve(now)
@@ -135,8 +114,8 @@ func (r *Reconciler) missingNow(ctx context.Context, s *scope, purpose string, n
 	return r.missingForNeeds(ctx, s, purpose, now)
 }
 
-// gatherCalls checks, for each Deployment, whether its webhooks and APIs are in the desired state, and applies them
-// when the Deployment is ready. Later Deployments wait for an incomplete one.
+// gatherCalls checks whether the webhooks and APIs of each Deployment are in the desired state, and applies them when
+// the Deployment is ready. While one of them is missing, the later Deployments wait.
 func (r *Reconciler) gatherCalls(ctx context.Context, s *scope) error {
 	s.facts.Due = !s.facts.Deployments.Installed
 	if s.hooks.Empty() {
@@ -169,7 +148,7 @@ func (r *Reconciler) gatherCalls(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// call applies the webhooks and APIs of a ready Deployment, and reports whether they are in the desired state.
+// call applies the webhooks and APIs of a ready Deployment, and reports whether all of them are in the desired state.
 func (r *Reconciler) call(ctx context.Context, s *scope, name string) (bool, error) {
 	if account, barred := s.writer(warrant.Install); barred == nil && s.hooks.Certified(name) {
 		changed, err := r.installer(s, account).Ensure(ctx, s.hooks, s.live, name)
@@ -190,12 +169,13 @@ func (r *Reconciler) call(ctx context.Context, s *scope, name string) (bool, err
 	return !state.Missing, err
 }
 
-// refusedCall records a refusal as a fact. ok is true if there was no error.
+// refusedCall records in the facts that a write of webhooks or APIs was refused. ok is true if err is nil. failure is err
+// if err is neither a refusal nor caused by an outdated cache.
 func (s *scope) refusedCall(err error) (ok bool, failure error) {
 	switch {
 	case err == nil:
 		return true, nil
-	case apierrors.IsConflict(err) && !refusal(err): // the cache is outdated; an event follows
+	case apierrors.IsConflict(err) && !refusal(err): // the cache is outdated; the pending event triggers another reconcile
 		return false, nil
 	case refusal(err) || isMissingPermissions(err) || kit.Is[*hooks.PreservedError](err):
 		s.facts.CallRefused = err
@@ -206,7 +186,8 @@ func (s *scope) refusedCall(err error) (ok bool, failure error) {
 	return false, err
 }
 
-// pruneHooks deletes webhooks and APIs that only an earlier version had, once this version is installed.
+// pruneHooks deletes the webhooks and APIs of earlier versions that this version does not contain, once this version is
+// installed.
 func (r *Reconciler) pruneHooks(ctx context.Context, s *scope) error {
 	surplus, err := s.live.Surplus(s.hooks)
 	account, barred := s.writer(warrant.Retire)

@@ -14,7 +14,8 @@ import (
 	"github.com/remit-olm/remit/pkg/install/warrant"
 )
 
-// gatherDeployments finds the state of the Deployments and, if they were refused before, whether they still would be.
+// gatherDeployments determines the state of the Deployments and, if they were refused before, whether they would still
+// be refused.
 func (r *Reconciler) gatherDeployments(ctx context.Context, s *scope) error {
 	if !s.runnable() {
 		return nil
@@ -32,7 +33,8 @@ func (r *Reconciler) gatherDeployments(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// noteRefusal remembers whether a failed CSV's writes would have been refused since it failed.
+// noteRefusal updates refusals, and records in the facts whether, since the CSV failed, a check has found that the API
+// server would refuse its writes.
 func (r *Reconciler) noteRefusal(s *scope) {
 	key := client.ObjectKeyFromObject(s.csv)
 	switch {
@@ -44,14 +46,15 @@ func (r *Reconciler) noteRefusal(s *scope) {
 	s.facts.WasRefused = r.refusals.Get(key)
 }
 
-// forgetRefusal drops what noteRefusal remembers if the CSV is no longer failed, or failed again.
+// forgetRefusal drops the CSV's entry from refusals if this reconcile has changed the CSV's phase or reason.
 func (r *Reconciler) forgetRefusal(s *scope) {
 	if len(s.moves) > 0 {
 		r.refusals.Delete(client.ObjectKeyFromObject(s.csv))
 	}
 }
 
-// joinMissing merges the missing permissions of two actions, and what cannot be checked, into one error.
+// joinMissing merges two *MissingPermissionsErrors into one. If one of the errors has another type or is nil, it
+// returns the first error that is not nil.
 func joinMissing(a, b error) error {
 	var one, other *MissingPermissionsError
 	if !errors.As(a, &one) || !errors.As(b, &other) {
@@ -62,7 +65,8 @@ func joinMissing(a, b error) error {
 	return &MissingPermissionsError{Account: one.Account, Missing: slices.Compact(missing), Refused: slices.Concat(one.Refused, other.Refused)}
 }
 
-// probe sends the Deployments as a dry run, so that a refused CSV leaves Failed only if they would be accepted.
+// probe applies the Deployments in a dry run, so that a CSV whose Deployments were refused leaves phase Failed only if
+// they would now be accepted.
 func (r *Reconciler) probe(ctx context.Context, s *scope) error {
 	dry := deployment.Installer{Account: s.acting.Dry(), Facts: r.Client}
 	_, err := dry.Install(ctx, s.owner, s.deployments)
@@ -91,11 +95,12 @@ func (r *Reconciler) install(ctx context.Context, s *scope) error {
 	return err
 }
 
-// switchOff disables the webhooks of a Deployment that is about to change and may not answer.
+// switchOff disables the webhooks that a Deployment serves before the Deployment changes, because its Pods may not
+// respond during the change.
 func (r *Reconciler) switchOff(ctx context.Context, s *scope, account client.Client, name string) error {
 	changed, err := r.installer(s, account).Off(ctx, s.hooks, s.live, name)
 	if len(changed) > 0 {
-		log.FromContext(ctx).Info("Switched off webhooks before a change", "deployment", name, "changes", changed)
+		log.FromContext(ctx).Info("Disabled webhooks before changing a Deployment", "deployment", name, "changes", changed)
 	}
 	return err
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/keyed"
 )
 
-// metrics are for administrators' alerts. The remaining days are computed when the metrics are collected, because a
-// certificate also expires if it can no longer be read.
+// metrics collects metrics for alerts. The remaining days are computed at collection time, because a certificate
+// continues to age even if it can no longer be read.
 type metrics struct {
 	clock    clock.PassiveClock
 	daysLeft *prometheus.Desc
-	// expires is when the certificates of ClusterServiceVersions expire, by Deployment.
+	// expires contains the expiry times of the certificates of each ClusterServiceVersion, keyed by Deployment.
 	expires keyed.Map[types.NamespacedName, map[string]time.Time]
 }
 
@@ -25,7 +25,7 @@ func newMetrics(c clock.PassiveClock) *metrics {
 	return &metrics{
 		clock: c,
 		daysLeft: prometheus.NewDesc("csv_serving_certificate_days_left",
-			"Days until the expiry of the certificate that a Deployment of a ClusterServiceVersion uses for webhooks or APIs.",
+			"Days until the certificate that a Deployment of a ClusterServiceVersion uses for webhooks or APIs expires.",
 			[]string{"namespace", "name", "deployment"}, nil),
 	}
 }
@@ -48,13 +48,14 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 			all = append(all, prometheus.MustNewConstMetric(m.daysLeft, prometheus.GaugeValue, days, csv.Namespace, csv.Name, name))
 		}
 	})
-	for _, metric := range all { // after Each, whose function must not block
+	for _, metric := range all { // sent after Each has returned, because the function passed to Each must not block
 		to <- metric
 	}
 }
 
-// set records when the certificates expire. A certificate that could not be read keeps its value; a
-// ClusterServiceVersion that is being replaced, or whose certificates a tool issues, has none.
+// set records when the certificates of a ClusterServiceVersion expire. A certificate that cannot be read keeps its
+// recorded time. Nothing is recorded for a ClusterServiceVersion that is being replaced, has no webhooks or APIs, or
+// has its certificates issued by a certificate tool.
 func (m *metrics) set(s *scope) {
 	key := client.ObjectKeyFromObject(s.csv)
 	if s.facts.ReplacedBy != "" || s.hooks != nil && (s.hooks.Empty() || s.hooks.Outsourced()) {

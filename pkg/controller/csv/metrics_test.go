@@ -50,9 +50,9 @@ func TestDaysUntilExpiryAreCountedWithoutReadingTheCertificate(t *testing.T) {
 	shows(10)
 	clock.SetTime(start.Add(3 * day))
 	shows(7)
-	observe(time.Time{}) // it cannot be read
+	observe(time.Time{}) // the certificate cannot be read
 	shows(7)
-	s.certificates = nil // nothing was read
+	s.certificates = nil // no certificate was read
 	m.set(s)
 	shows(7)
 	observe(start.Add(13 * day))
@@ -66,7 +66,7 @@ func TestDaysUntilExpiryAreCountedWithoutReadingTheCertificate(t *testing.T) {
 	s.hooks, err = hooks.New(hooks.Input{CSV: s.csv})
 	require.NoError(t, err)
 	m.set(s)
-	shows() // the operator is no longer called
+	shows() // the operator no longer has webhooks or APIs
 
 	s.hooks = nil
 	observe(start.Add(13 * day))
@@ -82,6 +82,6 @@ func TestCollectingDoesNotBlockReconciles(t *testing.T) {
 	collected := make(chan prometheus.Metric)
 	go m.Collect(collected)
 	<-collected
-	require.Len(t, m.expires.Get(key), 2) // while the other one is waiting
+	require.Len(t, m.expires.Get(key), 2) // while Collect waits to send the other metric
 	<-collected
 }

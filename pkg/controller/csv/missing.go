@@ -19,14 +19,15 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// MissingPermissionsError lists all permissions that the account is missing for the intended writes, before any is tried. It is
-// derived from the cache, so that writes that are known to fail cost no request; its absence permits nothing.
+// MissingPermissionsError lists all permissions that the account is missing for the intended writes. It is derived from
+// the cache before any write is tried, so that Remit sends no writes that would be refused. The API server still
+// authorizes each write.
 type MissingPermissionsError struct {
 	Account scoped.Account
-	// Missing are lines of "in namespace <ns> <rule>".
+	// Missing contains lines in the form "in namespace <ns> <rule>" or "in the whole cluster <rule>".
 	Missing []string
-	// Refused lists what cannot be checked, regardless of the account's permissions: rules beyond the limits, for
-	// instance.
+	// Refused lists needs that cannot be checked, regardless of the account's permissions, for example because rules
+	// exceed the limits.
 	Refused []string
 }
 
@@ -37,34 +38,36 @@ func (e *MissingPermissionsError) Error() string {
 	return fmt.Sprintf("ServiceAccount %s is missing permissions: %s", e.Account.Key(), lines(e.Missing))
 }
 
-// maxLines bounds, in bytes, the list in a message, so that the message also fits into an event. The requirement
-// status has the complete list.
+// maxLines is the maximum size in bytes of a list of permissions in a message, so that the message also fits into an
+// event. The requirement status contains the complete list.
 const maxLines = 700
 
-// noteExceeds is the prefix of notes on an installed operator that exceeds its account.
+// noteExceeds is the prefix of notes about an installed operator whose permissions exceed those of its account.
 const noteExceeds = names.ConditionExceedsAccount + ": "
 
 // lines joins as many entries as fit into a message.
 func lines(list []string) string { return status.Lines(list, maxLines) }
 
-// summary formats an error for a message, with as many of its lines as fit.
+// summary returns the lines of an error that fit into a message.
 func summary(err error) string {
 	parts := strings.Split(err.Error(), "\n")
 	return status.Lines(parts, max(maxLines, len(parts[0])))
 }
 
-// Purposes for which the account may be missing permissions; each has its own questions to the API server.
+// Purposes for which the account's permissions are checked. The API server's responses are cached separately for each
+// purpose.
 const (
 	forPreparing = "prepare"
 	forInstall   = "install"
 	forRemoval   = "remove"
 	forHooks     = "hooks"
-	forRotation  = "rotate " // followed by a Deployment
+	forRotation  = "rotate " // followed by the name of a Deployment
 )
 
-// missingPermissions checks the account's permissions for writing the objects: server-side applies, or the given verbs. A
-// permission that RBAC does not grant is missing only if the API server confirms it, because another authorizer may
-// allow it. Each question is asked only once.
+// missingPermissions returns a *MissingPermissionsError if the account is not allowed to use the verbs on the objects
+// or, if no verbs are given, to apply the objects. A permission that RBAC does not grant is missing only if the API
+// server confirms this, because another authorizer may allow it. Each access review is sent only once while the set of
+// missing permissions is unchanged.
 func (r *Reconciler) missingPermissions(ctx context.Context, s *scope, purpose string, objs []*unstructured.Unstructured, verbs ...string) error {
 	if len(verbs) == 0 {
 		verbs = apply.Verbs()
@@ -76,10 +79,11 @@ func (r *Reconciler) missingPermissions(ctx context.Context, s *scope, purpose s
 	return r.missingForNeeds(ctx, s, purpose, needs)
 }
 
-// missingForNeeds is missingPermissions for needs.
+// missingForNeeds returns a *MissingPermissionsError if the account does not have the permissions for the needs. It
+// checks them as missingPermissions does.
 func (r *Reconciler) missingForNeeds(ctx context.Context, s *scope, purpose string, needs []preflight.Need) error {
 	subject := rbac.ServiceAccount(s.account.Namespace, s.account.Name)
-	report := preflight.Examine(s.account.Key(), needs, func(namespace string) rbac.Permissions { return r.RBAC.LowerBound(subject, namespace) })
+	report := preflight.Examine(s.account.Identity(), needs, func(namespace string) rbac.Permissions { return r.RBAC.LowerBound(subject, namespace) })
 	report = r.confirmer.Confirm(ctx, client.ObjectKeyFromObject(s.csv).String()+" "+purpose, report)
 	if purpose == forHooks && len(report.Unknown) > 0 {
 		return undecided(report)
@@ -102,15 +106,15 @@ func (r *Reconciler) missingForNeeds(ctx context.Context, s *scope, purpose stri
 	return &MissingPermissionsError{Account: s.account, Missing: missing, Refused: refused}
 }
 
-// undecided returns an error for webhooks if the API server cannot determine whether the account may read and write
-// what they intercept. Other writes are tried in this case, and the API server decides; but only this check bounds
-// what a webhook receives (docs/adr/0013).
+// undecided returns the error for a check in which the API server could not determine whether the account may read and
+// write what a webhook intercepts. In this case, other writes can still be tried because the API server authorizes
+// them, but only this check bounds what a webhook receives (docs/adr/0013).
 func undecided(report preflight.Report) error {
 	f := report.Unknown[0]
-	return fmt.Errorf("cannot determine whether ServiceAccount %s may %s: %s", report.Account, f.Cause, f.Why)
+	return fmt.Errorf("cannot determine whether %s may %s: %s", report.Identity, f.Cause, f.Why)
 }
 
-// forget drops what was kept for a deleted CSV.
+// forget drops all cached data of a deleted CSV.
 func (r *Reconciler) forget(key client.ObjectKey) {
 	r.metrics.expires.Delete(key)
 	r.confirmer.ForgetAll(key.String() + " ")
@@ -119,7 +123,7 @@ func (r *Reconciler) forget(key client.ObjectKey) {
 	r.refusals.Delete(key)
 }
 
-// describeMissing describes a missing rule and its scope. A rule with many resources is split into several equivalent ones.
+// describeMissing describes a missing rule and its scope. It splits a rule with many resources into several lines.
 func describeMissing(namespace string, rule rbacv1.PolicyRule) []string {
 	where := "in the whole cluster "
 	if namespace != rbac.ClusterScope {

@@ -26,7 +26,7 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// The API server does not check what a webhook intercepts, so a webhook is written only if the check is complete.
+// The API server does not check what a webhook intercepts, so a webhook is written only if Remit's check is complete.
 func TestNoWebhookIsWrittenIfTheCheckIsIncomplete(t *testing.T) {
 	t.Parallel()
 	denied := func(context.Context, rbac.Subject, string, rbacv1.PolicyRule) (bool, error) { return false, nil }
@@ -41,7 +41,7 @@ func TestNoWebhookIsWrittenIfTheCheckIsIncomplete(t *testing.T) {
 	}{
 		"permissions that the account does not have": {0, denied, "is missing permissions: in namespace t1", true},
 		"rules beyond the limits":                    {100, denied, "refused: ", true},
-		"an authorizer that does not answer":         {0, down, ": the authorizer is down", false},
+		"an authorizer that does not respond":        {0, down, ": the authorizer is down", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -71,7 +71,8 @@ func TestNoWebhookIsWrittenIfTheCheckIsIncomplete(t *testing.T) {
 	}
 }
 
-// The administrator of a target can bind anything there. Exceeding the limit only affects that namespace.
+// The administrator of a target namespace can bind any number of roles there. Too many roles affect only the namespace
+// in which they are bound.
 func TestATargetOverTheLimitGrantsNothing(t *testing.T) {
 	t.Parallel()
 	index := func(objects ...any) cache.Indexer {
@@ -110,10 +111,10 @@ func TestATargetOverTheLimitGrantsNothing(t *testing.T) {
 	require.Equal(t, describeMissing("victim", pods), covered.missing)
 
 	r, s = given(role("t1", rbac.MaxValues))
-	require.Equal(t, scoped.AccountHoldsTooMuch, scoped.ReasonOf(r.trackPermissions(s)), "in its own namespace")
+	require.Equal(t, scoped.AccountHoldsTooMuch, scoped.ReasonOf(r.trackPermissions(s)), "too many rules in the account's own namespace")
 }
 
-func TestWhatCannotBeCheckedIsReportedOfBothActions(t *testing.T) {
+func TestReportsUndecidedChecksOfBothActions(t *testing.T) {
 	t.Parallel()
 	account := scoped.Account{Namespace: "t1", Name: "acct"}
 	err := joinMissing(&MissingPermissionsError{Account: account, Refused: []string{"a"}}, &MissingPermissionsError{Account: account, Missing: []string{"m"}, Refused: []string{"b"}})

@@ -21,13 +21,13 @@ func TestMoveAdvancesAsFarAsTheFactsAllow(t *testing.T) {
 			Facts{Deployments: deployment.State{Untouched: true, Installed: true}},
 			[]operatorsv1alpha1.ConditionReason{reasonRequirementsUnknown, reasonRequirementsMet, reasonInstallSuccessful, reasonWaiting}, phaseInstalling,
 		},
-		"waits for a plan": {
+		"waits for an InstallPlan": {
 			Facts{Waits: "a plan"}, []operatorsv1alpha1.ConditionReason{reasonRequirementsUnknown}, phasePending,
 		},
 		"requirement missing": {
 			Facts{Unmet: true}, []operatorsv1alpha1.ConditionReason{reasonRequirementsUnknown, reasonRequirementsNotMet}, phasePending,
 		},
-		// Without a client nothing can be written: a failure ends the reconcile.
+		// Without a client, nothing can be written, so a failed install would return an error.
 		"write fails": {
 			Facts{}, []operatorsv1alpha1.ConditionReason{reasonRequirementsUnknown, reasonRequirementsMet, reasonComponentFailed}, phaseFailed,
 		},

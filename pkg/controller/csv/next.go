@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// installTimeout is the contract's.
+	// installTimeout is the time that the contract allows for the Deployments to become available.
 	installTimeout = 5 * time.Minute
 	// Bounds of the delay before a retry.
 	minBackoff = time.Second
@@ -23,16 +23,16 @@ const (
 	minDelay = 10 * time.Second
 )
 
-// Next decides the transition.
+// Next returns the transition that follows from the facts. It does not modify the facts.
 func Next(f Facts) Transition {
 	t := decide(f)
 	if t.After == 0 && kit.Is[*apply.DelayedError](f.Prepared) {
-		t.After = recheckAfter(f, f.Prepared) // in every phase: no watch reports that the delay is over
+		t.After = recheckAfter(f, f.Prepared) // applies in every phase, because no watch reports that the delay is over
 	}
 	return t
 }
 
-// decide is Next without the delays of preparations. What holds in every phase comes first.
+// decide returns the transition without the delay that Next may add. The checks that apply in every phase come first.
 func decide(f Facts) Transition {
 	if f.ReplacedBy != "" {
 		return replaced(f)
@@ -62,8 +62,8 @@ func decide(f Facts) Transition {
 	return stay(f)
 }
 
-// Failed returns the transition of a ClusterServiceVersion whose Deployments could not be written. ok is false for a
-// failure that does not concern the install and is simply retried.
+// Failed returns the transition of a ClusterServiceVersion whose Deployments could not be written because of err. ok is
+// false if err does not change the phase and the write is only retried.
 func Failed(err error) (t Transition, ok bool) {
 	var account *scoped.Error
 	switch {
@@ -77,21 +77,21 @@ func Failed(err error) (t Transition, ok bool) {
 	return to(phaseFailed, reasonComponentFailed, fmt.Sprintf(messageStrategyFailed, err)), true
 }
 
-// refusal reports whether a retry is pointless until something changes: permissions, a colliding object, a missing
-// namespace, or the CSV itself.
+// refusal reports whether err is a refusal, which means that a retry is pointless until permissions, a colliding
+// object, a missing namespace or the CSV itself has changed.
 func refusal(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) ||
 		apierrors.IsNotFound(err) || apply.IsCollision(err)
 }
 
-// isReported reports whether an error of a preparation belongs into the status, while everything else goes on: other
-// users may cause it in a target namespace, and must not stop the operator in the others.
+// isReported reports whether an error from prepare is reported in the status while the reconcile continues. Users can
+// cause such errors in a single target namespace, which must not stop the operator in the other targets.
 func isReported(err error) bool {
 	return refusal(err) || isMissingPermissions(err) || kit.Is[*apply.DelayedError](err)
 }
 
-// backoff returns the delay before the next round of install, failure and repair: as long as the problem had lasted
-// at the last failure, so that rounds become rarer without a counter.
+// backoff returns the remaining delay before the next install attempt. The delay starts at the last failure and is as
+// long as the problem had lasted by then, so that the intervals between attempts grow without a counter.
 func backoff(f Facts) time.Duration {
 	last := f.CSV.Status.LastTransitionTime
 	if last == nil {
@@ -101,8 +101,9 @@ func backoff(f Facts) time.Duration {
 	return max(0, last.Add(delay).Sub(f.Now))
 }
 
-// recheckAfter returns the delay before checking again a refusal that no watch reports as resolved (a quota, a policy, a
-// Role that is sealed): as long as the phase has lasted. It is 0 for what only a user can fix, which is not checked again.
+// recheckAfter returns the delay before rechecking a refusal if no watch reports when its cause is removed (a quota, a
+// policy, a sealed Role). The delay is as long as the phase has lasted. It is 0, which means no recheck, for problems
+// that only a user can fix.
 func recheckAfter(f Facts, err error) time.Duration {
 	last := f.CSV.Status.LastTransitionTime
 	delayed := kit.Is[*apply.DelayedError](err)
@@ -119,7 +120,7 @@ func recheckAfter(f Facts, err error) time.Duration {
 
 func clamp(d time.Duration) time.Duration { return min(max(d, minBackoff), maxBackoff) }
 
-// troubleSince returns the time of the oldest recorded condition since the last success.
+// troubleSince returns the time of the oldest condition since the last success.
 func troubleSince(csv *operatorsv1alpha1.ClusterServiceVersion) time.Time {
 	since := csv.Status.LastTransitionTime.Time
 	for i := len(csv.Status.Conditions) - 1; i >= 0; i-- {

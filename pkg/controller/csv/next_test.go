@@ -20,7 +20,7 @@ import (
 
 var start = metav1.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 
-// given returns the facts of a CSV that has been in a phase since start, a moment later.
+// given returns the facts of a CSV that entered a phase at start. The field Now is shortly after start.
 func given(phase operatorsv1alpha1.ClusterServiceVersionPhase, reason operatorsv1alpha1.ConditionReason, edit ...func(*Facts)) Facts {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	csv.Name, csv.Namespace = "demo.v1.0.0", "t1"
@@ -66,7 +66,7 @@ func TestNextInEveryPhase(t *testing.T) {
 			to(phaseReplacing, reasonBeingReplaced, "being replaced by csv: demo.v2")},
 		{"replaced although it had failed", given(phaseFailed, reasonComponentFailed, func(f *Facts) { f.ReplacedBy, f.Forward = "demo.v2", true }),
 			to(phaseReplacing, reasonBeingReplaced, "Fail Forward is enabled, allowing Failed csv to be replaced by csv: demo.v2")},
-		{"replaced by one that has succeeded", given(phaseReplacing, reasonBeingReplaced, func(f *Facts) { f.ReplacedBy, f.Replaced = "demo.v2", true }),
+		{"replaced by a version that has succeeded", given(phaseReplacing, reasonBeingReplaced, func(f *Facts) { f.ReplacedBy, f.Replaced = "demo.v2", true }),
 			to(phaseDeleting, reasonReplaced, "has been replaced by a newer ClusterServiceVersion that has successfully installed.")},
 		{"deleted", given(phaseDeleting, reasonReplaced, func(f *Facts) { f.ReplacedBy, f.Replaced = "demo.v2", true }),
 			Transition{Phase: phaseDeleting, Reason: reasonReplaced, Message: "before", Remove: true}},
@@ -78,7 +78,7 @@ func TestNextInEveryPhase(t *testing.T) {
 		{"bad strategy", given(phasePending, "", func(f *Facts) { f.Strategy = errors.New("a\nb") }),
 			to(phaseFailed, reasonInvalidStrategy, "install strategy invalid: a; b")},
 		{"no account", given(phaseInstalling, "", noAccount), to(phasePending, "NoAccount", "names none")},
-		{"no account once installed", given(phaseSucceeded, reasonInstallSuccessful, noAccount, noted, deployments(ready)),
+		{"no account after the install", given(phaseSucceeded, reasonInstallSuccessful, noAccount, noted, deployments(ready)),
 			to(phaseSucceeded, reasonInstallSuccessful, "install strategy completed with no errors; ExceedsAccount: x")},
 
 		{"requirements missing", given(phasePending, "", unmet), to(phasePending, reasonRequirementsNotMet, "one or more requirements couldn't be found")},
@@ -90,11 +90,11 @@ func TestNextInEveryPhase(t *testing.T) {
 		{"roles refused by a policy", given(phasePending, "", func(f *Facts) { f.Prepared = forbidden }, after(10*time.Second)),
 			Transition{Phase: phasePending, Reason: reasonRequirementsNotMet, After: 10 * time.Second,
 				Message: `one or more requirements couldn't be found: deployments.apps "d" is forbidden: no`}},
-		{"rolled although a role could not be created", given(phasePending, reasonNeedsCertRotation, func(f *Facts) { f.Prepared, f.Rolling, f.Same = denied, true, true }),
+		{"certificate rotation continues although a role could not be created", given(phasePending, reasonNeedsCertRotation, func(f *Facts) { f.Prepared, f.Rolling, f.Same = denied, true, true }),
 			to(phaseInstallReady, reasonRequirementsMet, "all requirements found, attempting install")},
-		{"rolled although the account is missing permissions", given(phasePending, reasonNeedsCertRotation, func(f *Facts) { f.Excess, f.Unmet, f.Rolling, f.Same = denied, true, true, true }),
+		{"certificate rotation continues although the account is missing permissions", given(phasePending, reasonNeedsCertRotation, func(f *Facts) { f.Excess, f.Unmet, f.Rolling, f.Same = denied, true, true, true }),
 			to(phaseInstallReady, reasonRequirementsMet, "all requirements found, attempting install")},
-		{"claims to be rolled, but differs from what was written", given(phasePending, reasonNeedsCertRotation, func(f *Facts) { f.Excess, f.Rolling = denied, true }),
+		{"claims a certificate rotation, but the Deployments differ", given(phasePending, reasonNeedsCertRotation, func(f *Facts) { f.Excess, f.Rolling = denied, true }),
 			to(phasePending, reasonRequirementsNotMet, "one or more requirements couldn't be found: ServiceAccount t1/acct is missing permissions: in namespace t1 {…}")},
 		{"waits for the older version", given(phasePending, reasonRequirementsUnknown, func(f *Facts) { f.Older, f.Waits = "demo.v0", "x" }), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked: x")},
 		{"waits from the start", given(phaseNone, "", func(f *Facts) { f.Waits = "x" }), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked: x")},
@@ -109,7 +109,7 @@ func TestNextInEveryPhase(t *testing.T) {
 
 		{"claims to be ready for the install, but is not", given(phaseInstallReady, "", func(f *Facts) { f.Prepared = denied }),
 			to(phasePending, reasonRequirementsNotMet, "one or more requirements couldn't be found: ServiceAccount t1/acct is missing permissions: in namespace t1 {…}")},
-		{"claims to be installing, but may not be", given(phaseInstalling, "", deployments(missing), func(f *Facts) { f.Excess = denied }),
+		{"claims to be installing, but is not allowed to", given(phaseInstalling, "", deployments(missing), func(f *Facts) { f.Excess = denied }),
 			to(phasePending, reasonRequirementsNotMet, "one or more requirements couldn't be found: ServiceAccount t1/acct is missing permissions: in namespace t1 {…}")},
 		{"claims to be installing, but was not evaluated", given(phaseInstalling, "", deployments(missing), func(f *Facts) { f.Evaluated = false }),
 			to(phaseInstalling, "", "before")},
@@ -124,7 +124,7 @@ func TestNextInEveryPhase(t *testing.T) {
 		{"ready", given(phaseInstalling, "", deployments(ready)), to(phaseSucceeded, reasonInstallSuccessful, "install strategy completed with no errors")},
 
 		{"degraded", given(phaseSucceeded, "", deployments(missing)), to(phaseFailed, reasonComponentUnhealthy, "installing: missing deployment with name=d")},
-		{"requirement gone", given(phaseSucceeded, "", deployments(ready), unmet), to(phaseFailed, reasonRequirementsNotMet, "requirements no longer met")},
+		{"requirement no longer met", given(phaseSucceeded, "", deployments(ready), unmet), to(phaseFailed, reasonRequirementsNotMet, "requirements no longer met")},
 		{"being repaired", given(phaseSucceeded, reasonInstallSuccessful, deployments(ready), unmet, settling), to(phaseSucceeded, reasonInstallSuccessful, "before")},
 	} {
 		t.Run(tc.name, func(t *testing.T) { require.Equal(t, tc.want, Next(tc.facts)) })
@@ -146,14 +146,14 @@ func TestNextOutOfFailed(t *testing.T) {
 			to(phaseFailed, reasonRequirementsNotMet, "requirements not met: ServiceAccount t1/acct is missing permissions: in namespace t1 {…}")},
 		{"not met while a role is sealed", given(phaseFailed, reasonRequirementsNotMet, func(f *Facts) { f.Unmet, f.Prepared = true, delayed }, after(time.Second)),
 			Transition{Phase: phaseFailed, Reason: reasonRequirementsNotMet, Message: "requirements not met: later", After: 10 * time.Second}},
-		{"not met while a role was sealed for long", given(phaseFailed, reasonRequirementsNotMet, func(f *Facts) { f.Unmet, f.Prepared = true, delayed }, after(time.Minute)),
+		{"not met while a role has been sealed for a long time", given(phaseFailed, reasonRequirementsNotMet, func(f *Facts) { f.Unmet, f.Prepared = true, delayed }, after(time.Minute)),
 			Transition{Phase: phaseFailed, Reason: reasonRequirementsNotMet, Message: "requirements not met: later", After: time.Minute}},
 		{"met again", given(phaseFailed, reasonRequirementsNotMet), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked")},
 		{"still not allowed", given(phaseFailed, reasonNoRetry, func(f *Facts) { f.Refused = denied }),
 			to(phaseFailed, reasonNoRetry, "install strategy failed: ServiceAccount t1/acct is missing permissions: in namespace t1 {…}")},
 		{"still invalid: only its author can fix it", given(phaseFailed, reasonNoRetry, probe(invalid)),
 			to(phaseFailed, reasonNoRetry, "install strategy failed: "+invalid.Error())},
-		{"still forbidden: no watch reports when this changes", given(phaseFailed, reasonNoRetry, probe(forbidden), after(time.Hour)),
+		{"still forbidden: no watch reports when this ends", given(phaseFailed, reasonNoRetry, probe(forbidden), after(time.Hour)),
 			Transition{Phase: phaseFailed, Reason: reasonNoRetry, After: 5 * time.Minute, Message: "install strategy failed: " + forbidden.Error()}},
 		{"allowed now", given(phaseFailed, reasonNoRetry), to(phasePending, reasonClusterChange, "Cluster resources changed state")},
 		{"failed just now", given(phaseFailed, reasonComponentFailed), Transition{Phase: phaseFailed, Reason: reasonComponentFailed, Message: "before",
@@ -163,7 +163,7 @@ func TestNextOutOfFailed(t *testing.T) {
 		{"timeout, ready after all", given(phaseFailed, reasonInstallCheckFailed, deployments(ready)), to(phaseSucceeded, reasonInstallSuccessful, "install strategy completed with no errors")},
 		{"timeout, deleted", given(phaseFailed, reasonInstallCheckFailed, deployments(missing)), to(phasePending, reasonNeedsReinstall, "calculated deployment install is bad")},
 		{"unhealthy, missing", given(phaseFailed, reasonComponentUnhealthy, deployments(missing)), to(phasePending, reasonNeedsReinstall, "calculated deployment install is bad")},
-		{"unhealthy, healed", given(phaseFailed, reasonComponentUnhealthy, deployments(ready)), to(phaseSucceeded, reasonInstallSuccessful, "install strategy completed with no errors")},
+		{"unhealthy, recovered", given(phaseFailed, reasonComponentUnhealthy, deployments(ready)), to(phaseSucceeded, reasonInstallSuccessful, "install strategy completed with no errors")},
 	} {
 		t.Run(tc.name, func(t *testing.T) { require.Equal(t, tc.want, Next(tc.facts)) })
 	}
@@ -191,7 +191,7 @@ func TestFailuresOfAnInstall(t *testing.T) {
 		})
 	}
 	_, ok := Failed(apierrors.NewConflict(schema.GroupResource{}, "d", errors.New("edited")))
-	require.False(t, ok, "a conflict does not concern the install")
+	require.False(t, ok, "a conflict does not change the phase")
 }
 
 func TestRepairsAreRetriedWithBackoff(t *testing.T) {
@@ -199,7 +199,7 @@ func TestRepairsAreRetriedWithBackoff(t *testing.T) {
 	next := start
 	var waits []time.Duration
 	for range 12 {
-		now := next // the address is kept
+		now := next // SetPhase keeps the pointer
 		csv.SetPhase(phasePending, reasonNeedsReinstall, "", &now)
 		csv.SetPhase(phaseInstallReady, reasonRequirementsMet, "", &now)
 		csv.SetPhase(phaseFailed, reasonComponentFailed, "", &now)
@@ -225,12 +225,12 @@ func TestTheLineageIsTheProvenOne(t *testing.T) {
 	owner := r.ownerOf(csv, nil)
 	owner.Package, owner.Direct = pkg, false
 	csv.Labels = owner.Labels()
-	require.Equal(t, direct, r.ownerOf(csv, sub).Lineage, "a label without a proof")
+	require.Equal(t, direct, r.ownerOf(csv, sub).Lineage, "a label without a proof is ignored")
 	proofs.Mark(csv, owner)
 	require.Equal(t, pkg, r.ownerOf(csv, sub).Package)
-	require.Equal(t, pkg, r.ownerOf(csv, nil).Package, "by the component label")
+	require.Equal(t, pkg, r.ownerOf(csv, nil).Package, "the component label names the package")
 
 	delete(csv.Labels, owner.ComponentLabel())
 	csv.Annotations["operatorframework.io/properties"] = `{"properties":[{"type":"olm.package","value":{"packageName":"a-package"}}]}`
-	require.Equal(t, pkg, r.ownerOf(csv, nil).Package, "by the properties")
+	require.Equal(t, pkg, r.ownerOf(csv, nil).Package, "the properties name the package")
 }

@@ -11,18 +11,19 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// isCopy reports whether this is a copy that informs another namespace of an operator. A copy is never live. Only the
-// label counts, which remit-csv-author-check guards. The status does not count: a user with access to it could
-// otherwise hide an operator from all checks. Nor do the annotations that OLM considers, because bundles contain CSVs
-// with them.
+// isCopy reports whether a CSV is a copy, which only shows users of another namespace that an operator is available
+// there. Remit does not install an operator for a copy. Only the label determines this; remit-csv-author-check controls
+// who may set it. The status is not considered, because a user who is allowed to write it could hide an operator from
+// all checks. The annotations that OLM uses are not considered either, because the CSVs in bundles may contain them.
 func isCopy(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 	_, copied := csv.Labels[names.LabelCopiedFrom]
 	return copied
 }
 
-// ownerOf is the owner of the CSV's objects. A CSV that an InstallPlan created belongs to the lineage that its proof
-// names; candidates come from the Subscription, the component label and the bundle's properties. Any other CSV is a
-// direct one, whatever its labels say: it forms a lineage with CSVs that have the same name without the version.
+// ownerOf returns the owner of the CSV's objects. A CSV that an InstallPlan created belongs to the lineage that its
+// proof names. The candidates for its package come from the Subscription, the component label and the bundle's
+// properties. Any other CSV is direct, regardless of its labels: it forms a lineage with the CSVs whose names differ
+// only in the version.
 func (r *Reconciler) ownerOf(csv *operatorsv1alpha1.ClusterServiceVersion, sub *operatorsv1alpha1.Subscription) ownerutil.Owner {
 	owner := ownerutil.Owner{CSV: csv.Name, UID: csv.UID, Proofs: r.Proofs}
 	for _, pkg := range packages(csv, sub) {
@@ -63,7 +64,7 @@ func packages(csv *operatorsv1alpha1.ClusterServiceVersion, sub *operatorsv1alph
 			} `json:"value"`
 		} `json:"properties"`
 	}
-	// Other content does not state a package.
+	// Other content does not name a package.
 	if json.Unmarshal([]byte(csv.Annotations[names.AnnotationProperties]), &properties) == nil {
 		for _, p := range properties.Properties {
 			if p.Type == "olm.package" {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// replaced stops managing the operator in favor of the replacing CSV, and removes this CSV once a later version has
-// succeeded, oldest first: a version is found through the one that replaces it. The phase is written before the CSV
-// is deleted.
+// replaced hands the operator over to the replacing CSV, and removes this CSV once a later version has succeeded. The
+// oldest CSV is removed first, because an older version is found through the versions that replace it. The phase is
+// written before the CSV is deleted.
 func replaced(f Facts) Transition {
 	switch {
 	case !f.Replaced:
@@ -21,7 +21,8 @@ func replaced(f Facts) Transition {
 	return t
 }
 
-// beingReplaced returns the message, which for a failed CSV says that its OperatorGroup allows it (contract 1.7).
+// beingReplaced returns the message of phase Replacing. For a failed CSV, it states that the OperatorGroup allows
+// replacing failed CSVs (contract 1.7).
 func beingReplaced(f Facts) string {
 	forward := fmt.Sprintf(messageFailForward, f.ReplacedBy)
 	if f.Forward && f.CSV.Status.Phase == phaseFailed || f.CSV.Status.Message == forward {
@@ -30,7 +31,8 @@ func beingReplaced(f Facts) string {
 	return fmt.Sprintf(messageBeingReplaced, f.ReplacedBy)
 }
 
-// waiting reports what the CSV waits for.
+// waiting returns the transition of a CSV whose requirements are not known yet. Its message names what the CSV waits
+// for.
 func waiting(f Facts) Transition {
 	message := messageUnknown
 	if f.Waits != "" {
@@ -39,7 +41,8 @@ func waiting(f Facts) Transition {
 	return to(phasePending, reasonRequirementsUnknown, message)
 }
 
-// pending waits for the requirements, including the operator's own ServiceAccounts and roles.
+// pending returns the transition of a CSV in phase Pending, which waits for the requirements, including the operator's
+// own ServiceAccounts and roles.
 func pending(f Facts) Transition {
 	if t := installable.failing(f); t != nil {
 		return *t
@@ -47,7 +50,8 @@ func pending(f Facts) Transition {
 	return to(phaseInstallReady, reasonRequirementsMet, messageMet)
 }
 
-// installReady writes the Deployments, unless they are unchanged or known to be refused.
+// installReady returns the transition of a CSV in phase InstallReady. It writes the Deployments unless they are
+// unchanged. If the write would be refused, the CSV fails.
 func installReady(f Facts) Transition {
 	if f.Refused != nil {
 		return to(phaseFailed, reasonNoRetry, fmt.Sprintf(messageStrategyFailed, f.Refused))
@@ -60,8 +64,9 @@ func installReady(f Facts) Transition {
 	return t
 }
 
-// installing waits until the Deployments are available. A Deployment that is missing or differs is written again
-// immediately: usually the cache has not observed it yet, and then nothing is written.
+// installing returns the transition of a CSV in phase Installing, which waits until the Deployments are available. If a
+// Deployment is missing or differs, the transition immediately writes it again. Usually, only the cache is outdated,
+// and the write changes nothing.
 func installing(f Facts) Transition {
 	d := f.Deployments
 	if running(f) {
@@ -91,7 +96,8 @@ func installing(f Facts) Transition {
 	return t
 }
 
-// succeeded monitors an installed operator.
+// succeeded returns the transition of an installed operator, which changes the phase if the operator is no longer
+// healthy.
 func succeeded(f Facts) Transition {
 	if t := healthy.failing(f); t != nil {
 		return *t
@@ -107,7 +113,8 @@ func success(f Facts) Transition {
 	return to(phaseSucceeded, reasonInstallSuccessful, message)
 }
 
-// failed checks whether the reason of the failure no longer applies.
+// failed returns the transition of a CSV in phase Failed, which leaves the phase if the reason for the failure no
+// longer applies.
 func failed(f Facts) Transition {
 	switch f.CSV.Status.Reason {
 	case reasonUnsupportedGroup:
@@ -139,15 +146,16 @@ func failedByRequirements(f Facts) Transition {
 	return to(phasePending, reasonRequirementsUnknown, messageUnknown)
 }
 
-// failedByRefusal continues only after a dry run has shown that the Deployments would now be accepted. Errors that the
-// CSV's author must fix are never retried; those that no watch reports (a quota, a policy) are retried rarely. If the
-// write is refused although every dry run was accepted, retries are delayed as after other failures.
+// failedByRefusal leaves phase Failed only after a dry run has shown that the Deployments would now be accepted. Errors
+// that the CSV's author must fix are never retried. Refusals are retried infrequently if no watch reports when their
+// cause is removed (a quota, a policy). If the write is refused although every dry run was accepted, retries are
+// delayed as for other failures.
 func failedByRefusal(f Facts) Transition {
 	if why := cmp.Or(f.Refused, f.CallRefused, f.Probe); why != nil {
-		return to(phaseFailed, reasonNoRetry, fmt.Sprintf(messageStrategyFailed, why)).again(recheckAfter(f, why))
+		return to(phaseFailed, reasonNoRetry, fmt.Sprintf(messageStrategyFailed, why)).requeueAfter(recheckAfter(f, why))
 	}
 	if left := backoff(f); left > 0 && !f.WasRefused && wasRetried(f) {
-		return stay(f).again(left)
+		return stay(f).requeueAfter(left)
 	}
 	return to(phasePending, reasonClusterChange, messageClusterChange)
 }
@@ -165,7 +173,7 @@ func wasRetried(f Facts) bool {
 
 func failedByFailure(f Facts) Transition {
 	if left := backoff(f); left > 0 {
-		return stay(f).again(left)
+		return stay(f).requeueAfter(left)
 	}
 	return to(phasePending, reasonNeedsReinstall, messageReinstall)
 }
@@ -176,11 +184,11 @@ func failedByHealth(f Facts) Transition {
 		return success(f)
 	case !f.Deployments.Installed:
 		return to(phasePending, reasonNeedsReinstall, messageReinstall)
-	case f.CSV.Status.Reason == reasonInstallCheckFailed: // what was written is correct: a retry would change nothing
+	case f.CSV.Status.Reason == reasonInstallCheckFailed: // the written objects are correct, so a retry would change nothing
 		return stay(f)
 	}
 	return to(phasePending, reasonNeedsReinstall, fmt.Sprintf(messageInstalling, f.Deployments.Problem))
 }
 
-// running reports whether the operator is available, and its webhooks and APIs are in the desired state.
+// running reports whether the operator is available and its webhooks and APIs are in the desired state.
 func running(f Facts) bool { return f.Deployments.Ready && !f.Calls.Missing && !f.Calls.Unavailable }

@@ -30,27 +30,27 @@ const (
 	toInstall    = "AllRequirementsMet InstallSucceeded InstallWaiting"
 )
 
-// prepares are the writes before the Deployment, in order.
+// prepares returns the writes that precede the write of the Deployment, in order, followed by the given ones.
 func prepares(more ...string) []string {
 	return append([]string{annotates, "acct: apply ServiceAccount t1/demo", "acct: apply Role t1/demo.v1.0.0-demo-#", "acct: apply RoleBinding t1/demo.v1.0.0-demo-#"}, more...)
 }
 
-// fails is the effect of a ClusterServiceVersion that fails before anything is written.
+// fails returns the expected effect for a ClusterServiceVersion that fails before anything is written.
 func fails(reason operatorsv1alpha1.ConditionReason, message string, unmet ...string) effect {
 	return effect{phase: phaseFailed, reason: reason, message: message, moves: string(reason) + "!", unmet: unmet}
 }
 
-// installs is the effect of an install whose Deployment was just written.
+// installs returns the expected effect for an install that has just written its Deployment.
 func installs(moves string, writes ...string) effect {
 	return effect{phase: phaseInstalling, reason: reasonWaiting, message: observes, moves: moves, writes: writes, after: 5 * time.Minute}
 }
 
-// runs is the effect of an operator that is installed.
+// runs returns the expected effect for an installed operator.
 func runs(moves, message string, writes ...string) effect {
 	return effect{phase: phaseSucceeded, reason: reasonInstallSuccessful, message: message, moves: moves, writes: writes}
 }
 
-// refuses is the effect of an install whose Deployment may not be written.
+// refuses returns the expected outcome of an install when the account is not allowed to write its Deployment.
 func refuses(message string, writes ...string) effect {
 	return effect{phase: phaseFailed, reason: reasonNoRetry, message: "install strategy failed: " + message,
 		moves: "RequirementsUnknown AllRequirementsMet InstallComponentFailedNoRetry!", writes: writes}
@@ -69,7 +69,8 @@ func rule(group, resource string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
 }
 
-// withoutDeployments are the demo's permissions and those for writing its objects, except Deployments.
+// withoutDeployments returns the permissions that the demo itself needs, and the permissions to write its objects
+// except Deployments.
 func withoutDeployments() []rbacv1.PolicyRule {
 	write := []string{"get", "create", "patch", "delete"}
 	return []rbacv1.PolicyRule{rule("", "serviceaccounts", write...), rule(rbacv1.GroupName, "roles", write...), rule(rbacv1.GroupName, "rolebindings", write...),
@@ -80,7 +81,7 @@ var quota = apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource:
 
 const quotaMessage = `apply Deployment t1/demo: deployments.apps "demo" is forbidden: exceeded quota`
 
-// limited makes the API server refuse the Deployment.
+// limited makes the API server refuse to write the Deployment.
 func limited(by error) change {
 	return func(w *world) {
 		w.Refuse("acct: try Deployment t1/demo", by)
@@ -94,7 +95,7 @@ func TestTheGroupAndTheContentAreCheckedFirst(t *testing.T) {
 	checkRows(t, []row{
 		{"no OperatorGroup", []change{without(group("og", ""))}, fails("NoOperatorGroup", "csv in namespace with no operatorgroups")},
 		{"two OperatorGroups", []change{with(group("more", "acct"))}, fails("TooManyOperatorGroups", "csv created in namespace with multiple operatorgroups, can't pick one automatically")},
-		{"an OperatorGroup that selects nothing", []change{selecting("b")}, fails("NoTargetNamespaces", "no targetNamespaces are matched operatorgroups namespace selection")},
+		{"an OperatorGroup that selects no namespaces", []change{selecting("b")}, fails("NoTargetNamespaces", "no targetNamespaces are matched operatorgroups namespace selection")},
 		{"an install mode that is not supported", []change{with(group("og", "acct"))}, fails("UnsupportedOperatorGroup", "AllNamespaces InstallModeType not supported, cannot configure to watch all namespaces")},
 		{"install modes that are repeated", []change{spec(func(s *operatorsv1alpha1.ClusterServiceVersionSpec) {
 			s.InstallModes = slices.Repeat(s.InstallModes[:1], 2)
@@ -128,14 +129,14 @@ func TestAccounts(t *testing.T) {
 	}
 	enrolled := scoped.NotEnrolled(scoped.Account{Namespace: "t1", Name: "acct"})
 	checkRows(t, []row{
-		{"none is named", []change{with(group("og", "", "t1"))},
-			none("NoAccount", "OperatorGroup t1/og names no ServiceAccount (spec.serviceAccountName) and no default account is configured for its namespace; nothing can be installed")},
-		{"it does not exist", []change{without(serviceAccount("acct"))}, none("ServiceAccountNotFound", "ServiceAccount acct not found")},
-		{"it is not enrolled", []change{func(w *world) { w.own = enrolled }}, none("AccountNotEnrolled", enrolled.Message)},
-		{"it is enrolled, but its token is refused", []change{func(w *world) { w.unopened = enrolled }},
+		{"no account is named", []change{with(group("og", "", "t1"))},
+			none("NoAccount", "OperatorGroup t1/og does not name a ServiceAccount (spec.serviceAccountName) and no default account is configured for its namespace; nothing can be installed")},
+		{"the account does not exist", []change{without(serviceAccount("acct"))}, none("ServiceAccountNotFound", "ServiceAccount acct not found")},
+		{"the account is not enrolled", []change{func(w *world) { w.own = enrolled }}, none("AccountNotEnrolled", enrolled.Message)},
+		{"the account is enrolled, but its token is refused", []change{func(w *world) { w.unopened = enrolled }},
 			effect{failed: "annotate ClusterServiceVersion t1/demo.v1.0.0: the API server has not observed the account's enrollment yet: " + enrolled.Message}},
-		{"it is deleted after the install", []change{installed, without(serviceAccount("acct"))}, runs("", completed+"; ServiceAccountNotFound: ServiceAccount acct not found")},
-		{"another account replaces it, which the cache does not show", []change{func(w *world) {
+		{"the account is deleted after the install", []change{installed, without(serviceAccount("acct"))}, runs("", completed+"; ServiceAccountNotFound: ServiceAccount acct not found")},
+		{"the account is replaced, but the cache is outdated", []change{func(w *world) {
 			w.Before("self: list OperatorGroupList", func() { w.Put(group("og", "boss", "t1"), serviceAccount("boss")) })
 		}}, effect{failed: `annotate ClusterServiceVersion t1/demo.v1.0.0: the account of namespace "t1" changed from t1/acct to t1/boss`}},
 	})
@@ -152,9 +153,9 @@ func TestRequirementsOfEachKind(t *testing.T) {
 	}
 	checkRows(t, []row{
 		{"an owned CustomResourceDefinition", []change{without(things())}, unmet("CustomResourceDefinition things.example.com: NotPresent CRD is not present")},
-		{"a version of it", []change{crd(func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Versions[0].Name = "v0" })},
+		{"a version of the CustomResourceDefinition", []change{crd(func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Versions[0].Name = "v0" })},
 			unmet("CustomResourceDefinition things.example.com: NotPresent CRD version not served")},
-		{"its establishment", []change{crd(func(c *apiextensionsv1.CustomResourceDefinition) { c.Status.Conditions = nil })},
+		{"an established CustomResourceDefinition", []change{crd(func(c *apiextensionsv1.CustomResourceDefinition) { c.Status.Conditions = nil })},
 			unmet("CustomResourceDefinition things.example.com: PresentNotAvailable CRD is present but the Established condition is False (not available)")},
 		{"a required CustomResourceDefinition", []change{spec(func(s *operatorsv1alpha1.ClusterServiceVersionSpec) {
 			s.CustomResourceDefinitions.Required = []operatorsv1alpha1.CRDDescription{{Name: "others.example.com", Version: "v1", Kind: "Other"}}
@@ -166,9 +167,9 @@ func TestRequirementsOfEachKind(t *testing.T) {
 		{"a required APIService", []change{spec(func(s *operatorsv1alpha1.ClusterServiceVersionSpec) {
 			s.APIServiceDefinitions.Required = []operatorsv1alpha1.APIServiceDescription{{Group: "x.io", Version: "v1", Kind: "X"}}
 		})}, unmet("APIService v1.x.io: NotPresent APIService does not serve the kind")},
-		{"a version of Kubernetes", []change{spec(func(s *operatorsv1alpha1.ClusterServiceVersionSpec) { s.MinKubeVersion = "1.99.0" })},
+		{"a minimum version of Kubernetes", []change{spec(func(s *operatorsv1alpha1.ClusterServiceVersionSpec) { s.MinKubeVersion = "1.99.0" })},
 			unmet("ClusterServiceVersion demo.v1.0.0: NotPresent CSV version requirement not met: minKubeVersion (1.99.0) > server version (v1.36.0)")},
-		{"that is met later", []change{without(things()), settled, with(things())}, installs(toInstall, deploys)},
+		{"a requirement that is met later", []change{without(things()), settled, with(things())}, installs(toInstall, deploys)},
 	})
 }
 
@@ -184,7 +185,7 @@ func TestPermissionsBoundTheInstall(t *testing.T) {
 			effect{phase: phasePending, reason: reasonRequirementsNotMet, message: "one or more requirements couldn't be found: ServiceAccount t1/acct is missing permissions: " + pods,
 				moves: "RequirementsUnknown RequirementsNotMet", unmet: []string{"ServiceAccount demo: NotPresent Service account does not exist", uncovered + pods + "; " + deployment}}},
 		{"an account that may not write Deployments", []change{may(withoutDeployments()...)}, unpermitted},
-		{"which is granted later", []change{may(withoutDeployments()...), settled, may(append(withoutDeployments(), rule("apps", "deployments", "*"))...)},
+		{"a permission that is granted later", []change{may(withoutDeployments()...), settled, may(append(withoutDeployments(), rule("apps", "deployments", "*"))...)},
 			installs("DetectedClusterChange "+toInstall, deploys)},
 		{"an account that loses permissions after the install", []change{installed, may(rule("", "serviceaccounts", "get"))},
 			runs("", completed+"; ExceedsAccount: ServiceAccount t1/acct is missing permissions: "+pods+"; ExceedsAccount: ServiceAccount t1/acct is missing permissions: "+deployment).
@@ -204,7 +205,7 @@ func TestPermissionsBoundTheInstall(t *testing.T) {
 func TestInstallsThatFail(t *testing.T) {
 	t.Parallel()
 	const theirs = "Deployment t1/demo already exists and was not created by this install: it does not have the lineage label of package \"demo\" in namespace \"t1\"; " +
-		"it was not changed: delete it if nothing else needs it, or uninstall the operator that its labels olm.owner and olm.owner.namespace name"
+		"it was not changed: delete it if nothing else needs it, or uninstall the operator that its labels olm.owner and olm.owner.namespace identify"
 	down := errors.New("connection refused")
 	failed := effect{phase: phaseFailed, reason: reasonComponentFailed, message: "install strategy failed: apply Deployment t1/demo: connection refused",
 		moves: "RequirementsUnknown AllRequirementsMet InstallComponentFailed!", writes: prepares(refusedWrite), after: time.Second}
@@ -218,7 +219,7 @@ func TestInstallsThatFail(t *testing.T) {
 			refuses(quotaMessage, prepares(refusedWrite, refusedWrite)...).with(late(time.Second)).with(func(o *effect) {
 				o.moves += " DetectedClusterChange AllRequirementsMet InstallComponentFailedNoRetry!"
 			})},
-		{"a later refusal that ends takes effect at once", []change{refusing(deploys, quota), settled, limited(quota), settled, limited(nil)},
+		{"the end of a later refusal takes effect immediately", []change{refusing(deploys, quota), settled, limited(quota), settled, limited(nil)},
 			installs("DetectedClusterChange "+toInstall, deploys)},
 		{"a refusal after an accepted dry run is delayed again", []change{refusing(deploys, quota), settled, limited(quota), settled, limited(nil), refusing(deploys, quota)},
 			refuses(quotaMessage, refusedWrite).with(late(time.Second)).with(func(o *effect) {
@@ -229,7 +230,7 @@ func TestInstallsThatFail(t *testing.T) {
 			failed.with(func(o *effect) {
 				o.moves, o.writes, o.after = "NeedsReinstall AllRequirementsMet InstallComponentFailed!", []string{refusedWrite}, time.Minute
 			})},
-		{"a Deployment of a user", []change{with(deploymentOf("demo"))}, refuses(theirs, prepares()...)},
+		{"a Deployment that a user created", []change{with(deploymentOf("demo"))}, refuses(theirs, prepares()...)},
 		{"a role that is refused", []change{refusing("acct: apply Role t1/demo.v1.0.0-demo-#", quota)}, effect{
 			phase: phasePending, reason: reasonRequirementsNotMet, after: time.Second, moves: "RequirementsUnknown RequirementsNotMet",
 			message: `one or more requirements couldn't be found: apply Role t1/demo.v1.0.0-demo-#: deployments.apps "demo" is forbidden: exceeded quota`,
@@ -237,7 +238,7 @@ func TestInstallsThatFail(t *testing.T) {
 			writes:  append(prepares()[:2], slices.Repeat([]string{"acct: apply Role t1/demo.v1.0.0-demo-# (refused)"}, 3)...),
 		}},
 		{"a Deployment that is not ready in time", []change{settled, passing(5 * time.Minute)}, fails("InstallCheckFailed", "install timeout: "+strings.TrimPrefix(observes, "installing: "))},
-		{"one that is ready after all", []change{settled, passing(5 * time.Minute), settled, available("demo")}, runs("InstallSucceeded", completed)},
+		{"a Deployment that is ready after the timeout", []change{settled, passing(5 * time.Minute), settled, available("demo")}, runs("InstallSucceeded", completed)},
 		{"a Deployment that is stuck", []change{settled, stuckAt("demo")}, fails("InstallCheckFailed", `install failed: waiting for deployment demo to become ready: deployment "demo" exceeded its progress deadline`)},
 	})
 }
@@ -248,7 +249,7 @@ func TestInstalls(t *testing.T) {
 		return []string{"acct: " + verb + " RoleBinding " + namespace + "/demo.v1.0.0-demo-#", "acct: " + verb + " Role " + namespace + "/demo.v1.0.0-demo-#"}
 	}
 	checkRows(t, []row{
-		{"what the operator needs, and its Deployment", nil, installs("RequirementsUnknown "+toInstall, prepares(deploys)...)},
+		{"the operator's ServiceAccount, role, binding and Deployment", nil, installs("RequirementsUnknown "+toInstall, prepares(deploys)...)},
 		{"an operator that is available", []change{settled, available("demo")}, runs("InstallSucceeded", completed)},
 		{"an operator that is installed", []change{installed}, runs("", completed)},
 		{"roles in each target", []change{targets("t2")}, installs("RequirementsUnknown "+toInstall, annotates, "acct: apply ServiceAccount t1/demo",
@@ -258,23 +259,23 @@ func TestInstalls(t *testing.T) {
 		{"nothing while its InstallPlan is in progress", []change{planInProgress},
 			effect{phase: phasePending, reason: reasonRequirementsUnknown, message: "requirements not yet checked: InstallPlan install-x is in progress", moves: "RequirementsUnknown"}},
 		{"a Deployment that was deleted", []change{installed, without(deploymentOf("demo"))}, installs("ComponentUnhealthy! NeedsReinstall "+toInstall, deploys)},
-		// Its binding still exists, so the Role is sealed before it is filled.
+		// The binding to the Role still exists, so the Role is first written in sealed form and then with its rules.
 		{"a role that was deleted", []change{installed, withoutRoles},
 			runs("", completed, "acct: apply Role t1/demo.v1.0.0-demo-#", "acct: apply Role t1/demo.v1.0.0-demo-#")},
-		{"a role that a neighbor keeps in deletion stops nothing else", []change{targets("t1", "t2"), installed, keptInDeletion("t2")},
+		{"a role whose deletion another user blocks does not affect other targets", []change{targets("t1", "t2"), installed, keptInDeletion("t2")},
 			runs("", completed+"; Role t2/demo.v1.0.0-demo-# is being deleted").with(func(o *effect) { o.after = minDelay })},
-		{"a role that a neighbor keeps in deletion is reported", []change{targets("t1", "t2"), installed, keptInDeletion("t2"), without(deploymentOf("demo"))},
+		{"a role whose deletion another user blocks is reported", []change{targets("t1", "t2"), installed, keptInDeletion("t2"), without(deploymentOf("demo"))},
 			effect{phase: phasePending, reason: reasonRequirementsNotMet, message: messageNotMet + ": Role t2/demo.v1.0.0-demo-# is being deleted",
 				moves: "ComponentUnhealthy! NeedsReinstall RequirementsNotMet", after: minDelay}},
 		{"nothing after its CustomResourceDefinition was deleted", []change{installed, without(things())},
 			fails("RequirementsNotMet", "requirements not met", "CustomResourceDefinition things.example.com: NotPresent CRD is not present")},
-		{"nothing after the CustomResourceDefinition is back", []change{installed, without(things()), settled, with(things())},
+		{"nothing after the CustomResourceDefinition was recreated", []change{installed, without(things()), settled, with(things())},
 			runs("RequirementsUnknown AllRequirementsMet InstallSucceeded InstallSucceeded", completed)},
 		{"nothing after its OperatorGroup was deleted", []change{installed, without(group("og", ""))}, fails("NoOperatorGroup", "csv in namespace with no operatorgroups")},
-		{"nothing over a Deployment that was scaled to 0", []change{installed, func(w *world) {
+		{"nothing while a Deployment is scaled to 0", []change{installed, func(w *world) {
 			recorded.Edit(w.Server, deploymentOf("demo"), func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To(int32(0)) })
 		}}, installs("ComponentUnhealthy! NeedsReinstall " + toInstall).with(func(o *effect) {
-			o.message = `installing: waiting for deployment demo to become ready: deployment "demo" is scaled to 0 replicas: kubectl scale deployment demo -n t1 --replicas=1`
+			o.message = `installing: waiting for deployment demo to become ready: deployment "demo" is scaled to 0 replicas; to scale it up, run: kubectl scale deployment demo -n t1 --replicas=1`
 		})},
 	})
 }
@@ -294,7 +295,7 @@ func TestUpgrades(t *testing.T) {
 	checkRows(t, []row{
 		{"the old version is being replaced", []change{installed, next}, effect{phase: phaseReplacing, reason: reasonBeingReplaced, message: "being replaced by csv: demo.v2.0.0", moves: "BeingReplaced"}},
 		{"a version that an InstallPlan created is not replaced by one that a user created", []change{planned, installed, next}, runs("", completed)},
-		{"the new version waits for that", []change{installed, next, as("demo.v2.0.0")}, effect{phase: phasePending, reason: reasonRequirementsUnknown, moves: "RequirementsUnknown",
+		{"the new version waits until the old one is being replaced", []change{installed, next, as("demo.v2.0.0")}, effect{phase: phasePending, reason: reasonRequirementsUnknown, moves: "RequirementsUnknown",
 			message: "requirements not yet checked: ClusterServiceVersion demo.v1.0.0 is not being replaced yet"}},
 		{"the new version is installed", second(), installs("RequirementsUnknown "+toInstall, v2(prepares(deploys))...)},
 		{"the new version removes the roles of the old one", second(settled, available("demo")),
@@ -302,7 +303,7 @@ func TestUpgrades(t *testing.T) {
 		{"the new version does not remove roles without a proof", second(settled, available("demo"), unproven("t1")),
 			runs("InstallSucceeded", completed+"; RoleBinding t1/demo.v2.0.0-demo-# already exists and was not created by this install: it has the lineage label of package \"demo\" in namespace \"t1\", "+
 				"but it has no proof that Remit created it (annotation remit.dev/proof); it was not changed: delete it if nothing else needs it, "+
-				"or uninstall the operator that its labels olm.owner and olm.owner.namespace name")},
+				"or uninstall the operator that its labels olm.owner and olm.owner.namespace identify")},
 		{"the old version is deleted", second(installed, as("demo.v1.0.0")), effect{moves: "Replaced", writes: []string{"acct: delete ClusterServiceVersion t1/demo.v1.0.0"}}},
 		{"the old version stays until the new one has succeeded", second(settled, available("demo"), as("demo.v1.0.0")),
 			effect{phase: phaseReplacing, reason: reasonBeingReplaced, message: "being replaced by csv: demo.v2.0.0"}},
@@ -316,32 +317,32 @@ func TestRemovals(t *testing.T) {
 	const role = "acct: delete Role t2/demo.v1.0.0-demo-#"
 	const binding = "acct: delete RoleBinding t2/demo.v1.0.0-demo-#"
 	left := func(kind, why string) string {
-		return "event: Warning LeftBehind on " + kind + " t2/demo.v1.0.0-demo-#: belonged to ClusterServiceVersion t1/demo.v1.0.0, which was deleted: " + why
+		return "event: Warning LeftBehind on " + kind + " t2/demo.v1.0.0-demo-#: the object belonged to ClusterServiceVersion t1/demo.v1.0.0, which was deleted; to clean up, run: " + why
 	}
 	const deleteRole, deleteBinding = "kubectl delete role demo.v1.0.0-demo-# -n t2", "kubectl delete rolebinding demo.v1.0.0-demo-# -n t2"
 	forbiddenRole := apierrors.NewForbidden(schema.GroupResource{Group: rbacv1.GroupName, Resource: "roles"}, "x", errors.New("no"))
 	leftBehind := func(why string) []string {
 		return []string{left("RoleBinding", deleteBinding), left("Role", deleteRole),
-			"event: Warning LeftBehind on ClusterServiceVersion t1/demo.v1.0.0: these objects remain (" + why + "): " + deleteBinding + "; " + deleteRole}
+			"event: Warning LeftBehind on ClusterServiceVersion t1/demo.v1.0.0: objects of the deleted ClusterServiceVersion remain (" + why + "); to clean up, run: " + deleteBinding + "; " + deleteRole}
 	}
 	removed := func(changes ...change) []change {
 		return slices.Concat([]change{targets("t2"), installed}, changes, []change{func(w *world) { w.Delete(w.csv) }})
 	}
 	stays := runs("", completed)
 	checkRows(t, []row{
-		{"as the account, bindings first, then the finalizer", removed(), effect{writes: []string{binding, role, annotates}}},
-		{"of what has a proof", removed(unproven("t2")), effect{writes: []string{annotates}}},
-		{"of what the namespace owns, not an earlier one of that name", removed(recreated), effect{writes: []string{annotates}}},
-		{"without an account", removed(without(serviceAccount("acct"))), effect{writes: append(leftBehind("ServiceAccount acct not found"), "self: patch ClusterServiceVersion t1/demo.v1.0.0")}},
-		{"wait for permissions", removed(may(rule("", "pods", "get"))), stays.with(func(o *effect) {
+		{"objects are removed as the account, bindings first, then the finalizer", removed(), effect{writes: []string{binding, role, annotates}}},
+		{"objects without a proof are kept", removed(unproven("t2")), effect{writes: []string{annotates}}},
+		{"objects of an earlier namespace with the same name are kept", removed(recreated), effect{writes: []string{annotates}}},
+		{"objects are left behind without an account", removed(without(serviceAccount("acct"))), effect{writes: append(leftBehind("ServiceAccount acct not found"), "self: patch ClusterServiceVersion t1/demo.v1.0.0")}},
+		{"removals wait for permissions", removed(may(rule("", "pods", "get"))), stays.with(func(o *effect) {
 			o.writes = leftBehind(
 				`ServiceAccount t1/acct is missing permissions: in namespace t2 {apiGroups: ["rbac.authorization.k8s.io"], resources: ["roles"], resourceNames: ["demo.v1.0.0-demo-#"], verbs: ["delete"]}`)
 		})},
-		{"are retried after a refusal", removed(refusing(role, forbiddenRole)), stays.with(func(o *effect) {
+		{"removals are retried after a refusal", removed(refusing(role, forbiddenRole)), stays.with(func(o *effect) {
 			o.failed = `delete Role t2/demo.v1.0.0-demo-#: roles.rbac.authorization.k8s.io "x" is forbidden: no`
-			o.writes = []string{binding, role + " (refused)", left("Role", deleteRole), "event: Warning LeftBehind on ClusterServiceVersion t1/demo.v1.0.0: these objects remain (" + o.failed + "): " + deleteRole}
+			o.writes = []string{binding, role + " (refused)", left("Role", deleteRole), "event: Warning LeftBehind on ClusterServiceVersion t1/demo.v1.0.0: objects of the deleted ClusterServiceVersion remain (" + o.failed + "); to clean up, run: " + deleteRole}
 		})},
-		{"of a copy that was an operator", removed(editing(func(c *operatorsv1alpha1.ClusterServiceVersion) {
+		{"objects of an operator that was labeled as a copy are removed", removed(editing(func(c *operatorsv1alpha1.ClusterServiceVersion) {
 			c.Labels = map[string]string{names.LabelCopiedFrom: "x"}
 		})),
 			effect{writes: []string{binding, role, annotates}}},
@@ -356,7 +357,7 @@ func TestCallers(t *testing.T) {
 	const conversion = "acct: patch CustomResourceDefinition things.example.com"
 	serving := []string{"acct: apply Role t1/demo-service-cert", "acct: apply RoleBinding t1/demo-service-cert"}
 	certified := []string{"acct: apply Service t1/demo-service", "acct: apply Secret t1/demo-service-cert", deploys}
-	absent := `ValidatingAdmissionWebhook a.example.com: NotPresent Webhook is not present: it is created when deployment "demo" is ready`
+	absent := `ValidatingAdmissionWebhook a.example.com: NotPresent Webhook is not present: it will be created when deployment "demo" is ready`
 	admission := hooked(operatorsv1alpha1.ValidatingAdmissionWebhook)
 	rotated := func(more ...change) []change {
 		return append([]change{admission, installed, passing(600 * day)}, more...)
@@ -367,28 +368,28 @@ func TestCallers(t *testing.T) {
 			installs("RequirementsUnknown "+toInstall, slices.Concat(prepares(serving...), certified)...).with(func(o *effect) { o.unmet = []string{absent} })},
 		{"a webhook is configured when the Deployment is ready", []change{admission, settled, available("demo")},
 			runs("InstallSucceeded", completed, "acct: apply "+configuration).with(checks(secretCheckInterval))},
-		{"a certificate that is old gets a successor, which callers trust first", rotated(), runs("", completed, "acct: apply Service t1/demo-service", "acct: apply "+configuration,
+		{"an old certificate gets a successor, which callers trust before it is used", rotated(), runs("", completed, "acct: apply Service t1/demo-service", "acct: apply "+configuration,
 			"acct: patch Secret t1/demo-service-cert").with(checks(10 * time.Second))},
 		{"the successor is used when callers trust it", rotated(settled, passing(10*time.Second)),
 			installs("NeedsCertRotation "+toInstall, "acct: patch Secret t1/demo-service-cert", deploys)},
-		{"the predecessor is forgotten when no Pod uses it", rotated(settled, passing(10*time.Second), settled, available("demo")),
+		{"the predecessor is removed when no Pod uses it", rotated(settled, passing(10*time.Second), settled, available("demo")),
 			runs("InstallSucceeded", completed, "acct: apply "+configuration, "acct: patch Secret t1/demo-service-cert", "acct: apply Service t1/demo-service").with(checks(secretCheckInterval))},
 		{"a webhook is removed with its operator, before the finalizer", []change{admission, installed, func(w *world) { w.Delete(w.csv) }},
 			effect{writes: []string{"acct: delete " + configuration, annotates}}},
 		{"a webhook is removed while its namespace is terminating", []change{admission, installed, terminating}, runs("", completed, "acct: delete "+configuration)},
-		{"a webhook stays if the account of that namespace was deleted first", []change{admission, installed, terminating, without(group("og", ""))}, runs("", completed)},
-		{"a webhook whose check is undecided", []change{admission, may(withoutDeployments()...), refusing("self: review create things", errors.New("down"))},
-			effect{failed: `cannot determine whether ServiceAccount t1/acct may intercept by webhook "a.example.com": an operator may intercept only what its account can read and write: ask the API server: down`}},
+		{"a webhook stays if the OperatorGroup of its terminating namespace was deleted first", []change{admission, installed, terminating, without(group("og", ""))}, runs("", completed)},
+		{"a webhook whose check cannot be completed", []change{admission, may(withoutDeployments()...), refusing("self: review create things", errors.New("down"))},
+			effect{failed: `cannot determine whether ServiceAccount t1/acct may intercept requests through webhook "a.example.com": an operator may intercept only what its account can read and write: request an access review: down`}},
 		{"a conversion is set when the Deployment is ready", []change{converts, settled, available("demo")},
 			runs("InstallSucceeded", completed, conversion).with(checks(secretCheckInterval))},
 		{"a conversion is reset after the operator has stopped", []change{converts, installed, func(w *world) { w.Delete(w.csv) }}, effect{writes: []string{
-			"acct: delete Deployment t1/demo", "event: Normal Stopping on ClusterServiceVersion t1/demo.v1.0.0: deleted Deployment t1/demo: conversions are reset when its Pods have terminated, " +
+			"acct: delete Deployment t1/demo", "event: Normal Stopping on ClusterServiceVersion t1/demo.v1.0.0: deleted Deployment t1/demo: conversions will be reset when its Pods have terminated, " +
 				"so that the operator does not overwrite objects that are no longer converted",
 			"acct: delete ClusterRoleBinding demo.v1.0.0-#", "acct: delete ClusterRole demo.v1.0.0-#", conversion, annotates}}},
 		{"a conversion stays while the operator may not be stopped", []change{converts, installed, refusing("acct: delete Deployment t1/demo", quota), func(w *world) { w.Delete(w.csv) }},
 			runs("", completed, "acct: delete Deployment t1/demo (refused)", "acct: delete ClusterRoleBinding demo.v1.0.0-#", "acct: delete ClusterRole demo.v1.0.0-#",
-				"event: Warning LeftBehind on Deployment t1/demo: belonged to ClusterServiceVersion t1/demo.v1.0.0, which was deleted: "+stop,
-				"event: Warning LeftBehind on ClusterServiceVersion t1/demo.v1.0.0: these objects remain ("+notDeleted+"): "+stop).with(func(o *effect) { o.failed = notDeleted })},
+				"event: Warning LeftBehind on Deployment t1/demo: the object belonged to ClusterServiceVersion t1/demo.v1.0.0, which was deleted; to clean up, run: "+stop,
+				"event: Warning LeftBehind on ClusterServiceVersion t1/demo.v1.0.0: objects of the deleted ClusterServiceVersion remain ("+notDeleted+"); to clean up, run: "+stop).with(func(o *effect) { o.failed = notDeleted })},
 		{"an API is registered when the Deployment is ready", []change{serves, settled, available("demo")},
 			effect{phase: phaseInstalling, reason: reasonWaiting, message: "installing: APIService v1.widgets.example.com is not available: missing condition",
 				writes: []string{"acct: apply APIService v1.widgets.example.com"}, after: 5 * time.Minute}},
@@ -396,6 +397,6 @@ func TestCallers(t *testing.T) {
 			[]string{"acct: apply ClusterRoleBinding demo-service-system:auth-delegator-#", "acct: apply RoleBinding kube-system/demo-service-auth-reader-#"}, certified)...)},
 		{"an API of another owner", []change{serves, served}, fails("OwnerConflict",
 			`unable to adopt APIService: pre-existing APIService v1.widgets.example.com is not adoptable: it does not have the lineage label of package "demo" in namespace "t1"`,
-			"ServiceAccount demo: NotPresent Service account does not exist", "Secret demo-service-cert: NotPresent There is no certificate yet").with(checks(secretCheckInterval))},
+			"ServiceAccount demo: NotPresent Service account does not exist", "Secret demo-service-cert: NotPresent The certificate has not been issued yet").with(checks(secretCheckInterval))},
 	})
 }

@@ -21,12 +21,13 @@ import (
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
-// fieldManager owns only the annotations and the finalizer that this controller sets on a CSV.
+// fieldManager is the field manager of the annotations and the finalizer that this controller sets on a CSV.
 const fieldManager = names.FieldManager + "-operatorgroup"
 
-// prepare writes, as the account, what an operator needs in addition to its Deployments: the annotations of its
-// OperatorGroup, and its ServiceAccounts and roles for the current targets. If the cache shows all of it in the
-// desired state, nothing is written or read live. A refusal is a fact, not an error.
+// prepare writes, as the account, what an operator needs in addition to its Deployments: the OperatorGroup's
+// annotations on the CSV, and the ServiceAccounts and roles for the current targets. If the cache shows all of these in
+// the desired state, it neither writes nor reads anything live. It records a refusal in the facts instead of returning
+// an error.
 func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 	if !s.acting.Known() || s.facts.unfit() != nil {
 		return nil
@@ -72,7 +73,7 @@ func (r *Reconciler) operatorRBAC(s *scope) ([]*unstructured.Unstructured, error
 	return want, err
 }
 
-// notInPlace returns the objects that the cache does not show in the desired state.
+// notInPlace returns the objects that are not in the desired state according to the cache.
 func (r *Reconciler) notInPlace(ctx context.Context, s *scope, want []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	var due []*unstructured.Unstructured
 	for _, obj := range want {
@@ -81,7 +82,7 @@ func (r *Reconciler) notInPlace(ctx context.Context, s *scope, want []*unstructu
 			return nil, err
 		}
 		if live == nil {
-			_ = r.follow(obj) // only to track the lookup
+			_ = r.follow(obj) // the result is not needed; the lookup only tracks the object
 			due = append(due, obj)
 			continue
 		}
@@ -90,14 +91,15 @@ func (r *Reconciler) notInPlace(ctx context.Context, s *scope, want []*unstructu
 	return due, nil
 }
 
-// follow tracks a role or a binding, so that its next change or deletion wakes the CSV: it may be a collision with
-// another owner's. It returns a NotFound error if there is none.
+// follow tracks a role or binding, so that its next change or deletion wakes the CSV. The object may belong to another
+// owner. follow returns a NotFound error if the object does not exist.
 func (r *Reconciler) follow(obj *unstructured.Unstructured) error {
 	_, err := r.RBAC.Object(obj.GetKind(), obj.GetNamespace(), obj.GetName())
 	return err
 }
 
-// recordMade records that this install owns an existing object. live need not have its kind set.
+// recordMade records the creation time of a ServiceAccount that this install owns. It ignores objects of other kinds.
+// The kind has to be set in obj, but not in live.
 func (s *scope) recordMade(obj *unstructured.Unstructured, live metav1.Object) {
 	if obj.GetKind() != "ServiceAccount" {
 		return
@@ -114,13 +116,13 @@ func (r *Reconciler) write(ctx context.Context, s *scope, account client.Client,
 	if err := r.missingPermissions(ctx, s, forPreparing, due); err != nil {
 		return err
 	}
-	// The finalizer comes before the objects for which it is needed.
+	// The finalizer is set before the objects that require it are created.
 	if done, err := r.annotate(ctx, s, account); !done {
 		return err
 	}
 	bindings, rest := r.restorable(due)
 	if changed, err := r.ensure(ctx, s, account, want, bindings); err != nil || changed {
-		return err // the event of the binding triggers the reconcile for its role
+		return err // the event for the binding triggers the reconcile that writes the role
 	}
 	if _, err := r.ensure(ctx, s, account, want, rest); err != nil {
 		return err
@@ -128,8 +130,8 @@ func (r *Reconciler) write(ctx context.Context, s *scope, account client.Client,
 	return r.prune(ctx, s, account, want)
 }
 
-// restorable separates the existing bindings to existing roles from what is due. They are restored before their
-// roles, so that no other subject gets what the roles then grant.
+// restorable separates existing bindings to existing roles from the other due objects. The bindings are restored before
+// their roles, so that a subject that was added to a binding does not get the permissions that its role grants.
 func (r *Reconciler) restorable(due []*unstructured.Unstructured) (bindings, rest []*unstructured.Unstructured) {
 	roles := map[string]bool{}
 	for _, obj := range due {
@@ -145,7 +147,7 @@ func (r *Reconciler) restorable(due []*unstructured.Unstructured) (bindings, res
 	return bindings, rest
 }
 
-// ensure applies objects in order, and reports whether this changed any.
+// ensure applies objects in order, and reports whether any of them changed.
 func (r *Reconciler) ensure(ctx context.Context, s *scope, account client.Client, want, objs []*unstructured.Unstructured) (changed bool, err error) {
 	roles := execute.Roles{RBAC: r.RBAC, Owner: s.owner, Rendered: want, Live: r.Live}
 	for _, obj := range objs {
@@ -160,8 +162,8 @@ func (r *Reconciler) ensure(ctx context.Context, s *scope, account client.Client
 	return changed, nil
 }
 
-// inPlace returns the cached object, or nil if it is not in the desired state. A stale cache costs one live read, or
-// is corrected by its next event.
+// inPlace returns the cached object, or nil if that object does not exist or is not in the desired state. If the cache
+// is outdated, the only consequence is one unneeded live read, or a result that the next event corrects.
 func (r *Reconciler) inPlace(ctx context.Context, s *scope, want *unstructured.Unstructured) (client.Object, error) {
 	typed, err := r.Client.Scheme().New(want.GroupVersionKind())
 	if err != nil {
@@ -180,8 +182,9 @@ func (r *Reconciler) inPlace(ctx context.Context, s *scope, want *unstructured.U
 	return live, nil
 }
 
-// annotate sets the OperatorGroup's annotations on the CSV, which only Remit may set, and the finalizer if it will
-// own objects outside its namespace. A CSV that a plan created has both from the start.
+// annotate sets the OperatorGroup's annotations, which only Remit may set, on the CSV. It also sets the finalizer if
+// the CSV will own objects outside its namespace. An InstallPlan creates its CSVs with both. done is false if the patch
+// failed or the cache is outdated.
 func (r *Reconciler) annotate(ctx context.Context, s *scope, account client.Client) (done bool, err error) {
 	after := s.csv.DeepCopy()
 	if after.Annotations == nil {
@@ -198,7 +201,7 @@ func (r *Reconciler) annotate(ctx context.Context, s *scope, account client.Clie
 	err = account.Patch(ctx, after, client.MergeFromWithOptions(s.csv, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager))
 	switch {
 	case apierrors.IsConflict(err):
-		return false, nil // the event of the newer version triggers another reconcile
+		return false, nil // the event for the newer version triggers another reconcile
 	case err != nil:
 		return false, fmt.Errorf("annotate ClusterServiceVersion %s/%s: %w", s.csv.Namespace, s.csv.Name, err)
 	}

@@ -4,7 +4,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 )
 
-// Short names for the contract's phases and reasons.
+// Short names for phases and reasons that the contract defines.
 const (
 	phaseNone         = operatorsv1alpha1.CSVPhaseNone
 	phasePending      = operatorsv1alpha1.CSVPhasePending
@@ -41,7 +41,7 @@ const (
 	reasonReplaced            = operatorsv1alpha1.CSVReasonReplaced
 )
 
-// Messages of the contract (OLM v0, 1.7). Details are appended after ": ".
+// Messages that the contract defines (OLM v0, 1.7). Details are appended after ": ".
 const (
 	messageUnknown         = "requirements not yet checked"
 	messageNotMet          = "one or more requirements couldn't be found"

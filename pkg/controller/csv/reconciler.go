@@ -26,40 +26,41 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// accounts opens clients that act as an account; programs use *scoped.Clients.
+// accounts opens clients that act as an account. Programs use *scoped.Clients.
 type accounts interface {
 	For(ctx context.Context, account scoped.Account) (client.Client, error)
 	Open(account scoped.Account) (client.Client, error)
 }
 
-// enrollment returns a *scoped.Error if this program may not request an account's token.
+// enrollment checks whether this program is allowed to request an account's token. Own returns a *scoped.Error if it is
+// not.
 type enrollment interface {
 	Own(l rbac.Listers, account scoped.Account) error
 }
 
-// Options for New. All but Spared, Default, Certificates and Clock are required.
+// Options contains the dependencies of New. All fields except Spared, Default, Certificates and Clock are required.
 type Options struct {
-	// Client reads from the cache and writes the status, as the controller identity.
+	// Client reads from the cache, and writes the status as the controller identity.
 	Client client.Client
-	// Live reads directly from the API server: OperatorGroups, accounts, ClusterServiceVersions, Deployments and RBAC.
+	// Live reads OperatorGroups, accounts, ClusterServiceVersions, Deployments and RBAC directly from the API server.
 	Live client.Reader
-	// Accounts performs all other writes.
+	// Accounts opens the clients that perform all other writes.
 	Accounts accounts
-	// Enrollment reports whether Accounts may open an account's client.
+	// Enrollment checks whether Accounts may open an account's client.
 	Enrollment enrollment
 	RBAC       rbac.Listers
 	Recorder   events.EventRecorder
-	// ServerVersion is the API server's version according to discovery.
+	// ServerVersion returns the API server's version according to discovery.
 	ServerVersion func() (string, error)
-	// Proofs proves which objects an install created.
+	// Proofs verifies that an install created an object.
 	Proofs ownerutil.Proofs
-	// Default is the installation's default account; the zero value is none.
+	// Default is the installation's default account; the zero value means that there is none.
 	Default scoped.Default
-	// Spared are Remit's namespaces, which the webhooks of a bounded group do not cover.
+	// Spared lists Remit's namespaces, which the webhooks of a bounded group do not cover.
 	Spared []string
-	// Certificates is how serving certificates are issued; the zero value is the contract's.
+	// Certificates configures the serving certificates; the zero value means the values that the contract defines.
 	Certificates cert.Policy
-	// Clock defaults to the real one.
+	// Clock defaults to the system clock.
 	Clock clock.PassiveClock
 }
 
@@ -71,7 +72,8 @@ type Reconciler struct {
 	unserved  *kinds.Unserved
 	memory    *hooks.Memory
 	edits     *edits
-	// refusals contains the CSVs that have failed and whose writes have been found to be refused since.
+	// refusals contains the failed CSVs for which a check has found, since they failed, that their writes would be
+	// refused.
 	refusals *keyed.Map[client.ObjectKey, bool]
 	metrics  *metrics
 }
@@ -91,8 +93,8 @@ func New(o Options) (*Reconciler, error) {
 	}, nil
 }
 
-// Reconcile implements reconcile.Reconciler. A conflict means that the cache is outdated: the pending event triggers
-// another reconcile.
+// Reconcile implements reconcile.Reconciler. It does not return conflicts: they mean that the cache is outdated, and
+// the pending event triggers another reconcile.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	tracked := *r
 	r = &tracked
@@ -109,7 +111,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.gatherNamespace(ctx, s); err != nil {
 		return ctrl.Result{}, err
 	}
-	if csv.DeletionTimestamp != nil { // copies as well: any user can label a CSV as a copy
+	if csv.DeletionTimestamp != nil { // includes CSVs that are labeled as copies, because any user can set the label
 		s.facts.Obsolete = true
 		if err := r.finalize(ctx, s); err != nil {
 			return ctrl.Result{}, err
@@ -126,7 +128,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	r.metrics.set(s)
 	r.noteRefusal(s)
 	last, err := r.move(ctx, s)
-	if err != nil || s.gone {
+	if err != nil || s.deleted {
 		return ctrl.Result{}, err
 	}
 	r.forgetRefusal(s)
@@ -140,8 +142,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: s.after}, nil
 }
 
-// gather finds the facts. It also creates what the operator needs in addition to its Deployments (prepare), because
-// the requirements include it.
+// gather collects the facts. It also creates the ServiceAccounts and roles that the operator needs, because the
+// requirements include them.
 func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	if err := r.gatherSiblings(ctx, s); err != nil {
 		return err
@@ -177,13 +179,13 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 // record each phase.
 var installPhases = []operatorsv1alpha1.ClusterServiceVersionPhase{phasePending, phaseInstallReady, phaseInstalling}
 
-// move advances through the phases and returns the last transition. It ends after a write, because the facts are then
-// outdated.
+// move executes transitions until the CSV has to wait, and returns the last one. It stops after a write, because the
+// facts are then outdated.
 func (r *Reconciler) move(ctx context.Context, s *scope) (Transition, error) {
 	for {
 		next := Next(s.facts)
 		t, err := r.act(ctx, s, next)
-		if err != nil || s.gone {
+		if err != nil || s.deleted {
 			return t, err
 		}
 		before := s.facts.CSV.Status.Phase
@@ -194,7 +196,8 @@ func (r *Reconciler) move(ctx context.Context, s *scope) (Transition, error) {
 	}
 }
 
-// act executes a transition. If this fails, the CSV gets another transition or an error message.
+// act executes a transition. If the install fails, it returns the transition that reports the failure, or an error that
+// causes a retry.
 func (r *Reconciler) act(ctx context.Context, s *scope, t Transition) (Transition, error) {
 	switch {
 	case t.Remove:
@@ -214,7 +217,7 @@ func (r *Reconciler) act(ctx context.Context, s *scope, t Transition) (Transitio
 	return failed, nil
 }
 
-// finish patches the status once and emits one event per transition.
+// finish patches the status once, and emits one event each time the phase or reason changes.
 func (r *Reconciler) finish(ctx context.Context, s *scope) error {
 	after := s.facts.CSV
 	if s.evaluated {

@@ -12,14 +12,14 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// Statuses of an APIService that the CSV owns.
+// Requirement statuses of an APIService that the CSV owns.
 const (
 	deploymentFound    operatorsv1alpha1.StatusReason = "DeploymentFound"
 	deploymentNotFound operatorsv1alpha1.StatusReason = "DeploymentNotFound"
 )
 
-// requireHooks reports the webhooks and APIs of the operator and their certificates as requirements. Earlier steps do
-// not wait for any of them: problems are reported in the CSV's phase.
+// requireHooks reports the operator's webhooks, its APIs and their certificates as requirements. Earlier steps do not
+// wait for these requirements, and the CSV's phase reports problems with them.
 func (r *Reconciler) requireHooks(s *scope) error {
 	s.requireOwnAPIs()
 	for i := range s.csv.Spec.WebhookDefinitions {
@@ -48,8 +48,8 @@ func (s *scope) requireOwnAPIs() {
 	}
 }
 
-// requireWebhook reports, for a webhook of a bounded group, what the account must be allowed to do so that its
-// operator may intercept it.
+// requireWebhook returns the requirement status of a webhook. If the group is bounded, its dependents are the
+// permissions that the account must have so that the operator may intercept the webhook's resources.
 func (r *Reconciler) requireWebhook(s *scope, d *operatorsv1alpha1.WebhookDescription) (operatorsv1alpha1.RequirementStatus, error) {
 	status := operatorsv1alpha1.RequirementStatus{
 		Group: "admissionregistration.k8s.io", Version: "v1", Kind: string(d.Type), Name: d.GenerateName,
@@ -60,7 +60,7 @@ func (r *Reconciler) requireWebhook(s *scope, d *operatorsv1alpha1.WebhookDescri
 		status.Status, status.Message = requirement.NotSatisfied, summary(s.facts.Webhooks)
 		return status, nil
 	case s.live == nil || !s.live.Has(s.hooks, d):
-		status.Status, status.Message = requirement.NotPresent, fmt.Sprintf("Webhook is not present: it is created when deployment %q is ready", d.DeploymentName)
+		status.Status, status.Message = requirement.NotPresent, fmt.Sprintf("Webhook is not present: it will be created when deployment %q is ready", d.DeploymentName)
 	}
 	if !s.acting.Known() || s.account.Default || d.Type == operatorsv1alpha1.ConversionWebhook {
 		return status, nil
@@ -76,14 +76,14 @@ func (r *Reconciler) requireWebhook(s *scope, d *operatorsv1alpha1.WebhookDescri
 			status.Dependents = append(status.Dependents, dependent)
 			if !granted {
 				status.Status, status.Message = requirement.NotSatisfied,
-					"An operator may intercept only what its account can write: ServiceAccount "+s.account.Key().String()+" is missing permissions"
+					"An operator may intercept only what its account can read and write: ServiceAccount "+s.account.Key().String()+" is missing permissions"
 			}
 		}
 	}
 	return status, nil
 }
 
-// holds reports whether the account has a rule in all of the scopes.
+// holds reports whether the account has a rule's permissions in all of the scopes.
 func (r *Reconciler) holds(s *scope, rule rbacv1.PolicyRule, scopes []string) bool {
 	for _, namespace := range scopes {
 		if _, known := s.holdings[namespace]; !known {
@@ -107,14 +107,14 @@ func (s *scope) requireCertificates() {
 		case s.hooks.Outsourced():
 			status.Message = "The certificate is managed by a certificate tool"
 		case c.Expires.IsZero():
-			status.Status, status.Message = requirement.NotPresent, "There is no certificate yet"
+			status.Status, status.Message = requirement.NotPresent, "The certificate has not been issued yet"
 		default:
-			status.Message = fmt.Sprintf("The certificate expires on %s and is rotated on %s",
+			status.Message = fmt.Sprintf("The certificate expires on %s and will be rotated on %s",
 				c.Expires.UTC().Format(time.DateOnly), c.RotateAt.UTC().Format(time.DateOnly))
 		}
 		if c.Blocked != nil {
 			status.Status = requirement.NotSatisfied
-			status.Message += ", which is not permitted: " + summary(c.Blocked)
+			status.Message += "; a new certificate cannot be issued: " + summary(c.Blocked)
 		}
 		s.requirements = append(s.requirements, status)
 	}

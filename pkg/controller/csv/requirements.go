@@ -16,7 +16,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/requirement"
 )
 
-// gatherRequirements sets the requirement statuses, in a fixed order, and whether one is unmet.
+// gatherRequirements records the requirement statuses in a fixed order, and whether one of the requirements is unmet.
 func (r *Reconciler) gatherRequirements(ctx context.Context, s *scope) error {
 	world := requirement.World{Reader: r.Client, Mapper: r.Client.RESTMapper(), ServerVersion: r.ServerVersion, Unserved: r.unserved}
 	common, err := world.Of(ctx, s.csv)
@@ -29,19 +29,19 @@ func (r *Reconciler) gatherRequirements(ctx context.Context, s *scope) error {
 	return r.requireServiceAccounts(ctx, s)
 }
 
-// showBound reports how the account covers the operator, and how the operator is called.
+// showBound adds the requirement statuses of the account and of the operator's webhooks and APIs.
 func (r *Reconciler) showBound(_ context.Context, s *scope) error {
 	s.requireAccount()
 	return r.requireHooks(s)
 }
 
-// require adds a requirement. If it is not present, the CSV is not installed.
+// require adds a requirement. Unless its status is Present, the CSV is not installed.
 func (s *scope) require(status operatorsv1alpha1.RequirementStatus) {
 	s.requirements = append(s.requirements, status)
 	s.facts.Unmet = s.facts.Unmet || status.Status != requirement.Present
 }
 
-// requireServiceAccounts checks the operator's own ServiceAccounts and their permissions.
+// requireServiceAccounts adds the requirement statuses of the operator's own ServiceAccounts and their permissions.
 func (r *Reconciler) requireServiceAccounts(ctx context.Context, s *scope) error {
 	for _, p := range bundle.Permissions(s.csv) {
 		sa := &corev1.ServiceAccount{}
@@ -67,15 +67,15 @@ func (r *Reconciler) requireServiceAccounts(ctx context.Context, s *scope) error
 		case len(covered.missing) > 0:
 			status.Status, status.Message = requirement.NotSatisfied, install.AccountNotCovering+lines(covered.missing)
 		case p.ServiceAccount == bundle.DefaultServiceAccount:
-			status.Message = "all Pods in the namespace without a serviceAccountName get the permissions of this ServiceAccount"
+			status.Message = "all Pods without a serviceAccountName in the namespace get the permissions of this ServiceAccount"
 		}
 		s.require(status)
 	}
 	return nil
 }
 
-// ownedByAnother checks owner references to CSVs. A reference to this CSV, or the label of its lineage, makes the
-// ServiceAccount its own.
+// ownedByAnother reports whether a ServiceAccount has an owner reference to another CSV but none to this CSV, and does
+// not belong to this CSV's lineage.
 func ownedByAnother(s *scope, sa *corev1.ServiceAccount) bool {
 	another := false
 	for _, ref := range sa.OwnerReferences {
@@ -90,15 +90,15 @@ func ownedByAnother(s *scope, sa *corev1.ServiceAccount) bool {
 	return another && !s.owner.Owns(sa)
 }
 
-// requireAccount reports how the account covers the CSV's permissions (seed 001). It is not a requirement of an
-// installed CSV, which is left alone (D4), and Next does not treat it as one.
+// requireAccount reports whether the account has the CSV's permissions (seed 001). Next does not treat this status as a
+// requirement, because an installed CSV continues to run without the permissions (D4).
 func (s *scope) requireAccount() {
 	if !s.acting.Known() {
 		return
 	}
 	status := operatorsv1alpha1.RequirementStatus{
 		Version: "v1", Kind: "ServiceAccount", Name: s.account.Name, UUID: string(s.account.UID), Status: requirement.Present,
-		Message:    "the operator is bounded by ServiceAccount " + s.account.Key().String() + ", which has all permissions that it requests",
+		Message:    "the operator is bounded by ServiceAccount " + s.account.Key().String() + ", which has all permissions that the operator requests",
 		Dependents: s.covered.dependents,
 	}
 	if over := s.exceeding(); len(over) > 0 {
@@ -107,8 +107,8 @@ func (s *scope) requireAccount() {
 	s.requirements = append(s.requirements, status)
 }
 
-// exceeding lists by what the operator exceeds the account: the CSV's permissions, and those for writing the
-// operator's Deployments.
+// exceeding lists the permissions that the operator has or needs but the account does not have: those that the CSV
+// requests, and those that are needed to write the operator's Deployments.
 func (s *scope) exceeding() []string {
 	out := slices.Clone(s.covered.missing)
 	var denied *MissingPermissionsError

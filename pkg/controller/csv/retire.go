@@ -21,9 +21,9 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
-// retire deletes, as the account, the roles and bindings of earlier versions once this one has succeeded: those of
-// versions that are being replaced, and those that deleted versions have left behind. Objects that the account may
-// not delete are noted with the commands that do.
+// retire deletes, as the account, the roles and bindings of earlier versions once this version has succeeded. These
+// versions are being replaced, or were deleted and left the objects behind. If the account is not allowed to delete
+// some of the objects, retire adds a note with the commands that delete them.
 func (r *Reconciler) retire(ctx context.Context, s *scope) error {
 	account, barred := s.writer(warrant.Retire)
 	if barred != nil || s.csv.Status.Phase != phaseSucceeded {
@@ -48,13 +48,14 @@ func (r *Reconciler) retire(ctx context.Context, s *scope) error {
 		}
 	}
 	if len(remain) > 0 {
-		s.facts.Notes = append(s.facts.Notes, fmt.Sprintf("objects of an earlier version remain (%s): %s", why, lines(remain)))
+		s.facts.Notes = append(s.facts.Notes, fmt.Sprintf("objects of an earlier version remain (%s); to clean up, run: %s", why, lines(remain)))
 	}
 	return nil
 }
 
-// removeReplaced deletes, as the account, a CSV that was replaced; finalize and garbage collection follow. If this is
-// not permitted, the message has the command for users.
+// removeReplaced deletes, as the account, a CSV that was replaced; finalize and the garbage collector delete its
+// objects. If the account is not allowed to delete the CSV, the transition's message contains the command that deletes
+// it.
 func (r *Reconciler) removeReplaced(ctx context.Context, s *scope) (Transition, error) {
 	t := to(phaseDeleting, reasonReplaced, messageReplaced)
 	account, err := r.cleaner(ctx, s)
@@ -63,7 +64,7 @@ func (r *Reconciler) removeReplaced(ctx context.Context, s *scope) (Transition, 
 	}
 	switch {
 	case err == nil:
-		s.gone = true
+		s.deleted = true
 	case isDenied(err) || scoped.ReasonOf(err) != "":
 		t.Message += " " + summary(err) + ": " + r.command(s.csv)
 	default:
@@ -72,8 +73,9 @@ func (r *Reconciler) removeReplaced(ctx context.Context, s *scope) (Transition, 
 	return t, nil
 }
 
-// earlier lists the lineage's RBAC objects that were created for versions before this one. An object may be observed
-// before its CSV, so it counts as left behind only if the API server itself does not know the CSV.
+// earlier lists the lineage's RBAC objects that were created for versions before this version. The cache may show an
+// object before its CSV, so earlier asks the API server whether the CSV of an object exists before treating the object
+// as left behind.
 func (r *Reconciler) earlier(ctx context.Context, s *scope) ([]client.Object, error) {
 	all, err := r.ofLineage(ctx, s.owner)
 	if err != nil {
@@ -107,11 +109,12 @@ func (r *Reconciler) earlier(ctx context.Context, s *scope) ([]client.Object, er
 	return out, nil
 }
 
-// liveOwners returns the owner labels of the CSVs that exist in a namespace.
+// liveOwners returns the owner label values that refer to the CSVs in a namespace. It reads the CSVs from the API
+// server.
 func (r *Reconciler) liveOwners(ctx context.Context, namespace string) (map[string]bool, error) {
 	list := &operatorsv1alpha1.ClusterServiceVersionList{}
 	if err := r.Live.List(ctx, list, client.InNamespace(namespace)); err != nil {
-		return nil, fmt.Errorf("list ClusterServiceVersions of namespace %q: %w", namespace, err)
+		return nil, fmt.Errorf("list ClusterServiceVersions in namespace %q: %w", namespace, err)
 	}
 	out := map[string]bool{}
 	for i := range list.Items {
@@ -127,10 +130,11 @@ func isGarbageCollected(obj client.Object, namespace string) bool {
 	})
 }
 
-// command returns the shell command that removes an object. The name is quoted: bundles may contain only plain names,
-// but other writers of a lineage's objects may use any text.
+// command returns the shell command that removes an object. It quotes the name: the names in bundles are plain, but
+// other users who write objects of a lineage may choose any name.
 func (r *Reconciler) command(obj client.Object) string {
-	if _, ok := obj.(*apiextensionsv1.CustomResourceDefinition); ok { // it is kept; only its webhook is removed
+	// A CustomResourceDefinition is kept; only its conversion webhook is removed.
+	if _, ok := obj.(*apiextensionsv1.CustomResourceDefinition); ok {
 		return "kubectl patch customresourcedefinition " + shellWord(obj.GetName()) + ` --type=merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'`
 	}
 	out := "kubectl delete " + strings.ToLower(apply.KindOf(obj)) + " " + shellWord(obj.GetName())
@@ -140,7 +144,7 @@ func (r *Reconciler) command(obj client.Object) string {
 	return out
 }
 
-// shellWord quotes a text as one word of a shell.
+// shellWord quotes text as a single shell word.
 func shellWord(text string) string {
 	plain := func(r rune) bool {
 		return r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune(":._@-", r))

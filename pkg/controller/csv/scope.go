@@ -18,9 +18,9 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// scope has what the steps of one reconcile share. Each step adds facts.
+// scope is the state that the steps of one reconcile share. Each step adds to it.
 type scope struct {
-	// csv is as the API server has it; the status of facts.CSV is the one to be written.
+	// csv is the object as it was read; facts.CSV has the status that will be written.
 	csv   *operatorsv1alpha1.ClusterServiceVersion
 	facts Facts
 	moves []moved
@@ -31,46 +31,48 @@ type scope struct {
 	namespace    corev1.Namespace
 	group        *operatorsv1.OperatorGroup
 	targets      []string
-	// account and acting are set if there is an account to act as; acting guards the client.
+	// account and acting are set if the reconcile has an account to act as. acting restricts what the account's client
+	// may write.
 	account scoped.Account
 	acting  warrant.Account
-	// holdings are the account's permissions by scope, as far as they were queried.
+	// holdings caches the account's permissions by scope.
 	holdings map[string]rbac.Permissions
-	// made are the ServiceAccounts that this install created, and when.
+	// made contains the creation times of the ServiceAccounts that this install created, keyed by name.
 	made    map[string]time.Time
 	checker *install.CSVRuleChecker
-	// covered is how the account covers the CSV's permissions.
+	// covered records which of the CSV's permissions the account has.
 	covered coverage
 
-	// hooks is how the operator is to be called, and live the corresponding live objects. uncalled lists the
-	// permissions that the account is missing for it.
+	// hooks contains the operator's desired webhooks and APIs, and live the corresponding live objects. uncalled lists the
+	// permissions that the account needs for writing them but does not have.
 	hooks        *hooks.Plan
 	live         *hooks.Live
 	uncalled     error
 	certificates []hooks.Certificate
-	// uncertified is the reason that a certificate could not be issued.
+	// uncertified is the reason that a certificate could not be issued, or nil.
 	uncertified error
-	// blockedBy names the Deployment for which later ones wait, or "".
+	// blockedBy is the name of the Deployment that later Deployments wait for, or "".
 	blockedBy string
-	// after is when to reconcile again without an event; 0 means never.
+	// after is the delay before a reconcile that no event triggers; 0 requests none.
 	after time.Duration
 
 	deployments  []*appsv1.Deployment
 	requirements []operatorsv1alpha1.RequirementStatus
 	// evaluated is true if all facts were gathered.
 	evaluated bool
-	// running is the number of Deployments that must be deleted before conversions are reset.
+	// running is the number of existing Deployments that must be deleted before conversions are reset.
 	running int
-	// gone is true if the CSV itself was deleted in this reconcile.
-	gone bool
+	// deleted is true if the CSV itself was deleted in this reconcile.
+	deleted bool
 }
 
-// runnable reports whether the CSV may run as far as its author and the OperatorGroup are concerned.
+// runnable reports whether neither the CSV's content, nor the OperatorGroup, nor a replacing version prevents the CSV
+// from running.
 func (s *scope) runnable() bool {
 	return s.facts.Group == nil && s.facts.Strategy == nil && s.facts.Webhooks == nil && s.facts.APIs == nil && s.facts.ReplacedBy == ""
 }
 
-// config returns the Subscription's config, or nil.
+// config returns the config of the CSV's Subscription, or nil if there is none.
 func (s *scope) config() *operatorsv1alpha1.SubscriptionConfig {
 	if s.subscription == nil || s.subscription.Spec == nil {
 		return nil
@@ -78,21 +80,21 @@ func (s *scope) config() *operatorsv1alpha1.SubscriptionConfig {
 	return s.subscription.Spec.Config
 }
 
-// wakeAfter requests another reconcile after a time or earlier; 0 requests none.
+// wakeAfter requests another reconcile after at most d; 0 requests none.
 func (s *scope) wakeAfter(d time.Duration) {
 	if d > 0 && (s.after == 0 || d < s.after) {
 		s.after = d
 	}
 }
 
-// moved is a change of phase or reason.
+// moved is a transition that changed the phase or reason.
 type moved struct {
 	Transition
 
 	from operatorsv1alpha1.ClusterServiceVersionPhase
 }
 
-// pass applies a transition to the status to be written.
+// pass applies a transition to the status that will be written.
 func (s *scope) pass(t Transition) {
 	before := s.facts.CSV.Status
 	message := status.Text(t.Message)

@@ -8,8 +8,8 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 )
 
-// Bounds, in bytes, on the dependents in the status of a ClusterServiceVersion. The API server stores no object
-// larger than 1.5 MiB, and a CSV with many thousand rules is close to this without them.
+// Limits in bytes on the dependents in the status of a ClusterServiceVersion. The API server does not store objects
+// larger than 1.5 MiB, and a CSV with thousands of rules is close to this size even without dependents.
 const (
 	maxObject     = 1_400_000
 	maxDependents = 256 << 10
@@ -18,8 +18,8 @@ const (
 	dependentWeight = 100
 )
 
-// shown returns the requirements for the status. If there are more dependents than fit, unsatisfied rules come first,
-// and the number of omitted ones is reported. Rules are never truncated.
+// shown returns the requirements for the status. If the dependents do not all fit, unsatisfied rules come first, and
+// the number of omitted dependents is reported. Rules are never truncated.
 func (s *scope) shown() []operatorsv1alpha1.RequirementStatus {
 	total, with := 0, 0
 	for _, r := range s.requirements {
@@ -38,16 +38,16 @@ func (s *scope) shown() []operatorsv1alpha1.RequirementStatus {
 	return out
 }
 
-// room returns the total size available for dependents.
+// room returns the size in bytes that is available for all dependents.
 func (s *scope) room() int {
 	spec, err := json.Marshal(s.csv.Spec)
 	if err != nil {
-		return minDependents // impossible, because it was decoded from JSON
+		return minDependents // cannot happen because the spec was decoded from JSON
 	}
 	return min(max(maxObject-len(spec), minDependents), maxDependents)
 }
 
-// weigh returns the size that dependents add to an object as JSON with maximal escaping.
+// weigh returns the number of bytes that dependents add to the JSON of an object, assuming maximal escaping.
 func weigh(dependents []operatorsv1alpha1.DependentStatus) int {
 	total := 0
 	for i := range dependents {

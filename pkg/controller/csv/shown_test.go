@@ -13,7 +13,7 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// dependents returns n entries, of which every third is not satisfied.
+// dependents returns n entries. Every third entry is not satisfied.
 func dependents(n int) []operatorsv1alpha1.DependentStatus {
 	var out []operatorsv1alpha1.DependentStatus
 	for i := range n {

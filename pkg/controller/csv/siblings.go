@@ -15,19 +15,21 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// maxFollowers bounds how many later versions of a ClusterServiceVersion are examined. An upgrade deletes what it has
-// replaced, so only manually created CSVs exceed this: the oldest of them wait until some of the newer ones are
-// deleted.
+// maxFollowers is the maximum number of later versions of a ClusterServiceVersion that are examined. An upgrade deletes
+// the versions that it has replaced, so only manually created CSVs can exceed this limit. In this case, the oldest CSVs
+// wait until some of the newer ones are deleted.
 const maxFollowers = 100
 
-// siblings are the live ClusterServiceVersions of a namespace that may replace one another, by name.
+// siblings contains the ClusterServiceVersions of a namespace that may replace one another and are not copies, keyed by
+// name.
 type siblings map[string]*operatorsv1alpha1.ClusterServiceVersion
 
-// gatherSiblings finds the Subscription that installed the CSV, and its position among the versions of its lineage.
+// gatherSiblings finds the Subscription that installed the CSV, and the CSV's position among the versions of its
+// lineage.
 func (r *Reconciler) gatherSiblings(ctx context.Context, s *scope) error {
 	subs := &operatorsv1alpha1.SubscriptionList{}
 	if err := r.Client.List(ctx, subs, client.InNamespace(s.csv.Namespace)); err != nil {
-		return fmt.Errorf("list Subscriptions of namespace %q: %w", s.csv.Namespace, err)
+		return fmt.Errorf("list Subscriptions in namespace %q: %w", s.csv.Namespace, err)
 	}
 	s.subscription = r.subscriptionOf(s.csv, subs.Items)
 	s.owner = r.ownerOf(s.csv, s.subscription)
@@ -37,7 +39,7 @@ func (r *Reconciler) gatherSiblings(ctx context.Context, s *scope) error {
 	}
 	list := &operatorsv1alpha1.ClusterServiceVersionList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(s.csv.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list ClusterServiceVersions of namespace %q: %w", s.csv.Namespace, err)
+		return fmt.Errorf("list ClusterServiceVersions in namespace %q: %w", s.csv.Namespace, err)
 	}
 	s.siblings = siblings{}
 	for i := range list.Items {
@@ -59,8 +61,8 @@ func (r *Reconciler) gatherSiblings(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// waitsFor returns what must be done before a CSV is installed. The plan that installs it is about to create the same
-// objects as this controller.
+// waitsFor describes what a CSV waits for before it is installed, or returns "" if it does not wait. A CSV waits for
+// its InstallPlan because the InstallPlan is about to create the objects that this controller would otherwise create.
 func waitsFor(s *scope, older *operatorsv1alpha1.ClusterServiceVersion) string {
 	if older != nil && !isBeingReplaced(older) {
 		return fmt.Sprintf("ClusterServiceVersion %s is not being replaced yet", older.Name)
@@ -76,8 +78,8 @@ func waitsFor(s *scope, older *operatorsv1alpha1.ClusterServiceVersion) string {
 	return fmt.Sprintf("InstallPlan %s is in progress", sub.Status.InstallPlanRef.Name)
 }
 
-// subscriptionOf returns the Subscription that a CSV was installed for; nil if there is none. Its status only suggests it:
-// the CSV's proof has to name the package of the Subscription's spec.
+// subscriptionOf returns the Subscription that a CSV was installed for, or nil. The Subscription's status alone is not
+// proof: the CSV's proof must name the package in the Subscription's spec.
 func (r *Reconciler) subscriptionOf(csv *operatorsv1alpha1.ClusterServiceVersion, subs []operatorsv1alpha1.Subscription) *operatorsv1alpha1.Subscription {
 	var found *operatorsv1alpha1.Subscription
 	for i := range subs {
@@ -92,17 +94,18 @@ func (r *Reconciler) subscriptionOf(csv *operatorsv1alpha1.ClusterServiceVersion
 	return found
 }
 
-// related reports whether one of the two may replace the other: only within a lineage. A bundle of one package cannot
-// remove the operator of another by naming it, nor can a CSV that no InstallPlan created remove one that an InstallPlan
-// did (escape suite 77). Direct CSVs may replace each other, whatever their names.
+// related reports whether the CSV and c may replace each other, which is only possible within a lineage. A bundle
+// cannot remove the operator of another package by naming its CSV in spec.replaces, and a CSV that no InstallPlan
+// created cannot remove one that an InstallPlan created (escape suite 77). Direct CSVs may replace each other
+// regardless of their names.
 func (r *Reconciler) related(s *scope, c *operatorsv1alpha1.ClusterServiceVersion, subs []operatorsv1alpha1.Subscription) bool {
 	other := r.ownerOf(c, r.subscriptionOf(c, subs)).Lineage
 	return other == s.owner.Lineage || other.Direct && s.owner.Direct
 }
 
-// replacing returns the CSV that replaces this one, the first by name if there are several, and reports whether a
-// later version has succeeded: that one, or one that replaced it in turn. A CSV that is being deleted counts only if
-// it was itself replaced. Any user may have written the status, so runs verifies it.
+// replacing returns the name of the CSV that replaces csv (the first by name if there are several), and reports whether
+// that CSV or one of its successors has succeeded. A CSV that is being deleted counts only if it was itself replaced.
+// Any user may have written a status, so a reported success is verified by calling runs.
 func (all siblings) replacing(csv *operatorsv1alpha1.ClusterServiceVersion, runs func(*operatorsv1alpha1.ClusterServiceVersion) bool) (next string, succeeded bool) {
 	followers := all.followers()
 	seen := map[string]bool{csv.Name: true}
@@ -120,7 +123,8 @@ func (all siblings) replacing(csv *operatorsv1alpha1.ClusterServiceVersion, runs
 	return next, succeeded
 }
 
-// followers maps the name of each replaced version to the versions that replace it, ordered by name.
+// followers returns the versions that replace another version, ordered by name. The keys are the names of the replaced
+// versions.
 func (all siblings) followers() map[string][]*operatorsv1alpha1.ClusterServiceVersion {
 	out := map[string][]*operatorsv1alpha1.ClusterServiceVersion{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -131,7 +135,7 @@ func (all siblings) followers() map[string][]*operatorsv1alpha1.ClusterServiceVe
 	return out
 }
 
-// isBefore reports whether name is one of the versions that led to this CSV, as far as they still exist.
+// isBefore reports whether name is an earlier version that csv replaces, directly or through other existing versions.
 func (all siblings) isBefore(name string, csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 	seen := map[string]bool{csv.Name: true}
 	for older := csv.Spec.Replaces; older != "" && !seen[older]; {
@@ -148,7 +152,7 @@ func (all siblings) isBefore(name string, csv *operatorsv1alpha1.ClusterServiceV
 	return false
 }
 
-// byOwner returns the CSV that an object's owner label refers to.
+// byOwner returns the CSV that an owner label refers to, or nil.
 func (all siblings) byOwner(label string) *operatorsv1alpha1.ClusterServiceVersion {
 	for _, c := range all {
 		if ownerutil.LabelValue(c.Name) == label {
@@ -158,12 +162,12 @@ func (all siblings) byOwner(label string) *operatorsv1alpha1.ClusterServiceVersi
 	return nil
 }
 
-// isBeingReplaced reports whether a CSV is being replaced.
+// isBeingReplaced reports whether a CSV is being replaced or deleted.
 func isBeingReplaced(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 	return csv.Status.Phase == phaseReplacing || csv.Status.Phase == phaseDeleting || csv.DeletionTimestamp != nil
 }
 
-// neighbors wakes the CSV that this one replaces, and those that replace it.
+// neighbors returns requests for the CSV that a changed CSV replaces, and for the CSVs that replace it.
 func (r *Reconciler) neighbors(ctx context.Context, obj client.Object) []reconcile.Request {
 	csv, ok := obj.(*operatorsv1alpha1.ClusterServiceVersion)
 	if !ok {

@@ -14,7 +14,7 @@ import (
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
-// csvOf parses "<name> [replaces <name>] [<phase>] [gone]".
+// csvOf returns the ClusterServiceVersion described by text in the form "<name> [replaces <name>] [<phase>] [gone]".
 func csvOf(text string) *operatorsv1alpha1.ClusterServiceVersion {
 	words := strings.Fields(text)
 	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: words[0]}}
@@ -58,7 +58,7 @@ func TestALongChainIsExaminedUpToALimit(t *testing.T) {
 	require.False(t, succeeded, "later versions are not examined")
 
 	forged := siblings{}
-	for i := range 10 * maxFollowers { // each of which claims to have succeeded
+	for i := range 10 * maxFollowers { // each version claims to have succeeded
 		c := csvOf(fmt.Sprintf("w%d replaces w%d Succeeded", i+1, i))
 		forged[c.Name] = c
 	}
@@ -76,16 +76,16 @@ func TestReplacing(t *testing.T) {
 		succeeded bool
 	}{
 		{"nothing", family("x Succeeded"), "", false},
-		{"one that is not installed yet", family("v2 replaces v1 Installing"), "v2", false},
-		{"one that has succeeded", family("v2 replaces v1 Succeeded"), "v2", true},
-		{"one that was replaced itself", family("v2 replaces v1 Replacing", "v3 replaces v2 Succeeded"), "v2", true},
-		{"one that is deleted because it was replaced", family("v2 replaces v1 Deleting gone", "v3 replaces v2 Succeeded"), "v2", true},
-		{"one that a user deletes", family("v2 replaces v1 Succeeded gone"), "", false},
-		{"two of which one has succeeded", family("v2b replaces v1 Succeeded", "v2a replaces v1 Failed"), "v2a", true},
-		{"a circle", family("v2 replaces v1 Replacing", "v0 replaces v2 Replacing", "v1 replaces v0"), "v2", false},
+		{"a version that is not installed yet", family("v2 replaces v1 Installing"), "v2", false},
+		{"a version that has succeeded", family("v2 replaces v1 Succeeded"), "v2", true},
+		{"a version that was itself replaced", family("v2 replaces v1 Replacing", "v3 replaces v2 Succeeded"), "v2", true},
+		{"a version that is deleted because it was replaced", family("v2 replaces v1 Deleting gone", "v3 replaces v2 Succeeded"), "v2", true},
+		{"a version that a user deletes", family("v2 replaces v1 Succeeded gone"), "", false},
+		{"two versions, one of which has succeeded", family("v2b replaces v1 Succeeded", "v2a replaces v1 Failed"), "v2a", true},
+		{"a cycle", family("v2 replaces v1 Replacing", "v0 replaces v2 Replacing", "v1 replaces v0"), "v2", false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			for range 10 { // of a map
+			for range 10 { // the iteration order of a map is random
 				next, succeeded := row.all.replacing(csvOf("v1"), func(c *operatorsv1alpha1.ClusterServiceVersion) bool { return c.Status.Message != "it does not run" })
 				require.Equal(t, row.next, next)
 				require.Equal(t, row.succeeded, succeeded)
@@ -94,14 +94,14 @@ func TestReplacing(t *testing.T) {
 	}
 }
 
-func TestIsBeforeFollowsWhatWasReplaced(t *testing.T) {
+func TestIsBeforeFollowsReplacements(t *testing.T) {
 	all := family("v1", "v2 replaces v1", "loop replaces loop2", "loop2 replaces loop")
 	v3 := csvOf("v3 replaces v2")
 	for name, want := range map[string]bool{"v1": true, "v2": true, "v3": false, "x": false, "": false} {
 		require.Equal(t, want, all.isBefore(name, v3), name)
 	}
-	require.False(t, family("v1").isBefore("v1", v3), "v2 does not exist any more")
-	require.True(t, family("v1").isBefore("v2", v3), "the version that it replaces")
+	require.False(t, family("v1").isBefore("v1", v3), "v2 no longer exists")
+	require.True(t, family("v1").isBefore("v2", v3), "v3 names v2 as the version that it replaces")
 	require.False(t, all.isBefore("x", csvOf("v replaces loop")))
 }
 

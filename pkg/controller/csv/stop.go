@@ -19,22 +19,22 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
-// maxStopping bounds how long the reset of a conversion waits for the operator to stop. A Pod of a lost node, or a
-// finalizer on it, must not keep objects of all namespaces unreadable.
+// maxStopping is the maximum time that the reset of a conversion waits for the operator to stop. A Pod that cannot
+// terminate because of a lost node or a finalizer must not make objects in all namespaces unreadable.
 const maxStopping = 5 * time.Minute
 
-// errRunning is returned instead of resetting a conversion while the operator may be running. The deletion of its last
-// Deployment triggers another reconcile.
-var errRunning = errors.New("the operator's Pods have not terminated")
+// errRunning is returned if a conversion is not reset because the operator may still be running. The deletion of the
+// operator's last Deployment triggers another reconcile.
+var errRunning = errors.New("the operator's Pods have not terminated yet")
 
-// deploymentsToStop returns the Deployments of a deleted CSV, which must be deleted before a conversion is reset, and
-// counts in the scope those that still exist. Without the conversion, the API server drops the fields that the
-// requested version does not have. An operator that still runs would read objects without these fields and lose them
-// with its next update (docs/adr/0041).
+// deploymentsToStop returns the CSV's Deployments, which must be deleted before a conversion is reset, and records in
+// the scope how many Deployments of the operator still exist. Without the conversion, the API server drops fields that
+// the requested version does not have. An operator that is still running would read objects without these fields and
+// remove the fields from the stored objects with its next update (docs/adr/0041).
 func (r *Reconciler) deploymentsToStop(ctx context.Context, s *scope) ([]client.Object, error) {
 	list := &appsv1.DeploymentList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(s.csv.Namespace)); err != nil {
-		return nil, fmt.Errorf("list Deployments of namespace %q: %w", s.csv.Namespace, err)
+		return nil, fmt.Errorf("list Deployments in namespace %q: %w", s.csv.Namespace, err)
 	}
 	var out []client.Object
 	for i := range list.Items {
@@ -54,14 +54,14 @@ func (r *Reconciler) deploymentsToStop(ctx context.Context, s *scope) ([]client.
 	if left <= 0 {
 		s.running = 0
 		r.Recorder.Eventf(s.csv, nil, corev1.EventTypeWarning, eventStopping, "Finalize",
-			"conversions are reset although the operator's Deployments still exist %s after the deletion", maxStopping)
+			"resetting the conversions of CustomResourceDefinitions, although the operator's Deployments still exist %s after the ClusterServiceVersion was deleted", maxStopping)
 		return nil, nil
 	}
 	s.after = left
 	return out, nil
 }
 
-// stop deletes a Deployment. The API server keeps the Deployment until the garbage collector has removed its Pods.
+// stop starts the deletion of a Deployment. The Deployment exists until the garbage collector has removed its Pods.
 func (r *Reconciler) stop(ctx context.Context, s *scope, account client.Client, d *appsv1.Deployment) error {
 	if d.DeletionTimestamp != nil {
 		return nil
@@ -70,7 +70,7 @@ func (r *Reconciler) stop(ctx context.Context, s *scope, account client.Client, 
 		return err
 	}
 	r.Recorder.Eventf(s.csv, d, corev1.EventTypeNormal, eventStopping, "Finalize", "%s",
-		status.Note("deleted Deployment "+d.Namespace+"/"+d.Name+": conversions are reset when its Pods have terminated, so that the operator does not overwrite objects that are no longer converted"))
+		status.Note("deleted Deployment "+d.Namespace+"/"+d.Name+": conversions will be reset when its Pods have terminated, so that the operator does not overwrite objects that are no longer converted"))
 	return nil
 }
 
@@ -79,7 +79,7 @@ func isDeployment(obj client.Object) bool {
 	return ok
 }
 
-// convertedBySibling reports whether another version of the lineage, which is not being deleted, converts a
+// convertedBySibling reports whether another version of the lineage that is not being deleted converts a
 // CustomResourceDefinition.
 func (s *scope) convertedBySibling(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	for _, c := range s.siblings {

@@ -32,11 +32,12 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// workers is how many ClusterServiceVersions are reconciled concurrently; workers mostly wait for responses.
+// workers is the number of ClusterServiceVersions that are reconciled concurrently. It is high because a reconcile
+// mostly waits for responses.
 const workers = 16
 
-// SetupWithManager registers watches of everything that a ClusterServiceVersion can wait for. changes wakes those
-// that Concerned returns.
+// SetupWithManager registers watches for everything that a ClusterServiceVersion can wait for. changes is the source
+// that wakes the ClusterServiceVersions that Concerned returns.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, changes source.Source) error {
 	if err := indexLineage(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
@@ -57,14 +58,15 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 		Complete(r)
 }
 
-// matching lists the live ClusterServiceVersions that match.
+// matching returns requests for the ClusterServiceVersions for which match returns true, except copies.
 func (r *Reconciler) matching(ctx context.Context, match func(*operatorsv1alpha1.ClusterServiceVersion) bool, opts ...client.ListOption) []reconcile.Request {
 	return kit.Matching(ctx, r.Client, &operatorsv1alpha1.ClusterServiceVersionList{}, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 		return !isCopy(csv) && match(csv)
 	}, opts...)
 }
 
-// isWaiting reports whether a CSV may wait for something, unless it is installed and there is nothing to note.
+// isWaiting reports whether a CSV may be waiting for something. This applies to every CSV except an installed one
+// without notes.
 func isWaiting(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 	return csv.DeletionTimestamp != nil || csv.Status.Phase != phaseSucceeded || csv.Status.Message != messageSucceeded
 }
@@ -73,7 +75,8 @@ func (r *Reconciler) inNamespace(ctx context.Context, obj client.Object) []recon
 	return r.matching(ctx, kit.Any, client.InNamespace(obj.GetNamespace()))
 }
 
-// subscribed wakes the CSV of a Subscription, whose config is part of the Deployments.
+// subscribed returns requests for a Subscription's CSVs, because the Subscription's config is part of their
+// Deployments.
 func (r *Reconciler) subscribed(_ context.Context, obj client.Object) []reconcile.Request {
 	sub, ok := obj.(*operatorsv1alpha1.Subscription)
 	if !ok {
@@ -82,8 +85,8 @@ func (r *Reconciler) subscribed(_ context.Context, obj client.Object) []reconcil
 	return append(request(sub.Namespace, sub.Status.InstalledCSV), request(sub.Namespace, sub.Status.CurrentCSV)...)
 }
 
-// deployed wakes the owner of a Deployment, and CSVs that wait for the deletion of another owner's Deployment with
-// that name.
+// deployed returns requests for the CSV that owns a Deployment or, if no CSV owns it, for the CSVs that may be waiting
+// for the deletion of a Deployment with this name.
 func (r *Reconciler) deployed(ctx context.Context, obj client.Object) []reconcile.Request {
 	var out []reconcile.Request
 	for _, ref := range obj.GetOwnerReferences() {
@@ -100,7 +103,8 @@ func (r *Reconciler) deployed(ctx context.Context, obj client.Object) []reconcil
 	}, client.InNamespace(obj.GetNamespace()))
 }
 
-// naming wakes CSVs that own or require a CustomResourceDefinition, or wait for a kind that it may define.
+// naming returns requests for CSVs that own or require a CustomResourceDefinition, and for CSVs that may be waiting for
+// a kind that it defines.
 func (r *Reconciler) naming(ctx context.Context, obj client.Object) []reconcile.Request {
 	return r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 		defs := csv.Spec.CustomResourceDefinitions
@@ -110,14 +114,16 @@ func (r *Reconciler) naming(ctx context.Context, obj client.Object) []reconcile.
 	})
 }
 
-// serving wakes the owner of an APIService, CSVs that wait for its name, and those that wait for an API.
+// serving returns requests for the CSV that owns an APIService, for CSVs that are waiting to create an APIService with
+// this name, and for CSVs that are waiting for an API.
 func (r *Reconciler) serving(ctx context.Context, obj client.Object) []reconcile.Request {
 	return append(r.owning(ctx, obj), r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 		return isWaiting(csv) && (len(csv.Spec.NativeAPIs)+len(csv.Spec.APIServiceDefinitions.Required) > 0 || csv.OwnsAPIService(obj.GetName()))
 	})...)
 }
 
-// calledThrough wakes the owner of a Service, and CSVs that wait for its name.
+// calledThrough returns requests for the CSV that owns a Service, and for CSVs that are waiting to create a Service
+// with this name.
 func (r *Reconciler) calledThrough(ctx context.Context, obj client.Object) []reconcile.Request {
 	return append(r.owning(ctx, obj), r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 		return isWaiting(csv) && slices.ContainsFunc(serving.Served(csv), func(d serving.Deployment) bool {
@@ -126,7 +132,8 @@ func (r *Reconciler) calledThrough(ctx context.Context, obj client.Object) []rec
 	}, client.InNamespace(obj.GetNamespace()))...)
 }
 
-// calling wakes the owner of a webhook configuration, or else CSVs that wait for its name.
+// calling returns requests for the CSV that owns a webhook configuration or, if Remit did not create it, for CSVs that
+// are waiting to create a webhook configuration with this name.
 func (r *Reconciler) calling(ctx context.Context, obj client.Object) []reconcile.Request {
 	if r.proven(obj) {
 		return r.owning(ctx, obj)
@@ -138,10 +145,10 @@ func (r *Reconciler) calling(ctx context.Context, obj client.Object) []reconcile
 	})
 }
 
-// owning finds the ClusterServiceVersion for which an object was created, and waiting ones of its lineage, which may
-// have noted objects of an earlier version. Any user can put the labels of another ClusterServiceVersion on an
-// object, so the object needs a proof for the lineage. If an object is changed or loses its proof, the old object
-// wakes its ClusterServiceVersion.
+// owning returns requests for the ClusterServiceVersion for which an object was created, and for waiting CSVs of its
+// lineage, which may have notes about objects of an earlier version. Any user can put the labels of another
+// ClusterServiceVersion on an object, so the object needs a proof for the lineage. Because an update can remove the
+// labels or the proof, callers also pass the object as it was before the update.
 func (r *Reconciler) owning(ctx context.Context, obj client.Object) []reconcile.Request {
 	labels := obj.GetLabels()
 	namespace, owner, mark := labels[names.LabelOwnerNamespace], labels[names.LabelOwner], labels[names.LabelLineage]
@@ -159,7 +166,7 @@ func (r *Reconciler) proven(obj client.Object) bool {
 	return mark != "" && r.Proofs.Check(obj, mark) == nil
 }
 
-// mayBe reports whether a ClusterServiceVersion may belong to a lineage; ownerOf decides.
+// mayBe reports whether a ClusterServiceVersion may belong to a lineage; ownerOf makes the final decision.
 func mayBe(csv *operatorsv1alpha1.ClusterServiceVersion, mark string) bool {
 	return csv.Labels[names.LabelLineage] == mark || directLineage(csv).Mark() == mark
 }
@@ -171,26 +178,28 @@ func request(namespace, name string) []reconcile.Request {
 	return []reconcile.Request{kit.Request(namespace, name)}
 }
 
-// trackPermissions lets changes of the account's permissions, where the operator runs or works, wake the CSV,
-// regardless of other lookups: if the API server refused something, the answer did not come from listers.
+// trackPermissions looks up the account's permissions in the CSV's namespace and the targets, so that changes to these
+// permissions wake the CSV. This is needed because nothing is tracked when the API server refuses a request.
+// trackPermissions returns an error if the permissions cannot be read.
 func (r *Reconciler) trackPermissions(s *scope) error {
 	for _, namespace := range append(s.ruleScopes(), s.csv.Namespace) {
 		granted := r.RBAC.LowerBound(rbac.ServiceAccount(s.account.Namespace, s.account.Name), namespace)
 		if err := errors.Join(granted.ReadErrors...); err != nil {
-			return preflight.AsAccountError(s.account, err)
+			return preflight.AsAccountError(s.account.Identity(), err)
 		}
 	}
 	return nil
 }
 
-// Concerned lists the ClusterServiceVersions that a change of RBAC, a ServiceAccount or a Namespace concerns. before
-// is nil for a new object, after for a deleted one.
+// Concerned lists the ClusterServiceVersions that a change to RBAC, a ServiceAccount or a Namespace affects. before is
+// nil for a new object, and after is nil for a deleted one.
 func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object) []reconcile.Request {
 	return append(r.interests.Concerned(ctx, r.Default.Lookup(r.Client), before, after, r.inNamespace), r.marked(ctx, before, after)...)
 }
 
-// marked finds the CSVs that created the object and may have to do so again, and those that declare a ServiceAccount
-// and check its labels.
+// marked returns requests for the CSVs for which an RBAC object was created and that may have to write it again. For a
+// ServiceAccount, it returns requests for the CSVs that declare the ServiceAccount, and for those whose webhooks could
+// make Pods run as it.
 func (r *Reconciler) marked(ctx context.Context, before, after client.Object) []reconcile.Request {
 	obj := kit.Latest(before, after)
 	update := before != nil && after != nil
@@ -234,8 +243,9 @@ func sameContent(before, after client.Object) bool {
 	return equality.Semantic.DeepEqual(was, after)
 }
 
-// intercepting wakes CSVs whose webhooks could make something run as a ServiceAccount that was created or deleted.
-// ServiceAccounts of other targets are found in the next reconcile.
+// intercepting returns requests for CSVs whose webhooks could make Pods run as a ServiceAccount that was created or
+// deleted. It covers only the ServiceAccount's own namespace: CSVs in other namespaces check the ServiceAccounts in
+// their target namespaces when they are next reconciled.
 func (r *Reconciler) intercepting(ctx context.Context, sa client.Object) []reconcile.Request {
 	return r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 		return slices.ContainsFunc(csv.Spec.WebhookDefinitions, func(d operatorsv1alpha1.WebhookDescription) bool {

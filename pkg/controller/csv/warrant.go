@@ -20,8 +20,8 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// findings returns the findings of this reconcile for package warrant. They do not depend on the CSV's status, labels
-// or annotations.
+// findings returns what this reconcile has found, as input for package warrant. The findings do not depend on the CSV's
+// status, labels or annotations.
 func (f Facts) findings() warrant.Findings {
 	return warrant.Findings{
 		Ineligible: f.unfit(), Excess: f.Excess, Prepared: f.Prepared, Unsynced: f.Unsynced,
@@ -31,7 +31,8 @@ func (f Facts) findings() warrant.Findings {
 	}
 }
 
-// unfit returns the reason that the CSV may not run here, regardless of who installs it.
+// unfit returns the reason why the CSV is not allowed to run in its namespace, regardless of the account, or nil if
+// there is none.
 func (f Facts) unfit() error {
 	if t := eligible.failing(f); t != nil {
 		return errors.New(t.Message)
@@ -47,20 +48,20 @@ func (f Facts) installs() bool {
 	return f.findings().Err(warrant.Install) == nil || f.renews()
 }
 
-// renews reports whether Deployments are only rolled for another certificate: this continues even if they would no
-// longer be installed (security model, D4).
+// renews reports whether the Deployments may be written only to roll out a new certificate. Certificate rotation
+// continues even if the operator could no longer be installed (security model, D4).
 func (f Facts) renews() bool {
 	return f.Rolling && f.Refused == nil && f.findings().Err(warrant.Renew) == nil
 }
 
-// writer returns the account's client if this reconcile's findings allow the operation.
+// writer returns the account's client, or an error if this reconcile's findings do not allow the operation.
 func (s *scope) writer(d warrant.Operation) (client.Client, error) {
 	return s.acting.For(d, s.facts.findings())
 }
 
-// judge completes the evaluation: when the requirements are known, it compares the identities of the Deployments, and
-// the permissions for writing them, with the account. It also determines whether the running Deployments match the
-// spec, apart from certificates.
+// judge completes the evaluation once the requirements have been gathered. It checks that the account may write the
+// Deployments and run them as their ServiceAccounts, and determines whether the existing Deployments match the spec,
+// apart from certificates.
 func (r *Reconciler) judge(ctx context.Context, s *scope) error {
 	asItRuns, err := s.desired(func(name string, pod *corev1.PodTemplateSpec) {
 		if hash := s.live.Running(name); hash != "" {
@@ -85,8 +86,8 @@ func (r *Reconciler) judge(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// runs reports whether all Deployments of a version exist, belong to it and are available. Its status is not used,
-// because users may have written it.
+// runs reports whether all Deployments of a version exist, belong to it and are available. It does not use the
+// version's status, because users may have written it.
 func (r *Reconciler) runs(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, owner ownerutil.Owner) bool {
 	specs := csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs
 	for i := range specs {
@@ -99,7 +100,8 @@ func (r *Reconciler) runs(ctx context.Context, csv *operatorsv1alpha1.ClusterSer
 	return true
 }
 
-// refused records the reason that the Deployments may not run as their ServiceAccounts, or may not be written.
+// refused records in the facts why the Deployments are not allowed to run as their ServiceAccounts, or why the account
+// is not allowed to write them.
 func (r *Reconciler) refused(ctx context.Context, s *scope) error {
 	var objs []*unstructured.Unstructured
 	for _, d := range s.deployments {
@@ -114,7 +116,7 @@ func (r *Reconciler) refused(ctx context.Context, s *scope) error {
 		return at, ok
 	}
 	err := deployment.CheckIdentities(s.csv, deployment.Bound{
-		Account: s.account.Key(), Made: made, Owner: s.owner, RBAC: r.RBAC, Log: log.FromContext(ctx),
+		Account: s.account.Identity(), Made: made, Owner: s.owner, RBAC: r.RBAC, Log: log.FromContext(ctx),
 	})
 	if err == nil {
 		err = joinMissing(r.missingPermissions(ctx, s, forInstall, objs), s.uncalled)

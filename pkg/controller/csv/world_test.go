@@ -35,7 +35,7 @@ import (
 	"github.com/remit-olm/remit/test/env/recorded"
 )
 
-// demo is the ClusterServiceVersion of the tables, which a user created in namespace "t1".
+// demo is the ClusterServiceVersion in the test tables. It has no proof, as if a user had created it.
 const demo = `
 metadata: {namespace: t1, name: demo.v1.0.0}
 spec:
@@ -58,7 +58,8 @@ spec:
             spec: {serviceAccountName: demo, containers: [{name: manager, image: "images.test/demo:1"}]}
 `
 
-// world is a cluster in memory in which the demo can be installed as ServiceAccount "acct", and its Reconciler.
+// world is an in-memory cluster in which the demo can be installed as ServiceAccount "acct", and a Reconciler for that
+// cluster.
 type world struct {
 	*recorded.Server
 	t       *testing.T
@@ -66,11 +67,12 @@ type world struct {
 	r       *Reconciler
 	clock   *testclock.FakePassiveClock
 	csv     *operatorsv1alpha1.ClusterServiceVersion
-	// unopened is returned when the account's client is opened, own when its enrollment is checked.
+	// unopened is the error returned when the account's client is opened, and own the error returned when its
+	// enrollment is checked.
 	unopened, own error
 }
 
-// change prepares the world of a row, in the order of the row.
+// change modifies the world of a row before its first reconcile. The changes in a row are made in order.
 type change func(*world)
 
 func newWorld(t *testing.T) *world {
@@ -88,12 +90,12 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// put sets what the account may do in the whole cluster.
+// put sets the account's cluster-wide permissions.
 func (w *world) put(rules ...rbacv1.PolicyRule) {
 	w.Put(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Rules: rules})
 }
 
-// around is what surrounds a world's Reconciler: its accounts and their enrollment.
+// around implements the interfaces accounts and enrollment for a world's Reconciler.
 type around struct{ *world }
 
 // For implements accounts.
@@ -109,27 +111,28 @@ func (a around) Open(account scoped.Account) (client.Client, error) {
 // Own implements enrollment.
 func (a around) Own(rbac.Listers, scoped.Account) error { return a.own }
 
-// effect is what the reconciles of a ClusterServiceVersion show and write, until one changes nothing.
+// effect contains all writes that are made while a ClusterServiceVersion is reconciled until nothing changes, and its
+// status afterwards.
 type effect struct {
 	phase   operatorsv1alpha1.ClusterServiceVersionPhase
 	reason  operatorsv1alpha1.ConditionReason
 	message string
-	// moves are the reasons of the events of phases, in order; "!" marks a warning.
+	// moves contains the reasons of the phase events, in order; "!" marks a warning.
 	moves string
-	// unmet are the requirements that are not present: "<kind> <name>: <status> <message>".
+	// unmet contains the requirements that are not present: "<kind> <name>: <status> <message>".
 	unmet []string
-	// writes are the writes and other events, except of the status.
+	// writes contains the writes, except status writes, and the other events.
 	writes []string
-	// after is the time of the next reconcile, if no watch announces a change; failed is an error that is retried.
+	// after is the delay before a reconcile that no event triggers; failed is an error that is retried.
 	after  time.Duration
 	failed string
 }
 
-// maxReconciles is how many reconciles a row may take until nothing changes.
+// maxReconciles is the maximum number of reconciles that settle runs.
 const maxReconciles = 10
 
-// settle reconciles until a reconcile writes nothing, or the same as the one before, or returns an error. A loop shows
-// as after == 0.
+// settle reconciles until a reconcile writes the same as the previous one, usually nothing, or returns an error. If the
+// writes repeat but after is 0, the CSV would be reconciled in an endless loop.
 func (w *world) settle() effect {
 	w.t.Helper()
 	if w.r == nil {
@@ -153,14 +156,14 @@ func (w *world) settle() effect {
 		}
 		last = wrote
 	}
-	w.t.Fatalf("it still writes after %d reconciles: %q", maxReconciles, out.writes)
+	w.t.Fatalf("the controller is still writing after %d reconciles: %q", maxReconciles, out.writes)
 	return out
 }
 
-// transition is the event of a phase.
+// transition matches the event for a phase transition.
 var transition = regexp.MustCompile(`^event: (Normal|Warning) (\w+) on ClusterServiceVersion [^ ]+: `)
 
-// note adds what was recorded, without writes of the status, which other fields show.
+// note adds recorded writes and events. It skips status writes, because other fields of effect contain the status.
 func (o *effect) note(wrote []string) {
 	for _, write := range wrote {
 		m := transition.FindStringSubmatch(write)
@@ -174,7 +177,7 @@ func (o *effect) note(wrote []string) {
 	}
 }
 
-// shown adds the status.
+// shown returns a copy of out that includes the status of the ClusterServiceVersion.
 func (w *world) shown(out effect) effect {
 	if !w.Has(w.csv) {
 		return out // it was deleted
@@ -189,7 +192,7 @@ func (w *world) shown(out effect) effect {
 	return out
 }
 
-// row is a world, and what the next reconciles of its ClusterServiceVersion do.
+// row describes a world, and the effect of reconciling its ClusterServiceVersion until nothing changes.
 type row struct {
 	name  string
 	given []change
@@ -210,7 +213,7 @@ func checkRows(t *testing.T, rows []row) {
 	}
 }
 
-// Objects of the tables.
+// Objects in the test tables.
 
 func group(name, serviceAccount string, targets ...string) *operatorsv1.OperatorGroup {
 	return &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: name},
@@ -227,7 +230,7 @@ func grant(role string) *rbacv1.ClusterRoleBinding {
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "t1", Name: "acct"}}}
 }
 
-// things is the CustomResourceDefinition that the demo owns.
+// things returns the CustomResourceDefinition that the demo owns.
 func things() *apiextensionsv1.CustomResourceDefinition {
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "things.example.com"}}
 	crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{Group: "example.com", Scope: apiextensionsv1.NamespaceScoped,
@@ -241,14 +244,14 @@ func deploymentOf(name string) *appsv1.Deployment {
 	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: name}}
 }
 
-// parsed returns a manifest as its type.
+// parsed decodes a manifest.
 func parsed[T client.Object](t *testing.T, manifest string, into T) T {
 	t.Helper()
 	require.NoError(t, yaml.UnmarshalStrict([]byte(manifest), into))
 	return into
 }
 
-// Changes of the world.
+// Changes to the world.
 
 func with(objects ...client.Object) change { return func(w *world) { w.Put(objects...) } }
 
@@ -259,7 +262,7 @@ func editing(edit func(*operatorsv1alpha1.ClusterServiceVersion)) change {
 	return func(w *world) { recorded.Edit(w.Server, w.csv, edit) }
 }
 
-// refusing makes the API server answer a request with an error.
+// refusing makes the API server respond to a request with an error.
 func refusing(request string, err error) change { return func(w *world) { w.Refuse(request, err) } }
 
 // available makes a Deployment available, as the Deployment controller does.
@@ -272,7 +275,7 @@ func available(name string) change {
 	}
 }
 
-// settled reconciles, and forgets what was written.
+// settled reconciles until nothing changes, and discards the recorded requests.
 func settled(w *world) {
 	w.settle()
 	w.Requests()
@@ -290,15 +293,15 @@ func passing(d time.Duration) change {
 	return func(w *world) { w.clock.SetTime(w.clock.Now().Add(d)) }
 }
 
-// may limits what the account may do to some verbs of resources.
+// may makes the given rules the account's only permissions.
 func may(rules ...rbacv1.PolicyRule) change { return func(w *world) { w.put(rules...) } }
 
-// phase sets the status, as a user could.
+// phase sets the phase and reason in the status, as a user could.
 func phase(p operatorsv1alpha1.ClusterServiceVersionPhase, reason operatorsv1alpha1.ConditionReason) change {
 	return editing(func(c *operatorsv1alpha1.ClusterServiceVersion) { c.Status.Phase, c.Status.Reason = p, reason })
 }
 
-// as continues with another ClusterServiceVersion.
+// as makes the following changes and reconciles apply to the ClusterServiceVersion with the given name.
 func as(name string) change {
 	return func(w *world) {
 		w.csv = w.csv.DeepCopy()
@@ -306,14 +309,14 @@ func as(name string) change {
 	}
 }
 
-// next is a version that replaces the demo.
+// next creates a version that replaces the demo.
 func next(w *world) {
 	c := parsed(w.t, demo, &operatorsv1alpha1.ClusterServiceVersion{})
 	c.Name, c.Spec.Replaces = "demo.v2.0.0", "demo.v1.0.0"
 	w.Put(c)
 }
 
-// targets creates namespaces and makes the OperatorGroup target them.
+// targets creates namespaces and makes them the targets of the OperatorGroup.
 func targets(namespaces ...string) change {
 	return func(w *world) {
 		for _, n := range namespaces {
@@ -330,7 +333,7 @@ func selecting(label string) change {
 	return with(og)
 }
 
-// stuckAt lets a Deployment exceed its progress deadline.
+// stuckAt makes a Deployment exceed its progress deadline.
 func stuckAt(name string) change {
 	return func(w *world) {
 		recorded.Edit(w.Server, deploymentOf(name), func(d *appsv1.Deployment) {
@@ -354,7 +357,7 @@ func withoutRoles(w *world) {
 	}
 }
 
-// keptInDeletion deletes the roles of a namespace, where a user keeps them with a finalizer.
+// keptInDeletion deletes the roles of a namespace after adding a finalizer that prevents their removal.
 func keptInDeletion(namespace string) change {
 	return func(w *world) {
 		for _, role := range w.roles(namespace) {
@@ -366,7 +369,8 @@ func keptInDeletion(namespace string) change {
 	}
 }
 
-// unproven removes the proofs from the roles and bindings of a namespace, as if another user had copied their labels.
+// unproven removes the proofs from the roles and bindings of a namespace, as if another user had created them with
+// copied labels.
 func unproven(namespace string) change {
 	return func(w *world) {
 		for _, role := range w.roles(namespace) {
@@ -384,13 +388,13 @@ func unproven(namespace string) change {
 	}
 }
 
-// planned makes an InstallPlan the origin of the demo.
+// planned marks the demo as created by an InstallPlan.
 func planned(w *world) {
 	proofs.Mark(w.csv, ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "demo", Namespace: "t1"}, CSV: "demo.v1.0.0", Proofs: proofs.Keys()})
 	w.Put(w.csv)
 }
 
-// planInProgress makes an InstallPlan that is in progress the origin of the demo.
+// planInProgress marks the demo as created by an InstallPlan that is still in progress.
 func planInProgress(w *world) {
 	planned(w)
 	sub := &operatorsv1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "demo"}, Spec: &operatorsv1alpha1.SubscriptionSpec{Package: "demo"}}
@@ -399,7 +403,7 @@ func planInProgress(w *world) {
 	w.Put(sub)
 }
 
-// hooked gives the demo a webhook.
+// hooked adds a webhook to the demo.
 func hooked(kind operatorsv1alpha1.WebhookAdmissionType) change {
 	return editing(func(c *operatorsv1alpha1.ClusterServiceVersion) {
 		c.Spec.WebhookDefinitions = []operatorsv1alpha1.WebhookDescription{{Type: kind, GenerateName: "a.example.com", DeploymentName: "demo", ContainerPort: 443,
@@ -409,7 +413,7 @@ func hooked(kind operatorsv1alpha1.WebhookAdmissionType) change {
 	})
 }
 
-// serves gives the demo an API, and served registers that API for another owner.
+// serves makes the demo own an API.
 func serves(w *world) {
 	editing(func(c *operatorsv1alpha1.ClusterServiceVersion) {
 		c.Spec.APIServiceDefinitions.Owned = []operatorsv1alpha1.APIServiceDescription{{Name: "widgets", Group: "widgets.example.com", Version: "v1", Kind: "Widget",
@@ -417,12 +421,13 @@ func serves(w *world) {
 	})(w)
 }
 
+// served registers an API with the same name for another owner.
 func served(w *world) {
 	w.Put(&apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: "v1.widgets.example.com"},
 		Spec: apiregistrationv1.APIServiceSpec{Group: "widgets.example.com", Version: "v1", Service: &apiregistrationv1.ServiceReference{Namespace: "other", Name: "x"}}})
 }
 
-// converts gives the demo the conversion of its CustomResourceDefinition, for all namespaces.
+// converts makes the demo convert its CustomResourceDefinition and run in all namespaces.
 func converts(w *world) {
 	editing(func(c *operatorsv1alpha1.ClusterServiceVersion) {
 		c.Spec.InstallModes = []operatorsv1alpha1.InstallMode{{Type: operatorsv1alpha1.InstallModeTypeAllNamespaces, Supported: true}}
@@ -434,14 +439,14 @@ func converts(w *world) {
 	w.Put(crd, group("og", "acct"))
 }
 
-// terminating deletes the namespace, which stays until its content is deleted.
+// terminating deletes the namespace. A finalizer keeps it in phase Terminating.
 func terminating(w *world) {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "t1"}}
 	recorded.Edit(w.Server, namespace, func(n *corev1.Namespace) { n.Finalizers = []string{"test/content"} })
 	w.Delete(namespace)
 }
 
-// recreated makes the namespace newer than what the demo has created outside of it.
+// recreated makes the namespace newer than the objects that the demo has created outside the namespace.
 func recreated(w *world) {
 	recorded.Edit(w.Server, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "t1"}}, func(n *corev1.Namespace) {
 		n.CreationTimestamp = metav1.NewTime(time.Now().Add(time.Hour).Truncate(time.Second))

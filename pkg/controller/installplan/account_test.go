@@ -16,15 +16,15 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
-// The cache may show an account long after it was replaced. No client is created before the API server was asked, and
-// no step is executed once the cache shows the change.
+// The cache may contain an account long after the account was replaced. No client is created before the account is read
+// from the API server, and no step is executed once the cache shows the replacement.
 func TestSendsNothingAsAReplacedAccount(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{operatorsv1.AddToScheme, operatorsv1alpha1.AddToScheme, corev1.AddToScheme} {
 		require.NoError(t, add(scheme))
 	}
 	plan := &operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "a", ResourceVersion: "1"}}
-	// world returns a reader of a namespace whose account has a name and a UID.
+	// world returns a client for a namespace whose account has the given name and UID.
 	world := func(name string, uid types.UID) client.Client {
 		return fake.NewClientBuilder().WithScheme(scheme).WithObjects(plan.DeepCopy(),
 			&operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "og"},
@@ -37,7 +37,7 @@ func TestSendsNothingAsAReplacedAccount(t *testing.T) {
 			cached := &run{account: account, saved: plan, plan: plan.DeepCopy(),
 				reconciler: &Reconciler{Options: Options{Live: now, Client: world("acct", "1")}}}
 			require.NoError(t, cached.sameAccount(t.Context()), "the cache is outdated")
-			// Without Accounts, creating a client panics.
+			// Accounts is not set, so creating a client would panic.
 			_, err := openClients(t.Context(), cached)
 			require.ErrorContains(t, err, "the account of namespace \"ns\" changed")
 

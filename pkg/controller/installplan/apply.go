@@ -7,6 +7,7 @@ import (
 	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -24,15 +25,17 @@ import (
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
-// openClients looks the account up again, live, and creates its client. Requests as the account start here. A token
-// that is refused although the cache shows the enrollment is an ordinary failure, because the API server's own cache
-// may briefly lag behind.
+// openClients reads the account again, live, and creates the clients for the writes. Before this, no request is sent as
+// the account. If a token is refused although the cache shows the enrollment, openClients returns an error that is
+// retried, because the API server's own cache may briefly lag behind.
 func openClients(ctx context.Context, s *run) (outcome, error) {
 	r := s.reconciler
-	if err := s.checkCurrent(ctx); err != nil {
+	var current errgroup.Group
+	current.Go(func() error { return s.checkCurrent(ctx) })
+	account, _, err := r.Default.Lookup(r.Live).Account(ctx, s.plan.Namespace)
+	if err := current.Wait(); err != nil {
 		return outcome{}, err
 	}
-	account, _, err := r.Default.Lookup(r.Live).Account(ctx, s.plan.Namespace)
 	if err != nil {
 		return waitForAccount(err)
 	}
@@ -57,8 +60,8 @@ func openClients(ctx context.Context, s *run) (outcome, error) {
 	return proceed(), nil
 }
 
-// crdClient returns the client of the installation's CRD account if there is one and a CustomResourceDefinition has to
-// be written.
+// crdClient returns the client of the installation's CRD account if there is such an account and a
+// CustomResourceDefinition has to be written. Otherwise, it returns own.
 func (s *run) crdClient(ctx context.Context, own client.Client) (client.Client, error) {
 	key := s.reconciler.CRDAccount
 	written := func(st step.Step) bool { return st.IsCRD() && !s.served(ctx, st) }
@@ -77,14 +80,14 @@ func (s *run) crdClient(ctx context.Context, own client.Client) (client.Client, 
 	if err := s.reconciler.Enrollment.Own(s.reconciler.RBAC, account); err != nil {
 		return nil, err
 	}
-	// Recording the lookup wakes the plan as soon as the CRD account's permissions change.
+	// The lookup is recorded, so that a change to the CRD account's permissions wakes the plan.
 	if _, err := s.reconciler.RBAC.EffectiveRules(rbac.ServiceAccount(key.Namespace, key.Name), rbac.ClusterScope); err != nil {
 		return nil, err
 	}
 	return s.reconciler.Accounts.For(ctx, account)
 }
 
-// gather reads every object that the plan writes, and the collisions with them.
+// gather reads the live state of every object that the plan writes, and detects collisions.
 func gather(ctx context.Context, s *run) (outcome, error) {
 	states, err := s.executor.Gather(ctx, s.steps)
 	if err != nil {
@@ -94,11 +97,13 @@ func gather(ctx context.Context, s *run) (outcome, error) {
 	return proceed(), nil
 }
 
-// saveInterval limits how often the plan is saved while its steps are executed. A save costs as much as a step and is
-// only for people: after a restart the plan gathers again and resumes at the first step that is not done.
+// saveInterval is the minimum interval between saves of the plan while its steps are executed. A save costs as much as
+// a step and only informs users: after a restart, the plan reads the live state again and resumes at the first step
+// that is not done.
 const saveInterval = 500 * time.Millisecond
 
-// resume replaces, before the first write, a status that describes what a plan waits for.
+// resume replaces a status that describes what the plan was waiting for. applySteps calls resume before the first
+// write.
 func (s *run) resume(ctx context.Context) error {
 	if !s.hasWaited() {
 		return nil
@@ -108,7 +113,7 @@ func (s *run) resume(ctx context.Context) error {
 	return s.save(ctx)
 }
 
-// hasWaited reports whether the saved status asks for a grant, a change or an approval.
+// hasWaited reports whether the saved status asks users for a grant, a change or an approval.
 func (s *run) hasWaited() bool {
 	was := &s.saved.Status
 	switch was.GetCondition(operatorsv1alpha1.InstallPlanInstalled).Reason {
@@ -118,7 +123,7 @@ func (s *run) hasWaited() bool {
 	return was.GetCondition(typeObjectsRefused).Status == corev1.ConditionTrue || was.Phase == operatorsv1alpha1.InstallPlanPhaseRequiresApproval
 }
 
-// applySteps executes the steps in order and saves the plan at intervals, so that people see its progress.
+// applySteps executes the steps in order and saves the plan at intervals, so that users see its progress.
 func applySteps(ctx context.Context, s *run) (outcome, error) {
 	if s.plan.Status.StartTime == nil {
 		now := s.now()
@@ -158,9 +163,9 @@ func applySteps(ctx context.Context, s *run) (outcome, error) {
 	return proceed(), nil
 }
 
-// sameAccount stops a plan as soon as the cache shows that another account bounds its namespace: no further step is
-// executed as the old account, and the plan starts again. It also stops a deleted plan, because objects that are
-// written after the cleanup would never be removed.
+// sameAccount returns an error as soon as the cache shows that another account bounds the plan's namespace, so that no
+// further step is executed as the old account and the plan starts over. It also returns an error for a deleted plan,
+// because objects that are written after the cleanup would never be removed.
 func (s *run) sameAccount(ctx context.Context) error {
 	if err := s.checkNotDeleted(ctx); err != nil {
 		return err
@@ -193,7 +198,8 @@ func awaitCRDs(ctx context.Context, s *run) (outcome, error) {
 	return proceed(), nil
 }
 
-// complete ends the plan. The message of the condition Installed lists what was omitted from its objects.
+// complete sets the plan's phase to Complete. The message of the condition Installed lists what was omitted from the
+// plan's objects.
 func complete(ctx context.Context, s *run) (outcome, error) {
 	s.notePruned()
 	left, err := preflight.LeftOutText(s.steps)
@@ -205,8 +211,8 @@ func complete(ctx context.Context, s *run) (outcome, error) {
 	return stop(), nil
 }
 
-// needsNoWrite reports, from the cache, whether the account need not write a CustomResourceDefinition, so that it
-// needs no permission for that (security model, D1): the definition is up to date, or the CRD account writes it.
+// needsNoWrite reports, based on the cache, whether the account does not need permission to write a
+// CustomResourceDefinition (security model, D1), because the definition is up to date or the CRD account writes it.
 func (s *run) needsNoWrite(ctx context.Context, st step.Step) bool {
 	return st.IsCRD() && (s.usesCRDAccount(st) || s.served(ctx, st))
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// Condition types and reasons on InstallPlans. Installed and its first two reasons are the contract's
-// (1.4); the others are Remit's own.
+// Condition types and reasons of InstallPlans. The contract (1.4) defines Installed and the first two reasons; the
+// others are specific to Remit.
 const (
 	typePermissionsMissing = operatorsv1alpha1.InstallPlanConditionType(names.ConditionPermissionsMissing)
 	typeObjectsRefused     = operatorsv1alpha1.InstallPlanConditionType(names.ConditionObjectsRefused)
@@ -35,11 +35,11 @@ const (
 	reasonWaitingForAPI = "WaitingForApi"
 )
 
-// maxShownManifests limits the total size of the manifests in the status of a plan. A larger plan shows where they
-// come from instead, because the whole list is sent again with each executed step.
+// maxShownManifests is the maximum total size of the manifests in the status of a plan. The status of a larger plan
+// contains references to the manifests instead, because the whole list is sent again each time the plan is saved.
 const maxShownManifests = 64 << 10
 
-// report derives the plan's status from the outcome of the run, and returns an error that is to be retried.
+// report derives the plan's status from the outcome of the run. It returns err if the run should be retried.
 func (s *run) report(out outcome, err error) error {
 	st := &s.plan.Status
 	var fatal *invalid
@@ -56,7 +56,7 @@ func (s *run) report(out outcome, err error) error {
 		s.setInstalled(corev1.ConditionFalse, denied.reason, st.Message)
 		return err
 	case apierrors.IsConflict(err) && !apply.IsCollision(err):
-		return err // a concurrent write; not for the status
+		return err // a concurrent write is retried but not reported in the status
 	case err != nil:
 		st.Message = status.Text("retrying execution due to error: " + err.Error())
 		s.setInstalled(corev1.ConditionFalse, reasonFailed, st.Message)
@@ -72,7 +72,7 @@ func (s *run) report(out outcome, err error) error {
 	return nil
 }
 
-// describeInvalid describes what is invalid in a bundle; for unsupported kinds in the words of the contract.
+// describeInvalid describes what is invalid in a bundle. For unsupported kinds, it uses the wording of the contract.
 func describeInvalid(err error) error {
 	if kit.Is[*bundle.UnsupportedKindError](err) {
 		return fmt.Errorf("the InstallPlan contains invalid data: %w", err)
@@ -130,8 +130,8 @@ func (s *run) setCondition(t operatorsv1alpha1.InstallPlanConditionType, value c
 	})
 }
 
-// keepTimes restores the times of conditions that equal the saved ones: a run may change a condition and then change
-// it back.
+// keepTimes restores the saved times of conditions that have not changed since they were saved, because a run may
+// change a condition and then change it back.
 func (s *run) keepTimes() {
 	for i := range s.plan.Status.Conditions {
 		c := &s.plan.Status.Conditions[i]
@@ -148,14 +148,14 @@ func (s *run) keepTimes() {
 
 func (s *run) setStep(i int, value operatorsv1alpha1.StepStatus) {
 	shown := s.plan.Status.Plan[i]
-	// A step that is present now may have been created by an earlier run of this plan.
+	// A step whose object is present may have been created by an earlier run of this plan.
 	if shown.Status == operatorsv1alpha1.StepStatusCreated && value == operatorsv1alpha1.StepStatusPresent {
 		return
 	}
 	shown.Status = value
 }
 
-// show writes the steps into the status and keeps the states of those that it already contains.
+// show writes the steps to the status, and keeps the statuses of steps that it already contains.
 func (s *run) show(steps []step.Step) error {
 	known := map[string]operatorsv1alpha1.StepStatus{}
 	for _, st := range s.plan.Status.Plan {
@@ -212,8 +212,8 @@ func (s *run) shown(st step.Step) (*operatorsv1alpha1.Step, error) {
 	}, nil
 }
 
-// reference replaces a manifest that is too large for the status: it contains the pin that the manifest comes from and
-// the command that shows it.
+// reference returns a replacement for the manifest of a step in a status that would become too large. It identifies the
+// pin that the manifest comes from and the command that shows the manifest.
 func (s *run) reference(st *operatorsv1alpha1.Step) string {
 	i := slices.IndexFunc(s.content.Pins, func(p resolver.Pin) bool { return p.Bundle == st.Resolving })
 	if i < 0 {
@@ -222,7 +222,7 @@ func (s *run) reference(st *operatorsv1alpha1.Step) string {
 	text, _ := json.Marshal(struct {
 		resolver.Pin
 		Show string `json:"show"`
-	}{s.content.Pins[i], preflight.ShowCommand(s.key())}) // strings only
+	}{s.content.Pins[i], preflight.ShowCommand(s.key())}) // encoding strings cannot fail
 	return string(text)
 }
 
@@ -238,7 +238,8 @@ const (
 	reasonLookupFails = "JobFailed"
 )
 
-// showLookups shows the bundle that the plan waits for; nothing once its content is available.
+// showLookups reports in the status the bundle whose content the plan waits for, and removes it when the content is
+// available.
 func (s *run) showLookups(err error) {
 	waiting, ok := errors.AsType[*catalog.NotUnpacked](err)
 	if !ok {

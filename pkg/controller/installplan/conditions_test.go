@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
 
@@ -23,6 +22,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/resolver"
 	"github.com/remit-olm/remit/pkg/step"
@@ -72,13 +72,13 @@ func TestReport(t *testing.T) {
 		retried, event  bool
 	}{
 		{"waits for something", installing, wait("Why", "what for"), nil, installing, "Why", "what for", false, false},
-		{"waits for approval", approval, stop(), nil, approval, "", `InstallPlan ns/install-a waits for approval.
+		{"waits for approval", approval, stop(), nil, approval, "", `InstallPlan ns/install-a is waiting for approval.
 To see what it writes: kubectl remit plan show install-a -n ns
 To approve it: kubectl patch installplan install-a -n ns --type merge --patch '{"spec":{"approved":true}}'`, false, false},
 		{"is done for now", installing, stop(), nil, installing, "", "", false, false},
 		{"fails and is retried", installing, proceed(), errors.New("no route"), installing, "InstallComponentFailed", "retrying execution due to error: no route", true, false},
 		{"collides with an object", installing, proceed(), collision, installing, "InstallComponentFailed",
-			"retrying execution due to error: ConfigMap ns/x already exists and was not created by this install: it is theirs; it was not changed: delete it if nothing else needs it, or uninstall the operator that its labels olm.owner and olm.owner.namespace name", true, false},
+			"retrying execution due to error: ConfigMap ns/x already exists and was not created by this install: it is theirs; it was not changed: delete it if nothing else needs it, or uninstall the operator that its labels olm.owner and olm.owner.namespace identify", true, false},
 		{"meets a concurrent write, which is not reported", installing, proceed(), conflict, installing, "", "", true, false},
 		{"cannot be fixed", installing, proceed(), fmt.Errorf("decode: %w", fatal), failed, "PlanUnknown", "bad\uFFFDplan", false, true},
 	} {
@@ -101,20 +101,20 @@ To approve it: kubectl patch installplan install-a -n ns --type merge --patch '{
 	}
 }
 
-// Permissions need not be granted for what cannot be installed, but people who approve a plan have to know what they
-// approve.
+// The permissions for objects that cannot be installed yet do not have to be granted now, but users who approve a plan
+// have to know about them.
 func TestListsMissingPermissionsForApprovalWhileAKindIsUnserved(t *testing.T) {
 	rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list"}}}
 	for phase, want := range map[operatorsv1alpha1.InstallPlanPhase]string{
 		operatorsv1alpha1.InstallPlanPhaseInstalling: "",
-		operatorsv1alpha1.InstallPlanPhaseRequiresApproval: `The cluster does not serve all kinds of the plan. Once it does, ServiceAccount ns/acct is missing 1 permission, which need not be granted earlier.
+		operatorsv1alpha1.InstallPlanPhaseRequiresApproval: `The cluster does not serve all kinds in the plan. Once it does, ServiceAccount ns/acct will be missing 1 permission, which need not be granted before then.
 - User "system:serviceaccount:ns:acct" cannot get resource "pods" in API group "" in the namespace "ns", nor list it
 a.v2 requests more permissions than a.v1:
 + {apiGroups: [""], resources: ["pods"], verbs: ["get", "list"]} in namespace "ns"`,
 	} {
 		s, _, _ := newRun(phase)
 		s.findings = preflight.Report{
-			Account:  types.NamespacedName{Namespace: "ns", Name: "acct"},
+			Identity: scoped.Account{Namespace: "ns", Name: "acct"}.Identity(),
 			Findings: []preflight.Finding{{Namespace: "ns", Missing: rules, Cause: "why"}},
 			Refused:  []preflight.Refusal{{Object: "ServiceMonitor ns/m", Message: "not served", Unserved: true}},
 			Changes:  []preflight.Change{{From: "a.v1", To: "a.v2", Namespace: "ns", Added: rules}},
@@ -151,7 +151,7 @@ func TestSetStepKeepsCreated(t *testing.T) {
 	}
 }
 
-// object returns a step of a bundle.
+// object returns a step that writes an object from a bundle.
 func object(csv, kind, name, data string) step.Step {
 	obj := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"d": data}}}
 	obj.SetAPIVersion("v1")
@@ -180,7 +180,7 @@ func TestShow(t *testing.T) {
 	for _, st := range s.plan.Status.Plan {
 		states = append(states, st.Status)
 	}
-	require.Equal(t, []stepStatus{unknown, created, present}, states, "by identity, not by position")
+	require.Equal(t, []stepStatus{unknown, created, present}, states, "steps are matched by identity, not by position")
 }
 
 func TestShowReferencesLargeManifests(t *testing.T) {

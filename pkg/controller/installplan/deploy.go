@@ -18,12 +18,13 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// errDeferred means that the csv controller writes a CSV's Deployments.
+// errDeferred means that writing a CSV's Deployments is left to the csv controller.
 var errDeferred = errors.New("deferred to the csv controller")
 
-// deploy speeds up an install: as its last action a plan writes the Deployments of its CSVs, rendered as by the csv
-// controller, if that controller would write them immediately. The csv controller then finds them up to date and needs
-// no token of the account. This is not a step of the plan: the csv controller detects and reports all obstacles.
+// deploy speeds up an install: as its last action, a plan writes the Deployments of its CSVs if the csv controller
+// would write them immediately. It renders them as the csv controller does, so that the csv controller finds them up to
+// date and needs no token for the account. deploy never fails and is not a step of the plan, because the csv controller
+// detects and reports all obstacles.
 func deploy(ctx context.Context, s *run) (outcome, error) {
 	for i, st := range s.steps {
 		if !st.IsCSV() {
@@ -59,7 +60,7 @@ func (s *run) deployOne(ctx context.Context, owner ownerutil.Owner, live *unstru
 		}
 		live, known := s.deployments[apply.Describe(obj)]
 		if !known {
-			return fmt.Errorf("%w: it now contains %s", errDeferred, apply.Describe(obj))
+			return fmt.Errorf("%w: the ClusterServiceVersion now contains %s", errDeferred, apply.Describe(obj))
 		}
 		result, _, err := apply.From(ctx, s.executor.Account, live, obj, owner)
 		if err != nil {
@@ -72,15 +73,15 @@ func (s *run) deployOne(ctx context.Context, owner ownerutil.Owner, live *unstru
 	return nil
 }
 
-// checkDeployable returns an error if a CSV cannot be deployed immediately. The plan itself has just written its
-// ServiceAccounts and roles.
+// checkDeployable returns an error if a CSV's Deployments cannot be written immediately. It does not check the CSV's
+// ServiceAccounts and roles, which the plan has just written.
 func (s *run) checkDeployable(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, owner ownerutil.Owner) error {
 	untouched := csv.Status.Phase == operatorsv1alpha1.CSVPhaseNone || csv.Status.Phase == operatorsv1alpha1.CSVPhasePending
 	if !untouched || csv.DeletionTimestamp != nil {
-		return fmt.Errorf("%w: it is in phase %q", errDeferred, csv.Status.Phase)
+		return fmt.Errorf("%w: the ClusterServiceVersion is in phase %q or is being deleted", errDeferred, csv.Status.Phase)
 	}
 	if len(csv.Spec.WebhookDefinitions)+len(csv.Spec.APIServiceDefinitions.Owned) > 0 {
-		return fmt.Errorf("%w: it has webhooks or APIServices", errDeferred)
+		return fmt.Errorf("%w: the ClusterServiceVersion has webhooks or APIServices", errDeferred)
 	}
 	if err := s.checkReplacesNone(ctx, csv); err != nil {
 		return err
@@ -98,18 +99,18 @@ func (s *run) checkDeployable(ctx context.Context, csv *operatorsv1alpha1.Cluste
 		return err
 	}
 	if !requirement.Met(all) {
-		return fmt.Errorf("%w: it has requirements that are not met", errDeferred)
+		return fmt.Errorf("%w: the ClusterServiceVersion has requirements that are not met", errDeferred)
 	}
 	if err := bundle.ValidateCSV(csv); err != nil {
 		return err
 	}
 	return deployment.CheckIdentities(csv, deployment.Bound{
-		Account: s.account.Key(), Made: s.createdAt, Owner: owner, RBAC: r.RBAC, Log: log.FromContext(ctx),
+		Account: s.account.Identity(), Made: s.createdAt, Owner: owner, RBAC: r.RBAC, Log: log.FromContext(ctx),
 	})
 }
 
-// createdAt returns the creation time of a ServiceAccount that a step of this run created, or found to belong to the
-// install.
+// createdAt returns the creation time of a ServiceAccount that this run created or found to be part of the install. For
+// other ServiceAccounts, it returns false.
 func (s *run) createdAt(serviceAccount string) (time.Time, bool) {
 	for i := range s.done {
 		obj := s.steps[i].Object
@@ -128,7 +129,7 @@ func (s *run) checkReplacesNone(ctx context.Context, csv *operatorsv1alpha1.Clus
 	older := &operatorsv1alpha1.ClusterServiceVersion{}
 	err := s.reconciler.Client.Get(ctx, client.ObjectKey{Namespace: csv.Namespace, Name: csv.Spec.Replaces}, older)
 	if err == nil {
-		return fmt.Errorf("%w: it replaces %q", errDeferred, older.Name)
+		return fmt.Errorf("%w: the ClusterServiceVersion replaces %q", errDeferred, older.Name)
 	}
 	return client.IgnoreNotFound(err)
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// tryDeployments sends the Deployments of the plan's ClusterServiceVersions as a dry run, so that refusals are
-// reported together with all others.
+// tryDeployments sends the Deployments of the plan's ClusterServiceVersions as a dry run, so that their refusals are
+// reported together with those of the other objects.
 func (s *run) tryDeployments(ctx context.Context) error {
 	dry := client.NewDryRunClient(s.executor.Account)
 	s.deployments = map[string]*unstructured.Unstructured{}
@@ -50,7 +50,8 @@ func (s *run) tryDeployments(ctx context.Context) error {
 	return nil
 }
 
-// deploymentsOf renders the Deployments of one ClusterServiceVersion. As it has no UID yet, they have no owner.
+// deploymentsOf renders the Deployments of one ClusterServiceVersion. They have no owner references, because the
+// ClusterServiceVersion has no UID yet.
 func (s *run) deploymentsOf(ctx context.Context, st step.Step) ([]*unstructured.Unstructured, error) {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	if err := apply.Decode(st.Object, csv); err != nil {
@@ -76,7 +77,7 @@ func (s *run) deploymentsOf(ctx context.Context, st step.Step) ([]*unstructured.
 	return out, nil
 }
 
-// unrenderable is an error that only the author of the bundle can fix.
+// unrenderable is a rendering error that only the author of the bundle can fix.
 type unrenderable struct{ error }
 
 // render renders the Deployments of a ClusterServiceVersion as the csv controller does.
@@ -94,12 +95,13 @@ func (s *run) render(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceV
 	return wanted, nil
 }
 
-// unissued is a placeholder for the hash of a CA that the csv controller has not yet created.
+// unissued is a placeholder for the hash of a CA that the csv controller has not created yet.
 const unissued = "unissued"
 
-// certificates returns a function that mounts certificates into the Pods of Deployments that serve webhooks or APIs,
-// as the csv controller does: containers may mount these volumes although the bundle does not define them. If the
-// Subscription's config names a certificate tool that is not allowed, the csv controller reports it.
+// certificates returns a function that mounts certificates into the Pods of Deployments that serve webhooks or APIs, as
+// the csv controller does. The mounts are needed because containers may refer to these volumes although the bundle does
+// not define them. If the Subscription's config names a certificate tool that is not allowed, the csv controller
+// reports it.
 func certificates(csv *operatorsv1alpha1.ClusterServiceVersion, config *operatorsv1alpha1.SubscriptionConfig) func(string, *corev1.PodTemplateSpec) {
 	served := serving.Served(csv)
 	hash := unissued
@@ -113,7 +115,7 @@ func certificates(csv *operatorsv1alpha1.ClusterServiceVersion, config *operator
 	}
 }
 
-// configure sets the Subscription configs in the steps of the plan's ClusterServiceVersions.
+// configure adds the Subscriptions' configs to the steps that write the plan's ClusterServiceVersions.
 func (s *run) configure(ctx context.Context) error {
 	for _, st := range s.steps {
 		if st.Install == nil {
@@ -127,8 +129,8 @@ func (s *run) configure(ctx context.Context) error {
 	return nil
 }
 
-// configOf returns the config of the Subscription of a ClusterServiceVersion of the plan; nil if it has none or was
-// deleted.
+// configOf returns the config of the Subscription that a ClusterServiceVersion of the plan is installed for, or nil if
+// the Subscription has no config or does not exist.
 func (s *run) configOf(ctx context.Context, csv string) (*operatorsv1alpha1.SubscriptionConfig, error) {
 	for _, p := range s.content.Pins {
 		if p.Bundle != csv {

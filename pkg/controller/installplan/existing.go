@@ -23,34 +23,36 @@ import (
 	"github.com/remit-olm/remit/pkg/step/existing"
 )
 
-// compared is the entry of one CustomResourceDefinition.
+// compared caches, for one CustomResourceDefinition, the needs that result from its change and the result of checking
+// its objects.
 type compared struct {
-	// resourceVersion is the version that needs applies to.
+	// resourceVersion is the version of the live definition from which the field needs was computed.
 	resourceVersion string
 	needs           []preflight.Need
 	inspection      inspection
 }
 
-// inspection is the result of checking the objects of a CustomResourceDefinition.
+// inspection is the result of validating the objects of a CustomResourceDefinition against its new schema.
 type inspection struct {
-	// resourceVersion is that of the CustomResourceDefinition; account is the plan's.
+	// resourceVersion is the version of the live definition; account is the plan's account.
 	resourceVersion string
 	account         scoped.Account
-	// list are the rules that allow listing the objects.
+	// list contains the rules that allow listing the objects.
 	list    []rbacv1.PolicyRule
 	results []*existing.Result
-	// unchecked are the reasons why objects could not be checked.
+	// unchecked lists why objects could not be checked.
 	unchecked []string
-	// forbidden is set if the objects may not be read. It is not cached, because a grant has to be noticed.
+	// forbidden is not nil if reading the objects is not allowed. It is not cached, so that a grant takes effect
+	// immediately.
 	forbidden error
-	// until is the time at which a refusal expires; wait is its minimum duration.
+	// until is the time at which a cached refusal expires; wait is the minimum time for which it is cached.
 	until time.Time
 	wait  time.Duration
 }
 
-// A refusal is cached for minRecheck at first, twice as long each time that the same is found, at most for maxRecheck,
-// and at least for readShare times the duration of the check. With few objects a plan resumes soon after a fix, and
-// many objects are not read all the time.
+// A refusal is cached for minRecheck at first, and twice as long each time a check has the same result, up to
+// maxRecheck. It is always cached for at least readShare times the duration of the check. A plan with few objects
+// therefore resumes soon after a fix, and large numbers of objects are not read constantly.
 const (
 	minRecheck = time.Second
 	maxRecheck = 2 * time.Minute
@@ -61,8 +63,8 @@ func (i *inspection) refuses() bool {
 	return i.forbidden != nil || slices.ContainsFunc(i.results, (*existing.Result).Refuses)
 }
 
-// schemaNeeds returns what the account needs for tryExisting. If the installation has a CRD account, that account
-// reads instead, and the API server reports what it is missing.
+// schemaNeeds returns the permissions that the account needs for tryExisting. If the installation has a CRD account,
+// that account reads the objects instead, and the API server reports which permissions it is missing.
 func (s *run) schemaNeeds(ctx context.Context) ([]preflight.Need, error) {
 	var needs []preflight.Need
 	for _, st := range s.steps {
@@ -78,8 +80,10 @@ func (s *run) schemaNeeds(ctx context.Context) ([]preflight.Need, error) {
 	return needs, nil
 }
 
-// schemaNeedsOf compares with the cached definition and, once for each of its versions, with the live one. There are
-// no needs if this very version wrote the definition; if that is wrong, tryExisting detects it.
+// schemaNeedsOf returns the needs for one CustomResourceDefinition. It compares the new definition with the live one,
+// once for each version that the cache shows. There are no needs if the definition does not exist, does not belong to
+// the lineage, or was written by this ClusterServiceVersion; if the cache is outdated, tryExisting detects the
+// difference.
 func (s *run) schemaNeedsOf(ctx context.Context, st step.Step) ([]preflight.Need, error) {
 	live := &apiextensionsv1.CustomResourceDefinition{}
 	key := client.ObjectKey{Name: st.Object.GetName()}
@@ -104,9 +108,10 @@ func (s *run) schemaNeedsOf(ctx context.Context, st step.Step) ([]preflight.Need
 	return needs, nil
 }
 
-// tryExisting validates existing objects against the new schemas of the plan's CustomResourceDefinitions, as the
-// account that writes them, because Kubernetes does not. Definitions that are already refused are skipped. A cached
-// result is used if the plan cannot proceed anyway; before a write, objects are always read.
+// tryExisting validates existing objects against the new schemas of the plan's CustomResourceDefinitions, which
+// Kubernetes does not do. It reads the objects as the account that writes the definitions. Definitions that are already
+// refused are skipped. Cached results are used only while the plan cannot proceed; before a write, the objects are
+// always read.
 func (s *run) tryExisting(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, existing.ReadTimeout, existing.ErrSlow)
 	defer cancel()
@@ -127,11 +132,12 @@ func (s *run) tryExisting(ctx context.Context) error {
 	return nil
 }
 
-// inspectAll returns one inspection for each state; stopped means that the plan cannot proceed whatever they show.
+// inspectAll returns one inspection for each state. stopped means that the plan cannot proceed, whatever the
+// inspections find.
 func (s *run) inspectAll(ctx context.Context, states []execute.State, stopped bool) ([]inspection, error) {
 	now := s.reconciler.Clock.Now()
 	inspections := make([]inspection, len(states))
-	var fit []int // accepted according to the cache
+	var fit []int // indexes of the states whose cached results do not refuse the change
 	for i, state := range states {
 		found, known := s.cachedInspection(state, now)
 		if !known {
@@ -158,8 +164,8 @@ func (s *run) inspectAll(ctx context.Context, states []execute.State, stopped bo
 	return inspections, nil
 }
 
-// nextCheck returns the time to read the objects again; zero if there is no obstacle, or one that is not about
-// objects.
+// nextCheck returns the time at which the objects should be read again. It is zero if there is no obstacle, or if
+// reading some of the objects is not allowed.
 func nextCheck(inspections []inspection) time.Time {
 	var out time.Time
 	for _, l := range inspections {
@@ -173,7 +179,7 @@ func nextCheck(inspections []inspection) time.Time {
 	return out
 }
 
-// cachedInspection returns the cached result for the objects.
+// cachedInspection returns the cached result for the objects of a definition, and whether the result is still valid.
 func (s *run) cachedInspection(state execute.State, now time.Time) (inspection, bool) {
 	found := s.reconciler.memory.Get(s.key()).schemas[state.Live.GetName()].inspection
 	return found, found.resourceVersion == state.Live.GetResourceVersion() && found.account == s.account && (!found.refuses() || now.Before(found.until))
@@ -205,7 +211,7 @@ func (s *run) inspect(ctx context.Context, state execute.State) (inspection, err
 		result, err := check.Read(ctx, s.executor.Writer(state.Step), live)
 		if apierrors.IsForbidden(err) {
 			//nolint:errorlint // err is not wrapped: it is reported as a finding and must not count as a refused write
-			found.forbidden = fmt.Errorf("existing objects have to be validated against its new schema: %v", err)
+			found.forbidden = fmt.Errorf("existing objects must be validated against the new schema: %v", err)
 			return found, nil
 		}
 		if err != nil {
@@ -228,9 +234,9 @@ func (s *run) inspect(ctx context.Context, state execute.State) (inspection, err
 	return found, nil
 }
 
-// reportInspection reports a result, limited to what readers of the plan may know.
+// reportInspection adds a result to the findings, limited to information that users who can read the plan may see.
 func (s *run) reportInspection(state execute.State, found inspection) {
-	for _, why := range found.unchecked { // which blocks nothing
+	for _, why := range found.unchecked { // objects that could not be checked do not block the plan
 		s.findings.Unknown = append(s.findings.Unknown, preflight.Finding{
 			Cause: "validate existing objects against the new schema of " + apply.Describe(state.Step.Object), Source: preflight.SourceDryRun, Why: why,
 		})
@@ -246,9 +252,9 @@ func (s *run) reportInspection(state execute.State, found inspection) {
 	}
 }
 
-// reportable returns which objects the plan may mention: those in namespaces that its OperatorGroup selects and that
-// its account may read by RBAC, whichever account reads them now. Cluster-scoped objects are mentioned if the group
-// selects all namespaces.
+// reportable returns a function that reports whether the plan may mention the objects of a namespace: the OperatorGroup
+// must select the namespace, and RBAC must allow the account to read the objects there, regardless of which account
+// reads them now. Cluster-scoped objects may be mentioned if the group selects all namespaces.
 func (s *run) reportable(list []rbacv1.PolicyRule) existing.Tells {
 	get := slices.Clone(list)
 	for i := range get {

@@ -30,12 +30,13 @@ import (
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
-// stored contains the objects of each kind; reading them takes a while.
+// stored is a client whose lists contain one invalid object for each entry of namespaces. Each list request advances
+// the clock by the duration in takes.
 type stored struct {
 	client.Client
 	clock *testclock.FakePassiveClock
 	takes time.Duration
-	// namespaces are those of the invalid objects.
+	// namespaces lists the namespaces that contain an invalid object, keyed by kind.
 	namespaces map[string][]string
 	reads      map[string]int
 	fails      error
@@ -58,7 +59,8 @@ func (s *stored) List(_ context.Context, list client.ObjectList, _ ...client.Lis
 	return nil
 }
 
-// retried is a plan that is retried, with the CustomResourceDefinitions of the kinds A and B.
+// retried is a plan whose check of existing objects is retried. It changes the CustomResourceDefinitions of kinds A and
+// B.
 type retried struct {
 	t      *testing.T
 	stored *stored
@@ -108,7 +110,7 @@ func definition(t *testing.T, kind, schema string) *unstructured.Unstructured {
 	return out
 }
 
-// retry runs tryExisting again and expects the total number of reads of A and B.
+// retry runs tryExisting again, and checks how often the objects of A and B have been read in total.
 func (p *retried) retry(a, b int) {
 	p.t.Helper()
 	p.run.findings, p.run.recheckAt = preflight.Report{}, time.Time{}
@@ -122,7 +124,7 @@ func (p *retried) says(words string) {
 	require.Contains(p.t, p.run.findings.Refused[0].Message, words)
 }
 
-// waits expects the time until the next check.
+// waits checks the time until the next check of existing objects.
 func (p *retried) waits(want time.Duration) {
 	p.t.Helper()
 	require.Equal(p.t, want, p.run.recheckAt.Sub(p.stored.clock.Now()))
@@ -136,25 +138,25 @@ func TestDoesNotReadInvalidObjectsAtEachRetry(t *testing.T) {
 	p := retries(t)
 	p.stored.namespaces["B"] = []string{"ns", "other"}
 	p.retry(1, 1)
-	p.says("2 outside of")
+	p.says("2 in namespaces that the OperatorGroup does not select")
 	p.retry(1, 1)
-	p.says("2 outside of")
+	p.says("2 in namespaces that the OperatorGroup does not select")
 	p.waits(minRecheck)
 	p.passes(minRecheck)
 	p.retry(1, 2)
 	p.waits(2 * minRecheck)
 	p.passes(minRecheck)
 	p.retry(1, 2)
-	p.says("2 outside of")
+	p.says("2 in namespaces that the OperatorGroup does not select")
 	p.waits(minRecheck)
 
-	t.Log("what may be told is told at once")
+	t.Log("objects that may be mentioned are reported immediately")
 	require.NoError(t, p.roles.Add(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "reads"},
 		Rules: []rbacv1.PolicyRule{{APIGroups: []string{"x.io"}, Resources: []string{"B"}, Verbs: []string{"get"}}}}))
 	p.retry(1, 2)
-	p.says("ns/broken (spec: Required value), 1 outside of")
+	p.says("ns/broken (spec: Required value), 1 in namespaces that the OperatorGroup does not select")
 
-	t.Log("checks soon after a change, then at growing intervals")
+	t.Log("objects are read soon after a change, then at growing intervals")
 	p.stored.namespaces["B"] = []string{"ns"}
 	p.passes(minRecheck)
 	p.retry(1, 3)
@@ -166,19 +168,19 @@ func TestDoesNotReadInvalidObjectsAtEachRetry(t *testing.T) {
 	}
 	p.waits(maxRecheck)
 
-	t.Log("what takes long is rarely read")
+	t.Log("objects that take long to read are rarely read")
 	p.stored.takes = 10 * time.Second
 	p.passes(maxRecheck)
 	p.retry(1, 13)
 	p.waits(readShare * p.stored.takes)
 
-	t.Log("another CustomResourceDefinition, or another account, is another question")
+	t.Log("a different CustomResourceDefinition or account requires a new check")
 	p.run.states[1].Live.SetResourceVersion("2")
 	p.retry(1, 14)
 	p.run.account.UID = "2"
 	p.retry(2, 15)
 
-	t.Log("what is mended is seen, and nothing is written on what was found earlier")
+	t.Log("fixed objects are detected, and nothing is written based on earlier results")
 	p.stored.namespaces["B"] = nil
 	p.passes(time.Hour)
 	p.retry(3, 16)
@@ -198,8 +200,8 @@ func TestDoesNotReadValidObjectsAgainWhileThePlanIsRefused(t *testing.T) {
 	}
 	require.Equal(t, map[string]int{"A": 1, "B": 1}, p.stored.reads)
 	p.stored.namespaces["A"] = []string{"ns"}
-	p.retry(2, 1) // A has changed, so B need not be read
-	p.says("1 outside of")
+	p.retry(2, 1) // A has become the obstacle, so B need not be read
+	p.says("1 in namespaces that the OperatorGroup does not select")
 }
 
 func TestDoesNotCacheThatReadingIsForbidden(t *testing.T) {
@@ -237,7 +239,7 @@ func TestTreatsATargetBeyondTheLimitAsMissing(t *testing.T) {
 		require.NoError(t, p.roles.Add(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "reads"}, Rules: rules}))
 	}
 	examine := func() preflight.Report {
-		return preflight.Examine(p.run.account.Key(), []preflight.Need{{Namespace: "ns", Rules: pods}, {Namespace: "t", Rules: pods}}, p.run.permissionsIn)
+		return preflight.Examine(p.run.account.Identity(), []preflight.Need{{Namespace: "ns", Rules: pods}, {Namespace: "t", Rules: pods}}, p.run.permissionsIn)
 	}
 	role("ns", 1)
 	role("t", rbac.MaxValues)
@@ -248,5 +250,5 @@ func TestTreatsATargetBeyondTheLimitAsMissing(t *testing.T) {
 	require.Equal(t, "t", report.Findings[0].Namespace)
 
 	role("ns", rbac.MaxValues)
-	require.NotNil(t, examine().TooMuch, "in its own namespace")
+	require.NotNil(t, examine().TooMuch, "too many rules in the account's own namespace")
 }

@@ -35,7 +35,7 @@ import (
 	"github.com/remit-olm/remit/test/env/recorded"
 )
 
-// The bundle that the tables install, in namespace "ns" as ServiceAccount "acct".
+// The bundle that the test tables install, in namespace "ns" as ServiceAccount "acct".
 const (
 	demoCSV = `
 apiVersion: operators.coreos.com/v1alpha1
@@ -82,24 +82,25 @@ spec:
 	demoMonitor   = `{apiVersion: monitoring.coreos.com/v1, kind: ServiceMonitor, metadata: {name: demo}, spec: {}}`
 )
 
-// world is a cluster in memory in which the demo's plan would complete in one reconcile, and its Reconciler.
+// world is an in-memory cluster in which the demo's plan would complete in one reconcile, and a Reconciler for that
+// cluster.
 type world struct {
 	*recorded.Server
 	t         *testing.T
 	r         *Reconciler
 	options   Options
 	manifests []string
-	// unread is the error of reading the bundle's content.
+	// unread is the error returned when the bundle's content is read.
 	unread error
-	// unopened is the error of opening an account's client.
+	// unopened is the error returned when an account's client is opened.
 	unopened error
 	pin      resolver.Pin
 	plan     *operatorsv1alpha1.InstallPlan
-	// missing are the programs that are not enrolled.
+	// missing lists the programs that are not enrolled.
 	missing []string
 }
 
-// change prepares a world for a row.
+// change modifies the world of a row before its first reconcile.
 type change func(*world)
 
 func newWorld(t *testing.T, changes ...change) *world {
@@ -129,7 +130,7 @@ func newWorld(t *testing.T, changes ...change) *world {
 	return w
 }
 
-// putPlan stores the plan with the name that commits to its pins.
+// putPlan stores the plan under the name that commits to its pins.
 func (w *world) putPlan() {
 	w.t.Helper()
 	if w.pin.Digest == "" {
@@ -155,14 +156,14 @@ func (w *world) content() *catalog.Content {
 	return out
 }
 
-// establish lets the API server serve a CustomResourceDefinition.
+// establish marks a CustomResourceDefinition as established.
 func (w *world) establish(name string) {
 	recorded.Edit(w.Server, &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}, func(crd *apiextensionsv1.CustomResourceDefinition) {
 		crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
 	})
 }
 
-// around is what surrounds a world's Reconciler: its catalog, accounts and enrollment.
+// around implements what a world's Reconciler depends on: the catalogs, the account clients and the enrollment.
 type around struct{ *world }
 
 // Get implements resolver.Catalogs.
@@ -180,34 +181,35 @@ func (a around) For(_ context.Context, account scoped.Account) (client.Client, e
 	return a.Client(account.Name), a.unopened
 }
 
-// Missing implements the interface of Options.Enrollment.
+// Missing implements Options.Enrollment.
 func (a around) Missing(rbac.Listers, scoped.Account) ([]string, error) { return a.missing, nil }
 
-// Own implements the interface of Options.Enrollment.
+// Own implements Options.Enrollment.
 func (a around) Own(rbac.Listers, scoped.Account) error { return nil }
 
-// effect is what a reconcile of the plan shows, writes and asks for.
+// effect is the outcome of reconciling the plan: its status, writes and next reconcile.
 type effect struct {
 	phase operatorsv1alpha1.InstallPlanPhase
-	// installed, missing and refused are the reasons of the conditions: "<status> <reason>".
+	// installed, missing and refused are the status and reason of the conditions, in the form "<status> <reason>".
 	installed, missing, refused string
 	message                     string
 	// lookups is the type and reason of the bundle lookup.
 	lookups string
-	// steps is the status of each step, in the order of the writes: "?" Unknown, "=" Present, "+" Created, "!" NotCreated.
+	// steps contains one character for the status of each step, in the order of the writes: "?" Unknown, "=" Present,
+	// "+" Created, "!" NotCreated.
 	steps string
-	// writes are the writes and events, except of the status.
+	// writes lists the writes and events, except status writes.
 	writes []string
-	// after is the time of the next reconcile, if no watch announces a change; failed is an error that is retried.
+	// after is the delay before a reconcile that no event triggers; failed is an error that is retried.
 	after  time.Duration
 	failed string
-	// asks reports that a further reconcile, without news, sends requests.
+	// asks means that the next reconcile sends requests although nothing has changed.
 	asks bool
 }
 
 const saves = "self: patch status of InstallPlan ns/install-#"
 
-// reconcile is one reconcile.
+// reconcile runs one reconcile and returns its effect.
 func (w *world) reconcile() effect {
 	w.t.Helper()
 	result, err := w.r.Reconcile(w.t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w.plan)})
@@ -236,15 +238,15 @@ func (w *world) reconcile() effect {
 	return out
 }
 
-// row is a plan in a world, and the effect of its next reconcile.
+// row describes a world, and the expected effect of reconciling its plan.
 type row struct {
 	name  string
 	given []change
 	want  effect
 }
 
-// checkRows runs the rows of a table. A further reconcile without news writes nothing, unless it is a retry or the
-// cache is outdated.
+// checkRows runs the rows of a table. It also checks that a second reconcile writes nothing, unless the first one
+// failed or used an outdated cache.
 func checkRows(t *testing.T, rows []row) {
 	t.Helper()
 	for _, row := range rows {
@@ -269,7 +271,7 @@ func checkRows(t *testing.T, rows []row) {
 	}
 }
 
-// Objects of the tables.
+// Objects in the test tables.
 
 func operatorGroup(name, serviceAccount string) *operatorsv1.OperatorGroup {
 	return &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
@@ -280,7 +282,7 @@ func account(namespace, name string) *corev1.ServiceAccount {
 	return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 }
 
-// binding grants a ClusterRole to the account.
+// binding binds a ClusterRole to the account.
 func binding(role string) *rbacv1.ClusterRoleBinding {
 	return &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "ns", Name: "acct"}}}
@@ -290,25 +292,25 @@ func configMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
 }
 
-// lineage is the owner of what an install of a package in "ns" creates.
+// lineage returns the owner of the objects that an install of a package in "ns" creates.
 func lineage(pkg string) ownerutil.Owner {
 	return ownerutil.Owner{Lineage: ownerutil.Lineage{Package: pkg, Namespace: "ns"}, CSV: pkg + ".v1.0.0", Proofs: proofs.Keys()}
 }
 
-// of marks an object as one that an install of a package has created.
+// of marks an object as created by the install of a package.
 func of[T client.Object](pkg string, obj T) T {
 	proofs.Mark(obj, lineage(pkg))
 	return obj
 }
 
-// parsed returns a manifest as its type.
+// parsed decodes a manifest into an object and returns the object.
 func parsed[T client.Object](t *testing.T, manifest string, into T) T {
 	t.Helper()
 	require.NoError(t, yaml.Unmarshal([]byte(manifest), into))
 	return into
 }
 
-// Changes of the world.
+// Changes to the world.
 
 func with(objects ...client.Object) change { return func(w *world) { w.Put(objects...) } }
 
@@ -322,16 +324,16 @@ func planned(edit func(*operatorsv1alpha1.InstallPlan)) change {
 	return func(w *world) { edit(w.plan) }
 }
 
-// refusing makes the API server answer a request with an error.
+// refusing makes the API server respond to a request with an error.
 func refusing(request string, err error) change { return func(w *world) { w.Refuse(request, err) } }
 
-// lastStep is the last write of the demo's steps.
+// lastStep is the write of the last step of the demo's plan.
 const lastStep = "acct: apply RoleBinding ns/demo.v1.0.0-demo-#"
 
-// lagging lets the cache show an object as it is now.
+// lagging makes the cache return the current version of an object even after the object has changed.
 func lagging(obj client.Object) change { return func(w *world) { w.Lag(obj) } }
 
-// beforeRequest calls a function before a request is answered.
+// beforeRequest makes the API server call a function before it responds to a request.
 func beforeRequest(request string, do func(*world)) change {
 	return func(w *world) {
 		if do == nil {
@@ -344,7 +346,7 @@ func beforeRequest(request string, do func(*world)) change {
 
 func whichServes(name string) change { return func(w *world) { w.establish(name) } }
 
-// crdAccount configures an account of the installation that writes CustomResourceDefinitions.
+// crdAccount configures a CRD account for the installation.
 func crdAccount(w *world) {
 	w.options.CRDAccount = types.NamespacedName{Namespace: "remit", Name: "crds"}
 }
@@ -355,7 +357,7 @@ func defaultAccount(namespace, name string) change {
 	}
 }
 
-// asAdministrator grants everything to a ServiceAccount.
+// asAdministrator grants all permissions to a ServiceAccount.
 func asAdministrator(namespace, name string) change {
 	b := binding("all")
 	b.Name, b.Subjects[0].Namespace, b.Subjects[0].Name = "administrator", namespace, name
@@ -369,7 +371,7 @@ func selecting(label string) change {
 	return with(og)
 }
 
-// existingCRD returns the demo's CustomResourceDefinition, changed.
+// existingCRD returns the demo's CustomResourceDefinition after calling edit on it.
 func existingCRD(t *testing.T, edit func(*apiextensionsv1.CustomResourceDefinition)) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	out := parsed(t, demoCRD, &apiextensionsv1.CustomResourceDefinition{})
@@ -377,13 +379,14 @@ func existingCRD(t *testing.T, edit func(*apiextensionsv1.CustomResourceDefiniti
 	return out
 }
 
-// forged has the labels of the demo's objects, and no proof.
+// forged adds the labels of the demo's objects to an object, but no proof.
 func forged(obj *corev1.ConfigMap) *corev1.ConfigMap {
 	obj.Labels = lineage("demo").Labels()
 	return obj
 }
 
-// bindingBeforeRole binds the demo's role, which does not exist yet, to another subject. Its name is predictable.
+// bindingBeforeRole binds another subject to the demo's role before the role exists, which is possible because the
+// role's name is predictable.
 func bindingBeforeRole(w *world) {
 	other := newWorld(w.t)
 	other.reconcile()
@@ -394,7 +397,7 @@ func bindingBeforeRole(w *world) {
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "mallory"}}})
 }
 
-// thing is an object of the demo's kind.
+// thing returns a custom resource of the kind that the demo defines.
 func thing() client.Object {
 	out := &unstructured.Unstructured{}
 	out.SetAPIVersion("example.com/v1")
@@ -404,7 +407,7 @@ func thing() client.Object {
 	return out
 }
 
-// oldPlans adds more complete plans than are kept.
+// oldPlans adds more completed plans than the controller keeps.
 func oldPlans(w *world) {
 	for i := range keptPlans + 1 {
 		old := &operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprint("old-", i)}}

@@ -17,12 +17,12 @@ func TestAnObjectIsLeftOverIfAllItsOwnersWereDeleted(t *testing.T) {
 		owners []metav1.OwnerReference
 		want   string
 	}{
-		"no owner":                {nil, ""},
-		"a deleted one":           {[]metav1.OwnerReference{{APIVersion: "operators.coreos.com/v1alpha1", Kind: csv, Name: "op.v1", UID: "old"}}, "op.v1"},
-		"an existing one":         {[]metav1.OwnerReference{{APIVersion: "operators.coreos.com/v1alpha1", Kind: csv, Name: "op.v1", UID: "new"}}, ""},
-		"a deleted and another":   {[]metav1.OwnerReference{{APIVersion: "operators.coreos.com/v1alpha1", Kind: csv, Name: "op.v1", UID: "old"}, {APIVersion: "v1", Kind: configMap, Name: "c", UID: "c"}}, ""},
-		"one of another group":    {[]metav1.OwnerReference{{APIVersion: "example.com/v1alpha1", Kind: csv, Name: "op.v1", UID: "old"}}, ""},
-		"one of an invalid group": {[]metav1.OwnerReference{{APIVersion: "a/b/c", Kind: csv, Name: "op.v1", UID: "old"}}, ""},
+		"no owner":                        {nil, ""},
+		"a deleted CSV":                   {[]metav1.OwnerReference{{APIVersion: "operators.coreos.com/v1alpha1", Kind: csv, Name: "op.v1", UID: "old"}}, "op.v1"},
+		"an existing CSV":                 {[]metav1.OwnerReference{{APIVersion: "operators.coreos.com/v1alpha1", Kind: csv, Name: "op.v1", UID: "new"}}, ""},
+		"a deleted CSV and another owner": {[]metav1.OwnerReference{{APIVersion: "operators.coreos.com/v1alpha1", Kind: csv, Name: "op.v1", UID: "old"}, {APIVersion: "v1", Kind: configMap, Name: "c", UID: "c"}}, ""},
+		"a CSV of another group":          {[]metav1.OwnerReference{{APIVersion: "example.com/v1alpha1", Kind: csv, Name: "op.v1", UID: "old"}}, ""},
+		"a CSV of an invalid group":       {[]metav1.OwnerReference{{APIVersion: "a/b/c", Kind: csv, Name: "op.v1", UID: "old"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

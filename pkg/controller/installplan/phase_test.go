@@ -27,9 +27,9 @@ func TestARunEndsAtTheFirstPhaseThatDoesNotContinue(t *testing.T) {
 	}{
 		{"no phases", nil, proceed(), nil, 0},
 		{"all continue", []phase{continues, continues}, proceed(), nil, 2},
-		{"one ends the run", []phase{continues, ends(stop(), nil), continues}, stop(), nil, 2},
-		{"one waits", []phase{ends(wait("R", "m"), nil), continues}, wait("R", "m"), nil, 1},
-		{"one fails", []phase{continues, ends(proceed(), failure), continues}, proceed(), failure, 2},
+		{"a phase ends the run", []phase{continues, ends(stop(), nil), continues}, stop(), nil, 2},
+		{"a phase waits", []phase{ends(wait("R", "m"), nil), continues}, wait("R", "m"), nil, 1},
+		{"a phase fails", []phase{continues, ends(proceed(), failure), continues}, proceed(), failure, 2},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			ran = 0

@@ -10,6 +10,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,7 +27,7 @@ const (
 	deploys      = "acct: apply Deployment ns/demo"
 )
 
-// steps are the writes of the demo's plan, in order.
+// steps lists the writes of the demo's plan, in order.
 func steps() []string {
 	return []string{
 		"acct: apply ClusterServiceVersion ns/demo.v1.0.0", "acct: apply CustomResourceDefinition things.example.com", "acct: apply ServiceAccount ns/demo",
@@ -34,37 +35,38 @@ func steps() []string {
 	}
 }
 
-// paused is the effect on a plan that waits for its account or for an approval, before its steps are known.
+// paused returns the expected effect for a plan that waits before its steps are known.
 func paused(reason, message string) effect {
 	return effect{phase: "Installing", installed: "False " + reason, message: message}
 }
 
-// fails is the effect on a plan that fails before anything is written.
+// fails returns the expected effect for a plan that fails before anything is written.
 func fails(reason, message string) effect {
 	return effect{phase: "Failed", installed: "False " + reason, message: message,
 		writes: []string{"event: Warning " + reason + " on InstallPlan ns/install-#: " + message}}
 }
 
-// blocked is the effect on a plan that is refused by a dry run, or by what exists.
+// blocked returns the expected effect for a plan that is refused because of a dry run or existing objects.
 func blocked(message string) effect {
 	return effect{phase: "Installing", installed: "False InstallComponentFailed", missing: "False PermissionsHeld", refused: "True RefusedByAPIServer",
-		message: "1 object(s) are refused; nothing was written.\n" + message + "\n" + inReport, steps: "??????", writes: []string{writesReport}, after: minRetryDelay, asks: true}
+		message: "1 object(s) were refused; nothing was written.\n" + message + "\n" + inReport, steps: "??????", writes: []string{writesReport}, after: minRetryDelay, asks: true}
 }
 
-const inReport = "The whole report is in ConfigMap ns/remit-report-install-# (report.yaml, grant.yaml)."
+const inReport = "The full report is in ConfigMap ns/remit-report-install-# (report.yaml, grant.yaml)."
 
-// completes is the effect on a plan whose steps have these statuses after the writes.
+// completes returns the expected effect for a plan that completes. steps contains the statuses of its steps.
 func completes(steps string, writes ...string) effect {
 	return effect{phase: "Complete", installed: "True", missing: "False PermissionsHeld", refused: "False AcceptedByAPIServer", steps: steps, writes: append(writes, succeeds)}
 }
 
-// failsMidway is the effect of a run that ends with an error after some writes.
+// failsMidway returns the expected effect for a plan whose run ends with an error after some writes.
 func failsMidway(steps, message string, writes ...string) effect {
 	return effect{phase: "Installing", installed: "False InstallComponentFailed", missing: "False PermissionsHeld", refused: "False AcceptedByAPIServer",
 		message: "retrying execution due to error: " + message, failed: message, steps: steps, writes: writes, asks: true}
 }
 
-// asks marks the effect of a plan whose next reconcile sends requests, because the cache does not show its obstacle.
+// asks adds the expectation that the next reconcile sends requests, because the cache does not show what blocks the
+// plan.
 func asks(o *effect) { o.asks = true }
 
 func (o effect) with(edit func(*effect)) effect {
@@ -72,14 +74,14 @@ func (o effect) with(edit func(*effect)) effect {
 	return o
 }
 
-// manual makes the plan require an approval.
+// manual makes the plan require approval. approved reports whether it is already approved.
 func manual(approved bool) change {
 	return planned(func(ip *operatorsv1alpha1.InstallPlan) {
 		ip.Spec.Approval, ip.Spec.Approved = operatorsv1alpha1.ApprovalManual, approved
 	})
 }
 
-// newer adds a newer plan, for a Subscription.
+// newer adds a newer plan for a Subscription.
 func newer(subscription types.UID) change {
 	return func(w *world) {
 		other := *w
@@ -91,14 +93,14 @@ func newer(subscription types.UID) change {
 
 func TestPlansThatAreNotExecuted(t *testing.T) {
 	t.Parallel()
-	const howTo = "InstallPlan ns/install-# waits for approval.\nTo see what it writes: kubectl remit plan show install-# -n ns\n" +
+	const howTo = "InstallPlan ns/install-# is waiting for approval.\nTo see what it writes: kubectl remit plan show install-# -n ns\n" +
 		`To approve it: kubectl patch installplan install-# -n ns --type merge --patch '{"spec":{"approved":true}}'`
 	checkRows(t, []row{
 		{"is complete already", []change{planned(func(ip *operatorsv1alpha1.InstallPlan) { ip.Status.Phase = "Complete" })}, effect{phase: "Complete"}},
 		{"has failed already", []change{planned(func(ip *operatorsv1alpha1.InstallPlan) { ip.Status.Phase = "Failed" })}, effect{phase: "Failed"}},
 		{"has a name that does not commit to its pins", []change{planned(func(ip *operatorsv1alpha1.InstallPlan) { ip.Name = unrelated })},
-			fails("PlanUnknown", `InstallPlan "install-#" is not executed: its pins do not match its name: it was edited`)},
-		{"is superseded by a newer plan", []change{newer("sub")}, fails("Superseded", `InstallPlan "install-#" superseded it before it was executed`)},
+			fails("PlanUnknown", `InstallPlan "install-#" is not executed: the pins do not match the name of the InstallPlan: the InstallPlan was edited`)},
+		{"is superseded by a newer plan", []change{newer("sub")}, fails("Superseded", `InstallPlan "install-#" superseded this InstallPlan before execution`)},
 		{"is older than a plan of another Subscription", []change{newer("other")}, completes("++++++", append(steps(), deploys)...)},
 		{"is not approved", []change{manual(false)}, effect{phase: "RequiresApproval", missing: "False PermissionsHeld", refused: "Unknown NotTried", message: howTo, steps: "??????"}},
 		{"is not approved, and permissions are missing", []change{manual(false), without(binding("all"))},
@@ -107,7 +109,7 @@ func TestPlansThatAreNotExecuted(t *testing.T) {
 	})
 }
 
-// everythingMissing is the message if the account has no permissions at all.
+// everythingMissing is the message of a plan whose account has no permissions at all.
 const everythingMissing = `ServiceAccount ns/acct is missing 7 permissions; nothing was written.
 - User "system:serviceaccount:ns:acct" cannot create resource "customresourcedefinitions" in API group "apiextensions.k8s.io" at the cluster scope (named "things.example.com"), nor patch it
 - User "system:serviceaccount:ns:acct" cannot create resource "configmaps" in API group "" in the namespace "ns" (named "defaults"), nor get or patch it
@@ -118,7 +120,7 @@ const everythingMissing = `ServiceAccount ns/acct is missing 7 permissions; noth
 - User "system:serviceaccount:ns:acct" cannot create resource "rolebindings", "roles" in API group "rbac.authorization.k8s.io" in the namespace "ns" (named "demo.v1.0.0-demo-#"), nor get or patch it
 ` + inReport
 
-// unrelated is the name of a plan with other pins.
+// unrelated is the name of a plan that has other pins.
 const unrelated = "install-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
 func TestPlansWaitForTheirAccount(t *testing.T) {
@@ -129,12 +131,12 @@ func TestPlansWaitForTheirAccount(t *testing.T) {
 			paused("InstallCheckFailed", `namespace "ns" has no OperatorGroup; create one with a ServiceAccount in spec.serviceAccountName`)},
 		{"two OperatorGroups", []change{with(operatorGroup("more", "acct"))}, paused("InstallCheckFailed", `namespace "ns" has 2 OperatorGroups (more, og); exactly one is required`)},
 		{"an OperatorGroup without an account", []change{with(operatorGroup("og", ""))},
-			paused("InstallCheckFailed", `OperatorGroup ns/og names no ServiceAccount (spec.serviceAccountName) and no default account is configured for its namespace; nothing can be installed`)},
+			paused("InstallCheckFailed", `OperatorGroup ns/og does not name a ServiceAccount (spec.serviceAccountName) and no default account is configured for its namespace; nothing can be installed`)},
 		{"an account that does not exist", []change{without(account("ns", "acct"))}, paused("InstallCheckFailed", "ServiceAccount acct not found")},
 		{"an OperatorGroup that selects no namespace", []change{selecting("none")},
 			paused("InstallCheckFailed", "OperatorGroup ns/og selects no namespaces: spec.selector matches no namespace that ServiceAccount ns/acct is allowed to get")},
 		{"an account that is not enrolled", []change{func(w *world) { w.missing = []string{"remit-olm"} }},
-			paused("InstallCheckFailed", "ServiceAccount ns/acct is not enrolled: remit-olm may not request a token for it; see the condition AccountUsable of the namespace's OperatorGroup for the RBAC to apply").
+			paused("InstallCheckFailed", "ServiceAccount ns/acct is not enrolled: remit-olm cannot request a token for it; see the condition AccountUsable of the namespace's OperatorGroup for the RBAC to apply").
 				with(func(o *effect) {
 					o.missing, o.refused, o.steps = "False PermissionsHeld", "Unknown NotTried", "??????"
 				})},
@@ -144,7 +146,7 @@ func TestPlansWaitForTheirAccount(t *testing.T) {
 			}).with(asks)},
 		{"a token that is refused although the cache shows the enrollment", []change{func(w *world) { w.unopened = scoped.NotEnrolled(acct) }},
 			failsMidway("??????", scoped.NotEnrolled(acct).Error()).with(func(o *effect) { o.refused = "Unknown NotTried" })},
-		{"an account that the cache shows too old", []change{lagging(operatorGroup("og", "")), with(operatorGroup("og", "boss"), account("ns", "boss"))},
+		{"an account that is outdated in the cache", []change{lagging(operatorGroup("og", "")), with(operatorGroup("og", "boss"), account("ns", "boss"))},
 			failsMidway("??????", `the account of namespace "ns" changed from ns/acct to ns/boss`).with(func(o *effect) { o.refused = "Unknown NotTried" })},
 		{"the default account", []change{with(operatorGroup("og", ""), account("remit", "acct")), defaultAccount("remit", "acct"), asAdministrator("remit", "acct")},
 			completes("++++++", append(steps(), deploys)...)},
@@ -174,8 +176,8 @@ func TestPlansWaitForTheirBundle(t *testing.T) {
 			with(func(o *effect) { o.lookups = "BundleLookupFailed JobFailed" })},
 		{"and read it again after an error", unread(errors.New("connection reset")),
 			paused("BundleContentUnavailable", `bundle content: bundle "demo.v1.0.0" of catalogsource ns/cat: connection reset`).with(func(o *effect) { o.after = minRetryDelay })},
-		{"while the catalog has another content", []change{func(w *world) { w.pin.Digest = "sha256:0" }}, paused("BundleContentUnavailable",
-			`bundle content: catalogsource ns/cat now has digest sha256:7194466f7eeb9bb93cadaafaa966510b21867fc3d50e01314e4c93b57c65a840 for bundle "demo.v1.0.0", but this plan was made for sha256:0`)},
+		{"while the catalog has different content", []change{func(w *world) { w.pin.Digest = "sha256:0" }}, paused("BundleContentUnavailable",
+			`bundle content: catalogsource ns/cat now has digest sha256:7194466f7eeb9bb93cadaafaa966510b21867fc3d50e01314e4c93b57c65a840 for bundle "demo.v1.0.0", but the InstallPlan requires sha256:0`)},
 		{"while the catalog does not exist", []change{func(w *world) { w.pin.Catalog = "other" }}, paused("BundleContentUnavailable", "bundle content: catalogsource ns/other is not available")},
 		{"unless the catalog is of another namespace", []change{func(w *world) { w.pin.CatalogNamespace = "other" }},
 			fails("InstallComponentFailed", "catalogsource other/cat is not visible from namespace ns")},
@@ -189,7 +191,7 @@ func TestObstaclesAreReportedBeforeTheFirstWrite(t *testing.T) {
 	quota := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "defaults", errors.New("exceeded quota"))
 	notReady := apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, "defaults", field.ErrorList{field.Forbidden(nil, "no params found for policy binding")})
 	old := metav1.NewTime(time.Now().Add(-2 * time.Hour))
-	const remedy = "delete it if nothing else needs it, or uninstall the operator that its labels olm.owner and olm.owner.namespace name"
+	const remedy = "delete it if nothing else needs it, or uninstall the operator that its labels olm.owner and olm.owner.namespace identify"
 	const theirs = "already exists and was not created by this install: it does not have the lineage label of package \"demo\" in namespace \"ns\"; " +
 		"it was not changed: " + remedy
 	checkRows(t, []row{
@@ -201,34 +203,53 @@ func TestObstaclesAreReportedBeforeTheFirstWrite(t *testing.T) {
 			c.CreationTimestamp, c.Spec.Versions[0].Name = old, "v0"
 		})))},
 			blocked(`- CustomResourceDefinition things.example.com already exists and was not created by this install: it has the lineage label of package "demo" in namespace "ns", but ` +
-				"it was created for an earlier namespace of that name; an administrator can delete it, or after a restore from a backup set trusted-before in Secret remit/remit-proof; it was not changed: " + remedy)},
+				"it was created for an earlier namespace with the same name; an administrator can delete it or, after a restore from a backup, set trusted-before in Secret remit/remit-proof; it was not changed: " + remedy)},
 		{"a CustomResourceDefinition of another install that does not serve the version", []change{with(existingCRD(t, func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Versions[0].Name = "v0" }))},
 			blocked("- CustomResourceDefinition things.example.com " + theirs)},
 		{"a CustomResourceDefinition with objects of a removed version", []change{with(of("demo", existingCRD(t, func(c *apiextensionsv1.CustomResourceDefinition) { c.Status.StoredVersions = []string{"v0"} })))},
 			blocked(`- CustomResourceDefinition things.example.com: risk of data loss updating "things.example.com": new CRD removes version v0 that is listed as a stored version on the existing CRD`)},
 		{"a CustomResourceDefinition of a protected group", []change{bundled(demoCSV, strings.ReplaceAll(demoCRD, "example.com", "apps.k8s.io"), demoConfigMap)},
-			blocked("- CustomResourceDefinition things.apps.k8s.io is of a protected API group: only the installation's default account may write it")},
+			blocked("- CustomResourceDefinition things.apps.k8s.io is in a protected API group: only the installation's default account may write it")},
 		{"existing objects that a stricter schema does not accept", []change{with(of("demo", existingCRD(t, func(*apiextensionsv1.CustomResourceDefinition) {})), thing()), bundled(demoCSV, stricterCRD, demoConfigMap)},
 			blocked(`- CustomResourceDefinition things.example.com: error validating existing CRs against new CRD's schema for "things.example.com": updated validation is too restrictive: ` +
 				"1 object(s) would be invalid in version v1: ns/first (spec: Required value)").with(func(o *effect) { o.after = minRecheck })},
 		{"a foreign binding of the operator's role", []change{bindingBeforeRole}, blocked("- Role ns/demo.v1.0.0-demo-#: RoleBinding ns/theirs already exists and was not created by this install: " +
-			"it refers to Role ns/demo.v1.0.0-demo-#, and would grant its subjects the operator's permissions; it was not changed: delete it")},
+			"it refers to Role ns/demo.v1.0.0-demo-# and would grant its subjects the operator's permissions; it was not changed: delete it")},
 		{"a quota", []change{refusing("acct: try ConfigMap ns/defaults", quota)}, blocked("- ConfigMap ns/defaults: " + quota.Error())},
 		{"a quota for the Deployment", []change{refusing("acct: try Deployment ns/demo", quota)}, blocked("- Deployment ns/demo: " + quota.Error())},
 		{"an invalid object", []change{refusing("acct: try ConfigMap ns/defaults", malformed)},
-			fails("InstallComponentFailed", "1 object(s) are refused; nothing was written.\n- ConfigMap ns/defaults: "+malformed.Error()+"\n"+inReport).with(func(o *effect) {
+			fails("InstallComponentFailed", "1 object(s) were refused; nothing was written.\n- ConfigMap ns/defaults: "+malformed.Error()+"\n"+inReport).with(func(o *effect) {
 				o.missing, o.refused, o.steps, o.writes = "False PermissionsHeld", "True RefusedByAPIServer", "???!??", append([]string{writesReport}, o.writes...)
 			})},
-		{"a kind that is not served", []change{bundled(demoCSV, demoCRD, demoMonitor)},
-			blocked("- ServiceMonitor ns/demo: api-server resource not found installing ServiceMonitor demo: GroupVersionKind monitoring.coreos.com/v1, Kind=ServiceMonitor not found on the cluster. " +
-				"This API may have been deprecated and removed, see https://kubernetes.io/docs/reference/using-api/deprecation-guide/ for more information").
-				with(func(o *effect) { o.missing, o.after, o.asks = "Unknown NotTried", 0, false })},
+		{"a kind that is not served", []change{bundled(demoCSV, demoCRD, demoMonitor)}, unserved().with(func(o *effect) { o.missing, o.after, o.asks = "Unknown NotTried", 0, false })},
+		{"a kind whose CustomResourceDefinition is not established", []change{bundled(demoCSV, demoCRD, demoMonitor), with(monitors(t)), undiscovered},
+			unserved().with(func(o *effect) { o.after, o.asks = 0, true })},
+		{"an established kind that discovery does not include yet", []change{bundled(demoCSV, demoCRD, demoMonitor), with(monitors(t)), whichServes("servicemonitors.monitoring.coreos.com"), undiscovered},
+			unserved()},
 		{"a webhook that is down, which blocks nothing", []change{refusing("acct: try ConfigMap ns/defaults", apierrors.NewInternalError(errors.New("webhook down")))}, completes("++++++", append(append([]string{writesReport}, steps()...), deploys)...)},
 		{"a policy that is not ready, which is retried", []change{refusing("acct: try ConfigMap ns/defaults", notReady)}, failsMidway("??????", "apply ConfigMap ns/defaults: "+notReady.Error()).with(func(o *effect) { o.refused = "Unknown NotTried" })},
 		{"a CRD account that does not exist", []change{crdAccount}, paused("InstallCheckFailed", "ServiceAccount remit/crds (the installation's CRD account) not found").
 			with(func(o *effect) {
 				o.missing, o.refused, o.steps = "False PermissionsHeld", "Unknown NotTried", "??????"
 			}).with(asks)},
+	})
+}
+
+func unserved() effect {
+	return blocked("- ServiceMonitor ns/demo: api-server resource not found installing ServiceMonitor demo: GroupVersionKind monitoring.coreos.com/v1, Kind=ServiceMonitor not found on the cluster. " +
+		"This API may have been deprecated and removed, see https://kubernetes.io/docs/reference/using-api/deprecation-guide/ for more information")
+}
+
+// undiscovered makes requests for demoMonitor fail as they do for a kind that is missing from discovery.
+func undiscovered(w *world) {
+	w.Refuse("acct: get ServiceMonitor ns/demo", &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "monitoring.coreos.com", Kind: "ServiceMonitor"}})
+}
+
+// monitors returns the CustomResourceDefinition of demoMonitor.
+func monitors(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
+	return existingCRD(t, func(c *apiextensionsv1.CustomResourceDefinition) {
+		c.Name, c.Spec.Group = "servicemonitors.monitoring.coreos.com", "monitoring.coreos.com"
+		c.Spec.Names = apiextensionsv1.CustomResourceDefinitionNames{Plural: "servicemonitors", Kind: "ServiceMonitor"}
 	})
 }
 
@@ -270,10 +291,10 @@ func TestExecutionsThatFailAreRetried(t *testing.T) {
 			fails("InstallComponentFailed", "apply ConfigMap ns/defaults: "+malformed.Error()).with(func(o *effect) {
 				o.missing, o.refused, o.steps, o.writes = "False PermissionsHeld", "False AcceptedByAPIServer", "+++!??", slices.Concat(upTo(3), []string{fourth + " (refused)"}, o.writes)
 			})},
-		{"another account stops it", []change{beforeRequest(fourth, func(w *world) { w.Put(operatorGroup("og", "boss"), account("ns", "boss")) })},
+		{"a change of the account stops the plan", []change{beforeRequest(fourth, func(w *world) { w.Put(operatorGroup("og", "boss"), account("ns", "boss")) })},
 			failsMidway("++++??", `the account of namespace "ns" changed to ns/boss while the plan was executed`, upTo(4)...)},
-		{"the deletion of the plan stops it", []change{beforeRequest(fourth, func(w *world) { w.plan.Finalizers = nil; w.Delete(w.plan) })}, effect{writes: upTo(4), after: cacheLag}},
-		{"a plan that the cache shows too old is not executed", []change{beforeRequest("self: get InstallPlan ns/install-#", func(w *world) {
+		{"the deletion of the plan stops its execution", []change{beforeRequest(fourth, func(w *world) { w.plan.Finalizers = nil; w.Delete(w.plan) })}, effect{writes: upTo(4), after: cacheLag}},
+		{"a plan that is outdated in the cache is not executed", []change{beforeRequest("self: get InstallPlan ns/install-#", func(w *world) {
 			w.Get(w.plan)
 			w.plan.Labels = map[string]string{names.LabelManaged: "x"}
 			w.Put(w.plan)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,8 +25,8 @@ import (
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
-// refused is an error with the text of the report. It is retried at growing intervals, because no watch announces
-// changes of quotas, policies, or RBAC that this program cannot read.
+// refused is an error whose text is the message for users. The run is retried at increasing intervals, because no watch
+// reports changes to quotas, policies, or RBAC that this program cannot read.
 type refused struct {
 	reason operatorsv1alpha1.InstallPlanConditionReason
 	text   string
@@ -33,17 +34,17 @@ type refused struct {
 
 func (e *refused) Error() string { return e.text }
 
-// preflightPlan reports all missing permissions at once, before the first write and before a required approval. It
-// reads the cache and asks the API server only about missing permissions that it was not asked about before, so that a
-// waiting plan sends no requests.
+// preflightPlan reports all missing permissions at once, before the first write and before an approval that the plan
+// requires. It reads the cache, and asks the API server only about missing permissions that it has not asked about yet,
+// so that a waiting plan sends no requests.
 func preflightPlan(ctx context.Context, s *run) (outcome, error) {
 	needs, err := s.needs(ctx)
 	if err != nil {
 		return outcome{}, err
 	}
-	s.findings = preflight.Examine(s.account.Key(), needs, s.permissionsIn)
+	s.findings = preflight.Examine(s.account.Identity(), needs, s.permissionsIn)
 	if s.findings.TooMuch != nil {
-		return waitForAccount(preflight.AsAccountError(s.account, s.findings.TooMuch))
+		return waitForAccount(preflight.AsAccountError(s.account.Identity(), s.findings.TooMuch))
 	}
 	s.findings = s.reconciler.confirmer.Confirm(ctx, s.key().String(), s.findings)
 	s.findings.Begun = s.begun()
@@ -86,7 +87,7 @@ func preflightPlan(ctx context.Context, s *run) (outcome, error) {
 	return proceed(), nil
 }
 
-// needs returns the needs of the steps, of reading existing objects, and of upgrades.
+// needs returns all permissions that the plan needs: for its steps, for reading existing objects, and for upgrades.
 func (s *run) needs(ctx context.Context) ([]preflight.Need, error) {
 	steps, err := preflight.NeedsOf(s.steps, s.reconciler.RBAC.RulesOf, func(st step.Step) bool { return s.needsNoWrite(ctx, st) })
 	if err != nil {
@@ -103,8 +104,8 @@ func (s *run) needs(ctx context.Context) ([]preflight.Need, error) {
 	return s.identities(ctx).Resolve(slices.Concat(steps, schemas, upgrades))
 }
 
-// awaitPermissions waits for the change of RBAC that wakes the plan; if RBAC cannot be read, it returns an error so
-// that the plan is retried.
+// awaitPermissions makes the run wait for an RBAC change, which wakes the plan. If RBAC cannot be read, it returns an
+// error so that the run is retried.
 func (s *run) awaitPermissions(more string) (outcome, error) {
 	text := strings.TrimSuffix(s.findings.Refusals()+"\n"+more, "\n")
 	if s.findings.Blind {
@@ -113,8 +114,8 @@ func (s *run) awaitPermissions(more string) (outcome, error) {
 	return wait(names.ReasonAccountLacksPermissions, text), nil
 }
 
-// eachUpgrade calls f for each installed version that the plan replaces, with the step of the version that replaces
-// it.
+// eachUpgrade calls f for each installed version that the plan replaces, with the step that writes the replacing
+// version.
 func (s *run) eachUpgrade(ctx context.Context, f func(from *operatorsv1alpha1.ClusterServiceVersion, to step.Step) error) error {
 	for _, pin := range s.content.Pins {
 		i := slices.IndexFunc(s.steps, func(st step.Step) bool { return st.IsCSV() && st.Owner.CSV == pin.Bundle })
@@ -136,7 +137,7 @@ func (s *run) eachUpgrade(ctx context.Context, f func(from *operatorsv1alpha1.Cl
 	return nil
 }
 
-// changes compares the versions of the plan with those that they replace.
+// changes lists the differences between the plan's versions and the installed versions that they replace.
 func (s *run) changes(ctx context.Context) (out []preflight.Change, err error) {
 	err = s.eachUpgrade(ctx, func(from *operatorsv1alpha1.ClusterServiceVersion, st step.Step) error {
 		to := &operatorsv1alpha1.ClusterServiceVersion{}
@@ -153,57 +154,64 @@ func (s *run) permissionsIn(namespace string) rbac.Permissions {
 	return s.reconciler.RBAC.LowerBound(rbac.ServiceAccount(s.account.Namespace, s.account.Name), namespace)
 }
 
-// identities resolves the ServiceAccounts that the plan's operators could cause workloads to run as.
+// identities finds the ServiceAccounts that the plan's operators could make workloads run as.
 func (s *run) identities(ctx context.Context) preflight.Identities {
-	return preflight.Identities{Account: s.account.Key(), RBAC: s.reconciler.RBAC, In: func(namespace string) ([]string, error) {
+	return preflight.Identities{Installer: s.account.Identity(), RBAC: s.reconciler.RBAC, In: func(namespace string) ([]string, error) {
 		return scoped.ServiceAccounts(ctx, s.reconciler.Client, namespace)
 	}}
 }
 
-// begun reports whether an earlier run of this plan has written something.
+// begun reports whether an earlier run of this plan has written anything.
 func (s *run) begun() bool {
 	return slices.ContainsFunc(s.plan.Status.Plan, func(st *operatorsv1alpha1.Step) bool {
 		return st.Status == operatorsv1alpha1.StepStatusCreated
 	})
 }
 
-// enrollment names Remit's programs that are not allowed to act as the account; "" if both are. The OperatorGroup's
-// status contains the RBAC to apply.
+// enrollment returns a message that names Remit's programs that are not allowed to act as the account, or "" if all of
+// them are allowed to. The message refers to the OperatorGroup's status for the RBAC to apply.
 func (s *run) enrollment() (string, error) {
 	missing, err := s.reconciler.Enrollment.Missing(s.reconciler.RBAC, s.account)
 	if err != nil || len(missing) == 0 {
 		return "", err
 	}
-	return fmt.Sprintf("ServiceAccount %s is not enrolled: %s may not request a token for it; see the condition AccountUsable of the "+
+	return fmt.Sprintf("ServiceAccount %s is not enrolled: %s cannot request a token for it; see the condition AccountUsable of the "+
 		"namespace's OperatorGroup for the RBAC to apply", s.account.Key(), strings.Join(missing, " and ")), nil
 }
 
-// refuseUnserved refuses objects of kinds that neither Kubernetes nor a CustomResourceDefinition of the cluster or of
-// the plan serves. CustomResourceDefinitions are looked up in the cache; kinds of Kubernetes' own groups in discovery,
-// whose answer is cached. The other objects are checked regardless.
+// refuseUnserved refuses objects whose kind is not served by Kubernetes and not defined by a CustomResourceDefinition
+// in the cluster or the plan. It looks up CustomResourceDefinitions in the cache, and the kinds of Kubernetes' own
+// groups in discovery, whose response is cached. The other objects are still checked.
 func (s *run) refuseUnserved(ctx context.Context) error {
-	var crds *apiextensionsv1.CustomResourceDefinitionList
-	return s.findings.RefuseUnserved(s.steps, func(gvk schema.GroupVersionKind) (bool, error) { return s.isServed(ctx, gvk, &crds) })
+	return s.findings.RefuseUnserved(s.steps, func(gvk schema.GroupVersionKind) (bool, error) {
+		if s.reconciler.Client.Scheme().IsGroupRegistered(gvk.Group) {
+			return s.reconciler.unserved.Serves(s.reconciler.Client.RESTMapper(), gvk, "")
+		}
+		return s.isDefined(ctx, func(d *apiextensionsv1.CustomResourceDefinition) bool { return crd.Defines(d, gvk) })
+	})
 }
 
-// isServed lists the CustomResourceDefinitions once per reconcile.
-func (s *run) isServed(ctx context.Context, gvk schema.GroupVersionKind, crds **apiextensionsv1.CustomResourceDefinitionList) (bool, error) {
-	if s.reconciler.Client.Scheme().IsGroupRegistered(gvk.Group) {
-		return s.reconciler.unserved.Serves(s.reconciler.Client.RESTMapper(), gvk, "")
-	}
-	if *crds == nil {
+// isDefined reports whether the cache contains a CustomResourceDefinition for which matches returns true. It lists the
+// CustomResourceDefinitions once per reconcile.
+func (s *run) isDefined(ctx context.Context, matches func(*apiextensionsv1.CustomResourceDefinition) bool) (bool, error) {
+	if s.crds == nil {
 		list := &apiextensionsv1.CustomResourceDefinitionList{}
 		if err := s.reconciler.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return false, fmt.Errorf("list CustomResourceDefinitions: %w", err)
 		}
-		*crds = list
+		s.crds = list
 	}
-	return slices.ContainsFunc((*crds).Items, func(d apiextensionsv1.CustomResourceDefinition) bool { return crd.Defines(&d, gvk) }), nil
+	for i := range s.crds.Items {
+		if matches(&s.crds.Items[i]) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
-// tryPlan adds the obstacles to objects: collisions, the API server's answers to a dry run of each object (admission,
-// quota, schema), and existing objects that a new schema would not accept. All of them are reported at once, before
-// the first write.
+// tryPlan finds what prevents the plan from writing its objects: collisions, errors from a dry run of each object
+// (admission, quota, schema), and existing objects that a new schema would not accept. It reports all of these at once,
+// before the first write.
 func tryPlan(ctx context.Context, s *run) (outcome, error) {
 	for _, state := range s.states {
 		if state.Problem != nil {
@@ -232,13 +240,18 @@ func tryPlan(ctx context.Context, s *run) (outcome, error) {
 		return outcome{}, &invalid{reasonFailed, errors.New(s.findings.Refusals())}
 	case !s.findings.Empty():
 		return s.awaitPermissions("")
-	case s.onlyUnserved():
+	}
+	awaitsKinds, err := s.awaitsKinds(ctx)
+	switch {
+	case err != nil:
+		return outcome{}, err
+	case awaitsKinds:
 		return wait(reasonFailed, s.findings.Refusals()), nil
 	}
 	return outcome{}, &refused{reasonFailed, s.findings.Refusals()}
 }
 
-// notePruned records in the steps which fields were removed from their objects.
+// notePruned records in each step which fields were removed from its object.
 func (s *run) notePruned() {
 	for i := range s.steps {
 		s.steps[i].Pruned = s.executor.Pruned.Of(s.steps[i].Object)
@@ -248,9 +261,25 @@ func (s *run) notePruned() {
 // refuse records an obstacle to a step.
 func (s *run) refuse(st step.Step, why error) { s.findings.Refuse(apply.Describe(st.Object), why) }
 
-// onlyUnserved reports whether unserved kinds are the only obstacle: their CustomResourceDefinitions wake the plan.
-func (s *run) onlyUnserved() bool {
-	return !slices.ContainsFunc(s.findings.Refused, func(f preflight.Refusal) bool { return !f.Unserved })
+// awaitsKinds reports whether unserved kinds are the only obstacle and no established CustomResourceDefinition defines
+// them. In this case, an event for a CustomResourceDefinition that defines one of them wakes the plan. An established
+// CustomResourceDefinition causes no further event, although discovery may not include its kind yet.
+func (s *run) awaitsKinds(ctx context.Context) (bool, error) {
+	if slices.ContainsFunc(s.findings.Refused, func(f preflight.Refusal) bool { return !f.Unserved }) {
+		return false, nil
+	}
+	var kinds []schema.GroupVersionKind
+	for _, state := range s.states {
+		var unserved *execute.UnservedError
+		if errors.As(state.Problem, &unserved) {
+			kinds = append(kinds, unserved.GVK)
+		}
+	}
+	isEstablished, err := s.isDefined(ctx, func(d *apiextensionsv1.CustomResourceDefinition) bool {
+		return apihelpers.IsCRDConditionTrue(d, apiextensionsv1.Established) &&
+			slices.ContainsFunc(kinds, func(gvk schema.GroupVersionKind) bool { return crd.Defines(d, gvk) })
+	})
+	return !isEstablished, err
 }
 
 func (s *run) trySteps(ctx context.Context) error {
@@ -271,25 +300,26 @@ func (s *run) trySteps(ctx context.Context) error {
 	return nil
 }
 
-// refuseLeftOver refuses a step whose object belonged to a ClusterServiceVersion that was deleted, and reports whether it did: the
-// garbage collector is about to remove the object, and no permission is missing to create it afterwards.
+// refuseLeftOver refuses a step whose object belongs to a deleted ClusterServiceVersion, and reports whether it did so.
+// The garbage collector is about to remove the object, and creating it afterwards requires no further permission.
 func (s *run) refuseLeftOver(ctx context.Context, state execute.State) bool {
 	if state.Live == nil || !state.Step.Owner.Owns(state.Live) {
 		return false
 	}
 	csvs := &operatorsv1alpha1.ClusterServiceVersionList{}
 	if s.reconciler.Client.List(ctx, csvs, client.InNamespace(s.plan.Namespace), client.UnsafeDisableDeepCopy) != nil {
-		return false // the refusal is reported as it is
+		return false // the caller reports the original refusal
 	}
 	owner := deletedOwner(state.Live, csvs.Items)
 	if owner == "" {
 		return false
 	}
-	s.refuse(state.Step, fmt.Errorf("it belongs to ClusterServiceVersion %s, which was deleted: the install continues when the garbage collector has removed it", owner))
+	s.refuse(state.Step, fmt.Errorf("the existing object belongs to ClusterServiceVersion %s, which was deleted; the install will resume when the garbage collector has removed the object", owner))
 	return true
 }
 
-// deletedOwner returns the name of a ClusterServiceVersion if all owners of an object are ones that no longer exist, or else "".
+// deletedOwner returns the name of a ClusterServiceVersion that owned an object, or "" if the object has an owner that
+// still exists or is not a ClusterServiceVersion.
 func deletedOwner(obj metav1.Object, csvs []operatorsv1alpha1.ClusterServiceVersion) (name string) {
 	for _, ref := range obj.GetOwnerReferences() {
 		gv, err := schema.ParseGroupVersion(ref.APIVersion)
@@ -302,13 +332,14 @@ func deletedOwner(obj metav1.Object, csvs []operatorsv1alpha1.ClusterServiceVers
 	return name
 }
 
-// changesOwner reports whether a refusal can be due to a change of owners, for which some clusters require the
-// permission to delete the object. If so, it adds that permission to the missing ones.
+// changesOwner reports whether a write may have been refused because it changes the object's owners, for which some
+// clusters require the permission to delete the object. If the account is missing this permission, changesOwner adds it
+// to the findings.
 func (s *run) changesOwner(state execute.State) bool {
 	if !s.executor.ChangesOwners(state) {
 		return false
 	}
-	report := preflight.Examine(s.account.Key(), []preflight.Need{preflight.HandOver(state.Step)}, s.permissionsIn)
+	report := preflight.Examine(s.account.Identity(), []preflight.Need{preflight.HandOver(state.Step)}, s.permissionsIn)
 	for i := range report.Findings {
 		report.Findings[i].Source = preflight.SourceDryRun
 	}

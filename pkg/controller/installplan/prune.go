@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// keptPlans is the number of InstallPlans that are kept in a namespace, the newest by generation; prunedPlans is
-	// the number that is removed at once (contract 1.4).
+	// keptPlans is how many of the newest InstallPlans, by generation, are kept in a namespace. prunedPlans is the maximum
+	// number that one run removes (contract 1.4).
 	keptPlans   = 5
 	prunedPlans = 5
 )
 
-// prune removes old finished plans, as the account; if it is not allowed to, they stay. Installed objects do not
-// depend on them, and a failure does not affect the current plan.
+// prune removes old finished plans as the account. If the account is not allowed to delete them, they are kept.
+// Installed objects do not depend on them, and a failure does not affect the current plan.
 func (s *run) prune(ctx context.Context) {
 	list := &operatorsv1alpha1.InstallPlanList{}
 	if err := s.reconciler.Client.List(ctx, list, client.InNamespace(s.plan.Namespace)); err != nil {
@@ -47,8 +47,8 @@ func (s *run) mayPrune() bool {
 	return s.permissionsIn(s.plan.Namespace).Set().Covers([]rbacv1.PolicyRule{rule})
 }
 
-// surplus returns the oldest finished plans beyond keptPlans, except the one that is just completing and the newest of
-// each Subscription.
+// surplus returns the oldest finished plans that exceed keptPlans, at most prunedPlans of them. It never returns the
+// current plan, which is about to complete, or the newest plan of a Subscription.
 func surplus(all []operatorsv1alpha1.InstallPlan, current types.UID) []*operatorsv1alpha1.InstallPlan {
 	sorted := slices.Clone(all)
 	slices.SortFunc(sorted, func(a, b operatorsv1alpha1.InstallPlan) int { return b.Spec.Generation - a.Spec.Generation })
@@ -64,7 +64,8 @@ func surplus(all []operatorsv1alpha1.InstallPlan, current types.UID) []*operator
 	return out[:min(len(out), prunedPlans)]
 }
 
-// newestOf reports whether the plan is the newest of one of its Subscriptions, given the Subscriptions of newer plans.
+// newestOf reports whether the plan is the newest of one of its Subscriptions, and adds its Subscriptions to seen. seen
+// contains the Subscriptions of all newer plans.
 func newestOf(ip *operatorsv1alpha1.InstallPlan, seen map[types.UID]bool) bool {
 	plan, err := resolver.Decode(ip.Namespace, ip.Name, ip.Annotations[names.AnnotationPlan])
 	if err != nil {

@@ -43,7 +43,7 @@ func TestSurplusPlansAreTheOldestFinishedOnes(t *testing.T) {
 	}{
 		{"no more than the limit", plans(5), "5", nil},
 		{"one more than the limit", plans(6), "6", []string{"1"}},
-		{"a limited number at once", plans(20), "20", []string{"1", "2", "3", "5", "6"}},
+		{"a limited number per run", plans(20), "20", []string{"1", "2", "3", "5", "6"}},
 		{"keeps waiting plans", plans(8, 2), "8", []string{"1", "3"}},
 		{"keeps the newest of a Subscription", plans(9), "9", []string{"1", "2", "3"}},
 		{"keeps the completing plan", plans(8), "1", []string{"2", "3"}},

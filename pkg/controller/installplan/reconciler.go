@@ -26,40 +26,41 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// AccountClients returns clients that are authenticated as an account; scoped.Clients implements it.
+// AccountClients returns clients that act as an account. scoped.Clients implements it.
 type AccountClients interface {
 	For(ctx context.Context, account scoped.Account) (client.Client, error)
 }
 
-// Options configure New. All but Clock, CRDAccount and Default are required.
+// Options contains the dependencies of New. All fields except Clock, CRDAccount and Default are required.
 type Options struct {
-	// Client reads from the cache and writes the status, as the controller identity.
+	// Client reads from the cache, and writes the status as the controller identity.
 	Client client.Client
 	// Live reads from the API server, as the controller identity.
 	Live     client.Reader
 	Accounts AccountClients
-	// Enrollment names Remit's users that may not request an account's token, and returns an *scoped.Error if the
-	// controller's own is one of them.
+	// Enrollment determines whether an account is enrolled. Missing returns the users of Remit's programs that are not
+	// allowed to request the account's token. Own returns a *scoped.Error if this program's own user is one of them.
 	Enrollment interface {
 		Missing(l rbac.Listers, account scoped.Account) ([]string, error)
 		Own(l rbac.Listers, account scoped.Account) error
 	}
 	Catalogs resolver.Catalogs
-	// ServerVersion returns the API server's version, from discovery.
+	// ServerVersion returns the API server's version according to discovery.
 	ServerVersion func() (string, error)
 	RBAC          rbac.Listers
-	// Proofs signs and verifies the ownership of what plans create.
+	// Proofs signs and verifies the proofs of the objects that plans create.
 	Proofs   ownerutil.Proofs
 	Recorder events.EventRecorder
-	// Home is Remit's own namespace.
+	// Home is the namespace that Remit runs in.
 	Home string
-	// GlobalCatalogNamespace is the namespace whose CatalogSources every namespace may use.
+	// GlobalCatalogNamespace is the namespace whose CatalogSources are available in all namespaces.
 	GlobalCatalogNamespace string
-	// Default is the installation's default account, if any.
+	// Default is the installation's default account; the zero value means that there is none.
 	Default scoped.Default
-	// CRDAccount writes CustomResourceDefinitions, if set (security model, D1).
+	// CRDAccount is the account that writes CustomResourceDefinitions (security model, D1); the zero value means that
+	// there is none.
 	CRDAccount types.NamespacedName
-	// Clock defaults to the real clock.
+	// Clock defaults to the system clock.
 	Clock clock.PassiveClock
 }
 
@@ -89,7 +90,7 @@ func New(o Options) (*Reconciler, error) {
 	}, nil
 }
 
-// Reconcile advances one InstallPlan as far as possible.
+// Reconcile executes one InstallPlan as far as possible.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	tracked := *r
 	r = &tracked
@@ -120,6 +121,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		deploy,
 		complete,
 	)
+	run.awaitReport()
 	if errors.Is(err, errStale) {
 		return ctrl.Result{RequeueAfter: cacheLag}, nil
 	}
@@ -131,13 +133,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case saveErr != nil:
 		return ctrl.Result{}, errors.Join(err, saveErr)
 	case finished(run.plan):
-		r.forget(req) // its own event does not wake the plan
+		r.forget(req) // no later reconcile can forget the plan, because the event for the plan's own status update does not wake the plan
 		return ctrl.Result{}, err
 	}
 	return r.requeue(req, run, err)
 }
 
-// requeue schedules the next reconcile if no watch may announce a change.
+// requeue schedules the next reconcile if watches might not report the change that the plan waits for.
 func (r *Reconciler) requeue(req ctrl.Request, run *run, err error) (ctrl.Result, error) {
 	switch {
 	case !kit.Is[*refused](err) || run.unpublished != nil:
@@ -160,12 +162,12 @@ func finished(ip *operatorsv1alpha1.InstallPlan) bool {
 		ip.Status.Phase == operatorsv1alpha1.InstallPlanPhaseFailed
 }
 
-// errStale means that the cached InstallPlan is outdated. The plan is reconciled again when the cache has caught up,
-// because the watch event does not wake it if this controller wrote the newer version.
-var errStale = errors.New("the InstallPlan was changed since it was read")
+// errStale means that the cached InstallPlan is outdated. The plan is reconciled again after cacheLag, because the
+// pending watch event does not wake a plan whose newer version this controller has written.
+var errStale = errors.New("the InstallPlan has changed since it was read")
 
-// checkCurrent reads the plan again, live, before anything is sent. A plan that is already finished, or was deleted
-// with what it created, must not be executed again because of an outdated cache.
+// checkCurrent reads the plan again, live, before anything is sent. An outdated cache must not lead to another
+// execution of a plan that is already finished, or that was deleted together with the objects that it created.
 func (s *run) checkCurrent(ctx context.Context) error {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.InstallPlanKind))
@@ -176,12 +178,12 @@ func (s *run) checkCurrent(ctx context.Context) error {
 	return err
 }
 
-// checkNotDeleted checks, in the cache, that the plan was not deleted while it is executed.
+// checkNotDeleted returns errStale if the cache shows that the plan was deleted during its execution.
 func (s *run) checkNotDeleted(ctx context.Context) error {
 	return s.checkExists(ctx, s.reconciler.Client, &operatorsv1alpha1.InstallPlan{})
 }
 
-// checkExists reads the plan into an object. It returns errStale if the plan was deleted.
+// checkExists reads the plan into the given object. It returns errStale if the plan was deleted or is being deleted.
 func (s *run) checkExists(ctx context.Context, from client.Reader, plan client.Object) error {
 	exists, err := apply.Read(ctx, from, s.key(), plan)
 	if err == nil && (!exists || plan.GetUID() != s.saved.UID || plan.GetDeletionTimestamp() != nil) {
@@ -190,7 +192,8 @@ func (s *run) checkExists(ctx context.Context, from client.Reader, plan client.O
 	return err
 }
 
-// save patches what has changed since the last save. It returns errStale after a concurrent write.
+// save patches the status with the changes since the last save. It returns errStale if another client has changed the
+// plan.
 func (s *run) save(ctx context.Context) error {
 	if s.plan.Status.CatalogSources == nil {
 		s.plan.Status.CatalogSources = []string{}

@@ -2,17 +2,16 @@ package installplan
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
@@ -20,22 +19,34 @@ import (
 	"github.com/remit-olm/remit/pkg/preflight"
 )
 
-// published is a report that was written, or that may not be; then where is the reason.
+// published identifies the last report. where describes its location or, if the ConfigMap cannot be written, the
+// reason.
 type published struct{ hash, where string }
 
 func (s *run) key() types.NamespacedName { return client.ObjectKeyFromObject(s.plan) }
 
-// publish sets the plan's conditions and writes the complete report to a ConfigMap. A plan that never had findings has
-// no ConfigMap; if a report becomes empty, an empty one is written.
+// publish sets the plan's conditions and writes the complete report to a ConfigMap. It creates no ConfigMap for a plan
+// that has never had findings. If the findings have been resolved, it overwrites the report with an empty one. The plan
+// does not wait for this: no condition refers to an empty report, and awaitReport returns its error.
 func (s *run) publish(ctx context.Context) {
 	s.findings.WarnAboutExistingRoles(s.reconciler.RBAC.RulesOf)
-	if s.findings.Clear() && len(s.findings.Unknown) == 0 && !s.hasReported() {
-		s.setFindings()
-		return
+	clean := s.findings.Clear() && len(s.findings.Unknown) == 0
+	switch {
+	case clean && !s.hasReported():
+	case clean:
+		write := s.reportWriter(ctx)
+		s.emptying.Go(func() error {
+			_, err := write()
+			return err
+		})
+	default:
+		s.findings.Details, s.unpublished = s.reportWriter(ctx)()
 	}
-	s.findings.Details, s.unpublished = s.writeReport(ctx)
 	s.setFindings()
 }
+
+// awaitReport waits until publish has written an empty report.
+func (s *run) awaitReport() { s.unpublished = errors.Join(s.unpublished, s.emptying.Wait()) }
 
 func (s *run) hasReported() bool {
 	if s.reconciler.memory.Get(s.key()).report.hash != "" {
@@ -49,76 +60,35 @@ func (s *run) hasReported() bool {
 	return false
 }
 
-// writeReport returns the location of the report, or why there is none; an error is to be retried.
-func (s *run) writeReport(ctx context.Context) (where string, err error) {
+// reportWriter returns a function that writes the report with the current findings. The function returns a sentence
+// about the report's location, or about why it could not be written. After an error, the caller should retry. It does
+// not use s, so that it can run while the plan is executed.
+func (s *run) reportWriter(ctx context.Context) func() (where string, err error) {
 	files, err := s.findings.Files()
 	if err != nil {
-		return "", err
+		return func() (string, error) { return "", err }
 	}
-	desired := reportMap(s.plan.Namespace, s.plan.Name, s.plan.UID, files)
+	r, key := s.reconciler, s.key()
+	report := kit.Report{
+		Namespace: s.plan.Namespace, Name: names.ReportPrefix + s.plan.Name, Files: files, Proofs: r.Proofs,
+		Owner: ownerutil.Reference(operatorsv1alpha1.InstallPlanAPIVersion, operatorsv1alpha1.InstallPlanKind, s.plan.Name, s.plan.UID),
+	}
 	hash := ownerutil.Hash(files[preflight.FileReport], files[preflight.FileGrant])
-	known := s.reconciler.memory.Get(s.key()).report
-	if known.hash == hash {
-		return known.where, nil
+	return func() (string, error) {
+		if known := r.memory.Get(key).report; known.hash == hash {
+			return known.where, nil
+		}
+		where := fmt.Sprintf("The full report is in %s (%s, %s).", apply.Describe(report.Object()), preflight.FileReport, preflight.FileGrant)
+		// The controller identity writes it, because an account that is missing permissions may not be able to.
+		err := report.Write(ctx, r.Live, r.Client)
+		if apply.IsCollision(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+			where = "The full report could not be written: " + status.Text(status.OneLine(err.Error()))
+			err = nil
+		}
+		if err != nil {
+			return "", err
+		}
+		r.memory.Change(key, func(is *remembered) { is.report = published{hash, where} })
+		return where, nil
 	}
-	where = fmt.Sprintf("The whole report is in %s (%s, %s).", apply.Describe(desired), preflight.FileReport, preflight.FileGrant)
-	err = s.applyReport(ctx, desired)
-	if apply.IsCollision(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-		where = "The whole report could not be written: " + status.Text(status.OneLine(err.Error()))
-		err = nil
-	}
-	if err != nil {
-		return "", err
-	}
-	s.reconciler.memory.Change(s.key(), func(is *remembered) { is.report = published{hash, where} })
-	return where, nil
-}
-
-// applyReport writes the ConfigMap as the controller identity, because an account without permissions could not
-// (docs/adr/0007).
-func (s *run) applyReport(ctx context.Context, desired *unstructured.Unstructured) error {
-	live, err := apply.Live(ctx, s.reconciler.Live, desired)
-	if err != nil {
-		return err
-	}
-	_, _, err = apply.From(ctx, s.reconciler.Client, live, desired, reportOwner{s.reconciler.Proofs, s.plan.Name, s.plan.UID})
-	return err
-}
-
-// reportOwner is the InstallPlan that a report is about.
-type reportOwner struct {
-	proofs ownerutil.Proofs
-	name   string
-	uid    types.UID
-}
-
-func (o reportOwner) holder() string { return "InstallPlan/" + string(o.uid) }
-
-// Check implements apply.Owner.
-func (o reportOwner) Check(live client.Object) error {
-	owns := func(ref metav1.OwnerReference) bool { return ref.UID == o.uid }
-	if !slices.ContainsFunc(live.GetOwnerReferences(), owns) {
-		return fmt.Errorf("it does not belong to InstallPlan %q", o.name)
-	}
-	return o.proofs.Check(live, o.holder())
-}
-
-// Prove implements apply.Owner.
-func (o reportOwner) Prove(desired, live *unstructured.Unstructured) error {
-	return o.proofs.Sign(desired, o.holder(), live)
-}
-
-// reportMap returns the ConfigMap of a plan's report, which the plan owns.
-func reportMap(namespace, plan string, uid types.UID, files map[string]string) *unstructured.Unstructured {
-	data := map[string]any{}
-	for name, text := range files {
-		data[name] = text
-	}
-	obj := &unstructured.Unstructured{Object: map[string]any{"data": data}}
-	obj.SetAPIVersion("v1")
-	obj.SetKind("ConfigMap")
-	obj.SetNamespace(namespace)
-	obj.SetName(names.ReportPrefix + plan)
-	obj.SetOwnerReferences([]metav1.OwnerReference{ownerutil.Reference(operatorsv1alpha1.InstallPlanAPIVersion, operatorsv1alpha1.InstallPlanKind, plan, uid)})
-	return obj
 }

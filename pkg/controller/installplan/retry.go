@@ -16,28 +16,30 @@ import (
 )
 
 const (
-	// minRetryDelay and retryFactor define the delays between retries if no watch announces a change (a quota, a policy,
-	// another owner's webhook, a registry): half a second, and twice as long each time, up to maxRetryDelay. A plan
-	// therefore resumes, after its cause is removed, within the time for which it was blocked.
+	// minRetryDelay and retryFactor define the delays between retries if no watch reports the change that a plan waits for
+	// (a quota, a policy, another owner's webhook, a registry): half a second at first, and twice as long each time, up to
+	// maxRetryDelay. The delay between removal of the cause and the next retry is therefore never longer than the time for
+	// which the plan was blocked.
 	minRetryDelay = 500 * time.Millisecond
 	retryFactor   = 2
 	maxRetryDelay = 5 * time.Minute
-	// cacheLag is the time that the cache is given to show a status that this controller wrote.
+	// cacheLag is how long the cache is expected to take to show a status that this controller has written.
 	cacheLag = 250 * time.Millisecond
 )
 
-// memory is what the controller remembers of each unfinished plan, so that a retried plan sends nothing twice.
+// memory contains what the controller remembers about each unfinished plan, so that retries do not repeat requests.
 type memory struct {
 	keyed.Map[types.NamespacedName, remembered]
 }
 
 type remembered struct {
-	// delay is the current retry delay, and status the last written status.
+	// delay is the current retry delay. status is the hash of the last written status.
 	delay  time.Duration
 	status string
 	report published
-	// schemas contains, for each changed CustomResourceDefinition that exists, what the account needs for the change, and
-	// the result of checking its objects. The informer cache contains neither schemas nor custom resources.
+	// schemas contains, for each existing CustomResourceDefinition that the plan changes, what the account needs for
+	// the change, and the result of checking its objects. It is required because the informer cache contains neither
+	// schemas nor custom resources.
 	schemas map[string]compared
 }
 
@@ -52,7 +54,7 @@ func (m *memory) changeSchema(plan types.NamespacedName, crd string, change func
 	})
 }
 
-// next returns the delay until the next retry of a refused plan, longer each time.
+// next returns the delay until the next retry of a refused plan. The delay grows with each call.
 func (m *memory) next(plan types.NamespacedName) (delay time.Duration) {
 	m.Change(plan, func(is *remembered) {
 		is.delay = min(max(is.delay*retryFactor, minRetryDelay), maxRetryDelay)
@@ -61,12 +63,12 @@ func (m *memory) next(plan types.NamespacedName) (delay time.Duration) {
 	return delay
 }
 
-// passed resets the delay of a plan that was not refused.
+// passed resets the retry delay of a plan that was not refused.
 func (m *memory) passed(plan types.NamespacedName) {
 	m.Change(plan, func(is *remembered) { is.delay = 0 })
 }
 
-// writes records a status before it is written, because its event may arrive before the response.
+// writes records the hash of a status before the status is written, because the event may arrive before the response.
 func (m *memory) writes(plan types.NamespacedName, ip *operatorsv1alpha1.InstallPlan) error {
 	text, err := statusHash(ip)
 	if err == nil {
@@ -80,7 +82,7 @@ func (m *memory) wrote(plan types.NamespacedName, ip *operatorsv1alpha1.InstallP
 	return err == nil && m.Get(plan).status == text
 }
 
-// statusHash is the hash of the status as the API server stores it.
+// statusHash returns the hash of the status as the API server stores it.
 func statusHash(ip *operatorsv1alpha1.InstallPlan) (string, error) {
 	text, err := json.Marshal(ip.Status)
 	if err != nil {
@@ -89,8 +91,9 @@ func statusHash(ip *operatorsv1alpha1.InstallPlan) (string, error) {
 	return ownerutil.Hash(string(text)), nil
 }
 
-// othersChanges drops the events of a status that this controller has just written. Otherwise a message that differs
-// each time, as those of webhooks may, would wake the plan forever. Statuses of other writers are reconciled.
+// othersChanges returns a predicate that drops the event for a status that this controller has just written. Without
+// it, a message that differs each time, such as one from a webhook, would wake the plan in an endless loop. Statuses
+// that others write still wake the plan.
 func (m *memory) othersChanges() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*operatorsv1alpha1.InstallPlan)

@@ -26,11 +26,11 @@ func TestRetriesARefusalWithGrowingDelays(t *testing.T) {
 	require.Equal(t, []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second}, delays(3))
 	require.Equal(t, maxRetryDelay, delays(10)[9])
 	m.passed(key)
-	require.Equal(t, []time.Duration{minRetryDelay}, delays(1), "after another outcome")
+	require.Equal(t, []time.Duration{minRetryDelay}, delays(1), "another outcome resets the delay")
 }
 
-// Regression test for a loop: a plan whose message differs each time, as those of webhooks may, would be reconciled
-// immediately, forever.
+// Regression test: a plan whose message differs each time, for example one from a webhook, was reconciled in an endless
+// loop.
 func TestOwnStatusDoesNotWakeAPlan(t *testing.T) {
 	m, key := &memory{}, types.NamespacedName{Namespace: "ns", Name: "p"}
 	before := &operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u", Generation: 1, ResourceVersion: "1"}}
@@ -45,7 +45,7 @@ func TestOwnStatusDoesNotWakeAPlan(t *testing.T) {
 		return m.othersChanges().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})
 	}
 	own := change(func(*operatorsv1alpha1.InstallPlan) {})
-	require.True(t, passes(own), "its writer is unknown")
+	require.True(t, passes(own), "the writer of the status is unknown")
 	require.NoError(t, m.writes(key, own))
 	require.False(t, passes(own))
 	for name, edit := range map[string]func(*operatorsv1alpha1.InstallPlan){
@@ -60,7 +60,8 @@ func TestOwnStatusDoesNotWakeAPlan(t *testing.T) {
 	}
 }
 
-// Regression test for a loop: the preflight resets a finding of the last dry run until the dry run reports it again.
+// Regression test: the preflight resets a finding from the last dry run until the next dry run reports it again, which
+// must not cause an endless loop.
 func TestARestoredConditionKeepsItsTimes(t *testing.T) {
 	s, _, clock := newRun("")
 	s.setCondition(typeObjectsRefused, corev1.ConditionTrue, names.ReasonRefusedByAPIServer, "quota")
@@ -76,6 +77,6 @@ func TestARestoredConditionKeepsItsTimes(t *testing.T) {
 	s.setCondition(typePermissionsMissing, corev1.ConditionTrue, names.ReasonAccountLacksPermissions, "another")
 	s.keepTimes()
 	was, is := s.saved.Status.GetCondition(typePermissionsMissing), s.plan.Status.GetCondition(typePermissionsMissing)
-	require.Equal(t, was.LastTransitionTime, is.LastTransitionTime, "it did not change")
+	require.Equal(t, was.LastTransitionTime, is.LastTransitionTime, "the condition's status did not change")
 	require.NotEqual(t, was.LastUpdateTime, is.LastUpdateTime)
 }

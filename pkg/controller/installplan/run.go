@@ -9,7 +9,9 @@ import (
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,10 +24,10 @@ import (
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
-// run is the scope that the phases of one reconcile share.
+// run is the state that the phases of one reconcile share.
 type run struct {
 	reconciler *Reconciler
-	// saved is the plan as the API server has it, plan the plan with the changes of this run.
+	// saved is the plan that the API server stores; plan includes the changes of this run.
 	saved, plan *operatorsv1alpha1.InstallPlan
 
 	content resolver.Plan
@@ -33,30 +35,34 @@ type run struct {
 	group   *operatorsv1.OperatorGroup
 	targets []string
 	steps   []step.Step
-	// findings lists the known obstacles to the steps; unpublished is the error of writing the report, if a retry may
-	// succeed.
+	// findings lists the known obstacles to the steps. unpublished is the error returned by writing the report, if a retry
+	// may succeed. emptying writes a report without findings while the plan is executed.
 	findings    preflight.Report
 	unpublished error
-	// unserved reports that permissions were not checked because the cluster does not serve a kind of the plan.
+	emptying    errgroup.Group
+	// unserved means that permissions were not checked because the cluster does not serve a kind of the plan.
 	unserved bool
-	// tried reports that the objects themselves were sent to the API server as a dry run.
+	// tried means that the objects themselves were sent to the API server as a dry run.
 	tried bool
-	// recheckAt is the time to read existing objects again, if they are the only obstacle.
+	// recheckAt is the time at which existing objects should be read again if they are the only obstacle.
 	recheckAt time.Time
 
 	executor *execute.Executor
 	states   []execute.State
-	// deployments are the live Deployments of the plan's ClusterServiceVersions before the plan runs, by
-	// apply.Describe; nil if one does not exist.
+	// crds contains the CustomResourceDefinitions of the cluster. It is nil until it is needed.
+	crds *apiextensionsv1.CustomResourceDefinitionList
+	// deployments contains the live Deployments of the plan's ClusterServiceVersions before the first write, keyed by
+	// apply.Describe. The value is nil if the Deployment does not exist.
 	deployments map[string]*unstructured.Unstructured
-	// executed are the steps, by stepID, that other plans of the namespace have executed; nil until they are needed.
+	// executed contains the stepIDs of the steps that other plans in the namespace have executed. It is nil until it is
+	// needed.
 	executed map[string]bool
-	// done are the executed steps of this run, in order; wrote reports that one of them changed an object.
+	// done lists the steps that this run has executed, in order. wrote is true if one of them changed an object.
 	done  []execute.Done
 	wrote bool
 }
 
-// invalid is an error that no retry can resolve: the plan fails.
+// invalid is an error that no retry can resolve, so the plan fails.
 type invalid struct {
 	reason operatorsv1alpha1.InstallPlanConditionReason
 	err    error
@@ -65,7 +71,7 @@ type invalid struct {
 func (e *invalid) Error() string { return e.err.Error() }
 func (e *invalid) Unwrap() error { return e.err }
 
-// decode reads what the plan installs. A plan whose name does not commit to that content is not executed.
+// decode reads which content the plan installs. A plan whose name does not commit to that content fails.
 func decode(ctx context.Context, s *run) (outcome, error) {
 	content, err := resolver.Decode(s.plan.Namespace, s.plan.Name, s.plan.Annotations[names.AnnotationPlan])
 	if err != nil {
@@ -77,8 +83,8 @@ func decode(ctx context.Context, s *run) (outcome, error) {
 	return failIfSuperseded(ctx, s)
 }
 
-// failIfSuperseded ends a plan that a newer one supersedes, as long as nothing is written. It is called again right
-// before the first write.
+// failIfSuperseded fails a plan for which a newer plan exists. It is called at the start and again right before the
+// first write.
 func failIfSuperseded(ctx context.Context, s *run) (outcome, error) {
 	newer, err := s.newerPlan(ctx)
 	if err != nil {
@@ -86,13 +92,13 @@ func failIfSuperseded(ctx context.Context, s *run) (outcome, error) {
 	}
 	if newer != "" {
 		return outcome{}, &invalid{names.ReasonSuperseded,
-			fmt.Errorf("InstallPlan %q superseded it before it was executed", newer)}
+			fmt.Errorf("InstallPlan %q superseded this InstallPlan before execution", newer)}
 	}
 	return proceed(), nil
 }
 
-// newerPlan returns the name of a newer plan for the same Subscription. Only the newest is executed, so that an old
-// one never installs a version that the catalog has since replaced.
+// newerPlan returns the name of a newer plan for one of the plan's Subscriptions, or "" if there is none. Only the
+// newest plan is executed, so that an old plan never installs a version that the catalog has since replaced.
 func (s *run) newerPlan(ctx context.Context) (string, error) {
 	list := &operatorsv1alpha1.InstallPlanList{}
 	if err := s.reconciler.Client.List(ctx, list, client.InNamespace(s.plan.Namespace)); err != nil {
@@ -121,8 +127,8 @@ func catalogs(p resolver.Plan) []string {
 	return out
 }
 
-// awaitApproval sets the phase of a plan that requires approval. The approval covers this plan's name, and so its
-// content.
+// awaitApproval sets the plan's phase to RequiresApproval if its approval is pending, and to Installing otherwise. An
+// approval applies to the plan's name, and therefore to its content.
 func awaitApproval(_ context.Context, s *run) (outcome, error) {
 	s.plan.Status.Phase = operatorsv1alpha1.InstallPlanPhaseInstalling
 	if !s.plan.Spec.Approved && s.plan.Spec.Approval == operatorsv1alpha1.ApprovalManual {
@@ -131,8 +137,8 @@ func awaitApproval(_ context.Context, s *run) (outcome, error) {
 	return proceed(), nil
 }
 
-// findAccount looks up the account that bounds the plan. The cache is sufficient here: openClients looks again, live,
-// before anything is sent.
+// findAccount looks up the account that bounds the plan. It can use the cache, because openClients reads the account
+// again, live, before anything is sent.
 func findAccount(ctx context.Context, s *run) (outcome, error) {
 	account, og, err := s.reconciler.Default.Lookup(s.reconciler.Client).Account(ctx, s.plan.Namespace)
 	if err != nil {
@@ -148,13 +154,13 @@ func findAccount(ctx context.Context, s *run) (outcome, error) {
 	}
 	none := scoped.NoTargets(og, account)
 	if !s.reconciler.RBAC.Readable() {
-		return outcome{}, &refused{reasonCheckFailed, none} // no watch announces a grant
+		return outcome{}, &refused{reasonCheckFailed, none} // no watch reports a grant
 	}
 	return wait(reasonCheckFailed, none), nil
 }
 
-// waitForAccount turns a problem of the account into a wait. Watches on OperatorGroups, ServiceAccounts and RBAC
-// announce its resolution.
+// waitForAccount makes the run wait if err is a problem with the account, because watches on OperatorGroups,
+// ServiceAccounts and RBAC report when the problem is resolved. It returns all other errors.
 func waitForAccount(err error) (outcome, error) {
 	if scoped.ReasonOf(err) != "" {
 		return wait(reasonCheckFailed, err.Error()), nil
@@ -162,7 +168,7 @@ func waitForAccount(err error) (outcome, error) {
 	return outcome{}, err
 }
 
-// makeSteps recomputes the plan's steps from the pinned content and adds them to the status.
+// makeSteps recomputes the plan's steps from the pinned content and writes them to the status.
 func makeSteps(ctx context.Context, s *run) (outcome, error) {
 	r := s.reconciler
 	steps, _, err := resolver.StepsOf(ctx, resolver.Input{

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-// A complete plan may be reconciled once more before the cache shows that it is complete. By then its operator may be
-// uninstalled; executing the plan again would restore it, and nothing would remove it.
+// A complete plan may be reconciled once more before the cache shows that it is complete. By then, its operator may
+// have been uninstalled: executing the plan again would restore the operator, and nothing would remove it.
 func TestDoesNotExecuteAnOutdatedPlan(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, operatorsv1alpha1.AddToScheme(scheme))

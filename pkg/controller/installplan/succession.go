@@ -16,7 +16,7 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// successions returns what the plan's upgrades need in addition to the needs of its versions.
+// successions returns the needs that result from the plan's upgrades, in addition to the needs of its steps.
 func (s *run) successions(ctx context.Context) (out []preflight.Need, err error) {
 	err = s.eachUpgrade(ctx, func(from *operatorsv1alpha1.ClusterServiceVersion, to step.Step) error {
 		needs, err := preflight.Succession{From: from, To: to, Steps: s.steps, Targets: s.targets,
@@ -27,8 +27,9 @@ func (s *run) successions(ctx context.Context) (out []preflight.Need, err error)
 	return out, err
 }
 
-// belongsTo reports whether a step's object exists and belongs to the replaced version: according to the cache or, for
-// kinds that it does not contain, to the status of that version's plan. It only decides what is reported early.
+// belongsTo reports whether a step's object exists and belongs to the replaced version. It uses the cache or, for kinds
+// that the cache does not contain, the status of the plan that installed that version. The result only affects which
+// permissions are reported early.
 func (s *run) belongsTo(ctx context.Context, st step.Step, version string) bool {
 	live, err := s.seen(ctx, st)
 	if err == nil && live == nil {
@@ -37,7 +38,7 @@ func (s *run) belongsTo(ctx context.Context, st step.Step, version string) bool 
 	return err == nil && st.Owner.Owns(live) && preflight.BelongsToOther(live, st.Owner.CSV)
 }
 
-// wasShown reports whether an executed plan lists the object among those of a version.
+// wasShown reports whether a completed plan lists a step's object among the objects of a version.
 func (s *run) wasShown(ctx context.Context, st step.Step, version string) bool {
 	if s.executed == nil {
 		s.executed = s.shownByOthers(ctx)
@@ -47,7 +48,7 @@ func (s *run) wasShown(ctx context.Context, st step.Step, version string) bool {
 	}})]
 }
 
-// shownByOthers returns the steps, by stepID, in the status of the namespace's Complete plans.
+// shownByOthers returns the stepIDs of the steps in the status of the namespace's Complete plans.
 func (s *run) shownByOthers(ctx context.Context) map[string]bool {
 	out := map[string]bool{}
 	list := &operatorsv1alpha1.InstallPlanList{}
@@ -72,18 +73,20 @@ func (s *run) guarded(ctx context.Context) bool {
 	return r.owners.guarded(ctx, r.Live, r.Client, client.ObjectKey{Namespace: r.Home, Name: names.ServiceAccountCatalog})
 }
 
-// owners knows whether the cluster requires the permission to delete an object in order to change its owners (the
-// admission plugin OwnerReferencesPermissionEnforcement). Only a refusal reveals that.
+// owners records whether changing the owners of an object requires the permission to delete the object (admission
+// plugin OwnerReferencesPermissionEnforcement). Only a refused request shows whether the cluster requires it.
 type owners struct {
 	mu           sync.Mutex
 	known, holds bool
 }
 
-// tries limits the attempts if the Lease is renewed concurrently.
+// tries is the maximum number of attempts if the Lease is renewed concurrently.
 const tries = 5
 
-// guarded asks once, by a dry run that adds an owner to this program's own Lease, which it may update but not delete.
-// Until the answer is known it is false; the dry run of the plan's objects then reveals what is missing.
+// guarded reports whether changing the owners of an object requires the permission to delete the object. It asks the
+// API server once, with a dry run that adds an owner to this program's own Lease, which this program may update but not
+// delete. Until the answer is known, guarded returns false; in this case, the dry run of the plan's objects shows
+// whether the permission is missing.
 func (o *owners) guarded(ctx context.Context, live client.Reader, c client.Writer, lease client.ObjectKey) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -102,7 +105,7 @@ func (o *owners) guarded(ctx context.Context, live client.Reader, c client.Write
 		switch {
 		case err == nil:
 			o.known, o.holds = true, false
-		case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "ownerRef"): // not because of a missing permission to update it
+		case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "ownerRef"): // any other refusal concerns the update itself, not the owner references
 			o.known, o.holds = true, true
 		case !apierrors.IsConflict(err):
 			return false

@@ -34,12 +34,12 @@ func TestAsksWhetherOwnersAreGuardedUntilKnown(t *testing.T) {
 		first, again bool
 		requests     int
 	}{
-		"it is forbidden":                {[]error{forbidden}, true, true, 1},
-		"it may not be updated":          {[]error{apierrors.NewForbidden(leases, "remit-catalog", errors.New("no")), nil}, false, false, 2},
-		"it is allowed":                  {[]error{nil}, false, false, 1},
-		"the Lease is renewed":           {[]error{conflict, conflict, forbidden}, true, true, 3},
-		"the API server is down":         {[]error{errors.New("down"), forbidden}, false, true, 2},
-		"the Lease is renewed each time": {[]error{conflict, conflict, conflict, conflict, conflict, nil}, false, false, 6},
+		"the owner reference is forbidden":   {[]error{forbidden}, true, true, 1},
+		"updates of the Lease are forbidden": {[]error{apierrors.NewForbidden(leases, "remit-catalog", errors.New("no")), nil}, false, false, 2},
+		"the owner reference is allowed":     {[]error{nil}, false, false, 1},
+		"the Lease is renewed":               {[]error{conflict, conflict, forbidden}, true, true, 3},
+		"the API server is down":             {[]error{errors.New("down"), forbidden}, false, true, 2},
+		"the Lease is renewed each time":     {[]error{conflict, conflict, conflict, conflict, conflict, nil}, false, false, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "remit", Name: "remit-catalog"}}
@@ -79,7 +79,7 @@ func TestListsPlansOnceForAllSteps(t *testing.T) {
 	}).Build()
 	for range 3 {
 		require.True(t, s.wasShown(t.Context(), object("a.v2", "ConfigMap", "x", ""), "a.v1"))
-		require.False(t, s.wasShown(t.Context(), object("a.v2", "ConfigMap", "y", ""), "a.v1"), "it was not executed")
+		require.False(t, s.wasShown(t.Context(), object("a.v2", "ConfigMap", "y", ""), "a.v1"), "the plan with this object was not executed")
 		require.False(t, s.wasShown(t.Context(), object("a.v2", "Secret", "x", ""), "a.v1"))
 		require.False(t, s.wasShown(t.Context(), object("a.v2", "ConfigMap", "x", ""), "a.v0"))
 	}
@@ -110,5 +110,5 @@ func TestInventedVersionsCostFewRequests(t *testing.T) {
 	require.NoError(t, s.refuseUnserved(t.Context()))
 	require.Equal(t, 20, mapper.asked)
 	require.Len(t, s.findings.Refused, 20)
-	require.Equal(t, []string{"20 kinds are not served; the kinds of 80 more objects were not checked"}, s.findings.Notes)
+	require.Equal(t, []string{"20 kinds are not served by the cluster; the kinds of 80 more objects were not checked"}, s.findings.Notes)
 }

@@ -14,9 +14,10 @@ import (
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
-// verify checks every object again if this run wrote any, because other controllers may have removed what was just
-// created. The cache is trusted if it shows that very object; other objects are requested. A missing object fails this
-// run, and the next one creates it again, until all are present.
+// verify checks that every object still exists if this run wrote any of them, because other controllers may have
+// removed an object that was just created. If the cache contains the object that was written, verify uses the cache;
+// otherwise, it reads the object from the API server. A missing object makes this run fail, and the next run creates it
+// again.
 func verify(ctx context.Context, s *run) (outcome, error) {
 	if !s.wrote {
 		return proceed(), nil
@@ -42,8 +43,8 @@ func verify(ctx context.Context, s *run) (outcome, error) {
 	return proceed(), nil
 }
 
-// cached reports whether the cache contains the object that a step wrote. It covers the kinds that this program
-// watches anyway; no informer is started for a plan's kinds.
+// cached reports whether the cache contains the object that a step wrote. It returns false for kinds that this program
+// does not already watch, because no informer is started for the kinds in a plan.
 func (s *run) cached(ctx context.Context, st step.Step, done execute.Done) bool {
 	if done.Live == nil {
 		return false
@@ -52,8 +53,8 @@ func (s *run) cached(ctx context.Context, st step.Step, done execute.Done) bool 
 	return err == nil && obj != nil && obj.GetUID() == done.Live.GetUID() && obj.GetDeletionTimestamp() == nil
 }
 
-// seen returns a step's object from the cache; nil for kinds that are not watched. RBAC is read through the listers,
-// which know whether it is watched.
+// seen returns a step's object from the cache, or nil for kinds that are not watched. It reads RBAC through the
+// listers, which detect whether RBAC is watched.
 func (s *run) seen(ctx context.Context, st step.Step) (client.Object, error) {
 	key := client.ObjectKeyFromObject(st.Object)
 	var obj client.Object

@@ -29,8 +29,8 @@ import (
 // workers is the number of plans that are executed concurrently.
 const workers = 12
 
-// SetupWithManager registers the controller. catalogs enqueues plans when published content changes; changes enqueues
-// the plans that Concerned returns.
+// SetupWithManager registers the controller. catalogs enqueues plans when the content of a catalog changes; changes
+// enqueues the plans that Concerned returns.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source.Source) error {
 	created := builder.WithPredicates(predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
@@ -40,7 +40,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("installplan").
 		For(&operatorsv1alpha1.InstallPlan{}, builder.WithPredicates(r.memory.othersChanges())).
-		Watches(&operatorsv1alpha1.InstallPlan{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), created). // which it may supersede
+		Watches(&operatorsv1alpha1.InstallPlan{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), created). // a new plan may supersede other plans
 		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace)).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.using)).
 		Watches(&apiregistrationv1.APIService{}, handler.EnqueueRequestsFromMapFunc(r.claiming)).
@@ -50,7 +50,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 		Complete(r)
 }
 
-// Unfinished lists the plans of a namespace, or of all namespaces, that are neither complete nor failed.
+// Unfinished lists the plans of a namespace that are neither complete nor failed. If namespace is empty, it lists those
+// of all namespaces.
 func (r *Reconciler) Unfinished(ctx context.Context, namespace string) []reconcile.Request {
 	return r.unfinished(ctx, kit.Any, client.InNamespace(namespace))
 }
@@ -61,24 +62,24 @@ func (r *Reconciler) unfinished(ctx context.Context, match func(*operatorsv1alph
 	}, opts...)
 }
 
-// Concerned lists the unfinished plans that a change of RBAC, of a ServiceAccount or of a Namespace affects. before is
-// nil for a new object, after for a deleted one.
+// Concerned lists the unfinished plans that a change to RBAC, a ServiceAccount or a Namespace affects. before is nil
+// for a new object, and after is nil for a deleted one.
 func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object) []reconcile.Request {
 	if (before == nil || after == nil) && r.isCRDAccount(before, after) {
 		return r.Unfinished(ctx, metav1.NamespaceAll)
 	}
-	isAccount := false // of any OperatorGroup
+	isAccount := false // whether the object is the account of an OperatorGroup
 	out := r.interests.Concerned(ctx, r.Default.Lookup(r.Client), before, after, func(ctx context.Context, og client.Object) []reconcile.Request {
 		isAccount = true
 		return r.inNamespace(ctx, og)
 	})
 	if sa, ok := before.(*corev1.ServiceAccount); ok && after == nil && !isAccount {
-		out = append(out, r.inNamespace(ctx, sa)...) // a webhook of the plan could cause workloads to run as it
+		out = append(out, r.inNamespace(ctx, sa)...) // webhooks of plans could make workloads run as this ServiceAccount
 	}
 	return out
 }
 
-// isCRDAccount reports whether a created or deleted object is the installation's CRD account.
+// isCRDAccount reports whether one of the objects is the installation's CRD account.
 func (r *Reconciler) isCRDAccount(objs ...client.Object) bool {
 	return slices.ContainsFunc(objs, func(obj client.Object) bool {
 		sa, ok := obj.(*corev1.ServiceAccount)
@@ -90,8 +91,9 @@ func (r *Reconciler) inNamespace(ctx context.Context, obj client.Object) []recon
 	return r.unfinished(ctx, func(ip *operatorsv1alpha1.InstallPlan) bool { return ip.UID != obj.GetUID() }, client.InNamespace(obj.GetNamespace()))
 }
 
-// using enqueues the plans that install the CustomResourceDefinition or contain an object of its kind, and plans whose
-// steps the cache does not show yet: the later event of their own status does not wake them.
+// using returns requests for the plans that install a CustomResourceDefinition or contain an object of its kind. It
+// also returns requests for plans whose steps the cache does not show yet, because the later event for such a plan's
+// own status update does not wake the plan.
 func (r *Reconciler) using(ctx context.Context, obj client.Object) []reconcile.Request {
 	crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
 	if !ok {
@@ -102,7 +104,7 @@ func (r *Reconciler) using(ctx context.Context, obj client.Object) []reconcile.R
 	})
 }
 
-// claiming enqueues the plans that install a CustomResourceDefinition of a group that an APIService reserves.
+// claiming returns requests for the plans that install a CustomResourceDefinition in a group that an APIService claims.
 func (r *Reconciler) claiming(ctx context.Context, obj client.Object) []reconcile.Request {
 	api, ok := obj.(*apiregistrationv1.APIService)
 	if !ok || !execute.Claims(api) {
@@ -119,7 +121,8 @@ func (r *Reconciler) claiming(ctx context.Context, obj client.Object) []reconcil
 func usedBy(crd *apiextensionsv1.CustomResourceDefinition, s *operatorsv1alpha1.Step) bool {
 	if s.Resource.Group == apiextensionsv1.GroupName {
 		_, of, _ := strings.Cut(s.Resource.Name, ".")
-		// In a group below k8s.io one CustomResourceDefinition excludes those of others (execute.Served).
+		// In an API group below k8s.io, an existing CustomResourceDefinition can rule out those of other owners
+		// (execute.Served).
 		return s.Resource.Name == crd.Name || group.Community(of) && group.Same(of, crd.Spec.Group)
 	}
 	return s.Resource.Group == crd.Spec.Group && s.Resource.Kind == crd.Spec.Names.Kind

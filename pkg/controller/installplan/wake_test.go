@@ -22,8 +22,8 @@ import (
 	"github.com/remit-olm/remit/pkg/controller/kit"
 )
 
-// waking returns a reconciler with unfinished plans in the namespaces a and b, each with an OperatorGroup, and a
-// complete one in a.
+// waking returns a reconciler for the namespaces a and b. Each contains an OperatorGroup and unfinished plans, and a
+// also contains a complete plan.
 func waking(t *testing.T) *Reconciler {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -75,9 +75,9 @@ func TestChangesWakeTheAffectedPlans(t *testing.T) {
 		before, after client.Object
 		want          []string
 	}{
-		{"its account is created", nil, account("a", "acct"), []string{"a/waits"}},
-		{"its account is deleted", account("b", "acct"), nil, []string{"b/waits"}},
-		{"its account is changed", account("a", "acct"), account("a", "acct"), nil},
+		{"the plan's account is created", nil, account("a", "acct"), []string{"a/waits"}},
+		{"the plan's account is deleted", account("b", "acct"), nil, []string{"b/waits"}},
+		{"the plan's account is changed", account("a", "acct"), account("a", "acct"), nil},
 		{"another account is created", nil, account("a", "other"), nil},
 		{"the CRD account is created", nil, account("remit", "crds"), []string{"a/waits", "b/waits"}},
 		{"the CRD account is changed", account("remit", "crds"), account("remit", "crds"), nil},
@@ -85,7 +85,7 @@ func TestChangesWakeTheAffectedPlans(t *testing.T) {
 		{"a target is changed", namespace("t", ""), namespace("t", "z"), nil},
 		{"a namespace becomes a target", namespace("u", ""), namespace("u", "y"), []string{"b/waits"}},
 		{"another namespace is created", nil, namespace("v", ""), nil},
-		{"a Role that was not looked up", nil, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "r"}}, nil},
+		{"a Role that was not looked up is created", nil, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "r"}}, nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			require.ElementsMatch(t, row.want, keys(waking(t).Concerned(t.Context(), row.before, row.after)))
@@ -99,13 +99,13 @@ func TestACustomResourceDefinitionWakesThePlansThatUseIt(t *testing.T) {
 			Spec: apiextensionsv1.CustomResourceDefinitionSpec{Group: group, Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind}}}
 	}
 	r := waking(t)
-	require.Equal(t, []string{"a/waits"}, keys(r.using(t.Context(), crd("things", "x.io", "Thing"))), "one that it installs")
-	require.Equal(t, []string{"b/waits"}, keys(r.using(t.Context(), crd("servicemonitors", "monitoring.coreos.com", "ServiceMonitor"))), "one of a step's kind")
+	require.Equal(t, []string{"a/waits"}, keys(r.using(t.Context(), crd("things", "x.io", "Thing"))), "the plan installs the CustomResourceDefinition")
+	require.Equal(t, []string{"b/waits"}, keys(r.using(t.Context(), crd("servicemonitors", "monitoring.coreos.com", "ServiceMonitor"))), "a step of the plan is of this kind")
 	require.Empty(t, r.using(t.Context(), crd("podmonitors", "monitoring.coreos.com", "PodMonitor")))
 
 	begun := &operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "c", Name: "begun"}}
 	require.NoError(t, r.Client.Create(t.Context(), begun))
-	require.Equal(t, []string{"c/begun"}, keys(r.using(t.Context(), crd("podmonitors", "monitoring.coreos.com", "PodMonitor"))), "one whose status has no steps yet")
+	require.Equal(t, []string{"c/begun"}, keys(r.using(t.Context(), crd("podmonitors", "monitoring.coreos.com", "PodMonitor"))), "the plan's status has no steps yet")
 }
 
 func TestLookedUpRBACWakesAPlan(t *testing.T) {

@@ -2,7 +2,7 @@ package kit
 
 import "errors"
 
-// Is reports whether the chain of err contains an error of type E.
+// Is reports whether err or an error that it wraps has type E.
 func Is[E error](err error) bool {
 	_, is := errors.AsType[E](err)
 	return is

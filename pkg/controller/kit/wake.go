@@ -19,13 +19,13 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// Matching lists the cached objects that match, as requests. match must not modify an object.
+// Matching returns requests for the cached objects for which match returns true. match must not modify an object.
 func Matching[T client.Object](ctx context.Context, cached client.Reader, list client.ObjectList, match func(T) bool, opts ...client.ListOption) []ctrl.Request {
 	if err := cached.List(ctx, list, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
-		return nil // the cache is not synced yet: its first list enqueues all objects
+		return nil // the cache is not synced yet; its initial list enqueues all objects
 	}
 	var out []ctrl.Request
-	_ = meta.EachListItem(list, func(item runtime.Object) error { // only the function returns errors, and it returns none
+	_ = meta.EachListItem(list, func(item runtime.Object) error { // only this function can return errors, and it returns none
 		if obj, ok := item.(T); ok && match(obj) {
 			out = append(out, Request(obj.GetNamespace(), obj.GetName()))
 		}
@@ -37,19 +37,19 @@ func Matching[T client.Object](ctx context.Context, cached client.Reader, list c
 // Any matches all objects.
 func Any[T client.Object](T) bool { return true }
 
-// Request is the request for an object.
+// Request returns the request for an object.
 func Request(namespace, name string) ctrl.Request {
 	return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
 }
 
-// Waker adds requests to a controller's queue from outside of reconciles. It never blocks. The zero value is ready to use.
+// Waker adds requests to a controller's queue without a watch event. It never blocks. The zero value is ready to use.
 type Waker struct {
 	mu      sync.Mutex
 	queue   workqueue.TypedRateLimitingInterface[ctrl.Request]
 	waiting []ctrl.Request
 }
 
-// Start is a source.Func: the controller passes its queue.
+// Start has the signature of source.Func. The controller calls it with its queue.
 func (w *Waker) Start(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -61,7 +61,8 @@ func (w *Waker) Start(_ context.Context, queue workqueue.TypedRateLimitingInterf
 	return nil
 }
 
-// Wake adds the request for an object. Before Start, it remembers the request.
+// Wake adds the request for an object to the queue. Before Start is called, it only stores the request; Start then adds
+// it to the queue.
 func (w *Waker) Wake(key types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -72,24 +73,25 @@ func (w *Waker) Wake(key types.NamespacedName) {
 	w.queue.Add(ctrl.Request{NamespacedName: key})
 }
 
-// Interests finds the requests of a controller that a change of RBAC, of a ServiceAccount or of a Namespace concerns.
-// The zero value is ready to use.
+// Interests finds the requests that a change to RBAC, a ServiceAccount or a Namespace affects. The zero value is ready
+// to use.
 type Interests struct{ lookups rbac.Interests[ctrl.Request] }
 
-// Track replaces listers by ones that track what one reconcile of a request looks up: changes of it wake the request.
-// The caller passes the listers of its own copy of the Reconciler, and calls the returned function when the reconcile
-// ends.
+// Track replaces the listers with listers that track what one reconcile of a request looks up, so that Concerned later
+// finds the request. The caller passes the listers of its own copy of the Reconciler, and calls the returned function
+// when the reconcile ends.
 func (i *Interests) Track(req ctrl.Request, listers *rbac.Listers) (done func()) {
 	*listers, done = i.lookups.Track(req, *listers)
 	return done
 }
 
-// Concerned lists the requests that looked up what a change affects, and those of each OperatorGroup whose account or
-// targets it affects. before is nil for a new object, after for a deleted one. of lists those of an OperatorGroup.
+// Concerned lists the requests whose reconciles looked up an object that the change affects, and the requests for each
+// OperatorGroup whose account or targets the change affects. before is nil for a new object, and after is nil for a
+// deleted one. The function "of" returns the requests for an OperatorGroup.
 func (i *Interests) Concerned(ctx context.Context, cached scoped.Lookup, before, after client.Object, of handler.MapFunc) []ctrl.Request {
 	groups, err := cached.Concerned(ctx, before, after)
 	if err != nil {
-		return nil // as in Matching
+		return nil // the cache is not synced yet; its initial list enqueues all objects
 	}
 	out := i.lookups.Concerned(before, after)
 	for g := range groups {
@@ -98,16 +100,17 @@ func (i *Interests) Concerned(ctx context.Context, cached scoped.Lookup, before,
 	return out
 }
 
-// Notify is called with an object before and after a change. before is nil for a new object, after for a deleted one.
+// Notify is called with the states of an object before and after a change. before is nil for a new object, and after is
+// nil for a deleted one.
 type Notify func(before, after client.Object)
 
-// OnEvent calls notify for each object of a kind, and for each change of one.
+// OnEvent calls notify for each existing object of a kind, and for each later change.
 func OnEvent(ctx context.Context, informers cache.Informers, kind client.Object, notify Notify) error {
 	return handle(ctx, informers, kind, events(notify, true))
 }
 
-// OnChange calls notify for each change of an object of these kinds. Objects that exist when the program starts are not
-// changes: the workers start after they were read.
+// OnChange calls notify for each change to an object of these kinds. It does not call notify for objects that exist
+// when the program starts, because the workers start after these objects are read.
 func OnChange(ctx context.Context, informers cache.Informers, kinds []client.Object, notify Notify) error {
 	for _, kind := range kinds {
 		if err := handle(ctx, informers, kind, events(notify, false)); err != nil {
@@ -123,12 +126,12 @@ func handle(ctx context.Context, informers cache.Informers, kind client.Object, 
 		_, err = informer.AddEventHandler(handler)
 	}
 	if err != nil {
-		return fmt.Errorf("informer of %T: %w", kind, err)
+		return fmt.Errorf("informer for %T: %w", kind, err)
 	}
 	return nil
 }
 
-// events calls notify for the objects of the first list only if withFirst is set.
+// events returns a handler that calls notify. It includes the objects of the initial list only if withFirst is true.
 func events(notify Notify, withFirst bool) toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, isFirst bool) {
@@ -150,7 +153,8 @@ func events(notify Notify, withFirst bool) toolscache.ResourceEventHandler {
 	}
 }
 
-// object returns the object of an event, and unwraps the tombstone of a deletion that the informer's watch missed.
+// object returns the object in an event. It unwraps the tombstone of an object whose deletion the informer's watch
+// missed.
 func object(obj any) client.Object {
 	if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = tombstone.Obj
@@ -159,7 +163,8 @@ func object(obj any) client.Object {
 	return o
 }
 
-// Latest returns the object of a Notify as it is, or as it was before its deletion.
+// Latest returns the current state of an object or, if the object was deleted, its last known state. The arguments are
+// those of Notify.
 func Latest(before, after client.Object) client.Object {
 	if after == nil {
 		return before

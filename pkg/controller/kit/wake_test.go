@@ -21,7 +21,7 @@ func TestInformerEventsBecomeChangesBetweenTwoStates(t *testing.T) {
 	h := events(notify, false)
 	got = nil
 	h.OnAdd(is, true)
-	require.Empty(t, got, "objects that exist at the start wake no reconciler")
+	require.Empty(t, got, "objects that exist at the start do not wake a reconciler")
 	h.OnAdd(is, false)
 	h.OnUpdate(was, is)
 	h.OnDelete(was)

@@ -1,8 +1,8 @@
-// Package operatorgroup maintains the status of OperatorGroups: their target namespaces and the state of
-// the account that they name. It is the only writer of that status, and writes nothing else.
+// Package operatorgroup maintains the status of OperatorGroups: their target namespaces and the state of the accounts
+// that they name. It is the only writer of this status and writes nothing else.
 //
-// The status informs users and wakes other controllers. No write of Remit depends on it: a controller that
-// acts for a namespace reads the OperatorGroup's spec and the account from the API server (pkg/lib/scoped).
+// The status informs users and wakes other controllers. Remit's writes do not depend on it: a controller that acts for
+// a namespace reads the OperatorGroup's spec and the account from the API server (pkg/lib/scoped).
 //
 //	facts                                     conditions
 //	more than one OperatorGroup               MultipleOperatorGroup

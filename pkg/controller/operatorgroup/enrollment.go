@@ -10,14 +10,14 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
-// enrollHelp describes what is missing, and the command or the manifest that adds it. The manifest names both
-// programs even if only one is missing: applying a RoleBinding removes the subjects that it does not list.
+// enrollHelp describes which users are not enrolled, and the command or manifest that enrolls them. The manifest names
+// both programs even if only one is missing, because applying a RoleBinding removes subjects that it does not list.
 func enrollHelp(account scoped.Account, users []string) string {
 	shown := make([]string, 0, len(users))
 	namespace := ""
 	for _, user := range users {
 		home, name, err := serviceaccount.SplitUsername(user)
-		if err != nil { // the program runs as a person, who is then the only user
+		if err != nil { // not a ServiceAccount, so it is the only user that is checked
 			return fmt.Sprintf(enrollText, account.Key(), user, "", account.Name, account.Namespace) +
 				fmt.Sprintf("- {kind: User, apiGroup: rbac.authorization.k8s.io, name: %q}\n", user)
 		}

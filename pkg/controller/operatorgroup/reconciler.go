@@ -25,14 +25,14 @@ type enroller interface {
 	Missing(l rbac.Listers, account scoped.Account) ([]string, error)
 }
 
-// Options for New. Client, RBAC and Enrollment are required.
+// Options contains the dependencies of New. Client, RBAC and Enrollment are required.
 type Options struct {
 	// Client reads from the cache and writes the status.
 	Client client.Client
 	RBAC   rbac.Listers
-	// Default is the installation's default account; zero means none.
+	// Default is the installation's default account; the zero value means that there is none.
 	Default scoped.Default
-	// Enrollment reports who is allowed to request the account's token.
+	// Enrollment lists the users that are not allowed to request the account's token.
 	Enrollment enroller
 	// Clock defaults to the system clock.
 	Clock clock.PassiveClock
@@ -81,7 +81,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	after.Status.LastUpdated = &metav1.Time{Time: r.Clock.Now()}
 	err = status.Patch(ctx, r.Client, group, after)
 	if apierrors.IsConflict(err) {
-		// The cache is outdated. The pending event may be a status written by this controller, which does not wake it.
+		// The cache is outdated. The pending event triggers no reconcile if the predicates drop it.
 		return ctrl.Result{RequeueAfter: cacheLag}, nil
 	}
 	return ctrl.Result{}, err
@@ -91,7 +91,7 @@ func (r *Reconciler) gather(ctx context.Context, group *operatorsv1.OperatorGrou
 	f := Facts{Group: group}
 	all := &operatorsv1.OperatorGroupList{}
 	if err := r.Client.List(ctx, all, client.InNamespace(group.Namespace)); err != nil {
-		return f, fmt.Errorf("list OperatorGroups of namespace %q: %w", group.Namespace, err)
+		return f, fmt.Errorf("list OperatorGroups in namespace %q: %w", group.Namespace, err)
 	}
 	for i := range all.Items {
 		if all.Items[i].Name != group.Name {
@@ -113,22 +113,22 @@ func (r *Reconciler) gather(ctx context.Context, group *operatorsv1.OperatorGrou
 		return f, err
 	}
 	if f.Siblings > 0 || f.TooMany != nil || f.TooMuch != nil {
-		return f, nil // nothing is installed
+		return f, nil // nothing is installed for this group, so the grants do not matter
 	}
 	f.WithoutGrants, err = r.namespacesWithoutGrants(group.Namespace, account, f.Targets)
-	if err = preflight.AsAccountError(account, err); scoped.ReasonOf(err) != "" {
+	if err = preflight.AsAccountError(account.Identity(), err); scoped.ReasonOf(err) != "" {
 		errors.As(err, &f.TooMuch)
 		return f, nil
 	}
 	return f, err
 }
 
-// namespacesWithoutGrants lists the target namespaces in which the account has no permissions beyond those of every
-// ServiceAccount of its namespace, or in which it has more roles than Remit evaluates.
+// namespacesWithoutGrants lists the target namespaces in which the account has no permissions beyond those that every
+// ServiceAccount in its namespace has, or in which it has more roles than Remit evaluates.
 func (r *Reconciler) namespacesWithoutGrants(own string, account scoped.Account, targets []string) ([]string, error) {
 	subject := rbac.ServiceAccount(account.Namespace, account.Name)
 	if _, err := r.RBAC.EffectiveRules(subject, own); err != nil {
-		return nil, fmt.Errorf("rules of %s: %w", subject.User, err)
+		return nil, fmt.Errorf("evaluate the rules of %s: %w", subject.User, err)
 	}
 	var out []string
 	for _, namespace := range targets {
@@ -137,11 +137,11 @@ func (r *Reconciler) namespacesWithoutGrants(own string, account scoped.Account,
 		}
 		granted := r.RBAC.LowerBound(subject, namespace)
 		if err := errors.Join(granted.ReadErrors...); err != nil {
-			return nil, fmt.Errorf("rules of %s: %w", subject.User, err)
+			return nil, fmt.Errorf("evaluate the rules of %s: %w", subject.User, err)
 		}
 		all := r.RBAC.LowerBound(rbac.Subject{Groups: subject.Groups}, namespace)
 		if err := errors.Join(all.ReadErrors...); err != nil {
-			return nil, fmt.Errorf("rules of all ServiceAccounts: %w", err)
+			return nil, fmt.Errorf("evaluate the rules of all ServiceAccounts: %w", err)
 		}
 		if len(all.Set().Missing(granted.Rules)) == 0 {
 			out = append(out, namespace)
@@ -150,7 +150,8 @@ func (r *Reconciler) namespacesWithoutGrants(own string, account scoped.Account,
 	return out, nil
 }
 
-// gatherTargets distinguishes an invalid selector, which only its author can correct, from a failed read.
+// gatherTargets determines the target namespaces. It records problems that only users can resolve, such as an invalid
+// selector, in the facts, and returns an error if a read fails.
 func (r *Reconciler) gatherTargets(ctx context.Context, f *Facts) error {
 	if len(f.Group.Spec.TargetNamespaces) == 0 && f.Group.Spec.Selector != nil {
 		if _, err := metav1.LabelSelectorAsSelector(f.Group.Spec.Selector); err != nil {
@@ -170,6 +171,6 @@ func (r *Reconciler) gatherTargets(ctx context.Context, f *Facts) error {
 		errors.As(err, &f.TooMuch)
 		return nil
 	default:
-		return nil // gather finds the same problem with the account
+		return nil // gather records the same problem with the account
 	}
 }

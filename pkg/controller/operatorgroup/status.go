@@ -15,7 +15,8 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
-// Condition types. The first two are defined by OLM v0 and are True if something is wrong; the others are specific to Remit.
+// Condition types. OLM v0 defines the first two, which are True if there is a problem; the others are specific to
+// Remit.
 const (
 	// MultipleOperatorGroup is True if the namespace has more than one OperatorGroup.
 	MultipleOperatorGroup = "MultipleOperatorGroup"
@@ -56,28 +57,30 @@ const (
 	messageAccountNotFound = "ServiceAccount %s not found"
 )
 
-// Facts are the inputs of the status.
+// Facts is the input of Desired.
 type Facts struct {
-	// Group is the OperatorGroup as it was read. Of its status, only the known state of the account is an input.
+	// Group is the OperatorGroup as it was read. Desired uses only the account reference and the condition
+	// AccountChanged of its status.
 	Group *operatorsv1.OperatorGroup
 	// Siblings is the number of other OperatorGroups in the namespace.
 	Siblings int
-	// Targets are the target namespaces. If there are none, InvalidSelector or TooMany can be the reason.
+	// Targets contains the target namespaces. If it is empty, InvalidSelector or TooMany may contain the reason.
 	Targets         []string
 	InvalidSelector error
 	TooMany         *scoped.Error
-	// WithoutGrants lists the targets, other than the OperatorGroup's namespace, in which the account has no permissions of its own.
+	// WithoutGrants lists the targets in which the account has no permissions of its own, except the OperatorGroup's
+	// namespace.
 	WithoutGrants []string
-	// Account is set if it exists; otherwise Problem is the reason.
+	// Account is set if the account exists. Otherwise, Problem is set.
 	Account scoped.Account
 	Problem *scoped.Error
 	// TooMuch is set if the account has more rules than Remit evaluates.
 	TooMuch *scoped.Error
-	// NotEnrolled are the users of Remit's programs that may not request the account's token.
+	// NotEnrolled contains the users of Remit's programs that are not allowed to request the account's token.
 	NotEnrolled []string
 }
 
-// Desired returns the status that follows from the facts. LastUpdated is unchanged.
+// Desired returns the status that follows from the facts. It does not change LastUpdated.
 func Desired(f Facts) operatorsv1.OperatorGroupStatus {
 	out := *f.Group.Status.DeepCopy()
 	out.Namespaces = slices.Clone(f.Targets)
@@ -91,7 +94,7 @@ func Desired(f Facts) operatorsv1.OperatorGroupStatus {
 	set(usable(f))
 	set(targets(f))
 	set(allowed(f))
-	set(changed(f)) // reads the previous reference
+	set(changed(f)) // compares the account with the ServiceAccountRef of the previous status
 	out.ServiceAccountRef = reference(f)
 	return out
 }
@@ -103,7 +106,8 @@ func multiple(f Facts) metav1.Condition {
 	return conditionTrue(MultipleOperatorGroup, ReasonMultiple, messageMultiple)
 }
 
-// serviceAccount follows the contract: it is about the account that the spec names, not about a default account.
+// serviceAccount returns the condition OperatorGroupServiceAccount. As the contract requires, it applies to the account
+// that the spec names, not to a default account.
 func serviceAccount(f Facts) metav1.Condition {
 	switch {
 	case f.Group.Spec.ServiceAccountName == "":
@@ -145,7 +149,8 @@ func targets(f Facts) metav1.Condition {
 	return conditionTrue(TargetsKnown, ReasonSelected, fmt.Sprintf("spec.selector selects only namespaces that ServiceAccount %s is allowed to get", f.Account.Key()))
 }
 
-// allowed informs users only: the API server authorizes each write in a target namespace.
+// allowed returns the condition TargetNotAllowed. It only informs users: the API server authorizes each write in a
+// target namespace.
 func allowed(f Facts) metav1.Condition {
 	switch {
 	case f.Problem != nil || f.TooMuch != nil:
@@ -155,15 +160,15 @@ func allowed(f Facts) metav1.Condition {
 	case f.TooMany != nil:
 		return metav1.Condition{Type: TargetNotAllowed, Status: metav1.ConditionUnknown, Reason: ReasonTooManyTargets}
 	case len(f.WithoutGrants) > 0:
-		return conditionTrue(TargetNotAllowed, ReasonNoRights, fmt.Sprintf("ServiceAccount %s has no permissions of its own in %s: grant them, or remove the namespaces from OperatorGroup %s",
+		return conditionTrue(TargetNotAllowed, ReasonNoRights, fmt.Sprintf("ServiceAccount %s has no permissions of its own in %s: grant permissions there, or remove the namespaces from OperatorGroup %s",
 			f.Account.Key(), strings.Join(f.WithoutGrants, ", "), f.Group.Name))
 	}
 	return conditionFalse(TargetNotAllowed, ReasonRights, "")
 }
 
-// changed is the only condition that depends on the previous status, because the cluster does not show afterwards that an
-// account was replaced. A user whose grants have disappeared needs to learn, even hours later, that the ServiceAccount is a
-// different one. A change of the spec accepts the new one and resets the condition.
+// changed returns the condition AccountChanged. It depends on the previous status, because the cluster state does not
+// show that an account was replaced. A user whose grants no longer apply needs to know, even hours later, that the
+// ServiceAccount was recreated. A change to the spec accepts the new ServiceAccount and resets the condition.
 func changed(f Facts) metav1.Condition {
 	name := f.Group.Spec.ServiceAccountName
 	if name == "" {
@@ -171,11 +176,11 @@ func changed(f Facts) metav1.Condition {
 	}
 	ref := f.Group.Status.ServiceAccountRef
 	if ref != nil && ref.Name != name {
-		ref = nil // the spec named another account
+		ref = nil // an earlier spec named the account that the reference identifies
 	}
 	before := meta.FindStatusCondition(f.Group.Status.Conditions, AccountChanged)
 	if before != nil && before.ObservedGeneration != f.Group.Generation {
-		before = nil // the spec has changed since
+		before = nil // the spec has changed since the condition was set
 	}
 	if f.Problem != nil {
 		return changedWithout(f, ref, before)
@@ -183,7 +188,7 @@ func changed(f Facts) metav1.Condition {
 	return changedTo(f.Account, ref, before)
 }
 
-// changedWithout returns the condition for an account that cannot be read.
+// changedWithout returns the condition AccountChanged if the account does not exist or cannot be used.
 func changedWithout(f Facts, ref *corev1.ObjectReference, before *metav1.Condition) metav1.Condition {
 	switch {
 	case f.Problem.Reason == scoped.AccountMissing && ref != nil:
@@ -197,12 +202,12 @@ func changedWithout(f Facts, ref *corev1.ObjectReference, before *metav1.Conditi
 	return conditionFalse(AccountChanged, ReasonSame, "")
 }
 
-// changedTo returns the condition for an existing account.
+// changedTo returns the condition AccountChanged for an existing account.
 func changedTo(account scoped.Account, ref *corev1.ObjectReference, before *metav1.Condition) metav1.Condition {
 	switch {
 	case ref != nil && ref.UID != account.UID, before != nil && before.Reason == ReasonGone:
 		return conditionTrue(AccountChanged, ReasonRecreated, fmt.Sprintf("ServiceAccount %s was deleted and recreated (UID %s): "+
-			"installed operators stay, and installs restart with the permissions of the new account", account.Name, account.UID))
+			"installed operators continue to run, and unfinished installs resume with the permissions of the new account", account.Name, account.UID))
 	case before != nil && before.Status == metav1.ConditionTrue:
 		return *before.DeepCopy()
 	}

@@ -27,7 +27,7 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// given returns facts: a group that names acct, which exists and is enrolled.
+// given returns the facts for a group that names acct, which exists and is enrolled.
 func given(edit ...func(*Facts)) Facts {
 	og := &operatorsv1.OperatorGroup{}
 	og.Name, og.Namespace, og.Generation = "og", "t1", 1
@@ -40,7 +40,7 @@ func given(edit ...func(*Facts)) Facts {
 	return f
 }
 
-func gone(f *Facts) {
+func withoutAccount(f *Facts) {
 	f.Account = scoped.Account{}
 	f.Problem = &scoped.Error{Reason: scoped.AccountMissing, Message: "ServiceAccount acct not found"}
 }
@@ -59,7 +59,7 @@ func tooMany(f *Facts) {
 
 func uid(id types.UID) func(*Facts) { return func(f *Facts) { f.Account.UID = id } }
 
-// then returns facts in which the group has the given status.
+// then returns facts in which the group has the given previous status.
 func then(status operatorsv1.OperatorGroupStatus, edit ...func(*Facts)) Facts {
 	f := given(edit...)
 	f.Group.Status = status
@@ -86,9 +86,9 @@ func TestConditions(t *testing.T) {
 		{"two", given(func(f *Facts) { f.Siblings = 1 }), MultipleOperatorGroup, "True", "MultipleOperatorGroupsFound",
 			"Multiple OperatorGroup found in the same namespace"},
 		{"existing account", given(), OperatorGroupServiceAccount, "False", ReasonFound, ""},
-		{"missing account", given(gone), OperatorGroupServiceAccount, "True", "ServiceAccountNotFound", "ServiceAccount acct not found"},
+		{"missing account", given(withoutAccount), OperatorGroupServiceAccount, "True", "ServiceAccountNotFound", "ServiceAccount acct not found"},
 		{"usable", given(), AccountUsable, "True", ReasonUsable, "t1/acct"},
-		{"a missing account is not usable", given(gone), AccountUsable, "False", "ServiceAccountNotFound", "not found"},
+		{"a missing account is not usable", given(withoutAccount), AccountUsable, "False", "ServiceAccountNotFound", "not found"},
 		{"half enrolled", given(func(f *Facts) { f.NotEnrolled = []string{"system:serviceaccount:remit:remit-olm"} }), AccountUsable, "False",
 			"AccountNotEnrolled", "remit/remit-olm cannot request tokens"},
 		{"manifest to apply", given(func(f *Facts) { f.NotEnrolled = []string{"system:serviceaccount:remit:remit-olm"} }), AccountUsable, "False",
@@ -110,13 +110,13 @@ func TestConditions(t *testing.T) {
 		{"listed", given(), TargetsKnown, "True", ReasonListed, ""},
 		{"selected", given(selecting("t1")), TargetsKnown, "True", ReasonSelected, "spec.selector selects only namespaces that ServiceAccount t1/acct is allowed to get"},
 		{"none selected", given(selecting()), TargetsKnown, "True", ReasonSelected, "spec.selector selects only namespaces that ServiceAccount t1/acct is allowed to get"},
-		{"selected without an account", given(selecting(), gone), TargetsKnown, "False", ReasonNoAccountYet, "it needs an account that is allowed to get them: ServiceAccount acct not found"},
+		{"selected without an account", given(selecting(), withoutAccount), TargetsKnown, "False", ReasonNoAccountYet, "it needs an account that is allowed to get them: ServiceAccount acct not found"},
 		{"targets with permissions", given(), TargetNotAllowed, "False", ReasonRights, ""},
 		{"targets without permissions", given(func(f *Facts) { f.WithoutGrants = []string{"kube-system", "t2"} }), TargetNotAllowed, "True", ReasonNoRights,
 			"ServiceAccount t1/acct has no permissions of its own in kube-system, t2"},
 		{"too many targets to evaluate", given(tooMany), TargetNotAllowed, "Unknown", "TooManyTargets", ""},
 		{"targets of one of two OperatorGroups", given(func(f *Facts) { f.Siblings = 1 }), TargetNotAllowed, "Unknown", "MultipleOperatorGroupsFound", ""},
-		{"targets without an account", given(gone), TargetNotAllowed, "Unknown", ReasonNoAccountYet, ""},
+		{"targets without an account", given(withoutAccount), TargetNotAllowed, "Unknown", ReasonNoAccountYet, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := condition(t, Desired(tc.facts), tc.kind)
@@ -138,10 +138,10 @@ func TestReportsARecreatedAccountUntilTheSpecChanges(t *testing.T) {
 	first := Desired(given())
 	require.Equal(t, metav1.ConditionFalse, condition(t, first, AccountChanged).Status)
 
-	deleted := Desired(then(first, gone))
+	deleted := Desired(then(first, withoutAccount))
 	require.Nil(t, deleted.ServiceAccountRef)
 	require.Equal(t, metav1.ConditionUnknown, condition(t, deleted, AccountChanged).Status)
-	require.Equal(t, condition(t, deleted, AccountChanged), condition(t, Desired(then(deleted, gone)), AccountChanged), "the condition is stable while the account is missing")
+	require.Equal(t, condition(t, deleted, AccountChanged), condition(t, Desired(then(deleted, withoutAccount)), AccountChanged), "the condition is stable while the account is missing")
 
 	back := Desired(then(deleted, uid("two")))
 	changed := condition(t, back, AccountChanged)
@@ -153,7 +153,7 @@ func TestReportsARecreatedAccountUntilTheSpecChanges(t *testing.T) {
 	require.Equal(t, metav1.ConditionFalse, condition(t, accepted, AccountChanged).Status)
 
 	missed := Desired(then(first, uid("two")))
-	require.Equal(t, metav1.ConditionTrue, condition(t, missed, AccountChanged).Status, "recreated between two reconciles")
+	require.Equal(t, metav1.ConditionTrue, condition(t, missed, AccountChanged).Status, "the account was recreated between two reconciles")
 }
 
 type enrolled struct{ missing []string }
@@ -189,7 +189,7 @@ func TestWritesNothingIfNothingChanged(t *testing.T) {
 	require.Equal(t, first.ResourceVersion, read().ResourceVersion)
 	require.Equal(t, metav1.ConditionTrue, condition(t, first.Status, AccountUsable).Status)
 
-	// An account with more rules than Remit evaluates is not usable until that changes.
+	// An account with more rules than Remit evaluates is not usable.
 	names := slices.Repeat([]string{"a"}, rbac.MaxValues)
 	require.NoError(t, roles.Add(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "large"}, Rules: []rbacv1.PolicyRule{{
 		Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}, ResourceNames: names,
@@ -199,12 +199,13 @@ func TestWritesNothingIfNothingChanged(t *testing.T) {
 	require.NoError(t, bindings.Add(binding))
 	usable := condition(t, read().Status, AccountUsable)
 	require.Equal(t, string(scoped.AccountHoldsTooMuch), usable.Reason)
-	require.Contains(t, usable.Message, "the roles that are bound to ServiceAccount t1/acct have more than 200000 verbs")
+	require.Contains(t, usable.Message, "the roles bound to ServiceAccount t1/acct have more than the supported maximum of 200000 verbs")
 	require.NoError(t, bindings.Delete(binding))
 	require.Equal(t, metav1.ConditionTrue, condition(t, read().Status, AccountUsable).Status)
 }
 
-// The administrators of a target namespace control the bindings in it: too many of them only prevent installs for that namespace.
+// The administrators of a target namespace control its bindings. Too many bindings there only prevent installs for that
+// namespace.
 func TestTooManyRulesInATargetAffectOnlyThatTarget(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
@@ -220,7 +221,7 @@ func TestTooManyRulesInATargetAffectOnlyThatTarget(t *testing.T) {
 		require.NoError(t, bindings.Add(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "b"}, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "r"},
 			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "t1", Name: "acct"}}}))
 	}
-	// All ServiceAccounts have the rule too, through their groups.
+	// All ServiceAccounts also have this permission through their groups.
 	require.NoError(t, bindings.Add(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "victim", Name: "all"}, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "r"},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.GroupKind, Name: "system:authenticated"}}}))
 	r, err := New(Options{Client: c, RBAC: rbac.Listers{
@@ -238,7 +239,8 @@ func store() toolscache.Indexer {
 	return toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
 }
 
-// RBAC is not evaluated for a second OperatorGroup or for one with too many targets: these listers would panic.
+// RBAC is not evaluated for a second OperatorGroup, or for an OperatorGroup with too many targets; otherwise, these
+// listers would panic.
 func TestSkipsRBACForASecondGroupAndForTooManyTargets(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))

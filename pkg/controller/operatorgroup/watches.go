@@ -22,10 +22,10 @@ import (
 // workers is the number of OperatorGroups that are reconciled concurrently.
 const workers = 8
 
-// cacheLag is the delay after a conflict, during which the cache catches up.
+// cacheLag is the delay before a retry after a conflict, which gives the cache time to catch up.
 const cacheLag = 100 * time.Millisecond
 
-// SetupWithManager registers the watches. Nothing is polled or resynced. changes wakes the OperatorGroups that
+// SetupWithManager registers the watches; the controller does not poll or resync. changes wakes the OperatorGroups that
 // Concerned returns.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changes source.Source) error {
 	own := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, statusChanged()))
@@ -38,8 +38,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changes source.Source) e
 		Complete(r)
 }
 
-// statusChanged accepts events that change the status, so that the controller corrects a status that another client wrote.
-// The reconcile after its own write only reads the cache.
+// statusChanged returns a predicate that accepts events that change the status, so that the controller corrects a
+// status that another client wrote. A reconcile after the controller's own write reads only the cache and writes
+// nothing.
 func statusChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*operatorsv1.OperatorGroup)
@@ -48,14 +49,15 @@ func statusChanged() predicate.Predicate {
 	}}
 }
 
-// siblings lists the other OperatorGroups of a namespace, to wake them when one is created or deleted.
+// siblings returns requests for the other OperatorGroups in the namespace of an OperatorGroup that was created or
+// deleted.
 func (r *Reconciler) siblings(ctx context.Context, obj client.Object) []reconcile.Request {
 	return kit.Matching(ctx, r.Client, &operatorsv1.OperatorGroupList{},
 		func(og *operatorsv1.OperatorGroup) bool { return og.Name != obj.GetName() }, client.InNamespace(obj.GetNamespace()))
 }
 
-// Concerned lists the OperatorGroups that a change of RBAC, of a ServiceAccount or of a Namespace
-// affects. before is nil for a new object, after is nil for a deleted one.
+// Concerned lists the OperatorGroups that a change to RBAC, a ServiceAccount or a Namespace affects. before is nil for
+// a new object, and after is nil for a deleted one.
 func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object) []reconcile.Request {
 	return r.interests.Concerned(ctx, r.Default.Lookup(r.Client), before, after, func(_ context.Context, og client.Object) []reconcile.Request {
 		return []reconcile.Request{kit.Request(og.GetNamespace(), og.GetName())}

@@ -14,8 +14,9 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// advance determines the state of the Subscriptions, resolves the whole namespace, and creates missing plans. The views
-// are valid even if it returns an error, which is retried.
+// advance determines the state of the Subscriptions, resolves the whole namespace, and creates missing InstallPlans. It
+// returns the views of the Subscriptions, which are valid even if there is an error, or none if the statuses should not
+// change.
 func (r *Reconciler) advance(ctx context.Context, w *world) (map[types.UID]*view, error) {
 	views := w.views()
 	if len(views) == 0 {
@@ -47,8 +48,8 @@ func (r *Reconciler) advance(ctx context.Context, w *world) (map[types.UID]*view
 	return views, nil
 }
 
-// views describes each Subscription before the resolution. If the namespace is blocked, that is the problem of each
-// Subscription that has nothing installed or planned.
+// views describes each Subscription as it is before the resolution. If the namespace is blocked, the reason is reported
+// as the problem of each Subscription for which nothing is installed or planned.
 func (w *world) views() map[types.UID]*view {
 	views := map[types.UID]*view{}
 	for i := range w.subscriptions {
@@ -65,8 +66,8 @@ func (w *world) views() map[types.UID]*view {
 	return views
 }
 
-// resolve resolves a namespace within the light limits. If it cannot be resolved now, or the limits are exceeded, it
-// returns why it has to wait.
+// resolve resolves a namespace within the light limits, and stores the answer in the cache entry. If the namespace
+// cannot be resolved now, or the limits are exceeded, it returns why the namespace has to wait.
 func (r *Reconciler) resolve(ctx context.Context, w *world, ns resolver.Namespace, known *known) (*parked, error) {
 	if later := r.long.check(w.namespace, known.key, w.served); later != nil {
 		return later, nil
@@ -83,8 +84,8 @@ func (r *Reconciler) resolve(ctx context.Context, w *world, ns resolver.Namespac
 	return nil, nil
 }
 
-// views returns the views of a namespace that is not resolved now. While its resolution is queued or running, it
-// returns none, so that statuses are unchanged.
+// views returns the views of a namespace that is not resolved now, with the problem and heads of p. It returns nil
+// while a resolution is queued or running, so that the statuses do not change.
 func (p *parked) views(of map[types.UID]*view, w *world) map[types.UID]*view {
 	if p == nil || p.problem == nil {
 		return nil
@@ -96,7 +97,7 @@ func (p *parked) views(of map[types.UID]*view, w *world) map[types.UID]*view {
 	return of
 }
 
-// viewOf describes a Subscription before the resolution.
+// viewOf describes a Subscription as it is before the resolution.
 func (w *world) viewOf(sub *operatorsv1alpha1.Subscription) *view {
 	made := w.planOf(sub)
 	v := &view{
@@ -109,7 +110,7 @@ func (w *world) viewOf(sub *operatorsv1alpha1.Subscription) *view {
 	case v.installed != nil:
 		v.resolved = v.installed.Name
 		if v.plan != nil && inFlight(v.plan) {
-			v.plan = nil // a plan that waits for approval is resolved again
+			v.plan = nil // the Subscription is resolved again, for example because its plan waits for approval
 		}
 	default:
 		v.plan = nil
@@ -145,14 +146,15 @@ func (w *world) subject(sub *operatorsv1alpha1.Subscription, v *view) resolver.S
 	return s
 }
 
-// replaceable reports whether another version can replace this one: it succeeded, or it failed and the OperatorGroup
-// allows replacing failed versions.
+// replaceable reports whether another version can replace this CSV, which requires that the CSV has succeeded, or that
+// it has failed and the OperatorGroup allows replacing failed versions.
 func (w *world) replaceable(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 	phase := csv.Status.Phase
 	return phase == operatorsv1alpha1.CSVPhaseSucceeded || w.forward && phase == operatorsv1alpha1.CSVPhaseFailed
 }
 
-// install creates the plan for a set of changes, after creating the Subscriptions that the set needs.
+// install creates the plan for a set of changes. If the set needs Subscriptions that do not exist, it creates these
+// first, and a later reconcile creates the plan.
 func (r *Reconciler) install(ctx context.Context, w *world, known *known, set []resolver.Choice, views map[types.UID]*view) error {
 	concerned := subscriptionsOf(set)
 	complete := true
@@ -166,7 +168,7 @@ func (r *Reconciler) install(ctx context.Context, w *world, known *known, set []
 		}
 	}
 	if !complete {
-		return nil // the events of the created Subscriptions trigger another reconcile
+		return nil // the events for the created Subscriptions trigger another reconcile
 	}
 	name := nameOf(set)
 	plan, ok := known.plans[name]
@@ -193,12 +195,13 @@ func (r *Reconciler) install(ctx context.Context, w *world, known *known, set []
 	return nil
 }
 
-// reportUnavailable records that the bundles of Subscriptions are not available. Failed reads are retried. If a catalog
-// has no content for a bundle, or the bundle is invalid, only a new catalog can fix it.
+// reportUnavailable records in the views that bundles are not available. It returns an error if a read failed, so that
+// the read is retried. If a catalog has no content for a bundle, or the bundle is invalid, only a new version of the
+// catalog can fix the problem.
 func reportUnavailable(views map[types.UID]*view, concerned []*operatorsv1alpha1.Subscription, err error) error {
 	if waiting, ok := errors.AsType[*catalog.NotUnpacked](err); ok && waiting.Failure == nil {
 		each(views, concerned, func(v *view) { v.unpacking = waiting.Error() })
-		return nil // the catalog's Store announces when it is available
+		return nil // the catalog's Store wakes the namespace when the content is available
 	}
 	each(views, concerned, func(v *view) {
 		v.problem = &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: err.Error()}
@@ -212,8 +215,8 @@ func reportUnavailable(views map[types.UID]*view, concerned []*operatorsv1alpha1
 	return nil
 }
 
-// reportNotCreated records that a plan or Subscription could not be created, for example because of a quota or a policy.
-// The creation is retried.
+// reportNotCreated records in the views that a plan or Subscription could not be created, for example because of a
+// quota or a policy. It returns an error so that the creation is retried.
 func reportNotCreated(ctx context.Context, views map[types.UID]*view, concerned []*operatorsv1alpha1.Subscription, err error) error {
 	if errors.Is(err, resolver.ErrContent) {
 		return reportUnavailable(views, concerned, err)
@@ -225,7 +228,7 @@ func reportNotCreated(ctx context.Context, views map[types.UID]*view, concerned 
 	return err
 }
 
-// each calls a function for the views of the Subscriptions that have one.
+// each calls change for the views of the given Subscriptions. Some Subscriptions may have no view.
 func each(views map[types.UID]*view, subs []*operatorsv1alpha1.Subscription, change func(*view)) {
 	for _, sub := range subs {
 		if v := views[sub.UID]; v != nil {
@@ -234,7 +237,7 @@ func each(views map[types.UID]*view, subs []*operatorsv1alpha1.Subscription, cha
 	}
 }
 
-// subscriptionsOf returns the Subscriptions that need a set of changes, without duplicates.
+// subscriptionsOf returns the Subscriptions that need the changes in a set, without duplicates.
 func subscriptionsOf(set []resolver.Choice) []*operatorsv1alpha1.Subscription {
 	var out []*operatorsv1alpha1.Subscription
 	seen := map[types.UID]bool{}

@@ -21,7 +21,7 @@ import (
 
 var catalogKey = types.NamespacedName{Namespace: "ns", Name: "cat"}
 
-// offering returns a world with a catalog that contains package op in versions 1 and 2. Version 2 requires package dep.
+// offering returns a world whose catalog contains versions 1 and 2 of package op. Version 2 requires package dep.
 func offering(subs ...*operatorsv1alpha1.Subscription) *world {
 	bundle := func(name, pkg, version string, properties ...catalog.Property) *catalog.Bundle {
 		return &catalog.Bundle{Name: name, Package: pkg, Version: version, Properties: properties}
@@ -50,7 +50,7 @@ func offering(subs ...*operatorsv1alpha1.Subscription) *world {
 	return w
 }
 
-// creating is a client that only records created objects.
+// creating is a client that records created objects instead of creating them.
 type creating struct {
 	client.Client
 	made []client.Object
@@ -76,7 +76,7 @@ func TestCreatesASubscriptionForADependency(t *testing.T) {
 	require.Equal(t, "sub", made.Annotations[names.AnnotationGeneratedBy])
 	require.Equal(t, &operatorsv1alpha1.SubscriptionSpec{CatalogSource: "cat", CatalogSourceNamespace: "ns", Package: "dep", Channel: "stable",
 		StartingCSV: "dep.v1", InstallPlanApproval: operatorsv1alpha1.ApprovalManual}, made.Spec)
-	require.Empty(t, made.OwnerReferences, "it is not deleted with the other Subscription")
+	require.Empty(t, made.OwnerReferences, "the Subscription has no owner, so it is not deleted with the other Subscription")
 }
 
 func TestReportsARefusedCreationOnTheSubscription(t *testing.T) {
@@ -98,7 +98,7 @@ func TestGeneratedNamesAreValid(t *testing.T) {
 	require.Regexp(t, "^dep-stable-cat-ns-[a-z2-7]{16}$", generatedName(&world{subscriptions: []operatorsv1alpha1.Subscription{*taken}}, choice))
 }
 
-// The key depends on all inputs of a resolution, and on nothing else.
+// The key depends on all inputs of a resolution and on nothing else.
 func TestAnAnswerIsKnownUntilAnInputChanges(t *testing.T) {
 	of := func(change func(*world)) [32]byte {
 		w := offering(subscription("a", ""))

@@ -11,13 +11,13 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// answers caches the result of resolving a namespace as long as all inputs are unchanged, so that nothing is solved and
-// no content is read.
+// answers caches the result of resolving each namespace. While the inputs are unchanged, the namespace is not resolved
+// again, and no bundle content is read.
 type answers struct {
 	keyed.Map[string, *known]
 }
 
-// known is an answer with the plans for its sets, by nameOf.
+// known is a cached answer. plans contains the plans for its sets, keyed by the result of nameOf.
 type known struct {
 	key    [sha256.Size]byte
 	used   usedKinds
@@ -25,7 +25,8 @@ type known struct {
 	plans  map[string]resolver.Plan
 }
 
-// find returns the cached answer for the key, or an empty one if the key or the served kinds that it depends on have changed.
+// find returns the cached answer for a namespace. If the key or a served kind that the answer depends on has changed,
+// it returns a new entry without an answer.
 func (a *answers) find(namespace string, key [sha256.Size]byte, now served) *known {
 	if k := a.Get(namespace); k != nil && k.key == key && k.used.isCurrent(now) {
 		return k
@@ -33,7 +34,7 @@ func (a *answers) find(namespace string, key [sha256.Size]byte, now served) *kno
 	return &known{key: key, plans: map[string]resolver.Plan{}}
 }
 
-// key returns a hash of all inputs of a resolution, except for the served kinds (usedKinds).
+// key returns a hash of all inputs of a resolution except the served kinds, which usedKinds contains.
 func key(w *world, ns resolver.Namespace) (out [sha256.Size]byte) {
 	h := sha256.New()
 	word := func(parts ...any) {
@@ -52,7 +53,7 @@ func key(w *world, ns resolver.Namespace) (out [sha256.Size]byte) {
 		word(key, digest, priority)
 	}
 	for _, s := range ns.Subjects {
-		spec, _ := json.Marshal(s.Subscription.Spec) // cannot fail, because it was decoded
+		spec, _ := json.Marshal(s.Subscription.Spec) // cannot fail because the spec was decoded from JSON
 		word(s.Subscription.Name, s.Subscription.UID, string(spec), s.Keep, s.Optional, s.Planned != nil)
 		if s.Planned != nil {
 			word(*s.Planned)
@@ -69,7 +70,7 @@ func key(w *world, ns resolver.Namespace) (out [sha256.Size]byte) {
 	return out
 }
 
-// nameOf identifies a set within one answer.
+// nameOf returns a string that identifies a set within one answer.
 func nameOf(set []resolver.Choice) string {
 	var words []string
 	for _, c := range set {

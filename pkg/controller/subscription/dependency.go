@@ -18,9 +18,9 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// ensureSubscription creates the Subscription for a dependency with the controller identity. That grants nothing: what
-// it installs is written as the account. An existing Subscription is not a conflict, because its name identifies its
-// purpose.
+// ensureSubscription creates the Subscription for a dependency as the controller identity. This grants no permissions,
+// because the account writes the objects of the install. If the Subscription already exists, there is no conflict,
+// because its name identifies the dependency.
 func (r *Reconciler) ensureSubscription(ctx context.Context, w *world, c resolver.Choice) error {
 	sub := desiredSubscription(w, c)
 	err := r.Client.Create(ctx, sub)
@@ -34,8 +34,8 @@ func (r *Reconciler) ensureSubscription(ctx context.Context, w *world, c resolve
 	return nil
 }
 
-// desiredSubscription returns the Subscription with the name that the contract defines (1.2). Its approval is the
-// strictest of those that need it.
+// desiredSubscription returns the Subscription for a dependency, with the name that the contract defines (1.2). It
+// requires approval if any Subscription that needs the dependency requires approval.
 func desiredSubscription(w *world, c resolver.Choice) *operatorsv1alpha1.Subscription {
 	return &operatorsv1alpha1.Subscription{
 		ObjectMeta: metav1.ObjectMeta{
@@ -51,8 +51,9 @@ func desiredSubscription(w *world, c resolver.Choice) *operatorsv1alpha1.Subscri
 	}
 }
 
-// generatedName returns <package>-<channel>-<catalog>-<catalog's namespace>. If that is not a valid name, or another
-// Subscription has it, a hash that includes the version is appended.
+// generatedName returns <package>-<channel>-<catalog>-<namespace of the catalog>. If this is not a valid name, or
+// another Subscription already has it, generatedName shortens the name and appends a hash that also depends on the
+// version.
 func generatedName(w *world, c resolver.Choice) string {
 	name := strings.Join([]string{c.Package, c.Channel, c.Catalog.Name, c.Catalog.Namespace}, "-")
 	taken := slices.ContainsFunc(w.subscriptions, func(sub operatorsv1alpha1.Subscription) bool { return sub.Name == name })
@@ -69,10 +70,11 @@ func generatedName(w *world, c resolver.Choice) string {
 	return strings.Trim(safe[:min(len(safe), maxGenerated)], "-") + "-" + hash
 }
 
-// maxGenerated leaves space for the hash in a name of at most 253 bytes.
+// maxGenerated is the maximum length of a generated name without its hash. It leaves room for the hash in a name of at
+// most 253 bytes.
 const maxGenerated = 200
 
-// strictest returns Manual if any of the Subscriptions requires it.
+// strictest returns Manual if any of the Subscriptions requires approval, and Automatic otherwise.
 func strictest(subs []*operatorsv1alpha1.Subscription) operatorsv1alpha1.Approval {
 	for _, sub := range subs {
 		if sub.GetInstallPlanApproval() == operatorsv1alpha1.ApprovalManual {

@@ -9,8 +9,8 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 )
 
-// deprecations contains the catalog author's deprecation messages for the package, channel and installed bundle of a
-// Subscription; "" if there is none (file-based catalog schema olm.deprecations).
+// deprecations contains the catalog author's deprecation messages for the package, the channel and the installed bundle
+// of a Subscription (schema olm.deprecations of file-based catalogs). A message is "" if there is none.
 type deprecations struct{ pkg, channel, bundle string }
 
 func (w *world) deprecationsOf(sub *operatorsv1alpha1.Subscription) (d deprecations) {
@@ -43,8 +43,9 @@ func (w *world) deprecationsOf(sub *operatorsv1alpha1.Subscription) (d deprecati
 	return d
 }
 
-// conditions returns the messages of the contract's conditions (1.2), which have no reasons and are True or absent.
-// Deprecated summarizes the others.
+// conditions returns the messages of the deprecation conditions, keyed by type. An empty message means that the
+// condition is absent. As the contract (1.2) requires, the conditions have no reasons and are never False. The
+// condition Deprecated combines the messages of the others.
 func (d deprecations) conditions() map[operatorsv1alpha1.SubscriptionConditionType]string {
 	all := slices.DeleteFunc([]string{d.pkg, d.channel, d.bundle}, func(text string) bool { return text == "" })
 	return map[operatorsv1alpha1.SubscriptionConditionType]string{

@@ -8,20 +8,22 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// findings caches derived data of a world: each plan is decoded and each mark is verified once, regardless of the
-// number of Subscriptions.
+// findings caches data that is derived from a world, so that each plan is decoded once and each lineage mark is
+// verified once, however many Subscriptions there are.
 type findings struct {
-	// marked contains the ClusterServiceVersions by their mark, which is not a proof; owned contains those of a package.
+	// marked contains all ClusterServiceVersions, keyed by their unverified lineage marks. owned contains the verified
+	// ClusterServiceVersions, keyed by package.
 	marked map[string][]*operatorsv1alpha1.ClusterServiceVersion
 	owned  map[string][]*operatorsv1alpha1.ClusterServiceVersion
-	// asked contains the packages of the Subscriptions; the value is true if a user created one of them and it is not
-	// being deleted.
+	// asked contains the packages of all Subscriptions as keys. The value is true if a user created one of the
+	// package's Subscriptions and that Subscription is not being deleted.
 	asked map[string]bool
-	// planned contains the newest plan for each Subscription, by UID.
+	// planned contains the newest plan for each Subscription, keyed by the Subscription's UID.
 	planned map[types.UID]planned
 }
 
-// planned is a plan for a Subscription and the pin for it. The zero value means that there is none.
+// planned is a plan for a Subscription, and the Subscription's pin in the plan. The zero value means that there is
+// none.
 type planned struct {
 	plan *operatorsv1alpha1.InstallPlan
 	pin  *resolver.Pin
@@ -51,7 +53,8 @@ func (w *world) findings() *findings {
 	return w.found
 }
 
-// readPlan records the Subscriptions of a plan, according to the content that its name commits to.
+// readPlan records a plan for each of its Subscriptions if there is no newer one. It uses the content that the plan's
+// name commits to.
 func (f *findings) readPlan(ip *operatorsv1alpha1.InstallPlan) {
 	if ip.DeletionTimestamp != nil {
 		return
@@ -68,12 +71,12 @@ func (f *findings) readPlan(ip *operatorsv1alpha1.InstallPlan) {
 	}
 }
 
-// planOf returns the newest plan for the Subscription.
+// planOf returns the newest plan for a Subscription, or the zero value if there is none.
 func (w *world) planOf(sub *operatorsv1alpha1.Subscription) planned {
 	return w.findings().planned[sub.UID]
 }
 
-// ownedBy returns the ClusterServiceVersions of the lineage of a package.
+// ownedBy returns the ClusterServiceVersions that belong to the lineage of a package.
 func (w *world) ownedBy(pkg string) []*operatorsv1alpha1.ClusterServiceVersion {
 	f := w.findings()
 	if owned, ok := f.owned[pkg]; ok {
@@ -90,7 +93,8 @@ func (w *world) ownedBy(pkg string) []*operatorsv1alpha1.ClusterServiceVersion {
 	return owned
 }
 
-// installedFor returns the installed CSV of the Subscription's package. Several Subscriptions to a package share it.
+// installedFor returns the newest CSV of the Subscription's package, or nil. All Subscriptions to a package share this
+// CSV.
 func (w *world) installedFor(sub *operatorsv1alpha1.Subscription) *operatorsv1alpha1.ClusterServiceVersion {
 	var newest *operatorsv1alpha1.ClusterServiceVersion
 	for _, csv := range w.ownedBy(sub.Spec.Package) {
@@ -104,7 +108,8 @@ func (w *world) installedFor(sub *operatorsv1alpha1.Subscription) *operatorsv1al
 	return newest
 }
 
-// newer reports whether a CSV is newer than another of its lineage. Creation times can be equal.
+// newer reports whether a CSV is newer than another CSV of its lineage. Creation times can be equal, so it compares
+// spec.replaces first.
 func newer(a, b *operatorsv1alpha1.ClusterServiceVersion) bool {
 	if a.Spec.Replaces == b.Name || b.Spec.Replaces == a.Name {
 		return a.Spec.Replaces == b.Name
@@ -112,7 +117,8 @@ func newer(a, b *operatorsv1alpha1.ClusterServiceVersion) bool {
 	return b.CreationTimestamp.Before(&a.CreationTimestamp)
 }
 
-// subscribedCSVs returns the CSVs that belong to the lineage of a Subscription, including replaced versions.
+// subscribedCSVs returns the CSVs, including replaced ones, that belong to the lineage of a package that has a
+// Subscription.
 func (w *world) subscribedCSVs() map[*operatorsv1alpha1.ClusterServiceVersion]bool {
 	out := map[*operatorsv1alpha1.ClusterServiceVersion]bool{}
 	for pkg := range w.findings().asked {
@@ -123,8 +129,8 @@ func (w *world) subscribedCSVs() map[*operatorsv1alpha1.ClusterServiceVersion]bo
 	return out
 }
 
-// isDuplicate reports whether a Subscription was created for a dependency although a user has a Subscription to the
-// same package, which takes precedence.
+// isDuplicate reports whether a Subscription was created for a dependency although a user has also created a
+// Subscription to the same package. The user's Subscription takes precedence.
 func (w *world) isDuplicate(sub *operatorsv1alpha1.Subscription) bool {
 	return sub.Annotations[names.AnnotationGeneratedBy] != "" && w.findings().asked[sub.Spec.Package]
 }

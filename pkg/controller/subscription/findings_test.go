@@ -16,7 +16,7 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// counted accepts all proofs and counts the checks.
+// counted accepts all proofs and counts how often they are checked.
 type counted struct {
 	ownerutil.Proofs
 	checks int
@@ -27,7 +27,7 @@ func (c *counted) CheckSince(client.Object, string, time.Time) error {
 	return nil
 }
 
-// crowd returns a namespace with unrelated Subscriptions, versions and plans.
+// crowd returns a namespace that contains Subscriptions, versions and plans that are not related to one another.
 func crowd(subs, csvs, plans int, proofs ownerutil.Proofs) *world {
 	w := &world{namespace: "ns", proofs: proofs}
 	for i := range subs {
@@ -61,7 +61,7 @@ func TestDecodesPlansOnceForAllSubscriptions(t *testing.T) {
 			w.toResolve(w.views())
 		})
 	}
-	require.Less(t, allocated(100), 3*allocated(1), "100 times as many Subscriptions, the same plans")
+	require.Less(t, allocated(100), 3*allocated(1), "there are 100 times as many Subscriptions, but the same plans")
 }
 
 func TestChecksMarksOnceForAllSubscriptions(t *testing.T) {
@@ -70,5 +70,5 @@ func TestChecksMarksOnceForAllSubscriptions(t *testing.T) {
 	views := w.views()
 	require.NotNil(t, views["u0"].installed)
 	require.Len(t, w.toResolve(views).Others, 49, "the others have no Subscription")
-	require.Equal(t, 51, checks.checks, "those with the mark of a requested package")
+	require.Equal(t, 51, checks.checks, "only versions with the mark of a requested package are checked")
 }

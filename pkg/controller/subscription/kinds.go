@@ -10,16 +10,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// maxUsedKinds bounds the recorded kinds of a resolution. A resolution that requests more depends on all served kinds.
+// maxUsedKinds is the maximum number of kinds that are recorded for a resolution. If a resolution requests more, its
+// result depends on all served kinds.
 const maxUsedKinds = 10_000
 
-// served contains the served kinds of the cluster's CustomResourceDefinitions, and a version number. It is immutable.
+// served contains the kinds that the cluster's CustomResourceDefinitions serve, and a version number that increases
+// with each change. A served value is immutable.
 type served struct {
 	kinds   map[schema.GroupVersionKind]bool
 	version int
 }
 
-// kinds determines the served kinds once after each change. The zero value is ready to use.
+// kinds caches the served kinds until they change. The zero value is ready to use.
 type kinds struct {
 	mu    sync.Mutex
 	found bool
@@ -63,16 +65,17 @@ func servedKinds(ctx context.Context, c client.Reader) (map[schema.GroupVersionK
 	return out, nil
 }
 
-// usedKinds contains the kinds that a resolution requested, and whether they were served. The resolution depends only
-// on these, not on other kinds.
+// usedKinds contains the kinds that a resolution requested, and whether each was served. The result of the resolution
+// does not depend on other kinds.
 type usedKinds struct {
 	kinds map[schema.GroupVersionKind]bool
-	// more means that not all requested kinds were recorded; the result then depends on this version of the served kinds.
+	// more is true if some requested kinds were not recorded. In this case, the result depends on all kinds that were
+	// served at this version.
 	more    bool
 	version int
 }
 
-// isCurrent reports whether the served kinds are still the same for the resolution.
+// isCurrent reports whether the kinds that the resolution used are unchanged.
 func (t usedKinds) isCurrent(now served) bool {
 	if t.more && t.version != now.version {
 		return false
@@ -85,7 +88,7 @@ func (t usedKinds) isCurrent(now served) bool {
 	return true
 }
 
-// kindRecorder answers one resolution's questions about served kinds, and records them.
+// kindRecorder tells one resolution which kinds are served, and records which kinds it requested.
 type kindRecorder struct {
 	served served
 	used   usedKinds

@@ -19,7 +19,7 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// listing is a client that lists CustomResourceDefinitions and counts the requests.
+// listing is a client that lists CustomResourceDefinitions and counts the list requests.
 type listing struct {
 	client.Client
 	crds  []apiextensionsv1.CustomResourceDefinition
@@ -44,7 +44,7 @@ func kind(name string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "g", Version: "v1", Kind: name}
 }
 
-// serving returns served kinds with these names.
+// serving returns a served value that contains kinds with the given names.
 func serving(version int, names ...string) served {
 	out := served{kinds: map[schema.GroupVersionKind]bool{}, version: version}
 	for _, name := range names {
@@ -73,7 +73,7 @@ func TestListsServedKindsOnceForEachChange(t *testing.T) {
 	require.Equal(t, 2, c.lists)
 }
 
-// needing returns a world in which package op requires kind K, which no catalog provides.
+// needing returns a world in which package op requires kind K, which is not in any catalog.
 func needing(t *testing.T, now served) *world {
 	t.Helper()
 	w := offering(subscription("a", ""))
@@ -87,7 +87,7 @@ func needing(t *testing.T, now served) *world {
 	return w
 }
 
-// Changes of other kinds do not matter.
+// Changes to kinds that the resolution did not request do not matter.
 func TestAnAnswerIsValidWhileItsKindsAreUnchanged(t *testing.T) {
 	r := &Reconciler{Options: Options{Client: &creating{}}, indexes: &resolver.Indexes{}, answers: &answers{}, long: newLongQueue(clock.RealClock{}, &answers{})}
 	advance := func(now served) *known {
@@ -108,7 +108,7 @@ func TestAnAnswerIsValidWhileItsKindsAreUnchanged(t *testing.T) {
 	second := advance(serving(3, "Other", "K"))
 	require.Empty(t, second.answer.Problems)
 	require.Same(t, second, advance(serving(4, "K")))
-	require.Len(t, advance(serving(5)).answer.Problems, 1, "it is no longer served")
+	require.Len(t, advance(serving(5)).answer.Problems, 1, "the kind is no longer served")
 }
 
 func TestAnAnswerWithManyKindsDependsOnAll(t *testing.T) {
@@ -122,7 +122,8 @@ func TestAnAnswerWithManyKindsDependsOnAll(t *testing.T) {
 	require.False(t, a.used.isCurrent(serving(2, "K")))
 }
 
-// Any user of the cluster can change the served kinds.
+// Users who have no access to a namespace may be able to change the served kinds. They must not be able to cancel the
+// namespace's resolution.
 func TestChangesOfServedKindsDoNotCancelALongResolution(t *testing.T) {
 	known := &answers{}
 	l := newLongQueue(clocktesting.NewFakePassiveClock(time.Unix(0, 0)), known)
@@ -132,7 +133,7 @@ func TestChangesOfServedKindsDoNotCancelALongResolution(t *testing.T) {
 	ns := w.toResolve(w.views())
 	l.enqueue("ns", keyWith(1), &job{input: w.input, ns: ns, asking: w.asking})
 	for n := range 100 {
-		require.Equal(t, &parked{}, l.check("ns", keyWith(1), serving(n, fmt.Sprint("Other", n))), "it continues to wait")
+		require.Equal(t, &parked{}, l.check("ns", keyWith(1), serving(n, fmt.Sprint("Other", n))), "the namespace continues to wait")
 	}
 	now = serving(100, "K")
 	require.True(t, l.next(t.Context()))
@@ -140,7 +141,7 @@ func TestChangesOfServedKindsDoNotCancelALongResolution(t *testing.T) {
 	require.Empty(t, l.byNamespace["ns"].canceled)
 	got := known.find("ns", keyWith(1), serving(101, "K", "Other"))
 	require.NotNil(t, got.answer)
-	require.Empty(t, got.answer.Problems, "it uses the kinds served when it began")
+	require.Empty(t, got.answer.Problems, "the resolution uses the kinds that were served when it began")
 	require.Nil(t, known.find("ns", keyWith(1), serving(102)).answer, "the answer is no longer valid")
 }
 

@@ -18,27 +18,32 @@ import (
 )
 
 const (
-	// reasonLimitExceeded is the reason of ResolutionFailed if a resolution exceeded its limits.
+	// reasonLimitExceeded is the reason of the condition ResolutionFailed if a resolution exceeded the full limits.
 	reasonLimitExceeded = "ResolutionLimitExceeded"
-	// firstPause is the delay after a resolution that exceeded the limits. It doubles up to lastPause.
+	// firstPause is the delay after a resolution that exceeded the full limits. It doubles with each further failure,
+	// up to lastPause.
 	firstPause = 10 * time.Minute
 	lastPause  = 6 * time.Hour
-	// maxTries bounds the long resolutions of a namespace within tryWindow, even if its inputs change more often.
+	// maxTries is the maximum number of long resolutions of a namespace within tryWindow, even if the inputs change
+	// more often.
 	maxTries  = 3
 	tryWindow = 10 * time.Minute
-	// maxCanceled bounds how many of them within tryWindow do not count because they were canceled after a change of the inputs.
+	// maxCanceled is the maximum number of resolutions within tryWindow that do not count as tries because a change to the
+	// inputs canceled them.
 	maxCanceled = 5
 )
 
-// digest is the type of a key of answers.
+// digest is the type of the keys that identify the inputs of a resolution.
 type digest = [sha256.Size]byte
 
-// longQueue runs resolutions that exceed the light limits, one at a time and outside of the workers, so that they do not
-// delay others and use at most one CPU. It delays further resolutions of namespaces that exceeded the full limits.
+// longQueue runs resolutions that exceed the light limits, one at a time and outside the workers, so that they do not
+// delay other namespaces and use at most one CPU. If a namespace exceeds the full limits, longQueue delays its further
+// resolutions.
 type longQueue struct {
 	clock   clock.PassiveClock
 	answers *answers
-	// served returns the served kinds when a resolution begins; if it is nil, those at the time of queuing are used.
+	// served returns the served kinds when a resolution starts. If it is nil, the resolution uses the kinds that were
+	// served when it was queued.
 	served func(context.Context) (served, error)
 	begin  chan struct{}
 	// waker wakes a namespace when its long resolution has ended.
@@ -49,18 +54,20 @@ type longQueue struct {
 	line        []string
 }
 
-// longState is the state of a namespace that has exceeded the light limits.
+// longState is the state of a namespace whose resolution has exceeded the light limits.
 type longState struct {
 	key digest
 	// job is the queued or running resolution for the key, or nil.
 	job *job
 	// tries contains the start times of long resolutions within tryWindow, the oldest first.
 	tries []time.Time
-	// canceled contains those that do not count as tries, and ran the durations of long resolutions, both within tryWindow.
+	// canceled contains the times of cancellations that do not count as tries. ran contains the durations of long
+	// resolutions. Both cover tryWindow.
 	canceled []time.Time
 	ran      []ran
-	// stopped is the error of the last resolution, if it exceeded the full limits. It applies to the key and the used
-	// kinds, until the given time. failed counts consecutive failures.
+	// stopped is the error from the last resolution if it exceeded the full limits, or nil. While the key and the kinds in
+	// used are unchanged, the namespace is not resolved again before the time in until. failed is the number of
+	// consecutive failures.
 	stopped *resolver.LimitError
 	used    usedKinds
 	heads   map[types.UID]string
@@ -68,7 +75,7 @@ type longState struct {
 	failed  int
 }
 
-// ran is the duration and end time of a resolution.
+// ran contains the end time and the duration of a resolution.
 type ran struct {
 	until time.Time
 	took  time.Duration
@@ -78,7 +85,7 @@ type job struct {
 	input  resolver.Input
 	ns     resolver.Namespace
 	asking *kindRecorder
-	// cancel cancels the job once it is running.
+	// cancel cancels the job. It is nil until the job runs.
 	cancel context.CancelFunc
 }
 
@@ -89,15 +96,15 @@ func newLongQueue(c clock.PassiveClock, a *answers) *longQueue {
 // parked describes why a namespace is not resolved now, and when it can be retried.
 type parked struct {
 	problem *resolver.Problem
-	// heads are the Heads of an Answer.
+	// heads contains the Heads of the Answer, if there is one.
 	heads map[types.UID]string
-	// after is the delay, or 0 if an event triggers the retry.
+	// after is the delay before a retry, or 0 if only an event triggers the retry.
 	after time.Duration
 }
 
-// check returns nil if a namespace can be resolved, or why it has to wait. It cancels a job for other inputs, but not
-// because of a change of the served kinds, which any user of the cluster can cause: whether they affect the result is
-// checked when the job has ended.
+// check returns nil if a namespace can be resolved, and otherwise the reason why it has to wait. It cancels a job whose
+// inputs have changed. A change to the served kinds does not cancel a job, because users of other namespaces can cause
+// such a change; when the job has ended, isCurrent determines whether the change affects the result.
 func (l *longQueue) check(namespace string, key digest, now served) *parked {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,12 +133,12 @@ func (l *longQueue) check(namespace string, key digest, now served) *parked {
 
 func problemOf(stopped *resolver.LimitError) *resolver.Problem {
 	if stopped == nil {
-		return &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: fmt.Sprintf("resolving the namespace takes a long time, and "+
-			"Subscriptions, catalogs or versions changed before it finished. The next attempt is within %d minutes", int(tryWindow.Minutes()))}
+		return &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: fmt.Sprintf("resolving the Subscriptions of the namespace takes a long time, and "+
+			"Subscriptions, catalogs or versions changed in the meantime. The resolution will be retried within %d minutes", int(tryWindow.Minutes()))}
 	}
-	return &resolver.Problem{Reason: reasonLimitExceeded, Message: fmt.Sprintf("%s. Nothing more is installed in the namespace: delete the Subscriptions "+
-		"that cause this, or use a catalog whose packages have fewer requirements. The next attempt is after a change of Subscriptions, catalogs or "+
-		"versions, at most %d times in %d minutes, or after a delay", stopped, maxTries, int(tryWindow.Minutes()))}
+	return &resolver.Problem{Reason: reasonLimitExceeded, Message: fmt.Sprintf("%s. Nothing else will be installed in the namespace until you delete the Subscriptions "+
+		"that cause this, or use a catalog whose packages have fewer requirements. The resolution will be retried when Subscriptions, catalogs or "+
+		"versions change, at most %d times in %d minutes, or after a delay", stopped, maxTries, int(tryWindow.Minutes()))}
 }
 
 func (r *longState) prune(now time.Time) {
@@ -140,10 +147,10 @@ func (r *longState) prune(now time.Time) {
 	r.ran = slices.DeleteFunc(r.ran, func(x ran) bool { return over(x.until) })
 }
 
-// isEmpty reports whether nothing happened within tryWindow.
+// isEmpty reports whether the state contains no records of resolutions.
 func (r *longState) isEmpty() bool { return len(r.tries)+len(r.canceled)+len(r.ran) == 0 }
 
-// usage returns the total duration of the resolutions within tryWindow.
+// usage returns the total duration of the resolutions that ended within tryWindow before now.
 func (r *longState) usage(now time.Time) (out time.Duration) {
 	for _, x := range r.ran {
 		if now.Before(x.until.Add(tryWindow)) {
@@ -153,8 +160,8 @@ func (r *longState) usage(now time.Time) (out time.Duration) {
 	return out
 }
 
-// cancel cancels a queued or running job. Only frequent cancellations count as tries, because changing inputs are
-// costly, too. The caller must hold the lock.
+// cancel cancels a queued or running job. Up to maxCanceled cancellations within tryWindow do not count as tries.
+// Further cancellations do count, because canceled jobs have also used CPU time. The caller must hold the lock.
 func (l *longQueue) cancel(namespace string, r *longState) {
 	now := l.clock.Now()
 	r.prune(now)
@@ -168,7 +175,7 @@ func (l *longQueue) cancel(namespace string, r *longState) {
 	l.line = slices.DeleteFunc(l.line, func(other string) bool { return other == namespace })
 }
 
-// drop cancels the job of a namespace that has nothing to resolve. The number of tries is kept.
+// drop cancels the job of a namespace that has nothing left to resolve. It keeps the recorded tries.
 func (l *longQueue) drop(namespace string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -185,7 +192,7 @@ func (l *longQueue) drop(namespace string) {
 	}
 }
 
-// enqueue adds a namespace to the queue.
+// enqueue adds the job of a namespace to the queue, and counts it as a try.
 func (l *longQueue) enqueue(namespace string, key digest, j *job) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -202,11 +209,11 @@ func (l *longQueue) enqueue(namespace string, key digest, j *job) {
 	l.line = append(l.line, namespace)
 	select {
 	case l.begin <- struct{}{}:
-	default: // it is already notified
+	default: // Start already has a notification
 	}
 }
 
-// Start runs queued jobs until the context ends. It implements manager.Runnable.
+// Start runs queued jobs until the context is canceled. It implements manager.Runnable.
 func (l *longQueue) Start(ctx context.Context) error {
 	for {
 		select {
@@ -219,7 +226,7 @@ func (l *longQueue) Start(ctx context.Context) error {
 	}
 }
 
-// next runs the first job. It returns false if the queue is empty.
+// next runs the next job. It returns false without running a job if the queue is empty or the context was canceled.
 func (l *longQueue) next(ctx context.Context) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -238,13 +245,13 @@ func (l *longQueue) next(ctx context.Context) bool {
 
 	l.refresh(ctx, j)
 	answer, err := j.input.Resolve(ctx, resolver.Full(), j.ns)
-	log.FromContext(ctx).V(1).Info("Resolved outside of the workers", "namespace", namespace, "error", err)
+	log.FromContext(ctx).V(1).Info("Finished a long resolution", "namespace", namespace, "error", err)
 	l.account(namespace, l.clock.Since(began))
 	l.finish(namespace, key, j, answer, err)
 	return true
 }
 
-// refresh updates the served kinds of a job, which may have waited for a long time.
+// refresh updates a job's served kinds, because they may have changed while the job was queued.
 func (l *longQueue) refresh(ctx context.Context, j *job) {
 	if l.served == nil {
 		return
@@ -255,8 +262,8 @@ func (l *longQueue) refresh(ctx context.Context, j *job) {
 	}
 }
 
-// first returns the position of the namespace with the least recent usage or, among several, of the one that has waited
-// longest. The caller must hold the lock.
+// first returns the position in the queue of the namespace with the lowest usage. If several have the same usage, it
+// prefers the one that has waited longest. The caller must hold the lock.
 func (l *longQueue) first() int {
 	now := l.clock.Now()
 	best, least := 0, time.Duration(-1)
@@ -268,7 +275,7 @@ func (l *longQueue) first() int {
 	return best
 }
 
-// account records the duration of a resolution, regardless of its result.
+// account records the duration of a resolution, whatever its result.
 func (l *longQueue) account(namespace string, took time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -293,7 +300,7 @@ func (l *longQueue) finish(namespace string, key digest, j *job, answer resolver
 		r.stopped, r.heads, r.until = exceeded, answer.Heads, l.clock.Now().Add(min(firstPause<<min(r.failed, 8), lastPause))
 		r.failed++
 	case err != nil:
-		return // the program is ending
+		return // the program is shutting down
 	default:
 		r.stopped, r.failed = nil, 0
 		l.answers.Set(namespace, &known{key: key, used: j.asking.used, answer: &answer, plans: map[string]resolver.Plan{}})

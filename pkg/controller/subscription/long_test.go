@@ -17,7 +17,8 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// pigeons requests one more package than there are kinds to own, which exceeds any budget.
+// pigeons returns Subscriptions to 15 packages, each of which must own one of only 14 kinds, so resolving them exceeds
+// any limit.
 func pigeons() (resolver.Input, resolver.Namespace) {
 	const holes = 14
 	s := &catalog.Snapshot{Key: types.NamespacedName{Namespace: "ns", Name: "cat"}, Digest: "d", Packages: map[string]*catalog.Package{}}
@@ -56,7 +57,7 @@ func TestDelaysANamespaceThatExceedsItsLimits(t *testing.T) {
 		l.line = nil
 		l.finish("ns", key, j, resolver.Answer{}, &resolver.LimitError{Namespace: "ns"})
 	}
-	require.Nil(t, l.check("ns", keyWith(1), served{}), "it has no state yet")
+	require.Nil(t, l.check("ns", keyWith(1), served{}), "the namespace has no state yet")
 
 	stop(keyWith(1))
 	got := l.check("ns", keyWith(1), served{})
@@ -69,12 +70,12 @@ func TestDelaysANamespaceThatExceedsItsLimits(t *testing.T) {
 	stop(keyWith(1))
 	require.Equal(t, 2*firstPause, l.check("ns", keyWith(1), served{}).after, "the next delay is longer")
 
-	require.Nil(t, l.check("ns", keyWith(2), served{}), "its inputs changed")
+	require.Nil(t, l.check("ns", keyWith(2), served{}), "the namespace's inputs changed")
 	stop(keyWith(2))
 	stop(keyWith(3))
-	require.Equal(t, tryWindow, l.check("ns", keyWith(4), served{}).after, "its inputs change too often")
+	require.Equal(t, tryWindow, l.check("ns", keyWith(4), served{}).after, "the namespace's inputs change too often")
 	l.drop("ns")
-	require.Equal(t, tryWindow, l.check("ns", keyWith(4), served{}).after, "deleting all Subscriptions does not help")
+	require.Equal(t, tryWindow, l.check("ns", keyWith(4), served{}).after, "deleting all Subscriptions does not reset the tries")
 	clock.SetTime(clock.Now().Add(tryWindow))
 	require.Nil(t, l.check("ns", keyWith(4), served{}))
 }
@@ -89,7 +90,7 @@ func TestDelaysAreLimited(t *testing.T) {
 	require.Equal(t, lastPause, l.check("ns", keyWith(1), served{}).after)
 }
 
-// A running resolution is canceled when its inputs change or disappear.
+// A running resolution is canceled when its inputs change or no Subscriptions are left.
 func TestCancelsOutdatedResolutions(t *testing.T) {
 	for name, change := range map[string]func(l *longQueue){
 		"all Subscriptions are deleted": func(l *longQueue) { l.drop("ns") },
@@ -99,7 +100,7 @@ func TestCancelsOutdatedResolutions(t *testing.T) {
 			in, ns := pigeons()
 			l := newLongQueue(clocktesting.NewFakePassiveClock(time.Unix(0, 0)), &answers{})
 			l.enqueue("ns", keyWith(1), &job{input: in, ns: ns, asking: newKindRecorder(served{})})
-			require.Equal(t, &parked{}, l.check("ns", keyWith(1), served{}), "it waits for its turn")
+			require.Equal(t, &parked{}, l.check("ns", keyWith(1), served{}), "the namespace is queued")
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
@@ -110,16 +111,16 @@ func TestCancelsOutdatedResolutions(t *testing.T) {
 			<-done
 			r := l.byNamespace["ns"]
 			require.Nil(t, r.job)
-			require.Nil(t, r.stopped, "it did not exceed its limits")
-			require.Empty(t, r.tries, "it does not count as a try")
-			require.Len(t, r.canceled, 1, "it is recorded as canceled")
+			require.Nil(t, r.stopped, "the resolution did not exceed its limits")
+			require.Empty(t, r.tries, "the canceled resolution does not count as a try")
+			require.Len(t, r.canceled, 1, "the resolution is recorded as canceled")
 			require.Len(t, r.ran, 1)
 		})
 	}
 }
 
-// It can be the last one in the queue.
-func TestTheNextNamespaceIsTheLeastRecentUser(t *testing.T) {
+// The namespace whose recent resolutions took the least time is resolved first.
+func TestTheNextNamespaceHasTheLeastRecentUsage(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
 	l := newLongQueue(clock, &answers{})
 	for _, namespace := range []string{"much", "little", "none"} {
@@ -136,10 +137,10 @@ func TestTheNextNamespaceIsTheLeastRecentUser(t *testing.T) {
 	require.Equal(t, []string{"none", "little", "much"}, order)
 	l.line = []string{"much", "little", "none"}
 	clock.SetTime(clock.Now().Add(tryWindow))
-	require.Zero(t, l.first(), "old usage does not count: the one that has waited longest is first")
+	require.Zero(t, l.first(), "old usage does not count, so the namespace that has waited longest is first")
 }
 
-// A canceled resolution has already used a worker's time.
+// A canceled resolution has already used CPU time.
 func TestFrequentCancellationsCountAsTries(t *testing.T) {
 	l := newLongQueue(clocktesting.NewFakePassiveClock(time.Unix(0, 0)), &answers{})
 	for i := range byte(maxTries + maxCanceled) {

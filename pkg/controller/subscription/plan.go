@@ -15,12 +15,13 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// maxAnnotations bounds the annotations that Remit writes to a plan, in bytes. The API server allows 256 KiB in total;
-// the rest is left for users.
+// maxAnnotations is the maximum total size, in bytes, of the annotations that Remit writes to a plan. The API server
+// allows 256 KiB; the remaining bytes are left for users.
 const maxAnnotations = 240 << 10
 
-// ensurePlan returns the InstallPlan of a resolution, and creates it if it does not exist or is spent. If another
-// replica, or this one before a crash, created it, that is not a conflict: its name identifies what it installs.
+// ensurePlan returns the InstallPlan of a resolution. If the plan does not exist, ensurePlan creates it; if the plan is
+// spent, ensurePlan creates a follow-up. If another replica, or this replica before a crash, has already created the
+// plan, there is no conflict, because the plan's name identifies what it installs.
 func (r *Reconciler) ensurePlan(ctx context.Context, w *world, subs []*operatorsv1alpha1.Subscription, plan resolver.Plan) (*operatorsv1alpha1.InstallPlan, error) {
 	for {
 		ip := desiredPlan(w, subs, plan)
@@ -37,12 +38,12 @@ func (r *Reconciler) ensurePlan(ctx context.Context, w *world, subs []*operators
 				return existing, err
 			}
 		}
-		plan = next // each name differs, so that the number of plans in the namespace limits this loop
+		plan = next // this loop ends because each name differs and the namespace contains a limited number of plans
 	}
 }
 
-// keep adds the content of the bundles to a new plan, if it fits, so that users can see what they approve. Remit's
-// controllers do not read it there (docs/adr/0040).
+// keep adds the content of the bundles to a new plan if it fits, so that users can see what they approve. Remit's
+// controllers do not read this copy (docs/adr/0040).
 func keep(ctx context.Context, w *world, ip *operatorsv1alpha1.InstallPlan, plan resolver.Plan) error {
 	text, err := w.input.Keep(ctx, plan, maxAnnotations-len(ip.Annotations[names.AnnotationPlan]))
 	if err != nil || text == "" {
@@ -77,7 +78,8 @@ func (r *Reconciler) createPlan(ctx context.Context, w *world, ip *operatorsv1al
 	return ip, nil
 }
 
-// desiredPlan returns the plan. All of its Subscriptions own it, and it requires approval if one of them does.
+// desiredPlan returns the InstallPlan for a resolution. The given Subscriptions own the plan, and it requires approval
+// if any of these Subscriptions requires it.
 func desiredPlan(w *world, subs []*operatorsv1alpha1.Subscription, plan resolver.Plan) *operatorsv1alpha1.InstallPlan {
 	labels := map[string]string{}
 	for _, pin := range plan.Pins {
@@ -111,7 +113,8 @@ func owners(subs []*operatorsv1alpha1.Subscription) []metav1.OwnerReference {
 	return out
 }
 
-// nextGeneration returns one more than the highest generation of the plans in the namespace (contract 1.4).
+// nextGeneration returns the generation of a new plan, which is one more than the highest generation of the namespace's
+// plans (contract 1.4).
 func (w *world) nextGeneration() int {
 	highest := 0
 	for i := range w.plans {

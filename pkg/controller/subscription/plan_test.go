@@ -22,7 +22,7 @@ func (r reader) Content(context.Context, string, string, string) (*catalog.Conte
 	return r.content, nil
 }
 
-// pinned returns a world whose catalog has a bundle with this manifest, and a plan that pins it.
+// pinned returns a world whose catalog contains a bundle with the given manifest, and a plan that pins the bundle.
 func pinned(manifest []byte) (*world, resolver.Plan) {
 	content := &catalog.Content{Manifests: [][]byte{manifest}}
 	plan := pins("a", "op.v1")

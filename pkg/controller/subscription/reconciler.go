@@ -23,26 +23,26 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// Options for New. All fields except Clock and Default are required.
+// Options contains the dependencies of New. All fields except Clock and Default are required.
 type Options struct {
-	// Client reads from the cache, and writes InstallPlans and statuses with the controller identity.
+	// Client reads from the cache, and writes Subscriptions, InstallPlans and statuses as the controller identity.
 	Client client.Client
-	// Live reads ClusterServiceVersions and Subscriptions with the controller identity, bypassing the cache.
+	// Live reads ClusterServiceVersions and Subscriptions from the API server as the controller identity.
 	Live     client.Reader
 	Catalogs resolver.Catalogs
 	RBAC     rbac.Listers
 	Recorder events.EventRecorder
-	// Proofs verifies which ClusterServiceVersions an InstallPlan created.
+	// Proofs verifies that an InstallPlan created a ClusterServiceVersion.
 	Proofs ownerutil.Proofs
-	// GlobalCatalogNamespace is the namespace whose CatalogSources every namespace can use.
+	// GlobalCatalogNamespace is the namespace whose CatalogSources are available in all namespaces.
 	GlobalCatalogNamespace string
-	// Default is the installation's default account, if any.
+	// Default is the installation's default account; the zero value means that there is none.
 	Default scoped.Default
-	// Clock defaults to the real one.
+	// Clock defaults to the system clock.
 	Clock clock.PassiveClock
 }
 
-// Reconciler resolves namespaces.
+// Reconciler resolves the Subscriptions of a namespace, creates its InstallPlans and writes the Subscriptions' status.
 type Reconciler struct {
 	Options
 	indexes   *resolver.Indexes
@@ -53,7 +53,7 @@ type Reconciler struct {
 	interests *kit.Interests
 }
 
-// New returns a Reconciler. It fails if the options are invalid.
+// New returns a Reconciler, or an error if a required option is missing.
 func New(o Options) (*Reconciler, error) {
 	if o.Client == nil || o.Live == nil || o.Catalogs == nil || o.RBAC.Roles == nil || o.Recorder == nil || o.Proofs == nil || o.GlobalCatalogNamespace == "" {
 		return nil, errors.New("subscription: Client, Live, Catalogs, RBAC, Recorder, Proofs and GlobalCatalogNamespace are required")
@@ -70,7 +70,7 @@ func New(o Options) (*Reconciler, error) {
 	return r, nil
 }
 
-// Reconcile updates all Subscriptions in the namespace that the request names.
+// Reconcile resolves and updates all Subscriptions in the namespace that the request names.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	world, err := r.gather(ctx, req.Name)
 	if err != nil {
@@ -94,37 +94,38 @@ func (r *Reconciler) save(ctx context.Context, sub *operatorsv1alpha1.Subscripti
 	after := sub.DeepCopy()
 	r.write(after, v)
 	err := status.Patch(ctx, r.Client, sub, after)
-	if err != nil && !apierrors.IsConflict(err) { // the event of the newer version triggers another reconcile
-		return fmt.Errorf("Subscription %s: %w", client.ObjectKeyFromObject(sub), err)
+	if err != nil && !apierrors.IsConflict(err) { // after a conflict, the event for the newer version triggers another reconcile
+		return fmt.Errorf("update status of Subscription %s: %w", client.ObjectKeyFromObject(sub), err)
 	}
 	return nil
 }
 
-// view is the observed state of a Subscription.
+// view contains what a reconcile has determined about a Subscription. The Subscription's status is derived from it.
 type view struct {
-	// installed is the existing CSV of the Subscription's package; head is the newest version in its channel.
+	// installed is the newest existing CSV of the Subscription's package, or nil; head is the newest version in its
+	// channel.
 	installed *operatorsv1alpha1.ClusterServiceVersion
 	head      string
-	// plan is the InstallPlan that installs, or installed, the CSV.
+	// plan is the InstallPlan that installs or has installed the CSV.
 	plan *operatorsv1alpha1.InstallPlan
-	// resolved is the name of the CSV that the plan installs.
+	// resolved is the name of the CSV that the plan installs or, without a plan, of the installed CSV.
 	resolved string
-	// problem is why there is no plan. unpackFailed means that the bundle's content could not be read, or the plan not
-	// be created.
+	// problem is the reason that there is no plan. unpackFailed is the reason that the bundle's content could not be
+	// read or the plan could not be created.
 	problem      *resolver.Problem
 	unpackFailed *reasoned
-	// heldBack is why the installed version is kept although another one is available.
+	// heldBack is the reason that the installed version is kept although another version is available.
 	heldBack *resolver.Problem
-	// deleting describes a version that is still being deleted before it is installed again, or is "".
+	// deleting describes a version that has to be deleted completely before it is installed again, or is "".
 	deleting string
-	// unpacking describes a bundle that is being unpacked, or is "".
+	// unpacking describes a bundle that is still being unpacked, or is "".
 	unpacking string
-	// forward means that failed versions can be replaced.
+	// forward is true if failed versions can be replaced.
 	forward bool
-	// deprecated contains the deprecation messages of the catalog's author.
+	// deprecated contains the deprecation messages of the catalog's author for this Subscription.
 	deprecated deprecations
 	catalog    catalogView
-	// account limits what is installed.
+	// account bounds the install.
 	account scoped.Account
 }
 
@@ -134,8 +135,8 @@ func inFlight(ip *operatorsv1alpha1.InstallPlan) bool {
 		ip.Status.Phase != operatorsv1alpha1.InstallPlanPhaseFailed
 }
 
-// isFixed reports whether a plan in flight must not be replaced. A plan that waits for approval, or whose catalog no
-// longer has the content, is resolved again, because it may be outdated.
+// isFixed reports whether a plan in flight must not be replaced. If the plan waits for approval, or the content of its
+// bundles is not available, it may be replaced, because it may be outdated.
 func isFixed(ip *operatorsv1alpha1.InstallPlan) bool {
 	if ip.Status.GetCondition(operatorsv1alpha1.InstallPlanInstalled).Reason == names.ReasonBundleContentUnavailable {
 		return false
@@ -143,8 +144,8 @@ func isFixed(ip *operatorsv1alpha1.InstallPlan) bool {
 	return ip.Spec.Approved || ip.Spec.Approval != operatorsv1alpha1.ApprovalManual
 }
 
-// hasChanged reports whether a Subscription has changed since its plan was created and the plan has not written
-// anything yet. It is then resolved again, and a newer plan replaces the existing one.
+// hasChanged reports whether a Subscription has changed since its plan was created. It returns false once the plan has
+// written anything. If it returns true, the Subscription is resolved again, and a newer plan replaces the existing one.
 func hasChanged(sub *operatorsv1alpha1.Subscription, isInstalled bool, made planned) bool {
 	begun := slices.ContainsFunc(made.plan.Status.Plan, func(s *operatorsv1alpha1.Step) bool { return s.Status == operatorsv1alpha1.StepStatusCreated })
 	if begun {

@@ -26,18 +26,19 @@ import (
 )
 
 const (
-	// workers bounds the namespaces that are resolved concurrently.
+	// workers is the maximum number of namespaces that are resolved concurrently.
 	workers = 4
-	// unreadablePause is the delay before checking again which namespaces an account can get, if RBAC cannot be read.
+	// unreadablePause is the delay before checking again which namespaces an account is allowed to get. It is used only if
+	// RBAC cannot be read.
 	unreadablePause = time.Minute
 )
 
-// SetupWithManager registers the controller. catalogs is a source of changes of published content; changes wakes the
-// requests that Concerned returns.
+// SetupWithManager registers the controller. catalogs wakes namespaces when the content of a catalog changes. changes
+// wakes the namespaces that Concerned returns.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source.Source) error {
 	own := handler.EnqueueRequestsFromMapFunc(ownNamespace)
 	if err := mgr.Add(r.long); err != nil {
-		return fmt.Errorf("add long resolutions: %w", err)
+		return fmt.Errorf("add the queue of long resolutions: %w", err)
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("subscription").
@@ -60,7 +61,8 @@ func ownNamespace(_ context.Context, obj client.Object) []reconcile.Request {
 	return []reconcile.Request{request(obj.GetNamespace())}
 }
 
-// catalogUsers returns the namespaces that can use a CatalogSource: its own or, for a global one, all namespaces.
+// catalogUsers returns requests for the namespaces that can use a CatalogSource: all namespaces if the CatalogSource is
+// global, and otherwise only its own.
 func (r *Reconciler) catalogUsers(ctx context.Context, source client.Object) []reconcile.Request {
 	namespace := source.GetNamespace()
 	if namespace == r.GlobalCatalogNamespace {
@@ -69,14 +71,14 @@ func (r *Reconciler) catalogUsers(ctx context.Context, source client.Object) []r
 	return r.Namespaces(ctx, namespace)
 }
 
-// ignoreUpdates ignores updates of a CatalogSource: this controller only uses its existence. Its content and priority
-// come from the catalog's Store, which announces their changes.
+// ignoreUpdates returns a predicate that drops updates to a CatalogSource, because this controller only checks whether
+// the CatalogSource exists. The content and priority come from the catalog's Store, which reports their changes.
 func ignoreUpdates() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() }}
 }
 
-// namespacesInNeed returns the namespaces in which a Subscription could not be resolved or an upgrade is held back,
-// because they may need a newly served kind.
+// namespacesInNeed returns requests for the namespaces in which a Subscription could not be resolved or an upgrade is
+// held back, because these may be waiting for a kind that is now served.
 func (r *Reconciler) namespacesInNeed(ctx context.Context, _ client.Object) []reconcile.Request {
 	r.kinds.changed()
 	return r.namespaces(ctx, func(sub *operatorsv1alpha1.Subscription) bool {
@@ -84,14 +86,16 @@ func (r *Reconciler) namespacesInNeed(ctx context.Context, _ client.Object) []re
 	})
 }
 
-// Namespaces returns requests for a namespace, or for all namespaces, if it has Subscriptions.
+// Namespaces returns a request for the namespace if it contains Subscriptions. If namespace is empty, it returns a
+// request for each namespace that contains Subscriptions.
 func (r *Reconciler) Namespaces(ctx context.Context, namespace string) []reconcile.Request {
 	return r.namespaces(ctx, kit.Any, client.InNamespace(namespace))
 }
 
-// Concerned returns the namespaces with a Subscription that could not be resolved, if a change affects their account or
-// targets: a ServiceAccount or Namespace is created or deleted, a selector starts or stops matching, or the account's
-// permission to get a target changes. before is nil for a new object, after for a deleted one.
+// Concerned returns requests for the namespaces that contain an unresolved Subscription and whose account or targets
+// are affected by a change: a ServiceAccount or Namespace is created or deleted, a selector starts or stops matching a
+// Namespace, or the account's permission to get a target changes. before is nil for a new object, and after is nil for
+// a deleted one.
 func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object) []reconcile.Request {
 	concerned := r.interests.Concerned(ctx, r.Default.Lookup(r.Client), before, after, ownNamespace)
 	var out []reconcile.Request
@@ -105,7 +109,7 @@ func unresolved(sub *operatorsv1alpha1.Subscription) bool {
 	return sub.Status.GetCondition(operatorsv1alpha1.SubscriptionResolutionFailed).Status == corev1.ConditionTrue
 }
 
-// namespaces returns each namespace that has a matching Subscription once.
+// namespaces returns one request for each namespace that contains a Subscription for which match returns true.
 func (r *Reconciler) namespaces(ctx context.Context, match func(*operatorsv1alpha1.Subscription) bool, opts ...client.ListOption) []reconcile.Request {
 	seen := map[reconcile.Request]bool{}
 	for _, sub := range kit.Matching(ctx, r.Client, &operatorsv1alpha1.SubscriptionList{}, match, opts...) {

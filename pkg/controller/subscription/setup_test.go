@@ -41,10 +41,10 @@ func TestAccountsAndTargetsWakeUnresolvedNamespaces(t *testing.T) {
 		before, after client.Object
 		want          []ctrl.Request
 	}{
-		{"its account is created", nil, account("waits", "acct"), waits},
-		{"its account changes", account("waits", "acct"), account("waits", "acct"), nil},
+		{"the namespace's account is created", nil, account("waits", "acct"), waits},
+		{"the namespace's account changes", account("waits", "acct"), account("waits", "acct"), nil},
 		{"another account is created", nil, account("waits", "other"), nil},
-		{"the account of a resolved namespace", nil, account("fine", "acct"), nil},
+		{"the account of a resolved namespace is created", nil, account("fine", "acct"), nil},
 		{"a target is created", nil, target, waits},
 		{"a target changes", target, target, nil},
 		{"another namespace is created", nil, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "u"}}, nil},

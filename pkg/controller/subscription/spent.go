@@ -16,14 +16,15 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// A plan that is complete or superseded does not satisfy a later resolution with the same content: its objects were
-// deleted, or the Subscription was changed back. A new plan is then created, whose pins name the spent one. Its name
-// therefore differs, but still depends only on the content, and it must be approved again if approval is required.
+// A plan that is complete or superseded is spent: if a later resolution has the same content, the plan does not install
+// it. Such a resolution occurs if the plan's objects were deleted, or if the Subscription was changed back. In this
+// case, a new plan is created whose pins name the spent plan. The name of the new plan therefore differs but still
+// depends only on its content, and the new plan must be approved again if approval is required.
 
-// isSpent reports whether an existing plan has no further effect for a resolution with the same content. The cache may
-// show a plan as complete before it shows its ClusterServiceVersions, and a deleted ClusterServiceVersion before its
-// Subscription, which was deleted first. Therefore their existence is read live, unless the cache has the
-// ClusterServiceVersion.
+// isSpent reports whether an existing plan is spent, which means that a resolution with the same content needs a new
+// plan. The cache may show that a plan is complete before it shows the plan's ClusterServiceVersions. It may also show
+// that a ClusterServiceVersion was deleted before it shows that its Subscription was deleted, even if the Subscription
+// was deleted first. Therefore, isSpent reads both live, unless the cache contains the ClusterServiceVersion.
 func (r *Reconciler) isSpent(ctx context.Context, w *world, ip *operatorsv1alpha1.InstallPlan, plan resolver.Plan) (bool, error) {
 	if ip.DeletionTimestamp != nil {
 		return false, nil
@@ -36,45 +37,46 @@ func (r *Reconciler) isSpent(ctx context.Context, w *world, ip *operatorsv1alpha
 		return false, nil
 	}
 	if slices.ContainsFunc(plan.Pins, w.isCached) {
-		return false, nil // the event of its deletion is pending
+		return false, nil // if the ClusterServiceVersion was deleted, the pending event triggers another reconcile
 	}
 	for _, pin := range plan.Pins {
 		exists, err := r.exists(ctx, w, pin)
 		if err != nil || exists {
-			return false, err // its event is pending
+			return false, err // the ClusterServiceVersion's creation event is pending
 		}
 		subscribed, err := r.hasSubscription(ctx, w, pin)
 		if err != nil || !subscribed {
-			return false, err // its event is pending
+			return false, err // the Subscription's deletion event is pending
 		}
 	}
 	return true, nil
 }
 
-// isCached reports whether the cache has a pin's ClusterServiceVersion and it belongs to the lineage. One that the
-// tenant has labeled as a copy counts: it exists, although it is not treated as installed.
+// isCached reports whether the cache contains a pin's ClusterServiceVersion and that ClusterServiceVersion belongs to
+// the lineage. A ClusterServiceVersion that the tenant has labeled as a copy is not treated as installed, but counts
+// here because it exists.
 func (w *world) isCached(pin resolver.Pin) bool {
 	return slices.ContainsFunc(w.csvs, func(csv operatorsv1alpha1.ClusterServiceVersion) bool {
 		return csv.Name == pin.Bundle && w.owner(pin.Package).Owns(&csv)
 	})
 }
 
-// hasSubscription reads, bypassing the cache, whether a pin's Subscription still exists.
+// hasSubscription reports whether a pin's Subscription still exists in the API server and is not being deleted.
 func (r *Reconciler) hasSubscription(ctx context.Context, w *world, pin resolver.Pin) (bool, error) {
 	live := metadata(operatorsv1alpha1.SubscriptionKind)
 	found, err := apply.Read(ctx, r.Live, types.NamespacedName{Namespace: w.namespace, Name: pin.Subscription}, live)
 	return found && live.UID == pin.SubscriptionUID && live.DeletionTimestamp == nil, err
 }
 
-// exists reads, bypassing the cache, whether a pin's ClusterServiceVersion exists and belongs to the lineage. Other
-// ones are collisions, which the plan reports.
+// exists reports whether a pin's ClusterServiceVersion exists in the API server and belongs to the lineage. If it
+// belongs to another owner, the plan reports a collision.
 func (r *Reconciler) exists(ctx context.Context, w *world, pin resolver.Pin) (bool, error) {
 	live := metadata(operatorsv1alpha1.ClusterServiceVersionKind)
 	found, err := apply.Read(ctx, r.Live, types.NamespacedName{Namespace: w.namespace, Name: pin.Bundle}, live)
 	return found && w.owner(pin.Package).Owns(live), err
 }
 
-// metadata returns an empty object of a kind, to read only its metadata.
+// metadata returns an empty object for reading or watching only the metadata of a kind.
 func metadata(kind string) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: operatorsv1alpha1.SchemeGroupVersion.String(), Kind: kind}}
 }
@@ -83,7 +85,8 @@ func (w *world) owner(pkg string) ownerutil.Owner {
 	return ownerutil.Owner{Lineage: ownerutil.Lineage{Package: pkg, Namespace: w.namespace}, Proofs: w.proofs}
 }
 
-// followUp returns the content of a plan that follows a spent one with the same content.
+// followUp returns the content of the new plan that is created because a plan is spent. It is the content of plan, with
+// pins that name the spent plan.
 func followUp(plan resolver.Plan, spent client.Object) resolver.Plan {
 	out := resolver.Plan{Namespace: plan.Namespace}
 	for _, pin := range plan.Pins {
@@ -93,13 +96,13 @@ func followUp(plan resolver.Plan, spent client.Object) resolver.Plan {
 	return out
 }
 
-// deletionPending describes a ClusterServiceVersion of the plan that is still being deleted, or returns "". The event
-// of its removal triggers another reconcile.
+// deletionPending returns a message about a ClusterServiceVersion of the plan that is still being deleted, or "". The
+// deletion event triggers another reconcile.
 func (w *world) deletionPending(plan resolver.Plan) string {
 	for _, pin := range plan.Pins {
 		for i := range w.csvs {
 			if csv := &w.csvs[i]; csv.Name == pin.Bundle && csv.DeletionTimestamp != nil {
-				return fmt.Sprintf("ClusterServiceVersion %s is being deleted (finalizers: %v); it is installed again after the deletion, "+
+				return fmt.Sprintf("ClusterServiceVersion %s is being deleted (finalizers: %v); Remit will reinstall it when the deletion completes, "+
 					"because Subscription %s requests it", csv.Name, csv.Finalizers, pin.Subscription)
 			}
 		}

@@ -30,7 +30,7 @@ func TestAPlanIsSpentWhenOnlyItsVersionsAreDeleted(t *testing.T) {
 		spent  bool
 		reads  int
 	}{
-		{"both are deleted", nil, nil, false, 2},
+		{"the version and the Subscription are deleted", nil, nil, false, 2},
 		{"the version is deleted", nil, []client.Object{sub}, true, 2},
 		{"the cache has the version", []operatorsv1alpha1.ClusterServiceVersion{csv}, []client.Object{sub, &csv}, false, 0},
 		{"the cache has the version, labeled as a copy", []operatorsv1alpha1.ClusterServiceVersion{copied}, []client.Object{sub, &copied}, false, 0},

@@ -16,7 +16,7 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// Reasons of the contract (1.2) without constants in the API module.
+// Reasons that the contract (1.2) defines but for which the API module has no constants.
 const (
 	reasonNoCatalogs       = "NoCatalogSourcesFound"
 	reasonCatalogsHealthy  = "AllCatalogSourcesHealthy"
@@ -28,7 +28,7 @@ const (
 	reasonEnsureFailed     = "EnsureInstallPlanFailed"
 	reasonBeingDeleted     = "ClusterServiceVersionBeingDeleted"
 
-	// reasonVersionFailed is a reason of UpgradeHeldBack, in addition to those of the resolver.
+	// reasonVersionFailed is a reason of the condition UpgradeHeldBack. The resolver defines its other reasons.
 	reasonVersionFailed = "InstalledVersionFailed"
 
 	typePermissionsMissing = operatorsv1alpha1.SubscriptionConditionType(names.ConditionPermissionsMissing)
@@ -37,7 +37,7 @@ const (
 	typeObjectsRefused     = operatorsv1alpha1.SubscriptionConditionType(names.ConditionObjectsRefused)
 )
 
-// write updates the status from a view. Timestamps change only with other fields.
+// write updates the Subscription's status from a view. Timestamps change only if other fields change.
 func (r *Reconciler) write(sub *operatorsv1alpha1.Subscription, v view) {
 	before := sub.Status.DeepCopy()
 	st := &sub.Status
@@ -71,8 +71,8 @@ func writeInstall(st *operatorsv1alpha1.SubscriptionStatus, v view) {
 	st.State = upgradeState(st, v)
 }
 
-// upgradeState returns the state of a Subscription with an installed version. The state is UpgradeFailed only if a
-// failed version can be replaced (contract 1.2).
+// upgradeState returns the state of a Subscription that has an installed version. The state is UpgradeFailed only if
+// failed versions can be replaced (contract 1.2).
 func upgradeState(st *operatorsv1alpha1.SubscriptionStatus, v view) operatorsv1alpha1.SubscriptionState {
 	planFailed := v.plan != nil && v.plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseFailed && v.resolved != v.installed.Name
 	switch {
@@ -135,7 +135,7 @@ func (r *Reconciler) writeConditions(st *operatorsv1alpha1.SubscriptionStatus, v
 			st.SetCondition(operatorsv1alpha1.SubscriptionCondition{Type: t, Status: value, Reason: reason, Message: message, LastTransitionTime: &now})
 		}
 	}
-	// set sets a condition to True or, without a reason, removes it.
+	// set sets a condition to True or, if why is nil, removes it.
 	set := func(t operatorsv1alpha1.SubscriptionConditionType, why *reasoned) {
 		if why == nil {
 			st.RemoveConditions(t)
@@ -184,18 +184,18 @@ func asReason(p *resolver.Problem) *reasoned {
 	return &reasoned{p.Reason, p.Message}
 }
 
-// heldBack returns why an installed version is kept although its channel has another one, or nil. It is a separate
-// condition, because the installed version itself has no problem.
+// heldBack returns the reason that an installed version is kept although its channel contains another version, or nil.
+// A separate condition reports it, because the installed version itself has no problem.
 func heldBack(v view) *resolver.Problem {
 	if failed := v.installed != nil && v.installed.Status.Phase == operatorsv1alpha1.CSVPhaseFailed; failed && !v.forward &&
 		v.resolved == v.installed.Name && v.head != "" && v.head != v.installed.Name {
 		return &resolver.Problem{Reason: reasonVersionFailed, Message: fmt.Sprintf("%s cannot replace %s, which has failed: "+
-			"fix it, or set upgradeStrategy %s in the OperatorGroup", v.head, v.installed.Name, operatorsv1.UpgradeStrategyUnsafeFailForward)}
+			"fix the failed version, or set upgradeStrategy %s in the OperatorGroup", v.head, v.installed.Name, operatorsv1.UpgradeStrategyUnsafeFailForward)}
 	}
 	return v.heldBack
 }
 
-// exceeds describes how the CSV exceeds the account, which has lost permissions since the installation.
+// exceeds returns a message about permissions of the CSV that the account no longer has, or "".
 func exceeds(v view) string {
 	if v.installed == nil {
 		return ""
@@ -204,10 +204,10 @@ func exceeds(v view) string {
 	if excess == "" {
 		return ""
 	}
-	return fmt.Sprintf("ClusterServiceVersion %s exceeds ServiceAccount %s, which does not have %s", v.installed.Name, v.account.Key(), excess)
+	return fmt.Sprintf("ClusterServiceVersion %s exceeds the permissions of ServiceAccount %s: %s", v.installed.Name, v.account.Key(), excess)
 }
 
-// catalogProblem returns why a catalog cannot be used, or nil.
+// catalogProblem returns the reason that the Subscription's catalog cannot be used, or nil.
 func catalogProblem(v view) *reasoned {
 	switch {
 	case v.catalog.none:
@@ -220,7 +220,8 @@ func catalogProblem(v view) *reasoned {
 	return nil
 }
 
-// planConditions returns the condition of the plan: it is pending, with its phase as the reason, or it has failed.
+// planConditions returns the reasons and messages of the conditions InstallPlanPending and InstallPlanFailed, or nil
+// for a condition that is absent. The reason of a pending plan is its phase.
 func planConditions(v view) (pending, failed *reasoned) {
 	if v.deleting != "" {
 		return &reasoned{reasonBeingDeleted, v.deleting}, nil
@@ -241,8 +242,9 @@ func planConditions(v view) (pending, failed *reasoned) {
 	}
 }
 
-// found repeats a condition of the plan's preflight, with the RBAC to apply, on the Subscription, where its author
-// looks. ok is false if there is no plan or no preflight yet.
+// found returns a condition that the plan's preflight has set, whose message contains the RBAC to apply. The
+// Subscription repeats this condition because users check the Subscription first. ok is false if there is no plan or
+// the preflight has not run yet.
 func found(v view, t operatorsv1alpha1.SubscriptionConditionType) (c operatorsv1alpha1.InstallPlanCondition, ok bool) {
 	if v.plan == nil {
 		return c, false

@@ -20,7 +20,7 @@ type (
 	planPhase = operatorsv1alpha1.InstallPlanPhase
 )
 
-// given returns a view with a healthy catalog, after applying the edits.
+// given returns a view with a healthy catalog to which the edits have been applied.
 func given(edits ...func(*view)) view {
 	v := view{catalog: catalogView{
 		key: types.NamespacedName{Namespace: "ns", Name: "cat"}, source: &metav1.PartialObjectMetadata{}, healthy: true,
@@ -41,7 +41,7 @@ func installed(name string, phase csvPhase) func(*view) {
 
 func head(name string) func(*view) { return func(v *view) { v.head = name } }
 
-// plan adds a plan for a CSV in a phase, with conditions.
+// plan adds a plan that installs a CSV. The plan has the given phase and conditions.
 func plan(csv string, phase planPhase, conditions ...operatorsv1alpha1.InstallPlanCondition) func(*view) {
 	return func(v *view) {
 		v.plan = &operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "install-a", UID: "u"}}
@@ -80,7 +80,7 @@ func TestWriteInstall(t *testing.T) {
 	)
 	for _, row := range []struct {
 		name string
-		// before is the installedCSV in the status.
+		// before is the installedCSV in the status that is updated.
 		before             string
 		view               view
 		current, installed string
@@ -93,8 +93,8 @@ func TestWriteInstall(t *testing.T) {
 		{"a CSV at the head", "", given(installed("op.v1", succeeded), head("op.v1")), "op.v1", "op.v1", latest},
 		{"a CSV of an unknown channel", "", given(installed("op.v1", succeeded)), "op.v1", "op.v1", latest},
 		{"a CSV behind the head", "", given(installed("op.v1", succeeded), head("op.v2")), "op.v1", "op.v1", available},
-		{"a CSV that fails later stays the installed one", "op.v1", given(installed("op.v1", failed), head("op.v1")), "op.v1", "op.v1", latest},
-		{"its successor, while it is installed", "op.v1", given(installed("op.v2", installing), head("op.v2")), "op.v2", "op.v1", pending},
+		{"a CSV that fails later remains the installed one", "op.v1", given(installed("op.v1", failed), head("op.v1")), "op.v1", "op.v1", latest},
+		{"the successor of a CSV, while it is being installed", "op.v1", given(installed("op.v2", installing), head("op.v2")), "op.v2", "op.v1", pending},
 		{"a CSV that was deleted, and a problem", "op.v1", given(problem), "", "", none},
 		{"a CSV that was deleted, and its new plan", "op.v1", given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseNone)), "op.v1", "", pending},
 		{"a problem does not affect an installed CSV", "op.v1", given(installed("op.v1", succeeded), problem), "op.v1", "op.v1", latest},
@@ -134,7 +134,7 @@ func TestPlanConditions(t *testing.T) {
 	}
 }
 
-// conditions returns the conditions as "<type>=<status> <reason>: <message>", in the order of the status.
+// conditions returns the conditions in the form "<type>=<status> <reason>: <message>", in the order of the status.
 func conditions(st operatorsv1alpha1.SubscriptionStatus) []string {
 	var out []string
 	for _, c := range st.Conditions {
@@ -159,7 +159,7 @@ func TestConditions(t *testing.T) {
 			v.heldBack = &resolver.Problem{Reason: resolver.UpgradeClashes, Message: "why"}
 		}), []string{healthy, "UpgradeHeldBack=True UpgradeClashes: why"}},
 		{"a failed version holds back the upgrade", given(installed("op.v1", operatorsv1alpha1.CSVPhaseFailed), head("op.v2")),
-			[]string{healthy, "UpgradeHeldBack=True InstalledVersionFailed: op.v2 cannot replace op.v1, which has failed: fix it, or set upgradeStrategy TechPreviewUnsafeFailForward in the OperatorGroup"}},
+			[]string{healthy, "UpgradeHeldBack=True InstalledVersionFailed: op.v2 cannot replace op.v1, which has failed: fix the failed version, or set upgradeStrategy TechPreviewUnsafeFailForward in the OperatorGroup"}},
 		{"a failed version that can be replaced", given(installed("op.v1", operatorsv1alpha1.CSVPhaseFailed), head("op.v2"), func(v *view) { v.forward = true }), []string{healthy}},
 		{"a failed version at the head", given(installed("op.v1", operatorsv1alpha1.CSVPhaseFailed), head("op.v1")), []string{healthy}},
 		{"unavailable content", given(func(v *view) { v.unpackFailed = &reasoned{"BundleUnpackFailed", "404"} }), []string{healthy, "BundleUnpackFailed=True BundleUnpackFailed: 404"}},

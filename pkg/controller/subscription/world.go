@@ -22,7 +22,7 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// world contains all inputs for one namespace, read once from the cache.
+// world contains all inputs for one namespace. They are read from the cache once per reconcile.
 type world struct {
 	namespace     string
 	proofs        ownerutil.Proofs
@@ -30,17 +30,19 @@ type world struct {
 	csvs          []operatorsv1alpha1.ClusterServiceVersion
 	plans         []operatorsv1alpha1.InstallPlan
 	sources       map[types.NamespacedName]*metav1.PartialObjectMetadata
-	// served contains the served kinds; asking answers the resolver's questions about them.
+	// served contains the served kinds. asking tells the resolver whether a kind is served, and records the kinds that
+	// it requests.
 	served served
 	asking *kindRecorder
-	// forward means that failed versions can be replaced.
+	// forward is true if failed versions can be replaced.
 	forward bool
 	input   resolver.Input
-	// blocked is why nothing can be resolved in the namespace: it has no usable account or targets.
+	// blocked is the reason that nothing can be resolved in the namespace, for example because it has no usable account
+	// or no targets.
 	blocked *resolver.Problem
-	// after is the delay before the next reconcile without an event; 0 means none.
+	// after is the delay before a reconcile that no event triggers; 0 requests none.
 	after time.Duration
-	// found is computed on first use.
+	// found is nil until findings computes it.
 	found *findings
 }
 
@@ -71,8 +73,8 @@ func (r *Reconciler) gatherServed(ctx context.Context, w *world) error {
 	return nil
 }
 
-// gatherSources reads only metadata: specs belong to the catalogsource controller, and the API module's types cannot
-// decode all of them (contract 1.1).
+// gatherSources reads only the metadata of the CatalogSources. Only the catalogsource controller uses their specs, and
+// the API module's types cannot decode every valid spec (contract 1.1).
 func (r *Reconciler) gatherSources(ctx context.Context, w *world) error {
 	w.sources = map[types.NamespacedName]*metav1.PartialObjectMetadata{}
 	for _, namespace := range []string{w.namespace, r.GlobalCatalogNamespace} {
@@ -89,8 +91,8 @@ func (r *Reconciler) gatherSources(ctx context.Context, w *world) error {
 }
 
 func (r *Reconciler) gatherInput(ctx context.Context, w *world) error {
-	// Changes of the namespaces that the account can get wake the namespace. Other permissions are not tracked here, because
-	// the plan checks them.
+	// Only the permissions to get Namespaces are tracked, so that changes to them wake the namespace. The plan checks all
+	// other permissions.
 	tracked := r.RBAC
 	defer r.interests.Track(request(w.namespace), &tracked)()
 	w.input = resolver.Input{
@@ -99,7 +101,7 @@ func (r *Reconciler) gatherInput(ctx context.Context, w *world) error {
 		Catalogs:               r.Catalogs,
 		Visible:                slices.SortedFunc(maps.Keys(w.sources), compareKeys),
 		Indexes:                r.indexes,
-		Serves:                 w.asking.serves, // does not reference the world, so that queued jobs do not keep it in memory
+		Serves:                 w.asking.serves, // does not reference the world, so queued jobs do not keep the world in memory
 		RBAC:                   r.RBAC,
 	}
 	lookup := r.Default.Lookup(r.Client)
@@ -134,7 +136,7 @@ type catalogView struct {
 	key     types.NamespacedName
 	source  *metav1.PartialObjectMetadata
 	healthy bool
-	// none means that no CatalogSource is visible to the namespace.
+	// none is true if no CatalogSource is visible to the namespace.
 	none bool
 }
 

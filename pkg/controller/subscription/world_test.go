@@ -26,7 +26,7 @@ func pins(uid, bundle string) resolver.Plan {
 	return resolver.Plan{Namespace: "ns", Pins: []resolver.Pin{{SubscriptionUID: types.UID(uid), Package: "op", Bundle: bundle}}}
 }
 
-// made returns the InstallPlan of the pins with a generation.
+// made returns an InstallPlan with the given pins and generation.
 func made(t *testing.T, p resolver.Plan, generation int) operatorsv1alpha1.InstallPlan {
 	t.Helper()
 	ip := desiredPlan(&world{namespace: "ns"}, []*operatorsv1alpha1.Subscription{subscription("a", operatorsv1alpha1.ApprovalAutomatic)}, p)
@@ -48,7 +48,7 @@ func TestDesiredPlan(t *testing.T) {
 		require.Equal(t, types.UID("a"), ip.OwnerReferences[0].UID)
 		require.False(t, *ip.OwnerReferences[0].BlockOwnerDeletion)
 		_, err := resolver.Decode("ns", ip.Name, ip.Annotations[names.AnnotationPlan])
-		require.NoError(t, err, "its name commits to its content")
+		require.NoError(t, err, "the plan's name commits to its content")
 	}
 }
 
@@ -84,7 +84,7 @@ func TestInstalledForReturnsTheNewestCSV(t *testing.T) {
 }
 
 func TestAPlanInFlightIsFixedUnlessItWaitsForApprovalOrContent(t *testing.T) {
-	gone := because(names.ReasonBundleContentUnavailable, "")
+	unavailable := because(names.ReasonBundleContentUnavailable, "")
 	for _, row := range []struct {
 		name     string
 		approval operatorsv1alpha1.Approval
@@ -94,9 +94,9 @@ func TestAPlanInFlightIsFixedUnlessItWaitsForApprovalOrContent(t *testing.T) {
 		want     bool
 	}{
 		{"automatic", operatorsv1alpha1.ApprovalAutomatic, true, operatorsv1alpha1.InstallPlanPhaseInstalling, because("X", ""), true},
-		{"manual and approved", operatorsv1alpha1.ApprovalManual, true, operatorsv1alpha1.InstallPlanPhaseInstalling, because("X", ""), true},
-		{"manual and not approved", operatorsv1alpha1.ApprovalManual, false, operatorsv1alpha1.InstallPlanPhaseRequiresApproval, because("X", ""), false},
-		{"its content is unavailable", operatorsv1alpha1.ApprovalAutomatic, true, operatorsv1alpha1.InstallPlanPhaseInstalling, gone, false},
+		{"a manual plan that is approved", operatorsv1alpha1.ApprovalManual, true, operatorsv1alpha1.InstallPlanPhaseInstalling, because("X", ""), true},
+		{"a manual plan that is not approved", operatorsv1alpha1.ApprovalManual, false, operatorsv1alpha1.InstallPlanPhaseRequiresApproval, because("X", ""), false},
+		{"a plan whose content is unavailable", operatorsv1alpha1.ApprovalAutomatic, true, operatorsv1alpha1.InstallPlanPhaseInstalling, unavailable, false},
 		{"complete", operatorsv1alpha1.ApprovalAutomatic, true, operatorsv1alpha1.InstallPlanPhaseComplete, because("X", ""), false},
 		{"failed", operatorsv1alpha1.ApprovalAutomatic, true, operatorsv1alpha1.InstallPlanPhaseFailed, because("X", ""), false},
 	} {

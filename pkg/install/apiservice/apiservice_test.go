@@ -58,13 +58,13 @@ func TestInvalidAPIsAreRejected(t *testing.T) {
 		edit func(*description)
 		want string
 	}{
-		{"a group of Kubernetes", func(d *description) { d.Group = "metrics.k8s.io" }, `API group "metrics.k8s.io" is reserved`},
+		{"a Kubernetes group", func(d *description) { d.Group = "metrics.k8s.io" }, `API group "metrics.k8s.io" is reserved`},
 		{"Kubernetes' own domain", func(d *description) { d.Group = "k8s.io" }, "is reserved"},
 		{"kubernetes.io", func(d *description) { d.Group = "x.kubernetes.io" }, "is reserved"},
 		{"OLM's group", func(d *description) { d.Group = "operators.coreos.com" }, "is reserved"},
 		{"OLM's packages", func(d *description) { d.Group = "packages.operators.coreos.com" }, "is reserved"},
-		{"a group below OLM's", func(d *description) { d.Group = "x.operators.coreos.com" }, "is reserved"},
-		{"another version of a group of Kubernetes", func(d *description) { d.Group, d.Version = "apps", "v9" }, `API group "apps" is reserved`},
+		{"a subdomain of OLM's group", func(d *description) { d.Group = "x.operators.coreos.com" }, "is reserved"},
+		{"another version of a Kubernetes group", func(d *description) { d.Group, d.Version = "apps", "v9" }, `API group "apps" is reserved`},
 		{"no group", func(d *description) { d.Group = "" }, `group "" is invalid`},
 		{"a group with a slash", func(d *description) { d.Group = "a/b" }, `group "a/b" is invalid`},
 		{"an invalid version", func(d *description) { d.Version = "system:foo" }, `version "system:foo" is invalid`},
@@ -75,7 +75,7 @@ func TestInvalidAPIsAreRejected(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) { require.ErrorContains(t, apiservice.Validate(newCSV(api(tc.edit))), tc.want) })
 	}
 	require.NoError(t, apiservice.Validate(newCSV(api(), api(func(d *description) { d.Kind = "Other" }))))
-	require.ErrorContains(t, apiservice.Validate(newCSV(api(), api(func(d *description) { d.DeploymentName = "other" }))), "different deployments or ports")
+	require.ErrorContains(t, apiservice.Validate(newCSV(api(), api(func(d *description) { d.DeploymentName = "other" }))), "same deployment and port")
 	require.ErrorContains(t, apiservice.Validate(newCSV(make([]description, 101)...)), "at most 100")
 	require.ErrorContains(t, apiservice.Validate(newCSV(api(func(d *description) { d.Group = "a.k8s.io" }))), `API group "a.k8s.io" is reserved`)
 }
@@ -114,7 +114,7 @@ func TestObjectsHaveTheLabelsOfTheContract(t *testing.T) {
 
 func TestACertificateToolManagesTheCABundle(t *testing.T) {
 	in := input(newCSV(api()))
-	in.Trust, in.Annotations = nil, map[string]string{"a": "b"}
+	in.Trust, in.Annotations = nil, func(string) map[string]string { return map[string]string{"a": "b"} }
 	service, err := in.Desired(apiservice.Owned(in.CSV)[0])
 	require.NoError(t, err)
 	require.NotContains(t, service.Object["spec"], "caBundle")
@@ -140,7 +140,7 @@ func TestBindingsOfTwoInstallsNeverCollide(t *testing.T) {
 	v2.Owner.CSV = "demo.v2.0.0"
 	access, err := v2.Access("mgr")
 	require.NoError(t, err)
-	require.True(t, seen[access[0].GetName()], "the next version takes over")
+	require.True(t, seen[access[0].GetName()], "the next version uses the same names")
 }
 
 func TestAnAPIGroupServedByAnotherOwnerIsTaken(t *testing.T) {
@@ -154,25 +154,25 @@ func TestAnAPIGroupServedByAnotherOwnerIsTaken(t *testing.T) {
 	err := apiservice.Taken(a, owner, all, nil)
 	require.ErrorContains(t, err, "pre-existing APIService v1.demo.acme.io is not adoptable: it does not have the lineage label")
 	a.Version = "v9"
-	require.ErrorContains(t, apiservice.Taken(a, owner, all, nil), `pre-existing APIService v9.demo.acme.io is not adoptable: APIService "v1.demo.acme.io" serves its group`)
+	require.ErrorContains(t, apiservice.Taken(a, owner, all, nil), `pre-existing APIService v9.demo.acme.io is not adoptable: APIService "v1.demo.acme.io" serves the same API group`)
 	live.Spec.Group = "Demo.Acme.io"
-	require.Error(t, apiservice.Taken(a, owner, all, nil), "in any letter case")
+	require.Error(t, apiservice.Taken(a, owner, all, nil), "groups are not case-sensitive")
 	live.Spec.Service = nil
-	require.ErrorContains(t, apiservice.Taken(a, owner, all, nil), "the API server itself serves it")
-	require.NoError(t, apiservice.Taken(apiservice.API{Group: "x.demo.acme.io", Version: "v1"}, owner, all, nil), "another group")
+	require.ErrorContains(t, apiservice.Taken(a, owner, all, nil), "the API server itself serves the API")
+	require.NoError(t, apiservice.Taken(apiservice.API{Group: "x.demo.acme.io", Version: "v1"}, owner, all, nil), "the group is not served")
 	owner.Proofs = proofs.Keys()
 	proofs.Mark(live, owner)
 	require.NoError(t, apiservice.Taken(a, owner, all, nil))
 	other := owner
 	other.Namespace = "t2"
-	require.Error(t, apiservice.Taken(a, other, all, nil), "another install of the same operator")
+	require.Error(t, apiservice.Taken(a, other, all, nil), "another install of the same operator owns the APIService")
 
 	crd := apiextensionsv1.CustomResourceDefinition{}
 	crd.Name, crd.Spec.Group = "things.demo.acme.io", "demo.acme.io"
 	crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v2"}}
 	for _, services := range [][]*apiregistrationv1.APIService{nil, all, {{Spec: apiregistrationv1.APIServiceSpec{Group: "demo.acme.io"}}}} {
 		require.ErrorContains(t, apiservice.Taken(a, owner, services, []apiextensionsv1.CustomResourceDefinition{crd}),
-			`CustomResourceDefinition "things.demo.acme.io" serves its group`, "in any version")
+			`CustomResourceDefinition "things.demo.acme.io" serves the same API group`, "in any version")
 	}
 }
 

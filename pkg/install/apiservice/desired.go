@@ -15,35 +15,39 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// Priorities of the contract (1.12).
+// Priorities that the contract (1.12) defines.
 const (
 	groupPriorityMinimum = 2000
 	versionPriority      = 15
 )
 
-// Roles of Kubernetes that an API server needs to authenticate and authorize callers and to read the front proxy's
-// CA.
+// Kubernetes roles that an extension API server needs to authenticate and authorize callers, and to read the front
+// proxy's CA.
 const (
 	delegator  = "system:auth-delegator"
 	authReader = "extension-apiserver-authentication-reader"
 )
 
-// Input is what the APIServices of one install are derived from.
+// Input contains the data from which the APIServices of one install are rendered.
 type Input struct {
 	CSV   *operatorsv1alpha1.ClusterServiceVersion
 	Owner ownerutil.Owner
-	// NamespaceUID is the UID of the CSV's namespace.
+	// NamespaceUID is the UID of the CSV's namespace. If it is set, the namespace owns the objects.
 	NamespaceUID types.UID
-	// Trust returns the caBundle for a Deployment's APIs. If it is empty, the field is left to other managers.
+	// Trust returns the caBundle for a Deployment's APIs. If it returns nil, the caBundle is left to other field
+	// managers.
 	Trust func(deployment string) []byte
-	// Annotations ask another certificate tool to inject the caBundle.
-	Annotations map[string]string
+	// Annotations returns annotations for the APIServices of a Deployment, to make another certificate tool inject the
+	// caBundle; nil means that there are none.
+	Annotations func(deployment string) map[string]string
 }
 
-// Desired returns the APIService of one API.
+// Desired returns the desired APIService for an API.
 func (in Input) Desired(api API) (*unstructured.Unstructured, error) {
 	meta := in.meta(api.Name())
-	meta.Annotations = in.Annotations
+	if in.Annotations != nil {
+		meta.Annotations = in.Annotations(api.Deployment)
+	}
 	obj := &apiregistrationv1.APIService{
 		TypeMeta:   metav1.TypeMeta{APIVersion: apiregistrationv1.SchemeGroupVersion.String(), Kind: "APIService"},
 		ObjectMeta: meta,
@@ -61,7 +65,7 @@ func (in Input) Desired(api API) (*unstructured.Unstructured, error) {
 }
 
 // Access returns the bindings that a Deployment needs to serve APIs. Their names contain a hash of the namespace and
-// the owner, so they never collide with those of another install.
+// the owner, so they do not collide with the bindings of another install.
 func (in Input) Access(deployment string) ([]*unstructured.Unstructured, error) {
 	service := cert.ServiceName(deployment)
 	hash := ownerutil.Hash(in.Owner.Namespace, in.Owner.Package, service)
@@ -72,9 +76,5 @@ func (in Input) Access(deployment string) ([]*unstructured.Unstructured, error) 
 }
 
 func (in Input) meta(name string) metav1.ObjectMeta {
-	meta := metav1.ObjectMeta{Name: name, Labels: in.Owner.Labels()}
-	if in.NamespaceUID != "" {
-		meta.OwnerReferences = []metav1.OwnerReference{ownerutil.NamespaceReference(in.CSV.Namespace, in.NamespaceUID)}
-	}
-	return meta
+	return metav1.ObjectMeta{Name: name, Labels: in.Owner.Labels(), OwnerReferences: in.Owner.Outside(in.NamespaceUID)}
 }

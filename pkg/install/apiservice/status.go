@@ -10,12 +10,12 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// messageNotAdoptable is the message of the contract (1.12), followed by who serves the API.
+// messageNotAdoptable is the message that the contract (1.12) defines, followed by a description of who serves the API.
 const messageNotAdoptable = "pre-existing APIService %s is not adoptable: %s"
 
-// Taken returns an error if another owner serves the API's group in any version: with an APIService of another
-// lineage, or with a CustomResourceDefinition. Every version counts, because the priorities of one APIService
-// determine the preferred version of the whole group. all are the cluster's APIServices.
+// Taken returns an error if another owner serves any version of the API's group, through an APIService of another
+// lineage or a CustomResourceDefinition. It checks all versions, because the priorities of a single APIService
+// determine the preferred version of the whole group. "all" contains all APIServices in the cluster.
 func Taken(api API, owner ownerutil.Owner, all []*apiregistrationv1.APIService, crds []apiextensionsv1.CustomResourceDefinition) error {
 	for _, live := range all {
 		if !group.Same(live.Spec.Group, api.Group) && live.Name != api.Name() || owner.Owns(live) {
@@ -24,26 +24,26 @@ func Taken(api API, owner ownerutil.Owner, all []*apiregistrationv1.APIService, 
 		return fmt.Errorf(messageNotAdoptable, api.Name(), by(api, owner, live, crds))
 	}
 	if crd := definitionOf(api, crds); crd != "" {
-		return fmt.Errorf(messageNotAdoptable, api.Name(), fmt.Sprintf("CustomResourceDefinition %q serves its group", crd))
+		return fmt.Errorf(messageNotAdoptable, api.Name(), fmt.Sprintf("CustomResourceDefinition %q serves the same API group", crd))
 	}
 	return nil
 }
 
-// by describes who serves the group through an APIService.
+// by describes who serves the API's group. live is an APIService of the group that does not belong to owner.
 func by(api API, owner ownerutil.Owner, live *apiregistrationv1.APIService, crds []apiextensionsv1.CustomResourceDefinition) string {
 	crd := definitionOf(api, crds)
 	switch {
 	case live.Spec.Service != nil && live.Name == api.Name():
 		return owner.Check(live).Error()
 	case live.Spec.Service != nil:
-		return fmt.Sprintf("APIService %q serves its group: %s", live.Name, owner.Check(live))
+		return fmt.Sprintf("APIService %q serves the same API group: %s", live.Name, owner.Check(live))
 	case crd != "":
-		return fmt.Sprintf("CustomResourceDefinition %q serves its group", crd)
+		return fmt.Sprintf("CustomResourceDefinition %q serves the same API group", crd)
 	}
-	return "the API server itself serves it"
+	return "the API server itself serves the API"
 }
 
-// definitionOf returns the name of the first CustomResourceDefinition of an API's group, or "".
+// definitionOf returns the name of the first CustomResourceDefinition in an API's group, or "".
 func definitionOf(api API, crds []apiextensionsv1.CustomResourceDefinition) string {
 	for i := range crds {
 		if group.Same(crds[i].Spec.Group, api.Group) {
@@ -53,7 +53,7 @@ func definitionOf(api API, crds []apiextensionsv1.CustomResourceDefinition) stri
 	return ""
 }
 
-// Status reports whether an APIService is available, or why not.
+// Status reports whether an APIService is available. If it is not, why is the reason.
 func Status(live *apiregistrationv1.APIService) (available bool, why string) {
 	for _, c := range live.Status.Conditions {
 		if c.Type == apiregistrationv1.Available {

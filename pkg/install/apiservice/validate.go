@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	// maxDescriptions bounds the APIs of one CSV.
+	// maxDescriptions is the maximum number of APIs that one CSV can own.
 	maxDescriptions = 100
 	defaultPort     = 443
 )
 
-// API is a group and version that the CSV owns, with all its kinds.
+// API is a group and version that a CSV owns. It can contain several kinds.
 type API struct {
 	Group, Version string
 	Deployment     string
 	Port           int32
 }
 
-// Name returns the name of its APIService.
+// Name returns the name of the API's APIService.
 func (a API) Name() string { return a.Version + "." + a.Group }
 
-// Owned returns the CSV's APIs in order, each once.
+// Owned returns the APIs that the CSV owns, without duplicates and in the CSV's order.
 func Owned(csv *operatorsv1alpha1.ClusterServiceVersion) []API {
 	var out []API
 	for _, d := range csv.Spec.APIServiceDefinitions.Owned {
@@ -41,8 +41,8 @@ func Owned(csv *operatorsv1alpha1.ClusterServiceVersion) []API {
 	return out
 }
 
-// Validate returns all errors in the APIs that a CSV owns, regardless of who installs it. Only the CSV's author can
-// fix them.
+// Validate returns all errors in the APIs that a CSV owns. They do not depend on who installs the CSV, and only its
+// author can fix them.
 func Validate(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 	if n := len(csv.Spec.APIServiceDefinitions.Owned); n > maxDescriptions {
 		return fmt.Errorf("CSV owns %d APIs; at most %d are supported", n, maxDescriptions)
@@ -69,7 +69,7 @@ func validate(csv *operatorsv1alpha1.ClusterServiceVersion, d operatorsv1alpha1.
 		errs = append(errs, fmt.Errorf("group %q is invalid", d.Group))
 	}
 	if group.Protected(d.Group) {
-		errs = append(errs, fmt.Errorf("API group %q is reserved: operators may not serve it", d.Group))
+		errs = append(errs, fmt.Errorf("API group %q is reserved; operators may not serve it", d.Group))
 	}
 	if d.ContainerPort != 0 && len(validation.IsValidPortNum(int(d.ContainerPort))) > 0 {
 		errs = append(errs, fmt.Errorf("containerPort %d is not a valid port", d.ContainerPort))
@@ -78,7 +78,7 @@ func validate(csv *operatorsv1alpha1.ClusterServiceVersion, d operatorsv1alpha1.
 		errs = append(errs, fmt.Errorf("deployment %q is not part of the install strategy", d.DeploymentName))
 	}
 	if d.DeploymentName != api.Deployment || cmp.Or(d.ContainerPort, defaultPort) != api.Port {
-		errs = append(errs, errors.New("its kinds are served by different deployments or ports"))
+		errs = append(errs, errors.New("all kinds of an API version must be served by the same deployment and port"))
 	}
 	return errs
 }

@@ -29,7 +29,8 @@ func issue(t *testing.T) cert.Pair {
 	return pair
 }
 
-// serves reports whether a caller that trusts the bundle accepts the pair's certificate for a host at a time.
+// serves returns an error if a caller that trusts the bundle does not accept the certificate for the host at the given
+// time.
 func serves(bundle, certificate []byte, host string, now time.Time) error {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(bundle)

@@ -8,111 +8,111 @@ import (
 	"time"
 )
 
-// Action is the next step for a Deployment's certificate set.
+// Action is what has to be done next for the certificates of a Deployment.
 type Action string
 
-// Actions, in the order of a rotation.
+// Actions in the order of a rotation.
 const (
 	// Keep changes nothing.
 	Keep Action = "Keep"
 	// Replace issues a pair that is used immediately, because no usable pair exists.
 	Replace Action = "Replace"
-	// Stage issues a pair that is first trusted and used later.
+	// Stage issues a pair that callers already trust before Pods use it.
 	Stage Action = "Stage"
-	// Promote makes the staged pair the one in use.
+	// Promote makes the staged pair the current pair.
 	Promote Action = "Promote"
-	// Retire drops CAs that no Pod uses any longer.
+	// Retire removes CAs that no Pod uses any longer.
 	Retire Action = "Retire"
 )
 
-// Reason is why a set is not kept.
+// Reason explains an Action.
 type Reason string
 
-// Reasons, in the order in which they are checked.
+// Reasons in the order in which Decide checks them.
 const (
-	// Missing: there is no Secret.
+	// Missing means that the Secret does not exist.
 	Missing Reason = "Missing"
-	// Tampered: the parts of a pair do not match.
+	// Tampered means that the parts of a pair do not match.
 	Tampered Reason = "Tampered"
-	// NotIssuedHere: the CA does not have the form that Remit issues.
+	// NotIssuedHere means that the CA does not have the form of the CAs that Remit issues.
 	NotIssuedHere Reason = "NotIssuedHere"
-	// CAChanged: the CA is not one that was recorded when it was issued.
+	// CAChanged means that the CA is not among the CAs that Remit recorded when it issued them.
 	CAChanged Reason = "CAChanged"
-	// HostNames: the certificate is not valid for the hosts that are called.
+	// HostNames means that the certificate is not valid for the hosts through which the Deployment is called.
 	HostNames Reason = "HostNames"
-	// Expired: the certificate is not valid now.
+	// Expired means that the certificate is not valid now.
 	Expired Reason = "Expired"
-	// NearExpiry: two thirds of the certificate's lifetime have passed.
+	// NearExpiry means that two thirds of the certificate's lifetime have passed.
 	NearExpiry Reason = "NearExpiry"
-	// Rolled: no Pod uses the previous CAs any longer.
+	// Rolled means that no Pod uses the previous CAs any longer.
 	Rolled Reason = "Rolled"
 )
 
 const (
 	// DefaultLife is the lifetime of a serving certificate (contract 1.12: 730 days).
 	DefaultLife = 730 * 24 * time.Hour
-	// DefaultBackdate exceeds the clock skew within a cluster.
+	// DefaultBackdate is the default of Policy.Backdate. It exceeds the clock skew within a cluster.
 	DefaultBackdate = time.Hour
-	// DefaultSettle is the time that API servers get to observe a new caBundle.
+	// DefaultSettle is the default of Policy.Settle. It gives API servers time to observe a new caBundle.
 	DefaultSettle = 10 * time.Second
-	// maxPrevious bounds the CAs that are trusted in addition to the current and the next one.
+	// maxPrevious is the maximum number of CAs that are trusted in addition to the current and the next one.
 	maxPrevious = 4
 )
 
-// Observed is the input of a decision.
+// Observed is the input of Decide.
 type Observed struct {
 	Now time.Time
-	// Hosts by which the Deployment is called.
+	// Hosts are the DNS names through which the Deployment is called.
 	Hosts []string
-	// Data of the Secret; nil if it does not exist.
+	// Data is the data of the Secret, or nil if the Secret does not exist.
 	Data map[string][]byte
-	// Recorded are the hashes of the CAs that Remit issued, as recorded outside the Secret.
+	// Recorded contains the hashes of the CAs that Remit has issued. They are recorded outside the Secret.
 	Recorded []string
-	// Bundles are the caBundles of all configurations that call the Deployment.
+	// Bundles contains the caBundle of every webhook, conversion and API that is served by the Deployment.
 	Bundles [][]byte
-	// TrustedFor is how long all Bundles have been observed to trust the staged pair.
+	// TrustedFor is how long every bundle has been observed to contain the staged pair's CA.
 	TrustedFor time.Duration
 	// Running is true if every Pod uses the current pair.
 	Running bool
-	// Unstored is a pair that was issued but could not be stored, or nil. It is issued next, so that what already
-	// records and trusts it need not be written again.
+	// Unstored is a pair that was issued but could not be stored, or nil. The next decision that issues a pair uses
+	// it, so that objects that already record or trust it need not be written again.
 	Unstored *Pair
 }
 
-// Policy is how certificates are issued.
+// Policy configures how certificates are issued.
 type Policy struct {
-	// Life of a certificate; zero means DefaultLife.
+	// Life is the lifetime of a certificate; zero means DefaultLife.
 	Life time.Duration
-	// Backdate is how far in the past a certificate's validity begins, so that it is valid at once despite clock skew;
-	// zero means DefaultBackdate.
+	// Backdate is how far in the past a certificate's validity begins, so that it is valid immediately despite clock
+	// skew; zero means DefaultBackdate.
 	Backdate time.Duration
 	// Settle is how long the next CA is trusted before a Pod uses it; zero means DefaultSettle.
 	Settle time.Duration
 }
 
-// Decision is the next step.
+// Decision is the next step and the state to which it applies.
 type Decision struct {
 	Action Action
 	Reason Reason
-	// Message explains the Reason. It quotes nothing from the Secret.
+	// Message explains the Reason. It contains no data from the Secret.
 	Message string
-	// Set is the set before the action, without entries that do not count.
+	// Set is the set before the action, without pairs and CAs that must no longer be used.
 	Set Set
-	// Times are those of the pair in use; zero if there is none.
+	// Times describes the pair in use; zero if there is none.
 	Times
-	// After is when to decide again without an event; zero means never.
+	// After is the delay until the next decision if no event triggers one earlier; zero means that none is scheduled.
 	After time.Duration
 }
 
-// Times of a pair.
+// Times describes when a pair was issued, is rotated and expires.
 type Times struct {
 	Issued time.Time
-	// RotateAt is when the next pair is staged. It leaves a third of the lifetime for fixing problems.
+	// RotateAt is when the next pair is staged. It leaves a third of the lifetime to fix problems.
 	RotateAt time.Time
 	Expires  time.Time
 }
 
-// Times returns zero values for an invalid pair.
+// Times returns the times of a pair, or zero values if the pair is invalid.
 func (p Policy) Times(pair Pair) Times {
 	leaf, err := parseOne(pair.Certificate)
 	if err != nil {
@@ -122,19 +122,19 @@ func (p Policy) Times(pair Pair) Times {
 	return Times{Issued: issued, RotateAt: issued.Add(leaf.NotAfter.Sub(issued) / 3 * 2), Expires: leaf.NotAfter}
 }
 
-// Decide returns the next step for a Deployment's set. It is pure; [Policy.Carry] executes the step.
+// Decide returns the next step for a Deployment's set. It has no side effects; [Policy.Carry] executes the step.
 func (p Policy) Decide(o Observed) Decision {
 	if o.Data == nil {
-		return p.replace(o, Set{}, Missing, "there is no Secret")
+		return p.replace(o, Set{}, Missing, "the Secret does not exist")
 	}
 	s := parse(o.Data)
 	reason, message := s.Current.check(o.Hosts)
 	if reason == "" && !o.issued(s.Current.CA) {
-		reason, message = CAChanged, "the CA is not the one that was issued"
+		reason, message = CAChanged, "the CA differs from the CA that Remit issued"
 	}
 	t := p.Times(s.Current)
 	if reason == "" && (!o.Now.Before(t.Expires) || o.Now.Before(t.Issued.Add(-p.backdate()))) {
-		reason, message = Expired, "the serving certificate is not valid now"
+		reason, message = Expired, "the serving certificate is not currently valid"
 	}
 	if reason != "" {
 		return p.replace(o, s, reason, message)
@@ -155,12 +155,13 @@ func (p Policy) Decide(o Observed) Decision {
 	return d
 }
 
-// rotating waits until every caller of the Deployment trusts the staged pair.
+// rotating returns the next step while a pair is staged: promote the pair when every caller has trusted it for the
+// settle time, or stage a new one if it is no longer usable.
 func (p Policy) rotating(o Observed, d Decision) Decision {
 	d.Reason = NearExpiry
 	reason, message := d.Set.Next.check(o.Hosts)
 	if reason == "" && !o.issued(d.Set.Next.CA) {
-		reason, message = CAChanged, "the staged CA is not the one that was issued"
+		reason, message = CAChanged, "the staged CA differs from the CA that Remit issued"
 	}
 	if reason == "" && !o.Now.Before(p.Times(*d.Set.Next).RotateAt) {
 		reason, message = NearExpiry, "the staged certificate is near expiry"
@@ -181,7 +182,8 @@ func (p Policy) rotating(o Observed, d Decision) Decision {
 	return d
 }
 
-// replace keeps trust in the CAs that Pods may use until they are rolled.
+// replace returns the decision to issue a new pair. CAs that Pods may still use remain trusted until the Pods are
+// rolled.
 func (p Policy) replace(o Observed, s Set, reason Reason, message string) Decision {
 	again, _ := p.unstored(o)
 	kept := append([][]byte{s.Current.CA}, s.Previous...)
@@ -208,15 +210,16 @@ func (o Observed) issued(ca []byte) bool {
 	return hash != "" && slices.Contains(o.Recorded, hash)
 }
 
-// usable reports whether a CA was issued here and has not expired.
+// usable reports whether a CA was issued by Remit and has not expired.
 func (o Observed) usable(ca []byte) bool {
 	parsed, err := parseOne(ca)
 	return err == nil && o.issued(ca) && o.Now.Before(parsed.NotAfter)
 }
 
-// Carry executes a decision and returns the set to be stored. It generates keys but writes nothing. The caller then,
-// in this order, records the set's Hashes, adds its Trust to all callers of the Deployment, stores the set, and rolls
-// the Pods by its Hash. An interruption at any point breaks nothing.
+// Carry executes a decision and returns the set to be stored. It generates keys but writes nothing. The caller then
+// does the following, in this order: it records the set's Hashes, adds its Trust to all callers of the Deployment,
+// stores the set, and sets its Hash on the Pod template to roll the Pods. Calls keep working if this sequence is
+// interrupted at any point.
 func (p Policy) Carry(d Decision, o Observed) (Set, error) {
 	s := d.Set
 	switch d.Action {
@@ -235,7 +238,7 @@ func (p Policy) Carry(d Decision, o Observed) (Set, error) {
 		}
 	case Promote:
 		if s.Next == nil {
-			return Set{}, errors.New("no pair is staged")
+			return Set{}, errors.New("no certificate is staged")
 		}
 		s.Previous = append([][]byte{s.Current.CA}, s.Previous...)
 		s.Current, s.Next = *s.Next, nil
@@ -245,7 +248,7 @@ func (p Policy) Carry(d Decision, o Observed) (Set, error) {
 	return s, nil
 }
 
-// unstored returns the pair that could not be stored, unless a new one is due instead.
+// unstored returns o.Unstored, or false if it is nil or must not be used any longer.
 func (p Policy) unstored(o Observed) (Pair, bool) {
 	if o.Unstored == nil {
 		return Pair{}, false
@@ -261,5 +264,6 @@ func (p Policy) life() time.Duration { return cmp.Or(p.Life, DefaultLife) }
 
 func (p Policy) backdate() time.Duration { return cmp.Or(p.Backdate, DefaultBackdate) }
 
-// settle is shorter for certificates with a short lifetime, which only tests use.
+// settle returns the configured or default Settle. The default is shorter for certificates with a short lifetime,
+// which only tests use.
 func (p Policy) settle() time.Duration { return cmp.Or(p.Settle, min(DefaultSettle, p.life()/10)) }

@@ -16,7 +16,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/cert"
 )
 
-// upToDate returns the state some time after an install.
+// upToDate returns a set and the state that is observed while no action is due.
 func upToDate(t *testing.T) (cert.Set, cert.Observed) {
 	t.Helper()
 	set := cert.Set{Current: issue(t)}
@@ -40,14 +40,14 @@ func TestDecide(t *testing.T) {
 		{"no authority", func(o *cert.Observed) { delete(o.Data, cert.KeyCA) }, cert.Replace, cert.Tampered},
 		{"another key", func(o *cert.Observed) { o.Data[cert.KeyPrivate] = issue(t).Key.PEM() }, cert.Replace, cert.Tampered},
 		{"another certificate", func(o *cert.Observed) { o.Data[cert.KeyCertificate] = issue(t).Certificate }, cert.Replace, cert.Tampered},
-		{"another pair under the same authority", func(o *cert.Observed) {
+		{"another pair under the same CA", func(o *cert.Observed) {
 			pair := issue(t)
 			o.Data[cert.KeyCertificate], o.Data[cert.KeyPrivate] = pair.Certificate, pair.Key.PEM()
 		}, cert.Replace, cert.Tampered},
 		{"garbage", func(o *cert.Observed) { o.Data[cert.KeyCertificate] = []byte("garbage") }, cert.Replace, cert.Tampered},
 		{"two authorities", func(o *cert.Observed) { o.Data[cert.KeyCA] = append(issue(t).CA, o.Data[cert.KeyCA]...) }, cert.Replace, cert.Tampered},
 		{"a megabyte", func(o *cert.Observed) { o.Data[cert.KeyCertificate] = make([]byte, 1<<20) }, cert.Replace, cert.Tampered},
-		{"a consistent pair of another issuer", func(o *cert.Observed) { o.Data = cert.Set{Current: foreign}.Data() }, cert.Replace, cert.NotIssuedHere},
+		{"a consistent pair from another issuer", func(o *cert.Observed) { o.Data = cert.Set{Current: foreign}.Data() }, cert.Replace, cert.NotIssuedHere},
 		{"a consistent pair that looks like Remit's", func(o *cert.Observed) { o.Data = cert.Set{Current: issue(t)}.Data() }, cert.Replace, cert.CAChanged},
 		{"nothing recorded", func(o *cert.Observed) { o.Recorded = nil }, cert.Replace, cert.CAChanged},
 		{"an empty record", func(o *cert.Observed) { o.Recorded = []string{""} }, cert.Replace, cert.CAChanged},
@@ -55,9 +55,9 @@ func TestDecide(t *testing.T) {
 		{"an additional host", func(o *cert.Observed) { o.Hosts = append(cert.Hosts("demo", "t1"), "x") }, cert.Replace, cert.HostNames},
 		{"not valid yet", func(o *cert.Observed) { o.Now = start.Add(-2 * time.Hour) }, cert.Replace, cert.Expired},
 		{"at expiry", func(o *cert.Observed) { o.Now = start.Add(cert.DefaultLife) }, cert.Replace, cert.Expired},
-		{"just before two thirds", func(o *cert.Observed) { o.Now = start.Add(cert.DefaultLife/3*2 - time.Second) }, cert.Keep, ""},
-		{"at two thirds", func(o *cert.Observed) { o.Now = start.Add(cert.DefaultLife / 3 * 2) }, cert.Stage, cert.NearExpiry},
-		{"nothing calls it", func(o *cert.Observed) { o.Bundles = nil }, cert.Keep, ""},
+		{"just before two thirds of the lifetime", func(o *cert.Observed) { o.Now = start.Add(cert.DefaultLife/3*2 - time.Second) }, cert.Keep, ""},
+		{"at two thirds of the lifetime", func(o *cert.Observed) { o.Now = start.Add(cert.DefaultLife / 3 * 2) }, cert.Stage, cert.NearExpiry},
+		{"no callers", func(o *cert.Observed) { o.Bundles = nil }, cert.Keep, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, o := upToDate(t)
@@ -76,7 +76,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// foreignPair returns a consistent pair of another CA.
+// foreignPair returns a consistent pair with a CA that Remit did not issue.
 func foreignPair(t *testing.T) cert.Pair {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -110,16 +110,16 @@ func TestARotationTakesItsStepsInOrder(t *testing.T) {
 
 	o.Data, o.Recorded = staged.Data(), staged.Hashes()
 	d := p.Decide(o)
-	require.Equal(t, cert.Keep, d.Action, "not trusted yet")
+	require.Equal(t, cert.Keep, d.Action, "the next CA is not trusted yet")
 	require.NotEmpty(t, d.Message)
-	require.Equal(t, string(staged.Trust()), string(d.Set.Trust()), "what configurations must trust")
+	require.Equal(t, string(staged.Trust()), string(d.Set.Trust()), "the decision contains all CAs that configurations must trust")
 
 	o.Bundles = [][]byte{staged.Trust(), old.Trust()}
-	require.Equal(t, cert.Keep, p.Decide(o).Action, "not trusted by all")
+	require.Equal(t, cert.Keep, p.Decide(o).Action, "the next CA is not trusted by all callers")
 
 	o.Bundles, o.TrustedFor = [][]byte{staged.Trust(), staged.Trust()}, cert.DefaultSettle-time.Second
 	d = p.Decide(o)
-	require.Equal(t, cert.Keep, d.Action, "not trusted long enough")
+	require.Equal(t, cert.Keep, d.Action, "the next CA has not been trusted long enough")
 	require.Equal(t, time.Second, d.After)
 
 	o.TrustedFor = cert.DefaultSettle
@@ -156,7 +156,7 @@ func TestAnEditedStagedPairIsReplaced(t *testing.T) {
 		given  func()
 		reason cert.Reason
 	}{
-		{"a key missing", func() { delete(o.Data, "next.tls.key") }, cert.Tampered},
+		{"a missing key", func() { delete(o.Data, "next.tls.key") }, cert.Tampered},
 		{"a CA that was not recorded", func() { o.Recorded = old.Hashes() }, cert.CAChanged},
 		{"other hosts", func() {
 			pair, err := cert.Policy{}.Issue(start, []string{"x"})
@@ -186,20 +186,20 @@ func TestAnEditedStagedPairIsReplaced(t *testing.T) {
 func TestAReplacedPairIsTrustedWhilePodsUseIt(t *testing.T) {
 	old, o := upToDate(t)
 	trusted := func() []byte { return carry(t, cert.Policy{}, o).Trust() }
-	o.Data = nil // deleted manually: Pods have it in memory
+	o.Data = nil // deleted by a user; Pods still have the pair in memory
 	require.True(t, cert.Trusts(trusted(), old.Current.CA))
 	require.Equal(t, cert.Replace, cert.Policy{}.Decide(o).Action)
 
 	foreign := foreignPair(t)
 	o.Data = cert.Set{Current: foreign}.Data()
 	require.True(t, cert.Trusts(trusted(), old.Current.CA))
-	require.False(t, cert.Trusts(trusted(), foreign.CA), "a CA that was not issued here never reaches a caBundle")
+	require.False(t, cert.Trusts(trusted(), foreign.CA), "a CA that Remit did not issue never reaches a caBundle")
 
 	o.Bundles = append(o.Bundles, foreign.CA)
-	require.False(t, cert.Trusts(trusted(), foreign.CA), "even if it was added to the previous CAs")
+	require.False(t, cert.Trusts(trusted(), foreign.CA), "a CA that Remit did not issue is removed from a caBundle")
 
 	o.Now = start.Add(cert.DefaultLife)
-	require.False(t, cert.Trusts(trusted(), old.Current.CA), "it has expired")
+	require.False(t, cert.Trusts(trusted(), old.Current.CA), "the old CA has expired")
 }
 
 func TestManuallyAddedPreviousCAsAreIgnored(t *testing.T) {
@@ -216,7 +216,7 @@ func TestAnUnstoredPairIsIssuedNext(t *testing.T) {
 	old, o := upToDate(t)
 	o.Data = nil
 	first := carry(t, cert.Policy{}, o)
-	// The Service records it and callers trust it; the write of the Secret was rejected.
+	// The pair is recorded on the Service and callers trust it, but the write of the Secret was rejected.
 	o.Unstored, o.Recorded, o.Bundles = &first.Current, first.Hashes(), [][]byte{first.Trust()}
 	again := carry(t, cert.Policy{}, o)
 	require.Equal(t, first.Data(), again.Data())
@@ -231,9 +231,9 @@ func TestAnUnstoredPairIsIssuedNext(t *testing.T) {
 	o.Unstored = &young
 	require.Equal(t, string(young.Certificate), string(carry(t, cert.Policy{}, o).Next.Certificate))
 	o.Hosts = cert.Hosts("demo", "t2")
-	require.NotEqual(t, cert.Hash(young.CA), carry(t, cert.Policy{}, o).Hash(), "its hosts differ")
+	require.NotEqual(t, cert.Hash(young.CA), carry(t, cert.Policy{}, o).Hash(), "the hosts of the unstored pair differ")
 	o.Hosts, o.Unstored = hosts, &old.Current
-	require.NotEqual(t, old.Hash(), cert.Hash(carry(t, cert.Policy{}, o).Next.CA), "it is near expiry itself")
+	require.NotEqual(t, old.Hash(), cert.Hash(carry(t, cert.Policy{}, o).Next.CA), "the unstored pair is itself near expiry")
 }
 
 func TestCarryRequiresAStagedPairToPromote(t *testing.T) {

@@ -2,7 +2,7 @@ package cert
 
 import "fmt"
 
-// hidden is printed instead of any PrivateKey.
+// hidden is printed in place of a PrivateKey.
 const hidden = "[private key]"
 
 // PrivateKey holds a private key as PEM. No formatting, logging, encoding or reflection reveals it; only
@@ -11,7 +11,7 @@ type PrivateKey struct{ reveal func() []byte }
 
 func newPrivateKey(pem []byte) PrivateKey { return PrivateKey{reveal: func() []byte { return pem }} }
 
-// PEM returns the key. Use it only for the Secret.
+// PEM returns the key, or nil if there is none. Call it only to validate the key or to store it in the Secret.
 func (k PrivateKey) PEM() []byte {
 	if k.reveal == nil {
 		return nil

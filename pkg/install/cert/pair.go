@@ -19,10 +19,11 @@ import (
 )
 
 const (
-	// organization and commonName distinguish CAs issued by Remit from others. They prove nothing.
+	// organization and commonName distinguish CAs issued by Remit from others. They are not proof: anyone can issue a CA
+	// with these names.
 	organization = "Remit"
 	commonName   = "olm-selfsigned-"
-	// maxPEM bounds what is parsed from a Secret.
+	// maxPEM is the maximum size, in bytes, of PEM data that is parsed.
 	maxPEM = 64 << 10
 
 	blockCertificate = "CERTIFICATE"
@@ -36,7 +37,7 @@ type Pair struct {
 	Key         PrivateKey
 }
 
-// Issue returns a new pair for the hosts, valid from now for the policy's lifetime.
+// Issue returns a new pair for the hosts. It expires after the policy's lifetime.
 func (p Policy) Issue(now time.Time, hosts []string) (Pair, error) {
 	authority, err := p.newTemplate(now)
 	if err != nil {
@@ -59,7 +60,7 @@ func (p Policy) Issue(now time.Time, hosts []string) (Pair, error) {
 func (p Policy) newTemplate(now time.Time) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
-		return nil, fmt.Errorf("serial number: %w", err)
+		return nil, fmt.Errorf("generate the serial number: %w", err)
 	}
 	return &x509.Certificate{SerialNumber: serial, NotBefore: now.Add(-p.backdate()), NotAfter: now.Add(p.life())}, nil
 }
@@ -68,11 +69,11 @@ func (p Policy) newTemplate(now time.Time) (*x509.Certificate, error) {
 func sign(authority, leaf *x509.Certificate) (Pair, error) {
 	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return Pair{}, fmt.Errorf("CA key: %w", err)
+		return Pair{}, fmt.Errorf("generate the CA key: %w", err)
 	}
 	leafKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return Pair{}, fmt.Errorf("serving key: %w", err)
+		return Pair{}, fmt.Errorf("generate the serving key: %w", err)
 	}
 	ca, err := x509.CreateCertificate(rand.Reader, authority, authority, authorityKey.Public(), authorityKey)
 	if err != nil {
@@ -88,7 +89,7 @@ func sign(authority, leaf *x509.Certificate) (Pair, error) {
 	}
 	key, err := x509.MarshalECPrivateKey(leafKey)
 	if err != nil {
-		return Pair{}, errors.New("encode the serving key") // the cause might contain the key
+		return Pair{}, errors.New("encode the serving key") // err might contain the key
 	}
 	return Pair{CA: encode(blockCertificate, ca), Certificate: encode(blockCertificate, certificate), Key: newPrivateKey(encode(blockKey, key))}, nil
 }
@@ -97,8 +98,8 @@ func encode(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// Hash identifies a CA by the hex SHA-256 of its certificate. It is "" unless the PEM contains exactly one
-// certificate.
+// Hash returns the hex SHA-256 of a CA's certificate, which identifies the CA, or "" unless the PEM contains exactly
+// one certificate.
 func Hash(ca []byte) string {
 	parsed, err := parseOne(ca)
 	if err != nil {
@@ -112,7 +113,7 @@ func hashOf(c *x509.Certificate) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// parseOne parses exactly one certificate.
+// parseOne returns the certificate in the PEM data, or an error if there is not exactly one.
 func parseOne(data []byte) (*x509.Certificate, error) {
 	all := parseAll(data)
 	if len(all) != 1 {
@@ -121,7 +122,8 @@ func parseOne(data []byte) (*x509.Certificate, error) {
 	return all[0], nil
 }
 
-// parseAll returns the certificates of a bundle and skips everything else.
+// parseAll returns the certificates of a bundle and skips everything else. It returns nil if the bundle is larger than
+// maxPEM.
 func parseAll(data []byte) []*x509.Certificate {
 	if len(data) > maxPEM {
 		return nil
@@ -135,8 +137,8 @@ func parseAll(data []byte) []*x509.Certificate {
 	return out
 }
 
-// check returns why a pair is not one that Remit issued for the hosts: a reason, and a message about the affected
-// part. It quotes nothing from the content.
+// check returns a reason and a message if the pair is not one that Remit issued for these hosts, and empty strings if
+// it is. The message names the affected part but contains no data from it.
 func (p Pair) check(hosts []string) (Reason, string) {
 	ca, err := parseOne(p.CA)
 	if err != nil {

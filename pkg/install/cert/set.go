@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Keys of the Secret. The first three are those of the contract (1.12); olmCAKey contains the CA certificate, despite
-// its name.
+// Keys of the Secret. The first three are defined by the contract (1.12); olmCAKey contains the CA certificate,
+// despite its name.
 const (
 	KeyCertificate     = corev1.TLSCertKey
 	KeyPrivate         = corev1.TLSPrivateKeyKey
@@ -27,11 +27,20 @@ type Set struct {
 	Current Pair
 	// Next is the staged pair during a rotation.
 	Next *Pair
-	// Previous are CAs that Pods which are not rolled yet may still use.
+	// Previous contains the CAs that Pods may still use until they are rolled.
 	Previous [][]byte
 }
 
-// Data returns the data of the Secret.
+// Public returns the set without private keys.
+func (s Set) Public() Set {
+	out := Set{Current: Pair{CA: s.Current.CA, Certificate: s.Current.Certificate}, Previous: s.Previous}
+	if s.Next != nil {
+		out.Next = &Pair{CA: s.Next.CA, Certificate: s.Next.Certificate}
+	}
+	return out
+}
+
+// Data returns the set, encoded as the data of the Secret.
 func (s Set) Data() map[string][]byte {
 	data := map[string][]byte{KeyCertificate: s.Current.Certificate, KeyPrivate: s.Current.Key.PEM(), KeyCA: s.Current.CA}
 	if s.Next != nil {
@@ -45,15 +54,16 @@ func (s Set) Data() map[string][]byte {
 	return data
 }
 
-// Trust returns the caBundle for calling the Deployment. It is sorted, so that promoting a pair changes no
-// configuration.
+// Trust returns the caBundle for callers of the Deployment: all CAs of the set, sorted by hash, so that promoting a
+// pair does not change the caBundle.
 func (s Set) Trust() []byte {
 	all := s.authorities()
 	slices.SortFunc(all, func(a, b []byte) int { return strings.Compare(Hash(a), Hash(b)) })
 	return bytes.Join(slices.CompactFunc(all, bytes.Equal), nil)
 }
 
-// Hash is the hash of the current pair's CA. Pods carry it as an annotation, so that a change rolls them.
+// Hash returns the hash of the current pair's CA. It is an annotation of the Pod template, so a new hash rolls the
+// Pods.
 func (s Set) Hash() string { return Hash(s.Current.CA) }
 
 // Hashes returns the sorted hashes of all CAs in the set, which must be recorded before the set is stored.
@@ -66,10 +76,10 @@ func (s Set) Hashes() []string {
 	return slices.Compact(out)
 }
 
-// NextHash returns the hash of the staged pair's CA in a Secret's data; "" if none is staged.
+// NextHash returns the hash of the staged pair's CA in a Secret's data, or "" if no pair is staged.
 func NextHash(data map[string][]byte) string { return Hash(data[keyNextCA]) }
 
-// IsZero reports whether there is no usable pair.
+// IsZero reports whether the set has no current pair.
 func (s Set) IsZero() bool { return len(s.Current.Certificate) == 0 }
 
 func (s Set) authorities() [][]byte {
@@ -83,7 +93,7 @@ func (s Set) authorities() [][]byte {
 	return append(out, s.Previous...)
 }
 
-// parse decodes a Secret's data without validation.
+// parse decodes a Secret's data without validating the pairs.
 func parse(data map[string][]byte) Set {
 	s := Set{Current: Pair{CA: data[KeyCA], Certificate: data[KeyCertificate], Key: newPrivateKey(data[KeyPrivate])}}
 	next := Pair{CA: data[keyNextCA], Certificate: data[keyNextCertificate], Key: newPrivateKey(data[keyNextPrivate])}

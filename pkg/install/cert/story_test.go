@@ -22,11 +22,11 @@ type world struct {
 
 	data     map[string][]byte
 	recorded []string
-	hash     string // of the Deployment's Pod template
+	hash     string // the annotation on the Deployment's Pod template
 	pods     []pod
 	callers  []caller
 
-	trustedSince time.Time // the controller's memory, lost when it crashes
+	trustedSince time.Time // kept only in memory, lost when the controller crashes
 	writes       int
 }
 
@@ -37,7 +37,7 @@ type pod struct {
 
 type caller struct {
 	bundle []byte
-	// seen is what the caller uses; it observes changes in order, each with a lag.
+	// seen is the bundle that the caller uses. The caller observes changes in order, each with a lag.
 	seen    []byte
 	pending []change
 }
@@ -72,7 +72,7 @@ func (w *world) observe() cert.Observed {
 	return o
 }
 
-// reconcile simulates one reconcile, in the order of Policy.Carry.
+// reconcile simulates one reconcile. Its writes are in the order that Policy.Carry documents.
 func (w *world) reconcile() {
 	o := w.observe()
 	d := w.policy.Decide(o)
@@ -122,7 +122,7 @@ func (c *caller) write(w *world, bundle []byte) {
 	c.pending = append(c.pending, change{bundle, w.now.Add(time.Duration(w.rand.Int64N(int64(w.lag))))})
 }
 
-// others simulates the other components: callers observe changes, Pods are rolled one at a time and reload the
+// others simulates the other components: callers observe changes, and one Pod at a time is replaced or reloads the
 // Secret.
 func (w *world) others() {
 	for i := range w.callers {
@@ -150,7 +150,7 @@ func (w *world) call() {
 	}
 }
 
-// newWorld returns a world after the install.
+// newWorld returns a world in which the install has completed.
 func newWorld(t *testing.T, seed uint64, lag time.Duration) *world {
 	w := &world{t: t, rand: rand.New(rand.NewPCG(seed, 0)), policy: cert.Policy{Life: 90 * 24 * time.Hour}, now: start, lag: lag}
 	for w.hash == "" {
@@ -165,7 +165,7 @@ func newWorld(t *testing.T, seed uint64, lag time.Duration) *world {
 	return w
 }
 
-// Ten expiries pass, in small steps during a rotation and in large steps in between.
+// Ten certificate lifetimes pass, in small steps during a rotation and in large steps in between.
 func TestNoCallFailsThroughTenExpiriesDespiteCrashes(t *testing.T) {
 	for seed := range uint64(5) {
 		w := newWorld(t, seed, cert.DefaultSettle)
@@ -181,12 +181,12 @@ func TestNoCallFailsThroughTenExpiriesDespiteCrashes(t *testing.T) {
 			w.now = w.now.Add(step)
 		}
 		require.GreaterOrEqual(t, w.writes, 3*10, "each rotation has three writes")
-		require.Less(t, w.writes, 3*15*3, "and few more")
+		require.Less(t, w.writes, 3*15*3, "there are few additional writes")
 	}
 }
 
-// Deleting the Secret while Pods use it causes no failed call either, if callers observe a new caBundle before a Pod
-// starts.
+// If callers observe a new caBundle before a Pod starts, deleting the Secret while Pods use it does not cause failed
+// calls.
 func TestADeletedSecretIsReplacedWithoutAFailedCall(t *testing.T) {
 	for seed := range uint64(4) {
 		w := newWorld(t, seed, 1)

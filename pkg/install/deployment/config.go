@@ -49,7 +49,7 @@ func configureContainer(c *corev1.Container, config *operatorsv1alpha1.Subscript
 	}
 }
 
-// put replaces the first element that is the same, or appends one.
+// put replaces the first element for which same returns true, or appends v if there is none.
 func put[T any](list []T, v T, same func(have T) bool) []T {
 	if i := slices.IndexFunc(list, same); i >= 0 {
 		list[i] = v
@@ -58,8 +58,8 @@ func put[T any](list []T, v T, same func(have T) bool) []T {
 	return append(list, v)
 }
 
-// withAffinity replaces each part that the config sets; an empty part removes it, and an empty affinity removes all
-// of them.
+// withAffinity replaces each kind of affinity that the config sets. An empty kind removes the existing one, and an
+// empty affinity removes all kinds.
 func withAffinity(have, config *corev1.Affinity) *corev1.Affinity {
 	if config == nil {
 		return have
@@ -94,7 +94,7 @@ func nilIfEmpty[T any](value *T, empty T) *T {
 	return &out
 }
 
-// withMissing adds missing keys and overrides nothing.
+// withMissing adds missing keys without overriding existing ones.
 func withMissing(have, more map[string]string) map[string]string {
 	if len(more) == 0 {
 		return have

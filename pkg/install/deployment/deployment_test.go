@@ -24,6 +24,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env/proofs"
 )
@@ -167,7 +168,7 @@ func TestZeroReplicasAreReadyOnlyIfTheCSVRequestsZero(t *testing.T) {
 	d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: ptr.To(int32(0))}, Status: appsv1.DeploymentStatus{
 		Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}}}}
 	d.Name, d.Namespace = "d", "t1"
-	require.Equal(t, deployment.Progress{Text: `deployment "d" is scaled to 0 replicas: kubectl scale deployment d -n t1 --replicas=1`},
+	require.Equal(t, deployment.Progress{Text: `deployment "d" is scaled to 0 replicas; to scale it up, run: kubectl scale deployment d -n t1 --replicas=1`},
 		deployment.Status(d, nil))
 	require.True(t, deployment.Status(d, ptr.To(int32(0))).Ready)
 }
@@ -183,7 +184,7 @@ func TestEditsAreImagesSetByOtherManagers(t *testing.T) {
 	live.Spec.Template.Spec.Containers[0].Image = "other:1"
 	live.Spec.Template.Spec.Containers = append(live.Spec.Template.Spec.Containers, corev1.Container{Name: "sidecar", Image: "sidecar:1"})
 	require.NotEmpty(t, deployment.OtherImages(live, want))
-	require.Empty(t, deployment.Edits(live, want), "a webhook may have set it during Remit's write")
+	require.Empty(t, deployment.Edits(live, want), "a webhook may have set the image during Remit's write")
 
 	manages := func(manager, container string) metav1.ManagedFieldsEntry {
 		raw := `{"f:spec":{"f:template":{"f:spec":{"f:containers":{"k:{\"name\":\"` + container + `\"}":{"f:image":{}}}}}}}`
@@ -196,8 +197,8 @@ func TestEditsAreImagesSetByOtherManagers(t *testing.T) {
 	require.Equal(t, []deployment.Edit{{Container: "manager", Image: "other:1", Wanted: "demo:1", Manager: "kubectl-set"}}, deployment.Edits(live, want))
 }
 
-// listers returns listers with one RoleBinding per entry of granted: the ServiceAccount of t1 gets the rule in the
-// namespace.
+// listers returns listers with a Role and a RoleBinding for each rule in granted, which maps ServiceAccounts in t1 to
+// the namespaces in which they have a rule.
 func listers(t *testing.T, granted map[string]map[string]rbacv1.PolicyRule) rbac.Listers {
 	t.Helper()
 	index := func() toolscache.Indexer {
@@ -243,18 +244,18 @@ func TestIdentitiesMustNotExceedTheAccount(t *testing.T) {
 	}{
 		{"declared and created", csv(runAs("made"), declare("made")), nil, ""},
 		{"created for another version, not declared", csv(runAs("made")), given{"made": {"t1": read}}, "does not declare it"},
-		{"declared, covered, not created", csv(runAs("op"), declare("op")), given{"op": {"t1": read}, "acct": {"t1": read}}, ""},
-		{"declared, stronger, not created", csv(runAs("boss"), declare("boss")), given{"boss": {"t1": read}}, "its install did not create it"},
+		{"declared, with permissions that the account has, not created", csv(runAs("op"), declare("op")), given{"op": {"t1": read}, "acct": {"t1": read}}, ""},
+		{"declared, with more permissions, not created", csv(runAs("boss"), declare("boss")), given{"boss": {"t1": read}}, "the install of the ClusterServiceVersion did not create it"},
 		{"the account itself", csv(runAs("acct"), declare("acct")), nil, "it is the account"},
 		{"undeclared without permissions", csv(runAs("op")), nil, ""},
-		{"undeclared and covered", csv(runAs("op")), given{"op": {"t1": read}, "acct": {"t1": read}}, ""},
-		{"undeclared and stronger", csv(runAs("boss")), given{"boss": {"t1": read}}, `in namespace t1 {apiGroups: [""]`},
-		{"undeclared and stronger in another namespace", csv(runAs("boss")), given{"boss": {"t9": read}, "acct": {"t1": read}}, "permissions outside of namespace t1"},
-		{"default and stronger", csv(runAs("")), given{"default": {"t1": read}}, "in namespace t1"},
-		{"default, declared and stronger", csv(runAs(""), declare("default")), given{"default": {"t1": read}}, "in namespace t1"},
+		{"undeclared, with permissions that the account has", csv(runAs("op")), given{"op": {"t1": read}, "acct": {"t1": read}}, ""},
+		{"undeclared, with more permissions", csv(runAs("boss")), given{"boss": {"t1": read}}, `in namespace t1 {apiGroups: [""]`},
+		{"undeclared, with more permissions in another namespace", csv(runAs("boss")), given{"boss": {"t9": read}, "acct": {"t1": read}}, "permissions outside of namespace t1"},
+		{"default, with more permissions", csv(runAs("")), given{"default": {"t1": read}}, "in namespace t1"},
+		{"default, declared, with more permissions", csv(runAs(""), declare("default")), given{"default": {"t1": read}}, "in namespace t1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			err := deployment.CheckIdentities(tc.csv, deployment.Bound{Account: types.NamespacedName{Namespace: "t1", Name: "acct"},
+			err := deployment.CheckIdentities(tc.csv, deployment.Bound{Account: scoped.ServiceAccountIdentity(types.NamespacedName{Namespace: "t1", Name: "acct"}),
 				Made: func(name string) (time.Time, bool) { return time.Now(), name == "made" }, RBAC: listers(t, tc.granted)})
 			if tc.wrong == "" {
 				require.NoError(t, err)
@@ -263,12 +264,12 @@ func TestIdentitiesMustNotExceedTheAccount(t *testing.T) {
 			var identity *deployment.IdentityError
 			require.ErrorAs(t, err, &identity)
 			require.ErrorContains(t, err, tc.wrong)
-			require.NotContains(t, err.Error(), "t9", "another namespace is not named")
+			require.NotContains(t, err.Error(), "t9", "the error does not name other namespaces")
 		})
 	}
 }
 
-// A new ServiceAccount immediately has the permissions of bindings that already existed for its name.
+// A new ServiceAccount immediately has the permissions from bindings that already existed for its name.
 func TestExistingBindingsOfANewServiceAccountCount(t *testing.T) {
 	made := time.Now().Truncate(time.Second)
 	read := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}
@@ -292,12 +293,12 @@ func TestExistingBindingsOfANewServiceAccountCount(t *testing.T) {
 			b.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
 			b.Subjects = []rbacv1.Subject{{Kind: "Group", APIGroup: rbacv1.GroupName, Name: "system:serviceaccounts:t1"}}
 		}, "in namespace t1"},
-		{"older, and covered", "t1", func(b *rbacv1.RoleBinding) {
+		{"older, also for the account", "t1", func(b *rbacv1.RoleBinding) {
 			b.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
 			b.Subjects = append(b.Subjects, rbacv1.Subject{Kind: "ServiceAccount", Namespace: "t2", Name: "acct"})
 		}, ""},
-		{"of the same second", "t1", func(b *rbacv1.RoleBinding) { b.CreationTimestamp = metav1.NewTime(made) }, "in namespace t1"},
-		{"of the same second, created by the install", "t1", func(b *rbacv1.RoleBinding) {
+		{"created in the same second", "t1", func(b *rbacv1.RoleBinding) { b.CreationTimestamp = metav1.NewTime(made) }, "in namespace t1"},
+		{"created in the same second, by the install", "t1", func(b *rbacv1.RoleBinding) {
 			b.CreationTimestamp = metav1.NewTime(made)
 			proofs.Mark(b, owner)
 		}, ""},
@@ -318,12 +319,12 @@ func TestExistingBindingsOfANewServiceAccountCount(t *testing.T) {
 			tc.edit(binding)
 			var logged strings.Builder
 			log := funcr.New(func(_, line string) { logged.WriteString(line) }, funcr.Options{})
-			err = deployment.CheckIdentities(c, deployment.Bound{Account: types.NamespacedName{Namespace: "t2", Name: "acct"}, Owner: owner,
+			err = deployment.CheckIdentities(c, deployment.Bound{Account: scoped.ServiceAccountIdentity(types.NamespacedName{Namespace: "t2", Name: "acct"}), Owner: owner,
 				Made: func(string) (time.Time, bool) { return made, true }, RBAC: l, Log: log})
-			if tc.in == "t9" { // the author may not know what is there
+			if tc.in == "t9" { // the reader of the error may not be allowed to see this namespace
 				require.Contains(t, logged.String(), `"serviceAccount"="t1/op" "account"="t2/acct" "bindings"=["RoleBinding t9/op"]`)
 				require.NotContains(t, err.Error(), "t9")
-				require.ErrorContains(t, err, "; an administrator finds the bindings outside of namespace t1 in the log of remit-olm")
+				require.ErrorContains(t, err, "; an administrator can find the bindings outside of namespace t1 in the log of remit-olm")
 			} else {
 				require.Empty(t, logged.String())
 			}
@@ -331,13 +332,13 @@ func TestExistingBindingsOfANewServiceAccountCount(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
-			require.ErrorContains(t, err, "bindings that are not newer than it")
+			require.ErrorContains(t, err, "bindings that are not newer than the ServiceAccount")
 			require.ErrorContains(t, err, tc.wrong)
 		})
 	}
 }
 
-// Programs that act on such a label or annotation do so with their own permissions, not the account's.
+// Programs that act on the labels and annotations of Pods do so with their own permissions, not the account's.
 func TestPodsHaveNoKeysThatClusterProgramsActOn(t *testing.T) {
 	const order, other = "olm.catalogSource", "cluster-autoscaler.kubernetes.io/safe-to-evict"
 	got, err := deployment.Desired(deployment.Input{CSV: csv(func(c *operatorsv1alpha1.ClusterServiceVersion) {

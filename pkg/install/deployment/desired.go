@@ -19,32 +19,39 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// maxAnnotation is the maximum length of an annotation that is copied to Pods.
+// maxAnnotation is the maximum length, in bytes, of the value of an annotation that is copied to Pods.
 const maxAnnotation = 4 << 10
 
-// Input is what the Deployments of one install are derived from. CSV and Owner are required.
+// Input contains the data from which the Deployments of one install are rendered. CSV and Owner are required.
 type Input struct {
 	CSV   *operatorsv1alpha1.ClusterServiceVersion
 	Owner ownerutil.Owner
-	// Group are the annotations that tell an operator its OperatorGroup and targets.
+	// Group contains the annotations that inform an operator of its OperatorGroup and target namespaces.
 	Group map[string]string
 	// Config is the Subscription's config, or nil.
 	Config *operatorsv1alpha1.SubscriptionConfig
-	// Pods may modify the Pod template of a Deployment as the last step; nil changes nothing.
+	// Pods is called last and may modify the Pod template of a Deployment; nil means no modification.
 	Pods func(deployment string, pod *corev1.PodTemplateSpec)
 }
 
-// GroupAnnotations tell users, tools and, through its Pods, the operator which namespaces it serves.
+// GroupAnnotations returns the annotations that describe an OperatorGroup and its target namespaces to users and tools
+// and, through the Pods, to the operator.
 func GroupAnnotations(group, namespace string, targets []string) map[string]string {
+	out := TargetAnnotations(namespace, targets)
+	out[names.AnnotationOperatorGroup] = group
+	return out
+}
+
+// TargetAnnotations returns the annotations that tell an operator its own namespace and its target namespaces.
+func TargetAnnotations(namespace string, targets []string) map[string]string {
 	return map[string]string{
-		names.AnnotationOperatorGroup:     group,
 		names.AnnotationOperatorNamespace: namespace,
 		names.AnnotationTargetNamespaces:  strings.Join(slices.Sorted(slices.Values(targets)), ","),
 	}
 }
 
-// Desired returns the Deployments of the install strategy, in the CSV's order. An error is a defect in the CSV, which
-// only its author can fix.
+// Desired returns the Deployments of the install strategy, in the CSV's order. It returns an error only for a defect
+// in the CSV, which only the CSV's author can fix.
 func Desired(in Input) ([]*appsv1.Deployment, error) {
 	specs := in.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs
 	out := make([]*appsv1.Deployment, 0, len(specs))
@@ -77,8 +84,10 @@ func render(in Input, spec *operatorsv1alpha1.StrategyDeploymentSpec) (*appsv1.D
 	pod.Spec.DeprecatedServiceAccount = ""
 	configure(d, in.Config)
 	uniqueEnv(&pod.Spec)
-	for _, c := range containers(&pod.Spec) {
-		c.Env = withEnv(c.Env, corev1.EnvVar{Name: names.EnvOperatorConditionName, Value: in.CSV.Name})
+	if in.Owner.Extension == "" { // a ClusterExtension has no OperatorCondition
+		for _, c := range containers(&pod.Spec) {
+			c.Env = withEnv(c.Env, corev1.EnvVar{Name: names.EnvOperatorConditionName, Value: in.CSV.Name})
+		}
 	}
 	if in.Pods != nil {
 		in.Pods(spec.Name, pod)
@@ -93,7 +102,7 @@ func render(in Input, spec *operatorsv1alpha1.StrategyDeploymentSpec) (*appsv1.D
 	return d, nil
 }
 
-// SpecOf returns a Deployment of the CSV's install strategy, or nil.
+// SpecOf returns the Deployment with this name in the CSV's install strategy, or nil if there is none.
 func SpecOf(csv *operatorsv1alpha1.ClusterServiceVersion, name string) *operatorsv1alpha1.StrategyDeploymentSpec {
 	specs := csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs
 	if i := slices.IndexFunc(specs, func(s operatorsv1alpha1.StrategyDeploymentSpec) bool { return s.Name == name }); i >= 0 {
@@ -102,8 +111,8 @@ func SpecOf(csv *operatorsv1alpha1.ClusterServiceVersion, name string) *operator
 	return nil
 }
 
-// ServiceAccountName returns the ServiceAccount that Pods with this spec run as. The API server uses the deprecated
-// field if the other is empty, so both count.
+// ServiceAccountName returns the ServiceAccount that Pods with this spec run as. Like the API server, it uses the
+// deprecated field if serviceAccountName is empty.
 func ServiceAccountName(pod *corev1.PodSpec) string {
 	return cmp.Or(pod.ServiceAccountName, pod.DeprecatedServiceAccount, bundle.DefaultServiceAccount)
 }
@@ -125,7 +134,7 @@ func podAnnotations(in Input, template map[string]string) map[string]string {
 	return out
 }
 
-// ofPods drops the labels and annotations that the cluster's own programs act on.
+// ofPods returns the labels or annotations except those that other programs in the cluster act on.
 func ofPods(all map[string]string) map[string]string {
 	kept, _ := bundle.Keep("Pod", all)
 	return kept
@@ -141,20 +150,20 @@ func copiedPrefixes() []string {
 }
 
 // copied reports whether an annotation of the CSV is copied to the Pods. Annotations without a prefix are for users
-// and catalogs. Any other prefix may instruct the node, the network or a mesh (escape suite 50) and belongs in the
-// Pod template, where a reviewer expects it.
+// and catalogs, and are copied. An annotation with a prefix that is not in copiedPrefixes may instruct the node, the
+// network or a mesh (escape suite 50) and belongs in the Pod template, where a reviewer expects it.
 func copied(key, value string) bool {
 	prefix, _, prefixed := strings.Cut(key, "/")
 	return (!prefixed || slices.Contains(copiedPrefixes(), prefix)) && len(value) <= maxAnnotation
 }
 
-// withEnv replaces a variable in place, or appends it.
+// withEnv replaces the variable with the same name, or appends env if there is none.
 func withEnv(list []corev1.EnvVar, env corev1.EnvVar) []corev1.EnvVar {
 	return put(list, env, func(have corev1.EnvVar) bool { return have.Name == env.Name })
 }
 
-// uniqueEnv keeps the last of several variables with the same name, which is the one that takes effect. Real bundles
-// have such lists, and server-side apply rejects them.
+// uniqueEnv keeps only the last of several variables with the same name, which is the one that takes effect. Some
+// published bundles have such duplicates, and server-side apply rejects them.
 func uniqueEnv(pod *corev1.PodSpec) {
 	for _, list := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
 		for i := range list {
@@ -167,7 +176,7 @@ func uniqueEnv(pod *corev1.PodSpec) {
 	}
 }
 
-// containers returns the Pod's containers without init containers, which finish before the operator runs.
+// containers returns the Pod's containers, but not its init containers, which finish before the operator runs.
 func containers(pod *corev1.PodSpec) []*corev1.Container {
 	out := make([]*corev1.Container, 0, len(pod.Containers))
 	for i := range pod.Containers {

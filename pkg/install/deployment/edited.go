@@ -11,16 +11,16 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
-// An Edit is an image that another field manager has set.
+// An Edit is a container whose image was set by another field manager.
 type Edit struct {
 	Container, Image, Wanted string
-	// Manager is the field manager that set it.
+	// Manager is the field manager that set the image; "" in the results of OtherImages.
 	Manager string
 }
 
 // Edits returns the wanted containers whose image was set by a field manager other than the install's. live must have
-// managed fields, which caches omit. Changes that a mutating webhook makes to Remit's write are managed by Remit and
-// are not edits.
+// managed fields, which caches omit. A change that a mutating webhook makes to Remit's request is attributed to Remit
+// and is not an edit.
 func Edits(live, want *appsv1.Deployment) []Edit {
 	own := apply.Manager(want.Labels)
 	var out []Edit
@@ -36,8 +36,9 @@ func Edits(live, want *appsv1.Deployment) []Edit {
 	return out
 }
 
-// OtherImages returns the wanted containers of a live, cached Deployment that have another image. A mutating webhook
-// may have set it; Edits distinguishes the two. A missing container is not an edit.
+// OtherImages returns the wanted containers that have a different image in the live Deployment, which may be cached.
+// The image was set by another manager or by a mutating webhook; Edits distinguishes the two. Containers that the live
+// Deployment does not have are ignored.
 func OtherImages(live, want *appsv1.Deployment) []Edit {
 	var out []Edit
 	wanted, have := &want.Spec.Template.Spec, &live.Spec.Template.Spec

@@ -9,22 +9,25 @@ import (
 	"github.com/go-logr/logr"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// maxExcess bounds, in bytes, the list of excess permissions in an IdentityError.
+// maxExcess is the maximum length, in bytes, of the list of excess permissions in an IdentityError.
 const maxExcess = 700
 
-// IdentityError reports that a Deployment would run as a ServiceAccount that it may not use (security model, D3).
+// IdentityError reports that a Deployment would run as a ServiceAccount that it is not allowed to use (security model,
+// D3).
 type IdentityError struct {
 	Deployment     string
 	ServiceAccount string
-	// Why is the reason, including the permissions that the account is missing.
+	// Why is the reason. It includes the permissions that the ServiceAccount has and the account does not, if any.
 	Why string
 }
 
@@ -32,25 +35,26 @@ func (e *IdentityError) Error() string {
 	return fmt.Sprintf("deployment %q may not run as ServiceAccount %q: %s", e.Deployment, e.ServiceAccount, e.Why)
 }
 
-// Bound is what CheckIdentities compares ServiceAccounts with.
+// Bound contains the account, or the synthetic user of a ClusterExtension, with which CheckIdentities compares
+// ServiceAccounts, and the data for the comparison.
 type Bound struct {
-	Account types.NamespacedName
-	// Made returns when this install created a ServiceAccount of the namespace, by the API server's clock. ok is false
-	// if it did not: the name alone proves nothing.
+	Account scoped.Identity
+	// Made returns the time, by the API server's clock, at which this install created a ServiceAccount of the namespace.
+	// ok is false if the install did not create the ServiceAccount; a matching name is not proof that it did.
 	Made func(name string) (at time.Time, ok bool)
 	// Owner identifies the bindings that this install created.
 	Owner ownerutil.Owner
 	RBAC  rbac.Listers
-	// Log names the bindings that the error does not name.
+	// Log receives the names of bindings that the error must not reveal.
 	Log logr.Logger
 }
 
-// CheckIdentities compares the ServiceAccounts that the CSV's Deployments run as with the account. Each of them,
-// including `default`, is allowed if the account has all of its permissions in every scope; the account itself is
-// never allowed. For a ServiceAccount that the CSV declares and its install created, two kinds of bindings are
-// ignored: those that the install created, as the account, and those that users created later, who are not bounded by
-// the account. Bindings that existed before the ServiceAccount were not meant for this operator and count. The error
-// is an *IdentityError.
+// CheckIdentities checks which ServiceAccounts the CSV's Deployments run as. A ServiceAccount, including `default`, is
+// allowed if the account has all of the ServiceAccount's permissions in every scope; the account itself is never
+// allowed. For a ServiceAccount that the CSV declares and its install created, two kinds of bindings are ignored:
+// those that the install created, because it created them as the account, and those that users created later, because
+// users are not limited to the account's permissions. Bindings that existed before the ServiceAccount were not meant
+// for this operator and are not ignored. The error is an *IdentityError.
 func CheckIdentities(csv *operatorsv1alpha1.ClusterServiceVersion, by Bound) error {
 	declared := bundle.ServiceAccountNames(csv)
 	specs := csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs
@@ -59,7 +63,7 @@ func CheckIdentities(csv *operatorsv1alpha1.ClusterServiceVersion, by Bound) err
 		refuse := func(why string) error {
 			return &IdentityError{Deployment: specs[i].Name, ServiceAccount: key.Name, Why: why}
 		}
-		if key == by.Account {
+		if !by.Account.IsSynthetic() && key == by.Account.Account.Key() {
 			return refuse("it is the account that bounds this install")
 		}
 		own := slices.Contains(declared, key.Name) && key.Name != bundle.DefaultServiceAccount
@@ -74,16 +78,17 @@ func CheckIdentities(csv *operatorsv1alpha1.ClusterServiceVersion, by Bound) err
 	return nil
 }
 
-// judge returns why a ServiceAccount exceeds the account, or "". own is true if the CSV declares it.
+// judge returns why a ServiceAccount that has more permissions than the account is not allowed, or "" if it is
+// allowed. own is true if the CSV declares it.
 func (by Bound) judge(key types.NamespacedName, own bool) (string, error) {
 	why, advice := "the ClusterServiceVersion does not declare it", ""
 	counts := func(rbac.Binding) bool { return true }
 	if own {
-		why = "its install did not create it"
+		why = "the install of the ClusterServiceVersion did not create it"
 		if at, made := by.Made(key.Name); made {
-			why, advice = "bindings that are not newer than it refer to it", "; delete them, or recreate them if they are meant for this operator"
+			why, advice = "bindings that are not newer than the ServiceAccount refer to it", "; delete them, or recreate them if they are meant for this operator"
 			counts = by.inherited(at)
-			// Later bindings to it do not count and need not wake this install.
+			// Bindings that are created later are ignored. They need not wake this install, so the lookup is not tracked.
 			if excess, err := by.excessOf(key, by.RBAC.Untracked(), counts); err != nil || len(excess) == 0 {
 				return "", err
 			}
@@ -94,19 +99,29 @@ func (by Bound) judge(key types.NamespacedName, own bool) (string, error) {
 		return "", err
 	}
 	if bindings := by.outside(key, counts); len(bindings) > 0 {
-		by.Log.Info("Bindings outside of its namespace keep a ServiceAccount from being used", "serviceAccount", key.String(), "account", by.Account.String(), "bindings", bindings)
-		advice += fmt.Sprintf("; an administrator finds the bindings outside of namespace %s in the log of remit-olm", key.Namespace)
+		by.Log.Info("Bindings outside its namespace prevent a ServiceAccount from being used", "serviceAccount", key.String(), "account", by.Account.ID(), "bindings", bindings)
+		advice += fmt.Sprintf("; an administrator can find the bindings outside of namespace %s in the log of remit-olm", key.Namespace)
 	}
-	return fmt.Sprintf("%s, and it has permissions that ServiceAccount %s does not have: %s%s", why, by.Account, status.Lines(excess, maxExcess), advice), nil
+	return fmt.Sprintf("%s, and it has permissions that %s does not have: %s%s", why, by.Account, status.Lines(excess, maxExcess), advice), nil
 }
 
-// maxBindings bounds how many bindings one line of the log names.
+// subject returns the account as a subject. The permissions that every ServiceAccount of the cluster has do not exceed those of
+// a synthetic user: the operator does not get them from its install.
+func (by Bound) subject() rbac.Subject {
+	out := rbac.SubjectOf(by.Account)
+	if by.Account.IsSynthetic() {
+		out.Groups = append(out.Groups, serviceaccount.AllServiceAccountsGroup)
+	}
+	return out
+}
+
+// maxBindings is the maximum number of bindings that one log line names.
 const maxBindings = 20
 
-// outside describes the bindings outside of a ServiceAccount's namespace by which it exceeds the account. They are logged: users who
-// read the error may not know what is in other namespaces.
+// outside describes the bindings outside a ServiceAccount's namespace that give it permissions that the account does
+// not have. They are only logged, because users who read the error may not be allowed to see other namespaces.
 func (by Bound) outside(key types.NamespacedName, counts func(rbac.Binding) bool) []string {
-	bindings := by.RBAC.Untracked().UncoveredBindings(rbac.ServiceAccount(key.Namespace, key.Name), rbac.ServiceAccount(by.Account.Namespace, by.Account.Name),
+	bindings := by.RBAC.Untracked().UncoveredBindings(rbac.ServiceAccount(key.Namespace, key.Name), by.subject(),
 		func(b rbac.Binding) bool { return b.GetNamespace() != key.Namespace && counts(b) })
 	var out []string
 	for _, b := range bindings[:min(len(bindings), maxBindings)] {
@@ -115,18 +130,18 @@ func (by Bound) outside(key types.NamespacedName, counts func(rbac.Binding) bool
 	return out
 }
 
-// inherited includes bindings that existed before a ServiceAccount was created and that the install did not create.
-// Timestamps have a resolution of one second; in doubt a binding is included.
+// inherited returns a function that selects the bindings that existed before a ServiceAccount was created and that the
+// install did not create. Timestamps have a resolution of one second; a binding from the same second is selected.
 func (by Bound) inherited(at time.Time) func(rbac.Binding) bool {
 	return func(b rbac.Binding) bool { return !b.GetCreationTimestamp().After(at) && !by.Owner.Owns(b) }
 }
 
-// excessOf returns the permissions that bindings grant one ServiceAccount and that the account does not have. It
-// lists only rules granted in the ServiceAccount's own namespace: readers of the error may not know about others, and
-// rules contain object names.
+// excessOf returns the permissions that a ServiceAccount has through some bindings and that the account does not have.
+// counts selects the bindings. Only rules granted in the ServiceAccount's own namespace are listed: readers of the error
+// may not be allowed to see other namespaces, and rules contain object names.
 func (by Bound) excessOf(key types.NamespacedName, listers rbac.Listers, counts func(rbac.Binding) bool) ([]string, error) {
 	subject := rbac.ServiceAccount(key.Namespace, key.Name)
-	uncovered, err := listers.UncoveredOf(subject, rbac.ServiceAccount(by.Account.Namespace, by.Account.Name), counts)
+	uncovered, err := listers.UncoveredOf(subject, by.subject(), counts)
 	if limit := (*rbac.LimitError)(nil); errors.As(err, &limit) {
 		return []string{fmt.Sprintf("roles with more than %d verbs, API groups, resources, names and URLs, which are not supported", rbac.MaxValues)}, nil
 	}

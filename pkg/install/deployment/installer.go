@@ -19,18 +19,19 @@ import (
 
 // Installer writes the Deployments of one install.
 type Installer struct {
-	// Account is authenticated as the account and performs all writes.
+	// Account is a client authenticated as the account. It performs all writes.
 	Account client.Client
-	// Facts reads Deployments, preferably from a cache; it only decides what need not be written.
+	// Facts reads Deployments, preferably from a cache. It is used only to skip unnecessary writes.
 	Facts client.Reader
 	// Before is called before an existing Deployment is changed; it may be nil.
 	Before func(ctx context.Context, d *appsv1.Deployment) error
-	// Hold reports whether the Deployments that follow must wait for this one; nil means that none must.
+	// Hold reports whether the Deployments after d must wait for d; nil means that they never wait.
 	Hold func(d *appsv1.Deployment) bool
 }
 
-// Install applies the wanted Deployments in order, and deletes those that the CSV's UID owns but its spec no longer
-// contains. It returns the keys of the changed Deployments.
+// Install applies the wanted Deployments in order, and then deletes those that the CSV owns but that are no longer
+// wanted. If Hold reports that the remaining Deployments must wait, Install stops without an error. It returns a
+// description of each change.
 func (i Installer) Install(ctx context.Context, owner ownerutil.Owner, want []*appsv1.Deployment) ([]string, error) {
 	var changed []string
 	for _, d := range want {
@@ -58,8 +59,8 @@ func (i Installer) Install(ctx context.Context, owner ownerutil.Owner, want []*a
 	return changed, nil
 }
 
-// Ensure applies one Deployment. If it was written from the same spec and another manager has changed a field since,
-// such as an image or the number of replicas, it is left alone and reported instead.
+// Ensure applies one Deployment. If the live Deployment was written from the same spec and another manager has since
+// changed a field, such as an image or the number of replicas, Ensure keeps the change and returns Unchanged.
 func (i Installer) Ensure(ctx context.Context, owner ownerutil.Owner, d *appsv1.Deployment) (apply.Result, error) {
 	obj, err := apply.Object(d)
 	if err != nil {
@@ -69,7 +70,7 @@ func (i Installer) Ensure(ctx context.Context, owner ownerutil.Owner, d *appsv1.
 	if err != nil {
 		return "", err
 	}
-	// Comparing all fields would be unreliable, because of defaults and equivalent quantities.
+	// Compare the hash of the spec. Defaults and equivalent quantities would make a comparison of all fields unreliable.
 	if live != nil && isWritten(live, d, owner) && live.GetGeneration() == 1 {
 		return apply.Unchanged, nil
 	}
@@ -88,8 +89,8 @@ func (i Installer) Ensure(ctx context.Context, owner ownerutil.Owner, d *appsv1.
 	return result, WithRemedy(err, obj)
 }
 
-// WithRemedy adds, to a conflict over a field of a Deployment that another manager owns, the command that resolves
-// it.
+// WithRemedy adds a remedy to an apply error if another field manager owns a field of the Deployment: the command that
+// resolves the conflict. It returns all other errors unchanged.
 func WithRemedy(err error, obj *unstructured.Unstructured) error {
 	if !apply.IsFieldConflict(err) {
 		return err
@@ -110,12 +111,12 @@ func InPlace(live client.Object, want *unstructured.Unstructured, owner owneruti
 		return false
 	}
 	expected := want.DeepCopy()
-	delete(expected.Object, "apiVersion") // typed reads leave both empty
+	delete(expected.Object, "apiVersion") // typed reads leave apiVersion and kind empty
 	delete(expected.Object, "kind")
 	return owner.Owns(live) && live.GetDeletionTimestamp() == nil && apply.Has(content, expected.Object)
 }
 
-// Orphans returns the Deployments that the CSV's UID owns and that are not wanted.
+// Orphans returns the Deployments that the CSV owns but that are not wanted. It returns none if the CSV has no UID.
 func Orphans(ctx context.Context, r client.Reader, owner ownerutil.Owner, want []*appsv1.Deployment) ([]*appsv1.Deployment, error) {
 	if owner.UID == "" {
 		return nil, nil
@@ -123,7 +124,7 @@ func Orphans(ctx context.Context, r client.Reader, owner ownerutil.Owner, want [
 	list := &appsv1.DeploymentList{}
 	if err := r.List(ctx, list, client.InNamespace(owner.Namespace),
 		client.MatchingLabels{names.LabelLineage: owner.Mark()}); err != nil {
-		return nil, fmt.Errorf("list Deployments of namespace %q: %w", owner.Namespace, err)
+		return nil, fmt.Errorf("list Deployments in namespace %q: %w", owner.Namespace, err)
 	}
 	var out []*appsv1.Deployment
 	for k := range list.Items {
@@ -136,7 +137,7 @@ func Orphans(ctx context.Context, r client.Reader, owner ownerutil.Owner, want [
 	return out, nil
 }
 
-// OwnedBy reports whether an object has an owner reference to a UID.
+// OwnedBy reports whether an object has an owner reference with this UID.
 func OwnedBy(obj metav1.Object, uid types.UID) bool {
 	return slices.ContainsFunc(obj.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == uid })
 }

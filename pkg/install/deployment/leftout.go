@@ -9,9 +9,9 @@ import (
 	"github.com/remit-olm/remit/pkg/bundle"
 )
 
-// LeftOut reports, one line for each Deployment of a ClusterServiceVersion, the labels and annotations that are
-// removed from it and its Pods because other programs of the cluster act on them (bundle.Harmless). config is the
-// Subscription's and may be nil.
+// LeftOut describes the labels and annotations that are removed from a ClusterServiceVersion's Deployments and their
+// Pods because other programs in the cluster act on them (bundle.Harmless). It returns one line for each affected
+// Deployment. config is the Subscription's config and may be nil.
 func LeftOut(csv *operatorsv1alpha1.ClusterServiceVersion, config *operatorsv1alpha1.SubscriptionConfig) []string {
 	var out []string
 	for _, spec := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
@@ -26,7 +26,7 @@ func LeftOut(csv *operatorsv1alpha1.ClusterServiceVersion, config *operatorsv1al
 		}
 		drop("Deployment", spec.Label)
 		drop("Pod", spec.Spec.Template.Labels, spec.Spec.Template.Annotations)
-		if config != nil { // keys that Remit itself reads there are not reported
+		if config != nil { // keys that Remit itself reads are not reported
 			drop(operatorsv1alpha1.ClusterServiceVersionKind, config.Annotations)
 		}
 		if len(keys) > 0 {

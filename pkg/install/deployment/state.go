@@ -14,20 +14,20 @@ import (
 
 // State is the combined state of an install's Deployments.
 type State struct {
-	// Installed is true if all are in the desired state; otherwise Problem is the reason.
+	// Installed is true if all Deployments are in the desired state; otherwise Problem is the reason.
 	Installed bool
-	// Untouched is true if all are installed and no spec has changed since it was written.
+	// Untouched is true if all Deployments are installed and no spec has changed since it was written.
 	Untouched bool
-	// Ready is true if all are installed and available; otherwise Problem names one that is not.
+	// Ready is true if all Deployments are installed and available; otherwise Problem names a Deployment that is not.
 	Ready bool
-	// Stuck is true if one has exceeded its progress deadline.
+	// Stuck is true if a Deployment has exceeded its progress deadline.
 	Stuck bool
 	// Problem is the message for users, as the contract specifies; "" if there is none.
 	Problem string
 }
 
-// Check compares the wanted Deployments with the live ones without writing. It reports the first one, in the CSV's
-// order, that is not in the desired state.
+// Check returns the state of the wanted Deployments. It writes nothing. If some are not in the desired state, it
+// returns the state of the first of them, in the CSV's order.
 func Check(ctx context.Context, r client.Reader, owner ownerutil.Owner, want []*appsv1.Deployment) (State, error) {
 	state := State{Installed: true, Untouched: true, Ready: true}
 	for _, d := range want {
@@ -47,7 +47,7 @@ func Check(ctx context.Context, r client.Reader, owner ownerutil.Owner, want []*
 	return state, err
 }
 
-// CheckOne is Check for one Deployment.
+// CheckOne returns the state of one Deployment. It writes nothing.
 func CheckOne(ctx context.Context, r client.Reader, owner ownerutil.Owner, d *appsv1.Deployment) (State, error) {
 	live := &appsv1.Deployment{}
 	exists, err := apply.Read(ctx, r, client.ObjectKeyFromObject(d), live)
@@ -73,8 +73,9 @@ func Of(live *appsv1.Deployment, owner ownerutil.Owner) bool {
 	return owner.Owns(live) && OwnedBy(live, owner.UID)
 }
 
-// installed compares the hash of what was written, as OLM does. Later changes by others (a scale, a sidecar, a
-// mutating webhook) are theirs; comparing all fields would overwrite them forever.
+// installed reports whether the live Deployment was written from the wanted spec. It compares hashes of the spec, as
+// OLM does. Later changes by others (scaling, a sidecar, a mutating webhook) are kept; comparing all fields would
+// overwrite them repeatedly.
 func installed(live, want *appsv1.Deployment, owner ownerutil.Owner) bool {
 	return Of(live, owner) && live.Labels[names.LabelDeploymentSpecHash] == want.Labels[names.LabelDeploymentSpecHash]
 }

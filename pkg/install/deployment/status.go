@@ -11,17 +11,17 @@ import (
 // progressDeadlineExceeded is a reason that the Deployment controller sets.
 const progressDeadlineExceeded = "ProgressDeadlineExceeded"
 
-// Progress is the progress of a Deployment.
+// Progress describes whether a Deployment is ready and, if it is not, why.
 type Progress struct {
 	Ready bool
-	// Stuck is true if it exceeded its progress deadline.
+	// Stuck is true if the Deployment has exceeded its progress deadline.
 	Stuck bool
 	// Text is the message for users, as the contract specifies.
 	Text string
 }
 
-// Status evaluates a Deployment's status. It is ready while the Deployment controller reports it available, even if
-// maxUnavailable allows some replicas to be missing, as long as at least one is available and none is outdated.
+// Status evaluates a Deployment's status. The Deployment is ready while its controller reports it as available, even
+// if maxUnavailable allows some replicas to be missing, as long as at least one is available and none is outdated.
 // wanted is the number of replicas in the ClusterServiceVersion; nil means 1.
 func Status(d *appsv1.Deployment, wanted *int32) Progress {
 	s := d.Status
@@ -29,7 +29,7 @@ func Status(d *appsv1.Deployment, wanted *int32) Progress {
 		return Progress{Text: fmt.Sprintf("waiting for spec update of deployment %q to be observed...", d.Name)}
 	}
 	if want := ptr.Deref(wanted, 1); ptr.Deref(d.Spec.Replicas, 1) == 0 && want > 0 {
-		return Progress{Text: fmt.Sprintf("deployment %q is scaled to 0 replicas: kubectl scale deployment %s -n %s --replicas=%d", d.Name, d.Name, d.Namespace, want)}
+		return Progress{Text: fmt.Sprintf("deployment %q is scaled to 0 replicas; to scale it up, run: kubectl scale deployment %s -n %s --replicas=%d", d.Name, d.Name, d.Namespace, want)}
 	}
 	problem := unavailable(d)
 	if problem == "" {
@@ -54,7 +54,7 @@ func unavailable(d *appsv1.Deployment) string {
 	case c.Status != corev1.ConditionTrue:
 		return fmt.Sprintf("deployment %q not available: %s", d.Name, c.Message)
 	case s.AvailableReplicas == 0 && ptr.Deref(d.Spec.Replicas, 1) > 0:
-		return fmt.Sprintf("deployment %q not available: no replica is available", d.Name) // maxUnavailable may allow this
+		return fmt.Sprintf("deployment %q not available: no replica is available", d.Name) // maxUnavailable may allow zero available replicas
 	}
 	return ""
 }

@@ -24,34 +24,38 @@ import (
 
 // Installer executes a plan as the account.
 type Installer struct {
-	// Account is authenticated as the account: it performs all writes, and reads Secrets.
+	// Account is a client authenticated as the account. It performs all writes and reads Secrets.
 	Account client.Client
-	// Policy is how certificates are issued.
+	// Policy configures how certificates are issued.
 	Policy cert.Policy
 	Now    time.Time
-	// Memory may be shared; it is lost when the program exits.
+	// Memory may be shared between Installers. Its content is lost when the program exits.
 	Memory *Memory
 }
 
 // Certificate is the state of a Deployment's certificate.
 type Certificate struct {
 	Deployment string
-	// Hash is what the Deployment's Pods must carry; "" if a certificate tool issues certificates.
+	// Hash is the hash of the CA with which the Deployment's Pods must be annotated; "" if a certificate tool issues the
+	// certificates.
 	Hash string
 	// Times are zero if there is no certificate or a tool issues it.
 	cert.Times
-	// After is when to check again without an event; zero means never.
+	// After is the delay until the next check if no event triggers one earlier; zero means that none is scheduled.
 	After time.Duration
-	// Done is the executed action, and Reason why; Keep if there was none.
+	// Done is the action that was executed, or Keep if there was none. Reason is the reason why an action was due, whether
+	// or not it was executed.
 	Done   cert.Action
 	Reason cert.Reason
-	// Blocked is the reason that a rotation would not be permitted now. An action that is due is then not executed.
+	// Blocked is the reason why the account is not allowed to rotate the certificate, or nil if it is allowed to. While it
+	// is set, no action is executed.
 	Blocked error
 }
 
-// Certify applies a Deployment's Service and certificate, and executes the next step of a rotation if one is due.
-// Before anything is written, and long before anything is due, permit reports whether the account may make the
-// necessary writes; its error becomes Blocked. An error of a write is returned.
+// Certify applies a Deployment's Service and certificate, and executes the next step of a rotation if one is due. It
+// calls permit before it writes anything, even if no step is due, to find out whether the account is allowed to perform
+// the writes of a rotation; an error from permit is stored in Blocked, not returned. If a certificate tool issues the
+// certificate, Certify applies only the Service and does not call permit. Errors from reads and writes are returned.
 func (i Installer) Certify(ctx context.Context, p *Plan, live *Live, d serving.Deployment, permit func(...Need) error) (Certificate, error) {
 	if p.tool != nil {
 		return Certificate{Deployment: d.Name, Done: cert.Keep}, i.service(ctx, p, live, d, nil)
@@ -73,12 +77,12 @@ func (i Installer) Certify(ctx context.Context, p *Plan, live *Live, d serving.D
 	if err != nil {
 		return c, err
 	}
-	// If a later step fails, the same pair is used again, and nothing is written twice.
+	// Keep the pair in memory, so that a retry after a failed write uses it again instead of issuing another one.
 	i.Memory.keep(p.served(d.Name), issued(decision.Action, set))
 	if err := i.serve(ctx, p, live, d, set, slices.Concat(set.Hashes(), decision.Set.Hashes())); err != nil {
 		return c, err
 	}
-	// A Secret that is still owned by the previous version would be deleted with it.
+	// A Secret that is still owned by the previous version would be deleted with that version.
 	if decision.Action != cert.Keep || c.Blocked == nil && !deployment.OwnedBy(secret, p.in.Owner.UID) {
 		if err := i.store(ctx, p, d, secret, set); err != nil {
 			return c, err
@@ -86,7 +90,7 @@ func (i Installer) Certify(ctx context.Context, p *Plan, live *Live, d serving.D
 		i.Memory.keep(p.served(d.Name), nil)
 	}
 	if decision.Action != cert.Keep {
-		// The next step is decided from what was written, once the cache shows it.
+		// Decide on the next step once the cache contains the changes.
 		c.After = time.Second
 		c.Times = i.Policy.Times(set.Current)
 	}
@@ -101,7 +105,7 @@ func (i Installer) decide(ctx context.Context, p *Plan, live *Live, d serving.De
 	if decision.Action == cert.Keep {
 		return o, decision, nil
 	}
-	// The cache may be outdated, and a pair that was just issued must not be issued again.
+	// The cache may be outdated. Read the Service again, so that no second pair is issued right after the first.
 	if err := i.refresh(ctx, p, live, d.Name); err != nil {
 		return o, decision, err
 	}
@@ -120,7 +124,8 @@ func issued(action cert.Action, set cert.Set) *cert.Pair {
 	return nil
 }
 
-// unchanged continues with the existing set. Without a usable certificate the Pods are left alone.
+// unchanged completes c with the existing set instead of executing an action. If there is no usable certificate,
+// c.Hash is the hash that the Pods already have.
 func (i Installer) unchanged(c Certificate, p *Plan, live *Live, d cert.Decision) (Certificate, error) {
 	if d.Set.IsZero() {
 		c.Hash = live.Running(c.Deployment)
@@ -131,7 +136,8 @@ func (i Installer) unchanged(c Certificate, p *Plan, live *Live, d cert.Decision
 	return c, nil
 }
 
-// serve writes everything that comes before the Secret, in the order of cert.Policy.Carry.
+// serve writes the Service and then the caBundles, in the order that cert.Policy.Carry documents. They must be written
+// before the Secret.
 func (i Installer) serve(ctx context.Context, p *Plan, live *Live, d serving.Deployment, set cert.Set, recorded []string) error {
 	if err := i.service(ctx, p, live, d, recorded); err != nil {
 		return err
@@ -139,8 +145,8 @@ func (i Installer) serve(ctx context.Context, p *Plan, live *Live, d serving.Dep
 	return i.trust(ctx, p, live, d.Name, set.Trust())
 }
 
-// store writes the Secret. An existing one is patched, with its UID and resource version, and not applied: manual
-// edits are reverted, which an apply could do only by force.
+// store writes the Secret. An existing Secret is patched rather than applied, with its UID and resource version as
+// preconditions. The patch reverts manual edits, which server-side apply could do only by force.
 func (i Installer) store(ctx context.Context, p *Plan, d serving.Deployment, have *corev1.Secret, set cert.Set) error {
 	want, err := p.serving().Secret(d, set)
 	if err != nil {
@@ -172,7 +178,7 @@ func (i Installer) store(ctx context.Context, p *Plan, d serving.Deployment, hav
 	return nil
 }
 
-// service applies the Service unless the cache shows it in the desired state.
+// service applies the Service unless it is in the desired state according to the cache.
 func (i Installer) service(ctx context.Context, p *Plan, live *Live, d serving.Deployment, recorded []string) error {
 	want, err := p.serving().Service(d, slices.Compact(slices.Sorted(slices.Values(recorded))))
 	if err != nil {
@@ -185,7 +191,8 @@ func (i Installer) service(ctx context.Context, p *Plan, live *Live, d serving.D
 	return err
 }
 
-// secret reads a Deployment's Secret; nil if it does not exist. The controller identity may not read it.
+// secret reads a Deployment's Secret as the account, because the controller identity is not allowed to read it. It
+// returns nil if the Secret does not exist.
 func (i Installer) secret(ctx context.Context, p *Plan, name string) (*corev1.Secret, error) {
 	key := types.NamespacedName{Namespace: p.in.Owner.Namespace, Name: cert.SecretName(name)}
 	secret := &corev1.Secret{}
@@ -221,7 +228,7 @@ func (i Installer) observe(p *Plan, live *Live, d serving.Deployment, secret *co
 	return o
 }
 
-// refresh reads the Service directly from the API server.
+// refresh updates the Service in live with a direct read from the API server.
 func (i Installer) refresh(ctx context.Context, p *Plan, live *Live, name string) error {
 	service := &corev1.Service{}
 	exists, err := apply.Read(ctx, i.Account, p.service(name), service)
@@ -235,13 +242,13 @@ func (i Installer) refresh(ctx context.Context, p *Plan, live *Live, name string
 	return nil
 }
 
-// Rolling reports whether the Pods of a Deployment were created for another CA than that of its certificate.
+// Rolling reports whether a Deployment's Pods were created for a CA other than that of its certificate.
 func (l *Live) Rolling(c Certificate) bool {
 	hash := l.Running(c.Deployment)
 	return hash != "" && c.Hash != "" && hash != c.Hash
 }
 
-// Running returns the hash of the CA that a Deployment's Pods were created for; "" if none is recorded.
+// Running returns the hash of the CA that a Deployment's Pods were created for, or "" if none is recorded.
 func (l *Live) Running(deployment string) string {
 	if d := l.deployments[deployment]; d != nil {
 		return d.Spec.Template.Annotations[names.AnnotationCAHash]
@@ -255,7 +262,7 @@ func (l *Live) Current(p *Plan, name string) bool {
 	return d != nil && deployment.OwnedBy(d, p.in.Owner.UID)
 }
 
-// writes returns what the account needs for the steps of a rotation.
+// writes returns the permissions that the account needs for the steps of a rotation.
 func (p *Plan) writes(live *Live, d serving.Deployment) []Need {
 	namespace := p.in.Owner.Namespace
 	objs := []*unstructured.Unstructured{
@@ -276,7 +283,8 @@ func (p *Plan) writes(live *Live, d serving.Deployment) []Need {
 	return needs
 }
 
-// trust sets a caBundle on everything that already calls the Deployment.
+// trust sets the caBundle on the webhook configurations, APIServices and CustomResourceDefinitions that already refer
+// to the Deployment.
 func (i Installer) trust(ctx context.Context, p *Plan, live *Live, name string, bundle []byte) error {
 	for _, obj := range live.callers(p, name) {
 		if !distrusts(obj, p.service(name), bundle) {
@@ -301,7 +309,7 @@ func (i Installer) trust(ctx context.Context, p *Plan, live *Live, name string, 
 	return nil
 }
 
-// patch patches a CustomResourceDefinition and keeps the response for later steps.
+// patch patches a CustomResourceDefinition and stores the result in live for later steps.
 func (i Installer) patch(ctx context.Context, live *Live, crd *apiextensionsv1.CustomResourceDefinition, patch client.Patch) error {
 	patched := crd.DeepCopy()
 	if err := i.Account.Patch(ctx, patched, patch, client.FieldOwner(names.FieldManager)); err != nil {
@@ -319,8 +327,8 @@ func distrusts(obj client.Object, service types.NamespacedName, bundle []byte) b
 	return slices.ContainsFunc(calls(obj), func(c call) bool { return c.service == service && string(c.bundle) != string(bundle) })
 }
 
-// Memory records since when a staged pair has been trusted everywhere, and pairs that were issued but could not be
-// stored. If it is lost, these pairs are waited for or issued again.
+// Memory records when all callers began to trust a staged pair, and pairs that were issued but could not be stored. If
+// its content is lost, the waiting time starts again and the unstored pairs are replaced by new ones.
 type Memory struct {
 	since    keyed.Map[types.UID, noted]
 	unstored keyed.Map[served, *cert.Pair]
@@ -336,7 +344,7 @@ func (p *Plan) served(deployment string) served {
 	return served{types.NamespacedName{Namespace: p.in.Owner.Namespace, Name: p.in.Owner.CSV}, deployment}
 }
 
-// keep records a pair to be stored, or nil if there is none any longer.
+// keep records a pair that is not stored yet; nil removes the record.
 func (m *Memory) keep(of served, pair *cert.Pair) {
 	if pair == nil {
 		m.unstored.Delete(of)
@@ -345,7 +353,7 @@ func (m *Memory) keep(of served, pair *cert.Pair) {
 	m.unstored.Set(of, pair)
 }
 
-// Forget drops what is recorded for a deleted ClusterServiceVersion.
+// Forget drops the unstored pairs of a deleted ClusterServiceVersion.
 func (m *Memory) Forget(csv types.NamespacedName) {
 	m.unstored.DeleteFunc(func(of served) bool { return of.csv == csv })
 }

@@ -22,7 +22,8 @@ func rule(group, resource string, resourceNames []string, verbs ...string) rbacv
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: resourceNames, Verbs: verbs}
 }
 
-// converted has a conversion webhook for a CustomResourceDefinition, which belongs to the lineage unless foreign.
+// converted returns a world whose operator has a conversion webhook for a CustomResourceDefinition. The
+// CustomResourceDefinition belongs to the lineage unless foreign is true.
 func converted(t *testing.T, foreign bool) (*world, *apiextensionsv1.CustomResourceDefinition) {
 	t.Helper()
 	crd := &apiextensionsv1.CustomResourceDefinition{}
@@ -63,7 +64,7 @@ func TestAConversionIsSetRotatedAndReset(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, w.Namespace+"/demo-service", service.String())
 	require.Equal(t, string(w.secret().Data[cert.KeyCA]), string(webhook.Bundle(got)))
-	require.NotNil(t, got.Spec.Versions[0].Schema, "the rest is unchanged")
+	require.NotNil(t, got.Spec.Versions[0].Schema, "the rest of the spec is unchanged")
 
 	w.now = w.now.Add(cert.DefaultLife/3*2 + time.Hour)
 	require.Equal(t, cert.Stage, w.reconcile().Done)
@@ -80,7 +81,7 @@ func TestAConversionIsSetRotatedAndReset(t *testing.T) {
 	require.NoError(t, err)
 	got = w.conversion(crd)
 	require.Equal(t, apiextensionsv1.NoneConverter, got.Spec.Conversion.Strategy)
-	require.Equal(t, names.ConversionReset, got.Annotations["remit.dev/conversion"], "a note for the next install")
+	require.Equal(t, names.ConversionReset, got.Annotations["remit.dev/conversion"], "the annotation is for the next install")
 }
 
 func TestARotationRequiresPermissionToPatchConversions(t *testing.T) {
@@ -122,7 +123,7 @@ func TestAConversionTakenOverByAnotherOwnerIsNotReset(t *testing.T) {
 	before := w.conversion(crd)
 	got := before.DeepCopy()
 	got.Spec.Conversion.Webhook.ClientConfig.Service.Name = "another"
-	require.NoError(t, cluster.Client.Patch(t.Context(), got, client.MergeFrom(before))) // the API server changes the status at the same time
+	require.NoError(t, cluster.Client.Patch(t.Context(), got, client.MergeFrom(before))) // the API server concurrently changes the status
 	_, crds, err := hooks.Remains(t.Context(), cluster.Client, w.owner)
 	require.NoError(t, err)
 	require.Empty(t, crds)

@@ -19,7 +19,8 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// Ensure applies everything through which a ready Deployment is called. It returns what it changed.
+// Ensure applies the webhooks, conversions and APIs that a ready Deployment serves. It returns a description of each
+// change.
 func (i Installer) Ensure(ctx context.Context, p *Plan, live *Live, name string) ([]string, error) {
 	var changed []string
 	hooks, err := p.hooks(name)
@@ -47,7 +48,7 @@ func (i Installer) Ensure(ctx context.Context, p *Plan, live *Live, name string)
 	return append(changed, more...), err
 }
 
-// convert sets the conversion of the lineage's CustomResourceDefinitions to the Deployment.
+// convert configures the lineage's CustomResourceDefinitions to be converted by the Deployment's webhooks.
 func (i Installer) convert(ctx context.Context, p *Plan, live *Live, name string) ([]string, error) {
 	var changed []string
 	for _, c := range p.conversions(name) {
@@ -70,7 +71,8 @@ func (i Installer) convert(ctx context.Context, p *Plan, live *Live, name string
 	return changed, nil
 }
 
-// convertible rejects CustomResourceDefinitions that this lineage may not convert.
+// convertible returns an error if a CustomResourceDefinition does not exist or this lineage is not allowed to convert
+// it.
 func convertible(p *Plan, c webhook.Conversion, crd *apiextensionsv1.CustomResourceDefinition) error {
 	switch {
 	case crd == nil:
@@ -84,7 +86,8 @@ func convertible(p *Plan, c webhook.Conversion, crd *apiextensionsv1.CustomResou
 	return nil
 }
 
-// PreservedError reports that a CustomResourceDefinition cannot be converted by a webhook.
+// PreservedError reports that a CustomResourceDefinition cannot have a conversion webhook because it preserves unknown
+// fields.
 type PreservedError struct{ CRD string }
 
 func (e *PreservedError) Error() string {
@@ -105,9 +108,9 @@ func (l *Live) Taken(p *Plan) error {
 	return nil
 }
 
-// Off prepares a Deployment for a rollout, during which the address of its webhooks may not answer. It empties
-// webhook configurations of the lineage that will change, and deletes those that are no longer wanted. Conversions
-// are kept, because stored objects could not be read without them.
+// Off prepares a Deployment for a rollout, during which its webhooks may not respond. It removes the webhooks from the
+// lineage's configurations that will change, and deletes configurations and APIServices that are no longer wanted.
+// Conversions are kept, because stored objects could not be read without them.
 func (i Installer) Off(ctx context.Context, p *Plan, live *Live, name string) ([]string, error) {
 	hooks, err := p.hooks("")
 	if err != nil {
@@ -127,13 +130,13 @@ func (i Installer) Off(ctx context.Context, p *Plan, live *Live, name string) ([
 			if _, _, err := apply.Ensure(ctx, i.Account, off.Unstructured, p.in.Owner); err != nil {
 				return changed, err
 			}
-			changed = append(changed, "Switched off "+apply.Describe(obj))
+			changed = append(changed, "Disabled "+apply.Describe(obj))
 		}
 	}
 	return changed, nil
 }
 
-// Prune deletes what the lineage has but the plan does not contain. It is called when all Deployments are ready.
+// Prune deletes the lineage's objects that the plan does not contain. Call it when all Deployments are ready.
 func (i Installer) Prune(ctx context.Context, p *Plan, live *Live) ([]string, error) {
 	objs, crds, err := live.surplus(p)
 	if err != nil {
@@ -150,7 +153,7 @@ func (i Installer) Prune(ctx context.Context, p *Plan, live *Live) ([]string, er
 	return append(changed, more...), err
 }
 
-// surplus returns what the lineage has but the plan does not contain.
+// surplus returns the lineage's webhook configurations, APIServices and conversions that the plan does not contain.
 func (l *Live) surplus(p *Plan) ([]client.Object, []*apiextensionsv1.CustomResourceDefinition, error) {
 	hooks, err := p.hooks("")
 	if err != nil {
@@ -163,7 +166,8 @@ func (l *Live) surplus(p *Plan) ([]client.Object, []*apiextensionsv1.CustomResou
 	return objs, l.converting(p), nil
 }
 
-// converting returns the lineage's CustomResourceDefinitions that Remit had converted but the plan does not contain.
+// converting returns the lineage's CustomResourceDefinitions with a conversion that Remit configured and the plan no
+// longer contains.
 func (l *Live) converting(p *Plan) []*apiextensionsv1.CustomResourceDefinition {
 	var out []*apiextensionsv1.CustomResourceDefinition
 	for _, crd := range l.crds {
@@ -175,8 +179,8 @@ func (l *Live) converting(p *Plan) []*apiextensionsv1.CustomResourceDefinition {
 	return out
 }
 
-// Remains returns the objects of a deleted CSV that owner references do not cover: those with its own labels,
-// webhooks and APIs first, and the CustomResourceDefinitions whose conversion it had set.
+// Remains returns what is not garbage-collected with a deleted CSV: the webhook configurations and APIServices with
+// the CSV's owner labels, and the lineage's CustomResourceDefinitions whose conversion Remit configured.
 func Remains(ctx context.Context, r client.Reader, owner ownerutil.Owner, by ...client.ListOption) ([]client.Object, []*apiextensionsv1.CustomResourceDefinition, error) {
 	p := &Plan{in: Input{Owner: owner, CSV: &operatorsv1alpha1.ClusterServiceVersion{}}}
 	live, err := Gather(ctx, r, p, by...)
@@ -191,7 +195,7 @@ func Remains(ctx context.Context, r client.Reader, owner ownerutil.Owner, by ...
 	return objs, crds, err
 }
 
-// Reset removes the webhooks from CustomResourceDefinitions.
+// Reset removes the conversion webhooks from CustomResourceDefinitions. It returns a description of each change.
 func (i Installer) Reset(ctx context.Context, crds []*apiextensionsv1.CustomResourceDefinition) ([]string, error) {
 	var changed []string
 	for _, crd := range crds {
@@ -207,7 +211,7 @@ func (i Installer) Reset(ctx context.Context, crds []*apiextensionsv1.CustomReso
 	return changed, nil
 }
 
-// reference returns only the kind and name of a webhook configuration or APIService.
+// reference returns an object with only the kind and name of a webhook configuration or APIService.
 func reference(obj client.Object) *unstructured.Unstructured {
 	group := admissionregistrationv1.SchemeGroupVersion
 	if _, ok := obj.(*apiregistrationv1.APIService); ok {

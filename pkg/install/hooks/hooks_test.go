@@ -49,7 +49,7 @@ func TestAnInstallWritesOnlyOnce(t *testing.T) {
 	require.Equal(t, before, w.versions())
 }
 
-// versions returns the resource versions of all created objects except the Deployment.
+// versions returns the resource versions of all objects of the install except the Deployment.
 func (w *world) versions() map[string]string {
 	w.t.Helper()
 	out := map[string]string{}
@@ -75,7 +75,7 @@ func TestACertificateIsRotatedNearExpiry(t *testing.T) {
 	require.Equal(t, string(old), string(w.secret().Data[cert.KeyCA]), "the pair in use is kept")
 	require.True(t, w.trusts(old))
 	next := w.secret().Data["next.olmCAKey"]
-	require.True(t, w.trusts(next), "callers trust it before Pods use it")
+	require.True(t, w.trusts(next), "callers trust the next CA before Pods use it")
 
 	c := w.reconcile()
 	require.Equal(t, cert.Keep, c.Done)
@@ -85,7 +85,7 @@ func TestACertificateIsRotatedNearExpiry(t *testing.T) {
 	require.Equal(t, string(next), string(w.secret().Data[cert.KeyCA]))
 	require.NotEqual(t, first.Hash, cert.Hash(next))
 	require.True(t, w.has(cert.Hash(next)), "Pods were rolled")
-	require.True(t, w.trusts(old), "some Pods may still use it")
+	require.True(t, w.trusts(old), "some Pods may still use the old CA")
 
 	require.Equal(t, cert.Retire, w.reconcile().Done)
 	require.False(t, w.trusts(old))
@@ -114,8 +114,8 @@ func TestEditedCertificatesAreReplaced(t *testing.T) {
 		reason cert.Reason
 	}{
 		{"the key", func() { edit(map[string][]byte{cert.KeyPrivate: other.Key.PEM()}) }, cert.Tampered},
-		{"a whole pair", func() { edit(cert.Set{Current: other}.Data()) }, cert.CAChanged},
-		{"the Secret deleted", func() { require.NoError(t, cluster.Client.Delete(t.Context(), w.secret())) }, cert.Missing},
+		{"a complete pair", func() { edit(cert.Set{Current: other}.Data()) }, cert.CAChanged},
+		{"a deleted Secret", func() { require.NoError(t, cluster.Client.Delete(t.Context(), w.secret())) }, cert.Missing},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			before := w.configurations()["a.demo.acme.io"].Webhooks[0].ClientConfig.CABundle
@@ -124,7 +124,7 @@ func TestEditedCertificatesAreReplaced(t *testing.T) {
 			require.Equal(t, cert.Replace, c.Done)
 			require.Equal(t, tc.reason, c.Reason)
 			require.False(t, w.trusts(other.CA), "a CA that Remit did not issue never reaches a caBundle")
-			require.True(t, w.trusts(before) || w.trusts(old), "Pods that are not rolled yet are still trusted")
+			require.True(t, w.trusts(before) || w.trusts(old), "Pods that have not been rolled yet are still trusted")
 			require.NotEqual(t, first.Hash, c.Hash)
 			require.Equal(t, cert.Retire, w.reconcile().Done)
 			require.Equal(t, cert.Keep, w.reconcile().Done)
@@ -249,7 +249,7 @@ func TestInjectedCABundlesAreKept(t *testing.T) {
 	pair, err := cert.Policy{}.Issue(w.now, cert.Hosts(name, w.Namespace))
 	require.NoError(t, err)
 	config.Webhooks[0].ClientConfig.CABundle = pair.CA
-	require.NoError(t, cluster.Client.Update(t.Context(), config), "as an injector does")
+	require.NoError(t, cluster.Client.Update(t.Context(), config), "the test acts as a CA injector")
 	w.group.Targets = append(w.group.Targets, "another")
 	ensure()
 	config = w.configurations()["a.demo.acme.io"]
@@ -324,8 +324,8 @@ func TestThePlansNeedsAreSufficient(t *testing.T) {
 	require.Empty(t, w.configurations())
 }
 
-// A failed reconcile is retried. A new pair in each retry would change the Service and all callers each time, and the
-// Service's event would immediately trigger the next reconcile.
+// Failed reconciles are retried. If each retry issued a new pair, each would also change the Service and all callers,
+// and the event for the Service would immediately trigger the next reconcile.
 func TestAnUnstoredPairIsNotIssuedAgain(t *testing.T) {
 	t.Parallel()
 	t.Run("initial install", func(t *testing.T) {
@@ -347,9 +347,9 @@ func TestAnUnstoredPairIsNotIssuedAgain(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, cert.Replace, c.Done)
 		require.Equal(t, first, w.versions()["*v1.Service"])
-		require.Len(t, w.secret().Data, 3, "it was never used and is not a previous CA")
+		require.Len(t, w.secret().Data, 3, "the unstored CA was never used and is not a previous CA")
 	})
-	t.Run("in a rotation", func(t *testing.T) {
+	t.Run("during a rotation", func(t *testing.T) {
 		w := newWorld(t)
 		w.reconcile()
 		secret := w.secret()
@@ -375,7 +375,8 @@ func TestAnUnstoredPairIsNotIssuedAgain(t *testing.T) {
 	})
 }
 
-// A Secret that is owned only by the previous version is deleted with it, and the Pods would have to be rolled again.
+// If only the previous version owned the Secret, the Secret would be deleted with that version, and the Pods would
+// have to be rolled again.
 func TestASecretIsHandedOverToTheNextVersion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -408,13 +409,14 @@ func TestADeploymentIsCertifiedOnceItsCAIsKnown(t *testing.T) {
 	require.True(t, live.Current(p, name))
 	w.replace(func(*csv) {})
 	p, live = w.plan()
-	require.False(t, live.Current(p, name), "it belongs to the previous version")
+	require.False(t, live.Current(p, name), "the Deployment belongs to the previous version")
 	w.config = &operatorsv1alpha1.SubscriptionConfig{Annotations: map[string]string{serving.InjectCAFrom: w.Namespace + "/demo"}}
 	p, _ = w.plan()
-	require.True(t, p.Certified(name), "the caBundle is left to a tool")
+	require.True(t, p.Certified(name), "a certificate tool manages the caBundle")
 }
 
-// Even if the answer changes or fails later, the written rules match what was required of the account.
+// The written rules must match the permissions that were required of the account, even if the scope of a resource
+// changes.
 func TestAPlanAsksForEachScopeOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -443,7 +445,7 @@ func TestAPlanAsksForEachScopeOnce(t *testing.T) {
 	require.Equal(t, 1, asked)
 }
 
-// A CSV may have 500 webhooks, and each is displayed.
+// A CSV may have 500 webhooks, and Has is called for each of them.
 func TestWebhooksAreRenderedOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -473,7 +475,7 @@ func TestWebhooksAreRenderedOnce(t *testing.T) {
 	_, err = w.installer().Certify(t.Context(), p, live, p.Served[0], permitted)
 	require.NoError(t, err)
 	observe()
-	require.Equal(t, 100, rendered, "again, with the caBundle")
+	require.Equal(t, 100, rendered, "the webhooks are rendered again, with the caBundle")
 	_, err = w.installer().Ensure(t.Context(), p, live, name)
 	require.NoError(t, err)
 	require.True(t, w.trusts(w.secret().Data[cert.KeyCA]))

@@ -21,22 +21,24 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// Live is the live state of a plan, and what an earlier version left behind, as a cache shows it.
+// Live contains the live objects of a plan and those that an earlier version left behind, as read from a cache.
 type Live struct {
 	services    map[string]*corev1.Service
 	deployments map[string]*appsv1.Deployment
-	// configurations are the webhook configurations of the lineage, by kind and name.
+	// configurations are the webhook configurations of the lineage.
 	configurations []client.Object
-	// apiservices are those of the plan's groups, regardless of owner, and all of the lineage.
+	// apiservices are the APIServices of the plan's groups, regardless of owner, and those of the lineage.
 	apiservices []*apiregistrationv1.APIService
-	// crds are those of the plan's conversions and of the lineage; served are all.
+	// crds are the CustomResourceDefinitions of the plan's conversions and of the lineage. served contains all
+	// CustomResourceDefinitions of the cluster if the operator serves its own APIs, and otherwise only those of the
+	// lineage.
 	crds   []*apiextensionsv1.CustomResourceDefinition
 	served []apiextensionsv1.CustomResourceDefinition
 	by     []client.ListOption
 }
 
-// Gather reads the live state of a plan. r should be a cache. by selects the objects of a lineage through an index,
-// if r has one; otherwise labels are used.
+// Gather reads the live objects of a plan from r, which should be a cache. "by" selects the objects of the lineage
+// through an index of r; if it is empty, Gather selects them by label.
 func Gather(ctx context.Context, r client.Reader, p *Plan, by ...client.ListOption) (*Live, error) {
 	if len(by) == 0 {
 		by = []client.ListOption{client.MatchingLabels{names.LabelLineage: p.in.Owner.Mark()}}
@@ -87,7 +89,7 @@ func (l *Live) gatherConfigurations(ctx context.Context, r client.Reader, p *Pla
 	return nil
 }
 
-// gatherAPIServices reads all of them only if the operator serves its own API.
+// gatherAPIServices lists the APIServices of the lineage or, if the operator serves its own APIs, all of them.
 func (l *Live) gatherAPIServices(ctx context.Context, r client.Reader, p *Plan) error {
 	list := &apiregistrationv1.APIServiceList{}
 	opts := l.by
@@ -107,8 +109,8 @@ func (l *Live) gatherAPIServices(ctx context.Context, r client.Reader, p *Plan) 
 	return nil
 }
 
-// gatherCRDs reads all of them only if the operator serves its own API, which no CustomResourceDefinition may already
-// serve.
+// gatherCRDs lists the CustomResourceDefinitions of the lineage or, if the operator serves its own APIs, all of them,
+// because no CustomResourceDefinition is allowed to serve such an API.
 func (l *Live) gatherCRDs(ctx context.Context, r client.Reader, p *Plan) error {
 	list := &apiextensionsv1.CustomResourceDefinitionList{}
 	opts := []client.ListOption{client.UnsafeDisableDeepCopy}
@@ -138,7 +140,7 @@ func (l *Live) gatherCRDs(ctx context.Context, r client.Reader, p *Plan) error {
 	return nil
 }
 
-// byName returns the object with a name, or nil.
+// byName returns the object with this name, or nil.
 func byName[T client.Object](objs []T, name string) (found T) {
 	if i := slices.IndexFunc(objs, func(obj T) bool { return obj.GetName() == name }); i >= 0 {
 		return objs[i]
@@ -146,7 +148,7 @@ func byName[T client.Object](objs []T, name string) (found T) {
 	return found
 }
 
-// object returns the live object of a hook, or nil.
+// object returns the live object of a hook, or nil if it does not exist.
 func (l *Live) object(h hook) client.Object {
 	if i := slices.IndexFunc(l.configurations, h.is); i >= 0 {
 		return l.configurations[i]
@@ -168,13 +170,14 @@ func (l *Live) own(p *Plan) []client.Object {
 	return out
 }
 
-// call is how an object makes the API server call a Service.
+// call is a Service that the API server calls because of an object, and the caBundle that it uses for these calls.
 type call struct {
 	service types.NamespacedName
 	bundle  []byte
 }
 
-// calls returns the calls of a webhook configuration or APIService; none if it is switched off.
+// calls returns the Services that the API server calls because of a webhook configuration or APIService. A
+// configuration that is switched off has none.
 func calls(obj client.Object) []call {
 	var out []call
 	add := func(c admissionregistrationv1.WebhookClientConfig) {
@@ -199,7 +202,7 @@ func calls(obj client.Object) []call {
 	return out
 }
 
-// callers returns the lineage's webhook configurations and APIServices that call a Deployment.
+// callers returns the lineage's webhook configurations and APIServices that refer to a Deployment's Service.
 func (l *Live) callers(p *Plan, deployment string) []client.Object {
 	service := p.service(deployment)
 	return slices.DeleteFunc(l.own(p), func(obj client.Object) bool {
@@ -222,7 +225,7 @@ func (l *Live) converted(p *Plan, deployment string) []*apiextensionsv1.CustomRe
 	return out
 }
 
-// bundles returns the caBundles that are used to call a Deployment.
+// bundles returns the caBundles that the API server uses to call a Deployment.
 func (l *Live) bundles(p *Plan, deployment string) [][]byte {
 	var out [][]byte
 	for _, obj := range l.callers(p, deployment) {

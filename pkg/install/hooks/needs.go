@@ -19,18 +19,19 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// Need is what one action of a plan requires of the account.
+// Need lists the permissions that the account needs for one action of a plan.
 type Need = rbac.Need
 
-// resources are the resources of the kinds in a plan that bundles cannot contain.
+// resources maps the kinds that a plan can contain but a bundle cannot to their resources.
 var resources = map[string]string{
 	"Deployment": "deployments", "APIService": "apiservices",
 	"ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
 	"MutatingWebhookConfiguration":   "mutatingwebhookconfigurations",
+	"Issuer":                         "issuers", "Certificate": "certificates",
 }
 
-// Needs returns what the account needs during the whole life of a plan, by name: for its installation, rotation,
-// change and removal. If one is missing, nothing is installed.
+// Needs returns the permissions that the account needs to install the plan, to rotate its certificates, and to change
+// and remove it. If one is missing, nothing is installed.
 func (p *Plan) Needs() ([]Need, error) {
 	var needs []Need
 	parts, err := p.Parts()
@@ -70,8 +71,8 @@ func (p *Plan) Needs() ([]Need, error) {
 	return append(needs, p.Demands()...), nil
 }
 
-// Parts returns the Services and, if Remit issues the certificates, the Secrets of all Deployments that are called. No
-// Secret has a certificate yet.
+// Parts returns the Services of all Deployments that serve webhooks or APIs and, if Remit issues the certificates,
+// their Secrets without certificates, or the objects with which a tool issues them.
 func (p *Plan) Parts() ([]*unstructured.Unstructured, error) {
 	var out []*unstructured.Unstructured
 	for _, d := range p.Served {
@@ -81,6 +82,11 @@ func (p *Plan) Parts() ([]*unstructured.Unstructured, error) {
 		}
 		out = append(out, service)
 		if p.tool != nil {
+			issue, err := p.serving().Issue(d)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, issue...)
 			continue
 		}
 		secret, err := p.serving().Secret(d, cert.Set{})
@@ -92,15 +98,15 @@ func (p *Plan) Parts() ([]*unstructured.Unstructured, error) {
 	return out, nil
 }
 
-// conversion returns the Need for changing the conversion of one CustomResourceDefinition, which is a patch and not
-// an apply.
+// conversion returns the Need for changing the conversion of one CustomResourceDefinition. It includes only the verb
+// patch, because conversions are patched rather than applied.
 func conversion(crd string) Need {
 	obj := apply.Reference(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), "", crd)
 	return Request(obj, "convert "+apply.Describe(obj), "patch")
 }
 
-// stops returns the Needs for deleting the operator's Deployments before the conversions are reset, which later versions may
-// do as well.
+// stops returns the Needs for deleting the operator's Deployments, which must be deleted before the conversions are
+// reset. Later is set, because the permissions are not needed while this version is installed.
 func (p *Plan) stops() []Need {
 	var needs []Need
 	for _, d := range p.in.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
@@ -117,20 +123,20 @@ func (p *Plan) deployment(name string) *unstructured.Unstructured {
 
 func (p *Plan) removal(obj *unstructured.Unstructured) Need { return Removal(obj, p.in.Owner) }
 
-// Removal is the need to delete an object that is removed with its ClusterServiceVersion.
+// Removal returns the Need for deleting an object that is removed with its ClusterServiceVersion.
 func Removal(obj *unstructured.Unstructured, owner ownerutil.Owner) Need {
-	return Request(obj, fmt.Sprintf("remove %s with ClusterServiceVersion %s/%s", apply.Describe(obj), owner.Namespace, owner.CSV), "delete")
+	return Request(obj, fmt.Sprintf("remove %s with %s", apply.Describe(obj), owner.Describe()), "delete")
 }
 
-// handover returns the Need of the next version, whose owner reference replaces this one's: with
-// OwnerReferencesPermissionEnforcement, only users who may delete the object may change it.
+// handover returns the Need for replacing the object's owner reference with one to the next version: the admission
+// plugin OwnerReferencesPermissionEnforcement lets only users who may delete an object change its owner references.
 func handover(obj *unstructured.Unstructured) Need {
 	n := Request(obj, "hand "+apply.Describe(obj)+" over to the next version", "delete")
 	n.Later = true
 	return n
 }
 
-// Request is the need to send requests about an object.
+// Request returns the Need for requests with these verbs for an object. cause describes the action.
 func Request(obj *unstructured.Unstructured, cause string, verbs ...string) Need {
 	return Need{
 		Namespace: obj.GetNamespace(), Object: apply.Describe(obj), Cause: cause,
@@ -141,13 +147,14 @@ func Request(obj *unstructured.Unstructured, cause string, verbs ...string) Need
 	}
 }
 
-// Intercepts returns what the rules of one of the CSV's admission webhooks require.
+// Intercepts returns the permissions that the account needs for the rules of one of the CSV's admission webhooks.
 func (p *Plan) Intercepts(d *operatorsv1alpha1.WebhookDescription) webhook.Demand {
 	return webhook.Intercepts(d, p.in.Scopes)
 }
 
-// Demands returns what the account of a bounded group must itself be able to write and read, in each target, so that
-// its operator may intercept it, and what it may not intercept at all.
+// Demands returns the Needs for intercepting requests, or nil if the group is not bounded. The account must be able to
+// read and write the intercepted objects in each target namespace. A Need with Invalid set describes requests that no
+// bounded group is allowed to intercept.
 func (p *Plan) Demands() []Need {
 	if !p.in.Group.Bounded {
 		return nil
@@ -161,20 +168,21 @@ func (p *Plan) Demands() []Need {
 		needs = append(needs, p.demands(d)...)
 	}
 	if refused := webhook.Refused(p.in.CSV); refused != nil {
-		needs = append(needs, Need{Object: "ClusterServiceVersion " + p.in.Owner.Namespace + "/" + p.in.Owner.CSV, Invalid: refused})
+		needs = append(needs, Need{Object: p.in.Owner.Describe(), Invalid: refused})
 	}
 	return needs
 }
 
-// demands returns the Needs of one webhook. A webhook that can make something run as any ServiceAccount of all
-// namespaces requires permission to act as any of them, because future ServiceAccounts are unknown.
+// demands returns the Needs of one webhook. If the webhook can make workloads in all namespaces run as any
+// ServiceAccount, the account must be allowed to request tokens for all ServiceAccounts, because future ServiceAccounts
+// are unknown.
 func (p *Plan) demands(d *operatorsv1alpha1.WebhookDescription) []Need {
 	need := Need{
 		Object: fmt.Sprintf("webhook %q", d.GenerateName),
-		Cause:  fmt.Sprintf("intercept by webhook %q: an operator may intercept only what its account can read and write", d.GenerateName),
+		Cause:  fmt.Sprintf("intercept requests through webhook %q: an operator may intercept only what its account can read and write", d.GenerateName),
 	}
 	runs := need
-	runs.Cause = fmt.Sprintf("intercept by webhook %q, which may make Pods run as any ServiceAccount", d.GenerateName)
+	runs.Cause = fmt.Sprintf("intercept requests through webhook %q, which may make Pods run as any ServiceAccount", d.GenerateName)
 	demand := p.Intercepts(d)
 	var needs []Need
 	add := func(n Need, namespace string, rules ...rbacv1.PolicyRule) {

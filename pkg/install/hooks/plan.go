@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,7 +19,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// Input is what a plan is derived from. CSV, Owner and Group are required.
+// Input contains the data from which a plan is derived. CSV, Owner and Group are required.
 type Input struct {
 	CSV   *operatorsv1alpha1.ClusterServiceVersion
 	Owner ownerutil.Owner
@@ -27,23 +28,25 @@ type Input struct {
 	NamespaceUID types.UID
 	// Config is the Subscription's config, or nil.
 	Config *operatorsv1alpha1.SubscriptionConfig
-	// Scopes and Holds are as in webhook.Input. A plan calls Scopes once per resource.
+	// Tool issues the certificates unless the CSV or the config selects a tool; nil means that Remit issues them.
+	Tool *serving.Tool
+	// Scopes and Holds have the same meaning as in webhook.Input. A plan calls Scopes once per resource.
 	Scopes webhook.Scopes
 	Holds  func(rbacv1.PolicyRule) bool
 }
 
-// Plan is everything through which an operator is called. Certificates are added to it as they are issued.
+// Plan contains the desired webhooks, conversions and APIs of an operator. Certificates are added as they are issued.
 type Plan struct {
 	in     Input
 	tool   *serving.Tool
 	Served []serving.Deployment
 	apis   []apiservice.API
 	sets   map[string]cert.Set
-	// rendered are all hooks for the current sets; nil if they have to be rendered.
+	// rendered caches all hooks for the current sets; nil if they must be rendered again.
 	rendered []hook
 }
 
-// New returns the plan of a CSV whose descriptions are valid ([Validate]).
+// New returns the plan for a CSV. The CSV's webhook and API descriptions must be valid ([Validate]).
 func New(in Input) (*Plan, error) {
 	p := &Plan{
 		in: in, Served: serving.Served(in.CSV), apis: apiservice.Owned(in.CSV),
@@ -57,28 +60,48 @@ func New(in Input) (*Plan, error) {
 		return p, nil
 	}
 	var err error
-	p.tool, err = serving.ToolOf(in.CSV, in.Config)
+	if p.tool, err = serving.ToolOf(in.CSV, in.Config); p.tool == nil {
+		p.tool = in.Tool
+	}
 	return p, err
 }
 
-// Empty reports whether nothing calls the operator.
+// Empty reports whether the operator serves no webhooks, conversions or APIs.
 func (p *Plan) Empty() bool { return len(p.Served) == 0 }
 
 // Outsourced reports whether a certificate tool issues the certificates.
 func (p *Plan) Outsourced() bool { return p.tool != nil }
 
-// Serves reports whether a Deployment is called.
+// Serves reports whether a Deployment serves webhooks, conversions or APIs.
 func (p *Plan) Serves(deployment string) bool {
 	return slices.ContainsFunc(p.Served, func(d serving.Deployment) bool { return d.Name == deployment })
 }
 
-// Certified reports whether the caBundle for a Deployment's callers is known, or left to a tool. Its callers must not
-// be written before.
+// Certified reports whether the caBundle for a Deployment's callers is known or a certificate tool sets it. Do not
+// write the callers before Certified returns true.
 func (p *Plan) Certified(deployment string) bool {
 	return p.tool != nil || !p.sets[deployment].IsZero()
 }
 
-// certified records the set of a Deployment.
+// Use makes the plan contain the certificates of a Deployment, as read from its Secret. Installer.Certify does the same.
+func (p *Plan) Use(deployment string, set cert.Set) { p.certified(deployment, set) }
+
+// Certificates returns the certificates of a Deployment that the plan contains, or the zero Set.
+func (p *Plan) Certificates(deployment string) cert.Set { return p.sets[deployment] }
+
+// Mount adds a Deployment's certificates to its Pod template. The author's mounts at the same paths are kept if the author
+// or the config selects the tool that issues the certificates; otherwise they are replaced.
+func (p *Plan) Mount(deployment string, pod *corev1.PodTemplateSpec) {
+	switch {
+	case !p.Serves(deployment):
+	case p.tool != nil && p.tool != p.in.Tool:
+		serving.Mount(pod, deployment, "")
+	default:
+		serving.Replace(pod, deployment, p.sets[deployment].Hash())
+	}
+}
+
+// certified records the certificates of a Deployment. All hooks are then rendered again.
 func (p *Plan) certified(deployment string, set cert.Set) {
 	p.sets[deployment], p.rendered = set, nil
 }
@@ -93,13 +116,13 @@ func (p *Plan) trust(deployment string) []byte {
 func (p *Plan) webhooks() webhook.Input {
 	return webhook.Input{
 		CSV: p.in.CSV, Owner: p.in.Owner, Group: p.in.Group, NamespaceUID: p.in.NamespaceUID,
-		Trust: p.trust, Annotations: p.tool.Configuration(), Scopes: p.in.Scopes, Holds: p.in.Holds,
+		Trust: p.trust, Annotations: p.tool.Configuration, Scopes: p.in.Scopes, Holds: p.in.Holds,
 	}
 }
 
 func (p *Plan) apiservices() apiservice.Input {
 	return apiservice.Input{
-		CSV: p.in.CSV, Owner: p.in.Owner, NamespaceUID: p.in.NamespaceUID, Trust: p.trust, Annotations: p.tool.Configuration(),
+		CSV: p.in.CSV, Owner: p.in.Owner, NamespaceUID: p.in.NamespaceUID, Trust: p.trust, Annotations: p.tool.Configuration,
 	}
 }
 
@@ -107,12 +130,12 @@ func (p *Plan) serving() serving.Input {
 	return serving.Input{CSV: p.in.CSV, Owner: p.in.Owner, Tool: p.tool}
 }
 
-// Access returns the roles and bindings that Deployments need to read their certificates and serve APIs. They are
-// created before the Deployments.
+// Access returns the roles and bindings that the Deployments need to read their certificates and serve APIs. Create
+// them before the Deployments. An operator of a ClusterExtension reads its certificates only from the mounted files.
 func (p *Plan) Access() ([]*unstructured.Unstructured, error) {
 	var out []*unstructured.Unstructured
 	for _, d := range p.Served {
-		if p.tool == nil {
+		if p.tool == nil && p.in.Owner.Extension == "" {
 			objs, err := p.serving().Access(d)
 			if err != nil {
 				return nil, err
@@ -130,20 +153,20 @@ func (p *Plan) Access() ([]*unstructured.Unstructured, error) {
 	return out, nil
 }
 
-// hook is an object through which a Deployment is called, other than a conversion.
+// hook is a webhook configuration or APIService that makes the API server call a Deployment.
 type hook struct {
 	*unstructured.Unstructured
 	deployment string
-	// hash is the hash of a webhook's description, api the API of an APIService.
+	// hash is the hash of a webhook's description. api is the API that an APIService registers.
 	hash string
 	api  *apiservice.API
 }
 
-// is reports whether a live object is that of the hook.
+// is reports whether a live object has the kind and name of the hook.
 func (h hook) is(obj client.Object) bool { return apply.Describe(h) == apply.Describe(obj) }
 
-// hooks returns the webhook configurations and APIServices of a Deployment, or of all for "". They must not be
-// modified.
+// hooks returns the webhook configurations and APIServices of a Deployment, or those of all Deployments if deployment
+// is "". The caller must not modify them.
 func (p *Plan) hooks(deployment string) ([]hook, error) {
 	if p.rendered == nil {
 		var err error
@@ -182,6 +205,23 @@ func (p *Plan) render() ([]hook, error) {
 	return out, nil
 }
 
+// Hooks returns the webhook configurations and APIServices, with the certificates that are known. The caller must not modify
+// them.
+func (p *Plan) Hooks() ([]*unstructured.Unstructured, error) {
+	all, err := p.hooks("")
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*unstructured.Unstructured, 0, len(all))
+	for _, h := range all {
+		out = append(out, h.Unstructured)
+	}
+	return out, nil
+}
+
+// Conversions returns the conversions of CustomResourceDefinitions, with the certificates that are known.
+func (p *Plan) Conversions() []webhook.Conversion { return p.conversions("") }
+
 func (p *Plan) conversions(deployment string) []webhook.Conversion {
 	return slices.DeleteFunc(webhook.Conversions(p.webhooks()), func(c webhook.Conversion) bool {
 		return deployment != "" && c.Deployment != deployment
@@ -189,7 +229,8 @@ func (p *Plan) conversions(deployment string) []webhook.Conversion {
 }
 
 // Validate returns the errors in a CSV's webhooks and APIs, and in the related parts of the Subscription's config,
-// regardless of who installs it. webhooks is about webhooks and everything that both share, apis about APIs.
+// that do not depend on who installs the CSV. apis contains the errors in API descriptions; webhooks contains all
+// others.
 func Validate(csv *operatorsv1alpha1.ClusterServiceVersion, config *operatorsv1alpha1.SubscriptionConfig) (webhooks, apis error) {
 	if webhooks = webhook.Validate(csv); webhooks != nil {
 		return webhooks, nil

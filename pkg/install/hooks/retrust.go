@@ -12,8 +12,8 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
-// retrust applies the live object with another caBundle in the parts that call the Deployment. Other parts may belong
-// to the previous or the next version and are not changed.
+// retrust changes the caBundle in those parts of a live object that refer to the Deployment's Service. It does not
+// change other parts, which may belong to the previous or the next version.
 func (i Installer) retrust(ctx context.Context, p *Plan, obj client.Object, name string, bundle []byte) error {
 	desired := reference(obj)
 	live, err := apply.Live(ctx, i.Account, desired)

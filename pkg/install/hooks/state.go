@@ -11,18 +11,18 @@ import (
 	"github.com/remit-olm/remit/pkg/install/webhook"
 )
 
-// State is the cached state of a Deployment's webhooks, conversions and APIs. The zero value means that there are no
-// problems.
+// State is the cached state of a Deployment's webhooks, conversions and APIs. In the zero value, all of them are in
+// the desired state and available.
 type State struct {
-	// Missing is true if one does not exist in the desired state.
+	// Missing is true if an object is missing or not in the desired state.
 	Missing bool
-	// Unavailable is true if an existing API does not answer.
+	// Unavailable is true if an APIService exists but is not available.
 	Unavailable bool
 	// Problem is the message for users; "" if there is none.
 	Problem string
 }
 
-// Check compares a Deployment's hooks with the live ones without writing.
+// Check returns the state of a Deployment's webhooks, conversions and APIs according to the cache.
 func (l *Live) Check(p *Plan, name string) (State, error) {
 	hooks, err := p.hooks(name)
 	if err != nil {
@@ -48,7 +48,7 @@ func (l *Live) Check(p *Plan, name string) (State, error) {
 	return state, nil
 }
 
-// Has reports whether a webhook of the CSV exists in the desired state.
+// Has reports whether a webhook or conversion of the CSV exists and is in the desired state.
 func (l *Live) Has(p *Plan, d *operatorsv1alpha1.WebhookDescription) bool {
 	if d.Type == operatorsv1alpha1.ConversionWebhook {
 		for _, c := range p.conversions(d.DeploymentName) {
@@ -66,19 +66,20 @@ func (l *Live) Has(p *Plan, d *operatorsv1alpha1.WebhookDescription) bool {
 	return slices.ContainsFunc(hooks, func(h hook) bool { return h.GetName() == name && l.inPlace(p, h) })
 }
 
-// inPlace reports whether a hook exists in the desired state.
+// inPlace reports whether the live object of a hook exists and is in the desired state.
 func (l *Live) inPlace(p *Plan, h hook) bool {
 	have := l.object(h)
 	return have != nil && deployment.InPlace(have, h.Unstructured, p.in.Owner)
 }
 
-// converts reports whether a CustomResourceDefinition has a conversion of the plan.
+// converts reports whether the lineage owns the live CustomResourceDefinition and it has the desired conversion.
 func (l *Live) converts(p *Plan, c webhook.Conversion) bool {
 	crd := byName(l.crds, c.CRD)
 	return convertible(p, c, crd) == nil && c.InPlace(crd)
 }
 
-// Surplus reports whether the lineage has something that the plan does not contain.
+// Surplus reports whether the lineage has webhook configurations, APIServices or conversions that the plan does not
+// contain.
 func (l *Live) Surplus(p *Plan) (bool, error) {
 	objs, crds, err := l.surplus(p)
 	return len(objs)+len(crds) > 0, err

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,7 +33,7 @@ import (
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
-// cluster has the CustomResourceDefinitions of OLM, but none of Remit's programs.
+// cluster is a test cluster with OLM's CustomResourceDefinitions. None of Remit's programs run in it.
 var cluster *env.Cluster
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -68,7 +69,7 @@ type world struct {
 	config  *operatorsv1alpha1.SubscriptionConfig
 	now     time.Time
 	memory  *hooks.Memory
-	// group of the operator's API, of which each test has its own
+	// api is the group of the operator's API. Each test has its own group.
 	api string
 }
 
@@ -91,12 +92,12 @@ func newWorld(t *testing.T, edits ...func(*world)) *world {
 	for _, e := range edits {
 		e(w)
 	}
-	w.Group(env.AccountName, w.Namespace) // a ClusterServiceVersion requires one
+	w.Group(env.AccountName, w.Namespace) // a ClusterServiceVersion requires an OperatorGroup
 	w.store(w.csv.Name)
 	return w
 }
 
-// store creates the ClusterServiceVersion in the API server, for owner references.
+// store creates the ClusterServiceVersion in the API server, so that owner references to it are valid.
 func (w *world) store(name string) {
 	w.t.Helper()
 	stored := &csv{ObjectMeta: w.Meta(name)}
@@ -121,7 +122,7 @@ func (w *world) hook(generateName string) description {
 	}
 }
 
-// replace installs the next version of the operator.
+// replace switches w to the next version of the operator. The next reconcile installs it.
 func (w *world) replace(edit func(*csv)) {
 	w.store("demo.v2.0.0")
 	edit(w.csv)
@@ -144,14 +145,14 @@ func (w *world) installer() hooks.Installer {
 
 func permitted(...hooks.Need) error { return nil }
 
-// certify is the first half of a reconcile.
+// certify runs only Certify, the first step of a reconcile.
 func (w *world) certify() (hooks.Certificate, error) {
 	w.t.Helper()
 	p, live := w.plan()
 	return w.installer().Certify(w.t.Context(), p, live, p.Served[0], permitted)
 }
 
-// reconcile does what the csv controller does, and returns the state of the certificate.
+// reconcile installs the operator in the same order as the csv controller and returns the state of the certificate.
 func (w *world) reconcile() hooks.Certificate {
 	w.t.Helper()
 	ctx := w.t.Context()
@@ -174,7 +175,10 @@ func (w *world) reconcile() hooks.Certificate {
 		require.NoError(w.t, err)
 		w.ready()
 	}
-	_, err = w.installer().Ensure(ctx, p, live, name)
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error { // the API server concurrently changes CRDs' statuses
+		_, err := w.installer().Ensure(ctx, p, live, name)
+		return err
+	})
 	require.NoError(w.t, err)
 	_, err = w.installer().Prune(ctx, p, live)
 	require.NoError(w.t, err)
@@ -186,7 +190,7 @@ func (w *world) apply(obj *unstructured.Unstructured) {
 	require.NoError(w.t, w.account.Apply(w.t.Context(), client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("test")))
 }
 
-// has reports whether the Deployment's Pods use the CA with the hash.
+// has reports whether the Deployment's Pod template is annotated with the hash of the CA.
 func (w *world) has(hash string) bool {
 	d := &appsv1.Deployment{}
 	return w.Get(name, d) == nil && d.Spec.Template.Annotations["olmcahash"] == hash
@@ -207,7 +211,8 @@ func (w *world) secret() *corev1.Secret {
 	return secret
 }
 
-// configurations returns the tenant's validating configurations, by the name of their description.
+// configurations returns the tenant's validating webhook configurations, keyed by the generateName of their
+// descriptions.
 func (w *world) configurations() map[string]*admissionregistrationv1.ValidatingWebhookConfiguration {
 	w.t.Helper()
 	list := &admissionregistrationv1.ValidatingWebhookConfigurationList{}

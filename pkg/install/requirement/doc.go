@@ -1,4 +1,4 @@
-// Package requirement determines what a ClusterServiceVersion requires before it is installed, regardless of who
-// installs it: the API server's version, CustomResourceDefinitions, APIs. The csv controller reports it and waits for
-// it; a plan checks it before it starts an install early.
+// Package requirement determines the requirements of a ClusterServiceVersion that must be met before it is installed,
+// regardless of who installs it: the API server's version, CustomResourceDefinitions and APIs. The csv controller
+// reports them and waits until they are met. The installplan controller checks them before it starts an install early.
 package requirement

@@ -30,7 +30,7 @@ const (
 type World struct {
 	// Reader reads CustomResourceDefinitions and APIServices, preferably from a cache.
 	Reader client.Reader
-	// Mapper knows what the API server serves.
+	// Mapper maps the kinds that the API server serves, according to discovery.
 	Mapper meta.RESTMapper
 	// ServerVersion returns the API server's version according to discovery.
 	ServerVersion func() (string, error)
@@ -38,8 +38,8 @@ type World struct {
 	Unserved *kinds.Unserved
 }
 
-// Of returns the requirements of a ClusterServiceVersion that do not depend on who installs it, in a fixed order,
-// with what is missing of each.
+// Of returns the status of the requirements of a ClusterServiceVersion that do not depend on who installs it, in a
+// fixed order. The message of each status describes whether the requirement is met or what is missing.
 func (w World) Of(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) ([]operatorsv1alpha1.RequirementStatus, error) {
 	var out []operatorsv1alpha1.RequirementStatus
 	l := &lookups{World: w}
@@ -127,14 +127,14 @@ func requireCRD(d operatorsv1alpha1.CRDDescription, crd *apiextensionsv1.CustomR
 	return status
 }
 
-// serves reports whether a version is served, or any version for "".
+// serves reports whether the CustomResourceDefinition serves the version, or any version if name is "".
 func serves(crd *apiextensionsv1.CustomResourceDefinition, name string) bool {
 	return slices.ContainsFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
 		return v.Served && (name == "" || v.Name == name)
 	})
 }
 
-// apis checks native APIs, and the APIServices that the CSV requires from others.
+// apis returns the status of the native APIs and APIServices that the CSV requires.
 func (l *lookups) apis(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) ([]operatorsv1alpha1.RequirementStatus, error) {
 	var out []operatorsv1alpha1.RequirementStatus
 	for _, api := range csv.Spec.NativeAPIs {
@@ -155,7 +155,7 @@ func (l *lookups) apis(ctx context.Context, csv *operatorsv1alpha1.ClusterServic
 	return out, nil
 }
 
-// APIService returns the requirement of an APIService, without its state.
+// APIService returns the requirement for an APIService, without its status.
 func APIService(api operatorsv1alpha1.APIServiceDescription) operatorsv1alpha1.RequirementStatus {
 	return operatorsv1alpha1.RequirementStatus{
 		Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService", Name: apiServiceName(api.Group, api.Version),

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -48,7 +49,7 @@ func TestRequirementsAreMetIfAllArePresent(t *testing.T) {
 	}
 }
 
-// counting is a RESTMapper that counts its calls.
+// counting is a RESTMapper that counts the calls to RESTMapping.
 type counting struct {
 	meta.RESTMapper
 	asked int
@@ -117,23 +118,27 @@ func TestServedKinds(t *testing.T) {
 				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}}}},
 		}}
 	w := World{Reader: c, Mapper: c.RESTMapper(), Unserved: kinds.NewUnserved(clock.RealClock{})}
-	serves := func(group, version, kind string) bool {
+	both := func(group, version, kind string) []operatorsv1alpha1.StatusReason {
 		csv := &operatorsv1alpha1.ClusterServiceVersion{}
 		csv.Spec.NativeAPIs = []metav1.GroupVersionKind{{Group: group, Version: version, Kind: kind}}
 		csv.Spec.APIServiceDefinitions.Required = []operatorsv1alpha1.APIServiceDescription{{Group: group, Version: version, Kind: kind}}
 		all, err := w.Of(t.Context(), csv)
 		require.NoError(t, err)
-		require.Equal(t, all[0].Status, all[1].Status)
-		return Met(all)
+		return []operatorsv1alpha1.StatusReason{all[0].Status, all[1].Status}
 	}
-	require.True(t, serves("", "v1", "Pod"))
-	require.True(t, serves("apps", "v1", "Deployment"))
-	require.False(t, serves("apps", "v1", "Invented"))
-	require.False(t, serves("apps", "v9", "Deployment"))
-	require.False(t, serves("served.example.com", "v1", "Thing"))
+	served := []operatorsv1alpha1.StatusReason{operatorsv1alpha1.RequirementStatusReasonPresent, operatorsv1alpha1.RequirementStatusReasonPresent}
+	unserved := []operatorsv1alpha1.StatusReason{NotPresent, NotPresent}
+	require.Equal(t, served, both("", "v1", "Pod"))
+	require.Equal(t, served, both("apps", "v1", "Deployment"))
+	require.Equal(t, unserved, both("apps", "v1", "Invented"))
+	require.Equal(t, unserved, both("apps", "v9", "Deployment"))
+	require.Equal(t, unserved, both("served.example.com", "v1", "Thing"))
 
 	require.NoError(t, c.Create(t.Context(), crd))
 	t.Cleanup(func() { _ = c.Delete(context.Background(), crd) })
-	require.Eventually(t, func() bool { return serves("served.example.com", "v1", "Thing") }, 30*time.Second, 50*time.Millisecond)
-	require.False(t, serves("served.example.com", "v2", "Thing"))
+	// the kind can become served between the two lookups of one check
+	require.EventuallyWithT(t, func(collect *assert.CollectT) {
+		assert.Equal(collect, served, both("served.example.com", "v1", "Thing"))
+	}, 30*time.Second, 50*time.Millisecond)
+	require.Equal(t, unserved, both("served.example.com", "v2", "Thing"))
 }

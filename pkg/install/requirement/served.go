@@ -17,16 +17,17 @@ import (
 	"github.com/remit-olm/remit/pkg/step/crd"
 )
 
-// lookups are the lookups for one ClusterServiceVersion.
+// lookups looks up the kinds that one ClusterServiceVersion requires.
 type lookups struct {
 	World
-	// crds are the cluster's CustomResourceDefinitions; nil until they are needed.
+	// crds are the cluster's CustomResourceDefinitions. They are listed on first use.
 	crds *apiextensionsv1.CustomResourceDefinitionList
-	// unserved counts the kinds that are not served.
+	// unserved is the number of required kinds found so far that are not served.
 	unserved int
 }
 
-// require completes the status of a kind. Of many kinds that are not served, only the first are checked.
+// require sets the status of the requirement for a kind, using either present or absent as its message. After finding
+// kinds.MaxUnserved kinds that are not served, it stops checking kinds.
 func (l *lookups) require(ctx context.Context, status *operatorsv1alpha1.RequirementStatus, gvk schema.GroupVersionKind, present, absent string) error {
 	if l.unserved >= kinds.MaxUnserved {
 		status.Status = NotPresent
@@ -46,8 +47,9 @@ func (l *lookups) require(ctx context.Context, status *operatorsv1alpha1.Require
 	return nil
 }
 
-// serves reports whether the API server serves a kind: through an established CustomResourceDefinition or, if the
-// group version has an APIService, according to discovery, cached until that APIService changes.
+// serves reports whether the API server serves a kind. It returns true if an established CustomResourceDefinition
+// defines the kind. Otherwise, if the group version has an APIService, discovery determines the result; a negative
+// result is cached until the APIService changes.
 func (l *lookups) serves(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
 	if l.crds == nil {
 		list := &apiextensionsv1.CustomResourceDefinitionList{}

@@ -18,7 +18,7 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// Input is what the objects of one install are derived from.
+// Input contains the data from which the objects of one install are rendered.
 type Input struct {
 	CSV   *operatorsv1alpha1.ClusterServiceVersion
 	Owner ownerutil.Owner
@@ -26,8 +26,9 @@ type Input struct {
 	Tool *Tool
 }
 
-// Service returns the Service of a Deployment. recorded are the hashes of the CAs issued for it. They are stored here
-// to distinguish these CAs from others that someone adds to the Secret.
+// Service returns the Service of a Deployment. recorded contains the hashes of the CAs that Remit issued for the
+// Deployment. The Service's annotation stores them, so that Remit can distinguish these CAs from others that someone
+// adds to the Secret.
 func (in Input) Service(d Deployment, recorded []string) (*unstructured.Unstructured, error) {
 	annotations := in.Tool.service(d.Name)
 	if len(recorded) > 0 {
@@ -42,12 +43,12 @@ func (in Input) Service(d Deployment, recorded []string) (*unstructured.Unstruct
 	})
 }
 
-// Recorded returns the hashes recorded on a Service.
+// Recorded returns the CA hashes that are recorded on a Service.
 func Recorded(service metav1.Object) []string {
 	return strings.FieldsFunc(service.GetAnnotations()[names.AnnotationCAHashes], func(r rune) bool { return r == ',' })
 }
 
-// Secret returns the Secret with a set of certificates.
+// Secret returns the Secret of a Deployment with the certificates of the set.
 func (in Input) Secret(d Deployment, set cert.Set) (*unstructured.Unstructured, error) {
 	meta := in.meta(cert.SecretName(d.Name))
 	meta.Annotations = map[string]string{names.AnnotationCAHash: set.Hash()}

@@ -9,8 +9,8 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// Paths at which operators expect their certificate (contract 1.12): those built on the API server library at the
-// first, those built on controller-runtime at the second.
+// Paths at which operators expect their certificate (contract 1.12): the first for operators built on the API server
+// library, the second for those built on controller-runtime.
 const (
 	volumeAPI     = "apiservice-cert"
 	pathAPI       = "/apiserver.local.config/certificates"
@@ -18,10 +18,19 @@ const (
 	pathWebhook   = "/tmp/k8s-webhook-server/serving-certs"
 )
 
-// Mount mounts a Deployment's certificates into the Pods of its template. The hash is that of their CA and rolls the
-// Pods when it changes. If a certificate tool issues them, the hash is empty and existing mounts at these paths are
-// kept; otherwise they are replaced.
+// Mount adds a Deployment's certificates to its Pod template at both paths. hash is the hash of the CA that issued
+// them; a new hash rolls the Pods. If a certificate tool issues the certificates, hash is empty and Mount keeps
+// existing mounts at these paths; otherwise it replaces them.
 func Mount(pod *corev1.PodTemplateSpec, deployment, hash string) {
+	mountAll(pod, deployment, hash, hash == "")
+}
+
+// Replace does the same as Mount, but always replaces existing mounts at the two paths.
+func Replace(pod *corev1.PodTemplateSpec, deployment, hash string) {
+	mountAll(pod, deployment, hash, false)
+}
+
+func mountAll(pod *corev1.PodTemplateSpec, deployment, hash string, yield bool) {
 	if hash != "" {
 		if pod.Annotations == nil {
 			pod.Annotations = map[string]string{}
@@ -36,7 +45,7 @@ func Mount(pod *corev1.PodTemplateSpec, deployment, hash string) {
 			SecretName: cert.SecretName(deployment),
 			Items:      []corev1.KeyToPath{{Key: cert.KeyCertificate, Path: m.certificate}, {Key: cert.KeyPrivate, Path: m.key}},
 		}}}
-		mount(&pod.Spec, volume, m.path, hash == "")
+		mount(&pod.Spec, volume, m.path, yield)
 	}
 }
 

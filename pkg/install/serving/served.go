@@ -16,25 +16,25 @@ import (
 	"github.com/remit-olm/remit/pkg/install/webhook"
 )
 
-// defaultPort is the contract's default (1.13), for APIs and webhooks.
+// defaultPort is the contract's default port for APIs and webhooks (1.13).
 const defaultPort = 443
 
 // Deployment is a Deployment that serves webhooks or APIs.
 type Deployment struct {
 	Name string
-	// Ports of its Service, sorted.
+	// Ports are the ports of the Service, sorted.
 	Ports []Port
-	// APIs is true if it serves an API and not only webhooks.
+	// APIs is true if the Deployment serves at least one API.
 	APIs bool
 }
 
-// Port of a Service and of the Pods behind it.
+// Port maps a port of a Service to a port of its Pods.
 type Port struct {
 	Port   int32
 	Target intstr.IntOrString
 }
 
-// Served returns the Deployments that serve webhooks or APIs, in the order of the CSV.
+// Served returns the Deployments that serve webhooks or APIs, in the order of the CSV's install strategy.
 func Served(csv *operatorsv1alpha1.ClusterServiceVersion) []Deployment {
 	by := map[string]*Deployment{}
 	add := func(name string, port int32, target *intstr.IntOrString) *Deployment {
@@ -68,8 +68,9 @@ func Served(csv *operatorsv1alpha1.ClusterServiceVersion) []Deployment {
 	return out
 }
 
-// Validate returns the errors that make a CSV's Deployments unreachable: two Deployments with the same Service, one
-// Service port with two targets, or no labels to select Pods by. Only the CSV's author can fix them.
+// Validate returns the errors that make a CSV's Deployments unreachable: two Deployments share a Service, a Service
+// port has two targets, or a Deployment's Pods have no labels by which to select them. Only the CSV's author can fix
+// them.
 func Validate(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 	var errs []error
 	services := map[string]string{}
@@ -85,14 +86,14 @@ func Validate(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 			}
 		}
 		if len(selectorOf(csv, d.Name)) == 0 {
-			errs = append(errs, fmt.Errorf("deployment %q has no labels for a Service to select its Pods", d.Name))
+			errs = append(errs, fmt.Errorf("deployment %q has no labels by which a Service can select its Pods", d.Name))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// selectorOf returns the labels that select a Deployment's Pods: those of its selector or, if that has only
-// expressions, all labels of its Pods.
+// selectorOf returns the labels that select a Deployment's Pods: the matchLabels of its selector or, if there are
+// none, all labels of its Pods.
 func selectorOf(csv *operatorsv1alpha1.ClusterServiceVersion, name string) map[string]string {
 	spec := deployment.SpecOf(csv, name)
 	switch {

@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "rewrite golden files")
 
 type csv = operatorsv1alpha1.ClusterServiceVersion
 
-// newCSV has three Deployments: the second serves an API and webhooks, the third serves webhooks.
+// newCSV returns a CSV with three Deployments: the second serves an API and webhooks, the third serves webhooks.
 func newCSV(edits ...func(*csv)) *csv {
 	c := &csv{}
 	c.Name, c.Namespace, c.UID = "demo.v1.0.0", "t1", "csv-uid"
@@ -90,7 +90,7 @@ func TestValidate(t *testing.T) {
 	})), `would share Service "api-server-service"`)
 	require.ErrorContains(t, serving.Validate(newCSV(func(c *csv) {
 		c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[2].Spec.Selector = nil
-	})), "has no labels for a Service to select its Pods")
+	})), "has no labels by which a Service can select its Pods")
 }
 
 func golden(t *testing.T, name string, objects ...*unstructured.Unstructured) {
@@ -163,12 +163,12 @@ func TestToolOf(t *testing.T) {
 	}{
 		{"no annotations", nil, nil, nil, ""},
 		{"other annotations", map[string]string{"x": "y"}, annotated("a", "b"), nil, ""},
-		{"cert-manager by the Subscription", nil, annotated(serving.InjectCAFrom, "t1/demo"), map[string]string{serving.InjectCAFrom: "t1/demo"}, ""},
-		{"service-ca by the CSV", map[string]string{serving.InjectCABundle: "true"}, nil, map[string]string{serving.InjectCABundle: "true"}, ""},
+		{"cert-manager, selected by the Subscription", nil, annotated(serving.InjectCAFrom, "t1/demo"), map[string]string{serving.InjectCAFrom: "t1/demo"}, ""},
+		{"service-ca, selected by the CSV", map[string]string{serving.InjectCABundle: "true"}, nil, map[string]string{serving.InjectCABundle: "true"}, ""},
 		{"the Subscription takes precedence", map[string]string{serving.InjectCABundle: "true"}, annotated(serving.InjectCAFrom, "t1/demo"), map[string]string{serving.InjectCAFrom: "t1/demo"}, ""},
 		{"disabled", map[string]string{serving.InjectCABundle: "false"}, nil, nil, ""},
-		{"of another namespace", nil, annotated(serving.InjectCAFromSecret, "kube-system/crown"), nil, `is not in namespace "t1"`},
-		{"of a namespace with the same prefix", nil, annotated(serving.InjectCAFrom, "t11/demo"), nil, `is not in namespace "t1"`},
+		{"a certificate in another namespace", nil, annotated(serving.InjectCAFromSecret, "kube-system/crown"), nil, `is not in namespace "t1"`},
+		{"a certificate in a namespace with the same prefix", nil, annotated(serving.InjectCAFrom, "t11/demo"), nil, `is not in namespace "t1"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tool, err := serving.ToolOf(newCSV(func(c *csv) { c.Annotations = tc.csv }), tc.config)
@@ -177,7 +177,7 @@ func TestToolOf(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			require.Equal(t, tc.want, tool.Configuration())
+			require.Equal(t, tc.want, tool.Configuration("hooks"))
 		})
 	}
 	tool, err := serving.ToolOf(newCSV(func(c *csv) { c.Spec.Annotations = map[string]string{serving.InjectCABundle: "true"} }), nil)

@@ -19,15 +19,26 @@ const (
 	servingCert = "service.beta.openshift.io/serving-cert-secret-name"
 )
 
-// Tool is a certificate tool of the cluster that replaces Remit's certificates: it issues the Secret and the caBundle
-// of every configuration. Remit then neither issues nor overwrites them.
+// Tool describes a certificate tool in the cluster that issues certificates instead of Remit. The tool writes the
+// Secret and the caBundle of every object that has one; Remit overwrites neither.
 type Tool struct {
-	// Annotations are copied to all objects with a caBundle.
+	// Annotations ask the tool to inject the caBundle. They are copied to all objects with a caBundle.
 	Annotations map[string]string
+	// issuing is the namespace in which cert-manager issues a certificate for each Deployment; "" if the certificates are not
+	// part of the install.
+	issuing string
 }
 
-// ToolOf returns the tool that a Subscription's config or else the CSV selects; nil if neither does. The certificate
-// must be in the operator's own namespace, because a tool may have permissions that the account does not.
+// CertManager returns the tool of an install that contains a self-signed Issuer and a Certificate of cert-manager for each
+// Deployment.
+func CertManager(namespace string) *Tool { return &Tool{issuing: namespace} }
+
+// ServiceCA returns the tool of an install whose certificates the service-ca operator issues.
+func ServiceCA() *Tool { return &Tool{Annotations: map[string]string{InjectCABundle: "true"}} }
+
+// ToolOf returns the tool that is selected by the annotations of the Subscription's config or else by those of the
+// CSV, or nil if neither selects one. An annotation must refer to a certificate or Secret in the operator's own
+// namespace, because the tool may have permissions that the account does not have.
 func ToolOf(csv *operatorsv1alpha1.ClusterServiceVersion, config *operatorsv1alpha1.SubscriptionConfig) (*Tool, error) {
 	sources := []map[string]string{csv.Annotations, csv.Spec.Annotations}
 	if config != nil {
@@ -53,15 +64,19 @@ func ToolOf(csv *operatorsv1alpha1.ClusterServiceVersion, config *operatorsv1alp
 	return nil, nil
 }
 
-// Configuration returns the annotations for objects with a caBundle.
-func (t *Tool) Configuration() map[string]string {
-	if t == nil {
+// Configuration returns the annotations for objects with the caBundle of a Deployment, or nil if t is nil.
+func (t *Tool) Configuration(deployment string) map[string]string {
+	switch {
+	case t == nil:
 		return nil
+	case t.issuing != "":
+		return map[string]string{InjectCAFrom: t.issuing + "/" + cert.SecretName(deployment)}
 	}
 	return maps.Clone(t.Annotations)
 }
 
-// service returns the annotations that request a Deployment's certificate, if the tool works through the Service.
+// service returns the annotations for a Deployment's Service that request its certificate, or nil if the tool does not
+// use such annotations.
 func (t *Tool) service(deployment string) map[string]string {
 	if t == nil || t.Annotations[InjectCABundle] == "" {
 		return nil

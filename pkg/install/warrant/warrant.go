@@ -7,48 +7,49 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Operation is a kind of write that follows from a ClusterServiceVersion.
+// Operation is a kind of write that Remit performs because of a ClusterServiceVersion.
 type Operation string
 
-// The operations.
+// Operations of the csv controller.
 const (
 	// Prepare creates what the requirement check needs: the operator's ServiceAccounts and their roles.
 	Prepare Operation = "prepare"
-	// Install writes what runs or is called: Deployments, Services, certificates, webhooks, APIs.
+	// Install writes Deployments, Services, certificates, webhooks and APIs.
 	Install Operation = "install"
 	// Renew replaces the certificates of an unchanged, running install.
 	Renew Operation = "renew the certificates"
-	// Retire removes what earlier versions left behind, once this version runs.
-	Retire Operation = "remove what earlier versions have left"
-	// CleanUp removes what belongs to a ClusterServiceVersion that is being removed.
-	CleanUp Operation = "remove what is left"
+	// Retire removes what earlier versions left behind. It is allowed once this version is running.
+	Retire Operation = "remove objects of earlier versions"
+	// CleanUp removes the objects of a ClusterServiceVersion that is being removed.
+	CleanUp Operation = "clean up"
 )
 
-// Findings are the results of one reconcile of a ClusterServiceVersion, for the spec from which the write follows.
-// They must not be derived from a status, label or annotation. The zero value allows only Prepare.
+// Findings are the results of one reconcile of a ClusterServiceVersion, for the spec that is to be installed. They
+// must not be derived from a status, label or annotation. The zero value allows only Prepare.
 type Findings struct {
-	// Ineligible is the reason that it may not run at all, regardless of who installs it: its content, the OperatorGroup, a
-	// version that replaces it, or another owner of its API.
+	// Ineligible is the reason why the ClusterServiceVersion must not be installed by anyone, or nil. The reason may be
+	// its content, the OperatorGroup, a version that replaces it, or another owner of one of its APIs.
 	Ineligible error
-	// Excess lists the permissions that the account neither has nor may grant.
+	// Excess lists the permissions that the account neither has nor is allowed to grant.
 	Excess error
-	// Prepared is the reason that its ServiceAccounts, roles or certificates could not be created.
+	// Prepared is the error from creating the operator's ServiceAccounts, roles or certificates.
 	Prepared error
-	// Unsynced is true if some of them were just written and the cache does not show them yet.
+	// Unsynced is true if the cache does not contain all objects that were just written.
 	Unsynced bool
-	// Evaluated is true if requirements and identities were evaluated. Unmet is true if a requirement is missing, and
-	// Refused names Deployments whose identities or permissions exceed the account.
+	// Evaluated is true if requirements and identities were evaluated. Unmet is true if a requirement is not met. Refused
+	// names the Deployments whose ServiceAccounts have more permissions than the account.
 	Evaluated bool
 	Unmet     bool
 	Refused   error
-	// Same is true if its Deployments, apart from certificates, are as written from this spec. Ready is true if they
-	// are also available.
+	// Same is true if the Deployments, except for their certificates, are still as they were written from this spec. Ready
+	// is true if they are also available.
 	Same, Ready bool
-	// Obsolete is true if it or its namespace is being deleted, or if a running version has replaced it.
+	// Obsolete is true if the ClusterServiceVersion or its namespace is being deleted, or if a running version has
+	// replaced the ClusterServiceVersion.
 	Obsolete bool
 }
 
-// Err returns the reason that an operation is not allowed, or nil.
+// Err returns the reason why an operation is not allowed, or nil.
 func (f Findings) Err(d Operation) error {
 	switch d {
 	case Prepare:
@@ -64,12 +65,12 @@ func (f Findings) Err(d Operation) error {
 		if f.Ineligible == nil && f.Evaluated && f.Ready {
 			return nil
 		}
-		return errors.Join(f.Ineligible, errors.New("its Deployments are not ready"))
+		return errors.Join(f.Ineligible, errors.New("the Deployments of the ClusterServiceVersion are not ready"))
 	case CleanUp:
 		if f.Obsolete {
 			return nil
 		}
-		return errors.New("it is not being removed")
+		return errors.New("the ClusterServiceVersion is not being removed")
 	}
 	return errors.New("unknown operation")
 }
@@ -82,16 +83,16 @@ func (f Findings) install() error {
 	case err != nil:
 		return err
 	case !f.Evaluated:
-		return errors.New("its requirements were not evaluated")
+		return errors.New("the requirements of the ClusterServiceVersion were not evaluated")
 	case f.Unmet:
-		return errors.New("a requirement is missing")
+		return errors.New("a requirement is not met")
 	case f.Unsynced:
 		return errors.New("objects that were just written are not in the cache yet")
 	}
 	return nil
 }
 
-// Account is an account to act as. The zero value is no account.
+// Account guards the client that is authenticated as an account. The zero value means that there is no account.
 type Account struct{ client client.Client }
 
 // Of returns an Account that guards the client.
@@ -103,10 +104,10 @@ func (a Account) Known() bool { return a.client != nil }
 // For returns the client for an operation, or an error if the findings do not allow it.
 func (a Account) For(d Operation, f Findings) (client.Client, error) {
 	if a.client == nil {
-		return nil, fmt.Errorf("may not %s: there is no account to act as", d)
+		return nil, fmt.Errorf("not allowed to %s: there is no account to act as", d)
 	}
 	if err := f.Err(d); err != nil {
-		return nil, fmt.Errorf("may not %s: %w", d, err)
+		return nil, fmt.Errorf("not allowed to %s: %w", d, err)
 	}
 	return a.client, nil
 }

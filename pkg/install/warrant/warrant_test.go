@@ -17,7 +17,7 @@ func TestFindingsDenyOperations(t *testing.T) {
 		edit    func(*Findings)
 		allowed []Operation
 	}{
-		{"all findings allow it", func(*Findings) {}, []Operation{Prepare, Install, Renew}},
+		{"no adverse findings", func(*Findings) {}, []Operation{Prepare, Install, Renew}},
 		{"not evaluated", func(f *Findings) { f.Evaluated = false }, []Operation{Prepare}},
 		{"unfit", func(f *Findings) { f.Ineligible, f.Same, f.Ready = bad, true, true }, nil},
 		{"excess", func(f *Findings) { f.Excess = bad }, nil},
@@ -25,9 +25,9 @@ func TestFindingsDenyOperations(t *testing.T) {
 		{"settling", func(f *Findings) { f.Unsynced = true }, []Operation{Prepare}},
 		{"unmet", func(f *Findings) { f.Unmet = true }, []Operation{Prepare}},
 		{"refused", func(f *Findings) { f.Refused = bad }, []Operation{Prepare}},
-		{"it runs, and the account lost permissions", func(f *Findings) { f.Excess, f.Unmet, f.Same = bad, true, true }, []Operation{Renew}},
-		{"it is ready, and the account lost permissions", func(f *Findings) { f.Excess, f.Same, f.Ready = bad, true, true }, []Operation{Renew, Retire}},
-		{"it is being removed", func(f *Findings) { f.Ineligible, f.Obsolete = bad, true }, []Operation{CleanUp}},
+		{"the operator runs, and the account lost permissions", func(f *Findings) { f.Excess, f.Unmet, f.Same = bad, true, true }, []Operation{Renew}},
+		{"the operator is ready, and the account lost permissions", func(f *Findings) { f.Excess, f.Same, f.Ready = bad, true, true }, []Operation{Renew, Retire}},
+		{"the operator is being removed", func(f *Findings) { f.Ineligible, f.Obsolete = bad, true }, []Operation{CleanUp}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f := sound
@@ -56,5 +56,5 @@ func TestForReturnsTheClientOnlyIfAllowed(t *testing.T) {
 
 	got, err = a.For(Install, Findings{})
 	require.Nil(t, got)
-	require.ErrorContains(t, err, "may not install: ")
+	require.ErrorContains(t, err, "not allowed to install: ")
 }

@@ -10,21 +10,21 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Demand is what an account must be allowed to do so that its operator may intercept something: an operator
-// intercepts only what its account could itself write and read (security model).
+// Demand lists the permissions that an account needs before its operator may intercept requests: an operator may
+// intercept only objects that its account can read and write (security model).
 type Demand struct {
 	// Namespaced rules are required in every target namespace of the OperatorGroup.
 	Namespaced []rbacv1.PolicyRule
 	// Cluster rules are required in the whole cluster.
 	Cluster []rbacv1.PolicyRule
-	// Identities is true if the operator can make something run as any ServiceAccount of a target, so the account must
-	// have the permissions of each of them.
+	// Identities is true if the operator can make workloads run as any ServiceAccount of a target namespace. The account
+	// then needs the permissions of all these ServiceAccounts.
 	Identities bool
 }
 
-// Intercepts returns what the rules of an admission webhook require. For a resource of either scope only the objects
-// in namespaces are required: without permission for cluster-scoped objects the webhook does not intercept them
-// ([Desired]).
+// Intercepts returns the permissions that the rules of an admission webhook require. If the scope of a resource is not
+// known, only permissions for namespaced objects are required: the webhook intercepts cluster-scoped objects only if
+// the account has permissions for them ([Desired]).
 func Intercepts(d *operatorsv1alpha1.WebhookDescription, scopes Scopes) Demand {
 	out := Demand{Identities: runsAsAnyServiceAccount(d)}
 	for _, rule := range d.Rules {
@@ -39,13 +39,13 @@ func Intercepts(d *operatorsv1alpha1.WebhookDescription, scopes Scopes) Demand {
 	return out
 }
 
-// part is a rule for resources with the same scope.
+// part is the part of a rule whose resources have the same scope.
 type part struct {
 	rule  admissionregistrationv1.RuleWithOperations
 	scope Scope
 }
 
-// split divides a rule by the scope of its resources, if it covers both scopes.
+// split divides a rule into parts whose resources have the same scope.
 func split(rule admissionregistrationv1.RuleWithOperations, scopes Scopes) []part {
 	by := map[Scope]map[string][]string{}
 	for _, group := range rule.APIGroups {
@@ -78,7 +78,7 @@ func scopeOf(rule admissionregistrationv1.RuleWithOperations, group, resource st
 	return scopes(group, base)
 }
 
-// parts recombines rules, one for the groups with the same resources.
+// parts returns the parts of a rule for one scope. Groups with the same resources share a part.
 func parts(rule admissionregistrationv1.RuleWithOperations, s Scope, resources map[string][]string) []part {
 	var out []part
 	for _, group := range rule.APIGroups {
@@ -99,8 +99,9 @@ func parts(rule admissionregistrationv1.RuleWithOperations, s Scope, resources m
 	return out
 }
 
-// demand translates an admission rule to RBAC: the verbs that trigger it, and those to read the objects it receives,
-// including the old object. A subresource request carries the object of the resource.
+// demand translates an admission rule to RBAC rules: the verbs that trigger the webhook, and get for the objects that
+// it receives, including the old object. For a subresource, get is required on the resource, whose object the request
+// can contain.
 func (p part) demand() []rbacv1.PolicyRule {
 	write := rbacv1.PolicyRule{APIGroups: slices.Clone(p.rule.APIGroups)}
 	read := rbacv1.PolicyRule{APIGroups: slices.Clone(p.rule.APIGroups), Verbs: []string{"get"}}
@@ -129,18 +130,18 @@ func sorted(rule rbacv1.PolicyRule) rbacv1.PolicyRule {
 	return rule
 }
 
-// rbacResource returns the RBAC resource that covers one of an admission rule. What RBAC cannot express (all
-// subresources of one resource) requires all resources.
+// rbacResource returns the RBAC resource that covers a resource of an admission rule. RBAC cannot express all
+// subresources of one resource; such a rule requires all resources.
 func rbacResource(resource string) string {
 	base, sub, has := strings.Cut(resource, "/")
 	switch {
 	case base == "*" && !has, sub == "*":
 		return rbacv1.ResourceAll
 	}
-	return resource // also "*/scale", which RBAC supports
+	return resource // RBAC also supports "*/scale"
 }
 
-// verbs returns the RBAC verbs that trigger an operation. Connecting to a subresource is get or create.
+// verbs returns the RBAC verbs that trigger an admission operation. Both get and create can connect to a subresource.
 func verbs(o admissionregistrationv1.OperationType, subresources bool) []string {
 	switch o {
 	case admissionregistrationv1.Create:
@@ -159,9 +160,9 @@ func verbs(o admissionregistrationv1.OperationType, subresources bool) []string 
 	return all
 }
 
-// bounded returns the rules as they are written for a bounded group. Cluster-scoped objects are excluded unless the
-// account has the required permissions; holds is asked for those of either scope. A wildcard never includes
-// cluster-scoped objects of Kubernetes itself: a rule has to name them.
+// bounded returns the rules as they are written for a bounded group. If the scope of a resource is not known,
+// cluster-scoped objects are excluded unless holds reports that the account has the required permissions for them. A
+// wildcard never includes cluster-scoped objects of Kubernetes itself: a rule must name them.
 func bounded(d *operatorsv1alpha1.WebhookDescription, scopes Scopes, holds func(...rbacv1.PolicyRule) bool) []admissionregistrationv1.RuleWithOperations {
 	var out []admissionregistrationv1.RuleWithOperations
 	for _, rule := range d.Rules {
@@ -178,7 +179,8 @@ func bounded(d *operatorsv1alpha1.WebhookDescription, scopes Scopes, holds func(
 	return out
 }
 
-// reachesAdministrators reports whether a wildcard would include cluster-scoped objects of Kubernetes itself.
+// reachesAdministrators reports whether a rule names an API group with cluster-scoped objects of Kubernetes itself,
+// which a resource wildcard would include.
 func reachesAdministrators(rule admissionregistrationv1.RuleWithOperations) bool {
 	return slices.ContainsFunc(rule.APIGroups, func(name string) bool { return len(clusterScoped[strings.ToLower(name)]) > 0 })
 }

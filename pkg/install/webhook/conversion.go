@@ -23,14 +23,15 @@ import (
 type Conversion struct {
 	// CRD is the name of the CustomResourceDefinition.
 	CRD string
-	// Deployment serves the webhook.
+	// Deployment is the name of the Deployment that serves the webhook.
 	Deployment string
 	Stanza     apiextensionsv1.CustomResourceConversion
-	// Annotations record the converter and may ask another certificate tool to inject the caBundle.
+	// Annotations record the Service that performs the conversion and, if a certificate tool is used, ask the tool to
+	// inject the caBundle.
 	Annotations map[string]string
 }
 
-// Conversions returns the CSV's conversion webhooks, in order.
+// Conversions returns the CSV's conversion webhooks, one per CustomResourceDefinition, in the order of the CSV.
 func Conversions(in Input) []Conversion {
 	var out []Conversion
 	for i := range in.CSV.Spec.WebhookDefinitions {
@@ -47,7 +48,7 @@ func Conversions(in Input) []Conversion {
 
 func (in Input) conversionAnnotations(d *operatorsv1alpha1.WebhookDescription) map[string]string {
 	out := map[string]string{}
-	maps.Copy(out, in.Annotations)
+	maps.Copy(out, in.annotations(d.DeploymentName))
 	out[names.AnnotationConversion] = in.CSV.Namespace + "/" + cert.ServiceName(d.DeploymentName)
 	return out
 }
@@ -67,8 +68,8 @@ func (in Input) stanza(d *operatorsv1alpha1.WebhookDescription) apiextensionsv1.
 	}
 }
 
-// InPlace reports whether the CustomResourceDefinition has this conversion. It ignores a caBundle that is managed by
-// others.
+// InPlace reports whether the CustomResourceDefinition has this conversion. It ignores the caBundle if c has none,
+// because others manage it then.
 func (c Conversion) InPlace(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	for k, v := range c.Annotations {
 		if crd.Annotations[k] != v {
@@ -95,14 +96,14 @@ func CalledAt(crd *apiextensionsv1.CustomResourceDefinition) (service types.Name
 	return types.NamespacedName{Namespace: s.Namespace, Name: s.Name}, true
 }
 
-// SetByRemit reports whether Remit set the Service that converts a CustomResourceDefinition and it is in the
+// SetByRemit reports whether Remit set the Service that converts a CustomResourceDefinition and the Service is in the
 // namespace.
 func SetByRemit(crd *apiextensionsv1.CustomResourceDefinition, namespace string) bool {
 	service, ok := CalledAt(crd)
 	return ok && service.Namespace == namespace && crd.Annotations[names.AnnotationConversion] == service.String()
 }
 
-// Bundle returns the caBundle of a CustomResourceDefinition's webhook.
+// Bundle returns the caBundle of a CustomResourceDefinition's conversion webhook, or nil if no Service converts it.
 func Bundle(crd *apiextensionsv1.CustomResourceDefinition) []byte {
 	if _, ok := CalledAt(crd); !ok {
 		return nil
@@ -110,11 +111,12 @@ func Bundle(crd *apiextensionsv1.CustomResourceDefinition) []byte {
 	return crd.Spec.Conversion.Webhook.ClientConfig.CABundle
 }
 
-// Patch changes only the conversion of exactly the CustomResourceDefinition that was read. It is a merge patch and
-// not an apply, because the other fields belong to the plan that created the CustomResourceDefinition.
+// Patch returns a patch that changes only the conversion and the annotations. The API server rejects the patch if the
+// CustomResourceDefinition has changed since crd was read. A merge patch is used instead of server-side apply, because
+// the InstallPlan that created the CustomResourceDefinition manages the other fields.
 func (c Conversion) Patch(crd *apiextensionsv1.CustomResourceDefinition) (client.Patch, error) {
 	stanza, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c.Stanza.DeepCopy())
-	if err == nil { // a merge keeps fields that it omits, and a webhook must not have both a Service and a URL
+	if err == nil { // a merge patch keeps fields that it omits, and a webhook must not have both a Service and a URL
 		err = unstructured.SetNestedField(stanza, nil, "webhook", "clientConfig", "url")
 	}
 	if err != nil {
@@ -123,20 +125,21 @@ func (c Conversion) Patch(crd *apiextensionsv1.CustomResourceDefinition) (client
 	return ConversionPatch(crd, stanza, c.Annotations)
 }
 
-// Retrust returns a patch of only the caBundle.
+// Retrust returns a patch that changes only the caBundle of a CustomResourceDefinition's conversion webhook.
 func Retrust(crd *apiextensionsv1.CustomResourceDefinition, trust []byte) (client.Patch, error) {
 	return ConversionPatch(crd, map[string]any{"webhook": map[string]any{"clientConfig": map[string]any{"caBundle": trust}}}, nil)
 }
 
-// Reset returns a patch that removes the webhook from a CustomResourceDefinition. It leaves a note for the next install:
-// the patch owns the strategy from then on, with which an apply of another one would conflict.
+// Reset returns a patch that removes the webhook from a CustomResourceDefinition. The patch's field manager then owns
+// the strategy, so applying a different strategy would cause a conflict; an annotation tells the next install that
+// Remit reset the conversion.
 func Reset(crd *apiextensionsv1.CustomResourceDefinition) (client.Patch, error) {
 	annotations := map[string]string{names.AnnotationConversion: names.ConversionReset}
 	return ConversionPatch(crd, map[string]any{"strategy": apiextensionsv1.NoneConverter, "webhook": nil}, annotations)
 }
 
-// ConversionPatch returns a merge patch of the conversion and of annotations of exactly the CustomResourceDefinition that was
-// read.
+// ConversionPatch returns a merge patch for the conversion and annotations of a CustomResourceDefinition. The API
+// server rejects the patch if the CustomResourceDefinition has changed since crd was read.
 func ConversionPatch(crd metav1.Object, stanza any, annotations map[string]string) (client.Patch, error) {
 	metadata := map[string]any{"uid": crd.GetUID(), "resourceVersion": crd.GetResourceVersion()}
 	if len(annotations) > 0 {

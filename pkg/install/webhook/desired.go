@@ -22,41 +22,42 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// defaultPort and defaultPath are the contract's (1.13).
+// defaultPort and defaultPath are the defaults of the contract (1.13).
 const (
 	defaultPort = 443
 	defaultPath = "/"
 )
 
-// Input is what the webhook configurations of one install are derived from.
+// Input contains the data from which the webhook configurations of one install are rendered.
 type Input struct {
 	CSV   *operatorsv1alpha1.ClusterServiceVersion
 	Owner ownerutil.Owner
 	Group Group
 	// NamespaceUID is the UID of the CSV's namespace.
 	NamespaceUID types.UID
-	// Trust returns the caBundle for a Deployment's webhooks. If it is nil or returns nothing, the field is left to
-	// other managers.
+	// Trust returns the caBundle for a Deployment's webhooks. If Trust is nil or returns nil, the field is not set, so
+	// that another manager can set it.
 	Trust func(deployment string) []byte
-	// Annotations ask another certificate tool to inject the caBundle.
-	Annotations map[string]string
-	// Scopes returns the scope of resources, as Builtin and others do. It is required for admission webhooks of a bounded
+	// Annotations returns annotations that ask a certificate tool to inject the caBundle for a Deployment's webhooks; nil
+	// means that there are none.
+	Annotations func(deployment string) map[string]string
+	// Scopes returns the scope of a resource, as Builtin does. It is required for admission webhooks of a bounded
 	// group.
 	Scopes Scopes
 	// Holds reports whether the account has a rule in the whole cluster; nil means that it does not.
 	Holds func(rbacv1.PolicyRule) bool
 }
 
-// Configuration is one webhook configuration.
+// Configuration is a webhook configuration to be applied.
 type Configuration struct {
 	*unstructured.Unstructured
-	// Deployment serves the webhook.
+	// Deployment is the name of the Deployment that serves the webhook.
 	Deployment string
-	// Hash distinguishes versions of the description.
+	// Hash is the hash of the webhook's description, which changes if the description changes.
 	Hash string
 }
 
-// Desired returns the configurations of the CSV's admission webhooks, in order.
+// Desired returns the configurations of the CSV's admission webhooks, in the order of the CSV.
 func Desired(in Input) ([]Configuration, error) {
 	var out []Configuration
 	for i := range in.CSV.Spec.WebhookDefinitions {
@@ -76,9 +77,13 @@ func Desired(in Input) ([]Configuration, error) {
 	return out, nil
 }
 
-// Name returns the name of a webhook's configuration. It is the contract's, with a hash instead of random characters,
-// so that it can be found again and never collides with another install of the operator.
+// Name returns the name of a webhook's configuration. It ends in a hash where the contract has random characters, so
+// that the name is stable and differs from those of other installs of the operator. A ClusterExtension is the only install
+// in the cluster, and its configurations are named after the webhook, as in OLM v1.
 func Name(d *operatorsv1alpha1.WebhookDescription, lineage ownerutil.Lineage) string {
+	if lineage.Extension != "" {
+		return d.GenerateName
+	}
 	return d.GenerateName + "-" + ownerutil.Hash(lineage.Namespace, lineage.Package, string(d.Type), d.GenerateName)
 }
 
@@ -88,12 +93,10 @@ func (in Input) render(d *operatorsv1alpha1.WebhookDescription) (Configuration, 
 		return Configuration{}, err
 	}
 	hash := ownerutil.Hash(string(encoded))
-	meta := metav1.ObjectMeta{Name: Name(d, in.Owner.Lineage), Labels: in.Owner.Labels(), Annotations: in.Annotations}
+	meta := metav1.ObjectMeta{Name: Name(d, in.Owner.Lineage), Labels: in.Owner.Labels(), Annotations: in.annotations(d.DeploymentName)}
 	meta.Labels[names.LabelWebhookGenerateName] = ownerutil.LabelValue(d.GenerateName)
 	meta.Labels[names.LabelWebhookHash] = hash
-	if in.NamespaceUID != "" {
-		meta.OwnerReferences = []metav1.OwnerReference{ownerutil.NamespaceReference(in.CSV.Namespace, in.NamespaceUID)}
-	}
+	meta.OwnerReferences = in.Owner.Outside(in.NamespaceUID)
 	obj, err := apply.Object(in.configuration(d, meta))
 	return Configuration{Unstructured: obj, Deployment: d.DeploymentName, Hash: hash}, err
 }
@@ -120,7 +123,8 @@ func (in Input) configuration(d *operatorsv1alpha1.WebhookDescription, meta meta
 	}}}
 }
 
-// clientConfig always refers to the CSV's own Service.
+// clientConfig returns the client configuration of a webhook. It always refers to the Service of the CSV's own
+// Deployment.
 func (in Input) clientConfig(d *operatorsv1alpha1.WebhookDescription) admissionregistrationv1.WebhookClientConfig {
 	return admissionregistrationv1.WebhookClientConfig{
 		Service: &admissionregistrationv1.ServiceReference{
@@ -134,11 +138,11 @@ func path(d *operatorsv1alpha1.WebhookDescription) string {
 	return cmp.Or(ptr.Deref(d.WebhookPath, ""), defaultPath)
 }
 
-// port returns the Service port on which a webhook is called.
+// port returns the Service port at which a webhook is called.
 func port(d *operatorsv1alpha1.WebhookDescription) int32 { return cmp.Or(d.ContainerPort, defaultPort) }
 
-// Target returns the port of the Pods that a webhook specifies, or nil if the Service forwards to the port on which
-// it is called. The API server treats 0 and "" as unset (contract 1.13).
+// Target returns the Pod port that a webhook specifies, or nil if the Service must forward requests to the same port
+// number. The API server treats 0 and "" as unset (contract 1.13).
 func Target(d *operatorsv1alpha1.WebhookDescription) *intstr.IntOrString {
 	if t := d.TargetPort; t != nil && *t != intstr.FromInt32(0) && *t != intstr.FromString("") {
 		return t
@@ -153,12 +157,19 @@ func (in Input) trust(deployment string) []byte {
 	return in.Trust(deployment)
 }
 
+func (in Input) annotations(deployment string) map[string]string {
+	if in.Annotations == nil {
+		return nil
+	}
+	return in.Annotations(deployment)
+}
+
 func (in Input) holds(rules ...rbacv1.PolicyRule) bool {
 	return in.Holds != nil && !slices.ContainsFunc(rules, func(rule rbacv1.PolicyRule) bool { return !in.Holds(rule) })
 }
 
-// Off returns the configuration without its webhook, so that no request is sent to it or rejected because it does not
-// answer.
+// Off returns the configuration without its webhook, so that the API server neither calls the webhook nor rejects
+// requests because the webhook does not respond.
 func Off(c Configuration) Configuration {
 	c.Unstructured = c.DeepCopy()
 	c.Object["webhooks"] = []any{}

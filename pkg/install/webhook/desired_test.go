@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-// typed returns the webhooks of all configurations, in the type that covers both kinds.
+// typed returns the webhooks of all configurations as mutating webhooks, whose type has the fields of both kinds.
 func typed(t *testing.T, in webhook.Input) []admissionregistrationv1.MutatingWebhook {
 	t.Helper()
 	list, err := webhook.Desired(in)
@@ -34,7 +34,7 @@ func typed(t *testing.T, in webhook.Input) []admissionregistrationv1.MutatingWeb
 	return out
 }
 
-// full sets every field of the API type.
+// full sets every optional field of a webhook description.
 func full(d *description) {
 	d.FailurePolicy = ptr.To(admissionregistrationv1.Ignore)
 	d.MatchPolicy = ptr.To(admissionregistrationv1.Exact)
@@ -95,7 +95,7 @@ func TestTheHashDependsOnlyOnTheDescription(t *testing.T) {
 func TestACertificateToolManagesTheCABundle(t *testing.T) {
 	got, err := webhook.Desired(input(csvWith(hook(validating, "a.b.c")), func(in *webhook.Input) {
 		in.Trust = nil
-		in.Annotations = map[string]string{"cert-manager.io/inject-ca-from": "t1/demo"}
+		in.Annotations = func(string) map[string]string { return map[string]string{"cert-manager.io/inject-ca-from": "t1/demo"} }
 	}))
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"cert-manager.io/inject-ca-from": "t1/demo"}, got[0].GetAnnotations())

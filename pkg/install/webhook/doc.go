@@ -1,8 +1,9 @@
 // Package webhook renders the webhook descriptions of a ClusterServiceVersion as webhook configurations and
-// conversions of CustomResourceDefinitions, and determines what an account must be allowed to do for them.
+// conversions of CustomResourceDefinitions, and determines the permissions that an account needs for them.
 //
-// [Validate] rejects descriptions that no operator may have. [Intercepts] returns what an account must be able to
-// write itself, so that its operator may intercept it. [Desired] and [Conversions] are pure; package hooks writes.
+// [Validate] rejects descriptions that are invalid regardless of who installs the operator. [Intercepts] returns the
+// permissions that an account needs so that its operator may intercept requests. [Desired] and [Conversions] only
+// render objects; package hooks writes them.
 //
 // # Which requests a webhook receives
 //

@@ -11,17 +11,18 @@ import (
 type Group struct {
 	// Bounded is true if the OperatorGroup names its account.
 	Bounded bool
-	// Targets are its namespaces, or [""] for all of them.
+	// Targets are the target namespaces of the OperatorGroup, or [""] for all namespaces.
 	Targets []string
-	// Spared are namespaces that the webhooks of a bounded group for all namespaces do not cover, in addition to the
-	// system namespaces: Remit's own.
+	// Spared lists Remit's own namespaces. If a bounded group targets all namespaces, its webhooks cover neither these
+	// nor the system namespaces.
 	Spared []string
 }
 
-// systemNamespaces are the namespaces that a cluster depends on: a failing webhook there can prevent recovery.
+// systemNamespaces lists the namespaces that a cluster depends on. A webhook that fails for requests in these
+// namespaces can prevent the cluster from recovering.
 var systemNamespaces = []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}
 
-// reachesNothing reports whether no namespace is left.
+// reachesNothing reports whether the group has no target namespaces.
 func (g Group) reachesNothing() bool { return len(g.Targets) == 0 }
 
 // namespaces returns the namespace selector of the group's webhooks (security model, "Bounds, object by object").

@@ -12,22 +12,22 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/group"
 )
 
-// Reasons for not intercepting something.
+// Reasons why a webhook is not allowed to intercept requests.
 const (
-	whyGrants    = "the API server checks the permissions of its writer, not of the operator"
-	whyIdentity  = "it reveals or decides who a user is and what they may do"
-	whyPlatform  = "it configures how the API server serves the whole cluster"
-	whyOwn       = "it decides what is installed, and for which namespaces"
+	whyGrants    = "the API server checks the permissions of the writer, not those of the operator"
+	whyIdentity  = "the resource reveals or determines who a user is and what they may do"
+	whyPlatform  = "the resource configures how the API server serves the whole cluster"
+	whyOwn       = "the resource determines what is installed, and for which namespaces"
 	whyToken     = "a token is issued with the permissions of its requester"
 	whyEnters    = "a connection uses the permissions of its requester"
 	whyContainer = "adding a container to a Pod uses the permissions of its requester"
 	whyScheduled = "only the scheduler decides where Pods run"
-	whyCluster   = "only administrators write it, and a mutating webhook would change their writes"
+	whyCluster   = "only administrators write the resource, and a mutating webhook would change their writes"
 )
 
-// exclusion describes resources of Kubernetes or this API that a bounded group's webhooks do not intercept.
+// exclusion describes resources that the webhooks of a bounded group must not intercept.
 type exclusion struct {
-	// in reports whether a group is included.
+	// in reports whether the exclusion applies to an API group.
 	in func(group string) bool
 	// resources are "<resource>" or "<resource>/<subresource>"; empty means all.
 	resources []string
@@ -44,8 +44,8 @@ func groups(names ...string) func(string) bool {
 	}
 }
 
-// table lists what webhooks may not intercept, one entry per reason: objects that grant something with the
-// permissions of their writer, and objects that enforce the bound itself. OpenShift has its own kinds of the former.
+// table returns the resources that webhooks of a bounded group must not intercept: resources (including OpenShift's)
+// whose writers grant or use their own permissions, and resources on which the bound itself depends.
 func table() []exclusion {
 	core, connect := groups(""), []admissionregistrationv1.OperationType{admissionregistrationv1.Connect}
 	return []exclusion{
@@ -61,13 +61,14 @@ func table() []exclusion {
 	}
 }
 
-// writes returns the operations in which a mutating webhook changes what is stored.
+// writes returns the operations during which a mutating webhook can change the stored object.
 func writes() []admissionregistrationv1.OperationType {
 	return []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}
 }
 
-// Refused returns an error for the CSV's admission webhooks that no bounded group may have, regardless of the account's
-// permissions: intercepting another user's write would grant more than the API server allows the account (ADR 0021).
+// Refused returns an error for each of the CSV's admission webhooks that a bounded group must not have, regardless of
+// the account's permissions: by intercepting another user's request, the operator could do more than the API server
+// allows the account (ADR 0021).
 func Refused(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 	var errs []error
 	all := table()
@@ -100,7 +101,7 @@ func refused(d *operatorsv1alpha1.WebhookDescription, all []exclusion) error {
 	return nil
 }
 
-// excludedBy returns the resource of a rule that webhooks may not intercept, and why; "" if there is none.
+// excludedBy returns the excluded resource that a rule covers, and the reason. Both are "" if the rule covers none.
 func excludedBy(rule admissionregistrationv1.RuleWithOperations, name, resource string, all []exclusion) (what, why string) {
 	for _, k := range all {
 		if !k.in(name) && name != "*" || !intersects(rule.Operations, k.operations) {
@@ -118,8 +119,9 @@ func excludedBy(rule admissionregistrationv1.RuleWithOperations, name, resource 
 	return "", ""
 }
 
-// writtenByAdministrators reports whether a rule names cluster-scoped objects of Kubernetes itself. A wildcard does
-// not include them ([bounded]) unless the rule is for cluster-scoped objects only.
+// writtenByAdministrators reports whether a rule for create or update requests names cluster-scoped objects of
+// Kubernetes itself. A wildcard does not include these objects ([bounded]) unless the rule is only for cluster-scoped
+// objects.
 func writtenByAdministrators(rule admissionregistrationv1.RuleWithOperations, name, resource string) bool {
 	if !intersects(rule.Operations, writes()) {
 		return false
@@ -131,21 +133,23 @@ func writtenByAdministrators(rule admissionregistrationv1.RuleWithOperations, na
 	return Builtin(strings.ToLower(name), strings.ToLower(base)) == Cluster
 }
 
-// covers reports whether a resource of an admission rule includes another. "*" is every resource without
-// subresources, "x/*" is x and its subresources, "*/*" is everything.
+// covers reports whether a resource of an admission rule includes another. "*" includes every resource without
+// subresources, "x/*" includes x and its subresources, and "*/*" includes everything.
 func covers(pattern, target string) bool {
 	base, sub, _ := strings.Cut(strings.ToLower(pattern), "/")
 	toBase, toSub, _ := strings.Cut(target, "/")
 	return (base == "*" || base == toBase) && (sub == "*" || sub == toSub)
 }
 
-// intersects reports whether a rule has one of some operations; an empty list means all.
+// intersects reports whether the operations of a rule include at least one of the given ones. An empty list of given
+// operations stands for all of them.
 func intersects(operations, some []admissionregistrationv1.OperationType) bool {
 	return len(some) == 0 || slices.Contains(operations, admissionregistrationv1.OperationAll) ||
 		slices.ContainsFunc(operations, func(o admissionregistrationv1.OperationType) bool { return slices.Contains(some, o) })
 }
 
-// runs are the resources that contain what runs as a ServiceAccount of their namespace, or that may become its token.
+// runs lists the resources whose objects can make a workload run as a ServiceAccount of their namespace or contain its
+// token, keyed by API group.
 var runs = map[string][]string{
 	"":                   {"pods", "podtemplates", "replicationcontrollers", "secrets"},
 	"apps":               {"controllerrevisions", "daemonsets", "deployments", "replicasets", "statefulsets"},
@@ -155,8 +159,8 @@ var runs = map[string][]string{
 	"build.openshift.io": {"buildconfigs", "builds"},
 }
 
-// runsAsAnyServiceAccount reports whether a webhook can make something run as any ServiceAccount of its namespace: the API
-// server lets the writer of a Pod, or of a Pod template, choose any of them without a permission check.
+// runsAsAnyServiceAccount reports whether a webhook can make workloads run as any ServiceAccount of a namespace: the
+// API server lets the writer of a Pod, or of a Pod template, choose any of them without a permission check.
 func runsAsAnyServiceAccount(d *operatorsv1alpha1.WebhookDescription) bool {
 	if d.Type != operatorsv1alpha1.MutatingAdmissionWebhook {
 		return false

@@ -2,9 +2,13 @@ package webhook
 
 import (
 	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Scope is where the objects of a resource are.
+// Scope distinguishes namespaced from cluster-scoped resources.
 type Scope int
 
 // Scopes of a resource.
@@ -15,10 +19,10 @@ const (
 	Cluster
 )
 
-// Scopes returns the scope of a resource of a group, without its subresource.
+// Scopes is a function that returns the scope of a resource in an API group. resource does not include a subresource.
 type Scopes func(group, resource string) Scope
 
-// clusterScoped are the cluster-scoped resources of Kubernetes itself that a webhook may intercept, so that the
+// clusterScoped lists the cluster-scoped resources of Kubernetes itself that a webhook may intercept, so that the
 // permissions of an install can be computed without a cluster.
 var clusterScoped = map[string][]string{
 	"":                             {"namespaces", "nodes", "persistentvolumes", "componentstatuses"},
@@ -36,7 +40,7 @@ var clusterScoped = map[string][]string{
 	"storagemigration.k8s.io":      {"storageversionmigrations"},
 }
 
-// Builtin returns the scope of resources of Kubernetes itself, and Either for others.
+// Builtin returns Cluster for the cluster-scoped resources of Kubernetes itself, and Either for all others.
 func Builtin(group, resource string) Scope {
 	if slices.Contains(clusterScoped[group], resource) {
 		return Cluster
@@ -44,8 +48,30 @@ func Builtin(group, resource string) Scope {
 	return Either
 }
 
-// Remembered caches the answer for each resource, so that the permission check and the written object use the same
-// scope even if the resource changes in between. It is not safe for concurrent use.
+// Discovered returns a function that determines scopes from the API server's discovery, through a mapper that caches it.
+func Discovered(mapper meta.RESTMapper) Scopes {
+	return func(group, resource string) Scope {
+		// A mapper treats "" as any group. Builtin has the cluster-scoped resources of the core group.
+		if group == corev1.GroupName {
+			return Namespaced
+		}
+		gvk, err := mapper.KindFor(schema.GroupVersionResource{Group: group, Resource: resource})
+		if err != nil {
+			return Either
+		}
+		mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+		switch {
+		case err != nil:
+			return Either
+		case mapping.Scope.Name() == meta.RESTScopeNameRoot:
+			return Cluster
+		}
+		return Namespaced
+	}
+}
+
+// Remembered returns a function that caches the results of ask, so that the permission check and the written object
+// use the same scope even if the resource changes in between. The function is not safe for concurrent use.
 func Remembered(ask Scopes) Scopes {
 	type key struct{ group, resource string }
 	known := map[key]Scope{}
@@ -58,7 +84,7 @@ func Remembered(ask Scopes) Scopes {
 	}
 }
 
-// First returns the answer of the first function that knows the resource.
+// First returns a function that returns the first result other than Either, or Either if all functions return Either.
 func First(all ...Scopes) Scopes {
 	return func(group, resource string) Scope {
 		for _, ask := range all {

@@ -21,20 +21,21 @@ const (
 	messageAllGroups = "webhook rules cannot include all groups"
 	messageOLMGroup  = "webhook rules cannot include the OLM group"
 	messageAdmission = "webhook rules cannot include MutatingWebhookConfiguration or ValidatingWebhookConfiguration resources"
-	// messageIdentity is Remit's own: intercepting these resources would reveal other users' tokens or decide for
-	// them.
+	// messageIdentity is not part of the contract. A webhook that intercepts these resources could read other users'
+	// tokens or change authorization decisions about these users.
 	messageIdentity = "webhook rules cannot include the groups of authentication and authorization"
 )
 
 const (
-	// maxDescriptions bounds the webhooks of one CSV. The largest of the corpus has 87.
+	// maxDescriptions is the maximum number of webhook descriptions in one CSV. The largest CSV in the corpus has 87.
 	maxDescriptions = 500
-	// maxNameLength leaves room for a hash in the name of a configuration.
+	// maxNameLength is the maximum length of a webhook's name. It leaves room for a hash in the name of the
+	// configuration.
 	maxNameLength = 200
 )
 
-// Validate returns all errors in a CSV's webhook descriptions, regardless of who installs it. Only the CSV's author
-// can fix them (reason InvalidWebhookDescription).
+// Validate returns all errors in a CSV's webhook descriptions that do not depend on who installs the CSV. Only the
+// CSV's author can fix them (reason InvalidWebhookDescription).
 func Validate(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 	if n := len(csv.Spec.WebhookDefinitions); n > maxDescriptions {
 		return fmt.Errorf("CSV has %d webhook descriptions; at most %d are supported", n, maxDescriptions)
@@ -65,7 +66,7 @@ func validate(csv *operatorsv1alpha1.ClusterServiceVersion, d *operatorsv1alpha1
 	return append(errs, fmt.Errorf("webhook type %q is unknown", d.Type))
 }
 
-// validateServing validates where the webhook is called.
+// validateServing validates the Deployment, ports and path that serve the webhook.
 func validateServing(csv *operatorsv1alpha1.ClusterServiceVersion, d *operatorsv1alpha1.WebhookDescription) []error {
 	var errs []error
 	if deployment.SpecOf(csv, d.DeploymentName) == nil {
@@ -88,10 +89,10 @@ func validateServing(csv *operatorsv1alpha1.ClusterServiceVersion, d *operatorsv
 func validateAdmission(d *operatorsv1alpha1.WebhookDescription) []error {
 	var errs []error
 	if len(validation.IsFullyQualifiedName(field.NewPath("generateName"), d.GenerateName)) > 0 || len(d.GenerateName) > maxNameLength {
-		errs = append(errs, fmt.Errorf("the name must have at least three dot-separated parts and at most %d characters", maxNameLength))
+		errs = append(errs, fmt.Errorf("generateName must have at least three dot-separated parts and at most %d characters", maxNameLength))
 	}
 	if len(d.Rules) == 0 {
-		errs = append(errs, errors.New("there are no rules"))
+		errs = append(errs, errors.New("at least one rule is required"))
 	}
 	for _, rule := range d.Rules {
 		errs = append(errs, validateRule(rule))
@@ -99,10 +100,11 @@ func validateAdmission(d *operatorsv1alpha1.WebhookDescription) []error {
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 
-// refusedGroups are the groups that no webhook may intercept.
+// refusedGroups maps the API groups that no webhook is allowed to intercept to the error message.
 var refusedGroups = map[string]string{
 	"*":                            messageAllGroups,
 	"operators.coreos.com":         messageOLMGroup,
+	"olm.operatorframework.io":     messageOLMGroup,
 	"admissionregistration.k8s.io": messageAdmission,
 	"authentication.k8s.io":        messageIdentity,
 	"authorization.k8s.io":         messageIdentity,
@@ -133,7 +135,7 @@ func validateRule(rule admissionregistrationv1.RuleWithOperations) error {
 func validateConversion(csv *operatorsv1alpha1.ClusterServiceVersion, d *operatorsv1alpha1.WebhookDescription) []error {
 	var errs []error
 	if !onlyAllNamespaces(csv) {
-		errs = append(errs, errors.New("a conversion webhook needs a CSV that supports AllNamespaces and no other install mode"))
+		errs = append(errs, errors.New("a conversion webhook needs a CSV that supports only the install mode AllNamespaces"))
 	}
 	if len(d.ConversionCRDs) == 0 {
 		errs = append(errs, errors.New("a conversion webhook needs conversionCRDs"))
@@ -160,7 +162,7 @@ func onlyAllNamespaces(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 	return slices.Equal(slices.Compact(supported), []operatorsv1alpha1.InstallModeType{operatorsv1alpha1.InstallModeTypeAllNamespaces})
 }
 
-// validateOwners rejects two conversions of one CustomResourceDefinition.
+// validateOwners returns an error if a CustomResourceDefinition has two conversion webhooks.
 func validateOwners(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 	by := map[string]bool{}
 	for i := range csv.Spec.WebhookDefinitions {

@@ -79,7 +79,7 @@ func TestInvalidDescriptionsAreRejected(t *testing.T) {
 		hooks []description
 		want  string
 	}{
-		{"the same name twice", []description{hook(validating, "a.b.c"), hook(mutating, "a.b.c")}, "CSV contains repeated WebhookDescription name"},
+		{"a repeated name", []description{hook(validating, "a.b.c"), hook(mutating, "a.b.c")}, "CSV contains repeated WebhookDescription name"},
 		{"all groups", []description{hook(validating, "a.b.c", rules(on("acme.io", "things"), on("*", "pods")))}, "webhook rules cannot include all groups"},
 		{"OLM's group", []description{hook(validating, "a.b.c", rules(on("operators.coreos.com", "x")))}, "webhook rules cannot include the OLM group"},
 		{"admission configurations", []description{hook(mutating, "a.b.c", rules(on("admissionregistration.k8s.io", "mutatingwebhookconfigurations")))},
@@ -88,7 +88,7 @@ func TestInvalidDescriptionsAreRejected(t *testing.T) {
 			"webhook rules cannot include MutatingWebhookConfiguration or ValidatingWebhookConfiguration resources"},
 		{"tokens", []description{hook(mutating, "a.b.c", rules(on("authentication.k8s.io", "tokenreviews")))}, "authentication and authorization"},
 		{"access reviews", []description{hook(mutating, "a.b.c", rules(on("authorization.k8s.io", "*")))}, "authentication and authorization"},
-		{"no rules", []description{hook(validating, "a.b.c", rules())}, "there are no rules"},
+		{"no rules", []description{hook(validating, "a.b.c", rules())}, "at least one rule is required"},
 		{"an empty rule", []description{hook(validating, "a.b.c", rules(rule{}))}, "a rule needs apiGroups"},
 		{"an unknown operation", []description{hook(validating, "a.b.c", rules(on("acme.io", "things", "READ")))}, `operation "READ" is unknown`},
 		{"an unknown deployment", []description{hook(validating, "a.b.c", func(d *description) { d.DeploymentName = "x" })}, `deployment "x" is not part of the install strategy`},
@@ -98,7 +98,7 @@ func TestInvalidDescriptionsAreRejected(t *testing.T) {
 		{"a target port without a name", []description{hook(validating, "a.b.c", func(d *description) { d.TargetPort = ptr.To(intstr.FromString("A_b")) })}, `targetPort "A_b" is not a valid port`},
 		{"a path without a slash", []description{hook(validating, "a.b.c", func(d *description) { d.WebhookPath = ptr.To("@evil/") })}, "does not begin with /"},
 		{"an unknown type", []description{hook("Odd", "a.b.c")}, `webhook type "Odd" is unknown`},
-		{"a name of two parts", []description{hook(validating, "a.b")}, "at least three dot-separated parts"},
+		{"a name with two parts", []description{hook(validating, "a.b")}, "at least three dot-separated parts"},
 		{"a very long name", []description{hook(validating, strings.Repeat("a.", 120)+"b")}, "at least three dot-separated parts"},
 		{"conversion without CustomResourceDefinitions", []description{hook(conversion, "a", func(d *description) { d.ConversionCRDs = nil })}, "needs conversionCRDs"},
 		{"conversion of another operator's CustomResourceDefinition", []description{hook(conversion, "a", func(d *description) { d.ConversionCRDs = []string{"widgets.acme.io"} })}, `"widgets.acme.io" is not owned`},
@@ -117,12 +117,12 @@ func TestInvalidDescriptionsAreRejected(t *testing.T) {
 func TestAConversionRequiresOnlyAllNamespaces(t *testing.T) {
 	c := csvWith(hook(conversion, "a"))
 	c.Spec.InstallModes[0].Supported = true
-	require.ErrorContains(t, webhook.Validate(c), "no other install mode")
+	require.ErrorContains(t, webhook.Validate(c), "only the install mode AllNamespaces")
 	c.Spec.InstallModes = nil
-	require.ErrorContains(t, webhook.Validate(c), "no other install mode")
+	require.ErrorContains(t, webhook.Validate(c), "only the install mode AllNamespaces")
 }
 
-// scopes returns the scope of three resources.
+// scopes returns the actual scopes of three resources, and Either for all others.
 func scopes(group, resource string) webhook.Scope {
 	switch group + "/" + resource {
 	case "acme.io/things", "/pods":
@@ -157,17 +157,17 @@ func TestInterceptingRequiresPermissionToReadAndWrite(t *testing.T) {
 		{"operations twice", on("acme.io", "things", create, all), demands{may("acme.io", "things", "create", "delete", "get", "patch", "update")}, nil},
 		{"all resources", on("acme.io", "*", create), demands{may("acme.io", "*", "create", "get")}, nil},
 		{"all resources and subresources", on("acme.io", "*/*", create), demands{may("acme.io", "*", "create", "get")}, nil},
-		{"all subresources of one, which RBAC cannot express", on("acme.io", "things/*", create), demands{may("acme.io", "*", "create", "get")}, nil},
-		{"one subresource of all", on("acme.io", "*/scale", create), demands{may("acme.io", "*/scale", "create"), may("acme.io", "*", "get")}, nil},
+		{"all subresources of one resource, which RBAC cannot express", on("acme.io", "things/*", create), demands{may("acme.io", "*", "create", "get")}, nil},
+		{"one subresource of all resources", on("acme.io", "*/scale", create), demands{may("acme.io", "*/scale", "create"), may("acme.io", "*", "get")}, nil},
 		{"cluster-scoped", on("acme.io", "planets", create), nil, demands{may("acme.io", "planets", "create", "get")}},
 		{"cluster-scoped, subresource", on("acme.io", "planets/status", update), nil, demands{may("acme.io", "planets/status", "patch", "update"), may("acme.io", "planets", "get")}},
 		{"cluster-scoped, with scope Namespaced", scoped(on("acme.io", "planets", create), "Namespaced"), demands{may("acme.io", "planets", "create", "get")}, nil},
-		{"all resources of the cluster", scoped(on("acme.io", "*", create), "Cluster"), nil, demands{may("acme.io", "*", "create", "get")}},
+		{"all cluster-scoped resources", scoped(on("acme.io", "*", create), "Cluster"), nil, demands{may("acme.io", "*", "create", "get")}},
 		{"any scope", scoped(on("acme.io", "things", create), "*"), demands{may("acme.io", "things", "create", "get")}, nil},
 		{"namespaces", on("", "namespaces", remove), nil, demands{may("", "namespaces", "delete", "get")}},
 		{"another group's namespaces", on("acme.io", "namespaces", remove), demands{may("acme.io", "namespaces", "delete", "get")}, nil},
 		{"unknown", on("other.io", "things", create), demands{may("other.io", "things", "create", "get")}, nil},
-		{"some of each", rule{Operations: []operation{create}, Rule: admissionregistrationv1.Rule{
+		{"several groups and scopes", rule{Operations: []operation{create}, Rule: admissionregistrationv1.Rule{
 			APIGroups: []string{"acme.io", "other.io"}, APIVersions: []string{"*"}, Resources: []string{"planets", "things"},
 		}}, demands{may("acme.io", "things", "create", "get"), {APIGroups: []string{"other.io"}, Resources: []string{"planets", "things"}, Verbs: []string{"create", "get"}}},
 			demands{may("acme.io", "planets", "create", "get")}},
@@ -185,7 +185,8 @@ func TestABoundedGroupDoesNotInterceptKeptResources(t *testing.T) {
 	inCluster := func(r rule) rule { r.Scope = ptr.To(admissionregistrationv1.ClusterScope); return r }
 	for _, tc := range []struct {
 		rule rule
-		// validating and mutating are the resource refused to each kind; "" if none is.
+		// validating and mutating are the resources that a validating or mutating webhook must not intercept; "" if there is
+		// none.
 		validating, mutating string
 	}{
 		{on("rbac.authorization.k8s.io", "rolebindings", create), "rolebindings", "rolebindings"},
@@ -338,7 +339,7 @@ func TestABoundedGroupInterceptsClusterScopedObjectsOnlyIfPermitted(t *testing.T
 	require.Equal(t, "Namespaced", ruleScope(false, on("acme.io", "*")))
 	require.Equal(t, "Namespaced", ruleScope(false, on("other.io", "unknown")))
 	require.Empty(t, ruleScope(true, on("acme.io", "*")))
-	require.Equal(t, "Cluster", ruleScope(false, on("acme.io", "planets")), "the demand includes it")
+	require.Equal(t, "Cluster", ruleScope(false, on("acme.io", "planets")), "the permission is required anyway")
 	require.Equal(t, "Namespaced", ruleScope(true, on("", "*")), "a wildcard never includes Nodes")
 
 	mixed := on("acme.io", "things")

@@ -16,7 +16,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// Result is the outcome of Ensure.
+// Result describes what Ensure did.
 type Result string
 
 // Results of Ensure.
@@ -26,7 +26,7 @@ const (
 	Unchanged Result = "Unchanged"
 )
 
-// Verbs returns the verbs that Ensure needs.
+// Verbs returns the RBAC verbs that a client of Ensure needs.
 func Verbs() []string { return []string{"create", "get", "patch"} }
 
 // CollisionError reports that an object with the wanted name exists and is not managed by the owner. Retrying does not help
@@ -34,56 +34,57 @@ func Verbs() []string { return []string{"create", "get", "patch"} }
 type CollisionError struct {
 	// Object is "<Kind> <namespace>/<name>".
 	Object string
-	// Found describes the collision; "" means "already exists and was not created by this install".
+	// Found describes the collision in messages; "" means "already exists and was not created by this install".
 	Found string
-	// Why describes how the collision was recognized.
+	// Why explains how the collision was recognized.
 	Why string
-	// Remedy describes what the user can do; "" means to delete the object or to uninstall the operator that owns it. Who owns it
-	// is not in the message: its labels can name a namespace that the reader must not learn about.
+	// Remedy describes what the user can do; "" suggests deleting the object or uninstalling the operator that owns it.
+	// The message does not name that operator, because the object's labels can name a namespace that the reader must not
+	// learn about.
 	Remedy string
 }
 
 func (e *CollisionError) Error() string {
 	return fmt.Sprintf("%s %s: %s; it was not changed: %s", e.Object,
 		cmp.Or(e.Found, "already exists and was not created by this install"), e.Why,
-		cmp.Or(e.Remedy, "delete it if nothing else needs it, or uninstall the operator that its labels olm.owner and olm.owner.namespace name"))
+		cmp.Or(e.Remedy, "delete it if nothing else needs it, or uninstall the operator that its labels olm.owner and olm.owner.namespace identify"))
 }
 
-// DelayedError reports that an object cannot be written for now, although the owner may: it is being deleted, or its
-// namespace has to come to rest first.
+// DelayedError reports that an object cannot be written yet, although the owner is allowed to write it: the object is
+// being deleted, or changes in its namespace must settle first.
 type DelayedError struct {
 	Why string
 }
 
 func (e *DelayedError) Error() string { return e.Why }
 
-// IsCollision reports whether the error is a CollisionError or a field conflict of server-side apply. In both cases, another
-// client manages what would be written.
+// IsCollision reports whether the error is a CollisionError or a field conflict of server-side apply. In both cases,
+// another client manages the object or field to be written.
 func IsCollision(err error) bool {
 	_, ok := errors.AsType[*CollisionError](err)
 	return ok || IsFieldConflict(err)
 }
 
-// IsFieldConflict reports whether server-side apply was refused because another field manager owns a field.
+// IsFieldConflict reports whether server-side apply failed because another field manager owns a field.
 func IsFieldConflict(err error) bool {
 	return apierrors.IsConflict(err) && apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
 }
 
-// Owner decides whether existing objects can be changed, and proves ownership of created ones. ownerutil.Owner implements it
-// for the objects of an install.
+// Owner decides whether existing objects may be changed, and adds proofs of ownership to desired objects.
+// ownerutil.Owner implements it for the objects of an install.
 type Owner interface {
-	// Check returns nil if a live object can be changed, or the reason why it cannot.
+	// Check returns nil if a live object may be changed, or the reason why not.
 	Check(live client.Object) error
 	// Prove adds the proof of ownership to desired. live is nil if the object does not exist yet. Otherwise, it has passed
 	// Check or was just created.
 	Prove(desired, live *unstructured.Unstructured) error
 }
 
-// Ensure creates or updates an object with the client's identity. It reads the object first, and writes nothing if it already
-// has every desired field. If the object is replaced or edited in between, the write fails with a conflict error, which the
-// caller should retry.
+// Ensure creates or updates an object with the client's identity. It reads the object first, and writes nothing if the
+// object already has every desired field. If the object is replaced or edited between the read and the write, the
+// write fails with a conflict error and the caller should retry.
 //
-// It returns the resulting object, or a CollisionError if an existing object is not the owner's.
+// Ensure returns the resulting object, or a CollisionError if the existing object does not belong to the owner.
 func Ensure(ctx context.Context, c client.Client, desired *unstructured.Unstructured, owner Owner) (Result, *unstructured.Unstructured, error) {
 	live, err := Live(ctx, c, desired)
 	if err != nil {
@@ -92,7 +93,8 @@ func Ensure(ctx context.Context, c client.Client, desired *unstructured.Unstruct
 	return From(ctx, c, live, desired, owner)
 }
 
-// Check returns the CollisionError that From would return, if any, without writing.
+// Check returns a CollisionError if the live object does not belong to the owner. Otherwise, or if live is nil, it
+// returns nil.
 func Check(live, desired *unstructured.Unstructured, owner Owner) error {
 	if live == nil {
 		return nil
@@ -103,7 +105,8 @@ func Check(live, desired *unstructured.Unstructured, owner Owner) error {
 	return nil
 }
 
-// From is like Ensure for an object that was already read; live is nil if it does not exist.
+// From does the same as Ensure for a caller that has already read the live object; live is nil if the object does not
+// exist.
 func From(ctx context.Context, c client.Client, live, desired *unstructured.Unstructured, owner Owner) (Result, *unstructured.Unstructured, error) {
 	if live == nil {
 		made, err := create(ctx, c, desired, owner)
@@ -117,7 +120,7 @@ func From(ctx context.Context, c client.Client, live, desired *unstructured.Unst
 	}
 	want := desired.DeepCopy()
 	if err := owner.Prove(want, live); err != nil {
-		return "", nil, fmt.Errorf("prove %s: %w", Describe(desired), err)
+		return "", nil, fmt.Errorf("prove ownership of %s: %w", Describe(desired), err)
 	}
 	if Has(live.Object, want.Object) && !hasSurplus(live, want) {
 		return Unchanged, live, nil
@@ -125,7 +128,7 @@ func From(ctx context.Context, c client.Client, live, desired *unstructured.Unst
 	return change(ctx, c, live, want)
 }
 
-// change updates exactly the object that was read.
+// change applies want to a live object. It fails with a conflict error if the object has changed since it was read.
 func change(ctx context.Context, c client.Client, live, want *unstructured.Unstructured) (Result, *unstructured.Unstructured, error) {
 	want.SetUID(live.GetUID())
 	want.SetResourceVersion(live.GetResourceVersion())
@@ -138,7 +141,7 @@ func change(ctx context.Context, c client.Client, live, want *unstructured.Unstr
 	return Updated, want, nil
 }
 
-// Live reads the object that desired names, or returns nil if it does not exist.
+// Live reads the object with the kind and name of desired. It returns nil if the object does not exist.
 func Live(ctx context.Context, c client.Reader, desired *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(desired.GroupVersionKind())
@@ -148,10 +151,10 @@ func Live(ctx context.Context, c client.Reader, desired *unstructured.Unstructur
 	return live, nil
 }
 
-// Manager returns the field manager for objects that an install applies, given their labels. Each lineage has its own:
-// server-side apply has no "only if absent" option, but refuses to change fields that another manager applied, and the lineage
-// label always differs. If two installs create the same object concurrently, the second is therefore refused. The name is not
-// a proof, because clients choose their field managers.
+// Manager returns the field manager with which an install applies an object with these labels. Each lineage has its
+// own. Server-side apply has no "only if absent" option, but it refuses to change fields that another manager applied.
+// The lineage labels of two installs differ, so if both create the same object concurrently, the second one fails. The
+// field manager does not prove ownership, because clients can choose any.
 func Manager(labels map[string]string) string {
 	if mark := labels[names.LabelLineage]; mark != "" {
 		return names.FieldManager + "-" + mark
@@ -159,37 +162,39 @@ func Manager(labels map[string]string) string {
 	return names.FieldManager
 }
 
-// create applies an object that did not exist when it was read. If another client created it in the meantime, its field manager
-// is in the response; create then withdraws its own fields, in particular the proof, and returns a CollisionError.
+// create applies an object that did not exist when the caller tried to read it. If another client created the object
+// in the meantime, the response contains that client's field manager; create then withdraws its own fields, in
+// particular the proof, and returns a CollisionError.
 //
-// If another client applied the object under the same field manager, the object has exactly the desired fields, because an apply
-// removes other fields that the same manager applied.
+// If another client applied the object with the same field manager, the object has exactly the desired fields,
+// because an apply removes other fields that the same manager applied.
 func create(ctx context.Context, c client.Client, desired *unstructured.Unstructured, owner Owner) (*unstructured.Unstructured, error) {
 	made := desired.DeepCopy()
 	if err := owner.Prove(made, nil); err != nil {
-		return nil, fmt.Errorf("prove %s: %w", Describe(desired), err)
+		return nil, fmt.Errorf("prove ownership of %s: %w", Describe(desired), err)
 	}
 	sent := made.GetAnnotations()[names.AnnotationProof]
 	if err := send(ctx, c, made); err != nil {
 		return nil, err
 	}
 	if other := otherManager(made, Manager(desired.GetLabels())); other != "" {
-		collision := &CollisionError{Object: Describe(desired), Why: fmt.Sprintf("%q created it at the same time", other)}
+		collision := &CollisionError{Object: Describe(desired), Why: fmt.Sprintf("%q created the object at the same time", other)}
 		return nil, errors.Join(collision, withdraw(ctx, c, made, desired))
 	}
 	again := desired.DeepCopy()
 	if err := owner.Prove(again, made); err != nil {
-		return nil, fmt.Errorf("prove %s: %w", Describe(desired), err)
+		return nil, fmt.Errorf("prove ownership of %s: %w", Describe(desired), err)
 	}
 	isDryRun := made.GetResourceVersion() == ""
 	if isDryRun || again.GetAnnotations()[names.AnnotationProof] == sent {
 		return made, nil
 	}
-	_, made, err := change(ctx, c, made, again) // the creation took so long that the proof no longer fits its time
+	_, made, err := change(ctx, c, made, again) // the creation took too long: the object needs a proof with a later time
 	return made, err
 }
 
-// otherManager returns a field manager of a new object, other than applies under the given name, or "".
+// otherManager returns the name of a field manager that changed a new object, other than by an apply as manager, or ""
+// if there is none.
 func otherManager(made *unstructured.Unstructured, manager string) string {
 	for _, f := range made.GetManagedFields() {
 		if f.Manager != manager || f.Operation != metav1.ManagedFieldsOperationApply {
@@ -199,13 +204,13 @@ func otherManager(made *unstructured.Unstructured, manager string) string {
 	return ""
 }
 
-// withdraw removes the fields that were applied to an object of another client.
+// withdraw removes the fields that create applied to an object that another client had created.
 func withdraw(ctx context.Context, c client.Client, made, desired *unstructured.Unstructured) error {
 	nothing := Reference(made.GroupVersionKind(), made.GetNamespace(), made.GetName())
 	nothing.SetUID(made.GetUID())
 	err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(nothing), client.FieldOwner(Manager(desired.GetLabels())))
 	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("withdraw from %s: %w", Describe(desired), err)
+		return fmt.Errorf("remove the applied fields of %s: %w", Describe(desired), err)
 	}
 	return nil
 }
@@ -226,8 +231,8 @@ func Describe(obj client.Object) string {
 	return KindOf(obj) + " " + obj.GetNamespace() + "/" + obj.GetName()
 }
 
-// KindOf returns the kind of an object. Typed objects that a client has read do not contain it, and have the name of their
-// type.
+// KindOf returns the kind of an object. If a typed object has no kind, as after a read, KindOf returns the name of its
+// Go type.
 func KindOf(obj client.Object) string {
 	kind := obj.GetObjectKind().GroupVersionKind().Kind
 	if _, ok := obj.(runtime.Unstructured); ok {

@@ -20,7 +20,7 @@ import (
 	"github.com/remit-olm/remit/test/env/controlplane"
 )
 
-// world is a namespace of a real API server.
+// world is a namespace in a real API server.
 type world struct {
 	t         *testing.T
 	client    client.WithWatch
@@ -36,7 +36,7 @@ func newWorld(t *testing.T) *world {
 	return &world{t: t, client: c, namespace: namespace.Name}
 }
 
-// configMap returns a managed ConfigMap with the data.
+// configMap returns a ConfigMap with the data and the label that marks objects of the owner "us".
 func (w *world) configMap(data map[string]any) *unstructured.Unstructured {
 	obj := &unstructured.Unstructured{Object: map[string]any{"data": data}}
 	obj.SetAPIVersion("v1")
@@ -47,7 +47,7 @@ func (w *world) configMap(data map[string]any) *unstructured.Unstructured {
 	return obj
 }
 
-// us is an owner that uses a label, and a proof that names the object.
+// us is an owner that recognizes its objects by a label. Its proofs contain the object's name.
 type us struct{}
 
 func (us) Check(live client.Object) error {
@@ -73,7 +73,7 @@ func (w *world) live() *unstructured.Unstructured {
 	return live
 }
 
-// writeAsOther changes or creates the ConfigMap as another field manager.
+// writeAsOther creates the ConfigMap as another field manager, or updates it if it exists.
 func (w *world) writeAsOther(labels map[string]string, data map[string]string) {
 	w.t.Helper()
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "cm", Labels: labels}, Data: data}
@@ -86,7 +86,7 @@ func (w *world) writeAsOther(labels map[string]string, data map[string]string) {
 	}
 }
 
-// interfering returns a client that calls between before each write.
+// interfering returns a client that calls between() before each apply request.
 func (w *world) interfering(between func()) client.Client {
 	return interceptor.NewClient(w.client, interceptor.Funcs{
 		Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, o ...client.ApplyOption) error {
@@ -145,7 +145,7 @@ func TestEnsureRefusesObjectsOfOthers(t *testing.T) {
 	var collision *apply.CollisionError
 	require.ErrorAs(t, err, &collision)
 	require.True(t, apply.IsCollision(err))
-	require.EqualError(t, err, "ConfigMap "+w.namespace+"/cm already exists and was not created by this install: it has no label; it was not changed: delete it if nothing else needs it, or uninstall the operator that its labels olm.owner and olm.owner.namespace name")
+	require.EqualError(t, err, "ConfigMap "+w.namespace+"/cm already exists and was not created by this install: it has no label; it was not changed: delete it if nothing else needs it, or uninstall the operator that its labels olm.owner and olm.owner.namespace identify")
 	require.Equal(t, before.GetResourceVersion(), w.live().GetResourceVersion())
 }
 
@@ -199,19 +199,19 @@ func TestAConcurrentCreationIsACollision(t *testing.T) {
 			_, _, err := w.ensure(w.interfering(once), w.configMap(map[string]any{"a": "1"}))
 			var collision *apply.CollisionError
 			require.ErrorAs(t, err, &collision)
-			require.ErrorContains(t, err, `created it at the same time`)
+			require.ErrorContains(t, err, `created the object at the same time`)
 
 			left := w.live()
 			require.Equal(t, map[string]any{"b": "theirs"}, left.Object["data"])
 			require.Empty(t, left.GetLabels())
 			require.Empty(t, left.GetAnnotations(), "the proof is withdrawn")
 			_, _, err = w.ensure(w.client, w.configMap(map[string]any{"a": "1"}))
-			require.ErrorContains(t, err, "already exists and was not created by this install: it has no label", "it is not adopted later either")
+			require.ErrorContains(t, err, "already exists and was not created by this install: it has no label", "the object is not adopted later either")
 		})
 	}
 }
 
-// late is an owner whose first proof does not fit the creation time.
+// late is an owner whose first proof of an object does not match the object's creation time.
 type late struct{ us }
 
 func (late) Prove(desired, live *unstructured.Unstructured) error {
@@ -242,7 +242,8 @@ func (w *world) other(name string) *unstructured.Unstructured {
 	return obj
 }
 
-// Both lineages saw that the object does not exist, and both apply it: the second one must not change the object of the first.
+// Two lineages find that the object does not exist, and both apply it: the second lineage must not change the object
+// of the first.
 func TestAConcurrentCreationByAnotherLineageIsACollision(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -6,16 +6,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// Has is like Contains for whole objects, but compares the rules of roles exactly: an additional field, such as resourceNames,
-// makes a rule narrower.
+// Has reports whether a live object has every field of want, as Contains does, but compares the rules of roles
+// exactly: an additional field of a rule, such as resourceNames, makes the rule narrower.
 func Has(live, want map[string]any) bool {
 	rules, _ := want["rules"].([]any)
 	return Contains(live, want) && (len(rules) == 0 || Contains(rules, live["rules"]))
 }
 
-// Contains reports whether live has every field of want with the same value. Additional fields of live (defaults, status, other
-// labels) are ignored. Lists must have the same length; maps in them are compared in the same way. A false negative only causes
-// an apply without effect.
+// Contains reports whether live has every field of want with the same value. Additional fields of live (defaults,
+// status, other labels) are ignored. Lists must have the same length; their elements are compared in the same way. A
+// false negative only causes an apply that changes nothing.
 func Contains(live, want any) bool {
 	switch w := want.(type) {
 	case map[string]any:
@@ -45,7 +45,7 @@ func Contains(live, want any) bool {
 	}
 }
 
-// sameNumber compares JSON numbers that were decoded into different Go types.
+// sameNumber reports whether two JSON numbers are equal, even if they were decoded into different Go types.
 func sameNumber(a, b any) bool {
 	x, okX := number(a)
 	y, okY := number(b)

@@ -18,8 +18,8 @@ func TestContains(t *testing.T) {
 		contains         bool
 	}{
 		{"the same", "{a: 1}", "{a: 1}", true},
-		{"more in live", "{a: 1, b: 2}", "{a: 1}", true},
-		{"less in live", "{a: 1}", "{a: 1, b: 2}", false},
+		{"an additional live field", "{a: 1, b: 2}", "{a: 1}", true},
+		{"a missing live field", "{a: 1}", "{a: 1, b: 2}", false},
 		{"another value", "{a: 1}", "{a: 2}", false},
 		{"another type", "{a: '1'}", "{a: 1}", false},
 		{"deep defaults", "{a: {b: [{c: 1, d: x}]}}", "{a: {b: [{c: 1}]}}", true},
@@ -27,11 +27,11 @@ func TestContains(t *testing.T) {
 		{"a list in another order", "{a: [2, 1]}", "{a: [1, 2]}", false},
 		{"an empty list that the server drops", "{}", "{a: []}", true},
 		{"an empty map that the server drops", "{}", "{a: {}}", true},
-		{"an empty list against items", "{a: [1]}", "{a: []}", false},
-		{"a map against a string", "{a: x}", "{a: {}}", false},
-		{"a list against a map", "{a: {}}", "{a: []}", false},
-		{"null against a missing field", "{}", "{a: null}", true},
-		{"false against a missing field", "{}", "{a: false}", false},
+		{"a list with items instead of an empty list", "{a: [1]}", "{a: []}", false},
+		{"a string instead of a map", "{a: x}", "{a: {}}", false},
+		{"a map instead of a list", "{a: {}}", "{a: []}", false},
+		{"a missing field instead of null", "{}", "{a: null}", true},
+		{"a missing field instead of false", "{}", "{a: false}", false},
 		{"numbers of two types", "{a: 1.0}", "{a: 1}", true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestComparesRulesExactly(t *testing.T) {
 		require.NoError(t, yaml.Unmarshal([]byte(live), &l))
 		require.NoError(t, yaml.Unmarshal([]byte(want), &w))
 		require.Equal(t, has, Has(l, w), live)
-		require.True(t, Has(l, map[string]any{}), "rules are not in want")
+		require.True(t, Has(l, map[string]any{}), "want has no rules")
 	}
 }
 
@@ -73,11 +73,11 @@ func TestSurplusFieldsAreThoseNoLongerDesired(t *testing.T) {
 	}{
 		{"a key of a map", names.FieldManager, `{"f:data":{"f:a":{},"f:b":{}}}`, "data: {a: x}", true},
 		{"all keys desired", names.FieldManager, `{"f:data":{"f:a":{}}}`, "data: {a: x, b: y}", false},
-		{"a key of another manager", "kubectl", `{"f:data":{"f:b":{}}}`, "data: {a: x}", false},
+		{"a key that another manager owns", "kubectl", `{"f:data":{"f:b":{}}}`, "data: {a: x}", false},
 		{"a whole field", names.FieldManager, deployment, "spec: {template: {spec: {containers: [{name: c, env: []}]}}}", true},
 		{"a field of a list item", names.FieldManager, deployment, "spec: {template: {spec: {nodeSelector: {}, containers: [{name: c}]}}}", true},
 		{"an item of a list", names.FieldManager, deployment, "spec: {template: {spec: {nodeSelector: {}, containers: [{name: d, env: []}]}}}", true},
-		{"all of it desired", names.FieldManager, deployment, "spec: {template: {spec: {nodeSelector: {a: b}, containers: [{name: d}, {name: c, env: []}]}}}", false},
+		{"all fields desired", names.FieldManager, deployment, "spec: {template: {spec: {nodeSelector: {a: b}, containers: [{name: d}, {name: c, env: []}]}}}", false},
 		{"an item with a defaulted key", names.FieldManager, service, "spec: {ports: [{port: 80}]}", false},
 		{"an item with another key", names.FieldManager, service, "spec: {ports: [{port: 81}]}", true},
 		{"items identified by value", names.FieldManager, `{"f:a":{"v:\"x\"":{}}}`, "a: [x]", false},

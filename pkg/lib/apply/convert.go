@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Object converts a typed object to the form in which it is applied, without its status. The error contains nothing of the
-// object, which can be a Secret.
+// Object converts a typed object to an unstructured one without status, as Ensure requires. The error contains no data
+// of the object, which can be a Secret.
 func Object(obj runtime.Object) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
@@ -19,7 +19,7 @@ func Object(obj runtime.Object) (*unstructured.Unstructured, error) {
 	return &unstructured.Unstructured{Object: content}, nil
 }
 
-// Objects is Object for several objects.
+// Objects calls Object for each object.
 func Objects(objs ...runtime.Object) ([]*unstructured.Unstructured, error) {
 	out := make([]*unstructured.Unstructured, 0, len(objs))
 	for _, obj := range objs {
@@ -32,7 +32,7 @@ func Objects(objs ...runtime.Object) ([]*unstructured.Unstructured, error) {
 	return out, nil
 }
 
-// Reference returns an object with only its kind and name.
+// Reference returns an object with only an API version, kind, namespace and name.
 func Reference(gvk schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured {
 	out := &unstructured.Unstructured{}
 	out.SetGroupVersionKind(gvk)
@@ -51,7 +51,7 @@ func Annotate(obj *unstructured.Unstructured, key, value string) {
 	obj.SetAnnotations(annotations)
 }
 
-// Decode converts an object to a type.
+// Decode converts an unstructured object to a typed one.
 func Decode(obj *unstructured.Unstructured, into any) error {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, into); err != nil {
 		return fmt.Errorf("decode %s: %w", Describe(obj), err)

@@ -1,5 +1,5 @@
-// Package apply writes single objects by server-side apply, with a field manager for each lineage and never by force. It refuses
-// to change objects that the install does not own (security model, rule 7).
+// Package apply writes single objects by server-side apply. It uses a field manager for each lineage, never forces
+// conflicts, and refuses to change objects that the install does not own (security model, rule 7).
 //
-// The client determines whose permissions are used; this package has none.
+// All requests use the permissions of the client that the caller passes.
 package apply

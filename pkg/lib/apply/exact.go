@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Read reads an object and reports whether it exists. Its error names the object.
+// Read reads an object and reports whether it exists. An error includes the object's kind and name.
 func Read(ctx context.Context, r client.Reader, key client.ObjectKey, obj client.Object) (bool, error) {
 	err := r.Get(ctx, key, obj)
 	if client.IgnoreNotFound(err) != nil {
@@ -18,7 +18,8 @@ func Read(ctx context.Context, r client.Reader, key client.ObjectKey, obj client
 	return err == nil, nil
 }
 
-// Delete deletes exactly the object that was read. It ignores objects that no longer exist.
+// Delete deletes the object with the UID of obj, but not another object that has since replaced it. It returns nil if
+// the object no longer exists.
 func Delete(ctx context.Context, c client.Writer, obj client.Object, options ...client.DeleteOption) error {
 	uid := obj.GetUID()
 	err := c.Delete(ctx, obj, append(options, client.Preconditions{UID: &uid})...)

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// hasSurplus reports whether Remit has set a field of live that desired no longer has, so that an apply would remove it. It uses
-// the managedFields of earlier applies.
+// hasSurplus reports whether an apply would remove a field from live because an earlier apply set it and desired does
+// not contain it. It compares managedFields with desired.
 func hasSurplus(live, desired *unstructured.Unstructured) bool {
 	for _, f := range live.GetManagedFields() {
 		applied := f.Manager == Manager(desired.GetLabels()) && f.Operation == metav1.ManagedFieldsOperationApply
@@ -24,9 +24,9 @@ func hasSurplus(live, desired *unstructured.Unstructured) bool {
 	return false
 }
 
-// hasFields reports whether value has all fields of a set in the format of managedFields: "f:<name>" is a field of a map, and
-// "k:<keys>" is the list item with these keys. Items identified by value or position are ignored, because Contains compares
-// them.
+// hasFields reports whether value has all fields of a set in the format of managedFields, in which "f:<name>" is a
+// field of a map and "k:<keys>" is the list item with these keys. List items that the set identifies by value or
+// position are ignored, because Contains compares them.
 func hasFields(value any, fields map[string]any) bool {
 	for k, rest := range fields {
 		below, _ := rest.(map[string]any)
@@ -70,7 +70,8 @@ func itemOf(value any, keys string) (any, bool) {
 	return nil, false
 }
 
-// withDefaults reports whether an item has the keys or omits those with a default (such as a port's protocol).
+// withDefaults reports whether a list item has these keys. A key that the item omits counts as equal, because it can
+// have a default, such as a port's protocol.
 func withDefaults(item any, keys map[string]any) bool {
 	m, ok := item.(map[string]any)
 	if !ok {

@@ -15,26 +15,28 @@ const (
 	notTyped = "failed to create typed patch object ("
 	// notDeclared is the suffix of each line about a field that is not in the schema.
 	notDeclared = ": field not declared in schema"
-	// severalMistakes precedes the lines of a message with several mistakes; each of them begins with indent.
+	// severalMistakes precedes the lines of a message with several mistakes. Each of these lines begins with indent.
 	severalMistakes = "errors:\n"
 	indent          = "  "
-	// maxPath bounds the length of a path.
+	// maxPath is the maximum length, in bytes, of a path in a message.
 	maxPath = 1 << 10
-	// maxNamed bounds the lines of a message.
+	// maxNamed is the maximum number of fields that a message may name.
 	maxNamed = 1_000
-	// maxLookups bounds how often Undeclared looks up a name in an object or visits a list element for one message.
+	// maxLookups is the maximum number of names that Undeclared looks up and list elements that it visits for one
+	// message.
 	maxLookups = 1 << 16
 )
 
-// IsNotTyped reports whether the API server cannot decode an object: fields have the wrong type or are not declared. The API
-// server reports this as an internal error, before any other check.
+// IsNotTyped reports whether an error means that the API server cannot decode an object because fields have the wrong
+// type or are not declared. The API server reports this as an internal error, before any other check.
 func IsNotTyped(err error) bool { return mistakes(err) != nil }
 
-// Undeclared returns the fields of a sent object that the API server refuses because they are not in the schema, and the number
-// of fields in the message, which names a field separately for each list element. For other errors it returns none.
+// Undeclared returns the fields of a sent object that the API server refuses because they are not in the schema, and
+// the number of times that the message names a field, which it does once for each list element. For other errors,
+// Undeclared returns nil and 0.
 //
-// The message contains names that an untrusted author chose. Therefore it is used only if every line leads unambiguously to a
-// field of the object, and to none that determines the object's identity or owner.
+// The message contains names that an untrusted author chose. It is therefore used only if every line identifies
+// exactly one field of the object, and if none of these fields is part of the object's type or metadata.
 func Undeclared(err error, sent map[string]any) (fields []Field, named int) {
 	lines := mistakes(err)
 	if len(lines) > maxNamed {
@@ -47,9 +49,9 @@ func Undeclared(err error, sent map[string]any) (fields []Field, named int) {
 		if !ok || len(path) > maxPath {
 			return nil, 0
 		}
-		if short := shorten(path); !seen[short] { // if this skips a different field, the API server reports it again
+		if short := shorten(path); !seen[short] { // if another field has the same short path, the next error names that field
 			seen[short] = true
-			field := f.only(sent, path)
+			field := f.fieldAt(sent, path)
 			if field == nil || field.isIdentity() {
 				return nil, 0
 			}
@@ -63,7 +65,8 @@ func Undeclared(err error, sent map[string]any) (fields []Field, named int) {
 	return slices.CompactFunc(fields, slices.Equal), len(lines)
 }
 
-// mistakes returns the lines of the API server's message about an object that does not match its schema.
+// mistakes returns the lines of the API server's message about an object that does not match its schema, or nil for
+// other errors.
 func mistakes(err error) []string {
 	var st apierrors.APIStatus
 	if !errors.As(err, &st) {
@@ -73,7 +76,7 @@ func mistakes(err error) []string {
 	if !ok {
 		return nil
 	}
-	_, rest, _ = strings.Cut(rest, "): ") // the object's name and kind
+	_, rest, _ = strings.Cut(rest, "): ") // skip the object's name and kind
 	several, ok := strings.CutPrefix(rest, severalMistakes+indent)
 	if !ok {
 		return []string{rest}
@@ -81,8 +84,9 @@ func mistakes(err error) []string {
 	return strings.Split(several, "\n"+indent)
 }
 
-// OddName returns the alphabetically first field name, at any depth, that contains control characters: text that includes it
-// could have additional lines. The caller must limit the nesting.
+// OddName returns the alphabetically first field name, at any depth, that contains control characters: such a name
+// could add lines to a text that includes it. odd is false if there is none. The caller must limit the nesting of
+// value.
 func OddName(value any) (name string, odd bool) {
 	found := func(n string) {
 		if !odd || n < name {
@@ -109,8 +113,8 @@ func OddName(value any) (name string, odd bool) {
 	return name, odd
 }
 
-// Field is the path of a field: the names of its parents and its own name, each preceded by a dot, and eachElement for a list.
-// It applies to all elements of a list, because they have the same schema.
+// Field is the path of a field: the names of its parents and its own name, each preceded by a dot, with eachElement
+// after the name of a list. A Field refers to all elements of a list, because they have the same schema.
 type Field []string
 
 const eachElement = "[]"
@@ -122,7 +126,7 @@ func (f Field) isIdentity() bool {
 	return slices.Contains([]string{".apiVersion", ".kind", ".metadata"}, f[0])
 }
 
-// Remove removes the field from an object and reports whether it existed.
+// Remove removes the field from an object and reports whether the object had it.
 func (f Field) Remove(obj any) bool {
 	switch v := obj.(type) {
 	case map[string]any:
@@ -146,14 +150,15 @@ func (f Field) Remove(obj any) bool {
 	return false
 }
 
-// finder finds fields by the paths in the API server's messages.
+// finder finds the fields of an object to which paths in the API server's message refer.
 type finder struct {
 	left int
 	ways map[string]Field
 }
 
-// only returns the field at a path, or nil if there is none or the path is ambiguous: names can contain dots and brackets.
-func (f *finder) only(obj map[string]any, path string) Field {
+// fieldAt returns the field at a path, or nil if there is none or the path is ambiguous. A path can be ambiguous because
+// names can contain dots and brackets.
+func (f *finder) fieldAt(obj map[string]any, path string) Field {
 	f.ways = map[string]Field{}
 	f.find(obj, path, nil)
 	if len(f.ways) != 1 || f.left < 0 {
@@ -177,7 +182,7 @@ func (f *finder) find(value any, path string, way Field) {
 	}
 }
 
-// findName tries all names with which the path can begin.
+// findName looks up every name with which the path can begin.
 func (f *finder) findName(obj map[string]any, path string, way Field) {
 	if !strings.HasPrefix(path, ".") {
 		return
@@ -199,13 +204,14 @@ func (f *finder) findName(obj map[string]any, path string, way Field) {
 	}
 }
 
-// isExhausted counts a lookup and reports whether the search can stop.
+// isExhausted counts a lookup and reports whether the search must stop, because too many lookups were made or the path
+// is ambiguous.
 func (f *finder) isExhausted() bool {
 	f.left--
 	return f.left < 0 || len(f.ways) > 1
 }
 
-// shorten removes the identification of list elements from a path, as far as possible without the object.
+// shorten replaces the list elements in a path with eachElement, as far as it can recognize them without the object.
 func shorten(path string) string {
 	var b strings.Builder
 	for {

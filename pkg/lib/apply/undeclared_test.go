@@ -16,7 +16,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
-// Each path in the API server's message leads to a field.
+// Undeclared must find the field for each path in the API server's message.
 func TestFindsAndRemovesUndeclaredFields(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -73,7 +73,7 @@ spec:
 					require.True(t, field.Remove(obj.Object), field.String())
 				}
 			}
-			require.Fail(t, "the API server still refuses it")
+			require.Fail(t, "the API server still refuses the object")
 		})
 	}
 }
@@ -102,7 +102,8 @@ func requireNone(t *testing.T, err error, sent map[string]any) {
 	require.Zero(t, named)
 }
 
-// A bundle chooses field names, which the API server's message repeats.
+// The API server's message contains field names that the author of a bundle chooses. They can imitate further lines of
+// the message.
 func TestIgnoresFieldsThatAreOnlyPartOfNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -122,7 +123,7 @@ func TestIgnoresFieldsThatAreOnlyPartOfNames(t *testing.T) {
 		"a: field not declared in schema\n  .rules[0].resourceNames: field not declared in schema\n  .b",
 		"c\n  .rules[0].resourceNames",
 	} {
-		for range 10 { // the message names one sibling at a time
+		for range 10 { // the message names only one of several siblings, at random
 			obj := role(name)
 			err := client.NewDryRunClient(w.client).Apply(t.Context(), client.ApplyConfigurationFromUnstructured(obj.DeepCopy()), client.FieldOwner("x"))
 			require.True(t, apply.IsNotTyped(err), "%v", err)
@@ -131,7 +132,7 @@ func TestIgnoresFieldsThatAreOnlyPartOfNames(t *testing.T) {
 	}
 }
 
-// notTyped returns the API server's message about undeclared fields.
+// notTyped returns an error with the API server's message about undeclared fields.
 func notTyped(paths ...string) error {
 	text := "failed to create typed patch object (a/b; v1, Kind=C): "
 	if len(paths) == 1 {

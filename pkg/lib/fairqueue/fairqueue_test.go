@@ -28,7 +28,7 @@ func add(q workqueue.TypedInterface[string], items ...string) {
 	}
 }
 
-// take gets n items without waiting: Get would block if no item is available.
+// take gets n items from the queue. It blocks if fewer are available.
 func take(t *testing.T, q workqueue.TypedRateLimitingInterface[string], n int) []string {
 	t.Helper()
 	var out []string
@@ -86,7 +86,7 @@ func TestSlowNamespacesUseHalfOfTheWorkers(t *testing.T) {
 		turns.Push(g + "/0")
 	}
 	require.Equal(t, []string{"a/0", "b/0"}, []string{turns.Pop(), turns.Pop()})
-	require.Zero(t, turns.Len(), "the others wait")
+	require.Zero(t, turns.Len(), "the other items wait")
 	turns.Push("d/0")
 	turns.Push("d/1")
 	require.Equal(t, []string{"d/0", "d/1"}, []string{turns.Pop(), turns.Pop()}, "two workers are left for quick namespaces")
@@ -126,7 +126,7 @@ func TestRunningItemsCountAsSlow(t *testing.T) {
 	require.Equal(t, "slow/0", turns.Pop())
 }
 
-// New namespaces, one after the other, whose items take six minutes.
+// New namespaces, each with one item that takes six minutes, must not use the last quarter of the workers.
 func TestTheLastQuarterIsForQuickNamespaces(t *testing.T) {
 	for workers, most := range map[int]int{1: 1, 2: 1, 4: 3, 8: 6, 16: 12} {
 		clock := clocktesting.NewFakeClock(time.Now())
@@ -141,10 +141,10 @@ func TestTheLastQuarterIsForQuickNamespaces(t *testing.T) {
 			for turns.Len() > 0 {
 				working = append(working, turns.Pop())
 			}
-			require.LessOrEqual(t, len(working), most, "of %d workers in round %d", workers, round)
+			require.LessOrEqual(t, len(working), most, "%d workers, round %d", workers, round)
 			if most < workers {
 				turns.Push("honest/0")
-				require.Equal(t, 1, turns.Len(), "of %d workers in round %d", workers, round)
+				require.Equal(t, 1, turns.Len(), "%d workers, round %d", workers, round)
 				require.Equal(t, "honest/0", turns.Pop())
 				turns.release("honest/0")
 			}
@@ -178,7 +178,8 @@ func TestANamespaceIsSlowForTenTimesTheDuration(t *testing.T) {
 	}
 }
 
-// A release is followed by one Get: if it made two items available, one would wait while workers are idle.
+// Each release is followed by only one Get. If a release made two items available, one of them would wait although
+// workers are idle.
 func TestAReleaseMakesOneMoreItemAvailable(t *testing.T) {
 	turns := newTurns(groupOf, Limits{Workers: 4, Share: 1, Clock: clocktesting.NewFakeClock(time.Now())})
 	for _, item := range []string{"a/0", "b/0", "c/0", "a/1", "x/0"} {
@@ -190,9 +191,9 @@ func TestAReleaseMakesOneMoreItemAvailable(t *testing.T) {
 	require.Zero(t, turns.Len())
 	turns.release("a/0")
 	turns.Pop()
-	require.Zero(t, turns.Len(), "a is quick, and its next item replaces its last one")
+	require.Zero(t, turns.Len(), "namespace a is quick, but its next item only replaces the released one")
 	turns.Push("a/2")
-	require.Equal(t, 1, turns.Len(), "until a worker is woken for it")
+	require.Equal(t, 1, turns.Len(), "a Push wakes another worker")
 }
 
 func TestSlowAndQuickNamespacesTakeTurns(t *testing.T) {
@@ -280,7 +281,7 @@ func TestShutdownDrainsTheQueue(t *testing.T) {
 	})
 }
 
-// Random additions are processed by as many workers as there are.
+// All workers process items that are added at random.
 func TestProcessesEverythingWithinTheLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := Limits{Workers: 6, Share: 2}

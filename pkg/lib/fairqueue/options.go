@@ -11,35 +11,35 @@ import (
 )
 
 const (
-	// shares is the number of namespaces that can use all workers together.
+	// shares is the number of shares into which the workers are divided; a namespace can use one share.
 	shares = 8
-	// Slow is the duration beyond which an item makes its namespace slow: for SlowFor or slowTimes the item's duration,
-	// whichever is longer, but at most SlowForMost.
+	// Slow is the duration beyond which an item makes its namespace slow. The namespace is then slow for SlowFor or for
+	// the item's duration multiplied by slowTimes, whichever is longer, but for at most SlowForMost.
 	Slow = time.Second
-	// SlowFor is the least duration for which a namespace is slow.
+	// SlowFor is the shortest time for which a namespace is slow.
 	SlowFor = 5 * time.Minute
-	// SlowForMost is the longest.
+	// SlowForMost is the longest time for which an item makes a namespace slow.
 	SlowForMost = 2 * time.Hour
 	slowTimes   = 10
-	// QuickFor is how long a namespace counts as quick after a quick item.
+	// QuickFor is how long a namespace is quick after a quick item.
 	QuickFor = time.Hour
-	// ReconcileTimeout bounds a reconcile. A reconcile that times out is retried like a failed one.
+	// ReconcileTimeout is the maximum duration of a reconcile. A reconcile that times out is retried like a failed one.
 	ReconcileTimeout = 10 * time.Minute
 	// FirstRetry is the delay before the first retry with RetryLimiter. It is short, because the API server's authorizer
-	// may observe a new grant moments later than this program.
+	// may observe a new grant slightly later than this program.
 	FirstRetry = 50 * time.Millisecond
-	// LastRetry is the usual maximum of that delay.
+	// LastRetry is the usual maximum delay for RetryLimiter.
 	LastRetry = 2 * time.Minute
 )
 
-// RetryLimiter returns a limiter for Options that delays each retry of a failed item twice as long as the previous one,
-// from FirstRetry up to last.
+// RetryLimiter returns a limiter for Options. It delays the first retry of a failed item by FirstRetry and doubles the
+// delay with each further retry, up to last.
 func RetryLimiter(last time.Duration) workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](FirstRetry, last)
 }
 
-// Options returns the options of a controller with a fair queue. One namespace can use an eighth of the workers, and at least
-// one. limiter delays failed items; nil means controller-runtime's default.
+// Options returns the options for a controller with a fair queue. One namespace can use an eighth of the workers, but
+// always at least one. limiter delays failed items; nil means controller-runtime's default.
 func Options(workers int, limiter workqueue.TypedRateLimiter[reconcile.Request]) controller.Options {
 	limits := Limits{Workers: workers, Share: max(workers/shares, 1)}
 	return controller.Options{
@@ -55,10 +55,10 @@ func Options(workers int, limiter workqueue.TypedRateLimiter[reconcile.Request])
 // NamespaceOf returns the group of a request: its namespace or, for cluster-scoped objects, the object itself.
 func NamespaceOf(req reconcile.Request) string { return cmp.Or(req.Namespace, req.Name) }
 
-// Limits are the number of workers, and the number of them that one group of items can use.
+// Limits contains the number of workers, and the number of them that one group of items can use at a time.
 type Limits struct {
 	Workers, Share int
-	// Clock defaults to the real one.
+	// Clock defaults to the real clock.
 	Clock clock.Clock
 }
 
@@ -81,7 +81,7 @@ func New[T comparable](name string, limiter workqueue.TypedRateLimiter[T], group
 	})
 }
 
-// queue reports completed items to turns.
+// queue is a work queue that reports completed items to turns.
 type queue[T comparable] struct {
 	workqueue.TypedInterface[T]
 

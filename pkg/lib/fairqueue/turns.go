@@ -8,13 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/cache"
 )
 
-// class is the recent behavior of a group. Groups of one class take turns in a ring, and the rings take turns.
+// class is the recent behavior of a group. The groups of a class take turns in a ring, and the rings of the classes
+// take turns.
 type class int
 
 const (
 	// quick groups had a quick item recently, and no slow one.
 	quick class = iota
-	// unknown groups had no recent item.
+	// unknown groups had no item recently.
 	unknown
 	// slow groups had a slow item recently.
 	slow
@@ -23,9 +24,9 @@ const (
 
 // turns is the storage of a work queue: rings of groups that take turns.
 //
-// The work queue calls Len before each Pop, under its own lock, and Get waits while Len is 0. Len increases by a Push,
-// which wakes one worker, or by a release, after which the same worker calls Get. Therefore neither may make more than
-// one additional item available.
+// The work queue calls Len before each Pop, under its own lock, and Get waits while Len is 0. Len is increased by a
+// Push, which wakes one worker, or by a release, after which the same worker calls Get. Therefore, neither Push nor
+// release may make more than one additional item available.
 type turns[T comparable] struct {
 	mu      sync.Mutex
 	groupOf func(T) string
@@ -34,9 +35,9 @@ type turns[T comparable] struct {
 	groups map[string]*group[T]
 	// rings contains the groups with an available item, in the order of their turns.
 	rings [classes]*list.List
-	// turn is the next ring.
+	// turn is the class whose ring is next.
 	turn class
-	// slowLately and quickLately contain the names of groups.
+	// slowLately and quickLately contain the names of the groups that are slow or quick, until they expire.
 	slowLately, quickLately *cache.Expiring
 	// taken contains the items being processed.
 	taken map[T]taken
@@ -48,7 +49,8 @@ type group[T comparable] struct {
 	name    string
 	waiting []T
 	working int
-	// class is the class of the group's ring, and place its position in it; nil if it is not in a ring.
+	// class is the class of the ring that the group is in or was in last. place is the group's position in the ring; nil
+	// if it is not in a ring.
 	class class
 	place *list.Element
 }
@@ -124,8 +126,9 @@ func (t *turns[T]) Pop() T {
 	return item
 }
 
-// next returns the class whose turn it is. If the clock or a release has blocked all classes since Len was called, it returns one
-// of them anyway, because the work queue requires an item.
+// next returns the class whose turn it is. If all classes have become blocked since Len was called, because time has
+// passed or an item was released, next still returns a class with an available item, because the work queue requires
+// an item.
 func (t *turns[T]) next() class {
 	waiting := class(0)
 	for i := range classes {
@@ -153,8 +156,8 @@ func (t *turns[T]) release(item T) {
 	g := t.groups[t.groupOf(item)]
 	g.working--
 	t.learn(g, t.limits.Clock.Since(took.at))
-	// The group moves to a better class only with the next Push: only one worker, which is free for an item of this
-	// class, calls Get.
+	// The group moves to a better class only with the next Push: only one worker calls Get after a release, and the move
+	// could make items available for more than one.
 	c := max(took.class, t.classOf(g))
 	if c > g.class {
 		t.leave(g)
@@ -162,7 +165,8 @@ func (t *turns[T]) release(item T) {
 	t.enter(g, c)
 }
 
-// learn remembers a slow item for at least ten times its duration, which limits how often the group can be slow.
+// learn records whether an item of the group was slow. A group remains slow for ten times the duration of the item, but
+// for at least SlowFor and at most SlowForMost. This limits the share of time that slow items can take.
 func (t *turns[T]) learn(g *group[T], took time.Duration) {
 	if took > Slow {
 		t.quickLately.Delete(g.name)
@@ -182,9 +186,9 @@ func (t *turns[T]) classOf(g *group[T]) class {
 	return unknown
 }
 
-// canWork reports whether another worker can process a group of the class: slow groups get half of the workers, and the
-// last quarter is reserved for quick groups. Items that have already run for a long time count as slow, regardless of
-// their group's class.
+// canWork reports whether another worker may process an item of the class: slow groups can use half of the workers,
+// and the last quarter is reserved for quick groups. Items that have already run for a long time count as slow,
+// regardless of their group's class.
 func (t *turns[T]) canWork(c class) bool {
 	working, slowly := 0, 0
 	for _, took := range t.taken {
@@ -207,7 +211,8 @@ func (t *turns[T]) canWork(c class) bool {
 	return true
 }
 
-// enter appends a group with an available item to the ring of its class.
+// enter appends the group to the ring of class c if it has an available item, and deletes the group if it has no items
+// at all.
 func (t *turns[T]) enter(g *group[T], c class) {
 	switch {
 	case g.place != nil:

@@ -1,10 +1,12 @@
-// Package group classifies API groups that tenants must not provide: those of Kubernetes and of this API, and their subdomains.
-// It applies to CustomResourceDefinitions, APIServices and the resources that webhooks intercept.
+// Package group classifies API groups that tenants must not provide: those of Kubernetes and of this API, and their
+// subdomains. The restriction applies to CustomResourceDefinitions, APIServices and the resources that webhooks
+// intercept.
 package group
 
 import "strings"
 
-// Own reports whether a group is one of this API's or OLM v1's, or a subdomain. Subdomains of remit.dev are not in use.
+// Own reports whether a group belongs to this API or to OLM v1, or is a subdomain of such a group. Subdomains of
+// remit.dev do not belong to this API.
 func Own(name string) bool {
 	return normal(name) == "remit.dev" || within(name, []string{"operators.coreos.com", "olm.operatorframework.io"})
 }
@@ -15,13 +17,14 @@ func Protected(name string) bool {
 	return Own(name) || !strings.Contains(name, ".") || within(name, []string{"k8s.io", "kubernetes.io"})
 }
 
-// Community reports whether a group is a subdomain of k8s.io. Such groups belong to Kubernetes or to related projects, whose
-// CustomResourceDefinitions have an annotation about the approval of the group.
+// Community reports whether a group is a subdomain of k8s.io. Such groups belong to Kubernetes or to related projects.
+// The API server requires an approval annotation on CustomResourceDefinitions in them.
 func Community(name string) bool {
 	return strings.HasSuffix(normal(name), ".k8s.io")
 }
 
-// Same reports whether two names denote the same group: the API server compares groups in lower case.
+// Same reports whether two names refer to the same group, regardless of case, because the API server compares groups
+// in lower case.
 func Same(a, b string) bool { return normal(a) == normal(b) }
 
 func within(name string, parents []string) bool {

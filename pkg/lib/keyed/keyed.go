@@ -1,5 +1,5 @@
-// Package keyed contains a map that is safe for concurrent use: what a controller remembers of each object between
-// reconciles.
+// Package keyed contains a map that is safe for concurrent use, for data about objects that a controller keeps
+// between reconciles.
 package keyed
 
 import (
@@ -7,21 +7,22 @@ import (
 	"sync"
 )
 
-// Map is safe for concurrent use. The zero value is empty. A value that contains pointers or maps must only be changed
-// by Change, or by the one goroutine that reconciles its key.
+// Map is a map that is safe for concurrent use. The zero value is an empty map. If a value contains pointers or maps,
+// change what they refer to only in Change, or only in the goroutine that reconciles the value's key.
 type Map[K comparable, V any] struct {
 	mu     sync.Mutex
 	values map[K]V
 }
 
-// Get returns a value, or the zero value if there is none.
+// Get returns the value of a key, or the zero value if there is none.
 func (m *Map[K, V]) Get(key K) V {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.values[key]
 }
 
-// Change changes a value, which is the zero value at first, and returns it. The function must not block.
+// Change calls a function that changes the value of a key, and returns the new value. If the key has no value, the
+// function gets a pointer to the zero value. The function must not block.
 func (m *Map[K, V]) Change(key K, change func(*V)) V {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -34,12 +35,12 @@ func (m *Map[K, V]) Change(key K, change func(*V)) V {
 	return value
 }
 
-// Set replaces a value.
+// Set sets the value of a key.
 func (m *Map[K, V]) Set(key K, value V) {
 	m.Change(key, func(v *V) { *v = value })
 }
 
-// Delete removes a value, and returns it.
+// Delete removes a key and returns its value, or the zero value if there is none.
 func (m *Map[K, V]) Delete(key K) V {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -48,14 +49,14 @@ func (m *Map[K, V]) Delete(key K) V {
 	return value
 }
 
-// DeleteFunc removes the values of all keys for which a function returns true. The function must not block.
+// DeleteFunc removes all keys for which a function returns true. The function must not block.
 func (m *Map[K, V]) DeleteFunc(of func(K) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	maps.DeleteFunc(m.values, func(key K, _ V) bool { return of(key) })
 }
 
-// Each calls a function for all values. The function must not block.
+// Each calls a function for each key and value. The function must not block.
 func (m *Map[K, V]) Each(each func(K, V)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,21 +11,24 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// MaxUnserved bounds the unserved kinds of one plan or ClusterServiceVersion. Beyond that, its other kinds are not checked.
+// MaxUnserved is the number of unserved kinds in one plan or ClusterServiceVersion after which the remaining kinds are
+// not checked.
 const MaxUnserved = 20
 
 const (
 	// unservedFor is how long the result for an unserved kind is cached.
 	unservedFor = 10 * time.Minute
-	// maxRemembered bounds the cached kinds, and maxName the length of their names, which can fill a whole object.
+	// maxRemembered is the maximum number of cached kinds. maxName is the maximum length of their names, which could
+	// otherwise be as long as a whole object.
 	maxRemembered = 1000
 	maxName       = validation.DNS1123SubdomainMaxLength
 )
 
-// Unserved caches the kinds that the cluster does not serve; the mapper caches the others. It is safe for concurrent use.
+// Unserved caches the kinds that the cluster does not serve. The mapper that is passed to Serves caches the kinds that
+// the cluster serves. Unserved is safe for concurrent use.
 type Unserved struct{ known *cache.LRUExpireCache }
 
-// question is a kind and the state that the answer depends on.
+// question is the key of a cached result: a kind and the state on which the result depends.
 type question struct {
 	kind  schema.GroupVersionKind
 	since string
@@ -36,10 +39,10 @@ func NewUnserved(c clock.PassiveClock) *Unserved {
 	return &Unserved{known: cache.NewLRUExpireCacheWithClock(maxRemembered, c)}
 }
 
-// Serves reports whether the cluster serves a kind. An unserved kind is requested again after ten minutes, or
-// immediately if since, which identifies the state that the answer depends on, differs: an object that waits for a kind
-// therefore costs no requests. Invalid versions are not requested. Requests are made without holding the lock, so that
-// callers do not wait for each other.
+// Serves reports whether the cluster serves a kind. since identifies the state on which the result depends. The result
+// for an unserved kind is cached for ten minutes, but only for the same since, so that an object that is waiting for
+// the kind causes few requests. Kinds with an invalid version or an overlong name are never requested. Requests are
+// made without holding a lock, so that callers do not wait for each other.
 func (u *Unserved) Serves(mapper meta.RESTMapper, gvk schema.GroupVersionKind, since string) (bool, error) {
 	q := question{gvk, since}
 	if len(gvk.Group) > maxName || len(gvk.Kind) > maxName || len(validation.IsDNS1035Label(gvk.Version)) > 0 {

@@ -12,7 +12,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 )
 
-// counting is a RESTMapper that counts requests for unknown kinds.
+// counting is a RESTMapper that counts the calls to RESTMapping.
 type counting struct {
 	meta.RESTMapper
 	asked int
@@ -23,7 +23,8 @@ func (c *counting) RESTMapping(kind schema.GroupKind, versions ...string) (*meta
 	return c.RESTMapper.RESTMapping(kind, versions...)
 }
 
-// asking returns a function that counts the requests for an unserved version of PodDisruptionBudget.
+// asking returns a function that checks an unserved version of PodDisruptionBudget and returns the number of requests
+// that the check made.
 func asking(t *testing.T) (asks func(version, since string) int, clock *testclock.FakePassiveClock) {
 	clock = testclock.NewFakePassiveClock(time.Now())
 	u := NewUnserved(clock)
@@ -56,11 +57,11 @@ func TestInventedVersionsCauseFewRequests(t *testing.T) {
 		clock.SetTime(clock.Now().Add(time.Millisecond))
 		require.Equal(t, 1, asks(fmt.Sprint("v", i), ""))
 	}
-	require.Zero(t, asks("v1", ""), "only the one that was used least recently is forgotten")
+	require.Zero(t, asks("v1", ""), "only the least recently used result is dropped")
 	require.Equal(t, 1, asks("v0", ""))
 }
 
-// A ClusterServiceVersion can name kinds of a megabyte each, and its author can change them often.
+// A ClusterServiceVersion can contain kinds with names of a megabyte each, and its author can change them often.
 func TestOverlongKindsAreNotRemembered(t *testing.T) {
 	u := NewUnserved(testclock.NewFakePassiveClock(time.Now()))
 	mapper := &counting{RESTMapper: meta.NewDefaultRESTMapper(nil)}

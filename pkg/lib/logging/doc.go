@@ -1,3 +1,3 @@
-// Package logging sets up the structured log of Remit's programs: logrus writes it, call sites use logr, and
+// Package logging sets up the structured log of Remit's programs. Callers use logr, logrus writes the output, and
 // controller-runtime and client-go (klog) log to the same stream.
 package logging

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Setup creates the logger and installs it in controller-runtime and klog. It writes JSON lines to standard error or, with debug,
-// readable text including V(1) lines.
+// Setup creates the logger and installs it in controller-runtime and klog. The logger writes JSON lines to standard
+// error or, if debug is true, text that includes V(1) lines.
 func Setup(debug bool) logr.Logger {
 	logger := New(os.Stderr, debug)
 	log.SetLogger(logger)

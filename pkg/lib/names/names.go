@@ -1,39 +1,58 @@
 package names
 
-// ReportPrefix and the name of an InstallPlan form the name of the ConfigMap with its report.
+// ReportPrefix and the name of an InstallPlan form the name of the ConfigMap with the plan's preflight report.
 const ReportPrefix = "remit-report-"
 
-// Identities of Remit.
+// Identities that Remit uses.
 const (
 	// FieldManager is the field manager of everything that Remit applies as an account. For objects with a lineage, the
 	// lineage mark is appended.
 	FieldManager = "remit"
-	// UserAgentCatalog and UserAgentOLM distinguish the two programs in an audit log.
-	UserAgentCatalog = "remit-catalog"
-	UserAgentOLM     = "remit-olm"
+	// UserAgentCatalog, UserAgentOLM and UserAgentExtension distinguish Remit's programs in audit logs.
+	UserAgentCatalog   = "remit-catalog"
+	UserAgentOLM       = "remit-olm"
+	UserAgentExtension = "remit-extension"
 	// DefaultNamespace is the namespace in which the manifests install Remit.
 	DefaultNamespace = "remit"
-	// SecretProof is the name of the Secret in Remit's namespace with the keys of proofs.
+	// SecretProof is the name of the Secret in Remit's namespace that contains the keys for proofs.
 	SecretProof = "remit-proof"
-	// DefaultCatalogNamespace is the global catalog namespace in the manifests. It contains nothing else of Remit.
+	// DefaultCatalogNamespace is the global catalog namespace in the manifests. Remit's programs do not run in it.
 	DefaultCatalogNamespace = "remit-catalogs"
 	// ServiceAccountCatalog and ServiceAccountOLM are the controller identities.
 	ServiceAccountCatalog = "remit-catalog"
 	ServiceAccountOLM     = "remit-olm"
+	// ServiceAccountExtension is the controller identity of the program that installs ClusterExtensions.
+	ServiceAccountExtension = "remit-extension"
+	// ServiceCatalogContent is the Service in Remit's namespace at which the content of ClusterCatalogs is served, and
+	// ConfigMapCatalogContentCA is the ConfigMap with the CAs to trust for it, under the key KeyCA.
+	ServiceCatalogContent     = "remit-catalog-content"
+	ConfigMapCatalogContentCA = "remit-catalog-content-ca"
+	KeyCA                     = "ca.crt"
+)
+
+// The synthetic user of a ClusterExtension that names no ServiceAccount, and the group of all such users. Both are those
+// of OLM v1.
+const (
+	// UserExtensionPrefix and the name of the ClusterExtension form the user name.
+	UserExtensionPrefix = "olm:clusterextension:"
+	GroupExtensions     = "olm:clusterextensions"
 )
 
 // PrefixOwn is the prefix of Remit's own labels and annotations, which bundles cannot set.
 const PrefixOwn = "remit.dev/"
 
-// Owner labels of everything that an install creates (OLM v0 contract, 1.18).
+// Owner labels on all objects that an install creates (OLM v0 contract, 1.18).
 const (
 	LabelManaged        = "olm.managed"
 	LabelOwner          = "olm.owner"
 	LabelOwnerNamespace = "olm.owner.namespace"
 	LabelOwnerKind      = "olm.owner.kind"
-	// LabelLineage is Remit's owner mark: a hash of package and Subscription namespace, within which a later version can change
-	// objects of an earlier one (security model, rule 7).
+	// LabelLineage is Remit's ownership label: a hash of the package and the Subscription namespace. A later version
+	// in the same lineage can change objects of an earlier one (security model, rule 7).
 	LabelLineage = "remit.dev/lineage"
+	// LabelExtensionKind and LabelExtensionName are the owner labels of OLM v1 on the objects of a ClusterExtension.
+	LabelExtensionKind = "olm.operatorframework.io/owner-kind"
+	LabelExtensionName = "olm.operatorframework.io/owner-name"
 )
 
 // Labels that describe the purpose of an object.
@@ -41,20 +60,21 @@ const (
 	LabelCopiedFrom         = "olm.copiedFrom"
 	LabelPermissionsHash    = "olm.permissions.hash"
 	LabelDeploymentSpecHash = "olm.deployment-spec-hash"
-	// LabelWebhookGenerateName and LabelWebhookHash identify the webhook description of a configuration.
+	// LabelWebhookGenerateName and LabelWebhookHash identify the webhook description from which a configuration is
+	// rendered.
 	LabelWebhookGenerateName = "olm.webhook-description-generate-name"
 	LabelWebhookHash         = "olm.webhook-description-hash"
-	// LabelCatalogSource on a Pod, and in a Service's selector, names the CatalogSource whose registry it serves. It is empty
-	// on an update Pod, where LabelCatalogSourceUpdate names the CatalogSource.
+	// LabelCatalogSource on a Pod, and in a Service's selector, names the CatalogSource to which the registry belongs.
+	// The label is empty on an update Pod, where LabelCatalogSourceUpdate names the CatalogSource.
 	LabelCatalogSource       = "olm.catalogSource"
 	LabelCatalogSourceUpdate = "catalogsource.operators.coreos.com/update"
-	// LabelPodSpecHash and LabelServiceSpecHash identify the desired Pod and Service of a registry, regardless of changes by
-	// admission.
+	// LabelPodSpecHash and LabelServiceSpecHash are hashes of the desired Pod and Service of a registry, before changes
+	// made by admission.
 	LabelPodSpecHash     = "olm.pod-spec-hash"
 	LabelServiceSpecHash = "olm.service-spec-hash"
-	// LabelPullSecretsHash does the same for the pull secrets of a registry's ServiceAccount.
+	// LabelPullSecretsHash is a hash of the desired pull secrets of a registry's ServiceAccount.
 	LabelPullSecretsHash = "remit.dev/pull-secrets-hash" //nolint:gosec // the name of a label
-	// LabelComponentPrefix is followed by <package>.<namespace>, truncated to 63 characters.
+	// LabelComponentPrefix is the prefix of a label key that ends in <package>.<namespace>, truncated to 63 characters.
 	LabelComponentPrefix = "operators.coreos.com/"
 )
 
@@ -65,15 +85,18 @@ const (
 	AnnotationTargetNamespaces  = "olm.targetNamespaces"
 	AnnotationSkipRange         = "olm.skipRange"
 	AnnotationProperties        = "operatorframework.io/properties"
-	// AnnotationInstalledAlongsidePrefix is followed by a hash of the CSV; the value is <ns>/<csv>.
+	// AnnotationInstalledAlongsidePrefix is the prefix of an annotation key that ends in a hash of the CSV; the value is
+	// <ns>/<csv>.
 	AnnotationInstalledAlongsidePrefix = "operatorframework.io/installed-alongside-"
 	// AnnotationPriorityClass on a CatalogSource names the PriorityClass of its registry's Pod.
 	AnnotationPriorityClass = "operatorframework.io/priorityclass"
 	// AnnotationSafeToEvict tells the cluster autoscaler that a Pod can be evicted.
 	AnnotationSafeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-	// AnnotationCAHash identifies the certificate authority of a serving certificate, on its Secret and on the Pods that use it.
+	// AnnotationCAHash is the hash of the CA of a serving certificate. It is set on the certificate's Secret and on the
+	// Pods that use the certificate.
 	AnnotationCAHash = "olmcahash"
-	// AnnotationCAHashes on a Service lists the authorities that Remit has issued for it and not retired yet.
+	// AnnotationCAHashes on a Service lists the hashes of the CAs that Remit has issued for the Service and has not
+	// retired yet.
 	AnnotationCAHashes = "remit.dev/ca-hashes"
 	// AnnotationConversion on a CustomResourceDefinition names the Service, <ns>/<name>, that Remit configured for conversion.
 	AnnotationConversion = "remit.dev/conversion"
@@ -86,44 +109,46 @@ const (
 	AnnotationExcludeGlobal = "olm.operatorframework.io/exclude-global-namespace-resolution"
 	// AnnotationProof on an object is the proof that an install created it (docs/adr/0019).
 	AnnotationProof = "remit.dev/proof"
-	// AnnotationPlan on an InstallPlan lists the bundles that it installs; its name commits to the value.
+	// AnnotationPlan on an InstallPlan lists the bundles that the plan installs. The hash in the plan's name covers the
+	// value.
 	AnnotationPlan = "remit.dev/plan"
-	// AnnotationContent on an InstallPlan contains the compressed content of those bundles, so that users can see what they
-	// approve. The plan's name commits to it, too (docs/adr/0040).
+	// AnnotationContent on an InstallPlan contains the compressed content of the plan's bundles, so that users can see
+	// what they approve. The hash in the plan's name covers this value as well (docs/adr/0040).
 	AnnotationContent = "remit.dev/content"
 )
 
 // EnvOperatorConditionName is set in every container of an operator's Deployments.
 const EnvOperatorConditionName = "OPERATOR_CONDITION_NAME"
 
-// FinalizerCSV delays the deletion of a CSV until its cluster-scoped and cross-namespace objects are removed.
+// FinalizerCSV delays the deletion of a CSV until its cluster-scoped objects and those in other namespaces are
+// removed.
 const FinalizerCSV = "operators.coreos.com/csv-cleanup"
 
-// Conditions that Remit adds to kinds of OLM v0, in addition to the contract's.
+// Conditions and reasons that Remit sets on kinds of OLM v0, in addition to those of the contract.
 const (
-	// ConditionPermissionsMissing on InstallPlans and Subscriptions is True while the account is missing permissions. Its
-	// message lists them, with RBAC to apply.
+	// ConditionPermissionsMissing on InstallPlans and Subscriptions is True while the account is missing permissions. The
+	// condition's message lists them, together with the RBAC to apply.
 	ConditionPermissionsMissing = "PermissionsMissing"
 	// ReasonAccountLacksPermissions, ReasonPermissionsHeld and ReasonPermissionsUndecided are the reasons of
 	// ConditionPermissionsMissing.
 	ReasonAccountLacksPermissions = "AccountLacksPermissions"
 	ReasonPermissionsHeld         = "PermissionsHeld"
 	ReasonPermissionsUndecided    = "PermissionsUndecided"
-	// ConditionObjectsRefused on InstallPlans and Subscriptions is True while the API server or a collision prevents a write of
-	// the plan. Its message names the object and the cause.
+	// ConditionObjectsRefused on InstallPlans and Subscriptions is True while the API server refuses to write an object
+	// of the plan or a collision prevents it. The condition's message names the object and the cause.
 	ConditionObjectsRefused = "ObjectsRefused"
 	// ReasonRefusedByAPIServer, ReasonAcceptedByAPIServer and ReasonNotTried are the reasons of ConditionObjectsRefused.
 	ReasonRefusedByAPIServer  = "RefusedByAPIServer"
 	ReasonAcceptedByAPIServer = "AcceptedByAPIServer"
 	ReasonNotTried            = "NotTried"
-	// ConditionExceedsAccount on a Subscription is True while the installed operator has permissions that its account does not
-	// have. The ClusterServiceVersion's message says the same under this name (security model, D4).
+	// ConditionExceedsAccount on a Subscription is True while the installed operator has permissions that its account
+	// does not have. The ClusterServiceVersion's message also contains this name (security model, D4).
 	ConditionExceedsAccount = "ExceedsAccount"
-	// ConditionUpgradeHeldBack on a Subscription is True while the installed version is kept although its channel has a newer
-	// one. Its message says why. The installed version itself is not affected.
+	// ConditionUpgradeHeldBack on a Subscription is True while the installed version is not upgraded although its channel
+	// has a newer one. The condition's message explains why. The installed version continues to run.
 	ConditionUpgradeHeldBack = "UpgradeHeldBack"
-	// ReasonBundleContentUnavailable on an InstallPlan's Installed condition means that the catalog does not have the content
-	// that the plan was made for.
+	// ReasonBundleContentUnavailable on an InstallPlan's Installed condition means that the catalog no longer has the
+	// content for which the plan was created.
 	ReasonBundleContentUnavailable = "BundleContentUnavailable"
 	// ReasonSuperseded on an InstallPlan's Installed condition means that a newer plan replaced it before it was executed.
 	ReasonSuperseded = "Superseded"

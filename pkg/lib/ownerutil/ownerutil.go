@@ -17,25 +17,41 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// Lineage is the unit of ownership: the versions of one package that are installed through the Subscriptions of one namespace.
+// Lineage is the unit of ownership: the versions of one package that are installed through the Subscriptions of one namespace,
+// or through one ClusterExtension.
 type Lineage struct {
-	Package   string
+	Package string
+	// Namespace is the namespace of the Subscriptions, or the one in which a ClusterExtension installs namespaced objects.
 	Namespace string
-	// Direct is set for the versions of a ClusterServiceVersion that a user rather than an InstallPlan created. They are
-	// separate from the package of the same name.
+	// Extension is the name of the ClusterExtension; "" for Subscriptions.
+	Extension string
+	// Direct is true for a ClusterServiceVersion that was created by a user rather than by an InstallPlan. Such a
+	// ClusterServiceVersion does not belong to the lineage of the package with the same name.
 	Direct bool
 }
 
 // Mark returns the value of the lineage label.
 func (l Lineage) Mark() string {
-	if l.Direct {
+	switch {
+	case l.Extension != "":
+		return Hash("extension", l.Extension, "") // three parts, so that no package in a namespace has the same mark
+	case l.Direct:
 		return Hash("direct", l.Package, l.Namespace)
 	}
 	return Hash(l.Package, l.Namespace)
 }
 
-// ComponentLabel returns the label key operators.coreos.com/<package>.<namespace>, with the name part truncated to 63 characters
-// (OLM v0 contract, 1.14). If a package's name is not valid in a label, the mark is used instead.
+// String describes the lineage in messages.
+func (l Lineage) String() string {
+	if l.Extension != "" {
+		return fmt.Sprintf("ClusterExtension %q", l.Extension)
+	}
+	return fmt.Sprintf("package %q in namespace %q", l.Package, l.Namespace)
+}
+
+// ComponentLabel returns the label key operators.coreos.com/<package>.<namespace>, with the name part truncated to 63
+// characters (OLM v0 contract, 1.14). If the result is not a valid label key, the name part is the lineage's mark
+// instead.
 func (l Lineage) ComponentLabel() string {
 	name := l.Package + "." + l.Namespace
 	if len(name) > 63 {
@@ -48,38 +64,42 @@ func (l Lineage) ComponentLabel() string {
 }
 
 // Marks reports whether an object has the label of this lineage. Anyone who can write the object can set the label, so
-// that it only identifies candidates; it does not prove anything.
+// the label does not prove ownership.
 func (l Lineage) Marks(obj metav1.Object) bool {
 	return obj.GetLabels()[names.LabelLineage] == l.Mark()
 }
 
-// NotMarked describes an object without the lineage's label.
+// NotMarked returns the reason to report for an object without the lineage's label.
 func (l Lineage) NotMarked() string {
-	return fmt.Sprintf("it does not have the lineage label of package %q in namespace %q", l.Package, l.Namespace)
+	return fmt.Sprintf("it does not have the lineage label of %s", l)
 }
 
-// Proofs creates and verifies proofs that Remit created an object. *proof.Keys implements it.
+// Proofs creates and verifies proofs that Remit created an object for a holder. In this package, the holder is the mark
+// of a lineage. *proof.Keys implements it.
 type Proofs interface {
 	Sign(desired *unstructured.Unstructured, holder string, live *unstructured.Unstructured) error
 	Check(obj client.Object, holder string) error
-	// CheckSince is like Check for an object that cannot be older than its holder.
+	// CheckSince does the same as Check, but also rejects objects that were created before the time "since", because
+	// the holder did not exist yet at that time.
 	CheckSince(obj client.Object, holder string, since time.Time) error
 }
 
-// Owner identifies the ClusterServiceVersion that an object belongs to.
+// Owner identifies the ClusterServiceVersion to which an object belongs. If Lineage.Extension is set, the object belongs to
+// that ClusterExtension: the ClusterServiceVersion of its bundle does not exist in the cluster.
 type Owner struct {
 	Lineage
-	// CSV is the name of the ClusterServiceVersion in Lineage.Namespace.
+	// CSV is the name of the ClusterServiceVersion in Lineage.Namespace, or of the ClusterExtension's bundle.
 	CSV string
-	// UID is the UID of the CSV, or "" before it exists; owner references require it.
+	// UID is the UID of the CSV, or "" before the CSV exists, or that of the ClusterExtension. Owner references require it.
 	UID types.UID
-	// Doubt describes why a CSV with the marks of an install is treated as a direct one; otherwise it is "". Messages about
-	// objects that the CSV does not own include it.
+	// Doubt explains why a CSV with the marks of an install is treated as a direct one; "" for all other CSVs. It is
+	// included in messages about objects that the CSV does not own.
 	Doubt string
-	// Since is the creation time of Lineage.Namespace. Older objects outside of the namespace belong to an earlier namespace of
-	// the same name, which the current one does not inherit. It is zero if all objects are in the namespace.
+	// Since is the creation time of Lineage.Namespace or of the ClusterExtension. Older objects were created for an earlier
+	// one with the same name and are not owned. Objects of a CSV in Lineage.Namespace are exempt, because they are deleted with
+	// the namespace; Since is zero if all objects are there.
 	Since time.Time
-	// Proofs verifies ownership. Without it, an Owner owns nothing and cannot create anything.
+	// Proofs verifies ownership. If it is nil, the Owner owns no objects and Prove fails.
 	Proofs Proofs
 }
 
@@ -88,7 +108,8 @@ const withoutProofs = "no key is available to prove ownership"
 // Owns reports whether Remit created the object for this lineage.
 func (o Owner) Owns(obj client.Object) bool { return o.Check(obj) == nil }
 
-// Check returns nil if the object can be changed on behalf of this lineage, or the reason why it cannot (security model, rule 7).
+// Check returns nil if the object may be changed on behalf of this lineage, or the reason why not (security model,
+// rule 7).
 func (o Owner) Check(obj client.Object) error {
 	switch {
 	case !o.Marks(obj) && o.Doubt != "":
@@ -99,16 +120,16 @@ func (o Owner) Check(obj client.Object) error {
 		return errors.New(withoutProofs)
 	}
 	since := o.Since
-	if obj.GetNamespace() == o.Namespace {
-		since = time.Time{} // objects in an earlier namespace were deleted with it
+	if o.Extension == "" && obj.GetNamespace() == o.Namespace {
+		since = time.Time{} // objects in an earlier namespace were deleted with that namespace
 	}
 	if err := o.Proofs.CheckSince(obj, o.Mark(), since); err != nil {
-		return fmt.Errorf("it has the lineage label of package %q in namespace %q, but %w", o.Package, o.Namespace, err)
+		return fmt.Errorf("it has the lineage label of %s, but %w", o.Lineage, err)
 	}
 	return nil
 }
 
-// Prove adds the proof to desired; live is the existing object, or nil.
+// Prove adds a proof of ownership to desired. live is the existing object, or nil if there is none.
 func (o Owner) Prove(desired, live *unstructured.Unstructured) error {
 	if o.Proofs == nil {
 		return errors.New(withoutProofs)
@@ -116,8 +137,16 @@ func (o Owner) Prove(desired, live *unstructured.Unstructured) error {
 	return o.Proofs.Sign(desired, o.Mark(), live)
 }
 
-// Labels returns the owner labels of the contract and the lineage mark.
+// Labels returns the owner labels of the contract and the lineage mark. Objects of a ClusterExtension have the labels of OLM
+// v1 instead of those of the contract, so that nothing treats them as objects of a CSV.
 func (o Owner) Labels() map[string]string {
+	if o.Extension != "" {
+		return map[string]string{
+			names.LabelExtensionKind: "ClusterExtension",
+			names.LabelExtensionName: LabelValue(o.Extension),
+			names.LabelLineage:       o.Mark(),
+		}
+	}
 	return map[string]string{
 		names.LabelManaged:        "true",
 		names.LabelOwner:          LabelValue(o.CSV),
@@ -128,13 +157,37 @@ func (o Owner) Labels() map[string]string {
 	}
 }
 
-// Reference returns a non-blocking owner reference to the CSV. It is valid only on objects in the CSV's namespace.
+// Describe returns the kind and name of the owner.
+func (o Owner) Describe() string {
+	if o.Extension != "" {
+		return "ClusterExtension " + o.Extension
+	}
+	return "ClusterServiceVersion " + o.Namespace + "/" + o.CSV
+}
+
+// Reference returns a non-blocking owner reference to the CSV or ClusterExtension. That to a CSV is valid only on objects in
+// the CSV's namespace.
 func (o Owner) Reference() metav1.OwnerReference {
+	if o.Extension != "" {
+		return Reference("olm.operatorframework.io/v1", "ClusterExtension", o.Extension, o.UID)
+	}
 	return Reference("operators.coreos.com/v1alpha1", "ClusterServiceVersion", o.CSV, o.UID)
 }
 
-// NamespaceReference returns a non-blocking owner reference to a Namespace. On a cluster-scoped object, which a CSV
-// cannot own, it makes garbage collection delete the object after the namespace of its install, if it still exists.
+// Outside returns the owner references of an object that is cluster-scoped or in another namespace: one to the
+// ClusterExtension or, for a CSV, to its namespace. There is none if the UID is not known.
+func (o Owner) Outside(namespace types.UID) []metav1.OwnerReference {
+	switch {
+	case o.Extension != "" && o.UID != "":
+		return []metav1.OwnerReference{o.Reference()}
+	case o.Extension == "" && namespace != "":
+		return []metav1.OwnerReference{NamespaceReference(o.Namespace, namespace)}
+	}
+	return nil
+}
+
+// NamespaceReference returns a non-blocking owner reference to a Namespace. A CSV cannot own a cluster-scoped object.
+// With this reference, the garbage collector deletes such an object after the namespace of its install was deleted.
 func NamespaceReference(name string, uid types.UID) metav1.OwnerReference {
 	return Reference("v1", "Namespace", name, uid)
 }
@@ -144,7 +197,8 @@ func Reference(apiVersion, kind, name string, uid types.UID) metav1.OwnerReferen
 	return metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: name, UID: uid, Controller: new(false), BlockOwnerDeletion: new(false)}
 }
 
-// LabelValue turns a name into a valid label value: names longer than 63 characters are truncated and end with a hash.
+// LabelValue shortens a name to the 63 characters that a label value may have: longer names are truncated and end with
+// a hash.
 func LabelValue(name string) string {
 	if len(name) <= 63 {
 		return name
@@ -152,11 +206,12 @@ func LabelValue(name string) string {
 	return name[:46] + "-" + Hash(name)
 }
 
-// Hash returns 16 characters [a-z2-7]. Different lists of parts have different hash inputs. An attacker who chooses the parts
-// can find two lists with the same hash in about 2^40 attempts. Use Commitment where that matters.
+// Hash returns a hash of the parts with 16 characters [a-z2-7]. An attacker who chooses the parts can find two lists
+// with the same hash in about 2^40 attempts. Use Commitment where that matters.
 func Hash(parts ...string) string { return digest(10, parts) }
 
-// Commitment returns 32 characters [a-z2-7]. It is infeasible to find two lists of parts with the same one.
+// Commitment returns a hash of the parts with 32 characters [a-z2-7]. It is infeasible to find two lists of parts with
+// the same Commitment.
 func Commitment(parts ...string) string { return digest(20, parts) }
 
 func digest(size int, parts []string) string {

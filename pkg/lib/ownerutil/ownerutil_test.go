@@ -49,10 +49,10 @@ func TestMarksDistinguishLineages(t *testing.T) {
 		require.False(t, other.Marks(obj), "%v", other)
 	}
 	require.False(t, mine.Marks(&metav1.ObjectMeta{}))
-	require.False(t, mine.Marks(&metav1.ObjectMeta{Labels: map[string]string{names.LabelOwner: "p.v2"}}), "the contract's labels are hints")
+	require.False(t, mine.Marks(&metav1.ObjectMeta{Labels: map[string]string{names.LabelOwner: "p.v2"}}), "the contract's labels prove nothing")
 }
 
-// known verifies the objects of one holder.
+// known is a Proofs that accepts all objects of one holder and no others.
 type known string
 
 func (k known) Check(_ client.Object, holder string) error {
@@ -74,18 +74,48 @@ func (k known) Sign(*unstructured.Unstructured, string, *unstructured.Unstructur
 func TestOwnsRequiresTheMarkAndTheProof(t *testing.T) {
 	owner := Owner{Lineage: Lineage{Package: "p", Namespace: "n"}, CSV: "p.v2"}
 	obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Labels: owner.Labels()}}
-	require.False(t, owner.Owns(obj), "without Proofs")
+	require.False(t, owner.Owns(obj), "an owner without Proofs owns nothing")
 	require.Error(t, owner.Prove(&unstructured.Unstructured{}, nil))
 
 	owner.Proofs = known("another")
 	require.EqualError(t, owner.Check(obj), `it has the lineage label of package "p" in namespace "n", but it has no proof`)
 	owner.Proofs = known(owner.Mark())
 	require.True(t, owner.Owns(obj))
-	require.False(t, owner.Owns(&corev1.ConfigMap{}), "a proof without the label")
+	require.False(t, owner.Owns(&corev1.ConfigMap{}), "a proof without the label is not sufficient")
 	owner.Since = time.Now()
 	require.EqualError(t, owner.Check(obj), `it has the lineage label of package "p" in namespace "n", but it is older`)
 	obj.Namespace = "n"
-	require.NoError(t, owner.Check(obj), "objects are deleted with their namespace")
+	require.NoError(t, owner.Check(obj), "a namespaced object is deleted with its namespace, so its age does not matter")
+}
+
+func TestOwnerOfAClusterExtension(t *testing.T) {
+	owner := Owner{Lineage: Lineage{Package: "p", Namespace: "n", Extension: strings.Repeat("x", 100)}, CSV: "p.v1", UID: "u"}
+	for key, value := range owner.Labels() {
+		require.Empty(t, validation.IsQualifiedName(key), "%s", key)
+		require.Empty(t, validation.IsValidLabelValue(value), "%s", value)
+		require.NotContains(t, []string{names.LabelOwner, names.LabelOwnerKind, names.LabelOwnerNamespace, names.LabelManaged}, key, "a label of CSVs")
+	}
+	ref := owner.Reference()
+	require.Equal(t, "olm.operatorframework.io/v1 ClusterExtension "+owner.Extension, ref.APIVersion+" "+ref.Kind+" "+ref.Name)
+	require.Equal(t, []metav1.OwnerReference{ref}, owner.Outside("namespace"))
+	require.Empty(t, Owner{Lineage: owner.Lineage}.Outside("namespace"), "the ClusterExtension's UID is not known")
+
+	owner.Proofs = known(owner.Mark())
+	obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Labels: owner.Labels()}}
+	require.NoError(t, owner.Check(obj))
+	owner.Since = time.Now()
+	require.ErrorContains(t, owner.Check(obj), "it has the lineage label of ClusterExtension", "objects of an earlier ClusterExtension may remain in the namespace")
+}
+
+// A namespace or package with a chosen name must not have the mark of a ClusterExtension.
+func TestMarksOfClusterExtensionsAreTheirOwn(t *testing.T) {
+	mark := Lineage{Package: "p", Namespace: "n", Extension: "e"}.Mark()
+	require.Equal(t, mark, Lineage{Package: "p2", Namespace: "n2", Extension: "e"}.Mark())
+	for _, other := range []Lineage{
+		{Package: "p", Namespace: "n"}, {Package: "extension", Namespace: "e"}, {Package: "e", Direct: true}, {Extension: "e2"}, {Package: "p", Namespace: "n", Direct: true},
+	} {
+		require.NotEqual(t, mark, other.Mark(), "%v", other)
+	}
 }
 
 func TestLabelValuesOfLongNamesDiffer(t *testing.T) {

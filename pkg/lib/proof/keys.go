@@ -21,15 +21,16 @@ import (
 type Options struct {
 	// Scheme resolves the kinds of typed objects.
 	Scheme *runtime.Scheme
-	// Secret is the source of the keys; messages name it.
+	// Secret is the name of the Secret that contains the keys, for messages and Load.
 	Secret types.NamespacedName
-	// Ahead is the difference between the API server's time, which determines creationTimestamps, and the local clock.
+	// Ahead is how far the API server's clock, which determines creationTimestamps, is ahead of the local clock.
 	Ahead time.Duration
-	// Clock defaults to the real one.
+	// Clock defaults to the real clock.
 	Clock clock.PassiveClock
 }
 
-// Keys creates and verifies proofs. It is safe for concurrent use. A nil *Keys proves nothing.
+// Keys creates and verifies proofs. It is safe for concurrent use. With a nil *Keys, Sign, Check and CheckSince return
+// an error.
 type Keys struct {
 	scheme *runtime.Scheme
 	secret types.NamespacedName
@@ -39,7 +40,7 @@ type Keys struct {
 	sightings
 }
 
-// New parses the data of the Secret and returns its keys.
+// New returns the keys in the data of the Secret. It returns an error if the data is invalid.
 func New(o Options, data map[string][]byte) (*Keys, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -48,7 +49,7 @@ func New(o Options, data map[string][]byte) (*Keys, error) {
 	return k, k.Update(data)
 }
 
-// Update replaces the keys by those of a changed Secret. Invalid data changes nothing.
+// Update replaces the keys with those of a changed Secret. If the data is invalid, the keys do not change.
 func (k *Keys) Update(data map[string][]byte) error {
 	r, err := parseRing(data)
 	if err != nil {
@@ -61,7 +62,8 @@ func (k *Keys) Update(data map[string][]byte) error {
 func (k *Keys) now() time.Time { return k.clock.Now().Add(k.ahead) }
 
 // Sign adds a proof for the holder to desired. live is the existing object, which must have passed Check or have just
-// been created by the caller, or nil. A valid proof under the current key is kept.
+// been created by the caller, or nil if there is none. If live has a valid proof under the current key, desired gets
+// the same proof.
 func (k *Keys) Sign(desired *unstructured.Unstructured, holder string, live *unstructured.Unstructured) error {
 	of, err := k.subjectOf(desired, holder)
 	if err != nil {
@@ -74,7 +76,7 @@ func (k *Keys) Sign(desired *unstructured.Unstructured, holder string, live *uns
 		has, ok := parse(text)
 		if ok && has.key == r.current && has.isFor(of, r.keys[r.current]) && has.fits(at) {
 			apply.Annotate(desired, names.AnnotationProof, text)
-			k.isFirst(text, live.GetUID()) // so that a copy of the proof on another object is refused
+			k.isFirst(text, live.GetUID()) // so that Check refuses a copy of the proof on another object
 			return nil
 		}
 	}
@@ -82,15 +84,16 @@ func (k *Keys) Sign(desired *unstructured.Unstructured, holder string, live *uns
 	return nil
 }
 
-// Check returns nil if Remit created the object for the holder, or the reason why this is not proven. Objects older than
-// EntryUnprovenBefore pass without a proof; the caller must therefore also require the holder's label.
+// Check returns nil if the object's proof shows that Remit created the object for the holder, and otherwise an error
+// that explains what is wrong. Objects older than EntryUnprovenBefore do not need a proof; the caller must therefore
+// also require the holder's label.
 func (k *Keys) Check(obj client.Object, holder string) error {
 	return k.CheckSince(obj, holder, time.Time{})
 }
 
-// CheckSince is like Check for a holder that has existed only since an instant, by the API server's clock. Older
-// objects were created for an earlier holder of the same name. EntryTrustedBefore takes precedence: a restore can
-// create holders after their objects.
+// CheckSince does the same as Check, but also rejects objects that were created, by the API server's clock, before the
+// time "since": the holder did not exist at that time, so these objects were created for an earlier holder with the
+// same name. EntryTrustedBefore takes precedence, because a restore can create holders after their objects.
 func (k *Keys) CheckSince(obj client.Object, holder string, since time.Time) error {
 	of, err := k.subjectOf(obj, holder)
 	if err != nil {
@@ -121,7 +124,7 @@ func (k *Keys) check(r *ring, obj client.Object, of subject, since time.Time) er
 	case created.Before(r.trustedBefore):
 		return nil
 	case created.Before(since.Add(-skew)):
-		return unproven("it was created for an earlier namespace of that name; an administrator can delete it, or after a restore from a backup set %s in Secret %s",
+		return unproven("it was created for an earlier namespace with the same name; an administrator can delete it or, after a restore from a backup, set %s in Secret %s",
 			EntryTrustedBefore, k.secret)
 	case !has.fits(created):
 		return unproven("its annotation %s was made for an object that was created at another time; after a restore from a backup, an administrator can set %s in Secret %s",
@@ -138,16 +141,17 @@ func (k *Keys) subjectOf(obj client.Object, holder string) (subject, error) {
 	}
 	gvk, err := apiutil.GVKForObject(obj, k.scheme)
 	if err != nil {
-		return subject{}, fmt.Errorf("kind of %q: %w", obj.GetName(), err)
+		return subject{}, fmt.Errorf("determine the kind of object %q: %w", obj.GetName(), err)
 	}
 	return subject{kind: gvk.GroupKind(), object: client.ObjectKeyFromObject(obj), holder: holder}, nil
 }
 
-// maxSightings limits the memory to about 20 MB. Only valid proofs are recorded, so that only Remit's objects count.
+// maxSightings is the maximum number of recorded proofs, which limits the memory to about 20 MB. Only valid proofs are
+// recorded, so only Remit's objects count toward the limit.
 const maxSightings = 100_000
 
-// sightings records the first object seen with each proof. If an object is deleted and immediately replaced by one with
-// a copy of its proof, the copy is within the time bounds of the proof, but its UID differs.
+// sightings records the first object seen with each proof. If an object is deleted and immediately replaced by one
+// with a copy of its proof, the copy is within the time bounds of the proof but has a different UID.
 type sightings struct {
 	mu    sync.Mutex
 	first map[string]types.UID

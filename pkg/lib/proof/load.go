@@ -14,8 +14,9 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// Load reads the Secret, and creates it if it does not exist. The client must not read from a cache. If both programs create it
-// concurrently, the second gets a conflict, because each uses its own field manager, and then reads the first one's key.
+// Load reads the Secret, and creates it if it does not exist. The client must not read from a cache. Each process uses
+// its own field manager to create the Secret. If two processes create it concurrently, the second one therefore gets a
+// conflict, and reads the key that the first one created.
 func Load(ctx context.Context, c client.Client, o Options) (*Keys, error) {
 	secret := &corev1.Secret{}
 	err := c.Get(ctx, o.Secret, secret)
@@ -25,12 +26,13 @@ func Load(ctx context.Context, c client.Client, o Options) (*Keys, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the keys of Secret %s, without which Remit does not recognize what it created: %w", o.Secret, err)
+		return nil, fmt.Errorf("read the keys of Secret %s, without which Remit does not recognize the objects that it created: %w", o.Secret, err)
 	}
 	return New(o, secret.Data)
 }
 
-// create uses apply, because RBAC cannot restrict other ways of creating an object to one name.
+// create applies the Secret with a new key. It uses apply because RBAC can restrict an apply, but not a create
+// request, to one name.
 func create(ctx context.Context, c client.Client, o Options) error {
 	key, process := make([]byte, keySize), make([]byte, 4)
 	_, _ = rand.Read(key) // never fails

@@ -17,18 +17,18 @@ import (
 // version is the first part of every proof.
 const version = "v1"
 
-// early and late bound the creationTimestamp of an object relative to the time of its proof. Timestamps have a
-// resolution of one second, the clocks of API servers differ by up to two seconds, and requests take time. Objects
-// created outside of these bounds are signed again immediately, so that narrow bounds cost only a request.
+// early and late bound how much earlier or later than the time of its proof an object may have been created. Timestamps
+// have a resolution of one second, the clocks of API servers differ by up to two seconds, and requests take time. An
+// object that is created outside these bounds is signed again immediately, so narrow bounds only cost a request.
 const (
 	early = 5 * time.Second
 	late  = 15 * time.Second
 )
 
-// skew bounds the difference between the clocks of two API servers.
+// skew is the maximum difference between the clocks of two API servers.
 const skew = 2 * time.Second
 
-// subject is what a proof applies to, except for its time.
+// subject identifies the object and the holder to which a proof applies.
 type subject struct {
 	kind   schema.GroupKind
 	object types.NamespacedName
@@ -46,7 +46,8 @@ func (s signature) String() string {
 	return strings.Join([]string{version, s.key, strconv.FormatInt(s.at.UnixNano(), 10), s.mac}, ".")
 }
 
-// parse accepts only the output of String, so that each proof has a unique encoding.
+// parse parses a proof, or returns false if the proof is invalid. It accepts only the exact output of String, so that
+// each proof has a unique encoding.
 func parse(text string) (signature, bool) {
 	parts := strings.Split(text, ".")
 	if len(parts) != 4 || parts[0] != version {
@@ -57,7 +58,8 @@ func parse(text string) (signature, bool) {
 	return out, err == nil && out.String() == text
 }
 
-// sign creates a proof. Each part is preceded by its length, so that different lists of parts have different inputs.
+// sign creates a proof. In the input of the MAC, each part is preceded by its length, so that different lists of parts
+// have different inputs.
 func sign(id string, key []byte, of subject, at time.Time) signature {
 	mac := hmac.New(sha256.New, key)
 	for _, part := range []string{
@@ -71,12 +73,12 @@ func sign(id string, key []byte, of subject, at time.Time) signature {
 	return signature{key: id, at: at, mac: base64.RawURLEncoding.EncodeToString(mac.Sum(nil))}
 }
 
-// isFor verifies the MAC.
+// isFor reports whether the MAC is valid for the subject and the key.
 func (s signature) isFor(of subject, key []byte) bool {
 	return hmac.Equal([]byte(sign(s.key, key, of, s.at).mac), []byte(s.mac))
 }
 
-// fits reports whether the proof can belong to an object with this creationTimestamp.
+// fits reports whether the creationTimestamp of an object is within the bounds of the proof's time.
 func (s signature) fits(created time.Time) bool {
 	return !created.Before(s.at.Add(-early)) && !created.After(s.at.Add(late))
 }

@@ -20,7 +20,7 @@ import (
 
 const holder = "mark"
 
-// born is the API server's time in all tests.
+// born is the API server's time and the creationTimestamp of the Role in the tests.
 var born = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
 func key(fill string) []byte { return bytes.Repeat([]byte(fill), 32) }
@@ -35,7 +35,7 @@ func keysOf(t *testing.T, data map[string][]byte) *proof.Keys {
 	return keys
 }
 
-// role returns a Role to create.
+// role returns a Role that does not exist yet.
 func role() *unstructured.Unstructured {
 	obj := &unstructured.Unstructured{Object: map[string]any{}}
 	obj.SetAPIVersion("rbac.authorization.k8s.io/v1")
@@ -45,7 +45,7 @@ func role() *unstructured.Unstructured {
 	return obj
 }
 
-// created returns a Role as the API server stores it.
+// created returns a Role with a proof, UID and creationTimestamp, as the API server stores it.
 func created(t *testing.T, keys *proof.Keys, edits ...func(*unstructured.Unstructured)) *unstructured.Unstructured {
 	t.Helper()
 	obj := role()
@@ -136,7 +136,7 @@ func TestRefusesACopiedProofOnARecreatedObject(t *testing.T) {
 func TestRefusesACopiedProofAfterTheOriginalIsSigned(t *testing.T) {
 	keys := keysOf(t, map[string][]byte{"key-1": key("a")})
 	first := created(t, keys, func(o *unstructured.Unstructured) { o.SetUID("1") })
-	require.NoError(t, keys.Sign(role(), holder, first), "which records the created object")
+	require.NoError(t, keys.Sign(role(), holder, first), "signing records the created object")
 	second := first.DeepCopy()
 	second.SetUID("2")
 	require.ErrorContains(t, keys.Check(second, holder), "made for an object that was deleted")
@@ -170,33 +170,33 @@ func TestTrustsRestoredObjectsBeforeAnInstant(t *testing.T) {
 
 	data[proof.EntryTrustedBefore] = []byte(born.Add(time.Hour).Format(time.RFC3339))
 	require.NoError(t, keys.Update(data))
-	require.Error(t, keys.Check(restored, holder), "an instant is not before itself")
+	require.Error(t, keys.Check(restored, holder), "trusted-before is exclusive")
 	data[proof.EntryTrustedBefore] = []byte(born.Add(2*time.Hour).Format(time.RFC3339) + "\n")
 	require.NoError(t, keys.Update(data))
 	require.NoError(t, keys.Check(restored, holder))
-	require.ErrorContains(t, keys.Check(forged, holder), "made for another object", "nothing else about a proof is waived")
+	require.ErrorContains(t, keys.Check(forged, holder), "made for another object", "everything except the time is still verified")
 
 	again := role()
 	require.NoError(t, keys.Sign(again, holder, restored))
 	again.SetCreationTimestamp(restored.GetCreationTimestamp())
 	delete(data, proof.EntryTrustedBefore)
 	require.NoError(t, keys.Update(data))
-	require.NoError(t, keys.Check(again, holder), "its new proof is for the time of the restore")
+	require.NoError(t, keys.Check(again, holder), "the new proof has the time of the restore")
 }
 
-// A recreated namespace is a different one with the same name.
+// A recreated namespace must not own the objects of the deleted namespace with the same name.
 func TestInheritsNothingFromAnEarlierNamespace(t *testing.T) {
 	data := map[string][]byte{"key-1": key("a")}
 	keys := keysOf(t, data)
 	live := created(t, keys)
 	at := live.GetCreationTimestamp().Time
 	require.NoError(t, keys.CheckSince(live, holder, at.Add(-time.Hour)))
-	require.NoError(t, keys.CheckSince(live, holder, at.Add(time.Second)), "another API server's clock")
-	require.ErrorContains(t, keys.CheckSince(live, holder, at.Add(3*time.Second)), "created for an earlier namespace of that name")
+	require.NoError(t, keys.CheckSince(live, holder, at.Add(time.Second)), "the clocks of two API servers may differ")
+	require.ErrorContains(t, keys.CheckSince(live, holder, at.Add(3*time.Second)), "created for an earlier namespace with the same name")
 
 	data[proof.EntryTrustedBefore] = []byte(at.Add(time.Minute).Format(time.RFC3339))
 	require.NoError(t, keys.Update(data))
-	require.NoError(t, keys.CheckSince(live, holder, at.Add(time.Hour)), "a restore creates the objects of the cluster first")
+	require.NoError(t, keys.CheckSince(live, holder, at.Add(time.Hour)), "a restore creates cluster-scoped objects first")
 	require.Error(t, keys.CheckSince(live, "another", at.Add(time.Hour)))
 }
 
@@ -216,8 +216,8 @@ func TestRefusesAnInvalidSecret(t *testing.T) {
 	keys := keysOf(t, map[string][]byte{"key-1": key("a")})
 	live := created(t, keys)
 	for want, data := range map[string]map[string][]byte{
-		"it contains no key":             {},
-		"it contains no key ":            {proof.EntryTrustedBefore: []byte("2026-01-31T12:00:00Z")},
+		"the Secret contains no key":     {},
+		"the Secret contains no key ":    {proof.EntryTrustedBefore: []byte("2026-01-31T12:00:00Z")},
 		"at least 32 bytes":              {"key-1": key("a")[:31]},
 		`entry "key-0"`:                  {"key-0": key("a"), "key-1": key("a")},
 		`entry "key-01"`:                 {"key-01": key("a"), "key-1": key("a")},

@@ -8,17 +8,18 @@ import (
 	"time"
 )
 
-// Entries of the Secret in addition to keys. Both values are times in RFC 3339.
+// Entries of the Secret in addition to the keys. Both values are times in RFC 3339 format.
 const (
-	// EntryTrustedBefore makes proofs valid regardless of their time for objects created before that time, because a restore
-	// from a backup recreates objects.
+	// EntryTrustedBefore is a time. The proof of an object that was created earlier is valid regardless of the proof's
+	// own time, because a restore from a backup recreates objects with their old proofs.
 	EntryTrustedBefore = "trusted-before"
-	// EntryUnprovenBefore makes the lineage label sufficient for objects created before that time: they were created by a
-	// version without proofs, or under a lost key.
+	// EntryUnprovenBefore is a time. Objects that were created earlier, by a version without proofs or under a key that
+	// was lost, need only the lineage label.
 	EntryUnprovenBefore = "unproven-before"
 )
 
-// Keys have entries key-<number>. Remit creates the first one. The key with the highest number signs; all keys verify.
+// Keys are stored in entries named key-<number>. Remit creates the first one. The key with the highest number creates
+// proofs; all keys verify them.
 const (
 	keyPrefix = "key-"
 	firstKey  = keyPrefix + "1"
@@ -33,7 +34,8 @@ type ring struct {
 	unprovenBefore time.Time
 }
 
-// parseRing fails on unexpected data: if it skipped a key, Remit would no longer recognize the objects of that key.
+// parseRing parses the data of the Secret. It returns an error for unexpected data: if it skipped a key, Remit would
+// no longer recognize the objects that were signed with that key.
 func parseRing(data map[string][]byte) (*ring, error) {
 	out := &ring{keys: map[string][]byte{}}
 	highest := 0
@@ -60,7 +62,7 @@ func parseRing(data map[string][]byte) (*ring, error) {
 		}
 	}
 	if highest == 0 {
-		return nil, errors.New("it contains no key")
+		return nil, errors.New("the Secret contains no key")
 	}
 	return out, nil
 }

@@ -12,7 +12,7 @@ type Account struct {
 	Namespace string
 	Name      string
 	UID       types.UID
-	// Default means that it is the installation's default account, not one that an OperatorGroup names.
+	// Default is true for the installation's default account, and false for an account that an OperatorGroup names.
 	Default bool
 }
 
@@ -26,14 +26,14 @@ func Username(namespace, name string) string {
 	return serviceaccount.MakeUsername(namespace, name)
 }
 
-// Reason is why a namespace has no usable account or targets. The values are condition reasons.
+// Reason explains why a namespace has no usable account or targets. The values are condition reasons.
 type Reason string
 
 // Reasons of an Error.
 const (
 	// NoOperatorGroup: the namespace has no OperatorGroup.
 	NoOperatorGroup Reason = "NoOperatorGroup"
-	// TooManyOperatorGroups: the namespace has several OperatorGroups, regardless of their state.
+	// TooManyOperatorGroups: the namespace has more than one OperatorGroup, whatever their state.
 	TooManyOperatorGroups Reason = "TooManyOperatorGroups"
 	// NoAccount: the OperatorGroup names no ServiceAccount and no default account applies.
 	NoAccount Reason = "NoAccount"
@@ -41,13 +41,13 @@ const (
 	AccountNameInvalid Reason = "AccountNameInvalid"
 	// AccountMissing: the ServiceAccount does not exist.
 	AccountMissing Reason = "ServiceAccountNotFound"
-	// TooManyTargets: the OperatorGroup has more than MaxTargets.
+	// TooManyTargets: the OperatorGroup has more than MaxTargets targets.
 	TooManyTargets Reason = "TooManyTargets"
-	// AccountNotEnrolled: Remit is not allowed to request tokens for it.
+	// AccountNotEnrolled: Remit is not allowed to request tokens for the account.
 	AccountNotEnrolled Reason = "AccountNotEnrolled"
-	// AccountHoldsTooMuch: it is bound to more roles than Remit evaluates.
+	// AccountHoldsTooMuch: the account is bound to more roles than Remit evaluates.
 	AccountHoldsTooMuch Reason = "AccountHoldsTooMuch"
-	// AccountChanged: it was deleted and recreated after the lookup.
+	// AccountChanged: the account was deleted and recreated after the lookup.
 	AccountChanged Reason = "AccountChanged"
 )
 
@@ -56,14 +56,14 @@ type Error struct {
 	Reason Reason
 	// Namespace is the namespace that was looked up.
 	Namespace string
-	// OperatorGroup is its name; "" if there is none or more than one.
+	// OperatorGroup is the name of the OperatorGroup; "" if there is none or more than one.
 	OperatorGroup string
 	Message       string
 }
 
 func (e *Error) Error() string { return e.Message }
 
-// NotEnrolled returns the Error for an account for which this program is not allowed to request tokens.
+// NotEnrolled returns the Error that reports that this program is not allowed to request tokens for the account.
 func NotEnrolled(a Account) *Error {
 	return &Error{Reason: AccountNotEnrolled, Namespace: a.Namespace, Message: fmt.Sprintf(
 		"ServiceAccount %s is not enrolled: Remit is not allowed to request a token for it; "+

@@ -19,37 +19,45 @@ import (
 
 // Options for NewClients. Base, Scheme and Mapper are required.
 type Options struct {
-	// Base connects to the API server with the controller identity, which is used only to request tokens.
+	// Base connects to the API server with the controller identity, which is used only to request tokens and to impersonate
+	// synthetic users.
 	Base   *rest.Config
 	Scheme *runtime.Scheme
 	// Mapper is shared by all accounts, because discovery does not require their permissions.
 	Mapper meta.RESTMapper
-	// UserAgent is sent with requests as an account; it defaults to client-go's.
+	// UserAgent is the user agent of all requests as an account. It defaults to client-go's user agent.
 	UserAgent string
-	// Clock defaults to the real one.
+	// Clock defaults to the real clock.
 	Clock clock.PassiveClock
 }
 
-// Clients contains one client, with its own transport and token, for each account in use. It is safe for concurrent use.
+// Clients creates and caches one client for each identity in use. The client of an account has its own transport and
+// token; those of synthetic users share the transport of the controller identity. It is safe for concurrent use.
 type Clients struct {
 	options Options
 	mint    corev1client.ServiceAccountsGetter
 
-	mu      sync.Mutex
-	entries map[types.NamespacedName]*entry
+	mu sync.Mutex
+	// entries contains the clients by user name.
+	entries map[string]*entry
 }
 
-// idleTimeout closes the idle connections of accounts.
+// idleTimeout is how long idle connections of accounts stay open.
 const idleTimeout = 90 * time.Second
 
 type entry struct {
-	account Account
-	source  *tokenSource
-	client  client.WithWatch
-	close   func()
+	identity Identity
+	// check returns an *Error if the identity is not usable. It sends no request if the identity was usable recently.
+	check  func(context.Context) error
+	source *tokenSource // nil for a synthetic user
+	client client.WithWatch
+	// config and http are those of client.
+	config *rest.Config
+	http   *http.Client
+	close  func()
 }
 
-// NewClients validates the options. It sends no request.
+// NewClients returns an empty cache of clients, or an error if a required option is missing. It sends no request.
 func NewClients(o Options) (*Clients, error) {
 	if o.Base == nil || o.Scheme == nil || o.Mapper == nil {
 		return nil, errors.New("scoped: Base, Scheme and Mapper are required")
@@ -59,70 +67,98 @@ func NewClients(o Options) (*Clients, error) {
 	}
 	mint, err := corev1client.NewForConfig(o.Base)
 	if err != nil {
-		return nil, fmt.Errorf("client for token requests: %w", err)
+		return nil, fmt.Errorf("create the client for token requests: %w", err)
 	}
-	return &Clients{options: o, mint: mint, entries: map[types.NamespacedName]*entry{}}, nil
+	return &Clients{options: o, mint: mint, entries: map[string]*entry{}}, nil
 }
 
-// For returns a client that is authenticated as the account. It requests a token if needed, so that an unusable account
-// is reported as an *Error before any request as the account.
+// For returns a client that is authenticated as the account. For requests a token if there is no valid one, so that an
+// unusable account is reported as an *Error before the first request as that account.
 func (c *Clients) For(ctx context.Context, account Account) (client.Client, error) {
 	return c.ForWatch(ctx, account)
 }
 
-// ForWatch is like For, with a client that can watch.
+// ForWatch does the same as For, but returns a client that can also watch.
 func (c *Clients) ForWatch(ctx context.Context, account Account) (client.WithWatch, error) {
-	e, err := c.entry(account)
+	return c.As(ctx, account.Identity())
+}
+
+// As returns a client that sends its requests as the identity. An unusable identity is reported as an *Error before the
+// first request as that identity.
+func (c *Clients) As(ctx context.Context, identity Identity) (client.WithWatch, error) {
+	e, err := c.entry(identity)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := e.source.get(ctx); err != nil {
+	if err := e.check(ctx); err != nil {
 		return nil, err
 	}
 	return e.client, nil
 }
 
-// Open is like For, but requests the token with the first request, which returns any error. Open sends no request.
+// Connect returns a configuration and an HTTP client that send requests as the identity, for caches. It sends no request.
+func (c *Clients) Connect(identity Identity) (*rest.Config, *http.Client, error) {
+	e, err := c.entry(identity)
+	if err != nil {
+		return nil, nil, err
+	}
+	return rest.CopyConfig(e.config), e.http, nil
+}
+
+// Open returns a client that is authenticated as the account, without sending a request. The client requests the token
+// when it is first used; an error is returned by that call.
 func (c *Clients) Open(account Account) (client.Client, error) {
-	e, err := c.entry(account)
+	e, err := c.entry(account.Identity())
 	if err != nil {
 		return nil, err
 	}
 	return e.client, nil
 }
 
-// Forget drops the cached client and token of an account that was deleted or is no longer usable.
-func (c *Clients) Forget(key types.NamespacedName) {
+// Forget drops the cached client and token of an account. Call it when the account has been deleted or is no longer
+// usable.
+func (c *Clients) Forget(key types.NamespacedName) { c.ForgetIdentity(ServiceAccountIdentity(key)) }
+
+// ForgetIdentity drops the cached client of an identity, which for an account contains its token.
+func (c *Clients) ForgetIdentity(identity Identity) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.forget(key)
+	c.forget(identity.Username())
 }
 
-func (c *Clients) forget(key types.NamespacedName) {
+func (c *Clients) forget(key string) {
 	if e, ok := c.entries[key]; ok {
 		e.close()
 		delete(c.entries, key)
 	}
 }
 
-func (c *Clients) entry(account Account) (*entry, error) {
+func (c *Clients) entry(identity Identity) (*entry, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e, ok := c.entries[account.Key()]; ok {
-		if e.account.UID == account.UID {
+	key := identity.Username()
+	if e, ok := c.entries[key]; ok {
+		if e.identity.Account.UID == identity.Account.UID {
 			return e, nil
 		}
-		c.forget(account.Key())
+		c.forget(key)
 	}
-	e, err := c.open(account)
+	open := c.open
+	if identity.IsSynthetic() {
+		open = c.openSynthetic
+	}
+	e, err := open(identity)
 	if err != nil {
-		return nil, fmt.Errorf("client for ServiceAccount %s: %w", account.Key(), err)
+		return nil, fmt.Errorf("create a client for %s: %w", identity, err)
 	}
-	c.entries[account.Key()] = e
+	c.entries[key] = e
 	return e, nil
 }
 
-func (c *Clients) open(account Account) (*entry, error) {
+func (c *Clients) open(identity Identity) (*entry, error) {
+	if identity.Account.UID == "" {
+		return nil, errors.New("the UID of the ServiceAccount is required")
+	}
 	config := c.anonymous()
 	tlsConfig, err := rest.TLSConfigFor(config)
 	if err != nil {
@@ -134,28 +170,38 @@ func (c *Clients) open(account Account) (*entry, error) {
 		ForceAttemptHTTP2: true,
 		IdleConnTimeout:   idleTimeout,
 	}
-	source := &tokenSource{account: account, mint: c.mint, clock: c.options.Clock}
+	source := &tokenSource{account: identity.Account, mint: c.mint, clock: c.options.Clock}
 	config.TLSClientConfig = rest.TLSClientConfig{}
 	config.Transport = &transport{source: source, next: base}
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err
 	}
-	typed, err := client.NewWithWatch(config, client.Options{
-		HTTPClient: httpClient, Scheme: c.options.Scheme, Mapper: c.options.Mapper,
-	})
+	typed, err := c.client(config, httpClient)
 	if err != nil {
 		return nil, err
 	}
-	return &entry{account: account, source: source, client: typed, close: base.CloseIdleConnections}, nil
+	check := func(ctx context.Context) error {
+		_, err := source.get(ctx)
+		return err
+	}
+	return &entry{identity: identity, check: check, source: source, client: typed, config: config, http: httpClient, close: base.CloseIdleConnections}, nil
+}
+
+func (c *Clients) client(config *rest.Config, httpClient *http.Client) (client.WithWatch, error) {
+	return client.NewWithWatch(config, client.Options{HTTPClient: httpClient, Scheme: c.options.Scheme, Mapper: c.options.Mapper})
 }
 
 // anonymous returns the base configuration without credentials.
 func (c *Clients) anonymous() *rest.Config {
 	config := rest.AnonymousClientConfig(c.options.Base)
-	config.QPS = -1 // the API server's priority and fairness limits each account
+	c.configure(config)
+	return config
+}
+
+func (c *Clients) configure(config *rest.Config) {
+	config.QPS = -1 // no client-side limit: API Priority and Fairness limits each user
 	if c.options.UserAgent != "" {
 		config.UserAgent = c.options.UserAgent
 	}
-	return config
 }

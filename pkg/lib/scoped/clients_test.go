@@ -26,15 +26,15 @@ import (
 	"github.com/remit-olm/remit/test/env/controlplane"
 )
 
-// world is a namespace of a real API server with the account "acct", and Clients of a controller identity whose only
-// permission is to request the account's tokens, if it is enrolled.
+// world is a namespace in a real API server with the account "acct", and Clients whose controller identity can only
+// request tokens for the account, and only if the account is enrolled.
 type world struct {
 	t       *testing.T
 	admin   client.Client
 	clients *Clients
 	clock   *testclock.FakePassiveClock
 	account Account
-	// minted lists the token requests.
+	// mu protects minted, which contains the method and path of each token request.
 	mu     sync.Mutex
 	minted []string
 }
@@ -84,7 +84,8 @@ func (w *world) serviceAccount(namespace, name string) Account {
 	return Account{Namespace: namespace, Name: name, UID: sa.UID}
 }
 
-// enroll allows the controller identity to request tokens of the account, and waits until the API server applies it.
+// enroll allows the controller identity to request tokens for the account, and waits until the API server observes the
+// grant.
 func (w *world) enroll() *world {
 	w.t.Helper()
 	for _, obj := range Enrollment(w.account.Key(), w.account.Namespace) {
@@ -117,7 +118,7 @@ func (w *world) mints() int {
 	return len(w.minted)
 }
 
-func (w *world) source() *tokenSource { return w.clients.entries[w.account.Key()].source }
+func (w *world) source() *tokenSource { return w.clients.entries[w.user()].source }
 
 func TestClientsAuthenticateAsTheAccount(t *testing.T) {
 	t.Parallel()
@@ -128,7 +129,7 @@ func TestClientsAuthenticateAsTheAccount(t *testing.T) {
 		require.Equal(t, w.user(), user)
 	}
 	path := fmt.Sprintf("POST /api/v1/namespaces/%s/serviceaccounts/acct/token", w.account.Namespace)
-	require.Equal(t, []string{path}, w.minted, "one token for all")
+	require.Equal(t, []string{path}, w.minted, "all requests use one token")
 
 	c, err := w.clients.For(t.Context(), w.account)
 	require.NoError(t, err)
@@ -223,7 +224,7 @@ func TestRevokedEnrollmentEndsWithTheToken(t *testing.T) {
 	require.Empty(t, w.source().token)
 }
 
-// answers is a transport with fixed responses.
+// answers is a transport that returns responses with these status codes, one per request, or an error for 0.
 type answers []int
 
 func (a *answers) RoundTrip(req *http.Request) (*http.Response, error) {

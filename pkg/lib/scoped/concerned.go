@@ -13,10 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Concerned lists the OperatorGroups whose account or targets a change of a ServiceAccount or a Namespace affects.
-// Relevant changes are: the account is created or deleted; a listed Namespace is created or deleted; a selector starts
-// or stops matching a Namespace. Other kinds affect none. before is nil for a new object, after for a deleted one. Use
-// it with a Lookup on a cache; the caller must not modify the OperatorGroups.
+// Concerned lists the OperatorGroups whose account or targets are affected by a change of a ServiceAccount or a
+// Namespace. Relevant changes are that the account is created or deleted, that the OperatorGroup's namespace or a
+// listed one is created or deleted, and that a selector starts or stops matching a Namespace. Objects of other kinds
+// affect no OperatorGroup. before is nil if the object was created; after is nil if it was deleted. The Lookup should
+// use a cache, and the caller must not modify the OperatorGroups.
 func (l Lookup) Concerned(ctx context.Context, before, after client.Object) ([]operatorsv1.OperatorGroup, error) {
 	obj := after
 	if obj == nil {
@@ -36,7 +37,7 @@ func (l Lookup) Concerned(ctx context.Context, before, after client.Object) ([]o
 	return nil, nil
 }
 
-// boundedBy lists the OperatorGroups whose account is the ServiceAccount, even if it does not exist.
+// boundedBy lists the OperatorGroups whose account is the ServiceAccount, whether or not the ServiceAccount exists.
 func (l Lookup) boundedBy(ctx context.Context, account types.NamespacedName) ([]operatorsv1.OperatorGroup, error) {
 	named := func(og *operatorsv1.OperatorGroup) bool {
 		key, _ := l.Default.accountOf(og)

@@ -53,8 +53,8 @@ func TestConcerned(t *testing.T) {
 		{"the default account is created", nil, serviceAccount("remit", "boss"), []string{"default"}},
 		{"a listed namespace is created", nil, namespace("a", ""), []string{"listing"}},
 		{"a listed namespace changes", namespace("a", ""), namespace("a", "y"), nil},
-		{"a listed namespace is deleted: webhooks must not delay that", namespace("a", ""), nil, []string{"listing"}},
-		{"the deletion of a group's namespace begins", namespace("ns", ""), func() client.Object {
+		{"a listed namespace is deleted: webhooks must not delay the deletion", namespace("a", ""), nil, []string{"listing"}},
+		{"deletion of an OperatorGroup's namespace begins", namespace("ns", ""), func() client.Object {
 			n := namespace("ns", "")
 			n.DeletionTimestamp = &metav1.Time{}
 			return n
@@ -63,7 +63,7 @@ func TestConcerned(t *testing.T) {
 		{"a namespace starts to match", namespace("c", "y"), namespace("c", "x"), []string{"selecting"}},
 		{"a namespace stops matching", namespace("c", "x"), namespace("c", "y"), []string{"selecting"}},
 		{"a namespace still matches", namespace("c", "x"), namespace("c", "x"), nil},
-		{"the deletion of a selected namespace begins", namespace("c", "x"), ending, []string{"selecting"}},
+		{"deletion of a selected namespace begins", namespace("c", "x"), ending, []string{"selecting"}},
 		{"a selected namespace is removed", ending, nil, nil},
 		{"a namespace that no OperatorGroup lists", nil, namespace("d", ""), nil},
 		{"another kind", nil, &rbacv1.Role{}, nil},

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The name of an author's Role determines who can be bound to it, so that two authors must not share one.
+// The name of an author's Role determines who can be bound to it, so two authors must not share a Role.
 func TestEachAuthorHasADifferentRole(t *testing.T) {
 	roles := map[string]rbacv1.Subject{}
 	for want, author := range map[string]rbacv1.Subject{

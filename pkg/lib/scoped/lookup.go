@@ -15,15 +15,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Default is the installation's default account, which only flags can set.
+// Default is the installation's default account. Only flags can set it.
 type Default struct {
 	// Account is empty if there is no default account.
 	Account types.NamespacedName
-	// Namespaces restricts it to OperatorGroups in these namespaces; empty means all.
+	// Namespaces restricts the default account to OperatorGroups in these namespaces; empty means all namespaces.
 	Namespaces []string
 }
 
-// ParseKey parses "<namespace>/<name>" of a ServiceAccount.
+// ParseKey parses the key of a ServiceAccount, "<namespace>/<name>". It returns an error if either part is invalid.
 func ParseKey(s string) (types.NamespacedName, error) {
 	namespace, name, ok := strings.Cut(s, "/")
 	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
@@ -42,7 +42,8 @@ func (d Default) appliesTo(namespace string) bool {
 	return d.Account.Name != "" && (len(d.Namespaces) == 0 || slices.Contains(d.Namespaces, namespace))
 }
 
-// accountOf returns the ServiceAccount that an OperatorGroup names, or the default account; empty if there is neither.
+// accountOf returns the ServiceAccount that an OperatorGroup names or, if it names none, the default account. key is
+// empty if there is neither.
 func (d Default) accountOf(og *operatorsv1.OperatorGroup) (key types.NamespacedName, isDefault bool) {
 	switch {
 	case og.Spec.ServiceAccountName != "":
@@ -53,13 +54,14 @@ func (d Default) accountOf(og *operatorsv1.OperatorGroup) (key types.NamespacedN
 	return types.NamespacedName{}, false
 }
 
-// Lookup finds the account of a namespace. Decisions about writes require a live reader; a cached one is sufficient for display.
+// Lookup finds the account of a namespace. If a write depends on the result, Reader must not be a cache; for display,
+// a cache is sufficient.
 type Lookup struct {
 	Reader  client.Reader
 	Default Default
 }
 
-// Lookup returns a Lookup with this default account.
+// Lookup returns a Lookup with this default account that reads from a reader.
 func (d Default) Lookup(from client.Reader) Lookup { return Lookup{Reader: from, Default: d} }
 
 // OperatorGroup returns the only OperatorGroup of the namespace, regardless of its state. The error is an *Error if
@@ -67,7 +69,7 @@ func (d Default) Lookup(from client.Reader) Lookup { return Lookup{Reader: from,
 func (l Lookup) OperatorGroup(ctx context.Context, namespace string) (*operatorsv1.OperatorGroup, error) {
 	list := &operatorsv1.OperatorGroupList{}
 	if err := l.Reader.List(ctx, list, client.InNamespace(namespace)); err != nil {
-		return nil, fmt.Errorf("list OperatorGroups of namespace %q: %w", namespace, err)
+		return nil, fmt.Errorf("list OperatorGroups in namespace %q: %w", namespace, err)
 	}
 	switch len(list.Items) {
 	case 0:
@@ -85,8 +87,8 @@ func (l Lookup) OperatorGroup(ctx context.Context, namespace string) (*operators
 		"namespace %q has %d OperatorGroups (%s); exactly one is required", namespace, len(found), strings.Join(found, ", "))}
 }
 
-// Account returns the account of the namespace and its OperatorGroup. The error is an *Error if there is no usable account; the
-// OperatorGroup is returned anyway if it is known.
+// Account returns the account of the namespace and its OperatorGroup. The error is an *Error if there is no usable
+// account. If the OperatorGroup is known, it is returned even with an error.
 func (l Lookup) Account(ctx context.Context, namespace string) (Account, *operatorsv1.OperatorGroup, error) {
 	og, err := l.OperatorGroup(ctx, namespace)
 	if err != nil {
@@ -100,7 +102,7 @@ func (l Lookup) Account(ctx context.Context, namespace string) (Account, *operat
 func (l Lookup) AccountOf(ctx context.Context, og *operatorsv1.OperatorGroup) (Account, error) {
 	key, isDefault := l.Default.accountOf(og)
 	if key.Name == "" {
-		return Account{}, problem(og, NoAccount, fmt.Sprintf("OperatorGroup %s/%s names no ServiceAccount "+
+		return Account{}, problem(og, NoAccount, fmt.Sprintf("OperatorGroup %s/%s does not name a ServiceAccount "+
 			"(spec.serviceAccountName) and no default account is configured for its namespace; nothing can be installed",
 			og.Namespace, og.Name))
 	}
@@ -119,8 +121,9 @@ func (l Lookup) AccountOf(ctx context.Context, og *operatorsv1.OperatorGroup) (A
 	return Account{Namespace: key.Namespace, Name: key.Name, UID: sa.UID, Default: isDefault}, nil
 }
 
-// display returns the name as in the contract's message ("ServiceAccount <n> not found"), or the whole key of the
-// default account, which is in another namespace.
+// display returns the text that identifies the ServiceAccount in messages: its name, as in the contract's message
+// ("ServiceAccount <n> not found"), or, for the default account, which can be in another namespace, its namespace and
+// name.
 func display(key types.NamespacedName, isDefault bool) string {
 	if isDefault {
 		return key.String() + " (the installation's default account)"
@@ -132,7 +135,7 @@ func problem(og *operatorsv1.OperatorGroup, reason Reason, message string) *Erro
 	return &Error{Reason: reason, Namespace: og.Namespace, OperatorGroup: og.Name, Message: message}
 }
 
-// ReasonOf returns the reason of an *Error in the chain, or "".
+// ReasonOf returns the reason of the first *Error in the error's chain, or "" if there is none.
 func ReasonOf(err error) Reason {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Reason
@@ -144,7 +147,7 @@ func ReasonOf(err error) Reason {
 func ServiceAccounts(ctx context.Context, r client.Reader, namespace string) ([]string, error) {
 	list := &corev1.ServiceAccountList{}
 	if err := r.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list ServiceAccounts of namespace %q: %w", namespace, err)
+		return nil, fmt.Errorf("list ServiceAccounts in namespace %q: %w", namespace, err)
 	}
 	out := make([]string, 0, len(list.Items))
 	for i := range list.Items {

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-// reader returns a fake client with the objects.
+// reader returns a fake client that contains the objects.
 func reader(t *testing.T, objects ...client.Object) client.Reader {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -57,7 +57,7 @@ func TestAccount(t *testing.T) {
 		{"the default account in an allowed namespace", Default{Account: boss, Namespaces: []string{"x", "ns"}}, []client.Object{group("og", ""), serviceAccount("remit", "boss")},
 			Account{Namespace: "remit", Name: "boss", UID: "remit-boss", Default: true}, "", ""},
 		{"no default account in another namespace", Default{Account: boss, Namespaces: []string{"x"}}, []client.Object{group("og", ""), serviceAccount("remit", "boss")},
-			Account{}, NoAccount, "OperatorGroup ns/og names no ServiceAccount (spec.serviceAccountName) and no default account is configured"},
+			Account{}, NoAccount, "OperatorGroup ns/og does not name a ServiceAccount (spec.serviceAccountName) and no default account is configured"},
 		{"no default account", Default{}, []client.Object{group("og", "")}, Account{}, NoAccount, "nothing can be installed"},
 		{"no OperatorGroup", Default{Account: boss}, []client.Object{serviceAccount("remit", "boss")},
 			Account{}, NoOperatorGroup, `namespace "ns" has no OperatorGroup`},
@@ -129,7 +129,7 @@ func TestTargets(t *testing.T) {
 		selector *metav1.LabelSelector
 		want     string
 	}{
-		{"all namespaces without targets and selector", nil, nil, "[]"},
+		{"all namespaces if there are no targets and no selector", nil, nil, "[]"},
 		{"all namespaces with an empty selector", nil, &metav1.LabelSelector{}, "[]"},
 		{"the listed namespaces, sorted and unique", []string{"z", "a", "z"}, nil, "[a z]"},
 		{"listed namespaces take precedence over a selector", []string{"x"}, team("a"), "[x]"},
@@ -195,7 +195,7 @@ func TestASelectorRequiresAnAccount(t *testing.T) {
 	}
 }
 
-// blindTo is the NamespaceFilter of an account that can get all namespaces except one.
+// blindTo is a NamespaceFilter for an account that can get all namespaces except this one.
 type blindTo string
 
 func (b blindTo) Gettable(_ context.Context, _ Account, namespaces []string) ([]string, error) {

@@ -14,20 +14,21 @@ import (
 // AllNamespaces is the only target of an OperatorGroup that targets every namespace.
 const AllNamespaces = metav1.NamespaceAll
 
-// MaxTargets bounds the target namespaces of an OperatorGroup, each of which is evaluated and cached for each operator.
-// All namespaces together count as one target.
+// MaxTargets is the maximum number of target namespaces of an OperatorGroup. It exists because each target is
+// evaluated and cached for each operator. All namespaces together count as one target.
 const MaxTargets = 1000
 
 // NamespaceFilter reports which namespaces an account is allowed to get. preflight.NamespaceFilter implements it.
 type NamespaceFilter interface {
-	// Gettable returns those of the namespaces that the account is allowed to get, in the same order.
+	// Gettable returns those of the namespaces that the account is allowed to get, in the given order.
 	Gettable(ctx context.Context, account Account, namespaces []string) ([]string, error)
 }
 
-// Targets returns the target namespaces of an OperatorGroup's spec, ignoring its status: the listed ones if there are
-// any, or those that its selector matches and its account is allowed to get, or [AllNamespaces] if it has neither. They
-// are sorted and unique. Listed namespaces need not exist. If the selector matches nothing, the result is empty. The
-// error is an *Error if there are more than MaxTargets, or a selector without an account (docs/adr/0030).
+// Targets returns the target namespaces according to an OperatorGroup's spec: the listed namespaces if there are any;
+// otherwise, those that its selector matches and its account is allowed to get; or [AllNamespaces] if it has neither a
+// list nor a selector. They are sorted and unique. Listed namespaces need not exist. If the selector matches no
+// namespace, the result is empty. The error is an *Error if there are more than MaxTargets targets, or if there is a
+// selector but no usable account (docs/adr/0030).
 func (l Lookup) Targets(ctx context.Context, og *operatorsv1.OperatorGroup, filter NamespaceFilter) ([]string, error) {
 	if n := len(og.Spec.TargetNamespaces); n > MaxTargets {
 		return nil, tooManyTargets(og, "lists", n)
@@ -52,7 +53,7 @@ func (l Lookup) Targets(ctx context.Context, og *operatorsv1.OperatorGroup, filt
 	}
 	targets, err := filter.Gettable(ctx, account, matching)
 	if err != nil {
-		return nil, fmt.Errorf("selector of OperatorGroup %s/%s: %w", og.Namespace, og.Name, err)
+		return nil, fmt.Errorf("evaluate the selector of OperatorGroup %s/%s: %w", og.Namespace, og.Name, err)
 	}
 	if len(targets) > MaxTargets {
 		return nil, tooManyTargets(og, "selects", len(targets))
@@ -61,15 +62,15 @@ func (l Lookup) Targets(ctx context.Context, og *operatorsv1.OperatorGroup, filt
 }
 
 func tooManyTargets(og *operatorsv1.OperatorGroup, does string, n int) *Error {
-	return problem(og, TooManyTargets, fmt.Sprintf("OperatorGroup %s/%s %s %d target namespaces, but the limit is %d: nothing is "+
-		"installed for it. Use fewer, or all namespaces (no targetNamespaces and no selector)", og.Namespace, og.Name, does, n, MaxTargets))
+	return problem(og, TooManyTargets, fmt.Sprintf("OperatorGroup %s/%s %s %d target namespaces, but the limit is %d: nothing will be "+
+		"installed in its namespace. Use fewer target namespaces, or all namespaces (neither spec.targetNamespaces nor spec.selector)", og.Namespace, og.Name, does, n, MaxTargets))
 }
 
 // matching lists the namespaces that the OperatorGroup's selector matches, whether or not the account is allowed to get them.
 func (l Lookup) matching(ctx context.Context, og *operatorsv1.OperatorGroup) ([]string, error) {
 	selector, err := metav1.LabelSelectorAsSelector(og.Spec.Selector)
 	if err != nil {
-		return nil, fmt.Errorf("selector of OperatorGroup %s/%s: %w", og.Namespace, og.Name, err)
+		return nil, fmt.Errorf("evaluate the selector of OperatorGroup %s/%s: %w", og.Namespace, og.Name, err)
 	}
 	list := &corev1.NamespaceList{}
 	if err := l.Reader.List(ctx, list, client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
@@ -85,8 +86,8 @@ func (l Lookup) matching(ctx context.Context, og *operatorsv1.OperatorGroup) ([]
 	return out, nil
 }
 
-// NoTargets describes that an OperatorGroup's selector selects no namespace. It does not reveal whether it matches
-// namespaces that the account is not allowed to get.
+// NoTargets returns the message for an OperatorGroup whose selector selects no namespace. The message does not reveal
+// whether the selector matches namespaces that the account is not allowed to get.
 func NoTargets(og *operatorsv1.OperatorGroup, account Account) string {
 	return fmt.Sprintf("OperatorGroup %s/%s selects no namespaces: spec.selector matches no namespace that ServiceAccount %s is allowed to get",
 		og.Namespace, og.Name, account.Key())

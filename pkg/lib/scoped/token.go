@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// tokenLifetime is the requested lifetime; the API server can grant another one. The closed list allows 10 to 60
-	// minutes.
+	// tokenLifetime is the requested lifetime; the API server can grant a different one. The security model allows 10 to
+	// 60 minutes (closed list).
 	tokenLifetime = 30 * time.Minute
-	// refreshAt is the fraction of a token's lifetime after which it is replaced.
+	// refreshAt is the fraction of a token's lifetime after which the token is replaced.
 	refreshAt = 0.8
 )
 
-// tokenSource contains the token of one account. Only the transport receives it; it is never logged.
+// tokenSource contains the token of one account. Only the transport can access the token, which is never logged.
 type tokenSource struct {
 	account Account
 	mint    corev1client.ServiceAccountsGetter
@@ -33,7 +33,7 @@ type tokenSource struct {
 	refresh time.Time
 }
 
-// get returns a token that is not due for refresh, and requests a new one if needed.
+// get returns a token that is not due for refresh. It requests a new token if there is none.
 func (s *tokenSource) get(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,7 +56,7 @@ func (s *tokenSource) get(ctx context.Context) (string, error) {
 	return s.token, nil
 }
 
-// drop removes the token if it is still the refused one.
+// drop removes the refused token unless it was already replaced.
 func (s *tokenSource) drop(refused string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +80,7 @@ func mintError(a Account, err error) error {
 	return fmt.Errorf("request a token for ServiceAccount %s: %w", a.Key(), err)
 }
 
-// transport authenticates requests as the account. After a 401, it retries once with a new token.
+// transport authenticates requests as the account. After a 401 response, it retries the request once with a new token.
 type transport struct {
 	source *tokenSource
 	next   http.RoundTripper
@@ -103,7 +103,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	fresh, err := t.source.get(req.Context())
 	if err != nil {
-		return resp, nil // the 401 is the more useful response
+		return resp, nil // the 401 response is more useful than this error
 	}
 	_ = resp.Body.Close()
 	return t.next.RoundTrip(authenticated(again, fresh))
@@ -115,7 +115,7 @@ func authenticated(req *http.Request, token string) *http.Request {
 	return out
 }
 
-// rewound returns the request with its body at the start, if the body can be read again.
+// rewound returns the request with its body reset to the start. It returns false if the body cannot be read again.
 func rewound(req *http.Request) (*http.Request, bool) {
 	if req.Body == nil || req.Body == http.NoBody {
 		return req, true

@@ -2,6 +2,7 @@ package scopedcache_test
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -11,9 +12,17 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -90,17 +99,54 @@ func TestT42ASlowHandlerDelaysNoOther(t *testing.T) {
 	w.eventually(func(ct *assert.CollectT) { assert.Len(ct, peek(e), 3) })
 	_, err = w.read(x, "c")
 	require.NoError(t, err)
+	require.Equal(t, map[string]float64{
+		"feeds group= level=namespace resource=v1/Secret state=Live": 1,
+		"claims level=cluster":                     0,
+		"claims level=namespace":                   1,
+		"claims level=object":                      0,
+		"owners":                                   1,
+		"objects group= resource=v1/Secret":        3,
+		"pending_events group= resource=v1/Secret": 2, // it handles the first
+		"feed_starts_total":                        1,
+		"denied_total":                             0,
+		"recovered_total":                          0,
+		"handovers_total":                          0,
+	}, metrics(t, registry))
+	close(held)
+	w.eventually(func(ct *assert.CollectT) {
+		assert.Zero(ct, metrics(t, registry)["pending_events group= resource=v1/Secret"])
+	})
+}
+
+// metrics returns each metric as "<name> <label>=<value> ...".
+func metrics(t *testing.T, registry *prometheus.Registry) map[string]float64 {
+	t.Helper()
 	families, err := registry.Gather()
 	require.NoError(t, err)
-	var text strings.Builder
+	out := map[string]float64{}
 	for _, family := range families {
-		text.WriteString(family.String() + "\n")
+		for _, m := range family.GetMetric() {
+			name := strings.TrimPrefix(family.GetName(), "scopedcache_")
+			for _, label := range m.GetLabel() {
+				name += " " + label.GetName() + "=" + label.GetValue()
+			}
+			out[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		}
 	}
-	for _, part := range []string{"scopedcache_pending_events", "scopedcache_objects", "scopedcache_owners", `value:"namespace"`, `value:"Live"`} {
-		require.Contains(t, text.String(), part)
-	}
-	require.NotContains(t, text.String(), x)
-	close(held)
+	return out
+}
+
+// Two versions of a kind are watched separately.
+func TestMetricsOfTwoVersions(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	w := prepare(t, func(o *scopedcache.Options) { o.Metrics = registry })
+	w.Ensure(t.Context(), owner("o"),
+		scopedcache.Claim{Kind: &autoscalingv1.HorizontalPodAutoscaler{}, Scope: scopedcache.Cluster()},
+		scopedcache.Claim{Kind: &autoscalingv2.HorizontalPodAutoscaler{}, Scope: scopedcache.Cluster()})
+	got := metrics(t, registry)
+	require.Contains(t, got, "objects group=autoscaling resource=v1/HorizontalPodAutoscaler")
+	require.Contains(t, got, "objects group=autoscaling resource=v2/HorizontalPodAutoscaler")
 }
 
 func TestT43RemoveInformer(t *testing.T) {
@@ -111,7 +157,30 @@ func TestT43RemoveInformer(t *testing.T) {
 	o := owner("o")
 	w.claim(o, scopedcache.Live, secrets(scopedcache.Namespace(x)))
 	e := w.handle(&corev1.Secret{})
+	asked := make(chan struct{}, 1)
+	w.log.intercept(func(r *http.Request) (*http.Response, error) {
+		if describe(r) != "watch secrets "+y {
+			return nil, nil
+		}
+		asked <- struct{}{}
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	})
+	w.Ensure(t.Context(), o, secrets(scopedcache.Namespace(y)))
+	<-asked
+	failed := make(chan error, 1)
+	go func() {
+		_, err := w.read(y, "b")
+		failed <- err
+	}()
+	select {
+	case err := <-failed:
+		require.Fail(t, "the read does not wait", "%v", err)
+	case <-time.After(settled):
+	}
 	require.NoError(t, w.RemoveInformer(t.Context(), &corev1.Secret{}))
+	requireNotCovered(t, <-failed)
+	w.log.intercept(nil)
 	w.watches()
 	require.Empty(t, w.Status(o))
 	_, err := w.read(x, "a")
@@ -124,8 +193,9 @@ func TestT43RemoveInformer(t *testing.T) {
 	require.Empty(t, e.take())
 }
 
+// This test is not parallel, because it counts goroutines.
 func TestT44StartAndEnd(t *testing.T) {
-	t.Parallel()
+	before := goroutines()
 	w := prepare(t)
 	x := w.namespace()
 	w.grant(x, all)
@@ -140,18 +210,23 @@ func TestT44StartAndEnd(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- w.Start(ctx) }()
 	w.becomes(owner("o"), scopedcache.Namespace(x), scopedcache.Live)
-	require.ErrorContains(t, w.Start(ctx), "started before")
+	require.ErrorContains(t, w.Start(ctx), "already started")
+	w.handle(&corev1.Secret{})
+	w.claim(owner("o"), scopedcache.Denied, secrets(scopedcache.Namespace("elsewhere")))
 	informer, err := w.GetInformer(ctx, &corev1.Secret{})
 	require.NoError(t, err)
+	require.Greater(t, goroutines(), before)
 	cancel()
 	require.NoError(t, <-ended)
+	require.EventuallyWithT(t, func(ct *assert.CollectT) { assert.Equal(ct, before, goroutines()) }, time.Second, time.Millisecond,
+		"the last of them have told Start that they end")
 	require.True(t, informer.IsStopped())
 	w.watches()
 	_, err = w.read(x, "a")
 	require.Error(t, err)
 }
 
-// reconciler makes a Deployment for each ConfigMap, as an operator would.
+// reconciler creates a Deployment for each ConfigMap, as an operator would.
 type reconciler struct {
 	client.Client
 	seen func(reconcile.Request)
@@ -172,6 +247,9 @@ func (r reconciler) Reconcile(ctx context.Context, req reconcile.Request) (recon
 	}
 	d := &appsv1.Deployment{}
 	err = r.Get(scopedcache.WithOwner(ctx, o), req.NamespacedName, d)
+	if apierrors.IsForbidden(err) {
+		return reconcile.Result{}, nil // Changes enqueues the request when the permission changes
+	}
 	if client.IgnoreNotFound(err) != nil || err == nil {
 		return reconcile.Result{}, err
 	}
@@ -187,12 +265,16 @@ func (r reconciler) Reconcile(ctx context.Context, req reconcile.Request) (recon
 }
 
 // managed runs a manager on the cache and returns the requests that its controller has seen.
-func (w *world) managed(options scopedcache.Options, defaults cache.Options) (seen func() []string, made *scopedcache.Cache) {
+func (w *world) managed(options scopedcache.Options, defaults cache.Options, change ...func(*ctrl.Options)) (seen func() []string, made *scopedcache.Cache) {
 	w.Helper()
-	mgr, err := ctrl.NewManager(w.config, ctrl.Options{
+	managed := ctrl.Options{
 		NewCache: scopedcache.Builder(options, &made), Cache: defaults, Metrics: server.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: ptr.To(true), ReconciliationTimeout: time.Second},
-	})
+	}
+	for _, c := range change {
+		c(&managed)
+	}
+	mgr, err := ctrl.NewManager(w.config, managed)
 	require.NoError(w, err)
 	var mu sync.Mutex
 	var requests []string
@@ -233,14 +315,14 @@ func TestT45AManagerRunsOnIt(t *testing.T) {
 	})
 	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, []string{x + "/a"}, w.log.open("deployments")) })
 
-	// The watch outlives the reconcile's timeout, and its events enqueue the owner.
+	// The watch continues after the reconcile's timeout, and its events enqueue the owner.
 	<-time.After(1500 * time.Millisecond)
 	require.Equal(t, []string{x + "/a"}, w.log.open("deployments"))
 	before := len(seen())
 	require.NoError(t, w.admin.Patch(t.Context(), d, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"changed":"yes"}}}`))))
 	w.eventually(func(ct *assert.CollectT) { assert.Greater(ct, len(seen()), before) })
 
-	// Watches of a kind that is not primary hears of what others claim.
+	// A controller's Watches also receives events for objects that other owners claim, even if the kind is not primary.
 	before = len(seen())
 	w.secret(x, "a")
 	made.Ensure(t.Context(), owner("other"), secrets(scopedcache.Namespace(x)))
@@ -249,6 +331,83 @@ func TestT45AManagerRunsOnIt(t *testing.T) {
 	require.NoError(t, w.admin.Delete(t.Context(), cm))
 	w.eventually(func(ct *assert.CollectT) { assert.Empty(ct, w.log.open("deployments")) })
 	require.False(t, made.NeedLeaderElection())
+}
+
+// The cache starts its watches before the manager becomes the leader, and keeps them afterwards.
+func TestT45LeadingRestartsNoWatch(t *testing.T) {
+	t.Parallel()
+	w := prepare(t)
+	x := w.namespace()
+	w.grantOn("", "configmaps", "", all)
+	w.grantOn("apps", "deployments", x, []string{"list", "watch", "create"})
+	w.grantOn("coordination.k8s.io", "leases", x, []string{"get", "create", "update"})
+	w.grantOn("", "events", x, []string{"create", "patch"})
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: x, Name: "leader"}, Spec: coordinationv1.LeaseSpec{
+		HolderIdentity: ptr.To("another"), LeaseDurationSeconds: ptr.To(int32(3600)), RenewTime: &metav1.MicroTime{Time: time.Now()}, AcquireTime: &metav1.MicroTime{Time: time.Now()},
+	}}
+	require.NoError(t, w.admin.Create(t.Context(), lease))
+	require.NoError(t, w.admin.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: x, Name: "a"}}))
+	seen, made := w.managed(scopedcache.Options{Linger: -1, Primary: []client.Object{&corev1.ConfigMap{}}}, cache.Options{}, func(o *ctrl.Options) {
+		o.LeaderElection, o.LeaderElectionID, o.LeaderElectionNamespace = true, "leader", x
+		o.RetryPeriod, o.RenewDeadline, o.LeaseDuration = ptr.To(100*time.Millisecond), ptr.To(5*time.Second), ptr.To(10*time.Second)
+	})
+	_, err := made.GetInformer(t.Context(), &corev1.ConfigMap{})
+	require.NoError(t, err)
+	w.eventually(func(ct *assert.CollectT) {
+		assert.NoError(ct, made.Get(t.Context(), client.ObjectKey{Namespace: x, Name: "a"}, &corev1.ConfigMap{}))
+	})
+	require.Empty(t, seen(), "it does not lead")
+	before := w.log.take("configmaps")
+	require.Len(t, before, 1)
+	require.NoError(t, w.admin.Delete(t.Context(), lease))
+	w.eventually(func(ct *assert.CollectT) { assert.Contains(ct, seen(), x+"/a") })
+	require.Empty(t, w.log.take("configmaps"), "the watch goes on")
+}
+
+// A custom resource is reconciled again when the permissions that it needs change, and for no other reason.
+func TestT45ChangesReconcileTheOwner(t *testing.T) {
+	t.Parallel()
+	w := prepare(t)
+	x := w.namespace()
+	w.grantOn("", "configmaps", x, all)
+	revoke := w.grantOn("apps", "deployments", x, []string{"list", "watch", "create"})
+	seen, made := w.managed(scopedcache.Options{
+		Linger: -1, Primary: []client.Object{&corev1.ConfigMap{}}, RecheckPeriod: -1, Retry: scopedcache.Retry{Initial: 100 * time.Millisecond, Max: 500 * time.Millisecond},
+	}, cache.Options{DefaultNamespaces: map[string]cache.Config{x: {}}})
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: x, Name: "a"}}
+	require.NoError(t, w.admin.Create(t.Context(), cm))
+	of, err := scopedcache.OwnerOf(cm, w.admin.Scheme())
+	require.NoError(t, err)
+	state := func(want scopedcache.State) {
+		t.Helper()
+		w.eventually(func(ct *assert.CollectT) {
+			status := made.Status(of)
+			if assert.Len(ct, status, 1) {
+				assert.Equal(ct, want, status[0].State)
+			}
+		})
+	}
+	state(scopedcache.Live)
+	quiet := func() int { // waits until nothing is reconciled for a while
+		t.Helper()
+		count := -1
+		for n := len(seen()); n != count; n = len(seen()) {
+			count = n
+			<-time.After(5 * settled)
+		}
+		return count
+	}
+	before := quiet()
+	revoke()
+	w.eventually(func(ct *assert.CollectT) {
+		made.Recheck(x)
+		assert.Equal(ct, scopedcache.Denied, made.Status(of)[0].State)
+	})
+	w.eventually(func(ct *assert.CollectT) { assert.Greater(ct, len(seen()), before) })
+	before = len(seen())
+	w.grantOn("apps", "deployments", x, []string{"list", "watch", "create"})
+	state(scopedcache.Live)
+	w.eventually(func(ct *assert.CollectT) { assert.Greater(ct, len(seen()), before) })
 }
 
 func TestT46APrimaryKindInSomeNamespaces(t *testing.T) {
@@ -276,12 +435,98 @@ func TestT46APrimaryKindInSomeNamespaces(t *testing.T) {
 	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, []string{""}, w.log.open("configmaps")) })
 }
 
+// A handler has synced only when it has handled the initial lists, not as soon as they have been received.
+func TestT40HasSyncedWaitsForTheHandler(t *testing.T) {
+	t.Parallel()
+	w := prepare(t)
+	x := w.namespace()
+	w.grant(x, all)
+	w.secret(x, "a")
+	w.secret(x, "b")
+	static := owner("static")
+	w.Ensure(t.Context(), static, secrets(scopedcache.Namespace(x)))
+	informer, err := w.GetInformer(t.Context(), &corev1.Secret{})
+	require.NoError(t, err)
+	held := make(chan struct{})
+	handle, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-held }})
+	require.NoError(t, err)
+	w.start()
+	w.becomes(static, scopedcache.Namespace(x), scopedcache.Live)
+	require.False(t, handle.HasSynced(), "it handles the first object")
+	close(held)
+	w.eventually(func(ct *assert.CollectT) { assert.True(ct, handle.HasSynced()) })
+}
+
+func TestAListIsNoKind(t *testing.T) {
+	t.Parallel()
+	w := prepare(t)
+	_, err := w.GetInformerForKind(t.Context(), corev1.SchemeGroupVersion.WithKind("SecretList"))
+	require.ErrorContains(t, err, "not the kind of a client.Object")
+}
+
 func TestUnsupportedOptionsAreRefused(t *testing.T) {
-	for name, o := range map[string]cache.Options{
-		"use Options.ByKind": {DefaultTransform: cache.TransformStripManagedFields()},
-		"use claims":         {ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: {Namespaces: map[string]cache.Config{"x": {}}}}},
+	t.Parallel()
+	one, first := labels.SelectorFromSet(labels.Set{"a": "b"}), fields.OneTermEqualSelector("metadata.name", "a")
+	ofNamespace := func(c cache.Config) cache.Options {
+		return cache.Options{DefaultNamespaces: map[string]cache.Config{"x": c}}
+	}
+	ofKind := func(by cache.ByObject) cache.Options {
+		return cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: by}}
+	}
+	for name, c := range map[string]struct {
+		options cache.Options
+		hint    string
+	}{
+		"a transform of all kinds":            {cache.Options{DefaultTransform: cache.TransformStripManagedFields()}, "use Options.ByKind"},
+		"copying of all kinds":                {cache.Options{DefaultUnsafeDisableDeepCopy: ptr.To(true)}, "use Options.ByKind"},
+		"reads that fail without an informer": {cache.Options{ReaderFailOnMissingInformer: true}, "use Options.Uncovered"},
+		"no bookmarks":                        {cache.Options{DefaultEnableWatchBookmarks: ptr.To(false)}, "bookmarks"},
+		"no bookmarks of a kind":              {ofKind(cache.ByObject{EnableWatchBookmarks: ptr.To(false)}), "bookmarks"},
+		"namespaces of a kind":                {ofKind(cache.ByObject{Namespaces: map[string]cache.Config{"x": {}}}), "use claims"},
+		"labels in a namespace":               {ofNamespace(cache.Config{LabelSelector: one}), "use Options.ByKind"},
+		"fields in a namespace":               {ofNamespace(cache.Config{FieldSelector: first}), "use Options.ByKind"},
+		"a transform in a namespace":          {ofNamespace(cache.Config{Transform: cache.TransformStripManagedFields()}), "use Options.ByKind"},
+		"copying in a namespace":              {ofNamespace(cache.Config{UnsafeDisableDeepCopy: ptr.To(true)}), "use Options.ByKind"},
+		"no bookmarks in a namespace":         {ofNamespace(cache.Config{EnableWatchBookmarks: ptr.To(false)}), "bookmarks"},
 	} {
-		_, err := scopedcache.Builder(scopedcache.Options{}, nil)(nil, o)
-		require.ErrorContains(t, err, name)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := scopedcache.Builder(scopedcache.Options{}, nil)(&rest.Config{Host: "http://localhost"}, c.options)
+			require.ErrorContains(t, err, c.hint)
+		})
+	}
+	_, err := scopedcache.Builder(scopedcache.Options{}, nil)(&rest.Config{Host: "http://localhost"}, cache.Options{DefaultEnableWatchBookmarks: ptr.To(true)})
+	require.NoError(t, err, "it uses bookmarks")
+}
+
+// A claim never settles after the cache has ended.
+func TestWaitEndsWithTheCache(t *testing.T) {
+	t.Parallel()
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
+	server := roundTripper(func(r *http.Request) (*http.Response, error) { return unanswered(r), nil })
+	c, err := scopedcache.New(&rest.Config{Host: "http://scripted"}, scopedcache.Options{Mapper: mapper, HTTPClient: &http.Client{Transport: server}})
+	require.NoError(t, err)
+	c.Ensure(t.Context(), owner("o"), secrets(scopedcache.Namespace("x")))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended, waited := make(chan error, 1), make(chan error, 2)
+	wait := func() {
+		_, err := c.Wait(t.Context(), owner("o"))
+		waited <- err
+	}
+	go wait()
+	go func() { ended <- c.Start(ctx) }()
+	require.Eventually(t, func() bool { return c.WaitForCacheSync(ctx) }, patience, time.Millisecond)
+	require.Empty(t, waited, "it waits for the claim")
+	cancel()
+	require.NoError(t, <-ended)
+	go wait()
+	for range 2 {
+		select {
+		case err := <-waited:
+			require.ErrorContains(t, err, "the cache is stopped")
+		case <-time.After(10 * time.Second):
+			require.Fail(t, "it waits forever")
+		}
 	}
 }

@@ -75,8 +75,8 @@ func TestT47TheSeedsDemonstration(t *testing.T) {
 	require.NotContains(t, w.log.take("deployments"), "watch deployments "+denied+"/sample", "it has no claim any longer")
 }
 
-// Ten thousand single objects in one namespace are claimed at once: first lists run at most Concurrency at a time, and
-// nothing is left of them.
+// Ten thousand single objects in one namespace are claimed at once: at most Concurrency initial lists run at a time,
+// and no watches remain after the claims are released.
 func TestThousandsOfObjectsInOneNamespace(t *testing.T) {
 	t.Parallel()
 	const objects = 10_000

@@ -1,41 +1,43 @@
-// Package scopedcache is a cache.Cache of controller-runtime for operators that may see only a part of the cluster, and
-// whose permissions change while they run.
+// Package scopedcache provides a controller-runtime cache.Cache for operators that are allowed to see only a part of the
+// cluster, and whose permissions change while they run.
 //
-// A Cache watches a kind only where a claim asks for it, and only as long: in the whole cluster, in a namespace, or a single
-// object, all three for one kind at once. A claim belongs to an owner, usually the custom resource that is being
-// reconciled, and ends with Release, with the next session of the owner (Begin), or with the deletion of the owner. Reads
-// with WithOwner claim what they read. The watches follow: each object is watched once, by the widest claim that is
-// allowed; when a wider watch comes or goes, the other takes over without a gap and without events for what did not
-// change.
+// A Cache watches a kind only where a claim asks for it, and only as long as the claim exists. The scope of a claim is the
+// whole cluster, a namespace, or a single object; one kind can have claims with different scopes. A claim belongs to an
+// owner, usually the custom resource that is being reconciled, and ends with Release, with the next session of the owner
+// (Begin), or when the owner is deleted. Reads with WithOwner claim what they read. Each object is watched once, by the
+// widest claim that is allowed. When a wider watch starts or ends, the other one takes over without a gap, and handlers
+// receive no events for objects that did not change.
 //
 // # Reads
 //
-// Get and List answer from memory. NotFound means that the object does not exist, and is only returned while a watch
-// shows that. Otherwise the error says what is wrong:
+// Get and List read from memory. NotFound means that the object does not exist, and is returned only while a watch
+// shows that. The other errors are:
 //
-//   - NotCoveredError: no claim covers what was read.
-//   - DeniedError: the identity may not list or watch it. It names the verbs, the resource and the scope, and
-//     apierrors.IsForbidden is true for it.
+//   - NotCoveredError: no claim covers the read.
+//   - DeniedError: the identity is not allowed to list or watch the objects. The error names the verbs, the resource and
+//     the scope, and apierrors.IsForbidden is true for it.
 //   - AbsentError: the API server does not serve the kind. meta.IsNoMatchError is true for it. An identity without
-//     permissions for the kind may get a DeniedError instead, because the API server checks these first.
-//   - NotSyncedError: the first list has not come yet, or the watch is interrupted and the object is not known. Read again.
+//     permissions for the kind may get a DeniedError instead, because the API server checks permissions first.
+//   - NotSyncedError: the first list is not complete, or the watch is interrupted and objects may be missing: List always
+//     returns it then, and Get if the cache does not have the object. Retry later. A watch is also interrupted if the API
+//     server does not answer within 3 s when it is requested again.
 //
 // # Permissions
 //
-// The request is the test: no access review is asked. A refused watch is retried with backoff, within
-// a budget for the whole cache, so a new permission is noticed without a restart. A permission that is revoked is
-// noticed when the watch is requested again (Options.RecheckPeriod), or immediately with Options.WatchRBAC, ReportForbidden or
-// Recheck. Then the objects are forgotten: reads return a DeniedError, and Changes enqueues the owners. Handlers are not
-// told of deletions, because nothing was deleted.
+// The cache sends no access reviews: the list and watch requests themselves show whether they are allowed. A refused watch
+// is retried with backoff, within a budget for the whole cache, so new permissions are noticed without a restart. A revoked
+// permission is noticed when the watch is requested again (Options.RecheckPeriod), or within 2 s with Options.WatchRBAC,
+// ReportForbidden or Recheck. The cache then drops the objects: reads return a DeniedError, and Changes enqueues the
+// owners. Handlers receive no delete events, because nothing was deleted.
 //
 // # Handlers
 //
-// GetInformer returns the one informer of a kind, to which For, Owns and Watches of a controller add handlers. They
-// receive each change of an object once, whichever claims cover it. Only the primary kinds (Options.Primary), which the operator reconciles, are
-// claimed by GetInformer itself, in the whole cluster.
+// GetInformer returns the only informer of a kind. For, Owns and Watches of a controller add handlers to it, which
+// receive each change of an object once, no matter how many claims cover it. GetInformer itself claims only the primary
+// kinds (Options.Primary), which the operator reconciles, in the whole cluster.
 //
 // # Limits
 //
-// A kind has one label selector (Options.ByKind) in all its scopes. There is one cache for each identity. Typed,
-// unstructured and metadata-only objects of a kind are stored and watched apart, as in controller-runtime.
+// A kind has one label selector (Options.ByKind) for all its scopes. Each identity needs its own cache. Typed,
+// unstructured and metadata-only objects of a kind are stored and watched separately, as in controller-runtime.
 package scopedcache

@@ -6,13 +6,13 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// NotCoveredError means that no claim covers what was read. It wraps controller-runtime's
-// *cache.ErrResourceNotCached.
+// NotCoveredError means that no claim covers a read. It wraps controller-runtime's *cache.ErrResourceNotCached.
 type NotCoveredError struct {
 	GVK   schema.GroupVersionKind
 	Scope Scope
@@ -25,14 +25,14 @@ func (e *NotCoveredError) Error() string {
 // Unwrap returns a *cache.ErrResourceNotCached.
 func (e *NotCoveredError) Unwrap() error { return &cache.ErrResourceNotCached{GVK: e.GVK} }
 
-// DeniedError means that the cache's identity may not list or watch a kind in a scope. apierrors.IsForbidden returns
-// true for it.
+// DeniedError means that the cache's identity is not allowed to list or watch a kind in a scope. apierrors.IsForbidden
+// returns true for it.
 type DeniedError struct {
 	Resource schema.GroupVersionResource
 	Scope    Scope
 	// Missing are the verbs that the server refused: "list", "watch", or both.
 	Missing []string
-	// Err is the server's answer. It names the user.
+	// Err is the server's error, which names the user.
 	Err error
 }
 
@@ -40,10 +40,10 @@ func (e *DeniedError) Error() string {
 	return fmt.Sprintf("cannot %s %s in %s: %v", strings.Join(e.Missing, " and "), e.Resource.GroupResource(), e.Scope, e.Err)
 }
 
-// Unwrap returns the server's answer.
+// Unwrap returns the server's error.
 func (e *DeniedError) Unwrap() error { return e.Err }
 
-// Status returns the server's status with the cache's message.
+// Status returns a Forbidden status with the message of the error.
 func (e *DeniedError) Status() metav1.Status {
 	return metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: e.Error(),
@@ -52,10 +52,18 @@ func (e *DeniedError) Status() metav1.Status {
 }
 
 // AbsentError means that the server does not serve a kind, for example because its CustomResourceDefinition is not
-// installed. The cache answers as soon as the kind is served. meta.IsNoMatchError returns true for it.
+// installed. Reads succeed as soon as the kind is served. meta.IsNoMatchError returns true for it.
 type AbsentError struct {
 	GVK schema.GroupVersionKind
 	Err error
+}
+
+// absent returns an AbsentError. Its cause is not a NotFound, which would mean that an object does not exist.
+func absent(gvk schema.GroupVersionKind, cause error) *AbsentError {
+	if apierrors.IsNotFound(cause) {
+		cause = &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{gvk.Version}}
+	}
+	return &AbsentError{GVK: gvk, Err: cause}
 }
 
 func (e *AbsentError) Error() string {
@@ -65,12 +73,12 @@ func (e *AbsentError) Error() string {
 // Unwrap returns the error of the RESTMapper.
 func (e *AbsentError) Unwrap() error { return e.Err }
 
-// NotSyncedError means that a claim covers what was read, but that its objects are not known yet, or not known to be
-// current. Read again later. apierrors.IsTimeout returns true for it.
+// NotSyncedError means that a claim covers a read, but that the cache does not have the objects yet, or cannot tell
+// whether they are current. Retry later. apierrors.IsTimeout returns true for it.
 type NotSyncedError struct {
 	GVK   schema.GroupVersionKind
 	Scope Scope
-	// Err is the last failure of the watch, or the end of the context; nil if there was none.
+	// Err is the last error of the watch or of the context; nil if there was none.
 	Err error
 }
 
@@ -82,18 +90,17 @@ func (e *NotSyncedError) Error() string {
 	return text
 }
 
-// Unwrap returns the last failure.
+// Unwrap returns Err.
 func (e *NotSyncedError) Unwrap() error { return e.Err }
 
-// Status returns a timeout.
+// Status returns a Timeout status with the message of the error.
 func (e *NotSyncedError) Status() metav1.Status {
 	return metav1.Status{Status: metav1.StatusFailure, Code: http.StatusGatewayTimeout, Reason: metav1.StatusReasonTimeout, Message: e.Error()}
 }
 
-// GapError is returned by a List with Options.PartialList that could not return everything. The list has all that
-// could be read.
+// GapError means that a List with Options.PartialList is incomplete. The list contains everything that could be read.
 type GapError struct {
-	// Errs says what is missing, one error for each scope.
+	// Errs has an error for each scope that could not be read.
 	Errs []error
 }
 
@@ -105,7 +112,7 @@ func (e *GapError) Error() string {
 	return "the list is incomplete: " + strings.Join(text, "; ")
 }
 
-// Unwrap returns the error of each scope.
+// Unwrap returns Errs.
 func (e *GapError) Unwrap() []error { return e.Errs }
 
 var (

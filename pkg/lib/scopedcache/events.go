@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,11 +17,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// settleTime is how long changes of states are collected before owners are told, so that a permission that comes and
-// goes does not wake them each time.
+// settleTime is how long state changes are collected before owners are notified, so that a permission that is granted and
+// revoked in quick succession does not wake them each time.
 const settleTime = 100 * time.Millisecond
 
-// events tells owners of changed claims, and releases the claims of owners that were deleted, in the background.
+// events notifies owners of changed claims, and releases the claims of deleted owners, in the background.
 type events struct {
 	cache *Cache
 	wake  chan struct{}
@@ -40,7 +40,7 @@ func newEvents(c *Cache) *events {
 	return &events{cache: c, wake: make(chan struct{}, 1), kinds: map[*kind]struct{}{}, deleted: map[types.UID]struct{}{}, subscribers: map[*subscriber]struct{}{}}
 }
 
-// dirty notes that states of a kind's claims may have changed.
+// dirty records that the states of a kind's claims may have changed.
 func (e *events) dirty(k *kind) {
 	e.mu.Lock()
 	e.kinds[k] = struct{}{}
@@ -48,12 +48,33 @@ func (e *events) dirty(k *kind) {
 	e.signal()
 }
 
-// gone notes that an object was deleted.
+// gone records that an object was deleted.
 func (e *events) gone(uid types.UID) {
 	e.mu.Lock()
 	e.deleted[uid] = struct{}{}
+	if uid != "" {
+		e.cache.gone.Add(uid, nil)
+	}
 	e.mu.Unlock()
 	e.signal()
+}
+
+// exists records that an object exists. The cache may have considered it deleted, because it temporarily did not match the
+// label selector of its kind.
+func (e *events) exists(uid types.UID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.deleted, uid)
+	e.cache.gone.Remove(uid)
+}
+
+// takeDeleted returns the objects that were deleted since the last call.
+func (e *events) takeDeleted() map[types.UID]struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	deleted := e.deleted
+	e.deleted = map[types.UID]struct{}{}
+	return deleted
 }
 
 func (e *events) signal() {
@@ -77,22 +98,20 @@ func (e *events) run(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		e.flush()
+		e.flush(ctx)
 	}
 }
 
-func (e *events) flush() {
+func (e *events) flush(ctx context.Context) {
 	e.mu.Lock()
-	kinds, deleted := e.kinds, e.deleted
-	e.kinds, e.deleted = map[*kind]struct{}{}, map[types.UID]struct{}{}
+	kinds := e.kinds
+	e.kinds = map[*kind]struct{}{}
 	subscribers := make([]*subscriber, 0, len(e.subscribers))
 	for s := range e.subscribers {
 		subscribers = append(subscribers, s)
 	}
 	e.mu.Unlock()
-	if len(deleted) > 0 {
-		e.cache.releaseDeleted(deleted)
-	}
+	e.cache.releaseDeleted()
 	for k := range kinds {
 		for owner, statuses := range k.news() {
 			for _, s := range subscribers {
@@ -101,58 +120,64 @@ func (e *events) flush() {
 				}
 			}
 		}
+		e.cache.free(ctx, k)
 	}
 }
 
-func (c *Cache) releaseDeleted(deleted map[types.UID]struct{}) {
+// releaseDeleted drops the claims of deleted owners.
+func (c *Cache) releaseDeleted() {
+	for owner, released := range c.takeReleased() {
+		update(owner, released)
+	}
+}
+
+// takeReleased ends the claims and sessions of the owners that were deleted since the last call, and returns the claims. It
+// holds the mutex until the end, so that new claims of an owner that exists again are added only afterwards.
+func (c *Cache) takeReleased() map[OwnerRef]map[*kind][]Scope {
 	c.mu.Lock()
-	for uid := range deleted {
-		if uid != "" {
-			c.gone.Add(uid, nil)
-		}
+	defer c.mu.Unlock()
+	deleted := c.events.takeDeleted()
+	delete(deleted, "")
+	if len(deleted) == 0 {
+		return nil
 	}
-	var gone []OwnerRef
+	out := map[OwnerRef]map[*kind][]Scope{}
 	for owner := range c.owners {
-		if _, ok := deleted[owner.UID]; ok && owner.UID != "" {
-			gone = append(gone, owner)
+		if _, ok := deleted[owner.UID]; ok {
+			out[owner] = c.releaseLocked(owner)
 		}
 	}
-	c.mu.Unlock()
-	for _, owner := range gone {
-		c.Release(owner)
-	}
+	maps.DeleteFunc(c.sessions, func(owner OwnerRef, _ *Session) bool {
+		_, ok := deleted[owner.UID]
+		return ok
+	})
+	return out
 }
 
-// news returns the claims whose states differ from what their owners were told, and counts them as told.
+// news returns the claims whose states have changed since their owners were last notified, and marks these states as
+// reported.
 func (k *kind) news() map[OwnerRef][]ClaimStatus {
-	type claim struct {
-		owner OwnerRef
-		scope Scope
-	}
-	var changed []claim
+	out := map[OwnerRef][]ClaimStatus{}
 	k.mu.Lock()
+	defer k.mu.Unlock()
 	k.each(func(n *node) {
 		if !n.claimed() {
 			return
 		}
-		state := k.state(n.scope)
+		status := k.statusOf(n.scope)
 		for owner, told := range n.owners {
-			if told != state {
-				n.owners[owner] = state
-				changed = append(changed, claim{owner, n.scope})
+			if told != status.State {
+				n.owners[owner] = status.State
+				out[owner] = append(out[owner], status)
 			}
 		}
 	})
-	k.mu.Unlock()
-	out := map[OwnerRef][]ClaimStatus{}
-	for _, c := range changed {
-		out[c.owner] = append(out[c.owner], k.status(c.scope))
-	}
 	return out
 }
 
-// Changes is a source that enqueues requests when the state of a claim has changed and has settled, for example because a
-// permission was granted or revoked. The function returns the requests; nil enqueues the owner of the claim.
+// Changes returns a source that enqueues requests shortly after the state of a claim has changed, for example because a
+// permission was granted or revoked. requests maps a claim to the requests; if it is nil, the owner of the claim is
+// enqueued.
 func (c *Cache) Changes(requests func(OwnerRef, ClaimStatus) []reconcile.Request) source.Source {
 	if requests == nil {
 		requests = func(owner OwnerRef, _ ClaimStatus) []reconcile.Request {
@@ -186,8 +211,8 @@ func (e *events) unsubscribe(s *subscriber) {
 	delete(e.subscribers, s)
 }
 
-// Healthz returns a check that fails while a claim of the cache itself on one of the kinds is not Live: of a primary
-// kind, or a static one. Without kinds, it checks all of these.
+// Healthz returns a check that fails while one of the cache's own claims for the required kinds is not Live. These are the
+// claims for primary kinds and the static claims. Without arguments, it checks all of them.
 func (c *Cache) Healthz(required ...client.Object) healthz.Checker {
 	return func(*http.Request) error {
 		wanted := map[kindKey]bool{}
@@ -211,5 +236,3 @@ func (c *Cache) Healthz(required ...client.Object) healthz.Checker {
 		return errors.Join(errs...)
 	}
 }
-
-func isForbidden(err error) bool { return apierrors.IsForbidden(err) }

@@ -12,7 +12,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scopedcache"
 )
 
-// A manager whose cache watches ConfigMaps in the whole cluster, and everything else where it is read.
+// A manager whose cache watches ConfigMaps in the whole cluster, and other kinds only where they are read.
 func ExampleBuilder() {
 	var scoped *scopedcache.Cache
 	mgr, err := ctrl.NewManager(ctrl.GetConfigOrDie(), ctrl.Options{
@@ -27,8 +27,8 @@ func ExampleBuilder() {
 	_ = err
 }
 
-// A reconcile that reads the Secrets of a namespace and one Secret of another. Both are watched until the ConfigMap is
-// deleted.
+// A reconcile that reads all Secrets in one namespace and a single Secret in another. Both are watched until the
+// ConfigMap is deleted.
 func ExampleWithOwner() {
 	_ = func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {
 		owner, err := scopedcache.OwnerOf(cm, c.Scheme())

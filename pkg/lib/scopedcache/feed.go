@@ -29,104 +29,152 @@ type State string
 
 // States of a claim.
 const (
-	// Syncing: its objects are being listed for the first time.
+	// Syncing means that the objects are being listed for the first time.
 	Syncing State = "Syncing"
-	// Live: its objects are watched.
+	// Live means that the objects are watched.
 	Live State = "Live"
-	// Denied: the cache's identity may not list or watch them.
+	// Denied means that the cache's identity is not allowed to list or watch the objects.
 	Denied State = "Denied"
-	// Absent: the server does not serve the kind.
+	// Absent means that the server does not serve the kind.
 	Absent State = "Absent"
-	// Backoff: the watch failed for another reason and is retried. Objects that were read before stay readable.
+	// Backoff means that the watch failed for another reason and is retried. Get still returns the objects in the cache.
 	Backoff State = "Backoff"
-	// Invalid: the scope does not fit the kind, for example a namespace for a kind that is cluster-scoped.
+	// Invalid means that the scope is not valid for the kind, for example a namespace for a cluster-scoped kind.
 	Invalid State = "Invalid"
 )
 
-// refused returns true if only a change on the cluster can make the claim Live.
+// refused returns true if only a change in the cluster can make the claim Live.
 func (s State) refused() bool { return s == Denied || s == Absent || s == Invalid }
 
-// watchGrace is the time after which a watch that the server should have ended is ended here.
+// watchGrace is how long the client waits after the timeout of a watch before it ends the watch itself, which the
+// server should have ended.
 const watchGrace = 10 * time.Second
 
-// A feed is a watch of a kind in one scope. Its events reach the kind's objects only while it serves the scope; before
-// that it collects them, so that it can take over from another feed without a gap. All fields below mu are guarded by
-// the kind's mutex.
+// longestAnswer is how long a Live feed may be without a watch: the pause before the request that resumes it, and the time that
+// the server takes to answer that request.
+const longestAnswer = 3 * time.Second
+
+// longestSlot is how long a list that has not ended counts toward Options.Concurrency, so that a list that is not answered does
+// not delay others for long.
+const longestSlot = 5 * time.Second
+
+// hintedAtOnce is the number of refused watches that are retried at once because of hints that permissions have changed. Each
+// retry that is refused again counts until Options.ProbeQPS allows that many retries.
+const hintedAtOnce = 100
+
+// A feed is a watch for a kind in one scope. Its events change the stored objects only while the feed serves the scope.
+// Before that, it collects them, so that it can take over from another feed without a gap.
 type feed struct {
 	kind   *kind
 	scope  Scope
 	cancel context.CancelFunc
-	// hint wakes a feed that waits before a retry.
+	// hint wakes a feed that is waiting for its next retry.
 	hint chan struct{}
-	// syncing is true while the feed holds one of the cache's slots for lists.
-	syncing atomic.Bool
+	// listing and retrying give back the places that the feed holds for its list and for a retry after a refusal.
+	listing, retrying atomic.Pointer[func()]
 
-	// mu: the kind's mutex guards what follows.
+	// The kind's mutex guards the following fields.
 
 	stopped bool
 	state   State
 	err     error
+	// missing has the verbs that the server refused in the last attempt that was denied, and refused those of the current one.
 	missing map[string]bool
+	refused map[string]bool
 	since   time.Time
 	next    time.Time
 	tries   int
 
-	// ready is true if collected, or the kind's objects, have all objects of the scope.
+	// ready is true if collected, or the store while the feed is serving, has all objects of the scope.
 	ready     bool
 	serving   bool
 	collected map[string]client.Object
-	// version is the last resource version that the feed has seen.
+	// version is the latest resource version that the feed has seen.
 	version string
-	// floors are the versions up to which another feed has already reported the events of a part of the scope.
-	floors map[Scope]string
+	// floors has the versions up to which other feeds have already reported the events of the scope or parts of it.
+	floors floors
 	stream *stream
+	// recheckNext is true if the server may have authorized the current request for a watch, or the watch that begins with a list,
+	// before a Recheck. The watch must be requested again.
+	recheckNext bool
 }
 
 // run lists and watches until the context ends.
 func (f *feed) run(ctx context.Context) {
 	defer f.kind.cache.counts.running.Add(-1)
 	for ctx.Err() == nil {
-		started := time.Now()
 		err := f.listAndWatch(ctx)
 		f.endSync()
+		f.kind.streamOf(f).Stop() // the reflector leaves the watch of a list that it cannot store open
 		if ctx.Err() != nil {
 			return
 		}
-		pause, refused := f.kind.ended(f, err, time.Since(started))
-		if !f.sleep(ctx, pause) && refused {
-			// Refused feeds share a budget, unless there is a hint that the answer has changed.
-			if turn := f.kind.cache.probes.Reserve(); f.sleep(ctx, turn.Delay()) {
-				turn.Cancel()
-			}
+		pause, refused := f.kind.ended(f, err)
+		if hinted := f.sleep(ctx, pause); refused {
+			f.awaitTurn(ctx, hinted)
 		}
 	}
 }
 
-// sleep waits for a duration. It returns true if it was woken earlier by a hint.
+// awaitTurn waits for the feed's turn in the budget for retries that refused feeds share. A hint that permissions have changed
+// moves the feed to the budget for hints.
+func (f *feed) awaitTurn(ctx context.Context, hinted bool) {
+	owners := f.kind.ownersOf(f.scope)
+	var done func()
+	if !hinted {
+		done = f.kind.cache.retries.take(ctx, owners, f.hint)
+	}
+	if done == nil && ctx.Err() == nil {
+		done = f.kind.cache.hinted.take(ctx, owners, nil)
+	}
+	if done != nil {
+		f.retrying.Store(&done)
+	}
+}
+
+// sleep waits until the pause or the context ends. It returns true if a hint ended it early. Hints may come often, so they
+// end no pause before it has lasted for the shortest time of a watch.
 func (f *feed) sleep(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
+	least, over := time.NewTimer(min(pause, shortest)), time.NewTimer(pause)
+	defer least.Stop()
+	defer over.Stop()
 	select {
 	case <-ctx.Done():
-	case <-timer.C:
+		return false
+	case <-least.C:
+	}
+	select {
+	case <-ctx.Done():
+	case <-over.C:
 	case <-f.hint:
 		return true
 	}
 	return false
 }
 
-// beginSync waits for one of the cache's slots for lists.
+// beginSync waits for a place among the lists of the kind, and then among those of the cache.
 func (f *feed) beginSync(ctx context.Context) error {
-	if err := f.kind.cache.slots.Acquire(ctx, 1); err != nil {
-		return err
+	owners := f.kind.ownersOf(f.scope)
+	ofKind := f.kind.lists.take(ctx, owners, nil)
+	if ofKind == nil {
+		return ctx.Err()
 	}
-	f.syncing.Store(true)
+	ofCache := f.kind.cache.lists.take(ctx, owners, nil)
+	if ofCache == nil {
+		ofKind()
+		return ctx.Err()
+	}
+	done := func() { ofKind(); ofCache() }
+	f.listing.Store(&done)
 	return nil
 }
 
-func (f *feed) endSync() {
-	if f.syncing.CompareAndSwap(true, false) {
-		f.kind.cache.slots.Release(1)
+func (f *feed) endSync() { giveBack(&f.listing) }
+
+// giveBack gives back a place, if the feed holds one.
+func giveBack(place *atomic.Pointer[func()]) {
+	if done := place.Swap(nil); done != nil {
+		(*done)()
 	}
 }
 
@@ -135,7 +183,7 @@ func (f *feed) listAndWatch(ctx context.Context) error {
 		return err
 	}
 	key := f.kind.key
-	mapping, err := f.kind.cache.options.Mapper.RESTMapping(key.gvk.GroupKind(), key.gvk.Version)
+	mapping, err := f.kind.discovery.find(f.kind, false)
 	if err != nil {
 		return err
 	}
@@ -154,23 +202,24 @@ func (f *feed) listAndWatch(ctx context.Context) error {
 		return err
 	}
 	quiet := logr.Discard()
-	reflector := toolscache.NewReflectorWithOptions(f.listWatch(made), example, (*sink)(f), toolscache.ReflectorOptions{
-		Logger: &quiet, Name: key.gvk.String(), TypeDescription: key.gvk.String(),
-	})
+	options := f.reflectorOptions(ctx)
+	options.Logger, options.Name, options.TypeDescription = &quiet, key.gvk.String(), key.gvk.String()
+	reflector := toolscache.NewReflectorWithOptions(f.listWatch(made), example, (*sink)(f), options)
 	return reflector.ListAndWatchWithContext(klog.NewContext(ctx, quiet))
 }
 
-// listWatch makes the reflector's requests in the feed's scope, and reports the server's answers.
+// listWatch sends the reflector's requests for the feed's scope, and reports the server's responses.
 func (f *feed) listWatch(made requests) *toolscache.ListWatch {
-	rejected := error(nil) // what the server answered to the watch
+	rejected := error(nil) // the server's refusal of the watch
 	return &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			narrow(&options, f.scope, f.kind.options.Label)
 			if rejected != nil {
-				return nil, rejected // without the watch, the list would be of no use
+				return nil, rejected // without a watch, the list is useless
 			}
 			if options.ResourceVersion == "0" {
-				options.ResourceVersion = cmp.Or(f.kind.versionOf(f), "0") // a lagging server must not take the feed back in time
+				// A lagging API server must not return a state older than what the feed has seen.
+				options.ResourceVersion = cmp.Or(f.kind.versionOf(f), "0")
 			}
 			out, err := made.list(ctx, f.scope.namespace, options)
 			f.kind.answered(f, "list", err)
@@ -182,16 +231,23 @@ func (f *feed) listWatch(made requests) *toolscache.ListWatch {
 			if period := f.kind.cache.recheckPeriod(); period > 0 && options.SendInitialEvents == nil {
 				options.TimeoutSeconds = ptr.To(int64(max(1, period.Seconds()*(0.75+rand.Float64()/4)))) //nolint:gosec // G404: this spreads load
 			}
+			defer f.kind.requested(f).Stop()
+			f.kind.sends(f)
 			opened, err := made.watch(ctx, f.scope.namespace, options)
 			if err == nil && reflect.TypeOf(opened) == emptyWatch {
-				// The connection was lost before the server answered. The reflector resumes after such an error.
+				// The connection was lost before the server responded. After this error, the reflector resumes the watch.
 				err = apierrors.NewInternalError(io.ErrUnexpectedEOF)
+			}
+			if options.SendInitialEvents != nil && apierrors.IsInvalid(err) {
+				return nil, err // an older server; the reflector lists before it watches
 			}
 			f.kind.answered(f, "watch", err)
 			if apierrors.IsForbidden(err) {
 				rejected = err
-				// A list of one object shows whether that permission is missing too.
-				_, listErr := made.list(ctx, f.scope.namespace, metav1.ListOptions{Limit: 1, FieldSelector: options.FieldSelector})
+				// Listing a single object shows whether list is forbidden too.
+				limited, cancel := context.WithTimeout(ctx, longestAnswer)
+				defer cancel()
+				_, listErr := made.list(limited, f.scope.namespace, metav1.ListOptions{Limit: 1, FieldSelector: options.FieldSelector})
 				f.kind.answered(f, "list", listErr)
 			}
 			if err != nil {
@@ -202,64 +258,51 @@ func (f *feed) listWatch(made requests) *toolscache.ListWatch {
 	}
 }
 
-// emptyWatch is the type of the watch that client-go returns instead of the error of a lost connection.
+// emptyWatch is the type of watch that client-go returns instead of an error when the connection is lost.
 var emptyWatch = reflect.TypeOf(watch.NewEmptyWatch())
 
-// check returns an error if the kind has no such scope.
+// check returns an error if the scope is not valid for the kind.
 func (s Scope) check(mapping *meta.RESTMapping) error {
 	namespaced := mapping.Scope.Name() == meta.RESTScopeNameNamespace
 	switch {
 	case !namespaced && s.namespace != "":
-		return &scopeError{fmt.Sprintf("%s is cluster-scoped: it has no %s", mapping.GroupVersionKind.GroupKind(), s)}
+		return &scopeError{fmt.Sprintf("%s is cluster-scoped: the scope %q has a namespace", mapping.GroupVersionKind.GroupKind(), s)}
 	case namespaced && s.object && s.namespace == "":
-		return &scopeError{fmt.Sprintf("%s is namespaced: %s needs a namespace", mapping.GroupVersionKind.GroupKind(), s)}
+		return &scopeError{fmt.Sprintf("%s is namespaced: the scope %q has no namespace", mapping.GroupVersionKind.GroupKind(), s)}
 	}
-	return nil
+	return s.checkPath()
 }
 
 type scopeError struct{ text string }
 
 func (e *scopeError) Error() string { return e.text }
 
-// missingVerbs returns the verbs that the server refused, sorted.
+// missingVerbs returns the verbs that the server refused in the last attempt, sorted.
 func (f *feed) missingVerbs() []string { return slices.Sorted(maps.Keys(f.missing)) }
 
-// floor returns the version up to which an object's events were already reported by another feed.
-func (f *feed) floor(namespace, name string) string {
-	if v, ok := f.floors[Object(namespace, name)]; ok {
-		return v
-	}
-	if v, ok := f.floors[Namespace(namespace)]; ok {
-		return v
-	}
-	return f.floors[Cluster()]
-}
+// floor returns the version up to which another feed has already reported the events of an object.
+func (f *feed) floor(namespace, name string) string { return f.floors.of(namespace, name) }
 
-// reported returns the version up to which the events of the feed's scope have been reported, by this feed or by those
-// before it.
-func (f *feed) reported() string {
-	out := f.version
-	for _, floor := range f.floors {
-		if older(out, floor) {
-			out = floor
-		}
+// reported returns the versions up to which this feed or its predecessors have reported the events of the scope and of
+// parts of it.
+func (f *feed) reported() floors {
+	out := floors{}
+	if f.version != "" {
+		out[f.scope] = f.version
+	}
+	for scope, floor := range f.floors {
+		out.raise(scope, floor)
 	}
 	return out
 }
 
-// saw records a resource version.
+// saw records a resource version that the feed has reached.
 func (f *feed) saw(version string) {
 	if version == "" || older(version, f.version) {
 		return
 	}
 	f.version = version
-	for scope, floor := range f.floors {
-		if older(version, floor) {
-			return
-		}
-		delete(f.floors, scope)
-	}
-	f.floors = nil
+	maps.DeleteFunc(f.floors, func(_ Scope, floor string) bool { return !older(version, floor) })
 }
 
 // sink receives what the feed's reflector reads. It implements toolscache.ReflectorStore.
@@ -283,7 +326,7 @@ func (s *sink) Replace(list []any, version string) error {
 // Resync does nothing.
 func (s *sink) Resync() error { return nil }
 
-// UpdateResourceVersion is called for each event, also for bookmarks.
+// UpdateResourceVersion is called for each event, including bookmarks.
 func (s *sink) UpdateResourceVersion(version string) { s.kind.progressed((*feed)(s), version) }
 
 var (
@@ -291,45 +334,18 @@ var (
 	_ toolscache.ResourceVersionUpdater = (*sink)(nil)
 )
 
-// stream is a watch that can be ended from outside.
-type stream struct {
-	watch.Interface
-	guard *time.Timer
-}
-
-// endAfter ends the watch after a time.
-func (s *stream) endAfter(period time.Duration) {
-	if s.guard != nil {
-		s.guard.Stop()
-	}
-	s.guard = time.AfterFunc(period, s.Interface.Stop)
-}
-
-// Stop ends the watch.
-func (s *stream) Stop() {
-	if s.guard != nil {
-		s.guard.Stop()
-	}
-	s.Interface.Stop()
-}
-
-// newStream returns a stream that ends at the latest a little after the timeout, even if the server no longer answers.
-func newStream(opened watch.Interface, seconds *int64) *stream {
-	s := &stream{Interface: opened}
-	if seconds != nil {
-		s.guard = time.AfterFunc(time.Duration(*seconds)*time.Second+watchGrace, opened.Stop)
-	}
-	return s
-}
-
-// Retry is the backoff of a refused or failed watch: Initial, then twice as long each time, up to Max. Each wait is shortened at random by up to a half.
+// Retry is the backoff for a refused or failed watch. The delay starts at Initial and doubles up to Max. Jitter shortens
+// each delay by up to a half.
 type Retry struct {
 	Initial, Max time.Duration
 }
 
+// mostDoublings is the maximum number of times that a backoff doubles.
+const mostDoublings = 20
+
 func (r Retry) after(tries int) time.Duration {
 	wait := r.Max
-	if tries < 20 {
+	if tries < mostDoublings {
 		wait = min(r.Max, r.Initial<<tries)
 	}
 	return wait/2 + rand.N(wait/2+1) //nolint:gosec // G404: this spreads load

@@ -9,17 +9,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// notification is one event. An object that was added has no old one, a deleted one has no current one.
+var errStopped = errors.New("the cache is stopped")
+
+// notification is an event. An add event has no old object; a delete event has no current object.
 type notification struct {
 	old, current client.Object
 	// initial is true for an object that existed before the handler or the watch.
 	initial bool
 }
 
-// handlers distributes the events of a kind. The handlers belong to the kind and not to one of its watches, so that a
-// change of scope neither loses them nor tells them anything twice.
+// handlers distributes the events of a kind. The handlers belong to the kind and not to one of its watches, so they survive
+// a change of scope and receive no event twice.
 type handlers struct {
 	index toolscache.Indexer
+	// lock excludes changes of the stored objects, and thus new events.
+	lock sync.Locker
 
 	mu     sync.Mutex
 	all    map[*registration]struct{}
@@ -27,21 +31,24 @@ type handlers struct {
 	wait   sync.WaitGroup
 }
 
-func newHandlers(index toolscache.Indexer) *handlers {
-	return &handlers{index: index, all: map[*registration]struct{}{}}
+func newHandlers(index toolscache.Indexer, lock sync.Locker) *handlers {
+	return &handlers{index: index, lock: lock, all: map[*registration]struct{}{}}
 }
 
-// registration is a handler with the events that it has not handled yet. Each has a goroutine, so that a slow handler
-// delays no other.
+// registration is a handler with its pending events. Each registration has its own goroutine, so that a slow handler does
+// not delay the others.
 type registration struct {
+	of      *handlers
 	handler toolscache.ResourceEventHandler
 	synced  func() bool
 
 	mu      sync.Mutex
 	wake    *sync.Cond
 	pending []notification
-	// replay is the number of events that are left of the first ones, and initial that of objects which existed before their
-	// watch.
+	// taken counts the events of the current batch that are not yet being handled.
+	taken int
+	// replay is the number of pending events for objects that were stored when the handler was added. initial is the number
+	// of later events that are pending for objects that existed before their watch.
 	replay, initial int
 	wasSynced       bool
 	closed          bool
@@ -50,13 +57,13 @@ type registration struct {
 	stop            chan struct{}
 }
 
-// add registers a handler. It first receives all stored objects. The caller holds the kind's mutex, so that no
-// event is lost or repeated in between.
+// add registers a handler, which first receives all stored objects. The caller holds the kind's mutex, so that no event is
+// lost or repeated.
 func (h *handlers) add(handler toolscache.ResourceEventHandler, resync time.Duration, synced func() bool) (*registration, error) {
 	if handler == nil {
 		return nil, errors.New("no handler")
 	}
-	r := &registration{handler: handler, synced: synced, done: make(chan struct{}), stop: make(chan struct{})}
+	r := &registration{of: h, handler: handler, synced: synced, done: make(chan struct{}), stop: make(chan struct{})}
 	r.wake = sync.NewCond(&r.mu)
 	for _, obj := range h.index.List() {
 		r.pending = append(r.pending, notification{current: obj.(client.Object), initial: true})
@@ -68,18 +75,18 @@ func (h *handlers) add(handler toolscache.ResourceEventHandler, resync time.Dura
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		return nil, errors.New("the cache has stopped")
+		return nil, errStopped
 	}
 	h.all[r] = struct{}{}
 	h.wait.Go(r.run)
 	if resync > 0 {
 		r.resync = time.NewTicker(resync)
-		h.wait.Go(func() { r.resyncAll(h.index) })
+		h.wait.Go(func() { h.resync(r) })
 	}
 	return r, nil
 }
 
-// remove ends a handler. Events that it has not handled yet are dropped. It may be called twice.
+// remove removes a handler and drops its pending events. It may be called more than once.
 func (h *handlers) remove(r *registration) {
 	h.mu.Lock()
 	delete(h.all, r)
@@ -95,20 +102,20 @@ func (h *handlers) notify(n notification) {
 	}
 }
 
-// pending returns the number of events that wait for a handler.
+// pending returns the number of pending events of all handlers.
 func (h *handlers) pending() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	sum := 0
 	for r := range h.all {
 		r.mu.Lock()
-		sum += len(r.pending)
+		sum += len(r.pending) + r.taken
 		r.mu.Unlock()
 	}
 	return sum
 }
 
-// end ends all handlers.
+// end stops all handlers.
 func (h *handlers) end() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -118,7 +125,7 @@ func (h *handlers) end() {
 	}
 }
 
-// close ends all handlers and waits until they have returned.
+// close stops all handlers and waits until they have returned.
 func (h *handlers) close() {
 	h.end()
 	h.wait.Wait()
@@ -148,7 +155,7 @@ func (r *registration) close() {
 	r.wake.Signal()
 }
 
-// run delivers the events one after the other.
+// run delivers the events in order.
 func (r *registration) run() {
 	for {
 		r.mu.Lock()
@@ -160,10 +167,10 @@ func (r *registration) run() {
 			return
 		}
 		batch := r.pending
-		r.pending = nil
+		r.pending, r.taken = nil, len(batch)
 		r.mu.Unlock()
 		for _, n := range batch {
-			if r.isClosed() {
+			if !r.next() {
 				return
 			}
 			r.deliver(n)
@@ -171,10 +178,12 @@ func (r *registration) run() {
 	}
 }
 
-func (r *registration) isClosed() bool {
+// next starts the next event. It returns false if the handler was removed.
+func (r *registration) next() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.closed
+	r.taken--
+	return !r.closed
 }
 
 func (r *registration) deliver(n notification) {
@@ -197,22 +206,24 @@ func (r *registration) deliver(n notification) {
 	}
 }
 
-// resyncAll repeats an update of each stored object now and then, as the informers of client-go do.
-func (r *registration) resyncAll(index toolscache.Indexer) {
+// resync periodically sends an update event for each stored object, as client-go informers do. It excludes concurrent
+// changes, so that such an update never follows a newer event of its object.
+func (h *handlers) resync(r *registration) {
 	for {
 		select {
 		case <-r.stop:
 			return
 		case <-r.resync.C:
 		}
-		for _, obj := range index.List() {
+		h.lock.Lock()
+		for _, obj := range h.index.List() {
 			r.add(notification{old: obj.(client.Object), current: obj.(client.Object)})
 		}
+		h.lock.Unlock()
 	}
 }
 
-// HasSynced returns true when the handler has heard of all objects that were stored when it was added, and the kind has
-// synced.
+// HasSynced returns true when the kind has synced and the handler has received all objects that were listed until then.
 func (r *registration) HasSynced() bool {
 	synced := r.synced()
 	r.mu.Lock()
@@ -221,8 +232,8 @@ func (r *registration) HasSynced() bool {
 	return r.wasSynced
 }
 
-// HasSyncedChecker returns a checker that is done when the handler has heard of all objects that were stored when it
-// was added.
+// HasSyncedChecker returns a checker that is done when the handler has received all objects that were stored when it was
+// added.
 func (r *registration) HasSyncedChecker() toolscache.DoneChecker {
 	return doneChecker{name: "handler", done: r.done}
 }

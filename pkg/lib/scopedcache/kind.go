@@ -1,21 +1,17 @@
 package scopedcache
 
 import (
-	"context"
-	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// kind holds everything of a kind in one representation: who claims which scopes, the feeds that serve them, and one
-// store of objects with its handlers. At any time at most one feed serves an object.
+// kind is the state of one kind in one representation: the claimed scopes with their owners, the feeds that serve them, and
+// a single store of objects with its handlers. At most one feed serves an object at any time.
 type kind struct {
 	cache   *Cache
 	key     kindKey
@@ -23,28 +19,42 @@ type kind struct {
 	objects *objects
 
 	mu sync.RWMutex
-	// changed is closed and replaced when a read that waits should look again.
+	// changed is closed and replaced whenever waiting reads should check again.
 	changed chan struct{}
-	// generation grows when objects are forgotten, so that a read can notice that it missed some.
-	generation uint64
-	cluster    *node
-	namespaces map[string]*namespaceNode
-	mapping    *meta.RESTMapping
-	// running is true between the start and the end of the cache.
+	// generation increases when objects are dropped, so that a read can detect that it may have missed some. droppedIn has
+	// the generation of the last drop in a namespace, and droppedElsewhere an upper bound for all other namespaces.
+	generation, droppedElsewhere uint64
+	droppedIn                    map[string]uint64
+	cluster                      *node
+	namespaces                   map[string]*namespaceNode
+	mapping                      *meta.RESTMapping
+	discovery                    discovery
+	// running is true while the cache is running.
 	running   bool
 	wasSynced atomic.Bool
+	// attached is true after controller-runtime's cache has started to read the kind's store.
+	attached atomic.Bool
+	// lists has the places for the kind's first lists: half of those of the cache, so that others do not wait for this kind.
+	lists *shares
+
+	// The cache's mutex guards the following fields.
+
+	// claimed is the number of claims.
+	claimed int
+	// pinned is true if the kind is kept without claims.
+	pinned bool
 }
 
 func newKind(c *Cache, key kindKey, options KindOptions, ownsClaims bool) *kind {
-	k := &kind{cache: c, key: key, options: options, changed: make(chan struct{}), cluster: newNode(Cluster()), namespaces: map[string]*namespaceNode{}}
-	k.objects = newObjects(nil)
+	k := &kind{cache: c, key: key, options: options, changed: make(chan struct{}), cluster: newNode(Cluster()), namespaces: map[string]*namespaceNode{}, droppedIn: map[string]uint64{}, pinned: ownsClaims, lists: newShares(max(1, c.options.Concurrency/2), longestSlot)}
+	k.objects = newObjects(k.mu.RLocker())
 	if ownsClaims && !c.options.KeepOwners {
-		k.objects.deleted = c.events.gone
+		k.objects.deleted, k.objects.added, k.objects.owners = c.events.gone, c.events.exists, c.ownerUIDs
 	}
 	return k
 }
 
-// nodeOf returns the node of a scope. If make is true, it makes the node; otherwise it may return nil.
+// nodeOf returns the node of a scope. If there is none, it creates one if create is true, and otherwise returns nil.
 func (k *kind) nodeOf(scope Scope, create bool) *node {
 	if scope == Cluster() {
 		return k.cluster
@@ -68,10 +78,45 @@ func (k *kind) nodeOf(scope Scope, create bool) *node {
 	return n
 }
 
-// ensure adds a claim. It returns true if it is new.
-func (k *kind) ensure(owner OwnerRef, scope Scope) bool {
+// ownersOf returns the owners of the claims of a scope.
+func (k *kind) ownersOf(scope Scope) []OwnerRef {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	if n := k.nodeOf(scope, false); n != nil {
+		return slices.Collect(maps.Keys(n.owners))
+	}
+	return nil
+}
+
+// update makes the kind follow the cache's claims of an owner for some scopes. Since it looks them up itself, the last of
+// several calls leaves the right result, whatever the order in which the claims were changed.
+func (k *kind) update(owner OwnerRef, scopes ...Scope) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	changed := map[Scope]struct{}{}
+	for _, scope := range scopes {
+		follow := k.release
+		if k.cache.claims(owner, k, scope) {
+			follow = k.ensure
+		}
+		if !follow(owner, scope) {
+			continue
+		}
+		if len(scopes) > 1 && scope.object {
+			scope = Namespace(scope.namespace) // planned once for all objects
+		}
+		changed[scope] = struct{}{}
+	}
+	for scope := range changed {
+		k.plan(scope)
+	}
+	if len(changed) > 0 {
+		k.wake()
+	}
+}
+
+// ensure adds a claim. It returns true if the claim is new. The caller holds the mutex and plans.
+func (k *kind) ensure(owner OwnerRef, scope Scope) bool {
 	n := k.nodeOf(scope, true)
 	if n.lingers != nil {
 		n.lingers.Stop()
@@ -80,30 +125,31 @@ func (k *kind) ensure(owner OwnerRef, scope Scope) bool {
 	if _, ok := n.owners[owner]; ok {
 		return false
 	}
-	n.owners[owner] = Syncing
-	k.plan(scope)
-	k.wake()
+	n.owners[owner] = k.state(scope)
+	if owner.GVK.Group == builtInGroup {
+		k.wasSynced.Store(false) // controllers wait for this claim too
+	}
 	return true
 }
 
-// release drops a claim. After the last one, the feed is kept for a while, so that a claim that comes back needs no
-// request.
-func (k *kind) release(owner OwnerRef, scope Scope) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+// release drops a claim. After the last one, the feed is kept for Options.Linger, so that a new claim needs no request. It
+// returns true if there was a claim. The caller holds the mutex and plans.
+func (k *kind) release(owner OwnerRef, scope Scope) bool {
 	n := k.nodeOf(scope, false)
 	if n == nil {
-		return
+		return false
+	}
+	if _, ok := n.owners[owner]; !ok {
+		return false
 	}
 	delete(n.owners, owner)
 	if linger := k.cache.options.linger(); linger > 0 && !n.claimed() && n.lingers == nil && n.feed != nil && !n.feed.state.refused() {
 		n.lingers = time.AfterFunc(linger, func() { k.forget(scope) })
 	}
-	k.plan(scope)
-	k.wake()
+	return true
 }
 
-// forget ends the time that a scope lingers.
+// forget immediately ends the watch of a scope that Linger keeps open after its last claim.
 func (k *kind) forget(scope Scope) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -116,20 +162,21 @@ func (k *kind) forget(scope Scope) {
 	k.wake()
 }
 
-// start runs a feed for the node.
+// start starts a feed for the node, if it has none and the cache is running.
 func (k *kind) start(n *node) {
 	launch := k.cache.launch.Load()
 	if n.feed != nil || !k.running || launch == nil {
 		return
 	}
-	f := &feed{kind: k, scope: n.scope, hint: make(chan struct{}, 1), state: Syncing, since: time.Now(), missing: map[string]bool{}}
+	f := &feed{kind: k, scope: n.scope, hint: make(chan struct{}, 1), state: Syncing, since: time.Now(), refused: map[string]bool{}}
 	n.feed = f
 	k.cache.counts.starts.Inc()
 	k.cache.counts.running.Add(1)
 	f.cancel = (*launch)(f.run)
 }
 
-// stop ends the node's feed. The objects that it served are left to the caller.
+// stop ends the node's feed, which then ends its watch itself: that may take long if the connection does not close. The caller
+// handles the objects that the feed served.
 func (k *kind) stop(n *node) {
 	f := n.feed
 	if f == nil {
@@ -137,293 +184,17 @@ func (k *kind) stop(n *node) {
 	}
 	n.feed = nil
 	f.stopped, f.serving, f.ready, f.collected = true, false, false, nil
-	if f.stream != nil {
-		f.stream.Stop()
-	}
 	f.cancel()
 }
 
-// wake tells reads that wait, and the owners of claims, that something has changed.
+// wake notifies waiting reads and the owners of claims of a change.
 func (k *kind) wake() {
 	close(k.changed)
 	k.changed = make(chan struct{})
 	k.cache.events.dirty(k)
 }
 
-func (k *kind) setState(f *feed, state State, err error) {
-	if f.state != state {
-		f.since = time.Now()
-		switch {
-		case state == Denied:
-			k.cache.counts.denied.Inc()
-		case f.state == Denied && state == Live:
-			k.cache.counts.recovered.Inc()
-		}
-	}
-	f.state, f.err = state, err
-}
-
-// began is called before a feed's first request.
-func (k *kind) began(ctx context.Context, f *feed, mapping *meta.RESTMapping) error {
-	k.mu.Lock()
-	before := k.mapping
-	k.mapping = mapping
-	clear(f.missing)
-	k.mu.Unlock()
-	if before == nil || before.Scope.Name() == mapping.Scope.Name() {
-		return nil
-	}
-	// Another kind of the same name is served now. The reader makes keys as its scope requires.
-	example, err := k.key.example(k.cache.options.Scheme)
-	if err != nil {
-		return err
-	}
-	return k.cache.Cache.RemoveInformer(ctx, example)
-}
-
-// answered is called with the server's answer to a request.
-func (k *kind) answered(f *feed, verb string, err error) {
-	if err != nil {
-		f.endSync() // the reflector may retry for long: others need the slot
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if f.stopped {
-		return
-	}
-	switch {
-	case apierrors.IsForbidden(err):
-		f.missing[verb] = true
-	case err != nil && (f.state == Live || f.state == Syncing):
-		// The reflector itself retries if the server is overloaded or unreachable.
-		k.setState(f, Backoff, err)
-		k.wake()
-	}
-}
-
-// opened is called with each watch that the server has accepted.
-func (k *kind) opened(f *feed, opened watch.Interface, options metav1.ListOptions) watch.Interface {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	f.stream = newStream(opened, options.TimeoutSeconds)
-	// A watch that begins with a list is current only after that.
-	resumed := options.SendInitialEvents == nil
-	if f.stopped {
-		f.stream.Stop()
-	} else if f.ready && resumed && f.state != Live {
-		k.setState(f, Live, nil)
-		k.wake()
-	}
-	return f.stream
-}
-
-// versionOf returns the last resource version that a feed has seen; "" if it begins anew.
-func (k *kind) versionOf(f *feed) string {
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	return f.version
-}
-
-// progressed is called with each resource version that the feed's watch has reached.
-func (k *kind) progressed(f *feed, version string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	f.saw(version)
-}
-
-// observe is called with each event of a feed.
-func (k *kind) observe(f *feed, received any, deleted bool) error {
-	obj, err := k.transformed(received)
-	if err != nil {
-		return err
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if f.stopped {
-		return nil
-	}
-	version := obj.GetResourceVersion()
-	known := f.floor(obj.GetNamespace(), obj.GetName())
-	f.saw(version)
-	switch {
-	case !f.serving && !f.ready:
-	case !f.serving && deleted:
-		delete(f.collected, keyOf(obj))
-	case !f.serving:
-		f.collected[keyOf(obj)] = obj
-	case known != "" && !older(known, version):
-		// Another feed has reported this event before it handed the object over.
-	case deleted:
-		k.objects.remove(obj)
-	default:
-		k.objects.put(obj, false)
-	}
-	return nil
-}
-
-// listed is called with all objects of a feed's scope.
-func (k *kind) listed(f *feed, list []any, version string) error {
-	collected := make(map[string]client.Object, len(list))
-	for _, received := range list {
-		obj, err := k.transformed(received)
-		if err != nil {
-			return err
-		}
-		collected[keyOf(obj)] = obj
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if f.stopped {
-		return nil
-	}
-	f.ready = true
-	k.setState(f, Live, nil)
-	if period := k.cache.recheckPeriod(); f.stream != nil && period > 0 {
-		f.stream.endAfter(period) // the server does not end a watch that began with a list so soon
-	}
-	if f.serving {
-		k.replace(f, collected, version)
-		f.saw(version)
-	} else {
-		f.collected, f.version = collected, version
-		k.plan(f.scope)
-	}
-	k.wake()
-	return nil
-}
-
-// A watch that has ended without an error is requested again after a moment, or after longer ones if none of them lasts.
-const (
-	again   = 50 * time.Millisecond
-	settled = 5 * time.Second
-)
-
-var errEnded = errors.New("the watch has ended")
-
-// ended is called when a feed has stopped watching. It returns the delay before the next attempt, and whether the
-// server refused.
-func (k *kind) ended(f *feed, err error, lasted time.Duration) (time.Duration, bool) {
-	noMatch := meta.IsNoMatchError(err)
-	if apierrors.IsNotFound(err) {
-		meta.MaybeResetRESTMapper(k.cache.options.Mapper) // the kind may have gone
-		_, mapErr := k.cache.options.Mapper.RESTMapping(k.key.gvk.GroupKind(), k.key.gvk.Version)
-		noMatch = meta.IsNoMatchError(mapErr)
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if f.stopped {
-		return 0, false
-	}
-	if lasted > settled {
-		f.tries = 0
-	}
-	var invalid *scopeError
-	before := f.state
-	switch {
-	case err == nil:
-		// The watch has ended, and the next one begins with a list. Until then, it is not known what has changed.
-		k.setState(f, Backoff, errEnded)
-		k.wake()
-	case apierrors.IsForbidden(err):
-		k.refused(f, Denied, err, false)
-	case noMatch:
-		k.refused(f, Absent, &AbsentError{GVK: k.key.gvk, Err: err}, true)
-	case errors.As(err, &invalid):
-		k.refused(f, Invalid, err, false)
-	default:
-		k.setState(f, Backoff, err)
-		k.wake()
-	}
-	if before != f.state {
-		k.cache.log.V(1).Info("Watch state changed", "kind", k.key.gvk.String(), "scope", f.scope.String(), "state", f.state, "reason", reasonOf(f.err))
-	}
-	pause := k.cache.options.Retry.after(f.tries)
-	if err == nil {
-		pause = Retry{Initial: again, Max: k.cache.options.Retry.Max}.after(f.tries)
-	}
-	f.tries++
-	f.next = time.Now().Add(pause)
-	return pause, f.state.refused()
-}
-
-func reasonOf(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
-}
-
-// refused takes the scope away from a feed. The objects go with it; they are reported as deleted only if they are.
-func (k *kind) refused(f *feed, state State, err error, deleted bool) {
-	served := f.serving
-	f.serving, f.ready, f.collected, f.version, f.floors = false, false, nil, "", nil
-	same := f.state == state
-	if !same {
-		f.tries = 0
-	}
-	k.setState(f, state, err)
-	if same && !served {
-		return
-	}
-	k.plan(f.scope)
-	if served {
-		k.abandon(f.scope, deleted)
-	}
-	k.wake()
-}
-
-// abandon forgets the objects of a scope that no feed serves any longer.
-func (k *kind) abandon(scope Scope, deleted bool) {
-	for _, key := range k.objects.keysIn(scope) {
-		obj, ok := k.objects.get(key)
-		switch {
-		case !ok || k.server(Object(obj.GetNamespace(), obj.GetName())) != nil:
-			continue
-		case deleted:
-			k.objects.remove(obj)
-		default:
-			k.objects.forget(key)
-		}
-		k.generation++
-	}
-}
-
-// server returns the feed that serves all objects of a scope, or nil.
-func (k *kind) server(scope Scope) *feed {
-	if k.cluster.serving() {
-		return k.cluster.feed
-	}
-	ns := k.namespaces[scope.namespace]
-	switch {
-	case ns == nil || scope == Cluster():
-		return nil
-	case ns.serving():
-		return ns.feed
-	case scope.object:
-		if n := ns.objects[scope.name]; n != nil && n.serving() {
-			return n.feed
-		}
-	}
-	return nil
-}
-
-func (k *kind) transformed(received any) (client.Object, error) {
-	if k.options.Transform != nil {
-		changed, err := k.options.Transform(received)
-		if err != nil {
-			return nil, err
-		}
-		received = changed
-	}
-	obj := received.(client.Object)
-	if k.key.as != dynamicObjects {
-		// The client leaves the kind out, or names that of the metadata.
-		obj.GetObjectKind().SetGroupVersionKind(k.key.gvk)
-	}
-	return obj, nil
-}
-
-// run lets feeds start.
+// run starts the feeds.
 func (k *kind) run() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -431,7 +202,7 @@ func (k *kind) run() {
 	k.plan(Cluster())
 }
 
-// close ends all feeds. Handlers end separately, because one of them may be waiting for the kind.
+// close ends all feeds. Handlers are closed separately, because one of them may be waiting for the kind's mutex.
 func (k *kind) close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -446,7 +217,7 @@ func (k *kind) close() {
 	k.wake()
 }
 
-// each calls a function for each node.
+// each calls visit for each node.
 func (k *kind) each(visit func(*node)) {
 	visit(k.cluster)
 	for _, ns := range k.namespaces {
@@ -457,38 +228,7 @@ func (k *kind) each(visit func(*node)) {
 	}
 }
 
-// recheck lets the server answer again: it ends the watches in a namespace, or in all of them for "", so that they are
-// requested again from where they were, and wakes those that were refused.
-func (k *kind) recheck(namespace string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.each(func(n *node) {
-		f := n.feed
-		if f == nil || namespace != "" && n.scope.namespace != namespace {
-			return
-		}
-		if f.state == Live && f.stream != nil {
-			f.stream.Stop()
-			return
-		}
-		f.tries = 0
-		select {
-		case f.hint <- struct{}{}:
-		default:
-		}
-	})
-}
-
-// recheckServer lets the server answer again for the watch that serves a scope, if that is a wider one.
-func (k *kind) recheckServer(scope Scope) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if f := k.server(scope); f != nil && f.scope != scope && f.stream != nil {
-		f.stream.Stop()
-	}
-}
-
-// remove ends the kind for good: its claims, feeds, objects and handlers.
+// remove permanently removes the kind's claims, feeds, objects and handlers.
 func (k *kind) remove() {
 	k.close()
 	k.mu.Lock()
@@ -498,5 +238,6 @@ func (k *kind) remove() {
 		k.objects.forget(key)
 	}
 	k.generation++
+	k.droppedElsewhere = k.generation
 	k.objects.handlers.end()
 }

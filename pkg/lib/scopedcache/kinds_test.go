@@ -60,7 +60,7 @@ func (w *world) uninstall(crd *apiextensionsv1.CustomResourceDefinition) {
 func (w *world) made(obj client.Object) {
 	w.Helper()
 	w.eventually(func(ct *assert.CollectT) {
-		admin, err := client.New(controlplane.Shared(w).Config(), client.Options{}) // it knows the kind as it is served now
+		admin, err := client.New(controlplane.Shared(w).Config(), client.Options{}) // a new client knows the current kind
 		if assert.NoError(ct, err) {
 			assert.NoError(ct, admin.Create(w.Context(), obj.DeepCopyObject().(client.Object)))
 		}

@@ -2,7 +2,9 @@ package scopedcache
 
 import (
 	"net/http"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -10,7 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// mapper is a RESTMapper that can be told that it is out of date.
+// longestDiscovery is how long the API server may take to answer a discovery request. Meanwhile, no kind is discovered.
+const longestDiscovery = 10 * time.Second
+
+// mapper is a RESTMapper that can be reset.
 type mapper struct {
 	config *rest.Config
 	http   *http.Client
@@ -23,7 +28,7 @@ func newMapper(config *rest.Config, httpClient *http.Client, first meta.RESTMapp
 	return m
 }
 
-// Reset lets the mapper ask the API server again. Kinds that are no longer served are unknown afterwards.
+// Reset makes the mapper query the API server again and drop kinds that are no longer served.
 func (m *mapper) Reset() {
 	if resettable, ok := m.get().(meta.ResettableRESTMapper); ok {
 		resettable.Reset()
@@ -66,3 +71,34 @@ func (m *mapper) ResourceSingularizer(resource string) (string, error) {
 }
 
 var _ meta.ResettableRESTMapper = (*mapper)(nil)
+
+// discovery finds out on behalf of all feeds of a kind whether the API server serves it. If it does not, as after the removal
+// of a CustomResourceDefinition, that costs as many requests as for one feed.
+type discovery struct {
+	mu sync.Mutex
+	// at is when the API server was last asked for a kind that was missing, and err the result.
+	at  time.Time
+	err error
+}
+
+// find returns the kind's mapping. missing is true if the API server has answered that it does not serve the kind.
+func (d *discovery) find(k *kind, missing bool) (*meta.RESTMapping, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	mapper := k.cache.options.Mapper
+	recent := time.Since(d.at) < min(time.Second, k.cache.options.Retry.Initial)/2 // a feed alone does not retry earlier
+	switch {
+	case recent && d.err != nil:
+		return nil, d.err
+	case missing && !recent:
+		meta.MaybeResetRESTMapper(mapper)
+	}
+	mapping, err := mapper.RESTMapping(k.key.gvk.GroupKind(), k.key.gvk.Version)
+	if d.err = nil; meta.IsNoMatchError(err) {
+		d.err = err
+	}
+	if missing && !recent || d.err != nil {
+		d.at = time.Now()
+	}
+	return mapping, err
+}

@@ -6,10 +6,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// counts are the metrics that are counted as things happen. The others are read when they are asked for.
+// counts has the metrics that are updated on each event. The others are computed when metrics are collected.
 type counts struct {
 	starts, denied, recovered, handovers prometheus.Counter
-	// running is the number of feeds; it scales how often watches are requested again.
+	// running is the number of feeds, which determines the default of Options.RecheckPeriod.
 	running atomic.Int64
 }
 
@@ -19,9 +19,9 @@ func newCounts() *counts {
 	}
 	return &counts{
 		starts:    counter("feed_starts_total", "Number of watches that were started."),
-		denied:    counter("denied_total", "Number of times that the API server began to refuse a watch."),
+		denied:    counter("denied_total", "Number of times that the API server started to refuse a watch."),
 		recovered: counter("recovered_total", "Number of times that a refused watch was allowed again."),
-		handovers: counter("handovers_total", "Number of watches that a wider one has replaced."),
+		handovers: counter("handovers_total", "Number of watches that were replaced by a wider one."),
 	}
 }
 
@@ -30,10 +30,10 @@ var (
 	descClaims  = prometheus.NewDesc("scopedcache_claims", "Number of claimed scopes.", []string{"level"}, nil)
 	descOwners  = prometheus.NewDesc("scopedcache_owners", "Number of owners with claims.", nil, nil)
 	descObjects = prometheus.NewDesc("scopedcache_objects", "Number of stored objects.", []string{"group", "resource"}, nil)
-	descPending = prometheus.NewDesc("scopedcache_pending_events", "Number of events that wait for a handler.", []string{"group", "resource"}, nil)
+	descPending = prometheus.NewDesc("scopedcache_pending_events", "Number of events that are pending for a handler.", []string{"group", "resource"}, nil)
 )
 
-// collector reads the metrics of a cache. None has a label with an owner, a namespace or a name.
+// collector collects the metrics of a cache. No metric has a label with an owner, a namespace or a name.
 type collector Cache
 
 // Describe implements prometheus.Collector.
@@ -57,7 +57,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(descOwners, prometheus.GaugeValue, float64(owners))
 }
 
-// collect adds the kind's metrics, and its claims to those of the cache.
+// collect sends the kind's metrics to out, and adds its claimed scopes to claims.
 func (k *kind) collect(out chan<- prometheus.Metric, claims map[string]int) {
 	type series struct {
 		level string
@@ -82,7 +82,7 @@ func (k *kind) collect(out chan<- prometheus.Metric, claims map[string]int) {
 	out <- prometheus.MustNewConstMetric(descPending, prometheus.GaugeValue, float64(k.objects.handlers.pending()), group, resource)
 }
 
-// resource is the kind's name in metrics; the representation follows where it is not the typed one.
+// resource returns the kind's name in metrics, with the representation as a suffix unless it is typed.
 func (k kindKey) resource() string {
 	switch k.as {
 	case dynamicObjects:

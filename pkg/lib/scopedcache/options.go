@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -22,81 +23,91 @@ import (
 
 // KindOptions are the options of one kind.
 type KindOptions struct {
-	// Transform changes each object before it is stored, for example to drop unused fields.
+	// Transform changes each object before it is stored, for example to drop unused fields. If it returns an error for an object in
+	// a list, the list fails and is retried. If it returns one for a change, the cache keeps the object as it was before.
 	Transform toolscache.TransformFunc
-	// Label restricts all watches of the kind to the objects that it selects.
+	// Label restricts all watches of the kind to objects that match this selector.
 	Label labels.Selector
-	// UnsafeDisableDeepCopy lets reads return the stored objects themselves. Readers must not change them.
+	// UnsafeDisableDeepCopy makes reads return the stored objects without copying them. Callers must not change them.
 	UnsafeDisableDeepCopy *bool
 }
 
-// UncoveredPolicy is what a read does that no claim covers and that has no owner.
+// UncoveredPolicy determines what happens to a read that has no owner and that no claim covers.
 type UncoveredPolicy int
 
 const (
-	// FailUncovered returns a *NotCoveredError.
+	// FailUncovered makes the read return a *NotCoveredError.
 	FailUncovered UncoveredPolicy = iota
-	// ReadUncovered asks the API server and caches nothing.
+	// ReadUncovered sends the read to the API server and does not cache the result.
 	ReadUncovered
 )
 
-// Options are the options of a Cache. The zero value of each option is its default.
+// Options are the options of a Cache. The zero value of each field selects its default.
 type Options struct {
-	// Scheme has the types of typed objects. The default is client-go's scheme.
+	// Scheme has the Go types of kinds. The default is client-go's scheme.
 	Scheme *runtime.Scheme
-	// Mapper finds the resources of kinds. The default is controller-runtime's dynamic RESTMapper.
+	// Mapper maps kinds to resources. The default is controller-runtime's dynamic RESTMapper.
 	Mapper meta.RESTMapper
-	// HTTPClient makes the requests. The default is made from the configuration.
+	// HTTPClient sends the requests. The default is created from the configuration.
 	HTTPClient *http.Client
-	// SyncPeriod is how often handlers hear again of all objects. The default is controller-runtime's, 10 hours.
+	// SyncPeriod is how often handlers receive all objects again. The default is controller-runtime's, 10 hours.
 	SyncPeriod *time.Duration
-	// ByKind has the options of single kinds; the key is an object of the kind.
+	// ByKind has options for specific kinds; the key is an object of the kind. They apply to all representations that have no
+	// options of their own.
 	ByKind map[client.Object]KindOptions
 
-	// Primary kinds are those that the operator reconciles. GetInformer, and so For of a controller, claims them in the
-	// whole cluster. For other kinds, it adds handlers only.
+	// Primary kinds are those that the operator reconciles. GetInformer, which a controller's For calls, claims them in the
+	// whole cluster. For other kinds, it only adds handlers.
 	Primary []client.Object
 	// Static claims last as long as the cache.
 	Static []Claim
-	// Uncovered is what a read does that no claim covers and that has no owner.
+	// Uncovered determines what happens to a read that has no owner and that no claim covers.
 	Uncovered UncoveredPolicy
-	// PartialList lets a List return what it can, with a *GapError, instead of nothing with the first error.
+	// PartialList makes an incomplete List return what can be read, with a *GapError, instead of only the first error.
 	PartialList bool
-	// KeepOwners turns off that the claims of an owner of a primary kind end when it is deleted.
+	// KeepOwners keeps the claims of an owner of a primary kind when the owner is deleted.
 	KeepOwners bool
 
-	// ReadTimeout is the longest time that a read waits for its first list; 10 s by default. The context may end it
-	// earlier.
+	// ReadTimeout is how long a read waits for its first lists in total, unless its context ends earlier. The default is 10 s.
 	ReadTimeout time.Duration
-	// Linger is how long a watch continues after its last claim was released; 5 s by default, less than 0 for not at all.
+	// Linger is how long a watch continues after its last claim is released. The default is 5 s; a negative value means 0.
 	Linger time.Duration
-	// RecheckPeriod is how often a watch is requested again, which is when the API server checks permissions. The default
-	// is a minute; more, up to five minutes, with more than 2,000 watches. Less than 0 leaves it to the API server, which
-	// takes five to ten minutes.
+	// RecheckPeriod is how often a watch is requested again, which makes the API server check permissions. The default is one
+	// minute, or up to five minutes with more than 2,000 watches. A watch lasts at least 1.1 s. With a negative value, only
+	// the API server ends watches, after five to ten minutes.
 	RecheckPeriod time.Duration
-	// Retry is the backoff of refused and failed watches; by default it starts at 1 s and doubles up to 60 s.
+	// Retry is the backoff for refused and failed watches. By default, it starts at 1 s and doubles up to 60 s.
 	Retry Retry
-	// ProbeQPS limits the retries of refused watches per second, for the whole cache; 5 by default.
+	// ProbeQPS limits the retries of refused watches per second, for the whole cache, in which owners take turns. The default
+	// is 5. After hints (WatchRBAC, Recheck and ReportForbidden), up to 100 additional watches are retried at once, and then as
+	// many per second again. Retries that succeed do not count.
 	ProbeQPS float32
-	// Concurrency is the number of first lists that run at once; 64 by default.
+	// Concurrency limits how many first lists run at the same time. The default is 64. Owners take turns, and a kind has at most
+	// half of it. A list that takes longer than 5 s no longer counts.
 	Concurrency int
-	// WatchRBAC watches roles and bindings, if the identity may, to notice grants and revocations at once. What it sees
-	// is a hint only: whether a permission exists is for the server to say.
+	// WatchRBAC watches roles and bindings, if the identity is allowed to, to notice grants and revocations immediately.
+	// Changes are only hints: the API server decides whether a permission exists.
 	WatchRBAC bool
-	// CoalesceObjects is the number of single objects of a kind in a namespace above which the namespace is watched
-	// instead, if that is allowed; 0 for never.
+	// CoalesceObjects is the number of claimed single objects of a kind in a namespace above which the cache watches the
+	// namespace instead, if that is allowed. 0 means never.
 	CoalesceObjects int
-	// Metrics is where metrics are registered; nowhere if nil.
+	// Metrics is the registry for metrics. If it is nil, metrics are not registered.
 	Metrics prometheus.Registerer
 }
 
-// rememberedOwners is how many deleted owners are remembered.
+// rememberedOwners is the number of deleted owners that the cache remembers.
 const rememberedOwners = 10_000
 
-// Budget of the watches: at most so many are requested again in a second because of Options.RecheckPeriod.
+// recheckRate is the target number of watches per second that are requested again with the default Options.RecheckPeriod.
 const recheckRate = 33
 
 func (o Options) linger() time.Duration { return max(0, o.Linger) }
+
+// retriesTake returns how long a number of retries of refused watches take, at most a year.
+func (o Options) retriesTake(retries int) time.Duration {
+	const year = 365 * 24 * time.Hour
+	return time.Duration(min(float64(retries)/float64(o.ProbeQPS), year.Seconds()) * float64(time.Second))
+}
 
 func (o Options) withDefaults(config *rest.Config) (Options, error) {
 	var err error
@@ -105,12 +116,14 @@ func (o Options) withDefaults(config *rest.Config) (Options, error) {
 			return o, err
 		}
 	}
+	discovering := *o.HTTPClient
+	discovering.Timeout = longestDiscovery
 	if o.Mapper == nil {
-		if o.Mapper, err = apiutil.NewDynamicRESTMapper(config, o.HTTPClient); err != nil {
+		if o.Mapper, err = apiutil.NewDynamicRESTMapper(config, &discovering); err != nil {
 			return o, err
 		}
 	}
-	o.Mapper = newMapper(config, o.HTTPClient, o.Mapper)
+	o.Mapper = newMapper(config, &discovering, o.Mapper)
 	if o.Linger == 0 {
 		o.Linger = 5 * time.Second
 	}
@@ -133,8 +146,8 @@ func (o Options) withDefaults(config *rest.Config) (Options, error) {
 }
 
 func (o Options) merge(from cache.Options) (Options, error) {
-	if from.DefaultFieldSelector != nil || from.DefaultLabelSelector != nil || from.DefaultWatchErrorHandler != nil || from.NewInformer != nil || from.DefaultTransform != nil {
-		return o, errors.New("scopedcache has no default selectors, transforms, watch error handlers or informers: use Options.ByKind")
+	if err := unsupported(from); err != nil {
+		return o, err
 	}
 	o.Scheme = cmp.Or(o.Scheme, from.Scheme)
 	o.HTTPClient = cmp.Or(o.HTTPClient, from.HTTPClient)
@@ -145,9 +158,6 @@ func (o Options) merge(from cache.Options) (Options, error) {
 	byKind := map[client.Object]KindOptions{}
 	maps.Copy(byKind, o.ByKind)
 	for obj, by := range from.ByObject {
-		if by.Field != nil || by.Namespaces != nil {
-			return o, fmt.Errorf("scopedcache has no field selectors and namespaces for %T: use claims", obj)
-		}
 		byKind[obj] = KindOptions{Transform: by.Transform, Label: by.Label, UnsafeDisableDeepCopy: by.UnsafeDisableDeepCopy}
 	}
 	o.ByKind = byKind
@@ -157,4 +167,46 @@ func (o Options) merge(from cache.Options) (Options, error) {
 		}
 	}
 	return o, nil
+}
+
+// unsupported returns an error if an option is set that scopedcache does not support.
+func unsupported(o cache.Options) error {
+	switch {
+	case o.DefaultFieldSelector != nil || o.DefaultLabelSelector != nil || o.DefaultWatchErrorHandler != nil || o.NewInformer != nil || o.DefaultTransform != nil:
+		return errors.New("scopedcache does not support default selectors, transforms, watch error handlers or NewInformer: use Options.ByKind")
+	case o.DefaultUnsafeDisableDeepCopy != nil:
+		return errors.New("scopedcache does not support DefaultUnsafeDisableDeepCopy: use Options.ByKind")
+	case o.ReaderFailOnMissingInformer:
+		return errors.New("scopedcache does not support ReaderFailOnMissingInformer: use Options.Uncovered")
+	case withoutBookmarks(o):
+		return errors.New("scopedcache does not support watches without bookmarks")
+	}
+	return unsupportedParts(o)
+}
+
+// unsupportedParts does the same for the options of single kinds and namespaces.
+func unsupportedParts(o cache.Options) error {
+	for obj, by := range o.ByObject {
+		if by.Field != nil || by.Namespaces != nil {
+			return fmt.Errorf("scopedcache does not support field selectors or namespaces for %T: use claims", obj)
+		}
+	}
+	for namespace, by := range o.DefaultNamespaces {
+		if by.LabelSelector != nil || by.FieldSelector != nil || by.Transform != nil || by.UnsafeDisableDeepCopy != nil {
+			return fmt.Errorf("scopedcache does not support options of a namespace, as for %q: use Options.ByKind", namespace)
+		}
+	}
+	return nil
+}
+
+// withoutBookmarks returns true if an option disables bookmarks.
+func withoutBookmarks(o cache.Options) bool {
+	enabled := []*bool{o.DefaultEnableWatchBookmarks}
+	for _, by := range o.ByObject {
+		enabled = append(enabled, by.EnableWatchBookmarks)
+	}
+	for _, by := range o.DefaultNamespaces {
+		enabled = append(enabled, by.EnableWatchBookmarks)
+	}
+	return slices.ContainsFunc(enabled, func(b *bool) bool { return !ptr.Deref(b, true) })
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,6 +29,7 @@ func TestT16TheLastReleaseEndsTheWatch(t *testing.T) {
 	a, b := owner("a"), owner("b")
 	w.claim(a, scopedcache.Live, secrets(scopedcache.Namespace(x)))
 	w.claim(b, scopedcache.Live, secrets(scopedcache.Namespace(x)))
+	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, []string{"add a"}, peek(e)) })
 	w.Release(a)
 	w.watches(x)
 	_, err := w.read(x, "a")
@@ -91,6 +93,13 @@ func TestT18AnOwnerOfTheSameNameIsAnother(t *testing.T) {
 	w.watches(x + "/b")
 	require.Empty(t, w.Status(old))
 	require.Len(t, w.Status(again), 1)
+
+	// A reconcile that began before the deletion still tries to claim an object.
+	late := w.Ensure(t.Context(), old, secrets(scopedcache.Object(x, "a")))
+	require.Equal(t, scopedcache.Invalid, late[0].State)
+	require.Contains(t, late[0].Reason, "was deleted")
+	require.Empty(t, w.Status(old))
+	w.watches(x + "/b")
 	_, err := scopedcache.OwnerOf(&corev1.ConfigMap{}, w.admin.Scheme())
 	require.ErrorContains(t, err, "no UID")
 }
@@ -104,7 +113,7 @@ func TestT19AMissedDeletionReleases(t *testing.T) {
 	w := given(t, primary(&corev1.ConfigMap{}))
 	x := w.namespace()
 	w.grant(x, all)
-	revoke := w.grantOn("", "configmaps", "", all)
+	w.grantOn("", "configmaps", "", all)
 	w.handle(&corev1.ConfigMap{})
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: x, Name: "owner"}}
 	require.NoError(t, w.admin.Create(t.Context(), cm))
@@ -113,8 +122,7 @@ func TestT19AMissedDeletionReleases(t *testing.T) {
 	w.eventually(func(ct *assert.CollectT) { assert.NoError(ct, w.Get(t.Context(), ref.Key, &corev1.ConfigMap{})) })
 	w.claim(ref, scopedcache.Live, secrets(scopedcache.Object(x, "a")))
 
-	// The connection is lost while the owner is deleted; the permission stays.
-	_ = revoke
+	// The connection is lost while the owner is deleted.
 	var cut sync.Once
 	cutDone := make(chan struct{})
 	w.log.intercept(func(r *http.Request) (*http.Response, error) {
@@ -130,6 +138,40 @@ func TestT19AMissedDeletionReleases(t *testing.T) {
 	w.log.intercept(nil)
 	w.eventually(func(ct *assert.CollectT) { assert.Empty(ct, w.Status(ref)) })
 	w.watches()
+}
+
+// The same while the permission is missing: the state of the owners is unknown until the permission is granted again.
+func TestT19ADeletionWhileDeniedReleases(t *testing.T) {
+	t.Parallel()
+	w := given(t, primary(&corev1.ConfigMap{}), rechecking)
+	x := w.namespace()
+	w.grant(x, all)
+	revoke := w.grantOn("", "configmaps", "", all)
+	w.handle(&corev1.ConfigMap{})
+	create := func(name string) (*corev1.ConfigMap, scopedcache.OwnerRef) {
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: x, Name: name}}
+		require.NoError(t, w.admin.Create(t.Context(), cm))
+		ref, err := scopedcache.OwnerOf(cm, w.admin.Scheme())
+		require.NoError(t, err)
+		w.eventually(func(ct *assert.CollectT) { assert.NoError(ct, w.Get(t.Context(), ref.Key, &corev1.ConfigMap{})) })
+		w.claim(ref, scopedcache.Live, secrets(scopedcache.Object(x, name)))
+		return cm, ref
+	}
+	deleted, a := create("a")
+	replaced, b := create("b")
+	_, c := create("c")
+	revoke()
+	w.eventually(func(ct *assert.CollectT) {
+		assert.True(ct, apierrors.IsForbidden(w.Get(t.Context(), a.Key, &corev1.ConfigMap{})))
+	})
+	require.NoError(t, w.admin.Delete(t.Context(), deleted))
+	require.NoError(t, w.admin.Delete(t.Context(), replaced))
+	require.NoError(t, w.admin.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: x, Name: "b"}}))
+	w.grantOn("", "configmaps", "", all)
+	w.watches(x + "/c")
+	require.Empty(t, w.Status(a))
+	require.Empty(t, w.Status(b))
+	require.Len(t, w.Status(c), 1)
 }
 
 func TestT20AReleaseWakesReads(t *testing.T) {
@@ -160,9 +202,16 @@ func TestT20AReleaseWakesReads(t *testing.T) {
 	requireNotCovered(t, <-failed)
 }
 
+// This test is not parallel, because it counts goroutines.
 func TestT21ManyOwnersAtOnce(t *testing.T) {
-	t.Parallel()
-	w := given(t)
+	before := goroutines()
+	w := prepare(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Start(ctx) }()
+	require.True(t, w.WaitForCacheSync(ctx))
+	idle := before + 2 // Start, and what notifies owners
+	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, idle, goroutines()) })
 	x, y := w.namespace(), w.namespace()
 	w.grant("", all)
 	scopes := []scopedcache.Scope{scopedcache.Cluster(), scopedcache.Namespace(x), scopedcache.Namespace(y)}
@@ -192,8 +241,12 @@ func TestT21ManyOwnersAtOnce(t *testing.T) {
 	}
 	wait.Wait()
 	w.watches()
+	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, idle, goroutines(), "nothing is left of the claims") })
 	w.claim(owner("last"), scopedcache.Live, secrets(scopedcache.Object(x, "0")))
 	w.watches(x + "/0")
+	cancel()
+	require.NoError(t, <-ended)
+	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, before, goroutines()) })
 }
 
 func TestT22AClaimThatComesBackNeedsNoRequest(t *testing.T) {
@@ -208,6 +261,68 @@ func TestT22AClaimThatComesBackNeedsNoRequest(t *testing.T) {
 	requireNotCovered(t, err)
 	w.claim(owner("other"), scopedcache.Live, secrets(scopedcache.Namespace(x)))
 	require.Empty(t, w.log.take("secrets"))
+}
+
+func TestAnAbortedSessionCannotCommit(t *testing.T) {
+	t.Parallel()
+	w := prepare(t)
+	o := owner("o")
+	w.Ensure(t.Context(), o, secrets(scopedcache.Namespace("x")))
+	first := w.Begin(o)
+	second := w.Begin(o) // aborts the first
+	first.Commit()
+	require.Len(t, w.Status(o), 1, "the claim stays")
+	first.Abort()
+	second.Ensure(t.Context(), secrets(scopedcache.Namespace("y")))
+	second.Commit()
+	require.Len(t, w.Status(o), 1)
+	require.Equal(t, scopedcache.Namespace("y"), w.Status(o)[0].Claim.Scope, "the second session was not aborted")
+}
+
+// ReleaseAndWait waits for watches that linger. It also ends when another owner claims them, or the kinds are removed.
+func TestReleaseAndWaitEndsWithTheReason(t *testing.T) {
+	t.Parallel()
+	const owners = 8 // each waits for its watches in another order
+	claims := func(i int) []scopedcache.Claim {
+		scope := scopedcache.Namespace(fmt.Sprint("x", i))
+		return []scopedcache.Claim{secrets(scope), {Kind: &corev1.ConfigMap{}, Scope: scope}}
+	}
+	for name, end := range map[string]func(*world){
+		"another owner needs the watches": func(w *world) {
+			for i := range owners {
+				w.Ensure(t.Context(), owner("other"), claims(i)...)
+			}
+		},
+		"the kinds are removed": func(w *world) {
+			require.NoError(t, w.RemoveInformer(t.Context(), &corev1.Secret{}))
+			require.NoError(t, w.RemoveInformer(t.Context(), &corev1.ConfigMap{}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := given(t, func(o *scopedcache.Options) { o.Linger = 10 * patience })
+			w.grant("", all)
+			w.grantOn("", "configmaps", "", all)
+			ended := make(chan error, owners)
+			for i := range owners {
+				o := owner(fmt.Sprint("o", i))
+				w.claim(o, scopedcache.Live, claims(i)...)
+				go func() { ended <- w.ReleaseAndWait(t.Context(), o) }()
+				w.eventually(func(ct *assert.CollectT) { assert.Empty(ct, w.Status(o)) })
+			}
+			<-time.After(settled)
+			require.Empty(t, ended, "they wait")
+			end(w)
+			for range owners {
+				select {
+				case err := <-ended:
+					require.NoError(t, err)
+				case <-time.After(patience):
+					require.Fail(t, "it waits for ever")
+				}
+			}
+		})
+	}
 }
 
 func TestReleaseAndWait(t *testing.T) {

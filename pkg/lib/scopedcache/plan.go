@@ -1,13 +1,13 @@
 package scopedcache
 
-import "sigs.k8s.io/controller-runtime/pkg/client"
+import "maps"
 
-// plan starts and stops the feeds of a scope, and of what it covers and what covers it, so that each claim is served by
-// as few feeds as possible:
+// plan starts and stops the feeds of a scope and of narrower and wider scopes, so that as few feeds as possible serve all
+// claims:
 //
 //   - A feed runs for each scope that is wanted and not served by a wider one.
 //   - A feed that has all objects of its scope takes over from the narrower ones, which then end.
-//   - A feed that is no longer wanted serves on until all narrower ones that are have their objects or were refused.
+//   - A feed that is no longer wanted continues until all narrower feeds that are wanted have their objects or were refused.
 //
 // The caller holds the mutex.
 func (k *kind) plan(scope Scope) {
@@ -17,14 +17,34 @@ func (k *kind) plan(scope Scope) {
 			k.planNamespace(ns)
 		}
 	} else if ns := k.namespaces[scope.namespace]; ns != nil {
-		k.planNamespace(ns)
+		k.planIn(ns, scope)
 	}
 	if k.cluster.feed != nil && !k.cluster.wanted() {
 		k.retireCluster()
 	}
 }
 
-// coversAll returns true if a node serves all of its scope and continues to do so.
+// planIn plans a scope in a namespace. Claims of objects do not depend on one another, unless they decide whether the namespace is
+// watched.
+func (k *kind) planIn(ns *namespaceNode, scope Scope) {
+	before := ns.coalesced
+	if k.coalesce(ns); !scope.object || ns.coalesced != before {
+		k.planNamespace(ns)
+		return
+	}
+	covered := coversAll(k.cluster)
+	if n := ns.objects[scope.name]; n != nil {
+		k.planObject(ns, n, covered || ns.wanted() && ns.ready())
+	}
+	if !covered && !ns.wanted() && ns.feed != nil {
+		k.retireNamespace(ns)
+	}
+	if ns.isEmpty() {
+		delete(k.namespaces, ns.scope.namespace)
+	}
+}
+
+// coversAll returns true if a node serves its scope and will continue to do so.
 func coversAll(n *node) bool { return n.wanted() && n.serving() }
 
 func (k *kind) planCluster() {
@@ -63,14 +83,11 @@ func (ns *namespaceNode) isEmpty() bool {
 	return !ns.wanted() && ns.feed == nil && len(ns.objects) == 0
 }
 
-// planObjects plans the objects of a namespace. They are covered also by a feed of the namespace that waits to take over
-// from that of the cluster.
+// planObjects starts and stops the feeds of single objects in a namespace. covered is true if a wider feed serves them, or
+// will take over from the cluster's feed.
 func (k *kind) planObjects(ns *namespaceNode, covered bool) {
-	for name, n := range ns.objects {
+	for _, n := range ns.objects {
 		k.planObject(ns, n, covered)
-		if !n.wanted() && n.feed == nil {
-			delete(ns.objects, name)
-		}
 	}
 }
 
@@ -88,19 +105,38 @@ func (k *kind) planObject(ns *namespaceNode, n *node, covered bool) {
 			k.abandon(n.scope, false)
 		}
 	}
+	if !n.wanted() && n.feed == nil {
+		delete(ns.objects, n.scope.name)
+	}
 }
 
-// coalesce decides whether a namespace is watched instead of the many objects in it that are claimed.
+// coalesce decides whether to watch a namespace in place of the claimed objects in it.
 func (k *kind) coalesce(ns *namespaceNode) {
 	limit := k.cache.options.CoalesceObjects
 	if ns.coalesced {
-		limit = max(1, limit/2) // so that a namespace at the limit does not change back and forth
+		limit = max(1, limit/2) // prevents flapping at the limit
 	}
-	ns.coalesced = k.cache.options.CoalesceObjects > 0 && len(ns.objects) > limit && ns.scope != Cluster()
+	ns.coalesced = k.cache.options.CoalesceObjects > 0 && ns.scope != Cluster() && ns.wantsMoreThan(limit)
 }
 
-// retireNamespace ends the feed of an unwanted namespace as soon as the objects that are wanted in it are served
-// by their own feeds.
+func (ns *namespaceNode) wantsMoreThan(limit int) bool {
+	if len(ns.objects) <= limit {
+		return false
+	}
+	count := 0
+	for _, n := range ns.objects {
+		if n.wanted() {
+			count++
+		}
+		if count > limit {
+			return true
+		}
+	}
+	return false
+}
+
+// retireNamespace ends the feed of a namespace that is no longer wanted, when the feeds of the claimed objects in it can
+// take over.
 func (k *kind) retireNamespace(ns *namespaceNode) {
 	if ns.serving() {
 		for _, n := range ns.objects {
@@ -111,15 +147,13 @@ func (k *kind) retireNamespace(ns *namespaceNode) {
 	}
 	served, from := k.retire(ns.node)
 	if !served {
-		return // another feed serves the objects, or they take over themselves
+		return // another feed serves the objects, or their own feeds take over
 	}
-	for _, n := range ns.objects {
-		k.succeed(n, from)
-	}
+	k.succeed(ns.scope, from)
 	k.abandon(ns.scope, false)
 }
 
-// retireCluster does the same for the whole cluster.
+// retireCluster ends the feed of the cluster under the same conditions.
 func (k *kind) retireCluster() {
 	n := k.cluster
 	if n.serving() {
@@ -133,13 +167,8 @@ func (k *kind) retireCluster() {
 	if !served {
 		return
 	}
+	k.succeed(Cluster(), from)
 	for _, ns := range k.namespaces {
-		k.succeed(ns.node, from)
-		for _, n := range ns.objects {
-			if !ns.serving() {
-				k.succeed(n, from)
-			}
-		}
 		k.planNamespace(ns)
 	}
 	k.abandon(Cluster(), false)
@@ -160,8 +189,9 @@ func (k *kind) settledWithoutCluster(ns *namespaceNode) bool {
 	return true
 }
 
-// retire ends a node's feed. It returns whether it served, and the version up to which it has reported events.
-func (k *kind) retire(n *node) (served bool, from string) {
+// retire ends a node's feed. It returns whether the feed served its scope, and the versions up to which it has reported
+// events.
+func (k *kind) retire(n *node) (served bool, from floors) {
 	if served = n.serving(); served {
 		from = n.feed.reported()
 	}
@@ -169,23 +199,40 @@ func (k *kind) retire(n *node) (served bool, from string) {
 	return served, from
 }
 
-// succeed lets a feed serve its scope, which a wider one has served up to a version.
-func (k *kind) succeed(n *node, from string) {
+// succeed makes the feeds of parts of a scope serve them, if they can. A feed of the scope has reported events
+// up to the versions in from.
+func (k *kind) succeed(scope Scope, from floors) {
+	for name, ns := range k.namespaces {
+		switch {
+		case scope == Cluster():
+			k.succeedAt(ns.node, from)
+		case scope != Namespace(name):
+			continue
+		}
+		for _, n := range ns.objects {
+			if !ns.serving() {
+				k.succeedAt(n, from)
+			}
+		}
+	}
+}
+
+// succeedAt makes a node's feed serve its scope.
+func (k *kind) succeedAt(n *node, from floors) {
 	if !n.ready() || n.serving() || !n.wanted() {
 		return
 	}
-	if from != "" {
-		n.feed.floors = map[Scope]string{n.scope: from}
-	}
+	n.feed.floors = from.within(n.scope)
 	k.serve(n.feed)
 }
 
-// takeOver lets a feed serve its scope, parts of which narrower ones may have served, and ends these.
+// takeOver makes a node's feed serve its scope, and ends the narrower feeds that served parts of it.
 func (k *kind) takeOver(n *node) {
-	floors := map[Scope]string{}
+	from, ended := floors{}, 0
 	end := func(narrower *node) {
 		if narrower.serving() {
-			floors[narrower.scope] = narrower.feed.reported()
+			maps.Copy(from, narrower.feed.reported())
+			ended++
 		}
 		k.stop(narrower)
 	}
@@ -200,35 +247,7 @@ func (k *kind) takeOver(n *node) {
 			end(object)
 		}
 	}
-	n.feed.floors = floors
+	n.feed.floors = from
 	k.serve(n.feed)
-	k.cache.counts.handovers.Add(float64(len(floors)))
-}
-
-// serve makes a feed the source of its scope's objects.
-func (k *kind) serve(f *feed) {
-	collected := f.collected
-	f.serving, f.collected = true, nil
-	k.replace(f, collected, f.version)
-	f.saw(f.version)
-}
-
-// replace compares the stored objects of a feed's scope with a list of a version. Where another feed has reported
-// newer events, what is stored stays.
-func (k *kind) replace(f *feed, list map[string]client.Object, version string) {
-	stale := func(obj client.Object) bool {
-		floor := f.floor(obj.GetNamespace(), obj.GetName())
-		return floor != "" && older(version, floor)
-	}
-	for _, key := range k.objects.keysIn(f.scope) {
-		obj, ok := k.objects.get(key)
-		if _, listed := list[key]; ok && !listed && !stale(obj) {
-			k.objects.remove(obj)
-		}
-	}
-	for _, obj := range list {
-		if !stale(obj) {
-			k.objects.put(obj, true)
-		}
-	}
+	k.cache.counts.handovers.Add(float64(ended))
 }

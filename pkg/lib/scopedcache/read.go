@@ -1,45 +1,59 @@
 package scopedcache
 
 import (
+	"cmp"
 	"context"
-	"strings"
+	"reflect"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
 type ownerKey struct{}
 
 // WithOwner returns a context with which reads claim what they read, on behalf of the owner: a Get claims the object, a
-// List of a namespace the namespace, and another List the cluster. The first such read waits for the first list. Pass the
-// context to the client of the manager; it hands it on to the cache.
+// List in a namespace claims the namespace, and any other List claims the cluster. The first such read waits for the first
+// list. The context also works with the manager's client, which passes it to the cache.
 func WithOwner(ctx context.Context, owner OwnerRef) context.Context {
 	return context.WithValue(ctx, ownerKey{}, owner)
 }
 
-// Get reads an object from the cache. NotFound means that the object does not exist: it is returned only while a watch
-// shows that. Other errors are NotCoveredError, DeniedError, AbsentError and NotSyncedError.
+// Get reads an object from the cache. NotFound means that the object does not exist, and is returned only while a watch
+// shows that. The other errors are NotCoveredError, DeniedError, AbsentError and NotSyncedError.
 func (c *Cache) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	kindKey, err := c.keyOf(obj)
 	if err != nil {
 		return err
 	}
 	scope := Object(key.Namespace, key.Name)
-	if k := c.known(kindKey); k != nil && ctx.Value(ownerKey{}) == nil && k.isLive(scope) {
-		// The usual case. An object that is missing may have been forgotten meanwhile.
-		if err := c.Cache.Get(ctx, key, obj, opts...); !apierrors.IsNotFound(err) {
-			return err
-		}
+	if k := c.known(kindKey); k != nil && ctx.Value(ownerKey{}) == nil && k.isLive(scope) && k.copyTo(obj, scope, opts) {
+		return nil // the usual case; an object that is not found may just have been dropped
 	}
 	return c.get(ctx, kindKey, key, obj, opts)
 }
 
-// get is Get of what is not live, or not found.
+// copyTo copies the stored object of a scope to an object, as controller-runtime's cache does, but without the lookup of its
+// kind. It returns false if there is no such object.
+func (k *kind) copyTo(obj client.Object, scope Scope, opts []client.GetOption) bool {
+	stored, ok := k.objects.get(scope.key())
+	if !ok || reflect.TypeOf(stored) != reflect.TypeOf(obj) {
+		return false
+	}
+	options := client.GetOptions{}
+	options.ApplyOptions(opts)
+	if !ptr.Deref(k.options.UnsafeDisableDeepCopy, false) && !ptr.Deref(options.UnsafeDisableDeepCopy, false) {
+		stored = stored.DeepCopyObject().(client.Object)
+		stored.GetObjectKind().SetGroupVersionKind(k.key.gvk)
+	}
+	reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(stored).Elem())
+	return true
+}
+
+// get implements Get for objects that are not live or were not found.
 func (c *Cache) get(ctx context.Context, kindKey kindKey, key client.ObjectKey, obj client.Object, opts []client.GetOption) error {
 	scope := Object(key.Namespace, key.Name)
 	k, err := c.covered(ctx, kindKey, scope)
@@ -49,8 +63,10 @@ func (c *Cache) get(ctx context.Context, kindKey kindKey, key client.ObjectKey, 
 		}
 		return err
 	}
+	deadline := time.Now().Add(c.options.ReadTimeout)
 	for {
-		connected, generation, err := k.await(ctx, scope)
+		generation := k.generationOf(scope)
+		interrupted, err := k.await(ctx, deadline, scope)
 		if err != nil {
 			return err
 		}
@@ -58,90 +74,34 @@ func (c *Cache) get(ctx context.Context, kindKey kindKey, key client.ObjectKey, 
 		switch {
 		case err == nil || !apierrors.IsNotFound(err):
 			return err
-		case !connected:
-			return k.notSynced(scope, nil)
-		case k.isCurrent(generation):
+		case interrupted != nil:
+			return k.notSynced(scope, interrupted)
+		case k.generationOf(scope) == generation && c.reads(ctx, k):
 			return err
 		}
 	}
 }
 
-// List reads objects from the cache: those of a namespace, or, without one, those of the cluster. If the whole
-// cluster is not claimed, these are the objects of all claimed namespaces. It never returns a part only because something is
-// missing: the errors are those of Get; Options.PartialList changes that.
-func (c *Cache) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	gvk, err := apiutil.GVKForObject(list, c.options.Scheme)
+// reads returns true if controller-runtime's cache reads the store of the kind. While RemoveInformer runs, it may still
+// read the store of the removed kind; reads then detaches it, and the next read uses the new store.
+func (c *Cache) reads(ctx context.Context, k *kind) bool {
+	if k.attached.Load() && c.known(k.key) == k {
+		return true // what is attached later is the store of the kind that is current then
+	}
+	example, err := k.key.example(c.options.Scheme)
 	if err != nil {
-		return err
+		return true // cannot happen: the kind was in the scheme when it was claimed
 	}
-	gvk.Kind = strings.TrimSuffix(gvk.Kind, "List")
-	options := client.ListOptions{}
-	options.ApplyOptions(opts)
-	scope := Namespace(options.Namespace)
-	k, err := c.covered(ctx, kindKey{gvk: gvk, as: representationOf(list)}, scope)
-	if k == nil {
-		if c.options.Uncovered == ReadUncovered {
-			return c.live.List(ctx, list, opts...)
-		}
-		return err
+	found, err := c.Cache.GetInformer(ctx, example, cache.BlockUntilSynced(false))
+	if own, ok := found.(*informer); err != nil || !ok || own.kind == k {
+		return true
 	}
-	for {
-		namespaces, generation, err := k.awaitAll(ctx, scope)
-		if err != nil && !c.options.PartialList {
-			return err
-		}
-		if namespaces == nil || err != nil {
-			if listErr := c.Cache.List(ctx, list, opts...); listErr != nil {
-				return listErr
-			}
-		} else if listErr := c.listEach(ctx, list, namespaces, options); listErr != nil {
-			return listErr
-		}
-		if err != nil {
-			return err
-		}
-		if done, err := k.settledRead(ctx, scope, generation); done {
-			return err
-		}
-	}
+	_ = c.Cache.RemoveInformer(ctx, example) // it fails only if the kind is not in the scheme
+	return false
 }
 
-// settledRead returns true if a read is complete: no objects were forgotten since a generation, or the context has ended.
-func (k *kind) settledRead(ctx context.Context, scope Scope, generation uint64) (done bool, err error) {
-	if k.isCurrent(generation) {
-		return true, nil
-	}
-	if ctx.Err() != nil {
-		return true, k.notSynced(scope, ctx.Err())
-	}
-	return false, nil
-}
-
-// listEach lists namespaces one after the other.
-func (c *Cache) listEach(ctx context.Context, list client.ObjectList, namespaces []string, options client.ListOptions) error {
-	var all []runtime.Object
-	limit := options.Limit
-	for _, namespace := range namespaces {
-		if limit > 0 {
-			if options.Limit = limit - int64(len(all)); options.Limit <= 0 {
-				break
-			}
-		}
-		options.Namespace = namespace
-		if err := c.Cache.List(ctx, list, &options); err != nil {
-			return err
-		}
-		items, err := meta.ExtractList(list)
-		if err != nil {
-			return err
-		}
-		all = append(all, items...)
-	}
-	return meta.SetList(list, all)
-}
-
-// covered returns the kind if a claim covers the scope, after adding a claim of the context's owner. Without a claim it
-// returns nil and a NotCoveredError.
+// covered adds a claim for the context's owner, if there is one, and returns the kind if a claim covers the scope. If none
+// does, it returns nil and a NotCoveredError.
 func (c *Cache) covered(ctx context.Context, key kindKey, scope Scope) (*kind, error) {
 	if owner, ok := ctx.Value(ownerKey{}).(OwnerRef); ok && !c.owns(owner, key, scope) {
 		example, err := key.example(c.options.Scheme)
@@ -162,42 +122,50 @@ func (c *Cache) covered(ctx context.Context, key kindKey, scope Scope) (*kind, e
 	return k, nil
 }
 
-// owns returns true if a claim of the owner covers the scope. In a session it also counts as asked again.
+// owns returns true if a claim of the owner covers the scope. In a session, it also marks that claim as renewed.
 func (c *Cache) owns(owner OwnerRef, key kindKey, scope Scope) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	wider := []Scope{scope, Cluster()}
+	if c.renew(owner, ownedScope{kind: key, scope: scope}, true) {
+		return true
+	}
+	wider := []Scope{Cluster()}
 	if scope.object {
 		wider = append(wider, Namespace(scope.namespace))
 	}
-	for _, s := range wider {
-		owned := ownedScope{kind: key, scope: s}
-		if _, ok := c.owners[owner][owned]; !ok || s != scope && c.kinds[key].isRefused(s) {
-			continue
-		}
-		if session := c.sessions[owner]; session != nil {
-			if _, again := session.again[owned]; !again && s != scope {
-				continue // the wider claim may end with the session
-			}
-			session.again[owned] = struct{}{}
-		}
-		return true
-	}
-	return false
+	k := c.known(key)
+	return k != nil && slices.ContainsFunc(wider, func(s Scope) bool {
+		return s != scope && !k.isRefused(s) && c.renew(owner, ownedScope{kind: key, scope: s}, false)
+	})
 }
 
-// isRefused returns true if the watch of a claimed scope is refused, so that a narrower claim may be of use.
+// renew returns true if the owner has a claim. In a session, it marks the claim as renewed. Unless first is true, it must
+// have been renewed before, because it may end with the session.
+func (c *Cache) renew(owner OwnerRef, owned ownedScope, first bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.owners[owner][owned]; !ok {
+		return false
+	}
+	if session := c.sessions[owner]; session != nil {
+		if _, again := session.again[owned]; !again && !first {
+			return false
+		}
+		session.again[owned] = struct{}{}
+	}
+	return true
+}
+
+// isRefused returns true if the watch of a claimed scope is refused. A narrower claim may still succeed.
 func (k *kind) isRefused(scope Scope) bool {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return k.state(scope).refused()
 }
 
-// covers returns true if a claim covers the scope: the whole of it or, for a List of the cluster, namespaces in it.
+// covers returns true if a claim covers the scope or, for a List of the cluster, at least one namespace.
 func (k *kind) covers(scope Scope, partial bool) bool {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	if k.cluster.claimed() {
+	if k.isClaimed(scope) {
 		return true
 	}
 	if scope == Cluster() {
@@ -209,82 +177,78 @@ func (k *kind) covers(scope Scope, partial bool) bool {
 		return false
 	}
 	ns := k.namespaces[scope.namespace]
+	return !scope.object && ns != nil && partial && len(ns.objects) > 0
+}
+
+// isClaimed returns true if a claim covers the scope. The caller holds the mutex.
+func (k *kind) isClaimed(scope Scope) bool {
+	ns := k.namespaces[scope.namespace]
 	switch {
-	case ns == nil:
+	case k.cluster.claimed():
+		return true
+	case ns == nil || scope == Cluster():
 		return false
 	case ns.claimed():
 		return true
-	case scope.object:
-		n := ns.objects[scope.name]
-		return n != nil && n.claimed()
 	}
-	return partial && len(ns.objects) > 0
+	n := ns.objects[scope.name]
+	return scope.object && n != nil && n.claimed()
 }
 
-// isLive returns true if a claim covers an object, and a watch shows its state.
+// isLive returns true if a claim covers an object and a live watch serves it.
 func (k *kind) isLive(object Scope) bool {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	if !k.running {
-		return false
-	}
-	claimed := k.cluster.claimed()
-	if ns := k.namespaces[object.namespace]; !claimed && ns != nil {
-		n := ns.objects[object.name]
-		claimed = ns.claimed() || n != nil && n.claimed()
-	}
-	if !claimed {
+	if !k.running || !k.isClaimed(object) {
 		return false
 	}
 	f := k.server(object)
 	return f != nil && f.state == Live
 }
 
-// await waits until a feed serves a scope. connected is false if its watch is interrupted. The error is the reason why
-// there is none, or that it took too long.
-func (k *kind) await(ctx context.Context, scope Scope) (connected bool, generation uint64, err error) {
+// await waits until a feed serves a scope. interrupted is the reason if the feed's watch is interrupted. If all feeds are
+// refused, or the deadline of the read is over, it returns an error.
+func (k *kind) await(ctx context.Context, deadline time.Time, scope Scope) (interrupted, err error) {
 	var timeout <-chan time.Time
 	for {
 		k.mu.RLock()
 		f, pending, refused := k.lookup(scope)
 		changed := k.changed
-		generation = k.generation
-		if f != nil {
-			connected = f.state == Live
+		if f != nil && f.state != Live {
+			interrupted = cmp.Or(f.err, errEnded)
 		}
 		k.mu.RUnlock()
 		if f != nil {
-			return connected, generation, nil
+			return interrupted, nil
 		}
 		if !pending {
-			return false, 0, refused
+			return nil, refused
 		}
 		if timeout == nil {
-			timer := time.NewTimer(k.cache.options.ReadTimeout)
+			timer := time.NewTimer(time.Until(deadline))
 			defer timer.Stop()
 			timeout = timer.C
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return false, 0, k.notSynced(scope, ctx.Err())
+			return nil, k.notSynced(scope, ctx.Err())
 		case <-timeout:
-			return false, 0, k.notSynced(scope, refused)
+			return nil, k.notSynced(scope, refused)
 		}
 	}
 }
 
-// lookup returns the feed that serves a scope. If there is none, it returns whether there may be one soon, and why there
-// is none now.
+// lookup returns the feed that serves a scope. If there is none, pending is true if there may be one soon, and why is the
+// reason.
 func (k *kind) lookup(scope Scope) (serving *feed, pending bool, why error) {
-	claims := k.claims(scope)
-	if len(claims) == 0 || !k.running {
+	if !k.running || !k.isClaimed(scope) {
 		return nil, false, &NotCoveredError{GVK: k.key.gvk, Scope: scope}
 	}
-	if f := k.server(scope); f != nil {
+	if f := k.server(scope); f != nil && f.state != Syncing { // a feed that was listed may not be watched yet
 		return f, false, nil
 	}
-	for _, n := range claims { // the narrowest first
+	for _, n := range k.claims(scope) { // narrowest first
 		switch {
 		case n.feed == nil:
 			pending = true
@@ -298,7 +262,7 @@ func (k *kind) lookup(scope Scope) (serving *feed, pending bool, why error) {
 	return nil, pending, why
 }
 
-// claims returns the nodes that are claimed and cover a scope, the narrowest first.
+// claims returns the claimed nodes that cover a scope, narrowest first.
 func (k *kind) claims(scope Scope) []*node {
 	var out []*node
 	if ns := k.namespaces[scope.namespace]; ns != nil && scope != Cluster() {
@@ -327,62 +291,30 @@ func (k *kind) notSynced(scope Scope, err error) error {
 	return &NotSyncedError{GVK: k.key.gvk, Scope: scope, Err: err}
 }
 
-// isCurrent returns true if no objects were forgotten since a generation.
-func (k *kind) isCurrent(generation uint64) bool {
-	return k.current() == generation
+// mostDropped is the maximum number of namespaces for which a kind remembers when objects were dropped, and of dropped objects
+// without claims that it remembers.
+const mostDropped = 10_000
+
+// dropped records that an object of a namespace was dropped. The caller must hold the mutex.
+func (k *kind) dropped(namespace string) {
+	k.generation++
+	if len(k.droppedIn) >= mostDropped {
+		clear(k.droppedIn)
+		k.droppedElsewhere = k.generation
+	}
+	k.droppedIn[namespace] = k.generation
 }
 
-// awaitAll waits until a scope can be listed. It returns the namespaces to list one by one, or nil if the scope can be
-// listed as it is. With an error and Options.PartialList, what is served can be listed.
-func (k *kind) awaitAll(ctx context.Context, scope Scope) (namespaces []string, generation uint64, err error) {
-	parts, each := k.parts(scope)
-	if len(parts) == 0 { // only single objects are claimed
-		return nil, k.current(), &GapError{Errs: []error{&NotCoveredError{GVK: k.key.gvk, Scope: scope}}}
-	}
-	generation = k.current()
-	var gaps []error
-	for _, part := range parts {
-		_, _, err := k.await(ctx, part)
-		switch {
-		case err != nil && !k.cache.options.PartialList:
-			return nil, 0, err
-		case err != nil:
-			gaps = append(gaps, err)
-		}
-		if each {
-			namespaces = append(namespaces, part.namespace)
-		}
-	}
-	if len(gaps) > 0 {
-		return nil, generation, &GapError{Errs: gaps}
-	}
-	return namespaces, generation, nil
-}
-
-// parts returns the scopes that make up a scope: itself if it is claimed as a whole, or else the claimed namespaces. each
-// is true if these have to be listed one by one, because the stored objects include others.
-func (k *kind) parts(scope Scope) (parts []Scope, each bool) {
+// generationOf returns a number that increases when objects in one of the scopes are dropped.
+func (k *kind) generationOf(scopes ...Scope) uint64 {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	if len(k.claims(scope)) > 0 {
-		return []Scope{scope}, false
-	}
-	if scope != Cluster() {
-		return nil, false
-	}
-	for name, ns := range k.namespaces {
-		if ns.claimed() {
-			parts = append(parts, Namespace(name))
-		} else if ns.feed != nil || len(ns.objects) > 0 {
-			each = true
+	out := k.droppedElsewhere
+	for _, s := range scopes {
+		if s == Cluster() {
+			return k.generation
 		}
+		out = max(out, k.droppedIn[s.namespace])
 	}
-	return parts, each || k.cluster.feed != nil
-}
-
-// current returns the generation of the stored objects.
-func (k *kind) current() uint64 {
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	return k.generation
+	return out
 }

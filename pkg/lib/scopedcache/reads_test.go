@@ -114,7 +114,7 @@ func TestT11IndexesAreAlwaysComplete(t *testing.T) {
 	}
 }
 
-// The cache of controller-runtime answers the same.
+// The results are the same as those of controller-runtime's cache.
 func TestT12ListsLikeControllerRuntime(t *testing.T) {
 	t.Parallel()
 	w := given(t)
@@ -153,7 +153,7 @@ func TestT12ListsLikeControllerRuntime(t *testing.T) {
 		gotErr, wantErr := w.List(t.Context(), &got, opts...), theirs.List(t.Context(), &want, opts...)
 		require.Equal(t, wantErr, gotErr, name)
 		require.Equal(t, want.Continue, got.Continue, name)
-		if name == "a limit" { // which ones is up to the cache
+		if name == "a limit" { // the cache determines which objects it returns
 			require.Len(t, got.Items, len(want.Items), name)
 			continue
 		}

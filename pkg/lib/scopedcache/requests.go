@@ -2,8 +2,12 @@ package scopedcache
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,20 +65,20 @@ func (k kindKey) example(scheme *runtime.Scheme) (client.Object, error) {
 		}
 		var ok bool
 		if obj, ok = made.(client.Object); !ok {
-			return nil, fmt.Errorf("%s is not a kind of single objects", k.gvk)
+			return nil, fmt.Errorf("%s is not the kind of a client.Object", k.gvk)
 		}
 	}
 	obj.GetObjectKind().SetGroupVersionKind(k.gvk)
 	return obj, nil
 }
 
-// requests lists and watches a kind in a scope.
+// requests has the functions that list and watch a kind.
 type requests struct {
 	list  func(ctx context.Context, namespace string, options metav1.ListOptions) (runtime.Object, error)
 	watch func(ctx context.Context, namespace string, options metav1.ListOptions) (watch.Interface, error)
 }
 
-// connection makes the requests of all kinds.
+// connection creates the requests for all kinds.
 type connection struct {
 	config *rest.Config
 	http   *http.Client
@@ -84,10 +88,15 @@ type connection struct {
 }
 
 func newConnection(config *rest.Config, httpClient *http.Client, scheme *runtime.Scheme) connection {
-	return connection{config: config, http: httpClient, scheme: scheme, codecs: serializer.NewCodecFactory(scheme), params: runtime.NewParameterCodec(scheme)}
+	quiet := *httpClient
+	if quiet.Transport == nil {
+		quiet.Transport = http.DefaultTransport
+	}
+	quiet.Transport = quietTransport{RoundTripper: quiet.Transport, patience: longestRequest}
+	return connection{config: config, http: &quiet, scheme: scheme, codecs: serializer.NewCodecFactory(scheme), params: runtime.NewParameterCodec(scheme)}
 }
 
-// requests returns the requests of a kind that is served as the mapping says.
+// requests returns the requests for a kind and its mapping.
 func (c connection) requests(key kindKey, mapping *meta.RESTMapping) (requests, error) {
 	switch key.as {
 	case dynamicObjects:
@@ -111,7 +120,7 @@ func (c connection) requests(key kindKey, mapping *meta.RESTMapping) (requests, 
 	return c.typedRequests(key.gvk, mapping.Resource.Resource)
 }
 
-// listWatcher is the client of a resource in a namespace, as client-go has one for each representation.
+// listWatcher is the part that client-go's dynamic and metadata clients have in common.
 type listWatcher[list runtime.Object] interface {
 	List(ctx context.Context, options metav1.ListOptions) (list, error)
 	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
@@ -151,10 +160,79 @@ func (c connection) typedRequests(gvk schema.GroupVersionKind, resource string) 
 // narrow restricts a request to a scope and to the kind's label selector.
 func narrow(options *metav1.ListOptions, scope Scope, selector labels.Selector) {
 	if scope.object {
-		// The API server authorizes a request with this selector also for rules with resourceNames.
+		// With this selector, RBAC rules with resourceNames also allow the request.
 		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, scope.name).String()
 	}
 	if selector != nil {
 		options.LabelSelector = selector.String()
 	}
+}
+
+// longestRequest is longer than API servers work on a request, by default a minute.
+const longestRequest = 70 * time.Second
+
+// errUnanswered is the error of a request that the API server does not answer in time.
+var errUnanswered = errors.New("the API server does not answer")
+
+// quietTransport lets a response that is closed while it is read end without an error. Otherwise, the reflector would
+// treat the error as a failure of the watch, and list again. It also ends requests that are not answered: the whole response must
+// arrive in time, except that of a watch, which must begin in time.
+type quietTransport struct {
+	http.RoundTripper
+	patience time.Duration
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t quietTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	timer := time.AfterFunc(t.patience, func() { cancel(errUnanswered) })
+	response, err := t.RoundTripper.RoundTrip(r.WithContext(ctx))
+	if r.URL.Query().Has("watch") {
+		timer.Stop()
+	}
+	if r.Context().Err() == nil && ctx.Err() != nil {
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		err = errUnanswered
+	}
+	if err != nil {
+		timer.Stop()
+		cancel(nil)
+		return nil, err
+	}
+	response.Body = &quietBody{ReadCloser: response.Body, late: func() bool { return errors.Is(context.Cause(ctx), errUnanswered) }, end: func() {
+		timer.Stop()
+		cancel(nil)
+	}}
+	return response, nil
+}
+
+type quietBody struct {
+	io.ReadCloser
+	closed atomic.Bool
+	// late returns true if the response was ended because it did not arrive in time.
+	late func() bool
+	// end ends the request.
+	end func()
+}
+
+// Read implements io.Reader.
+func (b *quietBody) Read(to []byte) (int, error) {
+	n, err := b.ReadCloser.Read(to)
+	switch {
+	case err == nil || errors.Is(err, io.EOF):
+	case b.closed.Load():
+		err = io.EOF
+	case b.late():
+		err = errUnanswered
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *quietBody) Close() error {
+	b.closed.Store(true)
+	b.end() // first, because the connection may wait for the end of the response
+	return b.ReadCloser.Close()
 }

@@ -3,29 +3,32 @@ package scopedcache
 import (
 	"errors"
 	"fmt"
+	"strings"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// Scope is the part of the cluster in which a kind is watched: the whole cluster, a namespace, or one object. Use
-// Cluster, Namespace or Object to make one. Scopes are comparable.
+// Scope is the part of the cluster in which a kind is watched: the whole cluster, a namespace, or one object. Use Cluster,
+// Namespace or Object to create one. Scopes are comparable.
 type Scope struct {
 	namespace string
 	name      string
 	object    bool
 }
 
-// Cluster is the scope of all objects of a kind.
+// Cluster returns the scope of all objects of a kind.
 func Cluster() Scope { return Scope{} }
 
-// Namespace is the scope of all objects of a kind in a namespace.
+// Namespace returns the scope of all objects of a kind in a namespace.
 func Namespace(namespace string) Scope { return Scope{namespace: namespace} }
 
-// Object is the scope of one object. The namespace of a cluster-scoped object is "".
+// Object returns the scope of one object. The namespace of a cluster-scoped object is "".
 func Object(namespace, name string) Scope {
 	return Scope{namespace: namespace, name: name, object: true}
 }
@@ -54,7 +57,7 @@ func (s Scope) String() string {
 	return "the cluster"
 }
 
-// level is the scope's level, as the metrics name it.
+// level returns the value of the level label in metrics.
 func (s Scope) level() string {
 	switch {
 	case s.object:
@@ -65,7 +68,7 @@ func (s Scope) level() string {
 	return "cluster"
 }
 
-// key is the object's key in the index. Only for the scope of an object.
+// key returns the index key of the object. It is valid only for the scope of an object.
 func (s Scope) key() string {
 	if s.namespace == "" {
 		return s.name
@@ -73,12 +76,31 @@ func (s Scope) key() string {
 	return s.namespace + "/" + s.name
 }
 
+// checkPath returns an error if the namespace or the name cannot be part of a request's path. Without this check, the claim
+// of a namespace ".." would watch the whole cluster.
+func (s Scope) checkPath() error {
+	var wrong []string
+	if s.namespace != "" {
+		wrong = validation.IsDNS1123Label(s.namespace)
+	}
+	switch {
+	case s.object && s.name == "":
+		wrong = append(wrong, "the object has no name")
+	case s.object:
+		wrong = append(wrong, content.IsPathSegmentName(s.name)...)
+	}
+	if len(wrong) > 0 {
+		return &scopeError{fmt.Sprintf("the scope %q is not valid: %s", s, strings.Join(wrong, "; "))}
+	}
+	return nil
+}
+
 // A Claim asks the cache to watch the objects of a kind in a scope.
 type Claim struct {
 	// Kind is an object of the kind. Its Go type decides how the objects are stored: typed, as
-	// *unstructured.Unstructured, or as *metav1.PartialObjectMetadata. Each has watches of its own.
+	// *unstructured.Unstructured, or as *metav1.PartialObjectMetadata. Each representation has its own watches.
 	Kind client.Object
-	// Scope is where the objects are.
+	// Scope is the part of the cluster to watch.
 	Scope Scope
 }
 
@@ -86,19 +108,19 @@ type Claim struct {
 type OwnerRef struct {
 	GVK schema.GroupVersionKind
 	Key types.NamespacedName
-	// UID distinguishes the object from an earlier or later one of the same name.
+	// UID distinguishes the object from an earlier or later one with the same name.
 	UID types.UID
 }
 
-// OwnerOf returns the reference of an object. It returns an error if the object has no UID, or if its kind is not in
+// OwnerOf returns a reference to an object. It returns an error if the object has no UID, or if its kind is not in
 // the scheme.
 func OwnerOf(obj client.Object, scheme *runtime.Scheme) (OwnerRef, error) {
 	gvk, err := apiutil.GVKForObject(obj, scheme)
 	if err != nil {
-		return OwnerRef{}, fmt.Errorf("find the owner's kind: %w", err)
+		return OwnerRef{}, fmt.Errorf("determine the owner's kind: %w", err)
 	}
 	if obj.GetUID() == "" {
-		return OwnerRef{}, errors.New("the owner has no UID: only an object that was read from the cluster can own claims")
+		return OwnerRef{}, errors.New("the owner has no UID: only objects that were read from the cluster can own claims")
 	}
 	return OwnerRef{GVK: gvk, Key: client.ObjectKeyFromObject(obj), UID: obj.GetUID()}, nil
 }

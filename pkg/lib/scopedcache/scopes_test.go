@@ -1,12 +1,14 @@
 package scopedcache_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/scopedcache"
@@ -64,10 +66,14 @@ func TestT03PermissionForOneNameIsEnough(t *testing.T) {
 	w.claim(owner("o"), scopedcache.Live, secrets(scopedcache.Object(x, "a")))
 	_, err := w.read(x, "a")
 	require.NoError(t, err)
-	for _, r := range w.log.take("secrets") {
-		require.Contains(t, r, x+"/a")
+	requests := w.log.take("secrets")
+	require.NotEmpty(t, requests)
+	for _, r := range requests {
+		require.Equal(t, "watch secrets "+x+"/a", r)
 	}
-	require.Empty(t, w.log.take("selfsubjectaccessreviews"))
+	for _, review := range []string{"selfsubjectaccessreviews", "selfsubjectrulesreviews"} {
+		require.Empty(t, w.log.take(review))
+	}
 }
 
 func TestT04AListOfTheClusterJoinsTheClaimedNamespaces(t *testing.T) {
@@ -160,6 +166,23 @@ func TestT07ReadsOfAnOwnerClaim(t *testing.T) {
 	w.watches()
 }
 
+// A refused claim of the cluster does not cover the namespaces in it.
+func TestT07ReadsOfAnOwnerClaimLessThanWasRefused(t *testing.T) {
+	t.Parallel()
+	w := given(t)
+	x := w.namespace()
+	w.grant(x, all)
+	w.secret(x, "a")
+	o := owner("o")
+	w.claim(o, scopedcache.Denied, secrets(scopedcache.Cluster()))
+	ctx := scopedcache.WithOwner(t.Context(), o)
+	list := &corev1.SecretList{}
+	require.NoError(t, w.List(ctx, list, client.InNamespace(x)))
+	require.Len(t, list.Items, 1)
+	require.Len(t, w.Status(o), 2)
+	w.watches(x)
+}
+
 func TestT08ClusterScopedKinds(t *testing.T) {
 	t.Parallel()
 	w := given(t)
@@ -181,4 +204,41 @@ func TestT08ClusterScopedKinds(t *testing.T) {
 
 	w.claim(owner("o"), scopedcache.Live, scopedcache.Claim{Kind: kind, Scope: scopedcache.Cluster()})
 	require.NoError(t, w.Get(t.Context(), client.ObjectKey{Name: "kube-system"}, &corev1.Namespace{}))
+}
+
+// A namespace or a name is part of the requests' path. The clients of dynamic and metadata-only kinds do not escape it.
+func TestScopesThatAreNoPartsOfAPathAreInvalid(t *testing.T) {
+	t.Parallel()
+	w := scripted(t, watching)
+	partial := &metav1.PartialObjectMetadata{}
+	partial.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	for i, scope := range []scopedcache.Scope{
+		scopedcache.Namespace(".."), scopedcache.Namespace("a/../../../../apis/x"), scopedcache.Namespace("a/b"), scopedcache.Namespace("a%2fb"),
+		scopedcache.Namespace("a?b"), scopedcache.Namespace("A"), scopedcache.Object("..", "a"), scopedcache.Object("x", ".."),
+		scopedcache.Object("x", "."), scopedcache.Object("x", "a/b"), scopedcache.Object("x", ""),
+	} {
+		w.claim(owner(fmt.Sprint("typed", i)), scopedcache.Invalid, secrets(scope))
+		w.claim(owner(fmt.Sprint("partial", i)), scopedcache.Invalid, scopedcache.Claim{Kind: partial, Scope: scope})
+	}
+	require.Empty(t, w.log.take(""))
+	w.claim(owner("o"), scopedcache.Live, secrets(scopedcache.Object("x", "system:a.b")))
+}
+
+func TestInvalidScopesAreNotLiveUnderAWiderWatch(t *testing.T) {
+	t.Parallel()
+	w := given(t)
+	w.grant("", all)
+	w.grantOn("", "namespaces", "", all)
+	w.claim(owner("secrets"), scopedcache.Live, secrets(scopedcache.Cluster()))
+	w.claim(owner("namespaces"), scopedcache.Live, scopedcache.Claim{Kind: &corev1.Namespace{}, Scope: scopedcache.Cluster()})
+	for _, claim := range []scopedcache.Claim{
+		secrets(scopedcache.Namespace("a/b")), secrets(scopedcache.Object("", "a")), secrets(scopedcache.Object("x", "")),
+		{Kind: &corev1.Namespace{}, Scope: scopedcache.Namespace("x")},
+	} {
+		got := w.Ensure(t.Context(), owner("o"), claim)
+		require.Equal(t, scopedcache.Invalid, got[0].State, claim.Scope)
+		require.NotEmpty(t, got[0].Reason)
+	}
+	_, err := w.Wait(t.Context(), owner("o"))
+	require.NoError(t, err)
 }

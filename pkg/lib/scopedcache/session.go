@@ -2,16 +2,16 @@ package scopedcache
 
 import "context"
 
-// Session replaces the claims of an owner as a whole: what is not claimed again until Commit is released. A reconcile
-// begins one, claims or reads what it needs, and commits it at its end. Claims that stay are never interrupted.
+// Session replaces all claims of an owner: Commit releases the claims that were not made again in the session. A reconcile
+// begins a session, claims or reads what it needs, and finally commits the session. Claims that remain are not interrupted.
 type Session struct {
 	cache *Cache
 	owner OwnerRef
-	// again are the claims that were made in the session; the cache's mutex guards them.
+	// again has the claims that were made in the session. The cache's mutex guards it.
 	again map[ownedScope]struct{}
 }
 
-// Begin begins a session. A session of the same owner that is still open is aborted.
+// Begin starts a session for an owner. If the owner still has an open session, the older session is aborted.
 func (c *Cache) Begin(owner OwnerRef) *Session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -20,32 +20,32 @@ func (c *Cache) Begin(owner OwnerRef) *Session {
 	return s
 }
 
-// Ensure is Cache.Ensure for the session's owner.
+// Ensure calls Cache.Ensure for the session's owner.
 func (s *Session) Ensure(ctx context.Context, claims ...Claim) []ClaimStatus {
 	return s.cache.Ensure(ctx, s.owner, claims...)
 }
 
-// Context returns a context whose reads claim what they read for the session's owner. See WithOwner.
+// Context returns a context with which reads claim what they read, on behalf of the session's owner. See WithOwner.
 func (s *Session) Context(ctx context.Context) context.Context { return WithOwner(ctx, s.owner) }
 
 // Commit releases the claims that were not made again in the session.
 func (s *Session) Commit() {
+	update(s.owner, s.commit())
+}
+
+// commit ends the session and returns the claims that were not made again.
+func (s *Session) commit() map[*kind][]Scope {
 	c := s.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.sessions[s.owner] != s {
-		return // it has ended, or another one has begun
+		return nil // the session was committed, aborted or replaced
 	}
 	delete(c.sessions, s.owner)
-	for owned := range c.owners[s.owner] {
-		if _, ok := s.again[owned]; !ok {
-			c.kinds[owned.kind].release(s.owner, owned.scope)
-			delete(c.owners[s.owner], owned)
-		}
-	}
-	if len(c.owners[s.owner]) == 0 {
-		delete(c.owners, s.owner)
-	}
+	return c.disown(s.owner, func(owned ownedScope) bool {
+		_, again := s.again[owned]
+		return !again
+	})
 }
 
 // Abort ends the session and keeps all claims, old and new.

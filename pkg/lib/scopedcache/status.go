@@ -12,13 +12,13 @@ import (
 type ClaimStatus struct {
 	Claim Claim
 	State State
-	// ServedBy is the scope of the watch that its objects come from, while the state is Live or Backoff.
+	// ServedBy is the scope of the watch that serves the claim, if the state is Live or Backoff.
 	ServedBy Scope
-	// Reason says why the state is neither Live nor Syncing.
+	// Reason explains the state, unless it is Live or Syncing.
 	Reason string
-	// Missing are the verbs that are missing, while the state is Denied.
+	// Missing has the missing verbs, if the state is Denied.
 	Missing []string
-	// Since is when the claim entered the state. NextTry is when a refused or failed watch is retried.
+	// Since is when the claim entered its state. NextTry is when a refused or failed watch is retried.
 	Since, NextTry time.Time
 }
 
@@ -44,13 +44,22 @@ func (o ownedScope) compare(other ownedScope) int {
 	return strings.Compare(o.scope.String(), other.scope.String())
 }
 
-// status returns the state of a claim of a scope.
+// status returns the status of a claim for a scope.
 func (k *kind) status(scope Scope) ClaimStatus {
-	out := ClaimStatus{Claim: Claim{Scope: scope}, State: Syncing}
-	out.Claim.Kind, _ = k.key.example(k.cache.options.Scheme) // it was in the scheme when it was claimed
 	k.mu.RLock()
 	defer k.mu.RUnlock()
+	return k.statusOf(scope)
+}
+
+// statusOf is status for a caller that holds the mutex.
+func (k *kind) statusOf(scope Scope) ClaimStatus {
+	out := ClaimStatus{Claim: Claim{Scope: scope}, State: Syncing}
+	out.Claim.Kind, _ = k.key.example(k.cache.options.Scheme) // the kind is in the scheme, or it could not have been claimed
 	f := k.server(scope)
+	if err := k.misplaced(f, scope); err != nil {
+		out.State, out.Reason = Invalid, err.Error()
+		return out
+	}
 	if f != nil {
 		out.ServedBy = f.scope
 	} else if n := k.nodeOf(scope, false); n != nil {
@@ -69,9 +78,20 @@ func (k *kind) status(scope Scope) ClaimStatus {
 	return out
 }
 
-// state returns the state of a claim of a scope. The caller holds the mutex.
+// misplaced returns an error if a scope that a wider feed serves is not valid for the kind. Its own feed would be Invalid.
+func (k *kind) misplaced(server *feed, scope Scope) error {
+	if server == nil || server.scope == scope || k.mapping == nil {
+		return nil
+	}
+	return scope.check(k.mapping)
+}
+
+// state returns the state of a claim for a scope. The caller holds the mutex.
 func (k *kind) state(scope Scope) State {
 	if f := k.server(scope); f != nil {
+		if k.misplaced(f, scope) != nil {
+			return Invalid
+		}
 		return f.state
 	}
 	if n := k.nodeOf(scope, false); n != nil && n.feed != nil {
@@ -80,8 +100,8 @@ func (k *kind) state(scope Scope) State {
 	return Syncing
 }
 
-// Wait waits until each claim of an owner is Live or refused, and returns their states. It returns the context's error if
-// that ends first.
+// Wait waits until each claim of an owner is Live or refused (Denied, Absent or Invalid), and returns their states. If the
+// context ends first, it returns the context's error. It also returns an error if the cache has ended.
 func (c *Cache) Wait(ctx context.Context, owner OwnerRef) ([]ClaimStatus, error) {
 	for {
 		changed, settled := c.settled(owner)
@@ -91,13 +111,15 @@ func (c *Cache) Wait(ctx context.Context, owner OwnerRef) ([]ClaimStatus, error)
 		select {
 		case <-ctx.Done():
 			return c.Status(owner), ctx.Err()
+		case <-c.ended:
+			return c.Status(owner), errStopped
 		case <-changed:
 		}
 	}
 }
 
-// settled returns true if each claim of an owner is Live or refused. Otherwise the channel is closed when that may have
-// changed.
+// settled returns true if each claim of an owner is Live or refused. Otherwise, it returns a channel that is closed when
+// that may have changed.
 func (c *Cache) settled(owner OwnerRef) (changed <-chan struct{}, settled bool) {
 	c.mu.Lock()
 	owned := slices.Collect(maps.Keys(c.owners[owner]))
@@ -118,7 +140,8 @@ func (c *Cache) settled(owner OwnerRef) (changed <-chan struct{}, settled bool) 
 	return nil, true
 }
 
-// synced returns false until the first lists of the cache's own claims have ended. Each read asks, so it remembers.
+// synced returns false until the first lists of the cache's own claims have ended. The result is cached, because every
+// read calls it.
 func (k *kind) synced() bool {
 	if k.wasSynced.Load() {
 		return true

@@ -17,11 +17,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// hintDelays are the times after a change of RBAC at which the API server is asked again. The first may be too early: the
-// API server authorizes from a cache of its own.
+// hintDelays are the delays between a change of RBAC and the rechecks. The first one may be too short, because the API
+// server authorizes requests from a cache.
 var hintDelays = []time.Duration{200 * time.Millisecond, 1500 * time.Millisecond}
 
-// rbacWatcher rechecks the watches of namespaces in which roles or bindings of the cache's identity change.
+// rbacWatcher rechecks the watches in a namespace when roles or bindings of the cache's identity change there.
 type rbacWatcher struct {
 	inner   *Cache
 	recheck func(namespace string)
@@ -30,9 +30,10 @@ type rbacWatcher struct {
 	groups []string
 
 	mu sync.Mutex
-	// bound has the namespaces in which a role is bound to the identity; "" is all of them.
+	// bound has the namespaces in which a role is bound to the identity, with the number of bindings. "" stands for all
+	// namespaces.
 	bound map[roleKey]map[string]int
-	// pending are the rechecks that will come.
+	// pending has the scheduled rechecks.
 	pending map[pendingHint]bool
 	over    bool
 }
@@ -59,7 +60,7 @@ func newRBACWatcher(config *rest.Config, recheck func(string)) (*rbacWatcher, er
 	return &rbacWatcher{inner: inner, recheck: recheck, bound: map[roleKey]map[string]int{}, pending: map[pendingHint]bool{}}, nil
 }
 
-// run watches until the context ends. Kinds that the identity may not watch are retried like any others.
+// run watches RBAC until the context ends. Watches that the identity is not allowed to open are retried like any others.
 func (w *rbacWatcher) run(ctx context.Context) error {
 	review := &authenticationv1.SelfSubjectReview{}
 	for tries := 0; ; tries++ {
@@ -67,10 +68,10 @@ func (w *rbacWatcher) run(ctx context.Context) error {
 		if err == nil {
 			break
 		}
-		w.inner.log.V(1).Info("The API server did not answer who the cache's user is", "reason", err.Error())
+		w.inner.log.V(1).Info("Failed to determine the cache's own user; retrying", "reason", err.Error())
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("ask the API server for the cache's own user: %w", err)
+			return fmt.Errorf("determine the cache's own user: %w", err)
 		case <-time.After(w.inner.options.Retry.after(tries)):
 		}
 		review = &authenticationv1.SelfSubjectReview{}
@@ -100,7 +101,8 @@ func (w *rbacWatcher) run(ctx context.Context) error {
 	return err
 }
 
-// caughtUp returns a function that rechecks everything when a watch of RBAC comes back: changes may have been missed.
+// caughtUp returns a function that rechecks all namespaces when a watch of RBAC is Live again, because it may have missed
+// changes.
 func (w *rbacWatcher) caughtUp() func(OwnerRef, ClaimStatus) {
 	missed := map[string]bool{}
 	return func(_ OwnerRef, status ClaimStatus) {
@@ -114,7 +116,7 @@ func (w *rbacWatcher) caughtUp() func(OwnerRef, ClaimStatus) {
 	}
 }
 
-// changed is called with each change of a role or a binding.
+// changed is called for each change of a role or binding.
 func (w *rbacWatcher) changed(before, after client.Object) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,7 +141,7 @@ func (w *rbacWatcher) changed(before, after client.Object) {
 	}
 }
 
-// boundRole is a binding of a role to the identity in a namespace; the zero value is none.
+// boundRole is a role that is bound to the identity in a namespace. The zero value means that no role is bound.
 type boundRole struct {
 	role      roleKey
 	namespace string
@@ -152,7 +154,7 @@ func firstOf(a, b client.Object) client.Object {
 	return b
 }
 
-// binding returns what a binding gives to the identity.
+// binding returns the role that a binding grants to the identity.
 func (w *rbacWatcher) binding(obj client.Object) boundRole {
 	var ref rbacv1.RoleRef
 	var subjects []rbacv1.Subject
@@ -174,7 +176,7 @@ func (w *rbacWatcher) binding(obj client.Object) boundRole {
 	return out
 }
 
-// names returns true if a subject is the identity.
+// names returns true if a subject is the identity or one of its groups.
 func (w *rbacWatcher) names(s rbacv1.Subject, namespace string) bool {
 	switch s.Kind {
 	case rbacv1.UserKind:
@@ -210,7 +212,7 @@ func (w *rbacWatcher) hintRole(role roleKey) {
 	}
 }
 
-// hint rechecks a namespace soon, once for any number of hints.
+// hint schedules rechecks of a namespace, unless they are already scheduled. The caller holds the mutex.
 func (w *rbacWatcher) hint(namespace string) {
 	for _, delay := range hintDelays {
 		p := pendingHint{namespace, delay}

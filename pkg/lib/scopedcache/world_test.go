@@ -1,9 +1,11 @@
 package scopedcache_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -28,6 +30,9 @@ import (
 // patience is the longest wait of a test for something that should happen soon.
 const patience = time.Minute
 
+// settled is longer than the cache waits before it tells owners of a change.
+const settled = 150 * time.Millisecond
+
 // world is a user of a real API server, with a cache that acts as the user.
 type world struct {
 	*testing.T
@@ -48,7 +53,7 @@ func given(t *testing.T, setups ...setup) *world {
 	return w
 }
 
-// prepare returns a world whose cache does not run yet.
+// prepare returns a world whose cache is not running yet.
 func prepare(t *testing.T, setups ...setup) *world {
 	t.Helper()
 	config := controlplane.Shared(t).Config()
@@ -131,7 +136,7 @@ func (w *world) grantOn(group, resource, namespace string, verbs []string, names
 
 var all = []string{"list", "watch"}
 
-// owner returns an owner of its own.
+// owner returns a reference to an owner with this name.
 func owner(name string) scopedcache.OwnerRef {
 	return scopedcache.OwnerRef{GVK: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Key: types.NamespacedName{Namespace: "owners", Name: name}, UID: types.UID(name)}
 }
@@ -165,6 +170,20 @@ func (w *world) becomes(o scopedcache.OwnerRef, scope scopedcache.Scope, state s
 	return got
 }
 
+// all waits until all claims of an owner are in a state.
+func (w *world) all(o scopedcache.OwnerRef, state scopedcache.State) {
+	w.Helper()
+	w.eventually(func(t *assert.CollectT) {
+		others := map[scopedcache.State]int{}
+		for _, s := range w.Status(o) {
+			if s.State != state {
+				others[s.State]++
+			}
+		}
+		assert.Empty(t, others)
+	})
+}
+
 func (w *world) eventually(check func(*assert.CollectT)) {
 	w.Helper()
 	require.EventuallyWithT(w, check, patience, 10*time.Millisecond)
@@ -192,7 +211,7 @@ func (w *world) watches(want ...string) {
 	w.eventually(func(t *assert.CollectT) { assert.ElementsMatch(t, want, w.log.open("secrets")) })
 }
 
-// events are what a handler was told, as "add x", "update x" and "delete x".
+// events contains the events that a handler received, as "add x", "update x" and "delete x".
 type events struct {
 	mu  sync.Mutex
 	got []string
@@ -231,9 +250,13 @@ func (e *events) take() []string {
 type requestLog struct {
 	mu       sync.Mutex
 	requests []string
-	running  map[*http.Request]string
+	// lists and resumed count all requests that list, and watches that begin where another one ended.
+	lists, resumed int
+	running        map[*http.Request]string
 	// answer may answer a request instead of the server.
 	answer func(*http.Request) (*http.Response, error)
+	// through may replace the body of a watch's response.
+	through func(*http.Request, io.ReadCloser) io.ReadCloser
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -245,6 +268,11 @@ func (l *requestLog) wrap(next http.RoundTripper) http.RoundTripper {
 		text := describe(r)
 		l.mu.Lock()
 		l.requests = append(l.requests, text)
+		if query := r.URL.Query(); query.Get("watch") == "" || query.Get("sendInitialEvents") != "" {
+			l.lists++
+		} else {
+			l.resumed++
+		}
 		answer := l.answer
 		l.mu.Unlock()
 		if answer != nil {
@@ -262,6 +290,9 @@ func (l *requestLog) wrap(next http.RoundTripper) http.RoundTripper {
 			l.running = map[*http.Request]string{}
 		}
 		l.running[r] = text
+		if l.through != nil {
+			response.Body = l.through(r, response.Body)
+		}
 		response.Body = &body{ReadCloser: response.Body, closed: func() {
 			l.mu.Lock()
 			defer l.mu.Unlock()
@@ -317,17 +348,19 @@ func describe(r *http.Request) string {
 func (l *requestLog) take(resource string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var out []string
+	var out, others []string
 	for _, r := range l.requests {
 		if strings.Split(r, " ")[1] == resource {
 			out = append(out, r)
+		} else {
+			others = append(others, r)
 		}
 	}
-	l.requests = nil
+	l.requests = others
 	return out
 }
 
-// open returns the scopes of the watches of a resource that run.
+// open returns the scopes of the open watches of a resource.
 func (l *requestLog) open(resource string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -345,4 +378,113 @@ func (l *requestLog) intercept(answer func(*http.Request) (*http.Response, error
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.answer = answer
+}
+
+// valve is the body of a response that passes no data on while it is shut.
+type valve struct {
+	io.ReadCloser
+	mu     sync.Mutex
+	change *sync.Cond
+	shut   bool
+	closed bool
+	got    []byte // data that was received but not read
+	err    error
+}
+
+// newValve returns a shut valve.
+func newValve(from io.ReadCloser) *valve {
+	v := &valve{ReadCloser: from, shut: true}
+	v.change = sync.NewCond(&v.mu)
+	go v.fill()
+	return v
+}
+
+func (v *valve) fill() {
+	part := make([]byte, 1<<16)
+	for {
+		n, err := v.ReadCloser.Read(part)
+		v.mu.Lock()
+		v.got, v.err = append(v.got, part[:n]...), err
+		v.change.Broadcast()
+		v.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (v *valve) Read(to []byte) (int, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for !v.closed && (v.shut || len(v.got) == 0 && v.err == nil) {
+		v.change.Wait()
+	}
+	switch {
+	case v.closed:
+		return 0, net.ErrClosed
+	case len(v.got) > 0:
+		n := copy(to, v.got)
+		v.got = v.got[n:]
+		return n, nil
+	}
+	return 0, v.err
+}
+
+func (v *valve) Close() error {
+	v.mu.Lock()
+	v.closed = true
+	v.change.Broadcast()
+	v.mu.Unlock()
+	return v.ReadCloser.Close()
+}
+
+func (v *valve) set(shut bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.shut = shut
+	v.change.Broadcast()
+}
+
+// ended returns true if the reader has closed the body.
+func (v *valve) ended() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.closed
+}
+
+// has returns true if a text has been received but not read.
+func (v *valve) has(text string) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return bytes.Contains(v.got, []byte(text))
+}
+
+// hold shuts the response of the next watch of a scope, given in the format of the log, and returns its valve.
+func (w *world) hold(watch string) <-chan *valve {
+	out := make(chan *valve, 1)
+	w.log.mu.Lock()
+	defer w.log.mu.Unlock()
+	w.log.through = func(r *http.Request, from io.ReadCloser) io.ReadCloser {
+		if describe(r) != "watch secrets "+watch {
+			return from
+		}
+		w.log.through = nil // called with the log's mutex
+		v := newValve(from)
+		out <- v
+		return v
+	}
+	return out
+}
+
+// listed waits until a watch that is held has received its initial list.
+func (w *world) listed(held <-chan *valve) *valve {
+	w.Helper()
+	select {
+	case v := <-held:
+		w.eventually(func(t *assert.CollectT) { assert.True(t, v.has("initial-events-end")) })
+		return v
+	case <-time.After(patience):
+		require.Fail(w, "there was no such watch")
+		return nil
+	}
 }

@@ -1,6 +1,6 @@
-// Package status updates statuses for controllers: it compares with the object that was read, writes nothing if nothing
-// changed, and otherwise sends one merge patch with an optimistic lock (condition lists of the v0 kinds are not keyed,
-// so that a patch without a lock could revert another writer's change).
+// Package status updates the status of objects for controllers. It writes nothing if the status has not changed since
+// the object was read. Otherwise, it sends one merge patch with an optimistic lock: condition lists of the v0 kinds
+// are not keyed, so a patch without a lock could revert another writer's change.
 //
-// It also makes text suitable for a status: valid UTF-8, no control characters, limited length.
+// It also makes texts suitable for a status: it limits their length and replaces invalid UTF-8 and control characters.
 package status

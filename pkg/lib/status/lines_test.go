@@ -16,8 +16,8 @@ func TestLinesAreNotTruncated(t *testing.T) {
 		{"none", nil, 10, ""},
 		{"all", []string{"aaa", "bbb"}, 8, "aaa; bbb"},
 		{"some", []string{"aaa", "bbb", "ccc", "d"}, 8, "aaa; bbb; and 2 more"},
-		{"one that is too long", []string{"aaa", "bbbbbbbbbbbbbbbb", "c"}, 8, "aaa; and 2 more"},
-		{"none fits", []string{"aaaaaaaaaa", "b"}, 8, "2 too long to show here"},
+		{"a line that is too long", []string{"aaa", "bbbbbbbbbbbbbbbb", "c"}, 8, "aaa; and 2 more"},
+		{"none fits", []string{"aaaaaaaaaa", "b"}, 8, "entries too long to show here: 2"},
 	} {
 		t.Run(row.name, func(t *testing.T) { require.Equal(t, row.want, Lines(row.lines, row.limit)) })
 	}

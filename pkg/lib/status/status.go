@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -12,9 +13,9 @@ import (
 )
 
 const (
-	// MaxMessage bounds the length of a message in a status, in bytes.
+	// MaxMessage is the maximum length, in bytes, of a message in a status.
 	MaxMessage = 32 * 1024
-	// maxNote bounds the note of an event. The API server accepts 1024 bytes.
+	// maxNote is the maximum length, in bytes, of the note of an event. The API server accepts 1024 bytes.
 	maxNote = 1000
 )
 
@@ -26,21 +27,21 @@ func Patch[T client.Object](ctx context.Context, c client.Client, before, after 
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := c.Status().Patch(ctx, after, patch); err != nil {
-		return fmt.Errorf("patch status of %s: %w", client.ObjectKeyFromObject(after), err)
+		return fmt.Errorf("patch status of %s %s: %w", reflect.Indirect(reflect.ValueOf(after)).Type().Name(), client.ObjectKeyFromObject(after), err)
 	}
 	return nil
 }
 
-// Text cleans a message and truncates it to MaxMessage at a line or word.
+// Text makes a message safe to display, as Clean does, and truncates it to MaxMessage at a line or word boundary.
 func Text(message string) string {
 	return Cut(Clean(message), MaxMessage)
 }
 
-// Note truncates the note of an event to what the API server accepts.
+// Note truncates the note of an event to the length that the API server accepts.
 func Note(text string) string { return Cut(text, maxNote) }
 
-// OneLine replaces line breaks and other white space by single spaces. Whatever a quoted text contains, it cannot look
-// like another line of the message.
+// OneLine replaces each sequence of white space, including line breaks, with one space, so that a quoted text cannot
+// look like another line of a message.
 func OneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // Clean makes a text safe to display: it replaces invalid UTF-8, control characters except newlines and tabs, and characters that
@@ -54,7 +55,8 @@ func Clean(text string) string {
 	}, strings.ToValidUTF8(text, "\uFFFD"))
 }
 
-// Cut truncates a text to a number of bytes, at a line or word.
+// Cut truncates a text that is longer than limit bytes, if possible at a line or word boundary, and marks it as
+// truncated.
 func Cut(s string, limit int) string {
 	const mark = " … (truncated)"
 	if len(s) <= limit {
@@ -70,8 +72,8 @@ func Cut(s string, limit int) string {
 	return head + mark
 }
 
-// Lines joins whole lines with "; ", as many as fit into about limit bytes, and reports the number of omitted ones. It
-// keeps their order.
+// Lines joins whole lines with "; ", in the given order. It stops before the text exceeds about limit bytes, and then
+// appends the number of omitted lines.
 func Lines(lines []string, limit int) string {
 	var out strings.Builder
 	for i, line := range lines {
@@ -88,7 +90,7 @@ func Lines(lines []string, limit int) string {
 
 func left(shown string, n int) string {
 	if shown == "" {
-		return fmt.Sprintf("%d too long to show here", n)
+		return fmt.Sprintf("entries too long to show here: %d", n)
 	}
 	return fmt.Sprintf("%s; and %d more", shown, n)
 }

@@ -29,8 +29,8 @@ func TestCutTruncatesAtWords(t *testing.T) {
 		want     string
 	}{
 		{"short text", "one two", 20, "one two"},
-		{"at a word", "one two three four five six seven", 28, "one two … (truncated)"},
-		{"at a line", "one\ntwo\nthree\nfour\nfive\nsix\nseven", 28, "one\ntwo … (truncated)"},
+		{"at a word boundary", "one two three four five six seven", 28, "one two … (truncated)"},
+		{"at a line boundary", "one\ntwo\nthree\nfour\nfive\nsix\nseven", 28, "one\ntwo … (truncated)"},
 		{"within a long word", "a " + strings.Repeat("b", 40), 36, "a " + strings.Repeat("b", 18) + " … (truncated)"},
 		{"not within a character", strings.Repeat("ü", 20), 27, "üüüüü … (truncated)"},
 	} {
@@ -47,7 +47,7 @@ func TestCutTruncatesAtWords(t *testing.T) {
 func TestNotesOfEventsAreLimited(t *testing.T) {
 	require.Equal(t, "short", Note("short"))
 	got := Note(strings.Repeat("ü", 1000))
-	require.LessOrEqual(t, len(got), 1024, "the API server's limit")
+	require.LessOrEqual(t, len(got), 1024, "the API server accepts at most 1,024 bytes")
 	require.True(t, utf8.ValidString(got))
 }
 

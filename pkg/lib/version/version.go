@@ -1,12 +1,12 @@
-// Package version identifies the build of a program. It is for display only.
+// Package version returns the version of a program's build. Use it only for display.
 package version
 
 import "runtime/debug"
 
-// number is set at link time for a release (-ldflags -X).
+// number is the version number. Release builds set it at link time (-ldflags -X).
 var number = "v0.0.0-dev"
 
-// String returns the version and, if known, the commit.
+// String returns the version number and, if it is known, the commit.
 func String() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -6,8 +6,8 @@ type ID string
 // Kind is the kind of a Constraint.
 type Kind int
 
-// The kinds of constraints. The first three concern the variable that has them, and apply while it is in the solution;
-// AtMostOne always applies.
+// The kinds of constraints. The first three concern the variable that has them; Dependency applies only if this
+// variable is in the solution. AtMostOne always applies.
 const (
 	// Mandatory requires the variable to be in the solution.
 	Mandatory Kind = iota
@@ -19,7 +19,7 @@ const (
 	AtMostOne
 )
 
-// Constraint is one rule. Note belongs to the caller, who finds it in Unsatisfiable.
+// Constraint is one rule. Note is for the caller: it is returned in Unsatisfiable.
 type Constraint struct {
 	Kind Kind
 	IDs  []ID

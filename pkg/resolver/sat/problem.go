@@ -9,7 +9,7 @@ import (
 	"github.com/go-air/gini/z"
 )
 
-// Problem is a set of variables and of constraints on all of them (Kind AtMostOne).
+// Problem is a set of variables, and of constraints that do not belong to a variable (Kind AtMostOne).
 type Problem struct {
 	Variables []Variable
 	Global    []Constraint
@@ -21,7 +21,7 @@ const (
 )
 
 // Solve returns the preferred solution, in the order in which its variables were taken. The error is *Unsatisfiable if
-// there is none, or the budget's if the budget did not suffice.
+// there is none, or the budget's error if the budget is exhausted.
 func (p Problem) Solve(budget Budget) ([]ID, error) {
 	e, err := p.encode(budget, false)
 	if err != nil {
@@ -147,7 +147,7 @@ func (e *encoding) atMostOne(negatedGuard, lits []z.Lit) {
 	}
 }
 
-// prefer takes variables in order, as the package documentation defines.
+// prefer returns the preferred solution, as the package documentation defines it.
 func (e *encoding) prefer() ([]ID, error) {
 	taken := map[ID]bool{}
 	var row []ID
@@ -182,7 +182,7 @@ func (e *encoding) prefer() ([]ID, error) {
 }
 
 // first finds the first candidate that can be taken together with everything taken before. The solver's last solution
-// includes all of that, so that a candidate in it needs no query.
+// includes everything taken before, so a candidate that is in this solution needs no query.
 func (e *encoding) first(row []z.Lit, candidates []ID) (ID, error) {
 	current := true
 	for _, id := range candidates {
@@ -206,10 +206,11 @@ func (e *encoding) first(row []z.Lit, candidates []ID) (ID, error) {
 			return "", errUndecided
 		}
 	}
-	return "", errUndecided // unreachable: a solution exists, so that one candidate fits
+	return "", errUndecided // unreachable: a solution exists, so one candidate fits
 }
 
-// explain finds a minimal set of clashing constraints: none of them can be removed.
+// explain returns an *Unsatisfiable with a minimal set of clashing constraints: if any one is removed, the others can
+// be satisfied.
 func (p Problem) explain(budget Budget) error {
 	e, err := p.encode(budget, true)
 	if err != nil {
@@ -244,7 +245,7 @@ func (p Problem) explain(budget Budget) error {
 			continue
 		}
 		smaller := e.core(byGuard)
-		// Constraints before i are needed, and therefore remain.
+		// Constraints before i are needed, so they remain.
 		core = slices.DeleteFunc(without, func(k int) bool {
 			_, still := slices.BinarySearch(smaller, k)
 			return !still
@@ -257,7 +258,7 @@ func (p Problem) explain(budget Budget) error {
 	return out
 }
 
-// core returns the guards that caused the last result, in the order of the constraints.
+// core returns the indexes of the guards that made the last query unsatisfiable, in ascending order.
 func (e *encoding) core(byGuard map[z.Lit]int) []int {
 	var out []int
 	for _, m := range e.g.Why(nil) {

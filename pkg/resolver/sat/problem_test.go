@@ -96,7 +96,7 @@ type unlimited struct{}
 
 func (unlimited) Spend(int) error { return nil }
 
-// limitedBudget is a budget with a total cost.
+// limitedBudget is a budget that is exhausted when its total cost is spent.
 type limitedBudget struct{ left int }
 
 var errSpent = errors.New("spent")
@@ -108,7 +108,7 @@ func (p *limitedBudget) Spend(cost int) error {
 	return nil
 }
 
-// pigeonhole puts n+1 pigeons into n holes, which a clause-learning solver needs exponential time to refute.
+// pigeonhole states that n+1 pigeons fit into n holes. A clause-learning solver needs exponential time to refute this.
 func pigeonhole(n int) Problem {
 	var p Problem
 	holes := make([][]ID, n)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/install/webhook"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
@@ -24,14 +25,14 @@ const MaxSteps = 1_000
 
 //go:generate go run -modfile=../../../hack/tools/go.mod github.com/golang/mock/mockgen -source=bundle.go -destination=mock_test.go -package=build_test
 
-// RuleChecker returns the rules that a ServiceAccount is missing in a namespace ("" for the whole cluster). Programs
+// RuleChecker determines which rules a ServiceAccount is missing in a namespace ("" for the whole cluster). Programs
 // use install.CSVRuleChecker.
 type RuleChecker interface {
 	MissingRules(sa *corev1.ServiceAccount, namespace string, rules []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error)
 }
 
-// Unchecked is a RuleChecker that finds nothing missing, for callers that determine the missing permissions of all steps
-// themselves.
+// Unchecked is a RuleChecker that reports no missing rules, for callers that determine the missing permissions of all
+// steps themselves.
 type Unchecked struct{}
 
 // MissingRules returns no rules.
@@ -43,7 +44,7 @@ func (Unchecked) MissingRules(*corev1.ServiceAccount, string, []rbacv1.PolicyRul
 type Scope struct {
 	// Namespace is the namespace of the Subscription.
 	Namespace string
-	// Package is the bundle's package; together with Namespace it is the lineage.
+	// Package is the bundle's package; together with Namespace it identifies the lineage.
 	Package string
 	// Group is the name of the OperatorGroup; "" if there is none yet.
 	Group string
@@ -52,31 +53,31 @@ type Scope struct {
 	// Replaces names the installed version that the bundle replaces, regardless of the bundle's own spec.replaces; ""
 	// if there is none.
 	Replaces string
-	// Properties are the bundle's properties for the ClusterServiceVersion (catalog.PropertiesText), so that what the
-	// installed version provides and requires does not depend on later changes of the catalog. "" omits them.
+	// Properties are the bundle's properties for the ClusterServiceVersion (catalog.PropertiesText), so that later
+	// changes to the catalog do not affect what the installed version provides and requires. "" omits them.
 	Properties string
-	// Account is the account with which the CSV's permissions are compared.
+	// Account is the account whose permissions are compared with those of the CSV.
 	Account *corev1.ServiceAccount
 	// Unbounded is true if the account is the installation's default account.
 	Unbounded bool
 }
 
-// Excess are rules of a CSV that the account is missing in a scope.
+// Excess lists the rules of a CSV that the account does not have in a scope.
 type Excess struct {
 	Namespace      string
 	ServiceAccount string
 	Missing        []rbacv1.PolicyRule
 }
 
-// Steps are the steps of one bundle in the order of application.
+// Steps contains the steps of one bundle in the order of application.
 type Steps struct {
 	Steps []step.Step
 	// Excess is empty if the account has all of the CSV's permissions.
 	Excess []Excess
 }
 
-// NewStepResourceFromBundle returns all steps of a bundle. An error is a defect of the bundle itself; missing
-// permissions of the account are not an error.
+// NewStepResourceFromBundle returns all steps of a bundle. An error means that the bundle itself is invalid;
+// permissions that the account is missing are not an error.
 func NewStepResourceFromBundle(b *bundle.Bundle, scope Scope, checker RuleChecker) (*Steps, error) {
 	if err := bundle.ValidateCSV(b.CSV); err != nil {
 		return nil, fmt.Errorf("ClusterServiceVersion %q: %w", b.CSV.Name, err)
@@ -96,27 +97,14 @@ func NewStepResourceFromBundle(b *bundle.Bundle, scope Scope, checker RuleChecke
 	if err != nil {
 		return nil, err
 	}
-	objects := append([]*unstructured.Unstructured{csv}, operator...)
-	drops := map[*unstructured.Unstructured][]string{csv: dropped}
-	for _, obj := range b.Objects {
-		own, err := place(obj, scope)
-		if err != nil {
-			return nil, err
-		}
-		drops[own] = bundle.Confine(own)
-		objects = withManifest(objects, own)
-	}
-	if len(objects) > MaxSteps {
-		return nil, fmt.Errorf("bundle %q has %d steps: at most %d are allowed", b.CSV.Name, len(objects), MaxSteps)
-	}
-	if err := convert(objects, b.CSV, owner); err != nil {
+	all, err := collect(b, owner, append([]*unstructured.Unstructured{csv}, operator...), conversions(b.CSV, owner))
+	if err != nil {
 		return nil, err
 	}
-	bundle.Sort(objects)
+	all.Dropped[csv] = dropped
 	out := &Steps{Excess: excess}
-	for _, obj := range objects {
-		mark(obj, owner)
-		s := step.Step{Object: obj, Owner: owner, Dropped: drops[obj]}
+	for _, obj := range all.Objects {
+		s := step.Step{Object: obj, Owner: owner, Dropped: all.Dropped[obj]}
 		if s.IsCSV() {
 			s.Warnings = b.Warnings
 			s.Install = &step.Install{Targets: scope.Targets, Unbounded: scope.Unbounded}
@@ -126,8 +114,52 @@ func NewStepResourceFromBundle(b *bundle.Bundle, scope Scope, checker RuleChecke
 	return out, nil
 }
 
+// Manifests are the objects of an install in the order of application, with the owner's labels.
+type Manifests struct {
+	Objects []*unstructured.Unstructured
+	// Dropped lists, by object, the keys of labels and annotations that the bundle may not set.
+	Dropped map[*unstructured.Unstructured][]string
+}
+
+// Extension returns the objects of a ClusterExtension's bundle except those that package install renders: the operator's
+// ServiceAccounts, roles and bindings, and the bundle's own manifests, with these conversions. The bundle's CSV must be valid.
+func Extension(b *bundle.Bundle, owner ownerutil.Owner, targets []string, conversions []webhook.Conversion) (*Manifests, error) {
+	if err := CheckScopes(b.CSV, owner.Namespace, targets); err != nil {
+		return nil, err
+	}
+	operator, err := OperatorRBAC(b.CSV, owner, targets)
+	if err != nil {
+		return nil, err
+	}
+	return collect(b, owner, operator, conversions)
+}
+
+// collect adds a bundle's manifests to the objects that are rendered from its CSV.
+func collect(b *bundle.Bundle, owner ownerutil.Owner, rendered []*unstructured.Unstructured, conversions []webhook.Conversion) (*Manifests, error) {
+	out := &Manifests{Objects: rendered, Dropped: map[*unstructured.Unstructured][]string{}}
+	for _, obj := range b.Objects {
+		own, err := place(obj, owner)
+		if err != nil {
+			return nil, err
+		}
+		out.Dropped[own] = bundle.Confine(own)
+		out.Objects = withManifest(out.Objects, own)
+	}
+	if n := len(out.Objects); n > MaxSteps {
+		return nil, fmt.Errorf("bundle %q has %d steps: at most %d are allowed", b.CSV.Name, n, MaxSteps)
+	}
+	if err := convert(out.Objects, conversions); err != nil {
+		return nil, err
+	}
+	bundle.Sort(out.Objects)
+	for _, obj := range out.Objects {
+		mark(obj, owner)
+	}
+	return out, nil
+}
+
 // NewServiceAccountStepResources returns the operator's own ServiceAccounts with their roles and bindings, and the
-// roles' rules that the account is missing.
+// rules of these roles that the account is missing.
 func NewServiceAccountStepResources(csv *operatorsv1alpha1.ClusterServiceVersion, owner ownerutil.Owner,
 	scope Scope, checker RuleChecker,
 ) ([]*unstructured.Unstructured, []Excess, error) {
@@ -146,7 +178,7 @@ func RBACForClusterServiceVersion(csv *operatorsv1alpha1.ClusterServiceVersion, 
 	for _, g := range Grants(csv, scope.Namespace, scope.Targets) {
 		missing, err := checker.MissingRules(scope.Account, g.Namespace, g.Rules)
 		if errors.Is(err, rbac.ErrUnreadable) {
-			continue // preflight asks the API server
+			continue // the preflight asks the API server instead
 		}
 		if err != nil {
 			return nil, err
@@ -158,27 +190,27 @@ func RBACForClusterServiceVersion(csv *operatorsv1alpha1.ClusterServiceVersion, 
 	return excess, nil
 }
 
-// place sets a manifest's namespace to the install's. A manifest with another namespace is rejected and not silently
-// moved (escape suite 118).
-func place(obj *unstructured.Unstructured, scope Scope) (*unstructured.Unstructured, error) {
+// place sets the namespace of a manifest to that of the install. A manifest with a different namespace is rejected
+// rather than silently moved (escape suite 118). That of a ClusterExtension is moved, as in OLM v1.
+func place(obj *unstructured.Unstructured, owner ownerutil.Owner) (*unstructured.Unstructured, error) {
 	own := obj.DeepCopy()
 	if !bundle.KindOfObject(obj).Namespaced {
 		own.SetNamespace("")
 		if _, aggregates := own.Object["aggregationRule"]; aggregates && own.GetKind() == "ClusterRole" {
-			delete(own.Object, "rules") // the control plane sets and manages them
+			delete(own.Object, "rules") // the control plane sets and manages the rules
 		}
 		return own, nil
 	}
-	if ns := obj.GetNamespace(); ns != "" && ns != scope.Namespace {
+	if ns := obj.GetNamespace(); ns != "" && ns != owner.Namespace && owner.Extension == "" {
 		return nil, fmt.Errorf("%s %q has namespace %q: objects of a bundle are created in the Subscription's namespace %q",
-			obj.GetKind(), obj.GetName(), ns, scope.Namespace)
+			obj.GetKind(), obj.GetName(), ns, owner.Namespace)
 	}
-	own.SetNamespace(scope.Namespace)
+	own.SetNamespace(owner.Namespace)
 	return own, nil
 }
 
-// withManifest adds a bundle's object. Some bundles contain the manifest of a ServiceAccount that their CSV's
-// permissions already create; then the manifest, with its additional fields, replaces the rendered one.
+// withManifest adds a bundle's object. Some bundles contain the manifest of a ServiceAccount that is also rendered
+// from their CSV's permissions; the manifest, with its additional fields, then replaces the rendered one.
 func withManifest(objects []*unstructured.Unstructured, obj *unstructured.Unstructured) []*unstructured.Unstructured {
 	i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool {
 		return o.GetKind() == obj.GetKind() && o.GetName() == obj.GetName() && o.GetNamespace() == obj.GetNamespace()
@@ -190,18 +222,19 @@ func withManifest(objects []*unstructured.Unstructured, obj *unstructured.Unstru
 	return objects
 }
 
-// mark sets the owner's labels on an object. A CustomResourceDefinition outlives the CSV and may serve several, so
-// annotations instead of a label name them (contract 1.5).
+// mark sets the owner's labels on an object. A CustomResourceDefinition outlives the CSV and may be used by several
+// CSVs, so mark names the owner in an annotation instead (contract 1.5). It does not outlive a ClusterExtension.
 func mark(obj *unstructured.Unstructured, owner ownerutil.Owner) {
 	labels := obj.GetLabels()
 	if labels == nil {
 		labels = map[string]string{}
 	}
 	maps.Copy(labels, owner.Labels())
-	switch obj.GetKind() {
-	case operatorsv1alpha1.ClusterServiceVersionKind:
+	switch kind := obj.GetKind(); {
+	case owner.Extension != "":
+	case kind == operatorsv1alpha1.ClusterServiceVersionKind:
 		dropOwnerLabels(labels)
-	case "CustomResourceDefinition":
+	case kind == "CustomResourceDefinition":
 		dropOwnerLabels(labels)
 		apply.Annotate(obj, AlongsideKey(owner), owner.Namespace+"/"+owner.CSV)
 	}
@@ -214,7 +247,8 @@ func dropOwnerLabels(labels map[string]string) {
 	}
 }
 
-// AlongsideKey returns the annotation with which a CustomResourceDefinition names a CSV that it was installed with.
+// AlongsideKey returns the key of the annotation in which a CustomResourceDefinition names a CSV that it was
+// installed with.
 func AlongsideKey(owner ownerutil.Owner) string {
 	return names.AnnotationInstalledAlongsidePrefix + ownerutil.Hash(owner.Namespace, owner.CSV)
 }

@@ -17,11 +17,12 @@ import (
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step/build"
 )
 
-// csvText requests pods, and nodes in the whole cluster, for a ServiceAccount "op".
+// csvText requests access to Pods and, cluster-wide, to Nodes for a ServiceAccount "op".
 const csvText = `
 kind: ClusterServiceVersion
 metadata: {name: op.v1, namespace: placeholder}
@@ -88,7 +89,7 @@ func TestStepsAreOrderedAndPlaced(t *testing.T) {
 	}, got)
 }
 
-// The control plane manages the rules of such a role as soon as it has set them.
+// The control plane manages the rules of a ClusterRole that aggregates others.
 func TestRulesOfAnAggregatingClusterRoleAreOmitted(t *testing.T) {
 	objects := steps(t, scope("own"), csvText, `{kind: ClusterRole, metadata: {name: sum}, rules: [{apiGroups: [""], resources: [pods], verbs: [get]}],
   aggregationRule: {clusterRoleSelectors: [{matchLabels: {a: b}}]}}`)
@@ -159,7 +160,7 @@ func TestOwnerLabels(t *testing.T) {
 	require.Equal(t, "x", configMap.GetLabels()["mine"])
 	require.Empty(t, configMap.GetAnnotations())
 	for _, obj := range []*unstructured.Unstructured{csv, definition} {
-		require.NotContains(t, obj.GetLabels(), names.LabelOwner, "it may belong to several CSVs")
+		require.NotContains(t, obj.GetLabels(), names.LabelOwner, "a CustomResourceDefinition may belong to several CSVs")
 		require.Equal(t, "true", obj.GetLabels()[names.LabelManaged])
 		require.Contains(t, obj.GetLabels(), "operators.coreos.com/op.own")
 		require.NotEmpty(t, obj.GetLabels()[names.LabelLineage])
@@ -222,7 +223,8 @@ func TestACSVHasItsBundlesProperties(t *testing.T) {
 	require.Equal(t, "own", properties(own, stated))
 }
 
-// Keys that a bundle may not set are removed from each of its objects and listed in the step; Remit's own are kept.
+// Keys that a bundle is not allowed to set are removed from each of its objects and listed in the step; keys that Remit
+// sets are kept.
 func TestAStepListsDroppedLabelsAndAnnotations(t *testing.T) {
 	const role = "kind: ClusterRole\napiVersion: rbac.authorization.k8s.io/v1\nmetadata: {name: r, labels: {rbac.authorization.k8s.io/aggregate-to-admin: \"true\", team: a}}"
 	csv := strings.Replace(csvText, "metadata: {", `metadata: {annotations: {olm.anything: x, olm.skipRange: "<1.0.0"}, `, 1)
@@ -245,4 +247,22 @@ func TestAStepListsDroppedLabelsAndAnnotations(t *testing.T) {
 	require.Equal(t, map[string][]string{
 		"ClusterServiceVersion": {"olm.anything"}, "ClusterRole": {"rbac.authorization.k8s.io/aggregate-to-admin"},
 	}, dropped)
+}
+
+func TestManifestsOfAClusterExtension(t *testing.T) {
+	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "op", Namespace: "own", Extension: "my-op"}, CSV: "op.v1", UID: "u"}
+	b := parse(t, csvText, crd, "kind: ConfigMap\nmetadata: {name: cm, namespace: kube-system, labels: {olm.operatorframework.io/owner-name: other, olm.x: z}}")
+	got, err := build.Extension(b, owner, []string{"own"}, nil)
+	require.NoError(t, err)
+	var kinds []string
+	for _, obj := range got.Objects {
+		kinds = append(kinds, obj.GetKind()+" "+obj.GetNamespace())
+		require.Equal(t, "my-op", obj.GetLabels()[names.LabelExtensionName])
+		require.NotContains(t, obj.GetLabels(), names.LabelOwner)
+		require.NotContains(t, obj.GetAnnotations(), build.AlongsideKey(owner))
+		if obj.GetKind() == "ConfigMap" {
+			require.Equal(t, []string{"olm.x"}, got.Dropped[obj])
+		}
+	}
+	require.Equal(t, []string{"CustomResourceDefinition ", "ServiceAccount own", "ConfigMap own", "Role own", "RoleBinding own"}, kinds)
 }

@@ -13,29 +13,25 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// convert sets the conversion of a CustomResourceDefinition, from the start, to the webhook that the CSV declares for
-// it. Until the webhook answers, objects can only be read and written in the version in which they are stored. The
-// alternative, a conversion that only changes the version, would silently lose fields that one version does not have.
-// The caBundle is set together with the certificate.
+// convert sets the conversion of each CustomResourceDefinition to the webhook that the CSV declares for it, so that a
+// new CustomResourceDefinition is created with this conversion. Until the webhook responds, objects can be read and
+// written only in the version in which they are stored. The alternative, a conversion that only changes the version,
+// would silently lose fields that one version does not have. The caBundle is set when the certificate is issued.
 //
-// A bundle's CustomResourceDefinition never gets another conversion webhook: the API server would call it for the
+// A bundle's CustomResourceDefinition never gets any other conversion webhook: the API server would call it for the
 // objects of all users, and the writer of the CustomResourceDefinition may have more permissions than the account
 // (ADR 0022).
-func convert(objects []*unstructured.Unstructured, csv *operatorsv1alpha1.ClusterServiceVersion, owner ownerutil.Owner) error {
+func convert(objects []*unstructured.Unstructured, conversions []webhook.Conversion) error {
 	declared := map[string]webhook.Conversion{}
-	if webhook.Validate(csv) == nil {
-		placed := csv.DeepCopy()
-		placed.Namespace = owner.Namespace
-		for _, c := range webhook.Conversions(webhook.Input{CSV: placed, Owner: owner}) {
-			declared[c.CRD] = c
-		}
+	for _, c := range conversions {
+		declared[c.CRD] = c
 	}
 	for _, obj := range objects {
 		if obj.GetKind() != "CustomResourceDefinition" {
 			continue
 		}
 		annotations := obj.GetAnnotations()
-		delete(annotations, names.AnnotationConversion) // it was not set by Remit
+		delete(annotations, names.AnnotationConversion) // only Remit may set this annotation, not a bundle
 		obj.SetAnnotations(annotations)
 		c, ok := declared[obj.GetName()]
 		if !ok {
@@ -49,12 +45,26 @@ func convert(objects []*unstructured.Unstructured, csv *operatorsv1alpha1.Cluste
 		if err != nil {
 			return fmt.Errorf("conversion of CustomResourceDefinition %q: %w", obj.GetName(), err)
 		}
-		apply.Annotate(obj, names.AnnotationConversion, c.Annotations[names.AnnotationConversion])
+		for key, value := range c.Annotations {
+			apply.Annotate(obj, key, value)
+		}
 	}
 	return nil
 }
 
-// dropWebhook leaves the conversion to its current manager or to the API server's default.
+// conversions returns the conversions that a CSV declares, without certificates. There are none if its webhooks are invalid,
+// which the CSV's status reports.
+func conversions(csv *operatorsv1alpha1.ClusterServiceVersion, owner ownerutil.Owner) []webhook.Conversion {
+	if webhook.Validate(csv) != nil {
+		return nil
+	}
+	placed := csv.DeepCopy()
+	placed.Namespace = owner.Namespace
+	return webhook.Conversions(webhook.Input{CSV: placed, Owner: owner})
+}
+
+// dropWebhook removes a conversion other than strategy None from the object, which leaves the conversion to its current
+// manager or, if there is none, to the API server's default.
 func dropWebhook(crd *unstructured.Unstructured) {
 	stanza, found, err := unstructured.NestedMap(crd.Object, "spec", "conversion")
 	if none := err == nil && len(stanza) == 1 && stanza["strategy"] == "None"; found && !none || err != nil {

@@ -3,11 +3,8 @@ package build
 import (
 	"testing"
 
-	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
 func TestOnlyDeclaredConversionsAreSet(t *testing.T) {
@@ -25,8 +22,7 @@ func TestOnlyDeclaredConversionsAreSet(t *testing.T) {
 		if tc.ships != nil {
 			crd.Object["spec"] = map[string]any{"conversion": tc.ships}
 		}
-		owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "p", Namespace: "ns"}, CSV: "p.v1"}
-		require.NoError(t, convert([]*unstructured.Unstructured{crd}, &operatorsv1alpha1.ClusterServiceVersion{}, owner), name)
+		require.NoError(t, convert([]*unstructured.Unstructured{crd}, nil), name)
 		got, _, _ := unstructured.NestedFieldNoCopy(crd.Object, "spec", "conversion")
 		require.Equal(t, tc.want, got, name)
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// csvObject returns the ClusterServiceVersion in the Subscription's namespace. From the start it has the annotations
-// of its OperatorGroup, its bundle's properties and, if it will own objects outside that namespace, the finalizer.
-// dropped are the keys of labels and annotations that the bundle may not set.
+// csvObject returns the ClusterServiceVersion in the Subscription's namespace. It is created with the annotations of
+// its OperatorGroup, its bundle's properties and, if it will own objects outside that namespace, the finalizer. dropped
+// contains the keys of labels and annotations that the bundle is not allowed to set.
 func csvObject(b *bundle.Bundle, scope Scope) (obj *unstructured.Unstructured, dropped []string, err error) {
 	if obj, err = encodeCSV(b.CSV); err != nil {
 		return nil, nil, err
@@ -43,21 +43,21 @@ func csvObject(b *bundle.Bundle, scope Scope) (obj *unstructured.Unstructured, d
 	return obj, dropped, nil
 }
 
-// Outside reports whether a CSV needs objects outside its namespace: roles in other targets, or webhooks and APIs.
+// Outside reports whether a CSV needs objects outside its namespace: roles in other targets, webhooks or APIs.
 func Outside(csv *operatorsv1alpha1.ClusterServiceVersion, namespace string, targets []string) bool {
 	return len(csv.Spec.WebhookDefinitions)+len(csv.Spec.APIServiceDefinitions.Owned) > 0 ||
 		slices.ContainsFunc(Grants(csv, namespace, targets), func(g Grant) bool { return g.Namespace != namespace })
 }
 
-// leavesWithCSV reports whether a manifest is cluster-scoped, so that garbage collection does not delete it, and must
-// be deleted with its CSV. CustomResourceDefinitions are kept.
+// leavesWithCSV reports whether Remit must delete an object with its CSV, because garbage collection does not delete
+// cluster-scoped objects. CustomResourceDefinitions are kept.
 func leavesWithCSV(obj *unstructured.Unstructured) bool {
 	return !bundle.KindOfObject(obj).Namespaced && obj.GetKind() != "CustomResourceDefinition"
 }
 
-// encodeCSV encodes a ClusterServiceVersion by its Go type. Published CSVs omit fields that their
-// CustomResourceDefinition requires and that the type encodes even if they are empty, such as the name of a resource
-// of an owned CRD: OLM v0 installs them because it sends the type, not the file.
+// encodeCSV encodes a ClusterServiceVersion using its Go type. Published CSVs omit fields that the
+// CustomResourceDefinition requires and that the type encodes even if they are empty, such as the name of a resource of
+// an owned CRD. OLM v0 can install such CSVs because it sends the encoded type rather than the file.
 func encodeCSV(csv *operatorsv1alpha1.ClusterServiceVersion) (*unstructured.Unstructured, error) {
 	data, err := json.Marshal(csv)
 	if err != nil {
@@ -73,7 +73,7 @@ func encodeCSV(csv *operatorsv1alpha1.ClusterServiceVersion) (*unstructured.Unst
 	return obj, nil
 }
 
-// dropNulls removes the encoding of unset times and lists.
+// dropNulls removes unset times and lists, which are encoded as null.
 func dropNulls(value any) {
 	switch v := value.(type) {
 	case map[string]any:

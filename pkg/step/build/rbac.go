@@ -21,20 +21,20 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// maxRoleName keeps generated names usable as label values (contract 1.3).
+// maxRoleName bounds the length of generated names, so that they can be used as label values (contract 1.3).
 const maxRoleName = 63
 
-// Grant is a set of rules for one ServiceAccount of the operator in one scope.
+// Grant is a set of rules that one of the operator's ServiceAccounts gets in one scope.
 type Grant struct {
-	// Namespace is where the rules apply; rbac.ClusterScope for the whole cluster.
+	// Namespace is the namespace in which the rules apply, or rbac.ClusterScope for the whole cluster.
 	Namespace      string
 	ServiceAccount string
 	Rules          []rbacv1.PolicyRule
 }
 
-// Grants returns the CSV's permissions for an OperatorGroup with these targets: namespaced ones in the operator's own
-// namespace and in every target, or in the whole cluster if the group selects all namespaces; cluster permissions in
-// the whole cluster.
+// Grants returns the CSV's permissions for an OperatorGroup with these targets. Namespaced permissions apply in the
+// operator's own namespace and in every target, or in the whole cluster if the group selects all namespaces; cluster
+// permissions apply in the whole cluster.
 func Grants(csv *operatorsv1alpha1.ClusterServiceVersion, operatorNamespace string, targets []string) []Grant {
 	var grants []Grant
 	for _, p := range bundle.Permissions(csv) {
@@ -54,11 +54,12 @@ func Grants(csv *operatorsv1alpha1.ClusterServiceVersion, operatorNamespace stri
 	return grants
 }
 
-// MaxCombinations bounds what a ClusterServiceVersion's permissions, and the rules of its webhooks, expand to in all
-// scopes of a plan together: the combinations of their rules, multiplied by the namespaces in which they apply.
+// MaxCombinations bounds the number of combinations that a ClusterServiceVersion's permissions and the rules of its
+// webhooks expand to in all scopes of a plan together: the combinations of their rules, multiplied by the number of
+// namespaces in which they apply.
 const MaxCombinations = 500_000
 
-// webhookWeight is what a webhook counts in each namespace in addition to its rules.
+// webhookWeight is the number of combinations that each webhook adds per namespace in addition to its rules.
 const webhookWeight = 50
 
 // CheckScopes returns an error if the permissions and webhooks expand to more than MaxCombinations for an
@@ -74,24 +75,25 @@ func CheckScopes(csv *operatorsv1alpha1.ClusterServiceVersion, operatorNamespace
 	}
 	if total > MaxCombinations {
 		return fmt.Errorf("its permissions and webhooks expand to more than %d combinations in the %d target namespaces: use an OperatorGroup with "+
-			"fewer targets, or with all namespaces", MaxCombinations, len(targets))
+			"fewer target namespaces, or one for all namespaces", MaxCombinations, len(targets))
 	}
 	return nil
 }
 
-// ReadNamespaces returns the rule that an operator for all namespaces gets in addition to its own.
+// ReadNamespaces returns the rule that an operator for all namespaces gets in addition to its own rules.
 func ReadNamespaces() rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}}
 }
 
-// OperatorRBAC renders the ServiceAccounts that the CSV declares, and a role with its binding for each of its Grants,
-// in the order of application and with the owner's labels. Names contain a hash of namespace, owner and rules, so
-// that installs of the same operator in other namespaces never collide and changed rules create a new role.
+// OperatorRBAC renders the ServiceAccounts that the CSV declares, and a role and binding for each of its Grants, in
+// the order of application and with the owner's labels. Names contain a hash of the namespace, owner and rules, so
+// that installs of the same operator in other namespaces never collide and changed rules create a new role. The names
+// of a ClusterExtension do not contain its version, so that permissions for these objects remain valid after an upgrade.
 func OperatorRBAC(csv *operatorsv1alpha1.ClusterServiceVersion, owner ownerutil.Owner, targets []string) ([]*unstructured.Unstructured, error) {
 	var accounts, roles, bindings []runtime.Object
 	for _, name := range bundle.ServiceAccountNames(csv) {
 		if name == bundle.DefaultServiceAccount {
-			continue // every namespace has it, and Remit does not manage it
+			continue // every namespace has this ServiceAccount, and Remit does not manage it
 		}
 		accounts = append(accounts, &corev1.ServiceAccount{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"},
@@ -114,16 +116,21 @@ func renderGrant(g Grant, owner ownerutil.Owner) (role, binding runtime.Object, 
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode rules of ServiceAccount %q: %w", g.ServiceAccount, err)
 	}
-	hash := ownerutil.Hash(owner.Namespace, owner.CSV, g.ServiceAccount, g.Namespace, string(rules))
-	meta := metav1.ObjectMeta{Name: roleName(owner.CSV, g, hash), Namespace: g.Namespace, Labels: owner.Labels()}
+	base, identity := owner.CSV, owner.CSV
+	if owner.Extension != "" {
+		base, identity = owner.Extension, owner.Describe()
+	}
+	hash := ownerutil.Hash(owner.Namespace, identity, g.ServiceAccount, g.Namespace, string(rules))
+	meta := metav1.ObjectMeta{Name: roleName(base, g, hash), Namespace: g.Namespace, Labels: owner.Labels()}
 	meta.Labels[names.LabelPermissionsHash] = hash
 	role, binding = rbac.RoleAndBinding(meta, g.Rules, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: g.ServiceAccount, Namespace: owner.Namespace})
 	return role, binding, nil
 }
 
-// roleName returns <csv>-<serviceaccount>-<hash>, or <csv>-<hash> for the whole cluster, shortened to fit.
-func roleName(csv string, g Grant, hash string) string {
-	prefix := csv
+// roleName returns <base>-<serviceaccount>-<hash>, or <base>-<hash> for the whole cluster, shortened to maxRoleName. base
+// is the name of the CSV or ClusterExtension.
+func roleName(base string, g Grant, hash string) string {
+	prefix := base
 	if g.Namespace != rbac.ClusterScope {
 		prefix += "-" + g.ServiceAccount
 	}

@@ -23,7 +23,7 @@ func seeNamespaces() rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}}
 }
 
-// csvOf requests the given rules, all for one ServiceAccount.
+// csvOf returns a CSV that requests the given rules, all for one ServiceAccount.
 func csvOf(account string, namespaced, cluster []rbacv1.PolicyRule) *operatorsv1alpha1.ClusterServiceVersion {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	csv.Name = "op.v1"
@@ -46,13 +46,13 @@ func TestGrantsFollowTheTargets(t *testing.T) {
 		targets             []string
 		want                []Grant
 	}{
-		{"the own namespace", pods, nil, []string{"own"}, []Grant{in("own", pods...)}},
-		{"the own namespace is always included", pods, nil, []string{"b", "a"}, []Grant{in("a", pods...), in("b", pods...), in("own", pods...)}},
-		{"all namespaces are the cluster, with reading namespaces", pods, nil, []string{""}, []Grant{in("", pods[0], seeNamespaces())}},
-		{"cluster permissions are the cluster", nil, nodes, []string{"own"}, []Grant{in("", nodes...)}},
-		{"cluster permissions do not need reading namespaces", nil, nodes, []string{""}, []Grant{in("", nodes...)}},
-		{"both", pods, nodes, []string{"own"}, []Grant{in("own", pods...), in("", nodes...)}},
-		{"both in the whole cluster are one", pods, nodes, []string{""}, []Grant{in("", nodes[0], pods[0], seeNamespaces())}},
+		{"the operator's own namespace", pods, nil, []string{"own"}, []Grant{in("own", pods...)}},
+		{"the operator's own namespace is always included", pods, nil, []string{"b", "a"}, []Grant{in("a", pods...), in("b", pods...), in("own", pods...)}},
+		{"all namespaces become the whole cluster, with permission to read namespaces", pods, nil, []string{""}, []Grant{in("", pods[0], seeNamespaces())}},
+		{"cluster permissions apply in the whole cluster", nil, nodes, []string{"own"}, []Grant{in("", nodes...)}},
+		{"cluster permissions do not need permission to read namespaces", nil, nodes, []string{""}, []Grant{in("", nodes...)}},
+		{"permissions of both kinds", pods, nodes, []string{"own"}, []Grant{in("own", pods...), in("", nodes...)}},
+		{"permissions of both kinds in the whole cluster are merged", pods, nodes, []string{""}, []Grant{in("", nodes[0], pods[0], seeNamespaces())}},
 		{"no grant without rules", []rbacv1.PolicyRule{}, nil, []string{"own"}, nil},
 		{"no permissions", nil, nil, []string{""}, nil},
 	} {
@@ -138,7 +138,7 @@ func TestRoleNamesAreStableShortAndDifferent(t *testing.T) {
 	require.True(t, strings.HasPrefix(names(small, "own", "own")[0], "op.v1-op-"), "<csv>-<serviceaccount>-<hash>")
 }
 
-// A forgotten RuleChecker must not read as "nothing is missing".
+// A caller that passes no RuleChecker must not be told that nothing is missing.
 func TestPermissionsAreNotSkippedWithoutARuleChecker(t *testing.T) {
 	csv := csvOf("op", []rbacv1.PolicyRule{may("get", "pods")}, nil)
 	scope := Scope{Namespace: "own", Targets: []string{"own"}}
@@ -161,14 +161,14 @@ func TestRulesTimesTargetsAreLimited(t *testing.T) {
 	for name, csv := range map[string]*operatorsv1alpha1.ClusterServiceVersion{
 		"permissions": csvOf("sa", []rbacv1.PolicyRule{wide}, nil), "rules of webhooks": hooked(1, wide.Resources...), "webhooks": hooked(20, "pods"),
 	} {
-		require.ErrorContains(t, CheckScopes(csv, "t0", targets), "with fewer targets", name)
+		require.ErrorContains(t, CheckScopes(csv, "t0", targets), "with fewer target namespaces", name)
 		require.NoError(t, CheckScopes(csv, "t0", targets[:50]), name)
 	}
 	many := hooked(500, wide.Resources...)
-	require.ErrorContains(t, CheckScopes(many, "t0", targets[:1]), "with fewer targets", "each webhook alone is below the limits")
+	require.ErrorContains(t, CheckScopes(many, "t0", targets[:1]), "with fewer target namespaces", "each webhook alone is below the limits")
 }
 
-// hooked returns a CSV with a number of webhooks on these resources.
+// hooked returns a CSV with the given number of webhooks for these resources.
 func hooked(webhooks int, resources ...string) *operatorsv1alpha1.ClusterServiceVersion {
 	csv := csvOf("sa", nil, nil)
 	for range webhooks {

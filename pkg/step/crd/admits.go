@@ -44,14 +44,14 @@ func canonical(in *props) (*props, error) {
 
 // place is the position of a node in a schema.
 type place struct {
-	// resource is true for a complete resource: the root or an embedded one.
+	// resource is true for a complete resource: the root or an embedded resource.
 	resource bool
-	// free is true if enclosing nodes only require that each field matches its own schema. A default, which the API
-	// server validates by that schema, cannot break anything there.
+	// free is true if enclosing nodes only require that each field matches its own schema. At such a place, a default
+	// is harmless, because the API server validates it against that schema.
 	free bool
 }
 
-// below returns the place of a child node of next.
+// below returns the place of node, which is a child of next.
 func (p place) below(next, node *props) place {
 	bound := len(next.XValidations)+len(next.AllOf)+len(next.AnyOf)+len(next.OneOf) > 0 || next.Not != nil || next.MaxProperties != nil ||
 		ptr.Deref(next.XListType, listAtomic) != listAtomic
@@ -60,7 +60,7 @@ func (p place) below(next, node *props) place {
 
 const listAtomic = "atomic"
 
-// admits compares one node of a schema. Changes that are not known to be harmless are not admitted.
+// admits reports whether all changes to a node of a schema, and to the nodes below it, are known to be harmless.
 func admits(old, next *props, at place) bool {
 	return withinBounds(old, next) &&
 		unchangedOrRemoved(old, next) &&
@@ -107,7 +107,7 @@ func kept[T any](old, next T) bool {
 	return apiequality.Semantic.DeepEqual(next, none) || apiequality.Semantic.DeepEqual(next, old)
 }
 
-// keepsRules reports whether there are no new required fields or rules, and no fewer enumerated values.
+// keepsRules reports whether no required fields or rules were added and no enumerated values were removed.
 func keepsRules(old, next *props) bool {
 	if len(next.Enum) > 0 && len(old.Enum) == 0 {
 		return false
@@ -135,24 +135,24 @@ func keepsRules(old, next *props) bool {
 	return true
 }
 
-// keepsDefault reports whether a default is kept. A scalar may get a default or a different one. Removing a default
-// can leave a required field missing.
+// keepsDefault reports whether a default is unchanged, or is a new default of a scalar at a free place. Removing a
+// default can leave a required field without a value.
 func keepsDefault(old, next *props, at place) bool {
 	single := len(next.Properties) == 0 && next.Items == nil && next.AdditionalProperties == nil
 	return apiequality.Semantic.DeepEqual(old.Default, next.Default) || next.Default != nil && single && at.free
 }
 
-// implied are the fields of every resource, whether or not its schema has them. Nothing in metadata is pruned in
-// either case.
+// implied contains the fields that every resource has, whether or not its schema lists them. Fields of metadata are
+// never pruned.
 var implied = map[string]*props{
 	"apiVersion": {Type: "string"},
 	"kind":       {Type: "string"},
 	"metadata":   {Type: "object", XPreserveUnknownFields: ptr.To(true)},
 }
 
-// admitsProperties reports whether new properties are harmless. Existing objects do not have them, because they would
-// have been pruned, unless the old schema preserves unknown fields; and objects do not get them unless they have a
-// default.
+// admitsProperties reports whether all changes to properties are known to be harmless. Existing objects do not have
+// values of new properties, because the API server pruned them, unless the old schema preserves unknown fields. They
+// get such values only from defaults.
 func admitsProperties(old, next *props, at place) bool {
 	for name, p := range next.Properties {
 		before, known := old.Properties[name]
@@ -170,7 +170,7 @@ func admitsProperties(old, next *props, at place) bool {
 	return keepsProperties(old, next, at)
 }
 
-// keepsProperties reports whether no property is removed, because its values would be pruned.
+// keepsProperties reports whether no property is removed. The values of a removed property would be pruned.
 func keepsProperties(old, next *props, at place) bool {
 	for name := range old.Properties {
 		if _, known := next.Properties[name]; !known && (!at.resource || implied[name] == nil) {
@@ -191,7 +191,7 @@ func admitsItems(old, next *props, at place) bool {
 	return admits(old.Items.Schema, next.Items.Schema, at.below(next, next.Items.Schema))
 }
 
-// admitsValues compares the schema of a map's values.
+// admitsValues reports whether all changes to the schema of a map's values are known to be harmless.
 func admitsValues(old, next *props, at place) bool {
 	a, b := old.AdditionalProperties, next.AdditionalProperties
 	if a == nil || b == nil || a.Schema == nil || b.Schema == nil {
@@ -202,8 +202,8 @@ func admitsValues(old, next *props, at place) bool {
 	return admits(a.Schema, b.Schema, below)
 }
 
-// rest returns a node with only the fields that must be unchanged: without descriptive fields, merge options, and
-// fields that were already compared.
+// rest returns a node with only the fields that must not change: without descriptive fields, merge options, and fields
+// that other functions compare.
 func rest(in *props) props {
 	out := *in
 	out.Description, out.Title, out.Example, out.ExternalDocs, out.XMapType, out.Default = "", "", nil, nil, nil, nil

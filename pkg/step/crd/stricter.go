@@ -24,12 +24,12 @@ func Defines(d *apiextensionsv1.CustomResourceDefinition, gvk schema.GroupVersio
 	return d.Spec.Group == gvk.Group && d.Spec.Names.Kind == gvk.Kind && apihelpers.HasServedCRDVersion(d, gvk.Version)
 }
 
-// Stricter returns the versions, in the order of the wanted CustomResourceDefinition, that both the live and the
-// wanted one serve and in which the wanted one might reject an object that the live one accepts. A change counts
-// unless it is known to be harmless.
+// Stricter returns the versions, in the order of the wanted CustomResourceDefinition, that both the live and the wanted
+// CustomResourceDefinition serve and in which the wanted one might reject an object that the live one accepts. A
+// version is returned unless all changes to its schema are known to be harmless.
 //
-// Versions whose objects a webhook may convert are omitted: the result of the next version's webhook is unknown
-// before it runs.
+// Versions whose objects a webhook may convert are omitted: the results of the next version's webhook are unknown
+// until it runs.
 func Stricter(live, want *apiextensionsv1.CustomResourceDefinition) []string {
 	var out []string
 	for _, v := range want.Spec.Versions {
@@ -52,7 +52,7 @@ func served(d *definition, version string) *apiextensionsv1.CustomResourceDefini
 	return &d.Spec.Versions[i]
 }
 
-// converts reports whether a webhook, live or wanted, may convert the objects of a version. It does not if all
+// converts reports whether a webhook, live or wanted, may convert the objects of a version. No webhook can do so if all
 // objects are stored in that version.
 func converts(live, want *definition, version string) bool {
 	return (byWebhook(live) || byWebhook(want)) && !slices.Equal(live.Status.StoredVersions, []string{version})

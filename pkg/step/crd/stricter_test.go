@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// schema decodes a schema as written in a bundle.
+// schemaOf decodes a schema as written in a bundle.
 func schemaOf(t *testing.T, text string) *props {
 	t.Helper()
 	out := &props{}
@@ -37,7 +37,7 @@ func TestStricterIgnoresHarmlessChanges(t *testing.T) {
 		{"the same", "{type: object}", "{type: object}", true},
 		{"the same, formatted differently", `{default: {"a": 1, "b": 2}, type: object}`, `{type: object, default: {"b":2,"a":1}}`, true},
 		{"descriptive fields", "{type: string, description: a}", "{type: string, description: b, title: c, example: d, externalDocs: {url: e}}", true},
-		{"how maps are merged", "{type: object}", "{type: object, x-kubernetes-map-type: atomic}", true},
+		{"a different merge strategy for maps", "{type: object}", "{type: object, x-kubernetes-map-type: atomic}", true},
 		{"another type", "{type: integer}", "{type: string}", false},
 		{"a wider type", "{type: integer}", "{type: number}", false},
 
@@ -49,7 +49,7 @@ func TestStricterIgnoresHarmlessChanges(t *testing.T) {
 			"{type: object, x-kubernetes-validations: [{rule: self.size() < 2}], properties: {a: {type: string, default: x}}}", false},
 		{"a default that an enclosing rule may count", "{type: object, properties: {b: {type: object}}, not: {required: [c]}}",
 			"{type: object, properties: {b: {type: object, properties: {a: {type: string, default: x}}}}, not: {required: [c]}}", false},
-		{"a default in items of a set", "{type: array, x-kubernetes-list-type: set, items: {type: object, x-kubernetes-map-type: atomic}}",
+		{"a default in the items of a set", "{type: array, x-kubernetes-list-type: set, items: {type: object, x-kubernetes-map-type: atomic}}",
 			"{type: array, x-kubernetes-list-type: set, items: {type: object, x-kubernetes-map-type: atomic, properties: {a: {type: string, default: x}}}}", false},
 		{"a required property", "{type: object}", "{type: object, required: [a], properties: {a: {type: string}}}", false},
 		{"a property where unknown ones were preserved", "{type: object, x-kubernetes-preserve-unknown-fields: true}",
@@ -81,12 +81,12 @@ func TestStricterIgnoresHarmlessChanges(t *testing.T) {
 		{"a divisor", "{type: integer, multipleOf: 2}", "{type: integer, multipleOf: 4}", false},
 		{"shorter", "{type: string, maxLength: 4}", "{type: string, maxLength: 3}", false},
 		{"longer", "{type: string, maxLength: 3}", "{type: string, maxLength: 4}", true},
-		{"a longer minimum", "{type: string, minLength: 3}", "{type: string, minLength: 4}", false},
-		{"a shorter minimum", "{type: string, minLength: 4}", "{type: string, minLength: 3}", true},
+		{"a higher minimum length", "{type: string, minLength: 3}", "{type: string, minLength: 4}", false},
+		{"a lower minimum length", "{type: string, minLength: 4}", "{type: string, minLength: 3}", true},
 		{"fewer items", "{type: array, maxItems: 4, items: {type: string}}", "{type: array, maxItems: 3, items: {type: string}}", false},
-		{"a new minimum of items", "{type: array, items: {type: string}}", "{type: array, minItems: 3, items: {type: string}}", false},
-		{"a new maximum of properties", "{type: object}", "{type: object, maxProperties: 3}", false},
-		{"a new minimum of properties", "{type: object}", "{type: object, minProperties: 3}", false},
+		{"a new minimum number of items", "{type: array, items: {type: string}}", "{type: array, minItems: 3, items: {type: string}}", false},
+		{"a new maximum number of properties", "{type: object}", "{type: object, maxProperties: 3}", false},
+		{"a new minimum number of properties", "{type: object}", "{type: object, minProperties: 3}", false},
 
 		{"a pattern", "{type: string}", "{type: string, pattern: a}", false},
 		{"another pattern", "{type: string, pattern: a}", "{type: string, pattern: a|b}", false},
@@ -103,10 +103,10 @@ func TestStricterIgnoresHarmlessChanges(t *testing.T) {
 		{"items", "{type: array, items: {type: string}}", "{type: array, items: {type: string, maxLength: 3}}", false},
 		{"items, wider", "{type: array, items: {type: string, maxLength: 3}}", "{type: array, items: {type: string}}", true},
 		{"a set", "{type: array, items: {type: string}}", "{type: array, items: {type: string}, x-kubernetes-list-type: set}", false},
-		{"other list map keys", "{type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [a], items: {type: object}}",
+		{"different list map keys", "{type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [a], items: {type: object}}",
 			"{type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [b], items: {type: object}}", false},
-		{"values of a map", "{type: object, additionalProperties: {type: string}}", "{type: object, additionalProperties: {type: string, maxLength: 3}}", false},
-		{"values of a map, wider", "{type: object, additionalProperties: {type: string, maxLength: 3}}", "{type: object, additionalProperties: {type: string}}", true},
+		{"stricter values of a map", "{type: object, additionalProperties: {type: string}}", "{type: object, additionalProperties: {type: string, maxLength: 3}}", false},
+		{"wider values of a map", "{type: object, additionalProperties: {type: string, maxLength: 3}}", "{type: object, additionalProperties: {type: string}}", true},
 		{"other properties no longer allowed", "{type: object, additionalProperties: true}", "{type: object, additionalProperties: false}", false},
 
 		{"all of", "{type: string}", "{type: string, allOf: [{maxLength: 3}]}", false},

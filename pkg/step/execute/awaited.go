@@ -17,21 +17,21 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// Roles checks, before Remit writes a role that it renders itself, which subjects would get what the role grants
-// (docs/adr/0039).
+// Roles checks, before Remit writes a role that it renders itself, which subjects would get the permissions that the
+// role grants (docs/adr/0039).
 type Roles struct {
 	RBAC  rbac.Listers
 	Owner ownerutil.Owner
-	// Rendered are the objects of the install, including its bindings.
+	// Rendered contains the objects of the install, including its bindings.
 	Rendered []*unstructured.Unstructured
 	// Live reads directly from the API server, as the controller identity.
 	Live client.Reader
-	// Clock defaults to the real one.
+	// Clock is the clock to use; nil means the system clock.
 	Clock clock.PassiveClock
 }
 
-// Ensure is apply.Ensure for a role. It reads the role before the bindings: while there is no role, the API server
-// rejects new bindings.
+// Ensure is like apply.Ensure, but checks the bindings of the role before it writes the role. It reads the role before
+// the bindings, because the API server rejects new bindings while the role does not exist.
 func (r Roles) Ensure(ctx context.Context, c client.Client, role *unstructured.Unstructured) (apply.Result, *unstructured.Unstructured, error) {
 	live, err := apply.Live(ctx, c, role)
 	if err != nil {
@@ -49,8 +49,8 @@ func (r Roles) Ensure(ctx context.Context, c client.Client, role *unstructured.U
 	return result, written, err
 }
 
-// guard writes a role or a binding with a function that gets the live object. It first verifies that no foreign
-// binding refers to the role, and that the role has no rules that another subject may already have.
+// guard calls write with the live object of a role or a binding. Before it writes a role, it verifies that no foreign
+// binding refers to the role and, if another user may have bound the role while it had no rules, seals it (see refill).
 func (r Roles) guard(ctx context.Context, c client.Client, live, obj *unstructured.Unstructured, write func(live *unstructured.Unstructured) error) error {
 	if err := r.CheckBindings(ctx, live, obj); err != nil {
 		return err
@@ -61,23 +61,23 @@ func (r Roles) guard(ctx context.Context, c client.Client, live, obj *unstructur
 	}
 	err = write(live)
 	if IsBinding(obj) && apply.IsFieldConflict(err) {
-		return &apply.CollisionError{Object: apply.Describe(obj), Found: "is not as this install created it",
+		return &apply.CollisionError{Object: apply.Describe(obj), Found: "no longer matches what this install created",
 			Why: "its subjects were changed by another field manager", Remedy: "delete it, and it will be recreated"}
 	}
 	return err
 }
 
-// CheckBindings returns an *apply.CollisionError if a binding other than the install's own, as it is rendered, would grant
-// its subjects rules that live does not have; live is nil if there is no role. The names of these roles are
-// predictable: a user who may write Roles and RoleBindings can bind an empty role of any name, and then delete it or
-// wait until it is filled.
+// CheckBindings returns an *apply.CollisionError if a binding other than those that the install renders would grant its
+// subjects rules that live does not have; live is nil if the role does not exist. The names of these roles are
+// predictable: a user who may write Roles and RoleBindings can create an empty Role with such a name, bind it, and then
+// delete the Role or wait until it gets rules.
 func (r Roles) CheckBindings(ctx context.Context, live, role *unstructured.Unstructured) error {
 	if !IsRole(role) || !r.RBAC.Readable() || live != nil && sameRules(live, role) {
 		return nil
 	}
 	bindings, err := r.RBAC.BindingsOf(rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: role.GetKind(), Name: role.GetName()}, role.GetNamespace())
 	if err != nil {
-		return fmt.Errorf("bindings of %s: %w", apply.Describe(role), err)
+		return fmt.Errorf("list the bindings of %s: %w", apply.Describe(role), err)
 	}
 	for _, b := range bindings {
 		if err := r.judge(ctx, b, role); err != nil {
@@ -87,7 +87,8 @@ func (r Roles) CheckBindings(ctx context.Context, live, role *unstructured.Unstr
 	return nil
 }
 
-// judge returns an *apply.CollisionError unless a binding of the role is the install's own, as it is rendered.
+// judge returns an *apply.CollisionError unless a binding of the role belongs to the install and has the rendered role
+// and subjects.
 func (r Roles) judge(ctx context.Context, b rbac.Binding, role *unstructured.Unstructured) error {
 	own := r.Owner.Owns(b)
 	if own && r.asRendered(b) {
@@ -107,7 +108,7 @@ func IsBinding(obj *unstructured.Unstructured) bool {
 	return obj.GetKind() == "RoleBinding" || obj.GetKind() == "ClusterRoleBinding"
 }
 
-// RoleOf describes, as apply.Describe does, the role that a binding refers to; "" for anything else.
+// RoleOf returns the role that a binding refers to, in the form of apply.Describe; "" for other objects.
 func RoleOf(obj *unstructured.Unstructured) string {
 	if !IsBinding(obj) {
 		return ""
@@ -121,8 +122,8 @@ func RoleOf(obj *unstructured.Unstructured) string {
 	return apply.Describe(apply.Reference(rbacv1.SchemeGroupVersion.WithKind(kind), namespace, name))
 }
 
-// sameRules compares rules exactly: apply.Contains accepts a rule that is narrowed by resourceNames as the wanted
-// one.
+// sameRules reports whether the rules are equal. apply.Contains is not sufficient: it would accept a live rule that
+// resourceNames restrict.
 func sameRules(live, role *unstructured.Unstructured) bool {
 	var have, want rbacv1.ClusterRole // a Role has the same fields
 	for obj, into := range map[*unstructured.Unstructured]*rbacv1.ClusterRole{live: &have, role: &want} {
@@ -144,20 +145,20 @@ func (r Roles) asRendered(b rbac.Binding) bool {
 	})
 }
 
-// collision names the binding to readers of the install's namespace, unless it is in another namespace, about which
-// they may not know (docs/adr/0021). The log names it.
+// collision returns an error that names the binding, unless the binding is in another namespace, whose objects readers
+// of the install's namespace may not be allowed to see (docs/adr/0021). The log always contains the name.
 func (r Roles) collision(b rbac.Binding, role *unstructured.Unstructured, own bool) error {
 	out := &apply.CollisionError{Object: apply.Describe(b), Remedy: "delete it"}
 	if b.GetNamespace() != "" && b.GetNamespace() != r.Owner.Namespace {
-		out.Object = "a RoleBinding of another namespace"
+		out.Object = "a RoleBinding in another namespace"
 		if role.GetNamespace() != "" {
-			out.Object = "a RoleBinding of namespace " + role.GetNamespace()
+			out.Object = "a RoleBinding in namespace " + role.GetNamespace()
 		}
 		out.Remedy = fmt.Sprintf("an administrator can find it by its roleRef (kubectl get rolebindings -A -o wide, ROLE %s/%s) and delete it", role.GetKind(), role.GetName())
 	}
-	out.Why = fmt.Sprintf("it refers to %s, and would grant its subjects the operator's permissions", apply.Describe(role))
+	out.Why = fmt.Sprintf("it refers to %s and would grant its subjects the operator's permissions", apply.Describe(role))
 	if own {
-		out.Found = "is not as this install created it"
+		out.Found = "no longer matches what this install created"
 		out.Why = fmt.Sprintf("its subjects were changed, and %s would grant them the operator's permissions", apply.Describe(role))
 		out.Remedy += ", and it will be recreated"
 	}

@@ -64,26 +64,26 @@ func TestBindingsToAnUnfilledRoleAreCollisions(t *testing.T) {
 		wrong      string
 	}{
 		{"a Role with another owner's binding", role("Role", "n", rendered), nil, binding("n", "Role"),
-			"RoleBinding n/theirs already exists and was not created by this install: it refers to Role n/r, and would grant its subjects the operator's permissions; it was not changed: delete it"},
-		{"a Role of a target", role("Role", "t", rendered), nil, binding("t", "Role"), "a RoleBinding of namespace t already exists and was not created by this install: it refers to Role t/r, and would"},
-		{"a Role of a target, with a remedy", role("Role", "t", rendered), nil, binding("t", "Role"), elsewhere + "Role/r)"},
+			"RoleBinding n/theirs already exists and was not created by this install: it refers to Role n/r and would grant its subjects the operator's permissions; it was not changed: delete it"},
+		{"a Role in a target namespace", role("Role", "t", rendered), nil, binding("t", "Role"), "a RoleBinding in namespace t already exists and was not created by this install: it refers to Role t/r and would"},
+		{"a Role in a target namespace, with a remedy", role("Role", "t", rendered), nil, binding("t", "Role"), elsewhere + "Role/r)"},
 		{"a Role of the same name in another namespace", role("Role", "n", rendered), nil, binding("t", "Role"), ""},
 		{"a ClusterRole of that name", role("Role", "n", rendered), nil, binding("n", "ClusterRole"), ""},
-		{"a ClusterRole, from another namespace", role("ClusterRole", "", rendered), nil, binding("t", "ClusterRole"), "a RoleBinding of another namespace already exists"},
-		{"a ClusterRole, with a remedy", role("ClusterRole", "", rendered), nil, binding("t", "ClusterRole"), elsewhere + "ClusterRole/r)"},
-		{"a ClusterRole, from its own", role("ClusterRole", "", rendered), nil, binding("n", "ClusterRole"), "RoleBinding n/theirs already exists"},
-		{"a ClusterRole, in the whole cluster", role("ClusterRole", "", rendered), nil,
+		{"a ClusterRole with a binding in another namespace", role("ClusterRole", "", rendered), nil, binding("t", "ClusterRole"), "a RoleBinding in another namespace already exists"},
+		{"a ClusterRole with a binding in another namespace, with a remedy", role("ClusterRole", "", rendered), nil, binding("t", "ClusterRole"), elsewhere + "ClusterRole/r)"},
+		{"a ClusterRole with a binding in the install's namespace", role("ClusterRole", "", rendered), nil, binding("n", "ClusterRole"), "RoleBinding n/theirs already exists"},
+		{"a ClusterRole with a ClusterRoleBinding", role("ClusterRole", "", rendered), nil,
 			&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}, Subjects: someone, RoleRef: binding("", "ClusterRole").RoleRef}, "ClusterRoleBinding theirs"},
 		{"a binding without subjects", role("Role", "n", rendered), nil, binding("n", "Role", func(b *rbacv1.RoleBinding) { b.Subjects = nil }), ""},
-		{"the install's own", role("Role", "n", rendered), nil, own(), ""},
-		{"its own with other subjects", role("Role", "n", rendered), nil, own(func(b *rbacv1.RoleBinding) { b.Subjects = someone }),
-			"RoleBinding n/own is not as this install created it: its subjects were changed, and Role n/r would grant them the operator's permissions; it was not changed: delete it, and it will be recreated"},
-		{"its own with one more subject", role("Role", "n", rendered), nil, own(func(b *rbacv1.RoleBinding) { b.Subjects = append(someone, operators...) }), "its subjects were changed"},
-		{"its own, which this version does not render", role("Role", "n", rendered), nil, own(func(b *rbacv1.RoleBinding) { b.Name = "earlier" }), "RoleBinding n/earlier"},
-		{"another with its labels", role("Role", "n", rendered), nil, own(func(b *rbacv1.RoleBinding) { b.Annotations = nil }), "RoleBinding n/own already exists"},
+		{"the install's own binding", role("Role", "n", rendered), nil, own(), ""},
+		{"the install's own binding with other subjects", role("Role", "n", rendered), nil, own(func(b *rbacv1.RoleBinding) { b.Subjects = someone }),
+			"RoleBinding n/own no longer matches what this install created: its subjects were changed, and Role n/r would grant them the operator's permissions; it was not changed: delete it, and it will be recreated"},
+		{"the install's own binding with an additional subject", role("Role", "n", rendered), nil, own(func(b *rbacv1.RoleBinding) { b.Subjects = append(someone, operators...) }), "its subjects were changed"},
+		{"the install's own binding, which this version does not render", role("Role", "n", rendered), nil, own(func(b *rbacv1.RoleBinding) { b.Name = "earlier" }), "RoleBinding n/earlier"},
+		{"another binding with the install's labels", role("Role", "n", rendered), nil, own(func(b *rbacv1.RoleBinding) { b.Annotations = nil }), "RoleBinding n/own already exists"},
 		{"a Role of the bundle", role("Role", "n", nil), nil, binding("n", "Role"), ""},
-		{"a Role that is emptied", full, rules(role("Role", "n", rendered), "nothing"), binding("n", "Role"), "RoleBinding n/theirs already exists"},
-		{"a Role that is narrowed", full, rules(role("Role", "n", rendered), "pods", "mine"), binding("n", "Role"), "RoleBinding n/theirs already exists"},
+		{"a Role whose rules were removed", full, rules(role("Role", "n", rendered), "nothing"), binding("n", "Role"), "RoleBinding n/theirs already exists"},
+		{"a Role with narrower rules", full, rules(role("Role", "n", rendered), "pods", "mine"), binding("n", "Role"), "RoleBinding n/theirs already exists"},
 		{"a Role that has its rules", full, rules(role("Role", "n", rendered), "pods"), binding("n", "Role"), ""},
 	} {
 		for _, indexers := range []toolscache.Indexers{{}, rbac.BindingIndexers()} {
@@ -107,7 +107,7 @@ func TestBindingsToAnUnfilledRoleAreCollisions(t *testing.T) {
 				}
 				require.ErrorContains(t, err, tc.wrong)
 				_, err = e.Do(t.Context(), state)
-				require.ErrorContains(t, err, tc.wrong, "it is not written later either")
+				require.ErrorContains(t, err, tc.wrong, "the role is not written later either")
 			})
 		}
 	}

@@ -14,10 +14,11 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// keepConversion keeps the conversion of a live CustomResourceDefinition that Remit configured: the webhook of the installed
-// version answers, and stored objects must stay readable until that of the next version does. The csv controller
-// changes it then. Where Remit removed the webhook with an earlier install, the plan leaves the conversion out, because
-// applying it would conflict with the removal (see restoreConversion). A bundle's own conversion is not replaced.
+// keepConversion copies a conversion that Remit configured from the live CustomResourceDefinition to desired. Stored
+// objects must stay readable, and only the installed version's webhook responds until the next version's webhook does.
+// The csv controller then changes the conversion. If Remit removed the webhook together with an earlier install,
+// keepConversion omits the conversion, because applying it would conflict with the removal (see restoreConversion). A
+// conversion in the bundle's own manifest is not replaced.
 func keepConversion(desired, live *unstructured.Unstructured) {
 	if live == nil {
 		return
@@ -43,10 +44,11 @@ func keepConversion(desired, live *unstructured.Unstructured) {
 	apply.Annotate(desired, names.AnnotationConversion, mark)
 }
 
-// restoreConversion sets the webhook that a plan declares on a live CustomResourceDefinition whose webhook Remit removed
-// with an earlier install. The operator must not run before that: it would read objects without the fields that
-// only another version has, and lose them with its next update. The patch has the field manager that removed the
-// webhook, because applying another strategy would conflict with it. The result is the live object.
+// restoreConversion restores the webhook that a plan declares if Remit removed the webhook of the live
+// CustomResourceDefinition together with an earlier install. The operator must not run before that: it would read
+// objects without the fields that only other versions have, and lose these fields with its next update. The patch uses
+// the field manager that removed the webhook, because applying a different strategy would conflict with the removal.
+// restoreConversion returns the live object, which is unchanged if there is nothing to restore.
 func (e *Executor) restoreConversion(ctx context.Context, s State) (*unstructured.Unstructured, error) {
 	declared, _, _ := unstructured.NestedMap(s.Step.Object.Object, "spec", "conversion")
 	mark := s.Step.Object.GetAnnotations()[names.AnnotationConversion]
@@ -65,8 +67,8 @@ func (e *Executor) restoreConversion(ctx context.Context, s State) (*unstructure
 	return live, nil
 }
 
-// converter returns the value of AnnotationConversion that a CustomResourceDefinition has while its conversion is as
-// Remit left it.
+// converter returns the value that AnnotationConversion has if the conversion of a CustomResourceDefinition is
+// unchanged since Remit set it.
 func converter(crd *unstructured.Unstructured) string {
 	strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "strategy")
 	if strategy == string(apiextensionsv1.NoneConverter) {

@@ -13,7 +13,8 @@ import (
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
-// converted is a CustomResourceDefinition whose webhook is a Service's, and says by annotation who set that.
+// converted returns a CustomResourceDefinition with a webhook at a Service, and an annotation that records which
+// Service Remit set.
 func converted(service, mark string) *unstructured.Unstructured {
 	out := crd(with("Webhook", "conversion", "strategy"), with("ns", "conversion", "webhook", "clientConfig", "service", "namespace"),
 		with(service, "conversion", "webhook", "clientConfig", "service", "name"))
@@ -23,7 +24,8 @@ func converted(service, mark string) *unstructured.Unstructured {
 	return out
 }
 
-// removed is a CustomResourceDefinition without a webhook.
+// removed returns a CustomResourceDefinition with the conversion strategy None and, unless mark is empty, Remit's
+// annotation.
 func removed(mark string) *unstructured.Unstructured {
 	out := crd(with("None", "conversion", "strategy"))
 	if mark != "" {
@@ -32,24 +34,24 @@ func removed(mark string) *unstructured.Unstructured {
 	return out
 }
 
-func TestTheConversionThatAnswersIsKept(t *testing.T) {
+func TestAConversionWebhookThatAnswersIsKept(t *testing.T) {
 	for _, row := range []struct {
 		name          string
 		live, desired *unstructured.Unstructured
 		want          string
 	}{
-		{"a new one", nil, converted("v2", "ns/v2"), "v2"},
-		{"none before", crd(), converted("v2", "ns/v2"), "v2"},
-		{"the version before's", converted("v1", "ns/v1"), converted("v2", "ns/v2"), "v1"},
-		{"one that the next version does without", converted("v1", "ns/v1"), crd(), "v1"},
-		{"the bundle's own instead", converted("v1", "ns/v1"), converted("own", ""), "own"},
-		{"another manager's", converted("other", ""), converted("v2", "ns/v2"), "v2"},
-		{"one that another manager took over", converted("other", "ns/v1"), converted("v2", "ns/v2"), "v2"},
-		{"none at all", crd(), crd(), ""},
-		{"one that Remit removed", removed("none"), converted("v2", "ns/v2"), ""},
-		{"one that Remit removed, with no next one", removed("none"), crd(), ""},
-		{"none, without Remit", removed(""), converted("v2", "ns/v2"), "v2"},
-		{"a webhook that claims to be removed", converted("v1", "none"), converted("v2", "ns/v2"), "v2"},
+		{"a new CustomResourceDefinition", nil, converted("v2", "ns/v2"), "v2"},
+		{"no previous conversion", crd(), converted("v2", "ns/v2"), "v2"},
+		{"the previous version's webhook", converted("v1", "ns/v1"), converted("v2", "ns/v2"), "v1"},
+		{"a webhook that the next version does not declare", converted("v1", "ns/v1"), crd(), "v1"},
+		{"a webhook in the bundle", converted("v1", "ns/v1"), converted("own", ""), "own"},
+		{"another manager's webhook", converted("other", ""), converted("v2", "ns/v2"), "v2"},
+		{"a webhook that another manager took over", converted("other", "ns/v1"), converted("v2", "ns/v2"), "v2"},
+		{"no conversion", crd(), crd(), ""},
+		{"a webhook that Remit removed", removed("none"), converted("v2", "ns/v2"), ""},
+		{"a webhook that Remit removed, without a new one", removed("none"), crd(), ""},
+		{"no conversion, not removed by Remit", removed(""), converted("v2", "ns/v2"), "v2"},
+		{"a webhook with an annotation that it was removed", converted("v1", "none"), converted("v2", "ns/v2"), "v2"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			keepConversion(row.desired, row.live)
@@ -57,7 +59,7 @@ func TestTheConversionThatAnswersIsKept(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, row.want, got)
 			if mark := row.desired.GetAnnotations()["remit.dev/conversion"]; mark == "none" {
-				require.NotContains(t, row.desired.Object["spec"], "conversion", "the strategy is another manager's")
+				require.NotContains(t, row.desired.Object["spec"], "conversion", "another manager owns the strategy")
 			} else if mark != "" {
 				require.Equal(t, "ns/"+row.want, mark)
 			}
@@ -65,7 +67,7 @@ func TestTheConversionThatAnswersIsKept(t *testing.T) {
 	}
 }
 
-// An operator that runs before its conversion is set loses the fields that only another version has.
+// An operator that runs before its conversion is set loses the fields that only other versions have.
 func TestAConversionThatRemitRemovedIsRestoredBeforeTheInstall(t *testing.T) {
 	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "p", Namespace: "ns"}, CSV: "p.v1", Proofs: proofs.Keys()}
 	other := owner
@@ -77,10 +79,10 @@ func TestAConversionThatRemitRemovedIsRestoredBeforeTheInstall(t *testing.T) {
 		desired  *unstructured.Unstructured
 		strategy string
 	}{
-		{"one that Remit removed", removed("none"), owner, converted("v2", "ns/v2"), "Webhook"},
-		{"the plan declares none", removed("none"), owner, crd(), "None"},
-		{"another owner's", removed("none"), other, converted("v2", "ns/v2"), "None"},
-		{"none, without Remit", removed(""), owner, converted("v2", "ns/v2"), "None"},
+		{"a conversion that Remit removed", removed("none"), owner, converted("v2", "ns/v2"), "Webhook"},
+		{"the plan declares no conversion", removed("none"), owner, crd(), "None"},
+		{"another owner's conversion", removed("none"), other, converted("v2", "ns/v2"), "None"},
+		{"no conversion, not removed by Remit", removed(""), owner, converted("v2", "ns/v2"), "None"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			proofs.Mark(row.live, row.by)
@@ -94,7 +96,7 @@ func TestAConversionThatRemitRemovedIsRestoredBeforeTheInstall(t *testing.T) {
 			require.Equal(t, row.strategy, strategy)
 			if strategy == "Webhook" {
 				keepConversion(row.desired, got)
-				require.Equal(t, got.Object["spec"].(map[string]any)["conversion"], row.desired.Object["spec"].(map[string]any)["conversion"], "the same value does not conflict")
+				require.Equal(t, got.Object["spec"].(map[string]any)["conversion"], row.desired.Object["spec"].(map[string]any)["conversion"], "applying the same value does not conflict")
 			}
 		})
 	}

@@ -24,7 +24,7 @@ func PlannedKinds(steps []step.Step) map[schema.GroupKind]bool {
 	return kinds
 }
 
-// UnservedError reports, in the contract's words, that the cluster does not serve a step's kind.
+// UnservedError reports, with the contract's message, that the cluster does not serve a step's kind.
 type UnservedError struct {
 	GVK  schema.GroupVersionKind
 	Name string
@@ -36,8 +36,8 @@ func (e *UnservedError) Error() string {
 		"for more information", e.GVK.Kind, e.Name, e.GVK)
 }
 
-// Serves reports whether an existing CustomResourceDefinition serves what the bundle's needs: the same kind in the
-// same scope, and each version that the bundle's serves (security model, D1).
+// Serves reports whether an existing CustomResourceDefinition serves everything that the bundle's does: the same kind
+// in the same scope, and each of its served versions (security model, D1).
 func Serves(live, want *unstructured.Unstructured) bool {
 	for _, path := range [][]string{{"spec", "group"}, {"spec", "scope"}, {"spec", "names", "kind"}, {"spec", "names", "plural"}} {
 		a, _, _ := unstructured.NestedString(live.Object, path...)
@@ -50,7 +50,8 @@ func Serves(live, want *unstructured.Unstructured) bool {
 	return versionsOf(live, served).IsSuperset(versionsOf(want, served))
 }
 
-// IsServed is Serves for a live CustomResourceDefinition as a typed client reads it, or nil if there is none.
+// IsServed is like Serves, for a live CustomResourceDefinition that was read with a typed client. It returns false if
+// live is nil.
 func IsServed(live *apiextensionsv1.CustomResourceDefinition, s step.Step) bool {
 	if live == nil {
 		return false
@@ -59,15 +60,15 @@ func IsServed(live *apiextensionsv1.CustomResourceDefinition, s step.Step) bool 
 	return err == nil && Serves(obj, s.Object)
 }
 
-// ServedByOther reports whether a CustomResourceDefinition of another owner already serves what the step's does, so
-// that nothing is written.
+// ServedByOther reports whether a CustomResourceDefinition of another owner already serves everything that the step's
+// does, so that nothing has to be written.
 func ServedByOther(live *apiextensionsv1.CustomResourceDefinition, s step.Step) bool {
 	return live != nil && !s.Owner.Owns(live) && IsServed(live, s)
 }
 
-// losesVersion returns an error, in the contract's words (1.5), if a CustomResourceDefinition has stored objects in a
-// version that the new one does not have. When a user has migrated the objects and removed the version from
-// status.storedVersions, the plan resumes.
+// losesVersion returns the contract's error (1.5) if a CustomResourceDefinition has stored objects in a version that
+// the new one does not have. When a user has migrated the objects and removed the version from status.storedVersions,
+// the plan resumes.
 func losesVersion(live, want *unstructured.Unstructured) error {
 	known := versionsOf(want, func(map[string]any) bool { return true })
 	stored, _, _ := unstructured.NestedStringSlice(live.Object, "status", "storedVersions")
@@ -80,7 +81,7 @@ func losesVersion(live, want *unstructured.Unstructured) error {
 	return nil
 }
 
-// versionsOf returns the names of a CustomResourceDefinition's versions for which counts is true.
+// versionsOf returns the names of a CustomResourceDefinition's versions for which counts returns true.
 func versionsOf(crd *unstructured.Unstructured, counts func(version map[string]any) bool) sets.Set[string] {
 	out := sets.Set[string]{}
 	versions, _, _ := unstructured.NestedFieldNoCopy(crd.Object, "spec", "versions")

@@ -17,7 +17,7 @@ import (
 
 type edit func(spec map[string]any)
 
-// crd returns a CustomResourceDefinition of "things" that serves v1, with edits.
+// crd returns a CustomResourceDefinition of "things" that serves v1, with the edits applied.
 func crd(edits ...edit) *unstructured.Unstructured {
 	spec := map[string]any{
 		"group": "example.com", "scope": "Namespaced",
@@ -83,13 +83,14 @@ func TestOnlyTheDefaultAccountWritesProtectedGroups(t *testing.T) {
 			require.NoError(t, err, group)
 			continue
 		}
-		require.ErrorContains(t, err, "CustomResourceDefinition things.example.com is of a protected API group", group)
+		require.ErrorContains(t, err, "CustomResourceDefinition things.example.com is in a protected API group", group)
 		s.Live = want
 		require.NoError(t, (&Executor{}).check(t.Context(), s), "a served CustomResourceDefinition is not written")
 	}
 }
 
-// approvedCRD has a group below k8s.io and the annotation with its author's approval.
+// approvedCRD returns a CustomResourceDefinition with a group below k8s.io and the annotation that its author sets to
+// declare approval.
 func approvedCRD(group string) *unstructured.Unstructured {
 	obj := crd(with(group, "group"))
 	obj.SetName("things." + group)
@@ -115,15 +116,15 @@ func TestAnApprovedGroupRequiresThatNoOtherOwnerServesIt(t *testing.T) {
 		served Served
 		want   string
 	}{
-		"no other owner serves it":        {app, Served{}, ""},
-		"another group's":                 {app, Served{CRDs: []apiextensionsv1.CustomResourceDefinition{inGroup("x.app.k8s.io", &other)}}, ""},
-		"the operator itself":             {app, Served{CRDs: []apiextensionsv1.CustomResourceDefinition{inGroup(app, &owner)}}, ""},
-		"another operator":                {app, Served{CRDs: []apiextensionsv1.CustomResourceDefinition{inGroup(app, &other)}}, `CustomResourceDefinition "others.app.k8s.io" does not belong to this operator`},
-		"a person":                        {app, Served{CRDs: []apiextensionsv1.CustomResourceDefinition{inGroup("App.k8s.io", nil)}}, "does not belong to this operator"},
-		"another API server":              {app, Served{APIs: []apiregistrationv1.APIService{{Spec: apiregistrationv1.APIServiceSpec{Group: app, Service: &apiregistrationv1.ServiceReference{}}}}}, "which APIService"},
-		"Kubernetes, but not served":      {"resource.k8s.io", Served{}, "which is Kubernetes' own"},
-		"k8s.io itself":                   {"k8s.io", Served{}, "is of a protected API group"},
-		"a group that cannot be approved": {"x.kubernetes.io", Served{}, "is of a protected API group"},
+		"no other owner serves it":              {app, Served{}, ""},
+		"another group's":                       {app, Served{CRDs: []apiextensionsv1.CustomResourceDefinition{inGroup("x.app.k8s.io", &other)}}, ""},
+		"the operator itself":                   {app, Served{CRDs: []apiextensionsv1.CustomResourceDefinition{inGroup(app, &owner)}}, ""},
+		"another operator":                      {app, Served{CRDs: []apiextensionsv1.CustomResourceDefinition{inGroup(app, &other)}}, `CustomResourceDefinition "others.app.k8s.io" does not belong to this operator`},
+		"a person":                              {app, Served{CRDs: []apiextensionsv1.CustomResourceDefinition{inGroup("App.k8s.io", nil)}}, "does not belong to this operator"},
+		"another API server":                    {app, Served{APIs: []apiregistrationv1.APIService{{Spec: apiregistrationv1.APIServiceSpec{Group: app, Service: &apiregistrationv1.ServiceReference{}}}}}, "which APIService"},
+		"a Kubernetes group that is not served": {"resource.k8s.io", Served{}, "which belongs to Kubernetes"},
+		"k8s.io itself":                         {"k8s.io", Served{}, "is in a protected API group"},
+		"a group that cannot be approved":       {"x.kubernetes.io", Served{}, "is in a protected API group"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := State{Step: step.Step{Object: approvedCRD(row.group), Owner: owner}}
@@ -140,7 +141,7 @@ func TestAnApprovedGroupRequiresThatNoOtherOwnerServesIt(t *testing.T) {
 	writer := func(obj *unstructured.Unstructured, byDefault bool) client.Client {
 		return (&Executor{Account: account, CRDs: crds, IsDefault: byDefault}).Writer(step.Step{Object: obj})
 	}
-	require.Same(t, account, writer(approvedCRD(app), false), "the CRD account writes it only for the default account")
+	require.Same(t, account, writer(approvedCRD(app), false), "the CRD account writes a protected group only for the default account")
 	require.Same(t, crds, writer(approvedCRD(app), true))
 	require.Same(t, crds, writer(crd(), false))
 }

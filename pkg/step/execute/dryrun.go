@@ -13,9 +13,9 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
-// DryRun sends the write of Do as a dry run: the API server checks permissions, admission, quota and schema, and
-// stores nothing. It costs at most one request, none if Do would write nothing, and one more each time that fields
-// are removed from the step's object.
+// DryRun sends, as a dry run, the request that Do would send to write the step's object: the API server checks
+// permissions, admission, quota and schema, and stores nothing. DryRun sends no request if Do would write nothing, and
+// repeats the request each time that fields are removed from the step's object.
 func (e *Executor) DryRun(ctx context.Context, s State) error {
 	dry := &Executor{
 		Account: client.NewDryRunClient(e.Account), CRDs: client.NewDryRunClient(e.CRDs), IsDefault: e.IsDefault,
@@ -25,8 +25,8 @@ func (e *Executor) DryRun(ctx context.Context, s State) error {
 	return err
 }
 
-// ChangesOwners reports whether executing the step would change the owners of an existing object, as a later version
-// of an operator does. Some clusters require the permission to delete the object for this.
+// ChangesOwners reports whether executing the step would change the owners of an existing object, as a later version of
+// an operator does. For such a change, some clusters require permission to delete the object.
 func (e *Executor) ChangesOwners(s State) bool {
 	if s.Live == nil {
 		return false
@@ -41,9 +41,9 @@ func (e *Executor) ChangesOwners(s State) bool {
 	return !maps.Equal(uids(s.Live), uids(e.owned(s.Step)))
 }
 
-// Tryable returns the steps of a plan that the API server can evaluate before the others are executed: without
-// bindings to roles that the plan creates, objects of kinds that it creates, and objects that are being deleted.
-// States with a Problem are already evaluated.
+// Tryable returns the states of those steps of a plan that the API server can evaluate before any step is executed. It
+// omits bindings to roles that the plan creates, objects of kinds that the plan defines, objects that are being
+// deleted, and steps whose Problem is already known.
 func Tryable(states []State) []State {
 	made := map[string]bool{}
 	kinds := map[schema.GroupKind]bool{}
@@ -57,8 +57,8 @@ func Tryable(states []State) []State {
 	}
 	var out []State
 	for _, s := range states {
-		gone := s.Live != nil && s.Live.GetDeletionTimestamp() != nil
-		if s.Problem != nil || gone || kinds[s.Step.Object.GroupVersionKind().GroupKind()] || made[RoleOf(s.Step.Object)] {
+		deleting := s.Live != nil && s.Live.GetDeletionTimestamp() != nil
+		if s.Problem != nil || deleting || kinds[s.Step.Object.GroupVersionKind().GroupKind()] || made[RoleOf(s.Step.Object)] {
 			continue
 		}
 		out = append(out, s)

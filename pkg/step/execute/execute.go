@@ -3,8 +3,10 @@ package execute
 import (
 	"cmp"
 	"context"
+	"sync/atomic"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,32 +19,36 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
+// readsAtOnce bounds the number of objects that one plan reads at the same time.
+const readsAtOnce = 4
+
 // Executor executes the steps of one plan. Create one for each run.
 type Executor struct {
 	// Account writes everything except CustomResourceDefinitions.
 	Account client.Client
-	// CRDs writes CustomResourceDefinitions: the account or the installation's own CRD account. It writes Approved
-	// ones only for the default account.
+	// CRDs writes CustomResourceDefinitions, as the account or as the installation's own CRD account. It writes Approved
+	// CustomResourceDefinitions only if Account is the default account; otherwise, Account writes them.
 	CRDs client.Client
 	// IsDefault is true if Account is the installation's default account. Only that account may write
 	// CustomResourceDefinitions that are Reserved, or whose groups are Taken.
 	IsDefault bool
-	// Facts reads CustomResourceDefinitions, which an account need not be allowed to read.
+	// Facts reads CustomResourceDefinitions, and the bindings of operators' roles, as the controller identity. The
+	// account does not need permission to read them.
 	Facts client.Reader
 	// Cluster reads APIServices and lists CustomResourceDefinitions, preferably from a cache.
 	Cluster client.Reader
 
-	// RBAC finds the bindings that refer to a role of an operator.
+	// RBAC finds the bindings that refer to an operator's role.
 	RBAC rbac.Listers
-	// Pruned records the fields that were removed from the objects of steps; nil removes nothing.
+	// Pruned records the fields that were removed from the objects of steps. If it is nil, no fields are removed.
 	Pruned Pruned
 
-	// rendered are the bindings of the plan.
+	// rendered contains the bindings of the plan.
 	rendered []*unstructured.Unstructured
 
-	// served has the owners of API groups, if the plan has CustomResourceDefinitions.
+	// served contains the owners of API groups, if the plan has CustomResourceDefinitions.
 	served Served
-	// csvs are the UIDs of the plan's existing ClusterServiceVersions, for owner references.
+	// csvs contains the UIDs of the plan's existing ClusterServiceVersions, for owner references.
 	csvs map[types.NamespacedName]types.UID
 }
 
@@ -51,13 +57,13 @@ type State struct {
 	Step step.Step
 	// Live is nil if the object does not exist.
 	Live *unstructured.Unstructured
-	// Problem is the reason that the step cannot be executed: a collision, a kind that the cluster does not serve, or
-	// one that the account may not have.
+	// Problem is the reason why the step cannot be executed: a collision, or a kind that the cluster does not serve or
+	// that the account is not allowed to write.
 	Problem error
 }
 
-// Gather reads the objects of all steps and determines their problems, so that all of them are known before the first
-// write.
+// Gather reads the objects of all steps and determines their problems, so that all problems are known before the
+// first write.
 func (e *Executor) Gather(ctx context.Context, steps []step.Step) ([]State, error) {
 	e.csvs = map[types.NamespacedName]types.UID{}
 	if err := e.gatherAPIs(ctx, steps); err != nil {
@@ -70,16 +76,17 @@ func (e *Executor) Gather(ctx context.Context, steps []step.Step) ([]State, erro
 	}
 	states := make([]State, 0, len(steps))
 	planned := PlannedKinds(steps)
-	for _, s := range steps {
-		live, err := e.live(ctx, s)
+	observed := e.observe(ctx, steps)
+	for i, s := range steps {
+		live, err := observed[i].live, observed[i].err
 		state := State{Step: s, Live: live}
 		switch {
-		case meta.IsNoMatchError(err):
+		case observed[i].fails():
+			return nil, err
+		case err != nil:
 			if !planned[s.Object.GroupVersionKind().GroupKind()] {
 				state.Problem = &UnservedError{GVK: s.Object.GroupVersionKind(), Name: s.Object.GetName()}
 			}
-		case err != nil:
-			return nil, err
 		default:
 			state.Problem = e.check(ctx, state)
 		}
@@ -89,6 +96,35 @@ func (e *Executor) Gather(ctx context.Context, steps []step.Step) ([]State, erro
 		states = append(states, state)
 	}
 	return states, nil
+}
+
+// observation is the result of reading the object of a step.
+type observation struct {
+	live *unstructured.Unstructured
+	err  error
+}
+
+// fails reports whether an error ends the run, so that no further objects need to be read.
+func (o observation) fails() bool { return o.err != nil && !meta.IsNoMatchError(o.err) }
+
+// observe reads the objects of the steps in order, readsAtOnce at a time. After a failure, it starts no further reads;
+// all objects before the first failed one have been read.
+func (e *Executor) observe(ctx context.Context, steps []step.Step) []observation {
+	observed := make([]observation, len(steps))
+	var failed atomic.Bool
+	var group errgroup.Group
+	group.SetLimit(readsAtOnce)
+	for i := 0; i < len(steps) && !failed.Load(); i++ {
+		group.Go(func() error {
+			observed[i].live, observed[i].err = e.live(ctx, steps[i])
+			if observed[i].fails() {
+				failed.Store(true)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // the observations contain the errors
+	return observed
 }
 
 func (e *Executor) live(ctx context.Context, s step.Step) (*unstructured.Unstructured, error) {
@@ -121,23 +157,23 @@ func (e *Executor) check(ctx context.Context, s State) error {
 	return e.roles(s).CheckBindings(ctx, s.Live, s.Step.Object)
 }
 
-// rendered reports whether an object is rendered from a CSV's permissions. Roles in a bundle are meant to be bound by
-// users.
+// rendered reports whether an object is rendered from a CSV's permissions. Roles from a bundle's manifests do not
+// count, because users are expected to bind them.
 func rendered(s State) bool { return s.Step.Object.GetLabels()[names.LabelPermissionsHash] != "" }
 
 func (e *Executor) roles(s State) Roles {
 	return Roles{RBAC: e.RBAC, Owner: s.Step.Owner, Rendered: e.rendered, Live: e.Facts}
 }
 
-// Done is the result of a step: the status to display (Present if nothing had to be written, Created otherwise) and
+// Done is the result of a step: the status to display (Present if nothing had to be written, otherwise Created) and
 // the resulting object.
 type Done struct {
 	Status operatorsv1alpha1.StepStatus
 	Live   *unstructured.Unstructured
 }
 
-// Do applies the step's object. It checks the bindings of a role again, because the steps before it may have taken
-// long.
+// Do applies the step's object. It checks the bindings of a role again, because they may have changed while earlier
+// steps were executed.
 func (e *Executor) Do(ctx context.Context, s State) (Done, error) {
 	if s.Step.IsCRD() {
 		live, err := e.restoreConversion(ctx, s)
@@ -188,8 +224,8 @@ func (e *Executor) Writer(s step.Step) client.Client {
 	return e.Account
 }
 
-// owned adds an owner reference to the CSV on objects in the CSV's namespace, the only ones for which the API
-// supports it.
+// owned returns a copy of the step's object. It adds an owner reference to the CSV if the CSV exists and is in the same
+// namespace, because owner references cannot refer to other namespaces.
 func (e *Executor) owned(s step.Step) *unstructured.Unstructured {
 	desired := s.Object.DeepCopy()
 	uid, ok := e.csvs[types.NamespacedName{Namespace: s.Owner.Namespace, Name: s.Owner.CSV}]

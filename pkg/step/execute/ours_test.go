@@ -11,7 +11,7 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// An object with labels of OLM or of another install is not Remit's.
+// An object that has labels from OLM or from another install does not belong to Remit.
 func TestAnObjectWithLabelsOfAnotherInstallIsACollision(t *testing.T) {
 	object := func(labels map[string]string) *unstructured.Unstructured {
 		obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}

@@ -17,21 +17,21 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// Label with which the API server marks the APIServices that it manages, and its value for APIs that are built in.
-// Those of CustomResourceDefinitions have another value.
+// Label with which the API server marks the APIServices that it manages, and its value for built-in APIs. APIServices
+// for CustomResourceDefinitions have a different value.
 const (
 	labelAutomanaged = "kube-aggregator.kubernetes.io/automanaged"
 	builtIn          = "onstart"
 )
 
-// Claims reports whether an APIService reserves its group: another API server serves it, or the API server does so
-// without a CustomResourceDefinition. The priority of one version determines the preferred version of the whole
-// group, so the other versions are reserved as well.
+// Claims reports whether an APIService reserves its group: another API server serves it, or the Kubernetes API server
+// itself serves it without a CustomResourceDefinition. The priority of one version determines the preferred version of
+// the whole group, so the other versions are reserved as well.
 func Claims(api *apiregistrationv1.APIService) bool {
 	return api.Spec.Service != nil || api.Labels[labelAutomanaged] == builtIn
 }
 
-// gatherAPIs reads the owners of API groups if one of the steps depends on them.
+// gatherAPIs reads the owners of API groups if the plan contains CustomResourceDefinitions.
 func (e *Executor) gatherAPIs(ctx context.Context, steps []step.Step) error {
 	e.served = Served{}
 	if !slices.ContainsFunc(steps, step.Step.IsCRD) {
@@ -42,14 +42,15 @@ func (e *Executor) gatherAPIs(ctx context.Context, steps []step.Step) error {
 	return err
 }
 
-// Served has the owners of API groups that the CustomResourceDefinitions of a plan must not collide with.
+// Served contains the owners of API groups that the CustomResourceDefinitions of a plan must not collide with.
 type Served struct {
 	APIs []apiregistrationv1.APIService
-	// CRDs are the cluster's CustomResourceDefinitions. They are only read if the plan has one that is Approved.
+	// CRDs are the cluster's CustomResourceDefinitions. They are read only if the plan contains an Approved one.
 	CRDs []apiextensionsv1.CustomResourceDefinition
 }
 
-// ReadServed reads the owners, preferably from a cache. The objects must not be modified.
+// ReadServed reads the owners of API groups that matter to the steps. The returned objects must not be modified,
+// because "from" is usually a cache and does not copy them.
 func ReadServed(ctx context.Context, from client.Reader, steps []step.Step) (Served, error) {
 	apis := &apiregistrationv1.APIServiceList{}
 	if err := from.List(ctx, apis, client.UnsafeDisableDeepCopy); err != nil {
@@ -65,32 +66,32 @@ func ReadServed(ctx context.Context, from client.Reader, steps []step.Step) (Ser
 	return Served{APIs: apis.Items, CRDs: crds.Items}, nil
 }
 
-// Approved reports whether a step is a CustomResourceDefinition of a group below k8s.io with the annotation, which
-// the API server requires, that the group was approved. An account may only write it with its own permissions: the
-// installation's CRD account does not write it for others (docs/adr/0022).
+// Approved reports whether a step is a CustomResourceDefinition with a group below k8s.io and the annotation,
+// required by the API server, that the group was approved. An account may write it only with its own permissions: the
+// installation's CRD account does not write it for other accounts (docs/adr/0022).
 func Approved(s step.Step) bool {
 	return s.IsCRD() && group.Community(groupOf(s)) && s.Object.GetAnnotations()[apiextensionsv1.KubeAPIApprovedAnnotation] != ""
 }
 
 func groupOf(s step.Step) string { return bundle.DefinedKind(s.Object).Group }
 
-// Reserved returns the reason that only the default account may write a CustomResourceDefinition, regardless of what
-// the cluster serves: its group is, or is below, one of Kubernetes or this API (security model, D1), and it is not
-// Approved.
+// Reserved returns the reason why only the default account may write a CustomResourceDefinition, regardless of what
+// the cluster serves: its group belongs to Kubernetes or this API, or is a subdomain of such a group (security model,
+// D1), and it is not Approved.
 func Reserved(s step.Step) error {
 	if s.IsCRD() && group.Protected(groupOf(s)) && !Approved(s) {
-		return fmt.Errorf("%s is of a protected API group: only the installation's default account may write it", apply.Describe(s.Object))
+		return fmt.Errorf("%s is in a protected API group: only the installation's default account may write it", apply.Describe(s.Object))
 	}
 	return nil
 }
 
-// Taken returns the reason that only the default account may write a CustomResourceDefinition: another owner serves
+// Taken returns the reason why only the default account may write a CustomResourceDefinition: another owner serves
 // its group (docs/adr/0022 and 0037).
 func (served Served) Taken(s step.Step) error {
 	name := groupOf(s)
 	for i := range served.APIs {
 		if api := &served.APIs[i]; group.Same(api.Spec.Group, name) && Claims(api) && !s.Owner.Owns(api) {
-			return fmt.Errorf("%s is of API group %q, which APIService %q serves: only the installation's default account may write it",
+			return fmt.Errorf("%s is in API group %q, which APIService %q serves: only the installation's default account may write it",
 				apply.Describe(s.Object), name, api.Name)
 		}
 	}
@@ -98,11 +99,11 @@ func (served Served) Taken(s step.Step) error {
 		return nil
 	}
 	if clientgoscheme.Scheme.IsGroupRegistered(strings.ToLower(name)) {
-		return fmt.Errorf("%s is of API group %q, which is Kubernetes' own: only the installation's default account may write it", apply.Describe(s.Object), name)
+		return fmt.Errorf("%s is in API group %q, which belongs to Kubernetes: only the installation's default account may write it", apply.Describe(s.Object), name)
 	}
 	for i := range served.CRDs {
 		if other := &served.CRDs[i]; group.Same(other.Spec.Group, name) && !s.Owner.Owns(other) {
-			return fmt.Errorf("%s is of API group %q, in which CustomResourceDefinition %q does not belong to this operator: only the installation's default account may write it",
+			return fmt.Errorf("%s is in API group %q, in which CustomResourceDefinition %q does not belong to this operator: only the installation's default account may write it",
 				apply.Describe(s.Object), name, other.Name)
 		}
 	}

@@ -12,19 +12,19 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
-// Limits on removing fields from the objects of one plan. Each retry costs a request, and of sibling fields the API
-// server reports only one at a time.
+// Limits on removing fields from the objects of one plan. Each retry costs a request, and the API server reports only
+// one of several unknown sibling fields at a time.
 const (
 	// MaxPrunings is the number of retries for one object.
 	MaxPrunings = 20
 	// MaxAllPrunings is the number of retries for all objects together.
 	MaxAllPrunings = 200
-	// MaxPruned is the number of fields in all objects that the API server may report. In a list it reports the field
-	// of each element.
+	// MaxPruned is the number of fields that the API server may report for all objects together. It reports a field
+	// of a list separately for each element.
 	MaxPruned = 1_000
 )
 
-// Pruned are the paths of fields that the API server does not know, by the object of the step.
+// Pruned contains, for each step's object, the paths of fields that the API server does not recognize.
 type Pruned map[*unstructured.Unstructured]*pruned
 
 type pruned struct {
@@ -46,15 +46,15 @@ func (p Pruned) Of(obj *unstructured.Unstructured) []string {
 	return slices.Compact(paths)
 }
 
-// removable reports whether unknown fields may be removed from an object. They must not be if a misspelled field may
-// be what restricts the object: resourceName in a rule, form in a NetworkPolicy.
+// removable reports whether unknown fields may be removed from an object. They must be kept if a misspelled field could
+// have been meant to restrict the object, such as resourceName in a rule or form in a NetworkPolicy.
 func removable(obj *unstructured.Unstructured) bool {
 	kind := obj.GroupVersionKind().GroupKind()
 	return kind.Group != rbacv1.GroupName && kind != networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy").GroupKind()
 }
 
-// remove removes the fields in an API server's error from a step's object and from the object to be sent. It reports
-// whether there were any, within the limits.
+// remove removes the fields named in an API server's error from a step's object and from the object to be sent. It
+// reports whether it removed any. If that would exceed a limit, it removes none.
 func (p Pruned) remove(obj, sent *unstructured.Unstructured, answer error) bool {
 	if p == nil || !removable(obj) {
 		return false
@@ -74,7 +74,7 @@ func (p Pruned) remove(obj, sent *unstructured.Unstructured, answer error) bool 
 	return removed
 }
 
-// count records that an object is sent again, and reports whether this is within the limits.
+// count records that an object is sent again, and reports whether the limits allow it.
 func (p Pruned) count(obj *unstructured.Unstructured, named int) bool {
 	times, all := 1, named
 	for _, is := range p {
@@ -94,9 +94,9 @@ func (p Pruned) count(obj *unstructured.Unstructured, named int) bool {
 	return true
 }
 
-// send writes an object. Fields that the API server does not know are removed, also from the step's object, as the
-// API server does when objects are created without apply: the operator's author intended them for another version of
-// Kubernetes, or misspelled them.
+// send writes an object. If the API server does not recognize some of its fields, send removes these fields, also from
+// the step's object, and writes the object again. The API server itself drops unknown fields when objects are created
+// without apply. The operator's author intended these fields for another version of Kubernetes, or misspelled them.
 func (e *Executor) send(ctx context.Context, writer client.Client, s State, desired *unstructured.Unstructured) (apply.Result, *unstructured.Unstructured, error) {
 	for {
 		result, live, err := apply.From(ctx, writer, s.Live, desired, s.Step.Owner)

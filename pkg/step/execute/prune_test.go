@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// undeclared returns the API server's error about fields.
+// undeclared returns the API server's error about unknown fields.
 func undeclared(paths ...string) error {
 	text := strings.Join(paths, ": field not declared in schema\n  ") + ": field not declared in schema"
 	if len(paths) > 1 {
@@ -53,7 +53,7 @@ func TestFieldsAreRemovedWithinLimits(t *testing.T) {
 	require.False(t, Pruned(nil).remove(other, other.DeepCopy(), undeclared(".f0")))
 }
 
-// In a list, the API server reports the field of each element: all of them count.
+// The API server reports a field of a list separately for each element, and each report counts toward the limit.
 func TestAllReportedFieldsCount(t *testing.T) {
 	p := Pruned{}
 	obj := &unstructured.Unstructured{Object: map[string]any{"kind": "X"}}

@@ -19,26 +19,27 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
-// maxBindings bounds how many RoleBindings of a namespace are examined before a Role is filled, and maxUnseen how
-// many of them may be missing from the cache.
+// maxBindings bounds how many RoleBindings of a namespace are examined before a Role gets its rules, and maxUnseen how
+// many of them may be missing or outdated in the cache.
 const (
 	maxBindings = 10_000
 	maxUnseen   = 100
 	pageSize    = 100
 )
 
-// sealPrefix is the prefix of names that no object can have, and no request can name, because of the slash. The time of
-// the seal and a random text follow.
+// sealPrefix is the prefix of names that, because of the slash, no object can have and no request can contain. It is
+// followed by the time of the seal and random text.
 const sealPrefix = "remit/sealed:"
 
-// resealAfter is how long a sealed Role is left alone after filling it has failed. Writing the seal triggers another
-// reconcile, so without a pause each failure would cause the next attempt.
+// resealAfter is how long Remit leaves a sealed Role unchanged after it failed to restore the rules. Writing the seal
+// triggers another reconcile, so without this pause each failure would immediately cause the next attempt.
 const resealAfter = 10 * time.Second
 
 // refill restores the rules of a Role from which they were removed, or of a deleted Role that still has a binding.
-// While the Role had no rules, other users could bind it or replace the subjects of its bindings. So it first gets
-// rules for an object that does not exist, which no other user may bind either; then all bindings are known and the
-// check is final. Nothing is written unless the same checks and a dry run of the rules have succeeded.
+// While the Role had no rules, other users could bind it or replace the subjects of its bindings. Therefore, refill
+// first seals the Role: it restricts the rules to a name that no object can have, which keeps other users from binding
+// the Role. After that, all bindings are known, and the check of the bindings is final. Nothing is written unless the
+// same check and a dry run of the rules have succeeded before.
 func (r Roles) refill(ctx context.Context, c client.Client, live, role *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if r.Live == nil || role.GetKind() != "Role" || !r.RBAC.Readable() {
 		return live, nil
@@ -48,7 +49,7 @@ func (r Roles) refill(ctx context.Context, c client.Client, live, role *unstruct
 	}
 	now := r.now()
 	if age := now.Sub(sealedAt(live)); age >= 0 && age < resealAfter {
-		return nil, &apply.DelayedError{Why: fmt.Sprintf("%s could not be filled; its rules are restored in %s at the earliest", apply.Describe(role), resealAfter)}
+		return nil, &apply.DelayedError{Why: fmt.Sprintf("the rules of %s could not be restored; Remit waits for at least %s before it retries", apply.Describe(role), resealAfter)}
 	}
 	if err := r.judgeLive(ctx, live, role); err != nil {
 		return nil, err
@@ -74,7 +75,7 @@ func (r Roles) now() time.Time {
 	return r.Clock.Now()
 }
 
-// judgeLive is CheckBindings that also includes bindings which the cache does not have in their current version.
+// judgeLive is like CheckBindings, but also checks bindings that are missing or outdated in the cache.
 func (r Roles) judgeLive(ctx context.Context, live, role *unstructured.Unstructured) error {
 	if err := r.judgeUnseen(ctx, role); err != nil {
 		return err
@@ -83,22 +84,22 @@ func (r Roles) judgeLive(ctx context.Context, live, role *unstructured.Unstructu
 }
 
 // isExposed reports whether another user may have bound the Role while it did not have its rules. A Role that does not
-// exist is exposed if the cache has a binding to it, even one without subjects; a new install has none and sends no
-// additional request.
+// exist is exposed if the cache has a binding to it, even one without subjects; a new install has no such binding, so
+// it needs no additional requests.
 func (r Roles) isExposed(live, role *unstructured.Unstructured) (bool, error) {
 	if live != nil {
 		return !sameRules(live, role), nil
 	}
 	bindings, err := r.RBAC.Untracked().RoleBindings.RoleBindings(role.GetNamespace()).List(labels.Everything())
 	if err != nil {
-		return false, fmt.Errorf("list RoleBindings of namespace %q: %w", role.GetNamespace(), err)
+		return false, fmt.Errorf("list RoleBindings in namespace %q: %w", role.GetNamespace(), err)
 	}
 	return slices.ContainsFunc(bindings, func(b *rbacv1.RoleBinding) bool {
 		return b.RoleRef.Kind == "Role" && b.RoleRef.Name == role.GetName()
 	}), nil
 }
 
-// judgeUnseen judges the bindings of a Role that the cache does not have in their current version.
+// judgeUnseen judges the bindings of a Role that are missing or outdated in the cache.
 func (r Roles) judgeUnseen(ctx context.Context, role *unstructured.Unstructured) error {
 	unseen, err := r.unseen(ctx, role.GetNamespace())
 	if err != nil {
@@ -115,8 +116,8 @@ func (r Roles) judgeUnseen(ctx context.Context, role *unstructured.Unstructured)
 	return nil
 }
 
-// sealedAt returns when a Role was sealed; the zero time if it is not. Users who may write the Role can also set any
-// time.
+// sealedAt returns the time at which a Role was sealed, or the zero time if it is not sealed. This time is untrusted,
+// because users who may write the Role can set it.
 func sealedAt(live *unstructured.Unstructured) time.Time {
 	role := &rbacv1.Role{}
 	if live == nil || apply.Decode(live, role) != nil || len(role.Rules) == 0 || len(role.Rules[0].ResourceNames) != 1 {
@@ -131,9 +132,9 @@ func sealedAt(live *unstructured.Unstructured) time.Time {
 	return time.Unix(seconds, 0)
 }
 
-// sealedFor restricts all rules of a role to a name that nothing can have: with "escalate" or "bind" on the name of a
-// possible role, the seal itself would let its subjects make that role and grant it everything. ok is false if nothing is
-// left: rules with resource names cannot be restricted.
+// sealedFor restricts all rules of a role to a name that no object can have. If the name were possible, "escalate" or
+// "bind" on it would let the subjects of the role's bindings create a role with that name and grant it all permissions.
+// Rules with resource names or URLs cannot be restricted in this way and are omitted; ok is false if no rules are left.
 func sealedFor(role *unstructured.Unstructured, now time.Time) (sealed *unstructured.Unstructured, ok bool) {
 	sealed = role.DeepCopy()
 	rules, _, _ := unstructured.NestedSlice(sealed.Object, "rules")
@@ -151,7 +152,7 @@ func sealedFor(role *unstructured.Unstructured, now time.Time) (sealed *unstruct
 	return sealed, len(narrow) > 0
 }
 
-// unseen returns the RoleBindings of a namespace that the cache does not have in their current version.
+// unseen returns the RoleBindings of a namespace that are missing or outdated in the cache.
 func (r Roles) unseen(ctx context.Context, namespace string) ([]*rbacv1.RoleBinding, error) {
 	var out []*rbacv1.RoleBinding
 	known := r.RBAC.Untracked().RoleBindings.RoleBindings(namespace)
@@ -159,7 +160,7 @@ func (r Roles) unseen(ctx context.Context, namespace string) ([]*rbacv1.RoleBind
 	list.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind("RoleBindingList"))
 	for n := 0; n == 0 || list.Continue != ""; n += pageSize {
 		if err := r.Live.List(ctx, list, client.InNamespace(namespace), client.Limit(pageSize), client.Continue(list.Continue)); err != nil {
-			return nil, fmt.Errorf("list RoleBindings of namespace %q: %w", namespace, err)
+			return nil, fmt.Errorf("list RoleBindings in namespace %q: %w", namespace, err)
 		}
 		for i := range list.Items {
 			item := &list.Items[i]
@@ -169,7 +170,7 @@ func (r Roles) unseen(ctx context.Context, namespace string) ([]*rbacv1.RoleBind
 			b := &rbacv1.RoleBinding{}
 			err := r.Live.Get(ctx, client.ObjectKeyFromObject(item), b)
 			if apierrors.IsNotFound(err) {
-				continue // it was deleted after the list
+				continue // the binding has been deleted since it was listed
 			}
 			if err != nil {
 				return nil, fmt.Errorf("get RoleBinding %s: %w", client.ObjectKeyFromObject(item), err)
@@ -177,7 +178,7 @@ func (r Roles) unseen(ctx context.Context, namespace string) ([]*rbacv1.RoleBind
 			out = append(out, b)
 		}
 		if len(out) > maxUnseen || n > maxBindings {
-			return nil, &apply.DelayedError{Why: fmt.Sprintf("namespace %q has too many RoleBindings, or they change too fast, to check all of them", namespace)}
+			return nil, &apply.DelayedError{Why: fmt.Sprintf("cannot check all RoleBindings in namespace %q: there are too many, or they change too fast", namespace)}
 		}
 	}
 	return out, nil

@@ -41,12 +41,12 @@ func nothingCached() rbac.Listers {
 	}
 }
 
-// newIndex returns an empty cache of one kind.
+// newIndex returns an empty cache for objects of one kind.
 func newIndex() toolscache.Indexer {
 	return toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
 }
 
-// sealing is a namespace with an empty Role of an install, and the objects to fill it.
+// sealing contains a namespace with an empty Role of an install, and the objects for restoring its rules.
 type sealing struct {
 	t      *testing.T
 	client client.WithWatch
@@ -90,7 +90,7 @@ func (s *sealing) live() *rbacv1.Role {
 	return live
 }
 
-// listing returns a reader that calls a function instead of a list, or after it.
+// listing returns a reader whose List returns err or, if err is nil, calls after when it is done.
 func (s *sealing) listing(err error, after func()) client.Reader {
 	return interceptor.NewClient(s.client, interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
@@ -103,7 +103,8 @@ func (s *sealing) listing(err error, after func()) client.Reader {
 	})
 }
 
-// refusing returns an API server with an admission policy that rejects the wanted rules, optionally also in dry runs.
+// refusing returns a client whose API server has an admission policy that rejects the wanted rules, optionally in dry
+// runs as well.
 func (s *sealing) refusing(dryRuns bool) client.Client {
 	return interceptor.NewClient(s.client, interceptor.Funcs{
 		Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
@@ -118,8 +119,8 @@ func (s *sealing) refusing(dryRuns bool) client.Client {
 	})
 }
 
-// The cache may be outdated: another user may have emptied a role and bound it a moment ago, and may do so until it
-// is sealed.
+// The cache may be outdated: another user may have just removed the rules of a role and bound it, and can do so until
+// the role is sealed.
 func TestARoleWithForeignBindingsIsNotFilled(t *testing.T) {
 	s := newSealing(t)
 	require.NoError(t, s.client.Create(t.Context(), s.theirs.DeepCopy()))
@@ -144,7 +145,7 @@ func TestARoleWithForeignBindingsIsNotFilled(t *testing.T) {
 		name := sealed[0].ResourceNames[0]
 		seals[name[strings.LastIndex(name, ":")+1:]] = true
 	}
-	require.Len(t, seals, 2, "a subject bound to a seal could bind it again, and knows the time")
+	require.Len(t, seals, 2, "each seal has a random part, because its time is predictable")
 
 	require.NoError(t, s.client.Delete(t.Context(), s.theirs))
 	s.clock.Step(time.Minute)
@@ -199,7 +200,7 @@ func TestASealedRoleIsSealedAgainOnlyAfterAPause(t *testing.T) {
 	for range 3 {
 		s.clock.Step(time.Second)
 		_, _, err = s.roles.Ensure(t.Context(), policed, s.role)
-		require.ErrorContains(t, err, "could not be filled")
+		require.ErrorContains(t, err, "could not be restored")
 		require.Equal(t, sealed.ResourceVersion, s.live().ResourceVersion)
 	}
 	s.clock.Step(time.Minute)
@@ -212,11 +213,11 @@ func TestASealedRoleIsSealedAgainOnlyAfterAPause(t *testing.T) {
 	other.Rules = []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}, ResourceNames: []string{"remit/sealed:99999999999:x"}}}
 	require.NoError(t, s.client.Update(t.Context(), other, client.FieldOwner(apply.Manager(s.role.GetLabels()))))
 	_, _, err = s.roles.Ensure(t.Context(), s.client, s.role)
-	require.True(t, apply.IsFieldConflict(err), "a time that has not come is not Remit's: %v", err)
+	require.True(t, apply.IsFieldConflict(err), "a time in the future was not set by Remit: %v", err)
 }
 
-// The cache may show the install's own binding as it was before a stranger replaced its subjects.
-func TestARoleIsNotCreatedForABindingThatTheCacheShowsTooOld(t *testing.T) {
+// The cache may contain the install's own binding as it was before another user replaced its subjects.
+func TestARoleIsNotCreatedForAnOutdatedBinding(t *testing.T) {
 	s := newSealing(t)
 	cached, index := s.bound()
 
@@ -231,7 +232,7 @@ func TestARoleIsNotCreatedForABindingThatTheCacheShowsTooOld(t *testing.T) {
 	emptied.Subjects = nil
 	require.NoError(t, index.Update(emptied))
 	_, _, err = s.roles.Ensure(t.Context(), s.client, s.role)
-	require.True(t, apply.IsCollision(err), "the cache shows a binding without subjects: %v", err)
+	require.True(t, apply.IsCollision(err), "the cached binding has no subjects: %v", err)
 	require.NoError(t, index.Update(cached))
 	late := s.roles
 	late.Live = s.listing(nil, func() { require.NoError(t, index.Update(changed)) })
@@ -245,7 +246,8 @@ func TestARoleIsNotCreatedForABindingThatTheCacheShowsTooOld(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A stranger creates the Role, replaces the subjects of its binding and deletes the Role after it has been checked.
+// Another user creates the Role, replaces the subjects of its binding, and deletes the Role after it has been
+// checked.
 func TestADeletedRoleIsSealedBeforeItIsFilled(t *testing.T) {
 	s := newSealing(t)
 	cached, index := s.bound()
@@ -265,7 +267,7 @@ func TestADeletedRoleIsSealedBeforeItIsFilled(t *testing.T) {
 	require.Len(t, live.Rules, 1)
 	require.Len(t, live.Rules[0].ResourceNames, 1)
 	require.Contains(t, live.Rules[0].ResourceNames[0], "remit/sealed:")
-	require.NotEmpty(t, content.IsPathSegmentName(live.Rules[0].ResourceNames[0]), "no role can have the name, so that escalate and bind on it grant nothing")
+	require.NotEmpty(t, content.IsPathSegmentName(live.Rules[0].ResourceNames[0]), "no role can have this name, so escalate and bind on it grant nothing")
 
 	require.NoError(t, s.client.Delete(t.Context(), cached))
 	require.NoError(t, index.Delete(cached))
@@ -275,7 +277,7 @@ func TestADeletedRoleIsSealedBeforeItIsFilled(t *testing.T) {
 	require.Len(t, s.live().Rules, 2)
 }
 
-// bound creates the install's own binding of the Role, and returns it with the cache that shows it.
+// bound creates the install's own binding of the Role, and returns it with a cache that contains it.
 func (s *sealing) bound() (*rbacv1.RoleBinding, toolscache.Indexer) {
 	s.t.Helper()
 	binding := s.own()
@@ -305,7 +307,8 @@ func (s *sealing) own() *unstructured.Unstructured {
 	return binding
 }
 
-// The API server's conflict has no remedy. Both writers of an install's bindings report it.
+// The API server's conflict error suggests no remedy. The errors from both functions that write an install's bindings
+// must suggest one.
 func TestAnOwnBindingChangedByOthersIsACollision(t *testing.T) {
 	s := newSealing(t)
 	binding := s.own()
@@ -316,7 +319,7 @@ func TestAnOwnBindingChangedByOthersIsACollision(t *testing.T) {
 	require.NoError(t, s.client.Get(t.Context(), client.ObjectKeyFromObject(binding), changed))
 	changed.Subjects = s.theirs.Subjects
 	require.NoError(t, s.client.Update(t.Context(), changed, client.FieldOwner("other")))
-	const remedy = "/own is not as this install created it: its subjects were changed by another field manager; it was not changed: delete it, and it will be recreated"
+	const remedy = "/own no longer matches what this install created: its subjects were changed by another field manager; it was not changed: delete it, and it will be recreated"
 	_, _, err = s.roles.Ensure(t.Context(), s.client, binding)
 	require.ErrorContains(t, err, remedy)
 

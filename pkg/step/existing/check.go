@@ -21,11 +21,11 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
-// Check validates the objects of one version.
+// Check validates the objects of a CustomResourceDefinition in one version.
 type Check struct {
-	// Version is the version in which they are read.
+	// Version is the version in which the objects are read.
 	Version string
-	// before is nil if the API server would no longer accept the live schema.
+	// before and after validate with the live and the new schema. before is nil if the live schema cannot be used.
 	before, after *validator
 }
 
@@ -51,18 +51,18 @@ func schemaOf(crd *apiextensionsv1.CustomResourceDefinition, version string) *ap
 	return &apiextensionsv1.JSONSchemaProps{}
 }
 
-// Violation is one way in which an object violates a schema, without its values.
+// Violation is one way in which an object violates a schema. It does not contain values of the object.
 type Violation struct {
 	// Field is the path of the field; "" for the object as a whole.
 	Field string
-	// Kind is the type of violation, as "Required value".
+	// Kind is the type of violation, such as "Required value".
 	Kind string
-	// rule distinguishes violations of several rules by one field; "" if it is not a rule's.
+	// rule distinguishes violations of several rules by one field; "" if the violation does not concern a rule.
 	rule string
 }
 
-// Violations returns the violations of the new schema that an object does not have with the old one, sorted. It does
-// not modify the object.
+// Violations returns the object's violations of the new schema that are not also violations of the old schema, sorted
+// by field. It does not modify the object.
 func (c *Check) Violations(ctx context.Context, object map[string]any) []Violation {
 	now := c.after.violations(ctx, object)
 	if len(now) == 0 || c.before == nil {
@@ -71,7 +71,7 @@ func (c *Check) Violations(ctx context.Context, object map[string]any) []Violati
 	before := c.before.violations(ctx, object)
 	unruled := slices.ContainsFunc(before, func(v Violation) bool { return v.rule == "" })
 	return slices.DeleteFunc(now, func(v Violation) bool {
-		return slices.Contains(before, v) || unruled && v.rule != "" // rules were not evaluated before
+		return slices.Contains(before, v) || unruled && v.rule != "" // rules were not evaluated with the old schema
 	})
 }
 
@@ -115,21 +115,21 @@ func (v *validator) violations(ctx context.Context, object map[string]any) []Vio
 	add(validation.ValidateCustomResource(nil, obj, v.schema), none)
 	add(objectmeta.Validate(nil, obj, v.structural, false), none)
 	add(listtype.ValidateListSetsAndMaps(nil, v.structural, obj), none)
-	if len(out) == 0 { // as in the API server: rules may rely on the schema
+	if len(out) == 0 { // rules may rely on the schema, so only valid objects are checked, as in the API server
 		errs, _ := v.rules.Validate(ctx, nil, v.structural, obj, nil, celconfig.RuntimeCELCostBudget)
 		add(slices.DeleteFunc(errs, isOurs), func(err *field.Error) string { return err.Detail })
 	}
 	return sorted(out)
 }
 
-// isOurs reports whether an error concerns evaluating a rule and not the object. The API server has accepted the rule
-// and may be newer than the library used here.
+// isOurs reports whether an error is about evaluating a rule rather than about the object. The API server has
+// accepted the rule and may be newer than the library used here.
 func isOurs(err *field.Error) bool {
 	return err.Type == field.ErrorTypeInternal ||
 		strings.HasPrefix(err.Detail, "rule compile error: ") || strings.HasPrefix(err.Detail, "rule compiler initialization error: ")
 }
 
-// fieldOf returns the path, or "" if the error concerns the object as a whole.
+// fieldOf returns the path of the field, or "" if the error concerns the object as a whole.
 func fieldOf(err *field.Error) string {
 	if err.Field == (*field.Path)(nil).String() {
 		return ""

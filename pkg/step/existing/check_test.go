@@ -71,12 +71,12 @@ func TestObjectsAreValidatedWithTheNewSchema(t *testing.T) {
 			"{l: [s3cr3t]}", []string{"spec: Invalid value"}},
 
 		{"already invalid", "{type: object, properties: {a: {type: string, maxLength: 4}}}", "{type: object, properties: {a: {type: string, maxLength: 3}}}", "{a: s3cr3t}", nil},
-		{"already invalid, and newly in another way", "{type: object, properties: {a: {type: string, maxLength: 4}, c: {type: integer}}}",
+		{"already invalid, and now also in another way", "{type: object, properties: {a: {type: string, maxLength: 4}, c: {type: integer}}}",
 			"{type: object, required: [c], properties: {a: {type: string, maxLength: 4}, c: {type: integer}}}", "{a: s3cr3t}", []string{"spec.c: Required value"}},
 		{"already violates a rule", `{type: object, properties: {c: {type: integer}}, x-kubernetes-validations: [{rule: "self.c < 3", message: less}]}`,
 			`{type: object, properties: {c: {type: integer}}, x-kubernetes-validations: [{rule: "self.c < 3", message: less}, {rule: "self.c < 4", message: more}]}`,
 			"{c: 9}", []string{"spec: Invalid value"}},
-		{"newly valid by the schema, so that a rule is evaluated", `{type: object, properties: {c: {type: integer, maximum: 3}}, x-kubernetes-validations: [{rule: "self.c < 3"}]}`,
+		{"valid under the new schema only, because the rule is evaluated", `{type: object, properties: {c: {type: integer, maximum: 3}}, x-kubernetes-validations: [{rule: "self.c < 3"}]}`,
 			`{type: object, properties: {c: {type: integer}}, x-kubernetes-validations: [{rule: "self.c < 3"}]}`, "{c: 9}", nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {

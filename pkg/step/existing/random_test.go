@@ -18,7 +18,7 @@ type random struct{ *rand.Rand }
 
 func (r random) oneIn(n int) bool { return r.IntN(n) == 0 }
 
-// schema returns a node; depth bounds its children.
+// schema returns a random node of a schema; depth bounds the levels of nodes below it.
 func (r random) schema(depth int) map[string]any {
 	kinds := []string{"string", "integer", "object", "array", "map"}
 	if depth == 0 {
@@ -48,7 +48,7 @@ func (r random) schema(depth int) map[string]any {
 	return s
 }
 
-// narrow makes the restrictions of a node stricter, or relaxes them.
+// narrow adds, changes or removes one random restriction of a node.
 func (r random) narrow(s map[string]any) {
 	n := r.IntN(4)
 	words := map[string][]string{
@@ -92,7 +92,7 @@ func (r random) narrow(s map[string]any) {
 	}
 }
 
-// change narrows a node or one of its children.
+// change calls narrow for a node or for a node below it.
 func (r random) change(s map[string]any) {
 	var below []map[string]any
 	for _, key := range []string{"items", "additionalProperties"} {
@@ -165,7 +165,7 @@ func TestAHarmlessChangeRejectsNothing(t *testing.T) {
 		check, err := New(live, want, "v1")
 		require.NoError(t, err)
 		if errs, err := defaulting.ValidateDefaults(t.Context(), nil, check.after.structural, true, true); len(errs) > 0 || err != nil {
-			continue // the API server would not accept it
+			continue // the API server would not accept the defaults
 		}
 		for range 10 {
 			object := map[string]any{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "x"}, "spec": r.value(spec)}

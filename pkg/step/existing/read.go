@@ -14,10 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Limits of reading.
+// Limits for reading.
 const (
-	// PageSize is the number of objects in memory at once. Each may be about 1.5 MiB, and a page can be limited only
-	// by its number of objects.
+	// PageSize is the number of objects in memory at a time. An object can be about 1.5 MiB in size, and the API server
+	// limits a page only by its number of objects.
 	PageSize = 20
 	// MaxObjects is the number of objects that one Read validates; further objects are ignored.
 	MaxObjects = 10_000
@@ -26,12 +26,12 @@ const (
 	ReadTimeout = 30 * time.Second
 )
 
-// ErrSlow is the cause of a context that ends a Read early with what was found until then.
-var ErrSlow = fmt.Errorf("not done within %s", ReadTimeout)
+// ErrSlow is the cause of a canceled context that makes Read return early with the violations found so far.
+var ErrSlow = fmt.Errorf("not completed within %s", ReadTimeout)
 
 // Read reads the objects of the CustomResourceDefinition with the client's identity, in the version of the Check. A
-// version that is not served yet has none. The context limits the time; if its cause is ErrSlow, Read returns no
-// error.
+// version that is not served yet has no objects. If the context is canceled with the cause ErrSlow, Read returns the
+// violations found so far without an error.
 func (c *Check) Read(ctx context.Context, r client.Reader, crd *apiextensionsv1.CustomResourceDefinition) (*Result, error) {
 	result := &Result{CRD: crd.Name, Version: c.Version}
 	gvk := schema.GroupVersionKind{Group: crd.Spec.Group, Version: c.Version, Kind: crd.Spec.Names.Kind}
@@ -55,7 +55,7 @@ func (c *Check) Read(ctx context.Context, r client.Reader, crd *apiextensionsv1.
 		}
 		for i := range list.Items {
 			violations := c.Violations(ctx, list.Items[i].Object)
-			if err := ctx.Err(); err != nil { // then the violations may be incomplete or wrong
+			if err := ctx.Err(); err != nil { // the violations may then be incomplete or wrong
 				return ended("validate", err)
 			}
 			result.add(&list.Items[i], violations)
@@ -68,8 +68,8 @@ func (c *Check) Read(ctx context.Context, r client.Reader, crd *apiextensionsv1.
 	}
 }
 
-// reason returns the same error for the same failure. An error with the URL of a page differs each time, so it would
-// change the status that displays it and trigger another reconcile immediately.
+// reason returns equal errors for repeated failures. An error that contains the URL of a page would be different each
+// time, change the status that displays it, and thereby trigger another reconcile immediately.
 func reason(ctx context.Context, err error) error {
 	var request *url.Error
 	switch {

@@ -55,7 +55,7 @@ func TestObjectsAreReadPageByPage(t *testing.T) {
 		obj := &unstructured.Unstructured{Object: thing(t, fmt.Sprintf("{c: %d}", n))}
 		obj.SetName(fmt.Sprintf("thing-%02d", n))
 		obj.SetNamespace([]string{"even", "odd"}[n%2])
-		if n == 0 { // until it is served
+		if n == 0 { // retry until the version is served
 			require.EventuallyWithT(t, func(ct *assert.CollectT) { assert.NoError(ct, c.Create(t.Context(), obj.DeepCopy())) }, time.Minute, 50*time.Millisecond)
 			continue
 		}
@@ -67,16 +67,16 @@ func TestObjectsAreReadPageByPage(t *testing.T) {
 	require.Equal(t, 3, pages)
 	require.False(t, found.Unread)
 	require.ErrorContains(t, found.Err(even), "14 object(s) would be invalid in version v1: even/thing-32 (spec.c: Invalid value), even/thing-34")
-	require.ErrorContains(t, found.Err(even), "2 more, 7 outside of")
+	require.ErrorContains(t, found.Err(even), "2 more, 7 in namespaces that the OperatorGroup does not select")
 }
 
-// endless returns the same page of many objects repeatedly.
+// endless is a reader that repeatedly returns the same page of objects.
 type endless struct {
 	client.Reader
 	read int
-	// pages are read before it blocks.
+	// pages is the number of pages after which the reader blocks if stuck is true.
 	pages int
-	// refuses is the error, stuck makes it block instead.
+	// refuses is the error that the reader returns instead of a page, or nil.
 	refuses error
 	stuck   bool
 }
@@ -134,7 +134,7 @@ func TestReadEndsAtTheTimeoutWithAPartialResult(t *testing.T) {
 		require.ErrorContains(t, found.Err(func(string) bool { return false }), "at least 40 object(s) would be invalid")
 
 		found, err = check.Read(ctx, &endless{}, live)
-		require.NoError(t, err, "the next Read has no time left either")
+		require.NoError(t, err, "no time is left for the next Read either")
 		require.True(t, found.Unread)
 		require.NoError(t, found.Err(nil))
 	})

@@ -7,19 +7,19 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Limits of what a Result reports.
+// Limits on what a Result reports.
 const (
-	// MaxNamed is the number of objects that it names.
+	// MaxNamed is the number of objects that an error names.
 	MaxNamed = 5
-	// MaxViolations is the number of violations per object, MaxField the length of a field's path in bytes.
+	// MaxViolations is the number of violations per object, and MaxField is the length of a field's path in bytes.
 	MaxViolations = 3
 	MaxField      = 120
 )
 
-// Tells reports whether objects of a namespace may be named; "" stands for cluster-scoped objects.
+// Tells reports whether objects of a namespace may be named; "" means cluster-scoped objects.
 type Tells func(namespace string) bool
 
-// Result is what was found in one version's objects, before it is filtered for a reader.
+// Result contains the violations found in one version's objects, before they are filtered for a reader.
 type Result struct {
 	CRD, Version string
 	// Unread is true if not all objects were validated.
@@ -28,11 +28,11 @@ type Result struct {
 	broken []broken
 }
 
-// broken are objects of one namespace that the new schema would reject.
+// broken describes the objects of one namespace that the new schema would reject.
 type broken struct {
 	namespace string
 	count     int
-	// first describes the first MaxNamed of them.
+	// first describes the first objects, at most MaxNamed.
 	first []string
 }
 
@@ -40,7 +40,7 @@ func (r *Result) add(obj *unstructured.Unstructured, violations []Violation) {
 	if len(violations) == 0 {
 		return
 	}
-	if n := len(r.broken); n == 0 || r.broken[n-1].namespace != obj.GetNamespace() { // they are listed by namespace
+	if n := len(r.broken); n == 0 || r.broken[n-1].namespace != obj.GetNamespace() { // lists are sorted by namespace
 		r.broken = append(r.broken, broken{namespace: obj.GetNamespace()})
 	}
 	last := &r.broken[len(r.broken)-1]
@@ -53,8 +53,8 @@ func (r *Result) add(obj *unstructured.Unstructured, violations []Violation) {
 // Refuses reports whether existing objects violate the new schema.
 func (r *Result) Refuses() bool { return len(r.broken) > 0 }
 
-// Err returns an error that describes the violations as far as they may be reported, or nil. It begins with the words
-// of the contract (1.5).
+// Err returns an error that describes the violations that may be reported, or nil if there are no violations. It
+// begins with the contract's message (1.5).
 func (r *Result) Err(tells Tells) error {
 	if !r.Refuses() {
 		return nil
@@ -73,7 +73,7 @@ func (r *Result) Err(tells Tells) error {
 		parts = append(parts, fmt.Sprintf("%d more", more))
 	}
 	if untold > 0 {
-		parts = append(parts, fmt.Sprintf("%d outside of the namespaces that the OperatorGroup selects and its account may read", untold))
+		parts = append(parts, fmt.Sprintf("%d in namespaces that the OperatorGroup does not select or its account is not allowed to read", untold))
 	}
 	least := ""
 	if r.Unread {

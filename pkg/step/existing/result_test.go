@@ -30,14 +30,14 @@ func TestAResultNamesOnlyPermittedObjects(t *testing.T) {
 	}{
 		{"none", 0, 0, true, broken, ""},
 		{"own", 1, 0, false, broken, "1 object(s) would be invalid in version v1: own/thing-0 (spec.a: Required value)"},
-		{"others'", 0, 2, false, broken, "2 object(s) would be invalid in version v1: 2 outside of the namespaces that the OperatorGroup selects and its account may read"},
+		{"others'", 0, 2, false, broken, "2 object(s) would be invalid in version v1: 2 in namespaces that the OperatorGroup does not select or its account is not allowed to read"},
 		{"both", 1, 1, true, broken, "at least 2 object(s) would be invalid in version v1: own/thing-0 (spec.a: Required value), " +
-			"1 outside of the namespaces that the OperatorGroup selects and its account may read"},
+			"1 in namespaces that the OperatorGroup does not select or its account is not allowed to read"},
 		{"many", 7, 0, false, broken, "7 object(s) would be invalid in version v1: own/thing-0 (spec.a: Required value), own/thing-1 (spec.a: Required value), " +
 			"own/thing-2 (spec.a: Required value), own/thing-3 (spec.a: Required value), own/thing-4 (spec.a: Required value), 2 more"},
 		{"many fields", 1, 0, false, []Violation{{Field: "a", Kind: "K"}, {Field: "b", Kind: "K"}, {Field: "c", Kind: "K"}, {Field: "d", Kind: "K"}},
 			"1 object(s) would be invalid in version v1: own/thing-0 (a: K; b: K; c: K; and 1 more)"},
-		{"a long field, and none", 1, 0, false, []Violation{{Field: long, Kind: "K"}, {Kind: "L"}},
+		{"a long field, and a violation without a field", 1, 0, false, []Violation{{Field: long, Kind: "K"}, {Kind: "L"}},
 			"1 object(s) would be invalid in version v1: own/thing-0 (" + long[:MaxField] + "…: K; L)"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestAResultNamesOnlyPermittedObjects(t *testing.T) {
 	}
 }
 
-// A stored Result is filtered again when more may be reported.
+// A stored Result is filtered again when the reader is allowed to see more.
 func TestAStoredResultIsFilteredOnEachCall(t *testing.T) {
 	r := &Result{CRD: "things.example.com", Version: "v1"}
 	for _, namespace := range []string{"a", "b", "c"} {
@@ -73,9 +73,9 @@ func TestAStoredResultIsFilteredOnEachCall(t *testing.T) {
 		}
 	}
 	for may, want := range map[string]string{
-		"":    "12 outside of",
-		"b":   "b/0 (K), b/1 (K), b/2 (K), b/3 (K), 8 outside of",
-		"ac":  "a/0 (K), a/1 (K), a/2 (K), a/3 (K), c/0 (K), 3 more, 4 outside of",
+		"":    "12 in namespaces that the OperatorGroup does not select",
+		"b":   "b/0 (K), b/1 (K), b/2 (K), b/3 (K), 8 in namespaces that the OperatorGroup does not select",
+		"ac":  "a/0 (K), a/1 (K), a/2 (K), a/3 (K), c/0 (K), 3 more, 4 in namespaces that the OperatorGroup does not select",
 		"abc": "a/0 (K), a/1 (K), a/2 (K), a/3 (K), b/0 (K), 7 more",
 	} {
 		err := r.Err(func(namespace string) bool { return strings.Contains(may, namespace) })

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Verdicts of the table.
+// The verdicts in the table.
 const (
 	Covered    = "Covered"
 	ByEscalate = "Covered by escalate"
@@ -19,28 +19,28 @@ const (
 	TooLarge   = "Invalid (too large)"
 )
 
-// MaxAtoms is the engine's cap, of row 69.
+// MaxAtoms is the engine's limit, which row 69 exceeds.
 const MaxAtoms = 50_000
 
-// Row is one question about the account t1/acct. A row of the table may ask several.
+// Row is one question about the account t1/acct. Several Rows can belong to the same row of the table.
 type Row struct {
-	// Number is that of the table.
+	// Number is the number of the table row.
 	Number int
-	// Held are roles and bindings in t1, t2 and the cluster.
+	// Held contains the existing roles and bindings in t1, t2 and the cluster.
 	Held []any
-	// Writes are roles and bindings that the account would make, one after the other, until one is refused.
-	// A Role without rules is written as any other.
+	// Writes contains the roles and bindings that the account tries to write, in order, until one is refused. A Role may
+	// have no rules.
 	Writes []any
-	// Wants are rules that are only asked for, in the whole cluster.
+	// Wants contains cluster-wide rules on which the engine decides directly, without a write.
 	Wants   []rbacv1.PolicyRule
 	Verdict string
-	// Offline is why an API server is not asked; "" where it is.
+	// Offline is the reason for not asking the API server; "" if the API server is asked.
 	Offline string
 }
 
 const all, t1, t2 = "", "t1", "t2"
 
-// The account, and the name of all that it would make.
+// account is the name of the account, and made is the name of the objects that the account writes.
 const (
 	account = "acct"
 	made    = "new"
@@ -78,7 +78,8 @@ func binding(namespace, name string, to rbacv1.RoleRef, subjects ...rbacv1.Subje
 	return &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: to, Subjects: subjects}
 }
 
-// in gives the account rules by a role and a binding of the namespace, or of the cluster.
+// in returns a role with the rules and a binding that grants it to the account, in the namespace or in the whole
+// cluster.
 func in(namespace string, texts ...string) []any { return to(acct(t1), namespace, texts...) }
 
 func to(subject rbacv1.Subject, namespace string, texts ...string) []any {
@@ -93,7 +94,7 @@ func named(name string, subject rbacv1.Subject, namespace string, texts ...strin
 	return []any{role(namespace, name, Rules(texts...)...), binding(namespace, name, ref(kind, name), subject)}
 }
 
-// edit gives the account a ClusterRole in t1.
+// edit returns a ClusterRole with the rules and a binding that grants it to the account in t1.
 func edit(texts ...string) []any {
 	return []any{role(all, "edits", Rules(texts...)...), binding(t1, "edits", ref("ClusterRole", "edits"), acct(t1))}
 }
@@ -107,7 +108,7 @@ func ownedByAnother(objects []any) []any {
 	return objects
 }
 
-// writes a Role or a ClusterRole of the rules.
+// writes returns a Role with the rules for the account to write, or a ClusterRole if namespace is all.
 func writes(namespace string, texts ...string) []any {
 	return []any{role(namespace, made, Rules(texts...)...)}
 }
@@ -116,7 +117,7 @@ func writesRule(namespace string, rule rbacv1.PolicyRule) []any {
 	return []any{role(namespace, made, rule)}
 }
 
-// gathers writes a ClusterRole with an aggregationRule.
+// gathers returns a ClusterRole with an aggregationRule for the account to write.
 func gathers() []any {
 	r := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: made}}
 	r.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{"a": "b"}}}}
@@ -135,7 +136,7 @@ func many(n int, format string) []string {
 	return out
 }
 
-// All are the rows, in order.
+// All returns the rows in order.
 func All() []Row {
 	view := role(all, "view-pods", Rules("get :pods")...)
 	toView := ref("ClusterRole", "view-pods")
@@ -192,7 +193,7 @@ func All() []Row {
 		{Number: 43, Held: in(all, "get *"), Writes: writes(all, "post *"), Verdict: Missing},
 		{Number: 44, Held: edit("get /metrics"), Writes: writes(all, "get /metrics"), Verdict: Missing},
 		{Number: 45, Held: in(all, "get /metrics"), Writes: writes(t1, "get /metrics"), Verdict: Invalid},
-		{Number: 45, Held: in(all, "get /metrics"), Writes: writes(all, "get /metrics"), Verdict: Covered}, // an OperatorGroup of all namespaces
+		{Number: 45, Held: in(all, "get /metrics"), Writes: writes(all, "get /metrics"), Verdict: Covered}, // an OperatorGroup that selects all namespaces
 		{Number: 46, Held: in(t1, "create :secrets [x]"), Writes: writes(t1, "create :secrets [x]"), Verdict: Covered},
 		{Number: 47, Held: in(t1, "create :secrets"), Writes: writes(t1, "create :secrets [x]"), Verdict: Covered},
 		{Number: 48, Held: in(t1, "delete :pods"), Writes: writes(t1, "deletecollection :pods"), Verdict: Missing},
@@ -212,14 +213,14 @@ func All() []Row {
 		{Number: 58, Held: in(all, "* *:*", "* *"), Writes: gathers(), Verdict: Covered},
 		{Number: 58, Held: in(all, "escalate rbac.authorization.k8s.io:clusterroles [new]"), Writes: gathers(), Verdict: ByEscalate},
 		{Number: 59, Held: in(t1, "* *:*"), Writes: writes(t1, "* *:*"), Verdict: Covered},
-		{Number: 60, Held: in(all, "* *:*"), Wants: Rules("* *"), Verdict: Missing, Offline: "it is no write"},
-		{Number: 60, Held: in(all, "* *:*"), Writes: writes(all, "* *"), Verdict: ByEscalate}, // which all verbs on all resources are, too
+		{Number: 60, Held: in(all, "* *:*"), Wants: Rules("* *"), Verdict: Missing, Offline: "it is not a write"},
+		{Number: 60, Held: in(all, "* *:*"), Writes: writes(all, "* *"), Verdict: ByEscalate}, // all verbs on all resources include escalate
 		{Number: 61, Held: in(t1, "get :pods"), Writes: slices.Concat(writes(t1, "get :pods"), writes(t2, "get :pods")), Verdict: Missing},
 		{Number: 62, Held: in(t1, "get :pods"), Writes: writes(all, "get :pods"), Verdict: Missing},
-		{Number: 63, Writes: writes(t1, "get :pods"), Verdict: Missing},                                            // another authorizer's yes is not in RBAC
-		{Number: 64, Held: in(t1, "get :pods"), Writes: writes(t1, "get :pods"), Verdict: Covered},                 // the cache has the Role still
-		{Number: 64, Held: in(t1, "get :pods")[1:], Writes: writes(t1, "get :pods"), Verdict: Missing},             // and now no longer
-		{Number: 65, Held: ownedByAnother(in(t1, "get :pods")), Writes: writes(t1, "get :pods"), Verdict: Covered}, // whoever made it
+		{Number: 63, Writes: writes(t1, "get :pods"), Verdict: Missing},                                            // another authorizer's decision does not count
+		{Number: 64, Held: in(t1, "get :pods"), Writes: writes(t1, "get :pods"), Verdict: Covered},                 // while the Role is cached
+		{Number: 64, Held: in(t1, "get :pods")[1:], Writes: writes(t1, "get :pods"), Verdict: Missing},             // after it was removed from the cache
+		{Number: 65, Held: ownedByAnother(in(t1, "get :pods")), Writes: writes(t1, "get :pods"), Verdict: Covered}, // regardless of its owner
 		{Number: 66, Held: in(t1, "* acme.io:*"), Writes: writes(t1, "update acme.io:widgets/status"), Verdict: Covered},
 		{Number: 67, Held: in(t1, "update apps:deployments"), Writes: writes(t1, "update apps:deployments/finalizers"), Verdict: Missing},
 		{Number: 68, Held: in(t1, "impersonate :serviceaccounts [x]"), Writes: writes(t1, "impersonate :serviceaccounts"), Verdict: Missing},

@@ -6,7 +6,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Rules reads rules.
+// Rules parses rules in the syntax of Rule.
 func Rules(texts ...string) []rbacv1.PolicyRule {
 	var out []rbacv1.PolicyRule
 	for _, text := range texts {
@@ -15,7 +15,7 @@ func Rules(texts ...string) []rbacv1.PolicyRule {
 	return out
 }
 
-// Rule reads "<verbs> <groups>:<resources> [<names>]" or "<verbs> <urls>", lists being separated by commas:
+// Rule parses "<verbs> <groups>:<resources> [<names>]" or "<verbs> <urls>", where each part is a comma-separated list:
 // "get,list apps:deployments" or "get :secrets [a,b]" or "get /metrics".
 func Rule(text string) rbacv1.PolicyRule {
 	verbs, rest, _ := strings.Cut(text, " ")

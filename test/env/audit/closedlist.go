@@ -4,38 +4,50 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apiserver/pkg/authentication/user"
+
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
-// Identities are the controller identities.
+// Identities describes the controller identities of a cluster.
 type Identities struct {
-	// Namespace is where Remit is installed, Catalogs is the namespace of the global catalogs.
+	// Namespace is the namespace of Remit, and Catalogs is the namespace of the global catalogs.
 	Namespace, Catalogs string
-	// Users are their user names.
+	// Users are the user names of the controller identities.
 	Users []string
 }
 
 // Is reports whether the request was sent as one of the controller identities.
 func (i Identities) Is(e Event) bool { return slices.Contains(i.Users, e.User.Username) }
 
-// permit is one entry of the closed list; an empty field other than the group matches anything.
+// program returns the user name of one of Remit's programs.
+func (i Identities) program(name string) string { return scoped.Username(i.Namespace, name) }
+
+// permit is an entry of the closed list. The API group, the subresource and the verb of a request must always match.
+// For the other fields, the zero value matches anything.
 type permit struct {
 	group       string
 	resources   []string
 	subresource string
 	verbs       []string
-	// in limits the entry to one of Remit's namespaces.
+	// in returns the only namespace in which the entry applies; nil means all namespaces.
 	in func(Identities) string
-	// prefix is a prefix of the objects' names.
+	// prefix is the prefix of the objects' names.
 	prefix string
-	// like restricts the entry to some requests; nil means no restriction.
+	// by is the name of the only program to which the entry applies; "" means all programs.
+	by string
+	// like restricts the entry to the requests for which it returns true; nil means no restriction.
 	like func(Event) bool
 }
 
-const operators = "operators.coreos.com"
+const (
+	operators  = "operators.coreos.com"
+	extensions = "olm.operatorframework.io"
+)
 
-// closedList are the writes that the security model allows the controller identities, with its numbers. Attempts that
-// the API server rejects and dry runs must be on it as well.
+// closedList lists the writes that the security model permits for the controller identities. The numbers refer to the
+// model. Rejected writes and dry runs must be on the list as well.
 var closedList = []permit{
 	// 2. status and finalizers; events; leases
 	{group: operators, subresource: "status", verbs: []string{"patch", "update"}},
@@ -44,17 +56,22 @@ var closedList = []permit{
 	{group: "", resources: []string{"events"}, verbs: []string{"create", "patch"}},
 	{group: "events.k8s.io", resources: []string{"events"}, verbs: []string{"create", "patch"}},
 	{group: "coordination.k8s.io", resources: []string{"leases"}, verbs: []string{"update"}, in: own},
+	// admission restricts the second one to a label
+	{group: extensions, resources: []string{"clustercatalogs", "clusterextensions"}, subresource: "status", verbs: []string{"patch"}, by: names.ServiceAccountExtension},
+	{group: extensions, resources: []string{"clustercatalogs"}, verbs: []string{"patch"}, by: names.ServiceAccountExtension},
+	// the CA of the catalog server
+	{group: "", resources: []string{"configmaps"}, verbs: []string{"patch"}, in: own, prefix: names.ConfigMapCatalogContentCA, by: names.ServiceAccountExtension},
 	// 3. inert objects of its own API
 	{group: operators, resources: []string{"installplans", "subscriptions"}, verbs: []string{"create"}},
 	// reports of InstallPlans
 	{group: "", resources: []string{"configmaps"}, verbs: []string{"create", "patch"}, prefix: names.ReportPrefix},
-	// 4. tokens of enrolled accounts
+	// 4. tokens for enrolled accounts
 	{group: "", resources: []string{"serviceaccounts"}, subresource: "token", verbs: []string{"create"}},
 	// 5. registries of catalog images; admission restricts them to objects that a CatalogSource owns
 	{group: "", resources: []string{"pods", "serviceaccounts", "services"}, verbs: []string{"create", "delete", "patch"}, in: catalogs},
-	// the keys of proofs
+	// the keys for proofs
 	{group: "", resources: []string{"secrets"}, verbs: []string{"patch"}, in: own, prefix: names.SecretProof},
-	// 6. questions
+	// 6. reviews
 	{group: "authorization.k8s.io", resources: []string{"subjectaccessreviews"}, verbs: []string{"create"}},
 	{group: "authentication.k8s.io", resources: []string{"selfsubjectreviews"}, verbs: []string{"create"}},
 }
@@ -63,16 +80,21 @@ func own(i Identities) string { return i.Namespace }
 
 func catalogs(i Identities) string { return i.Catalogs }
 
-// Allows reports whether the closed list covers a request of the controller identities. Reads are allowed except those
-// of Secrets, but the keys of proofs and single Secrets of the global catalogs' namespace may be read.
+// Allows reports whether the closed list covers a request from a controller identity. All reads are allowed except
+// reads of Secrets other than the keys for proofs and single Secrets in the global catalog namespace. The program for
+// ClusterExtensions may also send requests as their synthetic users, which the list does not limit.
 func (i Identities) Allows(e Event) bool {
+	if e.Impersonated != nil {
+		return e.User.Username == i.program(names.ServiceAccountExtension) && strings.HasPrefix(e.Impersonated.Username, names.UserExtensionPrefix) &&
+			!slices.ContainsFunc(e.Impersonated.Groups, func(group string) bool { return group != names.GroupExtensions && group != user.AllAuthenticated })
+	}
 	if !e.AsksToWrite() {
 		return e.Object == nil || e.Object.Resource != "secrets" || i.reads(*e.Object, e.Verb)
 	}
 	return e.Object != nil && slices.ContainsFunc(closedList, func(p permit) bool { return p.covers(e, i) })
 }
 
-// reads reports whether the controller identities may read the Secret by name.
+// reads reports whether the controller identities may read the Secret.
 func (i Identities) reads(secret Object, verb string) bool {
 	return secret.Namespace == i.Catalogs && verb == "get" || secret.Namespace == i.Namespace && secret.Name == names.SecretProof
 }
@@ -84,5 +106,6 @@ func (p permit) covers(e Event, identities Identities) bool {
 		slices.Contains(p.verbs, e.Verb) &&
 		(p.in == nil || o.Namespace == p.in(identities)) &&
 		strings.HasPrefix(o.Name, p.prefix) &&
+		(p.by == "" || e.User.Username == identities.program(p.by)) &&
 		(p.like == nil || p.like(e))
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Event has the fields of one completed request that tests use.
+// Event contains the fields that tests use from the audit event of a completed request.
 type Event struct {
 	AuditID    string `json:"auditID"`
 	Verb       string `json:"verb"`
@@ -25,21 +25,22 @@ type Event struct {
 	Response     struct {
 		Code int `json:"code"`
 	} `json:"responseStatus"`
-	// Received and Answered are when the API server received the request and finished it.
+	// Received and Answered are the times at which the API server received the request and finished it.
 	Received time.Time `json:"requestReceivedTimestamp"`
 	Answered time.Time `json:"stageTimestamp"`
-	// Sent and Returned are the objects of the request and its response, for the few kinds of requests for which the
+	// Sent and Returned are the objects in the request and in its response, for the few kinds of requests for which the
 	// control plane's audit policy records them.
 	Sent     json.RawMessage `json:"requestObject"`
 	Returned json.RawMessage `json:"responseObject"`
-	// Annotations are those of admission, for example that a webhook did not answer.
+	// Annotations are the audit annotations. For example, the API server records here that a webhook did not respond.
 	Annotations map[string]string `json:"annotations"`
 }
 
 // User is the authenticated sender.
 type User struct {
-	Username string `json:"username"`
-	UID      string `json:"uid"`
+	Username string   `json:"username"`
+	UID      string   `json:"uid"`
+	Groups   []string `json:"groups"`
 }
 
 // Object is the object of a request; nil for non-resource paths.
@@ -51,15 +52,15 @@ type Object struct {
 	Name        string `json:"name"`
 }
 
-// IsWrite reports whether the request could have changed anything; a dry run cannot.
+// IsWrite reports whether the request could have changed an object. A dry run cannot.
 func (e Event) IsWrite() bool {
 	return e.AsksToWrite() && !strings.Contains(e.RequestURI, "dryRun=All")
 }
 
-// Wrote reports whether the request changed something.
+// Wrote reports whether the request was a successful write.
 func (e Event) Wrote() bool { return e.IsWrite() && e.Response.Code/100 == 2 }
 
-// AsksToWrite reports whether the verb is a write verb: a dry run needs the same permissions.
+// AsksToWrite reports whether the request needs permission to write, as dry runs also do.
 func (e Event) AsksToWrite() bool {
 	switch e.Verb {
 	case "get", "list", "watch", "head", "options":
@@ -68,7 +69,7 @@ func (e Event) AsksToWrite() bool {
 	return true
 }
 
-// Created reports whether the request created its object: a server-side apply that creates returns 201.
+// Created reports whether the request created its object. A server-side apply that creates an object returns 201.
 func (e Event) Created() bool { return e.Response.Code == 201 }
 
 func (e Event) String() string {
@@ -81,7 +82,7 @@ func Each(path string, do func(Event) error) error {
 	return err
 }
 
-// From calls do for every complete line of an audit log from an offset, and returns where to continue.
+// From calls do for every complete line of an audit log after an offset and returns the offset at which to continue.
 func From(path string, offset int64, do func(Event) error) (int64, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -110,7 +111,7 @@ func From(path string, offset int64, do func(Event) error) (int64, error) {
 	}
 }
 
-// End returns the offset after the last complete line of an audit log; From(offset) returns what is logged later.
+// End returns the offset after the last complete line of an audit log, for use with From.
 func End(path string) (int64, error) {
 	f, err := os.Open(path)
 	if err != nil {

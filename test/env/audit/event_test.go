@@ -9,17 +9,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestEndIsBehindTheLastCompleteLine(t *testing.T) {
+func TestEndIsAfterTheLastCompleteLine(t *testing.T) {
 	line := `{"auditID":"` + strings.Repeat("x", 5000) + `"}` + "\n"
 	for name, c := range map[string]struct {
 		content string
 		want    int
 	}{
-		"an empty log":                  {"", 0},
-		"no complete line":              {line[:4500], 0},
-		"complete lines":                {line + line, 2 * len(line)},
-		"a line that is being written":  {line + `{"auditID":`, len(line)},
-		"a long one that is, after one": {line + line[:4500], len(line)},
+		"an empty log":                {"", 0},
+		"only an incomplete line":     {line[:4500], 0},
+		"complete lines":              {line + line, 2 * len(line)},
+		"an incomplete last line":     {line + `{"auditID":`, len(line)},
+		"a long incomplete last line": {line + line[:4500], len(line)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "audit.log")

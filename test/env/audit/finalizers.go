@@ -6,15 +6,16 @@ import (
 	"slices"
 )
 
-// meta has the fields of a returned object that removesFinalizers uses.
+// meta contains the parts of a returned object's metadata that removesFinalizers needs.
 type meta struct {
 	Metadata struct {
 		DeletionTimestamp string `json:"deletionTimestamp"`
 	} `json:"metadata"`
 }
 
-// removesFinalizers reports whether a patch changes only the finalizers of an object that is being deleted: the API
-// server does not allow adding any to such an object (docs/adr/0006). A patch that came too late has changed nothing.
+// removesFinalizers reports whether the request is a patch of nothing but the finalizers of an object that is being
+// deleted. The API server does not allow adding finalizers to such an object (docs/adr/0006). A patch that fails
+// because the object has already been deleted or changed also counts, since it has no effect.
 func removesFinalizers(e Event) bool {
 	var patch map[string]json.RawMessage
 	if json.Unmarshal(e.Sent, &patch) != nil || len(patch) != 1 {

@@ -1,5 +1,5 @@
-// Package blockage has the reasons for which an install waits. The stories and the benchmarks share them to verify
-// the same rule: a waiting install sends no requests.
+// Package blockage defines the reasons for which an install can wait. The end-to-end tests and the benchmarks share
+// them to verify that a waiting install sends no requests.
 package blockage
 
 import (
@@ -22,17 +22,18 @@ import (
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
-// Images of the catalogs that the cluster must serve.
+// Images of catalogs. A cluster must serve these catalogs before a Blockage is used.
 const (
 	// Sample is the image of the unmodified sample operator.
 	Sample = "catalogs.test/sample"
-	// UnknownKind is the image of the sample with an object of UnknownKindManifest.
+	// UnknownKind is the image of the sample operator with the additional object UnknownKindManifest.
 	UnknownKind = "catalogs.test/unknown-kind"
-	// UnknownKindManifest has a kind that bundles may contain and that the cluster does not serve.
+	// UnknownKindManifest is an object of a kind that bundles may contain but that the cluster does not serve.
 	UnknownKindManifest = `{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPodAutoscaler, metadata: {name: sample}, spec: {}}`
 )
 
-// WriteCatalogs writes the catalogs of these images into a directory and returns their directories by image.
+// WriteCatalogs writes the catalogs of these images into subdirectories of dir and returns the subdirectories, keyed by
+// image.
 func WriteCatalogs(dir string) (map[string]string, error) {
 	out := map[string]string{}
 	for image, edit := range map[string]func(v env.Variant){
@@ -52,19 +53,20 @@ func WriteCatalogs(dir string) (map[string]string, error) {
 	return out, nil
 }
 
-// Blockage is a reason for which an install waits.
+// Blockage is one reason for which an install can wait.
 type Blockage struct {
 	Name string
-	// Block returns when the status reports the reason; the returned function removes the reason.
+	// Block blocks an install and returns once the status reports the reason. The returned function removes the reason.
 	Block func(tn *env.Tenant) (release func())
-	// Installs is the ClusterServiceVersion that finally succeeds.
+	// Installs is the name of the ClusterServiceVersion that succeeds after the reason has been removed.
 	Installs string
-	// Retried is true if no watch can wake the install: it is retried after pauses that double up to five minutes.
+	// Retried is true if no watch can wake the install, which is therefore retried after pauses that double up to five
+	// minutes.
 	Retried bool
 }
 
-// Findings are the reasons that a preflight finds: missing permissions, by RBAC or by a dry run; admission; a quota;
-// a kind that the cluster does not serve.
+// Findings returns the reasons that a preflight finds: missing permissions (according to RBAC or to a dry run), a
+// policy, a quota, and a kind that the cluster does not serve.
 func Findings() []Blockage {
 	return []Blockage{
 		{Name: "rbac", Block: byRBAC, Installs: bundle.CSV},
@@ -75,7 +77,7 @@ func Findings() []Blockage {
 	}
 }
 
-// All are the Findings and all other reasons for which an install waits.
+// All returns the Findings and all other reasons for which an install can wait.
 func All() []Blockage {
 	return append(Findings(),
 		Blockage{Name: "no-account", Block: byAMissingAccount, Installs: bundle.CSV},
@@ -93,7 +95,7 @@ func grant(tn *env.Tenant, targets ...string) {
 	tn.GrantAll(tn.Needs(b, bundle.Package, targets...))
 }
 
-// asks creates a Subscription to the sample of a catalog.
+// asks creates a CatalogSource, an OperatorGroup with these targets, and a Subscription to the sample operator.
 func asks(tn *env.Tenant, image string, targets ...string) *operatorsv1.OperatorGroup {
 	tn.T.Helper()
 	tn.Catalog("catalog", image)
@@ -102,13 +104,14 @@ func asks(tn *env.Tenant, image string, targets ...string) *operatorsv1.Operator
 	return og
 }
 
-// refusedBy waits until the plan reports that objects are refused.
+// refusedBy waits until the plan reports refused objects, and asserts that the message contains the text.
 func refusedBy(tn *env.Tenant, text string) {
 	tn.T.Helper()
 	require.Contains(tn.T, tn.ObjectsRefused(), text)
 }
 
-// permitted grants all permissions for the sample and subscribes to it.
+// permitted grants the account all permissions that the sample operator needs and subscribes the tenant to the
+// operator.
 func permitted(tn *env.Tenant) {
 	tn.T.Helper()
 	grant(tn, tn.Namespace)
@@ -121,8 +124,8 @@ func byRBAC(tn *env.Tenant) func() {
 	return func() { grant(tn, tn.Namespace) }
 }
 
-// byADryRun upgrades an operator, which transfers objects to another owner. Some clusters require the permission to
-// delete them for this.
+// byADryRun upgrades an operator, which changes the owner of some objects. For this change, some clusters require
+// permission to delete the objects, which the account does not have.
 func byADryRun(tn *env.Tenant) func() {
 	rules := func(verbs ...string) []rbacv1.PolicyRule {
 		usual := func(group string, verbs []string, resources ...string) rbacv1.PolicyRule {
@@ -171,7 +174,7 @@ func byAQuota(tn *env.Tenant) func() {
 	}
 }
 
-// byATerminatingNamespace adds a target in which nothing can be created any longer.
+// byATerminatingNamespace adds a target namespace that is being deleted. No objects can be created in this namespace.
 func byATerminatingNamespace(tn *env.Tenant) func() {
 	other := tn.Other(nil)
 	grant(tn, tn.Namespace, other)
@@ -226,7 +229,7 @@ func byEnrollment(tn *env.Tenant) func() {
 	return tn.Enroll
 }
 
-// asACSV creates a ClusterServiceVersion manually, with an account that is missing the operator's permissions.
+// asACSV creates a ClusterServiceVersion directly, for an account that is missing the operator's permissions.
 func asACSV(tn *env.Tenant) func() {
 	v, err := env.NewVariant()
 	require.NoError(tn.T, err)
@@ -241,7 +244,8 @@ func asACSV(tn *env.Tenant) func() {
 	return func() { reinstall(tn) }
 }
 
-// touch wakes a plan whose reason cannot be watched and which would be retried only after minutes.
+// touch wakes a plan that is blocked for a reason that cannot be watched. Otherwise, the plan would not be retried for
+// several minutes.
 func touch(tn *env.Tenant) {
 	tn.T.Helper()
 	og := &operatorsv1.OperatorGroup{}
@@ -251,7 +255,7 @@ func touch(tn *env.Tenant) {
 	require.NoError(tn.T, tn.Cluster.Client.Patch(tn.T.Context(), og, client.MergeFrom(before)))
 }
 
-// reinstall replaces the blocked install with one of the sample that is not blocked.
+// reinstall replaces the blocked install with an install of the sample operator that is not blocked.
 func reinstall(tn *env.Tenant) {
 	tn.T.Helper()
 	for _, kind := range []client.Object{&operatorsv1alpha1.Subscription{}, &operatorsv1alpha1.InstallPlan{}, &operatorsv1alpha1.ClusterServiceVersion{},

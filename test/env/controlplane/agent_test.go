@@ -24,17 +24,17 @@ import (
 	"github.com/remit-olm/remit/test/env/controlplane"
 )
 
-// agentMode in the environment of a Pod turns this test binary into the program of the Pod.
+// agentMode is an environment variable. If it is set in a Pod, this test binary runs as the program of the Pod.
 const agentMode = "AGENT_MODE"
 
-// agentReport is what the agent reports under /report.
+// agentReport is the agent's response to /report.
 type agentReport struct {
 	PID, Child int
 	Args       []string
 	Env        map[string]string
 	Secret     string // content of the mounted Secret
 	OwnMap     string // response for a ConfigMap that the Pod's account may read
-	Secrets    string // response for Secrets, which the account may not list
+	Secrets    string // response for Secrets, which the account is not allowed to list
 }
 
 func TestMain(m *testing.M) {
@@ -57,7 +57,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// joinAgent runs as a separate test process: it joins, prints what it got, and exits when its stdin ends.
+// joinAgent runs in a separate process. It joins the shared control plane, prints the result, and exits when its stdin
+// is closed.
 func joinAgent() {
 	i, err := controlplane.Join(context.Background(), controlplane.Options{Linger: time.Millisecond})
 	if err != nil {
@@ -98,7 +99,7 @@ func serveAgent() error {
 			strings.TrimPrefix(r.URL.Path, "/apis/"))
 	})
 	mux.HandleFunc("/validate", validate)
-	// A restarted agent is healthy again.
+	// The agent is healthy again after a restart.
 	_ = os.Remove(filepath.Join(os.TempDir(), "sick"))
 	ip := os.Getenv("REMIT_POD_LISTEN_IP")
 	if cert := mountPath("certs"); exists(cert) {
@@ -139,7 +140,7 @@ func newReport(ctx context.Context) agentReport {
 	return r
 }
 
-// validate denies everything with the label deny=true.
+// validate is an admission webhook that denies every object with the label deny=true.
 func validate(w http.ResponseWriter, r *http.Request) {
 	var review admissionv1.AdmissionReview
 	if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
@@ -150,7 +151,7 @@ func validate(w http.ResponseWriter, r *http.Request) {
 	_ = json.Unmarshal(review.Request.Object.Raw, &object)
 	review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: object.Labels["deny"] != "true"}
 	if !review.Response.Allowed {
-		review.Response.Result = &metav1.Status{Message: "the agent says no"}
+		review.Response.Result = &metav1.Status{Message: "denied by the agent"}
 	}
 	_ = json.NewEncoder(w).Encode(review)
 }

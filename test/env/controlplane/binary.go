@@ -8,10 +8,11 @@ import (
 	"path/filepath"
 )
 
-// errNoBinary includes the remedy.
-var errNoBinary = errors.New("no control plane binary: run make controlplane")
+// errNoBinary reports that the control plane has not been built.
+var errNoBinary = errors.New("control plane binary not found: run make controlplane")
 
-// findBinary resolves Options.Binary.
+// findBinary returns the path of the control plane's executable. If given is empty, it uses the defaults of
+// Options.Binary.
 func findBinary(given string) (string, error) {
 	if given == "" {
 		given = os.Getenv("CONTROLPLANE")
@@ -30,8 +31,8 @@ func findBinary(given string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// repositoryRoot returns the closest parent directory with the control plane's sources; go.mod alone would also match
-// nested modules.
+// repositoryRoot returns the closest parent directory that contains the control plane's sources. Looking for go.mod
+// would also find nested modules.
 func repositoryRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -5,21 +5,21 @@ import (
 	"sync"
 )
 
-// TB is what the helpers need of a testing.TB. The package does not import testing, because the CLI uses it too.
+// TB is the part of testing.TB that the helpers use. The package does not import testing, because the CLI uses it too.
 type TB interface {
 	Helper()
 	Fatalf(format string, args ...any)
 	Cleanup(func())
 }
 
-// shared is this process's share in the shared control plane. It is kept until the process ends and not until a test
-// ends, because the next test would join again.
+// shared is the control plane that this process has joined. It is released when the process ends, not when a test ends,
+// because the next test would have to join again.
 var shared struct {
 	sync.Mutex
 	instance *Instance
 }
 
-// Shared returns the shared control plane, which others use at the same time: see the package documentation.
+// Shared returns the shared control plane, which other tests use at the same time. See the package documentation.
 func Shared(tb TB) *Instance {
 	tb.Helper()
 	shared.Lock()
@@ -35,7 +35,7 @@ func Shared(tb TB) *Instance {
 	return shared.instance
 }
 
-// Start returns a control plane of the test's own, which is stopped when the test ends.
+// Start returns a private control plane, which is stopped when the test ends.
 func Start(tb TB) *Instance {
 	tb.Helper()
 	instance, err := Launch(context.Background(), Options{})

@@ -16,33 +16,34 @@ import (
 )
 
 const (
-	// startTimeout is long, since the machine may be busy compiling; a quiet one needs three seconds.
+	// startTimeout is long because the machine may be busy compiling. On an idle machine, the start takes three seconds.
 	startTimeout = 3 * time.Minute
 	stopTimeout  = 30 * time.Second
 	poll         = 20 * time.Millisecond
 	logTail      = 4096
 )
 
-// Options are the options of a control plane. The zero value is a temporary one from the repository's own binary.
+// Options are the options of a control plane. The zero value runs the repository's own binary in a temporary directory.
 type Options struct {
 	// Binary is the executable. The default is the environment variable CONTROLPLANE, or bin/controlplane in the
 	// repository of the working directory.
 	Binary string
-	// Dir is the state directory, which is kept after Stop so that a later start finds its data. The default is a
-	// temporary one, which Stop removes.
+	// Dir is the state directory. It is kept after Stop, so that a later start finds its data. The default is a temporary
+	// directory, which Stop removes.
 	Dir string
-	// Images maps images to executables at the start.
+	// Images maps images to executables. MapImage adds more later.
 	Images map[string]string
-	// Authorizer is the URL of a webhook that authorizes requests which RBAC does not allow; it receives
+	// Authorizer is the URL of a webhook that authorizes requests that RBAC does not allow. It receives
 	// SubjectAccessReviews.
 	Authorizer string
-	// Linger is how long a shared control plane waits for a new user after the last has exited. The default is 15 s,
-	// which covers the pauses between the test binaries of one `go test ./...`. The process that starts it decides.
+	// Linger is how long a shared control plane waits for a new user after the last one has exited. The default is 15 s,
+	// which covers the pauses between the test binaries of one `go test ./...`. The process that starts the control plane
+	// sets it.
 	Linger time.Duration
 }
 
-// Launch starts a private control plane and waits until it is usable or the context ends. It ends with this process
-// at the latest.
+// Launch starts a private control plane and waits until it is ready or the context is done. The control plane exits at
+// the latest when this process exits.
 func Launch(ctx context.Context, o Options) (*Instance, error) {
 	binary, err := findBinary(o.Binary)
 	if err != nil {
@@ -84,7 +85,7 @@ func Launch(ctx context.Context, o Options) (*Instance, error) {
 	return instance, nil
 }
 
-// writeAuthorizer writes the kubeconfig with which the API server calls an authorizer.
+// writeAuthorizer writes the kubeconfig that the API server uses to call an authorizer.
 func writeAuthorizer(dir, url string) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
@@ -97,23 +98,23 @@ func writeAuthorizer(dir, url string) (string, error) {
 	return file, clientcmd.WriteToFile(*config, file)
 }
 
-// process is a control plane that this process has started.
+// process is a control plane that the current process has started.
 type process struct {
 	cmd     *exec.Cmd
 	dir     string
-	tether  io.Closer // its stdin
+	tether  io.Closer // the stdin of the process
 	done    chan struct{}
 	err     error // valid once done is closed
 	cleanUp func() error
 }
 
-// startProcess runs the binary in its own session: this process handles Ctrl-C in the terminal, and a shared control
-// plane must outlive it.
+// startProcess runs the binary in its own session, so that Ctrl-C in the terminal interrupts only this process. A
+// shared control plane must continue to run.
 func startProcess(binary, dir string, args []string) (*process, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	// It would describe an earlier run.
+	// If the file exists, an earlier run wrote it.
 	if err := os.Remove(filepath.Join(dir, readyFile)); err != nil && !os.IsNotExist(err) {
 		return nil, err
 	}
@@ -141,7 +142,7 @@ func startProcess(binary, dir string, args []string) (*process, error) {
 	return p, nil
 }
 
-// await waits for the announcement.
+// await waits until the control plane has written its announcement.
 func (p *process) await(ctx context.Context) (*Instance, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -152,14 +153,15 @@ func (p *process) await(ctx context.Context) (*Instance, error) {
 		select {
 		case <-tick:
 		case <-p.done:
-			return nil, fmt.Errorf("control plane ended while starting: %w\n%s", p.err, tail(p.dir))
+			return nil, fmt.Errorf("control plane exited during startup: %w\n%s", p.err, tail(p.dir))
 		case <-ctx.Done():
 			return nil, fmt.Errorf("control plane is not ready: %w\n%s", ctx.Err(), tail(p.dir))
 		}
 	}
 }
 
-// stop sends SIGTERM, waits, and kills the process if it does not exit. Its Pods end with it in either case.
+// stop sends SIGTERM, waits, and kills the process if it does not exit. In either case, the Pods of the control plane
+// exit as well.
 func (p *process) stop() error {
 	err := p.cmd.Process.Signal(syscall.SIGTERM)
 	if errors.Is(err, os.ErrProcessDone) {
@@ -181,7 +183,7 @@ func (p *process) stop() error {
 	return err
 }
 
-// tail returns the end of the logs for the message of a failed start.
+// tail returns the end of the logs, to be included in the error when a start fails.
 func tail(dir string) string {
 	var out string
 	for _, name := range []string{"stderr.log", "controlplane.log"} {

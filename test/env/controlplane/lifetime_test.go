@@ -29,7 +29,7 @@ func TestAPrivateControlPlaneKeepsItsDataAndStopsItsProcesses(t *testing.T) {
 	w.configMap("kept", map[string]string{"color": "green"})
 	w.create(agentPod("a", "serve", func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyAlways }))
 	r := w.report("a")
-	require.NoError(t, first.Stop(), "SIGTERM ends it with exit code 0")
+	require.NoError(t, first.Stop(), "the control plane must exit with code 0 after SIGTERM")
 	require.False(t, alive(r.PID) || alive(r.Child) || alive(first.PID))
 
 	second, err := controlplane.Launch(t.Context(), o)
@@ -40,12 +40,12 @@ func TestAPrivateControlPlaneKeepsItsDataAndStopsItsProcesses(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "green", m.Data["color"])
 	after := again.report("a")
-	require.NotEqual(t, r.PID, after.PID, "the Pod runs again")
+	require.NotEqual(t, r.PID, after.PID, "the Pod must run again")
 
 	require.NoError(t, syscall.Kill(second.PID, syscall.SIGKILL))
 	<-second.Done()
-	again.gone(after.PID, after.Child)
-	require.Error(t, second.Stop(), "it was killed")
+	again.waitExited(after.PID, after.Child)
+	require.Error(t, second.Stop(), "the control plane must not have to be killed")
 }
 
 func TestACanceledLaunchEndsItsProcess(t *testing.T) {
@@ -54,7 +54,7 @@ func TestACanceledLaunchEndsItsProcess(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		defer cancel()
-		// The API server is starting: the worst moment for a signal.
+		// The API server is starting, which is the worst moment for an interruption.
 		_ = wait.PollUntilContextCancel(ctx, tick, true, func(context.Context) (bool, error) {
 			_, err := os.Stat(filepath.Join(o.Dir, "audit.log"))
 			return err == nil, nil
@@ -64,7 +64,7 @@ func TestACanceledLaunchEndsItsProcess(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.NotContains(t, err.Error(), "exit status")
 	again, err := controlplane.Launch(t.Context(), o)
-	require.NoError(t, err, "the directory is not locked")
+	require.NoError(t, err, "the directory must not be locked")
 	require.NoError(t, again.Stop())
 }
 
@@ -80,15 +80,15 @@ func TestTwoProcessesShareOneControlPlaneThatExitsAfterThem(t *testing.T) {
 	closeSecond()
 	closeThird()
 	w := &world{t: t}
-	w.gone(first)
+	w.waitExited(first)
 	fourth, closeFourth := join(t, tmp)
 	require.NotEqual(t, first, fourth)
 	closeFourth()
-	w.gone(fourth)
+	w.waitExited(fourth)
 }
 
-// join starts a process that joins the shared control plane under tmp; it returns the control plane's PID and a
-// function that ends the process.
+// join starts a process that joins the shared control plane under tmp. It returns the control plane's PID and a
+// function that stops the started process.
 func join(t *testing.T, tmp string) (int, func()) {
 	t.Helper()
 	exe, err := os.Executable()

@@ -74,7 +74,7 @@ func TestAProcessPodSeesItsEnvironmentAndOnlyItsOwnPermissions(t *testing.T) {
 	require.NoError(t, err)
 	w.eventually(func(c *require.Assertions) { c.Equal("two", w.report("a").Secret) })
 	w.eventually(func(c *require.Assertions) {
-		c.True(audited(c, w, "reader", "list", "secrets"), "the refused read is in the audit log")
+		c.True(audited(c, w, "reader", "list", "secrets"), "the refused read must be in the audit log")
 	})
 }
 
@@ -86,7 +86,7 @@ func TestAProcessPodFollowsItsProbeAndItsLogsCanBeRead(t *testing.T) {
 	w.create(agentPod("a", "serve", mount("gate", "/gate", source), func(p *corev1.Pod) {
 		p.Spec.Containers[0].ReadinessProbe = httpProbe("/readyz")
 	}))
-	w.report("a") // it runs
+	w.report("a") // the process is running
 	require.False(t, w.isReady("a"))
 	w.setGate("yes")
 	w.waitReady("a")
@@ -111,7 +111,7 @@ func TestDeletingAPodEndsItsProcesses(t *testing.T) {
 	r := w.report("a")
 	require.True(t, alive(r.PID) && alive(r.Child))
 	require.NoError(t, w.client.CoreV1().Pods(w.namespace).Delete(t.Context(), "a", metav1.DeleteOptions{}))
-	w.gone(r.PID, r.Child)
+	w.waitExited(r.PID, r.Child)
 	w.eventually(func(c *require.Assertions) {
 		_, err := w.client.CoreV1().Pods(w.namespace).Get(t.Context(), "a", metav1.GetOptions{})
 		c.True(apierrors.IsNotFound(err))
@@ -147,7 +147,7 @@ func TestAPodThatFailsItsLivenessProbeIsRestarted(t *testing.T) {
 	first := w.report("a")
 	_, err := w.client.CoreV1().Pods(w.namespace).ProxyGet("http", "a", "8080", "/infect", nil).DoRaw(t.Context())
 	require.NoError(t, err)
-	w.gone(first.PID, first.Child)
+	w.waitExited(first.PID, first.Child)
 	w.eventually(func(c *require.Assertions) {
 		c.EqualValues(1, w.pod(c, "a").Status.ContainerStatuses[0].RestartCount)
 		c.True(w.isReady("a"))
@@ -199,14 +199,15 @@ func (w *world) setGate(open string) {
 	require.NoError(w.t, err)
 }
 
-// auditEvent has the fields of a line in the audit log that tests use.
+// auditEvent contains the fields of an audit log line that the tests use.
 type auditEvent struct {
 	Stage, Verb string
 	User        struct{ Username string }
 	ObjectRef   struct{ Resource string }
 }
 
-// audited reports whether the audit log has a request of the namespace's ServiceAccount.
+// audited reports whether the audit log contains a request with this verb and resource from the ServiceAccount in the
+// test's namespace.
 func audited(c *require.Assertions, w *world, account, verb, resource string) bool {
 	f, err := os.Open(w.cp.AuditLog)
 	c.NoError(err)

@@ -13,8 +13,9 @@ import (
 
 const defaultLinger = 15 * time.Second
 
-// Join returns the control plane that all processes of this user share for this repository and binary, and starts it
-// if it is not running. The options Dir and Images are ignored. Stop releases this process's share.
+// Join returns the control plane that all processes of this user share for this repository and binary. It starts the
+// control plane if it is not running. The options Dir and Images are ignored. Instance.Stop ends this process's use of
+// it.
 func Join(ctx context.Context, o Options) (*Instance, error) {
 	binary, err := findBinary(o.Binary)
 	if err != nil {
@@ -29,7 +30,7 @@ func Join(ctx context.Context, o Options) (*Instance, error) {
 		return nil, err
 	}
 	defer starting.close()
-	// Locked before checking whether one is running, so that it keeps running from here on.
+	// Lock before checking whether a control plane is running, so that a running one does not exit in the meantime.
 	users, err := lock(ctx, filepath.Join(base, "users"), syscall.LOCK_SH)
 	if err != nil {
 		return nil, err
@@ -48,8 +49,7 @@ func joinOrStart(ctx context.Context, binary, base string, linger time.Duration)
 	if running(dir) {
 		return await(ctx, dir)
 	}
-	// No control plane is running: files of a crash or an earlier run are useless, because a shared one always starts
-	// empty.
+	// No control plane is running. Remove the files of an earlier run, because a shared control plane always starts empty.
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func joinOrStart(ctx context.Context, binary, base string, linger time.Duration)
 	return i, nil
 }
 
-// await waits for a control plane whose starter may have exited before it was ready.
+// await waits until the control plane is ready. The process that started it may already have exited.
 func await(ctx context.Context, dir string) (*Instance, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -82,12 +82,12 @@ func await(ctx context.Context, dir string) (*Instance, error) {
 		case <-tick:
 		}
 		if !running(dir) {
-			return nil, fmt.Errorf("control plane in %s ended while starting\n%s", dir, tail(dir))
+			return nil, fmt.Errorf("control plane in %s exited during startup\n%s", dir, tail(dir))
 		}
 	}
 }
 
-// running reports whether a control plane holds the lock of its state directory.
+// running reports whether the lock of the state directory is held, that is, whether a control plane is running.
 func running(dir string) bool {
 	l, err := tryLock(filepath.Join(dir, "lock"), syscall.LOCK_EX)
 	if err == nil {
@@ -96,8 +96,8 @@ func running(dir string) bool {
 	return errors.Is(err, syscall.EWOULDBLOCK)
 }
 
-// sharedDir returns the directory for this user, checkout and build: a new binary gets a new control plane, and the
-// old one exits automatically. Size and time distinguish builds without reading 120 MB.
+// sharedDir returns the directory for this user, checkout and build: a new binary gets a new control plane, and the old
+// one exits automatically. Size and modification time identify the build without reading 120 MB.
 func sharedDir(binary string) (string, error) {
 	info, err := os.Stat(binary)
 	if err != nil {
@@ -109,14 +109,14 @@ func sharedDir(binary string) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
-	// The name is predictable: make sure that no other user created the directory.
+	// The name is predictable, so make sure that no other user created the directory.
 	info, err = os.Lstat(dir)
 	if err != nil {
 		return "", err
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || !info.IsDir() || int(owner.Uid) != os.Getuid() || info.Mode().Perm()&0o077 != 0 {
-		return "", fmt.Errorf("%s is not owned and accessible by this user only", dir)
+		return "", fmt.Errorf("%s must be owned by and accessible only to this user", dir)
 	}
 	return dir, nil
 }
@@ -138,7 +138,7 @@ func tryLock(file string, how int) (heldLock, error) {
 	return heldLock(fd), nil
 }
 
-// lock waits for the lock until the context ends; a blocking flock could not be interrupted.
+// lock waits for the lock until the context is done. It polls, because a blocking flock cannot be interrupted.
 func lock(ctx context.Context, file string, how int) (heldLock, error) {
 	for tick := time.Tick(poll); ; {
 		l, err := tryLock(file, how)

@@ -38,7 +38,7 @@ func TestAWebhookReachesAProcessBehindAService(t *testing.T) {
 		_, err := w.client.CoreV1().ConfigMaps(w.namespace).Create(t.Context(), &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{GenerateName: "denied-", Labels: map[string]string{"deny": "true"}},
 		}, metav1.CreateOptions{})
-		c.ErrorContains(err, "the agent says no")
+		c.ErrorContains(err, "denied by the agent")
 	})
 	w.configMap("allowed", nil)
 }
@@ -62,7 +62,7 @@ func TestTheProxyReachesAServiceByName(t *testing.T) {
 
 func TestAnAPIServiceIsServedByAProcess(t *testing.T) {
 	t.Parallel()
-	// Its own control plane: an API without a running server delays the deletion of every namespace.
+	// The test uses its own control plane, because an API without a running server delays the deletion of every namespace.
 	w := newWorld(t, controlplane.Start(t))
 	ca := w.serveTLS("api")
 	service := map[string]any{
@@ -84,7 +84,7 @@ func TestAnAPIServiceIsServedByAProcess(t *testing.T) {
 	})
 }
 
-// serveTLS runs the agent behind a Service with the given name, port 443, and returns its certificate.
+// serveTLS runs the agent behind port 443 of a Service with the given name and returns the agent's certificate.
 func (w *world) serveTLS(name string) []byte {
 	w.t.Helper()
 	cert, key := servingCertificate(w.t, name+"."+w.namespace+".svc")
@@ -112,7 +112,7 @@ func (w *world) registerHook(ca []byte) {
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 			Name: "hook.example.com", AdmissionReviewVersions: []string{"v1"},
 			SideEffects: new(admissionregistrationv1.SideEffectClassNone),
-			// Others use this control plane as well.
+			// The control plane is shared with other tests, whose objects the webhook must not affect.
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: w.namespace}},
 			ClientConfig: admissionregistrationv1.WebhookClientConfig{
 				CABundle: ca,

@@ -26,7 +26,7 @@ const (
 	agent = "example.com/agent:v1"
 )
 
-// world is a namespace on a control plane, with the test binary mapped as the agent's image.
+// world is a namespace on a control plane. Pods with the agent's image run the test binary.
 type world struct {
 	t         *testing.T
 	cp        *controlplane.Instance
@@ -67,7 +67,7 @@ func (w *world) configMap(name string, data map[string]string) {
 	require.NoError(w.t, err)
 }
 
-// mayReadConfigMaps creates a ServiceAccount with only that permission.
+// mayReadConfigMaps creates a ServiceAccount that may read ConfigMaps and nothing else.
 func (w *world) mayReadConfigMaps(account string) {
 	w.t.Helper()
 	ctx, meta := w.t.Context(), metav1.ObjectMeta{Name: account}
@@ -85,7 +85,7 @@ func (w *world) mayReadConfigMaps(account string) {
 	require.NoError(w.t, err)
 }
 
-// agentPod returns a Pod of the agent in the given mode.
+// agentPod returns a Pod that runs the agent in the given mode.
 func agentPod(name, mode string, change ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": name}},
@@ -163,7 +163,7 @@ func (w *world) report(name string) agentReport {
 	return r
 }
 
-func (w *world) gone(pids ...int) {
+func (w *world) waitExited(pids ...int) {
 	w.t.Helper()
 	w.eventually(func(c *require.Assertions) {
 		for _, pid := range pids {
@@ -172,7 +172,7 @@ func (w *world) gone(pids ...int) {
 	})
 }
 
-// alive ignores zombies, which only wait for a busy parent.
+// alive reports whether a process is running. A zombie, which only waits for a busy parent, does not count.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false

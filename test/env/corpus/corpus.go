@@ -1,4 +1,4 @@
-// Package corpus finds the real operators and catalogs that tests use, on machines that have them.
+// Package corpus locates the real operators and catalogs that tests use, on machines that have them.
 package corpus
 
 import (
@@ -15,7 +15,7 @@ const (
 	fallback = "../shared/corpus"
 )
 
-// Dir returns a directory of the corpus, or skips the test if there is none. CORPUS_DIR is the path of the corpus,
+// Dir returns a directory of the corpus, or skips the test if it does not exist. CORPUS_DIR is the path of the corpus,
 // absolute or relative to the module's root.
 func Dir(t testing.TB, path ...string) string {
 	t.Helper()
@@ -26,7 +26,7 @@ func Dir(t testing.TB, path ...string) string {
 	return dir
 }
 
-// Find is Dir without a test.
+// Find returns a directory of the corpus, or an error if it does not exist.
 func Find(path ...string) (string, error) {
 	root := cmp.Or(os.Getenv(variable), fallback)
 	if !filepath.IsAbs(root) {
@@ -38,7 +38,7 @@ func Find(path ...string) (string, error) {
 	}
 	dir := filepath.Join(append([]string{root}, path...)...)
 	if _, err := os.Stat(dir); err != nil {
-		return "", fmt.Errorf("no corpus of real operators: %w (set %s)", err, variable)
+		return "", fmt.Errorf("corpus of real operators not found: %w (set %s)", err, variable)
 	}
 	return dir, nil
 }
@@ -55,7 +55,7 @@ func moduleRoot() (string, error) {
 		}
 		up := filepath.Dir(dir)
 		if up == dir {
-			return "", errors.New("no go.mod above the test")
+			return "", errors.New("go.mod does not exist in any parent of the working directory")
 		}
 		dir = up
 	}

@@ -1,4 +1,4 @@
-// Package proofs provides tests with keys for proofs of objects.
+// Package proofs provides tests with keys for the proofs on installed objects.
 package proofs
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/proof"
 )
 
-// Scheme knows the kinds that installs create.
+// Scheme returns a scheme with the kinds that installs create.
 func Scheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -34,10 +34,10 @@ func Scheme() *runtime.Scheme {
 	return scheme
 }
 
-// known is the scheme of Keys and Mark, which do not change it.
+// known returns the scheme that Keys and Mark use. Callers must not change it.
 var known = sync.OnceValue(Scheme)
 
-// Keys always returns the same keys, so a test can call it wherever it needs them.
+// Keys returns the same keys on each call, so a test can call it wherever it needs them.
 func Keys() *proof.Keys {
 	keys, err := proof.New(proof.Options{Scheme: known(), Secret: types.NamespacedName{Namespace: "remit", Name: names.SecretProof}},
 		map[string][]byte{"key-1": bytes.Repeat([]byte("k"), 32)})
@@ -47,8 +47,8 @@ func Keys() *proof.Keys {
 	return keys
 }
 
-// Mark adds the labels and the proof of the owner to an object, as if its install had created it; the creation time
-// is now if the object has none.
+// Mark adds the owner's labels and proof to an object, as if the owner's install had created it. If the object has no
+// creation time, Mark sets it to the current time.
 func Mark(obj client.Object, owner ownerutil.Owner) {
 	if created := obj.GetCreationTimestamp(); created.IsZero() {
 		obj.SetCreationTimestamp(metav1.Now())

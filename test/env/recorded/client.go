@@ -20,9 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// Client returns a client whose requests are recorded as "<user>: <verb> <kind> <namespace>/<name>".
-// A deletion without a UID precondition is "delete any", a forced write ends with "by force", a dry run is "try", and a
-// failed write ends with "(refused)".
+// Client returns a client whose requests are recorded as "<user>: <verb> <kind> <namespace>/<name>". The verb of a
+// deletion without a UID precondition is "delete any", and that of a dry run is "try". A forced write ends with "by
+// force", and a failed write with "(refused)".
 func (s *Server) Client(user string) client.Client {
 	u := &asUser{Server: s, user: user}
 	funcs := u.writeFuncs()
@@ -30,7 +30,7 @@ func (s *Server) Client(user string) client.Client {
 	return interceptor.NewClient(s.store, funcs)
 }
 
-// Cached is Client for a program that reads from a cache: its reads are not recorded.
+// Cached returns a client for a program that reads from a cache. Its reads are not recorded.
 func (s *Server) Cached(user string) client.Client {
 	u := &asUser{Server: s, user: user}
 	funcs := u.writeFuncs()
@@ -61,7 +61,7 @@ func (u *asUser) writeFuncs() interceptor.Funcs {
 	}
 }
 
-// get records a read.
+// get records a read of an object.
 func (u *asUser) get(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	if err := u.ask("get " + u.kind(obj) + " " + name(key)); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (u *asUser) get(ctx context.Context, c client.WithWatch, key client.ObjectK
 	return c.Get(ctx, key, obj, opts...)
 }
 
-// list records a read.
+// list records a read of a list.
 func (u *asUser) list(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 	if err := u.ask("list " + u.kind(list)); err != nil {
 		return err
@@ -84,13 +84,14 @@ func forced(force *bool) string {
 	return ""
 }
 
-// asUser records the requests of a user.
+// asUser executes and records the requests from one user.
 type asUser struct {
 	*Server
 	user string
 }
 
-// request returns the answer to a request, whose text is recorded by the caller.
+// request calls the function that was set for the request with Server.Before, if any, and returns the error that was
+// set with Server.Refuse, or nil. The caller records the request.
 func (u *asUser) request(request string) error {
 	u.mu.Lock()
 	do := u.before[request]
@@ -103,7 +104,7 @@ func (u *asUser) request(request string) error {
 	return err
 }
 
-// ask records a request that writes nothing.
+// ask records a request that does not write anything.
 func (u *asUser) ask(what string) error {
 	text := Mask(u.user + ": " + what)
 	u.mu.Lock()
@@ -112,7 +113,7 @@ func (u *asUser) ask(what string) error {
 	return u.request(text)
 }
 
-// write records and executes a write. A dry run is recorded as "try", like other requests.
+// write records and executes a write. It records a dry run with the verb "try", as a request that does not write.
 func (u *asUser) write(verb string, obj client.Object, dryRun []string, do func() error) error {
 	what := u.kind(obj) + " " + name(client.ObjectKeyFromObject(obj))
 	if slices.Contains(dryRun, metav1.DryRunAll) {
@@ -140,7 +141,7 @@ func (s *Server) log(text string) {
 	s.writes = append(s.writes, Mask(text))
 }
 
-// cachedGet shows objects as they were when they were passed to Lag.
+// cachedGet reads an object from the store. For an object that was passed to Lag, it returns the state at that time.
 func (u *asUser) cachedGet(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	if old := u.lagging[u.kind(obj)+" "+name(key)]; old != nil {
 		reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(old.DeepCopyObject()).Elem())
@@ -225,7 +226,7 @@ func (u *asUser) merge(ctx context.Context, c client.WithWatch, want *unstructur
 		return nil, err
 	}
 	if v := want.GetResourceVersion(); v != "" && v != live.GetResourceVersion() {
-		return nil, apierrors.NewConflict(resource(want), want.GetName(), fmt.Errorf("it is version %s", live.GetResourceVersion()))
+		return nil, apierrors.NewConflict(resource(want), want.GetName(), fmt.Errorf("the object has version %s", live.GetResourceVersion()))
 	}
 	merged := live.DeepCopy()
 	overlay(merged.Object, want.Object)
@@ -250,7 +251,7 @@ func overlay(into, from map[string]any) {
 	}
 }
 
-// Recorder returns a recorder whose events are recorded among the writes.
+// Recorder returns an event recorder that records events among the writes.
 func (s *Server) Recorder() events.EventRecorder { return recorder{s} }
 
 type recorder struct{ *Server }

@@ -13,7 +13,7 @@ import (
 
 var hash = regexp.MustCompile(`-([a-z2-7]{32}|[a-z2-7]{16})\b`)
 
-// Mask replaces the hashes at the end of names by "#", also in what is recorded.
+// Mask replaces the hashes at the end of names with "#", including in recorded requests.
 func Mask(text string) string { return hash.ReplaceAllString(text, "-#") }
 
 func (s *Server) kind(obj runtime.Object) string {

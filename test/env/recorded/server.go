@@ -33,9 +33,9 @@ type Server struct {
 	scheme *runtime.Scheme
 	store  client.WithWatch
 	rbac   map[string]toolscache.Indexer
-	// allowed decides about SubjectAccessReviews, by "<verb> <resource>".
+	// allowed contains the "<verb> <resource>" pairs that SubjectAccessReviews allow.
 	allowed map[string]bool
-	// lagging are the objects that caches show as they were.
+	// lagging contains the outdated objects that caches return.
 	lagging map[string]client.Object
 
 	mu       sync.Mutex
@@ -55,7 +55,7 @@ func New(t testing.TB, index func(context.Context, client.FieldIndexer) error, o
 	}
 	require.NoError(t, operatorsv1.AddToScheme(s.scheme))
 	builder := fake.NewClientBuilder().WithScheme(s.scheme).WithRESTMapper(mapper(s.scheme)).
-		WithObjectTracker(clienttesting.NewObjectTracker(s.scheme, serializer.NewCodecFactory(s.scheme).UniversalDecoder())). // without managed fields, which take most of the time
+		WithObjectTracker(clienttesting.NewObjectTracker(s.scheme, serializer.NewCodecFactory(s.scheme).UniversalDecoder())). // tracking managed fields would take most of a test's time
 		WithStatusSubresource(&operatorsv1alpha1.ClusterServiceVersion{}, &operatorsv1alpha1.InstallPlan{}, &operatorsv1alpha1.Subscription{})
 	if index != nil {
 		require.NoError(t, index(t.Context(), Indexes{builder}))
@@ -77,7 +77,7 @@ func (i Indexes) IndexField(_ context.Context, obj client.Object, field string, 
 	return nil
 }
 
-// mapper serves the kinds of the scheme.
+// mapper returns a RESTMapper for the kinds of the scheme.
 func mapper(scheme *runtime.Scheme) meta.RESTMapper {
 	root := map[string]bool{
 		"Namespace": true, "ClusterRole": true, "ClusterRoleBinding": true, "CustomResourceDefinition": true, "APIService": true,
@@ -94,7 +94,7 @@ func mapper(scheme *runtime.Scheme) meta.RESTMapper {
 	return out
 }
 
-// RBAC returns listers of the stored objects.
+// RBAC returns listers of the stored RBAC objects.
 func (s *Server) RBAC() rbac.Listers {
 	return rbac.Listers{
 		Roles: rbacv1listers.NewRoleLister(s.rbac["Role"]), RoleBindings: rbacv1listers.NewRoleBindingLister(s.rbac["RoleBinding"]),
@@ -102,7 +102,7 @@ func (s *Server) RBAC() rbac.Listers {
 	}
 }
 
-// Put creates or replaces objects with their statuses, as another program.
+// Put creates or replaces objects with their statuses, as another program would.
 func (s *Server) Put(objects ...client.Object) {
 	s.t.Helper()
 	for _, obj := range objects {
@@ -117,16 +117,16 @@ func (s *Server) Put(objects ...client.Object) {
 			require.NoError(s.t, s.store.Create(s.t.Context(), obj.DeepCopyObject().(client.Object)))
 			require.NoError(s.t, s.store.Get(s.t.Context(), client.ObjectKeyFromObject(obj), live))
 		}
-		whole := obj.DeepCopyObject().(client.Object) // the answers omit what a request does not write
+		whole := obj.DeepCopyObject().(client.Object) // responses omit fields that a request does not write
 		obj.SetResourceVersion(live.GetResourceVersion())
 		require.NoError(s.t, s.store.Update(s.t.Context(), obj))
 		whole.SetResourceVersion(obj.GetResourceVersion())
-		require.NoError(s.t, client.IgnoreNotFound(s.store.Status().Update(s.t.Context(), whole))) // NotFound: the kind has no such subresource
+		require.NoError(s.t, client.IgnoreNotFound(s.store.Status().Update(s.t.Context(), whole))) // NotFound means that the kind has no such subresource
 		s.index(obj)
 	}
 }
 
-// initialize sets what the API server sets on a new object.
+// initialize sets the fields that the API server sets on a new object.
 func (s *Server) initialize(obj client.Object) {
 	if obj.GetUID() == "" {
 		s.lastUID++
@@ -140,7 +140,7 @@ func (s *Server) initialize(obj client.Object) {
 	}
 }
 
-// Edit changes a stored object, as another program.
+// Edit changes a stored object, as another program would.
 func Edit[T client.Object](s *Server, obj T, edit func(T)) {
 	s.t.Helper()
 	s.Get(obj)
@@ -148,7 +148,7 @@ func Edit[T client.Object](s *Server, obj T, edit func(T)) {
 	s.Put(obj)
 }
 
-// Lag lets caches show an object as it is now, whatever happens to it later.
+// Lag makes Cached clients return an object in its current state, regardless of later changes.
 func (s *Server) Lag(obj client.Object) {
 	s.t.Helper()
 	s.Get(obj)
@@ -161,7 +161,7 @@ func (s *Server) Get(obj client.Object) {
 	require.NoError(s.t, s.store.Get(s.t.Context(), client.ObjectKeyFromObject(obj), obj))
 }
 
-// Delete deletes stored objects, as another program. Those with finalizers stay.
+// Delete deletes stored objects, as another program would. Objects with finalizers are only marked for deletion.
 func (s *Server) Delete(objects ...client.Object) {
 	s.t.Helper()
 	for _, obj := range objects {
@@ -170,7 +170,7 @@ func (s *Server) Delete(objects ...client.Object) {
 	}
 }
 
-// index updates the listers of RBAC.
+// index updates the RBAC listers if the object is an RBAC object.
 func (s *Server) index(obj client.Object) {
 	gvk, err := apiutil.GVKForObject(obj, s.scheme)
 	if err != nil || gvk.Group != rbacv1.GroupName {
@@ -188,10 +188,10 @@ func (s *Server) index(obj client.Object) {
 	require.NoError(s.t, s.rbac[gvk.Kind].Replace(all, ""))
 }
 
-// Refuse makes a request fail, given as it is recorded.
+// Refuse makes the request with this recorded text fail.
 func (s *Server) Refuse(request string, err error) { s.refusals[request] = err }
 
-// Before calls a function before a request, as it is recorded, is answered for the first time.
+// Before calls a function once, before the first request with this recorded text is handled.
 func (s *Server) Before(request string, do func()) { s.before[request] = do }
 
 // Allow makes the API server's other authorizers allow "<verb> <resource>".
@@ -210,8 +210,8 @@ func (s *Server) Writes() []string {
 	return out
 }
 
-// Requests returns the other recorded requests, sorted and without duplicates, and forgets them: reads that no cache
-// answers, dry runs and SubjectAccessReviews.
+// Requests returns the recorded requests that are not writes, sorted and without duplicates, and forgets them. These
+// are uncached reads, dry runs and SubjectAccessReviews.
 func (s *Server) Requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

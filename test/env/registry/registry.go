@@ -1,4 +1,4 @@
-// Package registry is an in-process image registry for tests, and builds images of bundles and catalogs from
+// Package registry provides an in-process image registry for tests and builds images of bundles and catalogs from
 // directories.
 package registry
 
@@ -25,7 +25,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// LabelConfigs is the label of a catalog image with the directory of its file-based catalog.
+// LabelConfigs is the label of a catalog image that names the directory of its file-based catalog.
 const LabelConfigs = "operators.operatorframework.io.index.configs.v1"
 
 // Server is a registry that serves plain HTTP on the loopback address.
@@ -39,7 +39,7 @@ type Server struct {
 	requests []string
 }
 
-// Start serves until Close.
+// Start starts a registry. The registry serves until Close is called.
 func Start() *Server {
 	inner := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	s := &Server{}
@@ -56,12 +56,12 @@ func Start() *Server {
 	return s
 }
 
-// TB is what New needs of a testing.TB. The package does not import testing, because the CLI uses it too.
+// TB is the part of testing.TB that New uses. The package does not import testing, because the CLI uses it too.
 type TB interface {
 	Cleanup(func())
 }
 
-// New serves until the test ends.
+// New starts a registry. The registry serves until the test ends.
 func New(t TB) *Server {
 	s := Start()
 	t.Cleanup(s.Close)
@@ -74,14 +74,15 @@ func (s *Server) Close() {
 	s.server.Close()
 }
 
-// Answer lets a test answer requests instead of the registry: f reports whether it did. Nil removes f.
+// Answer sets a function that can answer requests instead of the registry. The function reports whether it has answered
+// the request. A nil function removes the current one.
 func (s *Server) Answer(f func(w http.ResponseWriter, r *http.Request) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answer = f
 }
 
-// Requests returns the requests so far, as "GET /v2/...", whose path contains a text.
+// Requests returns, in the form "GET /v2/...", the requests received so far whose path contains the given text.
 func (s *Server) Requests(containing string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +126,7 @@ func Bundle(files fs.FS) (v1.Image, error) {
 	return Image(nil, layer)
 }
 
-// Image returns an image of labels and layers.
+// Image returns an image with labels and layers.
 func Image(labels map[string]string, layers ...v1.Layer) (v1.Image, error) {
 	image, err := mutate.AppendLayers(empty.Image, layers...)
 	if err != nil {
@@ -134,7 +135,7 @@ func Image(labels map[string]string, layers ...v1.Layer) (v1.Image, error) {
 	return mutate.Config(image, v1.Config{Labels: labels})
 }
 
-// Layer returns a layer with all files under a directory of an image.
+// Layer returns a layer with the given files below a directory of the image.
 func Layer(files fs.FS, below string) (v1.Layer, error) {
 	var entries []tar.Header
 	contents := map[string][]byte{}
@@ -157,7 +158,7 @@ func Layer(files fs.FS, below string) (v1.Layer, error) {
 	return Archive(entries, contents)
 }
 
-// Archive returns a layer with exactly the given entries, including hostile ones; contents are by name.
+// Archive returns a layer with exactly the given entries, including hostile ones. contents maps names to file contents.
 func Archive(entries []tar.Header, contents map[string][]byte) (v1.Layer, error) {
 	var out bytes.Buffer
 	zip := gzip.NewWriter(&out)

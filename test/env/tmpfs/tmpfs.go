@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package tmpfs provides tests with a small file system that can be filled up.
+// Package tmpfs provides tests with a small file system that they can fill up.
 package tmpfs
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Disk is a file system in memory.
+// Disk is an in-memory file system.
 type Disk struct{ Dir string }
 
 // New mounts a file system of the given size. It skips the test if mounting is not permitted.
@@ -36,7 +36,7 @@ func (d *Disk) Fill(t testing.TB, left int64) {
 	require.NoError(t, os.WriteFile(d.filler(), filler, 0o600))
 }
 
-// Free deletes what Fill wrote.
+// Free deletes the files that Fill wrote.
 func (d *Disk) Free(t testing.TB) {
 	t.Helper()
 	require.NoError(t, os.RemoveAll(d.filler()))

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// Image is the image of all Deployments. No program is mapped to it, so their Pods are ready immediately.
+	// Image is the image in all Deployments. No program is mapped to it, so their Pods are ready immediately.
 	Image = "escape.test/operator:v1"
 	// ServiceAccount is the ServiceAccount that a new CSV declares.
 	ServiceAccount = "operator"
@@ -17,24 +17,24 @@ const (
 	Deployment = "operator"
 	// Channel is the channel of every bundle.
 	Channel = "stable"
-	// Unversioned is the Version of a bundle for which the catalog has none.
+	// Unversioned is the Version of a bundle for which the catalog contains no version.
 	Unversioned = "-"
 )
 
-// Bundle is one version of a package: its manifests as they are published.
+// Bundle is one version of a package, with its manifests exactly as published.
 type Bundle struct {
 	Package string
 	// Name is the name of the ClusterServiceVersion in the catalog.
 	Name string
 	// Manifests are arbitrary bytes, not necessarily YAML.
 	Manifests []string
-	// Version is the version in the catalog; empty means 1.0.0, Unversioned means none.
+	// Version is the version in the catalog. Empty means 1.0.0, and Unversioned means none.
 	Version string
-	// Edges are the upgrade edges of its channel entry: replaces, skips, skipRange.
+	// Edges are the upgrade edges of the bundle's channel entry: replaces, skips, skipRange.
 	Edges map[string]any
 }
 
-// Of returns a bundle with this CSV.
+// Of returns a bundle with the CSV and other manifests.
 func Of(pkg string, csv CSV, manifests ...string) *Bundle {
 	return &Bundle{Package: pkg, Name: csv.Name(), Manifests: append([]string{csv.String()}, manifests...)}
 }
@@ -46,7 +46,7 @@ type CSV struct{ Object map[string]any }
 func NewCSV(name string) CSV {
 	c := CSV{}
 	if err := yaml.Unmarshal(fmt.Appendf(nil, csvText, name, ServiceAccount, Deployment, Image), &c.Object); err != nil {
-		panic(fmt.Sprintf("the text of the CSV: %v", err)) // ours
+		panic(fmt.Sprintf("parse CSV: %v", err)) // the template below is valid
 	}
 	return c
 }
@@ -89,19 +89,19 @@ func (c CSV) Name() string {
 	return name
 }
 
-// Set changes a field; nil removes it. Values have the types of encoding/json.
+// Set changes a field. A nil value removes it. Values must have the types of encoding/json.
 func (c CSV) Set(value any, fields ...string) CSV {
 	if value == nil {
 		unstructured.RemoveNestedField(c.Object, fields...)
 		return c
 	}
 	if err := unstructured.SetNestedField(c.Object, value, fields...); err != nil {
-		panic(fmt.Sprintf("field %v of the CSV: %v", fields, err)) // a test's own path
+		panic(fmt.Sprintf("field %v of the CSV: %v", fields, err)) // the path comes from a test
 	}
 	return c
 }
 
-// Permissions replaces the CSV's permissions in its targets.
+// Permissions replaces the CSV's permissions in its target namespaces.
 func (c CSV) Permissions(entries ...any) CSV {
 	return c.Set(entries, "spec", "install", "spec", "permissions")
 }
@@ -111,17 +111,18 @@ func (c CSV) ClusterPermissions(entries ...any) CSV {
 	return c.Set(entries, "spec", "install", "spec", "clusterPermissions")
 }
 
-// PodSpec changes a field of the pod template of its Deployment.
+// PodSpec sets a field of the pod spec of the CSV's Deployment. A nil value removes it.
 func (c CSV) PodSpec(value any, fields ...string) CSV {
 	return c.deployment(value, append([]string{"spec", "template", "spec"}, fields...)...)
 }
 
-// PodMetadata changes a field of the metadata of that template.
+// PodMetadata sets a field of the pod template's metadata in the CSV's Deployment. A nil value removes it.
 func (c CSV) PodMetadata(value any, fields ...string) CSV {
 	return c.deployment(value, append([]string{"spec", "template", "metadata"}, fields...)...)
 }
 
-// Apart renames its Deployment and ServiceAccount, so that it can share a namespace with others.
+// Apart renames the CSV's Deployment and ServiceAccount, so that several CSVs can be installed in one namespace. It
+// also resets the CSV's permissions.
 func (c CSV) Apart(name string) CSV {
 	c.deployment(name, "name").PodSpec(name, "serviceAccountName")
 	return c.Permissions(Entry(name, `{apiGroups: [""], resources: [configmaps], verbs: [get, list, watch]}`))
@@ -137,7 +138,7 @@ func (c CSV) deployment(value any, fields ...string) CSV {
 
 func (c CSV) String() string { return text(c.Object) }
 
-// Entry returns one entry of permissions; each rule is YAML.
+// Entry returns an entry of a CSV's permissions that grants rules, each given as YAML, to a ServiceAccount.
 func Entry(serviceAccount string, rules ...string) any {
 	list := []any{}
 	for _, r := range rules {
@@ -146,11 +147,11 @@ func Entry(serviceAccount string, rules ...string) any {
 	return map[string]any{"serviceAccountName": serviceAccount, "rules": list}
 }
 
-// Value returns the value of a YAML text.
+// Value parses YAML. It panics if the text is invalid.
 func Value(text string) any {
 	var v any
 	if err := yaml.Unmarshal([]byte(text), &v); err != nil {
-		panic(fmt.Sprintf("%s: %v", text, err)) // a test's own text
+		panic(fmt.Sprintf("%s: %v", text, err)) // the text comes from a test
 	}
 	return v
 }
@@ -158,7 +159,7 @@ func Value(text string) any {
 func text(v any) string {
 	out, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // made of maps, lists and texts
+		panic(err) // maps, lists and strings can always be encoded
 	}
 	return string(out)
 }

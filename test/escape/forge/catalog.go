@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Catalog returns a file-based catalog with the bundles' manifests inline, one version of each package.
+// Catalog returns a file-based catalog of the bundles with their manifests inline. Each package has one version.
 func Catalog(bundles ...*Bundle) string {
 	var out strings.Builder
 	for _, b := range bundles {

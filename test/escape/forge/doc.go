@@ -1,3 +1,3 @@
-// Package forge creates bundles and catalogs with arbitrary content, byte for byte: everything that a catalog's author
-// can write, valid or not.
+// Package forge creates bundles and catalogs with arbitrary bytes: everything that a catalog's author can write, valid
+// or not.
 package forge

@@ -21,17 +21,18 @@ import (
 const (
 	// ownNamespace is the oracle's namespace, in which no account has permissions of its own.
 	ownNamespace = "remit-oracle"
-	// probe is the name of roles that are only created as dry runs, which the group probers is allowed to send.
+	// probe is the name of the roles that the oracle creates as dry runs. Members of the group probers are allowed to
+	// create them.
 	probe   = "remit-oracle-probe"
 	probers = "remit-oracle"
 	// clusterScope is the scope of the whole cluster; all other scopes are names of namespaces.
 	clusterScope = ""
-	// refusal is the text before the rules in the API server's message.
+	// refusal precedes the list of missing rules in the API server's error message.
 	refusal = "not currently held:"
 )
 
-// authority asks the API server which permissions an identity has, and whether another one has them too. It uses no code of
-// the product.
+// authority asks the API server which permissions an identity has and which rules exceed them. It does not use Remit's
+// code.
 type authority struct {
 	rest   rest.Interface
 	client client.Client
@@ -50,7 +51,8 @@ func serviceAccount(key types.NamespacedName) identity {
 	}
 }
 
-// newAuthority creates the objects that let every account send a dry run of a role, whatever its other permissions.
+// newAuthority returns an authority. It creates the RBAC that lets members of the group probers create roles,
+// regardless of their other permissions.
 func newAuthority(ctx context.Context, r rest.Interface, c client.Client) (*authority, error) {
 	meta := metav1.ObjectMeta{Name: probers}
 	for _, obj := range []client.Object{
@@ -106,8 +108,8 @@ func (a *authority) rules(ctx context.Context, who identity, scope string) ([]rb
 	return out, nil
 }
 
-// beyond returns which of the rules an identity does not have in a scope: whether the API server would let it create a role with
-// them.
+// beyond returns the rules that an identity does not have in a scope. The API server determines them when the identity
+// creates a role with the rules, as a dry run.
 func (a *authority) beyond(ctx context.Context, bound identity, scope string, rules []rbacv1.PolicyRule) ([]string, error) {
 	kind, path := "ClusterRole", []string{"apis", rbacv1.GroupName, "v1", "clusterroles", probe}
 	if scope != clusterScope {
@@ -129,7 +131,7 @@ func (a *authority) beyond(ctx context.Context, bound identity, scope string, ru
 		return nil, nil
 	}
 	var status metav1.Status
-	_ = json.Unmarshal(answer, &status) // what is no Status has no message
+	_ = json.Unmarshal(answer, &status) // a response that is not a Status leaves the message empty
 	_, missing, found := strings.Cut(status.Message, refusal)
 	if !found || !apierrors.IsForbidden(err) {
 		return nil, fmt.Errorf("dry run of a %s as %s in %q: %w: %s", kind, bound.user, scope, err, status.Message)
@@ -137,8 +139,9 @@ func (a *authority) beyond(ctx context.Context, bound identity, scope string, ru
 	return strings.FieldsFunc(missing, func(r rune) bool { return r == '\n' }), nil
 }
 
-// stand creates a user with these rules in the oracle's own namespace, and waits until the API server has observed it.
-// What a rule covers does not depend on its namespace.
+// stand creates a user with the given rules in the whole cluster and in the oracle's own namespace, and waits until the
+// API server has observed them. It also returns a function that deletes the user's RBAC. The choice of the namespace
+// does not matter, because rules do not depend on it.
 func (a *authority) stand(ctx context.Context, name string, cluster, own []rbacv1.PolicyRule) (identity, func(), error) {
 	subject := []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}}
 	wide, narrow := metav1.ObjectMeta{Name: name}, metav1.ObjectMeta{Namespace: ownNamespace, Name: name}
@@ -148,14 +151,14 @@ func (a *authority) stand(ctx context.Context, name string, cluster, own []rbacv
 		&rbacv1.Role{ObjectMeta: narrow, Rules: own},
 		&rbacv1.RoleBinding{ObjectMeta: narrow, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}, Subjects: subject},
 	}
-	gone := func() {
+	remove := func() {
 		for _, obj := range objects {
 			_ = a.client.Delete(context.WithoutCancel(ctx), obj)
 		}
 	}
 	for _, obj := range objects {
 		if err := a.client.Create(ctx, obj); err != nil {
-			gone()
+			remove()
 			return identity{}, nil, err
 		}
 	}
@@ -169,8 +172,8 @@ func (a *authority) stand(ctx context.Context, name string, cluster, own []rbacv
 		return true, nil
 	})
 	if err != nil {
-		gone()
+		remove()
 		return identity{}, nil, err
 	}
-	return who, gone, nil
+	return who, remove, nil
 }

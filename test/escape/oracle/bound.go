@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Rules are the effective rules of a subject by scope: clusterScope and namespaces.
+// Rules maps scopes (namespaces or clusterScope) to a subject's effective rules there.
 type Rules map[string][]rbacv1.PolicyRule
 
-// claim is a set of rules that the account must have too.
+// claim is a set of permissions in a scope. They are legitimate only if the account also has them.
 type claim struct {
 	what  string
 	scope string
@@ -23,19 +23,19 @@ type claim struct {
 type bound struct {
 	authority *authority
 	scene     *Scene
-	// union is a user with the present and earlier permissions of all accounts, in the scene's namespace and in the whole
+	// union is a user with the current and earlier permissions of all accounts, in the scene's namespace and in the whole
 	// cluster. It is created on demand.
-	union *identity
-	gone  func()
+	union  *identity
+	remove func()
 }
 
 func (b *bound) close() {
-	if b.gone != nil {
-		b.gone()
+	if b.remove != nil {
+		b.remove()
 	}
 }
 
-// exceeded returns the rules that neither one of the accounts nor all of them together have.
+// exceeded returns the rules that neither any single account nor all accounts together have in a scope.
 func (b *bound) exceeded(ctx context.Context, scope string, rules []rbacv1.PolicyRule) ([]string, error) {
 	var missing []string
 	for i, account := range b.scene.boundIn(scope) {
@@ -77,12 +77,13 @@ func (b *bound) unite(ctx context.Context) error {
 		}
 	}
 	own := slices.DeleteFunc(all[b.scene.Namespace], func(r rbacv1.PolicyRule) bool { return len(r.NonResourceURLs) > 0 })
-	who, gone, err := b.authority.stand(ctx, "remit-oracle-"+b.scene.Namespace, all[clusterScope], own)
-	b.union, b.gone = &who, gone
+	who, remove, err := b.authority.stand(ctx, "remit-oracle-"+b.scene.Namespace, all[clusterScope], own)
+	b.union, b.remove = &who, remove
 	return err
 }
 
-// judge compares claims with the bound, with one question for each scope.
+// judge returns the rules of the claims that exceed the bound. To save requests, it first checks all claims of a scope
+// together and then checks them one by one only if a rule exceeds the bound.
 func (b *bound) judge(ctx context.Context, claims []claim) ([]string, error) {
 	together := Rules{}
 	for _, c := range claims {
@@ -113,7 +114,7 @@ func (b *bound) judge(ctx context.Context, claims []claim) ([]string, error) {
 	return out, nil
 }
 
-// claims returns all permissions of a ServiceAccount.
+// claims returns all permissions of a ServiceAccount, as one claim for each scope.
 func (b *bound) claims(ctx context.Context, w *rbacWorld, sa types.NamespacedName, what string) ([]claim, error) {
 	var out []claim
 	for _, scope := range w.scopes(sa) {
@@ -133,7 +134,7 @@ func (b *bound) checkBound(ctx context.Context, w *rbacWorld, before *Snapshot, 
 		if sa.Namespace != b.scene.Namespace || slices.Contains(b.scene.Stronger, sa.Name) || slices.Contains(b.scene.Accounts, sa) {
 			continue
 		}
-		more, err := b.claims(ctx, w, sa, fmt.Sprintf("ServiceAccount %s holds what its account does not", sa))
+		more, err := b.claims(ctx, w, sa, fmt.Sprintf("ServiceAccount %s has permissions that its account does not have", sa))
 		if err != nil {
 			return nil, err
 		}
@@ -141,11 +142,11 @@ func (b *bound) checkBound(ctx context.Context, w *rbacWorld, before *Snapshot, 
 	}
 	for _, rb := range w.bindings {
 		_, old := before.objects[rb.key]
-		if old || log.byTest(Change{Key: rb.key, How: made}) || rb.key.Namespace == pulseNamespace ||
+		if old || log.byTest(Change{Key: rb.key, How: created}) || rb.key.Namespace == pulseNamespace ||
 			rb.key.Namespace != "" && !w.alive[rb.key.Namespace] {
 			continue
 		}
-		claims = append(claims, claim{rb.key.String() + " gives what the account does not hold", rb.key.Namespace, w.given(rb)})
+		claims = append(claims, claim{rb.key.String() + " grants permissions that the account does not have", rb.key.Namespace, w.given(rb)})
 	}
 	return b.judge(ctx, claims)
 }

@@ -1,11 +1,11 @@
-// Package oracle checks, after anything hostile was done in one namespace, whether something escaped from it. It does
-// not know what was done; it examines the cluster:
+// Package oracle checks, after an attack in one namespace, whether the attack affected anything outside the namespace.
+// It makes no assumptions about the attack and always examines the whole cluster:
 //
-//	I1  no ServiceAccount of the namespace, and no new binding, has permissions that the account does not have,
-//	    according to the API server, in a dry run as the account
-//	I2  the controller identities sent only requests of the closed list (according to the audit log), and requested
-//	    tokens only for accounts, in all namespaces
-//	I3  nothing outside of the namespace was created, changed or deleted
+//	I1  no ServiceAccount of the namespace, and no new binding, has permissions that the account does not have; the
+//	    API server decides this in a dry run as the account
+//	I2  according to the audit log, the controller identities sent only requests on the closed list, and obtained
+//	    tokens only for accounts of scenes
+//	I3  nothing outside the namespace was created, changed or deleted
 //	I4  no ServiceAccount token, and no private content of a neighbor, is in a log, an event, a status, a ConfigMap or
 //	    any other object
 //	I5  Remit still installs operators for others, and its programs and accounts use a bounded amount of CPU time and

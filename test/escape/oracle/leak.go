@@ -16,21 +16,22 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// token is a JSON web token or the beginning of one: two parts that are the encoding of "{" and more.
+// token matches a JSON Web Token or the beginning of one: two parts that each begin with the encoding of "{".
 var token = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}`)
 
-// owners match the claims that identify a token's owner, from its end to its beginning, so that a truncated token still matches one.
+// owners match the claims that identify a token's owner. They are ordered from the last claim in a token to the first,
+// so that a truncated token still matches one of them.
 var owners = []*regexp.Regexp{
 	regexp.MustCompile(`system:serviceaccount:[^"]+`),
 	regexp.MustCompile(`"serviceaccount":\{"name":"[^"]+`),
 	regexp.MustCompile(`https://kubernetes\.default\.svc`), // the issuer
 }
 
-// tokensIn returns the owners of the tokens in a text. The tokens need not be known, because they contain their
+// tokensIn returns the owners of the tokens in a text. It does not need to know the tokens, because they contain their
 // owners.
 func tokensIn(text []byte) []string {
 	if !bytes.Contains(text, []byte(".eyJ")) {
-		return nil // every token contains it, and this search is much cheaper
+		return nil // every token contains ".eyJ", and searching for it is much cheaper than matching
 	}
 	var out []string
 	for _, found := range token.FindAll(text, -1) {
@@ -49,7 +50,7 @@ func tokensIn(text []byte) []string {
 
 var secrets = schema.GroupResource{Resource: "secrets"}
 
-// leaksIn checks I4 for all objects.
+// leaksIn returns the violations of I4 in the objects of a snapshot.
 func leaksIn(s *Snapshot) ([]string, error) {
 	var out []string
 	for resource, body := range s.bodies {
@@ -57,17 +58,17 @@ func leaksIn(s *Snapshot) ([]string, error) {
 			continue
 		}
 		for _, who := range tokensIn(body) {
-			out = append(out, fmt.Sprintf("an object of %s holds a token of %s: %s", resource, who, holder(body)))
+			out = append(out, fmt.Sprintf("an object of %s contains a token of %s: %s", resource, who, holder(body)))
 		}
 	}
 	list, err := items[corev1.Secret](s, secrets)
 	for i := range list {
 		if list[i].Type == corev1.SecretTypeServiceAccountToken {
-			continue // created by the control plane on request, and checked by I1
+			continue // the control plane created this token on request, and I1 checks its owner's permissions
 		}
 		for key, data := range list[i].Data {
 			for _, who := range tokensIn(data) {
-				out = append(out, fmt.Sprintf("Secret %s/%s holds in %q a token of %s", list[i].Namespace, list[i].Name, key, who))
+				out = append(out, fmt.Sprintf("Secret %s/%s contains, in key %q, a token of %s", list[i].Namespace, list[i].Name, key, who))
 			}
 		}
 	}
@@ -75,8 +76,7 @@ func leaksIn(s *Snapshot) ([]string, error) {
 	return out, err
 }
 
-// strangers finds the texts of a canary in objects that must not contain them: they must not be disclosed outside of its own
-// namespaces.
+// strangers returns the objects that contain the canary's text, except those in the canary's own namespaces.
 func strangers(s *Snapshot, canary string, homes []string) []string {
 	var out []string
 	for resource, body := range s.bodies {
@@ -86,7 +86,7 @@ func strangers(s *Snapshot, canary string, homes []string) []string {
 		for _, item := range split(body) {
 			namespace, name := nameOf(item)
 			if bytes.Contains(item, []byte(canary)) && !slices.Contains(homes, namespace) {
-				out = append(out, fmt.Sprintf("%s %s/%s holds what %q keeps", resource, namespace, name, homes))
+				out = append(out, fmt.Sprintf("%s %s/%s contains private content of %q", resource, namespace, name, homes))
 			}
 		}
 	}
@@ -97,7 +97,7 @@ func split(body []byte) []json.RawMessage {
 	var list struct {
 		Items []json.RawMessage `json:"items"`
 	}
-	_ = json.Unmarshal(body, &list) // it was read before
+	_ = json.Unmarshal(body, &list) // the list was decoded successfully before
 	return list.Items
 }
 
@@ -123,14 +123,14 @@ func holder(body []byte) string {
 	return ""
 }
 
-// logs reads what Pods have logged since the last check.
+// logs reads what Pods have logged since the previous check.
 type logs struct {
 	dir  string
 	read map[string]int64
 }
 
-// leaks checks I4 for the logs of all Pods, including a canary's text. A token that spans two checks is found too, because each starts a little
-// before the end of the previous one.
+// leaks returns the violations of I4 in the new logs of all Pods, including the canary's text. It starts slightly
+// before the end of the previous check, so that it also finds tokens that were only partly logged then.
 func (l *logs) leaks(canary string) ([]string, error) {
 	const overlap = 4096
 	files, err := filepath.Glob(filepath.Join(l.dir, "pods", "*", "*.log"))
@@ -149,10 +149,10 @@ func (l *logs) leaks(canary string) ([]string, error) {
 			continue // nothing new
 		}
 		if canary != "" && bytes.Contains(text, []byte(canary)) {
-			out = append(out, fmt.Sprintf("the log %s holds %q", filepath.Base(filepath.Dir(file)), canary))
+			out = append(out, fmt.Sprintf("the log %s contains %q", filepath.Base(filepath.Dir(file)), canary))
 		}
 		for _, who := range tokensIn(text) {
-			out = append(out, fmt.Sprintf("the log %s holds a token of %s", filepath.Base(filepath.Dir(file)), who))
+			out = append(out, fmt.Sprintf("the log %s contains a token of %s", filepath.Base(filepath.Dir(file)), who))
 		}
 	}
 	return out, nil

@@ -11,10 +11,10 @@ import (
 // administrator is the user that the tests run as, even when they impersonate others.
 const administrator = "remit-admin"
 
-// accountPrefix begins the user names of ServiceAccounts.
+// accountPrefix is the prefix of the user names of ServiceAccounts.
 const accountPrefix = "system:serviceaccount:"
 
-// ledger records who wrote what between two checks, from the audit log.
+// ledger records, from the audit log, which users wrote which objects between two checks.
 type ledger struct {
 	self   audit.Identities
 	writes map[Key][]audit.Event
@@ -33,13 +33,14 @@ func newLedger(self audit.Identities, requests []audit.Event) *ledger {
 
 func keyOf(o *audit.Object) Key {
 	key := Key{schema.GroupResource{Group: o.APIGroup, Resource: o.Resource}, o.Namespace, o.Name}
-	if o.APIGroup == "" && o.Resource == "namespaces" { // the audit log names the namespace of a namespace
+	if o.APIGroup == "" && o.Resource == "namespaces" { // in the audit log, the namespace of a Namespace is its own name
 		key.Namespace = ""
 	}
 	return key
 }
 
-// isComponent reports whether a user is a component of the control plane, whose writes follow from those of others.
+// isComponent reports whether a user is a component of the control plane, whose writes are consequences of other users'
+// writes.
 func isComponent(user string) bool {
 	switch user {
 	case "system:apiserver", "system:kube-controller-manager", "system:kube-scheduler", "system:remit-node":
@@ -48,8 +49,8 @@ func isComponent(user string) bool {
 	return strings.HasPrefix(user, accountPrefix+"kube-system:")
 }
 
-// byTest reports whether the test itself has changed an object, and no one else has written it except the control
-// plane and the controller identities, which I2 checks.
+// byTest reports whether the test itself made a change, and no other user wrote the object. It ignores writes by the
+// control plane and by the controller identities, which I2 checks.
 func (l *ledger) byTest(c Change) bool {
 	found := false
 	for _, e := range l.writes[c.Key] {
@@ -64,10 +65,10 @@ func (l *ledger) byTest(c Change) bool {
 	return found
 }
 
-// explains reports whether a request can have had this effect.
+// explains reports whether a request could have caused the change.
 func explains(e audit.Event, how string) bool {
 	switch how {
-	case made, replaced:
+	case created, replaced:
 		return e.Created() && e.Object.Subresource == ""
 	case removed:
 		return e.Verb == "delete"
@@ -76,8 +77,8 @@ func explains(e audit.Event, how string) bool {
 	}
 }
 
-// fromHome reports whether an object was only written by ServiceAccounts of its own home, the test, the control plane and
-// Remit.
+// fromHome reports whether an object was written only by ServiceAccounts of the scene home, the test, the control plane
+// and Remit.
 func (l *ledger) fromHome(key Key, homeOf func(namespace string) string, home string) bool {
 	for _, e := range l.writes[key] {
 		if e.User.Username == administrator || isComponent(e.User.Username) || l.self.Is(e) {

@@ -12,16 +12,17 @@ import (
 )
 
 const (
-	// maxCPU is the processor time that one of Remit's programs may use in a scene. It is several times what the most
-	// expensive scene needs: a program that does not stop exceeds any number.
+	// maxCPU is the CPU time that one of Remit's programs may use in a scene. It is several times the usage in the most
+	// expensive scene: a busy loop exceeds any limit.
 	maxCPU = 60 * time.Second
-	// MaxRequests is the number of requests that one identity may send in a scene, chosen in the same way.
+	// MaxRequests is the number of requests that one identity may send in a scene. It is also several times the highest
+	// number in any scene.
 	MaxRequests = 2000
-	// clockTick is the unit of processor time in /proc on every Linux that Go runs on.
+	// clockTick is the unit of CPU time in /proc on every Linux system that Go supports.
 	clockTick = 10 * time.Millisecond
 )
 
-// spent returns the processor time of Remit's programs so far, by process.
+// spent returns the CPU time that Remit's programs have used so far, by process.
 func (o *Oracle) spent() (map[Program]time.Duration, error) {
 	programs, err := Programs(o.cluster)
 	out := map[Program]time.Duration{}
@@ -31,14 +32,14 @@ func (o *Oracle) spent() (map[Program]time.Duration, error) {
 	return out, err
 }
 
-// spent returns 0 for a process that has ended.
+// spent returns the CPU time of the process; 0 if it has exited.
 func (p Program) spent() time.Duration {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID))
 	if err != nil {
 		return 0
 	}
-	_, rest, _ := strings.Cut(string(text), ") ") // the name may hold spaces
-	const user, system = 11, 12                   // utime and stime, counted from the state on
+	_, rest, _ := strings.Cut(string(text), ") ") // the name may contain spaces
+	const user, system = 11, 12                   // indexes of utime and stime, counted from the state
 	fields := strings.Fields(rest)
 	if len(fields) <= system {
 		return 0
@@ -48,25 +49,22 @@ func (p Program) spent() time.Duration {
 	return time.Duration(a+b) * clockTick
 }
 
-// overworked reports a program that has used more than its share of processor time since the last check.
-func (o *Oracle) overworked() ([]string, error) {
-	now, err := o.spent()
-	if err != nil {
-		return nil, err
-	}
+// overworked reports the programs that have used more than maxCPU since the last check, given what they have used now.
+func (o *Oracle) overworked(now map[Program]time.Duration) []string {
 	var out []string
 	for p, used := range used(now, o.worked) {
 		o.Busiest = max(o.Busiest, used)
 		if used > maxCPU {
-			out = append(out, fmt.Sprintf("%s used %s of processor time", p.Name, used))
+			out = append(out, fmt.Sprintf("%s used %s of CPU time", p.Name, used))
 		}
 	}
 	o.worked = now
 	slices.Sort(out)
-	return out, nil
+	return out
 }
 
-// used returns what each program has used since then; for a program that has started since, all of it.
+// used returns the CPU time that each program has used between then and now. For a program that started in between, it
+// returns the total.
 func used(now, then map[Program]time.Duration) map[Program]time.Duration {
 	out := map[Program]time.Duration{}
 	for p, total := range now {
@@ -75,7 +73,7 @@ func used(now, then map[Program]time.Duration) map[Program]time.Duration {
 	return out
 }
 
-// talkative reports a ServiceAccount that has sent more requests than necessary.
+// talkative reports the ServiceAccounts that have sent more than MaxRequests requests.
 func (o *Oracle) talkative(requests []audit.Event) []string {
 	counts := map[string]int{}
 	for _, e := range requests {

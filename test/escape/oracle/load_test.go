@@ -8,11 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestProcessorTimeIsThatOfTheProcess(t *testing.T) {
+func TestMeasuresTheCPUTimeOfAProcess(t *testing.T) {
 	own := Program{Name: "test", PID: os.Getpid()}
 	then := map[Program]time.Duration{own: own.spent()}
 	const enough = 5 * clockTick
-	for range 1 << 40 { // busy on purpose; a counter that stands still runs into the test's timeout
+	for range 1 << 40 { // busy on purpose; if the counter does not advance, the test times out
 		if own.spent()-then[own] >= enough {
 			break
 		}

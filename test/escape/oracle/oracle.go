@@ -19,17 +19,18 @@ import (
 // Scene describes the namespace of an attack to the oracle.
 type Scene struct {
 	Namespace string
-	// Accounts bound what is installed in the namespace: those that its OperatorGroup names or named.
+	// Accounts are the accounts whose permissions limit installs in the namespace: those that its OperatorGroup names or
+	// has named.
 	Accounts []types.NamespacedName
-	// Beside are the accounts that bound installs in the scene's other namespaces, one for each.
+	// Beside are the accounts whose permissions limit installs in the scene's other namespaces, one per namespace.
 	Beside []types.NamespacedName
 	// Stronger are ServiceAccounts of the namespace that intentionally have more permissions than the account.
 	Stronger []string
-	// Allowed reports whether the account may have created or changed an object outside of the namespace,
-	// because it has permission to.
+	// Allowed reports whether a change to an object outside the namespace is legitimate because the account has permission
+	// to make it.
 	Allowed func(Change) bool
 
-	// granted are the permissions that the accounts were observed to have in the namespace and in the whole cluster.
+	// granted contains the permissions that Remember has recorded for the accounts.
 	granted Rules
 }
 
@@ -40,28 +41,30 @@ type Oracle struct {
 	authority *authority
 	logs      *logs
 	pulse     *pulse
-	// scenes are the namespaces of all scenes so far and of the healthy installs; accounts are their accounts.
+	// scenes contains the namespaces of all scenes so far and of the healthy installs, and accounts contains their
+	// accounts.
 	scenes   map[string]bool
 	accounts map[types.NamespacedName]bool
-	// last is the last snapshot; audited is the offset of the audit log at that time, and worked the processor time that the
-	// programs had used.
+	// last is the last snapshot, audited the offset of the audit log at that time, and worked the CPU time that the
+	// programs had used by then.
 	last    *Snapshot
 	audited int64
 	worked  map[Program]time.Duration
-	// Canary is a text that only objects in the namespaces of its Homes may contain; "" means none.
+	// Canary is a string that only objects in the namespaces Homes may contain. If it is "", the oracle does not search for
+	// it.
 	Canary string
 	Homes  []string
 	// Checks counts how often each invariant was checked.
 	Checks int
 	// Largest is the largest resident size of one of Remit's programs so far, in bytes.
 	Largest int
-	// Busiest is the most processor time that one of them has used in a scene, Most the most requests of one identity, and
-	// Slowest the longest of the healthy installs.
+	// Busiest is the maximum CPU time that a program has used in a scene, Slowest the duration of the slowest healthy
+	// install, and Most the maximum number of requests that an identity has sent in a scene.
 	Busiest, Slowest time.Duration
 	Most             int
 }
 
-// New prepares the namespace in which I5 is measured.
+// New returns an oracle for a cluster. It prepares the namespace in which I5 is measured.
 func New(ctx context.Context, cluster *env.Cluster) (*Oracle, error) {
 	config := cluster.Config()
 	client, err := discovery.NewDiscoveryClientForConfig(config)
@@ -71,16 +74,16 @@ func New(ctx context.Context, cluster *env.Cluster) (*Oracle, error) {
 	o := &Oracle{cluster: cluster, client: client, logs: &logs{dir: cluster.Dir, read: map[string]int64{}},
 		scenes: map[string]bool{pulseNamespace: true}, accounts: map[types.NamespacedName]bool{}}
 	if o.authority, err = newAuthority(ctx, client.RESTClient(), cluster.Client); err != nil {
-		return nil, fmt.Errorf("prepare the questions to the API server: %w", err)
+		return nil, fmt.Errorf("prepare requests to the API server: %w", err)
 	}
 	if o.pulse, err = newPulse(ctx, cluster); err != nil {
-		return nil, fmt.Errorf("prepare the installs of others: %w", err)
+		return nil, fmt.Errorf("prepare the healthy installs: %w", err)
 	}
 	o.accounts[o.pulse.account] = true
 	return o, nil
 }
 
-// boundIn returns the accounts that bound what is installed in a namespace, or in the whole cluster.
+// boundIn returns the accounts whose permissions limit installs in a scope.
 func (s *Scene) boundIn(scope string) []types.NamespacedName {
 	out := slices.Clone(s.Accounts)
 	for _, account := range s.Beside {
@@ -91,15 +94,18 @@ func (s *Scene) boundIn(scope string) []types.NamespacedName {
 	return out
 }
 
-// Look takes the snapshot that the next Check compares with, if there is none yet. Each
-// Check takes the snapshot for the following one, so that nothing in between is missed. From now on the scene's accounts may
-// act in its namespace, whichever scene is checked.
+// Look registers a scene before its attack. From then on, every Check allows the scene's accounts to act in its
+// namespace. For the first scene, Look also takes a snapshot. Later scenes are compared with the snapshot of the
+// previous Check, so that no change is missed.
 func (o *Oracle) Look(ctx context.Context, scene *Scene) error {
 	o.meet(scene)
-	if err := resetPeaks(o.cluster); err != nil || o.last != nil {
-		return err
+	if o.last == nil {
+		if err := o.see(ctx); err != nil {
+			return err
+		}
 	}
-	return o.see(ctx)
+	resetPeaks(o.worked)
+	return nil
 }
 
 func (o *Oracle) meet(scene *Scene) {
@@ -121,8 +127,8 @@ func (o *Oracle) see(ctx context.Context) error {
 	return err
 }
 
-// Remember records the permissions of the scene's accounts before the test revokes some: what was installed
-// by then stays (security model, D4).
+// Remember records the current permissions of the scene's accounts. Call it before revoking any of them, because
+// objects that were installed earlier remain (security model, D4).
 func (o *Oracle) Remember(ctx context.Context, scene *Scene) error {
 	granted := Rules{}
 	for _, scope := range []string{clusterScope, scene.Namespace} {
@@ -138,12 +144,10 @@ func (o *Oracle) Remember(ctx context.Context, scene *Scene) error {
 	return nil
 }
 
-// Beat installs an operator for others. When it returns, both programs have processed what they had to
-// do before.
+// Beat installs an operator for another tenant. When it returns, both programs have processed all earlier work.
 func (o *Oracle) Beat(ctx context.Context) error { return (<-o.pulse.start(ctx)).err }
 
-// Check compares the cluster with the last snapshot. The error names every invariant that does
-// not hold.
+// Check compares the cluster with the last snapshot. It returns an error that lists all violated invariants.
 func (o *Oracle) Check(ctx context.Context, scene *Scene) error {
 	o.meet(scene)
 	before := o.last
@@ -167,27 +171,24 @@ func (o *Oracle) Check(ctx context.Context, scene *Scene) error {
 	if err != nil {
 		return err
 	}
-	large, err := o.tooLarge()
+	programs, err := o.spent()
 	if err != nil {
 		return err
 	}
-	busy, err := o.overworked()
-	if err != nil {
-		return err
-	}
+	large, busy := o.tooLarge(programs), o.overworked(programs)
 	o.Checks++
 	return errors.Join(
 		violated("I1 (bound by the account)", unbound),
-		violated("I2 (self keeps to the closed list)", o.checkSelf(requests)),
+		violated("I2 (controller identities stay within the closed list)", o.checkSelf(requests)),
 		violated("I3 (nothing outside changes)", o.changesOutside(scene, after.since(before), log)),
-		violated("I4 (no token and no secret of others shows)", leaks),
-		violated("I5 (others are served)", slices.Concat(busy, o.talkative(requests), o.served(beat))),
-		violated("I6 (size is bounded)", large),
-		violated("I7 (nothing runs as more than the account)", runs),
+		violated("I4 (no tokens and no secrets of others leak)", leaks),
+		violated("I5 (others can still install)", slices.Concat(busy, o.talkative(requests), o.served(beat))),
+		violated("I6 (memory is bounded)", large),
+		violated("I7 (nothing runs with more permissions than the account)", runs),
 	)
 }
 
-// checkAuthority checks I1 and I7.
+// checkAuthority returns the violations of I1 and of I7.
 func (o *Oracle) checkAuthority(ctx context.Context, scene *Scene, before, after *Snapshot, log *ledger) (unbound, runs []string, err error) {
 	w, err := readRBAC(after)
 	if err != nil {
@@ -215,7 +216,7 @@ func (o *Oracle) leaks(s *Snapshot) ([]string, error) {
 	return append(out, logged...), err
 }
 
-// served returns what failed in the healthy install.
+// served waits for the healthy install and returns its errors.
 func (o *Oracle) served(beat <-chan beaten) []string {
 	b := <-beat
 	o.Slowest = max(o.Slowest, b.took)
@@ -229,7 +230,7 @@ func lines(err error) []string {
 	return []string{err.Error()}
 }
 
-// maxLines bounds the violations of one invariant that are shown.
+// maxLines is the maximum number of violations of one invariant in an error.
 const maxLines = 20
 
 func violated(invariant string, what []string) error {
@@ -239,7 +240,8 @@ func violated(invariant string, what []string) error {
 	return fmt.Errorf("%s: %d violations:\n  %s", invariant, len(what), strings.Join(what[:min(maxLines, len(what))], "\n  "))
 }
 
-// Thief is the user agent of rows with a stolen token of Remit's programs; its requests are not attributed to the programs.
+// Thief is the user agent of requests that rows send with a stolen token of one of Remit's programs. They are not
+// attributed to the program.
 const Thief = "thief"
 
 // checkSelf checks I2.
@@ -258,7 +260,8 @@ func (o *Oracle) checkSelf(requests []audit.Event) []string {
 	return slices.Compact(out)
 }
 
-// mintsForOthers reports whether a controller identity got a token of a ServiceAccount that is not an account of any scene.
+// mintsForOthers reports whether a controller identity obtained a token for a ServiceAccount that is not an account of
+// any scene.
 func (o *Oracle) mintsForOthers(e audit.Event) bool {
 	if e.Object == nil || e.Object.Subresource != "token" || e.Response.Code != http.StatusCreated {
 		return false
@@ -266,7 +269,7 @@ func (o *Oracle) mintsForOthers(e audit.Event) bool {
 	return !o.accounts[types.NamespacedName{Namespace: e.Object.Namespace, Name: e.Object.Name}]
 }
 
-// DepartingPrefix is the prefix of namespaces that tests create for one scene and leave for deletion.
+// DepartingPrefix is the prefix of the scenes' namespaces. Scenes do not wait until their namespaces are deleted.
 const DepartingPrefix = "t1-"
 
 // Invariants is the number of invariants.

@@ -4,8 +4,8 @@ import (
 	"strings"
 )
 
-// changesOutside checks I3. In the namespaces of other scenes, which are being deleted, and in that of the healthy installs,
-// only their own accounts may still act.
+// changesOutside returns the violations of I3. In the namespaces of earlier scenes, which are being deleted, and in the
+// namespace of the healthy installs, changes by the accounts of these namespaces are allowed.
 func (o *Oracle) changesOutside(scene *Scene, changes []Change, log *ledger) []string {
 	var out []string
 	for _, c := range changes {
@@ -25,8 +25,8 @@ func (o *Oracle) changesOutside(scene *Scene, changes []Change, log *ledger) []s
 	return out
 }
 
-// homeOf returns the scene of a namespace: its own, or one whose name is a prefix of the namespace's. It is "" for a namespace
-// outside of all scenes.
+// homeOf returns the scene to which a namespace belongs, or "" if there is none. The namespaces of a scene are the one
+// with the scene's name and those with that name and a hyphen as a prefix.
 func (o *Oracle) homeOf(namespace string) string {
 	for home := range o.scenes {
 		if namespace == home || strings.HasPrefix(namespace, home+"-") {

@@ -9,9 +9,11 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -22,16 +24,16 @@ import (
 const (
 	// pulseNamespace is the namespace of the healthy installs.
 	pulseNamespace = "healthy"
-	// pulses is the number of operators in its catalog, which are installed in turn.
+	// pulses is the number of operators in the catalog of the healthy installs. They are installed in turn.
 	pulses = 300
-	// patience bounds the duration of a healthy install.
+	// patience is the timeout of a healthy install.
 	patience = 60 * time.Second
 	tick     = 20 * time.Millisecond
 )
 
-// pulse installs one harmless operator after the other, each from a different package than the one before.
+// pulse installs harmless operators one after the other, each from a different package than the previous one.
 type pulse struct {
-	client  client.Client
+	client  client.WithWatch
 	account types.NamespacedName
 	next    int
 }
@@ -74,7 +76,7 @@ type beaten struct {
 	err  error
 }
 
-// start begins an install, whose result is reported later.
+// start begins an install and returns a channel for its result.
 func (p *pulse) start(ctx context.Context) <-chan beaten {
 	out := make(chan beaten, 1)
 	name := packageOf(p.next % pulses)
@@ -97,12 +99,8 @@ func (p *pulse) beat(ctx context.Context, name string) error {
 	if err := p.client.Create(ctx, sub); err != nil {
 		return fmt.Errorf("subscribe to %s: %w", name, err)
 	}
-	csv := &operatorsv1alpha1.ClusterServiceVersion{}
-	key := types.NamespacedName{Namespace: pulseNamespace, Name: name + ".v1.0.0"}
-	err := wait.PollUntilContextTimeout(ctx, tick, patience, true, func(ctx context.Context) (bool, error) {
-		err := p.client.Get(ctx, key, csv)
-		return err == nil && csv.Status.Phase == operatorsv1alpha1.CSVPhaseSucceeded, client.IgnoreNotFound(err)
-	})
+	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: pulseNamespace, Name: name + ".v1.0.0"}}
+	err := wait.PollUntilContextTimeout(ctx, tick, patience, true, func(ctx context.Context) (bool, error) { return p.succeeds(ctx, csv) })
 	if err != nil {
 		return fmt.Errorf("%s was not installed within %s (phase %q, %s): %w", name, patience, csv.Status.Phase, csv.Status.Message, err)
 	}
@@ -112,4 +110,26 @@ func (p *pulse) beat(ctx context.Context, name string) error {
 		}
 	}
 	return nil
+}
+
+// succeeds watches an operator until it has succeeded. It returns false if the API server ends the watch before that. It
+// stores the last state in csv.
+func (p *pulse) succeeds(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) (bool, error) {
+	changes, err := p.client.Watch(ctx, &operatorsv1alpha1.ClusterServiceVersionList{}, client.InNamespace(csv.Namespace),
+		client.MatchingFields{metav1.ObjectNameField: csv.Name})
+	if err != nil {
+		return false, err
+	}
+	defer changes.Stop()
+	for change := range changes.ResultChan() {
+		now, ok := change.Object.(*operatorsv1alpha1.ClusterServiceVersion)
+		if !ok {
+			return false, apierrors.FromObject(change.Object)
+		}
+		now.DeepCopyInto(csv)
+		if change.Type != watch.Deleted && csv.Status.Phase == operatorsv1alpha1.CSVPhaseSucceeded {
+			return true, nil
+		}
+	}
+	return false, nil
 }

@@ -13,19 +13,19 @@ func rbacResource(name string) schema.GroupResource {
 	return schema.GroupResource{Group: rbacv1.GroupName, Resource: name}
 }
 
-// binding is a RoleBinding, or a ClusterRoleBinding in clusterScope.
+// binding is a RoleBinding or, if its key has no namespace, a ClusterRoleBinding.
 type binding struct {
 	key      Key
 	ref      rbacv1.RoleRef
 	subjects []rbacv1.Subject
 }
 
-// rbacWorld is the RBAC of a Snapshot, as stored.
+// rbacWorld contains the RBAC objects of a Snapshot.
 type rbacWorld struct {
 	rules           map[Key][]rbacv1.PolicyRule
 	bindings        []binding
 	serviceAccounts []types.NamespacedName
-	// alive are the namespaces that are not being deleted.
+	// alive contains the namespaces that are not being deleted.
 	alive map[string]bool
 }
 
@@ -81,7 +81,7 @@ func (w *rbacWorld) readIdentities(s *Snapshot) error {
 	return err
 }
 
-// given returns the rules of the role that a binding refers to, or none if the role does not exist.
+// given returns the rules of the role to which a binding refers, or none if the role does not exist.
 func (w *rbacWorld) given(b binding) []rbacv1.PolicyRule {
 	if b.ref.Kind == "Role" {
 		return w.rules[Key{rbacResource("roles"), b.key.Namespace, b.ref.Name}]

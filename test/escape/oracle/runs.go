@@ -13,7 +13,7 @@ import (
 	"github.com/remit-olm/remit/test/env/audit"
 )
 
-// running are the resources whose objects are Pods or create Pods.
+// running lists the resources whose objects are Pods or create Pods.
 var running = []schema.GroupResource{
 	{Resource: "pods"}, {Resource: "replicationcontrollers"},
 	{Group: "apps", Resource: "daemonsets"}, {Group: "apps", Resource: "deployments"},
@@ -21,7 +21,7 @@ var running = []schema.GroupResource{
 	{Group: "batch", Resource: "cronjobs"}, {Group: "batch", Resource: "jobs"},
 }
 
-// podSpec contains the fields of a Pod that determine its identity.
+// podSpec contains the fields of a Pod that determine the ServiceAccount as which it runs.
 type podSpec struct {
 	ServiceAccountName string `json:"serviceAccountName"`
 	ServiceAccount     string `json:"serviceAccount"`
@@ -54,7 +54,7 @@ type workload struct {
 	} `json:"spec"`
 }
 
-// runsAs returns the ServiceAccount of its Pods.
+// runsAs returns the ServiceAccount as which the workload's Pods run.
 func (w *workload) runsAs() types.NamespacedName {
 	spec := w.Spec.podSpec
 	switch {
@@ -94,7 +94,7 @@ func workloads(s *Snapshot) (map[string]placed, error) {
 	return out, nil
 }
 
-// root returns the first in the chain of workloads that created a workload.
+// root follows a workload's controlling owners and returns the topmost one, for example the Deployment of a Pod.
 func (p placed) root(now, then map[string]placed) placed {
 	for range len(running) {
 		parent := ""
@@ -115,8 +115,8 @@ func (p placed) root(now, then map[string]placed) placed {
 	return p
 }
 
-// checkRuns checks I7. It ignores unchanged objects and those that the test created. What a ServiceAccount has written is
-// known from the audit log even if it was deleted again.
+// checkRuns returns the violations of I7. It ignores unchanged objects and those that the test created. It also checks
+// workloads that a ServiceAccount wrote and that no longer exist, which it reads from the audit log.
 func (b *bound) checkRuns(ctx context.Context, w *rbacWorld, before, after *Snapshot, log *ledger) ([]string, error) {
 	then, err := workloads(before)
 	if err != nil {
@@ -131,7 +131,7 @@ func (b *bound) checkRuns(ctx context.Context, w *rbacWorld, before, after *Snap
 		root := p.root(now, then)
 		old, known := then[root.Metadata.UID]
 		if known && old.Metadata.Generation == root.Metadata.Generation ||
-			log.byTest(Change{Key: root.key, How: made}) || log.byTest(Change{Key: root.key, How: changed}) {
+			log.byTest(Change{Key: root.key, How: created}) || log.byTest(Change{Key: root.key, How: changed}) {
 			continue
 		}
 		who[p.runsAs()] = p.key.String()
@@ -142,9 +142,9 @@ func (b *bound) checkRuns(ctx context.Context, w *rbacWorld, before, after *Snap
 	var claims []claim
 	for sa, what := range who {
 		if sa.Namespace == pulseNamespace {
-			continue // of an account that is not the scene's; only that account writes there (I3)
+			continue // only the account of the healthy installs writes there (I3)
 		}
-		more, err := b.claims(ctx, w, sa, fmt.Sprintf("%s runs as ServiceAccount %s, which holds what the account does not", what, sa))
+		more, err := b.claims(ctx, w, sa, fmt.Sprintf("%s runs as ServiceAccount %s, which has permissions that the account does not have", what, sa))
 		if err != nil {
 			return nil, err
 		}
@@ -153,7 +153,7 @@ func (b *bound) checkRuns(ctx context.Context, w *rbacWorld, before, after *Snap
 	return b.judge(ctx, claims)
 }
 
-// ran adds the identities of Pods that result from writes of ServiceAccounts.
+// ran adds ServiceAccounts to the map who: those of all workloads that a ServiceAccount of a tenant or of Remit wrote.
 func (l *ledger) ran(who map[types.NamespacedName]string) error {
 	for key, events := range l.writes {
 		for _, e := range events {
@@ -170,7 +170,7 @@ func (l *ledger) ran(who map[types.NamespacedName]string) error {
 	return nil
 }
 
-// byAccount reports whether a ServiceAccount of a tenant or of Remit, and not of the control plane, sent the request.
+// byAccount reports whether a request was sent by a ServiceAccount of a tenant or of Remit, not of the control plane.
 func byAccount(e audit.Event) bool {
 	return strings.HasPrefix(e.User.Username, accountPrefix) && !isComponent(e.User.Username)
 }

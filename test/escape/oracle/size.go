@@ -4,39 +4,46 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/test/env"
 )
 
-// maxSize bounds the resident size of each of Remit's programs during a scene. The limit for a catalog is higher, the
-// limit for a bundle lower.
+// maxSize is the maximum resident size of each of Remit's programs during a scene. Remit's own limit for a catalog is
+// higher, and its limit for a bundle is lower.
 const maxSize = 768 << 20
 
 // Program is a running program of Remit.
 type Program struct {
-	// Name is the name of the executable: names.ServiceAccountCatalog or names.ServiceAccountOLM without its prefix.
+	// Name is the name of the executable: names.ServiceAccountCatalog or names.ServiceAccountOLM without the prefix.
 	Name string
 	PID  int
 }
 
-// Programs finds Remit's programs among the processes that the cluster has started.
+// Programs returns Remit's programs among the processes that the cluster has started.
 func Programs(cluster *env.Cluster) ([]Program, error) {
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = proc.Close() }()
+	files, err := proc.Readdirnames(-1)
 	if err != nil {
 		return nil, err
 	}
 	var out []Program
-	for _, stat := range stats {
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(stat)))
+	for _, name := range files {
+		pid, err := strconv.Atoi(name)
 		if err != nil || parent(pid) != cluster.PID {
 			continue
 		}
 		exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
 		if err != nil || filepath.Dir(exe) != cluster.Bin {
-			continue // it was deleted
+			continue // the Pod was deleted
 		}
 		for _, name := range []string{names.ServiceAccountCatalog, names.ServiceAccountOLM} {
 			if name == "remit-"+filepath.Base(exe) {
@@ -47,13 +54,13 @@ func Programs(cluster *env.Cluster) ([]Program, error) {
 	return out, nil
 }
 
-// parent returns 0 for a process that has ended.
+// parent returns the ID of a process's parent; 0 for a process that has exited.
 func parent(pid int) int {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
 	}
-	_, rest, _ := strings.Cut(string(text), ") ") // the name may hold spaces
+	_, rest, _ := strings.Cut(string(text), ") ") // the name may contain spaces
 	fields := strings.Fields(rest)
 	if len(fields) < 2 {
 		return 0
@@ -62,31 +69,29 @@ func parent(pid int) int {
 	return out
 }
 
-// resetPeaks resets the peak sizes of the programs.
-func resetPeaks(cluster *env.Cluster) error {
-	programs, err := Programs(cluster)
-	for _, p := range programs {
-		// If a process has ended, or the kernel does not allow the reset, the peak is that of an earlier scene.
+// resetPeaks resets the peak resident memory that the kernel records for the programs.
+func resetPeaks(programs map[Program]time.Duration) {
+	for p := range programs {
+		// If a process has exited, or the kernel does not allow the reset, the peak of an earlier scene remains.
 		_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.PID), []byte("5"), 0)
 	}
-	return err
 }
 
-// tooLarge checks I6.
-func (o *Oracle) tooLarge() ([]string, error) {
-	programs, err := Programs(o.cluster)
+// tooLarge checks I6 for the programs.
+func (o *Oracle) tooLarge(programs map[Program]time.Duration) []string {
 	var out []string
-	for _, p := range programs {
+	for p := range programs {
 		size := p.Peak()
 		o.Largest = max(o.Largest, size)
 		if size > maxSize {
-			out = append(out, fmt.Sprintf("%s was as large as %d MiB", p.Name, size>>20))
+			out = append(out, fmt.Sprintf("%s used up to %d MiB", p.Name, size>>20))
 		}
 	}
-	return out, err
+	slices.Sort(out)
+	return out
 }
 
-// Peak returns the largest resident size in the scene so far; 0 for a process that has ended.
+// Peak returns the largest resident size in the scene so far; 0 for a process that has exited.
 func (p Program) Peak() int {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
 	if err != nil {

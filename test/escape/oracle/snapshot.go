@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -14,23 +17,25 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// noise are resources that the control plane writes at any time, or as a consequence of
+// noise lists resources whose changes are ignored, because the control plane writes them at any time or in response to
 // objects in any namespace.
 var noise = map[schema.GroupResource]bool{
 	{Resource: "events"}: true,
-	{Group: "coordination.k8s.io", Resource: "leases"}: true, // heartbeats, leaders
+	{Group: "coordination.k8s.io", Resource: "leases"}: true, // heartbeats and leader election
 	{Resource: "nodes"}: true, // heartbeats
 	{Group: "networking.k8s.io", Resource: "ipaddresses"}: true, // one for each Service
 	{Resource: "componentstatuses"}:                       true, // no objects
 }
 
-// duplicates are the core group's events under another group: the same objects with the same text, thousands of them late in a run.
+// duplicates is the resource under which the API server also serves the core group's events. It is not listed,
+// because there are thousands of events late in a run.
 var duplicates = schema.GroupResource{Group: "events.k8s.io", Resource: "events"}
 
-// schemas are resources of which only metadata is compared: they are large, and contain no text of Remit.
+// schemas is the resource of which the oracle compares only the metadata, because the objects are large and do not
+// contain text from Remit.
 var schemas = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
 
-// Key names an object; the namespace is "" for one of the whole cluster.
+// Key identifies an object. The namespace is "" for a cluster-scoped object.
 type Key struct {
 	schema.GroupResource
 	Namespace, Name string
@@ -43,20 +48,49 @@ func (k Key) String() string {
 // version identifies one state of an object.
 type version struct{ uid, resourceVersion string }
 
-// Snapshot is the state of a whole cluster at one moment.
+// Snapshot is the state of a whole cluster at a point in time.
 type Snapshot struct {
 	objects map[Key]version
-	// bodies are the lists as the API server sent them.
+	// bodies contains the lists as the API server sent them.
 	bodies map[schema.GroupResource][]byte
 }
 
-// take lists every resource that can be listed.
+// lists is the number of concurrent lists of a snapshot. The API server waits for etcd in each of them.
+const lists = 8
+
+// take returns a snapshot of all resources that can be listed.
 func take(ctx context.Context, client *discovery.DiscoveryClient) (*Snapshot, error) {
+	resources, err := listable(client)
+	if err != nil {
+		return nil, err
+	}
+	s := &Snapshot{objects: map[Key]version{}, bodies: map[schema.GroupResource][]byte{}}
+	var lock sync.Mutex
+	reads, ctx := errgroup.WithContext(ctx)
+	reads.SetLimit(lists)
+	for _, gvr := range resources {
+		reads.Go(func() error {
+			body, objects, err := list(ctx, client.RESTClient(), gvr)
+			if err != nil || body == nil {
+				return err
+			}
+			lock.Lock()
+			defer lock.Unlock()
+			s.bodies[gvr.GroupResource()] = body
+			maps.Copy(s.objects, objects)
+			return nil
+		})
+	}
+	return s, reads.Wait()
+}
+
+// listable returns the resources that can be listed, each in one version.
+func listable(client *discovery.DiscoveryClient) ([]schema.GroupVersionResource, error) {
 	groups, err := client.ServerPreferredResources()
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return nil, fmt.Errorf("discover resources: %w", err)
 	}
-	s := &Snapshot{objects: map[Key]version{}, bodies: map[schema.GroupResource][]byte{}}
+	var out []schema.GroupVersionResource
 	for _, group := range groups {
 		gv, err := schema.ParseGroupVersion(group.GroupVersion)
 		if err != nil {
@@ -64,19 +98,17 @@ func take(ctx context.Context, client *discovery.DiscoveryClient) (*Snapshot, er
 		}
 		for i := range group.APIResources {
 			r := &group.APIResources[i]
-			if !slices.Contains(r.Verbs, "list") || strings.Contains(r.Name, "/") || gv.WithResource(r.Name).GroupResource() == duplicates {
-				continue
-			}
-			if err := s.list(ctx, client.RESTClient(), gv.WithResource(r.Name)); err != nil {
-				return nil, err
+			if slices.Contains(r.Verbs, "list") && !strings.Contains(r.Name, "/") && gv.WithResource(r.Name).GroupResource() != duplicates {
+				out = append(out, gv.WithResource(r.Name))
 			}
 		}
 	}
-	return s, nil
+	return out, nil
 }
 
-// list lists one resource. A resource whose CustomResourceDefinition was deleted in the meantime has no objects.
-func (s *Snapshot) list(ctx context.Context, client rest.Interface, gvr schema.GroupVersionResource) error {
+// list returns the objects of one resource: the response and the version of each object. It returns nothing if the
+// resource's CustomResourceDefinition was deleted in the meantime.
+func list(ctx context.Context, client rest.Interface, gvr schema.GroupVersionResource) ([]byte, map[Key]version, error) {
 	path := []string{"apis", gvr.Group, gvr.Version, gvr.Resource}
 	if gvr.Group == "" {
 		path = []string{"api", gvr.Version, gvr.Resource}
@@ -87,10 +119,10 @@ func (s *Snapshot) list(ctx context.Context, client rest.Interface, gvr schema.G
 	}
 	body, err := client.Get().AbsPath(path...).SetHeader("Accept", accept).DoRaw(ctx)
 	if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
-		return nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return fmt.Errorf("list %s: %w", gvr.GroupResource(), err)
+		return nil, nil, fmt.Errorf("list %s: %w", gvr.GroupResource(), err)
 	}
 	var list struct {
 		Items []struct {
@@ -103,26 +135,26 @@ func (s *Snapshot) list(ctx context.Context, client rest.Interface, gvr schema.G
 		} `json:"items"`
 	}
 	if err := json.Unmarshal(body, &list); err != nil {
-		return fmt.Errorf("list %s: %w", gvr.GroupResource(), err)
+		return nil, nil, fmt.Errorf("list %s: %w", gvr.GroupResource(), err)
 	}
-	s.bodies[gvr.GroupResource()] = body
+	out := map[Key]version{}
 	for _, item := range list.Items {
 		key := Key{GroupResource: gvr.GroupResource(), Namespace: item.Metadata.Namespace, Name: item.Metadata.Name}
-		s.objects[key] = version{item.Metadata.UID, item.Metadata.ResourceVersion}
+		out[key] = version{item.Metadata.UID, item.Metadata.ResourceVersion}
 	}
-	return nil
+	return body, out, nil
 }
 
-// Change is one object that has changed.
+// Change describes how one object differs between two snapshots.
 type Change struct {
 	Key
-	// How is one of the kinds of changes below.
+	// How is created, changed, replaced or removed.
 	How string
 }
 
 // Kinds of changes.
 const (
-	made     = "made"
+	created  = "created"
 	changed  = "changed"
 	replaced = "replaced"
 	removed  = "removed"
@@ -130,7 +162,7 @@ const (
 
 func (c Change) String() string { return c.Key.String() + " was " + c.How }
 
-// since returns the changes except noise, sorted.
+// since returns the changes since an earlier snapshot, sorted and without noise.
 func (s *Snapshot) since(before *Snapshot) []Change {
 	var out []Change
 	for key, now := range s.objects {
@@ -138,7 +170,7 @@ func (s *Snapshot) since(before *Snapshot) []Change {
 		switch {
 		case noise[key.GroupResource]:
 		case !ok:
-			out = append(out, Change{key, made})
+			out = append(out, Change{key, created})
 		case then.uid != now.uid:
 			out = append(out, Change{key, replaced})
 		case then != now:

@@ -1,5 +1,5 @@
-// Command run breaks the product by one mutant after the other and says which test noticed. It exits with 1 where a mutant
-// survives, or could not be tried.
+// Command run tries all selected mutants and reports which test detected each of them. It exits with 1 if a mutant
+// survives or cannot be tried.
 package main
 
 import (
@@ -14,33 +14,41 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/remit-olm/remit/test/mutants"
 )
 
 func main() {
-	pattern := flag.String("run", "", "only the mutants whose whole name matches")
+	pattern := flag.String("run", "", "regular expression that must match the full names of the mutants to run")
+	parallel := flag.Int("parallel", 4, "number of mutants to run at the same time; the tests mostly wait")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *pattern); err != nil {
+	if err := run(ctx, *pattern, *parallel); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
-// bench is where mutants are tried: in the repository, with what differs in a folder of its own.
+// Linking without debugging information takes half the time.
+const linkOptions = "-ldflags=-s -w"
+
+// bench contains the directories for trying mutants: root is the repository, and dir is for the changed files and
+// programs.
 type bench struct{ root, dir string }
 
-func run(ctx context.Context, pattern string) error {
+func run(ctx context.Context, pattern string, parallel int) error {
 	name, err := regexp.Compile("^(" + pattern + ")$")
 	if err != nil {
 		return err
 	}
 	all := slices.DeleteFunc(mutants.All(), func(m mutants.Mutant) bool { return pattern != "" && !name.MatchString(m.Name) })
 	if len(all) == 0 {
-		return fmt.Errorf("no mutant is called %q", pattern)
+		return fmt.Errorf("no mutant matches %q", pattern)
 	}
 	b := bench{}
 	if b.root, err = os.Getwd(); err != nil {
@@ -50,48 +58,70 @@ func run(ctx context.Context, pattern string) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(b.dir) }()
-	if err := b.baseline(ctx, all); err != nil {
+	if err := b.baseline(ctx, all, parallel); err != nil {
 		return err
 	}
-	failed := 0
+	return b.tryAll(ctx, all, parallel)
+}
+
+func (b bench) tryAll(ctx context.Context, all []mutants.Mutant, parallel int) error {
+	var (
+		tries  errgroup.Group
+		killed atomic.Int64
+	)
+	tries.SetLimit(parallel)
 	for _, m := range all {
-		begun := time.Now()
-		result := fmt.Sprintf("killed by %s", m.Killer)
-		if err := b.try(ctx, m); err != nil {
-			failed++
-			result = err.Error()
-		}
-		fmt.Printf("%5.1fs  rule %d  %-55s %s\n", time.Since(begun).Seconds(), m.Rule, m.Name, result)
-		if ctx.Err() != nil {
+		tries.Go(func() error {
+			begun := time.Now()
+			result := fmt.Sprintf("killed by %s", m.Killer)
+			if err := b.try(ctx, m); err != nil {
+				result = err.Error()
+			} else {
+				killed.Add(1)
+			}
+			fmt.Printf("%5.1fs  rule %d  %-55s %s\n", time.Since(begun).Seconds(), m.Rule, m.Name, result)
 			return ctx.Err()
-		}
+		})
 	}
-	fmt.Printf("mutants: %d of %d killed\n", len(all)-failed, len(all))
-	if failed > 0 {
-		return fmt.Errorf("%d were not killed", failed)
+	if err := tries.Wait(); err != nil {
+		return err
+	}
+	fmt.Printf("mutants: %d of %d killed\n", killed.Load(), len(all))
+	if survivors := len(all) - int(killed.Load()); survivors > 0 {
+		return fmt.Errorf("%d were not killed", survivors)
 	}
 	return nil
 }
 
-// baseline sees that every killer passes without a mutant: one that fails anyway kills nothing.
-func (b bench) baseline(ctx context.Context, all []mutants.Mutant) error {
+// baseline returns an error if a killer fails without a mutant, because a test that always fails detects nothing.
+func (b bench) baseline(ctx context.Context, all []mutants.Mutant, parallel int) error {
 	tests := map[string][]string{}
 	for _, m := range all {
 		if !slices.Contains(tests[m.Killer.Package], m.Killer.Test) {
 			tests[m.Killer.Package] = append(tests[m.Killer.Package], m.Killer.Test)
 		}
 	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
 	for pkg, names := range tests {
-		killer := mutants.Killer{Package: pkg, Test: strings.Join(names, "|")}
-		if out, err := b.test(ctx, killer); err != nil {
-			return fmt.Errorf("%s fails without a mutant: %w\n%s", killer, err, out)
-		}
+		group.Go(func() error {
+			killer := mutants.Killer{Package: pkg, Test: strings.Join(names, "|")}
+			if out, err := b.test(ctx, killer); err != nil {
+				return fmt.Errorf("%s fails without a mutant: %w\n%s", killer, err, out)
+			}
+			return nil
+		})
 	}
-	return nil
+	return group.Wait()
 }
 
-// try returns nil where the mutant is killed.
+// try returns nil if the mutant is killed, and an error if it survives or cannot be tried.
 func (b bench) try(ctx context.Context, m mutants.Mutant) error {
+	b.dir = filepath.Join(b.dir, m.Name)
+	if err := os.Mkdir(b.dir, 0o700); err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(b.dir) }()
 	overlay, err := b.overlay(m)
 	if err != nil {
 		return err
@@ -111,12 +141,13 @@ func (b bench) try(ctx context.Context, m mutants.Mutant) error {
 	case err == nil:
 		return fmt.Errorf("SURVIVED %s", m.Killer)
 	case !strings.Contains(string(out), "--- FAIL: Test"):
-		return fmt.Errorf("could not be tried: %w\n%s", err, out)
+		return fmt.Errorf("cannot be tried: %w\n%s", err, out)
 	}
 	return nil
 }
 
-// overlay has the go command read the mutant's file in the place of the original.
+// overlay writes an overlay file that makes the go command read the mutant's file instead of the original. It returns
+// the path of the overlay file.
 func (b bench) overlay(m mutants.Mutant) (string, error) {
 	text, err := m.Apply(b.root)
 	if err != nil {
@@ -134,13 +165,14 @@ func (b bench) overlay(m mutants.Mutant) (string, error) {
 	return path, os.WriteFile(path, content, 0o600)
 }
 
-// programs builds those that the mutant is in, beside those that it is not in.
+// programs builds the programs that can contain the mutant and returns a directory that also contains the unchanged ones.
 func (b bench) programs(ctx context.Context, overlay string) (string, error) {
 	bin := filepath.Join(b.dir, "bin")
 	if err := os.MkdirAll(bin, 0o700); err != nil {
 		return "", err
 	}
-	if out, err := b.command(ctx, "go", "build", "-overlay="+overlay, "-o", bin+"/", "./cmd/catalog", "./cmd/olm").CombinedOutput(); err != nil {
+	build := b.command(ctx, "go", "build", linkOptions, "-overlay="+overlay, "-o", bin+"/", "./cmd/catalog", "./cmd/olm")
+	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("does not compile: %w\n%s", err, out)
 	}
 	sample := filepath.Join(bin, "sample-operator")
@@ -155,7 +187,7 @@ func (b bench) test(ctx context.Context, k mutants.Killer, env ...string) ([]byt
 	if k.IsRow() {
 		pkg, pattern = "./test/escape", "TestEscape/^("+k.Test+")_"
 	}
-	c := b.command(ctx, "go", "test", "-vet=off", "-count=1", "-timeout=10m", "-run", pattern, pkg)
+	c := b.command(ctx, "go", "test", "-vet=off", linkOptions, "-count=1", "-timeout=20m", "-run", pattern, pkg)
 	c.Env = append(c.Environ(), env...)
 	return c.CombinedOutput()
 }

@@ -1,8 +1,9 @@
-// Command registry is what is in a catalog image that is a registry: it serves the file-based catalog in the folder configs beside
-// its own executable over gRPC, by operator-registry's own server, as `opm serve` does.
+// Command registry is the program in the catalog images that the tests run as registries. It uses operator-registry's
+// server to serve the file-based catalog in the directory configs, next to its executable, over gRPC, as `opm serve`
+// does.
 //
-// The node stand-in runs one executable for an image and has no files of the image's own, so a test gives each image a folder, with
-// a link to this program in it.
+// The simulated node runs one executable per image and does not have the image's files, so a test creates a directory
+// for each image, with a link to this program in it.
 package main
 
 import (
@@ -22,7 +23,8 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// address is where the node stand-in has a Pod listen.
+// address is the name of the environment variable that contains the address on which the simulated node expects a Pod
+// to listen.
 const address = "REMIT_POD_LISTEN_IP"
 
 func main() {

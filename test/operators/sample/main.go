@@ -1,9 +1,9 @@
-// Command sample is the sample operator: a small real controller that the demonstration and the e2e
-// tests install from its bundle (./bundle). It watches Greetings in the namespaces that WATCH_NAMESPACE
-// lists, which its Deployment takes from the annotation olm.targetNamespaces; empty means all.
+// Command sample is the sample operator: a small but real controller that the demo and the e2e tests install from its
+// bundle (./bundle). It watches Greetings in the namespaces that the environment variable WATCH_NAMESPACE lists, or in
+// all namespaces if the variable is empty. Its Deployment sets the variable from the annotation olm.targetNamespaces.
 //
-// The second version (./bundlev2) also has webhooks, a conversion and an API: SERVE selects which of
-// its Deployments this process is.
+// The second version (./bundlev2) also has webhooks, a conversion and an API: the environment variable SERVE selects
+// what a process serves.
 package main
 
 import (
@@ -64,7 +64,7 @@ func greet(mgr ctrl.Manager, opts options) error {
 	return reconciler.SetupWithManager(mgr)
 }
 
-// serve adds the servers that the API server calls. The Pod is ready when they listen.
+// serve adds the servers that the API server calls. The Pod is ready once they are listening.
 func serve(mgr ctrl.Manager, opts options) error {
 	server := hooks.Server{
 		Address:     net.JoinHostPort(opts.listenIP, hooksPort),
@@ -90,7 +90,7 @@ func serve(mgr ctrl.Manager, opts options) error {
 func newManager(opts options) (ctrl.Manager, error) {
 	config, err := ctrl.GetConfig()
 	if err != nil {
-		return nil, fmt.Errorf("find the API server: %w", err)
+		return nil, fmt.Errorf("load the client configuration: %w", err)
 	}
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, samplev1.AddToScheme} {
@@ -105,7 +105,7 @@ func newManager(opts options) (ctrl.Manager, error) {
 		HealthProbeBindAddress: opts.healthAddress,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("make the manager: %w", err)
+		return nil, fmt.Errorf("create the manager: %w", err)
 	}
 	for name, add := range map[string]func(string, healthz.Checker) error{
 		"healthz": mgr.AddHealthzCheck,

@@ -7,21 +7,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// The environment that the operator's Deployment and the node set.
+// Environment variables that the operator's Deployment and the node set.
 const (
 	envWatchNamespace = "WATCH_NAMESPACE"
 	envDefaultMessage = "DEFAULT_MESSAGE"
-	// envListenIP is set by the embedded control plane, in which a Pod is a process on this machine that
-	// may only bind its own loopback address.
+	// envListenIP is the address on which the operator listens. The embedded control plane sets it: there, a Pod is a
+	// process on this machine and may listen only on its own loopback address.
 	envListenIP = "REMIT_POD_LISTEN_IP"
 
-	// envServe is unset for the first version of the operator, which serves nothing; the second one runs
-	// once as serveHooks, in addition to what the first one does, and once as serveAPI. serveOnlyHooks is for tests
-	// of webhooks without Greetings.
+	// envServe is unset for the first version of the operator, which has no servers. The second version runs one process
+	// with serveHooks, which also reconciles Greetings, and one with serveAPI. serveOnlyHooks is for tests of webhooks
+	// without Greetings.
 	envServe = "SERVE"
-	// envHooksPrefix is the path under which webhooks are served.
+	// envHooksPrefix is an additional path under which the webhooks are served.
 	envHooksPrefix = "HOOKS_PREFIX"
-	// envRoot is set by the embedded control plane, too: what a Pod finds at /a is at $REMIT_ROOT/a.
+	// envRoot is the directory of the Pod's files. The embedded control plane sets it: the Pod's path /a is at
+	// $REMIT_ROOT/a.
 	envRoot = "REMIT_ROOT"
 
 	serveHooks     = "hooks"
@@ -32,17 +33,17 @@ const (
 	hooksPort  = "9443"
 	apiPort    = "5443"
 
-	// Where operators find their certificate (OLM v0 contract, 1.12).
+	// The directories in which operators expect their certificates (OLM v0 contract, 1.12).
 	hooksCertificates = "/tmp/k8s-webhook-server/serving-certs"
 	apiCertificates   = "/apiserver.local.config/certificates"
 )
 
 type options struct {
-	// namespaces to watch; nil means all.
+	// namespaces are the namespaces to watch; nil means all.
 	namespaces     map[string]cache.Config
 	healthAddress  string
 	defaultMessage string
-	// serve is one of the constants, or "".
+	// serve is the value of envServe: serveHooks, serveOnlyHooks, serveAPI or "".
 	serve       string
 	hooksPrefix string
 	listenIP    string

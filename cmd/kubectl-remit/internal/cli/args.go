@@ -6,7 +6,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// ExactArgs requires the named arguments, in this order.
+// ExactArgs returns a function that requires exactly one argument per name, in the order given. Its errors contain the
+// names.
 func ExactArgs(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -19,7 +20,7 @@ func ExactArgs(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// NoArgs is for commands that accept only flags.
+// NoArgs returns an error if there are arguments, for commands that accept only flags.
 func NoArgs(cmd *cobra.Command, args []string) error { return ExactArgs()(cmd, args) }
 
 // usageError returns an error that shows the usage of the command.

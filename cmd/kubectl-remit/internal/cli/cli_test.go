@@ -24,7 +24,7 @@ func TestExitCodes(t *testing.T) {
 	} {
 		require.Equal(t, want, ExitCode(err))
 	}
-	require.Empty(t, Missing().Error(), "the command has printed what is missing")
+	require.Empty(t, Missing().Error(), "the command has already printed what is missing")
 	require.ErrorIs(t, &ExitError{Code: 7, Err: failed}, failed)
 }
 

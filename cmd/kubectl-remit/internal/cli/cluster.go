@@ -11,7 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/discovery"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,7 +28,8 @@ type Cluster struct {
 	flags *genericclioptions.ConfigFlags
 }
 
-// NewCluster returns a Cluster for AddFlags. It reads nothing before the flags are parsed.
+// NewCluster returns a Cluster for the flags that AddFlags adds. The kubeconfig is read only when a command needs it,
+// after the flags are parsed.
 func NewCluster() *Cluster {
 	return &Cluster{flags: genericclioptions.NewConfigFlags(true)}
 }
@@ -37,8 +41,8 @@ func (c *Cluster) AddFlags(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("namespace", namespaces) // fails only for an undefined flag
 }
 
-// CompleteNames completes a command's only argument with the names of objects in the namespace. It offers none
-// if the user is not allowed to list them.
+// CompleteNames returns a function that completes a command's only argument with the names of objects in the namespace.
+// The function offers no names if the user is not allowed to list the objects.
 func (c *Cluster) CompleteNames(list func() client.ObjectList) cobra.CompletionFunc {
 	complete := c.complete(func(namespace string) (client.ObjectList, []client.ListOption) {
 		return list(), []client.ListOption{client.InNamespace(namespace)}
@@ -71,7 +75,7 @@ func (c *Cluster) complete(newList func(namespace string) (client.ObjectList, []
 			return nil, cobra.ShellCompDirectiveError
 		}
 		var found []string
-		_ = meta.EachListItem(list, func(obj runtime.Object) error { // the function returns no errors
+		_ = meta.EachListItem(list, func(obj runtime.Object) error { // the callback never returns an error
 			if o, ok := obj.(client.Object); ok && strings.HasPrefix(o.GetName(), prefix) {
 				found = append(found, o.GetName())
 			}
@@ -90,7 +94,7 @@ func (c *Cluster) Namespace() (string, error) {
 	return namespace, nil
 }
 
-// Config returns the client configuration of the user. Warnings of the API server go to errOut.
+// Config returns the client configuration that kubectl's flags select. Warnings from the API server go to errOut.
 func (c *Cluster) Config(errOut io.Writer) (*rest.Config, error) {
 	config, err := c.flags.ToRESTConfig()
 	if err != nil {
@@ -98,12 +102,39 @@ func (c *Cluster) Config(errOut io.Writer) (*rest.Config, error) {
 	}
 	config = rest.CopyConfig(config)
 	config.UserAgent = "kubectl-remit/" + version.String()
-	config.QPS = -1 // API priority and fairness limits the requests
+	config.QPS = -1 // no limit here: API Priority and Fairness limits requests on the server
 	config.WarningHandler = rest.NewWarningWriter(errOut, rest.WarningWriterOptions{Deduplicate: true})
 	return config, nil
 }
 
-// Client returns an uncached client for Config with all kinds that Remit uses.
+// ServerVersion returns the git version of the API server.
+func (c *Cluster) ServerVersion(errOut io.Writer) (string, error) {
+	config, err := c.Config(errOut)
+	if err != nil {
+		return "", err
+	}
+	d, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return "", err
+	}
+	v, err := d.ServerVersion()
+	if err != nil {
+		return "", fmt.Errorf("determine the version of the API server: %w", err)
+	}
+	return v.GitVersion, nil
+}
+
+// Raw returns a client for paths of the API server that are not resources.
+func (c *Cluster) Raw(errOut io.Writer) (rest.Interface, error) {
+	config, err := c.Config(errOut)
+	if err != nil {
+		return nil, err
+	}
+	config.GroupVersion, config.NegotiatedSerializer = &schema.GroupVersion{}, clientgoscheme.Codecs.WithoutConversion()
+	return rest.UnversionedRESTClientFor(config)
+}
+
+// Client returns an uncached client for Config whose scheme contains all kinds that Remit uses.
 func (c *Cluster) Client(errOut io.Writer) (client.Client, error) {
 	config, err := c.Config(errOut)
 	if err != nil {

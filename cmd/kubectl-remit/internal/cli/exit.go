@@ -2,11 +2,11 @@ package cli
 
 import "errors"
 
-// Exit codes of every subcommand except run. 0 also means that nothing is missing.
+// Exit codes of every subcommand except run. 0 means that the command succeeded and that nothing is missing.
 const (
-	// CodeMissing: the check is complete, and something is missing.
+	// CodeMissing means that the check is complete and something is missing.
 	CodeMissing = 1
-	// CodeError: the check could not be completed, or the usage is wrong.
+	// CodeError means that the check could not be completed, or that the command line is invalid.
 	CodeError = 2
 )
 
@@ -27,10 +27,10 @@ func (e *ExitError) Error() string {
 // Unwrap implements errors.Unwrap.
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// Missing returns the error of a command that has printed what is missing.
+// Missing returns an ExitError with CodeMissing and no text, for commands that have already printed what is missing.
 func Missing() error { return &ExitError{Code: CodeMissing} }
 
-// ExitCode returns the exit code for an error: that of an ExitError, or CodeError.
+// ExitCode returns the exit code for an error: 0 for nil, the code of an ExitError, and CodeError for other errors.
 func ExitCode(err error) int {
 	var exit *ExitError
 	switch {

@@ -15,7 +15,7 @@ import (
 // Format is the value of a command's --output flag.
 type Format string
 
-// Output formats. Text is for humans, the others are for programs.
+// Output formats. Text is for humans; the others are for programs.
 const (
 	Text Format = "text"
 	YAML Format = "yaml"
@@ -75,7 +75,7 @@ func (f Format) Encode(out io.Writer, value any) error {
 	return err
 }
 
-// EncodeObjects writes API objects like kubectl: as YAML documents, or as a List in JSON.
+// EncodeObjects writes API objects as kubectl does: as YAML documents, or as a List in JSON.
 func (f Format) EncodeObjects(out io.Writer, objs []client.Object) error {
 	if f == JSON {
 		return f.Encode(out, map[string]any{"apiVersion": "v1", "kind": "List", "items": objs})

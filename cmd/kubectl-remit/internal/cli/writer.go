@@ -20,7 +20,7 @@ type Writer struct {
 	partial []byte
 }
 
-// NewWriter returns a Writer to raw.
+// NewWriter returns a Writer that writes to raw.
 func NewWriter(raw io.Writer) *Writer { return &Writer{raw: raw} }
 
 // Raw returns the underlying writer, for a command's own control sequences.
@@ -39,7 +39,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// unfinished returns the number of bytes at the end of a text that begin an incomplete character.
+// unfinished returns the number of bytes of an incomplete character at the end of the text.
 func unfinished(text []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if tail := text[len(text)-n:]; utf8.RuneStart(tail[0]) {

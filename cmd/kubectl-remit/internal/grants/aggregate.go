@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// aggregate evaluates aggregationRules like Kubernetes' controller: the rules of such a ClusterRole become
-// those of the ClusterRoles that it selects, which can be aggregated themselves.
+// aggregate evaluates aggregationRules as the Kubernetes controller does: a ClusterRole with an aggregationRule gets
+// the rules of the ClusterRoles that it selects, which can themselves be aggregated.
 func (s store) aggregate() error {
 	var all []*rbacv1.ClusterRole
 	for _, obj := range s.clusterRoles.List() {

@@ -12,9 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
@@ -22,28 +23,29 @@ import (
 // pageSize is the number of objects per list request.
 const pageSize = 500
 
-// Cluster reads, as the user of the client, the RBAC that applies in the whole cluster and in the namespaces. If
-// the user is not allowed to read it, the API server is asked about each rule instead. If neither is allowed, it
-// returns an error.
-func Cluster(ctx context.Context, c client.Client, account types.NamespacedName, namespaces []string) (*AccountPermissions, error) {
+// Cluster determines the identity's permissions in the whole cluster and in the given namespaces. It reads RBAC as the
+// user of the client. If the user is not allowed to read RBAC, the API server is asked about each rule instead; if the
+// user is not allowed to do that either, Cluster returns an error.
+func Cluster(ctx context.Context, c client.Client, identity scoped.Identity, namespaces []string) (*Permissions, error) {
 	s := newStore()
 	unread := s.fill(ctx, c, namespaces)
 	if unread != nil && !apierrors.IsForbidden(unread) {
 		return nil, unread
 	}
-	r := Listed(s.listers(), account)
+	r := Listed(s.listers(), identity)
 	var askErr error
-	r.Ask, askErr = reviewer(ctx, c, account)
+	r.Ask, askErr = reviewer(ctx, c, identity)
 	switch {
 	case askErr != nil && !errors.Is(askErr, errNotAllowedToAsk):
 		return nil, askErr
 	case askErr != nil && unread != nil:
 		return nil, fmt.Errorf("%w; and %w", unread, askErr)
 	case askErr != nil:
-		r.Notes = append(r.Notes, fmt.Sprintf("authorizers other than RBAC were not asked: %v", askErr))
+		r.Notes = append(r.Notes, fmt.Sprintf("authorizers other than RBAC were not consulted: %v", askErr))
 	case unread != nil:
 		r.Notes = append(r.Notes, fmt.Sprintf("the API server was asked about each rule, because RBAC could not be read: %v", unread))
-		r.Permissions = func(namespace string) rbac.Permissions {
+		r.unread = unread
+		r.In = func(namespace string) rbac.Permissions {
 			return rbac.Permissions{Namespace: namespace, ReadErrors: []error{unread}}
 		}
 		r.RulesOf = rulesFrom(ctx, c)
@@ -51,8 +53,8 @@ func Cluster(ctx context.Context, c client.Client, account types.NamespacedName,
 	return r, nil
 }
 
-// Read reads, as the user of the client, the RBAC that applies in the whole cluster and in the namespaces, or in
-// all namespaces if these are nil.
+// Read reads, as the user of the client, the RBAC that applies in the whole cluster and in the namespaces, or in all
+// namespaces if namespaces is nil.
 func Read(ctx context.Context, c client.Client, namespaces []string) (rbac.Listers, error) {
 	s := newStore()
 	err := s.fill(ctx, c, namespaces)
@@ -121,16 +123,16 @@ func rulesFrom(ctx context.Context, c client.Client) rbac.RoleRules {
 	}
 }
 
-// errNotAllowedToAsk means that the user is not allowed to create SubjectAccessReviews for the account.
-var errNotAllowedToAsk = errors.New("you are not allowed to ask the API server about the account")
+// errNotAllowedToAsk means that the user is not allowed to create SubjectAccessReviews for the identity.
+var errNotAllowedToAsk = errors.New("you are not allowed to create SubjectAccessReviews for the identity of the install")
 
-// reviewer returns a Reviewer that sends SubjectAccessReviews or, if the user is the account itself,
+// reviewer returns a Reviewer that sends SubjectAccessReviews or, if the user is the identity itself,
 // SelfSubjectAccessReviews, which every user is allowed to send.
-func reviewer(ctx context.Context, c client.Client, account types.NamespacedName) (preflight.Reviewer, error) {
-	subject := rbac.ServiceAccount(account.Namespace, account.Name)
+func reviewer(ctx context.Context, c client.Client, identity scoped.Identity) (preflight.Reviewer, error) {
+	subject := rbac.SubjectOf(identity)
 	probe := rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}
 	ask := preflight.Reviews(c)
-	_, err := ask(ctx, subject, account.Namespace, probe)
+	_, err := ask(ctx, subject, identity.Account.Namespace, probe)
 	if !apierrors.IsForbidden(err) {
 		return ask, err
 	}
@@ -139,9 +141,19 @@ func reviewer(ctx context.Context, c client.Client, account types.NamespacedName
 		return nil, fmt.Errorf("determine the current user: %w", err)
 	}
 	if me.Status.UserInfo.Username != subject.User {
-		return nil, fmt.Errorf("%w: %w (--as=%s asks as the account)", errNotAllowedToAsk, err, subject.User)
+		return nil, fmt.Errorf("%w: %w (use %s to run the command as this identity)", errNotAllowedToAsk, err, impersonation(identity))
 	}
 	return preflight.Reviews(&selfReviewer{Client: c}), nil
+}
+
+// impersonation returns the flags with which a command runs as the identity. The API server assigns the groups of
+// ServiceAccounts.
+func impersonation(identity scoped.Identity) string {
+	flags := "--as=" + identity.Username()
+	if identity.IsSynthetic() {
+		flags += " --as-group=" + names.GroupExtensions
+	}
+	return flags
 }
 
 // selfReviewer sends SubjectAccessReviews as SelfSubjectAccessReviews.

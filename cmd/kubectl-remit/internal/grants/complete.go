@@ -14,7 +14,7 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// complete sets the API server's defaults in a manifest and validates it like the API server
+// complete applies the API server's defaults to a manifest and validates it as the API server does
 // (k8s.io/kubernetes/pkg/apis/rbac, v1 and validation).
 func complete(obj client.Object) error {
 	switch o := obj.(type) {

@@ -20,9 +20,9 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// Folder reads the Roles, ClusterRoles and bindings of all manifests below a directory, or of one file.
-// It ignores objects of other groups. The error names the file and the object of everything that the API server
-// would reject.
+// Folder reads the Roles, ClusterRoles and bindings of all manifests below a directory, or of one file. It ignores
+// objects of other API groups. The error names the file and object of every manifest that the API server would
+// reject.
 func Folder(name string) (rbac.Listers, error) {
 	f := folder{store: newStore(), decoder: strict(), from: map[string]string{}}
 	info, err := os.Stat(name)
@@ -44,7 +44,7 @@ func Folder(name string) (rbac.Listers, error) {
 type folder struct {
 	store    store
 	decoder  runtime.Decoder
-	from     map[string]string // file by object
+	from     map[string]string // the file that defines each object
 	problems []error
 }
 
@@ -57,11 +57,11 @@ func (f *folder) walk(fsys fs.FS) error {
 	})
 }
 
-// strict returns a decoder that rejects unknown fields, like kubectl apply.
+// strict returns a decoder that rejects unknown fields, as kubectl apply does.
 func strict() runtime.Decoder {
 	scheme := runtime.NewScheme()
 	if err := rbacv1.AddToScheme(scheme); err != nil {
-		panic(err) // only possible if the API module's types are invalid
+		panic(err) // fails only if the types of k8s.io/api are invalid
 	}
 	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 }
@@ -105,10 +105,10 @@ func (f *folder) document(file string, doc []byte) error {
 	}
 	obj := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal(data, &obj.Object); err != nil || (obj.Object != nil && obj.GetKind() == "") {
-		return errors.New("not an object with a kind")
+		return errors.New("the document is not an object with a kind")
 	}
 	if obj.Object == nil {
-		return nil // a document of comments
+		return nil // the document contains only comments
 	}
 	return f.object(file, obj)
 }
@@ -134,7 +134,7 @@ func (f *folder) object(file string, obj *unstructured.Unstructured) error {
 	}
 	id := obj.GetKind() + " " + client.ObjectKeyFromObject(typed).String()
 	if other, ok := f.from[id]; ok {
-		f.problem(file, describe(obj), fmt.Errorf("is also in %s", other))
+		f.problem(file, describe(obj), fmt.Errorf("is also defined in %s", other))
 		return nil
 	}
 	f.from[id] = file
@@ -145,7 +145,7 @@ func (f *folder) object(file string, obj *unstructured.Unstructured) error {
 	return index.Add(typed)
 }
 
-// decode decodes an object like the API server, with its defaults.
+// decode decodes an object as the API server does, with its defaults.
 func (f *folder) decode(obj *unstructured.Unstructured) (client.Object, error) {
 	data, err := obj.MarshalJSON()
 	if err != nil {

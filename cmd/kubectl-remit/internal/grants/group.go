@@ -10,7 +10,8 @@ import (
 	"github.com/remit-olm/remit/pkg/preflight"
 )
 
-// Group returns the OperatorGroup of a namespace and its target namespaces, as the user of the client sees them.
+// Group returns the OperatorGroup of a namespace and its target namespaces, as far as the client's user is allowed to
+// read them.
 func Group(ctx context.Context, c client.Client, namespace string) (*operatorsv1.OperatorGroup, []string, error) {
 	lookup := scoped.Lookup{Reader: c}
 	group, err := lookup.OperatorGroup(ctx, namespace)
@@ -21,12 +22,13 @@ func Group(ctx context.Context, c client.Client, namespace string) (*operatorsv1
 	return group, targets, err
 }
 
-// NamespaceFilter determines which namespaces an account is allowed to get, from the RBAC and the answers that the user can read.
+// NamespaceFilter determines which namespaces an account is allowed to get. It reads RBAC and sends access reviews as
+// the client's user.
 type NamespaceFilter struct{ Client client.Client }
 
 // Gettable implements scoped.NamespaceFilter.
 func (f NamespaceFilter) Gettable(ctx context.Context, account scoped.Account, namespaces []string) ([]string, error) {
-	permissions, err := Cluster(ctx, f.Client, account.Key(), namespaces)
+	permissions, err := Cluster(ctx, f.Client, account.Identity(), namespaces)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// store keeps RBAC objects in indexers, like informers do, for the rule engine's listers.
+// store keeps RBAC objects in indexers, as informers do, for the listers of package rbac.
 type store struct {
 	roles, bindings, clusterRoles, clusterBindings cache.Indexer
 }

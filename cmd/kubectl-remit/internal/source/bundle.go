@@ -17,7 +17,7 @@ import (
 	"github.com/remit-olm/remit/pkg/image"
 )
 
-// Bundle is a bundle and the name of its package, which is not in its manifests.
+// Bundle is a bundle with the name of its package, which its manifests do not contain.
 type Bundle struct {
 	*bundle.Bundle
 	Package string
@@ -28,8 +28,8 @@ type Bundle struct {
 // parts are the required parts of a bundle directory.
 var parts = []string{"manifests", "metadata/annotations.yaml"}
 
-// Load reads the bundle that an argument names: a directory with manifests/ and metadata/, as its author publishes it, or
-// an image.
+// Load reads the bundle that an argument refers to: a directory with manifests/ and metadata/, as its author
+// publishes it, or an image.
 func (f *Flags) Load(ctx context.Context, arg string) (*Bundle, error) {
 	b, err := f.load(ctx, arg)
 	if err != nil {
@@ -49,7 +49,7 @@ func (f *Flags) load(ctx context.Context, arg string) (*Bundle, error) {
 		return nil, err
 	}
 	if _, err := image.Reference(arg); err != nil {
-		return nil, errors.New("no such directory, and not an image: must have the form REGISTRY/NAME:TAG or REGISTRY/NAME@DIGEST")
+		return nil, errors.New("no such directory, and not an image reference: must have the form REGISTRY/NAME:TAG or REGISTRY/NAME@DIGEST")
 	}
 	files, err := unpack.Puller{Keychain: authn.DefaultKeychain, PlainHTTP: f.PlainHTTP}.Pull(ctx, arg)
 	if err != nil {
@@ -71,7 +71,7 @@ func read(ctx context.Context, fsys fs.FS) (*Bundle, error) {
 	if len(snapshot.Warnings) > 0 {
 		return nil, errors.New(strings.Join(snapshot.Warnings, "; "))
 	}
-	pkg, name, err := only(snapshot)
+	pkg, name, err := singleBundle(snapshot)
 	if err != nil {
 		return nil, err
 	}
@@ -86,8 +86,8 @@ func read(ctx context.Context, fsys fs.FS) (*Bundle, error) {
 	return &Bundle{Bundle: b, Package: pkg, Content: content}, nil
 }
 
-// only returns the only bundle of a directory.
-func only(s *catalog.Snapshot) (pkg, name string, err error) {
+// singleBundle returns the bundle of a directory that must contain exactly one.
+func singleBundle(s *catalog.Snapshot) (pkg, name string, err error) {
 	n := 0
 	for _, p := range s.PackageNames() {
 		for b := range s.Packages[p].Bundles {

@@ -15,11 +15,12 @@ import (
 	"github.com/remit-olm/remit/pkg/step/build"
 )
 
-// Flags describe an install.
+// Flags holds the values of the flags that describe an install.
 type Flags struct {
 	// Account is NAMESPACE/NAME.
 	Account string
-	// Mode is an install mode; "" chooses by Targets.
+	// Mode is an install mode; "" selects the one that matches Targets or, without Targets, the narrowest supported
+	// one.
 	Mode    string
 	Targets []string
 	// PlainHTTP allows a registry without TLS.
@@ -38,7 +39,7 @@ func (f *Flags) AddFlags(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("install-mode", complete) // fails only for an undefined flag
 }
 
-// modes returns the install modes of a CSV, the narrowest first.
+// modes returns all install modes, narrowest first.
 func modes() []operatorsv1alpha1.InstallModeType {
 	return []operatorsv1alpha1.InstallModeType{
 		operatorsv1alpha1.InstallModeTypeOwnNamespace,
@@ -71,14 +72,15 @@ func ParseAccount(text string) (types.NamespacedName, error) {
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }
 
-// Scope returns the scope of an install of the bundle into a namespace, or an error if the bundle does not support
-// it.
+// Scope returns the scope for installing the bundle in a namespace, or an error if the bundle does not support the
+// scope.
 func (f *Flags) Scope(b *Bundle, namespace string) (build.Scope, error) {
 	targets, err := f.TargetsOr(b, namespace, nil)
 	return build.Scope{Namespace: namespace, Package: b.Package, Targets: targets}, err
 }
 
-// TargetsOr returns the targets of Scope, or the given ones if there are any and no flag selects others.
+// TargetsOr returns the target namespaces that the flags select or, if no flag is set, the given targets. If there are
+// none either, it returns the narrowest targets that the bundle supports.
 func (f *Flags) TargetsOr(b *Bundle, namespace string, targets []string) ([]string, error) {
 	supported, err := operatorsv1alpha1.NewInstallModeSet(b.CSV.Spec.InstallModes)
 	if err != nil {
@@ -111,7 +113,7 @@ func (f *Flags) targets(supported operatorsv1alpha1.InstallModeSet, namespace st
 	}
 }
 
-// named returns the namespaces that the flags name, sorted and without duplicates.
+// named returns the namespaces that --target-namespaces lists, sorted and without duplicates.
 func (f *Flags) named() ([]string, error) {
 	targets := slices.Clone(f.Targets)
 	slices.Sort(targets)
@@ -123,12 +125,13 @@ func (f *Flags) named() ([]string, error) {
 	return slices.Compact(targets), nil
 }
 
-// targetsOf returns the targets of a mode, given the named ones.
+// targetsOf returns the target namespaces for a mode and the requested targets, or an error if the mode does not allow
+// these targets.
 func targetsOf(mode operatorsv1alpha1.InstallModeType, targets []string, namespace string) ([]string, error) {
 	switch mode {
 	case operatorsv1alpha1.InstallModeTypeOwnNamespace:
 		if len(targets) > 0 && !slices.Equal(targets, []string{namespace}) {
-			return nil, fmt.Errorf("install mode %s has only the target %q", mode, namespace)
+			return nil, fmt.Errorf("install mode %s targets only namespace %q", mode, namespace)
 		}
 		return []string{namespace}, nil
 	case operatorsv1alpha1.InstallModeTypeSingleNamespace:
@@ -148,7 +151,8 @@ func targetsOf(mode operatorsv1alpha1.InstallModeType, targets []string, namespa
 	return targets, nil
 }
 
-// narrowest returns the targets that need no flags: the namespace of the install, or all namespaces.
+// narrowest returns the narrowest targets that are supported and need no flag: the namespace of the install, or all
+// namespaces.
 func narrowest(supported operatorsv1alpha1.InstallModeSet, namespace string) ([]string, error) {
 	switch {
 	case supported[operatorsv1alpha1.InstallModeTypeOwnNamespace]:
@@ -156,7 +160,10 @@ func narrowest(supported operatorsv1alpha1.InstallModeSet, namespace string) ([]
 	case supported[operatorsv1alpha1.InstallModeTypeAllNamespaces]:
 		return []string{scoped.AllNamespaces}, nil
 	}
-	return nil, errors.New("the bundle supports " + describe(supported) + ": select one with --target-namespaces")
+	if !supported[operatorsv1alpha1.InstallModeTypeSingleNamespace] && !supported[operatorsv1alpha1.InstallModeTypeMultiNamespace] {
+		return nil, errors.New("the bundle supports no install mode")
+	}
+	return nil, errors.New("the bundle supports " + describe(supported) + ": set the namespaces to watch with --target-namespaces")
 }
 
 func describe(supported operatorsv1alpha1.InstallModeSet) string {

@@ -14,7 +14,7 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// Target is what the steps of an InstallPlan depend on, in addition to its content.
+// Target contains what the steps of an InstallPlan depend on in addition to the plan's content.
 type Target struct {
 	// Group is the name of the namespace's OperatorGroup, and Targets are its target namespaces.
 	Group   string
@@ -23,8 +23,8 @@ type Target struct {
 	Unbounded bool
 }
 
-// PlanContent returns the pins of an InstallPlan and the content of each, which the plan carries or one of the given bundles
-// has. The error is resolver.ErrNotKept if the content is missing. It only returns content that the plan's name commits to.
+// PlanContent returns the pins of an InstallPlan and the content of each pin, from the plan or from the given bundles.
+// It returns only content that the plan's name commits to. If content is missing, the error wraps resolver.ErrNotKept.
 func PlanContent(plan *operatorsv1alpha1.InstallPlan, given ...*Bundle) (resolver.Plan, []*catalog.Content, error) {
 	pins, err := resolver.Decode(plan.Namespace, plan.Name, plan.Annotations[names.AnnotationPlan])
 	if err != nil {
@@ -40,7 +40,7 @@ func PlanContent(plan *operatorsv1alpha1.InstallPlan, given ...*Bundle) (resolve
 	return pins, contents, nil
 }
 
-// choose returns each pin's content, from the given bundles or from the content that the plan keeps.
+// choose returns each pin's content, from the given bundles or from the plan.
 func choose(pins resolver.Plan, kept []*catalog.Content, given []*Bundle) ([]*catalog.Content, error) {
 	byDigest := map[string]*catalog.Content{}
 	digests := map[string]string{}
@@ -58,16 +58,16 @@ func choose(pins resolver.Plan, kept []*catalog.Content, given []*Bundle) ([]*ca
 		case content != nil:
 			out = append(out, content)
 		case digests[pin.Bundle] != "":
-			return nil, fmt.Errorf("the given content of bundle %q is %s, but the plan's name commits to %s", pin.Bundle, digests[pin.Bundle], pin.Digest)
+			return nil, fmt.Errorf("bundle %q from --bundle has digest %s, but the plan requires digest %s", pin.Bundle, digests[pin.Bundle], pin.Digest)
 		default:
-			return nil, fmt.Errorf("%w, and bundle %q is not given", resolver.ErrNotKept, pin.Bundle)
+			return nil, fmt.Errorf("%w, and --bundle does not provide bundle %q", resolver.ErrNotKept, pin.Bundle)
 		}
 	}
 	return out, nil
 }
 
-// PlanSteps builds the steps of an InstallPlan from its content, like the controllers. It does not read the plan's status, which
-// others can write.
+// PlanSteps builds the steps of an InstallPlan from its content, as the controllers do. It does not read the plan's
+// status, because other users can write it.
 func PlanSteps(plan *operatorsv1alpha1.InstallPlan, t Target, given ...*Bundle) ([]step.Step, error) {
 	pins, contents, err := PlanContent(plan, given...)
 	if err != nil {

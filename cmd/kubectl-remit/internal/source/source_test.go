@@ -59,7 +59,7 @@ func TestReadsABundleFromItsImage(t *testing.T) {
 	require.Equal(t, sample.CSV, b.CSV.Name)
 }
 
-func TestRejectsWhatIsNotABundle(t *testing.T) {
+func TestRejectsSourcesThatAreNotBundles(t *testing.T) {
 	two := t.TempDir()
 	for _, version := range []string{"1", "2"} {
 		require.NoError(t, os.CopyFS(filepath.Join(two, version), sample.FS()))
@@ -70,11 +70,11 @@ func TestRejectsWhatIsNotABundle(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(broken, "manifests", "x.yaml"), []byte("kind: ["), 0o600))
 	file := filepath.Join(broken, "manifests", "x.yaml")
 	for name, row := range map[string]struct{ arg, want string }{
-		"missing":             {filepath.Join(two, "none"), "no such directory, and not an image"},
-		"a file":              {file, "not a directory"},
-		"a folder of several": {two, "not a bundle: it has no manifests"},
-		"no metadata":         {noMetadata, "not a bundle: it has no metadata/annotations.yaml"},
-		"malformed":           {broken, "x.yaml"},
+		"missing":                        {filepath.Join(two, "none"), "no such directory, and not an image"},
+		"a file":                         {file, "not a directory"},
+		"a directory of several bundles": {two, "not a bundle: it has no manifests"},
+		"no metadata":                    {noMetadata, "not a bundle: it has no metadata/annotations.yaml"},
+		"malformed":                      {broken, "x.yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := (&Flags{}).Load(t.Context(), row.arg)
@@ -106,28 +106,28 @@ func TestDeterminesTheScopeOfEachInstallMode(t *testing.T) {
 		want      []string
 		wantErr   string
 	}{
-		"the narrowest":                 {everything, "", nil, []string{"ns"}, ""},
-		"the narrowest without an own":  {modes{single, all}, "", nil, []string{""}, ""},
-		"no choice without targets":     {modes{single, multi}, "", nil, nil, "the bundle supports SingleNamespace, MultiNamespace: select one"},
-		"no install mode":               {nil, "", nil, nil, "supports no install mode"},
-		"by one target":                 {everything, "", []string{"b"}, []string{"b"}, ""},
-		"by targets, sorted":            {everything, "", []string{"b", "a", "b"}, []string{"a", "b"}, ""},
-		"by the own as target":          {everything, "", []string{"ns"}, []string{"ns"}, ""},
-		"own":                           {everything, own, nil, []string{"ns"}, ""},
-		"own with another target":       {everything, own, []string{"b"}, nil, `has only the target "ns"`},
-		"single":                        {everything, single, []string{"b"}, []string{"b"}, ""},
-		"single without target":         {everything, single, nil, nil, "must be one namespace other than"},
-		"single of the own":             {everything, single, []string{"ns"}, nil, "must be one namespace other than"},
-		"multi with the own":            {everything, multi, []string{"b", "ns"}, []string{"b", "ns"}, ""},
-		"multi of one":                  {everything, multi, []string{"b"}, nil, "at least two"},
-		"all":                           {everything, all, nil, []string{""}, ""},
-		"all with targets":              {everything, all, []string{"b"}, nil, "does not allow --target-namespaces"},
-		"not supported":                 {modes{all}, own, nil, nil, "OwnNamespace InstallModeType not supported, cannot configure to watch own namespace; it supports AllNamespaces"},
-		"multi with an own unsupported": {modes{multi}, multi, []string{"b", "ns"}, nil, "OwnNamespace InstallModeType not supported"},
-		"an unknown mode":               {everything, "Some", nil, nil, `unknown install mode "Some"`},
-		"an invalid target namespace":   {everything, "", []string{"B"}, nil, `target namespace "B"`},
-		"an empty target":               {everything, "", []string{""}, nil, `target namespace ""`},
-		"a CSV with a mode twice":       {modes{own, own}, "", nil, nil, "install modes"},
+		"the narrowest mode":                       {everything, "", nil, []string{"ns"}, ""},
+		"the narrowest mode without OwnNamespace":  {modes{single, all}, "", nil, []string{""}, ""},
+		"ambiguous without targets":                {modes{single, multi}, "", nil, nil, "the bundle supports SingleNamespace, MultiNamespace: set the namespaces"},
+		"no install mode":                          {nil, "", nil, nil, "supports no install mode"},
+		"one target":                               {everything, "", []string{"b"}, []string{"b"}, ""},
+		"several targets, sorted":                  {everything, "", []string{"b", "a", "b"}, []string{"a", "b"}, ""},
+		"the bundle's own namespace as the target": {everything, "", []string{"ns"}, []string{"ns"}, ""},
+		"own":                                    {everything, own, nil, []string{"ns"}, ""},
+		"OwnNamespace with another target":       {everything, own, []string{"b"}, nil, `targets only namespace "ns"`},
+		"single":                                 {everything, single, []string{"b"}, []string{"b"}, ""},
+		"SingleNamespace without a target":       {everything, single, nil, nil, "must be one namespace other than"},
+		"SingleNamespace with its own namespace": {everything, single, []string{"ns"}, nil, "must be one namespace other than"},
+		"MultiNamespace with its own namespace":  {everything, multi, []string{"b", "ns"}, []string{"b", "ns"}, ""},
+		"MultiNamespace with one target":         {everything, multi, []string{"b"}, nil, "at least two"},
+		"all":                                    {everything, all, nil, []string{""}, ""},
+		"AllNamespaces with targets":             {everything, all, []string{"b"}, nil, "does not allow --target-namespaces"},
+		"not supported":                          {modes{all}, own, nil, nil, "OwnNamespace InstallModeType not supported, cannot configure to watch own namespace; it supports AllNamespaces"},
+		"the bundle's own namespace as a target, unsupported": {modes{multi}, multi, []string{"b", "ns"}, nil, "OwnNamespace InstallModeType not supported"},
+		"an unknown mode":             {everything, "Some", nil, nil, `unknown install mode "Some"`},
+		"an invalid target namespace": {everything, "", []string{"B"}, nil, `target namespace "B"`},
+		"an empty target":             {everything, "", []string{""}, nil, `target namespace ""`},
+		"a duplicate mode in the CSV": {modes{own, own}, "", nil, nil, "install modes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := &Bundle{Package: "p", Bundle: &bundle.Bundle{CSV: &operatorsv1alpha1.ClusterServiceVersion{}}}

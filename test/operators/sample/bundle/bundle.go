@@ -5,12 +5,12 @@ import (
 	"io/fs"
 )
 
-// What the bundle declares, for those who install it.
+// Names that the bundle declares.
 const (
 	Package = "sample-operator"
 	Channel = "stable"
 	CSV     = "sample-operator.v0.1.0"
-	// OperatorImage is what the operator's Deployment runs: map it to bin/sample-operator.
+	// OperatorImage is the image of the operator's Deployment. Map it to bin/sample-operator.
 	OperatorImage = "remit.dev/sample-operator:v0.1.0"
 	// Image is the name under which catalogs list the bundle itself.
 	Image = "remit.dev/sample-operator-bundle:v0.1.0"
@@ -19,7 +19,7 @@ const (
 //go:embed manifests metadata
 var files embed.FS
 
-// FS returns the bundle: the folders manifests and metadata.
+// FS returns the bundle, with the directories manifests and metadata.
 func FS() fs.FS {
 	return files
 }

@@ -13,7 +13,7 @@ import (
 	samplev1 "github.com/remit-olm/remit/test/operators/sample/api/v1"
 )
 
-func TestCSVSaysWhatTheConstantsSay(t *testing.T) {
+func TestCSVMatchesTheConstants(t *testing.T) {
 	csv := read[operatorsv1alpha1.ClusterServiceVersion](t, "manifests/sample-operator.clusterserviceversion.yaml")
 
 	require.Equal(t, CSV, csv.Name)
@@ -45,7 +45,7 @@ func TestCSVOwnsTheCRD(t *testing.T) {
 	require.Equal(t, samplev1.GroupVersion.Version, owned.Version)
 }
 
-func TestOperatorAsksForNoMoreThanNamespacedVerbs(t *testing.T) {
+func TestOperatorRequestsOnlyNamespacedPermissions(t *testing.T) {
 	csv := read[operatorsv1alpha1.ClusterServiceVersion](t, "manifests/sample-operator.clusterserviceversion.yaml")
 
 	strategy := csv.Spec.InstallStrategy.StrategySpec

@@ -5,17 +5,17 @@ import (
 	"io/fs"
 )
 
-// What the bundle declares, for those who install it. Package and channel are those of the first version.
+// Names that the bundle declares. The package and the channel are those of the first version.
 const (
 	CSV = "sample-operator.v0.2.0"
-	// OperatorImage is what both Deployments run: map it to bin/sample-operator.
+	// OperatorImage is the image of both Deployments. Map it to bin/sample-operator.
 	OperatorImage = "remit.dev/sample-operator:v0.2.0"
 )
 
 //go:embed manifests metadata
 var files embed.FS
 
-// FS returns the bundle: the folders manifests and metadata.
+// FS returns the bundle, with the directories manifests and metadata.
 func FS() fs.FS {
 	return files
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/remit-olm/remit/test/operators/sample/echo"
 )
 
-func TestCSVSaysWhatTheConstantsSay(t *testing.T) {
+func TestCSVMatchesTheConstants(t *testing.T) {
 	csv := read[operatorsv1alpha1.ClusterServiceVersion](t, "manifests/sample-operator.clusterserviceversion.yaml")
 	require.Equal(t, CSV, csv.Name)
 	require.Equal(t, bundle.CSV, csv.Spec.Replaces)

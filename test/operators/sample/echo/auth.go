@@ -18,26 +18,26 @@ import (
 // authentication is the ConfigMap with the CA and header names that extension API servers trust.
 var authentication = types.NamespacedName{Namespace: "kube-system", Name: "extension-apiserver-authentication"}
 
-// user is the caller that the front proxy names.
+// user is the user on whose behalf the front proxy sent a request.
 type user struct {
 	name   string
 	groups []string
 }
 
-// proxied returns the user of a request that came through the front proxy.
+// proxied returns the user of a request, or an error if the front proxy did not send it.
 func (s *Server) proxied(r *http.Request) (user, error) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return user{}, errors.New("no client certificate")
 	}
 	config := &corev1.ConfigMap{}
 	if err := s.Reader.Get(r.Context(), authentication, config); err != nil {
-		return user{}, fmt.Errorf("who the front proxy is: %w", err)
+		return user{}, fmt.Errorf("read the front proxy's configuration: %w", err)
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(config.Data["requestheader-client-ca-file"]))
 	leaf := r.TLS.PeerCertificates[0]
 	if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
-		return user{}, fmt.Errorf("not the front proxy: %w", err)
+		return user{}, fmt.Errorf("verify the front proxy's certificate: %w", err)
 	}
 	var allowed, nameHeaders, groupHeaders []string
 	for key, into := range map[string]*[]string{
@@ -58,12 +58,12 @@ func (s *Server) proxied(r *http.Request) (user, error) {
 		u.groups = append(u.groups, r.Header.Values(h)...)
 	}
 	if u.name == "" {
-		return user{}, errors.New("the front proxy names no user")
+		return user{}, errors.New("the front proxy did not name a user")
 	}
 	return u, nil
 }
 
-// may asks the API server whether the user is allowed to do something.
+// may reports whether the API server allows the user to perform the verb on an Echo.
 func (s *Server) may(ctx context.Context, u user, verb, namespace, name string) (bool, error) {
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: u.name, Groups: u.groups,

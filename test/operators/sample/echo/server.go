@@ -13,7 +13,7 @@ import (
 	samplev1 "github.com/remit-olm/remit/test/operators/sample/api/v1"
 )
 
-// What is served.
+// The API that the server serves.
 const (
 	Group    = "echo.sample.remit.dev"
 	Version  = "v1"
@@ -77,7 +77,7 @@ func (s *Server) Handler() http.Handler {
 	return mux
 }
 
-// allow writes the response to a user who is not allowed.
+// allow reports whether the user may send the request. If not, it writes the response.
 func (s *Server) allow(w http.ResponseWriter, r *http.Request, verb string) bool {
 	u, err := s.proxied(r)
 	if err != nil {
@@ -134,7 +134,7 @@ func echoOf(g *samplev1.Greeting) Echo {
 func reply(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	// Callers that do not receive the response retry.
+	// Ignore the error: callers that do not receive the response retry.
 	_ = json.NewEncoder(w).Encode(body)
 }
 

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// Image is the greeters' image. On the embedded control plane it is mapped to no executable,
-	// so its Pods become Ready at once.
+	// Image is the greeters' image. The embedded control plane does not map it to an executable, so it simulates the
+	// greeters' Pods, which become Ready immediately.
 	Image = "remit.dev/sample-greeter:v1"
 	// KeyMessage is the ConfigMap's key for the message.
 	KeyMessage = "message"
@@ -23,7 +23,7 @@ func configMapName(greeting *samplev1.Greeting) string { return greeting.Name + 
 
 func deploymentName(greeting *samplev1.Greeting) string { return greeting.Name + "-greeter" }
 
-// desiredConfigMap returns a ConfigMap with the greeting's message, or with the default if it has none.
+// desiredConfigMap returns a ConfigMap with the greeting's message, or with the default if the greeting has no message.
 func desiredConfigMap(greeting *samplev1.Greeting, defaultMessage string) *corev1ac.ConfigMapApplyConfiguration {
 	message := greeting.Spec.Message
 	if message == "" {
@@ -64,7 +64,8 @@ func labels(greeting *samplev1.Greeting) map[string]string {
 	return map[string]string{labelGreeting: greeting.Name}
 }
 
-// owner omits blockOwnerDeletion, which would require permission on greetings/finalizers.
+// owner returns an owner reference to the greeting. It omits blockOwnerDeletion, which would require permission on
+// greetings/finalizers.
 func owner(greeting *samplev1.Greeting) *metav1ac.OwnerReferenceApplyConfiguration {
 	return metav1ac.OwnerReference().
 		WithAPIVersion(samplev1.GroupVersion.String()).

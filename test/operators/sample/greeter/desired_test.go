@@ -12,10 +12,10 @@ import (
 	samplev1 "github.com/remit-olm/remit/test/operators/sample/api/v1"
 )
 
-func TestConfigMapHoldsTheMessage(t *testing.T) {
+func TestConfigMapContainsTheMessage(t *testing.T) {
 	for _, tc := range []struct{ name, message, want string }{
-		{name: "its own", message: "hi", want: "hi"},
-		{name: "the default where it has none", want: "hello"},
+		{name: "the greeting's message", message: "hi", want: "hi"},
+		{name: "the default message for a greeting without one", want: "hello"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			greeting := given(tc.message, 1)
@@ -50,7 +50,7 @@ func given(message string, replicas int32) *samplev1.Greeting {
 	}
 }
 
-// applied reads an apply configuration as the object that the API server would make of it.
+// applied converts an apply configuration to an object.
 func applied[T any](t *testing.T, configuration any) *T {
 	t.Helper()
 	data, err := json.Marshal(configuration)
@@ -63,5 +63,5 @@ func applied[T any](t *testing.T, configuration any) *T {
 func requireOwnedBy(t *testing.T, greeting *samplev1.Greeting, obj metav1.Object) {
 	t.Helper()
 	require.True(t, metav1.IsControlledBy(obj, greeting))
-	require.Nil(t, obj.GetOwnerReferences()[0].BlockOwnerDeletion, "needs a permission that the operator does not have")
+	require.Nil(t, obj.GetOwnerReferences()[0].BlockOwnerDeletion, "blockOwnerDeletion requires a permission that the operator does not have")
 }

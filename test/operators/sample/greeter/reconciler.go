@@ -17,14 +17,14 @@ import (
 	samplev1 "github.com/remit-olm/remit/test/operators/sample/api/v1"
 )
 
-// FieldManager is the field manager of everything that the operator applies.
+// FieldManager is the field manager of all objects that the operator applies.
 const FieldManager = client.FieldOwner("sample-operator")
 
-// Options of a Reconciler. All but DefaultMessage are required.
+// Options are the options of a Reconciler. All but DefaultMessage are required.
 type Options struct {
 	Client   client.Client
 	Recorder events.EventRecorder
-	// DefaultMessage is the message of a Greeting that has none.
+	// DefaultMessage is the message for Greetings without one.
 	DefaultMessage string
 }
 
@@ -57,7 +57,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !greeting.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, nil // the garbage collector removes what it owns
+		return ctrl.Result{}, nil // the garbage collector deletes its objects
 	}
 	if err := r.Client.Apply(ctx, desiredConfigMap(greeting, r.DefaultMessage), FieldManager); err != nil {
 		return ctrl.Result{}, fmt.Errorf("apply ConfigMap %s: %w", configMapName(greeting), err)
@@ -68,8 +68,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, r.report(ctx, greeting)
 }
 
-// report patches the status if it changed. A Deployment that is not in the cache yet counts as one without available
-// replicas: its watch triggers the next reconcile.
+// report patches the status if it changed. If the Deployment is not in the cache yet, no replicas count as available,
+// and the Deployment's watch event triggers the next reconcile.
 func (r *Reconciler) report(ctx context.Context, greeting *samplev1.Greeting) error {
 	deployment := &appsv1.Deployment{}
 	key := types.NamespacedName{Namespace: greeting.Namespace, Name: deploymentName(greeting)}
@@ -86,7 +86,7 @@ func (r *Reconciler) report(ctx context.Context, greeting *samplev1.Greeting) er
 	}
 	if isReady(greeting) && !isReady(before) {
 		r.Recorder.Eventf(greeting, nil, corev1.EventTypeNormal, samplev1.ReasonGreeting, "Greet",
-			"ConfigMap %s holds the message", greeting.Status.ConfigMapName)
+			"ConfigMap %s contains the message", greeting.Status.ConfigMapName)
 	}
 	return nil
 }

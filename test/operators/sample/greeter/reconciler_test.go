@@ -39,15 +39,15 @@ func TestReconcileGreetsAndReportsIt(t *testing.T) {
 
 	before := get(t, r, key).ResourceVersion
 	reconcile(t, r, key)
-	require.Equal(t, before, get(t, r, key).ResourceVersion, "nothing changed, nothing is written")
+	require.Equal(t, before, get(t, r, key).ResourceVersion, "without changes, nothing must be written")
 	require.Empty(t, recorder.Events)
 }
 
-func TestReconcileOfAGreetingThatIsGoneDoesNothing(t *testing.T) {
+func TestIgnoresADeletedGreeting(t *testing.T) {
 	reconcile(t, newReconciler(t, events.NewFakeRecorder(0)), types.NamespacedName{Namespace: "team", Name: "gone"})
 }
 
-func TestNewWantsAClientAndARecorder(t *testing.T) {
+func TestNewRequiresAClientAndARecorder(t *testing.T) {
 	_, err := New(Options{})
 	require.ErrorContains(t, err, "required")
 }
@@ -71,7 +71,7 @@ func reconcile(t *testing.T, r *Reconciler, key types.NamespacedName) {
 	t.Helper()
 	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
 	require.NoError(t, err)
-	require.True(t, result.IsZero(), "it is woken by watches")
+	require.True(t, result.IsZero(), "watches must trigger the next reconcile")
 }
 
 func get(t *testing.T, r *Reconciler, key types.NamespacedName) *samplev1.Greeting {
@@ -81,7 +81,7 @@ func get(t *testing.T, r *Reconciler, key types.NamespacedName) *samplev1.Greeti
 	return greeting
 }
 
-// makeAvailable plays the Deployment controller; the fake client sets no generation.
+// makeAvailable simulates the Deployment controller. The fake client does not set a generation.
 func makeAvailable(t *testing.T, r *Reconciler) {
 	t.Helper()
 	deployment := &appsv1.Deployment{}

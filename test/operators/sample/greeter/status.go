@@ -28,7 +28,8 @@ func setStatus(greeting *samplev1.Greeting, deployment *appsv1.Deployment) {
 	meta.SetStatusCondition(&greeting.Status.Conditions, ready)
 }
 
-// available is false while the Deployment's status is about an earlier spec.
+// available reports whether enough replicas are available. It returns false while the Deployment's status refers to an
+// earlier spec.
 func available(deployment *appsv1.Deployment, replicas int32) bool {
 	return deployment.Generation > 0 &&
 		deployment.Status.ObservedGeneration >= deployment.Generation &&

@@ -18,11 +18,11 @@ func TestReadyFollowsTheDeployment(t *testing.T) {
 		want       metav1.ConditionStatus
 		wantReason string
 	}{
-		{name: "not seen yet", deployment: &appsv1.Deployment{},
+		{name: "not observed yet", deployment: &appsv1.Deployment{},
 			want: metav1.ConditionFalse, wantReason: samplev1.ReasonGreetersStarting},
 		{name: "some available", deployment: deployment(1, 1, 1),
 			want: metav1.ConditionFalse, wantReason: samplev1.ReasonGreetersStarting},
-		{name: "all available, of an earlier spec", deployment: deployment(2, 1, 2),
+		{name: "all available, for an earlier spec", deployment: deployment(2, 1, 2),
 			want: metav1.ConditionFalse, wantReason: samplev1.ReasonGreetersStarting},
 		{name: "all available", deployment: deployment(2, 2, 2),
 			want: metav1.ConditionTrue, wantReason: samplev1.ReasonGreeting},

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// Refused is the message that is refused.
+	// Refused is a message that the validating webhook refuses.
 	Refused = "goodbye"
 	// Label is set on Greetings by the mutating webhook; its value is the version of the operator.
 	Label = "sample.remit.dev/seen-by"
@@ -21,12 +21,12 @@ const (
 	pathValidate = "/validate"
 	pathMutate   = "/mutate"
 	pathConvert  = "/convert"
-	// maxBody bounds a review.
+	// maxBody is the maximum size of a review, in bytes.
 	maxBody = 8 << 20
 )
 
-// Handler serves the webhooks, and if there is a prefix of the path under that as well, so that versions
-// of an operator can be told apart: what another version was asked at there is not found.
+// Handler serves the webhooks. If prefix is set, it also serves them below that path, so that tests can call a
+// particular version of the operator.
 func Handler(prefix string) http.Handler {
 	mux := http.NewServeMux()
 	version := strings.Trim(prefix, "/")
@@ -62,7 +62,7 @@ func review(answer func(*unstructured.Unstructured) *admissionv1.AdmissionRespon
 
 func reply(w http.ResponseWriter, body any) {
 	w.Header().Set("Content-Type", "application/json")
-	// Callers that do not receive the response retry.
+	// Ignore the error: callers that do not receive the response retry.
 	_ = json.NewEncoder(w).Encode(body)
 }
 

@@ -17,7 +17,7 @@ const (
 	v2    = group + "/v2"
 )
 
-// renamed are the fields of spec whose names differ: v1's, then v2's.
+// renamed lists the fields of spec whose names differ, as pairs of the names in v1 and v2.
 var renamed = [][2]string{{"message", "text"}, {"replicas", "greeters"}}
 
 // convert answers a ConversionReview.
@@ -44,7 +44,7 @@ func convert(w http.ResponseWriter, r *http.Request) {
 	reply(w, &apiextensionsv1.ConversionReview{TypeMeta: in.TypeMeta, Response: response})
 }
 
-// Convert converts a Greeting to the other version without losing data.
+// Convert converts a Greeting to the given version without losing data.
 func Convert(obj *unstructured.Unstructured, version string) error {
 	from, to := 0, 1
 	switch {
@@ -54,7 +54,7 @@ func Convert(obj *unstructured.Unstructured, version string) error {
 	case obj.GetAPIVersion() == v2 && version == v1:
 		from, to = 1, 0
 	default:
-		return fmt.Errorf("no conversion from %s to %s", obj.GetAPIVersion(), version)
+		return fmt.Errorf("cannot convert from %s to %s", obj.GetAPIVersion(), version)
 	}
 	obj.SetAPIVersion(version)
 	spec, ok := obj.Object["spec"].(map[string]any)

@@ -47,7 +47,7 @@ func TestGreetingsDoNotSayGoodbye(t *testing.T) {
 	require.False(t, admit(t, pathValidate, greeting(v2, map[string]any{"text": "goodbye"})).Allowed)
 }
 
-func TestGreetingsAreMarked(t *testing.T) {
+func TestGreetingsAreLabeled(t *testing.T) {
 	require.JSONEq(t, `[{"op":"add","path":"/metadata/labels","value":{"sample.remit.dev/seen-by":"webhook"}}]`,
 		string(admit(t, pathMutate, greeting(v1, nil)).Patch))
 	labeled := greeting(v1, nil)
@@ -61,7 +61,7 @@ func TestAnotherVersionsPathsAreNotFound(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, post(t, "/v2", "/v2"+pathValidate, nil, nil))
 }
 
-func TestConversionsAreThereAndBackAgain(t *testing.T) {
+func TestConvertsInBothDirections(t *testing.T) {
 	old := greeting(v1, map[string]any{"message": "hello", "replicas": int64(2)})
 	there := old.DeepCopy()
 	require.NoError(t, Convert(there, v2))

@@ -15,25 +15,26 @@ import (
 )
 
 const (
-	// Linger is how long a server continues after a request to stop, because callers notice it late.
+	// Linger is how long a server continues to serve after it was asked to stop, because callers notice the shutdown with
+	// a delay.
 	Linger = 3 * time.Second
 	// reload is the minimum interval between checks of a certificate.
 	reload = 200 * time.Millisecond
-	// readTimeout bounds a request.
+	// readTimeout is the timeout for reading a request.
 	readTimeout = 10 * time.Second
 )
 
 // Server serves HTTPS with a certificate from files. It is a Runnable of a controller-runtime manager.
 type Server struct {
 	Address string
-	// Certificate and Key are the files' paths.
+	// Certificate and Key are the paths of the files.
 	Certificate, Key string
 	Handler          http.Handler
-	// ClientCertificates requests client certificates, which the handler verifies.
+	// ClientCertificates makes the server request client certificates, which the handler verifies.
 	ClientCertificates bool
 }
 
-// Start serves until the context ends, and then for Linger.
+// Start serves until the context is done, and then continues for the duration Linger.
 func (s Server) Start(ctx context.Context) error {
 	files := &files{certificate: s.Certificate, key: s.Key}
 	if _, err := files.get(nil); err != nil {
@@ -64,7 +65,7 @@ func (s Server) Start(ctx context.Context) error {
 	return err
 }
 
-// Check is a healthz.Checker, which succeeds when the server listens.
+// Check is a healthz.Checker that succeeds if the server is listening.
 func (s Server) Check(r *http.Request) error {
 	conn, err := (&net.Dialer{}).DialContext(r.Context(), "tcp", s.Address)
 	if err != nil {
@@ -73,7 +74,7 @@ func (s Server) Check(r *http.Request) error {
 	return conn.Close()
 }
 
-// files are a certificate and its key, loaded again when they change.
+// files loads a certificate and its key from files, and reloads them when they change.
 type files struct {
 	certificate, key string
 
@@ -102,7 +103,8 @@ func (f *files) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return f.loaded, nil
 }
 
-// ignoreIfLoaded drops an error if there is a certificate to continue with.
+// ignoreIfLoaded returns nil if a certificate was loaded before, because that one remains in use. Otherwise, it returns
+// err.
 func (f *files) ignoreIfLoaded(err error) error {
 	if f.loaded != nil {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// DeepCopyInto copies g into out. Written by hand: two types are not worth a generator.
+// DeepCopyInto copies g into out. It is handwritten, because two types do not justify a generator.
 func (g *Greeting) DeepCopyInto(out *Greeting) {
 	*out = *g
 	g.ObjectMeta.DeepCopyInto(&out.ObjectMeta)

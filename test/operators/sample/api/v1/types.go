@@ -6,20 +6,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GroupVersion of everything in this package.
+// GroupVersion is the group and version of all types in this package.
 var GroupVersion = schema.GroupVersion{Group: "sample.remit.dev", Version: "v1"}
 
 // The condition of a Greeting and its reasons.
 const (
 	ConditionReady = "Ready"
 
-	// ReasonGreeting means that as many greeters as asked for are available.
+	// ReasonGreeting means that all requested greeters are available.
 	ReasonGreeting = "Greeting"
 	// ReasonGreetersStarting means that some of the greeters are not available yet.
 	ReasonGreetersStarting = "GreetersStarting"
 )
 
-// Greeting asks for a message in a ConfigMap and for greeters that would say it.
+// Greeting requests a ConfigMap with a message and a number of greeters that read it.
 type Greeting struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -28,15 +28,15 @@ type Greeting struct {
 	Status GreetingStatus `json:"status,omitempty"`
 }
 
-// GreetingSpec is what the user wants.
+// GreetingSpec is the desired state of a Greeting.
 type GreetingSpec struct {
-	// Message goes into the ConfigMap; without one the operator's default message does.
+	// Message is written to the ConfigMap. The default is the operator's default message.
 	Message string `json:"message,omitempty"`
 	// Replicas is the number of greeters.
 	Replicas int32 `json:"replicas,omitempty"`
 }
 
-// GreetingStatus is what the operator saw.
+// GreetingStatus is the observed state of a Greeting.
 type GreetingStatus struct {
 	ObservedGeneration int64              `json:"observedGeneration,omitempty"`
 	Conditions         []metav1.Condition `json:"conditions,omitempty"`

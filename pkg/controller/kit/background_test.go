@@ -1,4 +1,4 @@
-package catalogsource
+package kit
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 
 func TestBackgroundRunsFromStartUntilItsContextEnds(t *testing.T) {
 	t.Parallel()
-	b := &background{}
+	b := &Background{}
 	began, ended := make(chan string, 4), make(chan string, 4)
 	run := func(name string) func(context.Context) {
 		return func(ctx context.Context) {
@@ -19,44 +19,44 @@ func TestBackgroundRunsFromStartUntilItsContextEnds(t *testing.T) {
 			ended <- name
 		}
 	}
-	b.launch(run("before"))
-	b.launch(run("ended before"))()
+	b.Launch(run("before"))
+	b.Launch(run("ended before"))()
 	require.Empty(t, began, "nothing runs before Start")
-	require.False(t, b.isOver())
+	require.False(t, b.IsOver())
 	ctx, cancel := context.WithCancel(t.Context())
 	returned := make(chan error, 1)
 	go func() { returned <- b.Start(ctx) }()
 	require.Equal(t, "before", <-began)
 
-	end := b.launch(run("after"))
+	end := b.Launch(run("after"))
 	require.Equal(t, "after", <-began)
 	end()
 	require.Equal(t, "after", <-ended)
-	end() // a second time does nothing
+	end() // a second call does nothing
 
 	require.Empty(t, returned)
 	cancel()
 	require.NoError(t, <-returned)
-	require.Equal(t, "before", <-ended, "Start waits for what it started")
-	require.True(t, b.isOver())
-	b.launch(run("too late"))()
+	require.Equal(t, "before", <-ended, "Start waits for the goroutines that it started")
+	require.True(t, b.IsOver())
+	b.Launch(run("too late"))()
 	require.Empty(t, began)
 }
 
 func TestSlotsLimitEachNamespace(t *testing.T) {
 	t.Parallel()
-	s := &slots{max: 1}
-	free, err := s.take(t.Context(), "a")
+	s := &Slots{Max: 1}
+	free, err := s.Take(t.Context(), "a")
 	require.NoError(t, err)
-	other, err := s.take(t.Context(), "b")
-	require.NoError(t, err, "of another namespace")
+	other, err := s.Take(t.Context(), "b")
+	require.NoError(t, err, "another namespace has its own slots")
 	other()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	_, err = s.take(ctx, "a")
+	_, err = s.Take(ctx, "a")
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	free()
-	free, err = s.take(t.Context(), "a")
+	free, err = s.Take(t.Context(), "a")
 	require.NoError(t, err)
 	free()
 }

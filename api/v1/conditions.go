@@ -1,0 +1,81 @@
+package v1
+
+// Condition types of a ClusterExtension.
+const (
+	// TypeInstalled reports whether a version of the package is installed.
+	TypeInstalled = "Installed"
+	// TypeProgressing reports whether the object has reached its desired state or is progressing towards it.
+	// ClusterCatalogs have this condition, too.
+	TypeProgressing = "Progressing"
+	// TypeAuthorized reports whether the extension's identity has every permission that the desired version needs. OLM v1
+	// has no such condition.
+	TypeAuthorized = "Authorized"
+	// TypeAvailable reports whether the objects of the installed version are available.
+	TypeAvailable = "Available"
+	// TypeDeprecated is true if at least one of the next three conditions is true.
+	TypeDeprecated = "Deprecated"
+	// TypePackageDeprecated, TypeChannelDeprecated and TypeBundleDeprecated report what the catalog deprecates.
+	TypePackageDeprecated = "PackageDeprecated"
+	TypeChannelDeprecated = "ChannelDeprecated"
+	TypeBundleDeprecated  = "BundleDeprecated"
+)
+
+// TypeServing reports whether the content of a ClusterCatalog is served.
+const TypeServing = "Serving"
+
+// Reasons of the conditions Installed and Progressing.
+const (
+	// ReasonSucceeded means that the desired state has been reached. It is also a reason of a ClusterCatalog's
+	// Progressing condition.
+	ReasonSucceeded = "Succeeded"
+	// ReasonRollingOut means that the objects of a version are being applied, or are not yet available.
+	ReasonRollingOut = "RollingOut"
+	// ReasonRetrying means that a problem was found that may be resolved without a change to the spec. It is also a
+	// reason of a ClusterCatalog's Progressing condition.
+	ReasonRetrying = "Retrying"
+	// ReasonBlocked means that a problem was found that persists until something is changed. It is also a reason of a
+	// ClusterCatalog's Progressing condition.
+	ReasonBlocked = "Blocked"
+	// ReasonInvalidConfiguration means that the bundle does not accept spec.config.
+	ReasonInvalidConfiguration = "InvalidConfiguration"
+	// ReasonProgressDeadlineExceeded means that spec.progressDeadlineMinutes passed before the desired state was reached.
+	ReasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
+	// ReasonFailed means that no version could be installed, or that it is not known whether one is installed.
+	ReasonFailed = "Failed"
+	// ReasonAbsent means that no version is installed. It is also the reason of deprecation conditions that do not apply,
+	// because there is no bundle.
+	ReasonAbsent = "Absent"
+)
+
+// Reasons of the deprecation conditions, in addition to ReasonAbsent.
+const (
+	ReasonDeprecated               = "Deprecated"
+	ReasonNotDeprecated            = "NotDeprecated"
+	ReasonDeprecationStatusUnknown = "DeprecationStatusUnknown"
+)
+
+// Reasons of the condition Authorized, in addition to ReasonSucceeded.
+const (
+	// ReasonMissingPermissions means that the identity lacks permissions, which the report lists.
+	ReasonMissingPermissions = "MissingPermissions"
+	// ReasonIdentityNotFound means that the ServiceAccount does not exist.
+	ReasonIdentityNotFound = "IdentityNotFound"
+	// ReasonNotEnrolled means that Remit is not allowed to act as the identity.
+	ReasonNotEnrolled = "NotEnrolled"
+	// ReasonEvaluationIncomplete means that the permissions could not be determined completely.
+	ReasonEvaluationIncomplete = "EvaluationIncomplete"
+)
+
+// Reasons of a ClusterCatalog's condition Serving.
+const (
+	// ReasonAvailable means that the content is served.
+	ReasonAvailable = "Available"
+	// ReasonUnavailable means that there is no content to serve.
+	ReasonUnavailable = "Unavailable"
+	// ReasonUserSpecifiedUnavailable means that spec.availabilityMode is Unavailable.
+	ReasonUserSpecifiedUnavailable = "UserSpecifiedUnavailable"
+)
+
+// LabelMetadataName is the label of a ClusterCatalog with its own name, so that the selector of a ClusterExtension can
+// select it by name.
+const LabelMetadataName = "olm.operatorframework.io/metadata.name"

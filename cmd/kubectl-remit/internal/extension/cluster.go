@@ -1,0 +1,134 @@
+package extension
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/fbc"
+	"github.com/remit-olm/remit/pkg/extension/resolve"
+	"github.com/remit-olm/remit/pkg/lib/names"
+)
+
+// maxContent is the maximum size of the objects of one package in a ClusterCatalog, in bytes.
+const maxContent = 256 << 20
+
+// clusterCatalogs reads the ClusterCatalogs that the request selects, as the user, through the API server.
+type clusterCatalogs struct {
+	client.Reader
+	// api sends requests to the Service that serves the content.
+	api            rest.Interface
+	remitNamespace string
+}
+
+// read returns the ClusterCatalogs with what they contain of the requested package. If none contains the package, their content
+// consists of the names of all packages, so that errors can suggest similar names.
+func (r *clusterCatalogs) read(ctx context.Context, request resolve.Request) ([]resolve.Catalog, error) {
+	var list olmv1.ClusterCatalogList
+	if err := r.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("list ClusterCatalogs: %w", err)
+	}
+	out := make([]resolve.Catalog, 0, len(list.Items))
+	found := false
+	for i := range list.Items {
+		k := &list.Items[i]
+		if k.Spec.AvailabilityMode == olmv1.AvailabilityModeUnavailable || k.DeletionTimestamp != nil {
+			continue
+		}
+		one := resolve.Catalog{Name: k.Name, Labels: labels.Merge(k.Labels, labels.Set{olmv1.LabelMetadataName: k.Name}), Priority: k.Spec.Priority}
+		if isServed(k) && (request.Selector == nil || request.Selector.Matches(labels.Set(one.Labels))) {
+			var err error
+			if one.Snapshot, err = r.packageOf(ctx, k.Name, request.Package); err != nil {
+				return nil, fmt.Errorf("read the content of ClusterCatalog %q: %w; alternatively, specify a catalog with --catalog", k.Name, err)
+			}
+			found = found || one.Snapshot.Packages[request.Package] != nil
+		}
+		out = append(out, one)
+	}
+	if found {
+		return out, nil
+	}
+	return out, r.addNames(ctx, out)
+}
+
+func isServed(k *olmv1.ClusterCatalog) bool {
+	return meta.IsStatusConditionTrue(k.Status.Conditions, olmv1.TypeServing)
+}
+
+// packageOf reads the objects of one package. An olm.package has a name instead of a package.
+func (r *clusterCatalogs) packageOf(ctx context.Context, catalogName, pkg string) (*catalog.Snapshot, error) {
+	head, err := r.get(ctx, catalogName, map[string]string{"schema": "olm.package", "name": pkg})
+	if err != nil {
+		return nil, err
+	}
+	if len(bytes.TrimSpace(head)) == 0 {
+		return &catalog.Snapshot{}, nil
+	}
+	objects, err := r.get(ctx, catalogName, map[string]string{"package": pkg})
+	if err != nil {
+		return nil, err
+	}
+	return fbc.Loader{}.FromFiles(ctx, map[string][]byte{"catalog.json": slices.Concat(catalog.EndLine(head), objects)})
+}
+
+// addNames sets the content of the catalogs to packages without bundles.
+func (r *clusterCatalogs) addNames(ctx context.Context, catalogs []resolve.Catalog) error {
+	for i := range catalogs {
+		if catalogs[i].Snapshot == nil {
+			continue
+		}
+		lines, err := r.get(ctx, catalogs[i].Name, map[string]string{"schema": "olm.package"})
+		if err != nil {
+			return err
+		}
+		snap := &catalog.Snapshot{Packages: map[string]*catalog.Package{}}
+		scanner := bufio.NewScanner(bytes.NewReader(lines))
+		scanner.Buffer(nil, maxContent)
+		for scanner.Scan() {
+			var p struct {
+				Name string `json:"name"`
+			}
+			if json.Unmarshal(scanner.Bytes(), &p) == nil && catalog.CheckName(p.Name) == nil {
+				snap.Packages[p.Name] = &catalog.Package{Name: p.Name}
+			}
+		}
+		catalogs[i].Snapshot = snap
+	}
+	return nil
+}
+
+// get reads the objects of a catalog that match the query, as JSON lines.
+func (r *clusterCatalogs) get(ctx context.Context, catalogName string, query map[string]string) ([]byte, error) {
+	// A timeout would be added to the query, which the Service rejects.
+	req := r.api.Get().Timeout(0).AbsPath("/api/v1/namespaces", r.remitNamespace, "services", "https:"+names.ServiceCatalogContent+":https", "proxy",
+		"catalogs", catalogName, "api/v1/metas")
+	for key, value := range query {
+		req = req.Param(key, value)
+	}
+	body, err := req.Stream(ctx)
+	if apierrors.IsForbidden(err) {
+		return nil, fmt.Errorf("%w: this requires get on services/proxy of Service %s/%s", err, r.remitNamespace, names.ServiceCatalogContent)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	data, err := io.ReadAll(io.LimitReader(body, maxContent+1))
+	if err == nil && len(data) > maxContent {
+		err = errors.New("the response is too large")
+	}
+	return data, err
+}

@@ -1,0 +1,165 @@
+package preflight
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
+	"github.com/remit-olm/remit/cmd/kubectl-remit/rbac"
+	"github.com/remit-olm/remit/test/env"
+	sample "github.com/remit-olm/remit/test/operators/sample/bundle"
+)
+
+// sampleCatalog writes the catalog of the sample operator to a file.
+func sampleCatalog(t *testing.T) string {
+	t.Helper()
+	text, err := env.SampleFBC()
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "catalog.json")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	return file
+}
+
+// described returns arguments that describe a ClusterExtension without a cluster.
+func described(t *testing.T, more ...string) []string {
+	t.Helper()
+	return append([]string{"clusterextension", "demo", "--catalog=" + sampleCatalog(t), "--package=" + sample.Package, "--namespace=demo-system"}, more...)
+}
+
+// printedRBAC returns the output of "kubectl remit rbac" with the same arguments.
+func printedRBAC(t *testing.T, args []string) string {
+	t.Helper()
+	cmd := rbac.NewCommand()
+	var out, notes bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(&notes)
+	cmd.SetArgs(args)
+	require.NoError(t, cmd.ExecuteContext(t.Context()))
+	return out.String()
+}
+
+func TestTheRBACOfAClusterExtensionIsSufficient(t *testing.T) {
+	for name, row := range map[string]struct {
+		flags         []string
+		user, subject string
+	}{
+		"its own user":       {nil, "User olm:clusterextension:demo", "- apiGroup: rbac.authorization.k8s.io\n  kind: User\n  name: olm:clusterextension:demo\n"},
+		"a ServiceAccount":   {[]string{"--service-account=acct"}, "ServiceAccount demo-system/acct", "- kind: ServiceAccount\n  name: acct\n  namespace: demo-system\n"},
+		"a single namespace": {[]string{"--watch-namespace=demo-system"}, "User olm:clusterextension:demo", "  kind: User\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := described(t, row.flags...)
+			all := printedRBAC(t, args)
+			require.Contains(t, all, row.subject)
+			require.Contains(t, all, "name: remit-extension-enrollment-")
+			out, code, err := remit(t, append(args, "--rbac-dir", folder(t, all))...)
+			require.NoError(t, err)
+			require.Zero(t, code)
+			require.Equal(t, row.user+" has all permissions that ClusterExtension demo (bundle \""+sample.CSV+"\", version 0.1.0) needs in namespace \"demo-system\".\n", out)
+
+			less := strings.Replace(all, "  resources:\n  - greetings\n  verbs:\n  - get\n  - list\n", "  resources:\n  - greetings\n  verbs:\n  - get\n", 1)
+			require.NotEqual(t, all, less)
+			out, code, _ = remit(t, append(args, "--rbac-dir", folder(t, less))...)
+			require.Equal(t, cli.CodeMissing, code)
+			require.Contains(t, out, `cannot list resource "greetings" in API group "sample.remit.dev"`)
+			require.NotContains(t, out, "not enrolled")
+			_, grant, _ := strings.Cut(out, "---\n")
+			_, code, err = remit(t, append(args, "--rbac-dir", folder(t, less+"---\n"+grant))...)
+			require.NoError(t, err)
+			require.Zero(t, code)
+		})
+	}
+}
+
+func TestReportsThatAClusterExtensionIsNotEnrolled(t *testing.T) {
+	for user, flags := range map[string][]string{"User olm:clusterextension:demo": nil, "ServiceAccount demo-system/acct": {"--service-account=acct"}} {
+		args := described(t, flags...)
+		all := printedRBAC(t, args)
+		_, grant, _ := strings.Cut(all, "  namespace: remit\n") // the end of the enrollment
+		enrollment, _, _ := strings.Cut(all, "  namespace: remit\n")
+		out, code, _ := remit(t, append(args, "--rbac-dir", folder(t, grant))...)
+		require.Equal(t, cli.CodeMissing, code)
+		require.Contains(t, out, "\n"+user+" is not enrolled: Remit is not allowed to act as it.\n"+enrollment)
+
+		out, code, _ = remit(t, append(args, "--rbac-dir", folder(t, ""), "-o", "json")...)
+		require.Equal(t, cli.CodeMissing, code)
+		var d document
+		require.NoError(t, json.Unmarshal([]byte(out), &d))
+		require.False(t, d.Complete)
+		out, code, err := remit(t, append(args, "--rbac-dir", folder(t, d.Enrollment+d.Grant))...)
+		require.NoError(t, err, out)
+		require.Zero(t, code)
+	}
+}
+
+func TestReadsTheClusterExtensionFromAManifest(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "demo.yaml")
+	write := func(text string) {
+		t.Helper()
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	}
+	const head = "apiVersion: olm.operatorframework.io/v1\nkind: ClusterExtension\n"
+	spec := "spec: {namespace: demo-system, source: {sourceType: Catalog, catalog: {packageName: " + sample.Package + "}}}\n"
+	args := []string{"clusterextension", "-f", file, "--catalog=" + sampleCatalog(t), "--rbac-dir", folder(t, "")}
+	write("apiVersion: v1\nkind: Namespace\nmetadata: {name: demo-system}\n---\n" + head + "metadata: {name: demo}\n" + spec)
+	out, code, _ := remit(t, args...)
+	require.Equal(t, cli.CodeMissing, code)
+	require.Contains(t, out, "User olm:clusterextension:demo is missing 10 permissions")
+
+	write(head + "metadata: {name: demo}\n" + spec + "---\n" + head + "metadata: {name: other}\n" + spec)
+	for want, more := range map[string][]string{
+		"it contains 2 ClusterExtensions: name one of them: demo, other":             nil,
+		"it does not contain ClusterExtension \"x\", but demo, other":                {"x"},
+		"--namespace=y: ClusterExtension other is installed in namespace":            {"other", "-n", "y"},
+		"--filename and --package are mutually exclusive":                            {"--package=x"},
+		"--service-account requires --package: otherwise, the ClusterExtension dete": {"--service-account=x"},
+	} {
+		_, code, err := remit(t, append(args, more...)...)
+		require.ErrorContains(t, err, want)
+		require.Equal(t, cli.CodeError, code)
+	}
+	for want, text := range map[string]string{
+		`unknown field "spec.namespaces"`: head + "metadata: {name: demo}\nspec: {namespaces: x}\n",
+		"it contains no ClusterExtension": "a: b\n",
+		`"olm.operatorframework.io/v2" is not supported: must be "olm.operatorframework.io/v1"`: strings.ReplaceAll(head, "/v1", "/v2") + "metadata: {name: demo}\n",
+		`"A" is not a valid ClusterExtension name`:                                              head + "metadata: {name: A}\n" + spec,
+		`namespace "": `: head + "metadata: {name: a}\nspec: {source: {catalog: {packageName: a}}}\n",
+		"spec.config.inline.watchNamespaces: the field is not supported; supported fields: watchNamespace,": head + "metadata: {name: demo}\n" +
+			strings.TrimSuffix(spec, "}\n") + ", config: {configType: Inline, inline: {watchNamespaces: x}}}\n",
+	} {
+		write(text)
+		_, code, err := remit(t, args...)
+		require.ErrorContains(t, err, want)
+		require.Equal(t, cli.CodeError, code)
+	}
+}
+
+func TestSaysWhatExistsInsteadOfWhatWasRequested(t *testing.T) {
+	rbacDir := folder(t, "")
+	for want, flags := range map[string][]string{
+		`package "sample-operato" was not found in ClusterCatalog`:                               {"--package=sample-operato"},
+		`packages with similar names: sample-operator`:                                           {"--package=sample-operatr"},
+		`package "sample-operator" has no version in the range "2.x"; newest versions: 0.1.0`:    {"--version=2.x"},
+		`package "sample-operator" has no channel "beta"; available channels: ` + sample.Channel: {"--channel=beta"},
+		`"not a range"`: {"--version=not a range"},
+		"no such file or directory, and not an image reference": {"--catalog=/none"},
+		`namespace "A B": `:     {"--namespace=A B"},
+		`service account "A": `: {"--service-account=A"},
+		`spec.config.inline.watchNamespace: "a b" is not a valid name`: {"--watch-namespace=a b"},
+		"--rbac-dir requires --catalog, and --filename or --package":   {"--catalog="},
+	} {
+		out, code, err := remit(t, append(described(t, "--rbac-dir", rbacDir), flags...)...)
+		require.ErrorContains(t, err, want)
+		require.Equal(t, cli.CodeError, code)
+		require.Empty(t, out)
+	}
+	_, code, err := remit(t, "clusterextension", "demo", "--package=x", "--catalog=x", "--rbac-dir", rbacDir)
+	require.ErrorContains(t, err, "--namespace is required with --package")
+	require.Equal(t, cli.CodeError, code)
+}

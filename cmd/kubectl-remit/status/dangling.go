@@ -1,0 +1,172 @@
+package status
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/extension/assess"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+// Dangling is a binding or a role for the identity of a ClusterExtension, although no ClusterExtension has this
+// identity. A ClusterExtension that is created with the same name gets the permissions.
+type Dangling struct {
+	Kind string `json:"kind"`
+	// Namespace is "" for cluster-scoped objects.
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	// Role is "<Kind> <name>" of the role of a binding.
+	Role string `json:"role,omitempty"`
+	// Identities are the users and ServiceAccounts that no ClusterExtension has.
+	Identities []string `json:"identities"`
+	// Enrollment is true for objects that allow Remit to act as the identity.
+	Enrollment bool `json:"enrollment,omitempty"`
+}
+
+// dangling returns the grants and enrollments that no ClusterExtension uses, sorted by namespace, kind and name.
+func (w *world) dangling(namespace string) ([]Dangling, error) {
+	d := search{used: map[string]bool{}, bound: map[string]bool{}, namespace: namespace}
+	for i := range w.extensions {
+		d.used[assess.Identity(&w.extensions[i]).String()] = true
+	}
+	for _, find := range []func(rbac.Listers) error{d.bindings, d.clusterBindings, d.roles, d.clusterRoles} {
+		if err := find(*w.rbac); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(d.found, func(a, b Dangling) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
+	})
+	return d.found, nil
+}
+
+// search collects grants.
+type search struct {
+	// used contains the identities of all ClusterExtensions.
+	used map[string]bool
+	// namespace limits the search; "" means the whole cluster, including cluster-scoped objects.
+	namespace string
+	// bound contains the roles of the bindings that were found. They are not reported separately.
+	bound map[string]bool
+	found []Dangling
+}
+
+func (d *search) bindings(l rbac.Listers) error {
+	all, err := l.RoleBindings.List(labels.Everything())
+	for _, b := range all {
+		if d.covers(b) {
+			d.binding("RoleBinding", b, b.RoleRef, b.Subjects)
+		}
+	}
+	return err
+}
+
+func (d *search) clusterBindings(l rbac.Listers) error {
+	all, err := l.ClusterRoleBindings.List(labels.Everything())
+	for _, b := range all {
+		if d.covers(b) {
+			d.binding("ClusterRoleBinding", b, b.RoleRef, b.Subjects)
+		}
+	}
+	return err
+}
+
+func (d *search) roles(l rbac.Listers) error {
+	all, err := l.Roles.List(labels.Everything())
+	for _, r := range all {
+		if d.covers(r) {
+			d.role("Role", r)
+		}
+	}
+	return err
+}
+
+func (d *search) clusterRoles(l rbac.Listers) error {
+	all, err := l.ClusterRoles.List(labels.Everything())
+	for _, r := range all {
+		if d.covers(r) {
+			d.role("ClusterRole", r)
+		}
+	}
+	return err
+}
+
+// covers reports whether an object is in the namespaces of the search.
+func (d *search) covers(obj client.Object) bool {
+	return d.namespace == "" || obj.GetNamespace() == d.namespace
+}
+
+// binding adds a binding that names users of ClusterExtensions that do not exist, or that belongs to the enrollment of
+// such a user or of a ServiceAccount.
+func (d *search) binding(kind string, b client.Object, ref rbacv1.RoleRef, subjects []rbacv1.Subject) {
+	one := Dangling{Kind: kind, Namespace: b.GetNamespace(), Name: b.GetName(), Role: ref.Kind + " " + ref.Name}
+	identities := usersOf(subjects)
+	if enrolled := enrolledBy(ref.Kind, ref.Name, b.GetNamespace()); enrolled != "" {
+		one.Enrollment, identities = true, []string{enrolled}
+	}
+	if d.add(one, identities) {
+		d.bound[b.GetNamespace()+"/"+one.Role] = true
+	}
+}
+
+// usersOf returns the users of ClusterExtensions that a binding names.
+func usersOf(subjects []rbacv1.Subject) []string {
+	found := map[string]bool{}
+	for _, s := range subjects {
+		if name, ok := strings.CutPrefix(s.Name, names.UserExtensionPrefix); ok && s.Kind == rbacv1.UserKind {
+			found[scoped.Identity{Extension: name}.String()] = name != ""
+		}
+	}
+	maps.DeleteFunc(found, func(_ string, isNamed bool) bool { return !isNamed })
+	return slices.Sorted(maps.Keys(found))
+}
+
+// role adds the role of a grant or an enrollment that has no binding.
+func (d *search) role(kind string, r client.Object) {
+	one := Dangling{Kind: kind, Namespace: r.GetNamespace(), Name: r.GetName()}
+	if d.bound[r.GetNamespace()+"/"+kind+" "+r.GetName()] {
+		return
+	}
+	if enrolled := enrolledBy(kind, r.GetName(), r.GetNamespace()); enrolled != "" {
+		one.Enrollment = true
+		d.add(one, []string{enrolled})
+	} else if extension, ok := preflight.ExtensionOfGrant(r.GetName()); ok {
+		d.add(one, []string{scoped.Identity{Extension: extension}.String()})
+	}
+}
+
+// enrolledBy returns the identity that the role of an enrollment enrolls, or "" for other roles.
+func enrolledBy(kind, role, namespace string) string {
+	name, ok := scoped.EnrolledForExtension(role)
+	switch {
+	case !ok:
+		return ""
+	case kind == "ClusterRole":
+		return scoped.Identity{Extension: name}.String()
+	}
+	return scoped.ServiceAccountIdentity(types.NamespacedName{Namespace: namespace, Name: name}).String()
+}
+
+// add adds an object for the identities that no ClusterExtension has. It returns false if there are none.
+func (d *search) add(one Dangling, identities []string) bool {
+	for _, identity := range identities {
+		if !d.used[identity] {
+			one.Identities = append(one.Identities, identity)
+		}
+	}
+	if len(one.Identities) == 0 {
+		return false
+	}
+	d.found = append(d.found, one)
+	return true
+}

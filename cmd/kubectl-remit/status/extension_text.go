@@ -1,0 +1,77 @@
+package status
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+)
+
+const (
+	// Text output shows at most maxDangling unused grants in each namespace, and maxIdentities identities of each; -o yaml
+	// shows all.
+	maxDangling   = 20
+	maxIdentities = 3
+)
+
+func (e Extension) write(b *bytes.Buffer) {
+	fmt.Fprintf(b, "ClusterExtension %s (namespace %s)\n", e.Name, e.Namespace)
+	fmt.Fprintf(b, "  Identity: %s (enrolled: %s, authorized: %s)\n", e.Identity, e.Enrolled, e.Authorized.Status)
+	if e.Bundle == "" {
+		fmt.Fprintf(b, "  Installed: nothing (package %s)\n", e.Package)
+	} else {
+		fmt.Fprintf(b, "  Installed: %s, version %s (available: %s)\n", e.Bundle, e.Version, e.Available.Status)
+	}
+	fmt.Fprintf(b, "  Progressing: %s\n", e.Progressing)
+	b.WriteString("  Blocked:" + none(len(e.Blocked)))
+	for _, x := range e.Blocked {
+		fmt.Fprintf(b, "    %s\n", joined(x.Condition, x.Reason))
+		indent(b, "      ", x.Message)
+	}
+	for _, hint := range e.next() {
+		indent(b, "    ", hint)
+	}
+	for _, note := range e.Notes {
+		indent(b, "  ", "Note: "+note)
+	}
+}
+
+// writeDangling writes the unused grants, at most maxDangling for each namespace: a user who may write RBAC in one namespace
+// cannot hide what is in another.
+func writeDangling(b *bytes.Buffer, all []Dangling) {
+	b.WriteString("Permissions that no ClusterExtension uses. A new ClusterExtension of the same name gets them:\n")
+	for start := 0; start < len(all); {
+		end := start
+		for end < len(all) && all[end].Namespace == all[start].Namespace {
+			end++
+		}
+		where := "in the whole cluster"
+		if namespace := all[start].Namespace; namespace != "" {
+			where = "in namespace " + namespace
+		}
+		fmt.Fprintf(b, "  %s\n", where)
+		for i, d := range all[start:end] {
+			if i == maxDangling {
+				fmt.Fprintf(b, "    and %d more: see -o yaml\n", end-start-maxDangling)
+				break
+			}
+			fmt.Fprintf(b, "    %s\n", d)
+		}
+		start = end
+	}
+	b.WriteString("  To remove enrollments, run kubectl remit unenroll; delete the other objects with kubectl delete\n")
+}
+
+func (d Dangling) String() string {
+	out := d.Kind + " " + d.Name
+	if d.Role != "" {
+		out += " (" + d.Role + ")"
+	}
+	out += ": "
+	if d.Enrollment {
+		out += "enrolls "
+	}
+	if more := len(d.Identities) - maxIdentities; more > 0 {
+		return fmt.Sprintf("%s%s and %d more", out, strings.Join(d.Identities[:maxIdentities], ", "), more)
+	}
+	return out + strings.Join(d.Identities, ", ")
+}

@@ -1,0 +1,163 @@
+package pull
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/disk"
+	"github.com/remit-olm/remit/pkg/catalog/fbc"
+	"github.com/remit-olm/remit/pkg/catalog/layer"
+	"github.com/remit-olm/remit/pkg/image"
+)
+
+// Refused means that an image is invalid. Reading it again does not help until it changes.
+type Refused struct{ Err error }
+
+// Error implements error.
+func (r Refused) Error() string { return r.Err.Error() }
+
+// Unwrap returns the reason.
+func (r Refused) Unwrap() error { return r.Err }
+
+// asRefused marks errors of the image as permanent.
+func asRefused(err error) error {
+	if errors.Is(err, image.ErrImage) {
+		return Refused{err}
+	}
+	return err
+}
+
+// Options configures Read. Disk and Turn are required.
+type Options struct {
+	Disk *disk.Store
+	// Extract is the folder of the catalog in an image without a label that names it.
+	Extract string
+	// MaxFiles and MaxContents limit the size of the catalog's files and manifests, in bytes; zero means the limit of every
+	// catalog.
+	MaxFiles, MaxContents int64
+	// Take reserves disk space before it is used; nil means that no reservation is needed.
+	Take func(bytes int64) error
+	// Turn waits until the files can be parsed. It returns the context and the loader for that, and a function that Read
+	// calls afterwards.
+	Turn func(context.Context) (context.Context, fbc.Loader, func(), error)
+	// Lines also stores the objects of the catalog as JSON lines.
+	Lines bool
+}
+
+// Catalog is a catalog that was read.
+type Catalog struct {
+	*catalog.Snapshot
+	// Lines contains the objects of the catalog, if Options.Lines is set.
+	Lines *disk.Lines
+}
+
+// Read reads the catalog in an image. The error is layer.ErrNoCatalog if the image contains none, and a Refused if the
+// catalog is invalid.
+func Read(ctx context.Context, from *image.Image, o Options) (Catalog, error) {
+	folder, err := layer.Folder(ctx, from, o.Extract)
+	if err != nil {
+		return Catalog{}, asRefused(err)
+	}
+	key := disk.Key(from.Repository, from.Digest.String(), folder)
+	stored, err := o.stored(key)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return stored, err
+	}
+	dir, remove, err := o.Disk.Work()
+	if err != nil {
+		return Catalog{}, err
+	}
+	defer remove()
+	if err := layer.Extract(ctx, from, folder, layer.Target{Dir: dir, Max: o.MaxFiles, Take: o.Take}); err != nil {
+		return Catalog{}, asRefused(err)
+	}
+	ctx, loader, end, err := o.Turn(ctx)
+	if err != nil {
+		return Catalog{}, err
+	}
+	defer end()
+	return o.Parse(ctx, Files{Key: key, Dir: dir}, loader)
+}
+
+// stored returns the catalog if it is on disk with everything that is needed.
+func (o Options) stored(key string) (Catalog, error) {
+	snap, err := o.Disk.Snapshot(key)
+	if err != nil || !o.Lines {
+		return Catalog{Snapshot: snap}, err
+	}
+	lines, err := o.Disk.Lines(key)
+	if err != nil {
+		if contents, ok := snap.Reader.(*disk.Contents); ok {
+			_ = contents.Close()
+		}
+		return Catalog{}, err
+	}
+	return Catalog{snap, lines}, nil
+}
+
+// Files describes the temporary files of a catalog: the key under which the catalog is stored, and the directory of the
+// files.
+type Files struct{ Key, Dir string }
+
+// Parse parses the files of a catalog and stores the result.
+func (o Options) Parse(ctx context.Context, from Files, loader fbc.Loader) (Catalog, error) {
+	contents, err := o.Disk.NewContents(o.MaxContents, o.Take)
+	if err != nil {
+		return Catalog{}, err
+	}
+	loader.Contents = contents
+	var written *disk.LinesWriter
+	if o.Lines {
+		if written, err = o.Disk.NewLines(o.Take); err != nil {
+			contents.Discard()
+			return Catalog{}, err
+		}
+		defer written.Discard()
+		loader.Objects = written.Put
+	}
+	out, err := o.parse(ctx, from, loader, contents)
+	if err == nil && o.Lines {
+		out.Lines, err = o.Disk.PutLines(from.Key, written, func(l disk.Line) bool { return l.IsOf(out.Packages) })
+	}
+	if err != nil {
+		contents.Discard()
+		return Catalog{}, err
+	}
+	return out, nil
+}
+
+func (o Options) parse(ctx context.Context, from Files, loader fbc.Loader, contents *disk.Contents) (Catalog, error) {
+	var full error
+	if reserve := loader.Take; reserve != nil {
+		loader.Take = func(kept int64) error {
+			full = reserve(kept)
+			return full
+		}
+	}
+	snap, err := loader.Load(ctx, os.DirFS(from.Dir))
+	switch {
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	case errors.Is(err, disk.ErrWrite): // an error of the local disk, not of the image
+	case full != nil: // the image is valid, but other catalogs use the memory
+	case err != nil:
+		err = Refused{fmt.Errorf("read the file-based catalog: %w", err)}
+	default:
+		err = o.Disk.PutSnapshot(from.Key, snap, contents)
+	}
+	return Catalog{Snapshot: snap}, err
+}
+
+// Drop deletes a catalog's content on disk, unless it has other users.
+func Drop(snap *catalog.Snapshot) {
+	if snap == nil {
+		return
+	}
+	if contents, ok := snap.Reader.(*disk.Contents); ok {
+		contents.Drop()
+	}
+}

@@ -1,0 +1,290 @@
+package web
+
+import (
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/remit-olm/remit/pkg/catalog/disk"
+)
+
+const (
+	// maxResponses bounds the number of responses at a time, and maxWait how long a request waits for its turn.
+	maxResponses, maxWait = 32, 10 * time.Second
+	// minCompressed is the length of a response from which it is compressed.
+	minCompressed = 1400
+	// chunkBytes is the number of bytes that are copied at a time; each chunk must be written within chunkTimeout, and the
+	// whole response within responseTimeout.
+	chunkBytes, chunkTimeout, responseTimeout = 128 << 10, 30 * time.Second, 5 * time.Minute
+
+	contentType = "application/jsonl"
+)
+
+// Server serves the content of catalogs. It implements http.Handler.
+type Server struct {
+	root string
+	mux  *http.ServeMux
+	// turns contains an element for each response that is being written.
+	turns chan struct{}
+	// chunkTimeout and responseTimeout bound the time for writing a chunk and a response.
+	chunkTimeout, responseTimeout time.Duration
+
+	mu       sync.RWMutex
+	catalogs map[string]content
+}
+
+type content struct {
+	lines    *disk.Lines
+	modified time.Time
+}
+
+// New returns a server without catalogs. root is the URL at which clients reach it, without a path.
+func New(root string) *Server {
+	s := &Server{root: root, mux: http.NewServeMux(), turns: make(chan struct{}, maxResponses), catalogs: map[string]content{},
+		chunkTimeout: chunkTimeout, responseTimeout: responseTimeout}
+	s.mux.HandleFunc("GET /catalogs/{catalog}/api/v1/all", s.all)
+	s.mux.HandleFunc("GET /catalogs/{catalog}/api/v1/metas", s.metas)
+	return s
+}
+
+// Base returns the URL of a catalog, to which clients append a path such as "api/v1/all".
+func (s *Server) Base(catalog string) string { return s.root + "/catalogs/" + catalog }
+
+// Put serves the objects of a catalog. modified is when the catalog was read.
+func (s *Server) Put(catalog string, lines *disk.Lines, modified time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.catalogs[catalog] = content{lines, modified.UTC().Truncate(time.Second)}
+}
+
+// Delete stops serving a catalog.
+func (s *Server) Delete(catalog string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.catalogs, catalog)
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+
+func (s *Server) of(r *http.Request) (content, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	c, ok := s.catalogs[r.PathValue("catalog")]
+	return c, ok
+}
+
+func (s *Server) all(w http.ResponseWriter, r *http.Request) {
+	c, ok := s.of(r)
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	s.respond(w, r, response{content: c, tag: c.lines.Digest()})
+}
+
+// query is a filter for objects. Empty fields match everything.
+type query struct{ schema, pkg, name string }
+
+// queryOf returns the filter in a URL, or an error for unknown or repeated parameters.
+func queryOf(u *url.URL) (q query, err error) {
+	values, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return q, errors.New("the query is malformed")
+	}
+	fields := map[string]*string{"schema": &q.schema, "package": &q.pkg, "name": &q.name}
+	for parameter, all := range values {
+		field, ok := fields[parameter]
+		if !ok || len(all) != 1 {
+			return q, errors.New("the query can contain only the parameters schema, package and name, each once")
+		}
+		*field = all[0]
+	}
+	return q, nil
+}
+
+func (q query) matches(l disk.Line) bool {
+	return (q.schema == "" || q.schema == l.Schema) && (q.pkg == "" || q.pkg == l.Package) && (q.name == "" || q.name == l.Name)
+}
+
+// tag returns a short hash of the filter.
+func (q query) tag() string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{q.schema, q.pkg, q.name}, "\x00")))
+	return hex.EncodeToString(sum[:8])
+}
+
+func (s *Server) metas(w http.ResponseWriter, r *http.Request) {
+	c, ok := s.of(r)
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	q, err := queryOf(r.URL)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	s.respond(w, r, response{content: c, query: q, tag: c.lines.Digest() + "." + q.tag()})
+}
+
+// response is the lines to send: those that match the query. tag is a hash that identifies them.
+type response struct {
+	content
+	query
+	tag string
+}
+
+// matching iterates over the lines. They are not collected, because requests must not need much memory.
+func (o response) matching() iter.Seq[disk.Line] {
+	return func(yield func(disk.Line) bool) {
+		for _, l := range o.lines.All() {
+			if o.matches(l) && !yield(l) {
+				return
+			}
+		}
+	}
+}
+
+func (o response) length() (n int64) {
+	for l := range o.matching() {
+		n += l.Length()
+	}
+	return n
+}
+
+func (s *Server) respond(w http.ResponseWriter, r *http.Request, o response) {
+	length := o.length()
+	compress := length > minCompressed && acceptsGzip(r.Header)
+	header := w.Header()
+	header.Set("Content-Type", contentType)
+	header.Set("Vary", "Accept-Encoding")
+	header.Set("Last-Modified", o.modified.Format(http.TimeFormat))
+	if compress {
+		o.tag += ".gzip" // another representation needs another tag
+		header.Set("Content-Encoding", "gzip")
+	}
+	header.Set("ETag", `"`+o.tag+`"`)
+	if isUnchanged(r.Header, header.Get("ETag"), o.modified) {
+		header.Del("Content-Encoding")
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	if !compress {
+		header.Set("Content-Length", strconv.FormatInt(length, 10))
+	}
+	if r.Method == http.MethodHead {
+		return
+	}
+	end, ok := s.turn(r.Context())
+	if !ok {
+		for _, name := range []string{"Content-Encoding", "Content-Length", "ETag", "Last-Modified"} {
+			header.Del(name)
+		}
+		header.Set("Retry-After", strconv.Itoa(int(maxWait.Seconds())))
+		http.Error(w, "too many requests are being answered", http.StatusServiceUnavailable)
+		return
+	}
+	defer end()
+	if err := o.write(s.paced(w), compress); err != nil {
+		panic(http.ErrAbortHandler) // so that the client notices that the response is incomplete
+	}
+}
+
+// turn waits until another response can be written.
+func (s *Server) turn(ctx context.Context) (end func(), ok bool) {
+	timer := time.NewTimer(maxWait)
+	defer timer.Stop()
+	select {
+	case s.turns <- struct{}{}:
+		return func() { <-s.turns }, true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return nil, false
+}
+
+// write copies the lines. It fails if the client reads too slowly.
+func (o response) write(to io.Writer, compress bool) error {
+	if !compress {
+		return o.copy(to)
+	}
+	zip, err := gzip.NewWriterLevel(to, gzip.BestSpeed)
+	if err == nil {
+		err = o.copy(zip)
+	}
+	if err != nil {
+		return err
+	}
+	return zip.Close()
+}
+
+func (o response) copy(to io.Writer) error {
+	buffer := make([]byte, chunkBytes)
+	for l := range o.matching() {
+		if _, err := io.CopyBuffer(struct{ io.Writer }{to}, o.lines.Open(l), buffer); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pacedWriter limits the duration of each write, and of all writes together.
+type pacedWriter struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	each    time.Duration
+	until   time.Time
+}
+
+func (s *Server) paced(w http.ResponseWriter) io.Writer {
+	return &pacedWriter{ResponseWriter: w, control: http.NewResponseController(w), each: s.chunkTimeout, until: time.Now().Add(s.responseTimeout)}
+}
+
+// Write implements io.Writer.
+func (p *pacedWriter) Write(data []byte) (int, error) {
+	deadline := time.Now().Add(p.each)
+	if deadline.After(p.until) {
+		deadline = p.until
+	}
+	if err := p.control.SetWriteDeadline(deadline); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return 0, err
+	}
+	return p.ResponseWriter.Write(data)
+}
+
+// isUnchanged reports whether the client has this representation already.
+func isUnchanged(request http.Header, tag string, modified time.Time) bool {
+	if known := request.Values("If-None-Match"); len(known) > 0 {
+		return slices.ContainsFunc(strings.Split(strings.Join(known, ","), ","), func(one string) bool {
+			one = strings.TrimSpace(one)
+			return one == "*" || strings.TrimPrefix(one, "W/") == tag
+		})
+	}
+	since, err := http.ParseTime(request.Get("If-Modified-Since"))
+	return err == nil && !modified.After(since)
+}
+
+// acceptsGzip reports whether a client accepts compressed responses.
+func acceptsGzip(request http.Header) bool {
+	for _, one := range strings.Split(strings.Join(request.Values("Accept-Encoding"), ","), ",") {
+		name, parameters, _ := strings.Cut(one, ";")
+		if name = strings.TrimSpace(name); !strings.EqualFold(name, "gzip") && name != "*" {
+			continue
+		}
+		weight, has := strings.CutPrefix(strings.ReplaceAll(parameters, " ", ""), "q=")
+		q, err := strconv.ParseFloat(weight, 64)
+		return !has || err == nil && q > 0
+	}
+	return false
+}

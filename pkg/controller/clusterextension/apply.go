@@ -1,0 +1,254 @@
+package clusterextension
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/extension/render"
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/step"
+	"github.com/remit-olm/remit/pkg/step/execute"
+)
+
+// skipIfSettled compares the objects with those of the pass, in caches. It stops the run if there is nothing to write: the
+// extension is settled, or waits for an object to become available.
+func skipIfSettled(ctx context.Context, s *run) (outcome, error) {
+	s.pass = s.memory.passFor(s.key(), s.hash)
+	if err := s.watch(ctx); err != nil {
+		return outcome{}, err
+	}
+	if s.due = nil; !s.pass.tried {
+		return proceed(), nil
+	}
+	for _, phase := range s.rendered.Phases() {
+		if err := s.findDue(ctx, phase); err != nil {
+			return outcome{}, err
+		}
+		if len(s.due) > 0 || s.mustCertify(phase) {
+			return proceed(), nil
+		}
+		if why, err := s.await(ctx, phase); err != nil || why != "" {
+			return s.unavailable(ctx, why, err)
+		}
+	}
+	if !s.pass.completed {
+		return proceed(), nil
+	}
+	return s.settled(ctx)
+}
+
+// findDue adds the steps of a phase whose objects are not as desired.
+func (s *run) findDue(ctx context.Context, phase render.Phase) error {
+	for _, st := range s.stepsIn(phase) {
+		if s.certifies(st.Object) {
+			if err := s.noticeEdit(ctx, st.Object); err != nil {
+				return err
+			}
+			continue
+		}
+		desired, err := s.isDesired(ctx, st.Object)
+		if err != nil {
+			return err
+		}
+		if !desired {
+			s.due = append(s.due, st)
+		}
+	}
+	return nil
+}
+
+func (s *run) stepsIn(phase render.Phase) []step.Step {
+	var out []step.Step
+	for i, o := range s.rendered.Objects {
+		if o.Phase == phase {
+			out = append(out, s.steps[i])
+		}
+	}
+	return out
+}
+
+// applyPhases writes the objects that are not as desired, one phase after the other. Each phase waits until the objects of
+// the earlier ones are available.
+func applyPhases(ctx context.Context, s *run) (outcome, error) {
+	if err := s.begin(ctx); err != nil {
+		return outcome{}, err
+	}
+	for _, phase := range s.rendered.Phases() {
+		if s.mustCertify(phase) {
+			if err := s.certify(ctx); err != nil {
+				return s.failed(err)
+			}
+		}
+		for _, st := range s.stepsIn(phase) {
+			if err := s.applyOne(ctx, st); err != nil {
+				return s.failed(fmt.Errorf("apply %s: %w", apply.Describe(st.Object), err))
+			}
+		}
+		if err := s.watch(ctx); err != nil {
+			return outcome{}, err
+		}
+		if why, err := s.await(ctx, phase); err != nil || why != "" {
+			return s.unavailable(ctx, why, err)
+		}
+	}
+	if err := s.convert(ctx); err != nil {
+		return s.failed(err)
+	}
+	return proceed(), nil
+}
+
+// begin records what is about to be written, so that it is found again if the program ends.
+func (s *run) begin(ctx context.Context) error {
+	if s.pass.begun.IsZero() {
+		s.pass.begun = s.Clock.Now()
+	}
+	s.setInventory(true)
+	if len(s.ext.Status.Inventory) == len(s.saved.Status.Inventory) && s.begunBefore() {
+		return nil
+	}
+	s.setAuthorized()
+	s.setProgressing(rolling(s.aboutRollout("")))
+	saved, err := s.save(ctx)
+	if err == nil && !saved {
+		return errStale
+	}
+	return err
+}
+
+// begunBefore reports whether the saved status shows that the install has begun.
+func (s *run) begunBefore() bool {
+	was := s.savedCondition(olmv1.TypeProgressing)
+	return was != nil && (was.Reason == olmv1.ReasonRollingOut || was.Reason == olmv1.ReasonSucceeded)
+}
+
+func (s *run) aboutRollout(why string) string {
+	text := fmt.Sprintf("Rolling out bundle %q, version %s", s.bundle.CSV.Name, s.bundle.CSV.Spec.Version)
+	if why != "" {
+		text += ": " + why
+	}
+	return text
+}
+
+// applyOne writes one object, unless it is as desired.
+func (s *run) applyOne(ctx context.Context, st step.Step) error {
+	if s.certifies(st.Object) {
+		return nil
+	}
+	if desired, err := s.isDesired(ctx, st.Object); desired || err != nil {
+		return err
+	}
+	state, err := s.stateOf(ctx, st)
+	if err != nil {
+		return err
+	}
+	if s.isWritten(state) {
+		s.pass.marks[apply.Describe(st.Object)] = markOf(state.Live, s.hashes[st.Object], s.Clock.Now())
+		return nil
+	}
+	done, err := s.executor.Do(ctx, state)
+	if err != nil {
+		return err
+	}
+	state.Live = done.Live
+	s.states[st.Object] = state
+	s.pass.marks[apply.Describe(st.Object)] = markOf(done.Live, s.hashes[st.Object], s.Clock.Now())
+	log.FromContext(ctx).V(1).Info("Applied", "object", apply.Describe(st.Object), "identity", s.identity.String(), "result", done.Status)
+	return nil
+}
+
+// stateOf returns the state of an object, which this run may not have read yet.
+func (s *run) stateOf(ctx context.Context, st step.Step) (execute.State, error) {
+	if state, ok := s.states[st.Object]; ok {
+		return state, state.Problem
+	}
+	states, err := s.executor.Gather(ctx, withBindings([]step.Step{st}, s.steps))
+	if err != nil {
+		return execute.State{}, err
+	}
+	s.examine(states)
+	return s.states[st.Object], s.states[st.Object].Problem
+}
+
+// failed converts the error of a write into an outcome, if it does not have to be retried at once.
+func (s *run) failed(err error) (outcome, error) {
+	var delayed *apply.DelayedError
+	switch {
+	case preflight.IsPermanent(err):
+		return blocked(s.aboutBundle(err)), nil
+	case apply.IsCollision(err), errors.As(err, &delayed):
+		s.wakeAfter(s.memory.nextDelay(s.key()))
+		return waiting(s.aboutBundle(err)), nil
+	}
+	return outcome{}, err
+}
+
+// await returns what the objects of a phase need to become available, or "".
+func (s *run) await(ctx context.Context, phase render.Phase) (string, error) {
+	for _, st := range s.stepsIn(phase) {
+		if s.certifies(st.Object) {
+			continue
+		}
+		if why, err := s.probe(ctx, st.Object); err != nil || why != "" {
+			return why, err
+		}
+	}
+	return "", nil
+}
+
+// unavailable returns the outcome of a run whose objects are not all available. A version that was available before stays
+// installed.
+func (s *run) unavailable(ctx context.Context, why string, err error) (outcome, error) {
+	if err != nil {
+		return outcome{}, err
+	}
+	s.available = &metav1.Condition{Status: metav1.ConditionFalse, Reason: olmv1.ReasonRollingOut, Message: why}
+	if !s.pass.completed {
+		return s.withDeadline(rolling(s.aboutRollout(why))), nil
+	}
+	return s.success(ctx)
+}
+
+// settled returns the outcome of a run that has nothing to do.
+func (s *run) settled(ctx context.Context) (outcome, error) {
+	s.available = &metav1.Condition{Status: metav1.ConditionTrue, Reason: olmv1.ReasonSucceeded, Message: "All objects are available"}
+	s.setInventory(false)
+	s.wakeForCertificates()
+	return s.success(ctx)
+}
+
+// success returns the outcome of a run whose objects are all as desired. An earlier run may have failed to save the version.
+func (s *run) success(ctx context.Context) (outcome, error) {
+	s.setVersion()
+	parts := []string{"Desired state reached"}
+	if s.resolved.Kept != "" {
+		parts = append(parts, s.resolved.Kept)
+	}
+	if kinds := s.unwatched(); len(kinds) > 0 {
+		parts = append(parts, fmt.Sprintf("changes to objects of these kinds are not noticed, because %s is not allowed to list and watch them: %s", s.identity, strings.Join(kinds, ", ")))
+	}
+	kept, err := s.keptCRDs(ctx)
+	if err != nil {
+		return outcome{}, err
+	}
+	if len(kept) > 0 {
+		parts = append(parts, "CustomResourceDefinitions of earlier versions are kept until the ClusterExtension is deleted: "+bundle.Named(kept))
+	}
+	return succeeded(strings.Join(parts, "; ")), nil
+}
+
+// setVersion records in the status which version is installed.
+func (s *run) setVersion() {
+	now := olmv1.BundleMetadata{Name: s.bundle.CSV.Name, Version: s.version()}
+	if was := s.ext.Status.Install; was == nil || was.Bundle != now {
+		s.ext.Status.Install = &olmv1.ClusterExtensionInstallStatus{Bundle: now}
+		s.event("Installed", fmt.Sprintf("Installed bundle %q, version %s", now.Name, now.Version))
+	}
+}

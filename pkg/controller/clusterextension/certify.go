@@ -1,0 +1,151 @@
+package clusterextension
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/remit-olm/remit/pkg/extension/render"
+	"github.com/remit-olm/remit/pkg/install/cert"
+	"github.com/remit-olm/remit/pkg/install/hooks"
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/step"
+	"github.com/remit-olm/remit/pkg/step/execute"
+)
+
+// secretCheckInterval is how often certificates are checked if nothing else is due: users may edit their Secrets.
+const secretCheckInterval = 10 * time.Minute
+
+// issues reports whether Remit issues the certificates of the extension.
+func (s *run) issues() bool { return !s.rendered.Hooks.Empty() && !s.rendered.Hooks.Outsourced() }
+
+// mustCertify reports whether certificates have to be checked before or in a phase: before the Services of the Deployments
+// that serve, and later whenever a step of a rotation may be due.
+func (s *run) mustCertify(phase render.Phase) bool {
+	if !s.issues() || s.certified || phase != firstCertified(s.rendered) {
+		return false
+	}
+	is := s.memory.Get(s.key())
+	return is.certificates == nil || !s.Clock.Now().Before(is.certifyAt)
+}
+
+// firstCertified returns the phase of the first object that certify writes.
+func firstCertified(r *render.Rendered) render.Phase {
+	for _, o := range r.Objects {
+		if o.Certified {
+			return o.Phase
+		}
+	}
+	return ""
+}
+
+// certify issues or rotates the certificates of the Deployments, writes their Services and Secrets, and renders the other
+// objects again with these certificates.
+func (s *run) certify(ctx context.Context) error {
+	plan := s.rendered.Hooks
+	live, err := s.liveHooks(ctx)
+	if err != nil {
+		return err
+	}
+	sets, next := map[string]cert.Set{}, secretCheckInterval
+	for _, d := range plan.Served {
+		c, err := s.installer().Certify(ctx, plan, live, d, func(...hooks.Need) error { return nil }) // checkPermissions includes these needs
+		if err != nil {
+			return err
+		}
+		if c.After > 0 {
+			next = min(next, c.After)
+		}
+		if c.Done != cert.Keep {
+			log.FromContext(ctx).Info("Certificate", "deployment", d.Name, "action", c.Done, "reason", c.Reason, "expires", c.Expires)
+		}
+		sets[d.Name] = plan.Certificates(d.Name).Public()
+	}
+	s.memory.Change(s.key(), func(is *remembered) {
+		is.certificates, is.certifyAt = sets, s.Clock.Now().Add(next)
+		is.issuedFor = types.NamespacedName{Namespace: s.owner.Namespace, Name: s.owner.CSV}
+	})
+	s.certified = true
+	s.states = map[*unstructured.Unstructured]execute.State{} // the objects are rendered again
+	return s.renderWith(sets)
+}
+
+// noticeEdit lets the certificates be checked if a Service or Secret that certify wrote has changed since.
+func (s *run) noticeEdit(ctx context.Context, obj *unstructured.Unstructured) error {
+	live, known, err := s.observe(ctx, obj)
+	if err != nil || !known {
+		return err
+	}
+	version := uint64(0)
+	if live != nil {
+		version = versionOf(live)
+	}
+	s.memory.Change(s.key(), func(is *remembered) {
+		if is.served == nil {
+			is.served = map[string]uint64{}
+		}
+		was, seen := is.served[keyOf(obj)]
+		if is.served[keyOf(obj)] = version; seen && was != version {
+			is.certifyAt = time.Time{}
+		}
+	})
+	return nil
+}
+
+func (s *run) installer() hooks.Installer {
+	return hooks.Installer{Account: s.executor.Account, Policy: s.Options.Certificates, Now: s.Clock.Now(), Memory: s.issued}
+}
+
+// liveHooks reads the objects through which the operator is called, as the identity.
+func (s *run) liveHooks(ctx context.Context) (*hooks.Live, error) {
+	var steps []step.Step
+	for _, st := range s.steps {
+		if s.certifies(st.Object) || isHook(st) || s.rendered.Hooks.Serves(st.Object.GetName()) && st.Object.GetKind() == "Deployment" {
+			steps = append(steps, st)
+		}
+	}
+	read := &found{Client: s.Client}
+	for _, st := range steps {
+		obj, err := apply.Live(ctx, s.executor.Account, st.Object)
+		if err != nil {
+			return nil, err
+		}
+		if obj != nil {
+			read.objects = append(read.objects, obj)
+		}
+	}
+	return hooks.Gather(ctx, read, s.rendered.Hooks)
+}
+
+// isHook reports whether an API server calls the operator because of an object that the controller identity does not watch.
+func isHook(st step.Step) bool {
+	kind := st.Object.GetKind()
+	return kind == "ValidatingWebhookConfiguration" || kind == "MutatingWebhookConfiguration"
+}
+
+// convert configures the conversions of CustomResourceDefinitions, when their webhooks are available.
+func (s *run) convert(ctx context.Context) error {
+	if len(s.rendered.Hooks.Conversions()) == 0 {
+		return nil
+	}
+	live, err := s.liveHooks(ctx)
+	if err != nil {
+		return err
+	}
+	for _, d := range s.rendered.Hooks.Served {
+		if _, err := s.installer().Ensure(ctx, s.rendered.Hooks, live, d.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wakeForCertificates schedules the next check of the certificates.
+func (s *run) wakeForCertificates() {
+	if s.issues() {
+		s.wakeAfter(max(s.memory.Get(s.key()).certifyAt.Sub(s.Clock.Now()), time.Second))
+	}
+}

@@ -1,0 +1,138 @@
+package clusterextension
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/lib/status"
+)
+
+const typeAuthorized = olmv1.TypeAuthorized
+
+// conclude derives the conditions from the outcome of the run. It returns the error if the run should be retried.
+func (s *run) conclude(ctx context.Context, out outcome, err error) error {
+	if s.checked && s.findings.Clear() && s.unusable == nil && s.hasReported() {
+		s.publish(ctx)
+	}
+	var unusable *scoped.Error
+	if errors.As(err, &unusable) {
+		s.unusable = unusable
+	}
+	if err != nil {
+		out = waiting(s.aboutBundle(err))
+	}
+	s.setAuthorized()
+	s.setInstalled(out)
+	s.setProgressing(out)
+	s.setAvailable()
+	s.setDefaults()
+	s.memory.Change(s.key(), func(is *remembered) { is.awaitsKinds = s.awaitsKinds })
+	return errors.Join(err, s.unpublished)
+}
+
+// setAuthorized reports whether the identity can be used and has all permissions.
+func (s *run) setAuthorized() {
+	f := s.findings
+	undecided := ""
+	if s.checked {
+		undecided = f.Undecided()
+	}
+	switch {
+	case s.unusable != nil:
+		s.setCondition(typeAuthorized, metav1.ConditionFalse, reasonOf(s.unusable), joinText(s.unusable.Message, f.Summary()))
+	case !s.checked:
+		if s.savedCondition(typeAuthorized) == nil {
+			s.setCondition(typeAuthorized, metav1.ConditionUnknown, olmv1.ReasonEvaluationIncomplete, "the permissions that the bundle requires are not known yet")
+		}
+	case f.TooMuch != nil:
+		s.setCondition(typeAuthorized, metav1.ConditionUnknown, olmv1.ReasonEvaluationIncomplete, f.TooMuch.Error())
+	case !f.Empty():
+		s.setCondition(typeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions, f.Summary())
+	case undecided != "":
+		s.setCondition(typeAuthorized, metav1.ConditionUnknown, olmv1.ReasonEvaluationIncomplete, undecided)
+	default:
+		s.setCondition(typeAuthorized, metav1.ConditionTrue, olmv1.ReasonSucceeded, joinText(fmt.Sprintf("%s has all permissions that the version needs.", s.identity), f.ChangedText()))
+	}
+}
+
+func reasonOf(err *scoped.Error) string {
+	if err.Reason == scoped.AccountNotEnrolled {
+		return olmv1.ReasonNotEnrolled
+	}
+	return olmv1.ReasonIdentityNotFound
+}
+
+func joinText(parts ...string) string {
+	var out []string
+	for _, part := range parts {
+		if part = strings.TrimSpace(part); part != "" {
+			out = append(out, part)
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+// setInstalled reports the version in status.install, which applyPhases sets.
+func (s *run) setInstalled(out outcome) {
+	if is := s.ext.Status.Install; is != nil {
+		s.setCondition(olmv1.TypeInstalled, metav1.ConditionTrue, olmv1.ReasonSucceeded, fmt.Sprintf("Installed bundle %q, version %s", is.Bundle.Name, is.Bundle.Version))
+		return
+	}
+	reason := olmv1.ReasonAbsent
+	if out.progressing.Reason != olmv1.ReasonRollingOut && out.progressing.Reason != olmv1.ReasonSucceeded {
+		reason = olmv1.ReasonFailed
+	}
+	s.setCondition(olmv1.TypeInstalled, metav1.ConditionFalse, reason, "No bundle installed")
+}
+
+func (s *run) setProgressing(out outcome) {
+	c := out.progressing
+	s.setCondition(olmv1.TypeProgressing, cmp.Or(c.Status, metav1.ConditionTrue), cmp.Or(c.Reason, olmv1.ReasonSucceeded), cmp.Or(c.Message, "Desired state reached"))
+	if c.Reason == olmv1.ReasonSucceeded {
+		s.memory.resetDelay(s.key())
+	}
+}
+
+// setAvailable reports whether the objects of the installed version are available. applyPhases determines it.
+func (s *run) setAvailable() {
+	if s.available != nil {
+		s.setCondition(olmv1.TypeAvailable, s.available.Status, s.available.Reason, s.available.Message)
+	}
+}
+
+// setDefaults adds the conditions that are not known yet.
+func (s *run) setDefaults() {
+	for _, kind := range []string{olmv1.TypeAvailable, olmv1.TypeDeprecated, olmv1.TypePackageDeprecated, olmv1.TypeChannelDeprecated, olmv1.TypeBundleDeprecated} {
+		if meta.FindStatusCondition(s.ext.Status.Conditions, kind) != nil {
+			continue
+		}
+		reason := olmv1.ReasonDeprecationStatusUnknown
+		if kind == olmv1.TypeAvailable {
+			reason = olmv1.ReasonAbsent
+		}
+		s.setCondition(kind, metav1.ConditionUnknown, reason, "")
+	}
+}
+
+func (s *run) setCondition(kind string, value metav1.ConditionStatus, reason, message string) {
+	meta.SetStatusCondition(&s.ext.Status.Conditions, metav1.Condition{
+		Type: kind, Status: value, Reason: reason, Message: status.Text(message), ObservedGeneration: s.ext.Generation, LastTransitionTime: s.now(),
+	})
+}
+
+func (s *run) savedCondition(kind string) *metav1.Condition {
+	return meta.FindStatusCondition(s.saved.Status.Conditions, kind)
+}
+
+func (s *run) event(reason, message string) {
+	s.Recorder.Eventf(s.ext, nil, corev1.EventTypeNormal, reason, "Install", "%s", status.Note(message))
+}

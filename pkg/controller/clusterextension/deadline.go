@@ -1,0 +1,29 @@
+package clusterextension
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	olmv1 "github.com/remit-olm/remit/api/v1"
+)
+
+// withDeadline replaces the outcome of a rollout that takes longer than spec.progressDeadlineMinutes. The rollout continues:
+// if its objects become available, it succeeds. The time is counted from the first write, and again after a restart of the
+// program, unless the deadline has already passed.
+func (s *run) withDeadline(out outcome) outcome {
+	limit := time.Duration(s.ext.Spec.ProgressDeadlineMinutes) * time.Minute
+	if limit == 0 {
+		return out
+	}
+	left := limit - s.Clock.Since(s.pass.begun)
+	was := s.savedCondition(olmv1.TypeProgressing)
+	exceeded := was != nil && was.Reason == olmv1.ReasonProgressDeadlineExceeded && was.ObservedGeneration == s.ext.Generation
+	if left > 0 && !exceeded {
+		s.wakeAfter(left)
+		return out
+	}
+	return stop(metav1.ConditionFalse, olmv1.ReasonProgressDeadlineExceeded,
+		fmt.Sprintf("%s; the deadline of %d minutes has passed", out.progressing.Message, s.ext.Spec.ProgressDeadlineMinutes))
+}

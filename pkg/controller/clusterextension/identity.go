@@ -1,0 +1,89 @@
+package clusterextension
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/extension/assess"
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+// findIdentity determines the identity from the cache. If it cannot be used yet, the run continues, so that the status
+// also reports the permissions that the identity needs; openClients stops it.
+func findIdentity(ctx context.Context, s *run) (outcome, error) {
+	identity, exists, err := s.lookUp(ctx, s.Client)
+	if err != nil {
+		return outcome{}, err
+	}
+	s.identity = identity
+	s.ext.Status.Identity = &olmv1.Identity{
+		Kind: olmv1.IdentityKind(identity.Subject().Kind), Namespace: identity.Subject().Namespace, Name: identity.Subject().Name,
+		Groups: identity.Groups(),
+	}
+	if !exists {
+		s.unusable = s.notFound()
+		return proceed(), nil
+	}
+	enrolled, err := s.isEnrolled()
+	if err == nil && !enrolled {
+		s.unusable = &scoped.Error{Reason: scoped.AccountNotEnrolled, Message: s.notEnrolled()}
+	}
+	return proceed(), err
+}
+
+// lookUp returns the identity that the spec selects. exists is false for a ServiceAccount that does not exist.
+func (s *run) lookUp(ctx context.Context, from client.Reader) (identity scoped.Identity, exists bool, err error) {
+	identity = assess.Identity(s.ext)
+	if identity.IsSynthetic() {
+		identity, err = scoped.ExtensionIdentity(s.ext.Name)
+		return identity, true, err
+	}
+	sa := &corev1.ServiceAccount{}
+	exists, err = apply.Read(ctx, from, identity.Account.Key(), sa)
+	identity.Account.UID = sa.UID
+	return identity, exists, err
+}
+
+func (s *run) notFound() *scoped.Error {
+	account := s.identity.Account
+	return &scoped.Error{Reason: scoped.AccountMissing, Namespace: account.Namespace, Message: fmt.Sprintf(
+		"service account %q not found in namespace %q", account.Name, account.Namespace)}
+}
+
+// isEnrolled reports whether RBAC allows this program to act as the identity. Without RBAC, only the API server can tell.
+func (s *run) isEnrolled() (ok bool, err error) {
+	if s.identity.IsSynthetic() {
+		ok, err = s.RBAC.CanImpersonate(s.Self, s.identity)
+	} else {
+		ok, err = s.RBAC.CanRequestToken(s.Self, s.identity.Account.Key())
+	}
+	if errors.Is(err, rbac.ErrUnreadable) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("evaluate the rules of %s: %w", s.Self.User, err)
+	}
+	return ok, nil
+}
+
+// findNamespace waits until the namespace of the extension exists.
+func findNamespace(ctx context.Context, s *run) (outcome, error) {
+	namespace := &corev1.Namespace{}
+	exists, err := apply.Read(ctx, s.Client, client.ObjectKey{Name: s.ext.Spec.Namespace}, namespace)
+	switch {
+	case err != nil:
+		return outcome{}, err
+	case !exists:
+		return waiting(fmt.Sprintf("namespace %q not found; create it, and the installation will continue", s.ext.Spec.Namespace)), nil
+	case namespace.DeletionTimestamp != nil:
+		return waiting(fmt.Sprintf("namespace %q is being deleted", s.ext.Spec.Namespace)), nil
+	}
+	return proceed(), nil
+}

@@ -1,0 +1,193 @@
+package clusterextension_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/test/env/audit"
+)
+
+// The bundle of most tests: a Deployment, RBAC, a CustomResourceDefinition and a ConfigMap.
+const (
+	csv = `
+apiVersion: operators.coreos.com/v1alpha1
+kind: ClusterServiceVersion
+metadata: {name: op.vVERSION}
+spec:
+  version: VERSION
+  displayName: op
+  installModes: [{type: AllNamespaces, supported: true}, {type: SingleNamespace, supported: true}, {type: OwnNamespace, supported: true}]
+  customresourcedefinitions: {owned: [{name: things.NAME.example.com, version: v1, kind: Thing}]}
+  install:
+    strategy: deployment
+    spec:
+      clusterPermissions: [{serviceAccountName: op, rules: [{apiGroups: [NAME.example.com], resources: [things], verbs: [get, list, watch]}]}]
+      permissions: [{serviceAccountName: op, rules: [{apiGroups: [""], resources: [configmaps], verbs: [get]}]}]
+      deployments:
+      - name: op
+        spec:
+          selector: {matchLabels: {app: op}}
+          template:
+            metadata: {labels: {app: op}}
+            spec:
+              serviceAccountName: op
+              containers: [{name: manager, image: images.test/works, args: ["100000"]}]
+`
+	crd = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.NAME.example.com}
+spec:
+  group: NAME.example.com
+  scope: Namespaced
+  names: {kind: Thing, plural: things, singular: thing, listKind: ThingList}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
+`
+	configMap = `{apiVersion: v1, kind: ConfigMap, metadata: {name: defaults}, data: {a: "1"}}`
+)
+
+func (w *world) enroll() {
+	w.t.Helper()
+	identity, err := scoped.ExtensionIdentity(w.name)
+	require.NoError(w.t, err)
+	for _, obj := range scoped.ExtensionEnrollment(identity, home, scoped.ImpersonationConstrained) {
+		require.NoError(w.t, client.IgnoreAlreadyExists(w.admin.Create(w.t.Context(), obj)))
+	}
+}
+
+// The flow of seed 002: nothing is written before the grant, what is printed is sufficient, and the install continues
+// without help.
+func TestInstallsAsTheSyntheticUserAfterTheReportIsApplied(t *testing.T) {
+	t.Parallel()
+	w := given(t)
+	w.publish("1.0.0", "", csv, crd, configMap)
+	from, begun := w.logEnd(), time.Now()
+	w.install()
+	text := w.await(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonNotEnrolled)
+	require.Less(t, time.Since(begun), 5*time.Second)
+	require.Contains(t, text, "kubectl remit enroll clusterextension "+w.name)
+	progress := w.await(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
+	require.Contains(t, progress, `error for resolved bundle "op.v1.0.0" with version "1.0.0": pre-authorization failed: service account requires the following permissions to manage cluster extension:`)
+	require.Contains(t, progress, `Namespace:"" APIGroups:[apiextensions.k8s.io] Resources:[customresourcedefinitions] ResourceNames:[things.`+w.name+`.example.com] Verbs:[create,patch]`)
+	w.await(olmv1.TypeInstalled, metav1.ConditionFalse, olmv1.ReasonFailed)
+	ext := w.get()
+	require.Equal(t, &olmv1.Identity{
+		Kind: olmv1.IdentityKindUser, Name: w.user(), Groups: []string{"olm:clusterextensions", "system:authenticated"},
+	}, ext.Status.Identity)
+	require.Empty(t, w.requests(from, w.sentAs), "no request is sent as the user")
+
+	w.apply(w.report("enrollment.yaml"))
+	require.Contains(t, w.await(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions), "To grant the missing permissions, apply:")
+	require.Empty(t, w.requests(from, func(e audit.Event) bool { return w.sentAs(e) && e.AsksToWrite() }), "nothing is written")
+	granted := w.logEnd()
+	w.apply(w.report(preflight.FileGrant))
+	w.awaitInstalled("1.0.0")
+	w.await(olmv1.TypeAuthorized, metav1.ConditionTrue, olmv1.ReasonSucceeded)
+	w.await(olmv1.TypeAvailable, metav1.ConditionTrue, olmv1.ReasonSucceeded)
+	w.await(olmv1.TypeInstalled, metav1.ConditionTrue, olmv1.ReasonSucceeded)
+	w.await(olmv1.TypeDeprecated, metav1.ConditionFalse, olmv1.ReasonNotDeprecated)
+	require.True(t, w.exists(&corev1.ConfigMap{}, "defaults"))
+	sent := w.requests(granted, w.sentAs)
+	require.NotEmpty(t, sent)
+	for _, e := range sent {
+		require.NotEqual(t, 403, e.Response.Code, "one round: %s", e)
+	}
+	require.LessOrEqual(t, len(sent), 25)
+	require.Len(t, w.get().Status.Inventory, 6)
+	w.checkOwners()
+	require.Contains(t, w.report(preflight.FileGrant), "is not missing any permissions")
+}
+
+// checkOwners checks that everything in the inventory has an owner reference to the extension that is no controller.
+func (w *world) checkOwners() {
+	w.t.Helper()
+	ext := w.get()
+	for _, o := range ext.Status.Inventory {
+		obj := &metav1.PartialObjectMetadata{}
+		version := "v1"
+		obj.APIVersion, obj.Kind = strings.TrimPrefix(o.Group+"/"+version, "/"), o.Kind
+		require.NoError(w.t, w.admin.Get(w.t.Context(), client.ObjectKey{Namespace: o.Namespace, Name: o.Name}, obj))
+		require.Len(w.t, obj.OwnerReferences, 1)
+		require.Equal(w.t, ext.UID, obj.OwnerReferences[0].UID)
+		require.Nil(w.t, metav1.GetControllerOf(obj))
+	}
+}
+
+func TestInstallsAsAServiceAccount(t *testing.T) {
+	t.Parallel()
+	w := given(t)
+	w.publish("1.0.0", "", csv, crd, configMap)
+	w.install(func(ext *olmv1.ClusterExtension) { ext.Spec.ServiceAccount.Name = "installer" })
+	w.await(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonIdentityNotFound)
+	require.Equal(t, `operation cannot proceed due to the following validation error(s): service account "installer" not found in namespace "`+w.name+`"`,
+		w.await(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying))
+	w.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "installer"}})
+	w.await(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonNotEnrolled)
+	w.apply(w.report("enrollment.yaml"))
+	w.await(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions)
+	w.apply(w.report(preflight.FileGrant))
+	w.awaitInstalled("1.0.0")
+	require.Equal(t, olmv1.IdentityKindServiceAccount, w.get().Status.Identity.Kind)
+}
+
+func TestRemovalNeedsNoPermissions(t *testing.T) {
+	t.Parallel()
+	w := given(t)
+	w.publish("1.0.0", "", csv, crd, configMap)
+	w.grantAll()
+	w.install()
+	w.awaitInstalled("1.0.0")
+	binding := metav1.ObjectMeta{Name: "admin-" + w.name}
+	require.NoError(t, w.admin.DeleteAllOf(t.Context(), rbacBinding(), client.MatchingFields{"metadata.name": binding.Name}))
+	w.await(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions)
+	w.await(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonSucceeded)
+	w.await(olmv1.TypeInstalled, metav1.ConditionTrue, olmv1.ReasonSucceeded)
+
+	require.NoError(t, w.admin.Delete(t.Context(), w.get()))
+	require.EventuallyWithT(t, func(t2 *assert.CollectT) {
+		assert.False(t2, w.exists(&corev1.ConfigMap{}, "defaults"))
+		assert.False(t2, w.exists(&appsv1.Deployment{}, "op"))
+		assert.NoError(t2, client.IgnoreNotFound(w.admin.Get(context.Background(), client.ObjectKey{Name: w.crdName()}, &apiextensionsv1.CustomResourceDefinition{})))
+		assert.Error(t2, w.admin.Get(context.Background(), client.ObjectKey{Name: w.crdName()}, &apiextensionsv1.CustomResourceDefinition{}))
+	}, patience, 100*time.Millisecond)
+}
+
+func (w *world) crdName() string { return "things." + w.name + ".example.com" }
+
+func TestKeepsCRDsOnRequest(t *testing.T) {
+	t.Parallel()
+	w := given(t)
+	w.publish("1.0.0", "", csv, crd, configMap)
+	w.grantAll()
+	w.install()
+	w.awaitInstalled("1.0.0")
+	w.edit(func(ext *olmv1.ClusterExtension) {
+		ext.Annotations = map[string]string{"olm.operatorframework.io/keep-crds": "true"}
+	})
+	require.Eventually(t, func() bool {
+		live := &apiextensionsv1.CustomResourceDefinition{}
+		return w.admin.Get(t.Context(), client.ObjectKey{Name: w.crdName()}, live) == nil && len(live.OwnerReferences) == 0
+	}, patience, tick)
+	w.awaitInstalled("1.0.0")
+	require.NoError(t, w.admin.Delete(t.Context(), w.get()))
+	require.Eventually(t, func() bool {
+		return !w.exists(&appsv1.Deployment{}, "op") && !w.exists(&corev1.ConfigMap{}, "defaults")
+	}, patience, 100*time.Millisecond)
+	require.NoError(t, w.admin.Get(t.Context(), client.ObjectKey{Name: w.crdName()}, &apiextensionsv1.CustomResourceDefinition{}))
+	// An extension with the same name uses the definition as it is.
+	w.install()
+	w.awaitInstalled("1.0.0")
+}

@@ -1,0 +1,107 @@
+package clusterextension
+
+import (
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/remit-olm/remit/pkg/install/cert"
+	"github.com/remit-olm/remit/pkg/lib/keyed"
+)
+
+// memory contains what the controller remembers about each ClusterExtension, by name, so that it does not repeat requests.
+type memory struct {
+	keyed.Map[string, remembered]
+}
+
+type remembered struct {
+	uid     types.UID
+	content *content
+	// previous is the content of the installed version while another one is to be installed.
+	previous *content
+	pass     *pass
+	report   published
+	// delay is the current delay between attempts after a refusal.
+	delay time.Duration
+	// awaitsKinds is true if a CustomResourceDefinition or APIService may resolve what the extension waits for.
+	awaitsKinds bool
+	// certificates are those of the Deployments, without private keys, and certifyAt is when they are checked again.
+	certificates map[string]cert.Set
+	certifyAt    time.Time
+	// issuedFor is the key of the extension in hooks.Memory.
+	issuedFor types.NamespacedName
+	// served contains the resource versions of the Services and Secrets of these Deployments, by keyOf.
+	served map[string]uint64
+	// comparisons contains what the changes of CustomResourceDefinitions require, by name.
+	comparisons map[string]comparison
+}
+
+// published identifies the last report. where describes its location or, if it could not be written, the reason.
+type published struct{ hash, where string }
+
+// pass is what was done to reach one desired state. It is only changed by the reconciles of its extension.
+type pass struct {
+	hash string
+	// tried is true after the API server accepted all objects in a dry run.
+	tried bool
+	// completed is true after all objects were available, and the objects of earlier versions were removed.
+	completed bool
+	// begun is when the first object was written.
+	begun time.Time
+	// marks are the objects that were found or made as desired, by apply.Describe.
+	marks map[string]*mark
+}
+
+// mark identifies the state of an object that was as desired.
+type mark struct {
+	// desired is the hash of the desired object.
+	desired    string
+	uid        types.UID
+	version    uint64
+	generation int64
+	at         time.Time
+	// seen is true after a watch has reported the object.
+	seen bool
+}
+
+func markOf(live *unstructured.Unstructured, desired string, now time.Time) *mark {
+	return &mark{desired: desired, uid: live.GetUID(), version: versionOf(live), generation: live.GetGeneration(), at: now}
+}
+
+// versionOf returns the resource version of an object, which the API server increases with each change; 0 if it is not a
+// number.
+func versionOf(obj metav1.Object) uint64 {
+	v, err := strconv.ParseUint(obj.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return v
+}
+
+// passFor returns the pass for a desired state. A change of the desired state begins another one.
+func (m *memory) passFor(name, hash string) *pass {
+	return m.Change(name, func(is *remembered) {
+		if is.pass == nil || is.pass.hash != hash {
+			is.pass = &pass{hash: hash, marks: map[string]*mark{}}
+		}
+	}).pass
+}
+
+// firstRetry and lastRetry limit the delays between attempts after a refusal whose cause is not watched. The delay doubles
+// with each attempt, so that the time to notice that the cause is gone is never longer than the time for which it existed.
+const (
+	firstRetry = 500 * time.Millisecond
+	lastRetry  = 5 * time.Minute
+)
+
+// nextDelay returns the delay until the next attempt.
+func (m *memory) nextDelay(name string) time.Duration {
+	return m.Change(name, func(is *remembered) { is.delay = min(max(2*is.delay, firstRetry), lastRetry) }).delay
+}
+
+func (m *memory) resetDelay(name string) {
+	m.Change(name, func(is *remembered) { is.delay = 0 })
+}

@@ -1,0 +1,139 @@
+package clusterextension
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/install/hooks"
+	"github.com/remit-olm/remit/pkg/lib/apply"
+)
+
+// unseenFor is how long a watch is expected to take to report a new object.
+const unseenFor = 5 * time.Second
+
+// isDesired reports whether an object is as it was when it was last found or made as desired. Changes to an object that is
+// not watched are not noticed.
+func (s *run) isDesired(ctx context.Context, obj *unstructured.Unstructured) (bool, error) {
+	is := s.pass.marks[apply.Describe(obj)]
+	if is == nil || is.desired != s.hashes[obj] {
+		return false, nil
+	}
+	live, known, err := s.observe(ctx, obj)
+	switch {
+	case err != nil || !known:
+		return true, err
+	case live == nil:
+		left := unseenFor - s.Clock.Since(is.at)
+		if !is.seen && left > 0 {
+			s.wakeAfter(left)
+			return true, nil
+		}
+		return false, nil
+	}
+	return is.matches(live, obj, s), nil
+}
+
+// matches reports whether a live object is in the state of the mark or in one that was not changed by another client.
+func (m *mark) matches(live client.Object, desired *unstructured.Unstructured, s *run) bool {
+	if live.GetUID() != m.uid {
+		return versionOf(live) <= m.version // the watch has not reported the new object yet
+	}
+	if m.seen = m.seen || versionOf(live) >= m.version; versionOf(live) <= m.version {
+		return live.GetDeletionTimestamp() == nil
+	}
+	if m.generation == 0 || live.GetGeneration() != m.generation || live.GetDeletionTimestamp() != nil || !hasMetadata(live, desired) || !s.owner.Owns(live) {
+		return false
+	}
+	m.version = versionOf(live)
+	return true
+}
+
+// hasMetadata reports whether a live object has the labels, annotations and owner references of the desired one.
+func hasMetadata(live client.Object, desired *unstructured.Unstructured) bool {
+	contains := func(have, want map[string]string) bool {
+		for k, v := range want {
+			if value, ok := have[k]; !ok || value != v {
+				return false
+			}
+		}
+		return true
+	}
+	return contains(live.GetLabels(), desired.GetLabels()) && contains(live.GetAnnotations(), desired.GetAnnotations()) &&
+		!slices.ContainsFunc(desired.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return !deployment.OwnedBy(live, ref.UID) })
+}
+
+// observe returns an object from a cache, or nil if it does not exist. known is false if the object is not watched.
+func (s *run) observe(ctx context.Context, obj *unstructured.Unstructured) (live client.Object, known bool, err error) {
+	typed := watchedBySelf(obj)
+	if typed == nil {
+		live, known = s.watches.get(ctx, s.ext.Name, obj)
+		return live, known, nil
+	}
+	exists, err := apply.Read(ctx, s.Client, client.ObjectKeyFromObject(obj), typed)
+	if err != nil || !exists {
+		return nil, true, err
+	}
+	return typed, true, nil
+}
+
+// watchedBySelf returns an empty object of a kind that the controller identity watches, or nil for other kinds.
+func watchedBySelf(obj *unstructured.Unstructured) client.Object {
+	switch obj.GroupVersionKind().GroupKind().String() {
+	case "ServiceAccount":
+		return &corev1.ServiceAccount{}
+	case "CustomResourceDefinition." + apiextensionsv1.GroupName:
+		return &apiextensionsv1.CustomResourceDefinition{}
+	case "APIService." + apiregistrationv1.SchemeGroupVersion.Group:
+		return &apiregistrationv1.APIService{}
+	case "Role." + rbacv1.GroupName:
+		return &rbacv1.Role{}
+	case "RoleBinding." + rbacv1.GroupName:
+		return &rbacv1.RoleBinding{}
+	case "ClusterRole." + rbacv1.GroupName:
+		return &rbacv1.ClusterRole{}
+	case "ClusterRoleBinding." + rbacv1.GroupName:
+		return &rbacv1.ClusterRoleBinding{}
+	}
+	return nil
+}
+
+// watch watches the objects that were applied, as the identity, where it is allowed to.
+func (s *run) watch(ctx context.Context) error {
+	var objs []*unstructured.Unstructured
+	for _, st := range s.steps {
+		applied := s.pass.marks[apply.Describe(st.Object)] != nil || s.certifies(st.Object) && s.pass.tried
+		if applied && watchedBySelf(st.Object) == nil && s.mayWatch(st.Object) {
+			objs = append(objs, st.Object)
+		}
+	}
+	return s.watches.claim(ctx, s.ext, s.identity, objs)
+}
+
+// mayWatch reports whether RBAC allows the identity to watch an object. The lookup is tracked, so that a grant wakes the
+// extension.
+func (s *run) mayWatch(obj *unstructured.Unstructured) bool {
+	need := hooks.Request(obj, "", "list", "watch")
+	return s.covers(need.Namespace, need.Rules)
+}
+
+// unwatched returns the kinds of objects whose changes are not noticed, sorted.
+func (s *run) unwatched() []string {
+	var out []string
+	for _, st := range s.steps {
+		if watchedBySelf(st.Object) == nil && !s.mayWatch(st.Object) {
+			out = append(out, st.Object.GetKind())
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

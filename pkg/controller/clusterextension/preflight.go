@@ -1,0 +1,162 @@
+package clusterextension
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/extension/assess"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/step/crd"
+)
+
+// checkPermissions reports all permissions that the identity is missing, before anything is written. It reads the cache, and
+// asks the API server only about missing permissions that it has not asked about yet.
+func checkPermissions(ctx context.Context, s *run) (outcome, error) {
+	needs, err := s.needs(ctx)
+	if err != nil {
+		return outcome{}, err
+	}
+	s.findings = preflight.Examine(s.identity, needs, s.permissionsIn)
+	if s.findings.TooMuch != nil {
+		return waiting(preflight.AsAccountError(s.identity, s.findings.TooMuch).Error()), nil
+	}
+	s.findings = s.confirmer.Confirm(ctx, string(s.ext.UID), s.findings)
+	s.findings.Begun, s.findings.Changes = s.begun(), s.changes(ctx)
+	if err := s.findings.NoteLeftOut(s.steps); err != nil {
+		return outcome{}, err
+	}
+	if err := s.findings.RefuseUnserved(s.steps, func(gvk schema.GroupVersionKind) (bool, error) { return s.isServed(ctx, gvk) }); err != nil {
+		return outcome{}, err
+	}
+	s.checked = true
+	switch {
+	case s.findings.Clear() && s.unusable == nil:
+		return proceed(), nil
+	case s.findings.Final():
+		s.publish(ctx)
+		return blocked(s.aboutBundle(errors.New(s.findings.Refusals()))), nil
+	}
+	s.publish(ctx)
+	s.awaitsKinds = len(s.findings.Refused) > 0
+	if s.findings.Blind {
+		s.wakeAfter(s.memory.nextDelay(s.key())) // no watch reports a grant
+	}
+	return s.unauthorized(ctx)
+}
+
+// unauthorized returns the outcome for an identity that cannot be used or is missing permissions, with the words of OLM v1. A
+// version that is installed and needs no changes is not affected.
+func (s *run) unauthorized(ctx context.Context) (outcome, error) {
+	if out, err := skipIfSettled(ctx, s); out.stopped || err != nil {
+		return out, err
+	}
+	return s.whyUnauthorized(), nil
+}
+
+func (s *run) whyUnauthorized() outcome {
+	switch {
+	case s.unusable != nil && s.unusable.Reason == scoped.AccountMissing:
+		return waiting("operation cannot proceed due to the following validation error(s): " + s.unusable.Message)
+	case !s.findings.Empty():
+		return waiting(s.aboutBundle(errors.New(preauthorization(s.findings))))
+	case s.unusable != nil:
+		return waiting(s.unusable.Message)
+	}
+	return waiting(s.aboutBundle(errors.New(s.findings.Refusals())))
+}
+
+// preauthorization describes missing permissions as OLM v1 does: tools look for its first line and for the rules.
+func preauthorization(r preflight.Report) string {
+	var out strings.Builder
+	out.WriteString("pre-authorization failed: service account requires the following permissions to manage cluster extension:")
+	var lines []string
+	for _, scope := range r.Scopes() {
+		for _, rule := range scope.Rules {
+			lines = append(lines, "\n  "+ruleLine(scope.Namespace, rule))
+		}
+	}
+	slices.Sort(lines)
+	for i, line := range lines {
+		if out.Len()+len(line) > preflight.MaxSummary {
+			fmt.Fprintf(&out, "\n  and %d more; the report lists all", len(lines)-i)
+			break
+		}
+		out.WriteString(line)
+	}
+	for _, cause := range r.HiddenCauses() {
+		out.WriteString("\n  " + cause)
+	}
+	if len(r.Unknown) > 0 {
+		out.WriteString("\nauthorization evaluation error: missing rules may be incomplete: " + r.Undecided())
+	}
+	if refused := r.RefusedText(); refused != "" {
+		out.WriteString("\n" + refused)
+	}
+	return out.String()
+}
+
+// ruleLine formats a rule as OLM v1 does.
+func ruleLine(namespace string, rule rbacv1.PolicyRule) string {
+	text := fmt.Sprintf("Namespace:%q", namespace)
+	for _, part := range []struct {
+		name   string
+		values []string
+	}{{"APIGroups", rule.APIGroups}, {"Resources", rule.Resources}, {"ResourceNames", rule.ResourceNames}, {"Verbs", rule.Verbs}, {"NonResourceURLs", rule.NonResourceURLs}} {
+		if len(part.values) > 0 {
+			text += fmt.Sprintf(" %s:[%s]", part.name, strings.Join(slices.Sorted(slices.Values(part.values)), ","))
+		}
+	}
+	return text
+}
+
+// needs returns all permissions that the install needs.
+func (s *run) needs(ctx context.Context) ([]preflight.Need, error) {
+	needs, err := assess.Needs(s.rendered, s.steps, s.RBAC.RulesOf)
+	if err != nil {
+		return nil, err
+	}
+	if assess.IsStrict(s.ext) {
+		more, err := s.schemaNeeds(ctx)
+		if err != nil {
+			return nil, err
+		}
+		needs = append(needs, more...)
+	}
+	removals, err := s.removals(ctx)
+	if err != nil {
+		return nil, err
+	}
+	needs = append(needs, removals...)
+	identities := preflight.Identities{Installer: s.identity, RBAC: s.RBAC, In: func(namespace string) ([]string, error) {
+		return scoped.ServiceAccounts(ctx, s.Client, namespace)
+	}}
+	return identities.Resolve(needs)
+}
+
+// isServed reports whether the cluster serves a kind. It looks up CustomResourceDefinitions in the cache, and the kinds of
+// Kubernetes' own groups in discovery.
+func (s *run) isServed(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
+	if s.Client.Scheme().IsGroupRegistered(gvk.Group) {
+		return s.unserved.Serves(s.Client.RESTMapper(), gvk, "")
+	}
+	list := &apiextensionsv1.CustomResourceDefinitionList{}
+	if err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("list CustomResourceDefinitions: %w", err)
+	}
+	return slices.ContainsFunc(list.Items, func(d apiextensionsv1.CustomResourceDefinition) bool { return crd.Defines(&d, gvk) }), nil
+}
+
+// begun reports whether objects of this version have been written.
+func (s *run) begun() bool {
+	is := s.memory.Get(s.key()).pass
+	return is != nil && is.hash == s.hash && len(is.marks) > 0
+}

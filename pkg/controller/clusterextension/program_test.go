@@ -1,0 +1,246 @@
+package clusterextension_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"github.com/stretchr/testify/require"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/controller/clusterextension"
+	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/test/env/controlplane"
+	"github.com/remit-olm/remit/test/env/crds"
+	"github.com/remit-olm/remit/test/env/proofs"
+)
+
+// home is the namespace of the program under test.
+const home = "remit"
+
+// selfRules are all permissions of the controller identity: the controller's part of the closed list.
+func selfRules() []rbacv1.PolicyRule {
+	rule := func(group, resources, verbs string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: strings.Fields(resources), Verbs: strings.Fields(verbs)}
+	}
+	return []rbacv1.PolicyRule{
+		rule("olm.operatorframework.io", "clusterextensions clustercatalogs", "get list watch"),
+		rule("olm.operatorframework.io", "clusterextensions/status", "patch"),
+		rule("rbac.authorization.k8s.io", "roles rolebindings clusterroles clusterrolebindings", "get list watch"),
+		rule("", "serviceaccounts namespaces", "get list watch"),
+		rule("apiextensions.k8s.io", "customresourcedefinitions", "get list watch"),
+		rule("apiregistration.k8s.io", "apiservices", "get list watch"),
+		rule("authorization.k8s.io", "subjectaccessreviews", "create"),
+		rule("events.k8s.io", "events", "create patch"),
+	}
+}
+
+// program runs the controller on a private control plane that all tests of this package share.
+type program struct {
+	*controlplane.Instance
+	admin client.WithWatch
+	store *catalog.Store
+}
+
+var shared struct {
+	sync.Mutex
+	instance *controlplane.Instance
+	program  *program
+	stop     func()
+}
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logging())
+	code := m.Run()
+	if shared.stop != nil {
+		shared.stop()
+	}
+	if shared.instance != nil {
+		_ = shared.instance.Stop()
+	}
+	os.Exit(code)
+}
+
+// running returns the shared program.
+func running(t *testing.T) *program {
+	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.program == nil {
+		var err error
+		shared.instance, err = controlplane.Launch(context.Background(), controlplane.Options{})
+		require.NoError(t, err)
+		p := prepare(t, shared.instance)
+		shared.stop = p.run(t)
+		shared.program = p
+	}
+	return shared.program
+}
+
+// prepare installs the API and the controller identity.
+func prepare(t *testing.T, cp *controlplane.Instance) *program {
+	t.Helper()
+	p := &program{Instance: cp, admin: crds.Install(t, cp.Config()), store: &catalog.Store{}}
+	subject := rbacv1.Subject{Kind: "ServiceAccount", Namespace: home, Name: names.ServiceAccountExtension}
+	meta := metav1.ObjectMeta{Name: names.ServiceAccountExtension}
+	own := metav1.ObjectMeta{Name: meta.Name, Namespace: home}
+	for _, obj := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: home}},
+		&corev1.ServiceAccount{ObjectMeta: own},
+		&rbacv1.ClusterRole{ObjectMeta: meta, Rules: selfRules()},
+		&rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: meta.Name}, Subjects: []rbacv1.Subject{subject}},
+		&rbacv1.Role{ObjectMeta: own, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "create", "patch"}}}},
+		&rbacv1.RoleBinding{ObjectMeta: own, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: meta.Name}, Subjects: []rbacv1.Subject{subject}},
+	} {
+		require.NoError(t, client.IgnoreAlreadyExists(p.admin.Create(t.Context(), obj)))
+	}
+	for _, image := range []string{"works", "works2"} {
+		require.NoError(t, cp.MapImage("images.test/"+image, "/bin/sleep"))
+	}
+	require.NoError(t, cp.MapImage("images.test/fails", "/bin/false"))
+	return p
+}
+
+// run runs the controller until the returned function is called.
+func (p *program) run(t *testing.T, edits ...func(*rest.Config)) (stop func()) {
+	t.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: names.ServiceAccountExtension}}
+	token := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(7200))}}
+	require.NoError(t, p.admin.SubResource("token").Create(t.Context(), account, token))
+	self := rest.AnonymousClientConfig(p.Config())
+	self.BearerToken, self.QPS, self.UserAgent = token.Status.Token, -1, "remit-extension"
+	for _, edit := range edits {
+		edit(self)
+	}
+	mgr := newManager(t, self)
+	ctx, cancel := context.WithCancel(context.Background())
+	r := p.reconciler(ctx, t, mgr)
+	require.NoError(t, r.SetupWithManager(mgr, p.published(r), changes(mgr, r)))
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
+}
+
+func newManager(t *testing.T, self *rest.Config) ctrl.Manager {
+	t.Helper()
+	scheme := proofs.Scheme()
+	require.NoError(t, olmv1.AddToScheme(scheme))
+	mgr, err := ctrl.NewManager(self, manager.Options{
+		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
+		Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+	})
+	require.NoError(t, err)
+	return mgr
+}
+
+func (p *program) reconciler(ctx context.Context, t *testing.T, mgr ctrl.Manager) *clusterextension.Reconciler {
+	t.Helper()
+	listers := listersOf(ctx, t, mgr)
+	clients, err := scoped.NewClients(scoped.Options{Base: mgr.GetConfig(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	require.NoError(t, err)
+	disco, err := discovery.NewDiscoveryClientForConfig(mgr.GetConfig())
+	require.NoError(t, err)
+	r, err := clusterextension.New(clusterextension.Options{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clients: clients, Catalogs: p.store, RBAC: listers, Proofs: proofs.Keys(),
+		Self: rbac.ServiceAccount(home, names.ServiceAccountExtension), Recorder: mgr.GetEventRecorder("remit-extension"), Namespace: home,
+		ServerVersion: func() (string, error) {
+			version, err := disco.ServerVersion()
+			if err != nil {
+				return "", err
+			}
+			return version.GitVersion, nil
+		},
+	})
+	require.NoError(t, err)
+	return r
+}
+
+// listersOf returns listers of the manager's informers.
+func listersOf(ctx context.Context, t *testing.T, mgr ctrl.Manager) rbac.Listers {
+	t.Helper()
+	index := func(kind client.Object, by toolscache.Indexers) toolscache.Indexer {
+		informer, err := mgr.GetCache().GetInformer(ctx, kind)
+		require.NoError(t, err)
+		shared, ok := informer.(toolscache.SharedIndexInformer)
+		require.True(t, ok)
+		require.NoError(t, shared.AddIndexers(by))
+		return shared.GetIndexer()
+	}
+	return rbac.Listers{
+		Roles: rbacv1listers.NewRoleLister(index(&rbacv1.Role{}, nil)), ClusterRoles: rbacv1listers.NewClusterRoleLister(index(&rbacv1.ClusterRole{}, nil)),
+		RoleBindings:        rbac.NewRoleBindingLister(index(&rbacv1.RoleBinding{}, rbac.BindingIndexers())),
+		ClusterRoleBindings: rbac.NewClusterRoleBindingLister(index(&rbacv1.ClusterRoleBinding{}, rbac.BindingIndexers())),
+	}
+}
+
+// published enqueues all extensions when the content of a catalog changes.
+func (p *program) published(r *clusterextension.Reconciler) source.Source {
+	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		p.store.Watch(func(types.NamespacedName) {
+			for _, req := range r.All(ctx, "") {
+				queue.Add(req)
+			}
+		})
+		return nil
+	})
+}
+
+// changes enqueues the extensions that a change to RBAC, a ServiceAccount or a Namespace affects.
+func changes(mgr ctrl.Manager, r *clusterextension.Reconciler) source.Source {
+	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		kinds := []client.Object{
+			&corev1.ServiceAccount{}, &corev1.Namespace{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{},
+		}
+		return kit.OnChange(ctx, mgr.GetCache(), kinds, func(before, after client.Object) {
+			for _, req := range r.Concerned(ctx, before, after) {
+				queue.Add(req)
+			}
+		})
+	})
+}
+
+const (
+	patience = time.Minute
+	tick     = 50 * time.Millisecond
+)
+
+// logging returns the logger of the controller: none, unless VERBOSE is set.
+func logging() logr.Logger {
+	if os.Getenv("VERBOSE") == "" {
+		return logr.Discard()
+	}
+	return funcr.New(func(prefix, args string) { fmt.Fprintln(os.Stderr, prefix, args) }, funcr.Options{Verbosity: 1})
+}

@@ -1,0 +1,171 @@
+package clusterextension
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/remit-olm/remit/pkg/extension/assess"
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/step"
+)
+
+// prune removes the objects of earlier versions that this version does not have, as the identity, and completes the pass.
+func prune(ctx context.Context, s *run) (outcome, error) {
+	others, err := s.others(ctx)
+	if err != nil {
+		return outcome{}, err
+	}
+	for _, obj := range others {
+		if err := s.remove(ctx, obj); err != nil {
+			return s.failed(err)
+		}
+	}
+	s.pass.completed = true
+	return s.settled(ctx)
+}
+
+// version returns the version of the bundle according to the catalog.
+func (s *run) version() string {
+	if s.resolved.Bundle != nil {
+		return s.resolved.Bundle.Version
+	}
+	if is := s.ext.Status.Install; is != nil {
+		return is.Bundle.Version
+	}
+	return s.bundle.CSV.Spec.Version.String()
+}
+
+// remove deletes an object if it belongs to the lineage.
+func (s *run) remove(ctx context.Context, obj *unstructured.Unstructured) error {
+	live, err := apply.Live(ctx, s.executor.Account, obj)
+	if err != nil || live == nil || live.GetDeletionTimestamp() != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if why := s.owner.Check(live); why != nil {
+		log.FromContext(ctx).Info("Keeping an object of an earlier version", "object", apply.Describe(obj), "why", why.Error())
+		return nil
+	}
+	if err := apply.Delete(ctx, s.executor.Account, live, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+		return err
+	}
+	log.FromContext(ctx).Info("Removed", "object", apply.Describe(obj), "identity", s.identity.String())
+	return nil
+}
+
+// removals returns the permissions that the removal of objects of earlier versions requires.
+func (s *run) removals(ctx context.Context) ([]preflight.Need, error) {
+	if is := s.memory.Get(s.key()).pass; is != nil && is.hash == s.hash && is.completed {
+		return nil, nil
+	}
+	others, err := s.others(ctx)
+	if err != nil {
+		return nil, err
+	}
+	needs := make([]preflight.Need, 0, len(others))
+	for _, obj := range others {
+		needs = append(needs, assess.Removal(obj, s.version()))
+	}
+	return needs, nil
+}
+
+// others returns the objects that earlier versions may have left: those in the inventory, and those in the cache with the
+// mark of the lineage. CustomResourceDefinitions are kept until the extension is deleted, because their objects would be lost.
+func (s *run) others(ctx context.Context) ([]*unstructured.Unstructured, error) {
+	wanted := map[string]bool{}
+	for _, st := range s.steps {
+		wanted[keyOfKind(st.Object)] = true
+	}
+	var out []*unstructured.Unstructured
+	add := func(obj *unstructured.Unstructured) {
+		if key := keyOfKind(obj); !wanted[key] && !(step.Step{Object: obj}).IsCRD() {
+			wanted[key] = true
+			out = append(out, obj)
+		}
+	}
+	marked, err := s.marked(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, obj := range marked {
+		add(obj)
+	}
+	for _, o := range s.ext.Status.Inventory {
+		mapping, err := s.Client.RESTMapper().RESTMapping(schema.GroupKind{Group: o.Group, Kind: o.Kind})
+		if meta.IsNoMatchError(err) {
+			continue // no longer served
+		}
+		if err != nil {
+			return nil, fmt.Errorf("discover %s: %w", o.Kind, err)
+		}
+		if obj := apply.Reference(mapping.GroupVersionKind, o.Namespace, o.Name); watchedBySelf(obj) == nil {
+			add(obj)
+		}
+	}
+	slices.SortFunc(out, func(a, b *unstructured.Unstructured) int { return strings.Compare(keyOfKind(a), keyOfKind(b)) })
+	return out, nil
+}
+
+// keyOfKind identifies an object regardless of its version.
+func keyOfKind(obj *unstructured.Unstructured) string {
+	return obj.GroupVersionKind().GroupKind().String() + " " + obj.GetNamespace() + "/" + obj.GetName()
+}
+
+// marked returns the lineage's objects of the kinds that the controller identity watches.
+func (s *run) marked(ctx context.Context) ([]*unstructured.Unstructured, error) {
+	var out []*unstructured.Unstructured
+	for list, kind := range map[client.ObjectList]schema.GroupVersionKind{
+		&corev1.ServiceAccountList{}:     corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
+		&rbacv1.RoleList{}:               rbacv1.SchemeGroupVersion.WithKind("Role"),
+		&rbacv1.RoleBindingList{}:        rbacv1.SchemeGroupVersion.WithKind("RoleBinding"),
+		&rbacv1.ClusterRoleList{}:        rbacv1.SchemeGroupVersion.WithKind("ClusterRole"),
+		&rbacv1.ClusterRoleBindingList{}: rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"),
+	} {
+		err := s.Client.List(ctx, list, client.MatchingLabels{names.LabelLineage: s.owner.Mark()}, client.UnsafeDisableDeepCopy)
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", kind.Kind, err)
+		}
+		err = meta.EachListItem(list, func(item runtime.Object) error {
+			if obj, ok := item.(client.Object); ok && s.owner.Owns(obj) && obj.GetDeletionTimestamp() == nil {
+				out = append(out, apply.Reference(kind, obj.GetNamespace(), obj.GetName()))
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, errors.New("unreachable: the function returns no error")
+		}
+	}
+	return out, nil
+}
+
+// keptCRDs returns the CustomResourceDefinitions of earlier versions that this version does not have, sorted.
+func (s *run) keptCRDs(ctx context.Context) ([]string, error) {
+	list := &apiextensionsv1.CustomResourceDefinitionList{}
+	if err := s.Client.List(ctx, list, client.MatchingLabels{names.LabelLineage: s.owner.Mark()}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list CustomResourceDefinitions: %w", err)
+	}
+	var out []string
+	for i := range list.Items {
+		wanted := slices.ContainsFunc(s.steps, func(st step.Step) bool { return st.IsCRD() && st.Object.GetName() == list.Items[i].Name })
+		if !wanted && s.owner.Owns(&list.Items[i]) {
+			out = append(out, list.Items[i].Name)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}

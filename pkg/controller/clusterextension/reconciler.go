@@ -1,0 +1,154 @@
+package clusterextension
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/install/cert"
+	"github.com/remit-olm/remit/pkg/install/hooks"
+	"github.com/remit-olm/remit/pkg/install/serving"
+	"github.com/remit-olm/remit/pkg/lib/kinds"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/pkg/resolver"
+)
+
+// Clients creates clients that act as an identity. scoped.Clients implements it.
+type Clients interface {
+	As(ctx context.Context, identity scoped.Identity) (client.WithWatch, error)
+	Connect(identity scoped.Identity) (*rest.Config, *http.Client, error)
+}
+
+// Options contains the dependencies of New. All fields are required except Spared, Tool, Certificates and Clock.
+type Options struct {
+	// Client reads from the cache, and writes statuses and reports as the controller identity.
+	Client client.Client
+	// Live reads from the API server, as the controller identity.
+	Live    client.Reader
+	Clients Clients
+	// Self is the user that this program runs as. It must be allowed to act as an identity (enrollment).
+	Self rbac.Subject
+	// Catalogs contains the content of ClusterCatalogs. catalog.Store implements it.
+	Catalogs resolver.Catalogs
+	RBAC     rbac.Listers
+	// Proofs signs and verifies the proofs of installed objects.
+	Proofs   ownerutil.Proofs
+	Recorder events.EventRecorder
+	// ServerVersion returns the API server's version according to discovery.
+	ServerVersion func() (string, error)
+	// Namespace is the namespace that Remit runs in. It contains the reports.
+	Namespace string
+	// Spared lists namespaces that webhooks for all namespaces do not cover.
+	Spared []string
+	// Tool issues the certificates of webhooks and APIs; nil means that Remit issues them.
+	Tool *serving.Tool
+	// Certificates configures the certificates that Remit issues.
+	Certificates cert.Policy
+	// Clock defaults to the real clock.
+	Clock clock.PassiveClock
+}
+
+func (o Options) validate() error {
+	if o.Client == nil || o.Live == nil || o.Clients == nil || o.Self.User == "" || o.Catalogs == nil || o.RBAC.Roles == nil ||
+		o.Proofs == nil || o.Recorder == nil || o.ServerVersion == nil || o.Namespace == "" {
+		return errors.New("clusterextension: Client, Live, Clients, Self, Catalogs, RBAC, Proofs, Recorder, ServerVersion and Namespace are required")
+	}
+	return nil
+}
+
+// Reconciler reconciles ClusterExtensions.
+type Reconciler struct {
+	Options
+	confirmer *preflight.Confirmer
+	unserved  *kinds.Unserved
+	indexes   *resolver.Indexes
+	interests *rbac.Interests[ctrl.Request]
+	memory    *memory
+	issued    *hooks.Memory
+	watches   *watches
+}
+
+// New returns a Reconciler. It returns an error if a required option is missing.
+func New(o Options) (*Reconciler, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return &Reconciler{
+		Options: o, confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, unserved: kinds.NewUnserved(o.Clock),
+		indexes: &resolver.Indexes{}, interests: &rbac.Interests[ctrl.Request]{}, memory: &memory{}, issued: &hooks.Memory{},
+		watches: newWatches(o.Clients, o.Client.Scheme(), o.Client.RESTMapper()),
+	}, nil
+}
+
+// Reconcile installs, upgrades or maintains one ClusterExtension as far as possible.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	tracked := *r
+	r = &tracked
+	var done func()
+	r.RBAC, done = r.interests.Track(req, r.RBAC)
+	defer done()
+	ext := &olmv1.ClusterExtension{}
+	err := r.Client.Get(ctx, req.NamespacedName, ext)
+	if client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, fmt.Errorf("get ClusterExtension: %w", err)
+	}
+	if err != nil || ext.DeletionTimestamp != nil {
+		r.forget(req.Name) // the garbage collector deletes what was installed
+		return ctrl.Result{}, nil
+	}
+	s := newRun(r, ext)
+	out, err := s.runPhases(ctx,
+		findIdentity,
+		findNamespace,
+		resolveBundle,
+		readBundle,
+		renderObjects,
+		checkRequirements,
+		checkPermissions,
+		skipIfSettled,
+		openClients,
+		tryObjects,
+		applyPhases,
+		prune,
+	)
+	if errors.Is(err, errStale) {
+		return ctrl.Result{RequeueAfter: cacheLag}, nil
+	}
+	err = s.conclude(ctx, out, err)
+	switch saved, saveErr := s.save(ctx); {
+	case saveErr != nil:
+		return ctrl.Result{}, errors.Join(err, saveErr)
+	case err != nil:
+		return ctrl.Result{}, err
+	case !saved:
+		return ctrl.Result{RequeueAfter: cacheLag}, nil
+	}
+	return ctrl.Result{RequeueAfter: s.after}, nil
+}
+
+// forget drops everything that is remembered about an extension that was deleted.
+func (r *Reconciler) forget(name string) {
+	if is := r.memory.Delete(name); is.uid != "" {
+		r.confirmer.Forget(string(is.uid))
+		r.issued.Forget(is.issuedFor)
+	}
+	r.watches.release(name)
+}
+
+// cacheLag is how long the cache is expected to take to show a change that the controller made.
+const cacheLag = 250 * time.Millisecond

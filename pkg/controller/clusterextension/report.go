@@ -1,0 +1,78 @@
+package clusterextension
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/lib/status"
+	"github.com/remit-olm/remit/pkg/preflight"
+)
+
+// maxReportName bounds the length of the part of a report's name that is the name of its extension.
+const maxReportName = 200
+
+// ReportName returns the name of the ConfigMap, in Remit's namespace, with the report about a ClusterExtension.
+func ReportName(extension string) string {
+	if len(extension) > maxReportName {
+		extension = extension[:maxReportName] + "-" + ownerutil.Hash(extension)
+	}
+	return names.ReportPrefix + "clusterextension-" + extension
+}
+
+// publish writes the complete report to a ConfigMap. It writes none for an extension that has never had findings. When the
+// findings are resolved, it overwrites the report with an empty one.
+func (s *run) publish(ctx context.Context) {
+	s.findings.WarnAboutExistingRoles(s.RBAC.RulesOf)
+	s.findings.Details, s.unpublished = s.writeReport(ctx)
+}
+
+func (s *run) writeReport(ctx context.Context) (where string, err error) {
+	files, err := s.findings.Files()
+	if err != nil {
+		return "", err
+	}
+	if s.unusable != nil && s.unusable.Reason == scoped.AccountNotEnrolled {
+		files[FileEnrollment] = s.enrollment()
+	}
+	report := kit.Report{
+		Namespace: s.Namespace, Name: ReportName(s.ext.Name), Owner: s.owner.Reference(), Files: files, Proofs: s.Proofs,
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		parts = append(parts, name, files[name])
+	}
+	hash := ownerutil.Hash(parts...)
+	if known := s.memory.Get(s.key()).report; known.hash == hash {
+		return known.where, nil
+	}
+	where = fmt.Sprintf("The full report is in %s (%s, %s).", apply.Describe(report.Object()), preflight.FileReport, preflight.FileGrant)
+	// The controller identity writes it, because an identity that is missing permissions may not be able to.
+	err = report.Write(ctx, s.Live, s.Client)
+	if apply.IsCollision(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		where = "The full report could not be written: " + status.Text(status.OneLine(err.Error()))
+		err = nil
+	}
+	if err != nil {
+		return "", err
+	}
+	s.memory.Change(s.key(), func(is *remembered) { is.report = published{hash, where} })
+	return where, nil
+}
+
+// hasReported reports whether there is a report of an earlier run.
+func (s *run) hasReported() bool {
+	if s.memory.Get(s.key()).report.hash != "" {
+		return true
+	}
+	was := s.savedCondition(typeAuthorized)
+	return was != nil && was.Status == "False"
+}

@@ -1,0 +1,152 @@
+package clusterextension
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/extension/assess"
+	"github.com/remit-olm/remit/pkg/extension/resolve"
+	"github.com/remit-olm/remit/pkg/lib/status"
+)
+
+// resolveBundle selects the bundle to install. A catalog change wakes extensions for which there is none.
+func resolveBundle(ctx context.Context, s *run) (outcome, error) {
+	request, err := assess.Request(s.ext)
+	if err != nil {
+		return blocked(err.Error()), nil //nolint:nilerr // the condition reports it
+	}
+	catalogs, err := s.catalogs(ctx)
+	if err != nil {
+		return outcome{}, err
+	}
+	s.resolved, err = resolve.Resolve(catalogs, request)
+	s.setDeprecations(s.resolved.Deprecations)
+	var problem *resolve.Problem
+	switch {
+	case errors.As(err, &problem) && problem.Reason == resolve.InvalidVersionRange:
+		return blocked(problem.Message), nil
+	case errors.As(err, &problem):
+		return waiting(problem.Message), nil
+	case err != nil:
+		return outcome{}, err
+	}
+	if s.resolved.Bundle == nil {
+		return s.keepInstalled()
+	}
+	return proceed(), nil
+}
+
+// catalogs returns the ClusterCatalogs that are enabled, with their content if it is available.
+func (s *run) catalogs(ctx context.Context) ([]resolve.Catalog, error) {
+	list := &olmv1.ClusterCatalogList{}
+	if err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list ClusterCatalogs: %w", err)
+	}
+	var out []resolve.Catalog
+	for i := range list.Items {
+		k := &list.Items[i]
+		if k.Spec.AvailabilityMode == olmv1.AvailabilityModeUnavailable || k.DeletionTimestamp != nil {
+			continue
+		}
+		one := resolve.Catalog{Name: k.Name, Labels: labels.Merge(k.Labels, labels.Set{olmv1.LabelMetadataName: k.Name}), Priority: k.Spec.Priority}
+		one.Snapshot, _ = s.Catalogs.Get(types.NamespacedName{Name: k.Name})
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// keepInstalled continues with the content of the installed version if no catalog provides it any more. The content is
+// lost when the program restarts; the installed objects are then left as they are.
+func (s *run) keepInstalled() (outcome, error) {
+	is := s.memory.Get(s.key()).content
+	if s.ext.Status.Install == nil || is == nil || is.bundle.CSV.Name != s.ext.Status.Install.Bundle.Name {
+		return succeeded(s.resolved.Kept), nil
+	}
+	s.bundle = is.bundle
+	return proceed(), nil
+}
+
+// content is the parsed content of a bundle.
+type content struct {
+	// key identifies the bundle and the version of the catalog's content.
+	key    string
+	bundle *bundle.Bundle
+}
+
+// readBundle reads and parses the bundle. It waits for an image that has not been read.
+func readBundle(ctx context.Context, s *run) (outcome, error) {
+	if s.bundle != nil {
+		return proceed(), nil
+	}
+	from := s.resolved
+	key := from.Snapshot.Key.String() + " " + from.Snapshot.Digest + " " + from.Channel + " " + from.Bundle.Name
+	if is := s.memory.Get(s.key()).content; is != nil && is.key == key {
+		s.bundle = is.bundle
+		return proceed(), nil
+	}
+	raw, err := from.Snapshot.Reader.Content(ctx, from.Package.Name, from.Channel, from.Bundle.Name)
+	var unread *catalog.NotUnpacked
+	switch {
+	case errors.As(err, &unread) && unread.Failure == nil:
+		return rolling(fmt.Sprintf("reading the image of bundle %q, version %s", from.Bundle.Name, from.Bundle.Version)), nil
+	case errors.Is(err, catalog.ErrNoContent):
+		return waiting(s.aboutBundle(err)), nil
+	case err != nil:
+		return outcome{}, err
+	}
+	parsed, err := bundle.ParseContent(raw)
+	if err != nil {
+		return blocked(s.aboutBundle(err)), nil //nolint:nilerr // the condition reports it
+	}
+	if parsed.CSV.Name != from.Bundle.Name {
+		return blocked(s.aboutBundle(fmt.Errorf("its ClusterServiceVersion has another name, %q", parsed.CSV.Name))), nil
+	}
+	s.bundle = parsed
+	s.memory.Change(s.key(), func(is *remembered) { is.content = &content{key, parsed} })
+	return proceed(), nil
+}
+
+// aboutBundle returns a message about the resolved bundle, with the words of OLM v1.
+func (s *run) aboutBundle(err error) string {
+	if s.resolved.Bundle == nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("error for resolved bundle %q with version %q: %v", s.resolved.Bundle.Name, s.resolved.Bundle.Version, err)
+}
+
+// setDeprecations sets the four deprecation conditions.
+func (s *run) setDeprecations(d resolve.Deprecations) {
+	channels := make([]string, 0, len(d.Channels))
+	for _, c := range d.Channels {
+		channels = append(channels, c.Message)
+	}
+	slices.Sort(channels)
+	s.setDeprecation(olmv1.TypePackageDeprecated, d.Known, true, d.Package)
+	s.setDeprecation(olmv1.TypeChannelDeprecated, d.Known, true, status.Lines(channels, status.MaxMessage/2))
+	s.setDeprecation(olmv1.TypeBundleDeprecated, d.Known, d.HasBundle, d.Bundle)
+	s.setDeprecation(olmv1.TypeDeprecated, d.Known, true, status.Lines(slices.DeleteFunc([]string{d.Package, status.Lines(channels, status.MaxMessage/4), d.Bundle},
+		func(text string) bool { return text == "" }), status.MaxMessage/2))
+}
+
+func (s *run) setDeprecation(kind string, known, exists bool, message string) {
+	switch {
+	case !known:
+		s.setCondition(kind, metav1.ConditionUnknown, olmv1.ReasonDeprecationStatusUnknown, "no available catalog has the package")
+	case !exists:
+		s.setCondition(kind, metav1.ConditionUnknown, olmv1.ReasonAbsent, "the catalog does not have the bundle, or nothing is installed")
+	case message != "":
+		s.setCondition(kind, metav1.ConditionTrue, olmv1.ReasonDeprecated, message)
+	default:
+		s.setCondition(kind, metav1.ConditionFalse, olmv1.ReasonNotDeprecated, "not deprecated")
+	}
+}

@@ -1,0 +1,169 @@
+package clusterextension
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/extension/render"
+	"github.com/remit-olm/remit/pkg/extension/resolve"
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/lib/status"
+	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/pkg/step"
+	"github.com/remit-olm/remit/pkg/step/execute"
+)
+
+// run is the state that the phases of one reconcile share.
+type run struct {
+	*Reconciler
+	// saved is the extension as the API server stores it; ext includes the changes of this run.
+	saved, ext *olmv1.ClusterExtension
+
+	identity scoped.Identity
+	// permissions contains the permissions of the identity by namespace, as far as they were needed.
+	permissions map[string]rbac.Set
+	// unusable is the reason why the identity cannot be used yet, or nil: it does not exist or is not enrolled.
+	unusable *scoped.Error
+	resolved resolve.Result
+	bundle   *bundle.Bundle
+	owner    ownerutil.Owner
+	rendered *render.Rendered
+	// steps are the rendered objects. hashes contains the hash of each, and hash identifies all, without certificates, and the
+	// identity.
+	steps  []step.Step
+	hashes map[*unstructured.Unstructured]string
+	hash   string
+
+	// findings lists the known obstacles to the steps. checked is true if the permissions were determined.
+	findings preflight.Report
+	checked  bool
+	// unpublished is the error of writing the report, if a retry may succeed.
+	unpublished error
+
+	executor *execute.Executor
+	states   map[*unstructured.Unstructured]execute.State
+	// due are the steps whose objects are not as desired.
+	due []step.Step
+	// pass is what was done to reach the desired state.
+	pass *pass
+	// certified is true after this run checked the certificates.
+	certified bool
+	// available is the condition Available, or nil if this run did not determine it.
+	available *metav1.Condition
+	// awaitsKinds is true if a CustomResourceDefinition or APIService may resolve what the run waits for.
+	awaitsKinds bool
+	// after is the delay until the next reconcile if no event triggers one earlier; zero means that none is scheduled.
+	after time.Duration
+}
+
+func newRun(r *Reconciler, ext *olmv1.ClusterExtension) *run {
+	if is := r.memory.Get(ext.Name); is.uid != "" && is.uid != ext.UID {
+		r.forget(ext.Name)
+	}
+	// Until the run ends, it is not known whether it waits for a kind.
+	r.memory.Change(ext.Name, func(is *remembered) { is.uid, is.awaitsKinds = ext.UID, true })
+	return &run{
+		Reconciler: r, saved: ext, ext: ext.DeepCopy(), states: map[*unstructured.Unstructured]execute.State{}, permissions: map[string]rbac.Set{},
+	}
+}
+
+// phase is one part of a run. The run continues with the next phase, waits without an error, or fails.
+type phase func(ctx context.Context, s *run) (outcome, error)
+
+// outcome is the result of a phase that did not fail. The zero value continues with the next phase.
+type outcome struct {
+	stopped bool
+	// progressing is the condition Progressing of a run that stopped.
+	progressing metav1.Condition
+}
+
+func proceed() outcome { return outcome{} }
+
+func stop(value metav1.ConditionStatus, reason, message string) outcome {
+	return outcome{stopped: true, progressing: metav1.Condition{Status: value, Reason: reason, Message: message}}
+}
+
+// waiting stops a run until something changes that does not depend on the spec.
+func waiting(message string) outcome {
+	return stop(metav1.ConditionTrue, olmv1.ReasonRetrying, message)
+}
+
+// blocked stops a run until a problem is fixed that does not resolve itself.
+func blocked(message string) outcome {
+	return stop(metav1.ConditionFalse, olmv1.ReasonBlocked, message)
+}
+
+// rolling stops a run until what was applied becomes available.
+func rolling(message string) outcome {
+	return stop(metav1.ConditionTrue, olmv1.ReasonRollingOut, message)
+}
+
+// succeeded stops a run that has nothing to do.
+func succeeded(message string) outcome {
+	return stop(metav1.ConditionTrue, olmv1.ReasonSucceeded, message)
+}
+
+func (s *run) runPhases(ctx context.Context, phases ...phase) (out outcome, err error) {
+	for i := 0; i < len(phases) && err == nil && !out.stopped; i++ {
+		out, err = phases[i](ctx, s)
+	}
+	return out, err
+}
+
+// wakeAfter schedules the next reconcile, unless an earlier one is scheduled.
+func (s *run) wakeAfter(d time.Duration) {
+	if d > 0 && (s.after == 0 || d < s.after) {
+		s.after = d
+	}
+}
+
+func (s *run) key() string { return s.ext.Name }
+
+func (s *run) now() metav1.Time { return metav1.NewTime(s.Clock.Now()) }
+
+// isInstalled reports whether the resolved bundle is the installed one.
+func (s *run) isInstalled() bool {
+	is := s.ext.Status.Install
+	return is != nil && s.resolved.Bundle != nil && is.Bundle.Name == s.resolved.Bundle.Name && is.Bundle.Version == s.resolved.Bundle.Version
+}
+
+// errStale means that the cached ClusterExtension is outdated. It is reconciled again when the cache is up to date.
+var errStale = errors.New("the ClusterExtension has changed since it was read")
+
+// checkCurrent reads the extension again, live, before anything is written for it.
+func (s *run) checkCurrent(ctx context.Context) error {
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(olmv1.GroupVersion.WithKind(olmv1.KindClusterExtension))
+	exists, err := apply.Read(ctx, s.Live, client.ObjectKey{Name: s.ext.Name}, live)
+	if err == nil && (!exists || live.UID != s.ext.UID || live.DeletionTimestamp != nil || live.Generation != s.ext.Generation) {
+		return errStale
+	}
+	return err
+}
+
+// save patches the status if it has changed. saved is false if the cache was outdated.
+func (s *run) save(ctx context.Context) (saved bool, err error) {
+	err = status.Patch(ctx, s.Client, s.saved, s.ext)
+	switch {
+	case apierrors.IsConflict(err):
+		return false, nil
+	case apierrors.IsNotFound(err):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("ClusterExtension: %w", err)
+	}
+	s.saved = s.ext.DeepCopy()
+	return true, nil
+}

@@ -1,0 +1,160 @@
+package clusterextension
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/step"
+	"github.com/remit-olm/remit/pkg/step/execute"
+)
+
+// tryObjects finds everything that prevents the identity from writing the objects, before the first write: collisions,
+// objects that the API server refuses in a dry run, and existing objects that a new schema would not accept. Once all
+// objects were accepted, later runs of the same pass read only the objects that are to be written.
+func tryObjects(ctx context.Context, s *run) (outcome, error) {
+	steps := s.steps
+	if s.pass.tried {
+		steps = s.due
+	}
+	states, err := s.executor.Gather(ctx, withBindings(steps, s.steps))
+	if err != nil {
+		return outcome{}, err
+	}
+	s.examine(states)
+	if !s.pass.tried {
+		if err := s.dryRun(ctx, states); err != nil {
+			return outcome{}, err
+		}
+		if err := s.tryExisting(ctx, states); err != nil {
+			return outcome{}, err
+		}
+	}
+	if err := s.checkIdentities(ctx); err != nil {
+		return outcome{}, err
+	}
+	if s.findings.Clear() {
+		s.pass.tried = true
+		return proceed(), nil
+	}
+	s.publish(ctx)
+	if s.findings.Final() {
+		return blocked(s.aboutBundle(errors.New(s.findings.Refusals()))), nil
+	}
+	s.wakeAfter(s.memory.nextDelay(s.key()))
+	return waiting(s.aboutBundle(errors.New(s.findings.Refusals()))), nil
+}
+
+// withBindings adds the other bindings of the install if there is a role: package execute compares the role's live
+// bindings with them.
+func withBindings(steps, all []step.Step) []step.Step {
+	if !slices.ContainsFunc(steps, func(st step.Step) bool { return execute.IsRole(st.Object) }) {
+		return steps
+	}
+	out := slices.Clone(steps)
+	for _, st := range all {
+		if execute.IsBinding(st.Object) && !slices.ContainsFunc(steps, func(have step.Step) bool { return have.Object == st.Object }) {
+			out = append(out, st)
+		}
+	}
+	return out
+}
+
+// examine records the states, and refuses those with a problem.
+func (s *run) examine(states []execute.State) {
+	for i := range states {
+		state := &states[i]
+		if state.Problem == nil && state.Step.IsCRD() {
+			state.Problem = s.checkCRD(state.Live)
+		}
+		if state.Problem != nil {
+			s.refuse(state.Step, state.Problem)
+		}
+		s.states[state.Step.Object] = *state
+	}
+}
+
+// checkCRD refuses to share a CustomResourceDefinition with another owner, as OLM v1 does. One that an earlier
+// ClusterExtension of this name has left (AnnotationKeepCRDs) is used as it is: its owner mark is no proof, and nothing is
+// written.
+func (s *run) checkCRD(live *unstructured.Unstructured) error {
+	if live == nil || s.owner.Marks(live) {
+		return nil
+	}
+	return apply.Check(live, live, s.owner)
+}
+
+// dryRun sends each request that writes an object as a dry run.
+func (s *run) dryRun(ctx context.Context, states []execute.State) error {
+	for _, state := range execute.Tryable(states) {
+		if s.isWritten(state) || s.isCertified(state) {
+			continue
+		}
+		if _, err := s.findings.AddDryRun(apply.Describe(state.Step.Object), s.executor.DryRun(ctx, state)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isWritten reports whether a live Deployment was written from the desired spec. Later changes by others, such as the
+// number of replicas, are kept.
+func (s *run) isWritten(state execute.State) bool {
+	if state.Live == nil || state.Step.Object.GetKind() != "Deployment" || state.Live.GetDeletionTimestamp() != nil || !s.owner.Owns(state.Live) {
+		return false
+	}
+	return state.Live.GetLabels()[names.LabelDeploymentSpecHash] == state.Step.Object.GetLabels()[names.LabelDeploymentSpecHash] &&
+		deployment.OwnedBy(state.Live, s.owner.UID)
+}
+
+// isCertified reports whether certify maintains an existing object.
+func (s *run) isCertified(state execute.State) bool {
+	return state.Live != nil && s.certifies(state.Step.Object) && s.owner.Owns(state.Live)
+}
+
+// certifies reports whether certify writes an object: a Service or Secret of a Deployment whose certificates Remit issues.
+func (s *run) certifies(obj *unstructured.Unstructured) bool {
+	for _, o := range s.rendered.Objects {
+		if o.Unstructured == obj {
+			return o.Certified
+		}
+	}
+	return false
+}
+
+// checkIdentities refuses Deployments that would run as a ServiceAccount with more permissions than the identity has.
+func (s *run) checkIdentities(ctx context.Context) error {
+	err := deployment.CheckIdentities(s.rendered.CSV, deployment.Bound{
+		Account: s.identity, Made: s.madeAt, Owner: s.owner, RBAC: s.RBAC, Log: log.FromContext(ctx),
+	})
+	var refused *deployment.IdentityError
+	if errors.As(err, &refused) {
+		s.findings.Refuse("Deployment "+s.ext.Spec.Namespace+"/"+refused.Deployment, refused)
+		return nil
+	}
+	return err
+}
+
+// madeAt returns when this install created a ServiceAccount.
+func (s *run) madeAt(name string) (time.Time, bool) {
+	for _, st := range s.steps {
+		if st.Object.GetKind() != "ServiceAccount" || st.Object.GetName() != name {
+			continue
+		}
+		if state, ok := s.states[st.Object]; ok && state.Live != nil && s.owner.Owns(state.Live) {
+			return state.Live.GetCreationTimestamp().Time, true
+		}
+		live, _, err := s.observe(context.Background(), st.Object)
+		if err == nil && live != nil && s.owner.Owns(live) {
+			return live.GetCreationTimestamp().Time, true
+		}
+	}
+	return time.Time{}, false
+}

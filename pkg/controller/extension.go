@@ -1,0 +1,87 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/disk"
+	"github.com/remit-olm/remit/pkg/catalog/web"
+	"github.com/remit-olm/remit/pkg/controller/clustercatalog"
+	"github.com/remit-olm/remit/pkg/controller/clusterextension"
+	"github.com/remit-olm/remit/pkg/image"
+	"github.com/remit-olm/remit/pkg/install/cert"
+	"github.com/remit-olm/remit/pkg/lib/names"
+)
+
+// ExtensionOptions configures the controllers of cmd/extension.
+type ExtensionOptions struct {
+	// Namespace is the namespace in which Remit is installed. CatalogNamespace is the namespace of the global catalogs.
+	Namespace, CatalogNamespace string
+	// Images configures how catalog and bundle images are read from registries.
+	Images image.Options
+	// CacheDirectory is where the content of images is kept across restarts; if empty, disk.OpenDefault chooses a
+	// directory.
+	CacheDirectory string
+	// ContentAddress is the host:port on which the content of ClusterCatalogs is served.
+	ContentAddress string
+	// Certificates configures the serving certificates of operators; the zero value means the values that the contract
+	// defines.
+	Certificates cert.Policy
+}
+
+// Extension registers the controllers of cmd/extension: clustercatalog and clusterextension.
+func Extension(ctx context.Context, mgr ctrl.Manager, o ExtensionOptions) error {
+	own, err := newShared(ctx, mgr, names.UserAgentExtension, o.Namespace)
+	if err != nil {
+		return err
+	}
+	images, err := image.New(o.Images)
+	if err != nil {
+		return err
+	}
+	cache, err := openCache(o.CacheDirectory)
+	if err != nil {
+		return fmt.Errorf("open cache directory: %w", err)
+	}
+	if err := mgr.Add(closeAtExit(cache)); err != nil {
+		return err
+	}
+	store := &catalog.Store{}
+	extensions, err := clusterextension.New(clusterextension.Options{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clients: own.accounts, Self: own.enrollment.own, Catalogs: store, RBAC: own.rbac,
+		Proofs: own.proofs, Recorder: mgr.GetEventRecorder(names.UserAgentExtension), ServerVersion: own.version,
+		Namespace: o.Namespace, Spared: []string{o.Namespace, o.CatalogNamespace}, Certificates: o.Certificates,
+	})
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		inSetup("clustercatalog", clusterCatalogs(mgr, o, store, images, cache)),
+		inSetup("clusterextension", extensions.SetupWithManager(mgr, published(store, "", extensions.All), changes(mgr, own.rbac, extensions.Concerned))),
+	)
+}
+
+// clusterCatalogs registers the clustercatalog controller and the server of its content. Only the leader serves.
+func clusterCatalogs(mgr ctrl.Manager, o ExtensionOptions, store *catalog.Store, images *image.Client, cache *disk.Store) error {
+	host := names.ServiceCatalogContent + "." + o.Namespace + ".svc"
+	server := web.New("https://" + host)
+	catalogs, err := clustercatalog.New(clustercatalog.Options{
+		Client: mgr.GetClient(), Store: store, Server: server, Images: images, Disk: cache,
+	})
+	if err != nil {
+		return err
+	}
+	certificates := &web.Certificates{Hosts: []string{host}, Publish: clustercatalog.PublishCA(mgr.GetClient(), o.Namespace)}
+	listener := &web.Listener{Address: o.ContentAddress, Handler: server, Certificate: certificates.Get}
+	for _, r := range []manager.Runnable{certificates, listener} {
+		if err := mgr.Add(r); err != nil {
+			return fmt.Errorf("add %T: %w", r, err)
+		}
+	}
+	return catalogs.SetupWithManager(mgr)
+}

@@ -1,0 +1,270 @@
+package bundleimage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/remit-olm/remit/pkg/bundle/unpack"
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/disk"
+	"github.com/remit-olm/remit/pkg/catalog/fbc"
+	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/image"
+)
+
+const (
+	// maxUnpacks bounds the number of bundles that are unpacked concurrently for one namespace's catalogs.
+	maxUnpacks = 4
+	// unpackTimeout bounds one attempt.
+	unpackTimeout = 2 * time.Minute
+)
+
+// Access finds the credentials for the images of a catalog's bundles, and waits after failures.
+type Access interface {
+	// Access returns how to read an image for a catalog, whose author named the pull secrets. The error lists secrets that
+	// could not be read.
+	Access(ctx context.Context, catalog types.NamespacedName, secrets []string, pull kit.Retry) (image.Access, error)
+	// Wait waits after a failed attempt, for the delay or until a retry is requested. It returns the next delay; ok is
+	// false if ctx is done.
+	Wait(ctx context.Context, namespace string, pull kit.Retry, pause time.Duration) (next time.Duration, ok bool)
+	// Forget stops tracking what a pull depends on.
+	Forget(pull kit.Retry)
+}
+
+// Options configures Images. All fields are required.
+type Options struct {
+	Client   *image.Client
+	Disk     *disk.Store
+	Decoding *catalog.Decoding
+	Access   Access
+	// Touch notifies those who use a catalog when the content of one of its bundles becomes available or cannot be read.
+	Touch func(catalog types.NamespacedName)
+}
+
+// Images is a manager.Runnable that unpacks bundle images on demand. It has one goroutine for each image that is being
+// unpacked or has failed.
+type Images struct {
+	Options
+
+	kit.Background
+	slots kit.Slots
+
+	mu      sync.Mutex
+	byImage map[bundleImage]*unpacking
+}
+
+// bundleImage identifies the image of a bundle in a catalog. content is the digest of the catalog's content if the
+// image is referenced by tag: a tag is resolved once for each version of the content.
+type bundleImage struct {
+	catalog types.NamespacedName
+	image   string
+	content string
+}
+
+type unpacking struct {
+	secrets []string
+	// key is the image's key on disk; empty until the image has been read.
+	key     string
+	failure error
+	// asked means that the image has been requested since the last attempt.
+	asked bool
+	retry kit.Retry
+	// end stops the goroutine that was launched last.
+	end func()
+}
+
+// New returns Images without any image.
+func New(o Options) *Images {
+	return &Images{Options: o, byImage: map[bundleImage]*unpacking{}, slots: kit.Slots{Max: maxUnpacks}}
+}
+
+// Reader returns a Reader for a Snapshot: it returns the manifests that the Snapshot's own Reader has, and those in
+// bundle images. secrets lists the pull secrets that the author of the catalog named.
+func (b *Images) Reader(snap *catalog.Snapshot, secrets []string) catalog.ContentReader {
+	return &reader{Images: b, inline: snap.Reader, key: snap.Key, digest: snap.Digest, secrets: secrets, packages: snap.Packages}
+}
+
+// reader is a Snapshot's Reader that includes the contents of bundle images.
+type reader struct {
+	*Images
+	inline   catalog.ContentReader
+	key      types.NamespacedName
+	digest   string
+	secrets  []string
+	packages map[string]*catalog.Package
+}
+
+// Content implements catalog.ContentReader. The error is a *catalog.NotUnpacked until the image has been read.
+func (r *reader) Content(ctx context.Context, pkg, channel, bundle string) (*catalog.Content, error) {
+	content, err := r.inline.Content(ctx, pkg, channel, bundle)
+	if err == nil || !errors.Is(err, catalog.ErrNoContent) {
+		return content, err
+	}
+	p, ok := r.packages[pkg]
+	if !ok || p.Bundles[bundle] == nil || p.Bundles[bundle].Image == "" {
+		return nil, err
+	}
+	of := bundleImage{catalog: r.key, image: p.Bundles[bundle].Image}
+	if !image.IsDigest(of.image) {
+		of.content = r.digest
+	}
+	content, err = r.get(of, r.secrets)
+	if waiting, ok := errors.AsType[*catalog.NotUnpacked](err); ok {
+		waiting.Catalog, waiting.Bundle = r.key, bundle
+	}
+	return content, err
+}
+
+func (b *Images) get(of bundleImage, secrets []string) (*catalog.Content, error) {
+	b.mu.Lock()
+	u, ok := b.byImage[of]
+	if ok && !slices.Equal(u.secrets, secrets) {
+		b.remove(of)
+		ok = false
+	}
+	if !ok {
+		u = &unpacking{secrets: secrets, retry: kit.NewRetry()}
+		b.byImage[of] = u
+		b.unpack(of, u)
+	}
+	u.asked = true
+	key, failure := u.key, u.failure
+	b.mu.Unlock()
+	if key == "" {
+		return nil, &catalog.NotUnpacked{Image: of.image, Failure: failure}
+	}
+	content, err := b.Disk.Bundle(key)
+	if errors.Is(err, fs.ErrNotExist) {
+		// The content was deleted to free disk space.
+		b.mu.Lock()
+		if b.byImage[of] == u && u.key == key {
+			u.key = ""
+			b.unpack(of, u)
+		}
+		b.mu.Unlock()
+		return nil, &catalog.NotUnpacked{Image: of.image}
+	}
+	return content, err
+}
+
+// Drop forgets the bundle images of a CatalogSource and stops their goroutines.
+func (b *Images) Drop(key types.NamespacedName) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for of := range b.byImage {
+		if of.catalog == key {
+			b.remove(of)
+		}
+	}
+}
+
+// Keep forgets the images that were referenced by tag in other versions of the catalog's content.
+func (b *Images) Keep(key types.NamespacedName, content string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for of := range b.byImage {
+		if of.catalog == key && of.content != "" && of.content != content {
+			b.remove(of)
+		}
+	}
+}
+
+// remove forgets an image and stops its goroutine. The caller must hold the lock.
+func (b *Images) remove(of bundleImage) {
+	if u := b.byImage[of]; u != nil {
+		u.end()
+	}
+	delete(b.byImage, of)
+}
+
+// unpack starts the goroutine of an image. The caller must hold the lock.
+func (b *Images) unpack(of bundleImage, u *unpacking) {
+	u.end = b.Launch(func(ctx context.Context) { b.follow(ctx, of, u) })
+}
+
+// follow tries to read an image until it succeeds, with exponential backoff that relevant changes cut short. It retries
+// only if the image was requested again, and never if the image is referenced by digest and is not a bundle.
+func (b *Images) follow(ctx context.Context, of bundleImage, u *unpacking) {
+	defer b.Access.Forget(u.retry)
+	for pause := kit.FirstPause; ; {
+		u.retry.Begin()
+		key, err := b.try(ctx, of, u)
+		if ctx.Err() != nil {
+			return
+		}
+		b.mu.Lock()
+		u.key, u.failure, u.asked = key, err, false
+		b.mu.Unlock()
+		b.Touch(of.catalog)
+		if err == nil || image.IsDigest(of.image) && errors.Is(err, image.ErrImage) {
+			return
+		}
+		var ok bool
+		if pause, ok = b.Access.Wait(ctx, of.catalog.Namespace, u.retry, pause); !ok {
+			return
+		}
+		b.mu.Lock()
+		wanted := u.asked
+		if !wanted && b.byImage[of] == u {
+			delete(b.byImage, of)
+		}
+		b.mu.Unlock()
+		if !wanted {
+			return
+		}
+	}
+}
+
+// try stores the content of an image on disk, unless the content is already there, and returns the content's key.
+func (b *Images) try(ctx context.Context, of bundleImage, u *unpacking) (key string, err error) {
+	free, err := b.slots.Take(ctx, of.catalog.Namespace)
+	if err != nil {
+		return "", err
+	}
+	defer free()
+	ctx, cancel := context.WithTimeout(ctx, unpackTimeout)
+	defer cancel()
+	access, unread := b.Access.Access(ctx, of.catalog, u.secrets, u.retry)
+	opened, err := b.Client.Open(ctx, image.Tagged(of.image), access)
+	if err != nil {
+		if unread != nil {
+			err = fmt.Errorf("%w; the catalog's pull secrets could not be used: %w", err, unread)
+		}
+		return "", err
+	}
+	key = disk.Key(opened.Repository, opened.Digest.String())
+	if _, err := b.Disk.Bundle(key); err == nil {
+		return key, nil
+	}
+	content, err := contentOf(ctx, opened, b.Decoding)
+	if err != nil {
+		return "", err
+	}
+	return key, b.Disk.PutBundle(key, content)
+}
+
+func contentOf(ctx context.Context, opened *image.Image, decoding *catalog.Decoding) (*catalog.Content, error) {
+	files, err := unpack.Files(ctx, opened)
+	if err != nil {
+		return nil, err
+	}
+	content, err := fbc.Manifests(ctx, files, ".", decoding)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, image.Refuse("the image is not a bundle: it has no manifests/ directory")
+	case err != nil:
+		return nil, image.Refuse("%w", err)
+	case len(content.Manifests) == 0:
+		return nil, image.Refuse("the manifests/ directory of the bundle contains no manifests")
+	}
+	return content, nil
+}

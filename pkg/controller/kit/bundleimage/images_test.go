@@ -1,0 +1,103 @@
+package bundleimage
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/disk"
+	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/image"
+	"github.com/remit-olm/remit/test/env/registry"
+)
+
+// The tests of the catalogsource controller cover failures and retries.
+
+const csv = `{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"a.v1"}}`
+
+// anywhere is an Access without credentials that never retries.
+type anywhere struct{}
+
+func (anywhere) Access(context.Context, types.NamespacedName, []string, kit.Retry) (image.Access, error) {
+	return image.Access{Anywhere: true}, nil
+}
+func (anywhere) Wait(ctx context.Context, _ string, _ kit.Retry, _ time.Duration) (time.Duration, bool) {
+	<-ctx.Done()
+	return 0, false
+}
+func (anywhere) Forget(kit.Retry) {}
+
+// inline is a Reader of a catalog that contains one bundle.
+type inline struct{ content *catalog.Content }
+
+func (i inline) Content(_ context.Context, _, _, bundle string) (*catalog.Content, error) {
+	if bundle != "inline.v1" {
+		return nil, catalog.ErrNoContent
+	}
+	return i.content, nil
+}
+
+func TestAddsTheContentOfBundleImages(t *testing.T) {
+	s := registry.New(t)
+	made, err := registry.Bundle(fstest.MapFS{"manifests/csv.yaml": {Data: []byte(csv)}})
+	require.NoError(t, err)
+	ref, digest, err := s.Push("bundle:v1", made)
+	require.NoError(t, err)
+	client, err := image.New(image.Options{AllPlain: true})
+	require.NoError(t, err)
+	store, err := disk.Open(t.TempDir(), 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	touched := make(chan types.NamespacedName, 10)
+	images := New(Options{Client: client, Disk: store, Decoding: catalog.NewDecoding(), Access: anywhere{}, Touch: func(key types.NamespacedName) { touched <- key }})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- images.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	key := types.NamespacedName{Name: "one"}
+	embedded := &catalog.Content{}
+	snap := &catalog.Snapshot{Key: key, Digest: "sha256:1", Reader: inline{embedded}, Packages: map[string]*catalog.Package{"a": {Bundles: map[string]*catalog.Bundle{
+		"inline.v1": {Name: "inline.v1"}, "a.v1": {Name: "a.v1", Image: strings.TrimSuffix(ref, ":v1") + "@" + digest}, "none.v1": {Name: "none.v1"},
+	}}}}
+	reader := images.Reader(snap, nil)
+	get := func(bundle string) (*catalog.Content, error) {
+		return reader.Content(t.Context(), "a", "stable", bundle)
+	}
+	got, err := get("inline.v1")
+	require.NoError(t, err)
+	require.Same(t, embedded, got)
+	_, err = get("none.v1")
+	require.Equal(t, catalog.ErrNoContent, err)
+	_, err = reader.Content(t.Context(), "b", "stable", "a.v1")
+	require.Equal(t, catalog.ErrNoContent, err)
+
+	unpacked := func() {
+		t.Helper()
+		_, err := get("a.v1")
+		require.ErrorContains(t, err, "is being unpacked")
+		require.ErrorIs(t, err, catalog.ErrNoContent)
+		require.Equal(t, key, <-touched)
+		got, err := get("a.v1")
+		require.NoError(t, err)
+		require.Equal(t, csv, string(got.Manifests[0]))
+	}
+	unpacked()
+	images.mu.Lock()
+	for _, u := range images.byImage {
+		u.key = "gone"
+	}
+	images.mu.Unlock()
+	unpacked() // it was deleted to free disk space
+	images.Drop(key)
+	require.Empty(t, images.byImage)
+	require.Empty(t, touched)
+}

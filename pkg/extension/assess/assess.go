@@ -1,0 +1,150 @@
+package assess
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/extension/render"
+	"github.com/remit-olm/remit/pkg/extension/resolve"
+	"github.com/remit-olm/remit/pkg/install/hooks"
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/pkg/step"
+	"github.com/remit-olm/remit/pkg/step/execute"
+)
+
+// Identity returns the identity that a ClusterExtension is installed as, according to its spec. It does not have the UID of a
+// ServiceAccount.
+func Identity(ext *olmv1.ClusterExtension) scoped.Identity {
+	if name := ext.Spec.ServiceAccount.Name; name != "" {
+		return scoped.ServiceAccountIdentity(types.NamespacedName{Namespace: ext.Spec.Namespace, Name: name})
+	}
+	return scoped.Identity{Extension: ext.Name}
+}
+
+// Request returns the request for a bundle. It fails if the spec is invalid in a way that the API server accepts.
+func Request(ext *olmv1.ClusterExtension) (resolve.Request, error) {
+	from := ext.Spec.Source.Catalog
+	if from == nil {
+		return resolve.Request{}, errors.New("spec.source.catalog is required")
+	}
+	out := resolve.Request{
+		Package: from.PackageName, Versions: from.Version, Channels: from.Channels,
+		Policy: resolve.Policy(cmp.Or(from.UpgradeConstraintPolicy, olmv1.UpgradeConstraintPolicyCatalogProvided)),
+	}
+	if from.Selector != nil {
+		selector, err := metav1.LabelSelectorAsSelector(from.Selector)
+		if err != nil {
+			return out, fmt.Errorf("spec.source.catalog.selector: %w", err)
+		}
+		out.Selector = selector
+	}
+	if is := ext.Status.Install; is != nil {
+		out.Installed = &resolve.Installed{Name: is.Bundle.Name, Version: is.Bundle.Version}
+	}
+	return out, nil
+}
+
+// Owner returns the owner of the objects that the ClusterExtension installs from a bundle, without Proofs. Without a UID,
+// Render returns objects without owner references.
+func Owner(ext *olmv1.ClusterExtension, bundle string) ownerutil.Owner {
+	pkg := ""
+	if from := ext.Spec.Source.Catalog; from != nil {
+		pkg = from.PackageName
+	}
+	return ownerutil.Owner{
+		Lineage: ownerutil.Lineage{Package: pkg, Namespace: ext.Spec.Namespace, Extension: ext.Name},
+		CSV:     bundle, UID: ext.UID, Since: ext.CreationTimestamp.Time,
+	}
+}
+
+// Config parses spec.config. The error is a *render.ConfigError.
+func Config(ext *olmv1.ClusterExtension) (render.Config, error) {
+	if c := ext.Spec.Config; c != nil && c.Inline != nil {
+		return render.ParseConfig(c.Inline.Raw)
+	}
+	return render.Config{}, nil
+}
+
+// Steps returns the rendered objects as steps. The first step has the warnings of the bundle.
+func Steps(r *render.Rendered, owner ownerutil.Owner) []step.Step {
+	out := make([]step.Step, 0, len(r.Objects))
+	for _, o := range r.Objects {
+		out = append(out, step.Step{Object: o.Unstructured, Owner: owner, Dropped: o.Dropped})
+	}
+	if len(out) > 0 {
+		out[0].Warnings = r.Warnings
+	}
+	return out
+}
+
+// Needs returns the permissions that installing, maintaining and removing the objects requires. rulesOf resolves existing
+// roles.
+func Needs(r *render.Rendered, steps []step.Step, rulesOf rbac.RoleRules) ([]preflight.Need, error) {
+	needs, err := preflight.NeedsOf(steps, rulesOf, func(step.Step) bool { return false })
+	if err != nil {
+		return nil, err
+	}
+	needs = append(needs, r.Hooks.Demands()...)
+	for _, s := range steps {
+		if IsProbed(s.Object) {
+			needs = append(needs, hooks.Request(s.Object, "wait until "+apply.Describe(s.Object)+" is available", "list", "watch"))
+		}
+	}
+	return needs, nil
+}
+
+// IsProbed reports whether an install waits for the status of an object, other than one that the controller identity
+// watches.
+func IsProbed(obj *unstructured.Unstructured) bool {
+	switch obj.GroupVersionKind().GroupKind() {
+	case schema.GroupKind{Group: appsv1.GroupName, Kind: "Deployment"}, schema.GroupKind{Kind: "PersistentVolumeClaim"},
+		schema.GroupKind{Group: batchv1.GroupName, Kind: "Job"}:
+		return true
+	}
+	return false
+}
+
+// Removal returns the need to remove an object of an earlier version that this version does not have.
+func Removal(obj *unstructured.Unstructured, version string) preflight.Need {
+	return hooks.Request(obj, fmt.Sprintf("remove %s, which version %s does not have", apply.Describe(obj), version), "get", "delete")
+}
+
+// IsStrict reports whether existing objects are validated against changed CustomResourceDefinitions.
+func IsStrict(ext *olmv1.ClusterExtension) bool {
+	in := ext.Spec.Install
+	return in == nil || in.Preflight == nil || in.Preflight.CRDUpgradeSafety == nil ||
+		in.Preflight.CRDUpgradeSafety.Enforcement != olmv1.CRDUpgradeSafetyEnforcementNone
+}
+
+// Required reports all permissions that an install requires, for an identity that has none yet and a cluster that has none of
+// the roles.
+func Required(identity scoped.Identity, r *render.Rendered, steps []step.Step) (preflight.Report, error) {
+	needs, err := Needs(r, steps, func(ref rbacv1.RoleRef, _ string) ([]rbacv1.PolicyRule, error) {
+		return nil, apierrors.NewNotFound(rbacv1.Resource(ref.Kind), ref.Name)
+	})
+	if err != nil {
+		return preflight.Report{}, err
+	}
+	report := preflight.Examine(identity, needs, func(namespace string) rbac.Permissions { return rbac.Permissions{Namespace: namespace} })
+	for _, s := range steps {
+		if err := execute.Reserved(s); err != nil {
+			report.Refuse(apply.Describe(s.Object), err)
+		}
+	}
+	return report, nil
+}

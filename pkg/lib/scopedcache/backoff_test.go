@@ -1,0 +1,42 @@
+package scopedcache
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A request may fail only after a long time, for example at a server that is overloaded.
+func TestSlowFailuresBackOffToo(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	feed := f.claim("o", Namespace("x"))
+	for range mostDoublings {
+		longAgo(feed)
+		feed.fails()
+	}
+	longAgo(feed)
+	require.GreaterOrEqual(t, feed.fails(), f.options.Retry.Max/2)
+}
+
+func TestABackoffStartsAgainAfterAGoodWatch(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	feed := f.claim("o", Namespace("x"))
+	for range mostDoublings {
+		feed.fails()
+	}
+	feed.lists(t, "10")
+	require.GreaterOrEqual(t, feed.fails(), f.options.Retry.Max/2, "it was Live only for a moment")
+	feed.lists(t, "20")
+	longAgo(feed)
+	require.LessOrEqual(t, feed.fails(), f.options.Retry.Initial)
+}
+
+// longAgo moves the time at which a feed entered its state back.
+func longAgo(f *feed) {
+	f.kind.mu.Lock()
+	defer f.kind.mu.Unlock()
+	f.since = f.since.Add(-time.Hour)
+}

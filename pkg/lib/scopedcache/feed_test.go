@@ -1,0 +1,575 @@
+package scopedcache_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/scopedcache"
+)
+
+// scripted returns a world whose API server is a function, for cases that rarely occur with a real API server.
+func scripted(t *testing.T, server func(*http.Request) *http.Response, setups ...setup) *world {
+	t.Helper()
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for _, name := range []string{"Secret", "ConfigMap"} {
+		mapper.Add(corev1.SchemeGroupVersion.WithKind(name), meta.RESTScopeNamespace)
+	}
+	w := &world{T: t, log: &requestLog{}}
+	transport := w.log.wrap(roundTripper(func(r *http.Request) (*http.Response, error) { return server(r), nil }))
+	options := scopedcache.Options{
+		Mapper: mapper, HTTPClient: &http.Client{Transport: transport}, Linger: -1, RecheckPeriod: -1,
+		Retry: scopedcache.Retry{Initial: 20 * time.Millisecond, Max: 40 * time.Millisecond},
+	}
+	for _, s := range setups {
+		s(&options)
+	}
+	var err error
+	w.Cache, err = scopedcache.New(&rest.Config{Host: "http://scripted"}, options)
+	require.NoError(t, err)
+	w.start()
+	return w
+}
+
+// initialEventsEnd ends the list with which a watch begins.
+const initialEventsEnd = `{"type":"BOOKMARK","object":{"kind":"%s","apiVersion":"v1","metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
+
+const expired = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}}` + "\n"
+
+// streaming returns the response to a watch. The function write writes the events until the client closes the response.
+func streaming(r *http.Request, write func(io.Writer)) *http.Response {
+	from, to := io.Pipe()
+	go write(to)
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: from, Request: r}
+}
+
+// watching is a watch without objects.
+func watching(r *http.Request) *http.Response {
+	return streaming(r, func(to io.Writer) {
+		if r.URL.Query().Get("sendInitialEvents") != "" {
+			_, _ = fmt.Fprintf(to, initialEventsEnd, map[bool]string{true: "ConfigMap", false: "Secret"}[strings.Contains(r.URL.Path, "configmaps")])
+		}
+	})
+}
+
+func failing(r *http.Request, code int, reason string) *http.Response {
+	text := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"%s","code":%d}`, reason, code)
+	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(text)), Request: r}
+}
+
+// turns handles the first request with the first function, the second with the second, and so on; the last function
+// handles all remaining requests.
+func turns(answers ...func(*http.Request) *http.Response) func(*http.Request) *http.Response {
+	var mu sync.Mutex
+	return func(r *http.Request) *http.Response {
+		mu.Lock()
+		next := answers[0]
+		if len(answers) > 1 {
+			answers = answers[1:]
+		}
+		mu.Unlock()
+		return next(r)
+	}
+}
+
+// unanswered is a request that is never answered.
+func unanswered(r *http.Request) *http.Response {
+	<-r.Context().Done()
+	return failing(r, 500, "InternalError")
+}
+
+// expiring responds with a watch whose resource version expires after a moment.
+func expiring(r *http.Request) *http.Response {
+	return streaming(r, func(to io.Writer) {
+		_, _ = fmt.Fprintf(to, initialEventsEnd, "Secret")
+		<-time.After(settled)
+		_, _ = io.WriteString(to, expired)
+	})
+}
+
+// ending is a watch that the server ends in order after a moment.
+func ending(r *http.Request) *http.Response {
+	return streaming(r, func(to io.Writer) {
+		_, _ = fmt.Fprintf(to, initialEventsEnd, "Secret")
+		<-time.After(1500 * time.Millisecond) // a shorter one would count as a failure
+		_ = to.(io.Closer).Close()
+	})
+}
+
+func forbidden(r *http.Request) *http.Response { return failing(r, 403, "Forbidden") }
+
+// A watch has ended, and the server does not answer the next requests.
+func TestAWatchThatIsNotResumedIsNotLive(t *testing.T) {
+	t.Parallel()
+	w := scripted(t, turns(ending, unanswered))
+	w.claim(owner("o"), scopedcache.Live, secrets(scopedcache.Namespace("x")))
+	w.becomes(owner("o"), scopedcache.Namespace("x"), scopedcache.Backoff)
+	_, err := w.read("x", "b")
+	requireNotSynced(t, err)
+}
+
+// The watch is refused, and the list that shows whether list is refused too is not answered.
+func TestARefusedWatchIsDeniedEvenIfListsHang(t *testing.T) {
+	t.Parallel()
+	w := scripted(t, turns(ending, forbidden, unanswered))
+	w.claim(owner("o"), scopedcache.Live, secrets(scopedcache.Namespace("x")))
+	require.Equal(t, []string{"watch"}, w.becomes(owner("o"), scopedcache.Namespace("x"), scopedcache.Denied).Missing)
+	_, err := w.read("x", "b")
+	require.True(t, apierrors.IsForbidden(err), err)
+}
+
+func requireNotSynced(t *testing.T, err error) {
+	t.Helper()
+	var not *scopedcache.NotSyncedError
+	require.ErrorAs(t, err, &not)
+	require.False(t, apierrors.IsNotFound(err), "no watch shows that")
+}
+
+func TestAWatchThatHasEndedIsNotLive(t *testing.T) {
+	t.Parallel()
+	w := scripted(t, turns(expiring, unanswered))
+	w.claim(owner("o"), scopedcache.Live, secrets(scopedcache.Namespace("x")))
+	w.becomes(owner("o"), scopedcache.Namespace("x"), scopedcache.Backoff)
+	_, err := w.read("x", "b")
+	requireNotSynced(t, err)
+	require.ErrorContains(t, err, "the watch has ended")
+}
+
+// The next watch is accepted, but its list is slow to arrive.
+func TestAWatchIsLiveAfterItsList(t *testing.T) {
+	t.Parallel()
+	fails := func(r *http.Request) *http.Response { return failing(r, 500, "InternalError") }
+	slow := make(chan io.Writer, 1)
+	w := scripted(t, turns(expiring, fails, fails, func(r *http.Request) *http.Response {
+		return streaming(r, func(to io.Writer) { slow <- to })
+	}))
+	w.claim(owner("o"), scopedcache.Live, secrets(scopedcache.Namespace("x")))
+	to := <-slow
+	<-time.After(settled)
+	require.Equal(t, scopedcache.Backoff, w.Status(owner("o"))[0].State)
+	_, err := w.read("x", "b")
+	requireNotSynced(t, err)
+	_, _ = fmt.Fprintf(to, initialEventsEnd, "Secret")
+	w.becomes(owner("o"), scopedcache.Namespace("x"), scopedcache.Live)
+}
+
+// listingNothing answers lists, and watches as another function does.
+func listingNothing(watch func(*http.Request) *http.Response) func(*http.Request) *http.Response {
+	return func(r *http.Request) *http.Response {
+		if r.URL.Query().Get("watch") != "" {
+			return watch(r)
+		}
+		return &http.Response{
+			StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
+			Body: io.NopCloser(strings.NewReader(`{"kind":"SecretList","apiVersion":"v1","metadata":{"resourceVersion":"5"},"items":[]}`)),
+		}
+	}
+}
+
+// Some kinds can be listed, but not watched.
+func TestAListWithoutAWatchIsNotLive(t *testing.T) {
+	t.Parallel()
+	w := scripted(t, listingNothing(func(r *http.Request) *http.Response { return failing(r, 405, "MethodNotAllowed") }))
+	w.Ensure(t.Context(), owner("o"), secrets(scopedcache.Namespace("x")))
+	for started := time.Now(); time.Since(started) < time.Second; {
+		require.Contains(t, []scopedcache.State{scopedcache.Syncing, scopedcache.Backoff}, w.Status(owner("o"))[0].State)
+	}
+	_, err := w.read("x", "a")
+	requireNotSynced(t, err)
+}
+
+// Older API servers do not let a watch begin with a list.
+func TestAFirstReadWaitsForTheWatchAfterTheList(t *testing.T) {
+	t.Parallel()
+	w := scripted(t, listingNothing(func(r *http.Request) *http.Response {
+		if r.URL.Query().Get("sendInitialEvents") != "" {
+			return failing(r, 422, "Invalid")
+		}
+		<-time.After(settled)
+		return watching(r)
+	}))
+	w.Ensure(t.Context(), owner("o"), secrets(scopedcache.Namespace("x")))
+	_, err := w.read("x", "a")
+	require.True(t, apierrors.IsNotFound(err), err)
+}
+
+// A list that may come from a server's cache is at least as new as what the feed has seen.
+func TestALaterListIsNotOlder(t *testing.T) {
+	t.Parallel()
+	asked := make(chan string, 1)
+	fails := func(r *http.Request) *http.Response { return failing(r, 500, "InternalError") }
+	w := scripted(t, turns(expiring, fails, func(r *http.Request) *http.Response {
+		asked <- r.URL.RawQuery
+		return fails(r)
+	}, unanswered))
+	w.claim(owner("o"), scopedcache.Live, secrets(scopedcache.Namespace("x")))
+	query := <-asked
+	require.NotContains(t, query, "watch=")
+	require.Contains(t, query, "resourceVersion=5")
+}
+
+// RecheckPeriod ends watches, but not before their initial lists have arrived.
+func TestAFirstListMayTakeLongerThanTheRecheckPeriod(t *testing.T) {
+	t.Parallel()
+	w := scripted(t, func(r *http.Request) *http.Response {
+		if r.URL.Query().Get("watch") == "" {
+			return unanswered(r)
+		}
+		seconds, _ := strconv.Atoi(r.URL.Query().Get("timeoutSeconds"))
+		return streaming(r, func(to io.Writer) {
+			select {
+			case <-time.After(2500 * time.Millisecond):
+				_, _ = fmt.Fprintf(to, initialEventsEnd, "Secret")
+			case <-time.After(time.Duration(seconds) * time.Second):
+				_ = to.(io.Closer).Close() // as API servers do
+			}
+		})
+	}, rechecking)
+	started := time.Now()
+	w.claim(owner("o"), scopedcache.Live, secrets(scopedcache.Namespace("x")))
+	require.Less(t, time.Since(started), patience/2)
+}
+
+// lists counts the requests that list, and those that resume a watch.
+func (w *world) lists() (lists, resumed int) {
+	w.log.mu.Lock()
+	defer w.log.mu.Unlock()
+	return w.log.lists, w.log.resumed
+}
+
+func TestRechecksResumeTheWatch(t *testing.T) {
+	t.Parallel()
+	t.Run("Recheck of a new watch", func(t *testing.T) {
+		t.Parallel()
+		w := scripted(t, watching)
+		w.claim(owner("o"), scopedcache.Live, secrets(scopedcache.Namespace("x")))
+		for range 3 {
+			_, before := w.lists()
+			w.Recheck("x")
+			w.Recheck("x")
+			w.eventually(func(ct *assert.CollectT) {
+				_, resumed := w.lists()
+				assert.Equal(ct, before+1, resumed)
+			})
+			require.Equal(t, scopedcache.Live, w.Status(owner("o"))[0].State)
+		}
+		lists, _ := w.lists()
+		require.Equal(t, 1, lists)
+	})
+	t.Run("a short RecheckPeriod", func(t *testing.T) {
+		t.Parallel()
+		w := scripted(t, watching, func(o *scopedcache.Options) { o.RecheckPeriod = time.Millisecond })
+		w.claim(owner("o"), scopedcache.Live, secrets(scopedcache.Namespace("x")))
+		w.eventually(func(ct *assert.CollectT) {
+			_, resumed := w.lists()
+			assert.Positive(ct, resumed)
+		})
+		lists, _ := w.lists()
+		require.Equal(t, 1, lists)
+	})
+}
+
+// A refused write also affects the cluster-wide watch that serves the namespace.
+func TestReportForbiddenRechecksTheServingWatch(t *testing.T) {
+	t.Parallel()
+	w := scripted(t, watching)
+	w.claim(owner("o"), scopedcache.Live, secrets(scopedcache.Cluster()))
+	w.ReportForbidden(apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", nil), &corev1.Secret{}, "x")
+	w.eventually(func(ct *assert.CollectT) {
+		_, resumed := w.lists()
+		assert.Equal(ct, 1, resumed)
+	})
+}
+
+func tooMany(r *http.Request) *http.Response { return failing(r, 429, "TooManyRequests") }
+
+// The reflector waits before it retries; stopping the cache or giving a hint ends that wait.
+func TestNothingWaitsForARetry(t *testing.T) {
+	t.Parallel()
+	never := func(o *scopedcache.Options) { o.Retry = scopedcache.Retry{Initial: 2 * time.Hour, Max: 2 * time.Hour} }
+	t.Run("the end", func(t *testing.T) {
+		t.Parallel()
+		w := scripted(t, tooMany, never)
+		w.claim(owner("o"), scopedcache.Backoff, secrets(scopedcache.Namespace("x")))
+		// The clean-up of w.start requires it.
+	})
+	t.Run("a hint", func(t *testing.T) {
+		t.Parallel()
+		w := scripted(t, turns(tooMany, watching), never)
+		w.claim(owner("o"), scopedcache.Backoff, secrets(scopedcache.Namespace("x")))
+		w.eventually(func(ct *assert.CollectT) {
+			w.Recheck("x")
+			assert.Equal(ct, scopedcache.Live, w.Status(owner("o"))[0].State)
+		})
+	})
+}
+
+func TestRetriesFollowTheOptions(t *testing.T) {
+	t.Parallel()
+	w := scripted(t, tooMany)
+	w.Ensure(t.Context(), owner("o"), secrets(scopedcache.Namespace("x")))
+	const requests = 20
+	started := time.Now()
+	count := 0
+	w.eventually(func(ct *assert.CollectT) {
+		count += len(w.log.take("secrets"))
+		assert.GreaterOrEqual(ct, count, requests)
+	})
+	require.Less(t, time.Since(started), requests*time.Second/4, "each waits at most 40 ms")
+	require.Greater(t, time.Since(started), (requests-2)*10*time.Millisecond)
+}
+
+// Owners whose claims are refused come and go. What they leave behind does not delay the others' retries.
+func TestReleasedClaimsDelayNoRetry(t *testing.T) {
+	t.Parallel()
+	allowed := make(chan struct{})
+	w := scripted(t, func(r *http.Request) *http.Response {
+		select {
+		case <-allowed:
+			return watching(r)
+		default:
+			return forbidden(r)
+		}
+	})
+	for i := range 300 {
+		w.Ensure(t.Context(), owner("many"), secrets(scopedcache.Namespace(fmt.Sprint("n", i))))
+	}
+	w.all(owner("many"), scopedcache.Denied)
+	<-time.After(settled) // each waits for its turn
+	w.Release(owner("many"))
+	w.claim(owner("o"), scopedcache.Denied, secrets(scopedcache.Namespace("x")))
+	<-time.After(settled)
+	close(allowed)
+	started := time.Now()
+	w.becomes(owner("o"), scopedcache.Namespace("x"), scopedcache.Live)
+	require.Less(t, time.Since(started), patience/4)
+}
+
+func TestHintsAreNoStorm(t *testing.T) {
+	t.Parallel()
+	w := scripted(t, forbidden, func(o *scopedcache.Options) { o.Retry = scopedcache.Retry{Initial: time.Hour, Max: time.Hour} })
+	w.claim(owner("o"), scopedcache.Denied, secrets(scopedcache.Namespace("x")))
+	w.log.take("secrets")
+	for range 30 {
+		w.Recheck("x")
+		<-time.After(100 * time.Millisecond)
+	}
+	requests := len(w.log.take("secrets"))
+	require.Positive(t, requests)
+	require.LessOrEqual(t, requests, 6, "each retry is a watch and a list")
+}
+
+// A kind whose lists fail or hang keeps those of another from running only for a moment.
+func TestAListThatFailsDelaysNoOtherKind(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]func(*http.Request) *http.Response{"fails": tooMany, "is not answered": unanswered} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := scripted(t, func(r *http.Request) *http.Response {
+				if strings.Contains(r.URL.Path, "secrets") {
+					return answer(r)
+				}
+				return watching(r)
+			}, func(o *scopedcache.Options) {
+				o.Concurrency, o.Retry = 1, scopedcache.Retry{Initial: 2 * time.Hour, Max: 2 * time.Hour}
+			})
+			w.Ensure(t.Context(), owner("o"), secrets(scopedcache.Namespace("x")))
+			w.eventually(func(ct *assert.CollectT) { assert.NotEmpty(ct, w.log.take("secrets")) })
+			started := time.Now()
+			w.claim(owner("o"), scopedcache.Live, scopedcache.Claim{Kind: &corev1.ConfigMap{}, Scope: scopedcache.Namespace("y")})
+			if name == "fails" {
+				require.Less(t, time.Since(started), 4*time.Second)
+			}
+		})
+	}
+}
+
+// A primary kind's list of the cluster fails or hangs, while a namespace is claimed and listed.
+func TestAPrimaryKindDelaysNoRead(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]func(*http.Request) *http.Response{"fails": tooMany, "is not answered": unanswered} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := scripted(t, func(r *http.Request) *http.Response {
+				if strings.Contains(r.URL.Path, "/namespaces/") {
+					return watching(r)
+				}
+				return answer(r)
+			}, primary(&corev1.Secret{}))
+			_, err := w.GetInformer(t.Context(), &corev1.Secret{})
+			require.NoError(t, err)
+			w.claim(owner("o"), scopedcache.Live, secrets(scopedcache.Namespace("x")))
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			require.True(t, apierrors.IsNotFound(w.Get(ctx, client.ObjectKey{Namespace: "x", Name: "a"}, &corev1.Secret{})))
+			require.NoError(t, w.List(ctx, &corev1.SecretList{}, client.InNamespace("x")))
+			if name == "fails" {
+				require.True(t, w.WaitForCacheSync(ctx), "controllers start")
+				require.Error(t, w.Healthz()(nil))
+			}
+		})
+	}
+}
+
+// The reflector waits before it resumes such a watch.
+func TestAWatchThatEndsWithTooManyRequestsIsNotLive(t *testing.T) {
+	t.Parallel()
+	w := scripted(t, func(r *http.Request) *http.Response {
+		return streaming(r, func(to io.Writer) {
+			_, _ = fmt.Fprintf(to, initialEventsEnd, "Secret")
+			time.Sleep(1500 * time.Millisecond) // a shorter watch counts as failed
+			_, _ = io.WriteString(to, `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"TooManyRequests","code":429}}`+"\n")
+		})
+	}, func(o *scopedcache.Options) { o.Retry = scopedcache.Retry{Initial: 40 * time.Second, Max: time.Minute} })
+	w.claim(owner("o"), scopedcache.Live, secrets(scopedcache.Namespace("x")))
+	w.becomes(owner("o"), scopedcache.Namespace("x"), scopedcache.Backoff)
+}
+
+func TestADiscoveryWithoutAnAnswerDelaysOtherKindsBriefly(t *testing.T) {
+	t.Parallel()
+	answers := map[string]string{
+		"/api":    `{"kind":"APIVersions","versions":["v1"]}`,
+		"/api/v1": `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"secrets","kind":"Secret","namespaced":true,"verbs":["list","watch"]}]}`,
+		"/apis": `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"apps","versions":[{"groupVersion":"apps/v1","version":"v1"}],` +
+			`"preferredVersion":{"groupVersion":"apps/v1","version":"v1"}}]}`,
+	}
+	server := roundTripper(func(r *http.Request) (*http.Response, error) {
+		if text, ok := answers[r.URL.Path]; ok {
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
+		}
+		if strings.HasPrefix(r.URL.Path, "/apis/apps") {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		}
+		return watching(r), nil
+	})
+	c, err := scopedcache.New(&rest.Config{Host: "http://scripted"}, scopedcache.Options{HTTPClient: &http.Client{Transport: server}})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Start(ctx) }()
+	require.True(t, c.WaitForCacheSync(ctx))
+	c.Ensure(ctx, owner("o"), scopedcache.Claim{Kind: &appsv1.Deployment{}, Scope: scopedcache.Namespace("x")})
+	require.Never(t, func() bool { return c.Status(owner("o"))[0].State != scopedcache.Syncing }, 500*time.Millisecond, 50*time.Millisecond)
+	c.Ensure(ctx, owner("p"), secrets(scopedcache.Namespace("x")))
+	require.Eventually(t, func() bool { return c.Status(owner("p"))[0].State == scopedcache.Live }, time.Minute, 50*time.Millisecond)
+	cancel()
+	require.NoError(t, <-ended)
+}
+
+// An owner has many refused claims. The others share the budget for retries with it, and not with each of its claims.
+func TestRefusedClaimsOfAnOwnerDelayNoOther(t *testing.T) {
+	t.Parallel()
+	allowed := make(chan struct{})
+	w := scripted(t, func(r *http.Request) *http.Response {
+		select {
+		case <-allowed:
+			if strings.Contains(r.URL.Path, "/namespaces/y/") {
+				return watching(r)
+			}
+		default:
+		}
+		return forbidden(r)
+	})
+	w.claim(owner("o"), scopedcache.Denied, secrets(scopedcache.Namespace("y")))
+	for i := range 300 {
+		w.Ensure(t.Context(), owner("many"), secrets(scopedcache.Object("x", fmt.Sprint("s", i))))
+	}
+	w.all(owner("many"), scopedcache.Denied)
+	<-time.After(3 * time.Second) // owner o waits behind the others
+	close(allowed)
+	started := time.Now()
+	w.becomes(owner("o"), scopedcache.Namespace("y"), scopedcache.Live)
+	require.Less(t, time.Since(started), 5*time.Second)
+}
+
+// Many claims of an owner are recovered quickly: only refused retries use up the budget.
+func TestRetriesThatSucceedAreNotLimited(t *testing.T) {
+	t.Parallel()
+	const claims = 200
+	allowed := make(chan struct{})
+	w := scripted(t, func(r *http.Request) *http.Response {
+		select {
+		case <-allowed:
+			return watching(r)
+		default:
+			return forbidden(r)
+		}
+	}, func(o *scopedcache.Options) { o.ProbeQPS = 2 })
+	for i := range claims {
+		w.Ensure(t.Context(), owner("o"), secrets(scopedcache.Object("x", fmt.Sprint("s", i))))
+	}
+	w.all(owner("o"), scopedcache.Denied)
+	close(allowed)
+	started := time.Now()
+	w.all(owner("o"), scopedcache.Live)
+	require.Less(t, time.Since(started), claims*time.Second/4)
+}
+
+// An owner's lists hang, and use up all places that its kind has.
+func TestHungListsOfAnOwnerDelayNoOther(t *testing.T) {
+	t.Parallel()
+	for name, claim := range map[string]scopedcache.Claim{
+		"of another kind":            {Kind: &corev1.ConfigMap{}, Scope: scopedcache.Namespace("y")},
+		"of the same kind":           secrets(scopedcache.Namespace("y")),
+		"an object of the same kind": secrets(scopedcache.Object("y", "a")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := scripted(t, func(r *http.Request) *http.Response {
+				if strings.Contains(r.URL.Path, "/namespaces/x/") {
+					return unanswered(r)
+				}
+				return watching(r)
+			}, func(o *scopedcache.Options) { o.Concurrency = 4 })
+			for i := range 40 {
+				w.Ensure(t.Context(), owner("many"), secrets(scopedcache.Object("x", fmt.Sprint("s", i))))
+			}
+			<-time.After(settled)
+			started := time.Now()
+			w.claim(owner("o"), scopedcache.Live, claim)
+			if name == "of another kind" {
+				require.Less(t, time.Since(started), 4*time.Second, "half of the places are for others")
+			}
+			require.Less(t, time.Since(started), 8*time.Second, "a place is free after 5 s at most")
+		})
+	}
+}
+
+// Hints are budgeted too: an owner may report each refused write.
+func TestManyHintsShareABudget(t *testing.T) {
+	t.Parallel()
+	const scopes, qps, atOnce = 300, 5, 100
+	w := scripted(t, forbidden, func(o *scopedcache.Options) {
+		o.ProbeQPS, o.Retry = qps, scopedcache.Retry{Initial: time.Hour, Max: time.Hour}
+	})
+	for i := range scopes {
+		w.Ensure(t.Context(), owner("o"), secrets(scopedcache.Object("x", fmt.Sprint("s", i))))
+	}
+	w.all(owner("o"), scopedcache.Denied)
+	w.log.take("secrets")
+	started := time.Now()
+	for time.Since(started) < 5*time.Second {
+		w.ReportForbidden(apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", nil), &corev1.Secret{}, "x")
+		<-time.After(100 * time.Millisecond)
+	}
+	requests := len(w.log.take("secrets"))
+	require.Positive(t, requests)
+	require.LessOrEqual(t, float64(requests), 2*(atOnce+2*qps*time.Since(started).Seconds()), "each retry is a watch and a list")
+}

@@ -1,0 +1,156 @@
+package scopedcache
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// List reads the objects of a namespace or, without one, of the cluster from the cache. If the cluster is not claimed, it
+// returns the objects of all claimed namespaces. If any of these cannot be read, or its watch is interrupted, it returns an
+// error as Get does, or a *GapError and an incomplete list with Options.PartialList.
+func (c *Cache) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	gvk, err := apiutil.GVKForObject(list, c.options.Scheme)
+	if err != nil {
+		return err
+	}
+	gvk.Kind = strings.TrimSuffix(gvk.Kind, "List")
+	l := listing{cache: c, list: list, deadline: time.Now().Add(c.options.ReadTimeout)}
+	l.options.ApplyOptions(opts)
+	l.scope = Namespace(l.options.Namespace)
+	if l.kind, err = c.covered(ctx, kindKey{gvk: gvk, as: representationOf(list)}, l.scope); l.kind == nil {
+		if c.options.Uncovered == ReadUncovered {
+			return c.live.List(ctx, list, opts...)
+		}
+		return err
+	}
+	for {
+		done, err := l.try(ctx)
+		if done || err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return l.kind.notSynced(l.scope, ctx.Err())
+		}
+	}
+}
+
+// listing is a running List.
+type listing struct {
+	cache   *Cache
+	kind    *kind
+	list    client.ObjectList
+	scope   Scope
+	options client.ListOptions
+	// deadline ends all waits of the List together.
+	deadline time.Time
+	// each is true if try lists the parts of the scope one by one.
+	each bool
+}
+
+// try lists once. It returns false if a concurrent change may have made the list wrong.
+func (l *listing) try(ctx context.Context) (done bool, err error) {
+	k := l.kind
+	parts, mixed := k.parts(l.scope)
+	l.each = l.each || mixed
+	generation := k.generationOf(parts...)
+	err = k.awaitAll(ctx, l.deadline, l.scope, parts)
+	switch {
+	case err != nil && !k.cache.options.PartialList:
+		return false, err
+	case l.each && err == nil:
+		err = l.listEach(ctx, parts)
+	default:
+		if listErr := l.cache.Cache.List(ctx, l.list, &l.options); listErr != nil {
+			return false, listErr
+		}
+	}
+	if err != nil {
+		return false, err
+	}
+	done = k.generationOf(parts...) == generation && (l.each || k.consistsOf(l.scope, parts)) && l.cache.reads(ctx, k)
+	l.each = true // a second try is not affected by new claims
+	return done, nil
+}
+
+// listEach lists the parts of the scope one by one.
+func (l *listing) listEach(ctx context.Context, parts []Scope) error {
+	var all []runtime.Object
+	options := l.options
+	for _, part := range parts {
+		if l.options.Limit > 0 {
+			if options.Limit = l.options.Limit - int64(len(all)); options.Limit <= 0 {
+				break
+			}
+		}
+		options.Namespace = part.namespace
+		if err := l.cache.Cache.List(ctx, l.list, &options); err != nil {
+			return err
+		}
+		items, err := meta.ExtractList(l.list)
+		if err != nil {
+			return err
+		}
+		all = append(all, items...)
+	}
+	return meta.SetList(l.list, all)
+}
+
+// awaitAll waits until all parts of a scope are served. With Options.PartialList, it returns a *GapError if some are not,
+// and the caller can list what is served.
+func (k *kind) awaitAll(ctx context.Context, deadline time.Time, scope Scope, parts []Scope) error {
+	if len(parts) == 0 { // only single objects are claimed
+		return &GapError{Errs: []error{&NotCoveredError{GVK: k.key.gvk, Scope: scope}}}
+	}
+	var gaps []error
+	for _, part := range parts {
+		interrupted, err := k.await(ctx, deadline, part)
+		if interrupted != nil {
+			err = k.notSynced(part, interrupted) // new objects may be missing
+		}
+		switch {
+		case err != nil && !k.cache.options.PartialList:
+			return err
+		case err != nil:
+			gaps = append(gaps, err)
+		}
+	}
+	if len(gaps) > 0 {
+		return &GapError{Errs: gaps}
+	}
+	return nil
+}
+
+// parts returns the scopes to wait for: the scope itself if a claim covers it, and otherwise the claimed namespaces in
+// order. mixed is true if these must be listed one by one, because the store also contains other objects.
+func (k *kind) parts(scope Scope) (parts []Scope, mixed bool) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	if k.isClaimed(scope) {
+		return []Scope{scope}, false
+	}
+	if scope != Cluster() {
+		return nil, false
+	}
+	for name, ns := range k.namespaces {
+		if ns.claimed() {
+			parts = append(parts, Namespace(name))
+		} else if ns.feed != nil || len(ns.objects) > 0 {
+			mixed = true
+		}
+	}
+	slices.SortFunc(parts, func(a, b Scope) int { return strings.Compare(a.namespace, b.namespace) })
+	return parts, mixed || k.cluster.feed != nil
+}
+
+// consistsOf returns true if the parts of a scope are still the same and the store contains no other objects.
+func (k *kind) consistsOf(scope Scope, parts []Scope) bool {
+	now, mixed := k.parts(scope)
+	return !mixed && slices.Equal(now, parts)
+}

@@ -1,0 +1,327 @@
+package scopedcache
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAWiderFeedThatIsBehindTakesNothingBack(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	object := f.claim("o", Object("x", "a"))
+	object.lists(t, "10", secretAt("a", "10"))
+	namespace := f.claim("n", Namespace("x"))
+	object.sees(t, secretAt("a", "20"))
+	namespace.lists(t, "15", secretAt("a", "10"), secretAt("b", "5"))
+	require.True(t, f.isServing(namespace))
+	namespace.sees(t, secretAt("a", "20"))
+	namespace.sees(t, secretAt("a", "30"))
+	require.Equal(t, []string{"add a 10", "update a 20", "add b 5", "update a 30"}, f.heard())
+}
+
+func TestAWiderFeedThatIsBehindBringsNothingBack(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	object := f.claim("o", Object("x", "a"))
+	object.lists(t, "10", secretAt("a", "10"))
+	namespace := f.claim("n", Namespace("x"))
+	object.seesDeleted(t, secretAt("a", "20"))
+	namespace.lists(t, "15", secretAt("a", "10"))
+	namespace.seesDeleted(t, secretAt("a", "20"))
+	require.Equal(t, []string{"add a 10", "delete a 20"}, f.heard())
+	namespace.sees(t, secretAt("a", "30", "another"))
+	require.Equal(t, []string{"add a 10", "delete a 20", "add a 30"}, f.heard())
+}
+
+func TestAWiderFeedThatIsBehindKeepsWhatIsNew(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	object := f.claim("o", Object("x", "a"))
+	object.lists(t, "10")
+	namespace := f.claim("n", Namespace("x"))
+	object.sees(t, secretAt("a", "20"))
+	namespace.lists(t, "15")
+	namespace.sees(t, secretAt("a", "20"))
+	require.Equal(t, []string{"add a 20"}, f.heard())
+}
+
+func TestANarrowerFeedThatIsBehindTakesNothingBack(t *testing.T) {
+	t.Parallel()
+	for _, scope := range []Scope{Cluster(), Namespace("x")} {
+		f := newFake(t)
+		wider := f.claim("w", scope)
+		wider.lists(t, "10", secretAt("a", "10"), secretAt("b", "10"))
+		f.claim("o", Object("x", "a"))
+		f.Release(ownerOf("w"))
+		object := f.feed(Object("x", "a"))
+		wider.sees(t, secretAt("a", "20"))
+		wider.seesDeleted(t, secretAt("a", "30"))
+		wider.sees(t, secretAt("a", "40", "another"))
+		object.lists(t, "15", secretAt("a", "10"))
+		require.True(t, f.isServing(object))
+		object.sees(t, secretAt("a", "20"))
+		object.seesDeleted(t, secretAt("a", "30"))
+		object.sees(t, secretAt("a", "40", "another"))
+		object.sees(t, secretAt("a", "50", "another"))
+		require.ElementsMatch(t, []string{"add a 10", "add b 10"}, f.heard()[:2])
+		require.Equal(t, []string{"update a 20", "delete a 30", "add a 40", "update a 50"}, f.heard()[2:])
+		require.Equal(t, []string{"x/a"}, f.secrets.objects.index.ListKeys())
+	}
+}
+
+func TestAFeedThatIsAheadReportsWhatIsNew(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	namespace := f.claim("n", Namespace("x"))
+	namespace.lists(t, "10", secretAt("a", "10"))
+	f.claim("o", Object("x", "a"))
+	f.Release(ownerOf("n"))
+	f.feed(Object("x", "a")).lists(t, "30", secretAt("a", "30", "another"))
+	require.Equal(t, []string{"add a 10", "delete a 10", "add a 30"}, f.heard())
+}
+
+// A feed that took over while it lagged behind passes on what its predecessors have reported.
+func TestTwoHandoversInARowTakeNothingBack(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	namespace := f.claim("n", Namespace("x"))
+	namespace.lists(t, "10", secretAt("a", "10"))
+	f.claim("o", Object("x", "a"))
+	f.Release(ownerOf("n"))
+	namespace.seesDeleted(t, secretAt("a", "20"))
+	object := f.feed(Object("x", "a"))
+	object.lists(t, "15", secretAt("a", "10"))
+	require.True(t, f.isServing(object))
+	again := f.claim("again", Namespace("x"))
+	again.lists(t, "17", secretAt("a", "10"))
+	require.True(t, f.isServing(again))
+	require.Equal(t, []string{"add a 10", "delete a 20"}, f.heard())
+}
+
+// A feed that did not serve its scope hands nothing over when it ends.
+func TestAnObjectHasOneServingFeed(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	cluster := f.claim("c", Cluster())
+	cluster.lists(t, "10", secretAt("a", "10"))
+	f.claim("a", Object("x", "a"))
+	f.claim("n", Namespace("x"))
+	f.claim("m", Namespace("y"))
+	f.Release(ownerOf("c")) // it serves until the others have their objects
+	object := f.feed(Object("x", "a"))
+	object.lists(t, "10", secretAt("a", "10"))
+	cluster.seesDeleted(t, secretAt("a", "20"))
+	require.False(t, f.isServing(object))
+	f.Release(ownerOf("n"))
+	require.True(t, f.isServing(cluster), "the objects of y are not listed yet")
+	require.False(t, f.isServing(object))
+	require.Equal(t, []string{"add a 10", "delete a 20"}, f.heard())
+	f.feed(Namespace("y")).lists(t, "20")
+	require.True(t, f.isServing(object))
+	require.Equal(t, []string{"add a 10", "delete a 20"}, f.heard())
+}
+
+// A server that lags behind returns an older list in response to a feed's second list request.
+func TestAnOlderListChangesNothing(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	object := f.claim("o", Object("x", "a"))
+	object.lists(t, "10", secretAt("a", "10"))
+	object.sees(t, secretAt("a", "20"))
+	object.lists(t, "15", secretAt("a", "10"))
+	stored, _ := f.secrets.objects.get("x/a")
+	require.Equal(t, "20", stored.GetResourceVersion())
+	object.sees(t, secretAt("a", "20"))
+	object.seesDeleted(t, secretAt("a", "30"))
+	object.lists(t, "25", secretAt("a", "20"))
+	require.Equal(t, []string{"add a 10", "update a 20", "delete a 30"}, f.heard())
+
+	// Another feed takes over from it.
+	namespace := f.claim("n", Namespace("x"))
+	namespace.lists(t, "27", secretAt("a", "20"))
+	require.True(t, f.isServing(namespace))
+	namespace.seesDeleted(t, secretAt("a", "30"))
+	namespace.sees(t, secretAt("a", "40", "another"))
+	require.Equal(t, []string{"add a 10", "update a 20", "delete a 30", "add a 40"}, f.heard())
+}
+
+// behindItsObject returns a fake in which the feed of namespace x serves version 20, although the feed of object a had
+// already reported version 25.
+func behindItsObject(t *testing.T) (*fake, *feed) {
+	t.Helper()
+	f := newFake(t)
+	object := f.claim("o", Object("x", "a"))
+	object.lists(t, "10", secretAt("a", "10"))
+	namespace := f.claim("n", Namespace("x"))
+	object.sees(t, secretAt("a", "25"))
+	namespace.lists(t, "20", secretAt("a", "10"), secretAt("b", "19"))
+	require.True(t, f.isServing(namespace))
+	return f, namespace
+}
+
+// A report about one object must not count as a report about all objects of the namespace.
+func TestTwoHandoversLoseNoChange(t *testing.T) {
+	t.Parallel()
+	f, _ := behindItsObject(t)
+	cluster := f.claim("c", Cluster())
+	cluster.lists(t, "23", secretAt("a", "10"), secretAt("b", "22"))
+	require.True(t, f.isServing(cluster))
+	cluster.sees(t, secretAt("a", "25"))
+	cluster.sees(t, secretAt("z", "30"))
+	require.Equal(t, []string{"add a 10", "update a 25", "add b 19", "update b 22", "add z 30"}, f.heard())
+}
+
+func TestTwoHandoversLoseNoEvent(t *testing.T) {
+	t.Parallel()
+	f, _ := behindItsObject(t)
+	cluster := f.claim("c", Cluster())
+	cluster.lists(t, "21", secretAt("a", "10"), secretAt("b", "19"))
+	require.True(t, f.isServing(cluster))
+	cluster.seesDeleted(t, secretAt("b", "22"))
+	cluster.sees(t, secretAt("z", "30"))
+	require.Equal(t, []string{"add a 10", "update a 25", "add b 19", "delete b 22", "add z 30"}, f.heard())
+}
+
+func TestNarrowingAfterWideningLosesNoChange(t *testing.T) {
+	t.Parallel()
+	f, _ := behindItsObject(t)
+	f.claim("p", Object("x", "b"))
+	f.Release(ownerOf("n"))
+	a, b := f.feed(Object("x", "a")), f.feed(Object("x", "b"))
+	a.lists(t, "24", secretAt("a", "10")) // this feed too is behind what was reported of a
+	b.lists(t, "23", secretAt("b", "22"))
+	require.True(t, f.isServing(b))
+	a.sees(t, secretAt("a", "25"))
+	a.sees(t, secretAt("a", "26"))
+	require.Equal(t, []string{"add a 10", "update a 25", "add b 19", "update b 22", "update a 26"}, f.heard())
+}
+
+// Two feeds that lag behind pass on, from the cluster to the namespace, what was reported about single objects.
+func TestANamespaceSucceedsTheClusterWithoutLoss(t *testing.T) {
+	t.Parallel()
+	f, _ := behindItsObject(t)
+	cluster := f.claim("c", Cluster())
+	cluster.lists(t, "21", secretAt("a", "10"), secretAt("b", "19"))
+	f.Release(ownerOf("c"))
+	namespace := f.feed(Namespace("x"))
+	namespace.lists(t, "23", secretAt("a", "10"), secretAt("b", "22"))
+	require.True(t, f.isServing(namespace))
+	namespace.sees(t, secretAt("a", "25"))
+	namespace.sees(t, secretAt("a", "26"))
+	require.Equal(t, []string{"add a 10", "update a 25", "add b 19", "update b 22", "update a 26"}, f.heard())
+}
+
+// What the cluster's feed reported does not apply to namespaces that no feed served afterwards.
+func TestObjectsThatWereDroppedAreAddedAgain(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	elsewhere := secretAt("b", "10")
+	elsewhere.Namespace = "y"
+	cluster := f.claim("c", Cluster())
+	cluster.lists(t, "10", elsewhere)
+	cluster.sees(t, secretAt("a", "30"))
+	f.claim("n", Namespace("x"))
+	f.Release(ownerOf("c"))
+	namespace := f.feed(Namespace("x"))
+	namespace.lists(t, "20")
+	require.True(t, f.isServing(namespace))
+	require.Equal(t, []string{"x/a"}, f.secrets.objects.index.ListKeys())
+	again := f.claim("again", Cluster())
+	again.lists(t, "25", elsewhere)
+	require.True(t, f.isServing(again))
+	require.Equal(t, []string{"add b 10", "add a 30", "add b 10"}, f.heard())
+}
+
+// A server that lags behind responds to the second list request of a feed that still lags behind one of its objects.
+func TestAnOlderListKeepsTheFloorsOfObjects(t *testing.T) {
+	t.Parallel()
+	f, namespace := behindItsObject(t)
+	namespace.lists(t, "18", secretAt("a", "10"), secretAt("b", "18"))
+	namespace.sees(t, secretAt("b", "19"))
+	namespace.sees(t, secretAt("b", "22"))
+	namespace.sees(t, secretAt("a", "25"))
+	namespace.sees(t, secretAt("z", "30"))
+	require.Equal(t, []string{"add a 10", "update a 25", "add b 19", "update b 22", "add z 30"}, f.heard())
+}
+
+// The cluster's feed serves until all namespaces are listed. If it is refused before that, those that are listed take over.
+func TestWhatSucceedsARefusedFeedTakesNothingBack(t *testing.T) {
+	t.Parallel()
+	for _, wider := range []Scope{Cluster(), Namespace("x")} {
+		for _, narrower := range []Scope{Namespace("x"), Object("x", "a")} {
+			if wider == narrower {
+				continue
+			}
+			t.Run(wider.String()+" to "+narrower.String(), func(t *testing.T) {
+				t.Parallel()
+				f := newFake(t)
+				refused := f.claim("w", wider)
+				refused.lists(t, "10", secretAt("a", "10"), secretAt("b", "10"))
+				f.claim("n", narrower)
+				f.claim("m", Object("x", "m"))
+				f.claim("y", Namespace("y"))
+				f.Release(ownerOf("w"))
+				successor := f.feed(narrower)
+				refused.sees(t, secretAt("a", "20"))
+				refused.seesDeleted(t, secretAt("a", "30"))
+				successor.lists(t, "15", secretAt("a", "10"), secretAt("b", "10"))
+				require.False(t, f.isServing(successor))
+				refused.denied()
+				require.True(t, f.isServing(successor))
+				successor.sees(t, secretAt("a", "20"))
+				successor.seesDeleted(t, secretAt("a", "30"))
+				successor.sees(t, secretAt("a", "40", "another"))
+				require.ElementsMatch(t, []string{"add a 10", "add b 10"}, f.heard()[:2])
+				require.Equal(t, []string{"update a 20", "delete a 30", "add a 40"}, f.heard()[2:])
+			})
+		}
+	}
+}
+
+// Without watch-lists, a feed lists before the server has accepted its watch.
+func TestAListWithoutAWatchTakesNothingOver(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	x := f.claim("o", Namespace("x"))
+	x.lists(t, "10", secretAt("a", "10"))
+	cluster := f.claim("p", Cluster())
+	require.NoError(t, cluster.kind.listed(cluster, []any{secretAt("a", "10")}, "12"))
+	require.True(t, f.isServing(x))
+	cluster.denied()
+	require.True(t, f.isServing(x))
+	require.Equal(t, Live, f.Status(ownerOf("o"))[0].State)
+	require.Equal(t, []string{"add a 10"}, f.heard())
+}
+
+// Claims of objects next to a wider claim are planned one by one: with thousands of them, planning all each time would take
+// minutes.
+func TestManyObjectsNextToAWiderClaim(t *testing.T) {
+	t.Parallel()
+	const objects = 10_000
+	for name, wider := range map[string]func(*testing.T, *fake){
+		"refused in the namespace": func(_ *testing.T, f *fake) { f.claim("w", Namespace("x")).denied() },
+		"live in the cluster": func(t *testing.T, f *fake) {
+			t.Helper()
+			f.claim("w", Namespace("x"))
+			f.claim("w", Cluster()).lists(t, "10")
+		},
+		"live in the namespace": func(t *testing.T, f *fake) { t.Helper(); f.claim("w", Namespace("x")).lists(t, "10") },
+		"coalesced":             func(_ *testing.T, f *fake) { f.options.CoalesceObjects = 2 * objects },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t)
+			wider(t, f)
+			started := time.Now()
+			for i := range objects {
+				if feed := f.claim("o", Object("x", fmt.Sprint("c", i))); feed != nil {
+					feed.lists(t, "10")
+				}
+			}
+			require.Less(t, time.Since(started), 5*time.Second)
+		})
+	}
+}

@@ -1,0 +1,36 @@
+// Package crds installs the API of ClusterExtensions and ClusterCatalogs in a test's control plane.
+package crds
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/manifests"
+)
+
+// Install applies the CustomResourceDefinitions, waits until they are served, and returns a client for them. It can be
+// called by several tests that share a control plane.
+func Install(t testing.TB, config *rest.Config) client.WithWatch {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, olmv1.AddToScheme} {
+		require.NoError(t, add(scheme))
+	}
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	require.NoError(t, err)
+	objs, err := manifests.ExtensionCRDs()
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	require.NoError(t, manifests.Apply(ctx, c, objs))
+	return c
+}

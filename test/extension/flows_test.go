@@ -1,0 +1,158 @@
+package extension
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/controller/clusterextension"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/preflight"
+)
+
+const installer = "installer"
+
+// The first flow of the enhancement proposal: there is no ServiceAccount, and the administrator pastes what the report
+// contains.
+func TestAClusterExtensionWithoutAServiceAccount(t *testing.T) {
+	t.Parallel()
+	s := given(t)
+	begun := time.Now()
+	s.install("")
+	message := s.says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonNotEnrolled)
+	t.Logf("first status after %s", time.Since(begun).Round(time.Millisecond))
+	require.Contains(t, message, "olm:clusterextension:"+s.name)
+	require.Equal(t, &olmv1.Identity{
+		Kind: olmv1.IdentityKindUser, Name: "olm:clusterextension:" + s.name, Groups: []string{"olm:clusterextensions", "system:authenticated"},
+	}, s.get().Status.Identity)
+	require.Empty(t, s.requests(s.since), "no request is sent as a user that is not enrolled")
+
+	s.paste(clusterextension.FileEnrollment)
+	s.says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions)
+	s.nothingWritten(s.since)
+	from, granted := s.mark(), time.Now()
+	s.paste(preflight.FileGrant)
+	s.installed("1.0.0")
+	require.Less(t, s.oneRound(from, granted), 40)
+	require.True(t, s.exists())
+
+	s.upgrades()
+	s.removesWithoutItsIdentity()
+}
+
+// upgrades upgrades to a version that needs more permissions. The installed version remains until they are granted.
+func (s *scene) upgrades() {
+	s.t.Helper()
+	from := s.mark()
+	s.upgrade()
+	require.Contains(s.t, s.says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions), "secrets")
+	s.nothingWritten(from)
+	require.Equal(s.t, "1.0.0", s.get().Status.Install.Bundle.Version)
+	require.True(s.t, s.exists())
+	from, granted := s.mark(), time.Now()
+	s.paste(preflight.FileGrant)
+	s.installed("2.0.0")
+	s.oneRound(from, granted)
+}
+
+// removesWithoutItsIdentity removes all grants and the enrollment, and then the ClusterExtension.
+func (s *scene) removesWithoutItsIdentity() {
+	s.t.Helper()
+	identity := s.identity()
+	bindings, roles := &rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleBindingList{}
+	require.NoError(s.t, cluster.Client.List(s.t.Context(), bindings))
+	require.NoError(s.t, cluster.Client.List(s.t.Context(), roles))
+	var granted []client.Object
+	for i := range bindings.Items {
+		if binding := &bindings.Items[i]; isFor(binding.Subjects, identity) {
+			granted = append(granted, binding)
+		}
+	}
+	for i := range roles.Items {
+		if binding := &roles.Items[i]; isFor(binding.Subjects, identity) {
+			granted = append(granted, binding)
+		}
+	}
+	require.NotEmpty(s.t, granted)
+	if identity.IsSynthetic() {
+		granted = append(granted, scoped.ExtensionEnrollment(identity, cluster.Home, scoped.ImpersonationConstrained)...)
+	} else {
+		granted = append(granted, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.name, Name: identity.Account.Name}})
+	}
+	for _, obj := range granted {
+		require.NoError(s.t, cluster.Client.Delete(s.t.Context(), obj))
+	}
+	s.remove()
+}
+
+func isFor(subjects []rbacv1.Subject, identity scoped.Identity) bool {
+	want := identity.Subject()
+	for _, subject := range subjects {
+		if subject.Kind == want.Kind && subject.Namespace == want.Namespace && subject.Name == want.Name {
+			return true
+		}
+	}
+	return false
+}
+
+// The second flow: the ClusterExtension names a ServiceAccount, which need not exist yet.
+func TestAClusterExtensionWithAServiceAccount(t *testing.T) {
+	t.Parallel()
+	s := given(t)
+	s.install(installer)
+	s.says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonIdentityNotFound)
+	s.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.name, Name: installer}})
+	s.says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonNotEnrolled)
+	require.Empty(t, s.requests(s.since))
+	s.paste(clusterextension.FileEnrollment)
+	s.says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions)
+	s.nothingWritten(s.since)
+	from, granted := s.mark(), time.Now()
+	s.paste(preflight.FileGrant)
+	s.installed("1.0.0")
+	require.Less(t, s.oneRound(from, granted), 40)
+	require.Equal(t, &olmv1.Identity{
+		Kind: olmv1.IdentityKindServiceAccount, Namespace: s.name, Name: installer,
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + s.name, "system:authenticated"},
+	}, s.get().Status.Identity)
+
+	s.upgrades()
+	s.removesWithoutItsIdentity()
+}
+
+// A binding of the group applies to all ClusterExtensions without a ServiceAccount, and to no others; a binding of one user
+// only to its ClusterExtension. This test does not run in parallel, because other tests expect that the group has no
+// permissions.
+func TestGrantsToTheGroupAndToOneUser(t *testing.T) {
+	first, second, named := given(t), given(t), given(t)
+	named.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: named.name, Name: installer}})
+	named.create(scoped.ExtensionAccountEnrollment(types.NamespacedName{Namespace: named.name, Name: installer}, cluster.Home)...)
+	for _, s := range []*scene{first, second} {
+		s.install("")
+		s.create(scoped.ExtensionEnrollment(s.identity(), cluster.Home, scoped.ImpersonationConstrained)...)
+	}
+	named.install(installer)
+	for _, s := range []*scene{first, second, named} {
+		s.says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions)
+	}
+
+	t.Cleanup(first.bind(first.identity().Subject()))
+	first.installed("1.0.0")
+	for _, s := range []*scene{second, named} {
+		s.says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions)
+		s.nothingWritten(s.since)
+	}
+
+	t.Cleanup(second.bind(rbacv1.Subject{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: names.GroupExtensions}))
+	second.installed("1.0.0")
+	named.says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions)
+	named.nothingWritten(named.since)
+}
