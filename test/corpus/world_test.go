@@ -369,21 +369,21 @@ func (w *world) clear(ctx context.Context, c *testCase, printed []*unstructured.
 	return errors.Join(append(errs, w.nudged(ctx, left...))...)
 }
 
-// nudged waits until the objects are deleted and repeats the deletion periodically.
+// nudged waits until the objects are deleted and repeats the deletion periodically. No deletion is in progress when it
+// returns: it could delete an object that another case has created under the same name in the meantime.
 func (w *world) nudged(ctx context.Context, objs ...client.Object) error {
-	stop := make(chan struct{})
-	defer close(stop)
-	go func() {
-		for again := time.Tick(nudge); ; {
-			select {
-			case <-stop:
-				return
-			case <-again:
-				for _, obj := range objs {
-					_ = w.Client.Delete(ctx, obj)
-				}
+	repeat, stop := context.WithCancel(ctx)
+	var repeating sync.WaitGroup
+	repeating.Go(func() {
+		wait.UntilWithContext(repeat, func(context.Context) {
+			for _, obj := range objs {
+				// Not with repeat: the API server could process a canceled request later.
+				_ = w.Client.Delete(ctx, obj)
 			}
-		}
-	}()
-	return w.waitDeleted(ctx, objs...)
+		}, nudge)
+	})
+	err := w.waitDeleted(ctx, objs...)
+	stop()
+	repeating.Wait()
+	return err
 }
