@@ -9,8 +9,8 @@ import (
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
-// openClients reads the extension and its identity again, live, and creates the client for all requests as the identity.
-// Before this, none is sent.
+// openClients reads the extension and its identity again, live, and creates the client for requests as the identity. The
+// phases before it send none, except that skipIfSettled may watch objects that were applied before.
 func openClients(ctx context.Context, s *run) (outcome, error) {
 	if err := s.checkCurrent(ctx); err != nil {
 		return outcome{}, err

@@ -132,7 +132,7 @@ func (s *run) certifies(obj *unstructured.Unstructured) bool {
 // checkIdentities refuses Deployments that would run as a ServiceAccount with more permissions than the identity has.
 func (s *run) checkIdentities(ctx context.Context) error {
 	err := deployment.CheckIdentities(s.rendered.CSV, deployment.Bound{
-		Account: s.identity, Made: s.madeAt, Owner: s.owner, RBAC: s.RBAC, Log: log.FromContext(ctx),
+		Account: s.identity, Made: s.madeAt, Owner: s.owner, RBAC: s.RBAC, Log: log.FromContext(ctx), Program: names.UserAgentExtension,
 	})
 	var refused *deployment.IdentityError
 	if errors.As(err, &refused) {

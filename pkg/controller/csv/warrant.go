@@ -17,6 +17,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/install/warrant"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
@@ -116,7 +117,7 @@ func (r *Reconciler) refused(ctx context.Context, s *scope) error {
 		return at, ok
 	}
 	err := deployment.CheckIdentities(s.csv, deployment.Bound{
-		Account: s.account.Identity(), Made: made, Owner: s.owner, RBAC: r.RBAC, Log: log.FromContext(ctx),
+		Account: s.account.Identity(), Made: made, Owner: s.owner, RBAC: r.RBAC, Log: log.FromContext(ctx), Program: names.UserAgentOLM,
 	})
 	if err == nil {
 		err = joinMissing(r.missingPermissions(ctx, s, forInstall, objs), s.uncalled)

@@ -15,6 +15,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/install/requirement"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
@@ -105,7 +106,7 @@ func (s *run) checkDeployable(ctx context.Context, csv *operatorsv1alpha1.Cluste
 		return err
 	}
 	return deployment.CheckIdentities(csv, deployment.Bound{
-		Account: s.account.Identity(), Made: s.createdAt, Owner: owner, RBAC: r.RBAC, Log: log.FromContext(ctx),
+		Account: s.account.Identity(), Made: s.createdAt, Owner: owner, RBAC: r.RBAC, Log: log.FromContext(ctx), Program: names.UserAgentCatalog,
 	})
 }
 

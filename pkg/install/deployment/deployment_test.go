@@ -320,11 +320,11 @@ func TestExistingBindingsOfANewServiceAccountCount(t *testing.T) {
 			var logged strings.Builder
 			log := funcr.New(func(_, line string) { logged.WriteString(line) }, funcr.Options{})
 			err = deployment.CheckIdentities(c, deployment.Bound{Account: scoped.ServiceAccountIdentity(types.NamespacedName{Namespace: "t2", Name: "acct"}), Owner: owner,
-				Made: func(string) (time.Time, bool) { return made, true }, RBAC: l, Log: log})
+				Made: func(string) (time.Time, bool) { return made, true }, RBAC: l, Log: log, Program: "remit-catalog"})
 			if tc.in == "t9" { // the reader of the error may not be allowed to see this namespace
 				require.Contains(t, logged.String(), `"serviceAccount"="t1/op" "account"="t2/acct" "bindings"=["RoleBinding t9/op"]`)
 				require.NotContains(t, err.Error(), "t9")
-				require.ErrorContains(t, err, "; an administrator can find the bindings outside of namespace t1 in the log of remit-olm")
+				require.ErrorContains(t, err, "; an administrator can find the bindings outside of namespace t1 in the log of remit-catalog")
 			} else {
 				require.Empty(t, logged.String())
 			}

@@ -45,8 +45,10 @@ type Bound struct {
 	// Owner identifies the bindings that this install created.
 	Owner ownerutil.Owner
 	RBAC  rbac.Listers
-	// Log receives the names of bindings that the error must not reveal.
-	Log logr.Logger
+	// Log receives the names of bindings that the error must not reveal, and Program is the name of the program whose log it
+	// is.
+	Log     logr.Logger
+	Program string
 }
 
 // CheckIdentities checks which ServiceAccounts the CSV's Deployments run as. A ServiceAccount, including `default`, is
@@ -100,7 +102,7 @@ func (by Bound) judge(key types.NamespacedName, own bool) (string, error) {
 	}
 	if bindings := by.outside(key, counts); len(bindings) > 0 {
 		by.Log.Info("Bindings outside its namespace prevent a ServiceAccount from being used", "serviceAccount", key.String(), "account", by.Account.ID(), "bindings", bindings)
-		advice += fmt.Sprintf("; an administrator can find the bindings outside of namespace %s in the log of remit-olm", key.Namespace)
+		advice += fmt.Sprintf("; an administrator can find the bindings outside of namespace %s in the log of %s", key.Namespace, by.Program)
 	}
 	return fmt.Sprintf("%s, and it has permissions that %s does not have: %s%s", why, by.Account, status.Lines(excess, maxExcess), advice), nil
 }
