@@ -64,7 +64,7 @@ func TestDigestChangesWithTheContent(t *testing.T) {
 func TestStoreNotifiesOfChangesAndKeepsTheNewestReader(t *testing.T) {
 	var s Store
 	var told []string
-	s.Watch(func(k types.NamespacedName) { told = append(told, k.Name) })
+	s.Watch(func(c Change) { told = append(told, c.Catalog.Name+c.Image) })
 	k := types.NamespacedName{Namespace: "n", Name: "c"}
 
 	require.True(t, s.Put(&Snapshot{Key: k, Digest: "1"}))
@@ -78,7 +78,8 @@ func TestStoreNotifiesOfChangesAndKeepsTheNewestReader(t *testing.T) {
 	s.Delete(k)
 	_, ok = s.Get(k)
 	require.False(t, ok)
-	require.Equal(t, []string{"c", "c", "c"}, told)
+	s.TouchImage(k, "@image")
+	require.Equal(t, []string{"c", "c", "c", "c@image"}, told)
 }
 
 func TestHead(t *testing.T) {
@@ -119,9 +120,9 @@ func TestStoreNotifiesOfDeletionOnce(t *testing.T) {
 	told := 0
 	k := types.NamespacedName{Namespace: "n", Name: "c"}
 	s.Delete(k)
-	s.Watch(func(key types.NamespacedName) {
+	s.Watch(func(c Change) {
 		told++
-		s.Get(key) // no lock is held
+		s.Get(c.Catalog) // no lock is held
 	})
 	require.True(t, s.Put(&Snapshot{Key: k}))
 	s.Delete(k)

@@ -41,7 +41,14 @@ func (e *NotUnpacked) Unwrap() error { return e.Failure }
 type Store struct {
 	mu        sync.RWMutex
 	snapshots map[types.NamespacedName]*Snapshot
-	watchers  []func(types.NamespacedName)
+	watchers  []func(Change)
+}
+
+// Change is what watchers are notified of.
+type Change struct {
+	Catalog types.NamespacedName
+	// Image is a bundle image that was read or could not be read; "" if the content of the catalog itself changed.
+	Image string
 }
 
 // Get returns the published Snapshot of a CatalogSource.
@@ -81,18 +88,25 @@ func (s *Store) Delete(key types.NamespacedName) bool {
 	return existed
 }
 
-// Touch notifies the watchers of a change, for example when a bundle's content becomes available or cannot be read.
-func (s *Store) Touch(key types.NamespacedName) {
+// Touch notifies the watchers of a change of a catalog's content.
+func (s *Store) Touch(key types.NamespacedName) { s.notify(Change{Catalog: key}) }
+
+// TouchImage notifies the watchers when the content of a bundle image becomes available or cannot be read.
+func (s *Store) TouchImage(key types.NamespacedName, image string) {
+	s.notify(Change{Catalog: key, Image: image})
+}
+
+func (s *Store) notify(change Change) {
 	s.mu.RLock()
 	watchers := s.watchers
 	s.mu.RUnlock()
 	for _, notify := range watchers {
-		notify(key)
+		notify(change)
 	}
 }
 
 // Watch registers a function that is called after each change, while no lock is held. It must not block.
-func (s *Store) Watch(notify func(types.NamespacedName)) {
+func (s *Store) Watch(notify func(Change)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.watchers = append(s.watchers[:len(s.watchers):len(s.watchers)], notify)

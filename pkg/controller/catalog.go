@@ -93,8 +93,8 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 	return errors.Join(
 		inSetup("catalogsource", errors.Join(sources.SetupWithManager(mgr), kit.OnChange(ctx, mgr.GetCache(), append(boundKinds(own.rbac), &operatorsv1.OperatorGroup{}),
 			func(before, after client.Object) { sources.Changed(ctx, before, after) }))),
-		inSetup("subscription", subscriptions.SetupWithManager(mgr, published(store, o.GlobalCatalogNamespace, subscriptions.Namespaces), changes(mgr, own.rbac, subscriptions.Concerned))),
-		inSetup("installplan", plans.SetupWithManager(mgr, published(store, o.GlobalCatalogNamespace, plans.Unfinished), changes(mgr, own.rbac, plans.Concerned))),
+		inSetup("subscription", subscriptions.SetupWithManager(mgr, published(store, inNamespace(o.GlobalCatalogNamespace, subscriptions.Namespaces)), changes(mgr, own.rbac, subscriptions.Concerned))),
+		inSetup("installplan", plans.SetupWithManager(mgr, published(store, inNamespace(o.GlobalCatalogNamespace, plans.Unfinished)), changes(mgr, own.rbac, plans.Concerned))),
 	)
 }
 
@@ -113,21 +113,28 @@ func closeAtExit(cache *disk.Store) manager.RunnableFunc {
 	}
 }
 
-// published returns a source that enqueues a controller's requests when a catalog's content changes: the requests for
-// the catalog's namespace, or for all namespaces if the catalog is global.
-func published(store *catalog.Store, global string, concerned func(ctx context.Context, namespace string) []reconcile.Request) source.Source {
+// published returns a source that enqueues the requests that a change of a catalog concerns.
+func published(store *catalog.Store, concerned func(context.Context, catalog.Change) []reconcile.Request) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		store.Watch(func(changed types.NamespacedName) {
-			namespace := changed.Namespace
-			if namespace == global {
-				namespace = metav1.NamespaceAll
-			}
-			for _, req := range concerned(ctx, namespace) {
+		store.Watch(func(change catalog.Change) {
+			for _, req := range concerned(ctx, change) {
 				queue.Add(req)
 			}
 		})
 		return nil
 	})
+}
+
+// inNamespace returns a function that lists the requests for the namespace of a catalog, or for all namespaces if the
+// catalog is global.
+func inNamespace(global string, concerned func(ctx context.Context, namespace string) []reconcile.Request) func(context.Context, catalog.Change) []reconcile.Request {
+	return func(ctx context.Context, change catalog.Change) []reconcile.Request {
+		namespace := change.Catalog.Namespace
+		if namespace == global {
+			namespace = metav1.NamespaceAll
+		}
+		return concerned(ctx, namespace)
+	}
 }
 
 // inSetup wraps an error that occurred while setting up the named controller.

@@ -62,7 +62,7 @@ func Extension(ctx context.Context, mgr ctrl.Manager, o ExtensionOptions) error 
 	}
 	return errors.Join(
 		inSetup("clustercatalog", clusterCatalogs(mgr, o, store, images, cache)),
-		inSetup("clusterextension", extensions.SetupWithManager(mgr, published(store, "", extensions.All), changes(mgr, own.rbac, extensions.Concerned))),
+		inSetup("clusterextension", extensions.SetupWithManager(mgr, published(store, extensions.Using), changes(mgr, own.rbac, extensions.Concerned))),
 	)
 }
 

@@ -17,10 +17,10 @@ func TestACatalogChangeWakesItsNamespaceOrAllIfItIsGlobal(t *testing.T) {
 	var asked []string
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()
-	source := published(store, "global", func(_ context.Context, namespace string) []reconcile.Request {
+	source := published(store, inNamespace("global", func(_ context.Context, namespace string) []reconcile.Request {
 		asked = append(asked, namespace)
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: "x"}}}
-	})
+	}))
 	require.NoError(t, source.Start(t.Context(), queue))
 	for _, namespace := range []string{"team-a", "global"} {
 		store.Touch(types.NamespacedName{Namespace: namespace, Name: "catalog"})

@@ -42,7 +42,7 @@ func withBundle(t *testing.T, s *registry.Server, image string) (*world, chan ty
 	})
 	requireReady(t, w.afterCheck(t, "cat"))
 	touched := make(chan types.NamespacedName, 10)
-	w.Store.Watch(func(key types.NamespacedName) { touched <- key })
+	w.Store.Watch(func(change catalog.Change) { touched <- change.Catalog })
 	return w, touched
 }
 

@@ -127,7 +127,7 @@ func New(o Options) (*Reconciler, error) {
 	}
 	r.pulls = &pullSecrets{Options: &r.Options}
 	r.images.secrets = r.pulls
-	r.bundles = bundleimage.New(bundleimage.Options{Client: o.Images, Disk: o.Disk, Decoding: bound.decoding, Access: r.pulls, Touch: o.Store.Touch})
+	r.bundles = bundleimage.New(bundleimage.Options{Client: o.Images, Disk: o.Disk, Decoding: bound.decoding, Access: r.pulls, Touch: o.Store.TouchImage})
 	wakeRefused := func(key types.NamespacedName) {
 		waker.Wake(key)
 		r.retryPulls(func(other types.NamespacedName) bool { return other == key })

@@ -78,7 +78,7 @@ func New(o Options) (*Reconciler, error) {
 	return &Reconciler{Options: o, waker: waker, catalogs: &catalogs{
 		client: o.Images, access: as, disk: o.Disk, wake: waker.Wake, clock: o.Clock, decoding: decoding,
 		pulls: kit.Slots{Max: maxPulls}, parses: kit.Slots{Max: 1}, byName: map[string]*entry{},
-	}, bundles: bundleimage.New(bundleimage.Options{Client: o.Images, Disk: o.Disk, Decoding: decoding, Access: as, Touch: o.Store.Touch})}, nil
+	}, bundles: bundleimage.New(bundleimage.Options{Client: o.Images, Disk: o.Disk, Decoding: decoding, Access: as, Touch: o.Store.TouchImage})}, nil
 }
 
 // SetupWithManager registers the controller and its goroutines.

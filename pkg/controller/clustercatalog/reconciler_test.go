@@ -392,7 +392,7 @@ func TestReadsTheImagesOfBundles(t *testing.T) {
 	ref, digest := w.push(strings.ReplaceAll(packageA, "example.com/a:v1", bundle))
 	requireServed(t, w.create("one", ref), digest)
 	touched := make(chan types.NamespacedName, 10)
-	w.Store.Watch(func(key types.NamespacedName) { touched <- key })
+	w.Store.Watch(func(change catalog.Change) { touched <- change.Catalog })
 	snap, ok := w.Store.Get(types.NamespacedName{Name: "one"})
 	require.True(t, ok)
 	_, err = snap.Reader.Content(t.Context(), "a", "stable", "a.v1")

@@ -35,7 +35,10 @@ func (s *run) conclude(ctx context.Context, out outcome, err error) error {
 	s.setProgressing(out)
 	s.setAvailable()
 	s.setDefaults()
-	s.memory.Change(s.key(), func(is *remembered) { is.awaitsKinds = s.awaitsKinds })
+	s.memory.Change(s.key(), func(is *remembered) {
+		is.awaitsKinds, is.catalogs, is.images = s.awaitsKinds, s.used, s.images
+		is.awaitsCatalogs = s.awaitsKinds || s.resolved.Bundle == nil
+	})
 	return errors.Join(err, s.unpublished)
 }
 

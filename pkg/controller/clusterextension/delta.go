@@ -36,7 +36,7 @@ func (s *run) installedBundle(ctx context.Context) *bundle.Bundle {
 	if i < 0 {
 		return nil
 	}
-	raw, err := s.resolved.Snapshot.Reader.Content(ctx, pkg.Name, names[i], is.Bundle.Name)
+	raw, err := s.contentOf(ctx, names[i], pkg.Bundles[is.Bundle.Name])
 	if err != nil {
 		return nil // the catalog wakes the extension when the image is read
 	}

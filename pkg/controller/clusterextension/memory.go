@@ -28,6 +28,11 @@ type remembered struct {
 	delay time.Duration
 	// awaitsKinds is true if a CustomResourceDefinition or APIService may resolve what the extension waits for.
 	awaitsKinds bool
+	// awaitsCatalogs is true if a change of any catalog may matter, and catalogs are those that had the package.
+	awaitsCatalogs bool
+	catalogs       []string
+	// images are the bundle images whose content was requested.
+	images []string
 	// certificates are those of the Deployments, without private keys, and certifyAt is when they are checked again.
 	certificates map[string]cert.Set
 	certifyAt    time.Time

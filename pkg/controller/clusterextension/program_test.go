@@ -16,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
 	"k8s.io/client-go/rest"
@@ -206,11 +205,11 @@ func listersOf(ctx context.Context, t *testing.T, mgr ctrl.Manager) rbac.Listers
 	}
 }
 
-// published enqueues all extensions when the content of a catalog changes.
+// published enqueues the extensions that a change of a catalog concerns.
 func (p *program) published(r *clusterextension.Reconciler) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		p.store.Watch(func(types.NamespacedName) {
-			for _, req := range r.All(ctx, "") {
+		p.store.Watch(func(change catalog.Change) {
+			for _, req := range r.Using(ctx, change) {
 				queue.Add(req)
 			}
 		})

@@ -29,6 +29,11 @@ func resolveBundle(ctx context.Context, s *run) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
+	for _, c := range catalogs {
+		if request.Selects(c.Labels) && c.Snapshot != nil && c.Snapshot.Packages[request.Package] != nil {
+			s.used = append(s.used, c.Name)
+		}
+	}
 	s.resolved, err = resolve.Resolve(catalogs, request)
 	s.setDeprecations(s.resolved.Deprecations)
 	var problem *resolve.Problem
@@ -58,11 +63,16 @@ func (s *run) catalogs(ctx context.Context) ([]resolve.Catalog, error) {
 		if k.Spec.AvailabilityMode == olmv1.AvailabilityModeUnavailable || k.DeletionTimestamp != nil {
 			continue
 		}
-		one := resolve.Catalog{Name: k.Name, Labels: labels.Merge(k.Labels, labels.Set{olmv1.LabelMetadataName: k.Name}), Priority: k.Spec.Priority}
+		one := resolve.Catalog{Name: k.Name, Labels: catalogLabels(k), Priority: k.Spec.Priority}
 		one.Snapshot, _ = s.Catalogs.Get(types.NamespacedName{Name: k.Name})
 		out = append(out, one)
 	}
 	return out, nil
+}
+
+// catalogLabels returns the labels of a ClusterCatalog, including the one that its controller adds.
+func catalogLabels(k client.Object) map[string]string {
+	return labels.Merge(k.GetLabels(), labels.Set{olmv1.LabelMetadataName: k.GetName()})
 }
 
 // keepInstalled continues with the content of the installed version if no catalog provides it any more. The content is
@@ -94,7 +104,7 @@ func readBundle(ctx context.Context, s *run) (outcome, error) {
 		s.bundle = is.bundle
 		return proceed(), nil
 	}
-	raw, err := from.Snapshot.Reader.Content(ctx, from.Package.Name, from.Channel, from.Bundle.Name)
+	raw, err := s.contentOf(ctx, from.Channel, from.Bundle)
 	var unread *catalog.NotUnpacked
 	switch {
 	case errors.As(err, &unread) && unread.Failure == nil:
@@ -114,6 +124,20 @@ func readBundle(ctx context.Context, s *run) (outcome, error) {
 	s.bundle = parsed
 	s.memory.Change(s.key(), func(is *remembered) { is.content = &content{key, parsed} })
 	return proceed(), nil
+}
+
+// contentOf requests the content of a bundle of the resolved catalog. Attempts to read its image wake the extension until the
+// end of the first run that does not request it.
+func (s *run) contentOf(ctx context.Context, channel string, b *catalog.Bundle) (*catalog.Content, error) {
+	if b.Image != "" {
+		s.images = append(s.images, b.Image)
+		s.memory.Change(s.key(), func(is *remembered) {
+			if !slices.Contains(is.images, b.Image) {
+				is.images = append(slices.Clip(is.images), b.Image)
+			}
+		})
+	}
+	return s.resolved.Snapshot.Reader.Content(ctx, s.resolved.Package.Name, channel, b.Name)
 }
 
 // aboutBundle returns a message about the resolved bundle, with the words of OLM v1.

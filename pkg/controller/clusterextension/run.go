@@ -64,6 +64,8 @@ type run struct {
 	available *metav1.Condition
 	// awaitsKinds is true if a CustomResourceDefinition or APIService may resolve what the run waits for.
 	awaitsKinds bool
+	// used are the catalogs that have the package, and images the bundle images whose content was requested.
+	used, images []string
 	// after is the delay until the next reconcile if no event triggers one earlier; zero means that none is scheduled.
 	after time.Duration
 }
@@ -72,8 +74,8 @@ func newRun(r *Reconciler, ext *olmv1.ClusterExtension) *run {
 	if is := r.memory.Get(ext.Name); is.uid != "" && is.uid != ext.UID {
 		r.forget(ext.Name)
 	}
-	// Until the run ends, it is not known whether it waits for a kind.
-	r.memory.Change(ext.Name, func(is *remembered) { is.uid, is.awaitsKinds = ext.UID, true })
+	// Until the run ends, it is not known what it waits for.
+	r.memory.Change(ext.Name, func(is *remembered) { is.uid, is.awaitsKinds, is.awaitsCatalogs = ext.UID, true, true })
 	return &run{
 		Reconciler: r, saved: ext, ext: ext.DeepCopy(), states: map[*unstructured.Unstructured]execute.State{}, permissions: map[string]rbac.Set{},
 	}

@@ -3,10 +3,12 @@ package clusterextension
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -17,15 +19,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/extension/assess"
 	"github.com/remit-olm/remit/pkg/lib/fairqueue"
+	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
 // workers is the number of extensions that are reconciled concurrently.
 const workers = 12
 
-// SetupWithManager registers the controller. catalogs enqueues what All returns when the content of a catalog changes;
-// changes enqueues the extensions that Concerned returns.
+// SetupWithManager registers the controller. catalogs enqueues what Using returns when the content of a catalog or of a bundle
+// image changes; changes enqueues the extensions that Concerned returns.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source.Source) error {
 	if err := mgr.Add(r.watches); err != nil {
 		return fmt.Errorf("add the watches: %w", err)
@@ -35,11 +40,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("clusterextension").
 		For(&olmv1.ClusterExtension{}, changed).
-		Watches(&olmv1.ClusterCatalog{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
-			return r.All(ctx, "")
-		}), builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
-		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.using)).
-		Watches(&apiregistrationv1.APIService{}, handler.EnqueueRequestsFromMapFunc(r.using)).
+		Watches(&olmv1.ClusterCatalog{}, handler.EnqueueRequestsFromMapFunc(r.usingCatalog),
+			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
+		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.usingKind)).
+		Watches(&apiregistrationv1.APIService{}, handler.EnqueueRequestsFromMapFunc(r.usingKind)).
 		WatchesRawSource(source.Func(r.watches.enqueue)).
 		WatchesRawSource(catalogs).
 		WatchesRawSource(changes).
@@ -47,9 +51,32 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 		Complete(r)
 }
 
-// All lists all extensions: each catalog can affect each of them. ClusterCatalogs have no namespace.
-func (r *Reconciler) All(ctx context.Context, _ string) []reconcile.Request {
-	return r.matching(ctx, kit.Any)
+// Using lists the extensions that a change of a catalog's content may affect or, for a bundle image, those that use it.
+func (r *Reconciler) Using(ctx context.Context, change catalog.Change) []reconcile.Request {
+	if change.Image != "" {
+		return r.matching(ctx, func(ext *olmv1.ClusterExtension) bool {
+			return slices.Contains(r.memory.Get(ext.Name).images, change.Image)
+		})
+	}
+	k := &olmv1.ClusterCatalog{}
+	if err := r.Client.Get(ctx, change.Catalog, k); err != nil {
+		k.Name = change.Catalog.Name // its labels are not known, but those who used it are
+	}
+	return r.usingCatalog(ctx, k)
+}
+
+// usingCatalog lists the extensions that a change of a catalog may affect: those that have used it, those that select it and
+// whose package it has, and those for which no bundle was found, because their status describes what exists.
+func (r *Reconciler) usingCatalog(ctx context.Context, obj client.Object) []reconcile.Request {
+	snapshot, isRead := r.Catalogs.Get(types.NamespacedName{Name: obj.GetName()})
+	labels := catalogLabels(obj)
+	return r.matching(ctx, func(ext *olmv1.ClusterExtension) bool {
+		if is := r.memory.Get(ext.Name); is.awaitsCatalogs || slices.Contains(is.catalogs, obj.GetName()) {
+			return true
+		}
+		request, err := assess.Request(ext)
+		return err == nil && request.Selects(labels) && (!isRead || snapshot.Packages[request.Package] != nil)
+	})
 }
 
 func (r *Reconciler) matching(ctx context.Context, match func(*olmv1.ClusterExtension) bool) []reconcile.Request {
@@ -59,7 +86,7 @@ func (r *Reconciler) matching(ctx context.Context, match func(*olmv1.ClusterExte
 // Concerned lists the extensions that a change to RBAC, a ServiceAccount or a Namespace affects: those whose permissions it
 // may change, and the one that owns the object. before is nil for a new object, and after is nil for a deleted one.
 func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object) []reconcile.Request {
-	out := append(r.interests.Concerned(before, after), ownersOf(before, after)...)
+	out := append(r.interests.Concerned(before, after), r.ownersOf(ctx, before, after)...)
 	obj := kit.Latest(before, after)
 	switch obj.(type) {
 	case *corev1.ServiceAccount:
@@ -76,17 +103,37 @@ func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object)
 	return out
 }
 
-// ownersOf returns requests for the extensions that own an object.
-func ownersOf(objs ...client.Object) []reconcile.Request {
+// ownersOf returns requests for the extensions that own an object. Owner references and labels only name candidates: anyone
+// who can write an object can name any extension, and must not be able to wake it.
+func (r *Reconciler) ownersOf(ctx context.Context, objs ...client.Object) []reconcile.Request {
 	var out []reconcile.Request
 	for _, obj := range objs {
 		if obj == nil {
 			continue
 		}
-		for _, ref := range obj.GetOwnerReferences() {
-			if isExtension(ref) {
-				out = append(out, kit.Request("", ref.Name))
+		for _, name := range namedOwners(obj) {
+			ext := &olmv1.ClusterExtension{}
+			if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, ext); err != nil {
+				continue // the extension does not exist, or its first event is still to come
 			}
+			owner := assess.Owner(ext, "")
+			if owner.Proofs = r.Proofs; owner.Owns(obj) {
+				out = append(out, kit.Request("", name))
+			}
+		}
+	}
+	return out
+}
+
+// namedOwners returns the names of the extensions that an object names as its owners.
+func namedOwners(obj client.Object) []string {
+	var out []string
+	if labels := obj.GetLabels(); labels[names.LabelExtensionKind] == olmv1.KindClusterExtension {
+		out = append(out, labels[names.LabelExtensionName])
+	}
+	for _, ref := range obj.GetOwnerReferences() {
+		if isExtension(ref) && !slices.Contains(out, ref.Name) {
+			out = append(out, ref.Name)
 		}
 	}
 	return out
@@ -96,9 +143,7 @@ func isExtension(ref metav1.OwnerReference) bool {
 	return ref.Kind == olmv1.KindClusterExtension && ref.APIVersion == olmv1.GroupVersion.String()
 }
 
-// using returns requests for the extensions that own a CustomResourceDefinition or APIService, or wait for a kind.
-func (r *Reconciler) using(ctx context.Context, obj client.Object) []reconcile.Request {
-	names := map[string]bool{}
-	r.memory.Each(func(name string, is remembered) { names[name] = is.awaitsKinds })
-	return append(ownersOf(obj), r.matching(ctx, func(ext *olmv1.ClusterExtension) bool { return names[ext.Name] })...)
+// usingKind returns requests for the extensions that own a CustomResourceDefinition or APIService, or wait for a kind.
+func (r *Reconciler) usingKind(ctx context.Context, obj client.Object) []reconcile.Request {
+	return append(r.ownersOf(ctx, obj), r.matching(ctx, func(ext *olmv1.ClusterExtension) bool { return r.memory.Get(ext.Name).awaitsKinds })...)
 }

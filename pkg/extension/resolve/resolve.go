@@ -50,6 +50,11 @@ type Request struct {
 	Installed *Installed
 }
 
+// Selects reports whether a catalog with these labels may be used.
+func (r Request) Selects(catalog map[string]string) bool {
+	return r.Selector == nil || r.Selector.Matches(labels.Set(catalog))
+}
+
 // Result is the selected bundle. If Resolve fails, only Catalog, Package and Deprecations are set, and only if it is clear
 // which catalog they come from.
 type Result struct {
@@ -115,7 +120,7 @@ func newSearch(catalogs []Catalog, r Request, inRange func(version) bool) *searc
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Name, b.Name))
 	})
 	for _, c := range s.all {
-		if r.Selector != nil && !r.Selector.Matches(labels.Set(c.Labels)) {
+		if !r.Selects(c.Labels) {
 			continue
 		}
 		s.selected = append(s.selected, c)

@@ -44,8 +44,8 @@ type Options struct {
 	Disk     *disk.Store
 	Decoding *catalog.Decoding
 	Access   Access
-	// Touch notifies those who use a catalog when the content of one of its bundles becomes available or cannot be read.
-	Touch func(catalog types.NamespacedName)
+	// Touch notifies those who use a catalog when the content of one of its bundle images becomes available or cannot be read.
+	Touch func(catalog types.NamespacedName, image string)
 }
 
 // Images is a manager.Runnable that unpacks bundle images on demand. It has one goroutine for each image that is being
@@ -202,7 +202,7 @@ func (b *Images) follow(ctx context.Context, of bundleImage, u *unpacking) {
 		b.mu.Lock()
 		u.key, u.failure, u.asked = key, err, false
 		b.mu.Unlock()
-		b.Touch(of.catalog)
+		b.Touch(of.catalog, of.image)
 		if err == nil || image.IsDigest(of.image) && errors.Is(err, image.ErrImage) {
 			return
 		}
