@@ -104,8 +104,11 @@ const (
 
 // nextDelay returns the delay until the next attempt.
 func (m *memory) nextDelay(name string) time.Duration {
-	return m.Change(name, func(is *remembered) { is.delay = min(max(2*is.delay, firstRetry), lastRetry) }).delay
+	return m.Change(name, func(is *remembered) { is.delay = longer(is.delay) }).delay
 }
+
+// longer returns the delay that follows another one.
+func longer(delay time.Duration) time.Duration { return min(max(2*delay, firstRetry), lastRetry) }
 
 func (m *memory) resetDelay(name string) {
 	m.Change(name, func(is *remembered) { is.delay = 0 })

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -23,7 +24,8 @@ const maxReportName = 200
 // ReportName returns the name of the ConfigMap, in Remit's namespace, with the report about a ClusterExtension.
 func ReportName(extension string) string {
 	if len(extension) > maxReportName {
-		extension = extension[:maxReportName] + "-" + ownerutil.Hash(extension)
+		// A part of a name between dots must not begin with "-".
+		extension = strings.TrimRight(extension[:maxReportName], ".") + "-" + ownerutil.Hash(extension)
 	}
 	return names.ReportPrefix + "clusterextension-" + extension
 }
@@ -51,21 +53,25 @@ func (s *run) writeReport(ctx context.Context) (where string, err error) {
 		parts = append(parts, name, files[name])
 	}
 	hash := ownerutil.Hash(parts...)
-	if known := s.memory.Get(s.key()).report; known.hash == hash {
+	known := s.memory.Get(s.key()).report
+	if left := known.retryAt.Sub(s.Clock.Now()); known.hash == hash && (known.retryAt.IsZero() || left > 0) {
+		s.wakeAfter(left)
 		return known.where, nil
 	}
-	where = fmt.Sprintf("The full report is in %s (%s, %s).", apply.Describe(report.Object()), preflight.FileReport, preflight.FileGrant)
+	now := published{hash: hash, where: fmt.Sprintf("The full report is in %s (%s, %s).", apply.Describe(report.Object()), preflight.FileReport, preflight.FileGrant)}
 	// The controller identity writes it, because an identity that is missing permissions may not be able to.
 	err = report.Write(ctx, s.Live, s.Client)
-	if apply.IsCollision(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-		where = "The full report could not be written: " + status.Text(status.OneLine(err.Error()))
-		err = nil
-	}
-	if err != nil {
+	switch {
+	case apply.IsCollision(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
+		now.where = "The full report could not be written: " + status.Text(status.OneLine(err.Error()))
+		now.delay = longer(known.delay)
+		now.retryAt = s.Clock.Now().Add(now.delay)
+		s.wakeAfter(now.delay)
+	case err != nil:
 		return "", err
 	}
-	s.memory.Change(s.key(), func(is *remembered) { is.report = published{hash, where} })
-	return where, nil
+	s.memory.Change(s.key(), func(is *remembered) { is.report = now })
+	return now.where, nil
 }
 
 // hasReported reports whether there is a report of an earlier run.
