@@ -251,4 +251,5 @@ func (s *run) setVersion() {
 		s.ext.Status.Install = &olmv1.ClusterExtensionInstallStatus{Bundle: now}
 		s.event("Installed", fmt.Sprintf("Installed bundle %q, version %s", now.Name, now.Version))
 	}
+	s.memory.Change(s.key(), func(is *remembered) { is.previous = nil })
 }

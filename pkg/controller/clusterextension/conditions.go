@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -53,7 +54,8 @@ func (s *run) setAuthorized() {
 	case s.unusable != nil:
 		s.setCondition(typeAuthorized, metav1.ConditionFalse, reasonOf(s.unusable), joinText(s.unusable.Message, f.Summary()))
 	case !s.checked:
-		if s.savedCondition(typeAuthorized) == nil {
+		// The condition of an earlier run remains valid only for the same identity.
+		if s.savedCondition(typeAuthorized) == nil || !equality.Semantic.DeepEqual(s.saved.Status.Identity, s.ext.Status.Identity) {
 			s.setCondition(typeAuthorized, metav1.ConditionUnknown, olmv1.ReasonEvaluationIncomplete, "the permissions that the bundle requires are not known yet")
 		}
 	case f.TooMuch != nil:

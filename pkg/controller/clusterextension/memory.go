@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/install/cert"
 	"github.com/remit-olm/remit/pkg/lib/keyed"
 )
@@ -20,7 +22,7 @@ type memory struct {
 type remembered struct {
 	uid     types.UID
 	content *content
-	// previous is the content of the installed version while another one is to be installed.
+	// previous is the content of the installed version while another one is to be installed. Its key is the name of the bundle.
 	previous *content
 	pass     *pass
 	report   published
@@ -44,8 +46,36 @@ type remembered struct {
 	comparisons map[string]comparison
 }
 
+// content is the parsed content of a bundle.
+type content struct {
+	// key identifies the bundle and the version of the catalog's content.
+	key    string
+	bundle *bundle.Bundle
+}
+
+// setContent replaces the content. It keeps that of the installed version, which remains installed until the new one is.
+func (is *remembered) setContent(c *content, installed *olmv1.ClusterExtensionInstallStatus) {
+	if was := is.content; was != nil && installed != nil && was.bundle.CSV.Name == installed.Bundle.Name && c.bundle.CSV.Name != installed.Bundle.Name {
+		is.previous = &content{installed.Bundle.Name, was.bundle}
+	}
+	is.content = c
+}
+
+// restoreContent makes the content of the installed version the current one, if it is known.
+func (is *remembered) restoreContent(installed string) {
+	if is.previous != nil && is.previous.key == installed && (is.content == nil || is.content.bundle.CSV.Name != installed) {
+		is.content, is.previous = is.previous, nil
+	}
+}
+
 // published identifies the last report. where describes its location or, if it could not be written, the reason.
-type published struct{ hash, where string }
+type published struct {
+	hash, where string
+	// retryAt is when a report that could not be written is written again, and delay is how long that is after the last
+	// attempt. Both are zero after a success.
+	retryAt time.Time
+	delay   time.Duration
+}
 
 // pass is what was done to reach one desired state. It is only changed by the reconciles of its extension.
 type pass struct {

@@ -78,19 +78,16 @@ func catalogLabels(k client.Object) map[string]string {
 // keepInstalled continues with the content of the installed version if no catalog provides it any more. The content is
 // lost when the program restarts; the installed objects are then left as they are.
 func (s *run) keepInstalled() (outcome, error) {
-	is := s.memory.Get(s.key()).content
-	if s.ext.Status.Install == nil || is == nil || is.bundle.CSV.Name != s.ext.Status.Install.Bundle.Name {
+	if s.ext.Status.Install == nil {
+		return succeeded(s.resolved.Kept), nil
+	}
+	name := s.ext.Status.Install.Bundle.Name
+	is := s.memory.Change(s.key(), func(is *remembered) { is.restoreContent(name) }).content
+	if is == nil || is.bundle.CSV.Name != name {
 		return succeeded(s.resolved.Kept), nil
 	}
 	s.bundle = is.bundle
 	return proceed(), nil
-}
-
-// content is the parsed content of a bundle.
-type content struct {
-	// key identifies the bundle and the version of the catalog's content.
-	key    string
-	bundle *bundle.Bundle
 }
 
 // readBundle reads and parses the bundle. It waits for an image that has not been read.
@@ -122,7 +119,7 @@ func readBundle(ctx context.Context, s *run) (outcome, error) {
 		return blocked(s.aboutBundle(fmt.Errorf("its ClusterServiceVersion has another name, %q", parsed.CSV.Name))), nil
 	}
 	s.bundle = parsed
-	s.memory.Change(s.key(), func(is *remembered) { is.content = &content{key, parsed} })
+	s.memory.Change(s.key(), func(is *remembered) { is.setContent(&content{key, parsed}, s.ext.Status.Install) })
 	return proceed(), nil
 }
 

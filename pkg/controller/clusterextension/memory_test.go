@@ -1,0 +1,52 @@
+package clusterextension
+
+import (
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/bundle"
+)
+
+func bundleNamed(name string) *bundle.Bundle {
+	csv := &operatorsv1alpha1.ClusterServiceVersion{}
+	csv.Name = name
+	return &bundle.Bundle{CSV: csv}
+}
+
+// While a new version is blocked, the catalog may disappear. The installed version must then still be maintained.
+func TestRemembersTheContentOfTheInstalledVersion(t *testing.T) {
+	t.Parallel()
+	ext := extension("op", func(ext *olmv1.ClusterExtension) {
+		ext.Status.Install = &olmv1.ClusterExtensionInstallStatus{Bundle: olmv1.BundleMetadata{Name: "op.v1", Version: "1.0.0"}}
+	})
+	u := givenUnit(t, interceptor.Funcs{}, ext)
+	remember := func(name string) {
+		u.memory.Change("op", func(is *remembered) { is.setContent(&content{name + "@1", bundleNamed(name)}, ext.Status.Install) })
+	}
+	remember("op.v1")
+	remember("op.v2")
+	remember("op.v3")
+	require.Equal(t, "op.v1", u.memory.Get("op").previous.bundle.CSV.Name)
+	for range 2 {
+		s := u.begin(ext)
+		out, err := s.keepInstalled()
+		require.NoError(t, err)
+		require.False(t, out.stopped)
+		require.Equal(t, "op.v1", s.bundle.CSV.Name)
+	}
+
+	remember("op.v2")
+	require.NotNil(t, u.memory.Get("op").previous)
+	s := u.begin(ext)
+	s.bundle = bundleNamed("op.v2")
+	s.bundle.CSV.Spec.Version.Major = 2
+	s.Recorder = events.NewFakeRecorder(1)
+	s.setVersion()
+	require.Nil(t, u.memory.Get("op").previous, "the other version is installed now")
+	require.Equal(t, "op.v2", u.memory.Get("op").content.bundle.CSV.Name)
+}
