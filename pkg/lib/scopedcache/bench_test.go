@@ -62,7 +62,7 @@ type contender struct {
 	cache.Cache
 }
 
-// takeTurns reports the median time of a read for each contender. In each round, a number of readers reads some times.
+// takeTurns reports the median time of a read for each contender. In each round, several concurrent readers read repeatedly.
 func takeTurns(b *testing.B, contenders []contender, readers, times int, read func(contender) error) {
 	b.Helper()
 	took := map[string][]float64{}

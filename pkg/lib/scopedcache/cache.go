@@ -32,8 +32,8 @@ type Cache struct {
 	log        logr.Logger
 	events     *events
 	counts     *counts
-	// lists has the places for first lists. retries has one for the retry of a refused watch, and hinted those for retries after
-	// hints; these are free again after a time that depends on Options.ProbeQPS, or when the retry succeeds.
+	// lists limits concurrent first lists, retries the retries of refused watches, and hinted the retries after hints. A place for
+	// a retry becomes free when the retry succeeds, or after a time that depends on Options.ProbeQPS.
 	lists, retries, hinted *shares
 
 	feeds   sync.WaitGroup
@@ -50,7 +50,7 @@ type Cache struct {
 	// current is an immutable copy of kinds, for reads.
 	current atomic.Pointer[map[kindKey]*kind]
 
-	// mu may be locked while a kind's mutex is held, and not the other way around: a kind that is busy must not delay others.
+	// mu may be locked while a kind's mutex is held, but not the reverse, so that a busy kind does not delay others.
 	mu    sync.Mutex
 	kinds map[kindKey]*kind
 	// owners has the claims of each owner. The kinds follow it.

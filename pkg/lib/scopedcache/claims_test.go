@@ -181,7 +181,7 @@ func TestAFreedKindCanBeClaimedAgain(t *testing.T) {
 	}
 }
 
-// Transform may refuse the last state of an object. The object was deleted all the same.
+// Transform may refuse the last state of an object. The cache drops the object nevertheless.
 func TestADeletionThatTransformRefusesIsReported(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, func(o *Options) {

@@ -361,7 +361,7 @@ func TestT45LeadingRestartsNoWatch(t *testing.T) {
 	require.Len(t, before, 1)
 	require.NoError(t, w.admin.Delete(t.Context(), lease))
 	w.eventually(func(ct *assert.CollectT) { assert.Contains(ct, seen(), x+"/a") })
-	require.Empty(t, w.log.take("configmaps"), "the watch goes on")
+	require.Empty(t, w.log.take("configmaps"), "the watch continues")
 }
 
 // A custom resource is reconciled again when the permissions that it needs change, and for no other reason.

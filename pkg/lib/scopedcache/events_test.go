@@ -152,7 +152,7 @@ func TestAnOwnerThatReturnsMayClaim(t *testing.T) {
 			f.events.flush(t.Context())
 			require.Empty(t, f.Status(ownerOf("o")))
 			f.claim("o", Namespace("x"))
-			require.Empty(t, f.Status(ownerOf("o")), "it is gone again")
+			require.Empty(t, f.Status(ownerOf("o")), "it was deleted again")
 		})
 	}
 }

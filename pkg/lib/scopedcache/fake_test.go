@@ -87,11 +87,22 @@ func (f *fake) feed(scope Scope) *feed {
 	return nil
 }
 
+// opens reports that the server accepts a watch, which begins with a list if initial is true.
+func (f *feed) opens(initial bool) *watch.RaceFreeFakeWatcher {
+	options := metav1.ListOptions{TimeoutSeconds: ptr.To(int64(600))}
+	if initial {
+		options.SendInitialEvents = ptr.To(true)
+	}
+	opened := watch.NewRaceFreeFake()
+	f.kind.opened(f, f.newStream(), opened, options)
+	return opened
+}
+
 // lists reports a list, with which a watch begins. The others report events.
 func (f *feed) lists(t *testing.T, version string, objects ...client.Object) {
 	t.Helper()
 	if !f.stream.isOpen() {
-		f.kind.opened(f, watch.NewRaceFreeFake(), metav1.ListOptions{SendInitialEvents: ptr.To(true)})
+		f.opens(true)
 	}
 	list := make([]any, 0, len(objects))
 	for _, obj := range objects {

@@ -51,7 +51,7 @@ func TestAStalledWatchIsReplaced(t *testing.T) {
 			v.set(true)
 			w.secret(x, "b")
 			w.claim(o, scopedcache.Live, scopedcache.Claim{Kind: &corev1.ConfigMap{}, Scope: scopedcache.Namespace(x)})
-			require.NoError(t, w.List(t.Context(), &corev1.ConfigMapList{}, client.InNamespace(x)), "other kinds go on")
+			require.NoError(t, w.List(t.Context(), &corev1.ConfigMapList{}, client.InNamespace(x)), "other kinds are not affected")
 			_, err := w.read(x, "a")
 			require.NoError(t, err)
 			w.eventually(func(ct *assert.CollectT) {

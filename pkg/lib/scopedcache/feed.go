@@ -46,20 +46,19 @@ const (
 // refused returns true if only a change in the cluster can make the claim Live.
 func (s State) refused() bool { return s == Denied || s == Absent || s == Invalid }
 
-// watchGrace is how long the client waits after the timeout of a watch before it ends the watch itself, which the
-// server should have ended.
+// watchGrace is how long after its timeout the client ends a watch that the server has not ended.
 const watchGrace = 10 * time.Second
 
-// longestAnswer is how long a Live feed may be without a watch: the pause before the request that resumes it, and the time that
-// the server takes to answer that request.
+// longestAnswer is how long a feed remains Live without a watch. It includes the pause before the watch is requested again and the
+// time until the server responds.
 const longestAnswer = 3 * time.Second
 
-// longestSlot is how long a list that has not ended counts toward Options.Concurrency, so that a list that is not answered does
-// not delay others for long.
+// longestSlot is how long a list counts toward Options.Concurrency at most, so that a list to which the server does not respond
+// delays others only briefly.
 const longestSlot = 5 * time.Second
 
-// hintedAtOnce is the number of refused watches that are retried at once because of hints that permissions have changed. Each
-// retry that is refused again counts until Options.ProbeQPS allows that many retries.
+// hintedAtOnce is the number of refused watches that are retried immediately after hints that permissions have changed. A retry
+// that is refused again uses up one of them until Options.ProbeQPS allows another.
 const hintedAtOnce = 100
 
 // A feed is a watch for a kind in one scope. Its events change the stored objects only while the feed serves the scope.
@@ -70,7 +69,7 @@ type feed struct {
 	cancel context.CancelFunc
 	// hint wakes a feed that is waiting for its next retry.
 	hint chan struct{}
-	// listing and retrying give back the places that the feed holds for its list and for a retry after a refusal.
+	// listing and retrying release the feed's places among the lists and among the retries of refused watches.
 	listing, retrying atomic.Pointer[func()]
 
 	// The kind's mutex guards the following fields.
@@ -105,7 +104,7 @@ func (f *feed) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := f.listAndWatch(ctx)
 		f.endSync()
-		f.kind.streamOf(f).Stop() // the reflector leaves the watch of a list that it cannot store open
+		f.kind.streamOf(f).Stop() // the reflector does not stop a watch whose list it cannot store
 		if ctx.Err() != nil {
 			return
 		}
@@ -132,8 +131,8 @@ func (f *feed) awaitTurn(ctx context.Context, hinted bool) {
 	}
 }
 
-// sleep waits until the pause or the context ends. It returns true if a hint ended it early. Hints may come often, so they
-// end no pause before it has lasted for the shortest time of a watch.
+// sleep waits until the pause or the context ends. It returns true if a hint ended the pause early. Because hints may be frequent,
+// they do not end a pause before it has lasted as long as the shortest watch.
 func (f *feed) sleep(ctx context.Context, pause time.Duration) bool {
 	least, over := time.NewTimer(min(pause, shortest)), time.NewTimer(pause)
 	defer least.Stop()
@@ -171,7 +170,7 @@ func (f *feed) beginSync(ctx context.Context) error {
 
 func (f *feed) endSync() { giveBack(&f.listing) }
 
-// giveBack gives back a place, if the feed holds one.
+// giveBack releases a place, if the feed has one.
 func giveBack(place *atomic.Pointer[func()]) {
 	if done := place.Swap(nil); done != nil {
 		(*done)()
@@ -204,59 +203,90 @@ func (f *feed) listAndWatch(ctx context.Context) error {
 	quiet := logr.Discard()
 	options := f.reflectorOptions(ctx)
 	options.Logger, options.Name, options.TypeDescription = &quiet, key.gvk.String(), key.gvk.String()
-	reflector := toolscache.NewReflectorWithOptions(f.listWatch(made), example, (*sink)(f), options)
+	a := &attempt{feed: f, requests: made}
+	reflector := toolscache.NewReflectorWithOptions(&toolscache.ListWatch{ListWithContextFunc: a.list, WatchFuncWithContext: a.watch}, example, (*sink)(f), options)
 	return reflector.ListAndWatchWithContext(klog.NewContext(ctx, quiet))
 }
 
-// listWatch sends the reflector's requests for the feed's scope, and reports the server's responses.
-func (f *feed) listWatch(made requests) *toolscache.ListWatch {
-	rejected := error(nil) // the server's refusal of the watch
-	return &toolscache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			narrow(&options, f.scope, f.kind.options.Label)
-			if rejected != nil {
-				return nil, rejected // without a watch, the list is useless
-			}
-			if options.ResourceVersion == "0" {
-				// A lagging API server must not return a state older than what the feed has seen.
-				options.ResourceVersion = cmp.Or(f.kind.versionOf(f), "0")
-			}
-			out, err := made.list(ctx, f.scope.namespace, options)
-			f.kind.answered(f, "list", err)
-			return out, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			narrow(&options, f.scope, f.kind.options.Label)
-			options.Watch = true
-			if period := f.kind.cache.recheckPeriod(); period > 0 && options.SendInitialEvents == nil {
-				options.TimeoutSeconds = ptr.To(int64(max(1, period.Seconds()*(0.75+rand.Float64()/4)))) //nolint:gosec // G404: this spreads load
-			}
-			defer f.kind.requested(f).Stop()
-			f.kind.sends(f)
-			opened, err := made.watch(ctx, f.scope.namespace, options)
-			if err == nil && reflect.TypeOf(opened) == emptyWatch {
-				// The connection was lost before the server responded. After this error, the reflector resumes the watch.
-				err = apierrors.NewInternalError(io.ErrUnexpectedEOF)
-			}
-			if options.SendInitialEvents != nil && apierrors.IsInvalid(err) {
-				return nil, err // an older server; the reflector lists before it watches
-			}
-			f.kind.answered(f, "watch", err)
-			if apierrors.IsForbidden(err) {
-				rejected = err
-				// Listing a single object shows whether list is forbidden too.
-				limited, cancel := context.WithTimeout(ctx, longestAnswer)
-				defer cancel()
-				_, listErr := made.list(limited, f.scope.namespace, metav1.ListOptions{Limit: 1, FieldSelector: options.FieldSelector})
-				f.kind.answered(f, "list", listErr)
-			}
-			if err != nil {
-				return nil, err
-			}
-			return f.kind.opened(f, opened, options), nil
-		},
-	}
+// attempt sends the requests of a reflector, which lists and watches the feed's scope once, and reports the server's responses.
+type attempt struct {
+	*feed
+	requests requests
+	// rejected is the server's refusal of the watch.
+	rejected error
+	// streamed is true after a watch that begins with a list was opened.
+	streamed bool
 }
+
+// list implements toolscache.ListWithContextFunc.
+func (a *attempt) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	if a.rejected != nil {
+		return nil, a.rejected // without a watch, the list is useless
+	}
+	narrow(&options, a.scope, a.kind.options.Label)
+	switch {
+	case options.ResourceVersion != "0":
+	case a.streamed:
+		// The server may have withheld the end of the list because its cache lags behind, so it must not use that.
+		options.ResourceVersion = ""
+	default:
+		// A lagging API server must not return a state older than what the feed has seen.
+		options.ResourceVersion = cmp.Or(a.kind.versionOf(a.feed), "0")
+	}
+	out, err := a.requests.list(ctx, a.scope.namespace, options)
+	a.kind.answered(a.feed, "list", err)
+	return out, err
+}
+
+// watch implements toolscache.WatchFuncWithContext.
+func (a *attempt) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	initial := options.SendInitialEvents != nil
+	if initial && a.streamed {
+		return nil, errStalled // the reflector lists before it watches
+	}
+	narrow(&options, a.scope, a.kind.options.Label)
+	options.Watch = true
+	if period := a.kind.cache.recheckPeriod(); period > 0 && !initial {
+		options.TimeoutSeconds = ptr.To(int64(max(1, period.Seconds()*(0.75+rand.Float64()/4)))) //nolint:gosec // G404: this spreads load
+	}
+	defer a.kind.requested(a.feed).Stop()
+	s := a.newStream()
+	opened, err := a.request(ctx, s, options)
+	if initial && apierrors.IsInvalid(err) {
+		return nil, err // an older server; the reflector lists before it watches
+	}
+	a.kind.answered(a.feed, "watch", err)
+	if apierrors.IsForbidden(err) {
+		a.rejected = err
+		a.probeList(ctx, options)
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.streamed = a.streamed || initial
+	return a.kind.opened(a.feed, s, opened, options), nil
+}
+
+// request requests a watch.
+func (a *attempt) request(ctx context.Context, s *stream, options metav1.ListOptions) (watch.Interface, error) {
+	a.kind.sends(a.feed)
+	opened, err := a.requests.watch(withArrivals(ctx, s.arrived), a.scope.namespace, options)
+	if err == nil && reflect.TypeOf(opened) == emptyWatch {
+		// The connection was lost before the server responded. After this error, the reflector resumes the watch.
+		err = apierrors.NewInternalError(io.ErrUnexpectedEOF)
+	}
+	return opened, err
+}
+
+// probeList lists a single object, which shows whether list is forbidden, too.
+func (a *attempt) probeList(ctx context.Context, options metav1.ListOptions) {
+	ctx, cancel := context.WithTimeout(ctx, longestAnswer)
+	defer cancel()
+	_, err := a.requests.list(ctx, a.scope.namespace, metav1.ListOptions{Limit: 1, FieldSelector: options.FieldSelector})
+	a.kind.answered(a.feed, "list", err)
+}
+
+func (f *feed) newStream() *stream { return newStream(func(s *stream) { f.kind.ending(f, s) }) }
 
 // emptyWatch is the type of watch that client-go returns instead of an error when the connection is lost.
 var emptyWatch = reflect.TypeOf(watch.NewEmptyWatch())

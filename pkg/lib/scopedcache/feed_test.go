@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,7 +51,14 @@ func scripted(t *testing.T, server func(*http.Request) *http.Response, setups ..
 // initialEventsEnd ends the list with which a watch begins.
 const initialEventsEnd = `{"type":"BOOKMARK","object":{"kind":"%s","apiVersion":"v1","metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
 
+// addedSecret is the event for the Secret x/a.
+const addedSecret = `{"type":"ADDED","object":{"kind":"Secret","apiVersion":"v1","metadata":{"namespace":"x","name":"a","resourceVersion":"3"}}}` + "\n"
+
 const expired = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}}` + "\n"
+
+// tooLarge ends a watch that begins with a list if the server's cache does not become current within 3 s.
+const tooLarge = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Timeout","code":504,` +
+	`"details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}]}}}` + "\n"
 
 // streaming returns the response to a watch. The function write writes the events until the client closes the response.
 func streaming(r *http.Request, write func(io.Writer)) *http.Response {
@@ -88,6 +96,27 @@ func turns(answers ...func(*http.Request) *http.Response) func(*http.Request) *h
 	}
 }
 
+// switching responds with one function until change is called, and then with the other.
+func switching(before, after func(*http.Request) *http.Response) (server func(*http.Request) *http.Response, change func()) {
+	var changed atomic.Bool
+	return func(r *http.Request) *http.Response {
+		if changed.Load() {
+			return after(r)
+		}
+		return before(r)
+	}, func() { changed.Store(true) }
+}
+
+// onPath responds with one function to requests whose path contains a text, and with another function to all others.
+func onPath(text string, those, others func(*http.Request) *http.Response) func(*http.Request) *http.Response {
+	return func(r *http.Request) *http.Response {
+		if strings.Contains(r.URL.Path, text) {
+			return those(r)
+		}
+		return others(r)
+	}
+}
+
 // unanswered is a request that is never answered.
 func unanswered(r *http.Request) *http.Response {
 	<-r.Context().Done()
@@ -103,7 +132,7 @@ func expiring(r *http.Request) *http.Response {
 	})
 }
 
-// ending is a watch that the server ends in order after a moment.
+// ending is a watch that the server ends without an error after a moment.
 func ending(r *http.Request) *http.Response {
 	return streaming(r, func(to io.Writer) {
 		_, _ = fmt.Fprintf(to, initialEventsEnd, "Secret")
@@ -114,17 +143,23 @@ func ending(r *http.Request) *http.Response {
 
 func forbidden(r *http.Request) *http.Response { return failing(r, 403, "Forbidden") }
 
-// A watch has ended, and the server does not answer the next requests.
-func TestAWatchThatIsNotResumedIsNotLive(t *testing.T) {
+// A watch has ended, and the server does not respond to the next requests.
+func TestAWatchThatHasEndedIsNotLive(t *testing.T) {
 	t.Parallel()
-	w := scripted(t, turns(ending, unanswered))
-	w.claim(owner("o"), scopedcache.Live, secrets(scopedcache.Namespace("x")))
-	w.becomes(owner("o"), scopedcache.Namespace("x"), scopedcache.Backoff)
-	_, err := w.read("x", "b")
-	requireNotSynced(t, err)
+	for name, first := range map[string]func(*http.Request) *http.Response{"without an error": ending, "because its version expired": expiring} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := scripted(t, turns(first, unanswered))
+			w.claim(owner("o"), scopedcache.Live, secrets(scopedcache.Namespace("x")))
+			w.becomes(owner("o"), scopedcache.Namespace("x"), scopedcache.Backoff)
+			_, err := w.read("x", "b")
+			requireNotSynced(t, err)
+			require.ErrorContains(t, err, "the watch has ended")
+		})
+	}
 }
 
-// The watch is refused, and the list that shows whether list is refused too is not answered.
+// The watch is refused, and the server does not respond to the list that would show whether list is also refused.
 func TestARefusedWatchIsDeniedEvenIfListsHang(t *testing.T) {
 	t.Parallel()
 	w := scripted(t, turns(ending, forbidden, unanswered))
@@ -139,16 +174,6 @@ func requireNotSynced(t *testing.T, err error) {
 	var not *scopedcache.NotSyncedError
 	require.ErrorAs(t, err, &not)
 	require.False(t, apierrors.IsNotFound(err), "no watch shows that")
-}
-
-func TestAWatchThatHasEndedIsNotLive(t *testing.T) {
-	t.Parallel()
-	w := scripted(t, turns(expiring, unanswered))
-	w.claim(owner("o"), scopedcache.Live, secrets(scopedcache.Namespace("x")))
-	w.becomes(owner("o"), scopedcache.Namespace("x"), scopedcache.Backoff)
-	_, err := w.read("x", "b")
-	requireNotSynced(t, err)
-	require.ErrorContains(t, err, "the watch has ended")
 }
 
 // The next watch is accepted, but its list is slow to arrive.
@@ -169,7 +194,7 @@ func TestAWatchIsLiveAfterItsList(t *testing.T) {
 	w.becomes(owner("o"), scopedcache.Namespace("x"), scopedcache.Live)
 }
 
-// listingNothing answers lists, and watches as another function does.
+// listingNothing responds to lists with an empty list, and to watches with another function.
 func listingNothing(watch func(*http.Request) *http.Response) func(*http.Request) *http.Response {
 	return func(r *http.Request) *http.Response {
 		if r.URL.Query().Get("watch") != "" {
@@ -244,6 +269,82 @@ func TestAFirstListMayTakeLongerThanTheRecheckPeriod(t *testing.T) {
 	started := time.Now()
 	w.claim(owner("o"), scopedcache.Live, secrets(scopedcache.Namespace("x")))
 	require.Less(t, time.Since(started), patience/2)
+}
+
+// listStopsAfter is longer than an initial list may pause.
+const listStopsAfter = 11 * time.Second
+
+// A watch may begin with a list, which ends with a bookmark. The bookmark does not arrive.
+func TestAnInitialListWithoutAnEndIsReplaced(t *testing.T) {
+	t.Parallel()
+	for name, begin := range map[string]func(io.Writer){
+		"nothing arrives":     func(io.Writer) {},
+		"the stream stalls":   func(to io.Writer) { _, _ = io.WriteString(to, addedSecret) },
+		"the stream ends":     func(to io.Writer) { _, _ = io.WriteString(to, addedSecret); _ = to.(io.Closer).Close() },
+		"the server fails":    func(to io.Writer) { _, _ = io.WriteString(to, tooLarge) },
+		"the list expires":    func(to io.Writer) { _, _ = io.WriteString(to, addedSecret+expired) },
+		"the bookmark is cut": func(to io.Writer) { _, _ = io.WriteString(to, addedSecret+initialEventsEnd[:20]) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var initial, consistent atomic.Int32
+			listing := listingNothing(func(r *http.Request) *http.Response {
+				if r.URL.Query().Get("sendInitialEvents") == "" {
+					return watching(r)
+				}
+				initial.Add(1)
+				return streaming(r, begin)
+			})
+			w := scripted(t, func(r *http.Request) *http.Response {
+				if query := r.URL.Query(); !query.Has("watch") && !query.Has("resourceVersion") {
+					consistent.Add(1)
+				}
+				return listing(r)
+			})
+			started := time.Now()
+			w.claim(owner("o"), scopedcache.Live, secrets(scopedcache.Namespace("x")))
+			require.Less(t, time.Since(started), listStopsAfter+4*time.Second)
+			_, err := w.read("x", "a")
+			require.True(t, apierrors.IsNotFound(err), err)
+			require.EqualValues(t, 1, initial.Load(), "the second attempt is a plain list")
+			require.EqualValues(t, 1, consistent.Load(), "the server may have withheld the bookmark because its own cache lags behind")
+			require.Len(t, w.log.open("secrets"), 1)
+		})
+	}
+}
+
+// The connection of such a watch does not close, so the reflector cannot continue.
+func TestAStalledInitialListIsReported(t *testing.T) {
+	t.Parallel()
+	free := make(chan struct{})
+	w := scripted(t, func(r *http.Request) *http.Response {
+		response := streaming(r, func(io.Writer) {})
+		response.Body = stuck{response.Body, free}
+		return response
+	})
+	t.Cleanup(func() { close(free) })
+	w.claim(owner("o"), scopedcache.Backoff, secrets(scopedcache.Namespace("x")))
+	require.Contains(t, w.Status(owner("o"))[0].Reason, "the list with which the watch begins")
+}
+
+// A long initial list is not ended while it makes progress.
+func TestASlowInitialListIsNotEnded(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int32
+	w := scripted(t, func(r *http.Request) *http.Response {
+		requests.Add(1)
+		return streaming(r, func(to io.Writer) {
+			for range 4 {
+				_, _ = io.WriteString(to, addedSecret)
+				<-time.After(listStopsAfter / 4)
+			}
+			_, _ = fmt.Fprintf(to, initialEventsEnd, "Secret")
+		})
+	})
+	started := time.Now()
+	w.claim(owner("o"), scopedcache.Live, secrets(scopedcache.Namespace("x")))
+	require.Greater(t, time.Since(started), 10*time.Second)
+	require.EqualValues(t, 1, requests.Load())
 }
 
 // lists counts the requests that list, and those that resume a watch.
@@ -335,18 +436,11 @@ func TestRetriesFollowTheOptions(t *testing.T) {
 	require.Greater(t, time.Since(started), (requests-2)*10*time.Millisecond)
 }
 
-// Owners whose claims are refused come and go. What they leave behind does not delay the others' retries.
+// Owners with refused claims come and go. The retries of claims that were released do not delay others.
 func TestReleasedClaimsDelayNoRetry(t *testing.T) {
 	t.Parallel()
-	allowed := make(chan struct{})
-	w := scripted(t, func(r *http.Request) *http.Response {
-		select {
-		case <-allowed:
-			return watching(r)
-		default:
-			return forbidden(r)
-		}
-	})
+	server, allow := switching(forbidden, watching)
+	w := scripted(t, server)
 	for i := range 300 {
 		w.Ensure(t.Context(), owner("many"), secrets(scopedcache.Namespace(fmt.Sprint("n", i))))
 	}
@@ -355,7 +449,7 @@ func TestReleasedClaimsDelayNoRetry(t *testing.T) {
 	w.Release(owner("many"))
 	w.claim(owner("o"), scopedcache.Denied, secrets(scopedcache.Namespace("x")))
 	<-time.After(settled)
-	close(allowed)
+	allow()
 	started := time.Now()
 	w.becomes(owner("o"), scopedcache.Namespace("x"), scopedcache.Live)
 	require.Less(t, time.Since(started), patience/4)
@@ -375,18 +469,13 @@ func TestHintsAreNoStorm(t *testing.T) {
 	require.LessOrEqual(t, requests, 6, "each retry is a watch and a list")
 }
 
-// A kind whose lists fail or hang keeps those of another from running only for a moment.
+// Lists of a kind that fail or hang delay the lists of another kind only briefly.
 func TestAListThatFailsDelaysNoOtherKind(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(*http.Request) *http.Response{"fails": tooMany, "is not answered": unanswered} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := scripted(t, func(r *http.Request) *http.Response {
-				if strings.Contains(r.URL.Path, "secrets") {
-					return answer(r)
-				}
-				return watching(r)
-			}, func(o *scopedcache.Options) {
+			w := scripted(t, onPath("secrets", answer, watching), func(o *scopedcache.Options) {
 				o.Concurrency, o.Retry = 1, scopedcache.Retry{Initial: 2 * time.Hour, Max: 2 * time.Hour}
 			})
 			w.Ensure(t.Context(), owner("o"), secrets(scopedcache.Namespace("x")))
@@ -406,12 +495,7 @@ func TestAPrimaryKindDelaysNoRead(t *testing.T) {
 	for name, answer := range map[string]func(*http.Request) *http.Response{"fails": tooMany, "is not answered": unanswered} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := scripted(t, func(r *http.Request) *http.Response {
-				if strings.Contains(r.URL.Path, "/namespaces/") {
-					return watching(r)
-				}
-				return answer(r)
-			}, primary(&corev1.Secret{}))
+			w := scripted(t, onPath("/namespaces/", watching, answer), primary(&corev1.Secret{}))
 			_, err := w.GetInformer(t.Context(), &corev1.Secret{})
 			require.NoError(t, err)
 			w.claim(owner("o"), scopedcache.Live, secrets(scopedcache.Namespace("x")))
@@ -473,27 +557,18 @@ func TestADiscoveryWithoutAnAnswerDelaysOtherKindsBriefly(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
-// An owner has many refused claims. The others share the budget for retries with it, and not with each of its claims.
+// An owner with many refused claims gets the same share of the budget for retries as any other owner.
 func TestRefusedClaimsOfAnOwnerDelayNoOther(t *testing.T) {
 	t.Parallel()
-	allowed := make(chan struct{})
-	w := scripted(t, func(r *http.Request) *http.Response {
-		select {
-		case <-allowed:
-			if strings.Contains(r.URL.Path, "/namespaces/y/") {
-				return watching(r)
-			}
-		default:
-		}
-		return forbidden(r)
-	})
+	server, allow := switching(forbidden, onPath("/namespaces/y/", watching, forbidden))
+	w := scripted(t, server)
 	w.claim(owner("o"), scopedcache.Denied, secrets(scopedcache.Namespace("y")))
 	for i := range 300 {
 		w.Ensure(t.Context(), owner("many"), secrets(scopedcache.Object("x", fmt.Sprint("s", i))))
 	}
 	w.all(owner("many"), scopedcache.Denied)
 	<-time.After(3 * time.Second) // owner o waits behind the others
-	close(allowed)
+	allow()
 	started := time.Now()
 	w.becomes(owner("o"), scopedcache.Namespace("y"), scopedcache.Live)
 	require.Less(t, time.Since(started), 5*time.Second)
@@ -503,26 +578,19 @@ func TestRefusedClaimsOfAnOwnerDelayNoOther(t *testing.T) {
 func TestRetriesThatSucceedAreNotLimited(t *testing.T) {
 	t.Parallel()
 	const claims = 200
-	allowed := make(chan struct{})
-	w := scripted(t, func(r *http.Request) *http.Response {
-		select {
-		case <-allowed:
-			return watching(r)
-		default:
-			return forbidden(r)
-		}
-	}, func(o *scopedcache.Options) { o.ProbeQPS = 2 })
+	server, allow := switching(forbidden, watching)
+	w := scripted(t, server, func(o *scopedcache.Options) { o.ProbeQPS = 2 })
 	for i := range claims {
 		w.Ensure(t.Context(), owner("o"), secrets(scopedcache.Object("x", fmt.Sprint("s", i))))
 	}
 	w.all(owner("o"), scopedcache.Denied)
-	close(allowed)
+	allow()
 	started := time.Now()
 	w.all(owner("o"), scopedcache.Live)
 	require.Less(t, time.Since(started), claims*time.Second/4)
 }
 
-// An owner's lists hang, and use up all places that its kind has.
+// An owner's lists hang, and occupy all places of their kind.
 func TestHungListsOfAnOwnerDelayNoOther(t *testing.T) {
 	t.Parallel()
 	for name, claim := range map[string]scopedcache.Claim{
@@ -532,12 +600,7 @@ func TestHungListsOfAnOwnerDelayNoOther(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := scripted(t, func(r *http.Request) *http.Response {
-				if strings.Contains(r.URL.Path, "/namespaces/x/") {
-					return unanswered(r)
-				}
-				return watching(r)
-			}, func(o *scopedcache.Options) { o.Concurrency = 4 })
+			w := scripted(t, onPath("/namespaces/x/", unanswered, watching), func(o *scopedcache.Options) { o.Concurrency = 4 })
 			for i := range 40 {
 				w.Ensure(t.Context(), owner("many"), secrets(scopedcache.Object("x", fmt.Sprint("s", i))))
 			}

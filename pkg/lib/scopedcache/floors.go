@@ -22,8 +22,8 @@ func (f floors) of(namespace, name string) string {
 	return out
 }
 
-// within returns the floors of a scope and its parts. The floor of a wider scope becomes a floor of the scope itself:
-// elsewhere in the wider scope, it is not valid once no feed serves the objects there.
+// within returns the floors of a scope and its parts. The floor of a wider scope becomes a floor of the scope itself,
+// because it is not valid for other parts of the wider scope that no feed serves.
 func (f floors) within(scope Scope) floors {
 	out := floors{}
 	if scope.object {

@@ -16,8 +16,8 @@ import (
 type informer struct {
 	kind   *kind
 	resync time.Duration
-	// reader is true for the informer that controller-runtime's cache reads from. It need not wait: reads have waited for
-	// what they need.
+	// reader is true for the informer that controller-runtime's cache reads from. It never waits, because
+	// the cache's own reads have already waited.
 	reader bool
 }
 

@@ -34,7 +34,7 @@ type kind struct {
 	wasSynced atomic.Bool
 	// attached is true after controller-runtime's cache has started to read the kind's store.
 	attached atomic.Bool
-	// lists has the places for the kind's first lists: half of those of the cache, so that others do not wait for this kind.
+	// lists has the places for the kind's first lists: half of those of the cache, so that other kinds do not wait for this one.
 	lists *shares
 
 	// The cache's mutex guards the following fields.
@@ -88,8 +88,8 @@ func (k *kind) ownersOf(scope Scope) []OwnerRef {
 	return nil
 }
 
-// update makes the kind follow the cache's claims of an owner for some scopes. Since it looks them up itself, the last of
-// several calls leaves the right result, whatever the order in which the claims were changed.
+// update makes the kind follow the cache's claims of an owner for some scopes. It looks up the claims itself, so that concurrent
+// calls have the right result regardless of their order.
 func (k *kind) update(owner OwnerRef, scopes ...Scope) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -175,8 +175,8 @@ func (k *kind) start(n *node) {
 	f.cancel = (*launch)(f.run)
 }
 
-// stop ends the node's feed, which then ends its watch itself: that may take long if the connection does not close. The caller
-// handles the objects that the feed served.
+// stop ends the node's feed. It does not wait for the end of the feed's watch, which may take long if the connection does not
+// close. The caller handles the objects that the feed served.
 func (k *kind) stop(n *node) {
 	f := n.feed
 	if f == nil {

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// longestDiscovery is how long the API server may take to answer a discovery request. Meanwhile, no kind is discovered.
+// longestDiscovery is how long the API server may take to answer a discovery request. Meanwhile, all other discoveries wait.
 const longestDiscovery = 10 * time.Second
 
 // mapper is a RESTMapper that can be reset.
@@ -86,7 +86,7 @@ func (d *discovery) find(k *kind, missing bool) (*meta.RESTMapping, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	mapper := k.cache.options.Mapper
-	recent := time.Since(d.at) < min(time.Second, k.cache.options.Retry.Initial)/2 // a feed alone does not retry earlier
+	recent := time.Since(d.at) < min(time.Second, k.cache.options.Retry.Initial)/2 // a single feed never retries sooner
 	switch {
 	case recent && d.err != nil:
 		return nil, d.err

@@ -34,7 +34,7 @@ type objects struct {
 	// owners returns the UIDs of all owners of claims; nil if the objects own none.
 	owners func() map[types.UID]struct{}
 	// dropped has the objects that were dropped and may still exist, by key. It is used only if the objects can own claims.
-	// mostDropped is its size at which those that own none are forgotten.
+	// When it has mostDropped entries, those that own no claims are removed from it.
 	dropped     map[string]dropped
 	mostDropped int
 }
@@ -109,7 +109,7 @@ func (o *objects) forget(key string) {
 	}
 }
 
-// remember records that an object was dropped. Of many, it keeps only those that own claims.
+// remember records that an object was dropped. If there are many, it keeps only those that own claims.
 func (o *objects) remember(key string, d dropped) {
 	if len(o.dropped) >= o.mostDropped {
 		owners := o.owners()

@@ -78,12 +78,11 @@ type Options struct {
 	RecheckPeriod time.Duration
 	// Retry is the backoff for refused and failed watches. By default, it starts at 1 s and doubles up to 60 s.
 	Retry Retry
-	// ProbeQPS limits the retries of refused watches per second, for the whole cache, in which owners take turns. The default
-	// is 5. After hints (WatchRBAC, Recheck and ReportForbidden), up to 100 additional watches are retried at once, and then as
+	// ProbeQPS limits how many refused watches the cache retries per second. Owners take turns. The default is 5. After hints (WatchRBAC, Recheck and ReportForbidden), up to 100 additional watches are retried at once, and then as
 	// many per second again. Retries that succeed do not count.
 	ProbeQPS float32
-	// Concurrency limits how many first lists run at the same time. The default is 64. Owners take turns, and a kind has at most
-	// half of it. A list that takes longer than 5 s no longer counts.
+	// Concurrency limits how many first lists run at the same time. The default is 64. Owners take turns, and one kind uses at most
+	// half of the limit. A list that takes longer than 5 s no longer counts.
 	Concurrency int
 	// WatchRBAC watches roles and bindings, if the identity is allowed to, to notice grants and revocations immediately.
 	// Changes are only hints: the API server decides whether a permission exists.
@@ -103,7 +102,7 @@ const recheckRate = 33
 
 func (o Options) linger() time.Duration { return max(0, o.Linger) }
 
-// retriesTake returns how long a number of retries of refused watches take, at most a year.
+// retriesTake returns the time in which ProbeQPS allows a number of retries, at most a year.
 func (o Options) retriesTake(retries int) time.Duration {
 	const year = 365 * 24 * time.Hour
 	return time.Duration(min(float64(retries)/float64(o.ProbeQPS), year.Seconds()) * float64(time.Second))

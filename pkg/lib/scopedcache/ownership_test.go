@@ -63,7 +63,7 @@ func TestT17ASessionReplacesClaims(t *testing.T) {
 	second.Commit()
 	second.Commit()
 	w.watches(x+"/b", x+"/c")
-	require.Equal(t, []string{"watch secrets " + x + "/c"}, w.log.take("secrets"), "the watch of b goes on")
+	require.Equal(t, []string{"watch secrets " + x + "/c"}, w.log.take("secrets"), "the watch of b continues")
 
 	third := w.Begin(o)
 	third.Ensure(t.Context(), object("d"))
@@ -318,7 +318,7 @@ func TestReleaseAndWaitEndsWithTheReason(t *testing.T) {
 				case err := <-ended:
 					require.NoError(t, err)
 				case <-time.After(patience):
-					require.Fail(t, "it waits for ever")
+					require.Fail(t, "it waits forever")
 				}
 			}
 		})

@@ -5,42 +5,39 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/utils/ptr"
 )
 
-// A Recheck may come when a watch has ended and the next request is on its way, perhaps already authorized.
+// A Recheck may come when a watch has ended and the next request has been sent, and perhaps authorized.
 func TestARecheckBetweenTwoWatchesEndsTheSecond(t *testing.T) {
 	t.Parallel()
-	f := newFake(t)
-	feed := f.claim("o", Namespace("x"))
-	first := f.secrets.opened(feed, watch.NewRaceFreeFake(), metav1.ListOptions{})
-	feed.lists(t, "10")
-	first.Stop()
-	f.Recheck("x")
-	inner := watch.NewRaceFreeFake()
-	f.secrets.opened(feed, inner, metav1.ListOptions{})
-	require.Eventually(t, inner.IsStopped, 10*shortest, 10*time.Millisecond)
-	third := watch.NewRaceFreeFake()
-	f.secrets.opened(feed, third, metav1.ListOptions{})
+	f, feed := recheckedBetweenWatches(t)
+	second := feed.opens(false)
+	require.Eventually(t, second.IsStopped, 10*shortest, 10*time.Millisecond)
+	third := feed.opens(false)
 	<-time.After(shortest + 100*time.Millisecond)
-	require.False(t, third.IsStopped(), "it is checked once")
+	require.False(t, third.IsStopped(), "one more request is enough")
+	require.Equal(t, Live, f.Status(ownerOf("o"))[0].State)
 }
 
 // A watch that begins with a list was requested after the Recheck, and its list may take longer than 1.1 s.
 func TestARecheckBetweenTwoWatchesInterruptsNoList(t *testing.T) {
 	t.Parallel()
+	_, feed := recheckedBetweenWatches(t)
+	second := feed.opens(true)
+	<-time.After(shortest + 100*time.Millisecond)
+	require.False(t, second.IsStopped())
+}
+
+// recheckedBetweenWatches returns a Live feed that was rechecked after its watch ended, and before the next one is opened.
+func recheckedBetweenWatches(t *testing.T) (*fake, *feed) {
+	t.Helper()
 	f := newFake(t)
 	feed := f.claim("o", Namespace("x"))
-	first := f.secrets.opened(feed, watch.NewRaceFreeFake(), metav1.ListOptions{})
+	feed.opens(false)
 	feed.lists(t, "10")
-	first.Stop()
+	feed.stream.Stop()
 	f.Recheck("x")
-	inner := watch.NewRaceFreeFake()
-	f.secrets.opened(feed, inner, metav1.ListOptions{SendInitialEvents: ptr.To(true)})
-	<-time.After(shortest + 100*time.Millisecond)
-	require.False(t, inner.IsStopped())
+	return f, feed
 }
 
 // The watch is authorized before its list, and a permission may be revoked meanwhile.
@@ -50,11 +47,11 @@ func TestARecheckDuringTheFirstListEndsTheWatchAfterIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFake(t, func(o *Options) { o.RecheckPeriod = -1 })
-			feed, inner := f.claim("o", Namespace("x")), watch.NewRaceFreeFake()
+			feed := f.claim("o", Namespace("x"))
 			if recheckFirst {
 				f.Recheck("x")
 			}
-			f.secrets.opened(feed, inner, metav1.ListOptions{SendInitialEvents: ptr.To(true)})
+			inner := feed.opens(true)
 			if !recheckFirst {
 				f.Recheck("x")
 			}

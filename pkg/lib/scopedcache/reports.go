@@ -32,7 +32,7 @@ func (k *kind) began(ctx context.Context, f *feed, mapping *meta.RESTMapping) er
 	return k.cache.Cache.RemoveInformer(ctx, example)
 }
 
-// requested is called before each request for a watch, and before the wait for its turn.
+// requested is called before each request for a watch, and before each pause after which the reflector repeats one.
 func (k *kind) requested(f *feed) *time.Timer {
 	return k.expectWatchAfter(f, k.streamOf(f))
 }
@@ -50,8 +50,20 @@ func (k *kind) expectWatchAfter(f *feed, before *stream) *time.Timer {
 	})
 }
 
-// sends is called immediately before each request for a watch, with which the server checks permissions. Hints of before have
-// served their purpose.
+// ending is called before a feed ends its watch itself. If that happens during the initial list, the reflector lists without a
+// watch next, but not before the connection has closed.
+func (k *kind) ending(f *feed, s *stream) {
+	k.mu.Lock()
+	if !f.stopped && f.state == Syncing && f.stream == s {
+		k.setState(f, Backoff, errStalled)
+		k.wake()
+	}
+	k.mu.Unlock()
+	k.expectWatchAfter(f, s)
+}
+
+// sends is called immediately before each request for a watch. The server checks permissions when it receives the request, so
+// pending hints are discarded.
 func (k *kind) sends(f *feed) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -86,10 +98,11 @@ func (k *kind) answered(f *feed, verb string, err error) {
 }
 
 // opened is called with each watch that the server has accepted.
-func (k *kind) opened(f *feed, opened watch.Interface, options metav1.ListOptions) watch.Interface {
+func (k *kind) opened(f *feed, s *stream, opened watch.Interface, options metav1.ListOptions) watch.Interface {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	f.stream = newStream(opened, options.TimeoutSeconds, func(s *stream) { k.expectWatchAfter(f, s) })
+	s.open(opened, options)
+	f.stream = s
 	resumed := options.SendInitialEvents == nil // otherwise, it is current only after the list
 	if resumed {
 		f.recheckIfDue()
@@ -139,7 +152,7 @@ func (k *kind) observe(f *feed, received any, deleted bool) error {
 	return nil
 }
 
-// observed is observe with the object as the cache stores it.
+// observed is like observe, for an object in the form in which the cache stores it.
 func (k *kind) observed(f *feed, obj client.Object, deleted bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -151,7 +164,7 @@ func (k *kind) observed(f *feed, obj client.Object, deleted bool) {
 	f.saw(version)
 	switch {
 	case !f.scope.Covers(scopeOf(obj)): // some API servers ignore field selectors
-	case !f.serving && !f.ready:
+	case !f.serving && f.collected == nil:
 	case !f.serving && deleted:
 		delete(f.collected, keyOf(obj))
 	case !f.serving:
@@ -182,14 +195,11 @@ func (k *kind) listed(f *feed, list []any, version string) error {
 	if f.stopped {
 		return nil
 	}
-	isOpen := f.stream.isOpen() // otherwise the feed is Live, and takes over, when the server has accepted the watch
+	isOpen := f.stream.isOpen() // otherwise the feed becomes Live and takes over when the server accepts the next watch
 	if isOpen {
 		f.ready = true
 		k.setState(f, Live, nil)
-		f.stream.begun = time.Now()
-		if period := k.cache.recheckPeriod(); period > 0 {
-			f.stream.endAfter(period) // the server ends a watch that begins with a list only after a longer timeout
-		}
+		f.stream.listed(k.cache.recheckPeriod()) // the server ends a watch that begins with a list only after a longer timeout
 		f.recheckIfDue()
 	}
 	if f.serving {
@@ -216,7 +226,10 @@ const (
 	settled = 5 * time.Second
 )
 
-var errEnded = errors.New("the watch has ended")
+var (
+	errEnded   = errors.New("the watch has ended")
+	errStalled = errors.New("the list with which the watch begins did not arrive completely")
+)
 
 // ended is called when a feed has stopped watching. It returns the delay before the next attempt, and whether the server
 // refused the watch.

@@ -168,15 +168,22 @@ func narrow(options *metav1.ListOptions, scope Scope, selector labels.Selector) 
 	}
 }
 
-// longestRequest is longer than API servers work on a request, by default a minute.
+// longestRequest is longer than an API server's default limit for requests, which is one minute.
 const longestRequest = 70 * time.Second
 
 // errUnanswered is the error of a request that the API server does not answer in time.
 var errUnanswered = errors.New("the API server does not answer")
 
-// quietTransport lets a response that is closed while it is read end without an error. Otherwise, the reflector would
-// treat the error as a failure of the watch, and list again. It also ends requests that are not answered: the whole response must
-// arrive in time, except that of a watch, which must begin in time.
+type arrivalsKey struct{}
+
+// withArrivals returns a context for a request. The function arrived is called for each part of the response that arrives.
+func withArrivals(ctx context.Context, arrived func()) context.Context {
+	return context.WithValue(ctx, arrivalsKey{}, arrived)
+}
+
+// quietTransport returns io.EOF to the reader of a response that is closed. Otherwise, the reflector would treat the error as a
+// failure of the watch, and list again. It also ends requests to which the server does not respond: a response must be complete in
+// time, except that of a watch, which must only begin in time.
 type quietTransport struct {
 	http.RoundTripper
 	patience time.Duration
@@ -201,7 +208,8 @@ func (t quietTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		cancel(nil)
 		return nil, err
 	}
-	response.Body = &quietBody{ReadCloser: response.Body, late: func() bool { return errors.Is(context.Cause(ctx), errUnanswered) }, end: func() {
+	arrived, _ := r.Context().Value(arrivalsKey{}).(func())
+	response.Body = &quietBody{ReadCloser: response.Body, arrived: arrived, late: func() bool { return errors.Is(context.Cause(ctx), errUnanswered) }, end: func() {
 		timer.Stop()
 		cancel(nil)
 	}}
@@ -211,6 +219,8 @@ func (t quietTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 type quietBody struct {
 	io.ReadCloser
 	closed atomic.Bool
+	// arrived is called for each part of the response that arrives, unless it is nil.
+	arrived func()
 	// late returns true if the response was ended because it did not arrive in time.
 	late func() bool
 	// end ends the request.
@@ -220,6 +230,9 @@ type quietBody struct {
 // Read implements io.Reader.
 func (b *quietBody) Read(to []byte) (int, error) {
 	n, err := b.ReadCloser.Read(to)
+	if n > 0 && b.arrived != nil {
+		b.arrived()
+	}
 	switch {
 	case err == nil || errors.Is(err, io.EOF):
 	case b.closed.Load():

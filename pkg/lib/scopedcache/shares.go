@@ -24,8 +24,8 @@ func newShares(places int, longest time.Duration) *shares {
 	return &shares{longest: longest, free: places, waiting: map[OwnerRef][]chan struct{}{}}
 }
 
-// take waits for a place, and returns a function that gives it back early. If there is a hint or the context ends first, it
-// returns nil, and leaves nothing behind that would delay others.
+// take waits for a place, and returns a function that gives it back early. If a hint arrives or the context ends first, it
+// withdraws the request and returns nil.
 func (s *shares) take(ctx context.Context, owners []OwnerRef, hint <-chan struct{}) (giveBack func()) {
 	owner, granted := s.request(owners)
 	select {

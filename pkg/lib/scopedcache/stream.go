@@ -1,10 +1,12 @@
 package scopedcache
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -15,26 +17,80 @@ import (
 // lists again.
 const shortest = 1100 * time.Millisecond
 
+// longestSilence is how long nothing may arrive while a watch sends its initial list. API servers end the list with a bookmark,
+// which may never come: the stream may stall, the server may withhold it, or a proxy may drop it. The reflector itself only logs
+// that, after the same time.
+const longestSilence = 10 * time.Second
+
 // stream is a watch that other goroutines can end.
 type stream struct {
 	watch.Interface
-	// begun is when it was opened or, if it began with a list, when that was complete. The kind's mutex guards it.
-	begun time.Time
 	// ending is called before the stream ends the watch itself, which may take long if the connection does not close.
 	ending func(*stream)
 
-	mu    sync.Mutex
+	mu sync.Mutex
+	// begun is when the watch was opened or, if it began with a list, when that was complete.
+	begun time.Time
+	// limit is how long the watch may last, even if the server no longer responds; 0 means no limit.
+	limit time.Duration
 	guard *time.Timer
-	ended bool
+	// listing is true while the watch sends its initial list.
+	listing bool
+	ended   bool
 }
 
-// newStream returns a stream that ends at most watchGrace after the timeout, even if the server no longer responds.
-func newStream(opened watch.Interface, seconds *int64, ending func(*stream)) *stream {
-	s := &stream{Interface: opened, begun: time.Now(), ending: ending}
-	if seconds != nil {
-		s.endAfter(time.Duration(*seconds)*time.Second + watchGrace)
+// newStream returns the stream of a watch that is not open yet.
+func newStream(ending func(*stream)) *stream { return &stream{ending: ending} }
+
+// open is called when the server has accepted the watch. The stream ends it at most watchGrace after its timeout.
+func (s *stream) open(opened watch.Interface, options metav1.ListOptions) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Interface, s.begun, s.listing = opened, time.Now(), options.SendInitialEvents != nil
+	if options.TimeoutSeconds != nil {
+		s.limit = time.Duration(*options.TimeoutSeconds)*time.Second + watchGrace
 	}
-	return s
+	switch {
+	case s.listing:
+		s.guard = time.AfterFunc(longestSilence, s.stalled)
+	case s.limit > 0:
+		s.guard = time.AfterFunc(s.limit, s.end)
+	}
+}
+
+// arrived is called for each part of the response that arrives. Like the response to a list, the initial list must arrive within
+// longestRequest.
+func (s *stream) arrived() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listing && !s.ended {
+		s.guard.Reset(min(longestSilence, time.Until(s.begun.Add(longestRequest))))
+	}
+}
+
+// stalled ends the watch, unless its initial list has just been completed.
+func (s *stream) stalled() {
+	s.mu.Lock()
+	listing := s.listing
+	s.mu.Unlock()
+	if listing {
+		s.end()
+	}
+}
+
+func (s *stream) end() {
+	s.ending(s)
+	s.Stop()
+}
+
+// listed is called when the initial list is complete. The watch then lasts for the period, or to its limit if the period is 0.
+func (s *stream) listed(period time.Duration) {
+	s.mu.Lock()
+	s.begun, s.listing = time.Now(), false
+	s.mu.Unlock()
+	if period = cmp.Or(period, s.limit); period > 0 {
+		s.endAfter(period)
+	}
 }
 
 // endAfter ends the watch when the period has passed since it began. It returns false if the watch has already ended.
@@ -47,10 +103,7 @@ func (s *stream) endAfter(period time.Duration) bool {
 	if s.guard != nil {
 		s.guard.Stop()
 	}
-	s.guard = time.AfterFunc(time.Until(s.begun.Add(max(period, shortest))), func() {
-		s.ending(s)
-		s.Stop()
-	})
+	s.guard = time.AfterFunc(time.Until(s.begun.Add(max(period, shortest))), s.end)
 	return true
 }
 

@@ -80,7 +80,7 @@ func TestAListThatTransformRefusesLeavesNoWatch(t *testing.T) {
 			return failing(r, 500, "InternalError")
 		}
 		return streaming(r, func(to io.Writer) {
-			_, _ = io.WriteString(to, `{"type":"ADDED","object":{"kind":"Secret","apiVersion":"v1","metadata":{"namespace":"x","name":"a","resourceVersion":"3"}}}`+"\n")
+			_, _ = io.WriteString(to, addedSecret)
 			_, _ = fmt.Fprintf(to, initialEventsEnd, "Secret")
 		})
 	}, func(o *scopedcache.Options) {
