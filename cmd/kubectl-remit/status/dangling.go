@@ -2,6 +2,7 @@ package status
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -15,7 +16,6 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
-	"github.com/remit-olm/remit/pkg/rbac"
 )
 
 // Dangling is a binding or a role for the identity of a ClusterExtension, although no ClusterExtension has this
@@ -39,10 +39,14 @@ func (w *world) dangling(namespace string) ([]Dangling, error) {
 	for i := range w.extensions {
 		d.used[assess.Identity(&w.extensions[i]).String()] = true
 	}
-	for _, find := range []func(rbac.Listers) error{d.bindings, d.clusterBindings, d.roles, d.clusterRoles} {
-		if err := find(*w.rbac); err != nil {
-			return nil, err
-		}
+	// The bindings come first, because roles with a binding are not reported separately.
+	if err := errors.Join(
+		each(&d, w.rbac.RoleBindings.List, func(b *rbacv1.RoleBinding) { d.binding("RoleBinding", b, b.RoleRef, b.Subjects) }),
+		each(&d, w.rbac.ClusterRoleBindings.List, func(b *rbacv1.ClusterRoleBinding) { d.binding("ClusterRoleBinding", b, b.RoleRef, b.Subjects) }),
+		each(&d, w.rbac.Roles.List, func(r *rbacv1.Role) { d.role("Role", r) }),
+		each(&d, w.rbac.ClusterRoles.List, func(r *rbacv1.ClusterRole) { d.role("ClusterRole", r) }),
+	); err != nil {
+		return nil, err
 	}
 	slices.SortFunc(d.found, func(a, b Dangling) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
@@ -61,41 +65,12 @@ type search struct {
 	found []Dangling
 }
 
-func (d *search) bindings(l rbac.Listers) error {
-	all, err := l.RoleBindings.List(labels.Everything())
-	for _, b := range all {
-		if d.covers(b) {
-			d.binding("RoleBinding", b, b.RoleRef, b.Subjects)
-		}
-	}
-	return err
-}
-
-func (d *search) clusterBindings(l rbac.Listers) error {
-	all, err := l.ClusterRoleBindings.List(labels.Everything())
-	for _, b := range all {
-		if d.covers(b) {
-			d.binding("ClusterRoleBinding", b, b.RoleRef, b.Subjects)
-		}
-	}
-	return err
-}
-
-func (d *search) roles(l rbac.Listers) error {
-	all, err := l.Roles.List(labels.Everything())
-	for _, r := range all {
-		if d.covers(r) {
-			d.role("Role", r)
-		}
-	}
-	return err
-}
-
-func (d *search) clusterRoles(l rbac.Listers) error {
-	all, err := l.ClusterRoles.List(labels.Everything())
-	for _, r := range all {
-		if d.covers(r) {
-			d.role("ClusterRole", r)
+// each calls add for the objects of a list that are in the namespaces of the search.
+func each[T client.Object](d *search, list func(labels.Selector) ([]T, error), add func(T)) error {
+	all, err := list(labels.Everything())
+	for _, obj := range all {
+		if d.covers(obj) {
+			add(obj)
 		}
 	}
 	return err
