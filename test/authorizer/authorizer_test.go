@@ -1,9 +1,6 @@
 package authorizer
 
 import (
-	"context"
-	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -31,30 +28,17 @@ var (
 	second  *webhook
 )
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	flag.Parse()
-	dir, err := os.MkdirTemp("", "remit-authorizer-")
-	if err != nil {
-		return fail(err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	catalog := filepath.Join(dir, "sample")
-	if err := os.CopyFS(catalog, bundle.FS()); err != nil {
-		return fail(err)
-	}
+func TestMain(m *testing.M) {
 	second = newWebhook()
-	defer second.Close()
-	if cluster, err = env.Start(context.Background(), env.Options{Catalogs: map[string]string{image: catalog}, Authorizer: second.URL}); err != nil {
-		return fail(err)
-	}
-	return cluster.RunTests(m)
+	code := env.Suite{Cluster: &cluster, Options: options}.Run(m)
+	second.Close()
+	os.Exit(code)
 }
 
-func fail(err error) int {
-	fmt.Fprintln(os.Stderr, "authorizer:", err)
-	return 1
+func options(dir string) (env.Options, error) {
+	catalog := filepath.Join(dir, "sample")
+	err := os.CopyFS(catalog, bundle.FS())
+	return env.Options{Catalogs: map[string]string{image: catalog}, Authorizer: second.URL}, err
 }
 
 func username(tn *env.Tenant) string { return scoped.Username(tn.Account.Namespace, tn.Account.Name) }

@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"context"
-	"flag"
-	"fmt"
 	"os"
 	"testing"
 
@@ -17,36 +14,14 @@ var cluster *env.Cluster
 // images is a registry that the cluster may access without TLS.
 var images *registry.Server
 
-// parallel is the number of tests that run concurrently. It does not depend on the number of cores, because the tests
-// mostly wait.
-const parallel = "6"
-
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	flag.Parse()
-	if err := flag.Set("test.parallel", parallel); err != nil {
-		return fail(err)
-	}
-	dir, err := os.MkdirTemp("", "remit-e2e-")
-	if err != nil {
-		return fail(err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	catalogs, err := writeCatalogs(dir)
-	if err != nil {
-		return fail(err)
-	}
+func TestMain(m *testing.M) {
 	images = registry.Start()
-	defer images.Close()
-	plain := []string{"--registry-plain-http=" + images.Host}
-	if cluster, err = env.Start(context.Background(), env.Options{Catalogs: catalogs, CatalogArgs: plain}); err != nil {
-		return fail(err)
-	}
-	return cluster.RunTests(m)
+	code := env.Suite{Cluster: &cluster, Options: options, Parallel: "6"}.Run(m)
+	images.Close()
+	os.Exit(code)
 }
 
-func fail(err error) int {
-	fmt.Fprintln(os.Stderr, "e2e:", err)
-	return 1
+func options(dir string) (env.Options, error) {
+	catalogs, err := writeCatalogs(dir)
+	return env.Options{Catalogs: catalogs, CatalogArgs: []string{"--registry-plain-http=" + images.Host}}, err
 }

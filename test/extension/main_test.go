@@ -1,9 +1,6 @@
 package extension
 
 import (
-	"context"
-	"flag"
-	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -21,31 +18,15 @@ var cluster *env.Cluster
 // images is a registry that the cluster may access without TLS.
 var images *registry.Server
 
-// parallel is the number of tests that run concurrently. It does not depend on the number of cores, because the tests
-// mostly wait.
-const parallel = "6"
-
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	flag.Parse()
-	if err := flag.Set("test.parallel", parallel); err != nil {
-		return fail(err)
-	}
+func TestMain(m *testing.M) {
 	images = registry.Start()
-	defer images.Close()
-	var err error
-	if cluster, err = env.Start(context.Background(), env.Options{
-		Extensions: true, ExtensionArgs: []string{"--registry-plain-http=" + images.Host},
-	}); err != nil {
-		return fail(err)
-	}
-	return cluster.RunTests(m)
+	code := env.Suite{Cluster: &cluster, Options: options, Parallel: "6"}.Run(m)
+	images.Close()
+	os.Exit(code)
 }
 
-func fail(err error) int {
-	fmt.Fprintln(os.Stderr, "extension:", err)
-	return 1
+func options(string) (env.Options, error) {
+	return env.Options{Extensions: true, ExtensionArgs: []string{"--registry-plain-http=" + images.Host}}, nil
 }
 
 // eventually asserts that a condition becomes true.

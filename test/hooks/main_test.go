@@ -1,7 +1,6 @@
 package hooks
 
 import (
-	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -26,30 +25,17 @@ const (
 
 func image(catalog string) string { return "catalogs.test/" + catalog }
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) { os.Exit(env.Suite{Cluster: &cluster, Options: options}.Run(m)) }
 
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "remit-hooks-")
-	if err != nil {
-		return fail(err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
+func options(dir string) (env.Options, error) {
 	catalogs := map[string]string{}
 	for name, write := range map[string]func(string) error{catalogBoth: writeBoth, catalogHooks: writeHooks} {
 		catalogs[image(name)] = filepath.Join(dir, name)
 		if err := write(catalogs[image(name)]); err != nil {
-			return fail(err)
+			return env.Options{}, err
 		}
 	}
-	if cluster, err = env.Start(context.Background(), env.Options{Catalogs: catalogs}); err != nil {
-		return fail(err)
-	}
-	return cluster.RunTests(m)
-}
-
-func fail(err error) int {
-	fmt.Fprintln(os.Stderr, "hooks:", err)
-	return 1
+	return env.Options{Catalogs: catalogs}, nil
 }
 
 func writeBoth(dir string) error {

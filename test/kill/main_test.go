@@ -1,7 +1,6 @@
 package kill
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,29 +19,15 @@ var (
 	sweeps = []string{"steps", "writes"}
 )
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) { os.Exit(env.Suite{Cluster: &cluster, Options: options}.Run(m)) }
 
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "remit-kill-")
-	if err != nil {
-		return fail(err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
+func options(dir string) (env.Options, error) {
 	for _, sweep := range sweeps {
 		if err := writeCatalogs(dir, sweep); err != nil {
-			return fail(err)
+			return env.Options{}, err
 		}
 	}
-	cluster, err = env.Start(context.Background(), env.Options{Without: []string{names.ServiceAccountCatalog, names.ServiceAccountOLM}})
-	if err != nil {
-		return fail(err)
-	}
-	return cluster.RunTests(m)
-}
-
-func fail(err error) int {
-	fmt.Fprintln(os.Stderr, "kill:", err)
-	return 1
+	return env.Options{Without: []string{names.ServiceAccountCatalog, names.ServiceAccountOLM}}, nil
 }
 
 func image(sweep string, n int) string { return fmt.Sprintf("catalogs.test/%s-%d", sweep, n) }

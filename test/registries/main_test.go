@@ -1,9 +1,6 @@
 package registries
 
 import (
-	"context"
-	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -21,29 +18,15 @@ var cluster *env.Cluster
 // images is an image registry that the cluster may access without TLS.
 var images *registry.Server
 
-// parallel is the number of tests that run concurrently. They mostly wait.
-const parallel = "8"
-
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	flag.Parse()
-	if err := flag.Set("test.parallel", parallel); err != nil {
-		return fail(err)
-	}
+func TestMain(m *testing.M) {
 	images = registry.Start()
-	defer images.Close()
-	var err error
-	cluster, err = env.Start(context.Background(), env.Options{CatalogArgs: []string{"--registry-plain-http=" + images.Host}})
-	if err != nil {
-		return fail(err)
-	}
-	return cluster.RunTests(m)
+	code := env.Suite{Cluster: &cluster, Options: options, Parallel: "8"}.Run(m)
+	images.Close()
+	os.Exit(code)
 }
 
-func fail(err error) int {
-	fmt.Fprintln(os.Stderr, "registries:", err)
-	return 1
+func options(string) (env.Options, error) {
+	return env.Options{CatalogArgs: []string{"--registry-plain-http=" + images.Host}}, nil
 }
 
 // push pushes an image without a file-based catalog as NAME:TAG and returns its name and its reference by digest. The

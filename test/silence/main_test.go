@@ -1,8 +1,6 @@
 package silence
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"testing"
 
@@ -12,25 +10,9 @@ import (
 
 var cluster *env.Cluster
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) { os.Exit(env.Suite{Cluster: &cluster, Options: options}.Run(m)) }
 
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "remit-silence-")
-	if err != nil {
-		return fail(err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
+func options(dir string) (env.Options, error) {
 	catalogs, err := blockage.WriteCatalogs(dir)
-	if err != nil {
-		return fail(err)
-	}
-	if cluster, err = env.Start(context.Background(), env.Options{Catalogs: catalogs}); err != nil {
-		return fail(err)
-	}
-	return cluster.RunTests(m)
-}
-
-func fail(err error) int {
-	fmt.Fprintln(os.Stderr, "silence:", err)
-	return 1
+	return env.Options{Catalogs: catalogs}, err
 }
