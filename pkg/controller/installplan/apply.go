@@ -21,6 +21,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/pkg/resolver"
 	"github.com/remit-olm/remit/pkg/step"
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
@@ -87,14 +88,26 @@ func (s *run) crdClient(ctx context.Context, own client.Client) (client.Client, 
 	return s.reconciler.Accounts.For(ctx, account)
 }
 
-// gather reads the live state of every object that the plan writes, and detects collisions.
+// gather determines the live state of every object that the plan writes, and detects collisions.
 func gather(ctx context.Context, s *run) (outcome, error) {
-	states, err := s.executor.Gather(ctx, s.steps)
+	look := s.executor.Gather
+	if s.isNew() {
+		look = s.executor.GatherNew
+	}
+	states, err := look(ctx, s.steps)
 	if err != nil {
 		return outcome{}, err
 	}
 	s.states = states
 	return proceed(), nil
+}
+
+// isNew reports whether most of the plan's objects probably do not exist yet: the plan replaces no version, and no run of
+// it has written anything or has been refused by the API server.
+func (s *run) isNew() bool {
+	replaces := func(p resolver.Pin) bool { return p.Replaces != "" }
+	refused := s.saved.Status.GetCondition(typeObjectsRefused).Status == corev1.ConditionTrue
+	return !refused && !s.begun() && !slices.ContainsFunc(s.content.Pins, replaces)
 }
 
 // saveInterval is the minimum interval between saves of the plan while its steps are executed. A save costs as much as

@@ -22,7 +22,7 @@ import (
 // tryDeployments sends the Deployments of the plan's ClusterServiceVersions as a dry run, so that their refusals are
 // reported together with those of the other objects.
 func (s *run) tryDeployments(ctx context.Context) error {
-	dry := client.NewDryRunClient(s.executor.Account)
+	dry, isNew := client.NewDryRunClient(s.executor.Account), s.isNew()
 	s.deployments = map[string]*unstructured.Unstructured{}
 	for _, st := range s.steps {
 		if !st.IsCSV() {
@@ -33,6 +33,10 @@ func (s *run) tryDeployments(ctx context.Context) error {
 			return err
 		}
 		for _, d := range deployments {
+			if isNew && apply.WouldCreate(ctx, dry, d, st.Owner) {
+				s.deployments[apply.Describe(d)] = nil
+				continue
+			}
 			live, answer := apply.Live(ctx, s.executor.Account, d)
 			if answer == nil {
 				s.deployments[apply.Describe(d)] = live

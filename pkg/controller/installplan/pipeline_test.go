@@ -242,7 +242,9 @@ func unserved() effect {
 
 // undiscovered makes requests for demoMonitor fail as they do for a kind that is missing from discovery.
 func undiscovered(w *world) {
-	w.Refuse("acct: get ServiceMonitor ns/demo", &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "monitoring.coreos.com", Kind: "ServiceMonitor"}})
+	unknown := &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "monitoring.coreos.com", Kind: "ServiceMonitor"}}
+	w.Refuse("acct: get ServiceMonitor ns/demo", unknown)
+	w.Refuse("acct: try ServiceMonitor ns/demo", unknown)
 }
 
 // monitors returns the CustomResourceDefinition of demoMonitor.

@@ -128,6 +128,17 @@ func From(ctx context.Context, c client.Client, live, desired *unstructured.Unst
 	return change(ctx, c, live, want)
 }
 
+// WouldCreate sends desired as a dry run. It returns true if the object does not exist and the API server would accept
+// its creation. Otherwise, or after an error, callers read the object and find the reason. dry must send dry runs only.
+func WouldCreate(ctx context.Context, dry client.Client, desired *unstructured.Unstructured, owner Owner) bool {
+	made, err := create(ctx, dry, desired, owner)
+	return err == nil && isUnstored(made)
+}
+
+// isUnstored reports whether an object is the response to a dry run that would have created it. Only stored objects have
+// a resource version.
+func isUnstored(made *unstructured.Unstructured) bool { return made.GetResourceVersion() == "" }
+
 // change applies want to a live object. It fails with a conflict error if the object has changed since it was read.
 func change(ctx context.Context, c client.Client, live, want *unstructured.Unstructured) (Result, *unstructured.Unstructured, error) {
 	want.SetUID(live.GetUID())
@@ -185,8 +196,7 @@ func create(ctx context.Context, c client.Client, desired *unstructured.Unstruct
 	if err := owner.Prove(again, made); err != nil {
 		return nil, fmt.Errorf("prove ownership of %s: %w", Describe(desired), err)
 	}
-	isDryRun := made.GetResourceVersion() == ""
-	if isDryRun || again.GetAnnotations()[names.AnnotationProof] == sent {
+	if isUnstored(made) || again.GetAnnotations()[names.AnnotationProof] == sent {
 		return made, nil
 	}
 	_, made, err := change(ctx, c, made, again) // the creation took too long: the object needs a proof with a later time

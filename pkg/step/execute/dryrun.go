@@ -14,9 +14,12 @@ import (
 )
 
 // DryRun sends, as a dry run, the request that Do would send to write the step's object: the API server checks
-// permissions, admission, quota and schema, and stores nothing. DryRun sends no request if Do would write nothing, and
-// repeats the request each time that fields are removed from the step's object.
+// permissions, admission, quota and schema, and stores nothing. DryRun sends no request if Do would write nothing or if
+// GatherNew has already sent it, and repeats the request each time that fields are removed from the step's object.
 func (e *Executor) DryRun(ctx context.Context, s State) error {
+	if s.accepted {
+		return nil
+	}
 	dry := &Executor{
 		Account: client.NewDryRunClient(e.Account), CRDs: client.NewDryRunClient(e.CRDs), IsDefault: e.IsDefault,
 		csvs: maps.Clone(e.csvs), Pruned: e.Pruned,

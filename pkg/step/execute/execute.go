@@ -60,11 +60,40 @@ type State struct {
 	// Problem is the reason why the step cannot be executed: a collision, or a kind that the cluster does not serve or
 	// that the account is not allowed to write.
 	Problem error
+	// accepted is true if the API server has already accepted the creation of the object as a dry run.
+	accepted bool
 }
 
 // Gather reads the objects of all steps and determines their problems, so that all problems are known before the
 // first write.
 func (e *Executor) Gather(ctx context.Context, steps []step.Step) ([]State, error) {
+	return e.gather(ctx, steps, e.live)
+}
+
+// GatherNew does the same as Gather with fewer requests if most of the objects do not exist yet. Where possible, it sends
+// the dry run of an object first, whose response shows that the object does not exist; DryRun then sends no request. It
+// reads only the other objects.
+func (e *Executor) GatherNew(ctx context.Context, steps []step.Step) ([]State, error) {
+	planned, made := PlannedKinds(steps), map[string]bool{}
+	for _, s := range steps {
+		made[apply.Describe(s.Object)] = true
+	}
+	states, err := e.gather(ctx, steps, func(ctx context.Context, s step.Step) observation {
+		if s.IsCRD() || made[RoleOf(s.Object)] || planned[s.Object.GroupVersionKind().GroupKind()] {
+			return e.live(ctx, s)
+		}
+		if apply.WouldCreate(ctx, client.NewDryRunClient(e.Account), s.Object, s.Owner) {
+			return observation{accepted: true}
+		}
+		return e.live(ctx, s)
+	})
+	for i := range states {
+		states[i].accepted = states[i].accepted && len(e.csvs) == 0 // the dry runs had no owner references
+	}
+	return states, err
+}
+
+func (e *Executor) gather(ctx context.Context, steps []step.Step, look func(context.Context, step.Step) observation) ([]State, error) {
 	e.csvs = map[types.NamespacedName]types.UID{}
 	if err := e.gatherAPIs(ctx, steps); err != nil {
 		return nil, err
@@ -76,10 +105,10 @@ func (e *Executor) Gather(ctx context.Context, steps []step.Step) ([]State, erro
 	}
 	states := make([]State, 0, len(steps))
 	planned := PlannedKinds(steps)
-	observed := e.observe(ctx, steps)
+	observed := observe(ctx, steps, look)
 	for i, s := range steps {
 		live, err := observed[i].live, observed[i].err
-		state := State{Step: s, Live: live}
+		state := State{Step: s, Live: live, accepted: observed[i].accepted}
 		switch {
 		case observed[i].fails():
 			return nil, err
@@ -98,26 +127,26 @@ func (e *Executor) Gather(ctx context.Context, steps []step.Step) ([]State, erro
 	return states, nil
 }
 
-// observation is the result of reading the object of a step.
+// observation is the result of looking for the object of a step.
 type observation struct {
-	live *unstructured.Unstructured
-	err  error
+	live     *unstructured.Unstructured
+	err      error
+	accepted bool
 }
 
 // fails reports whether an error ends the run, so that no further objects need to be read.
 func (o observation) fails() bool { return o.err != nil && !meta.IsNoMatchError(o.err) }
 
-// observe reads the objects of the steps in order, readsAtOnce at a time. After a failure, it starts no further reads;
-// all objects before the first failed one have been read.
-func (e *Executor) observe(ctx context.Context, steps []step.Step) []observation {
+// observe looks for the objects of the steps in order, readsAtOnce at a time. After a failure, it starts no further
+// requests; it has looked for all objects before the first failed one.
+func observe(ctx context.Context, steps []step.Step, look func(context.Context, step.Step) observation) []observation {
 	observed := make([]observation, len(steps))
 	var failed atomic.Bool
 	var group errgroup.Group
 	group.SetLimit(readsAtOnce)
 	for i := 0; i < len(steps) && !failed.Load(); i++ {
 		group.Go(func() error {
-			observed[i].live, observed[i].err = e.live(ctx, steps[i])
-			if observed[i].fails() {
+			if observed[i] = look(ctx, steps[i]); observed[i].fails() {
 				failed.Store(true)
 			}
 			return nil
@@ -127,11 +156,13 @@ func (e *Executor) observe(ctx context.Context, steps []step.Step) []observation
 	return observed
 }
 
-func (e *Executor) live(ctx context.Context, s step.Step) (*unstructured.Unstructured, error) {
+func (e *Executor) live(ctx context.Context, s step.Step) (o observation) {
+	var from client.Reader = e.Account
 	if s.IsCRD() {
-		return apply.Live(ctx, e.Facts, s.Object)
+		from = e.Facts
 	}
-	return apply.Live(ctx, e.Account, s.Object)
+	o.live, o.err = apply.Live(ctx, from, s.Object)
+	return o
 }
 
 func (e *Executor) check(ctx context.Context, s State) error {

@@ -1,0 +1,120 @@
+package execute_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/step"
+	"github.com/remit-olm/remit/pkg/step/execute"
+	"github.com/remit-olm/remit/test/env/controlplane"
+	"github.com/remit-olm/remit/test/env/proofs"
+)
+
+// plan is a plan of ConfigMaps for a namespace of a real API server. It counts the requests for them.
+type plan struct {
+	t             *testing.T
+	client        client.WithWatch
+	owner         ownerutil.Owner
+	executor      *execute.Executor
+	reads, writes int
+}
+
+func newPlan(t *testing.T) *plan {
+	t.Helper()
+	c, err := client.NewWithWatch(controlplane.Shared(t).Config(), client.Options{})
+	require.NoError(t, err)
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "new-"}}
+	require.NoError(t, c.Create(t.Context(), ns))
+	p := &plan{t: t, client: c, owner: ownerutil.Owner{
+		Lineage: ownerutil.Lineage{Package: "p", Namespace: ns.Name}, CSV: "p.v1", Proofs: proofs.Keys(),
+	}}
+	account := interceptor.NewClient(c, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, o ...client.GetOption) error {
+			p.reads++
+			return c.Get(ctx, key, obj, o...)
+		},
+		Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, o ...client.ApplyOption) error {
+			p.writes++
+			return c.Apply(ctx, obj, o...)
+		},
+	})
+	p.executor = &execute.Executor{Account: account, CRDs: account, Facts: c, Cluster: c, RBAC: nothingCached()}
+	return p
+}
+
+// step returns the step for a ConfigMap with one key.
+func (p *plan) step(key string) step.Step {
+	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{key: "1"}}}
+	obj.SetNamespace(p.owner.Namespace)
+	obj.SetName("cm")
+	obj.SetLabels(p.owner.Labels())
+	return step.Step{Object: obj, Owner: p.owner}
+}
+
+// gather calls GatherNew for one step, and returns its state.
+func (p *plan) gather(s step.Step) execute.State {
+	p.t.Helper()
+	states, err := p.executor.GatherNew(p.t.Context(), []step.Step{s})
+	require.NoError(p.t, err)
+	return states[0]
+}
+
+func TestAnAcceptedCreationNeedsOneRequest(t *testing.T) {
+	p := newPlan(t)
+	state := p.gather(p.step("k"))
+	require.NoError(t, state.Problem)
+	require.Nil(t, state.Live)
+	require.NoError(t, p.executor.DryRun(t.Context(), state))
+	require.Equal(t, []int{0, 1}, []int{p.reads, p.writes})
+	require.True(t, apierrors.IsNotFound(p.client.Get(t.Context(), client.ObjectKeyFromObject(state.Step.Object), &corev1.ConfigMap{})), "nothing is stored")
+}
+
+func TestADryRunDoesNotHideACollision(t *testing.T) {
+	p := newPlan(t)
+	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: p.owner.Namespace, Name: "cm"}, Data: map[string]string{"x": "theirs"}}
+	require.NoError(t, p.client.Create(t.Context(), theirs))
+	state := p.gather(p.step("k"))
+	require.True(t, apply.IsCollision(state.Problem), "%v", state.Problem)
+	require.Equal(t, theirs.UID, state.Live.GetUID())
+}
+
+// Only the field manager is the same: another client can choose it.
+func TestADryRunDoesNotHideACollisionWithTheSameFieldManager(t *testing.T) {
+	p := newPlan(t)
+	wanted := p.step("k")
+	theirs := wanted.Object.DeepCopy()
+	require.NoError(t, p.client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(theirs), client.FieldOwner(apply.Manager(wanted.Object.GetLabels()))))
+	state := p.gather(wanted)
+	require.True(t, apply.IsCollision(state.Problem), "%v", state.Problem)
+}
+
+func TestFindsAnObjectOfTheSameInstall(t *testing.T) {
+	p := newPlan(t)
+	_, made, err := apply.Ensure(t.Context(), p.client, p.step("k").Object, p.owner)
+	require.NoError(t, err)
+	state := p.gather(p.step("k"))
+	require.NoError(t, state.Problem)
+	require.Equal(t, made.GetUID(), state.Live.GetUID())
+	writes := p.writes
+	require.NoError(t, p.executor.DryRun(t.Context(), state))
+	require.Equal(t, writes, p.writes, "nothing would change")
+}
+
+func TestReportsWhyACreationIsNotAccepted(t *testing.T) {
+	p := newPlan(t)
+	state := p.gather(p.step("not a key"))
+	require.NoError(t, state.Problem)
+	require.Nil(t, state.Live)
+	require.True(t, apierrors.IsInvalid(p.executor.DryRun(t.Context(), state)))
+}
