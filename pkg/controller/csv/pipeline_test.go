@@ -256,7 +256,8 @@ func TestInstalls(t *testing.T) {
 			"acct: apply Role t1/demo.v1.0.0-demo-#", outside("apply", "t2")[1], "acct: apply RoleBinding t1/demo.v1.0.0-demo-#", outside("apply", "t2")[0], deploys)},
 		{"roles in a target that is removed", []change{targets("t2", "t3"), installed, targets("t2")},
 			installs("ComponentUnhealthy! NeedsReinstall "+toInstall, slices.Concat([]string{annotates}, outside("delete", "t3"), []string{deploys})...)},
-		{"nothing while its InstallPlan is in progress", []change{planInProgress},
+		{"nothing is reported in the first seconds of its InstallPlan", []change{planInProgress, passing(settleTime / 2)}, effect{after: settleTime / 2}},
+		{"nothing while its InstallPlan is in progress", []change{planInProgress, passing(settleTime)},
 			effect{phase: phasePending, reason: reasonRequirementsUnknown, message: "requirements not yet checked: InstallPlan install-x is in progress", moves: "RequirementsUnknown"}},
 		{"a Deployment that was deleted", []change{installed, without(deploymentOf("demo"))}, installs("ComponentUnhealthy! NeedsReinstall "+toInstall, deploys)},
 		// The binding to the Role still exists, so the Role is first written in sealed form and then with its rules.
@@ -295,7 +296,7 @@ func TestUpgrades(t *testing.T) {
 	checkRows(t, []row{
 		{"the old version is being replaced", []change{installed, next}, effect{phase: phaseReplacing, reason: reasonBeingReplaced, message: "being replaced by csv: demo.v2.0.0", moves: "BeingReplaced"}},
 		{"a version that an InstallPlan created is not replaced by one that a user created", []change{planned, installed, next}, runs("", completed)},
-		{"the new version waits until the old one is being replaced", []change{installed, next, as("demo.v2.0.0")}, effect{phase: phasePending, reason: reasonRequirementsUnknown, moves: "RequirementsUnknown",
+		{"the new version waits until the old one is being replaced", []change{installed, next, as("demo.v2.0.0"), passing(settleTime)}, effect{phase: phasePending, reason: reasonRequirementsUnknown, moves: "RequirementsUnknown",
 			message: "requirements not yet checked: ClusterServiceVersion demo.v1.0.0 is not being replaced yet"}},
 		{"the new version is installed", second(), installs("RequirementsUnknown "+toInstall, v2(prepares(deploys))...)},
 		{"the new version removes the roles of the old one", second(settled, available("demo")),

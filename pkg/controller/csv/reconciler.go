@@ -132,6 +132,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	r.forgetRefusal(s)
+	if left := unsettled(s.facts, s.csv); left > 0 {
+		return ctrl.Result{RequeueAfter: left}, nil
+	}
 	if err := r.finish(ctx, s); err != nil {
 		if apierrors.IsConflict(err) {
 			return ctrl.Result{}, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -76,6 +77,20 @@ func waitsFor(s *scope, older *operatorsv1alpha1.ClusterServiceVersion) string {
 		return ""
 	}
 	return fmt.Sprintf("InstallPlan %s is in progress", sub.Status.InstallPlanRef.Name)
+}
+
+// settleTime is how long the status of a new CSV that waits is not written. Most InstallPlans finish sooner, and the next
+// write would replace the status at once.
+const settleTime = 2 * time.Second
+
+// unsettled returns the time after which the status of a waiting CSV is written, or 0 if it is written now. If the clock
+// is not the API server's, the status may be written sooner.
+func unsettled(f Facts, read *operatorsv1alpha1.ClusterServiceVersion) time.Duration {
+	age := f.Now.Sub(read.CreationTimestamp.Time)
+	if f.Waits == "" || read.Status.Phase != phaseNone || f.CSV.Status.Phase != phasePending || age < 0 {
+		return 0
+	}
+	return max(0, settleTime-age)
 }
 
 // subscriptionOf returns the Subscription that a CSV was installed for, or nil. The Subscription's status alone is not
