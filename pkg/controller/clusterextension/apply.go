@@ -126,7 +126,7 @@ func (s *run) begin(ctx context.Context) error {
 // begunBefore reports whether the saved status shows that the install has begun.
 func (s *run) begunBefore() bool {
 	was := s.savedCondition(olmv1.TypeProgressing)
-	return was != nil && (was.Reason == olmv1.ReasonRollingOut || was.Reason == olmv1.ReasonSucceeded)
+	return was != nil && (was.Reason == olmv1.ReasonRollingOut || was.Reason == olmv1.ReasonSucceeded) || s.exceededBefore()
 }
 
 func (s *run) aboutRollout(why string) string {
@@ -210,6 +210,7 @@ func (s *run) unavailable(ctx context.Context, why string, err error) (outcome, 
 		return outcome{}, err
 	}
 	s.available = &metav1.Condition{Status: metav1.ConditionFalse, Reason: olmv1.ReasonRollingOut, Message: why}
+	s.wakeForCertificates()
 	if !s.pass.completed {
 		return s.withDeadline(rolling(s.aboutRollout(why))), nil
 	}

@@ -2,6 +2,7 @@ package clusterextension
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,12 +19,17 @@ func (s *run) withDeadline(out outcome) outcome {
 		return out
 	}
 	left := limit - s.Clock.Since(s.pass.begun)
-	was := s.savedCondition(olmv1.TypeProgressing)
-	exceeded := was != nil && was.Reason == olmv1.ReasonProgressDeadlineExceeded && was.ObservedGeneration == s.ext.Generation
-	if left > 0 && !exceeded {
+	if left > 0 && !s.exceededBefore() {
 		s.wakeAfter(left)
 		return out
 	}
 	return stop(metav1.ConditionFalse, olmv1.ReasonProgressDeadlineExceeded,
 		fmt.Sprintf("%s; the deadline of %d minutes has passed", out.progressing.Message, s.ext.Spec.ProgressDeadlineMinutes))
+}
+
+// exceededBefore reports whether the saved status shows that the deadline of this rollout has passed.
+func (s *run) exceededBefore() bool {
+	was := s.savedCondition(olmv1.TypeProgressing)
+	return was != nil && was.Reason == olmv1.ReasonProgressDeadlineExceeded && was.ObservedGeneration == s.ext.Generation &&
+		strings.HasPrefix(was.Message, s.aboutRollout("")+": ")
 }
