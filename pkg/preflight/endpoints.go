@@ -111,21 +111,13 @@ func (c endpoints) add(needs []Need, r roles) []Need {
 	return needs
 }
 
-// plannedScopes returns a function that returns the scope of a resource if a CustomResourceDefinition of the plan
-// defines it, and webhook.Either otherwise.
+// plannedScopes returns the scopes of the resources that CustomResourceDefinitions of the plan define.
 func plannedScopes(steps []step.Step) webhook.Scopes {
-	known := map[string]webhook.Scope{}
+	var crds []*unstructured.Unstructured
 	for _, s := range steps {
-		if !s.IsCRD() {
-			continue
-		}
-		group, _, _ := unstructured.NestedString(s.Object.Object, "spec", "group")
-		resource, _, _ := unstructured.NestedString(s.Object.Object, "spec", "names", "plural")
-		scope, _, _ := unstructured.NestedString(s.Object.Object, "spec", "scope")
-		known[resource+"."+group] = webhook.Namespaced
-		if scope == "Cluster" {
-			known[resource+"."+group] = webhook.Cluster
+		if s.IsCRD() {
+			crds = append(crds, s.Object)
 		}
 	}
-	return func(group, resource string) webhook.Scope { return known[resource+"."+group] }
+	return webhook.Defined(crds)
 }

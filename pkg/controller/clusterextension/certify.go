@@ -2,6 +2,7 @@ package clusterextension
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -11,6 +12,7 @@ import (
 	"github.com/remit-olm/remit/pkg/extension/render"
 	"github.com/remit-olm/remit/pkg/install/cert"
 	"github.com/remit-olm/remit/pkg/install/hooks"
+	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/step"
 	"github.com/remit-olm/remit/pkg/step/execute"
@@ -29,7 +31,8 @@ func (s *run) mustCertify(phase render.Phase) bool {
 		return false
 	}
 	is := s.memory.Get(s.key())
-	return is.certificates == nil || !s.Clock.Now().Before(is.certifyAt)
+	isNew := func(d serving.Deployment) bool { return is.certificates[d.Name].IsZero() }
+	return slices.ContainsFunc(s.rendered.Hooks.Served, isNew) || !s.Clock.Now().Before(is.certifyAt)
 }
 
 // firstCertified returns the phase of the first object that certify writes.
@@ -69,8 +72,29 @@ func (s *run) certify(ctx context.Context) error {
 		is.issuedFor = types.NamespacedName{Namespace: s.owner.Namespace, Name: s.owner.CSV}
 	})
 	s.certified = true
-	s.states = map[*unstructured.Unstructured]execute.State{} // the objects are rendered again
-	return s.renderWith(sets)
+	if err := s.renderWith(ctx, sets); err != nil {
+		return err
+	}
+	s.moveStates()
+	return nil
+}
+
+// moveStates assigns the states of objects to the steps that were rendered again with certificates. It drops those of objects
+// that certify may have changed.
+func (s *run) moveStates() {
+	known := map[string]execute.State{}
+	for obj, state := range s.states {
+		known[keyOf(obj)] = state
+	}
+	s.states = map[*unstructured.Unstructured]execute.State{}
+	for _, st := range s.steps {
+		state, ok := known[keyOf(st.Object)]
+		if !ok || s.certifies(st.Object) || isHook(st) || st.IsCRD() || st.Object.GetKind() == "APIService" {
+			continue
+		}
+		state.Step = st
+		s.states[st.Object] = state
+	}
 }
 
 // noticeEdit lets the certificates be checked if a Service or Secret that certify wrote has changed since.
@@ -143,9 +167,9 @@ func (s *run) convert(ctx context.Context) error {
 	return nil
 }
 
-// wakeForCertificates schedules the next check of the certificates.
+// wakeForCertificates schedules the next check of the certificates that were issued.
 func (s *run) wakeForCertificates() {
-	if s.issues() {
-		s.wakeAfter(max(s.memory.Get(s.key()).certifyAt.Sub(s.Clock.Now()), time.Second))
+	if is := s.memory.Get(s.key()); s.issues() && is.certificates != nil {
+		s.wakeAfter(max(is.certifyAt.Sub(s.Clock.Now()), time.Second))
 	}
 }

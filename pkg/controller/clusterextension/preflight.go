@@ -8,14 +8,11 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/extension/assess"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
-	"github.com/remit-olm/remit/pkg/step/crd"
 )
 
 // checkPermissions reports all permissions that the identity is missing, before anything is written. It reads the cache, and
@@ -34,7 +31,7 @@ func checkPermissions(ctx context.Context, s *run) (outcome, error) {
 	if err := s.findings.NoteLeftOut(s.steps); err != nil {
 		return outcome{}, err
 	}
-	if err := s.findings.RefuseUnserved(s.steps, func(gvk schema.GroupVersionKind) (bool, error) { return s.isServed(ctx, gvk) }); err != nil {
+	if err := s.findings.RefuseUnserved(s.steps, func(gvk schema.GroupVersionKind) (bool, error) { return s.lookups.Serves(ctx, gvk) }); err != nil {
 		return outcome{}, err
 	}
 	s.checked = true
@@ -140,19 +137,6 @@ func (s *run) needs(ctx context.Context) ([]preflight.Need, error) {
 		return scoped.ServiceAccounts(ctx, s.Client, namespace)
 	}}
 	return identities.Resolve(needs)
-}
-
-// isServed reports whether the cluster serves a kind. It looks up CustomResourceDefinitions in the cache, and the kinds of
-// Kubernetes' own groups in discovery.
-func (s *run) isServed(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
-	if s.Client.Scheme().IsGroupRegistered(gvk.Group) {
-		return s.unserved.Serves(s.Client.RESTMapper(), gvk, "")
-	}
-	list := &apiextensionsv1.CustomResourceDefinitionList{}
-	if err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return false, fmt.Errorf("list CustomResourceDefinitions: %w", err)
-	}
-	return slices.ContainsFunc(list.Items, func(d apiextensionsv1.CustomResourceDefinition) bool { return crd.Defines(&d, gvk) }), nil
 }
 
 // begun reports whether objects of this version have been written.

@@ -14,7 +14,6 @@ import (
 	"github.com/remit-olm/remit/pkg/extension/assess"
 	"github.com/remit-olm/remit/pkg/extension/render"
 	"github.com/remit-olm/remit/pkg/install/cert"
-	"github.com/remit-olm/remit/pkg/install/webhook"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -25,10 +24,10 @@ import (
 const AnnotationKeepCRDs = "olm.operatorframework.io/keep-crds"
 
 // renderObjects turns the bundle into steps.
-func renderObjects(_ context.Context, s *run) (outcome, error) {
+func renderObjects(ctx context.Context, s *run) (outcome, error) {
 	s.owner = assess.Owner(s.ext, s.bundle.CSV.Name)
 	s.owner.Proofs = s.Proofs
-	rendered, err := s.render(nil)
+	rendered, err := s.render(ctx, nil)
 	var config *render.ConfigError
 	switch {
 	case errors.As(err, &config):
@@ -41,14 +40,14 @@ func renderObjects(_ context.Context, s *run) (outcome, error) {
 	}
 	s.hash = s.hashOf()
 	if known := s.memory.Get(s.key()).certificates; known != nil {
-		return proceed(), s.renderWith(known)
+		return proceed(), s.renderWith(ctx, known)
 	}
 	return proceed(), nil
 }
 
 // renderWith renders the bundle again, with certificates that were issued.
-func (s *run) renderWith(certificates map[string]cert.Set) error {
-	rendered, err := s.render(func(deployment string) cert.Set { return certificates[deployment] })
+func (s *run) renderWith(ctx context.Context, certificates map[string]cert.Set) error {
+	rendered, err := s.render(ctx, func(deployment string) cert.Set { return certificates[deployment] })
 	if err != nil {
 		return err
 	}
@@ -73,14 +72,14 @@ func (s *run) use(r *render.Rendered) error {
 }
 
 // render renders the bundle with the certificates of Deployments; nil means that there are none.
-func (s *run) render(certificates func(deployment string) cert.Set) (*render.Rendered, error) {
+func (s *run) render(ctx context.Context, certificates func(deployment string) cert.Set) (*render.Rendered, error) {
 	config, err := assess.Config(s.ext)
 	if err != nil {
 		return nil, err
 	}
 	return render.Render(render.Input{
 		Bundle: s.bundle, Owner: s.owner, Config: config, Tool: s.Tool, Certificates: certificates, Spared: s.Spared,
-		Scopes: webhook.Discovered(s.Client.RESTMapper()), Holds: s.holds,
+		Scopes: s.lookups.Scopes(ctx), Holds: s.holds,
 	})
 }
 

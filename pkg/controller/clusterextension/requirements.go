@@ -27,11 +27,7 @@ func checkRequirements(ctx context.Context, s *run) (outcome, error) {
 		return outcome{}, err
 	}
 	dependencies, err := s.unmetDependencies(ctx)
-	var limit *resolver.LimitError
-	switch {
-	case errors.As(err, &limit), err != nil && ctx.Err() == nil:
-		return blocked(s.aboutBundle(err)), nil
-	case err != nil:
+	if err != nil {
 		return outcome{}, err
 	}
 	if unmet = append(unmet, dependencies...); len(unmet) > 0 {
@@ -75,7 +71,7 @@ func describeRequirement(r operatorsv1alpha1.RequirementStatus) string {
 }
 
 // unmetDependencies returns a description of the dependencies of the bundle that neither installed ClusterExtensions nor
-// kinds of the cluster meet.
+// kinds of the cluster meet, or of what is wrong with the dependencies. The error is one that a retry may resolve.
 func (s *run) unmetDependencies(ctx context.Context) ([]string, error) {
 	installed, err := s.installedOperators(ctx)
 	if err != nil {
@@ -85,22 +81,29 @@ func (s *run) unmetDependencies(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	cluster := resolver.Cluster{Installed: installed, Serves: s.servesKind, Indexes: s.indexes}
+	var failed error
+	serves := func(gvk schema.GroupVersionKind) bool {
+		served, err := s.lookups.Serves(ctx, gvk)
+		failed = errors.Join(failed, err)
+		return served
+	}
+	cluster := resolver.Cluster{Installed: installed, Serves: serves, Indexes: s.indexes}
 	for _, c := range catalogs {
 		if c.Snapshot != nil {
 			cluster.Catalogs = append(cluster.Catalogs, c.Snapshot)
 		}
 	}
 	unmet, err := cluster.Unmet(ctx, resolver.Full(), s.resolved.Bundle)
-	if err != nil || len(unmet) == 0 {
+	var limit *resolver.LimitError
+	switch {
+	case failed != nil:
+		return nil, failed
+	case errors.As(err, &limit), err != nil && ctx.Err() == nil:
+		return []string{err.Error()}, nil
+	case err != nil || len(unmet) == 0:
 		return nil, err
 	}
 	return []string{resolver.DescribeUnmet(s.resolved.Bundle.Name, unmet)}, nil
-}
-
-func (s *run) servesKind(gvk schema.GroupVersionKind) bool {
-	served, err := s.unserved.Serves(s.Client.RESTMapper(), gvk, "")
-	return err == nil && served
 }
 
 // installedOperators returns the versions that other ClusterExtensions have installed, with the properties that the catalogs

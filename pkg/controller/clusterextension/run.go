@@ -15,6 +15,7 @@ import (
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/extension/render"
 	"github.com/remit-olm/remit/pkg/extension/resolve"
+	"github.com/remit-olm/remit/pkg/install/requirement"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -34,6 +35,8 @@ type run struct {
 	identity scoped.Identity
 	// permissions contains the permissions of the identity by namespace, as far as they were needed.
 	permissions map[string]rbac.Set
+	// lookups look up what the cluster serves.
+	lookups *requirement.Lookups
 	// unusable is the reason why the identity cannot be used yet, or nil: it does not exist or is not enrolled.
 	unusable *scoped.Error
 	resolved resolve.Result
@@ -62,7 +65,7 @@ type run struct {
 	certified bool
 	// available is the condition Available, or nil if this run did not determine it.
 	available *metav1.Condition
-	// awaitsKinds is true if a CustomResourceDefinition or APIService may resolve what the run waits for.
+	// awaitsKinds is true if a CustomResourceDefinition, an APIService or another extension may resolve what the run waits for.
 	awaitsKinds bool
 	// used are the catalogs that have the package, and images the bundle images whose content was requested.
 	used, images []string
@@ -76,9 +79,11 @@ func newRun(r *Reconciler, ext *olmv1.ClusterExtension) *run {
 	}
 	// Until the run ends, it is not known what it waits for.
 	r.memory.Change(ext.Name, func(is *remembered) { is.uid, is.awaitsKinds, is.awaitsCatalogs = ext.UID, true, true })
-	return &run{
+	s := &run{
 		Reconciler: r, saved: ext, ext: ext.DeepCopy(), states: map[*unstructured.Unstructured]execute.State{}, permissions: map[string]rbac.Set{},
 	}
+	s.lookups = s.world().Lookups()
+	return s
 }
 
 // phase is one part of a run. The run continues with the next phase, waits without an error, or fails.

@@ -13,6 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -42,6 +43,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 		For(&olmv1.ClusterExtension{}, changed).
 		Watches(&olmv1.ClusterCatalog{}, handler.EnqueueRequestsFromMapFunc(r.usingCatalog),
 			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
+		Watches(&olmv1.ClusterExtension{}, handler.EnqueueRequestsFromMapFunc(r.usingKind), builder.WithPredicates(installs())).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.usingKind)).
 		Watches(&apiregistrationv1.APIService{}, handler.EnqueueRequestsFromMapFunc(r.usingKind)).
 		WatchesRawSource(source.Func(r.watches.enqueue)).
@@ -143,7 +145,21 @@ func isExtension(ref metav1.OwnerReference) bool {
 	return ref.Kind == olmv1.KindClusterExtension && ref.APIVersion == olmv1.GroupVersion.String()
 }
 
-// usingKind returns requests for the extensions that own a CustomResourceDefinition or APIService, or wait for a kind.
+// installs selects the events of extensions that have installed another version: it may be one that others require.
+func installs() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			was, ok := e.ObjectOld.(*olmv1.ClusterExtension)
+			is, isToo := e.ObjectNew.(*olmv1.ClusterExtension)
+			return ok && isToo && is.Status.Install != nil && (was.Status.Install == nil || was.Status.Install.Bundle != is.Status.Install.Bundle)
+		},
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+	}
+}
+
+// usingKind returns requests for the extensions that own a CustomResourceDefinition or APIService, and for those that wait for
+// a kind or an operator.
 func (r *Reconciler) usingKind(ctx context.Context, obj client.Object) []reconcile.Request {
 	return append(r.ownersOf(ctx, obj), r.matching(ctx, func(ext *olmv1.ClusterExtension) bool { return r.memory.Get(ext.Name).awaitsKinds })...)
 }

@@ -39,6 +39,8 @@ type world struct {
 	snap catalog.Snapshot
 	// contents contains the manifests of the bundles.
 	contents map[string][]string
+	// requires are the dependencies of the bundles that are published next.
+	requires []catalog.Property
 }
 
 var worlds atomic.Int64
@@ -93,7 +95,7 @@ func (w *world) publish(version, replaces string, manifests ...string) {
 	}
 	channel.Entries = entries
 	pkg.Channels = map[string]*catalog.Channel{"stable": &channel}
-	bundles := map[string]*catalog.Bundle{name: {Name: name, Package: "op", Version: version}}
+	bundles := map[string]*catalog.Bundle{name: {Name: name, Package: "op", Version: version, Properties: w.requires}}
 	for k, v := range pkg.Bundles {
 		bundles[k] = v
 	}

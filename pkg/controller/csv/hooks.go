@@ -38,7 +38,7 @@ func (r *Reconciler) gatherHooks(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.hooks, err = hooks.New(hooks.Input{
-		CSV: s.csv, Owner: s.owner, Group: group, NamespaceUID: s.namespace.UID, Config: s.config(), Scopes: webhook.Discovered(r.Client.RESTMapper()),
+		CSV: s.csv, Owner: s.owner, Group: group, NamespaceUID: s.namespace.UID, Config: s.config(), Scopes: r.world().Lookups().Scopes(ctx),
 		Holds: func(rule rbacv1.PolicyRule) bool {
 			return r.holds(s, rule, []string{rbac.ClusterScope})
 		},

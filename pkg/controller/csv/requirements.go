@@ -18,8 +18,7 @@ import (
 
 // gatherRequirements records the requirement statuses in a fixed order, and whether one of the requirements is unmet.
 func (r *Reconciler) gatherRequirements(ctx context.Context, s *scope) error {
-	world := requirement.World{Reader: r.Client, Mapper: r.Client.RESTMapper(), ServerVersion: r.ServerVersion, Unserved: r.unserved}
-	common, err := world.Of(ctx, s.csv)
+	common, err := r.world().Of(ctx, s.csv)
 	if err != nil {
 		return err
 	}
@@ -27,6 +26,10 @@ func (r *Reconciler) gatherRequirements(ctx context.Context, s *scope) error {
 		s.require(status)
 	}
 	return r.requireServiceAccounts(ctx, s)
+}
+
+func (r *Reconciler) world() requirement.World {
+	return requirement.World{Reader: r.Client, Mapper: r.Client.RESTMapper(), ServerVersion: r.ServerVersion, Unserved: r.unserved}
 }
 
 // showBound adds the requirement statuses of the account and of the operator's webhooks and APIs.

@@ -35,7 +35,7 @@ type Input struct {
 	Certificates func(deployment string) cert.Set
 	// Spared lists namespaces of Remit that webhooks for all namespaces do not cover.
 	Spared []string
-	// Scopes and Holds have the same meaning as in webhook.Input.
+	// Scopes and Holds have the same meaning as in webhook.Input. Scopes is not called for resources that the bundle defines.
 	Scopes webhook.Scopes
 	Holds  func(rbacv1.PolicyRule) bool
 }
@@ -109,7 +109,7 @@ func Render(in Input) (*Rendered, error) {
 func (in Input) hooks(csv *operatorsv1alpha1.ClusterServiceVersion, targets []string) (*hooks.Plan, error) {
 	plan, err := hooks.New(hooks.Input{
 		CSV: csv, Owner: in.Owner, Group: webhook.Group{Bounded: true, Targets: targets, Spared: in.Spared},
-		Config: in.Config.Deployment, Tool: in.Tool, Scopes: in.Scopes, Holds: in.Holds,
+		Config: in.Config.Deployment, Tool: in.Tool, Scopes: in.scopes(), Holds: in.Holds,
 	})
 	if err != nil || in.Certificates == nil || plan.Outsourced() {
 		return plan, err
@@ -118,6 +118,15 @@ func (in Input) hooks(csv *operatorsv1alpha1.ClusterServiceVersion, targets []st
 		plan.Use(d.Name, in.Certificates(d.Name))
 	}
 	return plan, nil
+}
+
+// scopes returns the scopes of the resources that the bundle's own CustomResourceDefinitions define, and Scopes for others.
+func (in Input) scopes() webhook.Scopes {
+	own := webhook.Defined(in.Bundle.Objects)
+	if in.Scopes == nil {
+		return own
+	}
+	return webhook.First(own, in.Scopes)
 }
 
 // addManifests adds the operator's RBAC and the bundle's own objects.

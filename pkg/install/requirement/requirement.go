@@ -42,7 +42,7 @@ type World struct {
 // fixed order. The message of each status describes whether the requirement is met or what is missing.
 func (w World) Of(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) ([]operatorsv1alpha1.RequirementStatus, error) {
 	var out []operatorsv1alpha1.RequirementStatus
-	l := &lookups{World: w}
+	l := w.Lookups()
 	for _, check := range []func(context.Context, *operatorsv1alpha1.ClusterServiceVersion) ([]operatorsv1alpha1.RequirementStatus, error){
 		w.version, w.crds, l.apis,
 	} {
@@ -135,7 +135,7 @@ func serves(crd *apiextensionsv1.CustomResourceDefinition, name string) bool {
 }
 
 // apis returns the status of the native APIs and APIServices that the CSV requires.
-func (l *lookups) apis(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) ([]operatorsv1alpha1.RequirementStatus, error) {
+func (l *Lookups) apis(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) ([]operatorsv1alpha1.RequirementStatus, error) {
 	var out []operatorsv1alpha1.RequirementStatus
 	for _, api := range csv.Spec.NativeAPIs {
 		status := operatorsv1alpha1.RequirementStatus{Group: api.Group, Version: api.Version, Kind: api.Kind}

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/remit-olm/remit/pkg/install/webhook"
 	"github.com/remit-olm/remit/pkg/lib/kinds"
 	"github.com/remit-olm/remit/test/env/controlplane"
 )
@@ -49,10 +50,15 @@ func TestRequirementsAreMetIfAllArePresent(t *testing.T) {
 	}
 }
 
-// counting is a RESTMapper that counts the calls to RESTMapping.
+// counting is a RESTMapper that counts the calls to RESTMapping and KindFor.
 type counting struct {
 	meta.RESTMapper
 	asked int
+}
+
+func (c *counting) KindFor(resource schema.GroupVersionResource) (schema.GroupVersionKind, error) {
+	c.asked++
+	return c.RESTMapper.KindFor(resource)
 }
 
 func (c *counting) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
@@ -107,6 +113,41 @@ func TestInventedKindsCostFewRequests(t *testing.T) {
 	require.Zero(t, mapper.asked, "there is no APIService for the group")
 }
 
+// The rules of webhooks can name any resources, and are rendered in each reconcile.
+func TestInventedResourcesCostFewRequests(t *testing.T) {
+	api := &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: "v1.apps", UID: "a"}, Spec: apiregistrationv1.APIServiceSpec{Group: "apps"}}
+	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "things.example.com"}}
+	crd.Spec.Group, crd.Spec.Names.Plural, crd.Spec.Scope = "example.com", "things", apiextensionsv1.ClusterScoped
+	c := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(api, crd).Build()
+	mapper := &counting{RESTMapper: meta.NewDefaultRESTMapper(nil)}
+	w := World{Reader: c, Mapper: mapper, Unserved: kinds.NewUnserved(clock.RealClock{})}
+	check := func() int {
+		before, scopes := mapper.asked, w.Lookups().Scopes(t.Context())
+		require.Equal(t, webhook.Cluster, scopes("example.com", "things"))
+		for i := range 1000 {
+			require.Equal(t, webhook.Either, scopes("apps", fmt.Sprint("invented", i)))
+			require.Equal(t, webhook.Either, scopes(fmt.Sprint("invented", i), "things"))
+		}
+		return mapper.asked - before
+	}
+	require.Equal(t, kinds.MaxUnserved, check())
+	require.Zero(t, check(), "another reconcile sends no requests")
+	api.Labels = map[string]string{"changed": "yes"}
+	require.NoError(t, c.Update(t.Context(), api))
+	require.Equal(t, kinds.MaxUnserved, check(), "the APIService has changed")
+
+	mapper.asked = 0
+	for range 2 {
+		mapping, err := w.Lookups().Mapping(t.Context(), schema.GroupKind{Group: "apps", Kind: "Invented"})
+		require.NoError(t, err)
+		require.Nil(t, mapping)
+		mapping, err = w.Lookups().Mapping(t.Context(), schema.GroupKind{Group: "invented", Kind: "Thing"})
+		require.NoError(t, err)
+		require.Nil(t, mapping)
+	}
+	require.Equal(t, 1, mapper.asked)
+}
+
 func TestServedKinds(t *testing.T) {
 	config := controlplane.Shared(t).Config()
 	c, err := client.New(config, client.Options{Scheme: newScheme(t)})
@@ -141,4 +182,16 @@ func TestServedKinds(t *testing.T) {
 		assert.Equal(collect, served, both("served.example.com", "v1", "Thing"))
 	}, 30*time.Second, 50*time.Millisecond)
 	require.Equal(t, unserved, both("served.example.com", "v2", "Thing"))
+
+	lookups := w.Lookups()
+	for resource, want := range map[schema.GroupResource]webhook.Scope{
+		{Group: "served.example.com", Resource: "things"}: webhook.Namespaced, {Group: "apps", Resource: "deployments"}: webhook.Namespaced,
+		{Group: "storage.k8s.io", Resource: "storageclasses"}: webhook.Cluster, {Group: "apps", Resource: "things"}: webhook.Either,
+		{Resource: "pods"}: webhook.Namespaced,
+	} {
+		require.Equal(t, want, lookups.Scopes(t.Context())(resource.Group, resource.Resource), resource)
+	}
+	mapping, err := lookups.Mapping(t.Context(), schema.GroupKind{Group: "apps", Kind: "Deployment"})
+	require.NoError(t, err)
+	require.Equal(t, "deployments", mapping.Resource.Resource)
 }

@@ -4,7 +4,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -48,7 +50,32 @@ func Builtin(group, resource string) Scope {
 	return Either
 }
 
-// Discovered returns a function that determines scopes from the API server's discovery, through a mapper that caches it.
+// Defined returns the scopes of the resources that CustomResourceDefinitions define, and Either for all others. It ignores
+// objects of other kinds.
+func Defined(objs []*unstructured.Unstructured) Scopes {
+	known := map[string]Scope{}
+	for _, obj := range objs {
+		if obj.GetKind() != "CustomResourceDefinition" {
+			continue
+		}
+		group, _, _ := unstructured.NestedString(obj.Object, "spec", "group")
+		resource, _, _ := unstructured.NestedString(obj.Object, "spec", "names", "plural")
+		scope, _, _ := unstructured.NestedString(obj.Object, "spec", "scope")
+		known[resource+"."+group] = ScopeOf(scope == string(apiextensionsv1.ClusterScoped))
+	}
+	return func(group, resource string) Scope { return known[resource+"."+group] }
+}
+
+// ScopeOf returns Cluster or Namespaced.
+func ScopeOf(isCluster bool) Scope {
+	if isCluster {
+		return Cluster
+	}
+	return Namespaced
+}
+
+// Discovered returns a function that determines scopes from the API server's discovery, through a mapper that caches it. Each
+// call for a resource that is not served sends requests; controllers use requirement.Lookups, which do not repeat them.
 func Discovered(mapper meta.RESTMapper) Scopes {
 	return func(group, resource string) Scope {
 		// A mapper treats "" as any group. Builtin has the cluster-scoped resources of the core group.
@@ -60,13 +87,10 @@ func Discovered(mapper meta.RESTMapper) Scopes {
 			return Either
 		}
 		mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-		switch {
-		case err != nil:
+		if err != nil {
 			return Either
-		case mapping.Scope.Name() == meta.RESTScopeNameRoot:
-			return Cluster
 		}
-		return Namespaced
+		return ScopeOf(mapping.Scope.Name() == meta.RESTScopeNameRoot)
 	}
 }
 

@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -28,10 +29,11 @@ const (
 // the cluster serves. Unserved is safe for concurrent use.
 type Unserved struct{ known *cache.LRUExpireCache }
 
-// question is the key of a cached result: a kind and the state on which the result depends.
+// question is the key of a cached result: a kind, or a resource in its group, and the state on which the result depends.
 type question struct {
-	kind  schema.GroupVersionKind
-	since string
+	kind     schema.GroupVersionKind
+	resource string
+	since    string
 }
 
 // NewUnserved returns an empty cache.
@@ -44,20 +46,51 @@ func NewUnserved(c clock.PassiveClock) *Unserved {
 // the kind causes few requests. Kinds with an invalid version or an overlong name are never requested. Requests are
 // made without holding a lock, so that callers do not wait for each other.
 func (u *Unserved) Serves(mapper meta.RESTMapper, gvk schema.GroupVersionKind, since string) (bool, error) {
-	q := question{gvk, since}
-	if len(gvk.Group) > maxName || len(gvk.Kind) > maxName || len(validation.IsDNS1035Label(gvk.Version)) > 0 {
+	if len(validation.IsDNS1035Label(gvk.Version)) > 0 {
 		return false, nil
+	}
+	found, err := u.ask(question{kind: gvk, since: since}, func() (*meta.RESTMapping, error) {
+		return mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	})
+	return found != nil, err
+}
+
+// Kind returns the mapping of a kind in its preferred version, or nil if the cluster does not serve it. Results are cached as
+// those of Serves are.
+func (u *Unserved) Kind(mapper meta.RESTMapper, kind schema.GroupKind, since string) (*meta.RESTMapping, error) {
+	return u.ask(question{kind: kind.WithVersion(""), since: since}, func() (*meta.RESTMapping, error) {
+		return mapper.RESTMapping(kind)
+	})
+}
+
+// Resource returns the mapping of a resource in its preferred version, or nil if the cluster does not serve it. Results are
+// cached as those of Serves are. The group must not be the core group, because a mapper treats "" as any group.
+func (u *Unserved) Resource(mapper meta.RESTMapper, resource schema.GroupResource, since string) (*meta.RESTMapping, error) {
+	q := question{kind: schema.GroupVersionKind{Group: resource.Group}, resource: resource.Resource, since: since}
+	return u.ask(q, func() (*meta.RESTMapping, error) {
+		gvk, err := mapper.KindFor(resource.WithVersion(""))
+		if err != nil {
+			return nil, err
+		}
+		return mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	})
+}
+
+// ask returns the result of request, or nil if the cluster does not serve what is asked for.
+func (u *Unserved) ask(q question, request func() (*meta.RESTMapping, error)) (*meta.RESTMapping, error) {
+	if len(q.kind.Group) > maxName || len(q.kind.Kind) > maxName || len(q.resource) > maxName {
+		return nil, nil
 	}
 	if _, isKnown := u.known.Get(q); isKnown {
-		return false, nil
+		return nil, nil
 	}
-	_, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	found, err := request()
 	switch {
 	case err == nil:
-		return true, nil
+		return found, nil
 	case !meta.IsNoMatchError(err):
-		return false, fmt.Errorf("discover %s: %w", gvk, err)
+		return nil, fmt.Errorf("discover %s: %w", cmp.Or(q.resource, q.kind.String()), err)
 	}
 	u.known.Add(q, nil, unservedFor)
-	return false, nil
+	return nil, nil
 }
