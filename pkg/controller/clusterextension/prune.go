@@ -31,8 +31,11 @@ func prune(ctx context.Context, s *run) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
+	if out, err := s.resetConversions(ctx, others); err != nil || out.stopped {
+		return out, err
+	}
 	for _, obj := range others {
-		if err := s.remove(ctx, obj); err != nil {
+		if err := s.remove(ctx, obj, metav1.DeletePropagationBackground); err != nil {
 			return s.failed(err)
 		}
 	}
@@ -52,7 +55,7 @@ func (s *run) version() string {
 }
 
 // remove deletes an object if it belongs to the lineage.
-func (s *run) remove(ctx context.Context, obj *unstructured.Unstructured) error {
+func (s *run) remove(ctx context.Context, obj *unstructured.Unstructured, how metav1.DeletionPropagation) error {
 	live, err := apply.Live(ctx, s.executor.Account, obj)
 	if err != nil || live == nil || live.GetDeletionTimestamp() != nil {
 		return client.IgnoreNotFound(err)
@@ -61,7 +64,7 @@ func (s *run) remove(ctx context.Context, obj *unstructured.Unstructured) error 
 		log.FromContext(ctx).Info("Keeping an object of an earlier version", "object", apply.Describe(obj), "why", why.Error())
 		return nil
 	}
-	if err := apply.Delete(ctx, s.executor.Account, live, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+	if err := apply.Delete(ctx, s.executor.Account, live, client.PropagationPolicy(how)); err != nil {
 		return err
 	}
 	log.FromContext(ctx).Info("Removed", "object", apply.Describe(obj), "identity", s.identity.String())
@@ -81,7 +84,11 @@ func (s *run) removals(ctx context.Context) ([]preflight.Need, error) {
 	for _, obj := range others {
 		needs = append(needs, assess.Removal(obj, s.version()))
 	}
-	return needs, nil
+	converted, err := s.surplusConversions(ctx)
+	for _, crd := range converted {
+		needs = append(needs, assess.Reset(crd.Name, s.version()))
+	}
+	return needs, err
 }
 
 // others returns the objects that earlier versions may have left: those in the inventory, and those in the cache with the
@@ -106,12 +113,12 @@ func (s *run) others(ctx context.Context) ([]*unstructured.Unstructured, error) 
 		add(obj)
 	}
 	for _, o := range s.ext.Status.Inventory {
-		mapping, err := s.Client.RESTMapper().RESTMapping(schema.GroupKind{Group: o.Group, Kind: o.Kind})
-		if meta.IsNoMatchError(err) {
-			continue // no longer served
-		}
+		mapping, err := s.lookups.Mapping(ctx, schema.GroupKind{Group: o.Group, Kind: o.Kind})
 		if err != nil {
-			return nil, fmt.Errorf("discover %s: %w", o.Kind, err)
+			return nil, err
+		}
+		if mapping == nil {
+			continue // no longer served
 		}
 		if obj := apply.Reference(mapping.GroupVersionKind, o.Namespace, o.Name); watchedBySelf(obj) == nil {
 			add(obj)

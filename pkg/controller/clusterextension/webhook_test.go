@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/test/env/audit"
 )
 
 const (
@@ -38,8 +39,12 @@ func TestInstallsWebhooksWithCertificates(t *testing.T) {
 	w.grantAll()
 	i := strings.Index(crd, "versions:")
 	w.publish("1.0.0", "", webhookCSV(), crd[:i]+twoVersions, configMap)
+	from := w.logEnd()
 	w.install()
 	w.awaitInstalled("1.0.0")
+	require.Len(t, w.requests(from, func(e audit.Event) bool {
+		return w.sentAs(e) && e.Verb == "get" && e.Object.Resource == "configmaps" && e.Object.Name == "defaults"
+	}), 1, "an object is read once, although it is rendered again with certificates")
 	trusted := func() []byte {
 		secret := &corev1.Secret{}
 		require.NoError(t, w.admin.Get(t.Context(), client.ObjectKey{Namespace: w.name, Name: "op-service-cert"}, secret))
@@ -68,10 +73,34 @@ func TestInstallsWebhooksWithCertificates(t *testing.T) {
 	check()
 	w.awaitInstalled("1.0.0")
 
-	w.publish("1.1.0", "op.v1.0.0", csv, crd, configMap)
+	// A version whose webhooks another Deployment serves.
+	rename := strings.NewReplacer("      - name: op\n", "      - name: renamed\n", "deploymentName: op,", "deploymentName: renamed,")
+	w.publish("1.1.0", "op.v1.0.0", rename.Replace(webhookCSV()), crd[:i]+twoVersions, configMap)
 	w.awaitInstalled("1.1.0")
+	require.True(t, w.exists(&corev1.Secret{}, "renamed-service-cert"))
+	require.False(t, w.exists(&corev1.Secret{}, "op-service-cert"))
+	require.Equal(t, "renamed-service", w.definition().Spec.Conversion.Webhook.ClientConfig.Service.Name)
+
+	// A version without webhooks.
+	w.publish("1.2.0", "op.v1.1.0", csv, crd[:i]+twoVersions, configMap)
+	w.awaitInstalled("1.2.0")
 	config := &admissionregistrationv1.ValidatingWebhookConfigurationList{}
 	require.NoError(t, w.admin.List(t.Context(), config, client.MatchingLabels{names.LabelExtensionName: w.name}))
 	require.Empty(t, config.Items)
-	require.False(t, w.exists(&corev1.Secret{}, "op-service-cert"))
+	require.False(t, w.exists(&corev1.Secret{}, "renamed-service-cert"))
+	require.Equal(t, apiextensionsv1.NoneConverter, w.definition().Spec.Conversion.Strategy)
+	require.Nil(t, w.definition().Spec.Conversion.Webhook)
+
+	// The webhooks return with a later version.
+	w.publish("1.3.0", "op.v1.2.0", webhookCSV(), crd[:i]+twoVersions, configMap)
+	w.awaitInstalled("1.3.0")
+	require.Equal(t, "op-service", w.definition().Spec.Conversion.Webhook.ClientConfig.Service.Name)
+}
+
+// definition returns the CustomResourceDefinition of the extension.
+func (w *world) definition() *apiextensionsv1.CustomResourceDefinition {
+	w.t.Helper()
+	live := &apiextensionsv1.CustomResourceDefinition{}
+	require.NoError(w.t, w.admin.Get(w.t.Context(), client.ObjectKey{Name: w.crdName()}, live))
+	return live
 }

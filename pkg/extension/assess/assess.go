@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -122,6 +123,12 @@ func IsProbed(obj *unstructured.Unstructured) bool {
 // Removal returns the need to remove an object of an earlier version that this version does not have.
 func Removal(obj *unstructured.Unstructured, version string) preflight.Need {
 	return hooks.Request(obj, fmt.Sprintf("remove %s, which version %s does not have", apply.Describe(obj), version), "get", "delete")
+}
+
+// Reset returns the need to remove the conversion webhook of a CustomResourceDefinition, which this version does not serve.
+func Reset(crd, version string) preflight.Need {
+	obj := apply.Reference(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), "", crd)
+	return hooks.Request(obj, fmt.Sprintf("reset the conversion of %s, which version %s does not serve", apply.Describe(obj), version), "patch")
 }
 
 // IsStrict reports whether existing objects are validated against changed CustomResourceDefinitions.

@@ -1,0 +1,86 @@
+package clusterextension
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/remit-olm/remit/pkg/install/hooks"
+	"github.com/remit-olm/remit/pkg/install/webhook"
+	"github.com/remit-olm/remit/pkg/lib/apply"
+)
+
+// maxStopping is the maximum time that the reset of a conversion waits for an operator to stop, from the deletion of its
+// Deployment. A Pod that cannot terminate must not make objects unreadable.
+const maxStopping = 5 * time.Minute
+
+// surplusConversions returns the lineage's CustomResourceDefinitions whose conversion webhook an earlier version served, and
+// this version does not.
+func (s *run) surplusConversions(ctx context.Context) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	_, converted, err := hooks.Remains(ctx, &found{Client: s.Client}, s.owner)
+	wanted := s.rendered.Hooks.Conversions()
+	return slices.DeleteFunc(converted, func(crd *apiextensionsv1.CustomResourceDefinition) bool {
+		return slices.ContainsFunc(wanted, func(c webhook.Conversion) bool { return c.CRD == crd.Name })
+	}), err
+}
+
+// resetConversions removes the conversion webhooks that this version does not serve, as the identity: without their operator,
+// objects could not be read in all versions. Deployments of earlier versions are stopped first. One that continued to run
+// would read objects without the fields that only other versions have, and lose them (docs/adr/0041).
+func (s *run) resetConversions(ctx context.Context, others []*unstructured.Unstructured) (outcome, error) {
+	converted, err := s.surplusConversions(ctx)
+	if err != nil || len(converted) == 0 {
+		return outcome{}, err
+	}
+	running, err := s.stop(ctx, others)
+	if err != nil {
+		return s.failed(err)
+	}
+	if running != nil {
+		s.wakeAfter(s.memory.nextDelay(s.key()))
+		return s.withDeadline(rolling(s.aboutRollout(fmt.Sprintf(
+			"waiting for the Pods of %s to terminate, before the conversion of CustomResourceDefinition %s is reset", apply.Describe(running), converted[0].Name)))), nil
+	}
+	changed, err := s.installer().Reset(ctx, converted)
+	if len(changed) > 0 {
+		log.FromContext(ctx).Info("Removed", "changes", changed, "identity", s.identity.String())
+	}
+	if err != nil {
+		return s.failed(err)
+	}
+	return proceed(), nil
+}
+
+// stop deletes the Deployments among objects of the lineage, and returns one whose Pods may still run, or nil. A Deployment
+// exists until the garbage collector has removed its Pods.
+func (s *run) stop(ctx context.Context, objs []*unstructured.Unstructured) (running *unstructured.Unstructured, err error) {
+	for _, obj := range objs {
+		if obj.GroupVersionKind().GroupKind() != appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind() {
+			continue
+		}
+		if err := s.remove(ctx, obj, metav1.DeletePropagationForeground); err != nil {
+			return nil, err
+		}
+		live, err := apply.Live(ctx, s.executor.Account, obj)
+		if err != nil {
+			return nil, err
+		}
+		if live != nil && s.owner.Owns(live) && !s.isOverdue(live) {
+			running = live
+		}
+	}
+	return running, nil
+}
+
+// isOverdue reports whether the deletion of an object takes longer than maxStopping.
+func (s *run) isOverdue(live *unstructured.Unstructured) bool {
+	at := live.GetDeletionTimestamp()
+	return at != nil && s.Clock.Since(at.Time) > maxStopping
+}
