@@ -50,8 +50,14 @@ func adoption() []Mutant {
 		},
 		{
 			Name: "a-recreated-extension-adopts", Rule: 7, File: "pkg/lib/ownerutil/ownerutil.go",
-			Old:    `	if o.Extension == "" && obj.GetNamespace() == o.Namespace {`,
-			New:    "	if obj.GetNamespace() == o.Namespace {",
+			Old:    `	case o.Extension == "" && obj.GetNamespace() == o.Namespace:`,
+			New:    "	case obj.GetNamespace() == o.Namespace:",
+			Killer: unit("pkg/lib/ownerutil", "TestOwnerOfAClusterExtension"),
+		},
+		{
+			Name: "an-extension-adopts-what-an-earlier-one-owns", Rule: 7, File: "pkg/lib/ownerutil/ownerutil.go",
+			Old:    " && ref.UID != mine.UID",
+			New:    " && false",
 			Killer: unit("pkg/lib/ownerutil", "TestOwnerOfAClusterExtension"),
 		},
 		{

@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/test/env/audit"
@@ -167,27 +169,44 @@ func TestRemovalNeedsNoPermissions(t *testing.T) {
 
 func (w *world) crdName() string { return "things." + w.name + ".example.com" }
 
+// With the annotation, CustomResourceDefinitions are kept, and an extension with the same name takes them over: otherwise, it
+// could neither convert their objects nor upgrade them.
 func TestKeepsCRDsOnRequest(t *testing.T) {
 	t.Parallel()
 	w := given(t)
-	w.publish("1.0.0", "", csv, crd, configMap)
+	w.publish("1.0.0", "", webhookCSV(), crd[:strings.Index(crd, "versions:")]+twoVersions, configMap)
 	w.grantAll()
 	w.install()
 	w.awaitInstalled("1.0.0")
 	w.edit(func(ext *olmv1.ClusterExtension) {
 		ext.Annotations = map[string]string{"olm.operatorframework.io/keep-crds": "true"}
 	})
-	require.Eventually(t, func() bool {
-		live := &apiextensionsv1.CustomResourceDefinition{}
-		return w.admin.Get(t.Context(), client.ObjectKey{Name: w.crdName()}, live) == nil && len(live.OwnerReferences) == 0
-	}, patience, tick)
+	require.Eventually(t, func() bool { return len(w.definition().OwnerReferences) == 0 }, patience, tick)
 	w.awaitInstalled("1.0.0")
 	require.NoError(t, w.admin.Delete(t.Context(), w.get()))
 	require.Eventually(t, func() bool {
-		return !w.exists(&appsv1.Deployment{}, "op") && !w.exists(&corev1.ConfigMap{}, "defaults")
+		return !w.exists(&appsv1.Deployment{}, "op") && !w.exists(&corev1.ConfigMap{}, "defaults") && !w.exists(&corev1.Secret{}, "op-service-cert")
 	}, patience, 100*time.Millisecond)
-	require.NoError(t, w.admin.Get(t.Context(), client.ObjectKey{Name: w.crdName()}, &apiextensionsv1.CustomResourceDefinition{}))
-	// An extension with the same name uses the definition as it is.
+	kept := w.definition().UID
 	w.install()
 	w.awaitInstalled("1.0.0")
+	live := w.definition()
+	require.Equal(t, kept, live.UID)
+	require.Equal(t, w.get().UID, live.OwnerReferences[0].UID)
+	secret := &corev1.Secret{}
+	require.True(t, w.exists(secret, "op-service-cert"))
+	require.Contains(t, string(live.Spec.Conversion.Webhook.ClientConfig.CABundle), string(secret.Data["olmCAKey"]))
+}
+
+// A CustomResourceDefinition with the label of the lineage, but without the proof, is a collision: nothing is written.
+func TestRefusesCRDsWithAForgedLabel(t *testing.T) {
+	t.Parallel()
+	w := given(t)
+	w.publish("1.0.0", "", csv, crd)
+	w.grantAll()
+	label := names.LabelLineage + ": " + ownerutil.Lineage{Extension: w.name}.Mark()
+	w.apply(strings.ReplaceAll(strings.Replace(crd, "metadata: {", "metadata: {labels: {"+label+"}, ", 1), "NAME", w.name))
+	w.install()
+	require.Contains(t, w.await(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying), "already exists and was not created by this install")
+	require.False(t, w.exists(&corev1.ServiceAccount{}, "op"))
 }

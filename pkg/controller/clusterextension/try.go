@@ -82,12 +82,8 @@ func (s *run) examine(states []execute.State) {
 }
 
 // checkCRD refuses to share a CustomResourceDefinition with another owner, as OLM v1 does. One that an earlier
-// ClusterExtension of this name has left (AnnotationKeepCRDs) is used as it is: its owner mark is no proof, and nothing is
-// written.
+// ClusterExtension of this name has left (AnnotationKeepCRDs) belongs to this one.
 func (s *run) checkCRD(live *unstructured.Unstructured) error {
-	if live == nil || s.owner.Marks(live) {
-		return nil
-	}
 	return apply.Check(live, live, s.owner)
 }
 

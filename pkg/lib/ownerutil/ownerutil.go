@@ -5,9 +5,11 @@ import (
 	"encoding/base32"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -97,11 +99,14 @@ type Owner struct {
 	Doubt string
 	// Since is the creation time of Lineage.Namespace or of the ClusterExtension. Older objects were created for an earlier
 	// one with the same name and are not owned. Objects of a CSV in Lineage.Namespace are exempt, because they are deleted with
-	// the namespace; Since is zero if all objects are there.
+	// the namespace; Since is zero if all objects are there. So are CustomResourceDefinitions of ClusterExtensions that were
+	// kept when the earlier one was deleted.
 	Since time.Time
 	// Proofs verifies ownership. If it is nil, the Owner owns no objects and Prove fails.
 	Proofs Proofs
 }
+
+var crdKind = apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition").GroupKind()
 
 const withoutProofs = "no key is available to prove ownership"
 
@@ -120,13 +125,29 @@ func (o Owner) Check(obj client.Object) error {
 		return errors.New(withoutProofs)
 	}
 	since := o.Since
-	if o.Extension == "" && obj.GetNamespace() == o.Namespace {
+	switch {
+	case o.Extension == "" && obj.GetNamespace() == o.Namespace:
 		since = time.Time{} // objects in an earlier namespace were deleted with that namespace
+	case o.Extension != "" && o.isKept(obj):
+		since = time.Time{}
 	}
 	if err := o.Proofs.CheckSince(obj, o.Mark(), since); err != nil {
 		return fmt.Errorf("it has the lineage label of %s, but %w", o.Lineage, err)
 	}
 	return nil
+}
+
+// isKept reports whether an object is a CustomResourceDefinition of which no other ClusterExtension is an owner: an earlier one
+// with the same name may have been deleted without it. Whoever creates a ClusterExtension must be allowed to use the identity
+// of that name, and the identity needs permission to change the CustomResourceDefinition.
+func (o Owner) isKept(obj client.Object) bool {
+	if _, isTyped := obj.(*apiextensionsv1.CustomResourceDefinition); !isTyped && obj.GetObjectKind().GroupVersionKind().GroupKind() != crdKind {
+		return false
+	}
+	return !slices.ContainsFunc(obj.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
+		mine := o.Reference()
+		return ref.Kind == mine.Kind && ref.APIVersion == mine.APIVersion && ref.UID != mine.UID
+	})
 }
 
 // Prove adds a proof of ownership to desired. live is the existing object, or nil if there is none.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -105,6 +106,19 @@ func TestOwnerOfAClusterExtension(t *testing.T) {
 	require.NoError(t, owner.Check(obj))
 	owner.Since = time.Now()
 	require.ErrorContains(t, owner.Check(obj), "it has the lineage label of ClusterExtension", "objects of an earlier ClusterExtension may remain in the namespace")
+
+	kept := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Labels: owner.Labels()}}
+	require.NoError(t, owner.Check(kept), "an earlier ClusterExtension has left it")
+	kept.OwnerReferences = []metav1.OwnerReference{Reference("v1", "Namespace", "n", "n"), owner.Reference()}
+	require.NoError(t, owner.Check(kept))
+	earlier := Owner{Lineage: owner.Lineage, UID: "earlier"}
+	kept.OwnerReferences = append(kept.OwnerReferences, earlier.Reference())
+	require.Error(t, owner.Check(kept), "it is deleted together with the earlier ClusterExtension")
+	untyped := &unstructured.Unstructured{}
+	untyped.SetLabels(owner.Labels())
+	require.Error(t, owner.Check(untyped))
+	untyped.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	require.NoError(t, owner.Check(untyped))
 }
 
 // A namespace or package with a chosen name must not have the mark of a ClusterExtension.
