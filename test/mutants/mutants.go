@@ -12,7 +12,7 @@ import (
 type Mutant struct {
 	// Name describes the broken behavior, in words joined by hyphens.
 	Name string
-	// Rule is the number of the security model's rule that the guard enforces.
+	// Rule is the number of the security model's rule that the guard enforces, or 0 if it does not belong to the model.
 	Rule int
 	// File is a path relative to the repository. Old occurs in it exactly once and is replaced with New.
 	File, Old, New string
@@ -50,7 +50,7 @@ const Rules = 8
 
 // All returns all mutants. Those that are killed by unit tests come first.
 func All() []Mutant {
-	all := slices.Concat(enforcer(), noAccount(), hints(), self(), tokens(), deletion(), adoption(), bytes())
+	all := slices.Concat(enforcer(), noAccount(), hints(), self(), tokens(), deletion(), adoption(), bytes(), cache())
 	slices.SortStableFunc(all, func(a, b Mutant) int {
 		switch {
 		case a.Killer.IsRow() == b.Killer.IsRow():

@@ -63,7 +63,7 @@ func TestOwnersThatWereDeletedWhileDeniedAreReleased(t *testing.T) {
 }
 
 // Objects from aggregated API servers may lack a UID, and the owners of the cache's own claims have none either.
-func TestADeletionWithoutUIDReleasesNobody(t *testing.T) {
+func TestADeletionWithoutUIDReleasesNoClaims(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, func(o *Options) { o.Static = []Claim{{Kind: &corev1.Secret{}, Scope: Namespace("x")}} })
 	f.configMaps.objects.put(configMapAt("o", "10", ""), false)
@@ -158,7 +158,7 @@ func TestAnOwnerThatReturnsMayClaim(t *testing.T) {
 }
 
 // An owner that claims what is Live already is not told that again.
-func TestTheStateAtTheClaimIsNoNews(t *testing.T) {
+func TestAClaimDoesNotNotifyOfItsFirstState(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	feed := f.claim("o", Namespace("x"))

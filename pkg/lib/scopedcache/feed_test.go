@@ -159,14 +159,22 @@ func TestAWatchThatHasEndedIsNotLive(t *testing.T) {
 	}
 }
 
-// The watch is refused, and the server does not respond to the list that would show whether list is also refused.
+// A watch is refused, and the server does not respond to the list that would show whether list is also refused.
 func TestARefusedWatchIsDeniedEvenIfListsHang(t *testing.T) {
 	t.Parallel()
-	w := scripted(t, turns(ending, forbidden, unanswered))
-	w.claim(owner("o"), scopedcache.Live, secrets(scopedcache.Namespace("x")))
-	require.Equal(t, []string{"watch"}, w.becomes(owner("o"), scopedcache.Namespace("x"), scopedcache.Denied).Missing)
-	_, err := w.read("x", "b")
-	require.True(t, apierrors.IsForbidden(err), err)
+	for name, server := range map[string]func(*http.Request) *http.Response{
+		"the first watch": turns(forbidden, unanswered),
+		"a later watch":   turns(ending, forbidden, unanswered),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := scripted(t, server)
+			w.Ensure(t.Context(), owner("o"), secrets(scopedcache.Namespace("x")))
+			require.Equal(t, []string{"watch"}, w.becomes(owner("o"), scopedcache.Namespace("x"), scopedcache.Denied).Missing)
+			_, err := w.read("x", "b")
+			require.True(t, apierrors.IsForbidden(err), err)
+		})
+	}
 }
 
 func requireNotSynced(t *testing.T, err error) {
@@ -455,7 +463,7 @@ func TestReleasedClaimsDelayNoRetry(t *testing.T) {
 	require.Less(t, time.Since(started), patience/4)
 }
 
-func TestHintsAreNoStorm(t *testing.T) {
+func TestHintsCauseNoStorm(t *testing.T) {
 	t.Parallel()
 	w := scripted(t, forbidden, func(o *scopedcache.Options) { o.Retry = scopedcache.Retry{Initial: time.Hour, Max: time.Hour} })
 	w.claim(owner("o"), scopedcache.Denied, secrets(scopedcache.Namespace("x")))

@@ -27,7 +27,9 @@ func TestRequestsThatAreNotAnsweredEnd(t *testing.T) {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	})
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost", nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost", nil)
 	require.NoError(t, err)
 	_, err = quietTransport{RoundTripper: hanging, patience: 10 * time.Millisecond}.RoundTrip(r) //nolint:bodyclose // there is none
 	require.ErrorIs(t, err, errUnanswered)

@@ -207,7 +207,7 @@ func TestT08ClusterScopedKinds(t *testing.T) {
 }
 
 // A namespace or a name is part of the requests' path. The clients of dynamic and metadata-only kinds do not escape it.
-func TestScopesThatAreNoPartsOfAPathAreInvalid(t *testing.T) {
+func TestScopesThatWouldChangeAPathAreInvalid(t *testing.T) {
 	t.Parallel()
 	w := scripted(t, watching)
 	partial := &metav1.PartialObjectMetadata{}
