@@ -29,8 +29,9 @@ func allowed(w write) bool {
 	case operatorsGroup:
 		return allowedOfOLM(w)
 	case extensionsGroup:
-		// The status and one label: docs/adr/0047.
-		return w.verb == "patch" && slices.Contains([]string{"clustercatalogs", "clustercatalogs/status", "clusterextensions/status"}, w.resource)
+		// The status, one label and one finalizer: docs/adr/0047 and 0049.
+		kinds := []string{"clustercatalogs", "clusterextensions"}
+		return w.verb == "patch" && slices.Contains(kinds, strings.TrimSuffix(w.resource, "/status"))
 	case "", "events.k8s.io":
 		resources := []string{"events"}
 		if w.group == "" {
@@ -132,7 +133,8 @@ func TestControllerIdentitiesHaveNoWritesThatGrantPower(t *testing.T) {
 		{operatorsGroup, "*/status", "*"},
 		{extensionsGroup, "clustercatalogs", "create"},
 		{extensionsGroup, "clustercatalogs", "update"},
-		{extensionsGroup, "clusterextensions", "patch"},
+		{extensionsGroup, "clusterextensions", "create"},
+		{extensionsGroup, "clusterextensions", "update"},
 		{extensionsGroup, "clusterextensions", "install"},
 		{"authentication.k8s.io", "users", "impersonate:user-info"},
 	} {

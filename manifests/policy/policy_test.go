@@ -151,7 +151,7 @@ func TestEveryExtensionPolicyDenies(t *testing.T) {
 		found[p.Name] = p
 	}
 	require.ElementsMatch(t, []string{"remit-extension-author-check", "remit-extension-grants", "remit-extension-grant-bindings",
-		"remit-extension-self-events", "remit-extension-self-labels", "remit-extension-self-reports"}, slices.Collect(maps.Keys(found)))
+		"remit-extension-self-events", "remit-extension-self-finalizers", "remit-extension-self-labels", "remit-extension-self-reports"}, slices.Collect(maps.Keys(found)))
 	require.Equal(t, "'platform'", found["remit-extension-grant-bindings"].Spec.Variables[0].Expression, "the namespace in which Remit is installed")
 	require.Contains(t, found["remit-extension-self-labels"].Spec.MatchConditions[0].Expression, ":platform:remit-extension'")
 }

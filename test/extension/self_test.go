@@ -1,6 +1,7 @@
 package extension
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,6 +50,38 @@ func TestTheProgramChangesOnlyTheLabelOfAClusterCatalog(t *testing.T) {
 	}
 	require.True(t, apierrors.IsForbidden(self.Create(t.Context(), &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: "new"}, Spec: k.Spec})))
 	require.True(t, apierrors.IsForbidden(self.Delete(t.Context(), k)))
+}
+
+func TestTheProgramChangesOnlyTheFinalizerOfAClusterExtension(t *testing.T) {
+	t.Parallel()
+	self := thief(t)
+	ext := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: "finalized", Finalizers: []string{"example.com/x"}}}
+	ext.Spec.Namespace = "default"
+	ext.Spec.Source = olmv1.SourceConfig{SourceType: olmv1.SourceTypeCatalog, Catalog: &olmv1.CatalogFilter{PackageName: "no-such-package"}}
+	require.NoError(t, cluster.Client.Create(t.Context(), ext))
+	t.Cleanup(func() {
+		_ = cluster.Client.Patch(context.Background(), ext, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+		_ = cluster.Client.Delete(context.Background(), ext)
+	})
+	patch := func(text string) error {
+		return self.Patch(t.Context(), ext.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(text)))
+	}
+	require.NoError(t, patch(`{"metadata":{"finalizers":["example.com/x","olm.operatorframework.io/reset-conversions"]}}`))
+	for what, text := range map[string]string{
+		"the package":         `{"spec":{"source":{"catalog":{"version":"1.0.0"}}}}`,
+		"the identity":        `{"spec":{"serviceAccount":{"name":"admin"}}}`,
+		"an annotation":       `{"metadata":{"annotations":{"a":"b"}}}`,
+		"a label":             `{"metadata":{"labels":{"a":"b"}}}`,
+		"another finalizer":   `{"metadata":{"finalizers":["example.com/x","example.com/y"]}}`,
+		"a removed finalizer": `{"metadata":{"finalizers":["olm.operatorframework.io/reset-conversions"]}}`,
+		"an owner":            `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"default","uid":"x"}]}}`,
+	} {
+		err := patch(text)
+		require.Error(t, err, what)
+		require.True(t, apierrors.IsForbidden(err) || apierrors.IsInvalid(err), "%s: %v", what, err)
+	}
+	require.ErrorContains(t, patch(`{"metadata":{"labels":{"a":"b"}}}`), "remit-extension may change only the finalizer")
+	require.True(t, apierrors.IsForbidden(self.Delete(t.Context(), ext)))
 }
 
 func TestTheProgramWritesOnlyReportsAndTheCA(t *testing.T) {

@@ -107,6 +107,9 @@ func applyPhases(ctx context.Context, s *run) (outcome, error) {
 
 // begin records what is about to be written, so that it is found again if the program ends.
 func (s *run) begin(ctx context.Context) error {
+	if err := s.delayDeletion(ctx); err != nil {
+		return err
+	}
 	if s.pass.begun.IsZero() {
 		s.pass.begun = s.Clock.Now()
 	}

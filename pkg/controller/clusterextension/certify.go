@@ -89,7 +89,7 @@ func (s *run) moveStates() {
 	s.states = map[*unstructured.Unstructured]execute.State{}
 	for _, st := range s.steps {
 		state, ok := known[keyOf(st.Object)]
-		if !ok || s.certifies(st.Object) || isHook(st) || st.IsCRD() || st.Object.GetKind() == "APIService" {
+		if !ok || s.certifies(st.Object) || isHook(st.Object) || st.IsCRD() || st.Object.GetKind() == "APIService" {
 			continue
 		}
 		state.Step = st
@@ -127,7 +127,7 @@ func (s *run) installer() hooks.Installer {
 func (s *run) liveHooks(ctx context.Context) (*hooks.Live, error) {
 	var steps []step.Step
 	for _, st := range s.steps {
-		if s.certifies(st.Object) || isHook(st) || s.rendered.Hooks.Serves(st.Object.GetName()) && st.Object.GetKind() == "Deployment" {
+		if s.certifies(st.Object) || isHook(st.Object) || s.rendered.Hooks.Serves(st.Object.GetName()) && st.Object.GetKind() == "Deployment" {
 			steps = append(steps, st)
 		}
 	}
@@ -145,8 +145,8 @@ func (s *run) liveHooks(ctx context.Context) (*hooks.Live, error) {
 }
 
 // isHook reports whether an API server calls the operator because of an object that the controller identity does not watch.
-func isHook(st step.Step) bool {
-	kind := st.Object.GetKind()
+func isHook(obj *unstructured.Unstructured) bool {
+	kind := obj.GetKind()
 	return kind == "ValidatingWebhookConfiguration" || kind == "MutatingWebhookConfiguration"
 }
 

@@ -21,41 +21,57 @@ import (
 // Deployment. A Pod that cannot terminate must not make objects unreadable.
 const maxStopping = 5 * time.Minute
 
+// conversions returns the lineage's CustomResourceDefinitions that have a conversion webhook of the operator.
+func (s *run) conversions(ctx context.Context) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	_, converted, err := hooks.Remains(ctx, &found{Client: s.Client}, s.owner)
+	return converted, err
+}
+
 // surplusConversions returns the lineage's CustomResourceDefinitions whose conversion webhook an earlier version served, and
 // this version does not.
 func (s *run) surplusConversions(ctx context.Context) ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	_, converted, err := hooks.Remains(ctx, &found{Client: s.Client}, s.owner)
+	converted, err := s.conversions(ctx)
 	wanted := s.rendered.Hooks.Conversions()
 	return slices.DeleteFunc(converted, func(crd *apiextensionsv1.CustomResourceDefinition) bool {
 		return slices.ContainsFunc(wanted, func(c webhook.Conversion) bool { return c.CRD == crd.Name })
 	}), err
 }
 
-// resetConversions removes the conversion webhooks that this version does not serve, as the identity: without their operator,
-// objects could not be read in all versions. Deployments of earlier versions are stopped first. One that continued to run
-// would read objects without the fields that only other versions have, and lose them (docs/adr/0041).
+// resetConversions removes the conversion webhooks that this version does not serve: without their operator, objects could
+// not be read in all versions.
 func (s *run) resetConversions(ctx context.Context, others []*unstructured.Unstructured) (outcome, error) {
 	converted, err := s.surplusConversions(ctx)
 	if err != nil || len(converted) == 0 {
 		return outcome{}, err
 	}
-	running, err := s.stop(ctx, others)
-	if err != nil {
+	why, err := s.reset(ctx, converted, others)
+	switch {
+	case err != nil:
 		return s.failed(err)
+	case why != "":
+		return s.withDeadline(rolling(s.aboutRollout(why))), nil
+	}
+	return proceed(), nil
+}
+
+// reset removes conversion webhooks, as the identity, after the Deployments among objs have stopped. One that continued to run
+// would read objects without the fields that only other versions have, and lose them (docs/adr/0041). Until then, reset
+// returns what it waits for.
+func (s *run) reset(ctx context.Context, converted []*apiextensionsv1.CustomResourceDefinition, objs []*unstructured.Unstructured) (why string, err error) {
+	running, err := s.stop(ctx, objs)
+	if err != nil {
+		return "", err
 	}
 	if running != nil {
 		s.wakeAfter(s.memory.nextDelay(s.key()))
-		return s.withDeadline(rolling(s.aboutRollout(fmt.Sprintf(
-			"waiting for the Pods of %s to terminate, before the conversion of CustomResourceDefinition %s is reset", apply.Describe(running), converted[0].Name)))), nil
+		return fmt.Sprintf("waiting for the Pods of %s to terminate, before the conversion of CustomResourceDefinition %s is reset",
+			apply.Describe(running), converted[0].Name), nil
 	}
 	changed, err := s.installer().Reset(ctx, converted)
 	if len(changed) > 0 {
 		log.FromContext(ctx).Info("Removed", "changes", changed, "identity", s.identity.String())
 	}
-	if err != nil {
-		return s.failed(err)
-	}
-	return proceed(), nil
+	return "", err
 }
 
 // stop deletes the Deployments among objects of the lineage, and returns one whose Pods may still run, or nil. A Deployment

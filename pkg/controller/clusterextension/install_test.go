@@ -2,6 +2,7 @@ package clusterextension_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,7 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -81,7 +84,11 @@ func TestInstallsAsTheSyntheticUserAfterTheReportIsApplied(t *testing.T) {
 	text := w.await(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonNotEnrolled)
 	require.Less(t, time.Since(begun), 5*time.Second)
 	require.Contains(t, text, "kubectl remit enroll clusterextension "+w.name)
-	progress := w.await(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
+	progress := ""
+	require.Eventually(t, func() bool { // the extension may have been reconciled before its catalog was in the cache
+		progress = w.await(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
+		return strings.Contains(progress, "pre-authorization failed")
+	}, patience, tick)
 	require.Contains(t, progress, `error for resolved bundle "op.v1.0.0" with version "1.0.0": pre-authorization failed: service account requires the following permissions to manage cluster extension:`)
 	require.Contains(t, progress, `Namespace:"" APIGroups:[apiextensions.k8s.io] Resources:[customresourcedefinitions] ResourceNames:[things.`+w.name+`.example.com] Verbs:[create,patch]`)
 	w.await(olmv1.TypeInstalled, metav1.ConditionFalse, olmv1.ReasonFailed)
@@ -183,7 +190,15 @@ func TestKeepsCRDsOnRequest(t *testing.T) {
 	})
 	require.Eventually(t, func() bool { return len(w.definition().OwnerReferences) == 0 }, patience, tick)
 	w.awaitInstalled("1.0.0")
+	require.Equal(t, []string{names.FinalizerExtension}, w.get().Finalizers)
+	from := w.logEnd()
 	require.NoError(t, w.admin.Delete(t.Context(), w.get()))
+	w.awaitDeleted()
+	require.Equal(t, apiextensionsv1.NoneConverter, w.definition().Spec.Conversion.Strategy, "nothing answers the webhook")
+	writes := w.requests(from, func(e audit.Event) bool { return w.sentAs(e) && e.Wrote() })
+	require.Len(t, writes, 3, "the webhook, the Deployment, the conversion")
+	require.Equal(t, "validatingwebhookconfigurations deployments customresourcedefinitions",
+		writes[0].Object.Resource+" "+writes[1].Object.Resource+" "+writes[2].Object.Resource)
 	require.Eventually(t, func() bool {
 		return !w.exists(&appsv1.Deployment{}, "op") && !w.exists(&corev1.ConfigMap{}, "defaults") && !w.exists(&corev1.Secret{}, "op-service-cert")
 	}, patience, 100*time.Millisecond)
@@ -196,6 +211,38 @@ func TestKeepsCRDsOnRequest(t *testing.T) {
 	secret := &corev1.Secret{}
 	require.True(t, w.exists(secret, "op-service-cert"))
 	require.Contains(t, string(live.Spec.Conversion.Webhook.ClientConfig.CABundle), string(secret.Data["olmCAKey"]))
+}
+
+// Deleting an extension requires no permissions, also if a conversion cannot be reset.
+func TestDeletionDoesNotWaitForTheIdentity(t *testing.T) {
+	t.Parallel()
+	w := given(t)
+	w.publish("1.0.0", "", webhookCSV(), crd[:strings.Index(crd, "versions:")]+twoVersions)
+	w.grantAll()
+	w.install(func(ext *olmv1.ClusterExtension) {
+		ext.Annotations = map[string]string{"olm.operatorframework.io/keep-crds": "true"}
+	})
+	w.awaitInstalled("1.0.0")
+	require.NoError(t, w.admin.DeleteAllOf(t.Context(), rbacBinding(), client.MatchingFields{"metadata.name": "admin-" + w.name}))
+	w.await(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions)
+	require.Contains(t, w.report(preflight.FileGrant), "- delete")
+	require.NoError(t, w.admin.Delete(t.Context(), w.get()))
+	w.awaitDeleted()
+	require.Equal(t, apiextensionsv1.WebhookConverter, w.definition().Spec.Conversion.Strategy)
+	require.EventuallyWithT(t, func(t2 *assert.CollectT) {
+		events := &eventsv1.EventList{}
+		assert.NoError(t2, w.admin.List(t.Context(), events))
+		assert.True(t2, slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool {
+			return e.Regarding.Name == w.name && e.Reason == "ConversionsNotReset" && e.Type == corev1.EventTypeWarning
+		}))
+	}, patience, tick)
+}
+
+func (w *world) awaitDeleted() {
+	w.t.Helper()
+	require.Eventually(w.t, func() bool {
+		return apierrors.IsNotFound(w.admin.Get(w.t.Context(), client.ObjectKey{Name: w.name}, &olmv1.ClusterExtension{}))
+	}, patience, tick)
 }
 
 // A CustomResourceDefinition with the label of the lineage, but without the proof, is a collision: nothing is written.

@@ -132,7 +132,7 @@ func (s *run) needs(ctx context.Context) ([]preflight.Need, error) {
 	if err != nil {
 		return nil, err
 	}
-	needs = append(needs, removals...)
+	needs = append(append(needs, removals...), assess.Stops(s.ext, s.rendered)...)
 	identities := preflight.Identities{Installer: s.identity, RBAC: s.RBAC, In: func(namespace string) ([]string, error) {
 		return scoped.ServiceAccounts(ctx, s.Client, namespace)
 	}}

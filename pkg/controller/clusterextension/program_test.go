@@ -52,7 +52,7 @@ func selfRules() []rbacv1.PolicyRule {
 	}
 	return []rbacv1.PolicyRule{
 		rule("olm.operatorframework.io", "clusterextensions clustercatalogs", "get list watch"),
-		rule("olm.operatorframework.io", "clusterextensions/status", "patch"),
+		rule("olm.operatorframework.io", "clusterextensions clusterextensions/status", "patch"),
 		rule("rbac.authorization.k8s.io", "roles rolebindings clusterroles clusterrolebindings", "get list watch"),
 		rule("", "serviceaccounts namespaces", "get list watch"),
 		rule("apiextensions.k8s.io", "customresourcedefinitions", "get list watch"),

@@ -39,6 +39,9 @@ func prune(ctx context.Context, s *run) (outcome, error) {
 			return s.failed(err)
 		}
 	}
+	if err := s.delayDeletion(ctx); err != nil {
+		return outcome{}, err
+	}
 	s.pass.completed = true
 	return s.settled(ctx)
 }
@@ -112,19 +115,31 @@ func (s *run) others(ctx context.Context) ([]*unstructured.Unstructured, error) 
 	for _, obj := range marked {
 		add(obj)
 	}
+	recorded, err := s.recorded(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, obj := range recorded {
+		if watchedBySelf(obj) == nil {
+			add(obj)
+		}
+	}
+	slices.SortFunc(out, func(a, b *unstructured.Unstructured) int { return strings.Compare(keyOfKind(a), keyOfKind(b)) })
+	return out, nil
+}
+
+// recorded returns references to the objects in the inventory whose kinds the cluster serves.
+func (s *run) recorded(ctx context.Context) ([]*unstructured.Unstructured, error) {
+	var out []*unstructured.Unstructured
 	for _, o := range s.ext.Status.Inventory {
 		mapping, err := s.lookups.Mapping(ctx, schema.GroupKind{Group: o.Group, Kind: o.Kind})
 		if err != nil {
 			return nil, err
 		}
-		if mapping == nil {
-			continue // no longer served
-		}
-		if obj := apply.Reference(mapping.GroupVersionKind, o.Namespace, o.Name); watchedBySelf(obj) == nil {
-			add(obj)
+		if mapping != nil {
+			out = append(out, apply.Reference(mapping.GroupVersionKind, o.Namespace, o.Name))
 		}
 	}
-	slices.SortFunc(out, func(a, b *unstructured.Unstructured) int { return strings.Compare(keyOfKind(a), keyOfKind(b)) })
 	return out, nil
 }
 

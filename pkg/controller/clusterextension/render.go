@@ -19,10 +19,6 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// AnnotationKeepCRDs on a ClusterExtension, with the value "true", keeps its CustomResourceDefinitions, and thereby the
-// objects of its APIs, when it is deleted.
-const AnnotationKeepCRDs = "olm.operatorframework.io/keep-crds"
-
 // renderObjects turns the bundle into steps.
 func renderObjects(ctx context.Context, s *run) (outcome, error) {
 	s.owner = assess.Owner(s.ext, s.bundle.CSV.Name)
@@ -54,12 +50,12 @@ func (s *run) renderWith(ctx context.Context, certificates map[string]cert.Set) 
 	return s.use(rendered)
 }
 
-// use sets what the run installs. With AnnotationKeepCRDs, CustomResourceDefinitions have no owner reference, so that the
+// use sets what the run installs. With assess.AnnotationKeepCRDs, CustomResourceDefinitions have no owner reference, so that the
 // garbage collector keeps them.
 func (s *run) use(r *render.Rendered) error {
 	s.rendered, s.steps, s.hashes = r, assess.Steps(r, s.owner), map[*unstructured.Unstructured]string{}
 	for _, st := range s.steps {
-		if st.IsCRD() && s.ext.Annotations[AnnotationKeepCRDs] == "true" {
+		if st.IsCRD() && assess.KeepsCRDs(s.ext) {
 			st.Object.SetOwnerReferences(nil)
 		}
 		text, err := json.Marshal(st.Object.Object)

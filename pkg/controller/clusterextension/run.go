@@ -154,7 +154,7 @@ func (s *run) checkCurrent(ctx context.Context) error {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(olmv1.GroupVersion.WithKind(olmv1.KindClusterExtension))
 	exists, err := apply.Read(ctx, s.Live, client.ObjectKey{Name: s.ext.Name}, live)
-	if err == nil && (!exists || live.UID != s.ext.UID || live.DeletionTimestamp != nil || live.Generation != s.ext.Generation) {
+	if err == nil && (!exists || live.UID != s.ext.UID || (live.DeletionTimestamp == nil) != (s.ext.DeletionTimestamp == nil) || live.Generation != s.ext.Generation) {
 		return errStale
 	}
 	return err

@@ -82,7 +82,7 @@ func (s *run) examine(states []execute.State) {
 }
 
 // checkCRD refuses to share a CustomResourceDefinition with another owner, as OLM v1 does. One that an earlier
-// ClusterExtension of this name has left (AnnotationKeepCRDs) belongs to this one.
+// ClusterExtension of this name has left (assess.AnnotationKeepCRDs) belongs to this one.
 func (s *run) checkCRD(live *unstructured.Unstructured) error {
 	return apply.Check(live, live, s.owner)
 }

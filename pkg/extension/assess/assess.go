@@ -131,6 +131,31 @@ func Reset(crd, version string) preflight.Need {
 	return hooks.Request(obj, fmt.Sprintf("reset the conversion of %s, which version %s does not serve", apply.Describe(obj), version), "patch")
 }
 
+// AnnotationKeepCRDs on a ClusterExtension, with the value "true", keeps its CustomResourceDefinitions, and thereby the
+// objects of its APIs, when it is deleted.
+const AnnotationKeepCRDs = "olm.operatorframework.io/keep-crds"
+
+// KeepsCRDs reports whether CustomResourceDefinitions are kept when the ClusterExtension is deleted.
+func KeepsCRDs(ext *olmv1.ClusterExtension) bool {
+	return ext.Annotations[AnnotationKeepCRDs] == "true"
+}
+
+// Stops returns the needs to stop the operator before the conversions of CustomResourceDefinitions that are kept are reset.
+func Stops(ext *olmv1.ClusterExtension, r *render.Rendered) []preflight.Need {
+	if !KeepsCRDs(ext) || len(r.Hooks.Conversions()) == 0 {
+		return nil
+	}
+	var needs []preflight.Need
+	for _, o := range r.Objects {
+		switch o.GetKind() {
+		case "Deployment", "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "APIService":
+			cause := fmt.Sprintf("remove %s before the conversions of CustomResourceDefinitions that are kept are reset", apply.Describe(o))
+			needs = append(needs, hooks.Request(o.Unstructured, cause, "get", "delete"))
+		}
+	}
+	return needs
+}
+
 // IsStrict reports whether existing objects are validated against changed CustomResourceDefinitions.
 func IsStrict(ext *olmv1.ClusterExtension) bool {
 	in := ext.Spec.Install

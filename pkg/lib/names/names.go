@@ -124,6 +124,10 @@ const EnvOperatorConditionName = "OPERATOR_CONDITION_NAME"
 // removed.
 const FinalizerCSV = "operators.coreos.com/csv-cleanup"
 
+// FinalizerExtension delays the deletion of a ClusterExtension until the conversion webhooks of the CustomResourceDefinitions
+// that are kept have been reset.
+const FinalizerExtension = "olm.operatorframework.io/reset-conversions"
+
 // Conditions and reasons that Remit sets on kinds of OLM v0, in addition to those of the contract.
 const (
 	// ConditionPermissionsMissing on InstallPlans and Subscriptions is True while the account is missing permissions. The

@@ -59,6 +59,7 @@ var closedList = []permit{
 	// admission restricts the second one to a label
 	{group: extensions, resources: []string{"clustercatalogs", "clusterextensions"}, subresource: "status", verbs: []string{"patch"}, by: names.ServiceAccountExtension},
 	{group: extensions, resources: []string{"clustercatalogs"}, verbs: []string{"patch"}, by: names.ServiceAccountExtension},
+	{group: extensions, resources: []string{"clusterextensions"}, verbs: []string{"patch"}, by: names.ServiceAccountExtension, like: patchesFinalizers},
 	// the CA of the catalog server
 	{group: "", resources: []string{"configmaps"}, verbs: []string{"patch"}, in: own, prefix: names.ConfigMapCatalogContentCA, by: names.ServiceAccountExtension},
 	// 3. inert objects of its own API

@@ -17,6 +17,21 @@ type meta struct {
 // deleted. The API server does not allow adding finalizers to such an object (docs/adr/0006). A patch that fails
 // because the object has already been deleted or changed also counts, since it has no effect.
 func removesFinalizers(e Event) bool {
+	if !patchesFinalizers(e) {
+		return false
+	}
+	switch e.Response.Code {
+	case http.StatusNotFound, http.StatusConflict:
+		return true
+	case http.StatusOK:
+		var now meta
+		return json.Unmarshal(e.Returned, &now) == nil && now.Metadata.DeletionTimestamp != ""
+	}
+	return false
+}
+
+// patchesFinalizers reports whether the request is a patch of nothing but finalizers.
+func patchesFinalizers(e Event) bool {
 	var patch map[string]json.RawMessage
 	if json.Unmarshal(e.Sent, &patch) != nil || len(patch) != 1 {
 		return false
@@ -30,12 +45,5 @@ func removesFinalizers(e Event) bool {
 			return false
 		}
 	}
-	switch e.Response.Code {
-	case http.StatusNotFound, http.StatusConflict:
-		return true
-	case http.StatusOK:
-		var now meta
-		return json.Unmarshal(e.Returned, &now) == nil && now.Metadata.DeletionTimestamp != ""
-	}
-	return false
+	return true
 }

@@ -166,7 +166,8 @@ func (i *Install) String() string {
 
 // Needs returns all permissions that the install requires.
 func (i *Install) Needs(rulesOf rbac.RoleRules) ([]preflight.Need, error) {
-	return assess.Needs(i.Rendered, i.Steps, rulesOf)
+	needs, err := assess.Needs(i.Rendered, i.Steps, rulesOf)
+	return append(needs, assess.Stops(i.Extension, i.Rendered)...), err
 }
 
 // Removals returns the permissions that the removal of the objects of the installed version requires, according to the
