@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"strings"
 
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
@@ -153,7 +155,7 @@ func (s *run) applyOne(ctx context.Context, st step.Step) error {
 		return err
 	}
 	if s.isWritten(state) {
-		s.pass.marks[apply.Describe(st.Object)] = markOf(state.Live, s.hashes[st.Object], s.Clock.Now())
+		s.mark(st, state.Live, false)
 		return nil
 	}
 	done, err := s.executor.Do(ctx, state)
@@ -162,9 +164,17 @@ func (s *run) applyOne(ctx context.Context, st step.Step) error {
 	}
 	state.Live = done.Live
 	s.states[st.Object] = state
-	s.pass.marks[apply.Describe(st.Object)] = markOf(done.Live, s.hashes[st.Object], s.Clock.Now())
+	s.mark(st, done.Live, done.Status == operatorsv1alpha1.StepStatusCreated)
 	log.FromContext(ctx).V(1).Info("Applied", "object", apply.Describe(st.Object), "identity", s.identity.String(), "result", done.Status)
 	return nil
+}
+
+// mark records that an object is as desired.
+func (s *run) mark(st step.Step, live *unstructured.Unstructured, isWritten bool) {
+	key := apply.Describe(st.Object)
+	is := markOf(live, s.hashes[st.Object], s.Clock.Now())
+	is.follows(s.pass.marks[key], isWritten)
+	s.pass.marks[key] = is
 }
 
 // stateOf returns the state of an object, which this run may not have read yet.

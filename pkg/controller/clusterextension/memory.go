@@ -100,6 +100,26 @@ type mark struct {
 	at         time.Time
 	// seen is true after a watch has reported the object.
 	seen bool
+	// pause is how long the object is not restored again. It increases while others keep changing the object.
+	pause time.Duration
+}
+
+// firstPause and lastPause limit the pauses between restorations of an object.
+const (
+	firstPause = time.Second
+	lastPause  = 5 * time.Minute
+)
+
+// follows sets the pause of a mark that replaces another one of the same object. The first restoration is immediate; the pause
+// doubles with each further one, until the object has not been changed for some time.
+func (m *mark) follows(was *mark, isRestored bool) {
+	switch {
+	case was == nil || was.desired != m.desired || m.at.Sub(was.at) > 2*lastPause:
+	case isRestored:
+		m.pause = min(max(2*was.pause, firstPause), lastPause)
+	default:
+		m.pause = was.pause
+	}
 }
 
 func markOf(live *unstructured.Unstructured, desired string, now time.Time) *mark {

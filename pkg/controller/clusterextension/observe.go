@@ -21,8 +21,8 @@ import (
 // unseenFor is how long a watch is expected to take to report a new object.
 const unseenFor = 5 * time.Second
 
-// isDesired reports whether an object is as it was when it was last found or made as desired. Changes to an object that is
-// not watched are not noticed.
+// isDesired reports whether an object is as it was when it was last found or made as desired, or is not to be restored yet.
+// Changes to an object that is not watched are not noticed.
 func (s *run) isDesired(ctx context.Context, obj *unstructured.Unstructured) (bool, error) {
 	is := s.pass.marks[apply.Describe(obj)]
 	if is == nil || is.desired != s.hashes[obj] {
@@ -32,15 +32,18 @@ func (s *run) isDesired(ctx context.Context, obj *unstructured.Unstructured) (bo
 	switch {
 	case err != nil || !known:
 		return true, err
-	case live == nil:
-		left := unseenFor - s.Clock.Since(is.at)
-		if !is.seen && left > 0 {
-			s.wakeAfter(left)
-			return true, nil
-		}
-		return false, nil
+	case live != nil && is.matches(live, obj, s):
+		return true, nil
 	}
-	return is.matches(live, obj, s), nil
+	pause := is.pause
+	if live == nil && !is.seen {
+		pause = max(pause, unseenFor)
+	}
+	if left := pause - s.Clock.Since(is.at); left > 0 {
+		s.wakeAfter(left)
+		return true, nil
+	}
+	return false, nil
 }
 
 // matches reports whether a live object is in the state of the mark or in one that was not changed by another client.
