@@ -245,9 +245,7 @@ func (s *run) success(ctx context.Context) (outcome, error) {
 	if s.resolved.Kept != "" {
 		parts = append(parts, s.resolved.Kept)
 	}
-	if kinds := s.unwatched(); len(kinds) > 0 {
-		parts = append(parts, fmt.Sprintf("changes to objects of these kinds are not noticed, because %s is not allowed to list and watch them: %s", s.identity, strings.Join(kinds, ", ")))
-	}
+	parts = append(parts, s.unnoticed()...)
 	kept, err := s.keptCRDs(ctx)
 	if err != nil {
 		return outcome{}, err

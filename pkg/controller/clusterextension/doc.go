@@ -23,5 +23,6 @@
 // # Watches
 //
 // Objects of kinds that the controller identity reads for its checks are watched with its own cache. All other objects
-// are watched as the identity of the extension, one by one, if it is allowed to; see watches.
+// are watched as the identity of the extension, if it is allowed to: one by one or, if there are many of a kind, together.
+// The number of watches is limited; the status reports objects that are not watched. See watches and scopes.
 package clusterextension

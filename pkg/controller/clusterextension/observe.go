@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/install/deployment"
-	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
@@ -108,35 +107,4 @@ func watchedBySelf(obj *unstructured.Unstructured) client.Object {
 		return &rbacv1.ClusterRoleBinding{}
 	}
 	return nil
-}
-
-// watch watches the objects that were applied, as the identity, where it is allowed to.
-func (s *run) watch(ctx context.Context) error {
-	var objs []*unstructured.Unstructured
-	for _, st := range s.steps {
-		applied := s.pass.marks[apply.Describe(st.Object)] != nil || s.certifies(st.Object) && s.pass.tried
-		if applied && watchedBySelf(st.Object) == nil && s.mayWatch(st.Object) {
-			objs = append(objs, st.Object)
-		}
-	}
-	return s.watches.claim(ctx, s.ext, s.identity, objs)
-}
-
-// mayWatch reports whether RBAC allows the identity to watch an object. The lookup is tracked, so that a grant wakes the
-// extension.
-func (s *run) mayWatch(obj *unstructured.Unstructured) bool {
-	need := hooks.Request(obj, "", "list", "watch")
-	return s.covers(need.Namespace, need.Rules)
-}
-
-// unwatched returns the kinds of objects whose changes are not noticed, sorted.
-func (s *run) unwatched() []string {
-	var out []string
-	for _, st := range s.steps {
-		if watchedBySelf(st.Object) == nil && !s.mayWatch(st.Object) {
-			out = append(out, st.Object.GetKind())
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
 }

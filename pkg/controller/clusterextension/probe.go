@@ -3,6 +3,7 @@ package clusterextension
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -25,7 +26,7 @@ func (s *run) probe(ctx context.Context, obj *unstructured.Unstructured) (string
 	case err != nil:
 		return "", err
 	case !known && assess.IsProbed(obj):
-		return fmt.Sprintf("waiting for the status of %s", apply.Describe(obj)), nil
+		return s.aboutUnknown(obj), nil
 	case !known:
 		return "", nil
 	case live == nil && (assess.IsProbed(obj) || obj.GetKind() == "CustomResourceDefinition"):
@@ -44,6 +45,15 @@ func (s *run) probe(ctx context.Context, obj *unstructured.Unstructured) (string
 		return probeStatus(is, obj)
 	}
 	return "", nil
+}
+
+// aboutUnknown describes why the status of an object is not known.
+func (s *run) aboutUnknown(obj *unstructured.Unstructured) string {
+	text := fmt.Sprintf("waiting for the status of %s", apply.Describe(obj))
+	if _, excess := s.scopes(); slices.Contains(excess, obj) {
+		text += "; " + s.aboutExcess(excess)
+	}
+	return text
 }
 
 // probeStatus is probe for kinds that are watched as the identity.

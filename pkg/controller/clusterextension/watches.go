@@ -26,8 +26,8 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scopedcache"
 )
 
-// watches is a manager.Runnable that watches objects of extensions as their identities, each object by itself. It has one
-// cache for each identity that is in use.
+// watches is a manager.Runnable that watches objects of extensions as their identities. It has one cache for each identity
+// that is in use.
 type watches struct {
 	clients Clients
 	scheme  *runtime.Scheme
@@ -45,11 +45,28 @@ type watches struct {
 type identityCache struct {
 	cache *scopedcache.Cache
 	end   func()
-	// claims contains the watched objects of each extension, and extensions the extensions of each object.
-	claims     map[string][]string
-	owners     map[string]scopedcache.OwnerRef
+	// claims contains what is watched for each extension that uses the cache, and extensions the extensions of each object.
+	// watches.mu guards both.
+	claims     map[string]claimed
 	extensions map[string][]string
-	handled    map[schema.GroupVersionKind]bool
+
+	// handling is locked while a handler is added, which may require discovery.
+	handling sync.Mutex
+	handled  map[schema.GroupVersionKind]bool
+}
+
+// claimed is what is watched for one extension.
+type claimed struct {
+	owner   scopedcache.OwnerRef
+	objects []string
+	// scopes identifies the scopes of the watches.
+	scopes []string
+}
+
+// watched is an object, and the scope of the watch that includes it.
+type watched struct {
+	*unstructured.Unstructured
+	scope scopedcache.Scope
 }
 
 func newWatches(clients Clients, scheme *runtime.Scheme, mapper meta.RESTMapper) *watches {
@@ -64,24 +81,65 @@ func (w *watches) enqueue(_ context.Context, queue workqueue.TypedRateLimitingIn
 	return nil
 }
 
-// claim watches these objects for an extension, as the identity, and no longer watches others.
-func (w *watches) claim(ctx context.Context, ext *olmv1.ClusterExtension, identity scoped.Identity, objs []*unstructured.Unstructured) error {
+// claim watches these objects for an extension, as the identity, and no longer watches others. It is not called concurrently
+// for one extension.
+func (w *watches) claim(ctx context.Context, ext *olmv1.ClusterExtension, identity scoped.Identity, objs []watched) error {
+	if len(objs) == 0 {
+		w.release(ext.Name)
+		return nil
+	}
+	want := claimed{owner: scopedcache.OwnerRef{GVK: olmv1.GroupVersion.WithKind(olmv1.KindClusterExtension), Key: types.NamespacedName{Name: ext.Name}, UID: ext.UID}}
+	for _, obj := range objs {
+		want.objects = append(want.objects, keyOf(obj))
+		want.scopes = append(want.scopes, obj.GroupVersionKind().String()+" "+obj.scope.String())
+	}
+	slices.Sort(want.objects)
+	slices.Sort(want.scopes)
+	c, err := w.use(ext.Name, identity)
+	if err != nil || c.hasClaimed(w, ext.Name, want) {
+		return err
+	}
+	// Without the mutex, because discovery may take long.
+	for _, obj := range objs {
+		if err := c.handle(ctx, w, obj.Unstructured); err != nil {
+			return err
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c.set(ext.Name, want)
+	session := c.cache.Begin(want.owner)
+	for _, obj := range objs {
+		session.Ensure(ctx, scopedcache.Claim{Kind: kindFor(obj.Unstructured), Scope: obj.scope})
+	}
+	session.Commit()
+	return nil
+}
+
+// use returns the cache of an identity, which lasts at least until the extension is released or uses another one.
+func (w *watches) use(extension string, identity scoped.Identity) (*identityCache, error) {
 	key := identity.Username() + " " + string(identity.Account.UID)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.users[ext.Name] != key {
-		w.drop(ext.Name)
-	}
-	if len(objs) == 0 {
-		w.drop(ext.Name)
-		return nil
+	if w.users[extension] != key {
+		w.drop(extension)
 	}
 	c, err := w.open(key, identity)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	w.users[ext.Name] = key
-	return c.claim(ctx, w, ext, objs)
+	w.users[extension] = key
+	if _, ok := c.claims[extension]; !ok {
+		c.claims[extension] = claimed{}
+	}
+	return c, nil
+}
+
+func (c *identityCache) hasClaimed(w *watches, extension string, want claimed) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	is := c.claims[extension]
+	return is.owner == want.owner && slices.Equal(is.objects, want.objects) && slices.Equal(is.scopes, want.scopes)
 }
 
 // release stops watching for an extension.
@@ -98,8 +156,9 @@ func (w *watches) drop(extension string) {
 	}
 	delete(w.users, extension)
 	c := w.caches[key]
-	c.cache.Release(c.owners[extension])
-	c.set(extension, scopedcache.OwnerRef{}, nil)
+	c.cache.Release(c.claims[extension].owner)
+	c.set(extension, claimed{})
+	delete(c.claims, extension)
 	if len(c.claims) == 0 {
 		c.end()
 		delete(w.caches, key)
@@ -116,14 +175,14 @@ func (w *watches) open(key string, identity scoped.Identity) (*identityCache, er
 	}
 	cache, err := scopedcache.New(config, scopedcache.Options{
 		Scheme: w.scheme, Mapper: w.mapper, HTTPClient: httpClient, ReadTimeout: time.Millisecond,
-		RecheckPeriod: -1, // a change to the identity's permissions wakes the extension, which compares what it may watch
+		// A change to the identity's permissions wakes the extension, which determines what it may watch.
+		RecheckPeriod: -1,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create a cache for %s: %w", identity, err)
 	}
 	c := &identityCache{
-		cache: cache, claims: map[string][]string{}, owners: map[string]scopedcache.OwnerRef{}, extensions: map[string][]string{},
-		handled: map[schema.GroupVersionKind]bool{},
+		cache: cache, claims: map[string]claimed{}, extensions: map[string][]string{}, handled: map[schema.GroupVersionKind]bool{},
 	}
 	c.end = w.Launch(func(ctx context.Context) {
 		if w.queue != nil {
@@ -135,56 +194,31 @@ func (w *watches) open(key string, identity scoped.Identity) (*identityCache, er
 	return c, nil
 }
 
-func (c *identityCache) claim(ctx context.Context, w *watches, ext *olmv1.ClusterExtension, objs []*unstructured.Unstructured) error {
-	keys := make([]string, 0, len(objs))
-	for _, obj := range objs {
-		keys = append(keys, keyOf(obj))
-	}
-	slices.Sort(keys)
-	if slices.Equal(keys, c.claims[ext.Name]) {
-		return nil
-	}
-	owner := scopedcache.OwnerRef{GVK: olmv1.GroupVersion.WithKind(olmv1.KindClusterExtension), Key: types.NamespacedName{Name: ext.Name}, UID: ext.UID}
-	c.set(ext.Name, owner, keys)
-	session := c.cache.Begin(owner)
-	defer session.Commit()
-	for _, obj := range objs {
-		kind := kindFor(obj)
-		if err := c.handle(ctx, w, obj, kind); err != nil {
-			return err
-		}
-		session.Ensure(ctx, scopedcache.Claim{Kind: kind, Scope: scopedcache.Object(obj.GetNamespace(), obj.GetName())})
-	}
-	return nil
-}
-
-// set records which objects are watched for an extension.
-func (c *identityCache) set(extension string, owner scopedcache.OwnerRef, keys []string) {
-	for _, key := range c.claims[extension] {
+// set records what is watched for an extension. The caller holds the mutex of watches.
+func (c *identityCache) set(extension string, now claimed) {
+	for _, key := range c.claims[extension].objects {
 		c.extensions[key] = slices.DeleteFunc(c.extensions[key], func(name string) bool { return name == extension })
 		if len(c.extensions[key]) == 0 {
 			delete(c.extensions, key)
 		}
 	}
-	delete(c.claims, extension)
-	delete(c.owners, extension)
-	if len(keys) == 0 {
-		return
-	}
-	c.claims[extension], c.owners[extension] = keys, owner
-	for _, key := range keys {
+	c.claims[extension] = now
+	for _, key := range now.objects {
 		c.extensions[key] = append(c.extensions[key], extension)
 	}
 }
 
-// handle adds a handler for the events of a kind.
-func (c *identityCache) handle(ctx context.Context, w *watches, obj *unstructured.Unstructured, kind client.Object) error {
-	if c.handled[obj.GroupVersionKind()] {
+// handle adds a handler for the events of an object's kind.
+func (c *identityCache) handle(ctx context.Context, w *watches, obj *unstructured.Unstructured) error {
+	c.handling.Lock()
+	defer c.handling.Unlock()
+	gvk := obj.GroupVersionKind()
+	if c.handled[gvk] {
 		return nil
 	}
-	informer, err := c.cache.GetInformer(ctx, kind)
+	informer, err := c.cache.GetInformer(ctx, kindFor(obj))
 	if err == nil {
-		notify := func(changed any) { w.notify(c, changed, obj.GroupVersionKind()) }
+		notify := func(changed any) { w.notify(c, changed, gvk) }
 		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 			AddFunc: notify, UpdateFunc: func(_, changed any) { notify(changed) }, DeleteFunc: notify,
 		})
@@ -192,7 +226,7 @@ func (c *identityCache) handle(ctx context.Context, w *watches, obj *unstructure
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", obj.GetKind(), err)
 	}
-	c.handled[obj.GroupVersionKind()] = true
+	c.handled[gvk] = true
 	return nil
 }
 
