@@ -8,8 +8,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/remit-olm/remit/pkg/catalog"
-	"github.com/remit-olm/remit/pkg/catalog/disk"
 	"github.com/remit-olm/remit/pkg/catalog/web"
 	"github.com/remit-olm/remit/pkg/controller/clustercatalog"
 	"github.com/remit-olm/remit/pkg/controller/clusterextension"
@@ -40,20 +38,12 @@ func Extension(ctx context.Context, mgr ctrl.Manager, o ExtensionOptions) error 
 	if err != nil {
 		return err
 	}
-	images, err := image.New(o.Images)
+	from, err := newContent(mgr, o.Images, o.CacheDirectory)
 	if err != nil {
 		return err
 	}
-	cache, err := openCache(o.CacheDirectory)
-	if err != nil {
-		return fmt.Errorf("open cache directory: %w", err)
-	}
-	if err := mgr.Add(closeAtExit(cache)); err != nil {
-		return err
-	}
-	store := &catalog.Store{}
 	extensions, err := clusterextension.New(clusterextension.Options{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clients: own.accounts, Self: own.enrollment.own, Catalogs: store, RBAC: own.rbac,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clients: own.accounts, Self: own.enrollment.own, Catalogs: from.store, RBAC: own.rbac,
 		Proofs: own.proofs, Recorder: mgr.GetEventRecorder(names.UserAgentExtension), ServerVersion: own.version,
 		Namespace: o.Namespace, Spared: []string{o.Namespace, o.CatalogNamespace}, Certificates: o.Certificates,
 	})
@@ -61,17 +51,17 @@ func Extension(ctx context.Context, mgr ctrl.Manager, o ExtensionOptions) error 
 		return err
 	}
 	return errors.Join(
-		inSetup("clustercatalog", clusterCatalogs(mgr, o, store, images, cache)),
-		inSetup("clusterextension", extensions.SetupWithManager(mgr, published(store, extensions.Using), changes(mgr, own.rbac, extensions.Concerned))),
+		inSetup("clustercatalog", clusterCatalogs(mgr, o, from)),
+		inSetup("clusterextension", extensions.SetupWithManager(mgr, published(from.store, extensions.Using), changes(mgr, own.rbac, extensions.Concerned))),
 	)
 }
 
 // clusterCatalogs registers the clustercatalog controller and the server of its content. Only the leader serves.
-func clusterCatalogs(mgr ctrl.Manager, o ExtensionOptions, store *catalog.Store, images *image.Client, cache *disk.Store) error {
+func clusterCatalogs(mgr ctrl.Manager, o ExtensionOptions, from content) error {
 	host := names.ServiceCatalogContent + "." + o.Namespace + ".svc"
 	server := web.New("https://" + host)
 	catalogs, err := clustercatalog.New(clustercatalog.Options{
-		Client: mgr.GetClient(), Store: store, Server: server, Images: images, Disk: cache,
+		Client: mgr.GetClient(), Store: from.store, Server: server, Images: from.images, Disk: from.disk,
 	})
 	if err != nil {
 		return err
