@@ -2,26 +2,33 @@ package clusterextension_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/test/env/audit"
-	"github.com/remit-olm/remit/test/env/controlplane"
 )
 
 // killer ends a program like SIGKILL after its n-th write: the API server has stored it, but the program does not get the
-// response, and sends nothing any more.
+// response, and sends nothing any more. With 0, it only counts the writes.
 type killer struct {
 	mu    sync.Mutex
-	left  int
+	after int
 	died  chan struct{}
 	wrote int
 }
+
+// leastWrites is less than the number of writes of an install and of an upgrade.
+const leastWrites = 8
+
+func newKiller(after int) *killer { return &killer{after: after, died: make(chan struct{})} }
 
 func (k *killer) wrap(config *rest.Config) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &dying{k, next} })
@@ -46,12 +53,11 @@ func (d *dying) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.left == 0 {
+	if d.after > 0 && d.wrote == d.after {
 		return nil, errKilled
 	}
 	resp, err := d.next.RoundTrip(req)
-	d.wrote++
-	if d.left--; d.left == 0 {
+	if d.wrote++; d.wrote == d.after {
 		close(d.died)
 		if err == nil {
 			_ = resp.Body.Close()
@@ -69,57 +75,81 @@ func isWrite(req *http.Request) bool {
 
 // After the program was killed following any of its writes, the next one reaches the same state, and creates nothing twice.
 func TestResumesAfterEachWrite(t *testing.T) {
-	p := prepare(t, controlplane.Start(t))
-	for _, story := range []struct {
-		name    string
-		upgrade bool
-	}{{"install", false}, {"upgrade", true}} {
-		for n := 1; ; n++ {
-			w := givenOn(t, p)
-			w.grantAll()
-			w.publish("1.0.0", "", csv, crd, configMap)
-			from := w.logEnd()
-			w.install()
-			if story.upgrade {
-				stop := p.run(t)
-				w.awaitInstalled("1.0.0")
-				stop()
-				w.publish("1.1.0", "op.v1.0.0", strings.Replace(csv, "verbs: [get, list, watch]", "verbs: [get]", 1), crd, otherConfigMap)
-				from = w.logEnd()
-			}
-			k := &killer{left: n, died: make(chan struct{})}
-			stop := p.run(t, k.wrap)
-			version := map[bool]string{false: "1.0.0", true: "1.1.0"}[story.upgrade]
-			finished := w.diedOrInstalled(k, version)
-			stop()
-			if finished {
-				require.Greater(t, n, 8, "%s: too few writes", story.name)
-				break
-			}
-			stop = p.run(t)
+	t.Parallel()
+	for name, version := range map[string]string{"install": "1.0.0", "upgrade": "1.1.0"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := newKiller(0)
+			w, from := givenStory(t, version)
+			stop := w.run(t, k.wrap)
 			w.awaitInstalled(version)
-			w.checkOwners()
 			stop()
 			w.createdOnce(from)
-			require.NoError(t, w.admin.Delete(t.Context(), w.get()))
-		}
+			require.Greater(t, k.wrote, leastWrites, "too few writes")
+			for n := 1; n <= k.wrote; n++ {
+				t.Run(fmt.Sprint(n), func(t *testing.T) {
+					t.Parallel()
+					resumesAfter(t, version, n)
+				})
+			}
+		})
 	}
 }
 
-// diedOrInstalled waits until the program has died or installed the version, and reports whether it did the latter.
-func (w *world) diedOrInstalled(k *killer, version string) (installed bool) {
+func resumesAfter(t *testing.T, version string, n int) {
+	t.Helper()
+	k := newKiller(n)
+	w, from := givenStory(t, version)
+	stop := w.run(t, k.wrap)
+	died := w.diedOrInstalled(k, version)
+	stop()
+	require.True(t, died || n > leastWrites, "too few writes")
+	stop = w.run(t)
+	w.awaitInstalled(version)
+	w.checkOwners()
+	stop()
+	w.createdOnce(from)
+}
+
+// givenStory returns a world with its own program, which does not run yet, that will install a version. Version 1.1.0 is an
+// upgrade: the shared program has installed 1.0.0. from is the beginning of the story in the audit log.
+func givenStory(t *testing.T, version string) (w *world, from int64) {
+	t.Helper()
+	w = given(t)
+	own := w.private(w.name)
+	responsible := func(ext *olmv1.ClusterExtension) { ext.Labels = map[string]string{labelProgram: w.name} }
+	if version == "1.0.0" {
+		w.grantAll()
+		w.program = own
+		w.publish("1.0.0", "", csv, crd, configMap)
+		from = w.logEnd()
+		w.install(responsible)
+		return w, from
+	}
+	w.installed(csv, crd, configMap)
+	w.await(olmv1.TypeAvailable, metav1.ConditionTrue, olmv1.ReasonSucceeded)
+	w.edit(responsible)
+	w.program = own
+	from = w.logEnd()
+	w.publish(version, "op.v1.0.0", strings.Replace(csv, "verbs: [get, list, watch]", "verbs: [get]", 1), crd, otherConfigMap)
+	return w, from
+}
+
+// diedOrInstalled waits until the program has died or installed the version, and reports whether it died: the number of
+// writes can vary.
+func (w *world) diedOrInstalled(k *killer, version string) (died bool) {
 	w.t.Helper()
 	require.Eventually(w.t, func() bool {
 		select {
 		case <-k.died:
+			died = true
 			return true
 		default:
 		}
 		is := w.get().Status.Install
-		installed = is != nil && is.Bundle.Version == version
-		return installed
+		return is != nil && is.Bundle.Version == version
 	}, patience, tick)
-	return installed
+	return died
 }
 
 // createdOnce checks that no object was created or deleted twice.

@@ -86,9 +86,7 @@ func TestDefects4And5RolesThatAggregateOrDoNotExist(t *testing.T) {
 func TestDefect6NarrowerRolesNeedNoMorePermissions(t *testing.T) {
 	t.Parallel()
 	w := given(t)
-	w.missing(csv, crd)
-	w.apply(w.report(preflight.FileGrant))
-	w.awaitInstalled("1.0.0")
+	w.installedAfterGrant(csv, crd)
 	w.publish("1.1.0", "op.v1.0.0", strings.Replace(csv, "verbs: [get, list, watch]", "verbs: [get]", 1), crd)
 	w.await(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions)
 	text := w.await(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)

@@ -155,10 +155,7 @@ func TestInstallsAsAServiceAccount(t *testing.T) {
 func TestRemovalNeedsNoPermissions(t *testing.T) {
 	t.Parallel()
 	w := given(t)
-	w.publish("1.0.0", "", csv, crd, configMap)
-	w.grantAll()
-	w.install()
-	w.awaitInstalled("1.0.0")
+	w.installed(csv, crd, configMap)
 	binding := metav1.ObjectMeta{Name: "admin-" + w.name}
 	require.NoError(t, w.admin.DeleteAllOf(t.Context(), rbacBinding(), client.MatchingFields{"metadata.name": binding.Name}))
 	w.await(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions)
@@ -181,10 +178,7 @@ func (w *world) crdName() string { return "things." + w.name + ".example.com" }
 func TestKeepsCRDsOnRequest(t *testing.T) {
 	t.Parallel()
 	w := given(t)
-	w.publish("1.0.0", "", webhookCSV(), crd[:strings.Index(crd, "versions:")]+twoVersions, configMap)
-	w.grantAll()
-	w.install()
-	w.awaitInstalled("1.0.0")
+	w.installed(webhookCSV(), crd[:strings.Index(crd, "versions:")]+twoVersions, configMap)
 	w.edit(func(ext *olmv1.ClusterExtension) {
 		ext.Annotations = map[string]string{"olm.operatorframework.io/keep-crds": "true"}
 	})

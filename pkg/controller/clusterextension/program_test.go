@@ -2,6 +2,7 @@ package clusterextension_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/discovery"
 	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
 	"k8s.io/client-go/rest"
@@ -62,12 +64,26 @@ func selfRules() []rbacv1.PolicyRule {
 	}
 }
 
-// program runs the controller on a private control plane that all tests of this package share.
+// labelProgram on a ClusterExtension is the name of the program that is responsible for it, if that is not the shared one.
+const labelProgram = "test.remit.dev/program"
+
+// program runs the controller. All programs use the control plane of this package, but each is responsible only for the
+// extensions that it selects.
 type program struct {
 	*controlplane.Instance
-	admin client.WithWatch
-	store *catalog.Store
+	admin   client.WithWatch
+	store   *catalog.Store
+	selects string
 }
+
+// private returns a program for the extensions with its name in their label. It does not run yet.
+func (p *program) private(name string) *program {
+	return &program{Instance: p.Instance, admin: p.admin, store: &catalog.Store{}, selects: labelProgram + "=" + name}
+}
+
+// parallel is the number of tests that run concurrently. It does not depend on the number of cores, because the tests
+// mostly wait.
+const parallel = "6"
 
 var shared struct {
 	sync.Mutex
@@ -77,6 +93,11 @@ var shared struct {
 }
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", parallel); err != nil {
+		fmt.Fprintln(os.Stderr, "clusterextension:", err)
+		os.Exit(1)
+	}
 	ctrl.SetLogger(logging())
 	code := m.Run()
 	if shared.stop != nil {
@@ -107,7 +128,7 @@ func running(t *testing.T) *program {
 // prepare installs the API and the controller identity.
 func prepare(t *testing.T, cp *controlplane.Instance) *program {
 	t.Helper()
-	p := &program{Instance: cp, admin: crds.Install(t, cp.Config()), store: &catalog.Store{}}
+	p := &program{Instance: cp, admin: crds.Install(t, cp.Config()), store: &catalog.Store{}, selects: "!" + labelProgram}
 	subject := rbacv1.Subject{Kind: "ServiceAccount", Namespace: home, Name: names.ServiceAccountExtension}
 	meta := metav1.ObjectMeta{Name: names.ServiceAccountExtension}
 	own := metav1.ObjectMeta{Name: meta.Name, Namespace: home}
@@ -139,7 +160,7 @@ func (p *program) run(t *testing.T, edits ...func(*rest.Config)) (stop func()) {
 	for _, edit := range edits {
 		edit(self)
 	}
-	mgr := newManager(t, self)
+	mgr := p.newManager(t, self)
 	ctx, cancel := context.WithCancel(context.Background())
 	r := p.reconciler(ctx, t, mgr)
 	require.NoError(t, r.SetupWithManager(mgr, p.published(r), changes(mgr, r)))
@@ -153,13 +174,17 @@ func (p *program) run(t *testing.T, edits ...func(*rest.Config)) (stop func()) {
 	}
 }
 
-func newManager(t *testing.T, self *rest.Config) ctrl.Manager {
+func (p *program) newManager(t *testing.T, self *rest.Config) ctrl.Manager {
 	t.Helper()
 	scheme := proofs.Scheme()
 	require.NoError(t, olmv1.AddToScheme(scheme))
+	selected, err := labels.Parse(p.selects)
+	require.NoError(t, err)
 	mgr, err := ctrl.NewManager(self, manager.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
-		Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(), ByObject: map[client.Object]cache.ByObject{&olmv1.ClusterExtension{}: {Label: selected}},
+		},
 	})
 	require.NoError(t, err)
 	return mgr

@@ -21,10 +21,7 @@ import (
 func TestUnsafeCRDUpgradesAreRefused(t *testing.T) {
 	t.Parallel()
 	w := given(t)
-	w.grantAll()
-	w.publish("1.0.0", "", csv, crd, configMap)
-	w.install()
-	w.awaitInstalled("1.0.0")
+	w.installed(csv, crd, configMap)
 	w.apply(strings.ReplaceAll(`{apiVersion: NAME.example.com/v1, kind: Thing, metadata: {name: big, namespace: NAME}, spec: {size: big}}`, "NAME", w.name))
 	stricter := strings.Replace(crd, "x-kubernetes-preserve-unknown-fields: true", "properties: {spec: {type: object, properties: {size: {type: integer}}}}", 1)
 	w.publish("1.1.0", "op.v1.0.0", csv, stricter, configMap)
@@ -43,10 +40,7 @@ func TestUnsafeCRDUpgradesAreRefused(t *testing.T) {
 func TestBlockedExtensionsAreSilentUntilTheGrant(t *testing.T) {
 	t.Parallel()
 	w := given(t)
-	w.enroll()
-	w.publish("1.0.0", "", csv, crd, configMap)
-	w.install()
-	w.await(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions)
+	w.missing(csv, crd, configMap)
 	version := w.get().ResourceVersion
 	from := w.logEnd()
 	w.create(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "unrelated-" + w.name}})
@@ -71,10 +65,7 @@ func TestBlockedExtensionsAreSilentUntilTheGrant(t *testing.T) {
 func TestKeepsTheInstalledVersionWithoutACatalog(t *testing.T) {
 	t.Parallel()
 	w := given(t)
-	w.grantAll()
-	w.publish("1.0.0", "", csv, crd, configMap)
-	w.install()
-	w.awaitInstalled("1.0.0")
+	w.installed(csv, crd, configMap)
 	require.NoError(t, w.admin.Delete(t.Context(), &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: w.name}}))
 	w.store.Delete(types.NamespacedName{Name: w.name})
 	w.await(olmv1.TypeDeprecated, metav1.ConditionUnknown, olmv1.ReasonDeprecationStatusUnknown)
@@ -88,12 +79,7 @@ func TestKeepsTheInstalledVersionWithoutACatalog(t *testing.T) {
 func TestReportsKindsThatAreNotWatched(t *testing.T) {
 	t.Parallel()
 	w := given(t)
-	w.enroll()
-	w.publish("1.0.0", "", csv, crd, configMap)
-	w.install()
-	w.await(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions)
-	w.apply(w.report(preflight.FileGrant))
-	w.awaitInstalled("1.0.0")
+	w.installedAfterGrant(csv, crd, configMap)
 	text := w.await(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonSucceeded)
 	require.Contains(t, text, "changes to objects of these kinds are not noticed, because User "+w.user()+" is not allowed to list and watch them: ConfigMap")
 	w.apply(strings.ReplaceAll(`{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: w, namespace: NAME}, rules: [{apiGroups: [""], resources: [configmaps], verbs: [list, watch]}]}

@@ -67,10 +67,7 @@ func TestUpgradesAfterTheAddedPermissionsAreGranted(t *testing.T) {
 func TestAFailingUpgradeKeepsTheInstalledVersion(t *testing.T) {
 	t.Parallel()
 	w := given(t)
-	w.grantAll()
-	w.publish("1.0.0", "", csv, crd, configMap)
-	w.install()
-	w.awaitInstalled("1.0.0")
+	w.installed(csv, crd, configMap)
 	w.publish("1.1.0", "op.v1.0.0", strings.Replace(csv, "images.test/works", "images.test/fails", 1), crd, otherConfigMap)
 	w.await(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
 	require.EventuallyWithT(t, func(t2 *assert.CollectT) {
@@ -92,10 +89,7 @@ func TestAFailingUpgradeKeepsTheInstalledVersion(t *testing.T) {
 func TestRestoresObjects(t *testing.T) {
 	t.Parallel()
 	w := given(t)
-	w.grantAll()
-	w.publish("1.0.0", "", csv, crd, configMap)
-	w.install()
-	w.awaitInstalled("1.0.0")
+	w.installed(csv, crd, configMap)
 	for _, obj := range []client.Object{
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "defaults"}},
 		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "op"}},

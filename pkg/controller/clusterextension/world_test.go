@@ -27,6 +27,7 @@ import (
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/controller/clusterextension"
+	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/test/env/audit"
 )
 
@@ -47,12 +48,7 @@ var worlds atomic.Int64
 
 func given(t *testing.T) *world {
 	t.Helper()
-	return givenOn(t, running(t))
-}
-
-// givenOn is given for a program that is not shared, and that need not run yet.
-func givenOn(t *testing.T, p *program) *world {
-	t.Helper()
+	p := running(t)
 	w := &world{program: p, t: t, name: fmt.Sprintf("x%d-%d", worlds.Add(1), time.Now().UnixNano()%100000), contents: map[string][]string{}}
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}})
 	k := &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: w.name}}
@@ -62,7 +58,7 @@ func givenOn(t *testing.T, p *program) *world {
 		ctx := context.Background()
 		_ = w.admin.Delete(ctx, &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: w.name}})
 		_ = w.admin.Delete(ctx, k)
-		w.store.Delete(types.NamespacedName{Name: w.name})
+		p.store.Delete(types.NamespacedName{Name: w.name})
 	})
 	w.snap = catalog.Snapshot{Key: types.NamespacedName{Name: w.name}, Packages: map[string]*catalog.Package{"op": {
 		Name: "op", DefaultChannel: "stable", Channels: map[string]*catalog.Channel{"stable": {Name: "stable", Entries: map[string]catalog.Entry{}}},
@@ -144,6 +140,23 @@ func (w *world) install(edits ...func(*olmv1.ClusterExtension)) {
 		edit(ext)
 	}
 	w.create(ext)
+}
+
+// installed installs version 1.0.0 of a bundle as a cluster-admin.
+func (w *world) installed(manifests ...string) {
+	w.t.Helper()
+	w.grantAll()
+	w.publish("1.0.0", "", manifests...)
+	w.install()
+	w.awaitInstalled("1.0.0")
+}
+
+// installedAfterGrant installs version 1.0.0 of a bundle as a user to whom what the report lists was granted.
+func (w *world) installedAfterGrant(manifests ...string) {
+	w.t.Helper()
+	w.missing(manifests...)
+	w.apply(w.report(preflight.FileGrant))
+	w.awaitInstalled("1.0.0")
 }
 
 // edit changes the extension.
