@@ -173,23 +173,33 @@ func (k *modelKind) hear(what string, obj client.Object) {
 	}
 }
 
-// lagging is the body of a watch's response that may arrive late, so that some watches lag behind others.
+// lagging is the body of a watch's response that may arrive late, so that some watches lag behind others. The initial lists of a
+// few watches never arrive.
 type lagging struct {
 	io.ReadCloser
 	by     time.Duration
+	stalls bool
 	closed chan struct{}
 	once   sync.Once
 }
 
-func newLagging(_ *http.Request, from io.ReadCloser) io.ReadCloser {
-	by := time.Duration(0)
+// stalledLists is the number of initial lists of which one stalls.
+const stalledLists = 200
+
+func newLagging(r *http.Request, from io.ReadCloser) io.ReadCloser {
+	l := &lagging{ReadCloser: from, closed: make(chan struct{})}
 	if rand.IntN(2) == 0 {
-		by = rand.N(200 * time.Millisecond)
+		l.by = rand.N(200 * time.Millisecond)
 	}
-	return &lagging{ReadCloser: from, by: by, closed: make(chan struct{})}
+	l.stalls = r.URL.Query().Has("sendInitialEvents") && rand.IntN(stalledLists) == 0
+	return l
 }
 
 func (l *lagging) Read(to []byte) (int, error) {
+	if l.stalls {
+		<-l.closed
+		return 0, io.EOF
+	}
 	n, err := l.ReadCloser.Read(to)
 	select {
 	case <-time.After(l.by):
