@@ -21,7 +21,6 @@ import (
 
 const tick = 50 * time.Millisecond
 
-// The test changes the installation, so it must be the last test of this package.
 func TestSendsAccessReviewsIfRBACCannotBeRead(t *testing.T) {
 	withoutRBAC(t)
 	tn := subscribed(t, nil)
@@ -45,24 +44,37 @@ func TestSendsAccessReviewsIfRBACCannotBeRead(t *testing.T) {
 	tn.Succeeded(bundle.CSV)
 }
 
-// withoutRBAC revokes bin/catalog's permission to read RBAC and restarts the program.
+// withoutRBAC revokes bin/catalog's permission to read RBAC and restarts the program. After the test, it grants the
+// permission again and restarts the program, because other tests of this package may follow in any order.
 func withoutRBAC(t *testing.T) {
 	t.Helper()
 	role := &rbacv1.ClusterRole{}
 	require.NoError(t, cluster.Client.Get(t.Context(), client.ObjectKey{Name: names.ServiceAccountCatalog}, role))
+	rest := slices.DeleteFunc(slices.Clone(role.Rules), func(r rbacv1.PolicyRule) bool { return slices.Contains(r.APIGroups, rbacv1.GroupName) })
+	require.NotEqual(t, role.Rules, rest)
+	restartWith(t, rest, false)
+	t.Cleanup(func() { restartWith(t, role.Rules, true) })
+}
+
+// restartWith sets the rules of bin/catalog's ClusterRole, which determine whether it can read RBAC, and restarts the
+// program.
+func restartWith(t *testing.T, rules []rbacv1.PolicyRule, readable bool) {
+	t.Helper()
+	ctx := context.Background() // also for cleanups
+	role := &rbacv1.ClusterRole{}
+	require.NoError(t, cluster.Client.Get(ctx, client.ObjectKey{Name: names.ServiceAccountCatalog}, role))
 	before := role.DeepCopy()
-	role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.APIGroups, rbacv1.GroupName) })
-	require.NotEqual(t, before.Rules, role.Rules)
-	require.NoError(t, cluster.Client.Patch(t.Context(), role, client.MergeFrom(before)))
+	role.Rules = rules
+	require.NoError(t, cluster.Client.Patch(ctx, role, client.MergeFrom(before)))
 	self := cluster.As(t, "system:serviceaccount:remit:"+names.ServiceAccountCatalog)
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		assert.Error(c, self.List(t.Context(), &rbacv1.RoleList{}), "the API server's authorizer has not observed the change yet")
+		assert.Equal(c, readable, self.List(ctx, &rbacv1.RoleList{}) == nil, "the API server's authorizer has not observed the change yet")
 	}, env.Patience, tick)
 
 	old := map[types.UID]bool{}
 	for _, pod := range pods(t) {
 		old[pod.UID] = true
-		require.NoError(t, cluster.Client.Delete(t.Context(), &pod))
+		require.NoError(t, cluster.Client.Delete(ctx, &pod))
 	}
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		for _, pod := range pods(c) {
