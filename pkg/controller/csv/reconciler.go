@@ -135,14 +135,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if left := unsettled(s.facts, s.csv); left > 0 {
 		return ctrl.Result{RequeueAfter: left}, nil
 	}
-	if err := r.finish(ctx, s); err != nil {
-		if apierrors.IsConflict(err) {
-			return ctrl.Result{}, nil
-		}
-		return ctrl.Result{}, err
-	}
 	s.wakeAfter(last.After)
-	return ctrl.Result{RequeueAfter: s.after}, nil
+	return r.finish(ctx, s)
 }
 
 // gather collects the facts. It also creates the ServiceAccounts and roles that the operator needs, because the
@@ -221,18 +215,21 @@ func (r *Reconciler) act(ctx context.Context, s *scope, t Transition) (Transitio
 }
 
 // finish patches the status once, and emits one event each time the phase or reason changes.
-func (r *Reconciler) finish(ctx context.Context, s *scope) error {
+func (r *Reconciler) finish(ctx context.Context, s *scope) (ctrl.Result, error) {
 	after := s.facts.CSV
 	if s.evaluated {
 		after.SetRequirementStatus(s.shown())
 		s.certificateStatus(&after.Status)
 	}
 	if err := status.Patch(ctx, r.Client, s.csv, after); err != nil {
-		return err
+		if apierrors.IsConflict(err) {
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, err
 	}
 	for _, m := range s.moves {
 		log.FromContext(ctx).Info("Changed phase", "from", m.from, "phase", m.Phase, "reason", m.Reason)
 		r.transitioned(s.csv, m.Transition)
 	}
-	return nil
+	return ctrl.Result{RequeueAfter: s.after}, nil
 }
