@@ -263,5 +263,6 @@ func (s *run) setVersion() {
 		s.ext.Status.Install = &olmv1.ClusterExtensionInstallStatus{Bundle: now}
 		s.event("Installed", fmt.Sprintf("Installed bundle %q, version %s", now.Name, now.Version))
 	}
+	s.findings.Changes = nil // they describe the upgrade, which is done
 	s.memory.Change(s.key(), func(is *remembered) { is.previous = nil })
 }

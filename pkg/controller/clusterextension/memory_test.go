@@ -10,6 +10,7 @@ import (
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/preflight"
 )
 
 func bundleNamed(name string) *bundle.Bundle {
@@ -46,7 +47,9 @@ func TestRemembersTheContentOfTheInstalledVersion(t *testing.T) {
 	s.bundle = bundleNamed("op.v2")
 	s.bundle.CSV.Spec.Version.Major = 2
 	s.Recorder = events.NewFakeRecorder(1)
+	s.findings.Changes = []preflight.Change{{From: "op.v1", To: "op.v2"}}
 	s.setVersion()
+	require.Empty(t, s.findings.Changes, "the installed version is not compared with an earlier one")
 	require.Nil(t, u.memory.Get("op").previous, "the other version is installed now")
 	require.Equal(t, "op.v2", u.memory.Get("op").content.bundle.CSV.Name)
 }
