@@ -55,8 +55,8 @@ type Options struct {
 	Catalogs map[string]string
 	// CatalogArgs are additional flags for the catalog program, and ExtensionArgs for the extension program.
 	CatalogArgs, ExtensionArgs []string
-	// Without lists programs of Remit (names.ServiceAccountCatalog or names.ServiceAccountOLM) to leave out: their
-	// Deployments exist, but their Pods do nothing.
+	// Without lists programs of Remit, by the names of their ServiceAccounts (such as names.ServiceAccountCatalog), to leave
+	// out: their Deployments exist, but their Pods do nothing.
 	Without []string
 	// Args are additional flags for Remit's programs.
 	Args []manifests.Args
@@ -81,7 +81,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if !slices.Contains(o.Without, names.ServiceAccountOLM) {
 		images[imageOLM] = filepath.Join(bin, "olm")
 	}
-	if o.Extensions {
+	if o.Extensions && !slices.Contains(o.Without, names.ServiceAccountExtension) {
 		images[imageExtension] = filepath.Join(bin, "extension")
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)

@@ -1,7 +1,6 @@
 package kill
 
 import (
-	"fmt"
 	"net/http"
 	"os"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/test/env"
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
@@ -24,63 +24,29 @@ const (
 	// creates. They differ because the operator's Deployment is not a step.
 	sampleSteps  = 7
 	sampleWrites = sampleSteps + 1
-	// maxWrites is the maximum number of kills in a sweep.
-	maxWrites = 40
 )
 
-// world is the program under test and its gate to the control plane.
-type world struct {
-	gate    *gate
-	program *program
-	// name distinguishes the catalogs of the two sweeps.
-	name string
-}
-
-func newWorld(t *testing.T, name string) *world {
+// newCatalogWorld starts the catalog program with the catalogs of all sweeps.
+func newCatalogWorld(t *testing.T, name string) *world {
 	t.Helper()
-	w := &world{gate: newGate(t, cluster.Config()), name: name}
 	var args []string
 	for image, dir := range catalogs {
 		args = append(args, "--catalog-directory="+image+"="+dir)
 	}
-	w.program = newProgram(t, cluster, w.gate, args...)
-	w.program.start()
-	return w
+	return newWorld(t, name, names.ServiceAccountCatalog, args...)
 }
-
-// asAccount reports whether a request was sent as an account, with a token other than the program's.
-func (w *world) asAccount(r *http.Request) bool {
-	return r.Header.Get("Authorization") != "Bearer "+w.program.token
-}
-
-func anybody(*http.Request) bool { return true }
 
 func TestAPlanSurvivesAKillAfterEachOfItsSteps(t *testing.T) {
-	w := newWorld(t, sweeps[0])
-	n := w.sweep(t, w.asAccount)
+	w := newCatalogWorld(t, sweeps[0])
+	n := sweep(t, func(t *testing.T, n int) bool { return w.install(t, n, w.asIdentity) })
 	require.Equal(t, sampleWrites, n, "writes as the account")
 }
 
 func TestAPlanSurvivesAKillAfterAnyWriteOfTheProgram(t *testing.T) {
-	w := newWorld(t, sweeps[1])
-	n := w.sweep(t, anybody)
+	w := newCatalogWorld(t, sweeps[1])
+	n := sweep(t, func(t *testing.T, n int) bool { return w.install(t, n, anybody) })
 	require.Greater(t, n, sampleWrites)
 	t.Logf("killed after each of %d writes", n)
-}
-
-// sweep installs the sample repeatedly, with the kill one write later each time, until an install completes before the
-// kill. It returns the number of kills.
-func (w *world) sweep(t *testing.T, counts func(*http.Request) bool) int {
-	t.Helper()
-	for n := 1; n <= maxWrites; n++ {
-		killed := false
-		passed := t.Run(fmt.Sprintf("after write %d", n), func(t *testing.T) { killed = w.install(t, n, counts) })
-		if !killed || !passed {
-			return n - 1
-		}
-	}
-	t.Fatalf("more than %d writes", maxWrites)
-	return 0
 }
 
 // install installs the sample into its own namespace, with a kill after the nth write, and asserts that nothing was
@@ -95,7 +61,9 @@ func (w *world) install(t *testing.T, n int, counts func(*http.Request) bool) bo
 	tn.Catalog("catalog", image(w.name, n))
 	tn.Subscribe("catalog", bundle.Package, bundle.Channel)
 
-	killed := w.firedOrComplete(tn, shot)
+	killed := w.firedOr(t, shot, func(c *assert.CollectT) {
+		assert.Equal(c, operatorsv1alpha1.InstallPlanPhaseComplete, tn.Plan(c).Status.Phase)
+	})
 	before := map[string]types.UID{}
 	if killed {
 		before = w.objects(tn)
@@ -108,27 +76,8 @@ func (w *world) install(t *testing.T, n int, counts func(*http.Request) bool) bo
 	for id, uid := range before {
 		require.Equal(t, uid, after[id], id)
 	}
-	madeOnce(t, tn)
+	require.Len(t, madeOnce(t, tn.Writes()), sampleWrites)
 	return killed
-}
-
-func (w *world) firedOrComplete(tn *env.Tenant, s *shot) bool {
-	tn.T.Helper()
-	fired := func() bool {
-		select {
-		case <-s.fired:
-			return true
-		default:
-			return false
-		}
-	}
-	tn.Eventually(func(c *assert.CollectT) {
-		if !fired() {
-			assert.Equal(c, operatorsv1alpha1.InstallPlanPhaseComplete, tn.Plan(c).Status.Phase)
-		}
-	})
-	w.gate.disarm()
-	return fired()
 }
 
 // objects returns the UIDs of the plan's objects that exist.
@@ -155,20 +104,4 @@ func (w *world) objects(tn *env.Tenant) map[string]types.UID {
 		}
 	}
 	return out
-}
-
-// madeOnce asserts that, according to the audit log, each object was created by exactly one request, and that there is
-// one InstallPlan.
-func madeOnce(t *testing.T, tn *env.Tenant) {
-	t.Helper()
-	made := map[string]int{}
-	for _, e := range tn.Writes() {
-		if e.Created() {
-			made[e.Object.Resource+" "+e.Object.Name]++
-		}
-	}
-	require.Len(t, made, sampleWrites)
-	for id, times := range made {
-		require.Equal(t, 1, times, id)
-	}
 }

@@ -11,11 +11,13 @@ import (
 )
 
 var (
-	// cluster is a control plane without Remit's Pods. Both sweeps use it, one after the other.
+	// cluster is a control plane without Remit's Pods. All sweeps use it, one after the other.
 	cluster *env.Cluster
-	// catalogs maps images to the directories of their catalogs. Each install of a sweep has its own catalog.
+	// catalogs maps images to the directories of their catalogs. Each install of a sweep of the catalog program has its own
+	// catalog.
 	catalogs = map[string]string{}
-	// sweeps lists the sweeps, one for each test. Their names are part of the names of their catalog images.
+	// sweeps lists the sweeps of the catalog program, one for each test. Their names are part of the names of their catalog
+	// images.
 	sweeps = []string{"steps", "writes"}
 )
 
@@ -27,7 +29,9 @@ func options(dir string) (env.Options, error) {
 			return env.Options{}, err
 		}
 	}
-	return env.Options{Without: []string{names.ServiceAccountCatalog, names.ServiceAccountOLM}}, nil
+	return env.Options{
+		Extensions: true, Without: []string{names.ServiceAccountCatalog, names.ServiceAccountOLM, names.ServiceAccountExtension},
+	}, nil
 }
 
 func image(sweep string, n int) string { return fmt.Sprintf("catalogs.test/%s-%d", sweep, n) }

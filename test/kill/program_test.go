@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,8 +19,8 @@ import (
 	"github.com/remit-olm/remit/test/env"
 )
 
-// program runs bin/catalog as a child process of the test. The process connects to the API server through the gate, as
-// its own ServiceAccount.
+// program runs one of Remit's programs as a child process of the test. The process connects to the API server through the
+// gate, as its own ServiceAccount.
 type program struct {
 	t     *testing.T
 	path  string
@@ -31,9 +32,12 @@ type program struct {
 	done chan struct{}
 }
 
-func newProgram(t *testing.T, cluster *env.Cluster, g *gate, args ...string) *program {
+// newProgram returns the program with this ServiceAccount. The name of the ServiceAccount is that of the program, with a
+// prefix.
+func newProgram(t *testing.T, cluster *env.Cluster, g *gate, account string, args ...string) *program {
 	t.Helper()
-	p := &program{t: t, path: filepath.Join(cluster.Bin, "catalog"), token: token(t, cluster)}
+	name := strings.TrimPrefix(account, "remit-")
+	p := &program{t: t, path: filepath.Join(cluster.Bin, name), token: token(t, cluster, account)}
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	config := clientcmdapi.NewConfig()
 	config.Clusters["gate"] = &clientcmdapi.Cluster{Server: g.URL, CertificateAuthorityData: g.ca()}
@@ -43,7 +47,7 @@ func newProgram(t *testing.T, cluster *env.Cluster, g *gate, args ...string) *pr
 	require.NoError(t, clientcmd.WriteToFile(*config, kubeconfig))
 	p.args = append([]string{"--kubeconfig=" + kubeconfig, "--namespace=" + names.DefaultNamespace}, args...)
 	var err error
-	p.log, err = os.Create(filepath.Join(t.TempDir(), "catalog.log"))
+	p.log, err = os.Create(filepath.Join(t.TempDir(), name+".log"))
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		p.kill()
@@ -56,9 +60,9 @@ func newProgram(t *testing.T, cluster *env.Cluster, g *gate, args ...string) *pr
 	return p
 }
 
-func token(t *testing.T, cluster *env.Cluster) string {
+func token(t *testing.T, cluster *env.Cluster, account string) string {
 	t.Helper()
-	self := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: names.DefaultNamespace, Name: names.ServiceAccountCatalog}}
+	self := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: names.DefaultNamespace, Name: account}}
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](3600)}}
 	require.NoError(t, cluster.Client.SubResource("token").Create(t.Context(), self, request))
 	return request.Status.Token

@@ -1,0 +1,280 @@
+package kill
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/env/audit"
+	"github.com/remit-olm/remit/test/env/registry"
+)
+
+// extensionObjects is the number of objects of version 1.0.0 of the packages in these tests.
+const extensionObjects = 5
+
+func TestAnExtensionSurvivesAKillAfterEachWriteOfItsInstall(t *testing.T) {
+	w := newExtensionWorld(t, "installed")
+	n := sweepExtensions(t, func(t *testing.T, n int) (outcome, bool) {
+		s := w.extension(t, n)
+		shot := w.gate.arm(n, anybody, w.program.kill)
+		from := s.mark()
+		s.create()
+		return s.ends(shot, "1.0.0", from)
+	})
+	require.Greater(t, n, extensionObjects)
+	t.Logf("killed after each of %d writes", n)
+}
+
+func TestAnExtensionSurvivesAKillAfterEachWriteOfItsUpgrade(t *testing.T) {
+	w := newExtensionWorld(t, "upgraded")
+	n := sweepExtensions(t, func(t *testing.T, n int) (outcome, bool) {
+		s := w.extension(t, n)
+		s.create()
+		eventually(t, func(c *assert.CollectT) { s.installed(c, "1.0.0") })
+		shot := w.gate.arm(n, anybody, w.program.kill)
+		from := s.mark()
+		s.upgrade()
+		return s.ends(shot, "2.0.0", from)
+	})
+	require.Greater(t, n, extensionObjects)
+	t.Logf("killed after each of %d writes", n)
+}
+
+// sweepExtensions is sweep for ClusterExtensions. It asserts that all runs have the outcome of the last one, in which the
+// program was not killed.
+func sweepExtensions(t *testing.T, once func(t *testing.T, n int) (outcome, bool)) int {
+	t.Helper()
+	var all []outcome
+	kills := sweep(t, func(t *testing.T, n int) bool {
+		o, killed := once(t, n)
+		all = append(all, o)
+		return killed
+	})
+	require.Len(t, all, kills+1, "a run failed")
+	for i, o := range all[:kills] {
+		require.Equal(t, all[kills], o, "after write %d", i+1)
+	}
+	return kills
+}
+
+// outcome is what a run leaves behind, without what differs between installs of different names.
+type outcome struct {
+	// status is the ClusterExtension's status without the inventory, as JSON. objects are the objects of the inventory.
+	status  string
+	objects []string
+	// changes are the objects that were created and deleted.
+	changes []string
+}
+
+// extension is a ClusterExtension in its own namespace, with the same name as its package.
+type extension struct {
+	*world
+	t    *testing.T
+	name string
+	user string
+}
+
+// newExtensionWorld starts the extension program and creates a ClusterCatalog with a package for each run of a sweep.
+// Version 2.0.0 adds a permission, so that its Role replaces that of version 1.0.0.
+func newExtensionWorld(t *testing.T, name string) *world {
+	t.Helper()
+	images := registry.New(t)
+	w := newWorld(t, name, names.ServiceAccountExtension,
+		"--registry-plain-http="+images.Host, "--cache-directory="+t.TempDir(), "--catalog-content-bind-address=127.0.0.1:0")
+	var releases []string
+	brings := env.Brings{}
+	for n := 1; n <= maxWrites; n++ {
+		v1, v2 := w.pkg(n)+".v1.0.0", w.pkg(n)+".v2.0.0"
+		releases = append(releases, v1+" stable", v2+" stable replaces="+v1+" reads=secrets")
+		for _, v := range []string{v1, v2} {
+			brings[v] = env.CRD("things", w.pkg(n)+".remit.dev", "Thing")
+		}
+	}
+	image, err := registry.Catalog(fstest.MapFS{"catalog.json": {Data: []byte(env.ReleasesWith(brings, releases...))}})
+	require.NoError(t, err)
+	ref, _, err := images.Push(name+":v1", image)
+	require.NoError(t, err)
+	catalog := &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	catalog.Spec.Source = olmv1.ClusterCatalogSource{Type: olmv1.CatalogSourceTypeImage, Image: &olmv1.ImageSource{Ref: ref}}
+	require.NoError(t, cluster.Client.Create(t.Context(), catalog))
+	eventually(t, func(c *assert.CollectT) {
+		if assert.NoError(c, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(catalog), catalog)) {
+			assert.True(c, meta.IsStatusConditionTrue(catalog.Status.Conditions, olmv1.TypeServing), "%+v", catalog.Status.Conditions)
+		}
+	})
+	return w
+}
+
+func (w *world) pkg(n int) string { return fmt.Sprintf("%s-%02d", w.name, n) }
+
+// extension creates the namespace, the enrollment and the grant of the nth run's ClusterExtension.
+func (w *world) extension(t *testing.T, n int) *extension {
+	t.Helper()
+	identity, err := scoped.ExtensionIdentity(w.pkg(n))
+	require.NoError(t, err)
+	e := &extension{world: w, t: t, name: w.pkg(n), user: identity.Username()}
+	objs := append(scoped.ExtensionEnrollment(identity, cluster.Home, scoped.ImpersonationConstrained),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.name}},
+		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "test-" + e.name},
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+			Subjects: []rbacv1.Subject{identity.Subject()}})
+	for _, obj := range objs {
+		require.NoError(t, cluster.Client.Create(t.Context(), obj))
+	}
+	return e
+}
+
+func (e *extension) create() {
+	e.t.Helper()
+	obj := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: e.name}}
+	obj.Spec.Namespace = e.name
+	obj.Spec.Source = olmv1.SourceConfig{SourceType: olmv1.SourceTypeCatalog, Catalog: &olmv1.CatalogFilter{PackageName: e.name, Version: "1.0.0"}}
+	require.NoError(e.t, cluster.Client.Create(e.t.Context(), obj))
+}
+
+// upgrade selects version 2.0.0.
+func (e *extension) upgrade() {
+	e.t.Helper()
+	obj := e.get()
+	before := obj.DeepCopy()
+	obj.Spec.Source.Catalog.Version = "2.0.0"
+	require.NoError(e.t, cluster.Client.Patch(e.t.Context(), obj, client.MergeFrom(before)))
+}
+
+func (e *extension) get() *olmv1.ClusterExtension {
+	e.t.Helper()
+	obj := &olmv1.ClusterExtension{}
+	require.NoError(e.t, cluster.Client.Get(e.t.Context(), client.ObjectKey{Name: e.name}, obj))
+	return obj
+}
+
+func (e *extension) mark() int64 {
+	e.t.Helper()
+	end, err := audit.End(cluster.AuditLog)
+	require.NoError(e.t, err)
+	return end
+}
+
+// installed asserts that a version is installed and that the ClusterExtension's conditions say so.
+func (e *extension) installed(c *assert.CollectT, version string) {
+	obj := e.get()
+	if assert.NotNil(c, obj.Status.Install, "%+v", obj.Status.Conditions) {
+		assert.Equal(c, version, obj.Status.Install.Bundle.Version, "%+v", obj.Status.Conditions)
+	}
+	for _, kind := range []string{olmv1.TypeProgressing, olmv1.TypeAvailable} {
+		condition := meta.FindStatusCondition(obj.Status.Conditions, kind)
+		if assert.NotNil(c, condition) {
+			assert.Equal(c, olmv1.ReasonSucceeded, condition.Reason, condition.Message)
+			assert.Equal(c, obj.Generation, condition.ObservedGeneration)
+		}
+	}
+}
+
+// ends waits until the version is installed, restarts the program if it is killed before, removes the ClusterExtension, and
+// returns the outcome and whether the program was killed.
+func (e *extension) ends(s *shot, version string, from int64) (outcome, bool) {
+	e.t.Helper()
+	killed := e.firedOr(e.t, s, func(c *assert.CollectT) { e.installed(c, version) })
+	if killed {
+		e.program.start()
+		eventually(e.t, func(c *assert.CollectT) { e.installed(c, version) })
+	}
+	events, _, err := cluster.AuditedFrom(e.t.Context(), from, func(event audit.Event) bool {
+		return event.Impersonated != nil && event.Impersonated.Username == e.user
+	})
+	require.NoError(e.t, err)
+	for _, event := range events {
+		require.NotEqual(e.t, http.StatusConflict, event.Response.Code, event.String())
+	}
+	o := e.outcome()
+	for _, change := range madeOnce(e.t, events) {
+		o.changes = append(o.changes, e.neutral(change))
+	}
+	e.remove()
+	return o, killed
+}
+
+// outcome reads the status and the objects.
+func (e *extension) outcome() outcome {
+	e.t.Helper()
+	obj := e.get()
+	status := obj.Status.DeepCopy()
+	status.Inventory = nil
+	slices.SortFunc(status.Conditions, func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
+	for i := range status.Conditions {
+		status.Conditions[i].LastTransitionTime = metav1.Time{}
+	}
+	text, err := json.Marshal(status)
+	require.NoError(e.t, err)
+	o := outcome{status: e.neutral(string(text))}
+	for _, item := range obj.Status.Inventory {
+		got := e.object(item)
+		require.NoError(e.t, cluster.Client.Get(e.t.Context(), client.ObjectKeyFromObject(got), got))
+		for _, field := range [][]string{
+			{"metadata", "uid"}, {"metadata", "resourceVersion"}, {"metadata", "creationTimestamp"}, {"metadata", "managedFields"},
+			{"metadata", "annotations", names.AnnotationProof}, {"status"},
+		} {
+			unstructured.RemoveNestedField(got.Object, field...)
+		}
+		text, err := json.Marshal(got.Object)
+		require.NoError(e.t, err)
+		o.objects = append(o.objects, strings.ReplaceAll(e.neutral(string(text)), string(obj.UID), "UID"))
+	}
+	slices.Sort(o.objects)
+	return o
+}
+
+func (e *extension) object(item olmv1.InventoryObject) *unstructured.Unstructured {
+	e.t.Helper()
+	mapping, err := cluster.Client.RESTMapper().RESTMapping(schema.GroupKind{Group: item.Group, Kind: item.Kind})
+	require.NoError(e.t, err)
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(mapping.GroupVersionKind)
+	obj.SetNamespace(item.Namespace)
+	obj.SetName(item.Name)
+	return obj
+}
+
+// hash matches the hashes in labels and in the names of roles and bindings, which depend on the name of the
+// ClusterExtension.
+var hash = regexp.MustCompile(`([-"])[a-z2-7]{16}\b`)
+
+// neutral replaces the name of the ClusterExtension, and hashes.
+func (e *extension) neutral(text string) string {
+	return hash.ReplaceAllString(strings.ReplaceAll(text, e.name, "NAME"), "${1}HASH")
+}
+
+// remove deletes the ClusterExtension, so that the program does not install it again at its next start, and waits until all
+// of its objects are deleted.
+func (e *extension) remove() {
+	e.t.Helper()
+	obj := e.get()
+	require.NoError(e.t, cluster.Client.Delete(e.t.Context(), obj))
+	eventually(e.t, func(c *assert.CollectT) {
+		for _, item := range obj.Status.Inventory {
+			left := e.object(item)
+			err := cluster.Client.Get(e.t.Context(), client.ObjectKeyFromObject(left), left)
+			assert.True(c, apierrors.IsNotFound(err), "%s %s: %v", item.Kind, item.Name, err)
+		}
+	})
+}

@@ -1,0 +1,104 @@
+package kill
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/env/audit"
+)
+
+// maxWrites is the maximum number of kills in a sweep.
+const maxWrites = 40
+
+// world is the program under test and its gate to the control plane.
+type world struct {
+	gate    *gate
+	program *program
+	// name distinguishes the objects of the sweeps.
+	name string
+}
+
+// newWorld starts the program with this ServiceAccount.
+func newWorld(t *testing.T, name, account string, args ...string) *world {
+	t.Helper()
+	w := &world{gate: newGate(t, cluster.Config()), name: name}
+	w.program = newProgram(t, cluster, w.gate, account, args...)
+	w.program.start()
+	return w
+}
+
+// asIdentity reports whether a request was sent as the identity of an install: with the token of an account, or as a user
+// that the program impersonates.
+func (w *world) asIdentity(r *http.Request) bool {
+	return r.Header.Get("Authorization") != "Bearer "+w.program.token || r.Header.Get("Impersonate-User") != ""
+}
+
+func anybody(*http.Request) bool { return true }
+
+// sweep runs a story repeatedly, with the kill one write later each time, until the story ends before the kill. It returns
+// the number of kills. once runs the story with a kill after the nth write, and reports whether the program was killed.
+func sweep(t *testing.T, once func(t *testing.T, n int) bool) int {
+	t.Helper()
+	for n := 1; n <= maxWrites; n++ {
+		killed := false
+		passed := t.Run(fmt.Sprintf("after write %d", n), func(t *testing.T) { killed = once(t, n) })
+		if !killed || !passed {
+			return n - 1
+		}
+	}
+	t.Fatalf("more than %d writes", maxWrites)
+	return 0
+}
+
+// firedOr waits until the program is killed or done succeeds, and reports whether the program was killed.
+func (w *world) firedOr(t *testing.T, s *shot, done func(c *assert.CollectT)) bool {
+	t.Helper()
+	fired := func() bool {
+		select {
+		case <-s.fired:
+			return true
+		default:
+			return false
+		}
+	}
+	eventually(t, func(c *assert.CollectT) {
+		if !fired() {
+			done(c)
+		}
+	})
+	w.gate.disarm()
+	return fired()
+}
+
+func eventually(t *testing.T, check func(c *assert.CollectT)) {
+	t.Helper()
+	require.EventuallyWithT(t, check, env.Patience, 50*time.Millisecond)
+}
+
+// madeOnce asserts that each of the requests that created or deleted an object did so for a different one, and returns
+// them: the verb, the resource and the name.
+func madeOnce(t *testing.T, events []audit.Event) []string {
+	t.Helper()
+	times := map[string]int{}
+	for _, e := range events {
+		switch {
+		case !e.Wrote() || e.Object.APIGroup == "authentication.k8s.io":
+		case e.Created():
+			times["create "+e.Object.Resource+" "+e.Object.Name]++
+		case e.Verb == "delete":
+			times["delete "+e.Object.Resource+" "+e.Object.Name]++
+		}
+	}
+	for id, n := range times {
+		require.Equal(t, 1, n, id)
+	}
+	return slices.Sorted(maps.Keys(times))
+}
