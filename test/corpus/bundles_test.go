@@ -63,12 +63,23 @@ type testCase struct {
 	targets   []string
 	// warnings are the warnings that the case's InstallPlan must contain when it is Complete.
 	warnings []string
+	// extension is true if a ClusterExtension without a ServiceAccount installs the bundle, instead of a Subscription.
+	extension bool
 }
 
-func (c *testCase) name() string { return c.published.name() + "/" + string(c.mode) }
+func (c *testCase) name() string {
+	name := c.published.name() + "/" + string(c.mode)
+	if c.extension {
+		name += "/ClusterExtension"
+	}
+	return name
+}
 
 // args returns the arguments of kubectl remit rbac for the case.
 func (c *testCase) args() []string {
+	if c.extension {
+		return c.extensionArgs()
+	}
 	args := []string{c.dir, "--account=" + c.namespace + "/" + accountName, "--install-mode=" + string(c.mode), "--with-account"}
 	if c.mode != operatorsv1alpha1.InstallModeTypeOwnNamespace && len(c.targets) > 0 {
 		args = append(args, "--target-namespaces="+strings.Join(c.targets, ","))

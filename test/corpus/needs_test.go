@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/extension/assess"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -21,8 +22,12 @@ import (
 	"github.com/remit-olm/remit/pkg/step/build"
 )
 
-func (c *testCase) account() types.NamespacedName {
-	return types.NamespacedName{Namespace: c.namespace, Name: accountName}
+// identity returns the identity of the case's install, without a UID.
+func (c *testCase) identity() scoped.Identity {
+	if c.extension {
+		return assess.Identity(c.clusterExtension())
+	}
+	return scoped.ServiceAccountIdentity(types.NamespacedName{Namespace: c.namespace, Name: accountName})
 }
 
 // scope returns the scope of the case's OperatorGroup.
@@ -35,6 +40,10 @@ func (c *testCase) scope() build.Scope {
 }
 
 func (c *testCase) steps() ([]step.Step, error) {
+	if c.extension {
+		_, steps, err := c.rendered()
+		return steps, err
+	}
 	steps, err := build.NewStepResourceFromBundle(c.Bundle, c.scope(), build.Unchecked{})
 	if err != nil {
 		return nil, err
@@ -56,6 +65,13 @@ func (c *testCase) outside() ([]client.Object, error) {
 }
 
 func (c *testCase) needs() ([]preflight.Need, error) {
+	if c.extension {
+		r, steps, err := c.rendered()
+		if err != nil {
+			return nil, err
+		}
+		return assess.Needs(r, steps, noRole)
+	}
 	steps, err := c.steps()
 	if err != nil {
 		return nil, err
@@ -88,6 +104,9 @@ func granted(printed []*unstructured.Unstructured) (grants, error) {
 }
 
 func isGrant(obj *unstructured.Unstructured) bool {
+	if _, ok := scoped.EnrolledForExtension(obj.GetName()); ok {
+		return false
+	}
 	return (obj.GetKind() == "Role" || obj.GetKind() == "ClusterRole") && obj.GetName() != "remit-enrollment-"+accountName
 }
 
@@ -160,8 +179,8 @@ const (
 )
 
 // judge runs the preflight check with the remaining rules.
-func (m mutation) judge(account types.NamespacedName, needs []preflight.Need) (verdict, preflight.Report) {
-	report := preflight.Examine(scoped.ServiceAccountIdentity(account), needs, m.rest.permissions)
+func (m mutation) judge(identity scoped.Identity, needs []preflight.Need) (verdict, preflight.Report) {
+	report := preflight.Examine(identity, needs, m.rest.permissions)
 	return m.compare(scopesOf(report), needs), report
 }
 
