@@ -8,6 +8,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env/audit"
@@ -16,7 +17,10 @@ import (
 // traffic summarizes the requests from one account.
 type traffic struct {
 	requests int
-	refused  []string
+	// writes is the number of requests that could have changed an object. A ClusterExtension's identity also reads before
+	// all permissions are granted.
+	writes  int
+	refused []string
 	// used is the set of permissions that the account's requests needed.
 	used map[use]bool
 }
@@ -47,7 +51,7 @@ func uses(e audit.Event) []use {
 func accounts(events []audit.Event) map[string]*traffic {
 	out := map[string]*traffic{}
 	for _, e := range events {
-		namespace, ok := accountOf(e.User.Username)
+		namespace, ok := accountOf(e)
 		if !ok {
 			continue
 		}
@@ -57,6 +61,9 @@ func accounts(events []audit.Event) map[string]*traffic {
 			out[namespace] = t
 		}
 		t.requests++
+		if e.IsWrite() && !isReview(e) {
+			t.writes++
+		}
 		if e.Response.Code == 403 {
 			t.refused = append(t.refused, e.String())
 		}
@@ -67,8 +74,17 @@ func accounts(events []audit.Event) map[string]*traffic {
 	return out
 }
 
-func accountOf(user string) (namespace string, ok bool) {
-	namespace, ok = strings.CutSuffix(user, ":"+accountName)
+// isReview reports whether a request asks the API server about the sender.
+func isReview(e audit.Event) bool {
+	return e.Object != nil && (e.Object.APIGroup == "authorization.k8s.io" || e.Object.APIGroup == "authentication.k8s.io")
+}
+
+// accountOf returns the namespace of the account or the ClusterExtension whose identity sent a request.
+func accountOf(e audit.Event) (namespace string, ok bool) {
+	if e.Impersonated != nil {
+		return strings.CutPrefix(e.Impersonated.Username, names.UserExtensionPrefix)
+	}
+	namespace, ok = strings.CutSuffix(e.User.Username, ":"+accountName)
 	if !ok {
 		return "", false
 	}

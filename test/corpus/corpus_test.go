@@ -151,7 +151,7 @@ func (w *world) install(ctx context.Context, c *testCase, printed []*unstructure
 func (w *world) checkAudit(t *testing.T, table []outcome) {
 	t.Helper()
 	events, err := w.Audited(t.Context(), func(e audit.Event) bool {
-		_, ok := accountOf(e.User.Username)
+		_, ok := accountOf(e)
 		return ok
 	})
 	require.NoError(t, err)
@@ -163,8 +163,8 @@ func (w *world) checkAudit(t *testing.T, table []outcome) {
 		}
 		needs, err := o.needs()
 		require.NoError(t, err)
-		if tr := sent[o.relocated().namespace]; tr != nil {
-			t.Errorf("%s: %d requests were sent although a verb was missing", o.name(), tr.requests)
+		if tr := sent[o.relocated().namespace]; tr != nil && (tr.writes > 0 || !o.extension) {
+			t.Errorf("%s: %d requests, %d of them writes, were sent although a verb was missing", o.name(), tr.requests, tr.writes)
 		}
 		tr := sent[o.namespace]
 		l.book(needs, tr)
@@ -212,5 +212,5 @@ func show(table []outcome, took time.Duration) {
 	}
 	fmt.Printf("corpus: %d cases in %s: %d succeeded in one round, %d unsupported, %d failed\n",
 		len(table), took.Round(time.Second), counts[succeeded], counts[unsupported], counts[failed])
-	fmt.Printf("corpus: %d of them first without one verb, which the InstallPlan reported exactly\n", mutated)
+	fmt.Printf("corpus: %d of them first without one verb, which was reported exactly\n", mutated)
 }

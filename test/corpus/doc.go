@@ -11,8 +11,8 @@
 // minutes on two cores. If E2E_DIR names a directory, the control plane's state is kept there. CORPUS_RUN (a regular
 // expression) selects cases by name.
 //
-// The preflight check also covers ClusterExtensions without a ServiceAccount, in each mode that they can use: by default,
-// for a few bundles.
+// The same holds for ClusterExtensions without a ServiceAccount, for each bundle in the widest mode that a ClusterExtension
+// can use. By default, only a few bundles are installed.
 //
 // testdata/shapes has hand-written bundles. Each has one unusual property that occurs in published operators. They are
 // installed in the same way, even without CORPUS_DIR.

@@ -139,8 +139,8 @@ func (c *testCase) relocated() *testCase {
 	return &other
 }
 
-// mutateOnServer subscribes with one verb removed: the InstallPlan must report exactly that verb, and no
-// request may be sent as the account.
+// mutateOnServer installs with one verb removed: the InstallPlan or the ClusterExtension must report exactly that verb. No
+// request may be sent as the account, and no write as the identity of the ClusterExtension.
 func (w *world) mutateOnServer(ctx context.Context, c *testCase) error {
 	printed, err := w.printed(ctx, c)
 	if err != nil {
@@ -170,22 +170,12 @@ func (w *world) mutateOnServer(ctx context.Context, c *testCase) error {
 	return errors.Join(err, client.IgnoreNotFound(w.Client.Delete(ctx, sub)), w.clear(ctx, c, less))
 }
 
-// names returns nil if the plan reports exactly the removed verb as missing. The error is final if a plan is complete or
-// reports other permissions.
+// names returns nil if exactly the removed verb is reported as missing. The error is final if the install is complete or
+// other permissions are reported.
 func (w *world) names(ctx context.Context, c *testCase, m mutation) error {
-	plans := &operatorsv1alpha1.InstallPlanList{}
-	if err := w.cache.List(ctx, plans, client.InNamespace(c.namespace)); err != nil {
+	text, err := w.reported(ctx, c, m)
+	if err != nil {
 		return err
-	}
-	for i := range plans.Items {
-		if p := &plans.Items[i]; p.Status.Phase == operatorsv1alpha1.InstallPlanPhaseComplete {
-			return final{fmt.Errorf("installed without %s", m)}
-		}
-	}
-	message := w.blockedIn(c.namespace)
-	text, ok := preflight.Paste(message)
-	if !ok {
-		return fmt.Errorf("no plan reports missing permissions: %q", message)
 	}
 	objs, err := decode([]byte(text))
 	if err != nil {
@@ -199,6 +189,28 @@ func (w *world) names(ctx context.Context, c *testCase, m mutation) error {
 		return final{fmt.Errorf("%s was removed, but %q is reported as missing", m, slices.Sorted(maps.Keys(got)))}
 	}
 	return nil
+}
+
+// reported returns, as manifests, the permissions that the case's plan or ClusterExtension reports as missing.
+func (w *world) reported(ctx context.Context, c *testCase, m mutation) (string, error) {
+	if c.extension {
+		return w.reportedByExtension(ctx, c, m)
+	}
+	plans := &operatorsv1alpha1.InstallPlanList{}
+	if err := w.cache.List(ctx, plans, client.InNamespace(c.namespace)); err != nil {
+		return "", err
+	}
+	for i := range plans.Items {
+		if p := &plans.Items[i]; p.Status.Phase == operatorsv1alpha1.InstallPlanPhaseComplete {
+			return "", final{fmt.Errorf("installed without %s", m)}
+		}
+	}
+	message := w.blockedIn(c.namespace)
+	text, ok := preflight.Paste(message)
+	if !ok {
+		return "", fmt.Errorf("no plan reports missing permissions: %q", message)
+	}
+	return text, nil
 }
 
 // without returns the printed manifests without the removed verb.

@@ -31,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/test/env"
 )
@@ -54,8 +55,10 @@ type world struct {
 	patience time.Duration
 
 	mu sync.Mutex
-	// blocked maps namespaces to the message of the last plan that reported missing permissions.
+	// blocked maps namespaces to the message of the last plan or ClusterExtension that reported missing permissions.
 	blocked map[string]string
+	// refs maps the names of bundles to the images of their catalogs, for ClusterExtensions.
+	refs map[string]string
 }
 
 func image(p *published) string { return "catalogs.test/" + p.pkg + ":" + p.version }
@@ -80,7 +83,13 @@ func newWorld(t *testing.T, all []*testCase) *world {
 	for _, c := range all {
 		catalogs[image(c.published)] = alone(t, c.published)
 	}
-	cluster, err := env.Start(context.Background(), env.Options{Catalogs: catalogs})
+	return startWorld(t, env.Options{Catalogs: catalogs}, &operatorsv1alpha1.InstallPlan{})
+}
+
+// startWorld starts a cluster and observes the objects of a type, which report missing permissions.
+func startWorld(t *testing.T, o env.Options, reporting client.Object) *world {
+	t.Helper()
+	cluster, err := env.Start(context.Background(), o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, cluster.Stop()) })
 	enlist(t, cluster.Client)
@@ -88,9 +97,9 @@ func newWorld(t *testing.T, all []*testCase) *world {
 	w := &world{Cluster: cluster, patience: patience, blocked: map[string]string{}}
 	w.cache, err = cache.New(cluster.Config(), cache.Options{Scheme: cluster.Client.Scheme()})
 	require.NoError(t, err)
-	plans, err := w.cache.GetInformer(t.Context(), &operatorsv1alpha1.InstallPlan{})
+	informer, err := w.cache.GetInformer(t.Context(), reporting)
 	require.NoError(t, err)
-	_, err = plans.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    w.observe,
 		UpdateFunc: func(_, obj any) { w.observe(obj) },
 	})
@@ -113,20 +122,25 @@ func enlist(t *testing.T, c client.Client) {
 }
 
 func (w *world) observe(obj any) {
-	plan, ok := obj.(*operatorsv1alpha1.InstallPlan)
-	if !ok {
-		return
-	}
-	c := plan.Status.GetCondition(operatorsv1alpha1.InstallPlanConditionType(names.ConditionPermissionsMissing))
-	if c.Status == corev1.ConditionTrue {
-		w.mu.Lock()
-		w.blocked[plan.Namespace] = c.Message
-		w.mu.Unlock()
+	switch obj := obj.(type) {
+	case *operatorsv1alpha1.InstallPlan:
+		c := obj.Status.GetCondition(operatorsv1alpha1.InstallPlanConditionType(names.ConditionPermissionsMissing))
+		if c.Status == corev1.ConditionTrue {
+			w.block(obj.Namespace, c.Message)
+		}
+	case *olmv1.ClusterExtension:
+		w.observeExtension(obj)
 	}
 }
 
-// blockedIn returns the message of the namespace's last plan that reported missing permissions, or "" if there was
-// none.
+func (w *world) block(namespace, message string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.blocked[namespace] = message
+}
+
+// blockedIn returns the message of the namespace's last plan or ClusterExtension that reported missing permissions, or ""
+// if there was none.
 func (w *world) blockedIn(namespace string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -212,6 +226,9 @@ func (w *world) established(ctx context.Context, name string) error {
 
 // subscribe creates the objects that a user of the namespace creates to install the operator.
 func (w *world) subscribe(ctx context.Context, c *testCase) error {
+	if c.extension {
+		return w.extend(ctx, c)
+	}
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: c.namespace, Name: name} }
 	for _, obj := range []client.Object{
 		&operatorsv1.OperatorGroup{ObjectMeta: meta("group"),
@@ -234,6 +251,9 @@ func (w *world) subscribe(ctx context.Context, c *testCase) error {
 func (w *world) succeeded(ctx context.Context, c *testCase) error {
 	if text := w.blockedIn(c.namespace); text != "" {
 		return final{fmt.Errorf("the printed RBAC is not sufficient: %s", text)}
+	}
+	if c.extension {
+		return w.extended(ctx, c)
 	}
 	sub := &operatorsv1alpha1.Subscription{}
 	if err := w.cache.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: "subscription"}, sub); err != nil {
@@ -297,6 +317,9 @@ func (w *world) until(ctx context.Context, look func() error) error {
 // uninstall deletes the objects that the namespace's users would delete, and waits until all objects of the bundle
 // outside the namespace, except CustomResourceDefinitions, are deleted.
 func (w *world) uninstall(ctx context.Context, c *testCase, outside []client.Object) error {
+	if c.extension {
+		return errors.Join(w.Client.Delete(ctx, c.clusterExtension()), w.waitDeleted(ctx, outside...))
+	}
 	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: c.CSV.Name}}
 	for _, obj := range []client.Object{
 		&operatorsv1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "subscription"}}, csv,
@@ -342,6 +365,10 @@ func (w *world) clear(ctx context.Context, c *testCase, printed []*unstructured.
 	var errs []error
 	remove := func(obj client.Object) {
 		errs = append(errs, client.IgnoreNotFound(w.Client.Delete(ctx, obj, client.PropagationPolicy(metav1.DeletePropagationBackground))))
+	}
+	if c.extension {
+		remove(c.clusterExtension())
+		remove(c.clusterCatalog(""))
 	}
 	remove(&operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "group"}})
 	remove(&operatorsv1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "catalog"}})
