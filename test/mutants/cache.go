@@ -143,6 +143,12 @@ func cache() []Mutant {
 			Killer: unit(pkg, "TestAListThatTransformRefusesLeavesNoWatch"),
 		},
 		{
+			Name: "listed-objects-are-kept-complete", File: pkg + "/feed.go",
+			Old:    "	return s.kind.transformEarly\n",
+			New:    "	return func(obj any) (any, error) { return obj, nil }\n",
+			Killer: unit(pkg, "TestTransformDoesNotWaitForTheEndOfAList"),
+		},
+		{
 			Name: "rechecks-between-two-watches-are-lost", File: pkg + "/recheck.go",
 			Old:    "		f.recheckNext = !f.stream.endAfter(0)",
 			New:    "		f.recheckNext = f.stream.endAfter(0) && false",

@@ -477,7 +477,6 @@ func TestUnsupportedOptionsAreRefused(t *testing.T) {
 		options cache.Options
 		hint    string
 	}{
-		"a transform of all kinds":            {cache.Options{DefaultTransform: cache.TransformStripManagedFields()}, "use Options.ByKind"},
 		"copying of all kinds":                {cache.Options{DefaultUnsafeDisableDeepCopy: ptr.To(true)}, "use Options.ByKind"},
 		"reads that fail without an informer": {cache.Options{ReaderFailOnMissingInformer: true}, "use Options.Uncovered"},
 		"no bookmarks":                        {cache.Options{DefaultEnableWatchBookmarks: ptr.To(false)}, "bookmarks"},

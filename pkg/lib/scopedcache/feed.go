@@ -356,12 +356,22 @@ func (s *sink) Replace(list []any, version string) error {
 // Resync does nothing.
 func (s *sink) Resync() error { return nil }
 
+// Transformer returns the function that the reflector applies to each object of a list that arrives as events, so that it
+// does not keep the complete objects until the list ends.
+func (s *sink) Transformer() toolscache.TransformFunc {
+	if s.kind.options.Transform == nil {
+		return nil
+	}
+	return s.kind.transformEarly
+}
+
 // UpdateResourceVersion is called for each event, including bookmarks.
 func (s *sink) UpdateResourceVersion(version string) { s.kind.progressed((*feed)(s), version) }
 
 var (
 	_ toolscache.ReflectorStore         = (*sink)(nil)
 	_ toolscache.ResourceVersionUpdater = (*sink)(nil)
+	_ toolscache.TransformingStore      = (*sink)(nil)
 )
 
 // Retry is the backoff for a refused or failed watch. The delay starts at Initial and doubles up to Max. Jitter shortens

@@ -92,8 +92,17 @@ func (c *Cache) publish() {
 	c.current.Store(&kinds)
 }
 
-// kindOptions returns the options of a kind. Those of the same representation have precedence.
+// kindOptions returns the options of a kind, with defaults.
 func (c *Cache) kindOptions(key kindKey) KindOptions {
+	out := c.ownOptions(key)
+	if out.Transform == nil {
+		out.Transform = c.options.Transform
+	}
+	return out
+}
+
+// ownOptions returns the options of a kind in Options.ByKind. Those of the same representation have precedence.
+func (c *Cache) ownOptions(key kindKey) KindOptions {
 	var out KindOptions
 	best := metadataOnly + 1
 	for obj, options := range c.options.ByKind {

@@ -23,8 +23,7 @@ import (
 
 // KindOptions are the options of one kind.
 type KindOptions struct {
-	// Transform changes each object before it is stored, for example to drop unused fields. If it returns an error for an object in
-	// a list, the list fails and is retried. If it returns one for a change, the cache keeps the object as it was before.
+	// Transform replaces Options.Transform for the kind.
 	Transform toolscache.TransformFunc
 	// Label restricts all watches of the kind to objects that match this selector.
 	Label labels.Selector
@@ -55,6 +54,12 @@ type Options struct {
 	// ByKind has options for specific kinds; the key is an object of the kind. They apply to all representations that have no
 	// options of their own.
 	ByKind map[client.Object]KindOptions
+	// Transform changes each object before it is stored or delivered to handlers, for example to drop unused fields. The kind of
+	// the object is set, also if the object is typed. Transform must keep the object's type, namespace, name, UID and resource
+	// version. Because it may be called again for an object that it has changed, it must be idempotent. If it returns an error for
+	// an object in a list, the list fails and is retried. If it returns one for a change, the cache keeps the object as it was
+	// before. A deletion is reported nevertheless.
+	Transform toolscache.TransformFunc
 
 	// Primary kinds are those that the operator reconciles. GetInformer, which a controller's For calls, claims them in the
 	// whole cluster. For other kinds, it only adds handlers.
@@ -154,6 +159,9 @@ func (o Options) merge(from cache.Options) (Options, error) {
 	if o.Mapper == nil {
 		o.Mapper = from.Mapper
 	}
+	if o.Transform == nil {
+		o.Transform = from.DefaultTransform
+	}
 	byKind := map[client.Object]KindOptions{}
 	maps.Copy(byKind, o.ByKind)
 	for obj, by := range from.ByObject {
@@ -171,8 +179,8 @@ func (o Options) merge(from cache.Options) (Options, error) {
 // unsupported returns an error if an option is set that scopedcache does not support.
 func unsupported(o cache.Options) error {
 	switch {
-	case o.DefaultFieldSelector != nil || o.DefaultLabelSelector != nil || o.DefaultWatchErrorHandler != nil || o.NewInformer != nil || o.DefaultTransform != nil:
-		return errors.New("scopedcache does not support default selectors, transforms, watch error handlers or NewInformer: use Options.ByKind")
+	case o.DefaultFieldSelector != nil || o.DefaultLabelSelector != nil || o.DefaultWatchErrorHandler != nil || o.NewInformer != nil:
+		return errors.New("scopedcache does not support default selectors, watch error handlers or NewInformer: use Options.ByKind")
 	case o.DefaultUnsafeDisableDeepCopy != nil:
 		return errors.New("scopedcache does not support DefaultUnsafeDisableDeepCopy: use Options.ByKind")
 	case o.ReaderFailOnMissingInformer:

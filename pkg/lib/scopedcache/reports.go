@@ -335,17 +335,30 @@ func (k *kind) lastState(deleted client.Object) client.Object {
 }
 
 func (k *kind) transformed(received any) (client.Object, error) {
+	k.setKind(received)
 	if k.options.Transform != nil {
 		changed, err := k.options.Transform(received)
 		if err != nil {
 			return nil, err
 		}
 		received = changed
+		k.setKind(received)
 	}
-	obj := received.(client.Object)
+	return received.(client.Object), nil
+}
+
+// setKind sets the kind of an object, which the client leaves empty or sets to PartialObjectMetadata.
+func (k *kind) setKind(received any) {
 	if k.key.as != dynamicObjects {
-		// The client leaves the kind empty or sets it to PartialObjectMetadata.
-		obj.GetObjectKind().SetGroupVersionKind(k.key.gvk)
+		received.(client.Object).GetObjectKind().SetGroupVersionKind(k.key.gvk)
 	}
-	return obj, nil
+}
+
+// transformEarly is Options.Transform for an object in a list that is still arriving. It keeps an object that Transform
+// refuses, because the reflector would ignore the error: listed then returns it.
+func (k *kind) transformEarly(received any) (any, error) {
+	if obj, err := k.transformed(received); err == nil {
+		return obj, nil
+	}
+	return received, nil
 }
