@@ -93,7 +93,7 @@ func New(o Options) (*Reconciler, error) {
 	return &Reconciler{
 		Options: o, confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, unserved: kinds.NewUnserved(o.Clock),
 		indexes: &resolver.Indexes{}, interests: &rbac.Interests[ctrl.Request]{}, memory: &memory{}, issued: &hooks.Memory{},
-		watches: newWatches(o.Clients, o.Client.Scheme(), o.Client.RESTMapper()),
+		watches: newWatches(o.Clients, o.Client.Scheme(), o.Client.RESTMapper(), o.Proofs),
 	}, nil
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/extension/assess"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/scopedcache"
 )
@@ -32,6 +33,7 @@ type watches struct {
 	clients Clients
 	scheme  *runtime.Scheme
 	mapper  meta.RESTMapper
+	trim    toolscache.TransformFunc
 	kit.Background
 
 	mu    sync.Mutex
@@ -69,8 +71,8 @@ type watched struct {
 	scope scopedcache.Scope
 }
 
-func newWatches(clients Clients, scheme *runtime.Scheme, mapper meta.RESTMapper) *watches {
-	return &watches{clients: clients, scheme: scheme, mapper: mapper, caches: map[string]*identityCache{}, users: map[string]string{}}
+func newWatches(clients Clients, scheme *runtime.Scheme, mapper meta.RESTMapper, proofs ownerutil.Proofs) *watches {
+	return &watches{clients: clients, scheme: scheme, mapper: mapper, trim: trimmer(proofs), caches: map[string]*identityCache{}, users: map[string]string{}}
 }
 
 // enqueue has the signature of source.Func. The controller calls it with its queue, before any reconcile.
@@ -174,7 +176,7 @@ func (w *watches) open(key string, identity scoped.Identity) (*identityCache, er
 		return nil, err
 	}
 	cache, err := scopedcache.New(config, scopedcache.Options{
-		Scheme: w.scheme, Mapper: w.mapper, HTTPClient: httpClient, ReadTimeout: time.Millisecond,
+		Scheme: w.scheme, Mapper: w.mapper, HTTPClient: httpClient, ReadTimeout: time.Millisecond, Transform: w.trim,
 		// A change to the identity's permissions wakes the extension, which determines what it may watch.
 		RecheckPeriod: -1,
 	})
@@ -275,7 +277,7 @@ func keyOf(obj client.Object) string {
 }
 
 // kindFor returns an empty object in the form in which objects of this kind are cached: complete if an install waits for
-// their status, and otherwise only their metadata.
+// their status, and otherwise only their metadata. trimmer drops even more of objects that no install created.
 func kindFor(obj *unstructured.Unstructured) client.Object {
 	if assess.IsProbed(obj) {
 		out := &unstructured.Unstructured{}

@@ -78,7 +78,7 @@ func givenWatches(t *testing.T, s *server, find func(schema.GroupKind) error) *w
 	known := meta.NewDefaultRESTMapper(nil)
 	known.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
 	known.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
-	w := newWatches(s, proofs.Scheme(), mapperFunc{known, find})
+	w := newWatches(s, proofs.Scheme(), mapperFunc{known, find}, proofs.Keys())
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Start(ctx) }()
