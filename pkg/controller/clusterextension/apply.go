@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
-	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/extension/render"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/preflight"
@@ -230,29 +229,33 @@ func (s *run) unavailable(ctx context.Context, why string, err error) (outcome, 
 	return s.success(ctx)
 }
 
-// settled returns the outcome of a run that has nothing to do.
+// settled returns the outcome of a run that has nothing to do now.
 func (s *run) settled(ctx context.Context) (outcome, error) {
 	s.available = &metav1.Condition{Status: metav1.ConditionTrue, Reason: olmv1.ReasonSucceeded, Message: "All objects are available"}
+	if text := s.aboutPaused(); text != "" {
+		s.available = &metav1.Condition{Status: metav1.ConditionFalse, Reason: olmv1.ReasonRollingOut, Message: text}
+	}
 	s.setInventory(false)
 	s.wakeForCertificates()
 	return s.success(ctx)
 }
 
-// success returns the outcome of a run whose objects are all as desired. An earlier run may have failed to save the version.
+// success returns the outcome of a run whose objects are as desired, except those that are not to be restored yet. An earlier run may have failed to save the version.
 func (s *run) success(ctx context.Context) (outcome, error) {
 	s.setVersion()
 	parts := []string{"Desired state reached"}
+	if text := s.aboutPaused(); text != "" {
+		parts = []string{"Desired state was reached before, but " + text}
+	}
 	if s.resolved.Kept != "" {
 		parts = append(parts, s.resolved.Kept)
 	}
 	parts = append(parts, s.unnoticed()...)
-	kept, err := s.keptCRDs(ctx)
+	kept, err := s.aboutKeptCRDs(ctx)
 	if err != nil {
 		return outcome{}, err
 	}
-	if len(kept) > 0 {
-		parts = append(parts, "CustomResourceDefinitions of earlier versions are kept until the ClusterExtension is deleted: "+bundle.Named(kept))
-	}
+	parts = append(parts, kept...)
 	return succeeded(strings.Join(parts, "; ")), nil
 }
 

@@ -13,6 +13,7 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
@@ -34,15 +35,31 @@ func (s *run) isDesired(ctx context.Context, obj *unstructured.Unstructured) (bo
 	case live != nil && is.matches(live, obj, s):
 		return true, nil
 	}
-	pause := is.pause
-	if live == nil && !is.seen {
-		pause = max(pause, unseenFor)
+	switch since := s.Clock.Since(is.at); {
+	case live == nil && !is.seen && since < unseenFor:
+		s.wakeAfter(unseenFor - since)
+	case since < is.pause:
+		s.wakeAfter(is.pause - since)
+		s.addPaused(obj)
+	default:
+		return false, nil
 	}
-	if left := pause - s.Clock.Since(is.at); left > 0 {
-		s.wakeAfter(left)
-		return true, nil
+	return true, nil
+}
+
+// addPaused records that an object is not as desired and is not to be restored yet.
+func (s *run) addPaused(obj *unstructured.Unstructured) {
+	if name := apply.Describe(obj); !slices.Contains(s.paused, name) {
+		s.paused = append(s.paused, name)
 	}
-	return false, nil
+}
+
+// aboutPaused describes the objects that are not to be restored yet, or returns "" if there are none.
+func (s *run) aboutPaused() string {
+	if len(s.paused) == 0 {
+		return ""
+	}
+	return "other clients repeatedly change or delete these objects, which are restored at increasing intervals: " + bundle.Named(s.paused)
 }
 
 // matches reports whether a live object is in the state of the mark or in one that was not changed by another client.

@@ -26,10 +26,11 @@ func TestPausesBetweenRestorations(t *testing.T) {
 	restored := func() time.Duration {
 		s.mark(st, st.Object, true)
 		s.pass.marks[apply.Describe(st.Object)].seen = true
-		s.after = 0
+		s.after, s.paused = 0, nil
 		isDesired, err := s.isDesired(t.Context(), st.Object)
 		require.NoError(t, err)
 		require.Equal(t, s.after > 0, isDesired, "it is restored when the pause is over")
+		require.Equal(t, isDesired, len(s.paused) == 1, "the status names it during the pause")
 		return s.after
 	}
 	require.Zero(t, restored(), "the first restoration is immediate")

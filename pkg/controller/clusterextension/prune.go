@@ -18,7 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/extension/assess"
+	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/preflight"
@@ -175,19 +177,31 @@ func (s *run) marked(ctx context.Context) ([]*unstructured.Unstructured, error) 
 	return out, nil
 }
 
-// keptCRDs returns the CustomResourceDefinitions of earlier versions that this version does not have, sorted.
-func (s *run) keptCRDs(ctx context.Context) ([]string, error) {
+// aboutKeptCRDs describes the CustomResourceDefinitions of the lineage that this version does not have. Those without an owner
+// reference to the extension are not deleted with it: an earlier extension kept them, or they are to be kept.
+func (s *run) aboutKeptCRDs(ctx context.Context) ([]string, error) {
 	list := &apiextensionsv1.CustomResourceDefinitionList{}
 	if err := s.Client.List(ctx, list, client.MatchingLabels{names.LabelLineage: s.owner.Mark()}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list CustomResourceDefinitions: %w", err)
 	}
-	var out []string
+	var owned, others []string
 	for i := range list.Items {
-		wanted := slices.ContainsFunc(s.steps, func(st step.Step) bool { return st.IsCRD() && st.Object.GetName() == list.Items[i].Name })
-		if !wanted && s.owner.Owns(&list.Items[i]) {
-			out = append(out, list.Items[i].Name)
+		crd := &list.Items[i]
+		isWanted := slices.ContainsFunc(s.steps, func(st step.Step) bool { return st.IsCRD() && st.Object.GetName() == crd.Name })
+		switch {
+		case isWanted || !s.owner.Owns(crd):
+		case deployment.OwnedBy(crd, s.ext.UID):
+			owned = append(owned, crd.Name)
+		default:
+			others = append(others, crd.Name)
 		}
 	}
-	slices.Sort(out)
+	var out []string
+	if slices.Sort(owned); len(owned) > 0 {
+		out = append(out, "CustomResourceDefinitions of earlier versions are kept until the ClusterExtension is deleted: "+bundle.Named(owned))
+	}
+	if slices.Sort(others); len(others) > 0 {
+		out = append(out, "CustomResourceDefinitions that this version does not have are kept, also when the ClusterExtension is deleted: "+bundle.Named(others))
+	}
 	return out, nil
 }

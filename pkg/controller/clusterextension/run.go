@@ -59,6 +59,8 @@ type run struct {
 	states   map[*unstructured.Unstructured]execute.State
 	// due are the steps whose objects are not as desired.
 	due []step.Step
+	// paused are the objects that are not as desired, and are not to be restored yet.
+	paused []string
 	// pass is what was done to reach the desired state.
 	pass *pass
 	// certified is true after this run checked the certificates.

@@ -1,6 +1,7 @@
 package clusterextension_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -122,6 +124,44 @@ func TestRestoresObjects(t *testing.T) {
 	require.Equal(t, int32(2), *d.Spec.Replicas)
 	require.Equal(t, "1", d.Labels["mine"])
 	require.Equal(t, "now", d.Spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"])
+}
+
+// While an object is missing that others delete again and again, the status does not report that all is well.
+func TestReportsObjectsThatAreNotRestoredYet(t *testing.T) {
+	t.Parallel()
+	w := given(t)
+	w.installed(csv, crd, configMap)
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "defaults"}}
+	const text = "other clients repeatedly change or delete these objects, which are restored at increasing intervals: ConfigMap "
+	require.Eventually(t, func() bool {
+		_ = w.admin.Delete(t.Context(), cm) // it may not exist
+		all := w.get().Status.Conditions
+		c, progressing := meta.FindStatusCondition(all, olmv1.TypeAvailable), meta.FindStatusCondition(all, olmv1.TypeProgressing)
+		return strings.Contains(progressing.Message, text) && c.Status == metav1.ConditionFalse && c.Reason == olmv1.ReasonRollingOut && c.Message == text+w.name+"/defaults"
+	}, patience, tick)
+	require.Equal(t, "All objects are available", w.await(olmv1.TypeAvailable, metav1.ConditionTrue, olmv1.ReasonSucceeded))
+	require.True(t, w.exists(cm, "defaults"))
+}
+
+// Of an object in a watch of the namespace, only what restoring needs is cached.
+func TestRestoresObjectsThatShareAWatch(t *testing.T) {
+	t.Parallel()
+	w := given(t)
+	manifests := []string{csv, crd, configMap}
+	for i := range 21 {
+		manifests = append(manifests, strings.Replace(configMap, "defaults", fmt.Sprintf("defaults-%d", i), 1))
+	}
+	w.installed(manifests...)
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "defaults"}}
+	edit := func(text string) {
+		require.NoError(t, w.admin.Patch(t.Context(), cm, client.RawPatch(types.JSONPatchType, []byte(text))))
+	}
+	edit(`[{"op":"remove","path":"/data/a"}]`)
+	require.Eventually(t, func() bool {
+		return w.admin.Get(t.Context(), client.ObjectKeyFromObject(cm), cm) == nil && cm.Data["a"] == "1"
+	}, patience, tick)
+	edit(`[{"op":"remove","path":"/metadata/labels"}]`)
+	require.Contains(t, w.await(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying), "defaults already exists", "without its label, it is not an object of the install")
 }
 
 // A collision is named before the first write, and nothing is written.
