@@ -17,7 +17,7 @@ import (
 )
 
 // killer ends a program like SIGKILL after its n-th write: the API server has stored it, but the program does not get the
-// response, and sends nothing any more. With 0, it only counts the writes.
+// response, and sends no further requests. With 0, it only counts the writes.
 type killer struct {
 	mu    sync.Mutex
 	after int

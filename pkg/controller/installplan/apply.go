@@ -90,11 +90,11 @@ func (s *run) crdClient(ctx context.Context, own client.Client) (client.Client, 
 
 // gather determines the live state of every object that the plan writes, and detects collisions.
 func gather(ctx context.Context, s *run) (outcome, error) {
-	look := s.executor.Gather
+	gatherStates := s.executor.Gather
 	if s.isNew() {
-		look = s.executor.GatherNew
+		gatherStates = s.executor.GatherNew
 	}
-	states, err := look(ctx, s.steps)
+	states, err := gatherStates(ctx, s.steps)
 	if err != nil {
 		return outcome{}, err
 	}

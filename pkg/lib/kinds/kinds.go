@@ -29,8 +29,8 @@ const (
 // the cluster serves. Unserved is safe for concurrent use.
 type Unserved struct{ known *cache.LRUExpireCache }
 
-// question is the key of a cached result: a kind, or a resource in its group, and the state on which the result depends.
-type question struct {
+// lookupKey is the key of a cached result: a kind, or a resource in its group, and the state on which the result depends.
+type lookupKey struct {
 	kind     schema.GroupVersionKind
 	resource string
 	since    string
@@ -49,7 +49,7 @@ func (u *Unserved) Serves(mapper meta.RESTMapper, gvk schema.GroupVersionKind, s
 	if len(validation.IsDNS1035Label(gvk.Version)) > 0 {
 		return false, nil
 	}
-	found, err := u.ask(question{kind: gvk, since: since}, func() (*meta.RESTMapping, error) {
+	found, err := u.lookup(lookupKey{kind: gvk, since: since}, func() (*meta.RESTMapping, error) {
 		return mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	})
 	return found != nil, err
@@ -58,7 +58,7 @@ func (u *Unserved) Serves(mapper meta.RESTMapper, gvk schema.GroupVersionKind, s
 // Kind returns the mapping of a kind in its preferred version, or nil if the cluster does not serve it. Results are cached as
 // those of Serves are.
 func (u *Unserved) Kind(mapper meta.RESTMapper, kind schema.GroupKind, since string) (*meta.RESTMapping, error) {
-	return u.ask(question{kind: kind.WithVersion(""), since: since}, func() (*meta.RESTMapping, error) {
+	return u.lookup(lookupKey{kind: kind.WithVersion(""), since: since}, func() (*meta.RESTMapping, error) {
 		return mapper.RESTMapping(kind)
 	})
 }
@@ -66,8 +66,8 @@ func (u *Unserved) Kind(mapper meta.RESTMapper, kind schema.GroupKind, since str
 // Resource returns the mapping of a resource in its preferred version, or nil if the cluster does not serve it. Results are
 // cached as those of Serves are. The group must not be the core group, because a mapper treats "" as any group.
 func (u *Unserved) Resource(mapper meta.RESTMapper, resource schema.GroupResource, since string) (*meta.RESTMapping, error) {
-	q := question{kind: schema.GroupVersionKind{Group: resource.Group}, resource: resource.Resource, since: since}
-	return u.ask(q, func() (*meta.RESTMapping, error) {
+	key := lookupKey{kind: schema.GroupVersionKind{Group: resource.Group}, resource: resource.Resource, since: since}
+	return u.lookup(key, func() (*meta.RESTMapping, error) {
 		gvk, err := mapper.KindFor(resource.WithVersion(""))
 		if err != nil {
 			return nil, err
@@ -76,12 +76,12 @@ func (u *Unserved) Resource(mapper meta.RESTMapper, resource schema.GroupResourc
 	})
 }
 
-// ask returns the result of request, or nil if the cluster does not serve what is asked for.
-func (u *Unserved) ask(q question, request func() (*meta.RESTMapping, error)) (*meta.RESTMapping, error) {
-	if len(q.kind.Group) > maxName || len(q.kind.Kind) > maxName || len(q.resource) > maxName {
+// lookup returns the result of request, or nil if the cluster does not serve it.
+func (u *Unserved) lookup(key lookupKey, request func() (*meta.RESTMapping, error)) (*meta.RESTMapping, error) {
+	if len(key.kind.Group) > maxName || len(key.kind.Kind) > maxName || len(key.resource) > maxName {
 		return nil, nil
 	}
-	if _, isKnown := u.known.Get(q); isKnown {
+	if _, isKnown := u.known.Get(key); isKnown {
 		return nil, nil
 	}
 	found, err := request()
@@ -89,8 +89,8 @@ func (u *Unserved) ask(q question, request func() (*meta.RESTMapping, error)) (*
 	case err == nil:
 		return found, nil
 	case !meta.IsNoMatchError(err):
-		return nil, fmt.Errorf("discover %s: %w", cmp.Or(q.resource, q.kind.String()), err)
+		return nil, fmt.Errorf("discover %s: %w", cmp.Or(key.resource, key.kind.String()), err)
 	}
-	u.known.Add(q, nil, unservedFor)
+	u.known.Add(key, nil, unservedFor)
 	return nil, nil
 }

@@ -93,7 +93,7 @@ func (e *Executor) GatherNew(ctx context.Context, steps []step.Step) ([]State, e
 	return states, err
 }
 
-func (e *Executor) gather(ctx context.Context, steps []step.Step, look func(context.Context, step.Step) observation) ([]State, error) {
+func (e *Executor) gather(ctx context.Context, steps []step.Step, read func(context.Context, step.Step) observation) ([]State, error) {
 	e.csvs = map[types.NamespacedName]types.UID{}
 	if err := e.gatherAPIs(ctx, steps); err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (e *Executor) gather(ctx context.Context, steps []step.Step, look func(cont
 	}
 	states := make([]State, 0, len(steps))
 	planned := PlannedKinds(steps)
-	observed := observe(ctx, steps, look)
+	observed := observe(ctx, steps, read)
 	for i, s := range steps {
 		live, err := observed[i].live, observed[i].err
 		state := State{Step: s, Live: live, accepted: observed[i].accepted}
@@ -139,14 +139,14 @@ func (o observation) fails() bool { return o.err != nil && !meta.IsNoMatchError(
 
 // observe looks for the objects of the steps in order, readsAtOnce at a time. After a failure, it starts no further
 // requests; it has looked for all objects before the first failed one.
-func observe(ctx context.Context, steps []step.Step, look func(context.Context, step.Step) observation) []observation {
+func observe(ctx context.Context, steps []step.Step, read func(context.Context, step.Step) observation) []observation {
 	observed := make([]observation, len(steps))
 	var failed atomic.Bool
 	var group errgroup.Group
 	group.SetLimit(readsAtOnce)
 	for i := 0; i < len(steps) && !failed.Load(); i++ {
 		group.Go(func() error {
-			if observed[i] = look(ctx, steps[i]); observed[i].fails() {
+			if observed[i] = read(ctx, steps[i]); observed[i].fails() {
 				failed.Store(true)
 			}
 			return nil
