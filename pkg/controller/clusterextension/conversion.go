@@ -10,8 +10,10 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/install/webhook"
 	"github.com/remit-olm/remit/pkg/lib/apply"
@@ -24,7 +26,7 @@ const maxStopping = 5 * time.Minute
 // conversions returns the lineage's CustomResourceDefinitions that have a conversion webhook of the operator.
 func (s *run) conversions(ctx context.Context) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	_, converted, err := hooks.Remains(ctx, &found{Client: s.Client}, s.owner)
-	return converted, err
+	return slices.DeleteFunc(converted, func(crd *apiextensionsv1.CustomResourceDefinition) bool { return s.reset[crd.Name] }), err
 }
 
 // surplusConversions returns the lineage's CustomResourceDefinitions whose conversion webhook an earlier version served, and
@@ -44,7 +46,7 @@ func (s *run) resetConversions(ctx context.Context, others []*unstructured.Unstr
 	if err != nil || len(converted) == 0 {
 		return outcome{}, err
 	}
-	why, err := s.reset(ctx, converted, others)
+	why, err := s.resetAll(ctx, converted, others)
 	switch {
 	case err != nil:
 		return s.failed(err)
@@ -54,10 +56,10 @@ func (s *run) resetConversions(ctx context.Context, others []*unstructured.Unstr
 	return proceed(), nil
 }
 
-// reset removes conversion webhooks, as the identity, after the Deployments among objs have stopped. One that continued to run
-// would read objects without the fields that only other versions have, and lose them (docs/adr/0041). Until then, reset
+// resetAll removes conversion webhooks, as the identity, after the Deployments among objs have stopped. One that continued to run
+// would read objects without the fields that only other versions have, and lose them (docs/adr/0041). Until then, resetAll
 // returns what it waits for.
-func (s *run) reset(ctx context.Context, converted []*apiextensionsv1.CustomResourceDefinition, objs []*unstructured.Unstructured) (why string, err error) {
+func (s *run) resetAll(ctx context.Context, converted []*apiextensionsv1.CustomResourceDefinition, objs []*unstructured.Unstructured) (why string, err error) {
 	running, err := s.stop(ctx, objs)
 	if err != nil {
 		return "", err
@@ -71,14 +73,18 @@ func (s *run) reset(ctx context.Context, converted []*apiextensionsv1.CustomReso
 	if len(changed) > 0 {
 		log.FromContext(ctx).Info("Removed", "changes", changed, "identity", s.identity.String())
 	}
+	for _, crd := range converted {
+		s.reset[crd.Name] = err == nil
+	}
 	return "", err
 }
 
 // stop deletes the Deployments among objects of the lineage, and returns one whose Pods may still run, or nil. A Deployment
-// exists until the garbage collector has removed its Pods.
+// exists until the garbage collector has removed its Pods. It returns an apply.CollisionError for a Deployment with an owner
+// reference to the extension but without a valid proof: its Pods would continue to run.
 func (s *run) stop(ctx context.Context, objs []*unstructured.Unstructured) (running *unstructured.Unstructured, err error) {
 	for _, obj := range objs {
-		if obj.GroupVersionKind().GroupKind() != appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind() {
+		if !isDeployment(obj) {
 			continue
 		}
 		if err := s.remove(ctx, obj, metav1.DeletePropagationForeground); err != nil {
@@ -88,11 +94,21 @@ func (s *run) stop(ctx context.Context, objs []*unstructured.Unstructured) (runn
 		if err != nil {
 			return nil, err
 		}
-		if live != nil && s.owner.Owns(live) && !s.isOverdue(live) {
+		if live == nil || s.isOverdue(live) {
+			continue
+		}
+		switch err := apply.Check(live, live, s.owner); {
+		case err == nil:
 			running = live
+		case deployment.OwnedBy(live, s.ext.UID):
+			return nil, err
 		}
 	}
 	return running, nil
+}
+
+func isDeployment(obj *unstructured.Unstructured) bool {
+	return obj.GroupVersionKind().GroupKind() == schema.GroupKind{Group: appsv1.GroupName, Kind: "Deployment"}
 }
 
 // isOverdue reports whether the deletion of an object takes longer than maxStopping.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -17,8 +18,10 @@ import (
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/extension/assess"
 	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
@@ -66,11 +69,12 @@ func (s *run) setFinalizer(ctx context.Context, keep bool) error {
 func (r *Reconciler) finalize(ctx context.Context, ext *olmv1.ClusterExtension) (ctrl.Result, error) {
 	r.watches.release(ext.Name)
 	s := newRun(r, ext.DeepCopy())
+	r.memory.beginFinalizing(ext.Name)
 	out, err := s.finishConversions(ctx)
 	switch {
 	case errors.Is(err, errStale):
 		return ctrl.Result{RequeueAfter: cacheLag}, nil
-	case apierrors.IsForbidden(err), s.unusable != nil, err != nil && s.Clock.Since(ext.DeletionTimestamp.Time) > 2*maxStopping:
+	case s.givesUp(err):
 		s.warnAboutConversions(err)
 	case err != nil:
 		return ctrl.Result{}, err
@@ -87,6 +91,18 @@ func (r *Reconciler) finalize(ctx context.Context, ext *olmv1.ClusterExtension) 
 		r.forget(ext.Name)
 	}
 	return ctrl.Result{}, err
+}
+
+// maxFailing is the maximum time for which the finalization of a deleted extension may fail.
+const maxFailing = 10 * time.Minute
+
+// givesUp reports whether the extension is to be deleted although the conversions could not be reset: the identity cannot be
+// used or is refused, a Deployment is not the extension's although it refers to it, or all attempts have failed for too long.
+func (s *run) givesUp(err error) bool {
+	failing := s.memory.failingFor(s.key(), err, s.Clock.Now())
+	_, isUnusable := errors.AsType[*scoped.Error](err)
+	_, isCollision := errors.AsType[*apply.CollisionError](err)
+	return s.unusable != nil || isUnusable || isCollision || apierrors.IsForbidden(err) || failing > maxFailing
 }
 
 // finishConversions stops the operator of a deleted extension and resets its conversions, as its identity. It does nothing if
@@ -109,14 +125,36 @@ func (s *run) finishConversions(ctx context.Context) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
+	if orphaned, err := s.isOrphaned(ctx, objs); err != nil || orphaned {
+		return outcome{}, err
+	}
 	if err := s.removeHooks(ctx, objs); err != nil {
 		return outcome{}, err
 	}
-	why, err := s.reset(ctx, converted, objs)
+	why, err := s.resetAll(ctx, converted, objs)
 	if err != nil || why == "" {
 		return outcome{}, err
 	}
 	return rolling(why), nil
+}
+
+// isOrphaned reports whether the operator is to be kept, because the extension is deleted with --cascade=orphan: a Deployment of
+// the lineage has no owner reference to the extension. The finalizer "orphan" is no sufficient sign, because the garbage
+// collector removes it after the owner references.
+func (s *run) isOrphaned(ctx context.Context, objs []*unstructured.Unstructured) (bool, error) {
+	for _, obj := range objs {
+		if !isDeployment(obj) {
+			continue
+		}
+		live, err := apply.Live(ctx, s.executor.Account, obj)
+		if err != nil {
+			return false, err
+		}
+		if live != nil && s.owner.Owns(live) && !deployment.OwnedBy(live, s.ext.UID) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // stopUnusable stops a run whose identity cannot be used.

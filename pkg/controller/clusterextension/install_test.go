@@ -207,6 +207,37 @@ func TestKeepsCRDsOnRequest(t *testing.T) {
 	require.Contains(t, string(live.Spec.Conversion.Webhook.ClientConfig.CABundle), string(secret.Data["olmCAKey"]))
 }
 
+// CustomResourceDefinitions are kept without permission to stop the operator. Only the admission plugin
+// OwnerReferencesPermissionEnforcement, which is enabled here, requires delete on them.
+func TestKeepsCRDsWithTheGrantOfTheInstall(t *testing.T) {
+	t.Parallel()
+	w := given(t)
+	w.enroll()
+	w.publish("1.0.0", "", webhookCSV(), crd[:strings.Index(crd, "versions:")]+twoVersions)
+	w.install()
+	w.await(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions)
+	w.apply(w.report(preflight.FileGrant))
+	w.awaitInstalled("1.0.0")
+	w.apply(strings.ReplaceAll(`
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: unown-NAME},
+ rules: [{apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], resourceNames: [things.NAME.example.com], verbs: [delete]}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: unown-NAME},
+ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: unown-NAME},
+ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: "olm:clusterextension:NAME"}]}
+`, "NAME", w.name))
+	w.edit(func(ext *olmv1.ClusterExtension) {
+		ext.Annotations = map[string]string{"olm.operatorframework.io/keep-crds": "true"}
+	})
+	require.Eventually(t, func() bool { return len(w.definition().OwnerReferences) == 0 && len(w.get().Finalizers) == 1 }, patience, tick)
+	w.await(olmv1.TypeAuthorized, metav1.ConditionTrue, olmv1.ReasonSucceeded)
+	kept := w.definition().UID
+	require.NoError(t, w.admin.Delete(t.Context(), w.get()))
+	w.awaitDeleted()
+	require.Eventually(t, func() bool { return !w.exists(&appsv1.Deployment{}, "op") }, patience, 100*time.Millisecond)
+	require.Equal(t, kept, w.definition().UID)
+}
+
 // Deleting an extension requires no permissions, also if a conversion cannot be reset.
 func TestDeletionDoesNotWaitForTheIdentity(t *testing.T) {
 	t.Parallel()
@@ -219,7 +250,7 @@ func TestDeletionDoesNotWaitForTheIdentity(t *testing.T) {
 	w.awaitInstalled("1.0.0")
 	require.NoError(t, w.admin.DeleteAllOf(t.Context(), rbacBinding(), client.MatchingFields{"metadata.name": "admin-" + w.name}))
 	w.await(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions)
-	require.Contains(t, w.report(preflight.FileGrant), "- delete")
+	require.Contains(t, w.report(preflight.FileReport), "optional: remove Deployment "+w.name+"/op before")
 	require.NoError(t, w.admin.Delete(t.Context(), w.get()))
 	w.awaitDeleted()
 	require.Equal(t, apiextensionsv1.WebhookConverter, w.definition().Spec.Conversion.Strategy)

@@ -18,9 +18,34 @@ func (s *run) setInventory(keepOthers bool) {
 		gvk := st.Object.GroupVersionKind()
 		out = append(out, olmv1.InventoryObject{Group: gvk.Group, Kind: gvk.Kind, Namespace: st.Object.GetNamespace(), Name: st.Object.GetName()})
 	}
-	slices.SortFunc(out, func(a, b olmv1.InventoryObject) int {
-		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-	out = slices.Compact(out)
-	s.ext.Status.Inventory = out[:min(len(out), olmv1.MaxInventory)]
+	s.ext.Status.Inventory = limitInventory(out)
+}
+
+// limitInventory returns at most olmv1.MaxInventory objects, sorted and without duplicates. It omits the objects through which
+// an operator runs last: those must be removed before a conversion is reset.
+func limitInventory(all []olmv1.InventoryObject) []olmv1.InventoryObject {
+	slices.SortFunc(all, compareInventory)
+	all = slices.Compact(all)
+	if len(all) <= olmv1.MaxInventory {
+		return all
+	}
+	slices.SortStableFunc(all, func(a, b olmv1.InventoryObject) int { return cmp.Compare(inventoryRank(a), inventoryRank(b)) })
+	all = all[:olmv1.MaxInventory]
+	slices.SortFunc(all, compareInventory)
+	return all
+}
+
+func compareInventory(a, b olmv1.InventoryObject) int {
+	return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+// inventoryRank orders objects by how much their removal matters; 0 comes first.
+func inventoryRank(o olmv1.InventoryObject) int {
+	switch o.Kind {
+	case "Deployment":
+		return 0
+	case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "APIService":
+		return 1
+	}
+	return 2
 }

@@ -28,6 +28,10 @@ type remembered struct {
 	report   published
 	// delay is the current delay between attempts after a refusal.
 	delay time.Duration
+	// finalizing is true after the finalization of a deleted extension has begun, and failingSince is when it failed for the first
+	// time since its last success; zero if it does not fail.
+	finalizing   bool
+	failingSince time.Time
 	// awaitsKinds is true if a CustomResourceDefinition or APIService may resolve what the extension waits for.
 	awaitsKinds bool
 	// awaitsCatalogs is true if a change of any catalog may matter, and catalogs are those that had the package.
@@ -159,6 +163,31 @@ func (m *memory) nextDelay(name string) time.Duration {
 
 // longer returns the delay that follows another one.
 func longer(delay time.Duration) time.Duration { return min(max(2*delay, firstRetry), lastRetry) }
+
+// beginFinalizing resets the delay when the finalization of a deleted extension begins: delays of the install do not apply to it.
+func (m *memory) beginFinalizing(name string) {
+	m.Change(name, func(is *remembered) {
+		if !is.finalizing {
+			is.finalizing, is.delay = true, 0
+		}
+	})
+}
+
+// failingFor returns for how long the finalization of a deleted extension has failed.
+func (m *memory) failingFor(name string, err error, now time.Time) time.Duration {
+	since := m.Change(name, func(is *remembered) {
+		switch {
+		case err == nil:
+			is.failingSince = time.Time{}
+		case is.failingSince.IsZero():
+			is.failingSince = now
+		}
+	}).failingSince
+	if since.IsZero() {
+		return 0
+	}
+	return now.Sub(since)
+}
 
 func (m *memory) resetDelay(name string) {
 	m.Change(name, func(is *remembered) { is.delay = 0 })

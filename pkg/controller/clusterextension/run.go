@@ -63,6 +63,8 @@ type run struct {
 	paused []string
 	// pass is what was done to reach the desired state.
 	pass *pass
+	// reset are the names of the CustomResourceDefinitions whose conversions this run has reset: the cache may still show them.
+	reset map[string]bool
 	// certified is true after this run checked the certificates.
 	certified bool
 	// available is the condition Available, or nil if this run did not determine it.
@@ -83,6 +85,7 @@ func newRun(r *Reconciler, ext *olmv1.ClusterExtension) *run {
 	r.memory.Change(ext.Name, func(is *remembered) { is.uid, is.awaitsKinds, is.awaitsCatalogs = ext.UID, true, true })
 	s := &run{
 		Reconciler: r, saved: ext, ext: ext.DeepCopy(), states: map[*unstructured.Unstructured]execute.State{}, permissions: map[string]rbac.Set{},
+		reset: map[string]bool{},
 	}
 	s.lookups = s.world().Lookups()
 	return s

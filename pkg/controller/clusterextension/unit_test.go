@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	testclock "k8s.io/utils/clock/testing"
@@ -31,7 +32,7 @@ func givenUnit(t *testing.T, calls interceptor.Funcs, objs ...client.Object) *un
 	t.Helper()
 	scheme := proofs.Scheme()
 	require.NoError(t, olmv1.AddToScheme(scheme))
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objs...).WithInterceptorFuncs(calls).Build()
+	c := fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(testrestmapper.TestOnlyStaticRESTMapper(scheme)).WithObjects(objs...).WithInterceptorFuncs(calls).Build()
 	u := &unit{t: t, clock: testclock.NewFakePassiveClock(time.Now()), store: &catalog.Store{}}
 	u.Reconciler = &Reconciler{
 		Options: Options{Client: c, Live: c, Catalogs: u.store, Proofs: proofs.Keys(), Clock: u.clock, Namespace: "remit"}, memory: &memory{},

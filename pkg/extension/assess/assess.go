@@ -140,7 +140,8 @@ func KeepsCRDs(ext *olmv1.ClusterExtension) bool {
 	return ext.Annotations[AnnotationKeepCRDs] == "true"
 }
 
-// Stops returns the needs to stop the operator before the conversions of CustomResourceDefinitions that are kept are reset.
+// Stops returns the needs to stop the operator before the conversions of CustomResourceDefinitions that are kept are reset. An
+// install does not require them: without them, the conversions are not reset.
 func Stops(ext *olmv1.ClusterExtension, r *render.Rendered) []preflight.Need {
 	if !KeepsCRDs(ext) || len(r.Hooks.Conversions()) == 0 {
 		return nil
@@ -163,16 +164,16 @@ func IsStrict(ext *olmv1.ClusterExtension) bool {
 		in.Preflight.CRDUpgradeSafety.Enforcement != olmv1.CRDUpgradeSafetyEnforcementNone
 }
 
-// Required reports all permissions that an install requires, for an identity that has none yet and a cluster that has none of
-// the roles.
-func Required(identity scoped.Identity, r *render.Rendered, steps []step.Step) (preflight.Report, error) {
+// Required reports all permissions that an install requires, and more, for an identity that has none yet and a cluster that has
+// none of the roles.
+func Required(identity scoped.Identity, r *render.Rendered, steps []step.Step, more ...preflight.Need) (preflight.Report, error) {
 	needs, err := Needs(r, steps, func(ref rbacv1.RoleRef, _ string) ([]rbacv1.PolicyRule, error) {
 		return nil, apierrors.NewNotFound(rbacv1.Resource(ref.Kind), ref.Name)
 	})
 	if err != nil {
 		return preflight.Report{}, err
 	}
-	report := preflight.Examine(identity, needs, func(namespace string) rbac.Permissions { return rbac.Permissions{Namespace: namespace} })
+	report := preflight.Examine(identity, append(needs, more...), func(namespace string) rbac.Permissions { return rbac.Permissions{Namespace: namespace} })
 	for _, s := range steps {
 		if err := execute.Reserved(s); err != nil {
 			report.Refuse(apply.Describe(s.Object), err)

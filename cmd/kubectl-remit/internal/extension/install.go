@@ -166,8 +166,7 @@ func (i *Install) String() string {
 
 // Needs returns all permissions that the install requires.
 func (i *Install) Needs(rulesOf rbac.RoleRules) ([]preflight.Need, error) {
-	needs, err := assess.Needs(i.Rendered, i.Steps, rulesOf)
-	return append(needs, assess.Stops(i.Extension, i.Rendered)...), err
+	return assess.Needs(i.Rendered, i.Steps, rulesOf)
 }
 
 // Removals returns the permissions that the removal of the objects of the installed version requires, according to the
