@@ -76,7 +76,7 @@ func (o *extensionOptions) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	report, err := assess.Required(install.Identity, install.Rendered, install.Steps, assess.Stops(install.Extension, install.Rendered)...)
+	report, err := assess.Required(install.Identity, install.Rendered, install.Steps, assess.StopNeeds(install.Extension, install.Rendered)...)
 	if err != nil {
 		return fmt.Errorf("%s: %w", install, err)
 	}

@@ -27,7 +27,7 @@ func checkPermissions(ctx context.Context, s *run) (outcome, error) {
 	if s.findings.TooMuch != nil {
 		return waiting(preflight.AsAccountError(s.identity, s.findings.TooMuch).Error()), nil
 	}
-	s.noteStops()
+	s.noteStopNeeds()
 	s.findings = s.confirmer.Confirm(ctx, string(s.ext.UID), s.findings)
 	s.findings.Begun, s.findings.Changes = s.begun(), s.changes(ctx)
 	if err := s.findings.NoteLeftOut(s.steps); err != nil {
@@ -141,10 +141,10 @@ func (s *run) needs(ctx context.Context) ([]preflight.Need, error) {
 	return identities.Resolve(needs)
 }
 
-// noteStops notes which permissions the reset of kept conversions requires in addition. Nothing waits for them: without them,
+// noteStopNeeds notes which permissions the reset of kept conversions requires in addition. Nothing waits for them: without them,
 // the CustomResourceDefinitions are kept, and a Warning Event reports that their conversions were not reset.
-func (s *run) noteStops() {
-	for _, f := range preflight.Examine(s.identity, assess.Stops(s.ext, s.rendered), s.permissionsIn).Findings {
+func (s *run) noteStopNeeds() {
+	for _, f := range preflight.Examine(s.identity, assess.StopNeeds(s.ext, s.rendered), s.permissionsIn).Findings {
 		for _, rule := range f.Missing {
 			s.findings.Notes = append(s.findings.Notes, "optional: "+f.Cause+" requires"+ruleNote(f.Namespace, rule))
 		}

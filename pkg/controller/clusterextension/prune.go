@@ -91,7 +91,7 @@ func (s *run) removals(ctx context.Context) ([]preflight.Need, error) {
 	}
 	converted, err := s.surplusConversions(ctx)
 	for _, crd := range converted {
-		needs = append(needs, assess.Reset(crd.Name, s.version()))
+		needs = append(needs, assess.ResetNeed(crd.Name, s.version()))
 	}
 	return needs, err
 }

@@ -125,8 +125,8 @@ func Removal(obj *unstructured.Unstructured, version string) preflight.Need {
 	return hooks.Request(obj, fmt.Sprintf("remove %s, which version %s does not have", apply.Describe(obj), version), "get", "delete")
 }
 
-// Reset returns the need to remove the conversion webhook of a CustomResourceDefinition, which this version does not serve.
-func Reset(crd, version string) preflight.Need {
+// ResetNeed returns the need to remove the conversion webhook of a CustomResourceDefinition, which this version does not serve.
+func ResetNeed(crd, version string) preflight.Need {
 	obj := apply.Reference(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), "", crd)
 	return hooks.Request(obj, fmt.Sprintf("reset the conversion of %s, which version %s does not serve", apply.Describe(obj), version), "patch")
 }
@@ -140,9 +140,9 @@ func KeepsCRDs(ext *olmv1.ClusterExtension) bool {
 	return ext.Annotations[AnnotationKeepCRDs] == "true"
 }
 
-// Stops returns the needs to stop the operator before the conversions of CustomResourceDefinitions that are kept are reset. An
+// StopNeeds returns the needs to stop the operator before the conversions of CustomResourceDefinitions that are kept are reset. An
 // install does not require them: without them, the conversions are not reset.
-func Stops(ext *olmv1.ClusterExtension, r *render.Rendered) []preflight.Need {
+func StopNeeds(ext *olmv1.ClusterExtension, r *render.Rendered) []preflight.Need {
 	if !KeepsCRDs(ext) || len(r.Hooks.Conversions()) == 0 {
 		return nil
 	}
