@@ -73,7 +73,7 @@ func givenDeletion(t *testing.T, calls interceptor.Funcs, edit func(*appsv1.Depl
 	require.True(t, ok)
 	out.clients = &identityClients{client: shared}
 	u.RBAC = rbac.Unreadable(errors.New("not in this test"))
-	u.Clients, u.Recorder, u.watches, u.unserved = out.clients, out.recorder, newWatches(nil, nil, nil), kinds.NewUnserved(u.clock)
+	u.Clients, u.Recorder, u.watches, u.unserved = out.clients, out.recorder, newWatches(nil, nil, nil, nil), kinds.NewUnserved(u.clock)
 	u.confirmer, u.issued = &preflight.Confirmer{}, &hooks.Memory{}
 	return out
 }
