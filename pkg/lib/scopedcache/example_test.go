@@ -54,3 +54,11 @@ func ExampleCache_Ensure() {
 		return c.Wait(ctx, owner)
 	}
 }
+
+func ExampleOptions_transform() {
+	options := scopedcache.Options{}
+	options.Transform = func(obj any) (any, error) {
+		obj.(client.Object).SetManagedFields(nil)
+		return obj, nil
+	}
+}
