@@ -270,16 +270,16 @@ func TestChecksEveryChangeOfAnExtensionsIdentity(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newExtensionSite(t, manifests.ProfileBounded)
 			a := s.author(only(impersonate(installer)), install(s.name))
-			nobody := s.author(nil)
+			unprivileged := s.author(nil)
 			s.made("")
 			s.refused(change(s, a, boss), "may not impersonate ServiceAccount")
-			s.refused(change(s, nobody, installer), "may not impersonate ServiceAccount")
+			s.refused(change(s, unprivileged, installer), "may not impersonate ServiceAccount")
 			require.Empty(t, s.account())
 			require.NoError(t, change(s, a, installer), "set")
 			require.Equal(t, installer, s.account())
 
 			s.refused(change(s, a, boss), "may not impersonate ServiceAccount")
-			s.refused(change(s, nobody, ""), "may not install as olm:clusterextension:"+s.name)
+			s.refused(change(s, unprivileged, ""), "may not install as olm:clusterextension:"+s.name)
 			require.Equal(t, installer, s.account())
 			require.NoError(t, change(s, a, ""), "unset")
 			require.Empty(t, s.account())
@@ -289,14 +289,14 @@ func TestChecksEveryChangeOfAnExtensionsIdentity(t *testing.T) {
 
 func TestChecksChangesOfTheIdentityWithTheSchemaOfTheAPI(t *testing.T) {
 	s := newExtensionSite(t, manifests.ProfileCompat)
-	a, nobody := s.author(only(impersonate(installer)), install(s.name)), s.author(nil)
+	a, unprivileged := s.author(only(impersonate(installer)), install(s.name)), s.author(nil)
 	s.made("")
 	for _, account := range []string{installer, ""} {
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"serviceAccount":null}}`))
 		if account != "" {
 			patch = client.RawPatch(types.MergePatchType, []byte(`{"spec":{"serviceAccount":{"name":"installer"}}}`))
 		}
-		s.refused(nobody.Patch(t.Context(), s.extension(s.name, ""), patch), "may not")
+		s.refused(unprivileged.Patch(t.Context(), s.extension(s.name, ""), patch), "may not")
 		require.NoError(t, a.Patch(t.Context(), s.extension(s.name, ""), patch))
 		require.Equal(t, account, s.account())
 	}
@@ -313,16 +313,16 @@ func TestAnExtensionsNamespaceIsPartOfItsIdentity(t *testing.T) {
 // Otherwise, the permissions that are still granted to the name would apply to content of another author.
 func TestARecreatedExtensionIsCheckedAgain(t *testing.T) {
 	eachSchema(t, func(t *testing.T, s *extensionSite) {
-		nobody := s.author(nil)
+		unprivileged := s.author(nil)
 		obj := s.made("")
-		require.NoError(t, nobody.Delete(t.Context(), obj))
-		s.refused(nobody.Create(t.Context(), s.extension(s.name, "")), "may not install as")
+		require.NoError(t, unprivileged.Delete(t.Context(), obj))
+		s.refused(unprivileged.Create(t.Context(), s.extension(s.name, "")), "may not install as")
 		apply := client.ApplyConfigurationFromUnstructured(s.extension(s.name, ""))
-		s.refused(nobody.Apply(t.Context(), apply, client.FieldOwner("me")), "may not install as")
+		s.refused(unprivileged.Apply(t.Context(), apply, client.FieldOwner("me")), "may not install as")
 
 		generated := s.extension("", "")
 		generated.SetGenerateName(s.name)
-		s.refused(nobody.Create(t.Context(), generated), "may not install as olm:clusterextension:"+s.name)
+		s.refused(unprivileged.Create(t.Context(), generated), "may not install as olm:clusterextension:"+s.name)
 	})
 }
 
@@ -330,20 +330,20 @@ func TestARecreatedExtensionIsCheckedAgain(t *testing.T) {
 func TestOtherChangesOfAnExtensionAreNotChecked(t *testing.T) {
 	for _, account := range []string{"", boss} {
 		eachSchema(t, func(t *testing.T, s *extensionSite) {
-			nobody := s.author(nil)
+			unprivileged := s.author(nil)
 			obj := s.made(account)
 			for _, edit := range []string{
 				`{"metadata":{"labels":{"a":"b"},"finalizers":["example.com/keep"]}}`,
 				`{"spec":{"source":{"catalog":{"version":"2"}}}}`,
 				`{"status":{"x":"y"}}`,
 			} {
-				require.NoError(t, nobody.Patch(t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(edit))), edit)
+				require.NoError(t, unprivileged.Patch(t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(edit))), edit)
 			}
 			status := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"serviceAccount":{"name":"installer"}},"status":{"x":"z"}}`))
-			require.NoError(t, nobody.Status().Patch(t.Context(), obj, status))
+			require.NoError(t, unprivileged.Status().Patch(t.Context(), obj, status))
 			require.Equal(t, account, s.account(), "the status endpoint does not change the spec")
-			require.NoError(t, nobody.Delete(t.Context(), obj))
-			require.NoError(t, nobody.Patch(t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+			require.NoError(t, unprivileged.Delete(t.Context(), obj))
+			require.NoError(t, unprivileged.Patch(t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
 		})
 	}
 }
@@ -388,8 +388,8 @@ func TestExtensionsNameOnlyPossibleAccounts(t *testing.T) {
 	s := newExtensionSite(t, manifests.ProfileBounded)
 	a := s.author(only(impersonate()))
 	for _, name := range []string{"/", "..", "Installer", "*", "installer ", strings.Repeat("a", 300), "'; reboot '"} {
-		nobody := s.author(nil)
-		err := nobody.Create(t.Context(), s.extension(s.name, name))
+		unprivileged := s.author(nil)
+		err := unprivileged.Create(t.Context(), s.extension(s.name, name))
 		s.refused(err, "No ServiceAccount can have that name.")
 		require.NotContains(t, err.Error(), "kubectl")
 	}

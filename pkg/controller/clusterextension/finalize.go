@@ -139,7 +139,7 @@ func (s *run) finishConversions(ctx context.Context) (outcome, error) {
 }
 
 // isOrphaned reports whether the operator is to be kept, because the extension is deleted with --cascade=orphan: a Deployment of
-// the lineage has no owner reference to the extension. The finalizer "orphan" is no sufficient sign, because the garbage
+// the lineage has no owner reference to the extension. The finalizer "orphan" alone does not show this, because the garbage
 // collector removes it after the owner references.
 func (s *run) isOrphaned(ctx context.Context, objs []*unstructured.Unstructured) (bool, error) {
 	for _, obj := range objs {
@@ -199,6 +199,6 @@ func (s *run) warnAboutConversions(err error) {
 		why = err.Error()
 	}
 	s.Recorder.Eventf(s.ext, nil, corev1.EventTypeWarning, "ConversionsNotReset", "Finalize", "%s", status.Note(
-		"CustomResourceDefinitions that are kept still have a conversion webhook, which nothing answers: remove spec.conversion from those with the label "+
+		"CustomResourceDefinitions that are kept still have a conversion webhook, although the operator is being removed: remove spec.conversion from those with the label "+
 			names.LabelExtensionName+"="+ownerutil.LabelValue(s.ext.Name)+": "+why))
 }

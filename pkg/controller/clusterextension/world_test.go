@@ -151,7 +151,7 @@ func (w *world) installed(manifests ...string) {
 	w.awaitInstalled("1.0.0")
 }
 
-// installedAfterGrant installs version 1.0.0 of a bundle as a user to whom what the report lists was granted.
+// installedAfterGrant installs version 1.0.0 of a bundle as its synthetic user, after granting the permissions in the report.
 func (w *world) installedAfterGrant(manifests ...string) {
 	w.t.Helper()
 	w.missing(manifests...)
