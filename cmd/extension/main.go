@@ -4,7 +4,6 @@ package main
 import (
 	"context"
 
-	"github.com/spf13/pflag"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/remit-olm/remit/cmd/internal/program"
@@ -13,27 +12,18 @@ import (
 )
 
 func main() {
-	var registries program.Registries
-	var cache, content string
+	o := &options{}
 	program.Main(program.Program{
 		Name:       "extension",
 		UserAgent:  names.UserAgentExtension,
 		Extensions: true,
-		AddFlags: func(flags *pflag.FlagSet) {
-			registries.Add(flags)
-			flags.StringVar(&cache, "cache-directory", "",
-				"directory in which to cache up to 2 GiB of catalog and bundle images; if empty, a directory below the system's temporary directory")
-			flags.StringVar(&content, "catalog-content-bind-address", ":8443",
-				"address on which to serve the content of ClusterCatalogs over HTTPS, for the Service "+names.ServiceCatalogContent)
-		},
+		AddFlags:   o.add,
 		Setup: func(ctx context.Context, mgr ctrl.Manager, common program.Common) error {
-			images, err := registries.Options()
+			controllers, err := o.controllers(common)
 			if err != nil {
 				return err
 			}
-			return controller.Extension(ctx, mgr, controller.ExtensionOptions{
-				Namespace: common.Namespace, CatalogNamespace: common.CatalogNamespace, Images: images, CacheDirectory: cache, ContentAddress: content,
-			})
+			return controller.Extension(ctx, mgr, controllers)
 		},
 	})
 }

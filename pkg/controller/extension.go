@@ -13,6 +13,7 @@ import (
 	"github.com/remit-olm/remit/pkg/controller/clusterextension"
 	"github.com/remit-olm/remit/pkg/image"
 	"github.com/remit-olm/remit/pkg/install/cert"
+	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
@@ -27,7 +28,9 @@ type ExtensionOptions struct {
 	CacheDirectory string
 	// ContentAddress is the host:port on which the content of ClusterCatalogs is served.
 	ContentAddress string
-	// Certificates configures the serving certificates of operators; the zero value means the values that the contract
+	// Provider issues the serving certificates of operators.
+	Provider serving.Provider
+	// Certificates configures the serving certificates that Remit issues; the zero value means the values that the contract
 	// defines.
 	Certificates cert.Policy
 }
@@ -45,7 +48,7 @@ func Extension(ctx context.Context, mgr ctrl.Manager, o ExtensionOptions) error 
 	extensions, err := clusterextension.New(clusterextension.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clients: own.accounts, Self: own.enrollment.own, Catalogs: from.store, RBAC: own.rbac,
 		Proofs: own.proofs, Recorder: mgr.GetEventRecorder(names.UserAgentExtension), ServerVersion: own.version,
-		Namespace: o.Namespace, Spared: []string{o.Namespace, o.CatalogNamespace}, Certificates: o.Certificates,
+		Namespace: o.Namespace, Spared: []string{o.Namespace, o.CatalogNamespace}, Provider: o.Provider, Certificates: o.Certificates,
 	})
 	if err != nil {
 		return err

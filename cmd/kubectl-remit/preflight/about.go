@@ -19,6 +19,7 @@ import (
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/extension"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/grants"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/source"
+	"github.com/remit-olm/remit/pkg/extension/assess"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/kinds"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -270,10 +271,14 @@ func (a *about) refuseUnserved(report *preflight.Report) error {
 		return nil
 	}
 	unserved := kinds.NewUnserved(clock.RealClock{})
-	return report.RefuseUnserved(a.steps, func(gvk schema.GroupVersionKind) (bool, error) {
+	isServed := func(gvk schema.GroupVersionKind) (bool, error) {
 		if gvk == operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.ClusterServiceVersionKind) {
 			return true, nil // Remit's own installation provides this CRD
 		}
 		return unserved.Serves(a.client.RESTMapper(), gvk, "")
-	})
+	}
+	if a.install != nil {
+		return assess.RefuseUnserved(report, a.steps, a.install.Provider, isServed)
+	}
+	return report.RefuseUnserved(a.steps, isServed)
 }

@@ -163,3 +163,75 @@ func TestSaysWhatExistsInsteadOfWhatWasRequested(t *testing.T) {
 	require.ErrorContains(t, err, "--namespace is required with --package")
 	require.Equal(t, cli.CodeError, code)
 }
+
+// hookCSV describes an operator with a webhook.
+const hookCSV = `
+apiVersion: operators.coreos.com/v1alpha1
+kind: ClusterServiceVersion
+metadata: {name: hook.v1.0.0}
+spec:
+  displayName: Hook
+  version: 1.0.0
+  minKubeVersion: 1.30.0
+  installModes: [{type: AllNamespaces, supported: true}]
+  install:
+    strategy: deployment
+    spec:
+      deployments:
+      - name: hook
+        spec:
+          selector: {matchLabels: {app: hook}}
+          template:
+            metadata: {labels: {app: hook}}
+            spec:
+              containers: [{name: manager, image: example.com/hook:v1}]
+  webhookdefinitions:
+  - {type: ValidatingAdmissionWebhook, generateName: v.hook.example.com, deploymentName: hook, containerPort: 9443, admissionReviewVersions: [v1], sideEffects: None,
+     failurePolicy: Ignore, rules: [{apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [CREATE]}]}
+`
+
+// hookCatalog writes a directory with the bundle of hookCSV.
+func hookCatalog(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"manifests/hook.yaml": hookCSV,
+		"metadata/annotations.yaml": "annotations: {operators.operatorframework.io.bundle.package.v1: hook, operators.operatorframework.io.bundle.channels.v1: stable,\n" +
+			"  operators.operatorframework.io.bundle.mediatype.v1: registry+v1, operators.operatorframework.io.bundle.manifests.v1: manifests/,\n" +
+			"  operators.operatorframework.io.bundle.metadata.v1: metadata/}\n",
+	} {
+		file := filepath.Join(dir, "hook", filepath.FromSlash(name))
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	}
+	return dir
+}
+
+func TestTheProviderOfCertificatesDeterminesThePermissions(t *testing.T) {
+	args := []string{"clusterextension", "demo", "--catalog=" + hookCatalog(t), "--package=hook", "--namespace=demo-system"}
+	for provider, want := range map[string]struct {
+		has, hasNot string
+	}{
+		"remit":                {"  - secrets\n", "cert-manager"},
+		"cert-manager":         {"  - cert-manager.io\n  resourceNames:\n  - hook-service-cert\n  resources:\n  - certificates\n  - issuers\n", "  - secrets\n"},
+		"openshift-service-ca": {"  - services\n", "  - secrets\n"},
+	} {
+		t.Run(provider, func(t *testing.T) {
+			with := append(args, "--webhook-certificates="+provider)
+			all := printedRBAC(t, with)
+			require.Contains(t, all, want.has)
+			require.NotContains(t, all, want.hasNot)
+			_, code, err := remit(t, append(with, "--rbac-dir", folder(t, all))...)
+			require.NoError(t, err)
+			require.Zero(t, code)
+			if provider == "remit" {
+				return
+			}
+			out, code, _ := remit(t, append(args, "--rbac-dir", folder(t, all))...)
+			require.Equal(t, cli.CodeMissing, code)
+			require.Contains(t, out, `resource "secrets"`)
+		})
+	}
+	_, _, err := remit(t, append(args, "--webhook-certificates=vault")...)
+	require.ErrorContains(t, err, "must be one of remit, cert-manager, openshift-service-ca")
+}

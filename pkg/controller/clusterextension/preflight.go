@@ -33,7 +33,7 @@ func checkPermissions(ctx context.Context, s *run) (outcome, error) {
 	if err := s.findings.NoteLeftOut(s.steps); err != nil {
 		return outcome{}, err
 	}
-	if err := s.findings.RefuseUnserved(s.steps, func(gvk schema.GroupVersionKind) (bool, error) { return s.lookups.Serves(ctx, gvk) }); err != nil {
+	if err := assess.RefuseUnserved(&s.findings, s.steps, s.Provider, func(gvk schema.GroupVersionKind) (bool, error) { return s.lookups.Serves(ctx, gvk) }); err != nil {
 		return outcome{}, err
 	}
 	s.checked = true

@@ -36,6 +36,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/controller/clusterextension"
 	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -74,6 +75,8 @@ type program struct {
 	admin   client.WithWatch
 	store   *catalog.Store
 	selects string
+	// provider issues certificates.
+	provider serving.Provider
 }
 
 // private returns a program for the extensions with its name in their label. It does not run yet.
@@ -199,7 +202,7 @@ func (p *program) reconciler(ctx context.Context, t *testing.T, mgr ctrl.Manager
 	require.NoError(t, err)
 	r, err := clusterextension.New(clusterextension.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clients: clients, Catalogs: p.store, RBAC: listers, Proofs: proofs.Keys(),
-		Self: rbac.ServiceAccount(home, names.ServiceAccountExtension), Recorder: mgr.GetEventRecorder("remit-extension"), Namespace: home,
+		Self: rbac.ServiceAccount(home, names.ServiceAccountExtension), Recorder: mgr.GetEventRecorder("remit-extension"), Namespace: home, Provider: p.provider,
 		ServerVersion: func() (string, error) {
 			version, err := disco.ServerVersion()
 			if err != nil {

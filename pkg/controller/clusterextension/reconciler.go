@@ -33,7 +33,7 @@ type Clients interface {
 	Connect(identity scoped.Identity) (*rest.Config, *http.Client, error)
 }
 
-// Options contains the dependencies of New. All fields are required except Spared, Tool, Certificates and Clock.
+// Options contains the dependencies of New. All fields are required except Spared, Provider, Certificates and Clock.
 type Options struct {
 	// Client reads from the cache, and writes statuses and reports as the controller identity.
 	Client client.Client
@@ -54,8 +54,8 @@ type Options struct {
 	Namespace string
 	// Spared lists namespaces that webhooks for all namespaces do not cover.
 	Spared []string
-	// Tool issues the certificates of webhooks and APIs; nil means that Remit issues them.
-	Tool *serving.Tool
+	// Provider issues the certificates of webhooks and APIs.
+	Provider serving.Provider
 	// Certificates configures the certificates that Remit issues.
 	Certificates cert.Policy
 	// Clock defaults to the real clock.

@@ -74,7 +74,7 @@ func (s *run) render(ctx context.Context, certificates func(deployment string) c
 		return nil, err
 	}
 	return render.Render(render.Input{
-		Bundle: s.bundle, Owner: s.owner, Config: config, Tool: s.Tool, Certificates: certificates, Spared: s.Spared,
+		Bundle: s.bundle, Owner: s.owner, Config: config, Tool: s.Provider.Tool(s.owner.Namespace), Certificates: certificates, Spared: s.Spared,
 		Scopes: s.lookups.Scopes(ctx), Holds: s.holds,
 	})
 }

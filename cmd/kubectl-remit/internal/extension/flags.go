@@ -3,6 +3,7 @@ package extension
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -10,6 +11,7 @@ import (
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
+	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
@@ -33,6 +35,8 @@ type Flags struct {
 	PlainHTTP bool
 	// RemitNamespace is where Remit is installed.
 	RemitNamespace string
+	// Provider issues the certificates of webhooks and APIs.
+	Provider serving.Provider
 }
 
 // AddFlags adds the flags to a command, except --namespace.
@@ -47,6 +51,9 @@ func (f *Flags) AddFlags(cmd *cobra.Command) {
 	flags.StringVar(&f.Catalog, "catalog", "", "catalog to use instead of the ClusterCatalogs of the cluster: a directory, a file or an image")
 	flags.BoolVar(&f.PlainHTTP, "plain-http", false, "allow a registry without TLS; not required for a registry on this machine")
 	flags.StringVar(&f.RemitNamespace, "remit-namespace", names.DefaultNamespace, "namespace where Remit is installed")
+	flags.Var(&f.Provider, "webhook-certificates", "who issues the certificates of webhooks and APIs, as in the flag of the same name of Remit's program extension: "+
+		strings.Join(serving.Providers(), ", "))
+	_ = cmd.RegisterFlagCompletionFunc("webhook-certificates", cobra.FixedCompletions(serving.Providers(), cobra.ShellCompDirectiveNoFileComp))
 	for _, name := range []string{"package", "service-account", "watch-namespace", "version", "channel"} {
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions) // fails only for an undefined flag
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/remit-olm/remit/pkg/extension/assess"
 	"github.com/remit-olm/remit/pkg/extension/render"
 	"github.com/remit-olm/remit/pkg/extension/resolve"
+	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/install/webhook"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -40,6 +41,9 @@ type Install struct {
 	Steps    []step.Step
 	// Notes are remarks for the user.
 	Notes []string
+
+	// Provider issues the certificates of webhooks and APIs.
+	Provider serving.Provider
 
 	spared []string
 	scopes webhook.Scopes
@@ -71,7 +75,7 @@ func (f *Flags) Load(ctx context.Context, name string, from Source) (*Install, e
 	if err != nil {
 		return nil, fmt.Errorf("ClusterExtension %s: %w", ext.Name, err)
 	}
-	out := &Install{Extension: ext, Identity: assess.Identity(ext), spared: []string{f.RemitNamespace}, scopes: webhook.Builtin}
+	out := &Install{Extension: ext, Identity: assess.Identity(ext), Provider: f.Provider, spared: []string{f.RemitNamespace}, scopes: webhook.Builtin}
 	if c != nil {
 		out.scopes = webhook.Discovered(c.RESTMapper())
 	}
@@ -150,7 +154,7 @@ func (i *Install) Render(holds func(rbacv1.PolicyRule) bool) error {
 	}
 	owner := assess.Owner(i.Extension, i.Bundle.CSV.Name)
 	i.Rendered, err = render.Render(render.Input{
-		Bundle: i.Bundle, Owner: owner, Config: config, Spared: i.spared, Scopes: i.scopes, Holds: holds,
+		Bundle: i.Bundle, Owner: owner, Config: config, Tool: i.Provider.Tool(owner.Namespace), Spared: i.spared, Scopes: i.scopes, Holds: holds,
 	})
 	if err != nil {
 		return fmt.Errorf("ClusterExtension %s: %w", i.Extension.Name, err)

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/remit-olm/remit/cmd/internal/program"
+	"github.com/remit-olm/remit/pkg/controller"
+	"github.com/remit-olm/remit/pkg/install/serving"
+	"github.com/remit-olm/remit/pkg/lib/names"
+)
+
+// options holds the values of the flags that only this program has.
+type options struct {
+	registries   program.Registries
+	cache        string
+	content      string
+	certificates serving.Provider
+}
+
+func (o *options) add(flags *pflag.FlagSet) {
+	o.registries.Add(flags)
+	flags.StringVar(&o.cache, "cache-directory", "",
+		"directory in which to cache up to 2 GiB of catalog and bundle images; if empty, a directory below the system's temporary directory")
+	flags.StringVar(&o.content, "catalog-content-bind-address", ":8443",
+		"address on which to serve the content of ClusterCatalogs over HTTPS, for the Service "+names.ServiceCatalogContent)
+	flags.Var(&o.certificates, "webhook-certificates",
+		"who issues the certificates of operators' webhooks and APIs, unless their bundles select a tool: "+strings.Join(serving.Providers(), ", "))
+}
+
+// controllers converts the flags to options; an error names the invalid flag.
+func (o *options) controllers(common program.Common) (controller.ExtensionOptions, error) {
+	images, err := o.registries.Options()
+	return controller.ExtensionOptions{
+		Namespace: common.Namespace, CatalogNamespace: common.CatalogNamespace, Images: images, CacheDirectory: o.cache, ContentAddress: o.content,
+		Provider: o.certificates,
+	}, err
+}
