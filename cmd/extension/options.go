@@ -1,12 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/remit-olm/remit/cmd/internal/program"
 	"github.com/remit-olm/remit/pkg/controller"
+	"github.com/remit-olm/remit/pkg/image"
 	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
@@ -14,6 +16,7 @@ import (
 // options holds the values of the flags that only this program has.
 type options struct {
 	registries   program.Registries
+	credentials  []string
 	cache        string
 	content      string
 	certificates serving.Provider
@@ -21,6 +24,8 @@ type options struct {
 
 func (o *options) add(flags *pflag.FlagSet) {
 	o.registries.Add(flags)
+	flags.StringArrayVar(&o.credentials, "registry-credentials", nil,
+		"FILE: pull images with the credentials in this Docker configuration, which is read for each pull and may be missing (repeatable)")
 	flags.StringVar(&o.cache, "cache-directory", "",
 		"directory in which to cache up to 2 GiB of catalog and bundle images; if empty, a directory below the system's temporary directory")
 	flags.StringVar(&o.content, "catalog-content-bind-address", ":8443",
@@ -32,8 +37,15 @@ func (o *options) add(flags *pflag.FlagSet) {
 // controllers converts the flags to options; an error names the invalid flag.
 func (o *options) controllers(common program.Common) (controller.ExtensionOptions, error) {
 	images, err := o.registries.Options()
+	if err != nil {
+		return controller.ExtensionOptions{}, err
+	}
+	credentials := image.Files(o.credentials)
+	if err := credentials.Check(); err != nil {
+		return controller.ExtensionOptions{}, fmt.Errorf("--registry-credentials: %w", err)
+	}
 	return controller.ExtensionOptions{
 		Namespace: common.Namespace, CatalogNamespace: common.CatalogNamespace, Images: images, CacheDirectory: o.cache, ContentAddress: o.content,
-		Provider: o.certificates,
-	}, err
+		Keychain: credentials, Provider: o.certificates,
+	}, nil
 }

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
 	"github.com/remit-olm/remit/cmd/internal/program"
+	"github.com/remit-olm/remit/pkg/image"
 	"github.com/remit-olm/remit/pkg/install/serving"
 )
 
@@ -30,4 +33,18 @@ func TestParsesTheProviderOfCertificates(t *testing.T) {
 	}
 	_, err := parsed(t, "--webhook-certificates=vault")
 	require.ErrorContains(t, err, `for "--webhook-certificates" flag: must be one of remit, cert-manager, openshift-service-ca`)
+}
+
+// A Secret from which the file is mounted may be created later.
+func TestParsesFilesWithCredentials(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.json")
+	o, err := parsed(t, "--registry-credentials="+file)
+	require.NoError(t, err)
+	got, err := o.controllers(program.Common{})
+	require.NoError(t, err)
+	require.Equal(t, image.Files{file}, got.Keychain)
+
+	require.NoError(t, os.WriteFile(file, []byte("very secret"), 0o600))
+	_, err = o.controllers(program.Common{})
+	require.EqualError(t, err, "--registry-credentials: credentials file \""+file+"\" is not a Docker configuration in JSON")
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/google/go-containerregistry/pkg/authn"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -23,6 +24,8 @@ type ExtensionOptions struct {
 	Namespace, CatalogNamespace string
 	// Images configures how catalog and bundle images are read from registries.
 	Images image.Options
+	// Keychain finds the credentials for registries; nil means none.
+	Keychain authn.Keychain
 	// CacheDirectory is where the content of images is kept across restarts; if empty, disk.OpenDefault chooses a
 	// directory.
 	CacheDirectory string
@@ -64,7 +67,7 @@ func clusterCatalogs(mgr ctrl.Manager, o ExtensionOptions, from content) error {
 	host := names.ServiceCatalogContent + "." + o.Namespace + ".svc"
 	server := web.New("https://" + host)
 	catalogs, err := clustercatalog.New(clustercatalog.Options{
-		Client: mgr.GetClient(), Store: from.store, Server: server, Images: from.images, Disk: from.disk,
+		Client: mgr.GetClient(), Store: from.store, Server: server, Images: from.images, Keychain: o.Keychain, Disk: from.disk,
 	})
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Credentials contains credentials from pull secrets. The zero value contains none.
+// Credentials contains credentials from pull secrets or files. The zero value contains none.
 type Credentials struct{ entries []credential }
 
 // credential is one entry, which applies to a registry or only to the repositories below a path.
@@ -25,29 +25,41 @@ var _ authn.Keychain = &Credentials{}
 // Add adds the credentials of a Secret. If several entries match an image equally well, the one that was added first is
 // used. Errors do not contain the Secret's data.
 func (c *Credentials) Add(secret *corev1.Secret) error {
-	var auths map[string]authn.AuthConfig
-	var err error
+	ok := false
 	switch secret.Type {
 	case corev1.SecretTypeDockerConfigJson:
-		var file struct {
-			Auths map[string]authn.AuthConfig `json:"auths"`
-		}
-		err = json.Unmarshal(secret.Data[corev1.DockerConfigJsonKey], &file)
-		auths = file.Auths
+		ok = c.addConfig(secret.Data[corev1.DockerConfigJsonKey])
 	case corev1.SecretTypeDockercfg:
-		err = json.Unmarshal(secret.Data[corev1.DockerConfigKey], &auths)
+		var auths map[string]authn.AuthConfig
+		ok = json.Unmarshal(secret.Data[corev1.DockerConfigKey], &auths) == nil
+		c.add(auths)
 	default:
 		return fmt.Errorf("Secret %q has type %q, but must have type %s or %s",
 			secret.Name, secret.Type, corev1.SecretTypeDockerConfigJson, corev1.SecretTypeDockercfg)
 	}
-	if err != nil {
+	if !ok {
 		return fmt.Errorf("the data of Secret %q does not match its type", secret.Name)
 	}
+	return nil
+}
+
+// addConfig adds the credentials of a Docker configuration, and reports whether data is one.
+func (c *Credentials) addConfig(data []byte) bool {
+	var file struct {
+		Auths map[string]authn.AuthConfig `json:"auths"`
+	}
+	if json.Unmarshal(data, &file) != nil {
+		return false
+	}
+	c.add(file.Auths)
+	return true
+}
+
+func (c *Credentials) add(auths map[string]authn.AuthConfig) {
 	for at, config := range auths {
 		host, below, _ := strings.Cut(withoutScheme(at), "/")
 		c.entries = append(c.entries, credential{host: hostAlias(host), path: below, config: config})
 	}
-	return nil
 }
 
 func withoutScheme(at string) string {

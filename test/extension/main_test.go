@@ -18,15 +18,21 @@ var cluster *env.Cluster
 // images is a registry that the cluster may access without TLS.
 var images *registry.Server
 
+// private is another one, which requires a password.
+var private *registry.Server
+
 func TestMain(m *testing.M) {
-	images = registry.Start()
+	images, private = registry.Start(), registry.Start()
 	code := env.Suite{Cluster: &cluster, Options: options, Parallel: "6"}.Run(m)
 	images.Close()
+	private.Close()
 	os.Exit(code)
 }
 
 func options(string) (env.Options, error) {
-	return env.Options{Extensions: true, ExtensionArgs: []string{"--registry-plain-http=" + images.Host}}, nil
+	return env.Options{Extensions: true, ExtensionArgs: []string{
+		"--registry-plain-http=" + images.Host, "--registry-plain-http=" + private.Host, "--registry-credentials=" + pullSecretFile,
+	}}, nil
 }
 
 // eventually asserts that a condition becomes true.

@@ -53,6 +53,12 @@ type world struct {
 
 func given(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
+	return givenWith(t, func(*Options) {}, objects...)
+}
+
+// givenWith is given with other options.
+func givenWith(t *testing.T, edit func(*Options), objects ...client.Object) *world {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	require.NoError(t, olmv1.AddToScheme(scheme))
 	w := &world{t: t, registry: registry.New(t), clock: clocktesting.NewFakeClock(time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)), web: web.New(root), dir: t.TempDir(), woken: make(chan string, 100)}
@@ -61,10 +67,12 @@ func given(t *testing.T, objects ...client.Object) *world {
 	store, err := disk.Open(w.dir, 0)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
-	w.Reconciler, err = New(Options{
+	options := Options{
 		Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&olmv1.ClusterCatalog{}).Build(),
 		Store:  &catalog.Store{}, Server: w.web, Images: images, Disk: store, Clock: w.clock,
-	})
+	}
+	edit(&options)
+	w.Reconciler, err = New(options)
 	require.NoError(t, err)
 	w.catalogs.wake = func(key types.NamespacedName) { w.woken <- key.Name }
 	ctx, cancel := context.WithCancel(t.Context())
@@ -75,6 +83,18 @@ func given(t *testing.T, objects ...client.Object) *world {
 		require.NoError(t, <-ended)
 	})
 	return w
+}
+
+// startBundles starts the goroutines that read the images of bundles.
+func (w *world) startBundles() {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(w.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.bundles.Start(ctx) }()
+	w.t.Cleanup(func() {
+		cancel()
+		require.NoError(w.t, <-ended)
+	})
 }
 
 // push pushes a catalog as "catalog:v1", and returns its name by tag and by digest.
@@ -378,13 +398,7 @@ func TestCatalogsWithTheSameImage(t *testing.T) {
 // The content of a bundle that the catalog names by image is available through the Snapshot's Reader.
 func TestReadsTheImagesOfBundles(t *testing.T) {
 	w := given(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- w.bundles.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		require.NoError(t, <-ended)
-	})
+	w.startBundles()
 	made, err := registry.Bundle(fstest.MapFS{"manifests/csv.yaml": {Data: []byte(`{"kind":"ClusterServiceVersion"}`)}})
 	require.NoError(t, err)
 	bundle, _, err := w.registry.Push("bundle:v1", made)

@@ -1,0 +1,79 @@
+package clustercatalog
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/image"
+	"github.com/remit-olm/remit/test/env/registry"
+)
+
+// requireLogin makes the registry require a user and a password.
+func requireLogin(s *registry.Server, user, password string) {
+	s.Answer(func(w http.ResponseWriter, r *http.Request) bool {
+		if u, p, ok := r.BasicAuth(); ok && u == user && p == password {
+			return false
+		}
+		w.Header().Set("WWW-Authenticate", `Basic realm="private"`)
+		w.WriteHeader(http.StatusUnauthorized)
+		return true
+	})
+}
+
+// The images of catalogs and bundles are read with the Keychain. Credentials that are added later are used by the next attempt.
+func TestReadsImagesWithCredentials(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.json")
+	w := givenWith(t, func(o *Options) { o.Keychain = image.Files{file} })
+	w.startBundles()
+	made, err := registry.Bundle(fstest.MapFS{"manifests/csv.yaml": {Data: []byte(`{"kind":"ClusterServiceVersion"}`)}})
+	require.NoError(t, err)
+	bundle, _, err := w.registry.Push("bundle:v1", made)
+	require.NoError(t, err)
+	ref, digest := w.push(strings.ReplaceAll(packageA, "example.com/a:v1", bundle))
+	requireLogin(w.registry, "remit", "the password")
+	got := w.create("one", ref)
+	requireCondition(t, got, olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying, "401")
+	requireCondition(t, got, olmv1.TypeServing, metav1.ConditionFalse, olmv1.ReasonUnavailable, "no content")
+
+	write := func(password string) {
+		t.Helper()
+		auth := base64.StdEncoding.EncodeToString([]byte("remit:" + password))
+		require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `{"auths":{%q:{"auth":%q}}}`, w.registry.Host, auth), 0o600))
+	}
+	write("a wrong password")
+	w.pass(kit.FirstPause * 2)
+	got = w.afterCheck("one")
+	requireCondition(t, got, olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying, "401")
+	text, err := json.Marshal(got)
+	require.NoError(t, err)
+	require.NotContains(t, string(text), "a wrong password")
+	require.NotContains(t, string(text), base64.StdEncoding.EncodeToString([]byte("remit:a wrong password")))
+
+	write("the password")
+	w.pass(kit.FirstPause * 4)
+	requireServed(t, w.afterCheck("one"), digest)
+	touched := make(chan types.NamespacedName, 10)
+	w.Store.Watch(func(change catalog.Change) { touched <- change.Catalog })
+	snap, ok := w.Store.Get(types.NamespacedName{Name: "one"})
+	require.True(t, ok)
+	_, err = snap.Reader.Content(t.Context(), "a", "stable", "a.v1")
+	require.ErrorIs(t, err, catalog.ErrNoContent)
+	require.Equal(t, "one", (<-touched).Name)
+	content, err := snap.Reader.Content(t.Context(), "a", "stable", "a.v1")
+	require.NoError(t, err)
+	require.Len(t, content.Manifests, 1)
+}
