@@ -178,5 +178,23 @@ func cache() []Mutant {
 			New:    "	timer := time.AfterFunc(time.Hour, func() { cancel(errUnanswered) })",
 			Killer: unit(pkg, "TestRequestsThatAreNotAnsweredEnd"),
 		},
+		{
+			Name: "lists-of-interrupted-watches-are-complete", File: pkg + "/list.go",
+			Old:    "	if !k.live(scope) {",
+			New:    "	if !k.running {",
+			Killer: unit(pkg, "TestAListIsNotShortWhileTheWatchIsInterrupted"),
+		},
+		{
+			Name: "lists-ignore-label-selectors", File: pkg + "/list.go",
+			Old:    "if options.LabelSelector != nil && !options.LabelSelector.Matches",
+			New:    "if options.LabelSelector == nil && !options.LabelSelector.Matches",
+			Killer: unit(pkg, "TestT12ListsLikeControllerRuntime"),
+		},
+		{
+			Name: "lists-return-stored-objects", File: pkg + "/list.go",
+			Old:    "k.copyOf(obj, options.UnsafeDisableDeepCopy)",
+			New:    "obj",
+			Killer: unit(pkg, "TestT10ReadersGetCopies"),
+		},
 	}
 }

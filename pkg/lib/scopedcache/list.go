@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
@@ -21,10 +23,14 @@ func (c *Cache) List(ctx context.Context, list client.ObjectList, opts ...client
 		return err
 	}
 	gvk.Kind = strings.TrimSuffix(gvk.Kind, "List")
-	l := listing{cache: c, list: list, deadline: time.Now().Add(c.options.ReadTimeout)}
-	l.options.ApplyOptions(opts)
-	l.scope = Namespace(l.options.Namespace)
-	if l.kind, err = c.covered(ctx, kindKey{gvk: gvk, as: representationOf(list)}, l.scope); l.kind == nil {
+	kindKey := kindKey{gvk: gvk, as: representationOf(list)}
+	options := client.ListOptions{}
+	options.ApplyOptions(opts)
+	if k := c.known(kindKey); k != nil && ctx.Value(ownerKey{}) == nil && k.copyAll(list, &options) {
+		return nil // the usual case
+	}
+	l := listing{cache: c, list: list, options: options, scope: Namespace(options.Namespace), deadline: time.Now().Add(c.options.ReadTimeout)}
+	if l.kind, err = c.covered(ctx, kindKey, l.scope); l.kind == nil {
 		if c.options.Uncovered == ReadUncovered {
 			return c.live.List(ctx, list, opts...)
 		}
@@ -39,6 +45,46 @@ func (c *Cache) List(ctx context.Context, list client.ObjectList, opts ...client
 			return l.kind.notSynced(l.scope, ctx.Err())
 		}
 	}
+}
+
+// copyAll copies the stored objects of a namespace or of the cluster to a list, as controller-runtime's cache does, but without
+// the lookup of their kind. It returns false if no live watch serves them all, or if the options need more than that.
+func (k *kind) copyAll(list client.ObjectList, options *client.ListOptions) bool {
+	if options.FieldSelector != nil || options.Continue != "" || options.Limit > 0 {
+		return false
+	}
+	stored, ok := k.liveIn(Namespace(options.Namespace))
+	if !ok {
+		return false
+	}
+	items := make([]runtime.Object, 0, len(stored))
+	for _, item := range stored {
+		obj := item.(client.Object)
+		if options.LabelSelector != nil && !options.LabelSelector.Matches(labels.Set(obj.GetLabels())) {
+			continue
+		}
+		items = append(items, k.copyOf(obj, options.UnsafeDisableDeepCopy))
+	}
+	if err := meta.SetList(list, items); err != nil {
+		return false // the list has another Go type than the stored objects
+	}
+	list.SetContinue("continue-not-supported") // as controller-runtime's cache does
+	return true
+}
+
+// liveIn returns the stored objects of a namespace or of the cluster. It returns false if it is not claimed, or if its watch
+// is not live. The mutex excludes that objects are dropped meanwhile.
+func (k *kind) liveIn(scope Scope) ([]any, bool) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	if !k.live(scope) {
+		return nil, false
+	}
+	if scope == Cluster() {
+		return k.objects.index.List(), true
+	}
+	stored, err := k.objects.index.ByIndex(toolscache.NamespaceIndex, scope.namespace)
+	return stored, err == nil
 }
 
 // listing is a running List.

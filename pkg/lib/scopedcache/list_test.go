@@ -71,7 +71,7 @@ func TestAListIsNotDelayedByOtherNamespaces(t *testing.T) {
 	t.Parallel()
 	other := secretAt("z", "10")
 	other.Namespace = "y"
-	for _, opts := range [][]client.ListOption{{client.InNamespace("x")}, nil} {
+	for _, opts := range [][]client.ListOption{{client.InNamespace("x"), client.Limit(9)}, nil} { // a limit is left to controller-runtime's cache
 		f := newFake(t)
 		f.claim("o", Namespace("x")).lists(t, "10", secretAt("a", "10"))
 		hook, tries := &interrupted{Cache: f.Cache.Cache}, 0
@@ -109,7 +109,7 @@ func TestAListEndsWithItsContext(t *testing.T) {
 		hook.list = forget
 	}
 	hook.list, f.Cache.Cache = forget, hook
-	err := f.List(ctx, &corev1.SecretList{}, client.InNamespace("x"))
+	err := f.List(ctx, &corev1.SecretList{}, client.InNamespace("x"), client.Limit(9)) // a limit is left to controller-runtime's cache
 	require.ErrorIs(t, err, context.Canceled)
 	require.True(t, apierrors.IsTimeout(err))
 	require.Equal(t, 3, tries)
@@ -118,17 +118,18 @@ func TestAListEndsWithItsContext(t *testing.T) {
 // While a kind is removed, it is claimed again and read.
 func TestReadsWhileAKindIsRemoved(t *testing.T) {
 	t.Parallel()
+	one := func(names []string, err error) error {
+		if err == nil && len(names) != 1 {
+			err = fmt.Errorf("%d objects", len(names))
+		}
+		return err
+	}
 	for name, read := range map[string]func(*fake) error{
 		"Get": func(f *fake) error {
 			return f.Get(f.Context(), client.ObjectKey{Namespace: "x", Name: "a"}, &corev1.Secret{})
 		},
-		"List": func(f *fake) error {
-			got, err := f.names(client.InNamespace("x"))
-			if err == nil && len(got) != 1 {
-				err = fmt.Errorf("%d objects", len(got))
-			}
-			return err
-		},
+		"List":              func(f *fake) error { return one(f.names(client.InNamespace("x"))) },
+		"List with a limit": func(f *fake) error { return one(f.names(client.InNamespace("x"), client.Limit(9))) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -30,27 +30,36 @@ func (c *Cache) Get(ctx context.Context, key client.ObjectKey, obj client.Object
 		return err
 	}
 	scope := Object(key.Namespace, key.Name)
-	if k := c.known(kindKey); k != nil && ctx.Value(ownerKey{}) == nil && k.isLive(scope) && k.copyTo(obj, scope, opts) {
+	if k := c.known(kindKey); k != nil && ctx.Value(ownerKey{}) == nil && k.copyTo(obj, scope, opts) {
 		return nil // the usual case; an object that is not found may just have been dropped
 	}
 	return c.get(ctx, kindKey, key, obj, opts)
 }
 
 // copyTo copies the stored object of a scope to an object, as controller-runtime's cache does, but without the lookup of its
-// kind. It returns false if there is no such object.
+// kind. It returns false if no live watch serves the scope, or if there is no such object.
 func (k *kind) copyTo(obj client.Object, scope Scope, opts []client.GetOption) bool {
+	if !k.isLive(scope) {
+		return false
+	}
 	stored, ok := k.objects.get(scope.key())
 	if !ok || reflect.TypeOf(stored) != reflect.TypeOf(obj) {
 		return false
 	}
 	options := client.GetOptions{}
 	options.ApplyOptions(opts)
-	if !ptr.Deref(k.options.UnsafeDisableDeepCopy, false) && !ptr.Deref(options.UnsafeDisableDeepCopy, false) {
-		stored = stored.DeepCopyObject().(client.Object)
-		stored.GetObjectKind().SetGroupVersionKind(k.key.gvk)
-	}
-	reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(stored).Elem())
+	reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(k.copyOf(stored, options.UnsafeDisableDeepCopy)).Elem())
 	return true
+}
+
+// copyOf returns a copy of a stored object or, if the options of its kind or of a read disable copies, the object itself.
+func (k *kind) copyOf(stored client.Object, disabled *bool) client.Object {
+	if ptr.Deref(k.options.UnsafeDisableDeepCopy, false) || ptr.Deref(disabled, false) {
+		return stored
+	}
+	out := stored.DeepCopyObject().(client.Object)
+	out.GetObjectKind().SetGroupVersionKind(k.key.gvk)
+	return out
 }
 
 // get implements Get for objects that are not live or were not found.
@@ -195,14 +204,19 @@ func (k *kind) isClaimed(scope Scope) bool {
 	return scope.object && n != nil && n.claimed()
 }
 
-// isLive returns true if a claim covers an object and a live watch serves it.
-func (k *kind) isLive(object Scope) bool {
+// isLive returns true if a claim covers a scope and a live watch serves it.
+func (k *kind) isLive(scope Scope) bool {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	if !k.running || !k.isClaimed(object) {
+	return k.live(scope)
+}
+
+// live implements isLive. The caller holds the mutex.
+func (k *kind) live(scope Scope) bool {
+	if !k.running || !k.isClaimed(scope) {
 		return false
 	}
-	f := k.server(object)
+	f := k.server(scope)
 	return f != nil && f.state == Live
 }
 

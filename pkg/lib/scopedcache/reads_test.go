@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -72,6 +73,15 @@ func TestT10ReadersGetCopies(t *testing.T) {
 	got, err = w.read(x, "a")
 	require.NoError(t, err)
 	require.Equal(t, "a", string(got.Data["key"]))
+	for _, opts := range [][]client.ListOption{{client.InNamespace(x)}, {client.InNamespace(x), client.Limit(9)}} {
+		for range 2 {
+			list := &corev1.SecretList{}
+			require.NoError(t, w.List(t.Context(), list, opts...))
+			require.Len(t, list.Items, 1)
+			require.Equal(t, "a", string(list.Items[0].Data["key"]))
+			list.Items[0].Data["key"] = []byte("changed")
+		}
+	}
 
 	w.grantOn("", "configmaps", x, all)
 	require.NoError(t, w.admin.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: x, Name: "a"}, Data: map[string]string{"key": "a"}}))
@@ -83,6 +93,9 @@ func TestT10ReadersGetCopies(t *testing.T) {
 	shared.Data["key"] = "changed"
 	require.NoError(t, w.Get(t.Context(), client.ObjectKey{Namespace: x, Name: "a"}, &shared))
 	require.Equal(t, "changed", shared.Data["key"])
+	list := &corev1.ConfigMapList{}
+	require.NoError(t, w.List(t.Context(), list, client.InNamespace(x)))
+	require.True(t, slices.ContainsFunc(list.Items, func(c corev1.ConfigMap) bool { return c.Data["key"] == "changed" }))
 }
 
 func TestT11IndexesAreAlwaysComplete(t *testing.T) {
