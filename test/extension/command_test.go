@@ -3,6 +3,8 @@ package extension
 import (
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -83,4 +85,83 @@ func TestCommandsForClusterExtensionsReadClusterCatalogs(t *testing.T) {
 	_, notes, code = cluster.Remit(t, append([]string{"rbac", "--as=reader", "--as-group=system:masters-of-nothing"}, described...)...)
 	require.Equal(t, 2, code)
 	require.Contains(t, notes, `User "reader" cannot list resource "clustercatalogs"`)
+}
+
+// demanding is a CSV whose requirements the cluster does not meet.
+const demanding = `
+apiVersion: operators.coreos.com/v1alpha1
+kind: ClusterServiceVersion
+metadata: {name: demanding.v1.0.0}
+spec:
+  displayName: Demanding
+  version: 1.0.0
+  minKubeVersion: 99.0.0
+  installModes: [{type: AllNamespaces, supported: true}]
+  customresourcedefinitions: {required: [{name: others.demanding.example.com, version: v1, kind: Other}]}
+  nativeAPIs: [{group: policy, version: v9, kind: PodDisruptionBudget}]
+  install:
+    strategy: deployment
+    spec:
+      deployments:
+      - name: demanding
+        spec:
+          selector: {matchLabels: {app: demanding}}
+          template:
+            metadata: {labels: {app: demanding}}
+            spec:
+              containers: [{name: manager, image: example.com/demanding:v1}]
+`
+
+// The commands report requirements of a bundle with the words of the controller. The test is not parallel for the same reason as
+// the one above.
+func TestCommandsForClusterExtensionsReportUnmetRequirements(t *testing.T) {
+	dir := t.TempDir()
+	for file, text := range map[string]string{
+		"manifests/csv.yaml":        demanding,
+		"metadata/annotations.yaml": "annotations: {operators.operatorframework.io.bundle.package.v1: demanding, operators.operatorframework.io.bundle.channels.v1: stable}\n",
+	} {
+		at := filepath.Join(dir, "demanding", filepath.FromSlash(file))
+		require.NoError(t, os.MkdirAll(filepath.Dir(at), 0o700))
+		require.NoError(t, os.WriteFile(at, []byte(text), 0o600))
+	}
+	described := []string{"clusterextension", "demanding", "--package=demanding", "--namespace=default", "--catalog", dir}
+	out, notes, code := cluster.Remit(t, append([]string{"preflight"}, described...)...)
+	require.Equal(t, 1, code, notes)
+	for _, want := range []string{
+		"minKubeVersion (99.0.0) > server version (",
+		`requires CustomResourceDefinition "others.demanding.example.com": CRD is not present`,
+		`requires PodDisruptionBudget "policy/v9": Native API does not exist`,
+	} {
+		require.Contains(t, out, "\n- requirements of the bundle: ")
+		require.Contains(t, out, want)
+	}
+	require.Contains(t, out, "is missing", "permissions are reported too")
+}
+
+// What other ClusterExtensions have installed meets dependencies. Messages name what all ClusterCatalogs offer.
+func TestCommandsForClusterExtensionsReportMissingPackages(t *testing.T) {
+	base := given(t)
+	name := base.name + "-user"
+	ref, _ := push(t, name+":v1", env.Releases(name+".v1.0.0 stable needs="+base.name+":>=1.0.0"))
+	create(t, name, ref)
+	await(t, name, olmv1.ReasonAvailable)
+	described := []string{"clusterextension", name, "--package", name, "-n", base.name}
+	const unmet = "requires an operator with package: "
+	out, notes, code := cluster.Remit(t, append([]string{"preflight"}, described...)...)
+	require.Equal(t, 1, code, notes)
+	require.Contains(t, out, unmet+base.name+" and with version in range: >=1.0.0; available: package "+base.name+", version 2.0.0, in catalog "+base.name)
+	_, notes, code = cluster.Remit(t, append([]string{"rbac"}, described...)...)
+	require.Zero(t, code, notes)
+	require.Contains(t, notes, "note: nothing is installed until the cluster meets the requirements of the bundle: bundle \""+name+".v1.0.0\" "+unmet+base.name)
+
+	base.install("")
+	paste(t, "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: "+name+"}\n"+
+		"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}\n"+
+		"subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: \"olm:clusterextension:"+base.name+"\"}]\n")
+	base.says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonNotEnrolled)
+	base.paste("enrollment.yaml")
+	base.installed("1.0.0")
+	out, notes, _ = cluster.Remit(t, append([]string{"preflight"}, described...)...)
+	require.Contains(t, out, "is missing", notes)
+	require.NotContains(t, out, unmet)
 }

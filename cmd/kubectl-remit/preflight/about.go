@@ -202,6 +202,7 @@ func (a *about) evaluate(ctx context.Context) (*result, error) {
 	}
 	a.refuseReserved(ctx, &report)
 	a.refuseMissing(ctx, &report)
+	a.refuseUnmet(&report)
 	report.DeferUntilServed()
 	report.WarnAboutExistingRoles(a.permissions.RulesOf)
 	return &result{about: a, report: report}, nil

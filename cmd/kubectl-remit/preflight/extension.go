@@ -163,6 +163,18 @@ func (a *about) extensionNeeds(ctx context.Context) ([]preflight.Need, error) {
 	return append(needs, removals...), err
 }
 
+// refuseUnmet reports the requirements of the bundle that the cluster does not meet, and the optional permissions that the identity is
+// missing.
+func (a *about) refuseUnmet(report *preflight.Report) {
+	if a.install == nil {
+		return
+	}
+	for _, text := range a.install.Unmet {
+		report.Refuse("requirements of the bundle", errors.New(text))
+	}
+	report.Notes = append(report.Notes, assess.StopNotes(a.identity, a.install.Extension, a.install.Rendered, a.permissions.In)...)
+}
+
 // refuseMissing reports that the namespace or the ServiceAccount of a ClusterExtension does not exist.
 func (a *about) refuseMissing(ctx context.Context, report *preflight.Report) {
 	if a.install == nil || a.client == nil {

@@ -174,6 +174,9 @@ spec:
   version: 1.0.0
   minKubeVersion: 1.30.0
   installModes: [{type: AllNamespaces, supported: true}]
+  customresourcedefinitions: {required: [{name: others.example.com, version: v1, kind: Other}]}
+  nativeAPIs: [{group: policy, version: v1, kind: PodDisruptionBudget}]
+  apiservicedefinitions: {required: [{group: metrics.example.com, version: v1, name: metrics, kind: Metric}]}
   install:
     strategy: deployment
     spec:
@@ -190,12 +193,25 @@ spec:
      failurePolicy: Ignore, rules: [{apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [CREATE]}]}
 `
 
-// hookCatalog writes a directory with the bundle of hookCSV.
-func hookCatalog(t *testing.T) string {
+// converted is the CustomResourceDefinition of an operator with a conversion webhook.
+const converted = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: hooks.hook.example.com}
+spec:
+  group: hook.example.com
+  scope: Namespaced
+  names: {kind: Hook, plural: hooks, singular: hook, listKind: HookList}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+`
+
+// hookCatalog writes a directory with the bundle of a CSV and more manifests.
+func hookCatalog(t *testing.T, csv string, more ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"manifests/hook.yaml": hookCSV,
+		"manifests/hook.yaml": csv, "manifests/more.yaml": strings.Join(append(more, "{apiVersion: v1, kind: ConfigMap, metadata: {name: more}}"), "---\n"),
+		"metadata/dependencies.yaml": "dependencies: [{type: olm.package, value: {packageName: other, version: '>=1.0.0'}}]\n",
 		"metadata/annotations.yaml": "annotations: {operators.operatorframework.io.bundle.package.v1: hook, operators.operatorframework.io.bundle.channels.v1: stable,\n" +
 			"  operators.operatorframework.io.bundle.mediatype.v1: registry+v1, operators.operatorframework.io.bundle.manifests.v1: manifests/,\n" +
 			"  operators.operatorframework.io.bundle.metadata.v1: metadata/}\n",
@@ -208,7 +224,7 @@ func hookCatalog(t *testing.T) string {
 }
 
 func TestTheProviderOfCertificatesDeterminesThePermissions(t *testing.T) {
-	args := []string{"clusterextension", "demo", "--catalog=" + hookCatalog(t), "--package=hook", "--namespace=demo-system"}
+	args := []string{"clusterextension", "demo", "--catalog=" + hookCatalog(t, hookCSV), "--package=hook", "--namespace=demo-system"}
 	for provider, want := range map[string]struct {
 		has, hasNot string
 	}{
@@ -234,4 +250,52 @@ func TestTheProviderOfCertificatesDeterminesThePermissions(t *testing.T) {
 	}
 	_, _, err := remit(t, append(args, "--webhook-certificates=vault")...)
 	require.ErrorContains(t, err, "must be one of remit, cert-manager, openshift-service-ca")
+}
+
+// Without a cluster, the requirements of a bundle are listed but not checked.
+func TestListsTheRequirementsOfABundle(t *testing.T) {
+	args := []string{"clusterextension", "demo", "--catalog=" + hookCatalog(t, hookCSV), "--package=hook", "--namespace=demo-system"}
+	out, code, err := remit(t, append(args, "--rbac-dir", folder(t, printedRBAC(t, args)), "-o", "json")...)
+	require.NoError(t, err, "they do not make the check fail")
+	require.Zero(t, code)
+	var d document
+	require.NoError(t, json.Unmarshal([]byte(out), &d))
+	const prefix = "not checked without a cluster: the bundle requires "
+	require.Subset(t, d.Notes, []string{
+		prefix + "Kubernetes 1.30.0 or later",
+		prefix + `CustomResourceDefinition "others.example.com"`,
+		prefix + "kind PodDisruptionBudget of policy/v1",
+		prefix + `APIService "v1.metrics.example.com"`,
+	})
+	require.Contains(t, strings.Join(d.Notes, "\n"), prefix+"an operator with package: other and with version in range: >=1.0.0")
+}
+
+// Permissions that only the removal with kept CustomResourceDefinitions needs are notes: nothing waits for them.
+func TestNotesTheOptionalPermissionsOfARemoval(t *testing.T) {
+	csv := strings.Replace(hookCSV, "{required: [", "{owned: [{name: hooks.hook.example.com, version: v1, kind: Hook}], required: [", 1) +
+		"  - {type: ConversionWebhook, generateName: c.hook.example.com, deploymentName: hook, containerPort: 9443, conversionCRDs: [hooks.hook.example.com],\n" +
+		"     admissionReviewVersions: [v1], sideEffects: None}\n"
+	file := filepath.Join(t.TempDir(), "demo.yaml")
+	write := func(annotations string) {
+		t.Helper()
+		require.NoError(t, os.WriteFile(file, []byte("apiVersion: olm.operatorframework.io/v1\nkind: ClusterExtension\nmetadata: {name: demo, annotations: {"+annotations+"}}\n"+
+			"spec: {namespace: demo-system, source: {sourceType: Catalog, catalog: {packageName: hook}}}\n"), 0o600))
+	}
+	args := []string{"clusterextension", "-f", file, "--catalog=" + hookCatalog(t, csv, converted)}
+	notes := func(granted string) string {
+		t.Helper()
+		out, code, err := remit(t, append(args, "--rbac-dir", folder(t, granted), "-o", "json")...)
+		require.NoError(t, err)
+		require.Zero(t, code)
+		var d document
+		require.NoError(t, json.Unmarshal([]byte(out), &d))
+		return strings.Join(d.Notes, "\n")
+	}
+	write("")
+	granted := printedRBAC(t, args)
+	require.NotContains(t, notes(granted), "optional")
+	write(`olm.operatorframework.io/keep-crds: "true"`)
+	const note = "optional: remove Deployment demo-system/hook before the conversions of CustomResourceDefinitions that are kept are reset requires in namespace demo-system: "
+	require.Contains(t, notes(granted), note)
+	require.NotContains(t, notes(printedRBAC(t, args)), "optional")
 }

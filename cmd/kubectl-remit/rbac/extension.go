@@ -98,6 +98,9 @@ func (o *extensionOptions) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	for _, text := range install.Unmet {
+		fmt.Fprintln(o.ErrOut, "note: nothing is installed until the cluster meets the requirements of the bundle:", text)
+	}
 	for _, text := range append(install.Notes, note) {
 		if text != "" {
 			fmt.Fprintln(o.ErrOut, "note:", text)

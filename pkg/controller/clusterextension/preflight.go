@@ -13,7 +13,6 @@ import (
 	"github.com/remit-olm/remit/pkg/extension/assess"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
-	"github.com/remit-olm/remit/pkg/rbac"
 )
 
 // checkPermissions reports all permissions that the identity is missing, before anything is written. It reads the cache, and
@@ -27,7 +26,7 @@ func checkPermissions(ctx context.Context, s *run) (outcome, error) {
 	if s.findings.TooMuch != nil {
 		return waiting(preflight.AsAccountError(s.identity, s.findings.TooMuch).Error()), nil
 	}
-	s.noteStopNeeds()
+	s.findings.Notes = append(s.findings.Notes, assess.StopNotes(s.identity, s.ext, s.rendered, s.permissionsIn)...)
 	s.findings = s.confirmer.Confirm(ctx, string(s.ext.UID), s.findings)
 	s.findings.Begun, s.findings.Changes = s.begun(), s.changes(ctx)
 	if err := s.findings.NoteLeftOut(s.steps); err != nil {
@@ -139,23 +138,6 @@ func (s *run) needs(ctx context.Context) ([]preflight.Need, error) {
 		return scoped.ServiceAccounts(ctx, s.Client, namespace)
 	}}
 	return identities.Resolve(needs)
-}
-
-// noteStopNeeds notes which permissions the reset of kept conversions requires in addition. Nothing waits for them: without them,
-// the CustomResourceDefinitions are kept, and a Warning Event reports that their conversions were not reset.
-func (s *run) noteStopNeeds() {
-	for _, f := range preflight.Examine(s.identity, assess.StopNeeds(s.ext, s.rendered), s.permissionsIn).Findings {
-		for _, rule := range f.Missing {
-			s.findings.Notes = append(s.findings.Notes, "optional: "+f.Cause+" requires"+ruleNote(f.Namespace, rule))
-		}
-	}
-}
-
-func ruleNote(namespace string, rule rbacv1.PolicyRule) string {
-	if namespace != "" {
-		return " in namespace " + namespace + ": " + rbac.Line(rule)
-	}
-	return ": " + rbac.Line(rule)
 }
 
 // begun reports whether objects of this version have been written.

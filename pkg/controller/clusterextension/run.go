@@ -13,6 +13,7 @@ import (
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/extension/assess"
 	"github.com/remit-olm/remit/pkg/extension/render"
 	"github.com/remit-olm/remit/pkg/extension/resolve"
 	"github.com/remit-olm/remit/pkg/install/requirement"
@@ -147,8 +148,7 @@ func (s *run) now() metav1.Time { return metav1.NewTime(s.Clock.Now()) }
 
 // isInstalled reports whether the resolved bundle is the installed one.
 func (s *run) isInstalled() bool {
-	is := s.ext.Status.Install
-	return is != nil && s.resolved.Bundle != nil && is.Bundle.Name == s.resolved.Bundle.Name && is.Bundle.Version == s.resolved.Bundle.Version
+	return assess.IsInstalled(s.ext, s.resolved.Bundle)
 }
 
 // errStale means that the cached ClusterExtension is outdated. It is reconciled again when the cache is up to date.

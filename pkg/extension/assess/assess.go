@@ -157,6 +157,22 @@ func StopNeeds(ext *olmv1.ClusterExtension, r *render.Rendered) []preflight.Need
 	return needs
 }
 
+// StopNotes describes the missing permissions among StopNeeds. Nothing waits for them: without them, the
+// CustomResourceDefinitions are kept, and a Warning Event reports that their conversions were not reset.
+func StopNotes(identity scoped.Identity, ext *olmv1.ClusterExtension, r *render.Rendered, permissionsIn func(namespace string) rbac.Permissions) []string {
+	var out []string
+	for _, f := range preflight.Examine(identity, StopNeeds(ext, r), permissionsIn).Findings {
+		where := ""
+		if f.Namespace != "" {
+			where = " in namespace " + f.Namespace
+		}
+		for _, rule := range f.Missing {
+			out = append(out, "optional: "+f.Cause+" requires"+where+": "+rbac.Line(rule))
+		}
+	}
+	return out
+}
+
 // IsStrict reports whether existing objects are validated against changed CustomResourceDefinitions.
 func IsStrict(ext *olmv1.ClusterExtension) bool {
 	in := ext.Spec.Install

@@ -70,18 +70,27 @@ func isServed(k *olmv1.ClusterCatalog) bool {
 
 // packageOf reads the objects of one package. An olm.package has a name instead of a package.
 func (r *clusterCatalogs) packageOf(ctx context.Context, catalogName, pkg string) (*catalog.Snapshot, error) {
-	head, err := r.get(ctx, catalogName, map[string]string{"schema": "olm.package", "name": pkg})
+	head, err := r.get(ctx, catalogName, metas, map[string]string{"schema": "olm.package", "name": pkg})
 	if err != nil {
 		return nil, err
 	}
 	if len(bytes.TrimSpace(head)) == 0 {
 		return &catalog.Snapshot{}, nil
 	}
-	objects, err := r.get(ctx, catalogName, map[string]string{"package": pkg})
+	objects, err := r.get(ctx, catalogName, metas, map[string]string{"package": pkg})
 	if err != nil {
 		return nil, err
 	}
-	return fbc.Loader{}.FromFiles(ctx, map[string][]byte{"catalog.json": slices.Concat(catalog.EndLine(head), objects)})
+	return loaded(ctx, catalogName, slices.Concat(catalog.EndLine(head), objects))
+}
+
+// loaded returns a catalog with these objects.
+func loaded(ctx context.Context, catalogName string, objects []byte) (*catalog.Snapshot, error) {
+	snap, err := fbc.Loader{}.FromFiles(ctx, map[string][]byte{"catalog.json": objects})
+	if snap != nil {
+		snap.Key.Name = catalogName
+	}
+	return snap, err
 }
 
 // addNames sets the content of the catalogs to packages without bundles.
@@ -90,7 +99,7 @@ func (r *clusterCatalogs) addNames(ctx context.Context, catalogs []resolve.Catal
 		if catalogs[i].Snapshot == nil {
 			continue
 		}
-		lines, err := r.get(ctx, catalogs[i].Name, map[string]string{"schema": "olm.package"})
+		lines, err := r.get(ctx, catalogs[i].Name, metas, map[string]string{"schema": "olm.package"})
 		if err != nil {
 			return err
 		}
@@ -110,11 +119,14 @@ func (r *clusterCatalogs) addNames(ctx context.Context, catalogs []resolve.Catal
 	return nil
 }
 
-// get reads the objects of a catalog that match the query, as JSON lines.
-func (r *clusterCatalogs) get(ctx context.Context, catalogName string, query map[string]string) ([]byte, error) {
+// metas is the path at which a catalog's objects are served that match a query.
+const metas = "api/v1/metas"
+
+// get reads the objects of a catalog at a path, as JSON lines.
+func (r *clusterCatalogs) get(ctx context.Context, catalogName, path string, query map[string]string) ([]byte, error) {
 	// A timeout would be added to the query, which the Service rejects.
 	req := r.api.Get().Timeout(0).AbsPath("/api/v1/namespaces", r.remitNamespace, "services", "https:"+names.ServiceCatalogContent+":https", "proxy",
-		"catalogs", catalogName, "api/v1/metas")
+		"catalogs", catalogName, path)
 	for key, value := range query {
 		req = req.Param(key, value)
 	}

@@ -39,6 +39,8 @@ type Install struct {
 	// Rendered and Steps are the objects of the install. Render sets them.
 	Rendered *render.Rendered
 	Steps    []step.Step
+	// Unmet describes what the bundle requires and the cluster does not have. Nothing is installed until it does.
+	Unmet []string
 	// Notes are remarks for the user.
 	Notes []string
 
@@ -79,7 +81,7 @@ func (f *Flags) Load(ctx context.Context, name string, from Source) (*Install, e
 	if c != nil {
 		out.scopes = webhook.Discovered(c.RESTMapper())
 	}
-	catalogs, end, err := f.catalogs(ctx, c, from, request, out)
+	of, end, err := f.catalogs(ctx, c, from, request, out)
 	defer end()
 	if err != nil {
 		return nil, err
@@ -87,7 +89,7 @@ func (f *Flags) Load(ctx context.Context, name string, from Source) (*Install, e
 	if f.Catalog != "" {
 		request.Selector = nil // the catalog has no labels
 	}
-	resolved, err := resolve.Resolve(catalogs, request)
+	resolved, err := resolve.Resolve(of.catalogs, request)
 	if err != nil {
 		return nil, fmt.Errorf("ClusterExtension %s: %w", ext.Name, err)
 	}
@@ -97,29 +99,35 @@ func (f *Flags) Load(ctx context.Context, name string, from Source) (*Install, e
 	if out.Bundle, err = f.read(ctx, resolved); err != nil {
 		return nil, fmt.Errorf("bundle %q, version %s: %w", resolved.Bundle.Name, resolved.Bundle.Version, err)
 	}
-	out.Version = resolved.Bundle.Version
-	return out, out.Render(func(rbacv1.PolicyRule) bool { return false })
+	out.Version, of.bundle = resolved.Bundle.Version, resolved.Bundle
+	if err := out.Render(func(rbacv1.PolicyRule) bool { return false }); err != nil {
+		return nil, err
+	}
+	return out, out.findUnmet(ctx, c, from, of)
 }
 
 // catalogs returns the catalogs to resolve from. end releases them.
-func (f *Flags) catalogs(ctx context.Context, c client.Client, from Source, request resolve.Request, out *Install) (all []resolve.Catalog, end func(), err error) {
+func (f *Flags) catalogs(ctx context.Context, c client.Client, from Source, request resolve.Request, out *Install) (of offer, end func(), err error) {
 	end = func() {}
 	if f.Catalog == "" {
 		api, err := from.Cluster.Raw(from.ErrOut)
 		if err != nil {
-			return nil, end, err
+			return of, end, err
 		}
-		all, err = (&clusterCatalogs{Reader: c, api: api, remitNamespace: f.RemitNamespace}).read(ctx, request)
-		return all, end, err
+		of.rest = &clusterCatalogs{Reader: c, api: api, remitNamespace: f.RemitNamespace}
+		of.catalogs, err = of.rest.read(ctx, request)
+		return of, end, err
 	}
 	snap, end, err := f.catalogOf(ctx)
 	if err != nil {
-		return nil, end, err
+		return of, end, err
 	}
+	snap.Key.Name = f.Catalog
 	for _, warning := range snap.Warnings {
 		out.Notes = append(out.Notes, "catalog "+f.Catalog+": "+warning)
 	}
-	return []resolve.Catalog{{Name: f.Catalog, Snapshot: snap}}, end, nil
+	of.catalogs = []resolve.Catalog{{Name: f.Catalog, Snapshot: snap}}
+	return of, end, nil
 }
 
 // read reads the bundle from the catalog or, if the catalog does not contain its manifests, from its image.

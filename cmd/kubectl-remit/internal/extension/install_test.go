@@ -42,7 +42,7 @@ func TestReadsEveryKindOfCatalog(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, "ClusterExtension demo (bundle \""+sample.CSV+"\", version 0.1.0)", got.String())
 			require.NotEmpty(t, got.Steps)
-			require.Empty(t, got.Notes)
+			require.Equal(t, []string{"not checked without a cluster: the bundle requires Kubernetes 1.25.0 or later"}, got.Notes)
 		})
 	}
 }
@@ -76,7 +76,7 @@ func TestReportsProblemsOfTheCatalog(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "b.json"), []byte(`{"schema":`), 0o600))
 	got, err := flags(dir).Load(t.Context(), "demo", Source{})
 	require.NoError(t, err)
-	require.Len(t, got.Notes, 1)
+	require.Len(t, got.Notes, 2)
 	require.Contains(t, got.Notes[0], `catalog `+dir+`: file "b.json"`)
 }
 

@@ -1,0 +1,93 @@
+package extension
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/extension/assess"
+	"github.com/remit-olm/remit/pkg/extension/resolve"
+	"github.com/remit-olm/remit/pkg/install/requirement"
+	"github.com/remit-olm/remit/pkg/lib/kinds"
+	"github.com/remit-olm/remit/pkg/resolver"
+)
+
+// offer is what a bundle is resolved from: the catalogs and, if their content was read from ClusterCatalogs only as far as it
+// concerns one package, where the rest can be read.
+type offer struct {
+	catalogs []resolve.Catalog
+	bundle   *catalog.Bundle
+	rest     *clusterCatalogs
+}
+
+// findUnmet sets Unmet as the controller does. Without a cluster, notes list what the bundle requires.
+func (i *Install) findUnmet(ctx context.Context, c client.Client, from Source, of offer) error {
+	if c == nil {
+		required, err := assess.Requirements(ctx, i.Bundle.CSV, of.bundle)
+		if err != nil {
+			i.Unmet = append(i.Unmet, err.Error())
+		}
+		for _, text := range required {
+			i.Notes = append(i.Notes, "not checked without a cluster: the bundle "+text)
+		}
+		return nil
+	}
+	if assess.IsInstalled(i.Extension, of.bundle) {
+		return nil
+	}
+	unmet, err := i.unmet(ctx, c, from, of)
+	if apierrors.IsForbidden(err) {
+		i.Notes = append(i.Notes, "cannot check whether the cluster meets the requirements of the bundle: "+err.Error())
+		return nil
+	}
+	i.Unmet = append(i.Unmet, unmet...)
+	return err
+}
+
+func (i *Install) unmet(ctx context.Context, c client.Client, from Source, of offer) ([]string, error) {
+	var list olmv1.ClusterExtensionList
+	if err := c.List(ctx, &list); err != nil && !meta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("list ClusterExtensions: %w", err)
+	}
+	world := requirement.World{
+		Reader: c, Mapper: c.RESTMapper(), Unserved: kinds.NewUnserved(clock.RealClock{}),
+		ServerVersion: func() (string, error) { return from.Cluster.ServerVersion(from.ErrOut) },
+	}
+	cluster := assess.Cluster{Lookups: world.Lookups(), Extensions: list.Items, Catalogs: of.catalogs, Indexes: &resolver.Indexes{}}
+	unmet, err := cluster.Unmet(ctx, i.Extension, i.Rendered.CSV, of.bundle)
+	if err != nil || len(unmet) == 0 || of.rest == nil {
+		return unmet, err
+	}
+	// The other packages can only add what meets a requirement, or what messages name.
+	if cluster.Catalogs, err = of.rest.whole(ctx, of.catalogs); err != nil {
+		return nil, err
+	}
+	cluster.Indexes = &resolver.Indexes{}
+	return cluster.Unmet(ctx, i.Extension, i.Rendered.CSV, of.bundle)
+}
+
+// whole returns the catalogs with all their packages.
+func (r *clusterCatalogs) whole(ctx context.Context, all []resolve.Catalog) ([]resolve.Catalog, error) {
+	out := slices.Clone(all)
+	for i := range out {
+		k := &out[i]
+		if k.Snapshot == nil {
+			continue
+		}
+		lines, err := r.get(ctx, k.Name, "api/v1/all", nil)
+		if err == nil {
+			k.Snapshot, err = loaded(ctx, k.Name, lines)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the content of ClusterCatalog %q: %w", k.Name, err)
+		}
+	}
+	return out, nil
+}
