@@ -37,7 +37,7 @@ func (s *run) conclude(ctx context.Context, out outcome, err error) error {
 	s.setAvailable()
 	s.setDefaults()
 	s.memory.Change(s.key(), func(is *remembered) {
-		is.awaitsKinds, is.catalogs, is.images = s.awaitsKinds, s.used, s.images
+		is.awaitsKinds, is.catalogs, is.images, is.accounts = s.awaitsKinds, s.used, s.images, s.accounts
 		is.awaitsCatalogs = s.awaitsKinds || s.resolved.Bundle == nil
 	})
 	return errors.Join(err, s.unpublished)

@@ -39,6 +39,8 @@ type remembered struct {
 	catalogs       []string
 	// images are the bundle images whose content was requested.
 	images []string
+	// accounts are the ServiceAccounts that were looked up. One without a name stands for all of its namespace.
+	accounts []types.NamespacedName
 	// certificates are those of the Deployments, without private keys, and certifyAt is when they are checked again.
 	certificates map[string]cert.Set
 	certifyAt    time.Time

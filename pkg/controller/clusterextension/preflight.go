@@ -9,6 +9,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/extension/assess"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -135,6 +136,7 @@ func (s *run) needs(ctx context.Context) ([]preflight.Need, error) {
 	}
 	needs = append(needs, removals...)
 	identities := preflight.Identities{Installer: s.identity, RBAC: s.RBAC, In: func(namespace string) ([]string, error) {
+		s.noteAccount(types.NamespacedName{Namespace: namespace})
 		return scoped.ServiceAccounts(ctx, s.Client, namespace)
 	}}
 	return identities.Resolve(needs)

@@ -9,6 +9,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/extension/assess"
@@ -63,6 +65,9 @@ func (s *run) use(r *render.Rendered) error {
 			return fmt.Errorf("encode %s: %w", apply.Describe(st.Object), err)
 		}
 		s.hashes[st.Object] = ownerutil.Hash(string(text))
+		if st.Object.GroupVersionKind().GroupKind() == (schema.GroupKind{Kind: rbacv1.ServiceAccountKind}) {
+			s.noteAccount(client.ObjectKeyFromObject(st.Object))
+		}
 	}
 	return nil
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
@@ -74,6 +76,8 @@ type run struct {
 	awaitsKinds bool
 	// used are the catalogs that have the package, and images the bundle images whose content was requested.
 	used, images []string
+	// accounts are the ServiceAccounts that were looked up, as in remembered.
+	accounts []types.NamespacedName
 	// after is the delay until the next reconcile if no event triggers one earlier; zero means that none is scheduled.
 	after time.Duration
 }
@@ -140,6 +144,19 @@ func (s *run) wakeAfter(d time.Duration) {
 	if d > 0 && (s.after == 0 || d < s.after) {
 		s.after = d
 	}
+}
+
+// noteAccount records that the result depends on whether a ServiceAccount exists, or on which exist in its namespace if the name
+// is "". Those that are created and deleted wake the extension until the end of the first run that does not look them up.
+func (s *run) noteAccount(account types.NamespacedName) {
+	if !slices.Contains(s.accounts, account) {
+		s.accounts = append(s.accounts, account)
+	}
+	s.memory.Change(s.key(), func(is *remembered) {
+		if !slices.Contains(is.accounts, account) {
+			is.accounts = append(slices.Clip(is.accounts), account)
+		}
+	})
 }
 
 func (s *run) key() string { return s.ext.Name }

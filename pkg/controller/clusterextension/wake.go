@@ -95,7 +95,7 @@ func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object)
 		if before != nil && after != nil {
 			return out
 		}
-		return append(out, r.matching(ctx, func(ext *olmv1.ClusterExtension) bool { return ext.Spec.Namespace == obj.GetNamespace() })...)
+		return append(out, r.usingAccount(ctx, client.ObjectKeyFromObject(obj))...)
 	case *corev1.Namespace:
 		if before != nil && after != nil && before.GetDeletionTimestamp().Equal(after.GetDeletionTimestamp()) {
 			return out
@@ -103,6 +103,18 @@ func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object)
 		return append(out, r.matching(ctx, func(ext *olmv1.ClusterExtension) bool { return ext.Spec.Namespace == obj.GetName() })...)
 	}
 	return out
+}
+
+// usingAccount returns requests for the extensions that name a ServiceAccount, or looked it up.
+func (r *Reconciler) usingAccount(ctx context.Context, account types.NamespacedName) []reconcile.Request {
+	return r.matching(ctx, func(ext *olmv1.ClusterExtension) bool {
+		if ext.Spec.Namespace == account.Namespace && ext.Spec.ServiceAccount.Name == account.Name {
+			return true
+		}
+		return slices.ContainsFunc(r.memory.Get(ext.Name).accounts, func(is types.NamespacedName) bool {
+			return is == account || is == types.NamespacedName{Namespace: account.Namespace}
+		})
+	})
 }
 
 // ownersOf returns requests for the extensions that own an object. Owner references and labels only name candidates: anyone

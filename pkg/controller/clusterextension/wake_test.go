@@ -19,6 +19,8 @@ import (
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/extension/render"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env/proofs"
@@ -87,6 +89,31 @@ func TestOwnersWithLongNamesAreWoken(t *testing.T) {
 	proofs.Mark(sa, u.owner(ext))
 	require.NotEqual(t, ext.Name, sa.Labels[names.LabelExtensionName])
 	require.Equal(t, []string{ext.Name}, namesIn(u.ownersOf(t.Context(), sa)))
+}
+
+func TestAServiceAccountWakesTheExtensionsThatLookedItUp(t *testing.T) {
+	t.Parallel()
+	synthetic, named := extension("synthetic"), extension("named", func(ext *olmv1.ClusterExtension) { ext.Spec.ServiceAccount.Name = "installer" })
+	u := givenUnit(t, interceptor.Funcs{}, synthetic, named)
+	u.interests = &rbac.Interests[ctrl.Request]{}
+	created := func(namespace, name string) []string {
+		return namesIn(u.Concerned(t.Context(), nil, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
+	}
+	require.Equal(t, []string{"named"}, created("ns", "installer"), "regardless of any run")
+	require.Empty(t, created("other", "installer"))
+
+	s := u.begin(synthetic)
+	sa := apply.Reference(corev1.SchemeGroupVersion.WithKind("ServiceAccount"), "ns", "op")
+	require.NoError(t, s.use(&render.Rendered{Objects: []render.Object{{Unstructured: sa}}}))
+	s.noteAccount(types.NamespacedName{Namespace: "webhooks"})
+	for range 2 { // during the run, and afterwards
+		require.Equal(t, []string{"synthetic"}, created("ns", "op"), "it may collide with that of the bundle")
+		require.Equal(t, []string{"synthetic"}, created("webhooks", "any"), "its permissions may be those that a webhook requires")
+		require.Empty(t, created("ns", "unrelated"))
+		require.NoError(t, s.conclude(t.Context(), proceed(), nil))
+	}
+	require.NoError(t, u.begin(synthetic).conclude(t.Context(), proceed(), nil))
+	require.Empty(t, created("ns", "op"), "the last run did not look it up")
 }
 
 // withPackages publishes the content of a catalog.
