@@ -1,6 +1,8 @@
 package env
 
 import (
+	"slices"
+
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +22,9 @@ type Piece struct {
 	Last func(tn *Tenant, rules []rbacv1.PolicyRule)
 }
 
+// toNamespaceGroup is the name of the only Piece that gives no permissions to users.
+const toNamespaceGroup = "a RoleBinding to the namespace's accounts"
+
 // Pieces lists the ways in which an account can get missing permissions.
 func Pieces() []Piece {
 	return []Piece{
@@ -32,10 +37,15 @@ func Pieces() []Piece {
 		{"a RoleBinding to a ClusterRole", creates(clusterRole), binds("ClusterRole")},
 		{"the rules of a Role", then(binds("Role"), creates(withoutRules(role))), changes(role)},
 		{"a subject of a RoleBinding", then(creates(role), bindsTo("Role")), changes(binding("Role", account))},
-		{"a RoleBinding to the namespace's accounts", creates(role), bindsTo("Role", namespaceGroup)},
+		{toNamespaceGroup, creates(role), bindsTo("Role", namespaceGroup)},
 		{"a RoleBinding to all users", creates(role), bindsTo("Role", everybody)},
 		{"recreation of a deleted Role", then(binds("Role"), creates(role), deletes(role)), creates(role)},
 	}
+}
+
+// UserPieces lists the ways in which a user can get missing permissions.
+func UserPieces() []Piece {
+	return slices.DeleteFunc(Pieces(), func(p Piece) bool { return p.Name == toNamespaceGroup })
 }
 
 type (
@@ -111,6 +121,9 @@ func aggregated(tn *Tenant) map[string]string {
 }
 
 func account(tn *Tenant) rbacv1.Subject {
+	if tn.User != "" {
+		return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: tn.User}
+	}
 	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: tn.Account.Namespace, Name: tn.Account.Name}
 }
 

@@ -22,13 +22,13 @@ import (
 
 const registryPort = 50051
 
-// registry serves the sample's bundle over gRPC, like the registries of OLM v0.
-type registry struct {
+// grpcRegistry serves the sample's bundle over gRPC, like the registries of OLM v0.
+type grpcRegistry struct {
 	api.UnimplementedRegistryServer
 	bundle *api.Bundle
 }
 
-func newRegistry() (*registry, error) {
+func newRegistry() (*grpcRegistry, error) {
 	v, err := NewVariant()
 	if err != nil {
 		return nil, err
@@ -47,11 +47,11 @@ func newRegistry() (*registry, error) {
 			out.CsvJson = string(text)
 		}
 	}
-	return &registry{bundle: out}, nil
+	return &grpcRegistry{bundle: out}, nil
 }
 
 // ListBundles implements api.RegistryServer. It omits the manifests, as real servers do.
-func (r *registry) ListBundles(_ *api.ListBundlesRequest, stream api.Registry_ListBundlesServer) error {
+func (r *grpcRegistry) ListBundles(_ *api.ListBundlesRequest, stream api.Registry_ListBundlesServer) error {
 	return stream.Send(&api.Bundle{
 		PackageName: r.bundle.PackageName, ChannelName: r.bundle.ChannelName, CsvName: r.bundle.CsvName,
 		Version: r.bundle.Version, BundlePath: bundle.Image, Properties: r.bundle.Properties,
@@ -59,13 +59,13 @@ func (r *registry) ListBundles(_ *api.ListBundlesRequest, stream api.Registry_Li
 }
 
 // GetPackage implements api.RegistryServer.
-func (r *registry) GetPackage(_ context.Context, in *api.GetPackageRequest) (*api.Package, error) {
+func (r *grpcRegistry) GetPackage(_ context.Context, in *api.GetPackageRequest) (*api.Package, error) {
 	return &api.Package{Name: in.GetName(), DefaultChannelName: r.bundle.ChannelName,
 		Channels: []*api.Channel{{Name: r.bundle.ChannelName, CsvName: r.bundle.CsvName}}}, nil
 }
 
 // GetBundle implements api.RegistryServer.
-func (r *registry) GetBundle(_ context.Context, in *api.GetBundleRequest) (*api.Bundle, error) {
+func (r *grpcRegistry) GetBundle(_ context.Context, in *api.GetBundleRequest) (*api.Bundle, error) {
 	if in.GetPkgName() != r.bundle.PackageName || in.GetCsvName() != r.bundle.CsvName {
 		return nil, status.Error(codes.NotFound, "no such bundle")
 	}

@@ -8,8 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
+	"testing/fstest"
 
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 	"github.com/operator-framework/operator-registry/alpha/property"
@@ -104,34 +104,61 @@ func (v Variant) SetImage(image string) {
 
 // Write writes the bundle to a directory.
 func (v Variant) Write(dir string) error {
-	if err := os.CopyFS(dir, bundle.FS()); err != nil {
+	files, err := v.files()
+	if err != nil {
 		return err
 	}
-	for file, obj := range v {
-		raw, err := yaml.Marshal(obj.Object)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, "manifests", file), raw, 0o600); err != nil {
-			return err
-		}
+	return os.CopyFS(dir, files)
+}
+
+// FBC returns a file-based catalog, as JSON, with the bundle as the only version of a package.
+func (v Variant) FBC(pkg string) (string, error) {
+	files, err := v.files()
+	if err != nil {
+		return "", err
 	}
-	return nil
+	const annotations = "metadata/annotations.yaml"
+	files[annotations].Data = bytes.ReplaceAll(files[annotations].Data, []byte("package.v1: "+bundle.Package), []byte("package.v1: "+pkg))
+	return toFBC(files, func(*declcfg.Bundle) {})
+}
+
+func (v Variant) files() (fstest.MapFS, error) {
+	out := fstest.MapFS{}
+	err := fs.WalkDir(bundle.FS(), ".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(bundle.FS(), file)
+		out[file] = &fstest.MapFile{Data: data, Mode: 0o600}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for file, obj := range v {
+		data, err := yaml.Marshal(obj.Object)
+		if err != nil {
+			return nil, err
+		}
+		out["manifests/"+file] = &fstest.MapFile{Data: data, Mode: 0o600}
+	}
+	return out, nil
 }
 
 // SampleFBC returns a file-based catalog, as JSON, with the sample's bundle inline.
-func SampleFBC() (string, error) { return sampleFBC(func(*declcfg.Bundle) {}) }
+func SampleFBC() (string, error) { return toFBC(bundle.FS(), func(*declcfg.Bundle) {}) }
 
 // SampleFBCByImage returns a file-based catalog, as JSON, that refers to the sample's bundle in an image.
 func SampleFBCByImage(image string) (string, error) {
-	return sampleFBC(func(b *declcfg.Bundle) {
+	return toFBC(bundle.FS(), func(b *declcfg.Bundle) {
 		b.Image = image
 		b.Properties = slices.DeleteFunc(b.Properties, func(p property.Property) bool { return p.Type == property.TypeBundleObject })
 	})
 }
 
-func sampleFBC(change func(*declcfg.Bundle)) (string, error) {
-	cfg, err := fbc.FromBundles(context.Background(), bundle.FS())
+// toFBC returns a file-based catalog, as JSON, with a bundle inline, after a change.
+func toFBC(content fs.FS, change func(*declcfg.Bundle)) (string, error) {
+	cfg, err := fbc.FromBundles(context.Background(), content)
 	if err != nil {
 		return "", err
 	}

@@ -1,48 +1,27 @@
 package extension
 
 import (
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/controller/clusterextension"
 	"github.com/remit-olm/remit/test/env"
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
-
-// paste creates the objects in YAML.
-func paste(t *testing.T, text string) {
-	t.Helper()
-	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
-	for {
-		obj := &unstructured.Unstructured{}
-		err := decoder.Decode(&obj.Object)
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		require.NoError(t, err)
-		require.NoError(t, cluster.Client.Create(t.Context(), obj), "%s %s", obj.GetKind(), obj.GetName())
-	}
-}
 
 // The commands read the content of ClusterCatalogs through the API server, before the ClusterExtension exists and afterwards.
 // The test is not parallel, because the commands read all ClusterCatalogs, and other tests delete theirs.
 func TestCommandsForClusterExtensionsReadClusterCatalogs(t *testing.T) {
 	text, err := env.SampleFBC()
 	require.NoError(t, err)
-	ref, _ := push(t, "commands:v1", text)
-	create(t, "commands", ref)
-	await(t, "commands", olmv1.ReasonAvailable)
+	cluster.ServeCatalog(t, images, "commands", text)
 	const namespace = "commands"
 	described := []string{"clusterextension", "commands", "--package", bundle.Package, "-n", namespace}
 
@@ -56,17 +35,14 @@ func TestCommandsForClusterExtensionsReadClusterCatalogs(t *testing.T) {
 	granted, notes, code := cluster.Remit(t, append([]string{"rbac"}, described...)...)
 	require.Zero(t, code, notes)
 	require.Empty(t, notes)
-	paste(t, granted)
+	cluster.Apply(t, env.Decode(t, granted)...)
 	eventually(t, func(c *assert.CollectT) {
 		out, notes, code := cluster.Remit(t, append([]string{"preflight"}, described...)...)
 		assert.Zero(c, code, notes)
 		assert.Contains(c, out, "User olm:clusterextension:commands has all permissions that ClusterExtension commands (bundle \""+bundle.CSV+"\", version 0.1.0) needs")
 	})
 
-	ext := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: "commands"}}
-	ext.Spec.Namespace = namespace
-	ext.Spec.Source = olmv1.SourceConfig{SourceType: olmv1.SourceTypeCatalog, Catalog: &olmv1.CatalogFilter{PackageName: bundle.Package}}
-	require.NoError(t, cluster.Client.Create(t.Context(), ext))
+	require.NoError(t, cluster.Client.Create(t.Context(), env.NewClusterExtension("commands", bundle.Package)))
 	out, notes, code = cluster.Remit(t, "preflight", "clusterextension", "commands")
 	require.Zero(t, code, out+notes)
 
@@ -141,26 +117,22 @@ func TestCommandsForClusterExtensionsReportUnmetRequirements(t *testing.T) {
 // What other ClusterExtensions have installed meets dependencies. Messages name what all ClusterCatalogs offer.
 func TestCommandsForClusterExtensionsReportMissingPackages(t *testing.T) {
 	base := given(t)
-	name := base.name + "-user"
-	ref, _ := push(t, name+":v1", env.Releases(name+".v1.0.0 stable needs="+base.name+":>=1.0.0"))
-	create(t, name, ref)
-	await(t, name, olmv1.ReasonAvailable)
-	described := []string{"clusterextension", name, "--package", name, "-n", base.name}
+	name := base.Name + "-user"
+	cluster.ServeCatalog(t, images, name, env.Releases(name+".v1.0.0 stable needs="+base.Name+":>=1.0.0"))
+	described := []string{"clusterextension", name, "--package", name, "-n", base.Name}
 	const unmet = "requires an operator with package: "
 	out, notes, code := cluster.Remit(t, append([]string{"preflight"}, described...)...)
 	require.Equal(t, 1, code, notes)
-	require.Contains(t, out, unmet+base.name+" and with version in range: >=1.0.0; available: package "+base.name+", version 2.0.0, in catalog "+base.name)
+	require.Contains(t, out, unmet+base.Name+" and with version in range: >=1.0.0; available: package "+base.Name+", version 2.0.0, in catalog "+base.Name)
 	_, notes, code = cluster.Remit(t, append([]string{"rbac"}, described...)...)
 	require.Zero(t, code, notes)
-	require.Contains(t, notes, "note: nothing is installed until the cluster meets the requirements of the bundle: bundle \""+name+".v1.0.0\" "+unmet+base.name)
+	require.Contains(t, notes, "note: nothing is installed until the cluster meets the requirements of the bundle: bundle \""+name+".v1.0.0\" "+unmet+base.Name)
 
 	base.install("")
-	paste(t, "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: "+name+"}\n"+
-		"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}\n"+
-		"subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: \"olm:clusterextension:"+base.name+"\"}]\n")
-	base.says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonNotEnrolled)
-	base.paste("enrollment.yaml")
-	base.installed("1.0.0")
+	t.Cleanup(base.bind(base.Identity().Subject()))
+	base.Says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonNotEnrolled)
+	base.Paste(clusterextension.FileEnrollment)
+	base.Installed("1.0.0")
 	out, notes, _ = cluster.Remit(t, append([]string{"preflight"}, described...)...)
 	require.Contains(t, out, "is missing", notes)
 	require.NotContains(t, out, unmet)

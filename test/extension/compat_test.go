@@ -3,7 +3,6 @@ package extension
 import (
 	"context"
 	"testing"
-	"testing/fstest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -19,7 +18,6 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/test/env"
-	"github.com/remit-olm/remit/test/env/registry"
 )
 
 // In the profile compat, grants are sufficient: every identity is enrolled. It still starts with no permissions.
@@ -31,14 +29,7 @@ func TestCompatNeedsNoEnrollment(t *testing.T) {
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, c.Stop()) })
-	image, err := registry.Catalog(fstest.MapFS{"catalog.json": {Data: []byte(env.Releases("a.v1.0.0 stable", "b.v1.0.0 stable"))}})
-	require.NoError(t, err)
-	ref, _, err := images.Push("compat:v1", image)
-	require.NoError(t, err)
-	catalog := &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: "compat"}}
-	catalog.Spec.Source = olmv1.ClusterCatalogSource{Type: olmv1.CatalogSourceTypeImage, Image: &olmv1.ImageSource{Ref: ref}}
-	require.NoError(t, c.Client.Create(t.Context(), catalog))
-
+	c.ServeCatalog(t, images, "compat", env.Releases("a.v1.0.0 stable", "b.v1.0.0 stable"))
 	synthetic, err := scoped.ExtensionIdentity("a")
 	require.NoError(t, err)
 	for name, account := range map[string]string{"a": "", "b": installer} {
@@ -46,9 +37,8 @@ func TestCompatNeedsNoEnrollment(t *testing.T) {
 		if account != "" {
 			identity = scoped.ServiceAccountIdentity(types.NamespacedName{Namespace: name, Name: account})
 		}
-		ext := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		ext.Spec.Namespace, ext.Spec.ServiceAccount.Name = name, account
-		ext.Spec.Source = olmv1.SourceConfig{SourceType: olmv1.SourceTypeCatalog, Catalog: &olmv1.CatalogFilter{PackageName: name}}
+		ext := env.NewClusterExtension(name, name)
+		ext.Spec.ServiceAccount.Name = account
 		for _, obj := range []client.Object{
 			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}},
 			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: installer}},

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/test/env"
 	"github.com/remit-olm/remit/test/env/registry"
 	sample "github.com/remit-olm/remit/test/operators/sample/bundle"
 )
@@ -74,10 +75,10 @@ func TestPullsWithTheMountedSecret(t *testing.T) {
 	await(t, "private", olmv1.ReasonAvailable)
 
 	require.NoError(t, cluster.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "private"}}))
-	s := &scene{t: t, name: "private"}
+	s := &scene{&env.Extension{T: t, Cluster: cluster, Name: "private"}, t}
 	s.install("")
 	eventually(t, func(c *assert.CollectT) {
-		assert.Contains(c, s.says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonNotEnrolled), "greetings", "the bundle was not read")
+		assert.Contains(c, s.Says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonNotEnrolled), "greetings", "the bundle was not read")
 	})
 	s.hides(password, auth)
 }
@@ -86,8 +87,8 @@ func TestPullsWithTheMountedSecret(t *testing.T) {
 func (s *scene) hides(texts ...string) {
 	s.t.Helper()
 	k := &olmv1.ClusterCatalog{}
-	require.NoError(s.t, cluster.Client.Get(s.t.Context(), client.ObjectKey{Name: s.name}, k))
-	written, err := json.Marshal([]any{k, s.get()})
+	require.NoError(s.t, cluster.Client.Get(s.t.Context(), client.ObjectKey{Name: s.Name}, k))
+	written, err := json.Marshal([]any{k, s.Get()})
 	require.NoError(s.t, err)
 	api, err := kubernetes.NewForConfig(cluster.Config())
 	require.NoError(s.t, err)

@@ -27,20 +27,20 @@ func TestAClusterExtensionWithoutAServiceAccount(t *testing.T) {
 	s := given(t)
 	begun := time.Now()
 	s.install("")
-	message := s.says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonNotEnrolled)
+	message := s.Says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonNotEnrolled)
 	t.Logf("first status after %s", time.Since(begun).Round(time.Millisecond))
-	require.Contains(t, message, "olm:clusterextension:"+s.name)
+	require.Contains(t, message, "olm:clusterextension:"+s.Name)
 	require.Equal(t, &olmv1.Identity{
-		Kind: olmv1.IdentityKindUser, Name: "olm:clusterextension:" + s.name, Groups: []string{"olm:clusterextensions", "system:authenticated"},
-	}, s.get().Status.Identity)
-	require.Empty(t, s.requests(s.since), "no request is sent as a user that is not enrolled")
+		Kind: olmv1.IdentityKindUser, Name: "olm:clusterextension:" + s.Name, Groups: []string{"olm:clusterextensions", "system:authenticated"},
+	}, s.Get().Status.Identity)
+	require.Empty(t, s.Requests(s.Since), "no request is sent as a user that is not enrolled")
 
-	s.paste(clusterextension.FileEnrollment)
-	s.says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions)
-	s.nothingWritten(s.since)
-	from, granted := s.mark(), time.Now()
-	s.paste(preflight.FileGrant)
-	s.installed("1.0.0")
+	s.Paste(clusterextension.FileEnrollment)
+	s.Says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions)
+	s.nothingWritten(s.Since)
+	from, granted := s.Mark(), time.Now()
+	s.Paste(preflight.FileGrant)
+	s.Installed("1.0.0")
 	require.Less(t, s.oneRound(from, granted), 40)
 	require.True(t, s.exists())
 
@@ -51,22 +51,22 @@ func TestAClusterExtensionWithoutAServiceAccount(t *testing.T) {
 // upgrades upgrades to a version that needs more permissions. The installed version remains until they are granted.
 func (s *scene) upgrades() {
 	s.t.Helper()
-	from := s.mark()
+	from := s.Mark()
 	s.upgrade()
-	require.Contains(s.t, s.says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions), "secrets")
+	require.Contains(s.t, s.Says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions), "secrets")
 	s.nothingWritten(from)
-	require.Equal(s.t, "1.0.0", s.get().Status.Install.Bundle.Version)
+	require.Equal(s.t, "1.0.0", s.Get().Status.Install.Bundle.Version)
 	require.True(s.t, s.exists())
-	from, granted := s.mark(), time.Now()
-	s.paste(preflight.FileGrant)
-	s.installed("2.0.0")
+	from, granted := s.Mark(), time.Now()
+	s.Paste(preflight.FileGrant)
+	s.Installed("2.0.0")
 	s.oneRound(from, granted)
 }
 
 // removesWithoutItsIdentity removes all grants and the enrollment, and then the ClusterExtension.
 func (s *scene) removesWithoutItsIdentity() {
 	s.t.Helper()
-	identity := s.identity()
+	identity := s.Identity()
 	bindings, roles := &rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleBindingList{}
 	require.NoError(s.t, cluster.Client.List(s.t.Context(), bindings))
 	require.NoError(s.t, cluster.Client.List(s.t.Context(), roles))
@@ -85,7 +85,7 @@ func (s *scene) removesWithoutItsIdentity() {
 	if identity.IsSynthetic() {
 		granted = append(granted, scoped.ExtensionEnrollment(identity, cluster.Home, scoped.ImpersonationConstrained)...)
 	} else {
-		granted = append(granted, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.name, Name: identity.Account.Name}})
+		granted = append(granted, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: identity.Account.Name}})
 	}
 	for _, obj := range granted {
 		require.NoError(s.t, cluster.Client.Delete(s.t.Context(), obj))
@@ -108,21 +108,21 @@ func TestAClusterExtensionWithAServiceAccount(t *testing.T) {
 	t.Parallel()
 	s := given(t)
 	s.install(installer)
-	s.says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonIdentityNotFound)
-	s.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.name, Name: installer}})
-	s.says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonNotEnrolled)
-	require.Empty(t, s.requests(s.since))
-	s.paste(clusterextension.FileEnrollment)
-	s.says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions)
-	s.nothingWritten(s.since)
-	from, granted := s.mark(), time.Now()
-	s.paste(preflight.FileGrant)
-	s.installed("1.0.0")
+	s.Says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonIdentityNotFound)
+	s.Create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: installer}})
+	s.Says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonNotEnrolled)
+	require.Empty(t, s.Requests(s.Since))
+	s.Paste(clusterextension.FileEnrollment)
+	s.Says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions)
+	s.nothingWritten(s.Since)
+	from, granted := s.Mark(), time.Now()
+	s.Paste(preflight.FileGrant)
+	s.Installed("1.0.0")
 	require.Less(t, s.oneRound(from, granted), 40)
 	require.Equal(t, &olmv1.Identity{
-		Kind: olmv1.IdentityKindServiceAccount, Namespace: s.name, Name: installer,
-		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + s.name, "system:authenticated"},
-	}, s.get().Status.Identity)
+		Kind: olmv1.IdentityKindServiceAccount, Namespace: s.Name, Name: installer,
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + s.Name, "system:authenticated"},
+	}, s.Get().Status.Identity)
 
 	s.upgrades()
 	s.removesWithoutItsIdentity()
@@ -133,26 +133,26 @@ func TestAClusterExtensionWithAServiceAccount(t *testing.T) {
 // permissions.
 func TestGrantsToTheGroupAndToOneUser(t *testing.T) {
 	first, second, named := given(t), given(t), given(t)
-	named.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: named.name, Name: installer}})
-	named.create(scoped.ExtensionAccountEnrollment(types.NamespacedName{Namespace: named.name, Name: installer}, cluster.Home)...)
+	named.Create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: named.Name, Name: installer}})
+	named.Create(scoped.ExtensionAccountEnrollment(types.NamespacedName{Namespace: named.Name, Name: installer}, cluster.Home)...)
 	for _, s := range []*scene{first, second} {
 		s.install("")
-		s.create(scoped.ExtensionEnrollment(s.identity(), cluster.Home, scoped.ImpersonationConstrained)...)
+		s.Create(scoped.ExtensionEnrollment(s.Identity(), cluster.Home, scoped.ImpersonationConstrained)...)
 	}
 	named.install(installer)
 	for _, s := range []*scene{first, second, named} {
-		s.says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions)
+		s.Says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions)
 	}
 
-	t.Cleanup(first.bind(first.identity().Subject()))
-	first.installed("1.0.0")
+	t.Cleanup(first.bind(first.Identity().Subject()))
+	first.Installed("1.0.0")
 	for _, s := range []*scene{second, named} {
-		s.says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions)
-		s.nothingWritten(s.since)
+		s.Says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions)
+		s.nothingWritten(s.Since)
 	}
 
 	t.Cleanup(second.bind(rbacv1.Subject{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: names.GroupExtensions}))
-	second.installed("1.0.0")
-	named.says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions)
-	named.nothingWritten(named.since)
+	second.Installed("1.0.0")
+	named.Says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions)
+	named.nothingWritten(named.Since)
 }

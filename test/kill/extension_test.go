@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -110,18 +109,7 @@ func newExtensionWorld(t *testing.T, name string) *world {
 			brings[v] = env.CRD("things", w.pkg(n)+".remit.dev", "Thing")
 		}
 	}
-	image, err := registry.Catalog(fstest.MapFS{"catalog.json": {Data: []byte(env.ReleasesWith(brings, releases...))}})
-	require.NoError(t, err)
-	ref, _, err := images.Push(name+":v1", image)
-	require.NoError(t, err)
-	catalog := &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	catalog.Spec.Source = olmv1.ClusterCatalogSource{Type: olmv1.CatalogSourceTypeImage, Image: &olmv1.ImageSource{Ref: ref}}
-	require.NoError(t, cluster.Client.Create(t.Context(), catalog))
-	eventually(t, func(c *assert.CollectT) {
-		if assert.NoError(c, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(catalog), catalog)) {
-			assert.True(c, meta.IsStatusConditionTrue(catalog.Status.Conditions, olmv1.TypeServing), "%+v", catalog.Status.Conditions)
-		}
-	})
+	cluster.ServeCatalog(t, images, name, env.ReleasesWith(brings, releases...))
 	return w
 }
 
@@ -146,9 +134,8 @@ func (w *world) extension(t *testing.T, n int) *extension {
 
 func (e *extension) create() {
 	e.t.Helper()
-	obj := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: e.name}}
-	obj.Spec.Namespace = e.name
-	obj.Spec.Source = olmv1.SourceConfig{SourceType: olmv1.SourceTypeCatalog, Catalog: &olmv1.CatalogFilter{PackageName: e.name, Version: "1.0.0"}}
+	obj := env.NewClusterExtension(e.name, e.name)
+	obj.Spec.Source.Catalog.Version = "1.0.0"
 	require.NoError(e.t, cluster.Client.Create(e.t.Context(), obj))
 }
 
