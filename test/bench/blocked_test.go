@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env"
 	"github.com/remit-olm/remit/test/env/blockage"
@@ -118,10 +120,13 @@ func blockedBy(tb testing.TB) map[string]requests {
 }
 
 // blocked contains a plan and a CSV that wait for permissions, an OperatorGroup that waits for its account's
-// enrollment, and an installed operator.
+// enrollment, and an installed operator. In the same way, it contains ClusterExtensions that wait for permissions and for the
+// enrollment of their users, and one that is installed.
 type blocked struct {
 	tb                          testing.TB
 	plan, csv, group, installed *env.Tenant
+	// missing, unenrolled and settled are ClusterExtensions.
+	missing, unenrolled, settled *env.Extension
 	// needs are the permissions that the plan's account is missing.
 	needs []rbacv1.PolicyRule
 }
@@ -149,8 +154,39 @@ func newBlocked(tb testing.TB) *blocked {
 	b.group.Withdraw()
 	b.group.Group(env.AccountName, b.group.Namespace)
 	b.group.GroupSays("group", "AccountUsable", metav1.ConditionFalse, "AccountNotEnrolled", "")
-	quiet(b.installed)
+	b.extend()
+	quiet(tb)
 	return b
+}
+
+// extend creates the ClusterExtensions.
+func (b *blocked) extend() {
+	b.tb.Helper()
+	tinyCatalog(b.tb)
+	b.settled = granted(b.tb, tiny)
+	extend(b.settled, tiny)
+	b.settled.Installed("1.0.0")
+
+	b.missing = cluster(b.tb).Extension(b.tb)
+	enroll(b.missing)
+	extend(b.missing, tiny)
+	b.missing.Says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions)
+
+	b.unenrolled = cluster(b.tb).Extension(b.tb)
+	extend(b.unenrolled, tiny)
+	b.unenrolled.Says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonNotEnrolled)
+}
+
+// tenants returns the namespaces of all objects. Those of ClusterExtensions get an account, as the others have.
+func (b *blocked) tenants() []*env.Tenant {
+	b.tb.Helper()
+	out := []*env.Tenant{b.plan, b.csv, b.group, b.installed}
+	for _, x := range []*env.Extension{b.missing, b.unenrolled, b.settled} {
+		tn := &env.Tenant{T: b.tb, Cluster: x.Cluster, Namespace: x.Name}
+		tn.Create(&corev1.ServiceAccount{ObjectMeta: tn.Meta(env.AccountName)})
+		out = append(out, tn)
+	}
+	return out
 }
 
 func csvOf(tb testing.TB, tn *env.Tenant) *operatorsv1alpha1.ClusterServiceVersion {
@@ -167,9 +203,9 @@ func csvOf(tb testing.TB, tn *env.Tenant) *operatorsv1alpha1.ClusterServiceVersi
 // the window.
 func (b *blocked) listen(window time.Duration) (woken map[string]int, sent requests) {
 	b.tb.Helper()
+	tenants := b.tenants()
 	before := b.asleep()
 	from, over := mark(b.tb), time.After(window)
-	tenants := []*env.Tenant{b.plan, b.csv, b.group, b.installed}
 	for n := range churn {
 		b.changes()[n%len(b.changes())](tenants[n%len(tenants)], fmt.Sprint("churn-", n))
 	}
@@ -272,4 +308,10 @@ func (b *blocked) unblock() {
 	})
 	b.group.Enroll()
 	b.group.GroupSays("group", "AccountUsable", metav1.ConditionTrue, "Enrolled", "")
+	enroll(b.unenrolled)
+	for _, x := range []*env.Extension{b.missing, b.unenrolled} {
+		x.Says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions)
+		x.Paste(preflight.FileGrant)
+		x.Installed("1.0.0")
+	}
 }

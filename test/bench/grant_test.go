@@ -44,14 +44,20 @@ func BenchmarkGrant(b *testing.B) {
 			refused += refusals
 		}
 	}
+	reportGrants(b, fmt.Sprintf("From a grant to the account's next write, %d first refused:", refused), env.Pieces(), times)
+}
+
+// reportGrants reports the times from a grant to the next write, by the name of the kind of grant.
+func reportGrants(b *testing.B, title string, pieces []env.Piece, times map[string][]time.Duration) {
+	b.Helper()
 	var all []time.Duration
 	var lines []string
-	for _, piece := range env.Pieces() {
+	for _, piece := range pieces {
 		of := times[piece.Name]
 		lines = append(lines, fmt.Sprintf("%-52s %s", piece.Name, quantiles(of)))
 		all = append(all, of...)
 	}
-	report(fmt.Sprintf("From a grant to the account's next write, %d first refused:", refused), append(lines, fmt.Sprintf("%-52s %s", "all", quantiles(all))))
+	report(title, append(lines, fmt.Sprintf("%-52s %s", "all", quantiles(all))))
 	b.ReportMetric(float64(quantile(all, 0.5).Microseconds())/1000, "ms/p50")
 	b.ReportMetric(float64(quantile(all, 0.99).Microseconds())/1000, "ms/p99")
 	b.ReportMetric(float64(quantile(all, 1).Microseconds())/1000, "ms/max")
@@ -88,24 +94,31 @@ func written(b *testing.B) []audit.Event {
 }
 
 // took returns the time from the administrator's last RBAC change to the account's first successful write, and how many
-// of the account's writes were refused before that. Plans get their last missing permission one at a time, so the
-// change belongs to this plan.
+// of the account's writes were refused before that.
 func (w *waiting) took(events []audit.Event) (took time.Duration, refused int) {
 	w.tn.T.Helper()
-	var granted time.Time
 	account := scoped.Username(w.tn.Account.Namespace, w.tn.Account.Name)
+	return toFirstWrite(w.tn.T, events, account, func(e audit.Event) bool { return e.User.Username == account })
+}
+
+// toFirstWrite returns the time from the administrator's last RBAC change to the first successful write as an identity, and
+// how many of its writes were refused before that. Identities get their last missing permission one at a time, so the change
+// belongs to this one.
+func toFirstWrite(tb testing.TB, events []audit.Event, name string, isSender func(audit.Event) bool) (took time.Duration, refused int) {
+	tb.Helper()
+	var granted time.Time
 	for _, e := range events {
 		switch {
 		case isGrant(e):
 			granted = e.Answered
-		case e.User.Username == account && e.Response.Code >= 400:
+		case isSender(e) && e.Response.Code >= 400:
 			refused++
-		case e.User.Username == account:
-			require.False(w.tn.T, granted.IsZero(), "%s was written before the grant", e)
+		case isSender(e):
+			require.False(tb, granted.IsZero(), "%s was written before the grant", e)
 			return e.Received.Sub(granted), refused
 		}
 	}
-	require.Fail(w.tn.T, "nothing was written", account)
+	require.Fail(tb, "nothing was written", name)
 	return 0, 0
 }
 

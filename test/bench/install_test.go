@@ -10,6 +10,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/test/env"
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
@@ -59,16 +60,30 @@ func ready(tn *env.Tenant) {
 	})
 }
 
-// succeeding calls do and returns how long it takes until the CSV of each tenant has succeeded, as observed by a watch.
+// succeeding calls do and returns how long it takes until the CSV of each tenant has succeeded.
 func succeeding(b *testing.B, tenants []*env.Tenant, do func()) []time.Duration {
+	b.Helper()
+	var namespaces []string
+	for _, tn := range tenants {
+		namespaces = append(namespaces, tn.Namespace)
+	}
+	return timed(b, &operatorsv1alpha1.ClusterServiceVersionList{}, namespaces, func(obj client.Object) string {
+		if csv, ok := obj.(*operatorsv1alpha1.ClusterServiceVersion); ok && csv.Status.Phase == operatorsv1alpha1.CSVPhaseSucceeded {
+			return csv.Namespace
+		}
+		return ""
+	}, do)
+}
+
+// timed calls do and returns how long it takes until each of the keys is the key of an object, as observed by a watch.
+func timed(b *testing.B, list client.ObjectList, keys []string, key func(client.Object) string, do func()) []time.Duration {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), patience)
 	defer cancel()
 	waiting := map[string]bool{}
-	for _, tn := range tenants {
-		waiting[tn.Namespace] = true
+	for _, k := range keys {
+		waiting[k] = true
 	}
-	list := &operatorsv1alpha1.ClusterServiceVersionList{}
 	watch, err := cluster(b).Client.Watch(ctx, list)
 	require.NoError(b, err)
 	defer watch.Stop()
@@ -78,9 +93,8 @@ func succeeding(b *testing.B, tenants []*env.Tenant, do func()) []time.Duration 
 	for len(waiting) > 0 {
 		e, ok := <-watch.ResultChan()
 		require.True(b, ok, "still waiting for %v", waiting)
-		csv, ok := e.Object.(*operatorsv1alpha1.ClusterServiceVersion)
-		if ok && waiting[csv.Namespace] && csv.Status.Phase == operatorsv1alpha1.CSVPhaseSucceeded {
-			delete(waiting, csv.Namespace)
+		if obj, ok := e.Object.(client.Object); ok && waiting[key(obj)] {
+			delete(waiting, key(obj))
 			out = append(out, time.Since(begin))
 		}
 	}
@@ -103,11 +117,11 @@ func BenchmarkInstall(b *testing.B) {
 		for n := range installs {
 			tn := tenant(b, n)
 			ready(tn)
-			quiet(tn)
+			quiet(b)
 			from := mark(b)
 			times = append(times, succeeding(b, []*env.Tenant{tn}, func() { subscribe(tn) })...)
 			tn.Succeeded(bundle.CSV)
-			quiet(tn)
+			quiet(b)
 			sent := between(b, from, mark(b))
 			requests = append(requests, len(sent))
 			if n == installs-1 {
@@ -137,7 +151,7 @@ func BenchmarkInstallTogether(b *testing.B) {
 		for _, tn := range tenants {
 			ready(tn)
 		}
-		quiet(tenants[0])
+		quiet(b)
 		from := mark(b)
 		times = succeeding(b, tenants, func() {
 			for _, tn := range tenants {
@@ -147,7 +161,7 @@ func BenchmarkInstallTogether(b *testing.B) {
 		for _, tn := range tenants {
 			tn.Succeeded(bundle.CSV)
 		}
-		quiet(tenants[0])
+		quiet(b)
 		done := mark(b)
 		sent = between(b, from, done)
 		time.Sleep(aftermath)

@@ -15,6 +15,7 @@ import (
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/test/env"
 	"github.com/remit-olm/remit/test/env/blockage"
+	"github.com/remit-olm/remit/test/env/registry"
 )
 
 // world is the cluster of this run, with its catalogs and results. The cluster starts when a benchmark first uses it.
@@ -25,6 +26,8 @@ type world struct {
 	dir     string
 	// catalogs maps images to directories.
 	catalogs map[string]string
+	// images is the registry of the ClusterCatalogs.
+	images *registry.Server
 	// tables are printed at the end, because a benchmark's own log is truncated after a few lines.
 	tables []string
 	// sent contains the requests in the audit log up to the offset in the field read.
@@ -52,6 +55,7 @@ func run(m *testing.M) int {
 	if err := shared.cluster.Stop(); err != nil {
 		return fail(err)
 	}
+	shared.images.Close()
 	return code
 }
 
@@ -65,7 +69,10 @@ func cluster(b testing.TB) *env.Cluster {
 	b.Helper()
 	shared.start.Do(func() {
 		if shared.catalogs, shared.err = writeCatalogs(shared.dir); shared.err == nil {
-			shared.cluster, shared.err = env.Start(context.Background(), env.Options{Catalogs: shared.catalogs})
+			shared.images = registry.Start()
+			shared.cluster, shared.err = env.Start(context.Background(), env.Options{
+				Catalogs: shared.catalogs, Extensions: true, ExtensionArgs: []string{"--registry-plain-http=" + shared.images.Host},
+			})
 		}
 	})
 	require.NoError(b, shared.err)

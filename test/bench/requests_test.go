@@ -14,8 +14,8 @@ import (
 	"github.com/remit-olm/remit/test/env/audit"
 )
 
-// requests contains the audit events of requests that were sent as a controller identity or as a tenant's account,
-// except watches and requests for leases.
+// requests contains the audit events of requests that were sent as a controller identity, as a tenant's account or as the
+// user of a ClusterExtension, except watches and requests for leases.
 type requests []audit.Event
 
 // stillness is the time without requests after which an install counts as finished.
@@ -49,10 +49,10 @@ func between(b testing.TB, from, to int) requests {
 }
 
 // quiet waits until no requests are sent for the duration stillness.
-func quiet(tn *env.Tenant) {
-	tn.T.Helper()
+func quiet(b testing.TB) {
+	b.Helper()
 	for before := -1; ; {
-		now := mark(tn.T)
+		now := mark(b)
 		if now == before {
 			return
 		}
@@ -66,7 +66,10 @@ func (r requests) table() []string {
 	counts := map[string]int{}
 	for _, e := range r {
 		who := e.User.Username[strings.LastIndex(e.User.Username, ":")+1:]
-		if who == env.AccountName {
+		switch {
+		case e.Impersonated != nil:
+			who = "user of the extension"
+		case who == env.AccountName:
 			who = "account"
 		}
 		what := e.RequestURI
@@ -83,6 +86,9 @@ func (r requests) table() []string {
 			who += " (" + e.UserAgent + ")"
 		}
 		line := fmt.Sprintf("%-24s %-8s %s", who, e.Verb, what)
+		if strings.Contains(e.RequestURI, "dryRun=") {
+			line += " (dry run)"
+		}
 		if e.Response.Code >= 400 {
 			line += fmt.Sprintf(" (%d)", e.Response.Code)
 		}
