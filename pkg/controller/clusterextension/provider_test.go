@@ -75,7 +75,7 @@ func TestCertManagerIssuesTheCertificates(t *testing.T) {
 	w.apply(w.report("enrollment.yaml"))
 	w.apply(w.report(preflight.FileGrant))
 	require.Eventually(t, func() bool { return w.exists(w.issued("Certificate"), "op-service-cert") }, patience, tick)
-	require.True(t, w.exists(w.issued("Issuer"), "op-service-cert"))
+	require.Eventually(t, func() bool { return w.exists(w.issued("Issuer"), "op-service-cert") }, patience, tick)
 	w.issue()
 	w.awaitInstalled("1.0.0")
 	require.Len(t, w.requests(from, func(e audit.Event) bool {
