@@ -114,6 +114,17 @@ func (c *Confirmer) Confirm(ctx context.Context, asker string, r Report) Report 
 	return r.confirmed(answers)
 }
 
+// Allows asks the API server whether a subject has all permissions that the rules describe. It returns false if the API server
+// could not decide. The answers are not cached.
+func (c *Confirmer) Allows(ctx context.Context, subject rbac.Subject, namespace string, rules []rbacv1.PolicyRule) bool {
+	for _, atom := range rbac.Atoms(rules) {
+		if allowed, err := c.Ask(ctx, subject, namespace, atom); err != nil || !allowed {
+			return false
+		}
+	}
+	return true
+}
+
 // Forget drops the cached answers of an asker that no longer exists.
 func (c *Confirmer) Forget(asker string) { c.known.Delete(asker) }
 

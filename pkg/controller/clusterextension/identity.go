@@ -31,7 +31,7 @@ func findIdentity(ctx context.Context, s *run) (outcome, error) {
 		s.unusable = s.notFound()
 		return proceed(), nil
 	}
-	enrolled, err := s.isEnrolled()
+	enrolled, err := s.isEnrolled(ctx)
 	if err == nil && !enrolled {
 		s.unusable = &scoped.Error{Reason: scoped.AccountNotEnrolled, Message: s.notEnrolled()}
 	}
@@ -57,8 +57,9 @@ func (s *run) notFound() *scoped.Error {
 		"service account %q not found in namespace %q", account.Name, account.Namespace)}
 }
 
-// isEnrolled reports whether RBAC allows this program to act as the identity. Without RBAC, only the API server can tell.
-func (s *run) isEnrolled() (ok bool, err error) {
+// isEnrolled reports whether this program may act as the identity. If RBAC does not allow that, the API server decides: the cache
+// may not show a new enrollment yet, and another authorizer may allow it.
+func (s *run) isEnrolled(ctx context.Context) (ok bool, err error) {
 	if s.identity.IsSynthetic() {
 		ok, err = s.RBAC.CanImpersonate(s.Self, s.identity)
 	} else {
@@ -70,7 +71,21 @@ func (s *run) isEnrolled() (ok bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("evaluate the rules of %s: %w", s.Self.User, err)
 	}
-	return ok, nil
+	return ok || s.isAllowed(ctx), nil
+}
+
+// isAllowed asks the API server whether this program may act as the identity.
+func (s *run) isAllowed(ctx context.Context) bool {
+	if !s.identity.IsSynthetic() {
+		account := s.identity.Account
+		return s.confirmer.Allows(ctx, s.Self, account.Namespace, rbac.RequestToken(account.Name))
+	}
+	for _, how := range []scoped.Impersonation{scoped.ImpersonationConstrained, scoped.ImpersonationLegacy} {
+		if s.confirmer.Allows(ctx, s.Self, rbac.ClusterScope, scoped.ImpersonationRules(s.identity, how)) {
+			return true
+		}
+	}
+	return false
 }
 
 // findNamespace waits until the namespace of the extension exists.
