@@ -12,7 +12,7 @@
 // expression) selects cases by name.
 //
 // The same holds for ClusterExtensions without a ServiceAccount, for each bundle in the widest mode that a ClusterExtension
-// can use. By default, only a few bundles are installed.
+// can use. By default, only a few bundles are installed; with CORPUS=all, all of them, which takes about as long again.
 //
 // testdata/shapes has hand-written bundles. Each has one unusual property that occurs in published operators. They are
 // installed in the same way, even without CORPUS_DIR.
