@@ -7,21 +7,22 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/rand"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/controller/clusterextension"
+	"github.com/remit-olm/remit/pkg/extension/assess"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/test/env/audit"
 	"github.com/remit-olm/remit/test/env/registry"
@@ -56,9 +57,7 @@ func NewClusterExtension(name, pkg string) *olmv1.ClusterExtension {
 // ServeCatalog creates a ClusterCatalog whose image contains a file-based catalog, and waits until its content is available.
 func (c *Cluster) ServeCatalog(t testing.TB, images *registry.Server, name, content string) {
 	t.Helper()
-	image, err := registry.Catalog(fstest.MapFS{"catalog.json": {Data: []byte(content)}})
-	require.NoError(t, err)
-	ref, _, err := images.Push(name+":v1", image)
+	ref, _, err := images.PushCatalog(name+":v1", content)
 	require.NoError(t, err)
 	k := &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	k.Spec.Source = olmv1.ClusterCatalogSource{Type: olmv1.CatalogSourceTypeImage, Image: &olmv1.ImageSource{Ref: ref}}
@@ -87,8 +86,8 @@ func (x *Extension) Get() *olmv1.ClusterExtension {
 	return ext
 }
 
-// Says waits until a condition has a status and a reason, and returns its message.
-func (x *Extension) Says(kind string, status metav1.ConditionStatus, reason string) string {
+// Says waits until a condition has a status and a reason, and its message contains the words. It returns the message.
+func (x *Extension) Says(kind string, status metav1.ConditionStatus, reason string, words ...string) string {
 	x.T.Helper()
 	message := ""
 	require.EventuallyWithT(x.T, func(c *assert.CollectT) {
@@ -97,6 +96,9 @@ func (x *Extension) Says(kind string, status metav1.ConditionStatus, reason stri
 		if assert.NotNil(c, got) {
 			assert.Equal(c, string(status)+" "+reason, string(got.Status)+" "+got.Reason, got.Message)
 			assert.Equal(c, ext.Generation, got.ObservedGeneration)
+			for _, w := range words {
+				assert.Contains(c, got.Message, w)
+			}
 			message = got.Message
 		}
 	}, Patience, tick)
@@ -160,10 +162,7 @@ func Decode(t testing.TB, text string) []*unstructured.Unstructured {
 // Identity returns the identity that the spec of the ClusterExtension selects.
 func (x *Extension) Identity() scoped.Identity {
 	x.T.Helper()
-	if account := x.Get().Spec.ServiceAccount.Name; account != "" {
-		return scoped.ServiceAccountIdentity(types.NamespacedName{Namespace: x.Name, Name: account})
-	}
-	return x.User()
+	return assess.Identity(x.Get())
 }
 
 // User returns the identity of the ClusterExtension if it has no ServiceAccount.
@@ -177,12 +176,36 @@ func (x *Extension) User() scoped.Identity {
 // Requests returns all requests sent as the identity after an offset of the audit log.
 func (x *Extension) Requests(from int64) []audit.Event {
 	x.T.Helper()
-	user := x.Identity().Username()
-	events, _, err := x.Cluster.AuditedFrom(x.T.Context(), from, func(e audit.Event) bool {
-		return e.User.Username == user || e.Impersonated != nil && e.Impersonated.Username == user
-	})
+	return x.RequestsAs(x.Identity(), from)
+}
+
+// RequestsAs returns all requests sent as an identity after an offset of the audit log.
+func (x *Extension) RequestsAs(identity scoped.Identity, from int64) []audit.Event {
+	x.T.Helper()
+	user := identity.Username()
+	events, _, err := x.Cluster.AuditedFrom(x.T.Context(), from, func(e audit.Event) bool { return e.Actor() == user })
 	require.NoError(x.T, err)
 	return events
+}
+
+// Remove deletes the ClusterExtension, and waits until everything that it installed is deleted.
+func (x *Extension) Remove() {
+	x.T.Helper()
+	ext := x.Get()
+	require.NotEmpty(x.T, ext.Status.Inventory)
+	require.NoError(x.T, x.Cluster.Client.Delete(x.T.Context(), ext))
+	require.EventuallyWithT(x.T, func(c *assert.CollectT) {
+		for _, o := range ext.Status.Inventory {
+			mapping, err := x.Cluster.Client.RESTMapper().RESTMapping(schema.GroupKind{Group: o.Group, Kind: o.Kind})
+			if !assert.NoError(c, err) {
+				return
+			}
+			obj := &metav1.PartialObjectMetadata{}
+			obj.SetGroupVersionKind(mapping.GroupVersionKind)
+			err = x.Cluster.Client.Get(x.T.Context(), client.ObjectKey{Namespace: o.Namespace, Name: o.Name}, obj)
+			assert.True(c, apierrors.IsNotFound(err), "%s %s/%s: %v", o.Kind, o.Namespace, o.Name, err)
+		}
+	}, Patience, tick)
 }
 
 // Mark returns the current end of the audit log.

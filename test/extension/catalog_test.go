@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -23,7 +22,6 @@ import (
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/lib/names"
-	"github.com/remit-olm/remit/test/env/registry"
 )
 
 // packages returns a file-based catalog with a package for each name.
@@ -41,9 +39,7 @@ func packages(all ...string) string {
 // push pushes an image with a file-based catalog, and returns its name and digest.
 func push(t *testing.T, named, content string) (ref, digest string) {
 	t.Helper()
-	image, err := registry.Catalog(fstest.MapFS{"catalog.json": {Data: []byte(content)}})
-	require.NoError(t, err)
-	ref, digest, err = images.Push(named, image)
+	ref, digest, err := images.PushCatalog(named, content)
 	require.NoError(t, err)
 	return ref, digest
 }

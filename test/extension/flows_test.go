@@ -90,7 +90,7 @@ func (s *scene) removesWithoutItsIdentity() {
 	for _, obj := range granted {
 		require.NoError(s.t, cluster.Client.Delete(s.t.Context(), obj))
 	}
-	s.remove()
+	s.Remove()
 }
 
 func isFor(subjects []rbacv1.Subject, identity scoped.Identity) bool {

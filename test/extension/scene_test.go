@@ -8,13 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -94,26 +92,6 @@ func (s *scene) exists() bool {
 		require.NoError(s.t, err)
 	}
 	return err == nil
-}
-
-// remove deletes the ClusterExtension, and waits until everything that it installed is deleted.
-func (s *scene) remove() {
-	s.t.Helper()
-	inventory := s.Get().Status.Inventory
-	require.NotEmpty(s.t, inventory)
-	require.NoError(s.t, cluster.Client.Delete(s.t.Context(), s.Get()))
-	eventually(s.t, func(c *assert.CollectT) {
-		for _, o := range inventory {
-			obj := &metav1.PartialObjectMetadata{}
-			mapping, err := cluster.Client.RESTMapper().RESTMapping(schema.GroupKind{Group: o.Group, Kind: o.Kind})
-			if !assert.NoError(c, err) {
-				return
-			}
-			obj.SetGroupVersionKind(mapping.GroupVersionKind)
-			err = cluster.Client.Get(s.t.Context(), client.ObjectKey{Namespace: o.Namespace, Name: o.Name}, obj)
-			assert.True(c, apierrors.IsNotFound(err), "%s %s/%s: %v", o.Kind, o.Namespace, o.Name, err)
-		}
-	})
 }
 
 // bind makes a subject a cluster administrator, and returns a function that removes the binding.

@@ -69,6 +69,14 @@ func (e Event) AsksToWrite() bool {
 	return true
 }
 
+// Actor returns the user whose permissions applied to the request: the impersonated user, if the sender impersonated one.
+func (e Event) Actor() string {
+	if e.Impersonated != nil {
+		return e.Impersonated.Username
+	}
+	return e.User.Username
+}
+
 // Created reports whether the request created its object. A server-side apply that creates an object returns 201.
 func (e Event) Created() bool { return e.Response.Code == 201 }
 

@@ -14,6 +14,7 @@ import (
 	"path"
 	"strings"
 	"sync"
+	"testing/fstest"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
@@ -106,6 +107,15 @@ func (s *Server) Push(named string, image v1.Image) (ref, digest string, err err
 		return "", "", err
 	}
 	return to.String(), sum.String(), remote.Write(to, image)
+}
+
+// PushCatalog pushes an image with a file-based catalog as NAME:TAG and returns its full name and its digest.
+func (s *Server) PushCatalog(named, content string) (ref, digest string, err error) {
+	image, err := Catalog(fstest.MapFS{"catalog.json": {Data: []byte(content)}})
+	if err != nil {
+		return "", "", err
+	}
+	return s.Push(named, image)
 }
 
 // Catalog returns an image with a file-based catalog in the directory /configs, and the corresponding label.
