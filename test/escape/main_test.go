@@ -68,8 +68,13 @@ func run(m *testing.M) int {
 	}
 	images = registry.Start()
 	defer images.Close()
-	cluster, err = env.Start(ctx, env.Options{Catalogs: catalogs, CatalogArgs: []string{
-		"--global-catalog-namespace=" + blessed, "--registry-plain-http=" + images.Host}, Args: verbose()})
+	healthy, _, err := images.PushCatalog("healthy:v1", oracle.HealthyExtensions())
+	if err != nil {
+		return fail(err)
+	}
+	plain := "--registry-plain-http=" + images.Host
+	cluster, err = env.Start(ctx, env.Options{Catalogs: catalogs, CatalogArgs: []string{"--global-catalog-namespace=" + blessed, plain},
+		Extensions: true, ExtensionArgs: []string{plain}, Args: verbose()})
 	if err != nil {
 		return fail(err)
 	}
@@ -77,7 +82,7 @@ func run(m *testing.M) int {
 		if err := placeCanaries(ctx, cluster.Client); err != nil {
 			return fail(err)
 		}
-		if judge, err = oracle.New(ctx, cluster); err != nil {
+		if judge, err = oracle.New(ctx, cluster, healthy); err != nil {
 			return fail(err)
 		}
 		judge.Canary, judge.Homes = secretValue, []string{neighbor, "kube-system"}
@@ -98,12 +103,13 @@ func run(m *testing.M) int {
 	return code
 }
 
-// verbose returns arguments that make both programs log at the most verbose level, so that invariant I4 also covers
+// verbose returns arguments that make all programs log at the most verbose level, so that invariant I4 also covers
 // debug logs.
 func verbose() []installed.Args {
 	return []installed.Args{
 		{Deployment: names.ServiceAccountCatalog, Args: []string{"--debug"}},
 		{Deployment: names.ServiceAccountOLM, Args: []string{"--debug"}},
+		{Deployment: names.ServiceAccountExtension, Args: []string{"--debug"}},
 	}
 }
 

@@ -51,6 +51,11 @@ func serviceAccount(key types.NamespacedName) identity {
 	}
 }
 
+// syntheticUser returns the user as which a ClusterExtension without a ServiceAccount is installed.
+func syntheticUser(extension string) identity {
+	return identity{user: extensionPrefix + extension, groups: []string{"olm:clusterextensions"}}
+}
+
 // newAuthority returns an authority. It creates the RBAC that lets members of the group probers create roles,
 // regardless of their other permissions.
 func newAuthority(ctx context.Context, r rest.Interface, c client.Client) (*authority, error) {

@@ -38,8 +38,8 @@ func (b *bound) close() {
 // exceeded returns the rules that neither any single account nor all accounts together have in a scope.
 func (b *bound) exceeded(ctx context.Context, scope string, rules []rbacv1.PolicyRule) ([]string, error) {
 	var missing []string
-	for i, account := range b.scene.boundIn(scope) {
-		lines, err := b.authority.beyond(ctx, serviceAccount(account), scope, rules)
+	for i, who := range b.scene.boundIn(scope) {
+		lines, err := b.authority.beyond(ctx, who, scope, rules)
 		if err != nil || len(lines) == 0 {
 			return nil, err
 		}
@@ -47,7 +47,7 @@ func (b *bound) exceeded(ctx context.Context, scope string, rules []rbacv1.Polic
 			missing = lines
 		}
 	}
-	if len(b.scene.Accounts) == 1 && b.scene.granted == nil || scope != clusterScope && scope != b.scene.Namespace {
+	if len(b.scene.bounds()) == 1 && b.scene.granted == nil || scope != clusterScope && scope != b.scene.Namespace {
 		return missing, nil
 	}
 	if err := b.unite(ctx); err != nil {
@@ -68,8 +68,8 @@ func (b *bound) unite(ctx context.Context) error {
 		all[scope] = rules
 	}
 	for _, scope := range []string{clusterScope, b.scene.Namespace} {
-		for _, account := range b.scene.Accounts {
-			rules, err := b.authority.rules(ctx, serviceAccount(account), scope)
+		for _, who := range b.scene.bounds() {
+			rules, err := b.authority.rules(ctx, who, scope)
 			if err != nil {
 				return err
 			}

@@ -3,8 +3,8 @@
 //
 //	I1  no ServiceAccount of the namespace, and no new binding, has permissions that the account does not have; the
 //	    API server decides this in a dry run as the account
-//	I2  according to the audit log, the controller identities sent only requests on the closed list, and obtained
-//	    tokens only for accounts of scenes
+//	I2  according to the audit log, the controller identities sent only requests on the closed list, obtained tokens
+//	    only for accounts of scenes, and impersonated only users of their ClusterExtensions
 //	I3  nothing outside the namespace was created, changed or deleted
 //	I4  no ServiceAccount token, and no private content of a neighbor, is in a log, an event, a status, a ConfigMap or
 //	    any other object

@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -13,6 +14,9 @@ const administrator = "remit-admin"
 
 // accountPrefix is the prefix of the user names of ServiceAccounts.
 const accountPrefix = "system:serviceaccount:"
+
+// extensionPrefix is the prefix of the user names of ClusterExtensions without a ServiceAccount.
+const extensionPrefix = "olm:clusterextension:"
 
 // ledger records, from the audit log, which users wrote which objects between two checks.
 type ledger struct {
@@ -49,6 +53,9 @@ func isComponent(user string) bool {
 	return strings.HasPrefix(user, accountPrefix+"kube-system:")
 }
 
+// bySelf reports whether a controller identity sent a request with its own permissions, rather than as a synthetic user.
+func (l *ledger) bySelf(e audit.Event) bool { return l.self.Is(e) && e.Impersonated == nil }
+
 // byTest reports whether the test itself made a change, and no other user wrote the object. It ignores writes by the
 // control plane and by the controller identities, which I2 checks.
 func (l *ledger) byTest(c Change) bool {
@@ -57,7 +64,7 @@ func (l *ledger) byTest(c Change) bool {
 		switch {
 		case e.User.Username == administrator:
 			found = found || explains(e, c.How)
-		case isComponent(e.User.Username), l.self.Is(e):
+		case isComponent(e.User.Username), l.bySelf(e):
 		default:
 			return false
 		}
@@ -77,16 +84,19 @@ func explains(e audit.Event, how string) bool {
 	}
 }
 
-// fromHome reports whether an object was written only by ServiceAccounts of the scene home, the test, the control plane
-// and Remit.
-func (l *ledger) fromHome(key Key, homeOf func(namespace string) string, home string) bool {
+// onlyBySelf reports whether only controller identities and the control plane wrote an object, and with their own permissions.
+func (l *ledger) onlyBySelf(key Key) bool {
+	return !slices.ContainsFunc(l.writes[key], func(e audit.Event) bool { return !isComponent(e.User.Username) && !l.bySelf(e) })
+}
+
+// fromHome reports whether an object was written only by the identities of the scene home, the test, the control plane and
+// Remit.
+func (l *ledger) fromHome(key Key, homeOfUser func(user string) string, home string) bool {
 	for _, e := range l.writes[key] {
-		if e.User.Username == administrator || isComponent(e.User.Username) || l.self.Is(e) {
+		if e.User.Username == administrator || isComponent(e.User.Username) || l.bySelf(e) {
 			continue
 		}
-		rest, ok := strings.CutPrefix(e.User.Username, accountPrefix)
-		namespace, _, _ := strings.Cut(rest, ":")
-		if !ok || homeOf(namespace) != home {
+		if homeOfUser(e.Actor()) != home {
 			return false
 		}
 	}

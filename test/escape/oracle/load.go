@@ -73,12 +73,12 @@ func used(now, then map[Program]time.Duration) map[Program]time.Duration {
 	return out
 }
 
-// talkative reports the ServiceAccounts that have sent more than MaxRequests requests.
+// talkative reports the identities that have sent more than MaxRequests requests.
 func (o *Oracle) talkative(requests []audit.Event) []string {
 	counts := map[string]int{}
 	for _, e := range requests {
 		if byAccount(e) {
-			counts[e.User.Username]++
+			counts[e.Actor()]++
 		}
 	}
 	var out []string

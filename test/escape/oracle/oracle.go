@@ -24,6 +24,9 @@ type Scene struct {
 	Accounts []types.NamespacedName
 	// Beside are the accounts whose permissions limit installs in the scene's other namespaces, one per namespace.
 	Beside []types.NamespacedName
+	// Extensions are the names of the scene's ClusterExtensions. The permissions of their synthetic users limit installs in
+	// all namespaces.
+	Extensions []string
 	// Stronger are ServiceAccounts of the namespace that intentionally have more permissions than the account.
 	Stronger []string
 	// Allowed reports whether a change to an object outside the namespace is legitimate because the account has permission
@@ -45,6 +48,8 @@ type Oracle struct {
 	// accounts.
 	scenes   map[string]bool
 	accounts map[types.NamespacedName]bool
+	// extensions maps the names of all ClusterExtensions so far to the namespace of their scene.
+	extensions map[string]string
 	// last is the last snapshot, audited the offset of the audit log at that time, and worked the CPU time that the
 	// programs had used by then.
 	last    *Snapshot
@@ -64,31 +69,47 @@ type Oracle struct {
 	Most             int
 }
 
-// New returns an oracle for a cluster. It prepares the namespace in which I5 is measured.
-func New(ctx context.Context, cluster *env.Cluster) (*Oracle, error) {
+// New returns an oracle for a cluster. It prepares the namespace in which I5 is measured. image is a catalog image with the
+// content HealthyExtensions.
+func New(ctx context.Context, cluster *env.Cluster, image string) (*Oracle, error) {
 	config := cluster.Config()
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, err
 	}
 	o := &Oracle{cluster: cluster, client: client, logs: &logs{dir: cluster.Dir, read: map[string]int64{}},
-		scenes: map[string]bool{pulseNamespace: true}, accounts: map[types.NamespacedName]bool{}}
+		scenes: map[string]bool{pulseNamespace: true}, accounts: map[types.NamespacedName]bool{}, extensions: map[string]string{}}
 	if o.authority, err = newAuthority(ctx, client.RESTClient(), cluster.Client); err != nil {
 		return nil, fmt.Errorf("prepare requests to the API server: %w", err)
 	}
 	if o.pulse, err = newPulse(ctx, cluster); err != nil {
 		return nil, fmt.Errorf("prepare the healthy installs: %w", err)
 	}
+	if err := o.pulse.addExtensions(ctx, cluster, image); err != nil {
+		return nil, fmt.Errorf("prepare the healthy ClusterExtensions: %w", err)
+	}
 	o.accounts[o.pulse.account] = true
 	return o, nil
 }
 
-// boundIn returns the accounts whose permissions limit installs in a scope.
-func (s *Scene) boundIn(scope string) []types.NamespacedName {
-	out := slices.Clone(s.Accounts)
+// bounds returns the identities whose permissions limit installs in the scene's namespace.
+func (s *Scene) bounds() []identity {
+	var out []identity
+	for _, account := range s.Accounts {
+		out = append(out, serviceAccount(account))
+	}
+	for _, name := range s.Extensions {
+		out = append(out, syntheticUser(name))
+	}
+	return out
+}
+
+// boundIn returns the identities whose permissions limit installs in a scope.
+func (s *Scene) boundIn(scope string) []identity {
+	out := s.bounds()
 	for _, account := range s.Beside {
 		if account.Namespace == scope {
-			out = append(out, account)
+			out = append(out, serviceAccount(account))
 		}
 	}
 	return out
@@ -113,6 +134,9 @@ func (o *Oracle) meet(scene *Scene) {
 	for _, account := range slices.Concat(scene.Accounts, scene.Beside) {
 		o.accounts[account] = true
 	}
+	for _, name := range scene.Extensions {
+		o.extensions[name] = scene.Namespace
+	}
 }
 
 func (o *Oracle) see(ctx context.Context) error {
@@ -132,8 +156,8 @@ func (o *Oracle) see(ctx context.Context) error {
 func (o *Oracle) Remember(ctx context.Context, scene *Scene) error {
 	granted := Rules{}
 	for _, scope := range []string{clusterScope, scene.Namespace} {
-		for _, account := range scene.Accounts {
-			rules, err := o.authority.rules(ctx, serviceAccount(account), scope)
+		for _, who := range scene.bounds() {
+			rules, err := o.authority.rules(ctx, who, scope)
 			if err != nil {
 				return err
 			}
@@ -142,6 +166,12 @@ func (o *Oracle) Remember(ctx context.Context, scene *Scene) error {
 	}
 	scene.granted = granted
 	return nil
+}
+
+// BeatExtensions installs a ClusterExtension of another tenant. When it returns, the program for ClusterExtensions has started
+// all earlier work.
+func (o *Oracle) BeatExtensions(ctx context.Context) error {
+	return (<-o.pulse.startExtension(ctx)).err
 }
 
 // Beat installs an operator for another tenant. When it returns, both programs have processed all earlier work.
@@ -156,7 +186,10 @@ func (o *Oracle) Check(ctx context.Context, scene *Scene) error {
 		return err
 	}
 	o.last = after
-	beat := o.pulse.start(ctx)
+	beats := []<-chan beaten{o.pulse.start(ctx)}
+	if len(scene.Extensions) > 0 {
+		beats = append(beats, o.pulse.startExtension(ctx))
+	}
 	requests, next, err := o.cluster.AuditedFrom(ctx, o.audited, func(audit.Event) bool { return true })
 	if err != nil {
 		return err
@@ -182,7 +215,7 @@ func (o *Oracle) Check(ctx context.Context, scene *Scene) error {
 		violated("I2 (controller identities stay within the closed list)", o.checkSelf(requests)),
 		violated("I3 (nothing outside changes)", o.changesOutside(scene, after.since(before), log)),
 		violated("I4 (no tokens and no secrets of others leak)", leaks),
-		violated("I5 (others can still install)", slices.Concat(busy, o.talkative(requests), o.served(beat))),
+		violated("I5 (others can still install)", slices.Concat(busy, o.talkative(requests), o.served(beats))),
 		violated("I6 (memory is bounded)", large),
 		violated("I7 (nothing runs with more permissions than the account)", runs),
 	)
@@ -216,11 +249,15 @@ func (o *Oracle) leaks(s *Snapshot) ([]string, error) {
 	return append(out, logged...), err
 }
 
-// served waits for the healthy install and returns its errors.
-func (o *Oracle) served(beat <-chan beaten) []string {
-	b := <-beat
-	o.Slowest = max(o.Slowest, b.took)
-	return lines(b.err)
+// served waits for the healthy installs and returns their errors.
+func (o *Oracle) served(beats []<-chan beaten) []string {
+	var out []string
+	for _, beat := range beats {
+		b := <-beat
+		o.Slowest = max(o.Slowest, b.took)
+		out = append(out, lines(b.err)...)
+	}
+	return out
 }
 
 func lines(err error) []string {
@@ -252,7 +289,7 @@ func (o *Oracle) checkSelf(requests []audit.Event) []string {
 		if !self.Is(e) || e.UserAgent == Thief {
 			continue
 		}
-		if !self.Allows(e) || o.mintsForOthers(e) {
+		if !self.Allows(e) || o.mintsForOthers(e) || o.impersonatesOthers(e) {
 			out = append(out, e.String())
 		}
 	}
@@ -267,6 +304,12 @@ func (o *Oracle) mintsForOthers(e audit.Event) bool {
 		return false
 	}
 	return !o.accounts[types.NamespacedName{Namespace: e.Object.Namespace, Name: e.Object.Name}]
+}
+
+// impersonatesOthers reports whether a controller identity sent a request as a user that does not belong to a ClusterExtension of
+// any scene.
+func (o *Oracle) impersonatesOthers(e audit.Event) bool {
+	return e.Impersonated != nil && o.homeOfUser(e.Impersonated.Username) == ""
 }
 
 // DepartingPrefix is the prefix of the scenes' namespaces. Scenes do not wait until their namespaces are deleted.

@@ -1,6 +1,8 @@
 package oracle
 
 import (
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -16,7 +18,8 @@ func (o *Oracle) changesOutside(scene *Scene, changes []Change, log *ledger) []s
 		home := o.homeOf(namespace)
 		switch {
 		case namespace == scene.Namespace, log.byTest(c):
-		case home != "" && log.fromHome(c.Key, o.homeOf, home):
+		case home != "" && log.fromHome(c.Key, o.homeOfUser, home):
+		case o.isReport(c.Key) && log.onlyBySelf(c.Key):
 		case scene.Allowed != nil && scene.Allowed(c):
 		default:
 			out = append(out, c.String())
@@ -34,4 +37,27 @@ func (o *Oracle) homeOf(namespace string) string {
 		}
 	}
 	return ""
+}
+
+// homeOfUser returns the scene to which a ServiceAccount, or the user of a ClusterExtension, belongs, or "" if there is none.
+func (o *Oracle) homeOfUser(user string) string {
+	if account, ok := strings.CutPrefix(user, accountPrefix); ok {
+		namespace, _, _ := strings.Cut(account, ":")
+		return o.homeOf(namespace)
+	}
+	if name, ok := strings.CutPrefix(user, extensionPrefix); ok {
+		return o.extensions[name]
+	}
+	return ""
+}
+
+// isReport reports whether an object is the report about a ClusterExtension of a scene.
+func (o *Oracle) isReport(key Key) bool {
+	if key.Group != "" || key.Resource != "configmaps" || key.Namespace != o.cluster.Home {
+		return false
+	}
+	name, ok := strings.CutPrefix(key.Name, "remit-report-clusterextension-")
+	return ok && slices.ContainsFunc(slices.Collect(maps.Keys(o.extensions)), func(extension string) bool {
+		return name == extension || len(extension) > 200 && strings.HasPrefix(name, extension[:200]+"-")
+	})
 }

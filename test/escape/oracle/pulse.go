@@ -9,13 +9,16 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/test/env"
 	"github.com/remit-olm/remit/test/escape/forge"
@@ -35,31 +38,43 @@ const (
 type pulse struct {
 	client  client.WithWatch
 	account types.NamespacedName
-	next    int
+	// next and nextExtension are the numbers of the next install and of the next ClusterExtension.
+	next, nextExtension int
 }
 
 func packageOf(n int) string { return fmt.Sprintf("healthy-%d", n) }
 
+// extensionOf returns the name of a healthy ClusterExtension, which is also the name of its package.
+func extensionOf(n int) string { return fmt.Sprintf("healthy-extension-%d", n) }
+
+// healthy returns a file-based catalog of harmless operators.
+func healthy(nameOf func(int) string) string {
+	var bundles []*forge.Bundle
+	for n := range pulses {
+		name := nameOf(n)
+		bundles = append(bundles, forge.Of(name, forge.NewCSV(name+".v1.0.0").Apart(name)))
+	}
+	return forge.Catalog(bundles...)
+}
+
+// HealthyExtensions returns the file-based catalog of the healthy ClusterExtensions.
+func HealthyExtensions() string { return healthy(extensionOf) }
+
 func newPulse(ctx context.Context, cluster *env.Cluster) (*pulse, error) {
 	c := cluster.Client
 	p := &pulse{client: c, account: types.NamespacedName{Namespace: pulseNamespace, Name: "acct"}}
-	var bundles []*forge.Bundle
-	for n := range pulses {
-		name := packageOf(n)
-		bundles = append(bundles, forge.Of(name, forge.NewCSV(name+".v1.0.0").Apart(name)))
-	}
-	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: pulseNamespace, Name: name} }
+	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: pulseNamespace, Name: name} }
 	all := []string{"*"}
 	objects := []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: pulseNamespace}},
-		&corev1.ServiceAccount{ObjectMeta: meta("acct")},
-		&rbacv1.Role{ObjectMeta: meta("acct"), Rules: []rbacv1.PolicyRule{{APIGroups: all, Resources: all, Verbs: all}}},
-		&rbacv1.RoleBinding{ObjectMeta: meta("acct"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "acct"},
+		&corev1.ServiceAccount{ObjectMeta: named("acct")},
+		&rbacv1.Role{ObjectMeta: named("acct"), Rules: []rbacv1.PolicyRule{{APIGroups: all, Resources: all, Verbs: all}}},
+		&rbacv1.RoleBinding{ObjectMeta: named("acct"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "acct"},
 			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: pulseNamespace, Name: "acct"}}},
-		&operatorsv1.OperatorGroup{ObjectMeta: meta("og"),
+		&operatorsv1.OperatorGroup{ObjectMeta: named("og"),
 			Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: "acct", TargetNamespaces: []string{pulseNamespace}}},
-		&corev1.ConfigMap{ObjectMeta: meta("catalog"), Data: map[string]string{"catalog.json": forge.Catalog(bundles...)}},
-		&operatorsv1alpha1.CatalogSource{ObjectMeta: meta("catalog"),
+		&corev1.ConfigMap{ObjectMeta: named("catalog"), Data: map[string]string{"catalog.json": healthy(packageOf)}},
+		&operatorsv1alpha1.CatalogSource{ObjectMeta: named("catalog"),
 			Spec: operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeConfigmap, ConfigMap: "catalog"}},
 	}
 	for _, obj := range append(objects, scoped.Enrollment(p.account, cluster.Home)...) {
@@ -70,6 +85,45 @@ func newPulse(ctx context.Context, cluster *env.Cluster) (*pulse, error) {
 	return p, (<-p.start(ctx)).err
 }
 
+// addExtensions prepares the healthy ClusterExtensions, and installs the first one.
+func (p *pulse) addExtensions(ctx context.Context, cluster *env.Cluster, image string) error {
+	catalog := &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: pulseNamespace}}
+	catalog.Spec.Source = olmv1.ClusterCatalogSource{Type: olmv1.CatalogSourceTypeImage, Image: &olmv1.ImageSource{Ref: image}}
+	for _, obj := range append(scoped.ExtensionAccountEnrollment(p.account, cluster.Home), catalog) {
+		if err := p.client.Create(ctx, obj); err != nil {
+			return err
+		}
+	}
+	return (<-p.startExtension(ctx)).err
+}
+
+// startExtension is like start, but installs a ClusterExtension.
+func (p *pulse) startExtension(ctx context.Context) <-chan beaten {
+	name := extensionOf(p.nextExtension % pulses)
+	p.nextExtension++
+	return measured(func() error { return p.beatExtension(ctx, name) })
+}
+
+// beatExtension installs and removes a ClusterExtension.
+func (p *pulse) beatExtension(ctx context.Context, name string) error {
+	ext := env.NewClusterExtension(name, name)
+	ext.Spec.Namespace, ext.Spec.ServiceAccount.Name = pulseNamespace, p.account.Name
+	ext.Spec.Source.Catalog.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{olmv1.LabelMetadataName: pulseNamespace}}
+	ext.Spec.Config = &olmv1.ClusterExtensionConfig{ConfigType: olmv1.ClusterExtensionConfigTypeInline,
+		Inline: &apiextensionsv1.JSON{Raw: []byte(`{"watchNamespace":"` + pulseNamespace + `"}`)}}
+	if err := p.client.Create(ctx, ext); err != nil {
+		return fmt.Errorf("create ClusterExtension %s: %w", name, err)
+	}
+	err := wait.PollUntilContextTimeout(ctx, tick, patience, true, func(ctx context.Context) (bool, error) {
+		err := p.client.Get(ctx, client.ObjectKeyFromObject(ext), ext)
+		return err == nil && meta.IsStatusConditionTrue(ext.Status.Conditions, olmv1.TypeInstalled), err
+	})
+	if err != nil {
+		return fmt.Errorf("ClusterExtension %s was not installed within %s (%+v): %w", name, patience, ext.Status.Conditions, err)
+	}
+	return client.IgnoreNotFound(p.client.Delete(ctx, ext))
+}
+
 // beaten is the result of an install.
 type beaten struct {
 	took time.Duration
@@ -78,12 +132,17 @@ type beaten struct {
 
 // start begins an install and returns a channel for its result.
 func (p *pulse) start(ctx context.Context) <-chan beaten {
-	out := make(chan beaten, 1)
 	name := packageOf(p.next % pulses)
 	p.next++
+	return measured(func() error { return p.beat(ctx, name) })
+}
+
+// measured calls do in the background and returns a channel for its result.
+func measured(do func() error) <-chan beaten {
+	out := make(chan beaten, 1)
 	go func() {
 		begun := time.Now()
-		err := p.beat(ctx, name)
+		err := do()
 		out <- beaten{time.Since(begun), err}
 	}()
 	return out

@@ -164,7 +164,7 @@ func (l *ledger) ran(who map[types.NamespacedName]string) error {
 			if err := json.Unmarshal(e.Returned, &w); err != nil {
 				return fmt.Errorf("%s: %w", e, err)
 			}
-			who[w.runsAs()] = key.String() + ", which " + e.User.Username + " wrote,"
+			who[w.runsAs()] = key.String() + ", which " + e.Actor() + " wrote,"
 		}
 	}
 	return nil

@@ -19,7 +19,7 @@ const maxSize = 768 << 20
 
 // Program is a running program of Remit.
 type Program struct {
-	// Name is the name of the executable: names.ServiceAccountCatalog or names.ServiceAccountOLM without the prefix.
+	// Name is the name of the executable: the name of the program's ServiceAccount without the prefix.
 	Name string
 	PID  int
 }
@@ -45,7 +45,7 @@ func Programs(cluster *env.Cluster) ([]Program, error) {
 		if err != nil || filepath.Dir(exe) != cluster.Bin {
 			continue // the Pod was deleted
 		}
-		for _, name := range []string{names.ServiceAccountCatalog, names.ServiceAccountOLM} {
+		for _, name := range []string{names.ServiceAccountCatalog, names.ServiceAccountOLM, names.ServiceAccountExtension} {
 			if name == "remit-"+filepath.Base(exe) {
 				out = append(out, Program{Name: filepath.Base(exe), PID: pid})
 			}
