@@ -57,6 +57,25 @@ func TestTheOracleDetectsEveryViolation(t *testing.T) {
 			require.Error(s.T, self.Create(s.T.Context(), &corev1.ConfigMap{ObjectMeta: s.Meta("by-self")}, client.DryRunAll))
 		}},
 		{"I2", "a token for a ServiceAccount in another namespace", []string{"I2", neighbor, "serviceaccounts/victim/token"}, tokenOfANeighbor},
+		{"I2", "a request as the user of a ClusterExtension that is not the scene's", []string{"I2", "selfsubjectreviews"}, func(s *scene) {
+			x := s.extensionNamed("unknown")
+			s.told.Extensions = nil
+			c := s.actingAs(x)
+			s.Eventually(func(t *assert.CollectT) {
+				assert.NoError(t, c.Create(s.T.Context(), &authenticationv1.SelfSubjectReview{}))
+			})
+		}},
+		{"I3", "a change, as the user of a ClusterExtension, of an object that the test created", []string{"I3", "configmaps " + neighbor + "/shared-too was created"}, func(s *scene) {
+			cm := &corev1.ConfigMap{}
+			cm.Namespace, cm.Name = neighbor, "shared-too"
+			s.createOutside(cm)
+			x := s.extensionNamed("known")
+			c := s.actingAs(x)
+			x.grant(allPowerful())
+			s.Eventually(func(t *assert.CollectT) {
+				assert.NoError(t, c.Patch(s.T.Context(), cm.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"data":{"by":"an extension"}}`))))
+			})
+		}},
 		{"I2", "a patch of a CSV that changes more than finalizers", []string{"I2", "clusterserviceversions/any"}, func(s *scene) {
 			self := s.bearing(names.DefaultNamespace, names.ServiceAccountOLM)
 			require.Error(s.T, self.Patch(s.T.Context(), &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: s.Meta("any")},
@@ -126,6 +145,14 @@ func TestTheOracleDetectsEveryViolation(t *testing.T) {
 
 func podAs(serviceAccount string) corev1.PodSpec {
 	return corev1.PodSpec{ServiceAccountName: serviceAccount, Containers: []corev1.Container{{Name: "any", Image: "escape.test/operator:v1"}}}
+}
+
+// actingAs returns a client for the user of a ClusterExtension with the credentials of remit-extension, which the oracle
+// attributes to the program.
+func (s *scene) actingAs(x *extension) client.Client {
+	s.T.Helper()
+	x.enroll()
+	return s.impersonator("", rest.ImpersonationConfig{UserName: x.User().Username(), Groups: x.User().Groups()[:1]})
 }
 
 // tokenOfANeighbor makes Remit request a token for an enrolled ServiceAccount that is not the account of any row.

@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/test/env"
@@ -104,6 +105,8 @@ type scene struct {
 	told   oracle.Scene
 	// audited is the offset in the audit log at which the scene began.
 	audited int64
+	// catalogs is the number of ClusterCatalogs that the scene has created.
+	catalogs int
 }
 
 // newScene creates the namespace with its account and prepares the oracle for the attack.
@@ -194,9 +197,13 @@ func (s *scene) leave() {
 func (s *scene) explain() {
 	for _, list := range []client.ObjectList{
 		&operatorsv1.OperatorGroupList{}, &operatorsv1alpha1.CatalogSourceList{}, &operatorsv1alpha1.SubscriptionList{},
-		&operatorsv1alpha1.InstallPlanList{}, &operatorsv1alpha1.ClusterServiceVersionList{},
+		&operatorsv1alpha1.InstallPlanList{}, &operatorsv1alpha1.ClusterServiceVersionList{}, &olmv1.ClusterExtensionList{},
 	} {
-		if cluster.Client.List(context.WithoutCancel(s.T.Context()), list, client.InNamespace(s.Namespace)) != nil {
+		in := client.InNamespace(s.Namespace)
+		if _, isGlobal := list.(*olmv1.ClusterExtensionList); isGlobal {
+			in = ""
+		}
+		if cluster.Client.List(context.WithoutCancel(s.T.Context()), list, in) != nil {
 			continue
 		}
 		err := meta.EachListItem(list, func(item runtime.Object) error {
@@ -471,7 +478,8 @@ func (s *scene) allow(match func(oracle.Change) bool) { s.told.Allowed = match }
 var groups = sync.OnceValue(func() [][]row {
 	return [][]row{rbacInCSV(), rbacManifests(), crds(), webhooks(), apis(), interception(), deployments(), secretsAndTokens(), certificates(),
 		operatorGroups(), sights(), installPlans(), csvs(), phases(), keys(), ownership(), catalogs(), imageRows(), dependencies(), upgrades(), races(), malformed(),
-		forgeries(), neighbors(), pastes(), heavies(), noise(), hoards(), budgets(), resolutions(), crowds(), stolenTokens(), awaitings()}
+		forgeries(), neighbors(), pastes(), heavies(), noise(), hoards(), budgets(), resolutions(), crowds(), stolenTokens(), awaitings(),
+		extensionIdentities(), extensionBundles()}
 })
 
 func TestEscape(t *testing.T) {

@@ -59,7 +59,7 @@ func (x *theft) readRefused(what, namespace, name string, obj client.Object) {
 }
 
 func stolenTokens() []row {
-	return []row{
+	return append([]row{
 		{number: "180", title: "the stolen token of remit-catalog, in Remit's own namespace and the whole cluster", holds: p0(), play: func(s *scene) {
 			s.steal(names.ServiceAccountCatalog, names.ServiceAccountOLM).atHome()
 		}},
@@ -79,7 +79,7 @@ func stolenTokens() []row {
 			s.steal(names.ServiceAccountCatalog, names.ServiceAccountOLM).events()
 			s.steal(names.ServiceAccountOLM, names.ServiceAccountCatalog).events()
 		}},
-	}
+	}, stolenFromExtensions()...)
 }
 
 // atHome tries attacks in Remit's own namespace.

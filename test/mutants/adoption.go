@@ -170,5 +170,23 @@ func adoption() []Mutant {
 			New:    "	if err := apply.Check(s.Live, s.Step.Object, s.Step.Owner); false {",
 			Killer: unit("pkg/step/execute", "TestAnObjectWithLabelsOfAnotherInstallIsACollision"),
 		},
+		{
+			Name: "extensions-write-although-objects-are-refused", Rule: 7, File: "pkg/controller/clusterextension/try.go",
+			Old:    "	if s.findings.Clear() {",
+			New:    "	if s.findings.Clear() || s.pass != nil {",
+			Killer: row("224"),
+		},
+		{
+			Name: "extensions-share-definitions", Rule: 7, File: "pkg/controller/clusterextension/try.go",
+			Old:    "	return apply.Check(live, live, s.owner)",
+			New:    "	return nil",
+			Killer: row("224c"),
+		},
+		{
+			Name: "an-extension-inherits-by-its-name", Rule: 7, File: "pkg/extension/assess/assess.go",
+			Old:    "UID: ext.UID, Since: ext.CreationTimestamp.Time,",
+			New:    "UID: ext.UID,",
+			Killer: row("221a"),
+		},
 	}
 }

@@ -79,5 +79,17 @@ func deletion() []Mutant {
 			New:    "	if err := f.Err(d); false {",
 			Killer: unit("pkg/install/warrant", "TestForReturnsTheClientOnlyIfAllowed"),
 		},
+		{
+			Name: "extensions-remove-what-the-inventory-lists", Rule: 6, File: "pkg/controller/clusterextension/prune.go",
+			Old:    "	if why := s.owner.Check(live); why != nil {",
+			New:    "	if why := s.owner.Check(live); false {",
+			Killer: row("225"),
+		},
+		{
+			Name: "extensions-leave-their-objects", Rule: 6, File: "pkg/extension/render/render.go",
+			Old:    "			obj.SetOwnerReferences([]metav1.OwnerReference{owner.Reference()})",
+			New:    "			_ = []metav1.OwnerReference{owner.Reference()}",
+			Killer: row("228"),
+		},
 	}
 }

@@ -184,5 +184,20 @@ func enforcer() []Mutant {
 			New:    "",
 			Killer: unit("pkg/install/deployment", "TestIdentitiesMustNotExceedTheAccount"),
 		},
+		{
+			Name: "extensions-run-as-any-serviceaccount", Rule: 1, File: "pkg/controller/clusterextension/try.go",
+			Old: `	if err := s.checkIdentities(ctx); err != nil {
+		return outcome{}, err
+	}
+`,
+			New:    "",
+			Killer: row("229"),
+		},
+		{
+			Name: "webhooks-of-extensions-cover-remit", Rule: 1, File: "pkg/controller/clusterextension/render.go",
+			Old:    "Certificates: certificates, Spared: s.Spared,",
+			New:    "Certificates: certificates,",
+			Killer: row("227d"),
+		},
 	}
 }

@@ -114,5 +114,22 @@ func self() []Mutant {
 `,
 			Killer: unit("manifests", "TestOnlyCompatAllowsImpersonation"),
 		},
+		{
+			Name: "extension-finalizers-policy-audits", Rule: 4, File: "manifests/extensions/policy/finalizers.yaml",
+			Old:    "validationActions: [Deny]",
+			New:    "validationActions: [Audit]",
+			Killer: row("180d"),
+		},
+		{
+			Name: "extension-mints-for-any-account", Rule: 4, File: "manifests/extensions/rbac.yaml",
+			Old: `# 2. Status.
+`,
+			New: `- apiGroups: [""]
+  resources: [serviceaccounts/token]
+  verbs: [create]
+# 2. Status.
+`,
+			Killer: row("180e"),
+		},
 	}
 }

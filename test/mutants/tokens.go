@@ -144,5 +144,22 @@ func tokens() []Mutant {
 			New:    "parameterNotFoundAction: Allow",
 			Killer: row("123a"),
 		},
+		{
+			Name: "extensions-need-no-enrollment", Rule: 5, File: "pkg/controller/clusterextension/identity.go",
+			Old:    "	if err == nil && !enrolled {",
+			New:    "	if err == nil && !enrolled && s.Self.User == \"\" {",
+			Killer: row("220a"),
+		},
+		{
+			Name: "an-extension-without-its-account-uses-its-user", Rule: 5, File: "pkg/controller/clusterextension/identity.go",
+			Old: `	identity.Account.UID = sa.UID
+`,
+			New: `	identity.Account.UID = sa.UID
+	if err == nil && !exists {
+		return scoped.Identity{Extension: s.ext.Name}, true, nil
+	}
+`,
+			Killer: row("222b"),
+		},
 	}
 }

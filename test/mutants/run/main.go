@@ -171,7 +171,7 @@ func (b bench) programs(ctx context.Context, overlay string) (string, error) {
 	if err := os.MkdirAll(bin, 0o700); err != nil {
 		return "", err
 	}
-	build := b.command(ctx, "go", "build", linkOptions, "-overlay="+overlay, "-o", bin+"/", "./cmd/catalog", "./cmd/olm")
+	build := b.command(ctx, "go", "build", linkOptions, "-overlay="+overlay, "-o", bin+"/", "./cmd/catalog", "./cmd/olm", "./cmd/extension")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("does not compile: %w\n%s", err, out)
 	}
