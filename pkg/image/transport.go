@@ -25,7 +25,7 @@ import (
 )
 
 // transport enforces the rules for requests to registries: it allows plain HTTP, including redirects to it, only where
-// permitted, limits the size of responses, and removes the registry's text from error responses.
+// permitted, limits the size of responses, and removes text from responses that would become part of errors.
 type transport struct {
 	base  http.RoundTripper
 	plain func(registry string) bool
@@ -131,30 +131,51 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp.Request = req
 	resp.Body = newPaced(resp.Body, cancel)
-	if resp.StatusCode >= http.StatusBadRequest {
-		if err := redactError(resp); err != nil {
-			cancel()
-			return nil, err
-		}
-		return resp, nil
-	}
-	if !isBlob(req) {
-		resp.Body = &limited{ReadCloser: resp.Body, left: MaxManifestBytes, refusal: Refuse("the image's manifest is larger than %d bytes", MaxManifestBytes)}
+	if err := restrict(req, resp); err != nil {
+		cancel()
+		return nil, err
 	}
 	return resp, nil
+}
+
+// restrict limits the size of a response, and removes what could become part of an error.
+func restrict(req *http.Request, resp *http.Response) error {
+	isRedirect := resp.StatusCode >= 300 && resp.StatusCode < 400 && resp.Header.Get("Location") != ""
+	switch {
+	case resp.StatusCode != http.StatusOK && !isRedirect:
+		return redactError(resp)
+	case isBlob(req):
+		return nil
+	}
+	resp.Body = &limited{ReadCloser: resp.Body, left: MaxManifestBytes, refusal: Refuse("the image's manifest is larger than %d bytes", MaxManifestBytes)}
+	if isToken(req) && !isRedirect {
+		return redactToken(resp)
+	}
+	return nil
 }
 
 // canBePlain reports whether plain HTTP is allowed for a host. It is allowed for the registry itself, but not for
 // redirects to other hosts.
 func (t *transport) canBePlain(host string) bool { return host == t.registry && t.plain(host) }
 
-// isBlob reports whether the original request, before any redirects, is for a blob. A token request never counts as
-// one: although the registry chooses the URL, the request has a query or uses POST.
+// isBlob reports whether the original request, before any redirects, is for a blob.
 func isBlob(req *http.Request) bool {
+	req = original(req)
+	return req.Method == http.MethodGet && !isToken(req) && path.Base(path.Dir(req.URL.Path)) == "blobs"
+}
+
+// isToken reports whether the original request, before any redirects, is for a token. The registry chooses the URL, but only
+// these requests have a query or use POST.
+func isToken(req *http.Request) bool {
+	req = original(req)
+	return req.Method == http.MethodPost || req.URL.RawQuery != ""
+}
+
+func original(req *http.Request) *http.Request {
 	for req.Response != nil && req.Response.Request != nil {
 		req = req.Response.Request
 	}
-	return req.Method == http.MethodGet && req.URL.RawQuery == "" && path.Base(path.Dir(req.URL.Path)) == "blobs"
+	return req
 }
 
 var errorCode = regexp.MustCompile(`^[A-Z_]{1,64}$`)
@@ -187,6 +208,29 @@ func redactError(resp *http.Response) error {
 	}
 	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
 	return nil
+}
+
+var errNoToken = errors.New("the response of the registry's token service contains no token")
+
+// redactToken reduces the response of a token service to its tokens, and returns an error if it has none. go-containerregistry
+// would include the response in its error, although the registry can name any server as its token service.
+func redactToken(resp *http.Response) error {
+	data, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if err != nil {
+		return err
+	}
+	var tokens struct {
+		Token   string `json:"token,omitempty"`
+		Access  string `json:"access_token,omitempty"`
+		Refresh string `json:"refresh_token,omitempty"`
+	}
+	if json.Unmarshal(data, &tokens) != nil || tokens.Token == "" && tokens.Access == "" {
+		return errNoToken
+	}
+	text, err := json.Marshal(tokens) //nolint:gosec // G117: go-containerregistry needs the tokens
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+	return err
 }
 
 func isLocalhost(host string) bool {
