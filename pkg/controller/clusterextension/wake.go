@@ -92,7 +92,7 @@ func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object)
 	obj := kit.Latest(before, after)
 	switch obj.(type) {
 	case *corev1.ServiceAccount:
-		if before != nil && after != nil {
+		if before != nil && after != nil && before.GetUID() == after.GetUID() { // else it was recreated while the watch was interrupted
 			return out
 		}
 		return append(out, r.usingAccount(ctx, client.ObjectKeyFromObject(obj))...)

@@ -101,6 +101,11 @@ func TestAServiceAccountWakesTheExtensionsThatLookedItUp(t *testing.T) {
 	}
 	require.Equal(t, []string{"named"}, created("ns", "installer"), "regardless of any run")
 	require.Empty(t, created("other", "installer"))
+	before := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "installer", UID: "before"}}
+	after := before.DeepCopy()
+	require.Empty(t, namesIn(u.Concerned(t.Context(), before, after)))
+	after.UID = "after"
+	require.Equal(t, []string{"named"}, namesIn(u.Concerned(t.Context(), before, after)), "recreated while the watch was interrupted")
 
 	s := u.begin(synthetic)
 	sa := apply.Reference(corev1.SchemeGroupVersion.WithKind("ServiceAccount"), "ns", "op")
