@@ -6,7 +6,7 @@ func cache() []Mutant {
 	return []Mutant{
 		{
 			Name: "initial-lists-may-stall", File: pkg + "/stream.go",
-			Old:    "s.guard = time.AfterFunc(longestSilence, s.stalled)",
+			Old:    "s.guard = time.AfterFunc(s.limits.silence, s.stalled)",
 			New:    "s.guard = time.AfterFunc(time.Hour, s.stalled)",
 			Killer: unit(pkg, "TestAnInitialListWithoutAnEndIsReplaced"),
 		},
@@ -18,8 +18,8 @@ func cache() []Mutant {
 		},
 		{
 			Name: "initial-lists-may-take-forever", File: pkg + "/stream.go",
-			Old:    "min(longestSilence, time.Until(s.begun.Add(longestRequest)))",
-			New:    "longestSilence",
+			Old:    "min(s.limits.silence, time.Until(s.begun.Add(s.limits.request)))",
+			New:    "s.limits.silence",
 			Killer: unit(pkg, "TestAnInitialListIsLimitedAsAWhole"),
 		},
 		{

@@ -73,8 +73,8 @@ func New(config *rest.Config, options Options) (*Cache, error) {
 	}
 	config = rest.CopyConfig(config)
 	c := &Cache{
-		options: options, connection: newConnection(config, options.HTTPClient, options.Scheme), log: log.Log.WithName("scopedcache"),
-		counts: newCounts(), lists: newShares(options.Concurrency, longestSlot),
+		options: options, connection: newConnection(config, options), log: log.Log.WithName("scopedcache"),
+		counts: newCounts(), lists: newShares(options.Concurrency, options.limits.slot),
 		retries: newShares(1, options.retriesTake(1)), hinted: newShares(hintedAtOnce, options.retriesTake(hintedAtOnce)),
 		primary: map[kindKey]bool{}, kinds: map[kindKey]*kind{}, owners: map[OwnerRef]map[ownedScope]struct{}{}, sessions: map[OwnerRef]*Session{}, gone: lru.New(rememberedOwners),
 	}

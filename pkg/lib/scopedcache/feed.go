@@ -49,14 +49,6 @@ func (s State) refused() bool { return s == Denied || s == Absent || s == Invali
 // watchGrace is how long after its timeout the client ends a watch that the server has not ended.
 const watchGrace = 10 * time.Second
 
-// longestAnswer is how long a feed remains Live without a watch. It includes the pause before the watch is requested again and the
-// time until the server responds.
-const longestAnswer = 3 * time.Second
-
-// longestSlot is how long a list counts toward Options.Concurrency at most, so that a list to which the server does not respond
-// delays others only briefly.
-const longestSlot = 5 * time.Second
-
 // hintedAtOnce is the number of refused watches that are retried immediately after hints that permissions have changed. A retry
 // that is refused again uses up one of them until Options.ProbeQPS allows another.
 const hintedAtOnce = 100
@@ -280,13 +272,15 @@ func (a *attempt) request(ctx context.Context, s *stream, options metav1.ListOpt
 
 // probeList lists a single object, which shows whether list is forbidden, too.
 func (a *attempt) probeList(ctx context.Context, options metav1.ListOptions) {
-	ctx, cancel := context.WithTimeout(ctx, longestAnswer)
+	ctx, cancel := context.WithTimeout(ctx, a.kind.cache.options.limits.answer)
 	defer cancel()
 	_, err := a.requests.list(ctx, a.scope.namespace, metav1.ListOptions{Limit: 1, FieldSelector: options.FieldSelector})
 	a.kind.answered(a.feed, "list", err)
 }
 
-func (f *feed) newStream() *stream { return newStream(func(s *stream) { f.kind.ending(f, s) }) }
+func (f *feed) newStream() *stream {
+	return newStream(f.kind.cache.options.limits, func(s *stream) { f.kind.ending(f, s) })
+}
 
 // emptyWatch is the type of watch that client-go returns instead of an error when the connection is lost.
 var emptyWatch = reflect.TypeOf(watch.NewEmptyWatch())

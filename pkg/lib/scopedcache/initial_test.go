@@ -39,11 +39,12 @@ func TestAnInitialListIsLimitedAsAWhole(t *testing.T) {
 		feed.stream.mu.Unlock()
 		feed.stream.arrived()
 	}
-	begin(longestRequest - 5*time.Second)
+	limits := feed.stream.limits
+	begin(limits.request - 5*time.Second)
 	<-time.After(time.Second)
 	require.False(t, opened.IsStopped())
-	begin(longestRequest)
-	require.Eventually(t, opened.IsStopped, longestSilence/2, 10*time.Millisecond)
+	begin(limits.request)
+	require.Eventually(t, opened.IsStopped, limits.silence/2, 10*time.Millisecond)
 	status := f.Status(ownerOf("o"))[0]
 	require.Equal(t, Backoff, status.State)
 	require.Equal(t, errStalled.Error(), status.Reason)
@@ -65,11 +66,11 @@ func TestAStreamThatWasListedMayBeSilent(t *testing.T) {
 // Parts of a response may arrive before the watch is open, and after it has ended.
 func TestPartsOfAStreamMayArriveAtAnyTime(t *testing.T) {
 	t.Parallel()
-	s := newStream(func(*stream) { t.Error("the stream ended the watch itself") })
+	s := newStream(defaultLimits(), func(*stream) { t.Error("the stream ended the watch itself") })
 	s.arrived()
 	s.open(watch.NewRaceFreeFake(), metav1.ListOptions{SendInitialEvents: ptr.To(true)})
 	s.Stop()
-	s.begun = time.Now().Add(-longestRequest)
+	s.begun = time.Now().Add(-s.limits.request)
 	s.arrived()
 	<-time.After(100 * time.Millisecond)
 }

@@ -46,7 +46,7 @@ type kind struct {
 }
 
 func newKind(c *Cache, key kindKey, options KindOptions, ownsClaims bool) *kind {
-	k := &kind{cache: c, key: key, options: options, changed: make(chan struct{}), cluster: newNode(Cluster()), namespaces: map[string]*namespaceNode{}, droppedIn: map[string]uint64{}, pinned: ownsClaims, lists: newShares(max(1, c.options.Concurrency/2), longestSlot)}
+	k := &kind{cache: c, key: key, options: options, changed: make(chan struct{}), cluster: newNode(Cluster()), namespaces: map[string]*namespaceNode{}, droppedIn: map[string]uint64{}, pinned: ownsClaims, lists: newShares(max(1, c.options.Concurrency/2), c.options.limits.slot)}
 	k.objects = newObjects(k.mu.RLocker())
 	if ownsClaims && !c.options.KeepOwners {
 		k.objects.deleted, k.objects.added, k.objects.owners = c.events.gone, c.events.exists, c.ownerUIDs

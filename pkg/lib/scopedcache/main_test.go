@@ -1,6 +1,7 @@
 package scopedcache_test
 
 import (
+	"flag"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -11,6 +12,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil { // the tests mostly wait
+		panic(err)
+	}
 	klog.LogToStderr(false)
 	log.SetLogger(logr.Discard())
 	if err := apiextensionsv1.AddToScheme(clientgoscheme.Scheme); err != nil { // before the tests share the scheme

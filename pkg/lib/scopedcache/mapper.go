@@ -12,9 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// longestDiscovery is how long the API server may take to answer a discovery request. Meanwhile, all other discoveries wait.
-const longestDiscovery = 10 * time.Second
-
 // mapper is a RESTMapper that can be reset.
 type mapper struct {
 	config *rest.Config

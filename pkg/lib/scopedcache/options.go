@@ -97,6 +97,9 @@ type Options struct {
 	CoalesceObjects int
 	// Metrics is the registry for metrics. If it is nil, metrics are not registered.
 	Metrics prometheus.Registerer
+
+	// limits are defaultLimits, except in tests.
+	limits limits
 }
 
 // rememberedOwners is the number of deleted owners that the cache remembers.
@@ -115,13 +118,16 @@ func (o Options) retriesTake(retries int) time.Duration {
 
 func (o Options) withDefaults(config *rest.Config) (Options, error) {
 	var err error
+	if o.limits == (limits{}) {
+		o.limits = defaultLimits()
+	}
 	if o.HTTPClient == nil {
 		if o.HTTPClient, err = rest.HTTPClientFor(config); err != nil {
 			return o, err
 		}
 	}
 	discovering := *o.HTTPClient
-	discovering.Timeout = longestDiscovery
+	discovering.Timeout = o.limits.discovery
 	if o.Mapper == nil {
 		if o.Mapper, err = apiutil.NewDynamicRESTMapper(config, &discovering); err != nil {
 			return o, err

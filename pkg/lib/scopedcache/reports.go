@@ -40,7 +40,7 @@ func (k *kind) requested(f *feed) *time.Timer {
 // expectWatchAfter is called when a watch ends or has ended. Unless the timer that it returns is stopped in time or another watch is
 // opened, a Live feed is no longer Live.
 func (k *kind) expectWatchAfter(f *feed, before *stream) *time.Timer {
-	return time.AfterFunc(longestAnswer, func() {
+	return time.AfterFunc(k.cache.options.limits.answer, func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		if !f.stopped && f.state == Live && f.stream == before {

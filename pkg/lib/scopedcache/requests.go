@@ -87,12 +87,12 @@ type connection struct {
 	params runtime.ParameterCodec
 }
 
-func newConnection(config *rest.Config, httpClient *http.Client, scheme *runtime.Scheme) connection {
-	quiet := *httpClient
+func newConnection(config *rest.Config, options Options) connection {
+	quiet, scheme := *options.HTTPClient, options.Scheme
 	if quiet.Transport == nil {
 		quiet.Transport = http.DefaultTransport
 	}
-	quiet.Transport = quietTransport{RoundTripper: quiet.Transport, patience: longestRequest}
+	quiet.Transport = quietTransport{RoundTripper: quiet.Transport, patience: options.limits.request}
 	return connection{config: config, http: &quiet, scheme: scheme, codecs: serializer.NewCodecFactory(scheme), params: runtime.NewParameterCodec(scheme)}
 }
 
@@ -167,9 +167,6 @@ func narrow(options *metav1.ListOptions, scope Scope, selector labels.Selector) 
 		options.LabelSelector = selector.String()
 	}
 }
-
-// longestRequest is longer than an API server's default limit for requests, which is one minute.
-const longestRequest = 70 * time.Second
 
 // errUnanswered is the error of a request that the API server does not answer in time.
 var errUnanswered = errors.New("the API server does not answer")

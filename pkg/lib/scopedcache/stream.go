@@ -17,14 +17,10 @@ import (
 // lists again.
 const shortest = 1100 * time.Millisecond
 
-// longestSilence is how long nothing may arrive while a watch sends its initial list. API servers end the list with a bookmark,
-// which may never come: the stream may stall, the server may withhold it, or a proxy may drop it. The reflector itself only logs
-// that, after the same time.
-const longestSilence = 10 * time.Second
-
 // stream is a watch that other goroutines can end.
 type stream struct {
 	watch.Interface
+	limits limits
 	// ending is called before the stream ends the watch itself, which may take long if the connection does not close.
 	ending func(*stream)
 
@@ -40,7 +36,9 @@ type stream struct {
 }
 
 // newStream returns the stream of a watch that is not open yet.
-func newStream(ending func(*stream)) *stream { return &stream{ending: ending} }
+func newStream(limits limits, ending func(*stream)) *stream {
+	return &stream{limits: limits, ending: ending}
+}
 
 // open is called when the server has accepted the watch. The stream ends it at most watchGrace after its timeout.
 func (s *stream) open(opened watch.Interface, options metav1.ListOptions) {
@@ -52,19 +50,19 @@ func (s *stream) open(opened watch.Interface, options metav1.ListOptions) {
 	}
 	switch {
 	case s.listing:
-		s.guard = time.AfterFunc(longestSilence, s.stalled)
+		s.guard = time.AfterFunc(s.limits.silence, s.stalled)
 	case s.limit > 0:
 		s.guard = time.AfterFunc(s.limit, s.end)
 	}
 }
 
 // arrived is called for each part of the response that arrives. Like the response to a list, the initial list must arrive within
-// longestRequest.
+// limits.request.
 func (s *stream) arrived() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.listing && !s.ended {
-		s.guard.Reset(min(longestSilence, time.Until(s.begun.Add(longestRequest))))
+		s.guard.Reset(min(s.limits.silence, time.Until(s.begun.Add(s.limits.request))))
 	}
 }
 
