@@ -3,6 +3,7 @@ package escape
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -150,16 +151,13 @@ func (s *scene) usage(window time.Duration) func() float64 {
 		}
 	}
 	require.NotZero(s.T, pid)
-	before, since, last := s.cpuTime(pid), time.Now(), 0.0
-	measured := false
+	before, since := s.cpuTime(pid), time.Now()
+	last := math.NaN() // before the first measurement, the program is neither busy nor idle
 	return func() float64 {
 		if passed := time.Since(since); passed >= window {
 			now := s.cpuTime(pid)
-			last, measured = float64(now-before)/float64(passed), true
+			last = float64(now-before) / float64(passed)
 			before, since = now, time.Now()
-		}
-		if !measured {
-			return 0.4 // before the first measurement: neither busy nor idle
 		}
 		return last
 	}
