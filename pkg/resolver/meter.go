@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 )
 
 // Limits bounds the cost of resolving one namespace, regardless of what its catalogs contain.
@@ -21,6 +22,8 @@ type Limits struct {
 	Cost int
 	// Time bounds the duration of a resolution, in case its steps take longer than expected.
 	Time time.Duration
+	// Idle is the fraction of the time, from 0 to less than 1, in which the resolution waits so that other work gets the CPU.
+	Idle float64
 }
 
 // Full returns the limits for resolving a namespace.
@@ -95,6 +98,7 @@ type meter struct {
 	next   int
 	calls  int
 	err    error
+	pacer  pacer
 	// compiled caches the most recently compiled CEL rules.
 	compiled map[string]cel.Program
 	// by contains the cost of each operator. current is the operator that is being charged, and since is the value of
@@ -129,7 +133,7 @@ func (m *meter) attribute(o *operator) {
 }
 
 func newMeter(ctx context.Context, in Input, limits Limits) *meter {
-	return &meter{ctx: ctx, programs: &in.Indexes.programs, namespace: in.Namespace, global: in.GlobalCatalogNamespace, limits: limits, by: map[*operator]int{}, compiled: map[string]cel.Program{}}
+	return &meter{ctx: ctx, programs: &in.Indexes.programs, namespace: in.Namespace, global: in.GlobalCatalogNamespace, limits: limits, pacer: newPacer(clock.RealClock{}, limits.Idle), by: map[*operator]int{}, compiled: map[string]cel.Program{}}
 }
 
 // finish checks for cancellation one last time, and returns the meter's error.
@@ -150,6 +154,7 @@ func (m *meter) Spend(cost int) error {
 		m.err = &LimitError{Namespace: m.namespace, Limits: m.limits}
 	case m.spent >= m.next || m.calls%checkCalls == 0:
 		m.next = m.spent + checkEvery
+		m.pacer.pause(m.ctx)
 		return m.checkContext()
 	}
 	return m.err

@@ -47,7 +47,7 @@ func resolutions() []row {
 		{number: "153", title: "a Subscription that is deleted while it is being resolved", holds: p0(), play: func(s *scene) {
 			s.asksForPigeons()
 			busy := s.usage(time.Second)
-			s.Eventually(func(c *assert.CollectT) { assert.Greater(c, busy(), 0.2) }) // on a busy machine, the program gets a part of a core
+			s.Eventually(func(c *assert.CollectT) { assert.Greater(c, busy(), 0.1) }) // a long resolution uses half of a CPU, or less on a busy machine
 			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), s.Subscription(s.T)))
 			idle := s.usage(5 * time.Second) // on a busy machine, the program may get no CPU time for a second
 			s.Eventually(func(c *assert.CollectT) { assert.Less(c, idle(), 0.05) })

@@ -238,6 +238,12 @@ func bytes() []Mutant {
 			Killer: row("153"),
 		},
 		{
+			Name: "long-resolutions-never-pause", Rule: 8, File: "pkg/resolver/meter.go",
+			Old:    "		m.pacer.pause(m.ctx)\n",
+			New:    "",
+			Killer: unit("pkg/resolver", "TestAResolutionPauses"),
+		},
+		{
 			Name: "documents-decode-at-any-cost", Rule: 8, File: "pkg/catalog/fbc/documents.go",
 			Old:    "	if cost > d.Limits.Cost {",
 			New:    "	if false {",

@@ -37,7 +37,7 @@ const (
 type digest = [sha256.Size]byte
 
 // longQueue runs resolutions that exceed the light limits, one at a time and outside the workers, so that they do not
-// delay other namespaces and use at most one CPU. If a namespace exceeds the full limits, longQueue delays its further
+// delay other namespaces and use at most half of a CPU. If a namespace exceeds the full limits, longQueue delays its further
 // resolutions.
 type longQueue struct {
 	clock   clock.PassiveClock
@@ -244,11 +244,18 @@ func (l *longQueue) next(ctx context.Context) bool {
 	l.mu.Unlock()
 
 	l.refresh(ctx, j)
-	answer, err := j.input.Resolve(ctx, resolver.Full(), j.ns)
+	answer, err := j.input.Resolve(ctx, patient(), j.ns)
 	log.FromContext(ctx).V(1).Info("Finished a long resolution", "namespace", namespace, "error", err)
 	l.account(namespace, l.clock.Since(began))
 	l.finish(namespace, key, j, answer, err)
 	return true
+}
+
+// patient returns the full limits for a resolution that leaves half of a CPU to other namespaces.
+func patient() resolver.Limits {
+	limits := resolver.Full()
+	limits.Idle = 0.5
+	return limits
 }
 
 // refresh updates a job's served kinds, because they may have changed while the job was queued.
