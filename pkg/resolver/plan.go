@@ -32,8 +32,8 @@ type Pin struct {
 	Replaces string `json:"replaces,omitempty"`
 	// StartingCSV is the Subscription's startingCSV, if the bundle does not replace an installed version.
 	StartingCSV string `json:"startingCSV,omitempty"`
-	// Again names the earlier InstallPlan with the same content if it completed and its objects were deleted, or if it
-	// was superseded. It gives the new plan a different name.
+	// Again names the Subscription's earlier InstallPlan if it was deleted or if, with the same content, it completed and
+	// its objects were deleted, or it was superseded. It gives the new plan a different name.
 	Again string `json:"again,omitempty"`
 }
 
@@ -51,6 +51,17 @@ type Plan struct {
 // Name returns the name of the plan's InstallPlan: a hash of the namespace and the pins. Users approve a plan
 // by its name, so it must be infeasible to create another plan with the same name.
 func (p Plan) Name() string { return NamePrefix + ownerutil.Commitment(p.Namespace, p.Encode()) }
+
+// Following returns a plan with the same content that has another name because it follows an earlier InstallPlan; an
+// empty name returns the first such plan.
+func (p Plan) Following(earlier string) Plan {
+	out := Plan{Namespace: p.Namespace}
+	for _, pin := range p.Pins {
+		pin.Again = earlier
+		out.Pins = append(out.Pins, pin)
+	}
+	return out
+}
 
 // Encode returns the canonical encoding of the pins.
 func (p Plan) Encode() string {

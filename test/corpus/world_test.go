@@ -273,12 +273,13 @@ func (w *world) succeeded(ctx context.Context, c *testCase) error {
 			return fmt.Errorf("InstallPlan is %s: %s", p.Status.Phase, p.Status.Message)
 		}
 	}
-	if sub.Status.State == operatorsv1alpha1.SubscriptionStateAtLatest && sub.Status.InstalledCSV == c.CSV.Name && len(plans.Items) == 1 {
-		return nil
-	}
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	if err := w.cache.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: c.CSV.Name}, csv); err != nil {
 		return err
+	}
+	if csv.Status.Phase == operatorsv1alpha1.CSVPhaseSucceeded && sub.Status.State == operatorsv1alpha1.SubscriptionStateAtLatest &&
+		sub.Status.InstalledCSV == c.CSV.Name && len(plans.Items) == 1 {
+		return nil
 	}
 	return fmt.Errorf("ClusterServiceVersion is %s, %s: %s%s", csv.Status.Phase, csv.Status.Reason, csv.Status.Message, unmet(csv))
 }

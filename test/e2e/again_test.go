@@ -90,6 +90,53 @@ func TestStatusReportsWhatADeletedClusterServiceVersionWaitsFor(t *testing.T) {
 	comesBack(tn, old)
 }
 
+// As in OLM, a deleted plan is replaced by one with a new name, which needs its own approval.
+func TestADeletedPlanComesBackUnderANewName(t *testing.T) {
+	t.Parallel()
+	tn := following(t)
+	tn.Publish("catalog", releasesV1)
+	tn.Subscribe("catalog", "a", "stable", func(s *operatorsv1alpha1.SubscriptionSpec) { s.InstallPlanApproval = operatorsv1alpha1.ApprovalManual })
+	pending := func(not string) *operatorsv1alpha1.InstallPlan {
+		ip := &operatorsv1alpha1.InstallPlan{}
+		tn.Eventually(func(c *assert.CollectT) {
+			ip = tn.Plan(c)
+			assert.NotEqual(c, not, ip.Name)
+			assert.Equal(c, operatorsv1alpha1.InstallPlanPhaseRequiresApproval, ip.Status.Phase)
+			assert.Equal(c, []string{"a.v1.0.0"}, ip.Spec.ClusterServiceVersionNames)
+			st := subscriptions(t, tn)["a"].Status
+			if assert.NotNil(c, st.InstallPlanRef) {
+				assert.Equal(c, ip.Name, st.InstallPlanRef.Name)
+				assert.Equal(c, ip.UID, st.InstallPlanRef.UID)
+				assert.Equal(c, ip.Spec.Generation, st.InstallPlanGeneration)
+				assert.Equal(c, "a.v1.0.0", st.CurrentCSV)
+				assert.Equal(c, operatorsv1alpha1.SubscriptionState(operatorsv1alpha1.SubscriptionStateUpgradePending), st.State)
+			}
+		})
+		return ip
+	}
+	name := ""
+	for range 3 {
+		ip := pending(name)
+		require.NoError(t, cluster.Client.Delete(t.Context(), ip))
+		name = ip.Name
+	}
+	pending(name)
+	tn.Approve("a.v1.0.0")
+	tn.Installed("a.v1.0.0")
+}
+
+// OLM reports a version as installed, and as the latest, as soon as it exists. Tools wait for this state.
+func TestASubscriptionIsAtTheLatestVersionBeforeItHasSucceeded(t *testing.T) {
+	t.Parallel()
+	tn := following(t)
+	tn.Publish("catalog", releasesV1+" global")
+	tn.Subscribe("catalog", "a", "stable")
+	tn.Eventually(func(c *assert.CollectT) {
+		assert.Equal(c, operatorsv1alpha1.CSVPhaseFailed, tn.CSV(c, "a.v1.0.0").Status.Phase)
+	})
+	inState(tn, "a", operatorsv1alpha1.SubscriptionStateAtLatest, "a.v1.0.0", "a.v1.0.0")
+}
+
 // A plan that waits for permissions and has not written anything is superseded when the Subscription changes, and so is
 // its successor when the Subscription changes back.
 func TestAnotherStartingCSVSupersedesAPlanThatHasWrittenNothing(t *testing.T) {

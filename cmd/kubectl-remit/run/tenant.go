@@ -169,18 +169,19 @@ func isBlocked(ip *operatorsv1alpha1.InstallPlan) bool {
 	return ip.Status.Phase == operatorsv1alpha1.InstallPlanPhaseFailed || isTrue(names.ConditionPermissionsMissing) || isTrue(names.ConditionObjectsRefused)
 }
 
-// installed returns nil if the Subscription reports the operator as installed.
+// installed returns nil if the Subscription reports the operator as installed, and the operator has succeeded.
 func (t *tenant) installed(ctx context.Context) error {
 	sub, err := t.subscription(ctx)
 	if err != nil {
 		return err
 	}
-	if sub.Status.InstalledCSV != "" && sub.Status.State == operatorsv1alpha1.SubscriptionStateAtLatest {
-		return nil
-	}
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	if err := t.client.Get(ctx, client.ObjectKey{Namespace: t.namespace, Name: sub.Status.CurrentCSV}, csv); err != nil {
 		return err
+	}
+	isLatest := sub.Status.InstalledCSV == csv.Name && sub.Status.State == operatorsv1alpha1.SubscriptionStateAtLatest
+	if isLatest && csv.Status.Phase == operatorsv1alpha1.CSVPhaseSucceeded {
+		return nil
 	}
 	return fmt.Errorf("ClusterServiceVersion %s/%s is %s, %s: %s%s", csv.Namespace, csv.Name, csv.Status.Phase, csv.Status.Reason, csv.Status.Message, unmet(csv))
 }

@@ -20,6 +20,8 @@ type findings struct {
 	asked map[string]bool
 	// planned contains the newest plan for each Subscription, keyed by the Subscription's UID.
 	planned map[types.UID]planned
+	// byContent contains the newest plan with each content, keyed by contentOf.
+	byContent map[string]*operatorsv1alpha1.InstallPlan
 }
 
 // planned is a plan for a Subscription, and the Subscription's pin in the plan. The zero value means that there is
@@ -35,7 +37,7 @@ func (w *world) findings() *findings {
 	}
 	w.found = &findings{
 		marked: map[string][]*operatorsv1alpha1.ClusterServiceVersion{}, owned: map[string][]*operatorsv1alpha1.ClusterServiceVersion{},
-		asked: map[string]bool{}, planned: map[types.UID]planned{},
+		asked: map[string]bool{}, planned: map[types.UID]planned{}, byContent: map[string]*operatorsv1alpha1.InstallPlan{},
 	}
 	for i := range w.csvs {
 		mark := w.csvs[i].Labels[names.LabelLineage]
@@ -56,11 +58,15 @@ func (w *world) findings() *findings {
 // readPlan records a plan for each of its Subscriptions if there is no newer one. It uses the content that the plan's
 // name commits to.
 func (f *findings) readPlan(ip *operatorsv1alpha1.InstallPlan) {
-	if ip.DeletionTimestamp != nil {
-		return
-	}
 	plan, err := resolver.Decode(ip.Namespace, ip.Name, ip.Annotations[names.AnnotationPlan])
 	if err != nil {
+		return
+	}
+	content := plan.Following("").Name()
+	if newest := f.byContent[content]; newest == nil || newest.Spec.Generation < ip.Spec.Generation {
+		f.byContent[content] = ip
+	}
+	if ip.DeletionTimestamp != nil {
 		return
 	}
 	for i := range plan.Pins {
@@ -69,6 +75,21 @@ func (f *findings) readPlan(ip *operatorsv1alpha1.InstallPlan) {
 			f.planned[pin.SubscriptionUID] = planned{ip, pin}
 		}
 	}
+}
+
+// contentOf identifies what a plan installs, regardless of the plans that it follows. It is "" for a plan that Remit did
+// not create.
+func contentOf(ip *operatorsv1alpha1.InstallPlan) string {
+	plan, err := resolver.Decode(ip.Namespace, ip.Name, ip.Annotations[names.AnnotationPlan])
+	if err != nil {
+		return ""
+	}
+	return plan.Following("").Name()
+}
+
+// latestOf returns the newest plan that installs the same content, or nil if there is none.
+func (w *world) latestOf(plan resolver.Plan) *operatorsv1alpha1.InstallPlan {
+	return w.findings().byContent[plan.Following("").Name()]
 }
 
 // planOf returns the newest plan for a Subscription, or the zero value if there is none.

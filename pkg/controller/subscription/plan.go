@@ -3,6 +3,7 @@ package subscription
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -10,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/resolver"
@@ -20,26 +22,55 @@ import (
 const maxAnnotations = 240 << 10
 
 // ensurePlan returns the InstallPlan of a resolution. If the plan does not exist, ensurePlan creates it; if the plan is
-// spent, ensurePlan creates a follow-up. If another replica, or this replica before a crash, has already created the
-// plan, there is no conflict, because the plan's name identifies what it installs.
+// spent or was deleted, ensurePlan creates a follow-up. If another replica, or this replica before a crash, has already
+// created the plan, there is no conflict, because the plan's name identifies what it installs.
 func (r *Reconciler) ensurePlan(ctx context.Context, w *world, subs []*operatorsv1alpha1.Subscription, plan resolver.Plan) (*operatorsv1alpha1.InstallPlan, error) {
-	for {
-		ip := desiredPlan(w, subs, plan)
-		existing := w.planNamed(ip.Name)
-		if existing == nil {
-			if err := keep(ctx, w, ip, plan); err != nil {
-				return nil, err
-			}
-			return r.createPlan(ctx, w, ip)
+	next := plan
+	if latest := w.latestOf(plan); latest != nil {
+		if isSpent, err := r.isSpent(ctx, w, latest, plan); err != nil || !isSpent {
+			return latest, err
 		}
-		next := followUp(plan, existing)
-		if w.planNamed(next.Name()) == nil {
-			if isSpent, err := r.isSpent(ctx, w, existing, plan); err != nil || !isSpent {
-				return existing, err
-			}
-		}
-		plan = next // this loop ends because each name differs and the namespace contains a limited number of plans
+		next = plan.Following(latest.Name)
 	}
+	for _, name := range w.absentPlans(subs) {
+		live, err := r.livePlan(ctx, w, name)
+		switch {
+		case err != nil:
+			return nil, err
+		case live == nil:
+			next = plan.Following(name)
+		case contentOf(live) == plan.Following("").Name():
+			return live, nil
+		}
+	}
+	return r.createPlan(ctx, w, desiredPlan(w, subs, next), next)
+}
+
+// absentPlans returns the names of the plans that the current statuses of Subscriptions refer to but that the cache does
+// not contain. The given Subscriptions may be outdated, because they are part of an answer.
+func (w *world) absentPlans(subs []*operatorsv1alpha1.Subscription) []string {
+	var out []string
+	for i := range w.subscriptions {
+		current := &w.subscriptions[i]
+		ref := current.Status.InstallPlanRef
+		concerned := slices.ContainsFunc(subs, func(sub *operatorsv1alpha1.Subscription) bool { return sub.UID == current.UID })
+		if concerned && ref != nil && w.planNamed(ref.Name) == nil {
+			out = append(out, ref.Name)
+		}
+	}
+	return out
+}
+
+// livePlan reads the plan that a Subscription's status refers to, because the cache may show the status before it shows
+// the plan. It returns nil if the plan was deleted: as in OLM, the next plan then has a new name. Any user may have
+// written the status, so it determines nothing but this name.
+func (r *Reconciler) livePlan(ctx context.Context, w *world, name string) (*operatorsv1alpha1.InstallPlan, error) {
+	ip := &operatorsv1alpha1.InstallPlan{}
+	exists, err := apply.Read(ctx, r.Live, client.ObjectKey{Namespace: w.namespace, Name: name}, ip)
+	if err != nil || !exists {
+		return nil, err
+	}
+	return ip, nil
 }
 
 // keep adds the content of the bundles to a new plan if it fits, so that users can see what they approve. Remit's
@@ -62,7 +93,10 @@ func (w *world) planNamed(name string) *operatorsv1alpha1.InstallPlan {
 	return nil
 }
 
-func (r *Reconciler) createPlan(ctx context.Context, w *world, ip *operatorsv1alpha1.InstallPlan) (*operatorsv1alpha1.InstallPlan, error) {
+func (r *Reconciler) createPlan(ctx context.Context, w *world, ip *operatorsv1alpha1.InstallPlan, plan resolver.Plan) (*operatorsv1alpha1.InstallPlan, error) {
+	if err := keep(ctx, w, ip, plan); err != nil {
+		return nil, err
+	}
 	if err := r.Client.Create(ctx, ip); err != nil {
 		if !apierrors.IsAlreadyExists(err) {
 			return nil, fmt.Errorf("create InstallPlan %s: %w", ip.Name, err)

@@ -7,6 +7,7 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -62,4 +63,34 @@ func TestCreatesNoPlanIfTheContentHasChanged(t *testing.T) {
 	_, err := r.ensurePlan(t.Context(), w, []*operatorsv1alpha1.Subscription{subscription("a", "")}, plan)
 	require.ErrorIs(t, err, resolver.ErrContent)
 	require.Empty(t, w.plans)
+}
+
+func TestADeletedPlanIsRecreatedUnderANewName(t *testing.T) {
+	w, plan := pinned([]byte("{}"))
+	c := fake.NewClientBuilder().WithScheme(proofs.Scheme()).Build()
+	r := &Reconciler{Options: Options{Client: c, Live: c}}
+	sub, resolved := subscription("a", operatorsv1alpha1.ApprovalManual), subscription("a", operatorsv1alpha1.ApprovalManual)
+	ensure := func(cached ...operatorsv1alpha1.InstallPlan) operatorsv1alpha1.InstallPlan {
+		t.Helper()
+		w.subscriptions, w.plans, w.found = []operatorsv1alpha1.Subscription{*sub}, cached, nil
+		ip, err := r.ensurePlan(t.Context(), w, []*operatorsv1alpha1.Subscription{resolved}, plan)
+		require.NoError(t, err)
+		sub.Status.InstallPlanRef = &corev1.ObjectReference{Name: ip.Name}
+		return *ip
+	}
+	first := ensure()
+	require.Equal(t, first.Name, ensure().Name, "the cache does not show the plan yet")
+	require.Equal(t, first.Name, ensure(first).Name)
+
+	require.NoError(t, c.Delete(t.Context(), &first))
+	second := ensure()
+	require.NotEqual(t, first.Name, second.Name)
+	require.False(t, second.Spec.Approved)
+	_, err := resolver.Decode("ns", second.Name, second.Annotations[names.AnnotationPlan])
+	require.NoError(t, err)
+	require.Equal(t, second.Name, ensure().Name, "the cache does not show the plan yet")
+	require.Equal(t, second.Name, ensure(second).Name)
+
+	require.NoError(t, c.Delete(t.Context(), &second))
+	require.NotEqual(t, second.Name, ensure().Name)
 }

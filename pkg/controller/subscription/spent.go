@@ -8,7 +8,6 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -18,7 +17,7 @@ import (
 
 // A plan that is complete or superseded is spent: if a later resolution has the same content, the plan does not install
 // it. Such a resolution occurs if the plan's objects were deleted, or if the Subscription was changed back. In this
-// case, a new plan is created whose pins name the spent plan. The name of the new plan therefore differs but still
+// case, a new plan is created whose pins name the spent plan. A deleted plan is followed in the same way. The name of the new plan therefore differs but still
 // depends only on its content, and the new plan must be approved again if approval is required.
 
 // isSpent reports whether an existing plan is spent, which means that a resolution with the same content needs a new
@@ -83,17 +82,6 @@ func metadata(kind string) *metav1.PartialObjectMetadata {
 
 func (w *world) owner(pkg string) ownerutil.Owner {
 	return ownerutil.Owner{Lineage: ownerutil.Lineage{Package: pkg, Namespace: w.namespace}, Proofs: w.proofs}
-}
-
-// followUp returns the content of the new plan that is created because a plan is spent. It is the content of plan, with
-// pins that name the spent plan.
-func followUp(plan resolver.Plan, spent client.Object) resolver.Plan {
-	out := resolver.Plan{Namespace: plan.Namespace}
-	for _, pin := range plan.Pins {
-		pin.Again = spent.GetName()
-		out.Pins = append(out.Pins, pin)
-	}
-	return out
 }
 
 // deletionPending returns a message about a ClusterServiceVersion of the plan that is still being deleted, or "". The

@@ -3,6 +3,7 @@ package subscription
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -65,23 +66,25 @@ func writeInstall(st *operatorsv1alpha1.SubscriptionStatus, v view) {
 		}
 		return
 	}
-	if v.installed.Status.Phase == operatorsv1alpha1.CSVPhaseSucceeded {
-		st.InstalledCSV = v.installed.Name
-	}
-	st.State = upgradeState(st, v)
+	st.InstalledCSV = v.installed.Name // as in OLM, regardless of the CSV's phase
+	st.State = upgradeState(v)
 }
 
 // upgradeState returns the state of a Subscription that has an installed version. The state is UpgradeFailed only if
-// failed versions can be replaced (contract 1.2).
-func upgradeState(st *operatorsv1alpha1.SubscriptionStatus, v view) operatorsv1alpha1.SubscriptionState {
+// failed versions can be replaced (contract 1.2). As in OLM, it is AtLatestKnown as soon as the version exists; the
+// version's own phase tells whether it runs.
+func upgradeState(v view) operatorsv1alpha1.SubscriptionState {
+	phase := v.installed.Status.Phase
 	planFailed := v.plan != nil && v.plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseFailed && v.resolved != v.installed.Name
 	switch {
-	case v.forward && (v.installed.Status.Phase == operatorsv1alpha1.CSVPhaseFailed || planFailed):
+	case v.forward && (phase == operatorsv1alpha1.CSVPhaseFailed || planFailed):
 		return operatorsv1alpha1.SubscriptionStateFailed
-	case st.InstalledCSV != v.installed.Name || v.resolved != v.installed.Name:
+	case v.resolved != v.installed.Name:
 		return operatorsv1alpha1.SubscriptionStateUpgradePending
 	case v.head == "" || v.head == v.installed.Name:
 		return operatorsv1alpha1.SubscriptionStateAtLatest
+	case phase != operatorsv1alpha1.CSVPhaseSucceeded && phase != operatorsv1alpha1.CSVPhaseFailed:
+		return operatorsv1alpha1.SubscriptionStateUpgradePending // the upgrade begins when the version has succeeded
 	}
 	return operatorsv1alpha1.SubscriptionStateUpgradeAvailable
 }
@@ -167,7 +170,7 @@ func (r *Reconciler) writeConditions(st *operatorsv1alpha1.SubscriptionStatus, v
 		}
 	}
 	excess := exceeds(v)
-	set(typeExceedsAccount, reasonedIf(excess != "" && st.InstalledCSV == v.installed.Name, names.ReasonAccountLacksPermissions, excess))
+	set(typeExceedsAccount, reasonedIf(excess != "", names.ReasonAccountLacksPermissions, excess))
 }
 
 func reasonedIf(applies bool, reason, message string) *reasoned {
@@ -195,9 +198,10 @@ func heldBack(v view) *resolver.Problem {
 	return v.heldBack
 }
 
-// exceeds returns a message about permissions of the CSV that the account no longer has, or "".
+// exceeds returns a message about permissions of the CSV that the account no longer has, or "". A CSV that has never
+// succeeded has no permissions yet; it reports itself what its account is missing.
 func exceeds(v view) string {
-	if v.installed == nil {
+	if v.installed == nil || !hasSucceeded(v.installed) {
 		return ""
 	}
 	excess := install.ExceedsAccount(v.installed, v.account.UID)
@@ -205,6 +209,13 @@ func exceeds(v view) string {
 		return ""
 	}
 	return fmt.Sprintf("ClusterServiceVersion %s exceeds the permissions of ServiceAccount %s: %s", v.installed.Name, v.account.Key(), excess)
+}
+
+func hasSucceeded(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
+	return csv.Status.Phase == operatorsv1alpha1.CSVPhaseSucceeded ||
+		slices.ContainsFunc(csv.Status.Conditions, func(c operatorsv1alpha1.ClusterServiceVersionCondition) bool {
+			return c.Phase == operatorsv1alpha1.CSVPhaseSucceeded
+		})
 }
 
 // catalogProblem returns the reason that the Subscription's catalog cannot be used, or nil.
