@@ -66,6 +66,7 @@ func existing(tn *env.Tenant) map[types.UID]metav1.PartialObjectMetadata {
 // TestRecreatesDeletedObjectsOrReportsThem deletes the objects of an operator one at a time, and checks that each of
 // them is recreated or that the status reports it.
 func TestRecreatesDeletedObjectsOrReportsThem(t *testing.T) {
+	t.Parallel()
 	c := ownCluster(t)
 	tn := c.Tenant(t)
 	needsOf(tn, bundlev2.FS(), rbac.ClusterScope)

@@ -84,6 +84,7 @@ func needsOf(tn *env.Tenant, files fs.FS, targets ...string) {
 }
 
 func TestAnOperatorWithEveryKindOfWebhookAndAnAPI(t *testing.T) {
+	t.Parallel()
 	c := ownCluster(t)
 	tn := c.Tenant(t)
 	needsOf(tn, bundlev2.FS(), rbac.ClusterScope)
@@ -271,6 +272,7 @@ func echoes(t assert.TestingT, c client.Client, namespace string) []string {
 // An upgrade adds a version of the API with a conversion and later changes where the conversion is served.
 // Clients that continue to read the old version must never be refused.
 func TestStoredObjectsStayReadableThroughAnUpgrade(t *testing.T) {
+	t.Parallel()
 	c := ownCluster(t)
 	tn := c.Tenant(t)
 	needsOf(tn, bundle.FS(), rbac.ClusterScope)

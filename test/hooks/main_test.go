@@ -25,7 +25,10 @@ const (
 
 func image(catalog string) string { return "catalogs.test/" + catalog }
 
-func TestMain(m *testing.M) { os.Exit(env.Suite{Cluster: &cluster, Options: options}.Run(m)) }
+// All clusters run at the same time, because the slowest tests mostly wait: for certificates to expire and for Pods to start.
+func TestMain(m *testing.M) {
+	os.Exit(env.Suite{Cluster: &cluster, Options: options, Parallel: "8"}.Run(m))
+}
 
 func options(dir string) (env.Options, error) {
 	catalogs := map[string]string{}
