@@ -6,10 +6,10 @@
 // in one pass, without a refused request, and leave nothing behind when the operator is removed. Then one verb of each
 // printed rule is removed in turn, and preflight must report exactly that verb.
 //
-// The preflight check covers all bundles, without a cluster. The installs cover a fixed sample of bundles of different
-// kinds, each in its narrowest and its widest mode. CORPUS=all (make corpus) installs all of them, which takes about 15
-// minutes on two cores. If E2E_DIR names a directory, the control plane's state is kept there. CORPUS_RUN (a regular
-// expression) selects cases by name.
+// By default, the tests use a fixed sample of bundles of different kinds. Each is installed in its narrowest and its widest
+// mode, except that large ones are installed only in their widest. The preflight check needs no cluster and covers all
+// modes. CORPUS=all (make corpus) uses all bundles and all modes, which takes about 15 minutes on two cores. If E2E_DIR
+// names a directory, the control plane's state is kept there. CORPUS_RUN (a regular expression) selects cases by name.
 //
 // The same holds for ClusterExtensions without a ServiceAccount, for each bundle in the widest mode that a ClusterExtension
 // can use. By default, only a few bundles are installed; with CORPUS=all, all of them, which takes about as long again.

@@ -30,7 +30,6 @@ import (
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/step"
 	"github.com/remit-olm/remit/test/env"
-	"github.com/remit-olm/remit/test/env/corpus"
 	"github.com/remit-olm/remit/test/env/registry"
 )
 
@@ -45,8 +44,9 @@ var extensionSample = []string{
 }
 
 // TestEveryBundleInstallsAsAClusterExtensionInOneRound is like TestEveryBundleInstallsInOneRoundWithExactlyWhatIsPrinted, for
-// ClusterExtensions without a ServiceAccount. It is not parallel, because each of the tests has its own cluster.
+// ClusterExtensions without a ServiceAccount.
 func TestEveryBundleInstallsAsAClusterExtensionInOneRound(t *testing.T) {
+	t.Parallel()
 	all := extensionCases(t, widestMode)
 	w := newExtensionWorld(t, all)
 	table, took := w.tryAll(t, all)
@@ -64,13 +64,7 @@ func TestReportsEveryVerbRemovedFromAClusterExtension(t *testing.T) {
 // extensionCases returns the cases of ClusterExtensions: the sample, or all bundles with CORPUS=all.
 func extensionCases(t *testing.T, modes func(*published) []operatorsv1alpha1.InstallModeType) []*testCase {
 	t.Helper()
-	var bundles []*published
-	if os.Getenv("CORPUS") == "all" {
-		bundles = everything(t)
-	} else {
-		bundles = readAll(t, corpus.Dir(t, "bundles"), extensionSample)
-	}
-	out := cases(t, bundles, modes)
+	out := cases(t, chosen(t, extensionSample), modes)
 	for _, c := range out {
 		c.extension = true
 	}
