@@ -16,6 +16,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -197,8 +198,10 @@ func TestRejectsInvalidWebhookDescriptions(t *testing.T) {
 	}{
 		"all groups": {func(d *hook) { d.Rules[0].APIGroups = []string{"*"} }, "webhook rules cannot include all groups"},
 		"OLM":        {func(d *hook) { d.Rules[0].APIGroups = []string{"operators.coreos.com"} }, "webhook rules cannot include the OLM group"},
-		"no rules":   {func(d *hook) { d.Rules = nil }, "at least one rule is required"},
-		"deployment": {func(d *hook) { d.DeploymentName = "x" }, `deployment "x" is not part of the install strategy`},
+		"webhooks": {func(d *hook) {
+			d.Rules[0].APIGroups, d.Rules[0].Resources = []string{"admissionregistration.k8s.io"}, []string{"mutatingwebhookconfigurations"}
+		}, "webhook rules cannot include MutatingWebhookConfiguration or ValidatingWebhookConfiguration resources"},
+		"deployment": {func(d *hook) { d.DeploymentName = "x" }, `deployment "x" is not part of the install strategy: webhook "v.demo.test.io"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tn := cluster.Tenant(t)
@@ -206,11 +209,28 @@ func TestRejectsInvalidWebhookDescriptions(t *testing.T) {
 			tn.Group(env.AccountName, tn.Namespace)
 			newCSV(tn, withHook(row.edit))
 			got := requirePhase(tn, failed, operatorsv1alpha1.CSVReasonInvalidWebhookDescription)
-			require.Contains(t, got.Status.Message, row.message)
+			require.Equal(t, row.message, got.Status.Message)
 			require.NotEmpty(t, got.Status.RequirementStatus)
+			tn.Eventually(func(c *assert.CollectT) {
+				list := &eventsv1.EventList{}
+				assert.NoError(c, cluster.Client.List(t.Context(), list, client.InNamespace(tn.Namespace)))
+				assert.True(c, slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool {
+					return e.Reason == string(operatorsv1alpha1.CSVReasonInvalidWebhookDescription) && strings.Contains(e.Note, `"v.demo.test.io"`)
+				}), "an event names the webhook")
+			})
 			tn.NothingWritten()
 		})
 	}
+}
+
+// As in OLM, a webhook without rules is installed and intercepts nothing.
+func TestAWebhookWithoutRulesInterceptsNothing(t *testing.T) {
+	t.Parallel()
+	tn, _ := hooked(t, func(c *csv) { c.Spec.WebhookDefinitions[0].Rules = nil })
+	got := configurations(tn, t)
+	require.Len(t, got, 1)
+	require.Len(t, got[0].Webhooks, 1)
+	require.Empty(t, got[0].Webhooks[0].Rules)
 }
 
 func TestWebhooksFollowTheTargets(t *testing.T) {

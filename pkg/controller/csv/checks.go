@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+
+	"github.com/remit-olm/remit/pkg/install/webhook"
 )
 
 // check returns nil if its condition is met, and otherwise the transition that reports the problem.
@@ -69,7 +71,14 @@ func strategyValid(f Facts) *Transition {
 	return valid(f.Strategy, reasonInvalidStrategy, messageInvalidStrategy)
 }
 
-func webhooksValid(f Facts) *Transition { return valid(f.Webhooks, reasonInvalidWebhook, "%s") }
+// webhooksValid leaves the names of webhooks to the event if the contract defines the message.
+func webhooksValid(f Facts) *Transition {
+	t := valid(f.Webhooks, reasonInvalidWebhook, "%s")
+	if message := webhook.ContractMessage(f.Webhooks); message != "" {
+		t.Message, t.Detail = message, t.Message
+	}
+	return t
+}
 
 func apisValid(f Facts) *Transition { return valid(f.APIs, reasonAPIServiceFailed, "%s") }
 

@@ -1,6 +1,8 @@
 package csv
 
 import (
+	"cmp"
+
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,7 +23,7 @@ func (r *Reconciler) transitioned(csv *operatorsv1alpha1.ClusterServiceVersion, 
 	if t.Phase == phaseFailed {
 		kind = corev1.EventTypeWarning
 	}
-	r.Recorder.Eventf(csv, nil, kind, string(t.Reason), "Reconcile", "%s", status.Note(t.Message))
+	r.Recorder.Eventf(csv, nil, kind, string(t.Reason), "Reconcile", "%s", status.Note(cmp.Or(t.Detail, t.Message)))
 }
 
 // leftBehind reports the remaining objects of a deleted CSV and how to remove them. It emits an event on the CSV and,

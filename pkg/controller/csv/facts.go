@@ -80,6 +80,8 @@ type Transition struct {
 	Phase   operatorsv1alpha1.ClusterServiceVersionPhase
 	Reason  operatorsv1alpha1.ConditionReason
 	Message string
+	// Detail is the message of the transition's event if it differs from Message, which tools compare.
+	Detail string
 	// Install requests that the Deployments be written first. The transition applies only if the write succeeds.
 	Install bool
 	// Remove requests that the CSV be deleted.

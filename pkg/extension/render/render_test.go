@@ -411,7 +411,8 @@ func TestInvalidBundlesAreRejected(t *testing.T) {
 			want: `bundle "op.v1.0.0": webhook rules cannot include all groups: webhook "v.op.example.com"`},
 		{name: "a webhook for ClusterExtensions", parts: []string{strings.Replace(webhooks, "apiGroups: [example.com]", `apiGroups: [olm.operatorframework.io]`, 1)},
 			want: `bundle "op.v1.0.0": webhook rules cannot include the OLM group: webhook "v.op.example.com"`},
-		{name: "a webhook for webhooks", parts: []string{strings.Replace(webhooks, "apiGroups: [example.com]", `apiGroups: [admissionregistration.k8s.io]`, 1)},
+		{name: "a webhook for webhooks", parts: []string{strings.Replace(webhooks, "apiGroups: [example.com], apiVersions: [v1], resources: [things]",
+			`apiGroups: [admissionregistration.k8s.io], apiVersions: [v1], resources: ["*"]`, 1)},
 			want: `bundle "op.v1.0.0": webhook rules cannot include MutatingWebhookConfiguration or ValidatingWebhookConfiguration resources: webhook "v.op.example.com"`},
 		{name: "a conversion in several modes", edit: func(s string) string {
 			return strings.Replace(s, modes("AllNamespaces"), modes("AllNamespaces", "OwnNamespace"), 1)

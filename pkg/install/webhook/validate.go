@@ -15,16 +15,30 @@ import (
 	"github.com/remit-olm/remit/pkg/install/deployment"
 )
 
-// The contract's messages (OLM v0, 1.7 and 1.13). Details are appended after ": ".
+// contractError is an error whose text the contract defines (OLM v0, 1.7 and 1.13).
+type contractError string
+
+func (e contractError) Error() string { return string(e) }
+
 const (
-	messageRepeated  = "CSV contains repeated WebhookDescription name"
-	messageAllGroups = "webhook rules cannot include all groups"
-	messageOLMGroup  = "webhook rules cannot include the OLM group"
-	messageAdmission = "webhook rules cannot include MutatingWebhookConfiguration or ValidatingWebhookConfiguration resources"
-	// messageIdentity is not part of the contract. A webhook that intercepts these resources could read other users'
-	// tokens or change authorization decisions about these users.
-	messageIdentity = "webhook rules cannot include the groups of authentication and authorization"
+	errRepeated  contractError = "CSV contains repeated WebhookDescription name"
+	errAllGroups contractError = "webhook rules cannot include all groups"
+	errOLMGroup  contractError = "webhook rules cannot include the OLM group"
+	errAdmission contractError = "webhook rules cannot include MutatingWebhookConfiguration or ValidatingWebhookConfiguration resources"
 )
+
+// errIdentity is not part of the contract. A webhook that intercepts these resources could read other users' tokens or
+// change authorization decisions about these users.
+var errIdentity = errors.New("webhook rules cannot include the groups of authentication and authorization")
+
+// ContractMessage returns the message that the contract defines for an error from Validate, or "" if it defines none.
+// Tools compare the whole message, so it names no webhook; the error's own text does.
+func ContractMessage(err error) string {
+	if contract, ok := errors.AsType[contractError](err); ok {
+		return string(contract)
+	}
+	return ""
+}
 
 const (
 	// maxDescriptions is the maximum number of webhook descriptions in one CSV. The largest CSV in the corpus has 87.
@@ -45,7 +59,7 @@ func Validate(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 	for i := range csv.Spec.WebhookDefinitions {
 		d := &csv.Spec.WebhookDefinitions[i]
 		if seen[d.GenerateName] {
-			errs = append(errs, fmt.Errorf("%s: %q", messageRepeated, d.GenerateName))
+			errs = append(errs, fmt.Errorf("%w: %q", errRepeated, d.GenerateName))
 		}
 		seen[d.GenerateName] = true
 		for _, err := range validate(csv, d) {
@@ -91,23 +105,25 @@ func validateAdmission(d *operatorsv1alpha1.WebhookDescription) []error {
 	if len(validation.IsFullyQualifiedName(field.NewPath("generateName"), d.GenerateName)) > 0 || len(d.GenerateName) > maxNameLength {
 		errs = append(errs, fmt.Errorf("generateName must have at least three dot-separated parts and at most %d characters", maxNameLength))
 	}
-	if len(d.Rules) == 0 {
-		errs = append(errs, errors.New("at least one rule is required"))
-	}
 	for _, rule := range d.Rules {
 		errs = append(errs, validateRule(rule))
 	}
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 
-// refusedGroups maps the API groups that no webhook is allowed to intercept to the error message.
-var refusedGroups = map[string]string{
-	"*":                            messageAllGroups,
-	"operators.coreos.com":         messageOLMGroup,
-	"olm.operatorframework.io":     messageOLMGroup,
-	"admissionregistration.k8s.io": messageAdmission,
-	"authentication.k8s.io":        messageIdentity,
-	"authorization.k8s.io":         messageIdentity,
+// refusedGroups maps the API groups that no webhook is allowed to intercept to the error. [Refused] lists further groups
+// for bounded groups.
+var refusedGroups = map[string]error{
+	"*":                        errAllGroups,
+	"operators.coreos.com":     errOLMGroup,
+	"olm.operatorframework.io": errOLMGroup,
+	"authentication.k8s.io":    errIdentity,
+	"authorization.k8s.io":     errIdentity,
+}
+
+// isConfiguration reports whether a resource of a rule includes the configurations of webhooks.
+func isConfiguration(resource string) bool {
+	return covers(resource, "mutatingwebhookconfigurations") || covers(resource, "validatingwebhookconfigurations")
 }
 
 var operations = []admissionregistrationv1.OperationType{
@@ -117,8 +133,11 @@ var operations = []admissionregistrationv1.OperationType{
 
 func validateRule(rule admissionregistrationv1.RuleWithOperations) error {
 	for _, group := range rule.APIGroups {
-		if message, refused := refusedGroups[group]; refused {
-			return errors.New(message)
+		if refused := refusedGroups[group]; refused != nil {
+			return refused
+		}
+		if group == admissionregistrationv1.GroupName && slices.ContainsFunc(rule.Resources, isConfiguration) {
+			return errAdmission
 		}
 	}
 	if len(rule.APIGroups) == 0 || len(rule.APIVersions) == 0 || len(rule.Resources) == 0 || len(rule.Operations) == 0 {

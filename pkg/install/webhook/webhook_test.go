@@ -84,11 +84,10 @@ func TestInvalidDescriptionsAreRejected(t *testing.T) {
 		{"OLM's group", []description{hook(validating, "a.b.c", rules(on("operators.coreos.com", "x")))}, "webhook rules cannot include the OLM group"},
 		{"admission configurations", []description{hook(mutating, "a.b.c", rules(on("admissionregistration.k8s.io", "mutatingwebhookconfigurations")))},
 			"webhook rules cannot include MutatingWebhookConfiguration or ValidatingWebhookConfiguration resources"},
-		{"admission policies", []description{hook(mutating, "a.b.c", rules(on("admissionregistration.k8s.io", "*")))},
+		{"all resources of the configurations' group", []description{hook(mutating, "a.b.c", rules(on("admissionregistration.k8s.io", "*")))},
 			"webhook rules cannot include MutatingWebhookConfiguration or ValidatingWebhookConfiguration resources"},
 		{"tokens", []description{hook(mutating, "a.b.c", rules(on("authentication.k8s.io", "tokenreviews")))}, "authentication and authorization"},
 		{"access reviews", []description{hook(mutating, "a.b.c", rules(on("authorization.k8s.io", "*")))}, "authentication and authorization"},
-		{"no rules", []description{hook(validating, "a.b.c", rules())}, "at least one rule is required"},
 		{"an empty rule", []description{hook(validating, "a.b.c", rules(rule{}))}, "a rule needs apiGroups"},
 		{"an unknown operation", []description{hook(validating, "a.b.c", rules(on("acme.io", "things", "READ")))}, `operation "READ" is unknown`},
 		{"an unknown deployment", []description{hook(validating, "a.b.c", func(d *description) { d.DeploymentName = "x" })}, `deployment "x" is not part of the install strategy`},
@@ -112,6 +111,45 @@ func TestInvalidDescriptionsAreRejected(t *testing.T) {
 	for _, target := range []intstr.IntOrString{intstr.FromString("https"), intstr.FromInt32(0), intstr.FromString("")} {
 		require.NoError(t, webhook.Validate(csvWith(hook(validating, "a.b.c", func(d *description) { d.ContainerPort, d.TargetPort = 0, &target }))))
 	}
+}
+
+// Tools compare the messages of the contract, so they contain nothing else.
+func TestContractMessagesNameNoWebhook(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		hooks []description
+		want  string
+	}{
+		{"a repeated name", []description{hook(validating, "a.b.c"), hook(mutating, "a.b.c")}, "CSV contains repeated WebhookDescription name"},
+		{"all groups", []description{hook(validating, "a.b.c", rules(on("*", "pods")))}, "webhook rules cannot include all groups"},
+		{"OLM's group", []description{hook(validating, "a.b.c", rules(on("operators.coreos.com", "x")))}, "webhook rules cannot include the OLM group"},
+		{"webhooks", []description{hook(validating, "a.b.c", rules(on("admissionregistration.k8s.io", "validatingwebhookconfigurations")))},
+			"webhook rules cannot include MutatingWebhookConfiguration or ValidatingWebhookConfiguration resources"},
+		{"one of several problems", []description{hook(validating, "a.b.c", func(d *description) { d.ContainerPort = -1 }, rules(on("*", "pods")))},
+			"webhook rules cannot include all groups"},
+		{"a problem that is not in the contract", []description{hook(validating, "a.b.c", rules(on("authentication.k8s.io", "*")))}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			err := webhook.Validate(csvWith(tc.hooks...))
+			require.ErrorContains(t, err, `"a.b.c"`)
+			require.Equal(t, tc.want, webhook.ContractMessage(err))
+		})
+	}
+	require.Empty(t, webhook.ContractMessage(nil))
+}
+
+// As in OLM, only the configurations of webhooks are refused regardless of the account.
+func TestOtherAdmissionResourcesAreRefusedOnlyInBoundedGroups(t *testing.T) {
+	c := csvWith(hook(validating, "a.b.c", rules(on("admissionregistration.k8s.io", "validatingadmissionpolicies"))))
+	require.NoError(t, webhook.Validate(c))
+	require.ErrorContains(t, webhook.Refused(c), `may not intercept "validatingadmissionpolicies"`)
+}
+
+func TestAWebhookWithoutRulesIsValid(t *testing.T) {
+	c := csvWith(hook(validating, "a.b.c", rules()))
+	require.NoError(t, webhook.Validate(c))
+	require.NoError(t, webhook.Refused(c))
+	require.Equal(t, webhook.Demand{}, webhook.Intercepts(&c.Spec.WebhookDefinitions[0], webhook.Builtin))
 }
 
 func TestAConversionRequiresOnlyAllNamespaces(t *testing.T) {
