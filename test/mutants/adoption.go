@@ -49,6 +49,12 @@ func adoption() []Mutant {
 			Killer: unit("pkg/lib/ownerutil", "TestMarksOfClusterExtensionsAreTheirOwn"),
 		},
 		{
+			Name: "cert-manager-overwrites-secrets-of-others", Rule: 7, File: "pkg/controller/clusterextension/try.go",
+			Old:    "err != nil || live == nil || serving.IsIssued(live) ||",
+			New:    "true || live == nil || serving.IsIssued(live) ||",
+			Killer: unit("pkg/controller/clusterextension", "TestCertManagerOverwritesOnlyItsOwnSecrets"),
+		},
+		{
 			Name: "a-recreated-extension-adopts", Rule: 7, File: "pkg/lib/ownerutil/ownerutil.go",
 			Old:    `	case o.Extension == "" && obj.GetNamespace() == o.Namespace:`,
 			New:    "	case obj.GetNamespace() == o.Namespace:",

@@ -4,6 +4,12 @@ package mutants
 func enforcer() []Mutant {
 	return []Mutant{
 		{
+			Name: "cert-manager-writes-what-the-identity-must-not", Rule: 1, File: "pkg/extension/assess/assess.go",
+			Old:    "range r.Hooks.IssuedSecrets() {",
+			New:    "range r.Hooks.IssuedSecrets()[:0] {",
+			Killer: unit("pkg/controller/clusterextension", "TestCertManagerIssuesTheCertificates"),
+		},
+		{
 			Name: "no-live-check-before-writes", Rule: 1, File: "pkg/controller/installplan/apply.go",
 			Old:    "account, _, err := r.Default.Lookup(r.Live).Account(ctx, s.plan.Namespace)",
 			New:    "account, _, err := r.Default.Lookup(r.Client).Account(ctx, s.plan.Namespace)",

@@ -185,7 +185,9 @@ func (s *run) stateOf(ctx context.Context, st step.Step) (execute.State, error) 
 	if err != nil {
 		return execute.State{}, err
 	}
-	s.examine(states)
+	if err := s.examine(ctx, states); err != nil {
+		return execute.State{}, err
+	}
 	return s.states[st.Object], s.states[st.Object].Problem
 }
 

@@ -71,9 +71,14 @@ func TestCertManagerIssuesTheCertificates(t *testing.T) {
 		assert.Contains(t, w.await(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying),
 			`Namespace:"`+w.name+`" APIGroups:[cert-manager.io] Resources:[certificates,issuers] ResourceNames:[op-service-cert] Verbs:[create,get,patch]`)
 	}, patience, tick)
+	require.Contains(t, w.await(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying),
+		`Namespace:"`+w.name+`" APIGroups:[] Resources:[secrets] ResourceNames:[op-service-cert] Verbs:[create,get,patch]`,
+		"cert-manager writes the Secret because of the identity")
 	from := w.logEnd()
+	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "op-service-cert"}, StringData: map[string]string{"of": "others"}})
 	w.apply(w.report("enrollment.yaml"))
 	w.apply(w.report(preflight.FileGrant))
+	w.refusesToOverwrite(from)
 	require.Eventually(t, func() bool { return w.exists(w.issued("Certificate"), "op-service-cert") }, patience, tick)
 	require.Eventually(t, func() bool { return w.exists(w.issued("Issuer"), "op-service-cert") }, patience, tick)
 	w.issue()
@@ -81,17 +86,46 @@ func TestCertManagerIssuesTheCertificates(t *testing.T) {
 	require.Len(t, w.requests(from, func(e audit.Event) bool {
 		return w.sentAs(e) && e.Wrote() && e.Created() && e.Object.APIGroup == "cert-manager.io"
 	}), 2, "the identity creates the Issuer and the Certificate")
-	require.Empty(t, w.requests(from, func(e audit.Event) bool { return e.Object != nil && e.Object.Resource == "secrets" && w.sentAs(e) }))
+	require.Empty(t, w.requests(from, func(e audit.Event) bool {
+		return e.Object != nil && e.Object.Resource == "secrets" && w.sentAs(e) && e.Verb != "get"
+	}))
 	require.Empty(t, w.deployment().Spec.Template.Annotations[names.AnnotationCAHash])
 	require.Equal(t, w.name+"/op-service-cert", w.definition().Annotations[serving.InjectCAFrom])
 	w.checkInjected()
+
+	// cert-manager keeps the Secret of a Certificate that was deleted. It may overwrite it.
+	certificate := w.issued("Certificate")
+	certificate.SetNamespace(w.name)
+	certificate.SetName("op-service-cert")
+	require.NoError(t, w.admin.Delete(t.Context(), certificate))
+	w.grantAll() // among others, to watch Certificates
+	require.Eventually(t, func() bool { return w.exists(w.issued("Certificate"), "op-service-cert") }, patience, tick)
+}
+
+// refusesToOverwrite checks that a Secret of others stops the install before the first write since an offset of the audit log, and
+// deletes it.
+func (w *world) refusesToOverwrite(from int64) {
+	w.t.Helper()
+	secret := "Secret " + w.name + "/op-service-cert"
+	require.EventuallyWithT(w.t, func(t *assert.CollectT) {
+		assert.Contains(t, w.await(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying),
+			secret+" already exists: cert-manager would overwrite it, but has not written it for Certificate "+w.name+"/op-service-cert; it was not changed: "+
+				"delete it if nothing else needs it")
+	}, patience, tick)
+	require.Empty(w.t, w.requests(from, func(e audit.Event) bool {
+		return w.sentAs(e) && e.Wrote() && e.Object.APIGroup != "authentication.k8s.io" // the enrollment is tested by a request
+	}))
+	require.NoError(w.t, w.admin.Delete(w.t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "op-service-cert"}}))
 }
 
 // issue creates the Secret with the certificate, as providers do.
 func (w *world) issue() {
 	w.t.Helper()
 	w.create(&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "op-service-cert"}, Type: corev1.SecretTypeTLS,
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: w.name, Name: "op-service-cert", Annotations: map[string]string{"cert-manager.io/certificate-name": "op-service-cert"},
+		},
+		Type: corev1.SecretTypeTLS,
 		Data: map[string][]byte{"tls.crt": []byte("certificate"), "tls.key": []byte("key")},
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/step"
@@ -28,7 +29,9 @@ func tryObjects(ctx context.Context, s *run) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	s.examine(states)
+	if err := s.examine(ctx, states); err != nil {
+		return outcome{}, err
+	}
 	if !s.pass.tried {
 		if err := s.dryRun(ctx, states); err != nil {
 			return outcome{}, err
@@ -68,17 +71,43 @@ func withBindings(steps, all []step.Step) []step.Step {
 }
 
 // examine records the states, and refuses those with a problem.
-func (s *run) examine(states []execute.State) {
+func (s *run) examine(ctx context.Context, states []execute.State) error {
 	for i := range states {
 		state := &states[i]
 		if state.Problem == nil && state.Step.IsCRD() {
 			state.Problem = s.checkCRD(state.Live)
+		}
+		if state.Problem == nil && state.Live == nil {
+			var err error
+			if state.Problem, err = s.checkIssued(ctx, state.Step.Object); err != nil {
+				return err
+			}
 		}
 		if state.Problem != nil {
 			s.refuse(state.Step, state.Problem)
 		}
 		s.states[state.Step.Object] = *state
 	}
+	return nil
+}
+
+// checkIssued refuses to create a Certificate for which cert-manager would overwrite a Secret that it has not written for a
+// Certificate of that name (docs/adr/0050). One that Remit has issued is replaced if the provider has changed.
+func (s *run) checkIssued(ctx context.Context, obj *unstructured.Unstructured) (problem, err error) {
+	for _, secret := range s.rendered.Hooks.IssuedSecrets() {
+		if !serving.Issues(obj, secret) {
+			continue
+		}
+		live, err := apply.Live(ctx, s.executor.Account, secret)
+		if err != nil || live == nil || serving.IsIssued(live) || s.owner.Owns(live) {
+			return nil, err
+		}
+		return &apply.CollisionError{
+			Object: apply.Describe(secret), Found: "already exists", Why: "cert-manager would overwrite it, but has not written it for " + apply.Describe(obj),
+			Remedy: "delete it if nothing else needs it",
+		}, nil
+	}
+	return nil, nil
 }
 
 // checkCRD refuses to share a CustomResourceDefinition with another owner, as OLM v1 does. One that an earlier

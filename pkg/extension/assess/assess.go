@@ -101,6 +101,9 @@ func Needs(r *render.Rendered, steps []step.Step, rulesOf rbac.RoleRules) ([]pre
 		return nil, err
 	}
 	needs = append(needs, r.Hooks.Demands()...)
+	for _, secret := range r.Hooks.IssuedSecrets() { // cert-manager may write every Secret
+		needs = append(needs, hooks.Request(secret, "let cert-manager write "+apply.Describe(secret), apply.Verbs()...))
+	}
 	for _, s := range steps {
 		if IsProbed(s.Object) {
 			needs = append(needs, hooks.Request(s.Object, "wait until "+apply.Describe(s.Object)+" is available", "list", "watch"))

@@ -352,6 +352,7 @@ func TestCertificatesOfTools(t *testing.T) {
 		"infrastructure Certificate ops/op-service-cert", "infrastructure Issuer ops/op-service-cert", "infrastructure Service ops/op-service",
 	})
 	require.NotContains(t, list(r), "configuration Secret ops/op-service-cert")
+	require.Equal(t, []*unstructured.Unstructured{apply.Reference(corev1.SchemeGroupVersion.WithKind("Secret"), "ops", "op-service-cert")}, r.Hooks.IssuedSecrets())
 	certificate, _ := object[map[string]any](t, r, "Certificate")
 	require.Equal(t, map[string]any{
 		"secretName": "op-service-cert", "duration": "17520h0m0s", "renewBefore": "24h0m0s", "usages": []any{"server auth"},
@@ -367,6 +368,7 @@ func TestCertificatesOfTools(t *testing.T) {
 
 	in.Tool = serving.ServiceCA()
 	r = rendered(t, in)
+	require.Empty(t, r.Hooks.IssuedSecrets(), "service-ca does not overwrite Secrets of others")
 	service, _ := object[corev1.Service](t, r, "Service")
 	require.Equal(t, map[string]string{"service.beta.openshift.io/serving-cert-secret-name": "op-service-cert"}, service.GetAnnotations())
 	configuration, _ := object[map[string]any](t, r, "ValidatingWebhookConfiguration")

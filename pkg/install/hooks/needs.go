@@ -98,6 +98,17 @@ func (p *Plan) Parts() ([]*unstructured.Unstructured, error) {
 	return out, nil
 }
 
+// IssuedSecrets returns references to the Secrets that cert-manager writes because of the install.
+func (p *Plan) IssuedSecrets() []*unstructured.Unstructured {
+	var out []*unstructured.Unstructured
+	for _, d := range p.Served {
+		if secret := p.serving().Issued(d); secret != nil {
+			out = append(out, secret)
+		}
+	}
+	return out
+}
+
 // conversion returns the Need for changing the conversion of one CustomResourceDefinition. It includes only the verb
 // patch, because conversions are patched rather than applied.
 func conversion(crd string) Need {

@@ -1,6 +1,8 @@
 package serving
 
 import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -15,13 +17,37 @@ const (
 	renewedAhead = "24h0m0s"
 )
 
+// certificateName on a Secret is the name of the Certificate for which cert-manager has written it.
+const certificateName = "cert-manager.io/certificate-name"
+
 // certManager is the API of cert-manager. Its types are not imported, because a bundle's install uses only these fields.
 var certManager = schema.GroupVersion{Group: "cert-manager.io", Version: "v1"}
+
+// Issued returns a reference to the Secret that cert-manager writes for the Certificate of a Deployment, or nil if the install
+// contains no such Certificate. The Secret and the Certificate have the same name.
+func (in Input) Issued(d Deployment) *unstructured.Unstructured {
+	if !in.Tool.isPart() {
+		return nil
+	}
+	return apply.Reference(corev1.SchemeGroupVersion.WithKind("Secret"), in.Owner.Namespace, cert.SecretName(d.Name))
+}
+
+// Issues reports whether an object is the Certificate for which cert-manager writes a Secret.
+func Issues(obj, secret *unstructured.Unstructured) bool {
+	return obj.GroupVersionKind().GroupKind() == certManager.WithKind("Certificate").GroupKind() &&
+		obj.GetNamespace() == secret.GetNamespace() && obj.GetName() == secret.GetName()
+}
+
+// IsIssued reports whether a Secret names the Certificate of the same name as the one for which cert-manager has written it. Anyone
+// who can write the Secret can set the annotation.
+func IsIssued(secret metav1.Object) bool {
+	return secret.GetAnnotations()[certificateName] == secret.GetName()
+}
 
 // Issue returns the self-signed Issuer and the Certificate of a Deployment, or nothing if the install's tool does not need
 // them.
 func (in Input) Issue(d Deployment) ([]*unstructured.Unstructured, error) {
-	if in.Tool == nil || in.Tool.issuing == "" {
+	if !in.Tool.isPart() {
 		return nil, nil
 	}
 	hosts := []any{}

@@ -36,6 +36,9 @@ func CertManager(namespace string) *Tool { return &Tool{issuing: namespace} }
 // ServiceCA returns the tool of an install whose certificates the service-ca operator issues.
 func ServiceCA() *Tool { return &Tool{Annotations: map[string]string{InjectCABundle: "true"}} }
 
+// isPart reports whether Certificates of cert-manager are part of the install.
+func (t *Tool) isPart() bool { return t != nil && t.issuing != "" }
+
 // ToolOf returns the tool that is selected by the annotations of the Subscription's config or else by those of the
 // CSV, or nil if neither selects one. An annotation must refer to a certificate or Secret in the operator's own
 // namespace, because the tool may have permissions that the account does not have.
