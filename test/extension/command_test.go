@@ -1,14 +1,19 @@
 package extension
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/controller/clusterextension"
@@ -136,4 +141,36 @@ func TestCommandsForClusterExtensionsReportMissingPackages(t *testing.T) {
 	out, notes, _ = cluster.Remit(t, append([]string{"preflight"}, described...)...)
 	require.Contains(t, out, "is missing", notes)
 	require.NotContains(t, out, unmet)
+	agreeOnConstraints(t, base)
+}
+
+// agreeOnConstraints checks that the commands report an olm.constraint as the controller does, if only the properties of an installed
+// operator show that it is not met. They are in a ClusterCatalog that the ClusterExtension does not select.
+func agreeOnConstraints(t *testing.T, base *scene) {
+	t.Helper()
+	name := base.Name + "-not"
+	const constraint = `{"type":"olm.constraint","value":{"failureMessage":"other package","all":{"constraints":[{"package":%s},` +
+		`{"not":{"constraints":[{"cel":{"rule":"properties.exists(p, p.type == 'olm.package')"}}]}}]}}}`
+	needs := fmt.Sprintf(`{"packageName":%q,"versionRange":"1.x"}`, base.Name)
+	plain := env.Releases(name + ".v1.0.0 stable needs=" + base.Name + ":1.x")
+	content := strings.Replace(plain, `{"type":"olm.package.required","value":`+needs+`}`, fmt.Sprintf(constraint, needs), 1)
+	require.NotEqual(t, plain, content)
+	cluster.ServeCatalog(t, images, name, content)
+	ext := env.NewClusterExtension(name, name)
+	ext.Spec.Namespace = base.Name
+	ext.Spec.Source.Catalog.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{olmv1.LabelMetadataName: name}}
+	require.NoError(t, cluster.Client.Create(t.Context(), ext))
+	t.Cleanup(func() { _ = cluster.Client.Delete(context.Background(), ext) })
+	reported := ""
+	eventually(t, func(c *assert.CollectT) {
+		assert.NoError(c, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(ext), ext))
+		if progressing := meta.FindStatusCondition(ext.Status.Conditions, olmv1.TypeProgressing); assert.NotNil(c, progressing) {
+			assert.Equal(c, olmv1.ReasonBlocked, progressing.Reason, progressing.Message)
+			_, reported, _ = strings.Cut(progressing.Message, `": `)
+		}
+	})
+	require.Contains(t, reported, "requires an operator with package: "+base.Name)
+	out, notes, code := cluster.Remit(t, "preflight", "clusterextension", name)
+	require.Equal(t, 1, code, notes)
+	require.Contains(t, out, reported)
 }

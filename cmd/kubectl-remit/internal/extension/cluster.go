@@ -32,6 +32,8 @@ type clusterCatalogs struct {
 	// api sends requests to the Service that serves the content.
 	api            rest.Interface
 	remitNamespace string
+	// served are the names of the ClusterCatalogs whose content can be read. read sets it.
+	served []string
 }
 
 // read returns the ClusterCatalogs with what they contain of the requested package. If none contains the package, their content
@@ -49,6 +51,9 @@ func (r *clusterCatalogs) read(ctx context.Context, request resolve.Request) ([]
 			continue
 		}
 		one := resolve.Catalog{Name: k.Name, Labels: labels.Merge(k.Labels, labels.Set{olmv1.LabelMetadataName: k.Name}), Priority: k.Spec.Priority}
+		if isServed(k) {
+			r.served = append(r.served, k.Name)
+		}
 		if isServed(k) && (request.Selector == nil || request.Selector.Matches(labels.Set(one.Labels))) {
 			var err error
 			if one.Snapshot, err = r.packageOf(ctx, k.Name, request.Package); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/operator-framework/operator-registry/alpha/property"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/clock"
@@ -61,11 +62,13 @@ func (i *Install) unmet(ctx context.Context, c client.Client, from Source, of of
 		ServerVersion: func() (string, error) { return from.Cluster.ServerVersion(from.ErrOut) },
 	}
 	cluster := assess.Cluster{Lookups: world.Lookups(), Extensions: list.Items, Catalogs: of.catalogs, Indexes: &resolver.Indexes{}}
-	unmet, err := cluster.Unmet(ctx, i.Extension, i.Rendered.CSV, of.bundle)
-	if err != nil || len(unmet) == 0 || of.rest == nil {
-		return unmet, err
+	if of.rest == nil || !isConstrained(of.bundle) {
+		unmet, err := cluster.Unmet(ctx, i.Extension, i.Rendered.CSV, of.bundle)
+		if err != nil || len(unmet) == 0 || of.rest == nil {
+			return unmet, err
+		}
 	}
-	// The other packages can only add what meets a requirement, or what messages name.
+	var err error
 	if cluster.Catalogs, err = of.rest.whole(ctx, of.catalogs); err != nil {
 		return nil, err
 	}
@@ -73,12 +76,18 @@ func (i *Install) unmet(ctx context.Context, c client.Client, from Source, of of
 	return cluster.Unmet(ctx, i.Extension, i.Rendered.CSV, of.bundle)
 }
 
-// whole returns the catalogs with all their packages.
+// isConstrained reports whether a bundle has an olm.constraint. The properties of an installed operator, which are in the catalog
+// with its package, may violate one, because of "not" or of a CEL rule. They can only meet requirements of other types.
+func isConstrained(b *catalog.Bundle) bool {
+	return slices.ContainsFunc(b.Properties, func(p catalog.Property) bool { return p.Type == property.TypeConstraint })
+}
+
+// whole returns the catalogs with all their packages, including those of catalogs that the ClusterExtension does not select.
 func (r *clusterCatalogs) whole(ctx context.Context, all []resolve.Catalog) ([]resolve.Catalog, error) {
 	out := slices.Clone(all)
 	for i := range out {
 		k := &out[i]
-		if k.Snapshot == nil {
+		if !slices.Contains(r.served, k.Name) {
 			continue
 		}
 		lines, err := r.get(ctx, k.Name, "api/v1/all", nil)
