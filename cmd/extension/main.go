@@ -8,6 +8,7 @@ import (
 
 	"github.com/remit-olm/remit/cmd/internal/program"
 	"github.com/remit-olm/remit/pkg/controller"
+	"github.com/remit-olm/remit/pkg/image"
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
@@ -22,6 +23,9 @@ func main() {
 			controllers, err := o.controllers(common)
 			if err != nil {
 				return err
+			}
+			if err := image.Files(o.credentials).Check(); err != nil {
+				mgr.GetLogger().Info("Credentials for registries cannot be read; images are pulled without them", "problem", err.Error())
 			}
 			return controller.Extension(ctx, mgr, controllers)
 		},

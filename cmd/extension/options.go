@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -40,12 +39,8 @@ func (o *options) controllers(common program.Common) (controller.ExtensionOption
 	if err != nil {
 		return controller.ExtensionOptions{}, err
 	}
-	credentials := image.Files(o.credentials)
-	if err := credentials.Check(); err != nil {
-		return controller.ExtensionOptions{}, fmt.Errorf("--registry-credentials: %w", err)
-	}
 	return controller.ExtensionOptions{
 		Namespace: common.Namespace, CatalogNamespace: common.CatalogNamespace, Images: images, CacheDirectory: o.cache, ContentAddress: o.content,
-		Keychain: credentials, Provider: o.certificates,
+		Keychain: image.Files(o.credentials), Provider: o.certificates,
 	}, nil
 }

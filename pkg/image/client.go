@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	remotetransport "github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
 // Options contains the options of New. The zero value connects to registries over TLS, trusts only the system's
@@ -91,6 +93,24 @@ type Access struct {
 	Anywhere bool
 }
 
+// explain adds to a registry's refusal that credentials could not be read.
+func (a Access) explain(err error) error {
+	keychain, ok := a.Keychain.(interface{ Check() error })
+	if refused, isRefused := errors.AsType[*remotetransport.Error](err); !ok || !isRefused || !slices.Contains(refusals(), refused.StatusCode) {
+		return err
+	}
+	if problem := keychain.Check(); problem != nil {
+		return fmt.Errorf("%w; some credentials were not used: %v", withoutURL(err), problem) //nolint:errorlint // callers must not take a refusal for a problem with a file
+	}
+	return err
+}
+
+// refusals returns the codes with which registries answer a request without sufficient credentials. Some do not disclose that the
+// image exists.
+func refusals() []int {
+	return []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound}
+}
+
 // Image is an image whose manifest has been read.
 type Image struct {
 	// Repository is the repository that the image's name contains, even if a mirror was used.
@@ -114,7 +134,7 @@ func (c *Client) Open(ctx context.Context, text string, access Access) (*Image, 
 	}
 	return first(c, ref, func(at name.Reference) (*Image, error) {
 		image := &Image{Repository: ref.Context().Name(), client: c, at: at.Context(), access: access}
-		return image, image.open(at, c.options(ctx, at.Context(), access))
+		return image, access.explain(image.open(at, c.options(ctx, at.Context(), access)))
 	})
 }
 
@@ -127,7 +147,7 @@ func (c *Client) Digest(ctx context.Context, text string, access Access) (v1.Has
 	return first(c, ref, func(at name.Reference) (v1.Hash, error) {
 		desc, err := remote.Head(at, c.options(ctx, at.Context(), access)...)
 		if err != nil {
-			return v1.Hash{}, err
+			return v1.Hash{}, access.explain(err)
 		}
 		return desc.Digest, nil
 	})

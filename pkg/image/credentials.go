@@ -18,6 +18,8 @@ type Credentials struct{ entries []credential }
 type credential struct {
 	host, path string
 	config     authn.AuthConfig
+	// problem is the reason why the entry cannot be used, or nil.
+	problem error
 }
 
 var _ authn.Keychain = &Credentials{}
@@ -77,7 +79,8 @@ func hostAlias(host string) string {
 }
 
 // Resolve implements authn.Keychain. It uses the entry with the longest matching path; if paths have the same length, a
-// literal host takes precedence over a pattern. Without a match, it returns authn.Anonymous.
+// literal host takes precedence over a pattern. Without a match, it returns authn.Anonymous. It returns an error if the entry is
+// invalid.
 func (c *Credentials) Resolve(target authn.Resource) (authn.Authenticator, error) {
 	repository, _ := strings.CutPrefix(target.String(), target.RegistryStr())
 	repository = strings.Trim(repository, "/")
@@ -91,7 +94,7 @@ func (c *Credentials) Resolve(target authn.Resource) (authn.Authenticator, error
 	if best == nil {
 		return authn.Anonymous, nil
 	}
-	return authn.FromConfig(best.config), nil
+	return authn.FromConfig(best.config), best.problem
 }
 
 func (e *credential) rank() int {

@@ -44,7 +44,8 @@ func lock(private *registry.Server) {
 	})
 }
 
-// The program pulls the images of a private registry with the Secret that is mounted in its Pod. Nothing that it writes contains
+// The program pulls the images of a private registry with the Secret that is mounted in its Pod, also if the Secret was invalid
+// before. Nothing that it writes contains
 // the credentials.
 func TestPullsWithTheMountedSecret(t *testing.T) {
 	t.Parallel()
@@ -59,19 +60,29 @@ func TestPullsWithTheMountedSecret(t *testing.T) {
 	require.NoError(t, err)
 	lock(private)
 	k := create(t, "private", ref)
-	eventually(t, func(c *assert.CollectT) {
-		if assert.NoError(c, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(k), k)) {
-			if got := meta.FindStatusCondition(k.Status.Conditions, olmv1.TypeProgressing); assert.NotNil(c, got) {
-				assert.Equal(c, olmv1.ReasonRetrying, got.Reason)
-				assert.Contains(c, got.Message, "401")
+	refused := func(why string) {
+		t.Helper()
+		eventually(t, func(c *assert.CollectT) {
+			if assert.NoError(c, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(k), k)) {
+				if got := meta.FindStatusCondition(k.Status.Conditions, olmv1.TypeProgressing); assert.NotNil(c, got) {
+					assert.Equal(c, olmv1.ReasonRetrying, got.Reason)
+					assert.Contains(c, got.Message, why)
+				}
 			}
-		}
-	})
+		})
+	}
+	refused("401")
 	auth := base64.StdEncoding.EncodeToString([]byte("remit:" + password))
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Home, Name: pullSecret}, Type: corev1.SecretTypeDockerConfigJson}
-	secret.Data = map[string][]byte{corev1.DockerConfigJsonKey: fmt.Appendf(nil, `{"auths":{%q:{"auth":%q}}}`, private.Host, auth)}
+	with := func(auth string) map[string][]byte {
+		return map[string][]byte{corev1.DockerConfigJsonKey: fmt.Appendf(nil, `{"auths":{%q:{"auth":%q}}}`, private.Host, auth)}
+	}
+	secret.Data = with("the " + password)
 	require.NoError(t, cluster.Client.Create(t.Context(), secret))
 	t.Cleanup(func() { _ = cluster.Client.Delete(context.Background(), secret) })
+	refused("has an invalid entry for this registry")
+	secret.Data = with(auth)
+	require.NoError(t, cluster.Client.Update(t.Context(), secret))
 	await(t, "private", olmv1.ReasonAvailable)
 
 	require.NoError(t, cluster.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "private"}}))
