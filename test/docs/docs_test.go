@@ -77,6 +77,12 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) (code int, err error) {
 	flag.Parse()
+	// A make that runs the tests sets these variables. Readers of the pages do not have them.
+	for _, name := range []string{"MAKEFLAGS", "MFLAGS", "MAKELEVEL"} {
+		if err := os.Unsetenv(name); err != nil {
+			return 1, err
+		}
+	}
 	dir, err := os.MkdirTemp("", "remit-docs-test-")
 	if err != nil {
 		return 1, err
