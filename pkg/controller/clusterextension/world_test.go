@@ -216,11 +216,11 @@ func (w *world) report(file string) string {
 	return cm.Data[file]
 }
 
-// exists reports whether an object exists.
+// exists reports whether an object exists. Its kind may not be served yet.
 func (w *world) exists(obj client.Object, name string) bool {
 	w.t.Helper()
 	err := w.admin.Get(w.t.Context(), client.ObjectKey{Namespace: w.name, Name: name}, obj)
-	if !apierrors.IsNotFound(err) {
+	if !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
 		require.NoError(w.t, err)
 	}
 	return err == nil
