@@ -28,16 +28,19 @@ type Snapshot struct {
 	// Warnings describe files that could not be read, and packages that are therefore not included. They are not part of
 	// the digest.
 	Warnings []string
+	// Excluded contains the names of the packages that are not included because their objects are invalid. It is empty if
+	// a file could not be read, because it is then not known which packages are affected.
+	Excluded []string
 }
 
-// IsMissingPackagesOf reports whether the Snapshot has warnings and lacks a package that the other one contains. It
-// returns false if other is nil.
+// IsMissingPackagesOf reports whether the Snapshot has warnings and lacks a package that the other one contains and that
+// is not known to be invalid. It returns false if other is nil.
 func (s *Snapshot) IsMissingPackagesOf(other *Snapshot) bool {
 	if other == nil || len(s.Warnings) == 0 {
 		return false
 	}
 	for name := range other.Packages {
-		if _, ok := s.Packages[name]; !ok {
+		if _, ok := s.Packages[name]; !ok && !slices.Contains(s.Excluded, name) {
 			return true
 		}
 	}

@@ -24,7 +24,7 @@ func loadCorpus(t testing.TB, dir string) *catalog.Snapshot {
 	if dir == "bundles" {
 		cfg, failed := fbc.FromBundles(t.Context(), os.DirFS(corpus.Dir(t, dir)))
 		require.NoError(t, failed)
-		snapshot, err = fbc.FromConfig(cfg)
+		snapshot, err = fbc.FromConfig(cfg, nil)
 	} else {
 		snapshot, err = fbc.Load(t.Context(), os.DirFS(corpus.Dir(t, dir)))
 	}

@@ -20,6 +20,7 @@ import (
 // documented lists, for each page, the constants that the page must mention.
 var documented = []struct{ page, dir, names string }{
 	{"catalogsource", apiDir, `^CatalogSource\w+Error$`},
+	{"catalogsource", "pkg/controller/catalogsource", `^(typePackages|reasonInvalidPackages)`},
 	{"clustercatalog", "api/v1", `^(TypeServing|TypeProgressing|ReasonAvailable|ReasonUnavailable|ReasonUserSpecifiedUnavailable|ReasonSucceeded|ReasonRetrying|ReasonBlocked)$`},
 	{"clusterextension", "api/v1", `^(Type(Installed|Authorized|Available|\w*Deprecated)|Reason(Succeeded|RollingOut|Retrying|Blocked|InvalidConfiguration|ProgressDeadlineExceeded|Failed|Absent|Deprecated|NotDeprecated|DeprecationStatusUnknown|MissingPermissions|IdentityNotFound|NotEnrolled|EvaluationIncomplete))$`},
 	{"operatorgroup", "pkg/controller/operatorgroup", `^(Reason|MultipleOperatorGroup|OperatorGroupServiceAccount|AccountUsable|AccountChanged|TargetsKnown|TargetNotAllowed)`},

@@ -5,6 +5,11 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/test/env"
 )
@@ -69,4 +74,32 @@ func TestReportsACatalogThatCannotBeRead(t *testing.T) {
 			tn.NothingWritten()
 		})
 	}
+}
+
+// The catalog's other packages can still be installed and upgraded.
+func TestAnInvalidPackageDoesNotAffectTheRestOfItsCatalog(t *testing.T) {
+	t.Parallel()
+	tn := following(t)
+	tn.Publish("catalog", releasesV1, "b.v1.0.0 stable")
+	tn.Subscribe("catalog", "a", "stable")
+	tn.Installed("a.v1.0.0")
+
+	cm := &corev1.ConfigMap{ObjectMeta: tn.Meta("catalog"), Data: map[string]string{
+		"catalog.json": env.ReleasesWith(nil, releasesV1, releasesV2) + `{"schema":"olm.package","name":"b"}`,
+	}}
+	require.NoError(t, cluster.Client.Patch(t.Context(), cm, client.Merge))
+	tn.Installed("a.v2.0.0")
+	excluded := func(c *assert.CollectT) *metav1.Condition {
+		cs := &operatorsv1alpha1.CatalogSource{}
+		assert.NoError(c, tn.Get("catalog", cs))
+		return meta.FindStatusCondition(cs.Status.Conditions, "PackagesExcluded")
+	}
+	tn.Eventually(func(c *assert.CollectT) {
+		if got := excluded(c); assert.NotNil(c, got) {
+			assert.Equal(c, "InvalidPackages", got.Reason)
+			assert.Contains(c, got.Message, `package "b" has no default channel`)
+		}
+	})
+	tn.Publish("catalog", releasesV1, releasesV2, "b.v1.0.0 stable")
+	tn.Eventually(func(c *assert.CollectT) { assert.Nil(c, excluded(c)) })
 }

@@ -106,6 +106,29 @@ func TestRefusesMalformedConfigMaps(t *testing.T) {
 	}
 }
 
+func TestABrokenPackageDoesNotAffectOthers(t *testing.T) {
+	for name, row := range map[string]struct{ broken, want string }{
+		"a package without channels":            {"- {packageName: b}\n", `package "b": package has no channels`},
+		"several channels, none the default":    {"- {packageName: b, channels: [{name: fast, currentCSV: a.v1}, {name: slow, currentCSV: a.v2}]}\n", `package "b": default channel "" does not exist`},
+		"a default channel that does not exist": {"- {packageName: b, defaultChannel: z, channels: [{name: fast, currentCSV: a.v1}]}\n", `package "b": default channel "z" does not exist`},
+		"a channel of another type":             {"- {packageName: b, channels: [{name: yes, currentCSV: a.v1}]}\n", `package "b": json: cannot unmarshal bool`},
+		"a head that does not exist":            {"- {packageName: b, channels: [{name: fast, currentCSV: b.v1}]}\n", `ClusterServiceVersion "b.v1" not found`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data := map[string]string{KeyCSVs: legacyCSVs, KeyCRDs: legacyCRDs, KeyPackages: legacyPackages}
+			alone, err := Load(t.Context(), &corev1.ConfigMap{Data: data}, fbc.Loader{Limits: catalog.TenantDecoding()})
+			require.NoError(t, err)
+			data[KeyPackages] = legacyPackages + row.broken
+			snap, err := Load(t.Context(), &corev1.ConfigMap{Data: data}, fbc.Loader{Limits: catalog.TenantDecoding()})
+			require.NoError(t, err)
+			require.Equal(t, alone.Digest, snap.Digest)
+			require.Equal(t, []string{"b"}, snap.Excluded)
+			require.Len(t, snap.Warnings, 1)
+			require.Contains(t, snap.Warnings[0], row.want)
+		})
+	}
+}
+
 func TestRefusesAReplacesCycle(t *testing.T) {
 	csvs := `
 - {kind: ClusterServiceVersion, metadata: {name: a.v1}, spec: {version: 1.0.0, replaces: a.v2}}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 
@@ -14,12 +15,14 @@ import (
 
 // pkgManifest is an element of the legacy key "packages".
 type pkgManifest struct {
-	Name     string `json:"packageName"`
-	Default  string `json:"defaultChannel"`
-	Channels []struct {
-		Name       string `json:"name"`
-		CurrentCSV string `json:"currentCSV"`
-	} `json:"channels"`
+	Name     string       `json:"packageName"`
+	Default  string       `json:"defaultChannel"`
+	Channels []pkgChannel `json:"channels"`
+}
+
+type pkgChannel struct {
+	Name       string `json:"name"`
+	CurrentCSV string `json:"currentCSV"`
 }
 
 // legacy contains the objects of a ConfigMap, by name, and the file-based catalog built from them.
@@ -44,16 +47,23 @@ func loadLegacy(keys map[string][]byte) (*catalog.Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("key %q: %w", KeyPackages, err)
 	}
+	broken := map[string]error{}
 	for i, data := range packages {
 		var p pkgManifest
-		if err := json.Unmarshal(data, &p); err != nil {
+		kept := l.cfg
+		err := json.Unmarshal(data, &p)
+		if err != nil && p.Name == "" {
 			return nil, fmt.Errorf("key %q, element %d: %w", KeyPackages, i+1, err)
 		}
-		if err := l.addPackage(&p); err != nil {
-			return nil, fmt.Errorf("key %q, package %q: %w", KeyPackages, p.Name, err)
+		if err == nil {
+			err = l.addPackage(&p)
+		}
+		if err != nil {
+			l.cfg = kept
+			broken[p.Name] = fmt.Errorf("key %q, package %q: %w", KeyPackages, p.Name, err)
 		}
 	}
-	return fbc.FromConfig(&l.cfg)
+	return fbc.FromConfig(&l.cfg, broken)
 }
 
 func byName(keys map[string][]byte, key string) (map[string][]byte, error) {
@@ -90,6 +100,9 @@ func (l *legacy) addPackage(p *pkgManifest) error {
 	}
 	if p.Default == "" && len(p.Channels) == 1 {
 		p.Default = p.Channels[0].Name
+	}
+	if !slices.ContainsFunc(p.Channels, func(c pkgChannel) bool { return c.Name == p.Default }) {
+		return fmt.Errorf("default channel %q does not exist", p.Default)
 	}
 	l.cfg.Packages = append(l.cfg.Packages, declcfg.Package{
 		Schema:         declcfg.SchemaPackage,

@@ -29,6 +29,7 @@ type header struct {
 	Format   string   `json:"format"`
 	Digest   string   `json:"digest"`
 	Warnings []string `json:"warnings,omitempty"`
+	Excluded []string `json:"excluded,omitempty"`
 }
 
 type footer struct {
@@ -76,7 +77,7 @@ func writeIndex(to io.Writer, snap *catalog.Snapshot, contents *Contents) error 
 	out := bufio.NewWriterSize(to, 1<<16)
 	lines := json.NewEncoder(io.MultiWriter(out, sum))
 	lines.SetEscapeHTML(false)
-	if err := lines.Encode(header{Format: format, Digest: snap.Digest, Warnings: snap.Warnings}); err != nil {
+	if err := lines.Encode(header{Format: format, Digest: snap.Digest, Warnings: snap.Warnings, Excluded: snap.Excluded}); err != nil {
 		return err
 	}
 	for _, name := range snap.PackageNames() {
@@ -170,7 +171,7 @@ func readIndex(from io.Reader, contents *Contents) (*catalog.Snapshot, error) {
 	if json.Unmarshal(first, &head) != nil || head.Format != format {
 		return nil, errDamaged
 	}
-	snap := &catalog.Snapshot{Digest: head.Digest, Packages: map[string]*catalog.Package{}, Reader: contents, Warnings: head.Warnings}
+	snap := &catalog.Snapshot{Digest: head.Digest, Packages: map[string]*catalog.Package{}, Reader: contents, Warnings: head.Warnings, Excluded: head.Excluded}
 	words := map[string]string{}
 	for {
 		before := hex.EncodeToString(in.sum.Sum(nil))

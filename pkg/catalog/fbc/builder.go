@@ -23,8 +23,10 @@ type builder struct {
 	// problems describes unusable parts; lost contains the packages that are excluded because of them.
 	problems problems
 	lost     map[string]bool
-	bytes    int64
-	entries  int
+	// unread is true if a file could not be read completely, so that it is not known which packages are affected.
+	unread  bool
+	bytes   int64
+	entries int
 	// kept estimates the retained memory.
 	kept catalog.Kept
 	// files contains the file names of bundles' manifests, if known.

@@ -38,7 +38,7 @@ func TestFromBundles(t *testing.T) {
 	require.Equal(t, []property.PackageRequired{{PackageName: "world", VersionRange: ">=1.0.0"}}, props.PackagesRequired)
 	require.Len(t, props.BundleObjects, 2)
 
-	snap, err := FromConfig(cfg)
+	snap, err := FromConfig(cfg, nil)
 	require.NoError(t, err)
 	older := snap.Packages["hello"].Bundles["hello.v1.0.0"]
 	require.Contains(t, propertyTypes(older), propertyMalformedDependencies)
@@ -55,7 +55,7 @@ func propertyTypes(b *catalog.Bundle) []string {
 func TestFromBundlesReadsABundleAtTheRoot(t *testing.T) {
 	cfg, err := FromBundles(t.Context(), os.DirFS("testdata/bundles/hello/1.1.0"))
 	require.NoError(t, err)
-	snap, err := FromConfig(cfg)
+	snap, err := FromConfig(cfg, nil)
 	require.NoError(t, err, "the replaced version may be missing")
 	head, err := snap.Packages["hello"].Channels["stable"].Head()
 	require.NoError(t, err)
@@ -70,7 +70,7 @@ func TestFromBundlesJoinsSeveralHeads(t *testing.T) {
 		"2/manifests/csv.yaml":        csvFile("a.v2", "2.0.0"),
 	})
 	require.NoError(t, err)
-	snap, err := FromConfig(cfg)
+	snap, err := FromConfig(cfg, nil)
 	require.NoError(t, err)
 	head, err := snap.Packages["a"].Channels["stable"].Head()
 	require.NoError(t, err)
@@ -175,7 +175,7 @@ func FuzzFromBundles(f *testing.F) {
 			"manifests/csv.yaml":         {Data: csv},
 		})
 		if err == nil {
-			_, _ = FromConfig(cfg)
+			_, _ = FromConfig(cfg, nil)
 		}
 	})
 }

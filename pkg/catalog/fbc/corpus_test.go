@@ -39,7 +39,7 @@ func TestRendersCorpusBundles(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, cfg.Packages, 49)
 	require.Len(t, cfg.Bundles, 132)
-	snap, err := FromConfig(cfg)
+	snap, err := FromConfig(cfg, nil)
 	require.NoError(t, err)
 
 	for _, p := range snap.Packages {
@@ -70,7 +70,7 @@ func BenchmarkLoad(b *testing.B) {
 		for b.Loop() {
 			cfg, err := FromBundles(b.Context(), fsys)
 			require.NoError(b, err)
-			_, err = FromConfig(cfg)
+			_, err = FromConfig(cfg, nil)
 			require.NoError(b, err)
 		}
 	})

@@ -24,9 +24,14 @@ func Load(ctx context.Context, fsys fs.FS) (*catalog.Snapshot, error) {
 	return Loader{}.Load(ctx, fsys)
 }
 
-// FromConfig builds a Snapshot from a catalog in memory. It does not retain the config.
-func FromConfig(cfg *declcfg.DeclarativeConfig) (*catalog.Snapshot, error) {
-	return newBuilder(memory{}).config(cfg)
+// FromConfig builds a Snapshot from a catalog in memory. It does not retain the config. broken describes packages that
+// cannot be used, by name.
+func FromConfig(cfg *declcfg.DeclarativeConfig, broken map[string]error) (*catalog.Snapshot, error) {
+	b := newBuilder(memory{})
+	for name, err := range broken {
+		b.lose(name, err)
+	}
+	return b.config(cfg)
 }
 
 func (b *builder) config(cfg *declcfg.DeclarativeConfig) (*catalog.Snapshot, error) {
@@ -68,10 +73,23 @@ func (b *builder) broken(path string, err error, packages map[string]bool) error
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.unread = true
 	b.problems.add(fmt.Sprintf("file %q: %v", path, err))
 	for name := range packages {
 		b.lost[name] = true
 	}
+	return nil
+}
+
+// brokenPackage records an object of a file that makes its package unusable. The other packages of the file are not
+// affected. It returns an error only if the load must stop.
+func (b *builder) brokenPackage(path, pkg string, err error) error {
+	if errors.As(err, new(wholeError)) {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lose(pkg, fmt.Errorf("file %q: %w", path, err))
 	return nil
 }
 

@@ -134,9 +134,15 @@ func TestABrokenFileDoesNotAffectOthers(t *testing.T) {
 		"a part of a package": {fstest.MapFS{"b.yaml": file(other(pkgA + channelA)), "c.yaml": file(other(bundleA) + "---\nkind: X")}, []string{`file "c.yaml": not a file-based catalog: an object has no schema`, lost}},
 		"an unknown part": {fstest.MapFS{"b.yaml": file(other(pkgA + channelA)), "c.yaml": file("[")},
 			[]string{`file "c.yaml": `, `package "b", channel "stable": no bundle found for entry "b.v1"`, lost}},
-		"a malformed bundle":              {fstest.MapFS{"b.yaml": file(strings.Replace(b, "1.0.0", "one", 1))}, []string{`file "b.yaml": package "b", bundle "b.v1": property 1`, lost}},
-		"a duplicate package":             {fstest.MapFS{"b.yaml": file(b), "c.yaml": file(other(pkgA))}, []string{`duplicate package "b"`, lost}},
-		"a duplicate bundle":              {fstest.MapFS{"b.yaml": file(b), "c.yaml": file(other(bundleA))}, []string{`package "b": duplicate bundle "b.v1"`, lost}},
+		"a malformed bundle":  {fstest.MapFS{"b.yaml": file(strings.Replace(b, "1.0.0", "one", 1))}, []string{`file "b.yaml": package "b", bundle "b.v1": property 1`, lost}},
+		"a duplicate package": {fstest.MapFS{"b.yaml": file(b), "c.yaml": file(other(pkgA))}, []string{`duplicate package "b"`, lost}},
+		"a duplicate bundle":  {fstest.MapFS{"b.yaml": file(b), "c.yaml": file(other(bundleA))}, []string{`package "b": duplicate bundle "b.v1"`, lost}},
+		"a package without a default channel": {fstest.MapFS{"a.yaml": file(pkgA + "---\nschema: olm.package\nname: b\n" + channelA + other(channelA+bundleA) + bundleA)},
+			[]string{`file "a.yaml": package "b" has no default channel`}},
+		"an unreadable channel in the same file": {fstest.MapFS{"a.yaml": file(pkgA + other(pkgA) + "---\nschema: olm.channel\npackage: b\nname: stable\nentries: 1\n" + channelA + bundleA)},
+			[]string{`file "a.yaml": olm.channel "stable" of package "b": json`, lost}},
+		"a malformed bundle in the same file": {fstest.MapFS{"a.yaml": file(pkgA + other(pkgA+channelA) + strings.Replace(other(bundleA), "1.0.0", "one", 1) + channelA + bundleA)},
+			[]string{`file "a.yaml": package "b", bundle "b.v1": property 1`, lost}},
 		"a channel of an unknown package": {fstest.MapFS{"b.yaml": file(other(channelA))}, []string{`channel "stable": package "b" not found`}},
 		"a bundle of an unknown package":  {fstest.MapFS{"b.yaml": file(other(bundleA))}, []string{`bundle "b.v1": package "b" not found`}},
 	} {
@@ -144,7 +150,9 @@ func TestABrokenFileDoesNotAffectOthers(t *testing.T) {
 			alone, err := Load(t.Context(), fstest.MapFS{"a.yaml": good})
 			require.NoError(t, err)
 			require.Empty(t, alone.Warnings)
-			row.files["a.yaml"] = good
+			if row.files["a.yaml"] == nil {
+				row.files["a.yaml"] = good
+			}
 			snap, err := Load(t.Context(), row.files)
 			require.NoError(t, err)
 			require.Equal(t, []string{"a"}, snap.PackageNames())

@@ -104,7 +104,10 @@ func (l Loader) read(ctx context.Context, b *builder, path string, file io.Reade
 		if pkg != "" {
 			packages[pkg] = true
 		}
-		return err
+		if err == nil || pkg == "" {
+			return err
+		}
+		return b.brokenPackage(path, pkg, err)
 	}}
 	err := d.read(ctx, file)
 	if ctx.Err() != nil {

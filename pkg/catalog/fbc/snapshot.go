@@ -38,14 +38,25 @@ func (b *builder) snapshot() (*catalog.Snapshot, error) {
 		Packages: b.packages,
 		Reader:   b.contents,
 		Warnings: b.warnings(lost),
+		Excluded: b.excluded(),
 	}, nil
+}
+
+// excluded returns the names of the unusable packages if all of them are known.
+func (b *builder) excluded() []string {
+	if b.unread {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(b.lost))
 }
 
 func (b *builder) joinBundles() {
 	for _, key := range slices.SortedFunc(maps.Keys(b.bundles), compareKeys) {
 		pkg, ok := b.packages[key.pkg]
-		if !ok {
+		if !ok && !b.lost[clip(key.pkg)] {
 			b.lose(key.pkg, fmt.Errorf("bundle %q: package %q not found", key.name, clip(key.pkg)))
+		}
+		if !ok {
 			continue
 		}
 		pkg.Bundles[key.name] = b.bundles[key]
@@ -69,6 +80,9 @@ func (b *builder) joinChannels() {
 
 func (b *builder) joinChannel(in *declcfg.Channel) error {
 	pkg, ok := b.packages[in.Package]
+	if !ok && b.lost[clip(in.Package)] {
+		return nil // the reason is already known
+	}
 	if !ok {
 		return fmt.Errorf("channel %q: package %q not found", clip(in.Name), clip(in.Package))
 	}

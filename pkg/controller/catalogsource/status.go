@@ -1,6 +1,7 @@
 package catalogsource
 
 import (
+	"fmt"
 	"strconv"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -8,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/server"
 	"github.com/remit-olm/remit/pkg/lib/status"
 )
@@ -18,6 +20,9 @@ const (
 	protocolGRPC     = "grpc"
 	// maxMessage bounds status.message, in bytes.
 	maxMessage = 2048
+	// typePackagesExcluded is True while invalid packages are excluded. The contract does not define it.
+	typePackagesExcluded  = "PackagesExcluded"
+	reasonInvalidPackages = "InvalidPackages"
 )
 
 // desired returns the status for an observation. Fields that Remit does not use are unchanged.
@@ -37,7 +42,21 @@ func desired(cs *operatorsv1alpha1.CatalogSource, seen observation, now metav1.T
 		out.LatestImageRegistryPoll = seen.polled
 	}
 	setConditions(out, seen.conditions, now)
+	setExcluded(out, seen.snapshot, now)
 	return out
+}
+
+// setExcluded sets the condition that names the invalid packages, which are excluded while the rest of the catalog is
+// served, or removes it.
+func setExcluded(out *operatorsv1alpha1.CatalogSourceStatus, served *catalog.Snapshot, now metav1.Time) {
+	if served == nil || len(served.Excluded) == 0 {
+		meta.RemoveStatusCondition(&out.Conditions, typePackagesExcluded)
+		return
+	}
+	meta.SetStatusCondition(&out.Conditions, metav1.Condition{
+		Type: typePackagesExcluded, Status: metav1.ConditionTrue, Reason: reasonInvalidPackages, LastTransitionTime: now,
+		Message: oneLine(fmt.Sprintf("the rest of the catalog is served without %q: %s", served.Excluded, warnings(served))),
+	})
 }
 
 // setConditions sets the conditions of an image template, or removes them.
