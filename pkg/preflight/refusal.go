@@ -51,8 +51,14 @@ func message(err error) string {
 	if len(text) > MaxMessage {
 		text = strings.ToValidUTF8(text[:MaxMessage], "") + "…"
 	}
+	if apierrors.IsForbidden(err) && strings.Contains(text, ownersRefused) {
+		text += " (the admission plugin OwnerReferencesPermissionEnforcement requires permission to delete an object whose owner references change)"
+	}
 	return status.Text(text)
 }
+
+// ownersRefused is part of the message with which the admission plugin OwnerReferencesPermissionEnforcement refuses a request.
+const ownersRefused = "cannot set an ownerRef on a resource you can't delete"
 
 // IsPolicyNotReady reports whether an admission policy could not decide because the API server has not yet observed
 // the policy's parameter, an OperatorGroup that was just created (docs/adr/0020). The API server responds with the

@@ -218,6 +218,12 @@ func TestKeepsCRDsWithTheGrantOfTheInstall(t *testing.T) {
 	w.await(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions)
 	w.apply(w.report(preflight.FileGrant))
 	w.awaitInstalled("1.0.0")
+	w.edit(func(ext *olmv1.ClusterExtension) {
+		ext.Annotations = map[string]string{"olm.operatorframework.io/keep-crds": "true"}
+	})
+	text := w.await(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
+	require.Contains(t, text, `"`+w.crdName()+`" is forbidden: cannot set an ownerRef on a resource you can't delete`)
+	require.Contains(t, text, "the admission plugin OwnerReferencesPermissionEnforcement requires permission to delete an object whose owner references change")
 	w.apply(strings.ReplaceAll(`
 {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: unown-NAME},
  rules: [{apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], resourceNames: [things.NAME.example.com], verbs: [delete]}]}
@@ -226,9 +232,6 @@ func TestKeepsCRDsWithTheGrantOfTheInstall(t *testing.T) {
  roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: unown-NAME},
  subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: "olm:clusterextension:NAME"}]}
 `, "NAME", w.name))
-	w.edit(func(ext *olmv1.ClusterExtension) {
-		ext.Annotations = map[string]string{"olm.operatorframework.io/keep-crds": "true"}
-	})
 	require.Eventually(t, func() bool { return len(w.definition().OwnerReferences) == 0 && len(w.get().Finalizers) == 1 }, patience, tick)
 	w.await(olmv1.TypeAuthorized, metav1.ConditionTrue, olmv1.ReasonSucceeded)
 	kept := w.definition().UID
