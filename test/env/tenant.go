@@ -40,7 +40,7 @@ type Tenant struct {
 	Cluster   *Cluster
 	Namespace string
 	Account   types.NamespacedName
-	// User is the name of a user to whom a Piece grants permissions, instead of the account.
+	// User, if set, is the user that receives the permissions of a Piece instead of the account.
 	User string
 	// Since is an offset in the audit log before which there are no requests from the account; the default is the
 	// beginning.

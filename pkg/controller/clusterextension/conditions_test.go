@@ -1,11 +1,13 @@
 package clusterextension
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
@@ -27,4 +29,37 @@ func TestAuthorizedDescribesTheCurrentIdentity(t *testing.T) {
 	}
 	require.Equal(t, olmv1.ReasonSucceeded, authorized(ext.Status.Identity.DeepCopy()))
 	require.Equal(t, olmv1.ReasonEvaluationIncomplete, authorized(&olmv1.Identity{Kind: olmv1.IdentityKindServiceAccount, Namespace: "ns", Name: "installer"}))
+}
+
+// While the cache does not show the last patch of the status, a run cannot save another one. The API server would refuse it.
+func TestSendsNoStatusFromAnOutdatedCache(t *testing.T) {
+	t.Parallel()
+	patches := 0
+	u := givenUnit(t, interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, name string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+		patches++
+		return c.SubResource(name).Patch(ctx, obj, patch, opts...) //nolint:wrapcheck // it implements the same interface
+	}}, extension("a"))
+	read := func() *olmv1.ClusterExtension {
+		ext := &olmv1.ClusterExtension{}
+		require.NoError(t, u.Client.Get(t.Context(), client.ObjectKey{Name: "a"}, ext))
+		return ext
+	}
+	save := func(ext *olmv1.ClusterExtension, why string) bool {
+		s := u.begin(ext)
+		require.NoError(t, s.conclude(t.Context(), waiting(why), nil))
+		saved, err := s.save(t.Context())
+		require.NoError(t, err)
+		return saved
+	}
+	outdated := read()
+	require.True(t, save(outdated, "for a grant"))
+	require.False(t, save(outdated, "for a grant"))
+	require.Equal(t, 1, patches)
+	require.True(t, save(read(), "for a grant"))
+	require.Equal(t, 1, patches, "nothing has changed")
+	require.True(t, save(read(), "for a catalog"))
+	require.Equal(t, 2, patches)
+	u.clock.SetTime(u.clock.Now().Add(maxCacheLag))
+	require.False(t, save(outdated, "for a namespace"))
+	require.Equal(t, 3, patches, "the API server decides")
 }

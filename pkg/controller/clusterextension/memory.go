@@ -26,6 +26,7 @@ type remembered struct {
 	previous *content
 	pass     *pass
 	report   published
+	saved    savedStatus
 	// delay is the current delay between attempts after a refusal.
 	delay time.Duration
 	// finalizing is true after the finalization of a deleted extension has begun, and failingSince is when it failed for the first
@@ -82,6 +83,16 @@ type published struct {
 	retryAt time.Time
 	delay   time.Duration
 }
+
+// savedStatus is the resource version of the extension after its status was patched, and when that was.
+type savedStatus struct {
+	version uint64
+	at      time.Time
+}
+
+// maxCacheLag is how long the cache may show an extension from before its status was patched. Later, resource versions have become
+// smaller for another reason, such as a restored backup.
+const maxCacheLag = 10 * time.Second
 
 // pass is what was done to reach one desired state. It is only changed by the reconciles of its extension.
 type pass struct {

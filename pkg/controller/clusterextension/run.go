@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -184,6 +185,12 @@ func (s *run) checkCurrent(ctx context.Context) error {
 
 // save patches the status if it has changed. saved is false if the cache was outdated.
 func (s *run) save(ctx context.Context) (saved bool, err error) {
+	if equality.Semantic.DeepEqual(s.saved, s.ext) {
+		return true, nil
+	}
+	if was := s.memory.Get(s.key()).saved; versionOf(s.saved) < was.version && s.Clock.Since(was.at) < maxCacheLag {
+		return false, nil // the API server would refuse the patch
+	}
 	err = status.Patch(ctx, s.Client, s.saved, s.ext)
 	switch {
 	case apierrors.IsConflict(err):
@@ -194,5 +201,6 @@ func (s *run) save(ctx context.Context) (saved bool, err error) {
 		return false, fmt.Errorf("ClusterExtension: %w", err)
 	}
 	s.saved = s.ext.DeepCopy()
+	s.memory.Change(s.key(), func(is *remembered) { is.saved = savedStatus{versionOf(s.saved), s.Clock.Now()} })
 	return true, nil
 }

@@ -32,7 +32,8 @@ func givenUnit(t *testing.T, calls interceptor.Funcs, objs ...client.Object) *un
 	t.Helper()
 	scheme := proofs.Scheme()
 	require.NoError(t, olmv1.AddToScheme(scheme))
-	c := fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(testrestmapper.TestOnlyStaticRESTMapper(scheme)).WithObjects(objs...).WithInterceptorFuncs(calls).Build()
+	c := fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(testrestmapper.TestOnlyStaticRESTMapper(scheme)).WithObjects(objs...).
+		WithStatusSubresource(&olmv1.ClusterExtension{}).WithInterceptorFuncs(calls).Build()
 	u := &unit{t: t, clock: testclock.NewFakePassiveClock(time.Now()), store: &catalog.Store{}}
 	u.Reconciler = &Reconciler{
 		Options: Options{Client: c, Live: c, Catalogs: u.store, Proofs: proofs.Keys(), Clock: u.clock, Namespace: "remit"}, memory: &memory{},
