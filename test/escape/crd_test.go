@@ -96,9 +96,9 @@ func crds() []row {
 		refusedAs("25a", "a CRD of another owner, with an additional version and a conversion",
 			widgets(conversion, v1, servedVersion("v2", false, anything)), "CustomResourceDefinition widgets.acme.io already exists and was not created by this install"),
 		refusedAs("26a", "a CRD of another owner, with an additional version and a restrictive schema",
-			widgets("", servedVersion("v1", false, fishing), servedVersion("v2", true, fishing)), "already exists and was not created by this install"),
+			widgets("", servedVersion("v1", false, fishing), servedVersion("v2", true, fishing)), collides),
 		refusedAs("26b", "a CRD of another owner, changed to cluster scope",
-			strings.Replace(widgets("", v1), "scope: Namespaced", "scope: Cluster", 1), "already exists and was not created by this install"),
+			strings.Replace(widgets("", v1), "scope: Namespaced", "scope: Cluster", 1), collides),
 		{number: "26c", title: "a second version with a restrictive schema for its own CRD, to probe the objects of others", holds: lists("26c"), play: func(s *scene) {
 			s.fishes("26c")
 			s.Eventually(func(c *assert.CollectT) {

@@ -53,24 +53,24 @@ func deployments() []row {
 		[]row{
 			{number: "44c", title: "a CSV that declares the stronger ServiceAccount as its own", holds: p0(), boss: true, play: func(s *scene) {
 				s.install(bundleOf(declaresBoss()))
-				s.planSays("ServiceAccount "+s.Namespace+"/"+bossName, "already exists and was not created by this install")
+				s.planSays("ServiceAccount "+s.Namespace+"/"+bossName, collides)
 				s.nothingWritten()
 				s.noDeployments()
 			}},
 			{number: "44c-direct", title: "a CSV that declares the stronger ServiceAccount, created by a tenant", holds: p0(), boss: true, play: func(s *scene) {
 				s.group(s.Namespace)
 				require.NoError(s.T, s.apply(s.mallory(), declaresBoss().Object))
-				s.csvSays(pending, bossName, "already exists and was not created by this install")
+				s.csvSays(pending, bossName, collides)
 				s.noDeployments()
 			}},
 			{number: "44d", title: "a bundle that contains the stronger ServiceAccount", holds: p0(), boss: true, play: func(s *scene) {
 				s.install(bundleOf(runsAs(bossName)(), `{apiVersion: v1, kind: ServiceAccount, metadata: {name: boss}}`))
-				s.planSays("ServiceAccount "+s.Namespace+"/"+bossName, "already exists and was not created by this install")
+				s.planSays("ServiceAccount "+s.Namespace+"/"+bossName, collides)
 				s.nothingWritten()
 			}},
 			{number: "44e", title: "a CSV that declares the account itself", holds: p0(), play: func(s *scene) {
 				s.install(bundleOf(csv().Permissions(forge.Entry(accountName, readMaps)).PodSpec(accountName, "serviceAccountName")))
-				s.planSays("ServiceAccount "+s.Namespace+"/"+accountName, "already exists and was not created by this install")
+				s.planSays("ServiceAccount "+s.Namespace+"/"+accountName, collides)
 				s.nothingWritten()
 			}},
 			{number: "191", title: "a CSV that declares a ServiceAccount that does not exist but is bound to more permissions than the account has", holds: p0(), play: func(s *scene) {
@@ -105,7 +105,7 @@ func deployments() []row {
 			{number: "47", title: "a Deployment of another owner with the name of the CSV's Deployment", holds: p0(), play: func(s *scene) {
 				theirs := s.strangersDeployment()
 				s.install(bundleOf(csv()))
-				s.planSays("Deployment "+s.Namespace+"/"+forge.Deployment, "already exists and was not created by this install")
+				s.planSays("Deployment "+s.Namespace+"/"+forge.Deployment, collides)
 				s.nothingWritten()
 				s.untouched(theirs)
 			}},
@@ -113,7 +113,7 @@ func deployments() []row {
 				theirs := s.strangersDeployment()
 				s.group(s.Namespace)
 				require.NoError(s.T, s.apply(s.mallory(), csv().Object))
-				s.csvSays(failed, "Deployment "+s.Namespace+"/"+forge.Deployment, "already exists and was not created by this install")
+				s.csvSays(failed, "Deployment "+s.Namespace+"/"+forge.Deployment, collides)
 				s.untouched(theirs)
 			}},
 			{number: "49", title: "volumes, environment variables and tokens in a Subscription's config", holds: p0(), play: func(s *scene) {

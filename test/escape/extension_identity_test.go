@@ -95,7 +95,7 @@ func extensionIdentities() []row {
 			s.waitSince(left.GetCreationTimestamp().Time)
 			from := x.Mark()
 			x.create(x.as(""))
-			x.stuck("ConfigMap "+s.Namespace+"/kept", "already exists and was not created by this install")
+			x.stuck("ConfigMap "+s.Namespace+"/kept", collides)
 			x.nothingWritten(from)
 			require.Empty(s.T, s.installedObject("v1", "ConfigMap", "kept").GetOwnerReferences())
 		}},
@@ -196,7 +196,7 @@ func extensionIdentities() []row {
 			impostor := s.extensionNamed(victim.Name[:251] + "cc")
 			impostor.catalog = victim.catalog
 			impostor.install(p0())
-			impostor.refused("already exists and was not created by this install")
+			impostor.refused(collides)
 			s.same(before...)
 		}},
 	}

@@ -296,7 +296,7 @@ func certificates() []row {
 			s.Eventually(func(c *assert.CollectT) {
 				csv := s.CSV(c, probeCSV)
 				assert.NotEqual(c, succeeded, csv.Status.Phase)
-				assert.Contains(c, csv.Status.Message, "already exists and was not created by this install")
+				assert.Contains(c, csv.Status.Message, collides)
 			})
 			after, ok := obj.DeepCopyObject().(client.Object)
 			require.True(s.T, ok)

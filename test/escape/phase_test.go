@@ -75,7 +75,7 @@ func says(number, title string, statuses ...operatorsv1alpha1.ClusterServiceVers
 		s.group(s.Namespace)
 		author := s.csvAuthor()
 		require.NoError(s.T, s.apply(author, declaresBoss().Object))
-		s.csvSays(pending, "already exists and was not created by this install")
+		s.csvSays(pending, collides)
 		for range 3 {
 			for _, status := range statuses {
 				s.forge(author, probeCSV, status)

@@ -56,7 +56,7 @@ func forgeries() []row {
 			} else {
 				s.install(bundleOf(own, manifest))
 			}
-			s.planSays("already exists and was not created by this install", "no proof that Remit created it")
+			s.planSays(collides, "no proof that Remit created it")
 			s.unchanged(theirs)
 			s.noDeployments()
 		}}
@@ -130,7 +130,7 @@ func forgeries() []row {
 			theirs := s.replaced("kept")
 			s.republish(s.upgrade())
 			// The copied proof is for the original object, which was deleted or created at another time.
-			s.upgradeSays("already exists and was not created by this install", "was made for an object")
+			s.upgradeSays(collides, "was made for an object")
 			s.unchanged(theirs)
 		}},
 		{number: "193", title: "a CRD left by an install in an earlier namespace with the same name", holds: p2(), play: func(s *scene) {
@@ -144,7 +144,7 @@ func forgeries() []row {
 			s.succeededBy(left.CreationTimestamp.Time, p2())
 			s.install(bundleOf(owning("things."+group, "v2", "Thing"), crdOf(group, "things", "Thing", "",
 				servedVersion("v1", false, anything), servedVersion("v2", true, anything))))
-			s.planSays("CustomResourceDefinition things."+group, "already exists and was not created by this install", "created for an earlier namespace with the same name")
+			s.planSays("CustomResourceDefinition things."+group, collides, "created for an earlier namespace with the same name")
 			s.nothingWritten()
 			after := &apiextensionsv1.CustomResourceDefinition{}
 			require.NoError(s.T, cluster.Client.Get(s.T.Context(), client.ObjectKey{Name: "things." + group}, after))
@@ -217,7 +217,7 @@ func forgeries() []row {
 			s.Succeeded(probeCSV)
 			s.replaced("kept")
 			s.republish(s.upgrade())
-			s.upgradeSays("already exists and was not created by this install")
+			s.upgradeSays(collides)
 			keys := s.keys()
 			keys["trusted-before"] = []byte(time.Now().Add(time.Minute).UTC().Format(time.RFC3339))
 			s.setKeys(keys)

@@ -75,7 +75,7 @@ func rbacManifests() []row {
 			before := &rbacv1.RoleBinding{}
 			require.NoError(s.T, s.Get(accountName, before))
 			s.install(bundleOf(csv(), replaced(bindingTo, "NAME", accountName, "KIND", "Role")))
-			s.planSays("RoleBinding "+s.Namespace+"/"+accountName, "already exists and was not created by this install")
+			s.planSays("RoleBinding "+s.Namespace+"/"+accountName, collides)
 			s.nothingWritten()
 			after := &rbacv1.RoleBinding{}
 			require.NoError(s.T, s.Get(accountName, after))
@@ -83,7 +83,7 @@ func rbacManifests() []row {
 		}},
 		{number: "17a", title: "a Role with the name of the account's own Role", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv(), replaced(trivialRole, "NAME", accountName)))
-			s.planSays("Role "+s.Namespace+"/"+accountName, "already exists and was not created by this install")
+			s.planSays("Role "+s.Namespace+"/"+accountName, collides)
 			s.nothingWritten()
 		}},
 		manifests("17b", "an enrollment for a stronger ServiceAccount", p0(), []string{
@@ -143,7 +143,7 @@ func rbacManifests() []row {
 		{number: "20c", title: "a ServiceAccount with the name of another bundle's ServiceAccount", holds: p0(), play: func(s *scene) {
 			s.Create(&corev1.ServiceAccount{ObjectMeta: s.Meta("theirs")})
 			s.install(bundleOf(csv(), `{apiVersion: v1, kind: ServiceAccount, metadata: {name: theirs}}`))
-			s.planSays("ServiceAccount "+s.Namespace+"/theirs", "already exists and was not created by this install")
+			s.planSays("ServiceAccount "+s.Namespace+"/theirs", collides)
 			s.nothingWritten()
 		}},
 	}

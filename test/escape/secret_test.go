@@ -32,7 +32,7 @@ func secretsAndTokens() []row {
 		refuses("52d", "a Secret whose type is not a string", `{apiVersion: v1, kind: Secret, metadata: {name: stolen}, type: [Opaque]}`, "type"),
 		{number: "52e", title: "a token Secret for a stronger ServiceAccount that the bundle also contains", holds: p0(), boss: true, play: func(s *scene) {
 			s.install(bundleOf(csv(), `{apiVersion: v1, kind: ServiceAccount, metadata: {name: boss}}`, tokenSecret(bossName)))
-			s.planSays("ServiceAccount "+s.Namespace+"/"+bossName, "already exists and was not created by this install")
+			s.planSays("ServiceAccount "+s.Namespace+"/"+bossName, collides)
 			s.nothingWritten()
 			s.absent(&corev1.Secret{}, "stolen")
 		}},
@@ -40,7 +40,7 @@ func secretsAndTokens() []row {
 			theirs := &corev1.Secret{ObjectMeta: s.Meta("theirs"), StringData: map[string]string{"password": "kept"}}
 			s.Create(theirs)
 			s.install(bundleOf(csv(), `{apiVersion: v1, kind: Secret, metadata: {name: theirs}, stringData: {password: taken}}`))
-			s.planSays("Secret "+s.Namespace+"/theirs", "already exists and was not created by this install")
+			s.planSays("Secret "+s.Namespace+"/theirs", collides)
 			s.nothingWritten()
 			after := &corev1.Secret{}
 			require.NoError(s.T, s.Get("theirs", after))
@@ -48,12 +48,12 @@ func secretsAndTokens() []row {
 		}},
 		{number: "53a", title: "a replacement for the ConfigMap with the CA of the API server", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv(), `{apiVersion: v1, kind: ConfigMap, metadata: {name: kube-root-ca.crt}, data: {ca.crt: evil}}`))
-			s.planSays("ConfigMap "+s.Namespace+"/kube-root-ca.crt", "already exists and was not created by this install")
+			s.planSays("ConfigMap "+s.Namespace+"/kube-root-ca.crt", collides)
 			s.nothingWritten()
 		}},
 		{number: "53b", title: "the default ServiceAccount, with an image pull Secret", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv(), `{apiVersion: v1, kind: ServiceAccount, metadata: {name: default}, imagePullSecrets: [{name: evil}]}`))
-			s.planSays("ServiceAccount "+s.Namespace+"/default", "already exists and was not created by this install")
+			s.planSays("ServiceAccount "+s.Namespace+"/default", collides)
 			s.nothingWritten()
 		}},
 		{number: "55", title: "an account that is recreated during a plan", holds: p0(), play: func(s *scene) {

@@ -68,37 +68,20 @@ func TestCommandsForClusterExtensionsReadClusterCatalogs(t *testing.T) {
 	require.Contains(t, notes, `User "reader" cannot list resource "clustercatalogs"`)
 }
 
-// demanding is a CSV whose requirements the cluster does not meet.
-const demanding = `
-apiVersion: operators.coreos.com/v1alpha1
-kind: ClusterServiceVersion
-metadata: {name: demanding.v1.0.0}
-spec:
-  displayName: Demanding
-  version: 1.0.0
-  minKubeVersion: 99.0.0
-  installModes: [{type: AllNamespaces, supported: true}]
+// demanding returns a CSV whose requirements the cluster does not meet.
+func demanding() string {
+	return env.PlainCSV("demanding", `  minKubeVersion: 99.0.0
   customresourcedefinitions: {required: [{name: others.demanding.example.com, version: v1, kind: Other}]}
   nativeAPIs: [{group: policy, version: v9, kind: PodDisruptionBudget}]
-  install:
-    strategy: deployment
-    spec:
-      deployments:
-      - name: demanding
-        spec:
-          selector: {matchLabels: {app: demanding}}
-          template:
-            metadata: {labels: {app: demanding}}
-            spec:
-              containers: [{name: manager, image: example.com/demanding:v1}]
-`
+`)
+}
 
 // The commands report requirements of a bundle with the words of the controller. The test is not parallel for the same reason as
 // the one above.
 func TestCommandsForClusterExtensionsReportUnmetRequirements(t *testing.T) {
 	dir := t.TempDir()
 	for file, text := range map[string]string{
-		"manifests/csv.yaml":        demanding,
+		"manifests/csv.yaml":        demanding(),
 		"metadata/annotations.yaml": "annotations: {operators.operatorframework.io.bundle.package.v1: demanding, operators.operatorframework.io.bundle.channels.v1: stable}\n",
 	} {
 		at := filepath.Join(dir, "demanding", filepath.FromSlash(file))

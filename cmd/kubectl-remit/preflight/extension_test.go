@@ -164,34 +164,17 @@ func TestSaysWhatExistsInsteadOfWhatWasRequested(t *testing.T) {
 	require.Equal(t, cli.CodeError, code)
 }
 
-// hookCSV describes an operator with a webhook.
-const hookCSV = `
-apiVersion: operators.coreos.com/v1alpha1
-kind: ClusterServiceVersion
-metadata: {name: hook.v1.0.0}
-spec:
-  displayName: Hook
-  version: 1.0.0
-  minKubeVersion: 1.30.0
-  installModes: [{type: AllNamespaces, supported: true}]
+// hookCSV returns the CSV of an operator with a webhook.
+func hookCSV() string {
+	return env.PlainCSV("hook", `  minKubeVersion: 1.30.0
   customresourcedefinitions: {required: [{name: others.example.com, version: v1, kind: Other}]}
   nativeAPIs: [{group: policy, version: v1, kind: PodDisruptionBudget}]
   apiservicedefinitions: {required: [{group: metrics.example.com, version: v1, name: metrics, kind: Metric}]}
-  install:
-    strategy: deployment
-    spec:
-      deployments:
-      - name: hook
-        spec:
-          selector: {matchLabels: {app: hook}}
-          template:
-            metadata: {labels: {app: hook}}
-            spec:
-              containers: [{name: manager, image: example.com/hook:v1}]
   webhookdefinitions:
   - {type: ValidatingAdmissionWebhook, generateName: v.hook.example.com, deploymentName: hook, containerPort: 9443, admissionReviewVersions: [v1], sideEffects: None,
      failurePolicy: Ignore, rules: [{apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [CREATE]}]}
-`
+`)
+}
 
 // converted is the CustomResourceDefinition of an operator with a conversion webhook.
 const converted = `
@@ -224,7 +207,7 @@ func hookCatalog(t *testing.T, csv string, more ...string) string {
 }
 
 func TestTheProviderOfCertificatesDeterminesThePermissions(t *testing.T) {
-	args := []string{"clusterextension", "demo", "--catalog=" + hookCatalog(t, hookCSV), "--package=hook", "--namespace=demo-system"}
+	args := []string{"clusterextension", "demo", "--catalog=" + hookCatalog(t, hookCSV()), "--package=hook", "--namespace=demo-system"}
 	for provider, want := range map[string]struct {
 		has, hasNot string
 	}{
@@ -254,7 +237,7 @@ func TestTheProviderOfCertificatesDeterminesThePermissions(t *testing.T) {
 
 // Without a cluster, the requirements of a bundle are listed but not checked.
 func TestListsTheRequirementsOfABundle(t *testing.T) {
-	args := []string{"clusterextension", "demo", "--catalog=" + hookCatalog(t, hookCSV), "--package=hook", "--namespace=demo-system"}
+	args := []string{"clusterextension", "demo", "--catalog=" + hookCatalog(t, hookCSV()), "--package=hook", "--namespace=demo-system"}
 	out, code, err := remit(t, append(args, "--rbac-dir", folder(t, printedRBAC(t, args)), "-o", "json")...)
 	require.NoError(t, err, "they do not make the check fail")
 	require.Zero(t, code)
@@ -272,7 +255,7 @@ func TestListsTheRequirementsOfABundle(t *testing.T) {
 
 // Permissions that only the removal with kept CustomResourceDefinitions needs are notes: nothing waits for them.
 func TestNotesTheOptionalPermissionsOfARemoval(t *testing.T) {
-	csv := strings.Replace(hookCSV, "{required: [", "{owned: [{name: hooks.hook.example.com, version: v1, kind: Hook}], required: [", 1) +
+	csv := strings.Replace(hookCSV(), "{required: [", "{owned: [{name: hooks.hook.example.com, version: v1, kind: Hook}], required: [", 1) +
 		"  - {type: ConversionWebhook, generateName: c.hook.example.com, deploymentName: hook, containerPort: 9443, conversionCRDs: [hooks.hook.example.com],\n" +
 		"     admissionReviewVersions: [v1], sideEffects: None}\n"
 	file := filepath.Join(t.TempDir(), "demo.yaml")

@@ -7,16 +7,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
-	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/image"
 	"github.com/remit-olm/remit/test/env/registry"
@@ -39,11 +35,7 @@ func TestReadsImagesWithCredentials(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.json")
 	w := givenWith(t, func(o *Options) { o.Keychain = image.Files{file} })
 	w.startBundles()
-	made, err := registry.Bundle(fstest.MapFS{"manifests/csv.yaml": {Data: []byte(`{"kind":"ClusterServiceVersion"}`)}})
-	require.NoError(t, err)
-	bundle, _, err := w.registry.Push("bundle:v1", made)
-	require.NoError(t, err)
-	ref, digest := w.push(strings.ReplaceAll(packageA, "example.com/a:v1", bundle))
+	ref, digest := w.pushWithBundle()
 	requireLogin(w.registry, "remit", "the password")
 	got := w.create("one", ref)
 	requireCondition(t, got, olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying, "401")
@@ -75,14 +67,5 @@ func TestReadsImagesWithCredentials(t *testing.T) {
 	write("the password")
 	w.pass(kit.FirstPause * 8)
 	requireServed(t, w.afterCheck("one"), digest)
-	touched := make(chan types.NamespacedName, 10)
-	w.Store.Watch(func(change catalog.Change) { touched <- change.Catalog })
-	snap, ok := w.Store.Get(types.NamespacedName{Name: "one"})
-	require.True(t, ok)
-	_, err = snap.Reader.Content(t.Context(), "a", "stable", "a.v1")
-	require.ErrorIs(t, err, catalog.ErrNoContent)
-	require.Equal(t, "one", (<-touched).Name)
-	content, err := snap.Reader.Content(t.Context(), "a", "stable", "a.v1")
-	require.NoError(t, err)
-	require.Len(t, content.Manifests, 1)
+	w.readBundle("one")
 }

@@ -399,22 +399,34 @@ func TestCatalogsWithTheSameImage(t *testing.T) {
 func TestReadsTheImagesOfBundles(t *testing.T) {
 	w := given(t)
 	w.startBundles()
-	made, err := registry.Bundle(fstest.MapFS{"manifests/csv.yaml": {Data: []byte(`{"kind":"ClusterServiceVersion"}`)}})
-	require.NoError(t, err)
-	bundle, _, err := w.registry.Push("bundle:v1", made)
-	require.NoError(t, err)
-	ref, digest := w.push(strings.ReplaceAll(packageA, "example.com/a:v1", bundle))
+	ref, digest := w.pushWithBundle()
 	requireServed(t, w.create("one", ref), digest)
+	w.readBundle("one")
+}
+
+// pushWithBundle pushes a bundle and a catalog that names its image.
+func (w *world) pushWithBundle() (ref, digest string) {
+	w.t.Helper()
+	made, err := registry.Bundle(fstest.MapFS{"manifests/csv.yaml": {Data: []byte(`{"kind":"ClusterServiceVersion"}`)}})
+	require.NoError(w.t, err)
+	bundle, _, err := w.registry.Push("bundle:v1", made)
+	require.NoError(w.t, err)
+	return w.push(strings.ReplaceAll(packageA, "example.com/a:v1", bundle))
+}
+
+// readBundle reads the bundle of pushWithBundle through the Snapshot of a catalog.
+func (w *world) readBundle(name string) {
+	w.t.Helper()
 	touched := make(chan types.NamespacedName, 10)
 	w.Store.Watch(func(change catalog.Change) { touched <- change.Catalog })
-	snap, ok := w.Store.Get(types.NamespacedName{Name: "one"})
-	require.True(t, ok)
-	_, err = snap.Reader.Content(t.Context(), "a", "stable", "a.v1")
-	require.ErrorIs(t, err, catalog.ErrNoContent)
-	require.Equal(t, "one", (<-touched).Name)
-	content, err := snap.Reader.Content(t.Context(), "a", "stable", "a.v1")
-	require.NoError(t, err)
-	require.Len(t, content.Manifests, 1)
+	snap, ok := w.Store.Get(types.NamespacedName{Name: name})
+	require.True(w.t, ok)
+	_, err := snap.Reader.Content(w.t.Context(), "a", "stable", "a.v1")
+	require.ErrorIs(w.t, err, catalog.ErrNoContent)
+	require.Equal(w.t, name, (<-touched).Name)
+	content, err := snap.Reader.Content(w.t.Context(), "a", "stable", "a.v1")
+	require.NoError(w.t, err)
+	require.Len(w.t, content.Manifests, 1)
 }
 
 // After a restart, the time at which the content was unpacked stays the same.

@@ -111,37 +111,26 @@ func unchanged(*appsv1.Deployment) {}
 
 func TestFinalizationStopsTheOperator(t *testing.T) {
 	t.Parallel()
-	d := givenDeletion(t, interceptor.Funcs{}, unchanged)
-	_, deleted, err := d.finalize()
-	require.NoError(t, err)
-	require.True(t, deleted)
-	require.False(t, d.exists(d.deployment()))
-	require.Equal(t, apiextensionsv1.NoneConverter, d.strategy())
-	require.False(t, d.warned())
-}
-
-// The garbage collector may have removed the finalizer "orphan" before the extension is finalized. It removes the owner references
-// before that.
-func TestFinalizationKeepsAnOrphanedOperator(t *testing.T) {
-	t.Parallel()
-	d := givenDeletion(t, interceptor.Funcs{}, func(d *appsv1.Deployment) { d.OwnerReferences = nil })
-	_, deleted, err := d.finalize()
-	require.NoError(t, err)
-	require.True(t, deleted)
-	require.True(t, d.exists(d.deployment()))
-	require.Equal(t, apiextensionsv1.WebhookConverter, d.strategy())
-	require.False(t, d.warned())
-}
-
-// A Deployment whose proof was removed is not deleted, so its Pods would run without the conversion.
-func TestFinalizationReportsADeploymentWithoutAProof(t *testing.T) {
-	t.Parallel()
-	d := givenDeletion(t, interceptor.Funcs{}, func(d *appsv1.Deployment) { delete(d.Annotations, names.AnnotationProof) })
-	_, deleted, err := d.finalize()
-	require.NoError(t, err)
-	require.True(t, deleted)
-	require.Equal(t, apiextensionsv1.WebhookConverter, d.strategy())
-	require.True(t, d.warned())
+	for name, tc := range map[string]struct {
+		edit               func(*appsv1.Deployment)
+		isStopped, isReset bool
+		warns              bool
+	}{
+		"of the extension": {edit: unchanged, isStopped: true, isReset: true},
+		// The garbage collector may have removed the finalizer "orphan" before the extension is finalized. It removes the owner
+		// references before that.
+		"but keeps an orphaned one": {edit: func(d *appsv1.Deployment) { d.OwnerReferences = nil }},
+		// Its Pods would run without the conversion.
+		"but keeps one without a proof": {edit: func(d *appsv1.Deployment) { delete(d.Annotations, names.AnnotationProof) }, warns: true},
+	} {
+		d := givenDeletion(t, interceptor.Funcs{}, tc.edit)
+		_, deleted, err := d.finalize()
+		require.NoError(t, err, name)
+		require.True(t, deleted, name)
+		require.Equal(t, !tc.isStopped, d.exists(d.deployment()), name)
+		require.Equal(t, tc.isReset, d.strategy() == apiextensionsv1.NoneConverter, name)
+		require.Equal(t, tc.warns, d.warned(), name)
+	}
 }
 
 func TestFinalizationDoesNotWaitForEnrollment(t *testing.T) {
