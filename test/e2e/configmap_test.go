@@ -83,3 +83,39 @@ func readsVersion(tn *env.Tenant, version string) {
 		}
 	})
 }
+
+// As in OLM, tools wait until the connection is newer than the content. Both times have a resolution of one second.
+func TestACatalogReconnectsAfterItsConfigMapChanges(t *testing.T) {
+	t.Parallel()
+	tn := following(t)
+	tn.Grant(tn.Namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"watch"}})
+	tn.Publish("catalog", releasesV1)
+	reconnected := func() {
+		cm := &corev1.ConfigMap{}
+		require.NoError(t, tn.Get("catalog", cm))
+		tn.Eventually(func(c *assert.CollectT) {
+			cs := &operatorsv1alpha1.CatalogSource{}
+			assert.NoError(c, tn.Get("catalog", cs))
+			if assert.NotNil(c, cs.Status.ConfigMapResource) && assert.NotNil(c, cs.Status.GRPCConnectionState) {
+				assert.Equal(c, cm.ResourceVersion, cs.Status.ConfigMapResource.ResourceVersion)
+				assert.Equal(c, cm.UID, cs.Status.ConfigMapResource.UID)
+				assert.True(c, cs.Status.GRPCConnectionState.LastConnectTime.After(cs.Status.ConfigMapResource.LastUpdateTime.Time))
+			}
+		})
+	}
+	reconnected()
+	tn.Publish("catalog", releasesV1, releasesV2)
+	reconnected()
+
+	// A ConfigMap that was deleted is read again when it is recreated under its name.
+	require.NoError(t, cluster.Client.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: tn.Meta("catalog")}))
+	tn.Eventually(func(c *assert.CollectT) {
+		cs := &operatorsv1alpha1.CatalogSource{}
+		assert.NoError(c, tn.Get("catalog", cs))
+		assert.Equal(c, operatorsv1alpha1.CatalogSourceConfigMapError, cs.Status.Reason)
+	})
+	tn.Create(&corev1.ConfigMap{ObjectMeta: tn.Meta("catalog"), Data: map[string]string{"catalog.json": env.Releases(releasesV1)}})
+	reconnected()
+	tn.Subscribe("catalog", "a", "stable")
+	tn.Installed("a.v1.0.0")
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/fsnotify/fsnotify"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -186,13 +187,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, ctx.Err()
 	}
 	r.publish(ctx, cs, seen.snapshot)
-	if err := r.writeStatus(ctx, u, cs, seen); err != nil {
+	now := r.Clock.Now()
+	want := desired(cs, seen, metav1.NewTime(now).Rfc3339Copy())
+	if err := r.writeStatus(ctx, u, cs, want); err != nil {
 		return ctrl.Result{}, err
 	}
 	if seen.retry != nil {
 		return ctrl.Result{}, seen.retry
 	}
-	return ctrl.Result{RequeueAfter: seen.recheckAfter}, nil
+	again := seen.recheckAfter
+	if updated := connectsAfter(want); updated != nil {
+		next := updated.Add(time.Second).Sub(now)
+		again = min(cmp.Or(again, next), next)
+	}
+	return ctrl.Result{RequeueAfter: again}, nil
 }
 
 func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) {
@@ -230,8 +238,7 @@ func (r *Reconciler) publish(ctx context.Context, cs *operatorsv1alpha1.CatalogS
 
 // writeStatus sends one patch if the status changed. A conflict means that the cached CatalogSource is outdated; the
 // pending watch event triggers another reconcile.
-func (r *Reconciler) writeStatus(ctx context.Context, u *unstructured.Unstructured, cs *operatorsv1alpha1.CatalogSource, seen observation) error {
-	want := desired(cs, seen, metav1.NewTime(r.Clock.Now()).Rfc3339Copy())
+func (r *Reconciler) writeStatus(ctx context.Context, u *unstructured.Unstructured, cs *operatorsv1alpha1.CatalogSource, want *operatorsv1alpha1.CatalogSourceStatus) error {
 	if equality.Semantic.DeepEqual(&cs.Status, want) {
 		return nil
 	}

@@ -38,12 +38,26 @@ func desired(cs *operatorsv1alpha1.CatalogSource, seen observation, now metav1.T
 	out.ConfigMapResource = configMapReference(out.ConfigMapResource, seen.configMap, now)
 	out.RegistryServiceStatus = registryService(out.RegistryServiceStatus, seen, now)
 	out.GRPCConnectionState = connectionState(out.GRPCConnectionState, seen, now)
+	if connectsAfter(out) != nil && now.After(out.ConfigMapResource.LastUpdateTime.Time) {
+		out.GRPCConnectionState.LastConnectTime = now
+	}
 	if cs.Poll() && seen.polled != nil {
 		out.LatestImageRegistryPoll = seen.polled
 	}
 	setConditions(out, seen.conditions, now)
 	setExcluded(out, seen.snapshot, now)
 	return out
+}
+
+// connectsAfter returns the time at which the content of a ConfigMap was updated if lastConnect is not later than this
+// time, or nil. OLM connects again after an update, so tools wait until lastConnect is later than lastUpdateTime. Both
+// have a resolution of one second, so lastConnect is updated in the next second.
+func connectsAfter(st *operatorsv1alpha1.CatalogSourceStatus) *metav1.Time {
+	connection, from := st.GRPCConnectionState, st.ConfigMapResource
+	if connection == nil || from == nil || connection.LastObservedState != connectivity.Ready.String() || connection.LastConnectTime.After(from.LastUpdateTime.Time) {
+		return nil
+	}
+	return &from.LastUpdateTime
 }
 
 // setExcluded sets the condition that names the invalid packages, which are excluded while the rest of the catalog is

@@ -61,6 +61,8 @@ func TestDesired(t *testing.T) {
 		old  operatorsv1alpha1.CatalogSourceStatus
 		seen observation
 		want operatorsv1alpha1.CatalogSourceStatus
+		// later changes want to the status an hour later.
+		later func(*operatorsv1alpha1.CatalogSourceStatus)
 	}{
 		{name: "a new catalog becomes ready", seen: ready,
 			want: with(func(s *operatorsv1alpha1.CatalogSourceStatus) {
@@ -94,14 +96,22 @@ func TestDesired(t *testing.T) {
 				configMap: &operatorsv1alpha1.ConfigMapResourceReference{Name: "c", UID: "u", ResourceVersion: "2"}},
 			want: with(func(s *operatorsv1alpha1.CatalogSourceStatus) {
 				s.ConfigMapResource = &operatorsv1alpha1.ConfigMapResourceReference{Name: "c", UID: "u", ResourceVersion: "2", LastUpdateTime: now}
-			})},
+			}), later: func(s *operatorsv1alpha1.CatalogSourceStatus) {
+				s.GRPCConnectionState.LastConnectTime = metav1.NewTime(now.Add(time.Hour))
+			}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			cs := &operatorsv1alpha1.CatalogSource{Status: tt.old}
 			got := desired(cs, tt.seen, now)
 			require.Equal(t, &tt.want, got)
 			cs.Status = *got
-			require.Equal(t, got, desired(cs, tt.seen, metav1.NewTime(now.Add(time.Hour))), "a second reconcile changes nothing")
+			later := got.DeepCopy()
+			if tt.later != nil {
+				tt.later(later)
+			}
+			require.Equal(t, later, desired(cs, tt.seen, metav1.NewTime(now.Add(time.Hour))), "a second reconcile changes nothing else")
+			cs.Status = *later
+			require.Equal(t, later, desired(cs, tt.seen, metav1.NewTime(now.Add(2*time.Hour))), "a third reconcile changes nothing")
 		})
 	}
 }
