@@ -24,7 +24,7 @@ func TestShowsTheLogOfAFailingPod(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700))
 	}
 	out := &bytes.Buffer{}
-	d := &demo{Options: Options{Timeout: 15 * time.Second, Out: out}, progress: newProgress(out), programs: programs(dir)}
+	d := &demo{Options: Options{Timeout: 40 * time.Second, Out: out}, progress: newProgress(out), programs: programs(dir)}
 	defer d.stop()
 	catalog := t.TempDir()
 	require.Error(t, d.try(t.Context(), func(ctx context.Context) error { return d.start(ctx, catalog) }))
