@@ -18,7 +18,7 @@ func realCatalogs(t *testing.T) map[string]*catalog.Snapshot {
 	require.NoError(t, err)
 	cfg, err := fbc.FromBundles(t.Context(), os.DirFS(corpus.Dir(t, "bundles")))
 	require.NoError(t, err)
-	bundles, err := fbc.FromConfig(cfg)
+	bundles, err := fbc.FromConfig(cfg, nil)
 	require.NoError(t, err)
 	return map[string]*catalog.Snapshot{"published": published, "bundles": bundles}
 }
