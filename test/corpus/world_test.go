@@ -262,26 +262,35 @@ func (w *world) succeeded(ctx context.Context, c *testCase) error {
 	if cond := sub.Status.GetCondition(operatorsv1alpha1.SubscriptionResolutionFailed); cond.Status == corev1.ConditionTrue {
 		return fmt.Errorf("%s: %s", cond.Reason, cond.Message)
 	}
-	plans := &operatorsv1alpha1.InstallPlanList{}
-	if err := w.cache.List(ctx, plans, client.InNamespace(c.namespace)); err != nil {
+	plans, err := w.plansComplete(ctx, c)
+	if err != nil {
 		return err
-	}
-	for i := range plans.Items {
-		if p := &plans.Items[i]; p.Status.Phase == operatorsv1alpha1.InstallPlanPhaseFailed {
-			return final{fmt.Errorf("InstallPlan failed: %s", p.Status.Message)}
-		} else if p.Status.Phase != operatorsv1alpha1.InstallPlanPhaseComplete {
-			return fmt.Errorf("InstallPlan is %s: %s", p.Status.Phase, p.Status.Message)
-		}
 	}
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	if err := w.cache.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: c.CSV.Name}, csv); err != nil {
 		return err
 	}
 	if csv.Status.Phase == operatorsv1alpha1.CSVPhaseSucceeded && sub.Status.State == operatorsv1alpha1.SubscriptionStateAtLatest &&
-		sub.Status.InstalledCSV == c.CSV.Name && len(plans.Items) == 1 {
+		sub.Status.InstalledCSV == c.CSV.Name && plans == 1 {
 		return nil
 	}
 	return fmt.Errorf("ClusterServiceVersion is %s, %s: %s%s", csv.Status.Phase, csv.Status.Reason, csv.Status.Message, unmet(csv))
+}
+
+// plansComplete returns the number of InstallPlans, all of which are complete. The error is final if one has failed.
+func (w *world) plansComplete(ctx context.Context, c *testCase) (int, error) {
+	plans := &operatorsv1alpha1.InstallPlanList{}
+	if err := w.cache.List(ctx, plans, client.InNamespace(c.namespace)); err != nil {
+		return 0, err
+	}
+	for i := range plans.Items {
+		if p := &plans.Items[i]; p.Status.Phase == operatorsv1alpha1.InstallPlanPhaseFailed {
+			return 0, final{fmt.Errorf("InstallPlan failed: %s", p.Status.Message)}
+		} else if p.Status.Phase != operatorsv1alpha1.InstallPlanPhaseComplete {
+			return 0, fmt.Errorf("InstallPlan is %s: %s", p.Status.Phase, p.Status.Message)
+		}
+	}
+	return len(plans.Items), nil
 }
 
 func unmet(csv *operatorsv1alpha1.ClusterServiceVersion) string {
