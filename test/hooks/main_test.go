@@ -27,7 +27,7 @@ func image(catalog string) string { return "catalogs.test/" + catalog }
 
 // All clusters run at the same time, because the slowest tests mostly wait: for certificates to expire and for Pods to start.
 func TestMain(m *testing.M) {
-	os.Exit(env.Suite{Cluster: &cluster, Options: options, Parallel: "4"}.Run(m))
+	os.Exit(env.Suite{Cluster: &cluster, Options: options, Parallel: "3"}.Run(m))
 }
 
 func options(dir string) (env.Options, error) {
