@@ -203,10 +203,19 @@ func (s *scene) traces() string {
 	return strings.Join(out, "\n")
 }
 
-// aboutScene waits until an install in another namespace has completed. It returns the requests that Remit's programs
-// have sent in the meantime about the scene's namespace or as its account.
+// aboutScene waits until the catalog is connected for good and until an install in another namespace has completed. It
+// returns the requests that Remit's programs have sent during this install about the scene's namespace or as its account.
 func (s *scene) aboutScene() []audit.Event {
 	s.T.Helper()
+	s.Eventually(func(c *assert.CollectT) {
+		cs := &operatorsv1alpha1.CatalogSource{}
+		assert.NoError(c, s.Get("catalog", cs))
+		connection, content := cs.Status.GRPCConnectionState, cs.Status.ConfigMapResource
+		if assert.NotNil(c, connection) && assert.NotNil(c, content) {
+			assert.Greater(c, connection.LastConnectTime.Unix(), content.LastUpdateTime.Unix())
+		}
+	})
+	s.settle()
 	_, from, err := cluster.AuditedFrom(s.T.Context(), s.audited, func(audit.Event) bool { return false })
 	require.NoError(s.T, err)
 	s.settle()
