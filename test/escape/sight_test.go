@@ -3,6 +3,7 @@ package escape
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
@@ -191,6 +192,7 @@ func (s *scene) traces() string {
 	var out []string
 	for _, list := range shown() {
 		s.list(list)
+		dropOthers(list)
 		text, err := json.Marshal(list)
 		require.NoError(s.T, err)
 		var content map[string]any
@@ -201,6 +203,21 @@ func (s *scene) traces() string {
 		out = append(out, string(text))
 	}
 	return strings.Join(out, "\n")
+}
+
+// dropOthers removes what the cluster's own controllers write at any time: their events, and the status of Deployments.
+func dropOthers(list client.ObjectList) {
+	switch list := list.(type) {
+	case *eventsv1.EventList:
+		list.Items = slices.DeleteFunc(list.Items, func(e eventsv1.Event) bool {
+			return e.ReportingController != names.UserAgentCatalog && e.ReportingController != names.UserAgentOLM
+		})
+	case *appsv1.DeploymentList:
+		for n := range list.Items {
+			d := &list.Items[n]
+			d.Status, d.ManagedFields, d.ResourceVersion = appsv1.DeploymentStatus{}, nil, ""
+		}
+	}
 }
 
 // aboutScene waits until the catalog is connected for good and until an install in another namespace has completed. It
