@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -107,7 +108,7 @@ func (w *world) secret(namespace, name string) *corev1.Secret {
 }
 
 // grant gives the user verbs on Secrets in a namespace, or in the cluster for "", and returns how to revoke them. names
-// restricts them to some Secrets.
+// restricts them to some Secrets. It waits until the API server's own cache of roles has the grant.
 func (w *world) grant(namespace string, verbs []string, names ...string) (revoke func()) {
 	w.Helper()
 	return w.grantOn("", "secrets", namespace, verbs, names...)
@@ -126,6 +127,14 @@ func (w *world) grantOn(group, resource, namespace string, verbs []string, names
 	}
 	require.NoError(w, w.admin.Create(w.Context(), role))
 	require.NoError(w, w.admin.Create(w.Context(), binding))
+	attributes := authorizationv1.ResourceAttributes{Namespace: namespace, Group: group, Resource: resource, Name: strings.Join(names[:min(1, len(names))], "")}
+	w.eventually(func(ct *assert.CollectT) {
+		for _, attributes.Verb = range verbs {
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: w.user, ResourceAttributes: &attributes}}
+			assert.NoError(ct, w.admin.Create(w.Context(), review))
+			assert.True(ct, review.Status.Allowed)
+		}
+	})
 	revoke = sync.OnceFunc(func() {
 		require.NoError(w, client.IgnoreNotFound(w.admin.Delete(context.Background(), binding)))
 		require.NoError(w, client.IgnoreNotFound(w.admin.Delete(context.Background(), role)))
