@@ -68,7 +68,7 @@ func (r Report) refusals(scopes []Scope) string {
 	end := strings.Join(tail, "\n")
 	var text string
 	if len(scopes)+len(r.HiddenCauses()) > 0 {
-		lines := append(append(r.head(scopes), r.lines(scopes)...), r.hiddenLines(r.Findings)...)
+		lines := append(append(r.head(scopes), r.lines(scopes, r.Findings)...), r.hiddenLines(r.Findings)...)
 		text = join(lines, MaxSummary-len(end)-1)
 	}
 	return strings.Trim(text+"\n"+end, "\n")
@@ -112,7 +112,7 @@ func (r Report) LaterText() string {
 	n := count(scopes) + len(hiddenCauses(r.Later))
 	lines := []string{fmt.Sprintf("The cluster does not serve all kinds in the plan. Once it does, %s will be missing %s, which need not be granted before then.",
 		r.Identity, permissions(n))}
-	lines = append(append(lines, r.lines(scopes)...), r.hiddenLines(r.Later)...)
+	lines = append(append(lines, r.lines(scopes, r.Later)...), r.hiddenLines(r.Later)...)
 	if n == 0 {
 		lines = []string{fmt.Sprintf("The cluster does not serve all kinds in the plan. %s has all permissions that the plan needs.", r.Identity)}
 	}
@@ -164,15 +164,36 @@ func join(lines []string, limit int) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-func (r Report) lines(scopes []Scope) []string {
+func (r Report) lines(scopes []Scope, findings []Finding) []string {
 	user := r.Identity.Username()
 	var lines []string
 	for _, s := range scopes {
 		for _, rule := range s.Rules {
+			if includesCreate(s.Namespace, rule, findings) {
+				rule.Verbs = append([]string{"create"}, rule.Verbs...)
+			}
 			lines = append(lines, sentence(user, s.Namespace, rule))
 		}
 	}
 	return lines
+}
+
+// includesCreate reports whether a rule with all verbs stands for a missing permission to create, because a finding
+// names it. Tools look for these words. Without such a finding, the account may have the permission: all verbs are more
+// than any list of verbs.
+func includesCreate(namespace string, rule rbacv1.PolicyRule, findings []Finding) bool {
+	if !slices.Contains(rule.Verbs, rbacv1.VerbAll) || slices.Contains(rule.Verbs, "create") {
+		return false
+	}
+	all := rbac.NewSet([]rbacv1.PolicyRule{rule})
+	return slices.ContainsFunc(findings, func(f Finding) bool {
+		if f.Hidden || namespace != rbac.ClusterScope && f.Namespace != namespace {
+			return false
+		}
+		return slices.ContainsFunc(f.Missing, func(missing rbacv1.PolicyRule) bool {
+			return slices.Contains(missing.Verbs, "create") && all.Covers([]rbacv1.PolicyRule{missing})
+		})
+	})
 }
 
 // hiddenLines returns one line for each description of missing permissions whose rules must not be shown.

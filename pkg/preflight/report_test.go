@@ -195,6 +195,17 @@ func TestDescribesEachMissingRuleLikeTheAPIServer(t *testing.T) {
 	}, "\n"), report.Refusals())
 }
 
+// Tools look for "cannot create resource", also if the missing permission is part of a larger one.
+func TestNamesTheVerbCreateOfAllVerbs(t *testing.T) {
+	everything := rbacv1.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}
+	create := rbacv1.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{"apps"}, Resources: []string{"deployments"}}
+	refusals := func(missing ...rbacv1.PolicyRule) string {
+		return preflight.Report{Identity: account(), Findings: []preflight.Finding{{Namespace: "ns", Missing: missing}}}.Refusals()
+	}
+	require.Contains(t, refusals(everything, create), `cannot create resource "*" in API group "*" in the namespace "ns", nor * it`)
+	require.Contains(t, refusals(everything), `cannot * resource "*"`, "the account may have the permission to create")
+}
+
 func TestGrantsOfDifferentReportsHaveDifferentNames(t *testing.T) {
 	one := preflight.Report{Identity: account(), Findings: []preflight.Finding{{Namespace: "ns", Missing: []rbacv1.PolicyRule{
 		{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}}}}}

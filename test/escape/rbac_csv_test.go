@@ -48,7 +48,7 @@ func rbacInCSV() []row {
 			s.Complete()
 			s.Succeeded(probeCSV)
 		}},
-		asks("1", "clusterPermissions on everything", p0(), clusterPermits(all), "at the cluster scope", "cannot * resource"),
+		asks("1", "clusterPermissions on everything", p0(), clusterPermits(all), "at the cluster scope", `cannot create resource "*"`),
 		asks("1a", "clusterPermissions on all URLs", p1(), clusterPermits(`{nonResourceURLs: ["*"], verbs: ["*"]}`), "nonResourceURLs"),
 		asks("2", "permissions with one verb that the account does not have", p0(),
 			permits(`{apiGroups: [""], resources: [secrets], verbs: [get, deletecollection]}`), "deletecollection", "secrets"),
