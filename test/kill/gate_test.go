@@ -1,6 +1,7 @@
 package kill
 
 import (
+	"context"
 	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
@@ -41,7 +42,14 @@ func newGate(t *testing.T, config *rest.Config) *gate {
 	require.NoError(t, err)
 	g := &gate{}
 	g.Server = httptest.NewUnstartedServer(&httputil.ReverseProxy{
-		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			if isWrite(r.Out) {
+				// a write that the API server has received is completed although its sender is killed; when it is
+				// canceled, the audit log does not say whether it created the object
+				r.Out = r.Out.WithContext(context.WithoutCancel(r.Out.Context()))
+			}
+		},
 		Transport:      transport,
 		FlushInterval:  -1, // flush immediately, for watches
 		ModifyResponse: g.answered,
