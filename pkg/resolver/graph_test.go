@@ -185,6 +185,9 @@ func TestResolve(t *testing.T) {
 		"h.v2.0.0 beta", "j.v1.0.0 stable owns=C",
 		"k.v1.0.0 stable needs=l:>=1.0.0", "l.v1.0.0 stable needs=k:>=1.0.0",
 		"m.v1.0.0 stable owns=M api=M", "m.v2.0.0 stable replaces=m.v1.0.0 owns=M api=M",
+		"n.v1.0.0 stable needs=o:>=1.0.0", "n.v2.0.0 stable replaces=n.v1.0.0", "o.v1.0.0 stable", "o.v2.0.0 stable replaces=o.v1.0.0",
+		"p.v1.0.0 stable needs=q:<2.0.0", "p.v2.0.0 stable replaces=p.v1.0.0", "q.v1.0.0 stable owns=Q", "q.v2.0.0 stable replaces=q.v1.0.0",
+		"r.v1.0.0 stable", "r.v2.0.0 stable replaces=r.v1.0.0 owns=Q",
 	}
 	for _, row := range []struct {
 		name     string
@@ -209,6 +212,9 @@ func TestResolve(t *testing.T) {
 		{"with a user's Subscription to the dependency", []string{"s ns/cat/b/stable", "p ns/cat/c/stable"}, []string{"p:c.v2.0.0 s:b.v2.0.0"}},
 		{"uses an installed dependency", []string{"s ns/cat/b/stable", "p ns/cat/c/stable installed=c.v2.0.0"}, []string{"s:b.v2.0.0"}},
 		{"upgrades an installed dependency", []string{"p ns/cat/c/stable installed=c.v1.0.0", "s ns/cat/b/stable installed=b.v1.0.0"}, []string{"p:c.v2.0.0<c.v1.0.0 s:b.v2.0.0<b.v1.0.0"}},
+		{"upgrades a dependency separately from its dependent", []string{"n ns/cat/n/stable installed=n.v1.0.0", "o ns/cat/o/stable installed=o.v1.0.0"}, []string{"n:n.v2.0.0<n.v1.0.0", "o:o.v2.0.0<o.v1.0.0"}},
+		{"but together if the old dependent rejects the new dependency", []string{"p ns/cat/p/stable installed=p.v1.0.0", "q ns/cat/q/stable installed=q.v1.0.0"}, []string{"p:p.v2.0.0<p.v1.0.0 q:q.v2.0.0<q.v1.0.0"}},
+		{"moves a kind in one set", []string{"q ns/cat/q/stable installed=q.v1.0.0", "r ns/cat/r/stable installed=r.v1.0.0"}, []string{"q:q.v2.0.0<q.v1.0.0 r:r.v2.0.0<r.v1.0.0"}},
 		{"chooses an older version if the newest cannot be installed", []string{"p ns/cat/c/stable installed=c.v1.0.0 keep", "s ns/cat/b/stable"}, []string{"s:b.v1.0.0"}},
 		{"no upgrade with unmet requirements", []string{"s ns/cat/f/stable installed=f.v1.0.0"}, nil},
 		{"no new install with unmet requirements", []string{"s ns/cat/f/stable"}, []string{"s:f.v1.0.0"}},

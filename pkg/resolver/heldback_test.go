@@ -2,9 +2,13 @@ package resolver
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/catalog"
@@ -68,6 +72,64 @@ func TestExplainsWhyAnUpgradeIsHeldBack(t *testing.T) {
 			for range 20 {
 				require.Equal(t, got.HeldBack, in.resolve(subjects(row.subjects...)).HeldBack, "the result is deterministic")
 			}
+		})
+	}
+}
+
+// The CRD of a kind stays in the cluster when its last owner is replaced by a version that does not own it, so the
+// cluster serving the kind is no reason to replace the owner.
+func TestKeepsTheLastOwnerOfARequiredKind(t *testing.T) {
+	releases := []string{
+		"a.v1.0.0 c owns=K", "a.v2.0.0 c replaces=a.v1.0.0", "b.v1.0.0 c api=K", "b.v2.0.0 d replaces=b.v1.0.0", "d.v1.0.0 c owns=K",
+		"e.v1.0.0 c needs=a:>=2.0.0",
+	}
+	const (
+		owner    = "s ns/cat/a/c installed=a.v1.0.0"
+		requires = "bundle b.v1.0.0 requires an operator providing an API with group: x, version: v1, kind: K"
+		held     = "a.v2.0.0 of channel c cannot replace a.v1.0.0: " + requires
+	)
+	for _, row := range []struct {
+		name     string
+		subjects []string
+		others   []*operatorsv1alpha1.ClusterServiceVersion
+		// without omits the releases of these packages.
+		without string
+		want    []string
+		// held is the reason why the owner is held back, and problem what Subscription e reports.
+		held, problem string
+	}{
+		{name: "that nothing requires", subjects: []string{owner}, want: []string{"s:a.v2.0.0<a.v1.0.0"}},
+		{name: "that an installed version requires", subjects: []string{owner, "t ns/cat/b/c installed=b.v1.0.0"}, without: "d", held: held},
+		{name: "that a version without a Subscription requires", subjects: []string{owner}, without: "d",
+			others: []*operatorsv1alpha1.ClusterServiceVersion{csvNamed("b.v1.0.0", propertyOf("api", "K"))}, held: held},
+		{name: "that a new install requires", subjects: []string{owner, "t ns/cat/b/c"}, without: "d", want: []string{"t:b.v1.0.0"}, held: held},
+		{name: "that another installed version owns too", subjects: []string{owner, "t ns/cat/b/c installed=b.v1.0.0", "u ns/cat/d/c installed=d.v1.0.0"},
+			want: []string{"s:a.v2.0.0<a.v1.0.0"}},
+		{name: "that a catalog offers", subjects: []string{owner, "t ns/cat/b/c installed=b.v1.0.0"}, want: []string{"s:a.v2.0.0<a.v1.0.0 +d.v1.0.0"}},
+		{name: "until the new version no longer requires it", subjects: []string{owner, "t ns/cat/b/d installed=b.v1.0.0"}, without: "d",
+			want: []string{"s:a.v2.0.0<a.v1.0.0 t:b.v2.0.0<b.v1.0.0"}},
+		{name: "although the new version is required", subjects: []string{owner, "t ns/cat/b/c installed=b.v1.0.0", "e ns/cat/e/c"}, without: "d",
+			want: []string{"!e"}, held: held, problem: requires},
+		{name: "unless no installed version owned it", subjects: []string{"s ns/cat/a/c installed=a.v2.0.0", "t ns/cat/b/c"}, without: "d", want: []string{"t:b.v1.0.0"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			in := world(graph("ns/cat", slices.DeleteFunc(slices.Clone(releases), func(line string) bool {
+				return row.without != "" && strings.HasPrefix(line, row.without)
+			})...))
+			in.Serves = func(schema.GroupVersionKind) bool { return true }
+			ns := subjects(row.subjects...)
+			ns.Others = row.others
+			got := in.resolve(ns)
+			require.Equal(t, row.want, format(got), "%v", got.Problems)
+			if row.problem != "" {
+				require.Equal(t, ConstraintsNotSatisfiable, got.Problems["e"].Reason)
+				require.Contains(t, got.Problems["e"].Message, row.problem)
+			}
+			if row.held == "" {
+				require.Nil(t, got.HeldBack["s"])
+				return
+			}
+			require.Equal(t, &Problem{Reason: UpgradeClashes, Message: row.held}, got.HeldBack["s"])
 		})
 	}
 }

@@ -30,8 +30,10 @@ type problem struct {
 	sat       sat.Problem
 	operators map[sat.ID]*operator
 	order     []sat.ID
-	// inPlace contains installed and planned versions; others marks those that do not belong to a Subscription.
+	// inPlace contains installed and planned versions, and present the same versions by ID; others marks those that do
+	// not belong to a Subscription.
 	inPlace []*operator
+	present map[sat.ID]*operator
 	others  map[sat.ID]bool
 	// needs contains the requirements of each version, keyed by the version's ID; candidates counts the candidates for all
 	// requirements.
@@ -62,7 +64,7 @@ type note struct {
 
 // newProblem returns a problem that contains the installed and planned versions.
 func (d *decision) newProblem() *problem {
-	p := &problem{in: d.in, meter: d.meter, operators: map[sat.ID]*operator{}, others: map[sat.ID]bool{}, needs: map[sat.ID][]*need{}, unavailable: d.unavailable}
+	p := &problem{in: d.in, meter: d.meter, operators: map[sat.ID]*operator{}, present: map[sat.ID]*operator{}, others: map[sat.ID]bool{}, needs: map[sat.ID][]*need{}, unavailable: d.unavailable}
 	for _, r := range d.roots {
 		for _, o := range r.candidates {
 			if o.inPlace() {
@@ -73,6 +75,9 @@ func (d *decision) newProblem() *problem {
 	for _, o := range d.others {
 		p.inPlace = append(p.inPlace, o)
 		p.others[o.id] = true
+	}
+	for _, o := range p.inPlace {
+		p.present[o.id] = o
 	}
 	return p
 }
@@ -168,7 +173,8 @@ func (d *decision) constraintsOf(p *problem, o *operator) []sat.Constraint {
 }
 
 // needsOf returns the requirements of a version. A requirement of an installed or planned version is ignored unless
-// another installed or planned version currently meets it.
+// another installed or planned version currently meets it. If one does, it does not count that the cluster serves the
+// required kind: the CRD also stays when the last version that owns it is replaced.
 func (d *decision) needsOf(p *problem, o *operator) ([]*need, error) {
 	p.meter.attribute(o)
 	asked, err := o.requirements(p.meter)
@@ -184,17 +190,15 @@ func (d *decision) needsOf(p *problem, o *operator) ([]*need, error) {
 		if err := p.meter.Spend(1 + r.cost + len(p.inPlace)); err != nil {
 			return nil, err
 		}
-		n := &need{owner: o, what: r}
-		for _, present := range p.inPlace {
-			if present.id != o.id && r.match(p.meter, present.facts) && !slices.Contains(n.candidates, present) {
-				n.candidates = append(n.candidates, present)
-			}
-		}
-		if o.inPlace() && len(n.candidates) == 0 {
+		n := &need{owner: o, what: r, candidates: p.metBy(o, r)}
+		owned := len(n.candidates) > 0
+		if o.inPlace() && !owned {
 			continue
 		}
 		d.addFromCatalogs(n)
-		d.addServed(n)
+		if !owned {
+			d.addServed(n)
+		}
 		out = append(out, n)
 		if err := p.meter.Spend(costOfCandidate * len(n.candidates)); err != nil {
 			return nil, err
@@ -204,6 +208,17 @@ func (d *decision) needsOf(p *problem, o *operator) ([]*need, error) {
 		}
 	}
 	return out, nil
+}
+
+// metBy returns the installed and planned versions, other than o, that meet a requirement.
+func (p *problem) metBy(o *operator, r requirement) []*operator {
+	var out []*operator
+	for _, present := range p.inPlace {
+		if present.id != o.id && r.match(p.meter, present.facts) && !slices.Contains(out, present) {
+			out = append(out, present)
+		}
+	}
+	return out
 }
 
 // addServed adds one final candidate if the cluster already serves the required kind, whether an operator in another

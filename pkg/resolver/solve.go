@@ -181,7 +181,8 @@ func (c *changes) recordNeed(id sat.ID, sub *operatorsv1alpha1.Subscription) {
 }
 
 // join groups two changes if one of them needs the other. It also groups them if one of them provides a kind that the
-// old version of the other owned, or replaces a version that the old version of the other needed.
+// old version of the other owned, or replaces a version that the old version of the other needs without meeting that
+// need.
 func (c *changes) join() {
 	for _, id := range c.ids {
 		if c.meter.Spend(len(c.ids)) != nil {
@@ -210,10 +211,11 @@ func (c *changes) replaced(id sat.ID) *operator {
 	if o.replaces == "" {
 		return nil
 	}
-	return c.operators[c.in.existingID(o.replaces)]
+	return c.present[c.in.existingID(o.replaces)]
 }
 
-// touches reports whether a change provides a kind that the version old owned, or replaces a version that old needed.
+// touches reports whether a change provides a kind that the version old owned, or replaces a version that old needs
+// without meeting that need.
 func (c *changes) touches(old *operator, change sat.ID) bool {
 	if c.meter.Spend(1+len(old.apis)*len(c.operators[change].apis)/10) != nil {
 		return false
@@ -227,7 +229,7 @@ func (c *changes) touches(old *operator, change sat.ID) bool {
 	}
 	asked, err := old.requirements(c.meter)
 	return err == nil && slices.ContainsFunc(asked, func(r requirement) bool {
-		return c.meter.Spend(1+r.cost) == nil && r.match(c.meter, removed.facts)
+		return c.meter.Spend(1+r.cost) == nil && r.match(c.meter, removed.facts) && !r.match(c.meter, c.operators[change].facts)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/remit-olm/remit/pkg/catalog"
 )
@@ -64,6 +65,10 @@ var stories = []story{
 		[]string{"b b.v2.0.0", "s a.v1.0.0", "t b.v2.0.0"}},
 	{"a kind that moves from one operator to another", [][]string{{"publish ns/c a.v1.0.0 s owns=K; b.v1.0.0 s", "ask s ns/c/a/s", "ask t ns/c/b/s",
 		"publish ns/c a.v1.0.0 s owns=K; a.v2.0.0 s replaces=a.v1.0.0; b.v1.0.0 s; b.v2.0.0 s replaces=b.v1.0.0 owns=K"}}, []string{"s a.v2.0.0", "t b.v2.0.0"}},
+	{"a dependent holds back the only owner of its kind", [][]string{{"publish ns/c a.v1.0.0 s owns=K; b.v1.0.0 s api=K", "ask s ns/c/a/s", "ask t ns/c/b/s",
+		"publish ns/c a.v1.0.0 s owns=K; a.v2.0.0 s replaces=a.v1.0.0; b.v1.0.0 s api=K"}}, []string{"s a.v1.0.0 held", "t b.v1.0.0"}},
+	{"until it no longer requires the kind", [][]string{{"publish ns/c a.v1.0.0 s owns=K; b.v1.0.0 s api=K", "ask s ns/c/a/s", "ask t ns/c/b/s",
+		"publish ns/c a.v1.0.0 s owns=K; a.v2.0.0 s replaces=a.v1.0.0; b.v1.0.0 s api=K; b.v2.0.0 s replaces=b.v1.0.0"}}, []string{"s a.v2.0.0", "t b.v2.0.0"}},
 	{"an installed owner takes precedence over a later one", [][]string{{"publish ns/c a.v1.0.0 s owns=K; b.v1.0.0 s owns=K", "ask t ns/c/b/s", "ask s ns/c/a/s"}}, []string{"s !", "t b.v1.0.0"}},
 }
 
@@ -75,6 +80,8 @@ type simulation struct {
 	failed   map[string]bool
 	forward  bool
 	last     Answer
+	// served contains the kinds that installed versions own or owned. Their CRDs are never deleted.
+	served map[api]bool
 }
 
 func (p *simulation) apply(event string) {
@@ -111,7 +118,16 @@ func (p *simulation) resolve() Answer {
 		s.Optional = strings.HasPrefix(string(s.Subscription.UID), "made") && s.Installed == nil
 		ns.Subjects = append(ns.Subjects, s)
 	}
-	return world(catalogs...).resolve(ns)
+	in := world(catalogs...)
+	in.Serves = func(kind schema.GroupVersionKind) bool { return p.served[api(kind)] }
+	return in.resolve(ns)
+}
+
+// establish records that the kinds that a version owns are served.
+func (p *simulation) establish(c Choice) {
+	for _, a := range factsOf(p.catalogs[c.Catalog.String()].Packages[c.Package].Bundles[c.Bundle]).apis {
+		p.served[a] = true
+	}
 }
 
 // runToCompletion repeatedly resolves the namespace and installs one randomly chosen set, until there are no sets.
@@ -134,6 +150,7 @@ func (p *simulation) runToCompletion(t *testing.T) {
 			continue
 		}
 		for _, c := range set {
+			p.establish(c)
 			for name, s := range p.subjects {
 				if s.Subscription.Spec.Package == c.Package {
 					require.Equal(t, s.Installed == nil, c.Replaces == "")
@@ -167,7 +184,7 @@ func TestStoriesEndTheSameInAnyOrder(t *testing.T) {
 	for _, s := range stories {
 		t.Run(s.name, func(t *testing.T) {
 			for seed := range uint64(30) {
-				p := &simulation{rand: rand.New(rand.NewPCG(seed, 7)), catalogs: map[string]*catalog.Snapshot{}, subjects: map[string]Subject{}, failed: map[string]bool{}}
+				p := &simulation{rand: rand.New(rand.NewPCG(seed, 7)), catalogs: map[string]*catalog.Snapshot{}, subjects: map[string]Subject{}, failed: map[string]bool{}, served: map[api]bool{}}
 				rows := slices.Clone(s.rows)
 				var events []string
 				for len(rows) > 0 {

@@ -117,6 +117,27 @@ func TestUpgradesAnOperatorAndItsDependencies(t *testing.T) {
 	require.Empty(t, subscriptions(t, tn)[made.Name].Status.GetCondition(names.ConditionUpgradeHeldBack).Reason)
 }
 
+// The CustomResourceDefinition stays in the cluster, but no installed operator would reconcile its objects.
+func TestKeepsTheOnlyProviderOfAKindThatAnotherOperatorRequires(t *testing.T) {
+	t.Parallel()
+	tn, group := brings(t)
+	all := env.Brings{"a.v1.0.0": env.Gadgets(group)}
+	requires := "b.v1.0.0 stable kind=" + group + "/v1/Gadget"
+	tn.PublishWith("catalog", all, releasesV1, requires)
+	tn.Subscribe("catalog", "b", "stable") // the provider is its dependency
+	tn.Installed("a.v1.0.0", "b.v1.0.0")
+	provider := "a-stable-catalog-" + tn.Namespace
+
+	tn.PublishWith("catalog", all, releasesV1, releasesV2, requires)
+	inState(tn, provider, operatorsv1alpha1.SubscriptionStateUpgradeAvailable, "a.v1.0.0", "a.v1.0.0")
+	says(tn, provider, names.ConditionUpgradeHeldBack, resolver.UpgradeClashes, "a.v2.0.0 of channel stable cannot replace a.v1.0.0: "+
+		"bundle b.v1.0.0 requires an operator providing an API with group: "+group+", version: v1, kind: Gadget")
+
+	tn.PublishWith("catalog", all, releasesV1, releasesV2, requires, "b.v2.0.0 stable replaces=b.v1.0.0")
+	tn.Installed("a.v2.0.0", "b.v2.0.0")
+	inState(tn, provider, operatorsv1alpha1.SubscriptionStateAtLatest, "a.v2.0.0", "a.v2.0.0")
+}
+
 func TestKeepsTheOldVersionIfTheNewOneExceedsTheAccount(t *testing.T) {
 	t.Parallel()
 	tn := following(t)

@@ -19,11 +19,12 @@ import (
 
 // Releases returns a file-based catalog, as JSON, of small operators that do nothing, with one version per line:
 //
-//	a.v2.0.0 stable,beta replaces=a.v1.0.0 skips=a.v1.5.0 range=<2.0.0 needs=b:>=1.0.0 reads=secrets global deprecated=why
+//	a.v2.0.0 stable,beta replaces=a.v1.0.0 skips=a.v1.5.0 range=<2.0.0 needs=b:>=1.0.0 kind=example.com/v1/Thing reads=secrets global deprecated=why
 //
 // The package is the part before ".v"; the default channel is the first channel of the package's first line. Every
-// operator requests permission to read ConfigMaps; "reads" adds permission to read another resource. A version with
-// "global" supports only AllNamespaces, so it fails in a namespace whose OperatorGroup has targets.
+// operator requests permission to read ConfigMaps; "reads" adds permission to read another resource. "kind" names a kind
+// that the version requires. A version with "global" supports only AllNamespaces, so it fails in a namespace whose
+// OperatorGroup has targets.
 func Releases(lines ...string) string { return ReleasesWith(nil, lines...) }
 
 // Brings maps versions to the CustomResourceDefinitions that they contain and own.
@@ -84,6 +85,7 @@ type release struct {
 	name, pkg, version, deprecated string
 	entry                          map[string]any
 	needs                          []map[string]any
+	kinds                          []map[string]any
 	reads                          []string
 	global                         bool
 	brings                         *apiextensionsv1.CustomResourceDefinition
@@ -101,6 +103,9 @@ func (r *release) read(word string) {
 	case "needs":
 		pkg, versions, _ := strings.Cut(value, ":")
 		r.needs = append(r.needs, map[string]any{"packageName": pkg, "versionRange": versions})
+	case "kind":
+		parts := strings.Split(value, "/")
+		r.kinds = append(r.kinds, map[string]any{"group": parts[0], "version": parts[1], "kind": parts[2]})
 	case "reads":
 		r.reads = append(r.reads, value)
 	case "global":
@@ -125,8 +130,14 @@ func (r *release) properties() []map[string]any {
 	for _, n := range r.needs {
 		out = append(out, property("olm.package.required", n))
 	}
+	for _, k := range r.kinds {
+		out = append(out, property("olm.gvk.required", k))
+	}
 	if r.brings == nil {
 		return out
+	}
+	for _, v := range r.owned() {
+		out = append(out, property("olm.gvk", map[string]any{"group": r.brings.Spec.Group, "version": v.Name, "kind": r.brings.Spec.Names.Kind}))
 	}
 	crd := r.brings.DeepCopy()
 	crd.TypeMeta = metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"}
