@@ -136,7 +136,7 @@ var audited int64
 func auditedUntilNow(t testing.TB) int64 {
 	t.Helper()
 	var err error
-	_, audited, err = cluster.AuditedFrom(t.Context(), audited, func(audit.Event) bool { return false })
+	audited, err = cluster.AuditedUntilNow(t.Context(), audited)
 	require.NoError(t, err)
 	return audited
 }

@@ -233,7 +233,7 @@ func (s *scene) aboutScene() []audit.Event {
 		}
 	})
 	s.settle()
-	_, from, err := cluster.AuditedFrom(s.T.Context(), s.audited, func(audit.Event) bool { return false })
+	from, err := cluster.AuditedUntilNow(s.T.Context(), s.audited)
 	require.NoError(s.T, err)
 	s.settle()
 	sent, _, err := cluster.AuditedFrom(s.T.Context(), from, func(e audit.Event) bool {

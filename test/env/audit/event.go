@@ -92,6 +92,17 @@ func Each(path string, do func(Event) error) error {
 
 // From calls do for every complete line of an audit log after an offset and returns the offset at which to continue.
 func From(path string, offset int64, do func(Event) error) (int64, error) {
+	return Lines(path, offset, func(line []byte) error {
+		var e Event
+		if err := json.Unmarshal(line, &e); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		return do(e)
+	})
+}
+
+// Lines is like From, but does not decode the lines.
+func Lines(path string, offset int64, do func(line []byte) error) (int64, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return offset, err
@@ -109,11 +120,7 @@ func From(path string, offset int64, do func(Event) error) (int64, error) {
 			return offset, err
 		}
 		offset += int64(len(line))
-		var e Event
-		if err := json.Unmarshal(line, &e); err != nil {
-			return offset, fmt.Errorf("%s: %w", path, err)
-		}
-		if err := do(e); err != nil {
+		if err := do(line); err != nil {
 			return offset, err
 		}
 	}

@@ -147,7 +147,7 @@ func (o *Oracle) see(ctx context.Context) error {
 	if o.worked, err = o.spent(); err != nil {
 		return err
 	}
-	_, o.audited, err = o.cluster.AuditedFrom(ctx, o.audited, func(audit.Event) bool { return false })
+	o.audited, err = o.cluster.AuditedUntilNow(ctx, o.audited)
 	return err
 }
 
