@@ -73,7 +73,7 @@ stories: build controlplane kubectl ## Run the user stories on the embedded cont
 .PHONY: test-rest
 test-rest: build controlplane bin/differential ## Run the tests that `make test` omits: all other escape rows, kills, registries, real operators, fuzzing.
 	ESCAPE_ROWS=rest $(GO_STORIES) ./test/escape ./test/corpus ./test/hooks ./test/silence ./test/registries ./test/olm $(REST)
-	$(MAKE) fuzz FUZZTIME=10s
+	$(MAKE) fuzz FUZZTIME=5s
 
 # Only the race detector needs cgo, and therefore a C compiler. Programs that run in Pods write race reports to their logs.
 RACE := CGO_ENABLED=1 $(GO)

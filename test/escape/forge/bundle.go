@@ -128,6 +128,9 @@ func (c CSV) Apart(name string) CSV {
 	return c.Permissions(Entry(name, `{apiGroups: [""], resources: [configmaps], verbs: [get, list, watch]}`))
 }
 
+// Replicas sets the number of Pods of the CSV's Deployment.
+func (c CSV) Replicas(n int64) CSV { return c.deployment(n, "spec", "replicas") }
+
 func (c CSV) deployment(value any, fields ...string) CSV {
 	path := []string{"spec", "install", "spec", "deployments"}
 	all, _, _ := unstructured.NestedSlice(c.Object, path...)

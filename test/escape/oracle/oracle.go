@@ -168,14 +168,15 @@ func (o *Oracle) Remember(ctx context.Context, scene *Scene) error {
 	return nil
 }
 
-// BeatExtensions installs a ClusterExtension of another tenant. When it returns, the program for ClusterExtensions has started
-// all earlier work.
+// BeatExtensions installs a ClusterExtension without Pods for another tenant. When it returns, the program for
+// ClusterExtensions has started all earlier work.
 func (o *Oracle) BeatExtensions(ctx context.Context) error {
-	return (<-o.pulse.startExtension(ctx)).err
+	return o.pulse.barrier(ctx, o.pulse.beatExtension)
 }
 
-// Beat installs an operator for another tenant. When it returns, both programs have processed all earlier work.
-func (o *Oracle) Beat(ctx context.Context) error { return (<-o.pulse.start(ctx)).err }
+// Beat installs an operator without Pods for another tenant. When it returns, both programs have processed all earlier
+// work.
+func (o *Oracle) Beat(ctx context.Context) error { return o.pulse.barrier(ctx, o.pulse.beat) }
 
 // Check compares the cluster with the last snapshot. It returns an error that lists all violated invariants.
 func (o *Oracle) Check(ctx context.Context, scene *Scene) error {

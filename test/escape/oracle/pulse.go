@@ -3,6 +3,7 @@ package oracle
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
@@ -27,8 +28,8 @@ import (
 const (
 	// pulseNamespace is the namespace of the healthy installs.
 	pulseNamespace = "healthy"
-	// pulses is the number of operators in the catalog of the healthy installs. They are installed in turn.
-	pulses = 300
+	// pulses is the number of operators of each kind in the catalog of the healthy installs. They are installed in turn.
+	pulses = 150
 	// patience is the timeout of a healthy install.
 	patience = 60 * time.Second
 	tick     = 20 * time.Millisecond
@@ -38,27 +39,36 @@ const (
 type pulse struct {
 	client  client.WithWatch
 	account types.NamespacedName
-	// next and nextExtension are the numbers of the next install and of the next ClusterExtension.
-	next, nextExtension int
+	// next and nextExtension are the numbers of the next install and of the next ClusterExtension, nextBarrier the number of
+	// the next one of either without Pods.
+	next, nextExtension, nextBarrier int
 }
 
 func packageOf(n int) string { return fmt.Sprintf("healthy-%d", n) }
 
+// barrierOf returns the package of an operator whose Deployment has no Pods.
+func barrierOf(n int) string { return fmt.Sprintf("barrier-%d", n) }
+
 // extensionOf returns the name of a healthy ClusterExtension, which is also the name of its package.
 func extensionOf(n int) string { return fmt.Sprintf("healthy-extension-%d", n) }
 
-// healthy returns a file-based catalog of harmless operators.
-func healthy(nameOf func(int) string) string {
+// healthy returns harmless operators, each in its own package, whose Deployments have this number of Pods.
+func healthy(nameOf func(int) string, replicas int64) []*forge.Bundle {
 	var bundles []*forge.Bundle
 	for n := range pulses {
 		name := nameOf(n)
-		bundles = append(bundles, forge.Of(name, forge.NewCSV(name+".v1.0.0").Apart(name)))
+		bundles = append(bundles, forge.Of(name, forge.NewCSV(name+".v1.0.0").Apart(name).Replicas(replicas)))
 	}
-	return forge.Catalog(bundles...)
+	return bundles
+}
+
+// catalogOf returns a file-based catalog of operators with one Pod each, and of the operators without Pods.
+func catalogOf(nameOf func(int) string) string {
+	return forge.Catalog(slices.Concat(healthy(nameOf, 1), healthy(barrierOf, 0))...)
 }
 
 // HealthyExtensions returns the file-based catalog of the healthy ClusterExtensions.
-func HealthyExtensions() string { return healthy(extensionOf) }
+func HealthyExtensions() string { return catalogOf(extensionOf) }
 
 func newPulse(ctx context.Context, cluster *env.Cluster) (*pulse, error) {
 	c := cluster.Client
@@ -73,7 +83,7 @@ func newPulse(ctx context.Context, cluster *env.Cluster) (*pulse, error) {
 			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: pulseNamespace, Name: "acct"}}},
 		&operatorsv1.OperatorGroup{ObjectMeta: named("og"),
 			Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: "acct", TargetNamespaces: []string{pulseNamespace}}},
-		&corev1.ConfigMap{ObjectMeta: named("catalog"), Data: map[string]string{"catalog.json": healthy(packageOf)}},
+		&corev1.ConfigMap{ObjectMeta: named("catalog"), Data: map[string]string{"catalog.json": catalogOf(packageOf)}},
 		&operatorsv1alpha1.CatalogSource{ObjectMeta: named("catalog"),
 			Spec: operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeConfigmap, ConfigMap: "catalog"}},
 	}
@@ -135,6 +145,13 @@ func (p *pulse) start(ctx context.Context) <-chan beaten {
 	name := packageOf(p.next % pulses)
 	p.next++
 	return measured(func() error { return p.beat(ctx, name) })
+}
+
+// barrier installs and removes an operator without Pods, which takes the control plane much less work, with beat or
+// beatExtension.
+func (p *pulse) barrier(ctx context.Context, install func(context.Context, string) error) error {
+	p.nextBarrier++
+	return install(ctx, barrierOf(p.nextBarrier%pulses))
 }
 
 // measured calls do in the background and returns a channel for its result.
