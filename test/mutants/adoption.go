@@ -171,6 +171,24 @@ func adoption() []Mutant {
 			Killer: unit("pkg/lib/ownerutil", "TestOwnsRequiresTheMarkAndTheProof"),
 		},
 		{
+			Name: "a-shared-serviceaccount-counts-as-created", Rule: 7, File: "pkg/controller/csv/prepare.go",
+			Old:    `obj.GetKind() != "ServiceAccount" || s.owner.Shares(live) {`,
+			New:    `obj.GetKind() != "ServiceAccount" {`,
+			Killer: unit("pkg/controller/csv", "TestServiceAccountsAreSharedByTheInstallsOfANamespace"),
+		},
+		{
+			Name: "serviceaccounts-are-shared-by-their-labels", Rule: 7, File: "pkg/lib/ownerutil/ownerutil.go",
+			Old:    "			if other.Owns(obj) {",
+			New:    "			if other.Proofs != nil {",
+			Killer: unit("pkg/controller/csv", "TestServiceAccountsAreSharedByTheInstallsOfANamespace"),
+		},
+		{
+			Name: "a-lineage-is-inherited-by-an-annotation", Rule: 7, File: "pkg/controller/csv/owner.go",
+			Old:    `lineage.Package != "" && ownerutil.Owner{Lineage: lineage, Proofs: r.Proofs}.Owns(csv)`,
+			New:    `lineage.Package != "" && ownerutil.Owner{Lineage: lineage, Proofs: r.Proofs}.Marks(csv)`,
+			Killer: unit("pkg/controller/csv", "TestAVersionWithAnotherNameInheritsTheLineageOfTheOneItReplaces"),
+		},
+		{
 			Name: "gather-sees-no-collisions", Rule: 7, File: "pkg/step/execute/execute.go",
 			Old:    "	if err := apply.Check(s.Live, s.Step.Object, s.Step.Owner); err != nil {",
 			New:    "	if err := apply.Check(s.Live, s.Step.Object, s.Step.Owner); false {",

@@ -1,12 +1,17 @@
 package csv
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
@@ -22,8 +27,9 @@ func isCopy(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 
 // ownerOf returns the owner of the CSV's objects. A CSV that an InstallPlan created belongs to the lineage that its
 // proof names. The candidates for its package come from the Subscription, the component label and the bundle's
-// properties. Any other CSV is direct, regardless of its labels: it forms a lineage with the CSVs whose names differ
-// only in the version.
+// properties. Any other CSV is direct, regardless of its labels: it belongs to the lineage that it is proven to have
+// inherited from the version that it replaced. If there is none, it forms a lineage with the CSVs whose names differ only
+// in the version.
 func (r *Reconciler) ownerOf(csv *operatorsv1alpha1.ClusterServiceVersion, sub *operatorsv1alpha1.Subscription) ownerutil.Owner {
 	owner := ownerutil.Owner{CSV: csv.Name, UID: csv.UID, Proofs: r.Proofs}
 	for _, pkg := range packages(csv, sub) {
@@ -31,6 +37,10 @@ func (r *Reconciler) ownerOf(csv *operatorsv1alpha1.ClusterServiceVersion, sub *
 		if owner.Owns(csv) {
 			return owner
 		}
+	}
+	if inherited, ok := r.inherited(csv); ok {
+		owner.Lineage = inherited
+		return owner
 	}
 	owner.Lineage = directLineage(csv)
 	if mark := csv.Labels[names.LabelLineage]; mark != "" {
@@ -44,6 +54,66 @@ func (r *Reconciler) ownerOf(csv *operatorsv1alpha1.ClusterServiceVersion, sub *
 // directLineage returns the lineage of a CSV that a user created directly.
 func directLineage(csv *operatorsv1alpha1.ClusterServiceVersion) ownerutil.Lineage {
 	return ownerutil.Lineage{Package: nameWithoutVersion(csv.Name), Namespace: csv.Namespace, Direct: true}
+}
+
+// inherited returns the lineage that a direct CSV inherited. The annotation only names it; the CSV's proof decides.
+func (r *Reconciler) inherited(csv *operatorsv1alpha1.ClusterServiceVersion) (ownerutil.Lineage, bool) {
+	lineage := ownerutil.Lineage{Package: csv.Annotations[names.AnnotationLineage], Namespace: csv.Namespace, Direct: true}
+	return lineage, lineage.Package != "" && ownerutil.Owner{Lineage: lineage, Proofs: r.Proofs}.Owns(csv)
+}
+
+// lineageOf returns the lineage of a direct CSV: that of the version which it replaces, as long as that version exists in
+// the namespace and is direct as well, or else its own. A CSV that has inherited a lineage or has installed a Deployment keeps
+// its lineage, regardless of later changes to spec.replaces.
+func (r *Reconciler) lineageOf(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, all siblings, subs []operatorsv1alpha1.Subscription) ownerutil.Lineage {
+	lineage := directLineage(csv)
+	seen := map[string]bool{}
+	for c := csv; c != nil && !seen[c.Name] && len(seen) < maxFollowers; c = all[c.Spec.Replaces] {
+		seen[c.Name] = true
+		owner := r.ownerOf(c, r.subscriptionOf(c, subs))
+		if !owner.Direct {
+			break
+		}
+		lineage = owner.Lineage
+		if _, ok := r.inherited(c); ok || owner.Doubt != "" || r.hasInstalled(ctx, c, owner) {
+			break
+		}
+	}
+	return lineage
+}
+
+// hasInstalled reports whether one of the CSV's Deployments exists and belongs to it.
+func (r *Reconciler) hasInstalled(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, owner ownerutil.Owner) bool {
+	return slices.ContainsFunc(csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs, func(d operatorsv1alpha1.StrategyDeploymentSpec) bool {
+		live := &appsv1.Deployment{}
+		err := r.Client.Get(ctx, client.ObjectKey{Namespace: csv.Namespace, Name: d.Name}, live)
+		return err == nil && deployment.Of(live, owner)
+	})
+}
+
+// settleLineage adds the lineage that a direct CSV inherits, with a proof, so that the CSV keeps the lineage when the version that
+// it replaces no longer exists. It must be called before objects of the lineage are written.
+func (r *Reconciler) settleLineage(s *scope, after *operatorsv1alpha1.ClusterServiceVersion) error {
+	if !s.owner.Direct || s.owner.Lineage == directLineage(s.csv) {
+		return nil
+	}
+	if _, ok := r.inherited(s.csv); ok {
+		return nil
+	}
+	live := r.reference(s.csv)
+	live.SetUID(s.csv.UID)
+	live.SetCreationTimestamp(s.csv.CreationTimestamp)
+	proven := live.DeepCopy()
+	if err := s.owner.Prove(proven, live); err != nil {
+		return fmt.Errorf("prove the lineage of ClusterServiceVersion %s/%s: %w", s.csv.Namespace, s.csv.Name, err)
+	}
+	if after.Labels == nil {
+		after.Labels = map[string]string{}
+	}
+	after.Labels[names.LabelLineage] = s.owner.Mark()
+	after.Annotations[names.AnnotationLineage] = s.owner.Package
+	after.Annotations[names.AnnotationProof] = proven.GetAnnotations()[names.AnnotationProof]
+	return nil
 }
 
 func packages(csv *operatorsv1alpha1.ClusterServiceVersion, sub *operatorsv1alpha1.Subscription) []string {

@@ -98,10 +98,11 @@ func (r *Reconciler) follow(obj *unstructured.Unstructured) error {
 	return err
 }
 
-// recordMade records the creation time of a ServiceAccount that this install owns. It ignores objects of other kinds.
+// recordMade records the creation time of a ServiceAccount that this install owns. It ignores objects of other kinds, and
+// ServiceAccounts that this install shares with the one that created them: their permissions are checked like those of others.
 // The kind has to be set in obj, but not in live.
-func (s *scope) recordMade(obj *unstructured.Unstructured, live metav1.Object) {
-	if obj.GetKind() != "ServiceAccount" {
+func (s *scope) recordMade(obj *unstructured.Unstructured, live client.Object) {
+	if obj.GetKind() != "ServiceAccount" || s.owner.Shares(live) {
 		return
 	}
 	if s.made == nil {
@@ -151,7 +152,7 @@ func (r *Reconciler) restorable(due []*unstructured.Unstructured) (bindings, res
 func (r *Reconciler) ensure(ctx context.Context, s *scope, account client.Client, want, objs []*unstructured.Unstructured) (changed bool, err error) {
 	roles := execute.Roles{RBAC: r.RBAC, Owner: s.owner, Rendered: want, Live: r.Live}
 	for _, obj := range objs {
-		result, live, err := roles.Ensure(ctx, account, obj)
+		result, live, err := r.ensureOne(ctx, s, account, roles, obj)
 		if err != nil {
 			return changed, err
 		}
@@ -160,6 +161,21 @@ func (r *Reconciler) ensure(ctx context.Context, s *scope, account client.Client
 		s.facts.Unsynced = s.facts.Unsynced || changed
 	}
 	return changed, nil
+}
+
+// ensureOne applies one object. It only adds an owner reference to a ServiceAccount that another install of the namespace created.
+func (r *Reconciler) ensureOne(ctx context.Context, s *scope, account client.Client, roles execute.Roles, obj *unstructured.Unstructured) (apply.Result, *unstructured.Unstructured, error) {
+	if obj.GetKind() == "ServiceAccount" {
+		live, err := apply.Live(ctx, account, obj)
+		if err != nil {
+			return "", nil, err
+		}
+		if live != nil && s.owner.Shares(live) {
+			return apply.Share(ctx, account, live, obj)
+		}
+		return apply.From(ctx, account, live, obj, s.owner)
+	}
+	return roles.Ensure(ctx, account, obj)
 }
 
 // inPlace returns the cached object, or nil if that object does not exist or is not in the desired state. If the cache
@@ -176,6 +192,15 @@ func (r *Reconciler) inPlace(ctx context.Context, s *scope, want *unstructured.U
 	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(want), live); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
+	if want.GetKind() == "ServiceAccount" {
+		if !apply.HasOwners(live, want) {
+			return nil, nil
+		}
+		if s.owner.Shares(live) && live.GetDeletionTimestamp() == nil {
+			return live, nil
+		}
+		live.SetOwnerReferences(want.GetOwnerReferences()) // other installs may share the ServiceAccount
+	}
 	if !deployment.InPlace(live, want, s.owner) {
 		return nil, nil
 	}
@@ -183,7 +208,7 @@ func (r *Reconciler) inPlace(ctx context.Context, s *scope, want *unstructured.U
 }
 
 // annotate sets the OperatorGroup's annotations, which only Remit may set, on the CSV. It also sets the finalizer if
-// the CSV will own objects outside its namespace. An InstallPlan creates its CSVs with both. done is false if the patch
+// the CSV will own objects outside its namespace, and the lineage that the CSV inherits from the version that it replaces. An InstallPlan creates its CSVs with both. done is false if the patch
 // failed or the cache is outdated.
 func (r *Reconciler) annotate(ctx context.Context, s *scope, account client.Client) (done bool, err error) {
 	after := s.csv.DeepCopy()
@@ -193,6 +218,9 @@ func (r *Reconciler) annotate(ctx context.Context, s *scope, account client.Clie
 	maps.Copy(after.Annotations, deployment.GroupAnnotations(s.group.Name, s.csv.Namespace, s.targets))
 	if build.Outside(s.csv, s.csv.Namespace, s.targets) {
 		controllerutil.AddFinalizer(after, names.FinalizerCSV)
+	}
+	if err := r.settleLineage(s, after); err != nil {
+		return false, err
 	}
 	if maps.Equal(after.Annotations, s.csv.Annotations) && slices.Equal(after.Finalizers, s.csv.Finalizers) {
 		return true, nil

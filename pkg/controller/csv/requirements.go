@@ -78,7 +78,7 @@ func (r *Reconciler) requireServiceAccounts(ctx context.Context, s *scope) error
 }
 
 // ownedByAnother reports whether a ServiceAccount has an owner reference to another CSV but none to this CSV, and does
-// not belong to this CSV's lineage.
+// not belong to this CSV's lineage. Remit's own ServiceAccounts are shared by the CSVs of a namespace.
 func ownedByAnother(s *scope, sa *corev1.ServiceAccount) bool {
 	another := false
 	for _, ref := range sa.OwnerReferences {
@@ -90,7 +90,7 @@ func ownedByAnother(s *scope, sa *corev1.ServiceAccount) bool {
 		}
 		another = true
 	}
-	return another && !s.owner.Owns(sa)
+	return another && !s.owner.Owns(sa) && !s.owner.Shares(sa)
 }
 
 // requireAccount reports whether the account has the CSV's permissions (seed 001). Next does not treat this status as a

@@ -43,11 +43,19 @@ func (r *Reconciler) gatherSiblings(ctx context.Context, s *scope) error {
 		return fmt.Errorf("list ClusterServiceVersions in namespace %q: %w", s.csv.Namespace, err)
 	}
 	s.siblings = siblings{}
+	all := siblings{}
 	for i := range list.Items {
 		c := &list.Items[i]
-		if c.UID != s.csv.UID && !isCopy(c) && r.related(s, c, subs.Items) {
+		if c.UID == s.csv.UID || isCopy(c) {
+			continue
+		}
+		all[c.Name] = c
+		if r.related(s, c, subs.Items) {
 			s.siblings[c.Name] = c
 		}
+	}
+	if s.owner.Direct {
+		s.owner.Lineage = r.lineageOf(ctx, s.csv, all, subs.Items)
 	}
 	s.facts.ReplacedBy, s.facts.Replaced = s.siblings.replacing(s.csv, func(c *operatorsv1alpha1.ClusterServiceVersion) bool {
 		return r.runs(ctx, c, r.ownerOf(c, r.subscriptionOf(c, subs.Items)))

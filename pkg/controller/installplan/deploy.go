@@ -116,7 +116,8 @@ func (s *run) createdAt(serviceAccount string) (time.Time, bool) {
 	for i := range s.done {
 		obj := s.steps[i].Object
 		if obj.GetKind() == "ServiceAccount" && obj.GetNamespace() == s.plan.Namespace && obj.GetName() == serviceAccount {
-			return s.done[i].Live.GetCreationTimestamp().Time, true
+			live := s.done[i].Live
+			return live.GetCreationTimestamp().Time, !s.steps[i].Owner.Shares(live)
 		}
 	}
 	return time.Time{}, false

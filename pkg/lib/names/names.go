@@ -109,6 +109,9 @@ const (
 	AnnotationExcludeGlobal = "olm.operatorframework.io/exclude-global-namespace-resolution"
 	// AnnotationProof on an object is the proof that an install created it (docs/adr/0019).
 	AnnotationProof = "remit.dev/proof"
+	// AnnotationLineage on a ClusterServiceVersion that a user created names the lineage that it inherited from the version
+	// that it replaced. The proof on the ClusterServiceVersion covers it.
+	AnnotationLineage = "remit.dev/lineage-name"
 	// AnnotationPlan on an InstallPlan lists the bundles that the plan installs. The hash in the plan's name covers the
 	// value.
 	AnnotationPlan = "remit.dev/plan"

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -120,7 +121,7 @@ func (o Owner) Check(obj client.Object) error {
 	case !o.Marks(obj) && o.Doubt != "":
 		return fmt.Errorf("%s; %s", o.NotMarked(), o.Doubt)
 	case !o.Marks(obj):
-		return errors.New(o.NotMarked())
+		return errors.New(o.NotMarked() + o.labelsOfOLM(obj))
 	case o.Proofs == nil:
 		return errors.New(withoutProofs)
 	}
@@ -135,6 +136,44 @@ func (o Owner) Check(obj client.Object) error {
 		return fmt.Errorf("it has the lineage label of %s, but %w", o.Lineage, err)
 	}
 	return nil
+}
+
+// labelsOfOLM explains why OLM's owner labels on an object without a lineage label do not make it part of an install; "" if it has
+// none. It names a ClusterServiceVersion only if that is in the owner's namespace, which the reader may see.
+func (o Owner) labelsOfOLM(obj metav1.Object) string {
+	labels := obj.GetLabels()
+	if o.Extension != "" || labels[names.LabelLineage] != "" || labels[names.LabelOwner] == "" || labels[names.LabelOwnerNamespace] != o.Namespace {
+		return ""
+	}
+	return fmt.Sprintf("; its label %s names ClusterServiceVersion %s, but labels do not prove which install created an object", names.LabelOwner, labels[names.LabelOwner])
+}
+
+// Shares reports whether the installs of several ClusterServiceVersions in the owner's namespace use the object: a ServiceAccount
+// that Remit created there for another lineage. All of them are bounded by the same account. The object's labels only
+// suggest the lineage; its proof decides. ServiceAccounts of ClusterExtensions are never shared.
+func (o Owner) Shares(obj client.Object) bool {
+	if o.Extension != "" || o.Proofs == nil || obj.GetNamespace() != o.Namespace || o.Marks(obj) || !isServiceAccount(obj) {
+		return false
+	}
+	for key := range obj.GetLabels() {
+		name, ok := strings.CutPrefix(key, names.LabelComponentPrefix)
+		pkg, here := strings.CutSuffix(name, "."+o.Namespace)
+		if !ok || !here {
+			continue
+		}
+		for _, direct := range []bool{false, true} {
+			other := Owner{Lineage: Lineage{Package: pkg, Namespace: o.Namespace, Direct: direct}, Proofs: o.Proofs}
+			if other.Owns(obj) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func isServiceAccount(obj client.Object) bool {
+	_, isTyped := obj.(*corev1.ServiceAccount)
+	return isTyped || obj.GetObjectKind().GroupVersionKind().GroupKind() == corev1.SchemeGroupVersion.WithKind("ServiceAccount").GroupKind()
 }
 
 // isKept reports whether an object is a CustomResourceDefinition of which no other ClusterExtension is an owner: an earlier one

@@ -22,7 +22,7 @@ func (e *Executor) DryRun(ctx context.Context, s State) error {
 	}
 	dry := &Executor{
 		Account: client.NewDryRunClient(e.Account), CRDs: client.NewDryRunClient(e.CRDs), IsDefault: e.IsDefault,
-		csvs: maps.Clone(e.csvs), Pruned: e.Pruned,
+		csvs: maps.Clone(e.csvs), accounts: maps.Clone(e.accounts), Pruned: e.Pruned,
 	}
 	_, err := dry.write(ctx, s)
 	return err

@@ -50,6 +50,8 @@ type Executor struct {
 	served Served
 	// csvs contains the UIDs of the plan's existing ClusterServiceVersions, for owner references.
 	csvs map[types.NamespacedName]types.UID
+	// accounts contains the ServiceAccounts that steps wrote, because a later step may share one of them.
+	accounts map[string]*unstructured.Unstructured
 }
 
 // State is the observed state of a step's object.
@@ -94,7 +96,7 @@ func (e *Executor) GatherNew(ctx context.Context, steps []step.Step) ([]State, e
 }
 
 func (e *Executor) gather(ctx context.Context, steps []step.Step, read func(context.Context, step.Step) observation) ([]State, error) {
-	e.csvs = map[types.NamespacedName]types.UID{}
+	e.csvs, e.accounts = map[types.NamespacedName]types.UID{}, map[string]*unstructured.Unstructured{}
 	if err := e.gatherAPIs(ctx, steps); err != nil {
 		return nil, err
 	}
@@ -179,6 +181,9 @@ func (e *Executor) check(ctx context.Context, s State) error {
 			return err
 		}
 	}
+	if shares(s) {
+		return nil
+	}
 	if err := apply.Check(s.Live, s.Step.Object, s.Step.Owner); err != nil {
 		return err
 	}
@@ -187,6 +192,10 @@ func (e *Executor) check(ctx context.Context, s State) error {
 	}
 	return e.roles(s).CheckBindings(ctx, s.Live, s.Step.Object)
 }
+
+// shares reports whether the object of a step is a ServiceAccount that another install of the namespace created. The step then only
+// becomes one of its owners.
+func shares(s State) bool { return s.Live != nil && s.Step.Owner.Shares(s.Live) }
 
 // rendered reports whether an object is rendered from a CSV's permissions. Roles from a bundle's manifests do not
 // count, because users are expected to bind them.
@@ -234,12 +243,25 @@ func (e *Executor) write(ctx context.Context, s State) (Done, error) {
 		}
 		keepConversion(desired, s.Live)
 	}
+	if s.Live == nil {
+		s.Live = e.accounts[apply.Describe(desired)]
+	}
+	if shares(s) {
+		_, live, err := apply.Share(ctx, writer, s.Live, desired)
+		if err != nil {
+			return Done{Status: operatorsv1alpha1.StepStatusUnknown}, err
+		}
+		return Done{operatorsv1alpha1.StepStatusPresent, live}, nil
+	}
 	result, live, err := e.send(ctx, writer, s, desired)
 	if err != nil {
 		return Done{Status: operatorsv1alpha1.StepStatusUnknown}, err
 	}
-	if s.Step.IsCSV() {
+	switch {
+	case s.Step.IsCSV():
 		e.csvs[client.ObjectKeyFromObject(live)] = live.GetUID()
+	case live.GetKind() == "ServiceAccount" && e.accounts != nil:
+		e.accounts[apply.Describe(live)] = live
 	}
 	if result == apply.Unchanged {
 		return Done{operatorsv1alpha1.StepStatusPresent, live}, nil
