@@ -178,8 +178,8 @@ func adoption() []Mutant {
 		},
 		{
 			Name: "serviceaccounts-are-shared-by-their-labels", Rule: 7, File: "pkg/lib/ownerutil/ownerutil.go",
-			Old:    "			if other.Owns(obj) {",
-			New:    "			if other.Proofs != nil {",
+			Old:    "			if o.Owns(obj) {",
+			New:    "			if o.Proofs != nil {",
 			Killer: unit("pkg/controller/csv", "TestServiceAccountsAreSharedByTheInstallsOfANamespace"),
 		},
 		{
@@ -187,6 +187,12 @@ func adoption() []Mutant {
 			Old:    `lineage.Package != "" && ownerutil.Owner{Lineage: lineage, Proofs: r.Proofs}.Owns(csv)`,
 			New:    `lineage.Package != "" && ownerutil.Owner{Lineage: lineage, Proofs: r.Proofs}.Marks(csv)`,
 			Killer: unit("pkg/controller/csv", "TestAVersionWithAnotherNameInheritsTheLineageOfTheOneItReplaces"),
+		},
+		{
+			Name: "bounded-bindings-have-the-names-of-olm", Rule: 7, File: "pkg/install/hooks/plan.go",
+			Old:    `if !p.in.Group.Bounded && p.in.Owner.Extension == "" {`,
+			New:    `if p.in.Owner.Extension == "" {`,
+			Killer: unit("pkg/controller/csv", "TestCallers"),
 		},
 		{
 			Name: "gather-sees-no-collisions", Rule: 7, File: "pkg/step/execute/execute.go",

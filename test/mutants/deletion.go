@@ -4,6 +4,30 @@ package mutants
 func deletion() []Mutant {
 	return []Mutant{
 		{
+			Name: "orphans-are-removed-by-their-labels", Rule: 6, File: "pkg/controller/csv/orphans.go",
+			Old:    "		return proven, nil",
+			New:    "		return true, nil",
+			Killer: unit("pkg/controller/csv", "TestWhatADeletedCSVLeftBehindIsRemoved"),
+		},
+		{
+			Name: "served-apis-are-removed-by-their-labels", Rule: 6, File: "pkg/controller/csv/orphans.go",
+			Old: `	return r.isUnserved(ctx, s, api)
+`,
+			New: `	_, err := r.isUnserved(ctx, s, api)
+	return true, err
+`,
+			Killer: unit("pkg/controller/csv", "TestWhatADeletedCSVLeftBehindIsRemoved"),
+		},
+		{
+			Name: "conversions-of-orphans-are-reset-under-running-operators", Rule: 6, File: "pkg/controller/csv/orphans.go",
+			Old: `		return r.isStopped(ctx, owner)
+`,
+			New: `		_, err := r.isStopped(ctx, owner)
+		return true, err
+`,
+			Killer: unit("pkg/controller/csv", "TestWhatADeletedCSVLeftBehindIsRemoved"),
+		},
+		{
 			Name: "conversion-of-others-is-reset", Rule: 6, File: "pkg/install/webhook/conversion.go",
 			Old:    "return ok && service.Namespace == namespace && crd.Annotations[names.AnnotationConversion] == service.String()",
 			New:    `return ok && service.Name != ""`,

@@ -42,6 +42,10 @@ func (r *Reconciler) gatherHooks(ctx context.Context, s *scope) error {
 		Holds: func(rule rbacv1.PolicyRule) bool {
 			return r.holds(s, rule, []string{rbac.ClusterScope})
 		},
+		Taken: func(kind, namespace, name string) bool {
+			live, err := r.RBAC.Object(kind, namespace, name)
+			return err == nil && !s.owner.Owns(live)
+		},
 	})
 	if err != nil {
 		return err

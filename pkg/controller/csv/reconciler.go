@@ -102,7 +102,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	if err := r.Client.Get(ctx, req.NamespacedName, csv); err != nil {
 		r.forget(req.NamespacedName)
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		if apierrors.IsNotFound(err) {
+			err = r.removeOrphans(ctx, req.NamespacedName)
+		}
+		return ctrl.Result{}, err
 	}
 	s := &scope{csv: csv, facts: Facts{CSV: csv.DeepCopy(), Now: r.Clock.Now()}}
 	if isCopy(csv) && csv.DeletionTimestamp == nil {

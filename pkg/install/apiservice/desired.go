@@ -37,6 +37,9 @@ type Input struct {
 	// Trust returns the caBundle for a Deployment's APIs. If it returns nil, the caBundle is left to other field
 	// managers.
 	Trust func(deployment string) []byte
+	// Plain reports whether a binding may have the name that OLM gives it, which contains neither the namespace nor the package
+	// of the operator. nil means that no binding may.
+	Plain func(kind, namespace, name string) bool
 	// Annotations returns annotations for the APIServices of a Deployment, to make another certificate tool inject the
 	// caBundle; nil means that there are none.
 	Annotations func(deployment string) map[string]string
@@ -64,13 +67,21 @@ func (in Input) Desired(api API) (*unstructured.Unstructured, error) {
 	return apply.Object(obj)
 }
 
-// Access returns the bindings that a Deployment needs to serve APIs. Their names contain a hash of the namespace and
-// the owner, so they do not collide with the bindings of another install.
+// Access returns the bindings that a Deployment needs to serve APIs. Unless in.Plain allows the name that OLM uses (contract
+// 1.12), their names contain a hash of the namespace and the owner, so they do not collide with the bindings of another
+// install.
 func (in Input) Access(deployment string) ([]*unstructured.Unstructured, error) {
 	service := cert.ServiceName(deployment)
 	hash := ownerutil.Hash(in.Owner.Namespace, in.Owner.Package, service)
 	subject := serving.Subject(in.CSV, deployment)
-	toAsk, toRead := in.meta(service+"-"+delegator+"-"+hash), in.meta(service+"-auth-reader-"+hash)
+	name := func(kind, namespace, plain string) string {
+		if in.Plain != nil && in.Plain(kind, namespace, plain) {
+			return plain
+		}
+		return plain + "-" + hash
+	}
+	toAsk := in.meta(name("ClusterRoleBinding", "", service+"-"+delegator))
+	toRead := in.meta(name("RoleBinding", metav1.NamespaceSystem, service+"-auth-reader"))
 	toRead.Namespace = metav1.NamespaceSystem
 	return apply.Objects(rbac.BindingTo("ClusterRole", delegator, toAsk, subject), rbac.BindingTo("Role", authReader, toRead, subject))
 }

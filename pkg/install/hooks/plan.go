@@ -30,6 +30,9 @@ type Input struct {
 	Config *operatorsv1alpha1.SubscriptionConfig
 	// Tool issues the certificates unless the CSV or the config selects a tool; nil means that Remit issues them.
 	Tool *serving.Tool
+	// Taken reports whether a binding with this name exists and belongs to another owner; nil means that none does. The names
+	// of OLM are used only for the installation's default account.
+	Taken func(kind, namespace, name string) bool
 	// Scopes and Holds have the same meaning as in webhook.Input. A plan calls Scopes once per resource.
 	Scopes webhook.Scopes
 	Holds  func(rbacv1.PolicyRule) bool
@@ -121,9 +124,15 @@ func (p *Plan) webhooks() webhook.Input {
 }
 
 func (p *Plan) apiservices() apiservice.Input {
-	return apiservice.Input{
+	in := apiservice.Input{
 		CSV: p.in.CSV, Owner: p.in.Owner, NamespaceUID: p.in.NamespaceUID, Trust: p.trust, Annotations: p.tool.Configuration,
 	}
+	if !p.in.Group.Bounded && p.in.Owner.Extension == "" {
+		in.Plain = func(kind, namespace, name string) bool {
+			return p.in.Taken == nil || !p.in.Taken(kind, namespace, name)
+		}
+	}
+	return in
 }
 
 func (p *Plan) serving() serving.Input {

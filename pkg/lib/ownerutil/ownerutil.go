@@ -155,20 +155,27 @@ func (o Owner) Shares(obj client.Object) bool {
 	if o.Extension != "" || o.Proofs == nil || obj.GetNamespace() != o.Namespace || o.Marks(obj) || !isServiceAccount(obj) {
 		return false
 	}
+	_, ok := OwnerIn(obj, o.Namespace, time.Time{}, o.Proofs)
+	return ok
+}
+
+// OwnerIn returns the owner for which Remit created an object if that is a ClusterServiceVersion in the namespace. The
+// object's labels only suggest the owner; the proof for its lineage decides. since is the creation time of the namespace.
+func OwnerIn(obj client.Object, namespace string, since time.Time, proofs Proofs) (Owner, bool) {
 	for key := range obj.GetLabels() {
 		name, ok := strings.CutPrefix(key, names.LabelComponentPrefix)
-		pkg, here := strings.CutSuffix(name, "."+o.Namespace)
+		pkg, here := strings.CutSuffix(name, "."+namespace)
 		if !ok || !here {
 			continue
 		}
 		for _, direct := range []bool{false, true} {
-			other := Owner{Lineage: Lineage{Package: pkg, Namespace: o.Namespace, Direct: direct}, Proofs: o.Proofs}
-			if other.Owns(obj) {
-				return true
+			o := Owner{Lineage: Lineage{Package: pkg, Namespace: namespace, Direct: direct}, Since: since, Proofs: proofs}
+			if o.Owns(obj) {
+				return o, true
 			}
 		}
 	}
-	return false
+	return Owner{}, false
 }
 
 func isServiceAccount(obj client.Object) bool {
