@@ -6,9 +6,11 @@ import (
 	"fmt"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/remit-olm/remit/pkg/controller/catalogsource"
 	"github.com/remit-olm/remit/pkg/controller/installplan"
@@ -75,6 +77,13 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 	})
 	if err != nil {
 		return err
+	}
+	for _, controller := range []interface {
+		RegisterMetrics(to prometheus.Registerer) error
+	}{sources, subscriptions, plans} {
+		if err := controller.RegisterMetrics(ctrlmetrics.Registry); err != nil {
+			return err
+		}
 	}
 	return errors.Join(
 		inSetup("catalogsource", errors.Join(sources.SetupWithManager(mgr), kit.OnChange(ctx, mgr.GetCache(), append(boundKinds(own.rbac), &operatorsv1.OperatorGroup{}),

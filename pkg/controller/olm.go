@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -51,7 +50,7 @@ func OLM(ctx context.Context, mgr ctrl.Manager, o OLMOptions) error {
 		return err
 	}
 	if err := csvs.RegisterMetrics(ctrlmetrics.Registry); err != nil {
-		return fmt.Errorf("metrics: %w", err)
+		return err
 	}
 	return errors.Join(
 		inSetup("operatorgroup", groups.SetupWithManager(mgr, changes(mgr, own.rbac, groups.Concerned))),

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -59,6 +60,29 @@ func TestAnAccountWithExactlyThePermissionsInstallsAWorkingOperator(t *testing.T
 	})
 	greets(t, tn, tn.Namespace)
 	isBounded(t, tn)
+	isMeasured(t, tn)
+}
+
+// isMeasured asserts that the programs serve OLM's metrics about the tenant.
+func isMeasured(t *testing.T, tn *env.Tenant) {
+	t.Helper()
+	served := regexp.MustCompile(`^((?:csv|catalogsource)_\w+\{[^}]*namespace="` + tn.Namespace + `"[^}]*\}|\w+_count|\w+_total|subscription_sync_total\{[^}]*\}|` +
+		`olm_resolution_duration_seconds_count\{outcome="succeeded"\}) (\S+)$`)
+	got, err := cluster.Measured(t.Context(), "", served)
+	require.NoError(t, err)
+	for name, value := range map[string]float64{
+		`csv_succeeded{name="` + bundle.CSV + `",namespace="` + tn.Namespace + `",version="0.1.0"}`: 1,
+		`catalogsource_ready{name="catalog",namespace="` + tn.Namespace + `"}`:                      1,
+	} {
+		require.InDelta(t, value, got[name], 0, "%s: %v", name, got)
+	}
+	require.Contains(t, got, "csv_upgrade_count")
+	for _, name := range []string{"csv_count", "install_plan_count", "subscription_count", "catalog_source_count", "catalog_source_snapshots_total",
+		`olm_resolution_duration_seconds_count{outcome="succeeded"}`,
+		`subscription_sync_total{approval="",channel="` + bundle.Channel + `",installed="` + bundle.CSV + `",name="` + tn.Subscription(t).Name + `",package="` + bundle.Package + `"}`,
+	} {
+		require.Positive(t, got[name], "%s: %v", name, got)
+	}
 }
 
 // greets asserts that the operator, which runs as a process, reconciles a Greeting in the namespace.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -97,6 +98,7 @@ type Reconciler struct {
 	servers     *servers
 	pulls       *pullSecrets
 	services    *services
+	snapshots   prometheus.Counter
 }
 
 // New returns a Reconciler. It fails if the options are invalid.
@@ -124,6 +126,7 @@ func New(o Options) (*Reconciler, error) {
 		follows:     &configMapWatches{open: o.WatchConfigMap, wake: waker.Wake, interests: &rbac.Interests[types.NamespacedName]{}, rbac: o.RBAC},
 		images:      newImages(o.Images, o.Disk, bound, waker.Wake, o.Clock),
 		servers:     newServers(o),
+		snapshots:   newSnapshots(),
 		services:    &services{reader: o.Live, watch: func(context.Context) error { return nil }},
 	}
 	r.pulls = &pullSecrets{Options: &r.Options}
@@ -232,6 +235,7 @@ func (r *Reconciler) publish(ctx context.Context, cs *operatorsv1alpha1.CatalogS
 	own.Reader = r.bundles.Reader(&own, cs.Spec.Secrets)
 	r.bundles.Keep(key, snap.Digest)
 	if r.Store.Put(&own) {
+		r.snapshots.Inc()
 		ctrl.LoggerFrom(ctx).Info("Published catalog", "digest", own.Digest, "packages", len(own.Packages))
 	}
 }

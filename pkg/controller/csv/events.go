@@ -17,8 +17,11 @@ const (
 	eventFinalizerStuck = "FinalizerStuck"
 )
 
-// transitioned emits one event for a transition of a CSV.
+// transitioned emits one event for a transition of a CSV, and counts upgrades.
 func (r *Reconciler) transitioned(csv *operatorsv1alpha1.ClusterServiceVersion, t Transition) {
+	if t.Reason == reasonReplaced {
+		r.metrics.upgrades.Inc()
+	}
 	kind := corev1.EventTypeNormal
 	if t.Phase == phaseFailed {
 		kind = corev1.EventTypeWarning

@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"time"
 
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/keyed"
+	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
 // metrics collects metrics for alerts. The remaining days are computed at collection time, because a certificate
@@ -17,6 +20,8 @@ import (
 type metrics struct {
 	clock    clock.PassiveClock
 	daysLeft *prometheus.Desc
+	// upgrades counts the ClusterServiceVersions that were replaced.
+	upgrades prometheus.Counter
 	// expires contains the expiry times of the certificates of each ClusterServiceVersion, keyed by Deployment.
 	expires keyed.Map[types.NamespacedName, map[string]time.Time]
 }
@@ -27,12 +32,43 @@ func newMetrics(c clock.PassiveClock) *metrics {
 		daysLeft: prometheus.NewDesc("csv_serving_certificate_days_left",
 			"Days until the certificate that a Deployment of a ClusterServiceVersion uses for webhooks or APIs expires.",
 			[]string{"namespace", "name", "deployment"}, nil),
+		upgrades: prometheus.NewCounter(prometheus.CounterOpts{Name: "csv_upgrade_count", Help: "Number of ClusterServiceVersions that were replaced by a newer version."}),
 	}
 }
 
 // RegisterMetrics registers the metrics.
 func (r *Reconciler) RegisterMetrics(to prometheus.Registerer) error {
-	return to.Register(r.metrics)
+	return kit.RegisterMetrics(to, r.metrics, r.metrics.upgrades, inventory(r.Client))
+}
+
+// inventory returns the collector for OLM's metrics about all ClusterServiceVersions, without copied ones.
+func inventory(cached client.Reader) prometheus.Collector {
+	count := prometheus.NewDesc("csv_count", "Number of ClusterServiceVersions.", nil, nil)
+	succeeded := prometheus.NewDesc("csv_succeeded", "1 if the phase of a ClusterServiceVersion is Succeeded, and 0 otherwise.",
+		[]string{"namespace", "name", "version"}, nil)
+	abnormal := prometheus.NewDesc("csv_abnormal", "1 for each ClusterServiceVersion whose phase is not Succeeded.",
+		[]string{"namespace", "name", "version", "phase", "reason"}, nil)
+	return kit.Inventory[*operatorsv1alpha1.ClusterServiceVersion]{
+		Cached: cached, List: func() client.ObjectList { return &operatorsv1alpha1.ClusterServiceVersionList{} },
+		Descs: []*prometheus.Desc{count, succeeded, abnormal},
+		Metrics: func(csvs []*operatorsv1alpha1.ClusterServiceVersion) (out []prometheus.Metric) {
+			number := 0
+			for _, csv := range csvs {
+				if csv.Labels[names.LabelCopiedFrom] != "" {
+					continue
+				}
+				number++
+				version := csv.Spec.Version.String()
+				if csv.Status.Phase == phaseSucceeded {
+					out = append(out, kit.Gauge(succeeded, 1, csv.Namespace, csv.Name, version))
+					continue
+				}
+				out = append(out, kit.Gauge(succeeded, 0, csv.Namespace, csv.Name, version),
+					kit.Gauge(abnormal, 1, csv.Namespace, csv.Name, version, string(csv.Status.Phase), string(csv.Status.Reason)))
+			}
+			return append(out, kit.Gauge(count, number))
+		},
+	}
 }
 
 // Describe implements prometheus.Collector.

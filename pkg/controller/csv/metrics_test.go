@@ -13,6 +13,8 @@ import (
 
 	"github.com/remit-olm/remit/pkg/install/cert"
 	"github.com/remit-olm/remit/pkg/install/hooks"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/test/env/exposition"
 )
 
 const day = 24 * time.Hour
@@ -37,7 +39,9 @@ func TestDaysUntilExpiryAreCountedWithoutReadingTheCertificate(t *testing.T) {
 		require.NoError(t, err)
 		var got []float64
 		for _, family := range families {
-			require.Equal(t, "csv_serving_certificate_days_left", family.GetName())
+			if family.GetName() != "csv_serving_certificate_days_left" {
+				continue
+			}
 			for _, one := range family.GetMetric() {
 				got = append(got, one.GetGauge().GetValue())
 				require.Equal(t, "d", one.GetLabel()[0].GetValue())
@@ -73,6 +77,40 @@ func TestDaysUntilExpiryAreCountedWithoutReadingTheCertificate(t *testing.T) {
 	shows(10)
 	r.forget(client.ObjectKeyFromObject(s.csv))
 	shows()
+}
+
+func TestReportsPhasesAsMetrics(t *testing.T) {
+	csv := func(name string, version int, phase operatorsv1alpha1.ClusterServiceVersionPhase, reason operatorsv1alpha1.ConditionReason) *operatorsv1alpha1.ClusterServiceVersion {
+		out := parsed(t, demo, &operatorsv1alpha1.ClusterServiceVersion{})
+		out.Name, out.Spec.Version.Major = name, uint64(version)
+		out.Status.Phase, out.Status.Reason = phase, reason
+		return out
+	}
+	copied := csv("copied", 9, phaseSucceeded, "Copied")
+	copied.Labels = map[string]string{names.LabelCopiedFrom: "elsewhere"}
+	w := newWorld(t)
+	w.Delete(w.csv)
+	for _, obj := range []client.Object{csv("a.v1", 1, phaseSucceeded, operatorsv1alpha1.CSVReasonInstallSuccessful), csv("a.v2", 2, phaseFailed, reasonInstallCheckFailed), csv("a.v3", 3, "", ""), copied} {
+		w.Put(obj)
+	}
+	require.Equal(t, []string{
+		`csv_abnormal{name="a.v2",namespace="t1",phase="Failed",reason="InstallCheckFailed",version="2.0.0"} 1`,
+		`csv_abnormal{name="a.v3",namespace="t1",phase="",reason="",version="3.0.0"} 1`,
+		`csv_count 3`,
+		`csv_succeeded{name="a.v1",namespace="t1",version="1.0.0"} 1`,
+		`csv_succeeded{name="a.v2",namespace="t1",version="2.0.0"} 0`,
+		`csv_succeeded{name="a.v3",namespace="t1",version="3.0.0"} 0`,
+	}, exposition.Lines(t, inventory(w.options.Client)))
+}
+
+func TestCountsUpgrades(t *testing.T) {
+	w := newWorld(t)
+	r, err := New(w.options)
+	require.NoError(t, err)
+	r.transitioned(w.csv, Transition{Phase: phaseSucceeded, Reason: operatorsv1alpha1.CSVReasonInstallSuccessful})
+	require.Equal(t, []string{"csv_upgrade_count 0"}, exposition.Lines(t, r.metrics.upgrades))
+	r.transitioned(w.csv, Transition{Phase: phaseDeleting, Reason: reasonReplaced})
+	require.Equal(t, []string{"csv_upgrade_count 1"}, exposition.Lines(t, r.metrics.upgrades))
 }
 
 func TestCollectingDoesNotBlockReconciles(t *testing.T) {

@@ -72,7 +72,11 @@ func (r *Reconciler) resolve(ctx context.Context, w *world, ns resolver.Namespac
 	if later := r.long.check(w.namespace, known.key, w.served); later != nil {
 		return later, nil
 	}
+	resolved := r.metrics.resolving()
 	answer, err := w.input.Resolve(ctx, resolver.Light(), ns)
+	if !kit.Is[*resolver.LimitError](err) { // a long resolution follows, and is the one that counts
+		resolved(answer, err)
+	}
 	switch {
 	case kit.Is[*resolver.LimitError](err):
 		r.long.enqueue(w.namespace, known.key, &job{input: w.input, ns: ns, asking: w.asking})

@@ -45,7 +45,9 @@ type longQueue struct {
 	// served returns the served kinds when a resolution starts. If it is nil, the resolution uses the kinds that were
 	// served when it was queued.
 	served func(context.Context) (served, error)
-	begin  chan struct{}
+	// metrics records the duration of each resolution.
+	metrics *metrics
+	begin   chan struct{}
 	// waker wakes a namespace when its long resolution has ended.
 	waker kit.Waker
 
@@ -244,8 +246,10 @@ func (l *longQueue) next(ctx context.Context) bool {
 	l.mu.Unlock()
 
 	l.refresh(ctx, j)
+	resolved := l.metrics.resolving()
 	answer, err := j.input.Resolve(ctx, patient(), j.ns)
 	log.FromContext(ctx).V(1).Info("Finished a long resolution", "namespace", namespace, "error", err)
+	resolved(answer, err)
 	l.account(namespace, l.clock.Since(began))
 	l.finish(namespace, key, j, answer, err)
 	return true

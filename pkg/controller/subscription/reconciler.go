@@ -51,6 +51,7 @@ type Reconciler struct {
 	long      *longQueue
 	ask       preflight.Reviewer
 	interests *kit.Interests
+	metrics   *metrics
 }
 
 // New returns a Reconciler, or an error if a required option is missing.
@@ -64,8 +65,9 @@ func New(o Options) (*Reconciler, error) {
 	known := &answers{}
 	r := &Reconciler{
 		Options: o, indexes: &resolver.Indexes{}, answers: known, kinds: &kinds{}, long: newLongQueue(o.Clock, known),
-		ask: preflight.Reviews(o.Client), interests: &kit.Interests{},
+		ask: preflight.Reviews(o.Client), interests: &kit.Interests{}, metrics: newMetrics(o.Clock),
 	}
+	r.long.metrics = r.metrics
 	r.long.served = func(ctx context.Context) (served, error) { return r.kinds.served(ctx, o.Client) }
 	return r, nil
 }
@@ -76,6 +78,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	r.metrics.reconciled(req.Name, world.subscriptions)
 	views, err := r.advance(ctx, world)
 	errs := []error{err}
 	for i := range world.subscriptions {
