@@ -35,6 +35,9 @@ var documented = []struct{ page, dir, names string }{
 // apiDir is a placeholder for the directory of v1alpha1 in the API module.
 const apiDir = "operatorsv1alpha1"
 
+// apiDirV1 is a placeholder for the directory of v1 in the API module.
+const apiDirV1 = "operatorsv1"
+
 func TestEveryReasonOfTheCodeIsOnItsPage(t *testing.T) {
 	t.Parallel()
 	s := newSources(t)
@@ -78,8 +81,11 @@ func (s *sources) constants(t *testing.T, dir string) map[string]ast.Expr {
 		return found
 	}
 	path := filepath.Join(root, dir)
-	if dir == apiDir {
+	switch dir {
+	case apiDir:
 		path = s.api
+	case apiDirV1:
+		path = filepath.Join(s.api, "../v1")
 	}
 	files, err := fs.Glob(os.DirFS(path), "*.go")
 	require.NoError(t, err)

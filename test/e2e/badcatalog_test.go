@@ -3,6 +3,7 @@ package e2e
 import (
 	"testing"
 
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -43,6 +44,16 @@ func TestReportsWhatTheCatalogDoesNotContain(t *testing.T) {
 			tn.NothingWritten()
 		})
 	}
+}
+
+func TestTheAnnotationExcludesGlobalCatalogs(t *testing.T) {
+	t.Parallel()
+	tn := cluster.Tenant(t)
+	og := &operatorsv1.OperatorGroup{ObjectMeta: tn.Meta("group"), Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: env.AccountName, TargetNamespaces: []string{tn.Namespace}}}
+	og.Annotations = map[string]string{"olm.operatorframework.io/exclude-global-namespace-resolution": "true"}
+	tn.Create(og)
+	subscribe(tn, func(s *operatorsv1alpha1.SubscriptionSpec) { s.CatalogSourceNamespace = cluster.Catalogs })
+	tn.SubscriptionSays(resolutionFailed, unsatisfiable, "because its OperatorGroup excludes global catalogs")
 }
 
 func TestReportsACatalogThatCannotBeRead(t *testing.T) {

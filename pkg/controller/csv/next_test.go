@@ -73,6 +73,8 @@ func TestNextInEveryPhase(t *testing.T) {
 		{"deleted after the older one", given(phaseDeleting, reasonReplaced, func(f *Facts) { f.ReplacedBy, f.Replaced, f.Older = "demo.v2", true, "demo.v0" }),
 			to(phaseDeleting, reasonReplaced, "before")},
 		{"the replacing version was deleted", given(phaseDeleting, reasonReplaced), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked")},
+		{"certificates are rotated", given(phaseSucceeded, reasonInstallSuccessful, deployments(ready), func(f *Facts) { f.Rolling = true }),
+			to(phasePending, reasonNeedsCertRotation, "CSV owns resources that require a cert refresh")},
 		{"no group", given(phaseSucceeded, reasonInstallSuccessful, func(f *Facts) { f.Group = &Problem{reasonNoOperatorGroup, messageNoGroup} }),
 			to(phaseFailed, reasonNoOperatorGroup, "csv in namespace with no operatorgroups")},
 		{"bad strategy", given(phasePending, "", func(f *Facts) { f.Strategy = errors.New("a\nb") }),

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -139,6 +140,32 @@ func TestAccounts(t *testing.T) {
 		{"the account is replaced, but the cache is outdated", []change{func(w *world) {
 			w.Before("self: list OperatorGroupList", func() { w.Put(group("og", "boss", "t1"), serviceAccount("boss")) })
 		}}, effect{failed: `annotate ClusterServiceVersion t1/demo.v1.0.0: the account of namespace "t1" changed from t1/acct to t1/boss`}},
+	})
+}
+
+func TestReportsMetRequirements(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	spec(func(s *operatorsv1alpha1.ClusterServiceVersionSpec) {
+		s.NativeAPIs = []metav1.GroupVersionKind{{Group: "example.com", Version: "v1", Kind: "Thing"}}
+		strategy := &s.InstallStrategy.StrategySpec
+		strategy.ClusterPermissions = []operatorsv1alpha1.StrategyDeploymentPermissions{{ServiceAccountName: "demo", Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}},
+		}}}
+	})(w)
+	settled(w)
+	var got []string
+	for _, r := range w.csv.Status.RequirementStatus {
+		got = append(got, r.Kind+" "+r.Name+": "+string(r.Status)+" "+r.Message)
+		for _, d := range r.Dependents {
+			got = append(got, string(d.Status)+" "+d.Message)
+		}
+	}
+	require.Subset(t, got, []string{
+		"CustomResourceDefinition things.example.com: Present CRD is present and Established condition is true",
+		"Thing : Present Native API exists",
+		`Satisfied namespaced rule:{"verbs":["get"],"apiGroups":[""],"resources":["pods"]}`,
+		`Satisfied cluster rule:{"verbs":["get"],"apiGroups":[""],"resources":["nodes"]}`,
 	})
 }
 

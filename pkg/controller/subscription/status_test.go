@@ -70,13 +70,14 @@ func problem(v *view) {
 
 func TestWriteInstall(t *testing.T) {
 	const (
-		succeeded  = operatorsv1alpha1.CSVPhaseSucceeded
-		installing = operatorsv1alpha1.CSVPhaseInstalling
-		failed     = operatorsv1alpha1.CSVPhaseFailed
-		none       = operatorsv1alpha1.SubscriptionStateNone
-		pending    = operatorsv1alpha1.SubscriptionStateUpgradePending
-		latest     = operatorsv1alpha1.SubscriptionStateAtLatest
-		available  = operatorsv1alpha1.SubscriptionStateUpgradeAvailable
+		succeeded   = operatorsv1alpha1.CSVPhaseSucceeded
+		installing  = operatorsv1alpha1.CSVPhaseInstalling
+		failed      = operatorsv1alpha1.CSVPhaseFailed
+		none        = operatorsv1alpha1.SubscriptionStateNone
+		pending     = operatorsv1alpha1.SubscriptionStateUpgradePending
+		latest      = operatorsv1alpha1.SubscriptionStateAtLatest
+		available   = operatorsv1alpha1.SubscriptionStateUpgradeAvailable
+		replaceable = operatorsv1alpha1.SubscriptionState("UpgradeFailed")
 	)
 	for _, row := range []struct {
 		name string
@@ -92,6 +93,7 @@ func TestWriteInstall(t *testing.T) {
 		{"a CSV that is being installed", "", given(installed("op.v1", installing), head("op.v1")), "op.v1", "op.v1", latest},
 		{"a CSV that was just created", "", given(installed("op.v1", operatorsv1alpha1.CSVPhaseNone), head("op.v1")), "op.v1", "op.v1", latest},
 		{"a CSV that has failed", "", given(installed("op.v1", failed), head("op.v1")), "op.v1", "op.v1", latest},
+		{"a CSV that has failed and can be replaced", "", given(installed("op.v1", failed), head("op.v1"), func(v *view) { v.forward = true }), "op.v1", "op.v1", replaceable},
 		{"a CSV that is being installed, behind the head", "", given(installed("op.v1", installing), head("op.v2")), "op.v1", "op.v1", pending},
 		{"a CSV at the head", "", given(installed("op.v1", succeeded), head("op.v1")), "op.v1", "op.v1", latest},
 		{"a CSV of an unknown channel", "", given(installed("op.v1", succeeded)), "op.v1", "op.v1", latest},
