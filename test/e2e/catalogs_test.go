@@ -96,6 +96,10 @@ metadata: {name: sample-view}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}
 subjects: [{kind: ServiceAccount, name: sample-operator}]`)
 	},
+	// The API server ignores the field sessionAffinity of a headless Service, with a warning.
+	"with-a-warning": func(v env.Variant) {
+		v.Add("warning.yaml", `{apiVersion: v1, kind: Service, metadata: {name: sample-headless}, spec: {clusterIP: None, sessionAffinity: ClientIP, ports: [{port: 80}]}}`)
+	},
 	// Two ServiceAccounts. The Secret's file sorts first.
 	"serviceaccount-with-token": func(v env.Variant) {
 		v.Add("a_secret.yaml", `

@@ -2,13 +2,16 @@ package e2e
 
 import (
 	"net/http"
+	"regexp"
 	"slices"
+	"strconv"
 	"testing"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -80,6 +83,30 @@ func TestWritesServiceAccountsBeforeSecretsThatNameThem(t *testing.T) {
 		assert.NoError(c, tn.Get("sample-token", secret))
 		assert.NotEmpty(c, secret.Data[corev1.ServiceAccountTokenKey])
 	})
+}
+
+func TestReportsWarningsOfTheAPIServer(t *testing.T) {
+	t.Parallel()
+	tn := subscribed(t, "with-a-warning")
+	tn.Group(env.AccountName, tn.Namespace)
+	tn.Paste(tn.PermissionsMissing())
+
+	ip := tn.Complete()
+	at := slices.IndexFunc(ip.Status.Plan, func(s *operatorsv1alpha1.Step) bool { return s.Resource.Name == "sample-headless" })
+	require.GreaterOrEqual(t, at, 0)
+	tn.Eventually(func(c *assert.CollectT) {
+		list := &eventsv1.EventList{}
+		assert.NoError(c, cluster.Client.List(t.Context(), list, client.InNamespace(tn.Namespace)))
+		list.Items = slices.DeleteFunc(list.Items, func(e eventsv1.Event) bool { return e.Reason != "AppliedWithWarnings" })
+		if assert.Len(c, list.Items, 1) {
+			about := list.Items[0].Regarding
+			assert.Equal(c, ip.Name+" "+string(ip.UID)+" status.plan["+strconv.Itoa(at)+"]", about.Name+" "+string(about.UID)+" "+about.FieldPath)
+			assert.Contains(c, list.Items[0].Note, "Service sample-headless: spec.SessionAffinity is ignored for headless services")
+		}
+	})
+	counted, err := cluster.Measured(t.Context(), names.ServiceAccountCatalog, regexp.MustCompile(`^(installplan_warnings_total) (\S+)$`))
+	require.NoError(t, err)
+	require.Positive(t, counted["installplan_warnings_total"])
 }
 
 func TestRecreatesObjectsThatAreDeletedBeforeThePlanCompletes(t *testing.T) {

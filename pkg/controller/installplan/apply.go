@@ -19,6 +19,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/lib/warning"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/resolver"
@@ -150,7 +151,9 @@ func applySteps(ctx context.Context, s *run) (outcome, error) {
 		if err := s.sameAccount(ctx); err != nil {
 			return outcome{}, err
 		}
-		done, err := s.executor.Do(ctx, state)
+		var warnings warning.List
+		done, err := s.executor.Do(warning.Into(ctx, &warnings), state)
+		s.warn(i, warnings.All())
 		if preflight.IsPermanent(err) {
 			s.setStep(i, operatorsv1alpha1.StepStatusNotCreated)
 			return outcome{}, &invalid{reasonFailed, err}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -231,6 +232,24 @@ func (s *run) now() metav1.Time { return metav1.NewTime(s.reconciler.Clock.Now()
 func (s *run) event(kind, reason, message string) {
 	s.reconciler.Recorder.Eventf(s.plan, nil, kind, reason, "Install", "%s", status.Note(message))
 }
+
+// warn reports the API server's warnings about writing a step, in an event about the step (contract 1.4).
+func (s *run) warn(index int, warnings []string) {
+	if len(warnings) == 0 {
+		return
+	}
+	s.reconciler.warnings.Add(float64(len(warnings)))
+	resource := s.plan.Status.Plan[index].Resource
+	about := &corev1.ObjectReference{
+		APIVersion: operatorsv1alpha1.InstallPlanAPIVersion, Kind: operatorsv1alpha1.InstallPlanKind, Namespace: s.plan.Namespace, Name: s.plan.Name,
+		UID: s.plan.UID, FieldPath: fmt.Sprintf("status.plan[%d]", index),
+	}
+	text := fmt.Sprintf("the API server warns about %s %s: %s", resource.Kind, resource.Name, strings.Join(warnings, "; "))
+	s.reconciler.Recorder.Eventf(about, nil, corev1.EventTypeWarning, eventWarnings, "Install", "%s", status.Note(status.Clean(text)))
+}
+
+// eventWarnings is the reason of events with warnings of the API server.
+const eventWarnings = "AppliedWithWarnings"
 
 // Reasons of bundle lookups (contract 1.4).
 const (

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -72,6 +73,8 @@ type Reconciler struct {
 	owners    *owners
 	unserved  *kinds.Unserved
 	interests *kit.Interests
+	// warnings counts the API server's warnings about the objects of plans.
+	warnings prometheus.Counter
 }
 
 // New returns a Reconciler. It returns an error if a required option is missing.
@@ -84,7 +87,7 @@ func New(o Options) (*Reconciler, error) {
 		o.Clock = clock.RealClock{}
 	}
 	return &Reconciler{
-		Options: o, interests: &kit.Interests{},
+		Options: o, interests: &kit.Interests{}, warnings: newWarnings(),
 		confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, memory: &memory{},
 		owners: &owners{}, unserved: kinds.NewUnserved(o.Clock),
 	}, nil

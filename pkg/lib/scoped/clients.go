@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/warning"
 )
 
 // Options for NewClients. Base, Scheme and Mapper are required.
@@ -200,6 +202,7 @@ func (c *Clients) anonymous() *rest.Config {
 }
 
 func (c *Clients) configure(config *rest.Config) {
+	config.WarningHandler, config.WarningHandlerWithContext = nil, warning.Handler{}
 	config.QPS = -1 // no client-side limit: API Priority and Fairness limits each user
 	if c.options.UserAgent != "" {
 		config.UserAgent = c.options.UserAgent
