@@ -61,6 +61,29 @@ func TestAManualPlanWaitsForApproval(t *testing.T) {
 	tn.Succeeded(bundle.CSV)
 }
 
+// As OLM's clients do, the author updates the status with the resource version of the creation.
+func TestRefusesStepsOfAPlanMadeByHand(t *testing.T) {
+	t.Parallel()
+	tn := cluster.Tenant(t)
+	tn.Group(env.AccountName, tn.Namespace)
+	ip := &operatorsv1alpha1.InstallPlan{ObjectMeta: tn.Meta("by-hand"), Spec: operatorsv1alpha1.InstallPlanSpec{
+		ClusterServiceVersionNames: []string{"any.v1"}, Approval: operatorsv1alpha1.ApprovalAutomatic, Approved: true,
+	}}
+	tn.Create(ip)
+	ip.Status = operatorsv1alpha1.InstallPlanStatus{Phase: operatorsv1alpha1.InstallPlanPhaseInstalling, CatalogSources: []string{}, Plan: []*operatorsv1alpha1.Step{{
+		Resolving: "any.v1", Status: operatorsv1alpha1.StepStatusUnknown,
+		Resource: operatorsv1alpha1.StepResource{Version: "v1", Kind: "ConfigMap", Name: "injected", Manifest: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"injected"}}`},
+	}}}
+	require.NoError(t, cluster.Client.Status().Update(t.Context(), ip), "no status was written in between")
+	tn.Eventually(func(c *assert.CollectT) {
+		got := &operatorsv1alpha1.InstallPlan{}
+		assert.NoError(c, tn.Get("by-hand", got))
+		assert.Equal(c, operatorsv1alpha1.InstallPlanPhaseFailed, got.Status.Phase)
+		assert.Equal(c, operatorsv1alpha1.InstallPlanReasonPlanUnknown, got.Status.GetCondition(operatorsv1alpha1.InstallPlanInstalled).Reason)
+	})
+	tn.NothingWritten()
+}
+
 func TestDoesNotExecuteAPlanWithEditedPins(t *testing.T) {
 	t.Parallel()
 	tn, ip := awaitingApproval(t)

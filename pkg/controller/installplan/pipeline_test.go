@@ -8,6 +8,7 @@ import (
 	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -88,6 +89,35 @@ func newer(subscription types.UID) change {
 		other.plan = &operatorsv1alpha1.InstallPlan{Spec: operatorsv1alpha1.InstallPlanSpec{Approval: operatorsv1alpha1.ApprovalManual, Generation: 2}}
 		other.pin.SubscriptionUID, other.pin.Digest = subscription, "sha256:0"
 		other.putPlan()
+	}
+}
+
+func TestAPlanMadeByHandIsLeftToItsAuthorFirst(t *testing.T) {
+	t.Parallel()
+	const refusal = `InstallPlan "install-hand" is not executed: `
+	for _, row := range []struct {
+		name   string
+		age    time.Duration
+		status operatorsv1alpha1.InstallPlanStatus
+		want   effect
+	}{
+		{"just created", time.Second, operatorsv1alpha1.InstallPlanStatus{}, effect{after: 4 * time.Second}},
+		{"created in the future of this clock", -time.Minute, operatorsv1alpha1.InstallPlanStatus{}, effect{after: 5 * time.Second}},
+		{"its author wrote steps", time.Second, operatorsv1alpha1.InstallPlanStatus{Plan: []*operatorsv1alpha1.Step{{Resolving: "x"}}}, fails("PlanUnknown", refusal)},
+		{"its author wrote a phase", time.Second, operatorsv1alpha1.InstallPlanStatus{Phase: "Installing"}, fails("PlanUnknown", refusal)},
+		{"its author wrote nothing", 5 * time.Second, operatorsv1alpha1.InstallPlanStatus{}, fails("PlanUnknown", refusal)},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			w := newWorld(t)
+			made := &operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "install-hand", CreationTimestamp: metav1.NewTime(w.options.Clock.Now().Add(-row.age))},
+				Spec: w.plan.Spec, Status: row.status}
+			w.Put(made)
+			w.plan = made
+			got := w.reconcile()
+			require.Equal(t, row.want.phase, got.phase)
+			require.InDelta(t, row.want.after, got.after, float64(time.Second), "timestamps have no fractions of seconds")
+			require.Contains(t, got.message, row.want.message)
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,6 +20,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/fairqueue"
 	"github.com/remit-olm/remit/pkg/lib/kinds"
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
@@ -107,6 +109,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.forget(req)
 		return ctrl.Result{}, nil
 	}
+	if pause := r.authorPause(ip); pause > 0 {
+		return ctrl.Result{RequeueAfter: pause}, nil
+	}
 	run := &run{reconciler: r, saved: ip, plan: ip.DeepCopy()}
 	out, err := run.runPhases(ctx,
 		decode,
@@ -140,6 +145,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	return r.requeue(req, run, err)
+}
+
+// authorTime is how long the author of a plan has to write its status.
+const authorTime = 5 * time.Second
+
+// authorPause returns how long a plan that was made by hand is left alone, or 0. Clients of OLM create such a plan and
+// then write its steps into the status, with the resource version of the creation. A status written in between would
+// make them fail with a conflict. The plan is refused as soon as it has steps, and in any case after authorTime.
+func (r *Reconciler) authorPause(ip *operatorsv1alpha1.InstallPlan) time.Duration {
+	_, isOurs := ip.Annotations[names.AnnotationPlan]
+	if isOurs || ip.Status.Phase != "" || len(ip.Status.Plan) > 0 || len(ip.Status.Conditions) > 0 {
+		return 0
+	}
+	return min(ip.CreationTimestamp.Add(authorTime).Sub(r.Clock.Now()), authorTime)
 }
 
 // requeue schedules the next reconcile if watches might not report the change that the plan waits for.
