@@ -174,20 +174,27 @@ func installPlans() []row {
 	return rows
 }
 
-// foreignPlan creates, as a tenant, an InstallPlan before Remit creates one.
+// foreignPlan creates, as a tenant, an InstallPlan before Remit creates one, and writes a step into its status.
 func (s *scene) foreignPlan(generation int) {
 	s.T.Helper()
 	ip := &operatorsv1alpha1.InstallPlan{ObjectMeta: s.Meta("install-forged"), Spec: operatorsv1alpha1.InstallPlanSpec{
 		Approval: operatorsv1alpha1.ApprovalAutomatic, Approved: true, Generation: generation, ClusterServiceVersionNames: []string{probeCSV}}}
 	s.group(s.Namespace)
-	require.NoError(s.T, s.CreateAs(s.mallory(), ip))
+	mallory := s.mallory()
+	require.NoError(s.T, s.CreateAs(mallory, ip))
+	ip.Status.CatalogSources = []string{}
+	ip.Status.Plan = []*operatorsv1alpha1.Step{{Resolving: probeCSV, Status: operatorsv1alpha1.StepStatusUnknown,
+		Resource: operatorsv1alpha1.StepResource{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding", Name: "escape-forged", Manifest: forgedBinding}}}
+	require.NoError(s.T, mallory.Status().Update(s.T.Context(), ip))
 	s.publish(bundleOf(csv()))
 	s.subscribe()
 	s.Succeeded(probeCSV)
 	ref := s.Subscription(s.T).Status.InstallPlanRef
 	require.NotEqual(s.T, ip.Name, ref.Name)
-	require.NoError(s.T, s.Get(ip.Name, ip))
-	require.Equal(s.T, operatorsv1alpha1.InstallPlanPhaseFailed, ip.Status.Phase)
+	s.Eventually(func(c *assert.CollectT) {
+		assert.NoError(c, s.Get(ip.Name, ip))
+		assert.Equal(c, operatorsv1alpha1.InstallPlanPhaseFailed, ip.Status.Phase)
+	})
 }
 
 // instead replaces, as a tenant, a plan's report with another ConfigMap of the same name, and then triggers a change to
