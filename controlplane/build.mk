@@ -2,13 +2,13 @@
 
 .PHONY: controlplane controlplane-verify kubectl bin/differential
 
-controlplane: ## Build bin/controlplane (skipped when its sources and Go have not changed).
+controlplane: ## Build bin/controlplane, unless it is up to date with its sources and the Go version.
 	@controlplane/build.sh
 
-kubectl: ## Build bin/kubectl in the control plane's version, for machines without kubectl.
+kubectl: ## Build bin/kubectl at the control plane's version, for machines without kubectl.
 	cd controlplane && GOWORK=off CGO_ENABLED=0 go build -ldflags "$$(./build.sh ldflags)" -o ../bin/kubectl k8s.io/kubernetes/cmd/kubectl
 
-bin/differential: # Kubernetes' own RBAC code as a program, for test/differential.
+bin/differential: # Build Kubernetes' own RBAC code as a program, for test/differential.
 	cd controlplane && GOWORK=off CGO_ENABLED=0 go build -o ../bin/differential ./differential
 
 controlplane-verify: controlplane ## Vet and test the control plane's own module.

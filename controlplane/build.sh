@@ -1,9 +1,9 @@
 #!/bin/sh
 # Builds bin/controlplane unless it already exists for exactly these sources and this Go version.
 #
-# A cold build compiles Kubernetes (about eight CPU-minutes), so the binary is reused until its key changes: the hash of its files
-# in the nested module and of the Go version. CI may restore bin/controlplane and bin/controlplane.key from a cache by the same key, which
-# `build.sh key` prints.
+# A cold build compiles Kubernetes (about eight CPU-minutes), so the binary is reused until its key changes. The key is a hash
+# of the module's source files and the Go version. CI may restore bin/controlplane and bin/controlplane.key from a cache by the
+# same key, which `build.sh key` prints.
 set -eu
 
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)

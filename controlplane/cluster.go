@@ -23,8 +23,8 @@ import (
 const (
 	// stopTimeout is how long each component may take to stop. The process exits afterwards in any case.
 	stopTimeout = 10 * time.Second
-	// maxSocketDir is the maximum length of the socket directory's path. It leaves room for a file name within the 108
-	// bytes that a unix socket's path can have.
+	// maxSocketDir is the maximum length of the socket directory's path. It leaves room for a file name, because the path of a
+	// Unix socket is limited to 108 bytes.
 	maxSocketDir = 90
 )
 
@@ -160,7 +160,7 @@ func (c *cluster) makeIdentities(context.Context) (err error) {
 
 func (c *cluster) startProxy(context.Context) error {
 	socket := c.egressSocket()
-	_ = os.Remove(socket) // a crash may have left it behind; no other process uses the locked directory
+	_ = os.Remove(socket) // may be left over from a crash; no other process uses the locked directory
 	for _, where := range [][2]string{{"unix", socket}, {"tcp", c.net.ProxyAddr().String()}} {
 		l, err := net.Listen(where[0], where[1])
 		if err != nil {

@@ -19,8 +19,8 @@ import (
 
 const (
 	readyFile = "ready.json"
-	// gcPercent lets the heap grow to five times the memory in use before garbage is collected. Compared with a value of
-	// 200, this takes 100 to 150 MB more memory and halves the CPU time of garbage collection.
+	// gcPercent lets the heap grow to five times the memory in use before garbage is collected. Compared with a value of 200, this
+	// uses 100 to 150 MB more memory and halves the CPU time of garbage collection.
 	gcPercent = 400
 	// memoryLimit is the memory, in bytes, above which garbage is collected more often, because tests run several control
 	// planes at the same time.

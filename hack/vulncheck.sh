@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs govulncheck on the module in the working directory. Fails for a known vulnerability that the module's code
-# reaches, and for any other error. If the vulnerability database cannot be reached, it prints a note and
-# succeeds, because machines without internet access cannot check.
+# Runs govulncheck on the module in the working directory. Fails if the module's code reaches a known vulnerability, and on any
+# other error. If the vulnerability database cannot be reached, it prints a note and succeeds, because machines without internet
+# access cannot check.
 set -euo pipefail
 
 out=$(mktemp)

@@ -47,16 +47,16 @@ func allowed(w write) bool {
 // allowedOfOLM is the part of the closed list for OLM's kinds.
 func allowedOfOLM(w write) bool {
 	resource, subresource, _ := strings.Cut(w.resource, "/")
-	written := []string{"catalogsources", "clusterserviceversions", "installplans", "operatorgroups", "subscriptions"}
+	written := []string{"catalogsources", "clusterserviceversions", "installplans", "olmconfigs", "operatorgroups", "subscriptions"}
 	switch subresource {
 	case "status":
-		return slices.Contains(written, resource) && (w.verb == "patch" || w.verb == "update")
+		return slices.Contains(written, resource) && (w.verb == "patch" || w.verb == "update") || resource == "operatorconditions" && w.verb == "patch"
 	case "finalizers":
 		return slices.Contains(written, resource) && w.verb == "update"
 	case "":
-		inert := []string{"installplans", "subscriptions"}
+		inert := []string{"installplans", "operatorconditions", "subscriptions"} // docs/adr/0059
 		return w.verb == "create" && slices.Contains(inert, resource) ||
-			w == write{operatorsGroup, "clusterserviceversions", "patch"} // finalizers: docs/adr/0006
+			resource == "clusterserviceversions" && slices.Contains([]string{"create", "delete", "patch"}, w.verb) // copies and finalizers: docs/adr/0053 and 0006
 	}
 	return false
 }
@@ -127,9 +127,10 @@ func TestControllerIdentitiesHaveNoWritesThatGrantPower(t *testing.T) {
 		{operatorsGroup, "clusterserviceversions", "update"},
 		{operatorsGroup, "installplans", "patch"},
 		{operatorsGroup, "operators", "create"},
-		{operatorsGroup, "operatorconditions", "create"},
+		{operatorsGroup, "operatorconditions", "patch"},
+		{operatorsGroup, "operatorconditions", "update"},
+		{operatorsGroup, "operatorconditions/finalizers", "update"},
 		{operatorsGroup, "operators/status", "patch"},
-		{operatorsGroup, "operatorconditions/status", "patch"},
 		{operatorsGroup, "*/status", "*"},
 		{extensionsGroup, "clustercatalogs", "create"},
 		{extensionsGroup, "clustercatalogs", "update"},

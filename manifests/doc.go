@@ -9,6 +9,7 @@
 //	extensions          ClusterCatalogs and ClusterExtensions: the third program; no profile contains it
 //	extensions/crds     their API, generated from api/v1 by make generate
 //	compat/extensions   extensions for the profile compat
+//	packages            PackageManifests: the program package-server; no profile contains it
 //
 // "kubectl remit run" and the test environment call Install. The alternative is
 // `kubectl apply -k manifests/bounded`. The package is independent of the controllers.

@@ -19,7 +19,7 @@ const (
 	ProfileCompat  = "compat"
 )
 
-//go:embed crds base policy bounded compat extensions
+//go:embed crds base policy bounded compat extensions packages
 var files embed.FS
 
 // Profiles lists the install profiles, the default first.
@@ -77,6 +77,15 @@ func addOverlays(memory filesys.FileSystem) error {
 		}
 	}
 	return nil
+}
+
+// RenderPackages returns the objects for PackageManifests, which are applied after those of a profile.
+func RenderPackages() ([]*unstructured.Unstructured, error) {
+	objs, err := renderEmbedded("packages")
+	if err != nil {
+		return nil, fmt.Errorf("render packages: %w", err)
+	}
+	return objs, nil
 }
 
 // ExtensionCRDs returns the CustomResourceDefinitions of ClusterExtensions and ClusterCatalogs.

@@ -22,8 +22,8 @@ const (
 
 // Args adds flags to the container of one of the Deployments.
 type Args struct {
-	// Deployment is names.ServiceAccountCatalog, names.ServiceAccountOLM or names.ServiceAccountExtension, which are also the
-	// names of the Deployments.
+	// Deployment is one of names.ServiceAccountCatalog, ServiceAccountOLM, ServiceAccountExtension and
+	// ServiceAccountPackageServer, which are also the names of the Deployments.
 	Deployment string
 	Args       []string
 }

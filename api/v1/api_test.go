@@ -21,7 +21,8 @@ import (
 	"github.com/remit-olm/remit/test/env/crds"
 )
 
-// server is the API of a control plane. It receives only dry-run requests unless a test needs stored objects.
+// server returns a client of a control plane. Tests send only dry-run requests unless they need stored
+// objects.
 func server(t *testing.T) client.Client {
 	t.Helper()
 	return crds.Install(t, controlplane.Shared(t).Config())
@@ -95,7 +96,7 @@ const (
 	onlyInline = "inline is required when configType is Inline, and forbidden otherwise"
 )
 
-// A row without wantErr is accepted.
+// Rows without wantErr must be accepted.
 func TestClusterExtensionValidation(t *testing.T) {
 	c := server(t)
 	for _, tc := range []struct {
@@ -193,7 +194,7 @@ func TestVersionRanges(t *testing.T) {
 	requireAnswer(t, c.Create(t.Context(), extension(versions("1."+strings.Repeat("0", 63))), client.DryRunAll), "may not be more than 64")
 }
 
-// Immutable fields, and changes to the identity, which only an admission policy restricts.
+// The schema rejects changes to immutable fields. It allows changes to the identity: only an admission policy restricts them.
 func TestClusterExtensionUpdates(t *testing.T) {
 	c := server(t)
 	e := extension(func(e *olmv1.ClusterExtension) { e.Name = "api-updates" })

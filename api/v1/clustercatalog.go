@@ -15,12 +15,12 @@ type ClusterCatalog struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec describes where the catalog comes from, and how it is used.
+	// spec describes where the catalog comes from and how it is used.
 	//
 	// +required
 	Spec ClusterCatalogSpec `json:"spec"`
 
-	// status describes the content of the catalog, and whether it is served.
+	// status describes the content of the catalog and whether it is served.
 	//
 	// +optional
 	Status ClusterCatalogStatus `json:"status,omitzero"`
@@ -47,14 +47,14 @@ const (
 	AvailabilityModeUnavailable AvailabilityMode = "Unavailable"
 )
 
-// ClusterCatalogSpec describes where a catalog comes from, and how it is used.
+// ClusterCatalogSpec describes where a catalog comes from and how it is used.
 type ClusterCatalogSpec struct {
-	// source is where the content comes from: an image with a file-based catalog.
+	// source is the source of the content: an image with a file-based catalog.
 	//
 	// +required
 	Source ClusterCatalogSource `json:"source"`
 
-	// priority decides between catalogs that contain the same package: the catalog with the highest number is used.
+	// priority decides between catalogs that contain the same package: the catalog with the highest priority is used.
 	//
 	// +kubebuilder:default=0
 	// +kubebuilder:validation:Minimum=-2147483648
@@ -77,7 +77,7 @@ type CatalogSourceType string
 // CatalogSourceTypeImage means that the catalog is in an image.
 const CatalogSourceTypeImage CatalogSourceType = "Image"
 
-// ClusterCatalogSource is where the content of a catalog comes from.
+// ClusterCatalogSource is the source of a catalog's content.
 //
 // +kubebuilder:validation:XValidation:rule=`self.type == 'Image' ? has(self.image) : !has(self.image)`,message="image is required when source type is Image, and forbidden otherwise"
 type ClusterCatalogSource struct {
@@ -112,27 +112,27 @@ type ImageSource struct {
 	// +required
 	Ref string `json:"ref"`
 
-	// pollIntervalMinutes is the interval, in minutes, at which the registry is asked for a new image with the tag. It cannot
-	// be set for an image with a digest, which never changes. Without it, a new image is not noticed.
+	// pollIntervalMinutes is the interval, in minutes, at which the registry is checked for a new image with the tag. It cannot
+	// be set if ref contains a digest, because the image then never changes. If it is not set, new images are not detected.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +optional
 	PollIntervalMinutes *int `json:"pollIntervalMinutes,omitempty"`
 }
 
-// ClusterCatalogStatus describes the content of a catalog, and whether it is served.
+// ClusterCatalogStatus describes the content of a catalog and whether it is served.
 type ClusterCatalogStatus struct {
 	// conditions describe the state of the catalog. Serving is True if the content is served. Progressing is True with reason
 	// Succeeded if the content is up to date, True with reason Retrying after a problem that may be temporary, and False with
-	// reason Blocked after a problem that remains until the image or the ClusterCatalog changes. The last good content is
-	// served during problems.
+	// reason Blocked after a problem that persists until the image or the ClusterCatalog changes. Until a problem is resolved,
+	// the last valid content is served.
 	//
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// resolvedSource is the source of the content that is served.
+	// resolvedSource is the source of the served content.
 	//
 	// +optional
 	ResolvedSource *ResolvedCatalogSource `json:"resolvedSource,omitempty"`
@@ -142,7 +142,7 @@ type ClusterCatalogStatus struct {
 	// +optional
 	URLs *ClusterCatalogURLs `json:"urls,omitempty"`
 
-	// lastUnpacked is the time at which the content that is served was read from its source.
+	// lastUnpacked is the time at which the served content was read from its source.
 	//
 	// +optional
 	LastUnpacked *metav1.Time `json:"lastUnpacked,omitempty"`

@@ -5,8 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ClusterExtension installs one version of a package from a ClusterCatalog, and upgrades it. Everything is done with the
-// permissions of an identity, which has none until an administrator grants them.
+// ClusterExtension installs one version of a package from a ClusterCatalog, and upgrades it. It does so only with the
+// permissions of its identity, which has none until an administrator grants them.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster
@@ -21,12 +21,12 @@ type ClusterExtension struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec describes what to install, and with which permissions.
+	// spec describes what to install and with which permissions.
 	//
 	// +optional
 	Spec ClusterExtensionSpec `json:"spec,omitempty"`
 
-	// status describes what is installed, and what the installation waits for.
+	// status describes what is installed and what the installation is waiting for.
 	//
 	// +optional
 	Status ClusterExtensionStatus `json:"status,omitzero"`
@@ -43,10 +43,10 @@ type ClusterExtensionList struct {
 	Items []ClusterExtension `json:"items"`
 }
 
-// ClusterExtensionSpec describes what to install, and with which permissions.
+// ClusterExtensionSpec describes what to install and with which permissions.
 type ClusterExtensionSpec struct {
-	// namespace is the namespace of the extension: the namespaced objects of the bundle are created there, and the
-	// ServiceAccount that serviceAccount names is looked up there. It must exist, and cannot be changed.
+	// namespace is the namespace of the extension. It contains the namespaced objects of the bundle and the ServiceAccount
+	// that serviceAccount names. It must exist, and cannot be changed.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="namespace is immutable"
@@ -54,7 +54,7 @@ type ClusterExtensionSpec struct {
 	// +required
 	Namespace string `json:"namespace"`
 
-	// serviceAccount is the identity that installs and manages the extension. Without it, the identity is the user
+	// serviceAccount is the identity that installs and manages the extension. If it is not set, the identity is the user
 	// "olm:clusterextension:<name of the ClusterExtension>" in the group "olm:clusterextensions", which has no permissions
 	// until an administrator grants them.
 	//
@@ -71,15 +71,14 @@ type ClusterExtensionSpec struct {
 	// +optional
 	Install *ClusterExtensionInstallConfig `json:"install,omitempty"`
 
-	// config contains configuration for the bundle. It must match what the bundle supports. Without it, the bundle's
+	// config contains configuration for the bundle. It must match what the bundle supports. If it is not set, the bundle's
 	// defaults apply.
 	//
 	// +optional
 	Config *ClusterExtensionConfig `json:"config,omitempty"`
 
-	// progressDeadlineMinutes is the number of minutes within which a version must become available. When they have
-	// passed, the condition Progressing becomes False with reason ProgressDeadlineExceeded. Without it, there is no
-	// deadline.
+	// progressDeadlineMinutes is the number of minutes within which a version must become available. After that time, the
+	// condition Progressing becomes False with reason ProgressDeadlineExceeded. If it is not set, there is no deadline.
 	//
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=720
@@ -113,7 +112,7 @@ type SourceConfig struct {
 	// +required
 	SourceType SourceType `json:"sourceType"`
 
-	// catalog selects a package, and its versions, from the ClusterCatalogs of the cluster.
+	// catalog selects a package and its versions from the ClusterCatalogs of the cluster.
 	//
 	// +optional
 	Catalog *CatalogFilter `json:"catalog,omitempty"`
@@ -130,14 +129,14 @@ type CatalogFilter struct {
 	PackageName string `json:"packageName"`
 
 	// version is a semantic version, or a range of versions such as ">=1.2.0, <2.0.0", "1.4.x", "~1.4" or "^1 || ^3". A
-	// single version, such as "1.4.2", pins the extension to this version. Without it, every version matches.
+	// single version, such as "1.4.2", pins the extension to this version. If it is not set, every version matches.
 	//
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule=`self.matches('^\\s*(=|!=|<|>|<=|>=|=<|=>|~|~>|\\^)?\\s*v?([0-9]+|[xX*])([.]([0-9]+|[xX*])){0,2}(-[0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?([+][0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?((\\s*(,|\\|\\|)|\\s)\\s*(=|!=|<|>|<=|>=|=<|=>|~|~>|\\^)?\\s*v?([0-9]+|[xX*])([.]([0-9]+|[xX*])){0,2}(-[0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?([+][0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?)*\\s*$')`,message="invalid version expression"
 	// +optional
 	Version string `json:"version,omitempty"`
 
-	// channels lists the channels whose versions match. Without it, the versions of every channel match.
+	// channels lists the channels whose versions match. If it is not set, the versions of every channel match.
 	//
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MaxLength=253
@@ -146,14 +145,14 @@ type CatalogFilter struct {
 	Channels []string `json:"channels,omitempty"`
 
 	// selector selects ClusterCatalogs by their labels. Every ClusterCatalog has the label
-	// olm.operatorframework.io/metadata.name with its name. Without it, every ClusterCatalog is selected.
+	// olm.operatorframework.io/metadata.name with its name. If it is not set, every ClusterCatalog is selected.
 	//
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 
-	// upgradeConstraintPolicy determines which versions can replace the installed version. With CatalogProvided, these are
-	// the versions to which the catalog has an upgrade path. With SelfCertified, it is every version that matches, including
-	// older ones, which can cause the loss of data.
+	// upgradeConstraintPolicy determines which versions can replace the installed version. CatalogProvided allows only the
+	// versions to which the catalog has an upgrade path. SelfCertified allows every version that matches, including older
+	// versions, which can cause data loss.
 	//
 	// +kubebuilder:validation:Enum=CatalogProvided;SelfCertified
 	// +kubebuilder:default=CatalogProvided
@@ -193,7 +192,7 @@ type PreflightConfig struct {
 
 // CRDUpgradeSafetyPreflightConfig configures the check of changes to CustomResourceDefinitions.
 type CRDUpgradeSafetyPreflightConfig struct {
-	// enforcement is Strict to refuse upgrades that can make existing objects invalid or lose their data, or None to omit the
+	// enforcement is Strict to refuse upgrades that can make existing objects invalid or lose their data, or None to skip the
 	// check. If spec.install is not set, the check is strict.
 	//
 	// +kubebuilder:validation:Enum=None;Strict
@@ -205,7 +204,7 @@ type CRDUpgradeSafetyPreflightConfig struct {
 type CRDUpgradeSafetyEnforcement string
 
 const (
-	// CRDUpgradeSafetyEnforcementNone omits the check.
+	// CRDUpgradeSafetyEnforcementNone skips the check.
 	CRDUpgradeSafetyEnforcementNone CRDUpgradeSafetyEnforcement = "None"
 	// CRDUpgradeSafetyEnforcementStrict refuses unsafe changes.
 	CRDUpgradeSafetyEnforcementStrict CRDUpgradeSafetyEnforcement = "Strict"
@@ -236,12 +235,12 @@ type ClusterExtensionConfig struct {
 	Inline *apiextensionsv1.JSON `json:"inline,omitempty"`
 }
 
-// ClusterExtensionStatus describes what is installed, and what the installation waits for.
+// ClusterExtensionStatus describes what is installed and what the installation is waiting for.
 type ClusterExtensionStatus struct {
-	// conditions describe the state of the extension. Installed reports whether a version is installed, Available whether it
-	// is available, Progressing whether the desired version is reached or what prevents it, and Authorized whether the
-	// identity has the permissions that the desired version needs. PackageDeprecated, ChannelDeprecated, BundleDeprecated and
-	// Deprecated, their summary, report deprecations in the catalog.
+	// conditions describe the state of the extension. Installed reports whether a version is installed. Available reports
+	// whether it is available. Progressing reports whether the desired version has been reached or what prevents this.
+	// Authorized reports whether the identity has the permissions that the desired version needs. PackageDeprecated,
+	// ChannelDeprecated and BundleDeprecated report deprecations in the catalog, and Deprecated summarizes them.
 	//
 	// +listType=map
 	// +listMapKey=type
@@ -258,7 +257,7 @@ type ClusterExtensionStatus struct {
 	// +optional
 	Identity *Identity `json:"identity,omitempty"`
 
-	// inventory lists the objects that were applied. If there are more than 1000, the others are omitted.
+	// inventory lists the applied objects, at most 1000 of them.
 	//
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
@@ -326,7 +325,7 @@ type Identity struct {
 	// +required
 	Name string `json:"name"`
 
-	// groups lists the groups of the identity. Permissions that are granted to them count, too.
+	// groups lists the groups of the identity. The identity also has the permissions that are granted to these groups.
 	//
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
@@ -341,25 +340,25 @@ const MaxInventory = 1000
 // InventoryObject identifies an applied object. It helps to find objects, but does not prove that an object belongs to
 // the extension.
 type InventoryObject struct {
-	// group is the API group, empty for the core group.
+	// group is the API group of the object. It is empty for the core group.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	Group string `json:"group,omitempty"`
 
-	// kind is the kind.
+	// kind is the kind of the object.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	Kind string `json:"kind"`
 
-	// namespace is the namespace, empty for cluster-scoped objects.
+	// namespace is the namespace of the object. It is empty for cluster-scoped objects.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 
-	// name is the name.
+	// name is the name of the object.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +required

@@ -4,17 +4,17 @@ package v1
 const (
 	// TypeInstalled reports whether a version of the package is installed.
 	TypeInstalled = "Installed"
-	// TypeProgressing reports whether the object has reached its desired state or is progressing towards it.
-	// ClusterCatalogs have this condition, too.
+	// TypeProgressing reports whether the object has reached its desired state or is progressing toward it.
+	// ClusterCatalogs also have this condition.
 	TypeProgressing = "Progressing"
 	// TypeAuthorized reports whether the extension's identity has every permission that the desired version needs. OLM v1
 	// has no such condition.
 	TypeAuthorized = "Authorized"
 	// TypeAvailable reports whether the objects of the installed version are available.
 	TypeAvailable = "Available"
-	// TypeDeprecated is true if at least one of the next three conditions is true.
+	// TypeDeprecated is true if any of the next three conditions is true.
 	TypeDeprecated = "Deprecated"
-	// TypePackageDeprecated, TypeChannelDeprecated and TypeBundleDeprecated report what the catalog deprecates.
+	// TypePackageDeprecated, TypeChannelDeprecated and TypeBundleDeprecated report deprecations in the catalog.
 	TypePackageDeprecated = "PackageDeprecated"
 	TypeChannelDeprecated = "ChannelDeprecated"
 	TypeBundleDeprecated  = "BundleDeprecated"
@@ -40,7 +40,7 @@ const (
 	ReasonInvalidConfiguration = "InvalidConfiguration"
 	// ReasonProgressDeadlineExceeded means that spec.progressDeadlineMinutes passed before the desired state was reached.
 	ReasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
-	// ReasonFailed means that no version could be installed, or that it is not known whether one is installed.
+	// ReasonFailed means that no version could be installed, or that it is unknown whether one is installed.
 	ReasonFailed = "Failed"
 	// ReasonAbsent means that no version is installed. It is also the reason of deprecation conditions that do not apply,
 	// because there is no bundle.
@@ -56,7 +56,7 @@ const (
 
 // Reasons of the condition Authorized, in addition to ReasonSucceeded.
 const (
-	// ReasonMissingPermissions means that the identity lacks permissions, which the report lists.
+	// ReasonMissingPermissions means that the identity is missing permissions.
 	ReasonMissingPermissions = "MissingPermissions"
 	// ReasonIdentityNotFound means that the ServiceAccount does not exist.
 	ReasonIdentityNotFound = "IdentityNotFound"
@@ -76,6 +76,6 @@ const (
 	ReasonUserSpecifiedUnavailable = "UserSpecifiedUnavailable"
 )
 
-// LabelMetadataName is the label of a ClusterCatalog with its own name, so that the selector of a ClusterExtension can
-// select it by name.
+// LabelMetadataName is the label that contains the name of a ClusterCatalog, so that a ClusterExtension can select it by
+// name.
 const LabelMetadataName = "olm.operatorframework.io/metadata.name"

@@ -1,4 +1,4 @@
-// Command catalog serves catalogs, resolves Subscriptions and executes InstallPlans, each as the account
+// Command catalog serves catalogs, resolves Subscriptions, and executes each InstallPlan as the account
 // of its namespace's OperatorGroup.
 package main
 

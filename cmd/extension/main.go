@@ -1,4 +1,4 @@
-// Command extension serves ClusterCatalogs and installs ClusterExtensions, each as its ServiceAccount or synthetic user.
+// Command extension serves ClusterCatalogs and installs each ClusterExtension as its ServiceAccount or synthetic user.
 package main
 
 import (

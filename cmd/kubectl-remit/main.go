@@ -1,5 +1,4 @@
-// Command kubectl-remit is the kubectl plugin "kubectl remit", with which users operate Remit from a
-// terminal.
+// Command kubectl-remit is the kubectl plugin "kubectl remit", the command line of Remit.
 package main
 
 import (
@@ -12,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/remit-olm/remit/cmd/kubectl-remit/adopt"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/enroll"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/plan"
@@ -19,6 +19,7 @@ import (
 	"github.com/remit-olm/remit/cmd/kubectl-remit/rbac"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/run"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/status"
+	"github.com/remit-olm/remit/cmd/kubectl-remit/uninstall"
 	"github.com/remit-olm/remit/pkg/lib/version"
 )
 
@@ -58,6 +59,6 @@ func root() *cobra.Command {
 		SilenceErrors: true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl remit"},
 	}
-	cmd.AddCommand(enroll.NewCommand(), enroll.NewUnenrollCommand(), plan.NewCommand(), preflight.NewCommand(), rbac.NewCommand(), run.NewCommand(), status.NewCommand())
+	cmd.AddCommand(adopt.NewCommand(), enroll.NewCommand(), enroll.NewUnenrollCommand(), plan.NewCommand(), preflight.NewCommand(), rbac.NewCommand(), run.NewCommand(), status.NewCommand(), uninstall.NewCommand())
 	return cmd
 }

@@ -1,5 +1,5 @@
-// Command olm maintains OperatorGroups and installs ClusterServiceVersions, each as the account
-// of its namespace's OperatorGroup.
+// Command olm maintains OperatorGroups and installs each ClusterServiceVersion as the account of
+// its namespace's OperatorGroup.
 package main
 
 import (
@@ -18,10 +18,13 @@ import (
 
 func main() {
 	var life time.Duration
+	var protected []string
 	program.Main(program.Program{
 		Name:      "olm",
 		UserAgent: names.UserAgentOLM,
 		AddFlags: func(flags *pflag.FlagSet) {
+			flags.StringSliceVar(&protected, "protected-copied-csv-namespaces", nil,
+				"namespaces that get copies of ClusterServiceVersions of operators for all namespaces even if OLMConfig disables the copies")
 			flags.DurationVar(&life, "serving-certificate-life", cert.DefaultLife,
 				"validity period of the serving certificates of operators' webhooks and APIs; a certificate is rotated after two thirds of its validity period")
 		},
@@ -31,6 +34,7 @@ func main() {
 			}
 			return controller.OLM(ctx, mgr, controller.OLMOptions{
 				Default: common.Default, Namespace: common.Namespace, CatalogNamespace: common.CatalogNamespace, Certificates: cert.Policy{Life: life},
+				ProtectedCopies: protected,
 			})
 		},
 	})

@@ -2,8 +2,8 @@
 // storage and the RBAC authorizer. It reads one JSON world per line from stdin and writes one JSON answer per line to
 // stdout, until stdin ends.
 //
-// test/differential compares its answers with Remit's. The command belongs to this module because no other module may
-// import k8s.io/kubernetes, and it is a program rather than a library because no other module imports this one.
+// test/differential compares its answers with Remit's. The command is part of this module because no other module may import
+// k8s.io/kubernetes. It is a program rather than a library because no other module imports this one.
 package main
 
 import (

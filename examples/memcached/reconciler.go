@@ -55,7 +55,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	// With this context, reads are claims: they start a watch for the Deployment and one for the namespace's Pods.
 	status, err := r.ensure(scopedcache.WithOwner(ctx, owner), m)
 	if apierrors.IsForbidden(err) {
-		// Writes may be refused before the watches notice that a permission was revoked.
+		// A write may be refused before the watches detect that a permission was revoked.
 		r.cache.ReportForbidden(err, &appsv1.Deployment{}, m.Namespace)
 		status, err = failed(m, err), nil // a change to the claim triggers another reconcile
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	extensionpolicy "github.com/remit-olm/remit/manifests/extensions/policy"
+	packagepolicy "github.com/remit-olm/remit/manifests/packages/policy"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
@@ -40,6 +41,8 @@ type Installation struct {
 	// Extensions selects the policies for ClusterExtensions, which limit the program extension, instead of those that limit
 	// the other programs.
 	Extensions bool
+	// Packages selects the policy that limits the program package-server.
+	Packages bool
 }
 
 // Set contains the policies and bindings of one installation.
@@ -51,8 +54,11 @@ type Set struct {
 // Of returns the policies that an installation needs.
 func Of(i Installation) (Set, error) {
 	var from fs.FS = files
-	if i.Extensions {
+	switch {
+	case i.Extensions:
 		from = extensionpolicy.Files
+	case i.Packages:
+		from = packagepolicy.Files
 	}
 	var out Set
 	err := out.addFiles(i, from)

@@ -65,7 +65,7 @@ func reserved(key string) bool {
 	if !prefixed && strings.HasPrefix(domain, "olm.") {
 		return true
 	}
-	// Keys that the API server defines can lack a prefix, for example api-approved.kubernetes.io.
+	// Some keys that the API server defines have no prefix, for example api-approved.kubernetes.io.
 	return slices.ContainsFunc(reservedDomains(), func(d string) bool { return domain == d || strings.HasSuffix(domain, "."+d) })
 }
 
@@ -75,7 +75,7 @@ func listed(keys []string, key string) bool {
 	})
 }
 
-// Confine removes from an object the labels and annotations that a bundle cannot set, and returns their keys, sorted.
+// Confine removes the labels and annotations that a bundle cannot set from an object, and returns their keys, sorted.
 func Confine(obj *unstructured.Unstructured) []string {
 	labels, dropped := Keep(obj.GetKind(), obj.GetLabels())
 	annotations, more := Keep(obj.GetKind(), obj.GetAnnotations())
@@ -90,7 +90,7 @@ func Confine(obj *unstructured.Unstructured) []string {
 	return slices.Compact(dropped)
 }
 
-// Keep returns the labels or annotations that a bundle can set on an object of this kind, and the keys of the others.
+// Keep returns the labels or annotations that a bundle can set on an object of this kind, and the keys of all others.
 func Keep(kind string, all map[string]string) (kept map[string]string, dropped []string) {
 	kept = maps.Clone(all)
 	maps.DeleteFunc(kept, func(key, _ string) bool {

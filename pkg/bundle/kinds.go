@@ -32,8 +32,8 @@ const (
 	rankOther
 )
 
-// kinds lists the kinds that bundles can contain (contract 1.4). Other kinds cause an UnsupportedKindError.
-func kinds() []Kind {
+// Kinds lists the kinds that bundles can contain (contract 1.4). Other kinds cause an UnsupportedKindError.
+func Kinds() []Kind {
 	namespaced := func(group, kind, resource string, rank int) Kind {
 		return Kind{schema.GroupKind{Group: group, Kind: kind}, resource, true, rank}
 	}
@@ -85,7 +85,7 @@ func IsRBAC(obj *unstructured.Unstructured) bool {
 
 // KindOf returns the supported kind with this group and kind, or false if there is none.
 func KindOf(gk schema.GroupKind) (Kind, bool) {
-	for _, k := range kinds() {
+	for _, k := range Kinds() {
 		if k.GroupKind == gk {
 			return k, true
 		}

@@ -60,12 +60,15 @@ func parseManifest(raw []byte) (*unstructured.Unstructured, error) {
 	if name, odd := apply.OddName(obj.Object); odd {
 		return nil, fmt.Errorf("%s: a field name contains control characters: %.100q", obj.GetKind(), name)
 	}
+	if obj.GetKind() == operatorsv1alpha1.ClusterServiceVersionKind && obj.GetAPIVersion() == "" {
+		return nil, fmt.Errorf("%s %s has no apiVersion", obj.GetKind(), obj.GetName())
+	}
 	completeType(obj)
 	return obj, strip(obj)
 }
 
-// completeType sets the API version of every ClusterServiceVersion, and that of other supported kinds if it is missing:
-// published bundles contain ClusterServiceVersions in made-up groups, and roles without an apiVersion.
+// completeType sets the API version of every ClusterServiceVersion, and adds a missing API version to objects of other
+// supported kinds: published bundles contain ClusterServiceVersions in made-up groups, and roles without an apiVersion.
 func completeType(obj *unstructured.Unstructured) {
 	if obj.GetKind() == operatorsv1alpha1.ClusterServiceVersionKind {
 		obj.SetAPIVersion(operatorsv1alpha1.SchemeGroupVersion.String())
@@ -74,7 +77,7 @@ func completeType(obj *unstructured.Unstructured) {
 	if obj.GetAPIVersion() != "" {
 		return
 	}
-	for _, k := range kinds() {
+	for _, k := range Kinds() {
 		if k.Kind == obj.GetKind() {
 			obj.SetAPIVersion(schema.GroupVersion{Group: k.Group, Version: "v1"}.String())
 		}
@@ -169,8 +172,8 @@ func strip(obj *unstructured.Unstructured) error {
 	if namespace := obj.GetNamespace(); namespace != "" {
 		metadata["namespace"] = namespace
 	}
-	labels, labelsErr := words(obj, "labels", isOwnerLabel)
-	annotations, err := words(obj, "annotations", isOwnAnnotation)
+	labels, labelsErr := stringMap(obj, "labels", isOwnerLabel)
+	annotations, err := stringMap(obj, "annotations", isOwnAnnotation)
 	if err := errors.Join(labelsErr, err); err != nil {
 		return err
 	}
@@ -208,7 +211,7 @@ func checkName(obj *unstructured.Unstructured) error {
 }
 
 // isPlain returns the problem with an RBAC name that contains spaces, newlines or shell metacharacters, which the API
-// server allows. Such names appear in messages, within manifests and commands that users copy.
+// server allows. Messages contain RBAC names in manifests and commands that users copy.
 func isPlain(name string) []string {
 	other := func(r rune) bool {
 		return r >= utf8.RuneSelf || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(":._@-", r)

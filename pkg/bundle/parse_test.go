@@ -20,6 +20,7 @@ import (
 
 // csvText is a minimal CSV with permissions for a ServiceAccount "op".
 const csvText = `
+apiVersion: operators.coreos.com/v1alpha1
 kind: ClusterServiceVersion
 metadata: {name: op.v1}
 spec:
@@ -61,6 +62,7 @@ func TestParseRefuses(t *testing.T) {
 		{"a scalar", "hello", "not an object with a kind"},
 		{"a sequence", "- kind: ConfigMap", "not an object with a kind"},
 		{"an object without a kind", "metadata: {name: a}", "not an object with a kind"},
+		{"a CSV without an apiVersion", "{kind: ClusterServiceVersion, metadata: {name: a}}", "ClusterServiceVersion a has no apiVersion"},
 		{"a list", object("ConfigMapList", "items: []"), "each manifest must be one object"},
 		{"a duplicate key", object("ConfigMap", "metadata: {name: a}\nkind: Secret"), "already set in map"},
 		{"nesting that is too deep", object("ConfigMap", "metadata: {name: a}\ndata: "+deep(300)), "nested more than 200 levels deep"},
@@ -138,7 +140,7 @@ func TestParseRefusesWholeBundles(t *testing.T) {
 	_, err = parseAll(large)
 	require.ErrorContains(t, err, "bundle has more than 33554432 bytes")
 
-	_, err = parseAll([][]byte{[]byte("kind: ClusterServiceVersion\nmetadata: {name: a}\nspec: {install: 1}")})
+	_, err = parseAll([][]byte{[]byte("apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: a}\nspec: {install: 1}")})
 	require.ErrorContains(t, err, `ClusterServiceVersion "a": `)
 }
 
@@ -310,8 +312,8 @@ status: {phase: Done}
 }
 
 func TestStripsTheCSVAndSetsItsVersion(t *testing.T) {
-	b, err := parseAll([][]byte{[]byte("apiVersion: invented/v7\nstatus: {phase: Succeeded}" +
-		strings.Replace(csvText, "{name: op.v1}", "{name: op.v1, uid: u, labels: {olm.copiedFrom: x}}", 1))})
+	text := strings.Replace(csvText, "operators.coreos.com/v1alpha1", "invented/v7\nstatus: {phase: Succeeded}", 1)
+	b, err := parseAll([][]byte{[]byte(strings.Replace(text, "{name: op.v1}", "{name: op.v1, uid: u, labels: {olm.copiedFrom: x}}", 1))})
 	require.NoError(t, err)
 	require.Equal(t, "operators.coreos.com/v1alpha1", b.CSV.APIVersion)
 	require.Equal(t, metav1.ObjectMeta{Name: "op.v1"}, b.CSV.ObjectMeta)

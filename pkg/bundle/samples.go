@@ -18,7 +18,7 @@ func asSample(err error) *UnsupportedKindError {
 	if !errors.As(err, &unsupported) {
 		return nil
 	}
-	if slices.ContainsFunc(kinds(), func(k Kind) bool { return k.Kind == unsupported.GVK.Kind && isKubernetes(k.Group) }) {
+	if slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.Kind == unsupported.GVK.Kind && isKubernetes(k.Group) }) {
 		return unsupported
 	}
 	return nil

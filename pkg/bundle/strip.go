@@ -10,17 +10,17 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// words returns the labels or annotations of a manifest. It omits keys for which without returns true. It returns an
+// stringMap returns the labels or annotations of a manifest, except those whose keys omit matches. It returns an
 // error for values that are not strings: the API server would refuse them later, and lenient parsing would drop all
 // labels or annotations.
-func words(obj *unstructured.Unstructured, field string, without func(key string) bool) (map[string]any, error) {
+func stringMap(obj *unstructured.Unstructured, field string, omit func(key string) bool) (map[string]any, error) {
 	all, _, err := unstructured.NestedNullCoercingStringMap(obj.Object, "metadata", field)
 	if err != nil {
 		return nil, fmt.Errorf("%s %q: %w", obj.GetKind(), obj.GetName(), err)
 	}
 	kept := map[string]any{}
 	for k, v := range all {
-		if !without(k) {
+		if !omit(k) {
 			kept[k] = v
 		}
 	}

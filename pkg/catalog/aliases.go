@@ -12,7 +12,7 @@ import (
 
 // CheckAliases rejects YAML in which aliases add more than limit bytes to a document, counting the estimated in-memory size
 // of each value. The YAML library limits nodes, not bytes, so a 1 MiB document could otherwise expand to 80 GiB of JSON.
-// Text that does not contain both an anchor and an alias, which is nearly all text, is only scanned.
+// Text without both an anchor and an alias, which is the usual case, is only scanned.
 func CheckAliases(data []byte, limit int) error {
 	if !hasIndicator(data, '&') || !hasIndicator(data, '*') || isJSON(data) {
 		return nil

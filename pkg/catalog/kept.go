@@ -9,8 +9,8 @@ const keepStep = 64 << 10
 type Kept struct {
 	// Max is the maximum estimated memory, in bytes.
 	Max int64
-	// Take reserves memory for the total of the retained data, in steps of keepStep; nil means that no reservation is
-	// needed. After an error, it is not called again.
+	// Take reserves memory: kept is the total size of the retained data, rounded up to a multiple of keepStep. If Take
+	// is nil, no reservation is needed. After an error, it is not called again.
 	Take func(kept int64) error
 
 	kept, taken int64

@@ -31,14 +31,14 @@ const (
 	MaxNameBytes = 253
 )
 
-// CheckName rejects a name of a package, channel or bundle that cannot safely be used as a path element, map key or word in
-// a message: a name that is empty, too long or invalid UTF-8, or that contains a slash, space or control character.
+// CheckName rejects a name of a package, channel or bundle that is not safe to use as a path element, as a map key or in a
+// message: one that is empty, too long or invalid UTF-8, or that contains a slash, space or control character.
 func CheckName(name string) error {
 	switch {
 	case name == "":
 		return errors.New("name is empty")
 	case len(name) > MaxNameBytes:
-		return fmt.Errorf("name %q... has %d bytes, more than %d", name[:32], len(name), MaxNameBytes)
+		return fmt.Errorf("name %q... has %d bytes; at most %d are allowed", name[:32], len(name), MaxNameBytes)
 	case !utf8.ValidString(name):
 		return fmt.Errorf("name %q is not valid UTF-8", name)
 	case name == "." || name == ".." || strings.ContainsAny(name, `/\`):

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Property types for which operator-registry has no constants: one operator provides a label that another one requires
-// (contract 1.3).
+// Property types for which operator-registry has no constants. One operator provides a label that another operator
+// requires (contract 1.3).
 const (
 	TypeLabel         = "olm.label"
 	TypeLabelRequired = "olm.label.required"

@@ -21,20 +21,22 @@ type Snapshot struct {
 	Digest string
 	// Priority orders catalogs during resolution, highest first (CatalogSource spec.priority).
 	Priority int
-	// Packages by name.
+	// Packages contains the packages by name.
 	Packages map[string]*Package
 	// Reader fetches the manifests of one bundle. It is nil in a Snapshot that is used only for searching.
 	Reader ContentReader
+	// Displays reads the display-only data; nil means that there is none.
+	Displays DisplayReader
 	// Warnings describe files that could not be read, and packages that are therefore not included. They are not part of
 	// the digest.
 	Warnings []string
-	// Excluded contains the names of the packages that are not included because their objects are invalid. It is empty if
-	// a file could not be read, because it is then not known which packages are affected.
+	// Excluded contains the names of the packages that are not included because their objects are invalid. It is empty if a
+	// file could not be read, because it is then unknown which packages are affected.
 	Excluded []string
 }
 
-// IsMissingPackagesOf reports whether the Snapshot has warnings and lacks a package that the other one contains and that
-// is not known to be invalid. It returns false if other is nil.
+// IsMissingPackagesOf reports whether the Snapshot has warnings and is missing a package of the other Snapshot that is not
+// known to be invalid. It returns false if other is nil.
 func (s *Snapshot) IsMissingPackagesOf(other *Snapshot) bool {
 	if other == nil || len(s.Warnings) == 0 {
 		return false
@@ -99,7 +101,7 @@ type ContentReader interface {
 	Content(ctx context.Context, pkg, channel, bundle string) (*Content, error)
 }
 
-// Content is a bundle's manifests as its author published them.
+// Content contains a bundle's manifests as the bundle's author published them.
 type Content struct {
 	// Manifests are single objects in JSON or YAML; the ClusterServiceVersion is one of them.
 	Manifests [][]byte

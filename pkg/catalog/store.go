@@ -14,7 +14,7 @@ var ErrNoContent = errors.New("the catalog contains no manifests for this bundle
 // NotUnpacked means that the content of a bundle image is not available yet. Callers need not poll: the Store notifies its
 // watchers of changes. NotUnpacked is an ErrNoContent.
 type NotUnpacked struct {
-	// Catalog is the CatalogSource, Bundle the name of the bundle, and Image its image reference.
+	// Catalog is the CatalogSource, Bundle is the name of the bundle, and Image is its image reference.
 	Catalog types.NamespacedName
 	Bundle  string
 	Image   string
@@ -44,7 +44,7 @@ type Store struct {
 	watchers  []func(Change)
 }
 
-// Change is what watchers are notified of.
+// Change describes a change to the watchers of a Store.
 type Change struct {
 	Catalog types.NamespacedName
 	// Image is a bundle image that was read or could not be read; "" if the content of the catalog itself changed.

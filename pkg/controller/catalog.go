@@ -11,10 +11,13 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/controller/catalogsource"
 	"github.com/remit-olm/remit/pkg/controller/installplan"
 	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/controller/packagemanifest"
 	"github.com/remit-olm/remit/pkg/controller/subscription"
 	"github.com/remit-olm/remit/pkg/image"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -57,8 +60,12 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Store: from.store,
 		GlobalNamespace: o.GlobalCatalogNamespace, ClusterDomain: o.ClusterDomain, Directories: o.Directories,
 		Images: from.images, Disk: from.disk, Secrets: reads.readSecret, ServerVersion: own.version,
-		WatchSecret: reads.watchSecret, WatchConfigMap: reads.watchConfigMap, RBAC: own.rbac, Default: o.Default,
+		WatchSecret: reads.watchSecret, WatchConfigMap: reads.watchConfigMap, RBAC: own.rbac, Default: o.Default, Accounts: own.accounts,
 	})
+	if err != nil {
+		return err
+	}
+	manifests, err := packageManifests(mgr, o, from.store)
 	if err != nil {
 		return err
 	}
@@ -88,9 +95,27 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 	return errors.Join(
 		inSetup("catalogsource", errors.Join(sources.SetupWithManager(mgr), kit.OnChange(ctx, mgr.GetCache(), append(boundKinds(own.rbac), &operatorsv1.OperatorGroup{}),
 			func(before, after client.Object) { sources.Changed(ctx, before, after) }))),
+		inSetup("packagemanifest", manifests.SetupWithManager(ctx, mgr, published(from.store, catalogItself))),
 		inSetup("subscription", subscriptions.SetupWithManager(mgr, published(from.store, inNamespace(o.GlobalCatalogNamespace, subscriptions.Namespaces)), changes(mgr, own.rbac, subscriptions.Concerned))),
-		inSetup("installplan", plans.SetupWithManager(mgr, published(from.store, inNamespace(o.GlobalCatalogNamespace, plans.Unfinished)), changes(mgr, own.rbac, plans.Concerned))),
+		inSetup("installplan", plans.SetupWithManager(ctx, mgr, published(from.store, inNamespace(o.GlobalCatalogNamespace, plans.Unfinished)), changes(mgr, own.rbac, plans.Concerned))),
 	)
+}
+
+// packageManifests returns the controller that sends catalogs to package-server.
+func packageManifests(mgr ctrl.Manager, o CatalogOptions, store *catalog.Store) (*packagemanifest.Reconciler, error) {
+	server, err := packagemanifest.NewServer(mgr.GetConfig(), mgr.GetHTTPClient(), o.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	return packagemanifest.New(packagemanifest.Options{Cache: mgr.GetCache(), Catalogs: store, GlobalNamespace: o.GlobalCatalogNamespace, Server: server})
+}
+
+// catalogItself returns the request for a catalog whose content changed.
+func catalogItself(_ context.Context, change catalog.Change) []reconcile.Request {
+	if change.Image != "" {
+		return nil // a bundle image
+	}
+	return []reconcile.Request{{NamespacedName: change.Catalog}}
 }
 
 // inSetup wraps an error that occurred while setting up the named controller.

@@ -16,7 +16,7 @@ import (
 	"github.com/remit-olm/remit/pkg/image"
 )
 
-// content is where a program reads the content of catalogs and bundles from, and where it stores and publishes it.
+// content contains what a program uses to read, store and publish the content of catalogs and bundles.
 type content struct {
 	images *image.Client
 	disk   *disk.Store
@@ -54,7 +54,7 @@ func closeAtExit(cache *disk.Store) manager.RunnableFunc {
 	}
 }
 
-// published returns a source that enqueues the requests that a change of a catalog concerns.
+// published returns a source that enqueues the requests that a change to a catalog affects.
 func published(store *catalog.Store, concerned func(context.Context, catalog.Change) []reconcile.Request) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		store.Watch(func(change catalog.Change) {

@@ -1,3 +1,3 @@
-// Package controller sets up the controllers of Remit's three programs and the dependencies that they share. Each
-// controller is implemented in the package for its kind.
+// Package controller sets up the controllers of the programs catalog, olm and extension, and the dependencies that they
+// share. Each controller is implemented in the package for its kind.
 package controller

@@ -26,7 +26,8 @@ type Enrollment struct {
 }
 
 // NewEnrollment asks the API server once which user this program runs as. If this user is a ServiceAccount, Missing
-// checks both of Remit's ServiceAccounts, so that it reports a partial enrollment. Otherwise, it checks only this user.
+// checks the ServiceAccounts of both catalog and olm, so that it reports a partial enrollment. Otherwise, it checks only
+// this user.
 func NewEnrollment(ctx context.Context, c client.Client) (*Enrollment, error) {
 	review := &authenticationv1.SelfSubjectReview{}
 	if err := c.Create(ctx, review); err != nil {
@@ -81,7 +82,7 @@ func canRequestToken(l rbac.Listers, program rbac.Subject, account scoped.Accoun
 		return true, nil // without RBAC, only the API server can decide: it authorizes each token request
 	}
 	if err != nil {
-		return false, fmt.Errorf("evaluate the rules of %s: %w", program.User, err)
+		return false, fmt.Errorf("determine the effective rules of %s: %w", program.User, err)
 	}
 	return ok, nil
 }

@@ -49,7 +49,7 @@ func Extension(ctx context.Context, mgr ctrl.Manager, o ExtensionOptions) error 
 		return err
 	}
 	extensions, err := clusterextension.New(clusterextension.Options{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clients: own.accounts, Self: own.enrollment.own, Catalogs: from.store, RBAC: own.rbac,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clients: own.accounts, ControllerIdentity: own.enrollment.own, Catalogs: from.store, RBAC: own.rbac,
 		Proofs: own.proofs, Recorder: mgr.GetEventRecorder(names.UserAgentExtension), ServerVersion: own.version,
 		Namespace: o.Namespace, Spared: []string{o.Namespace, o.CatalogNamespace}, Provider: o.Provider, Certificates: o.Certificates,
 	})

@@ -24,6 +24,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
@@ -40,8 +41,8 @@ type ManagerOptions struct {
 	LeaderElection bool
 }
 
-// NewManager returns a manager whose cache drops managed fields, the schemas of CustomResourceDefinitions and the
-// bundle content in InstallPlans. No controller reads these from the cache, and they would use most of the memory.
+// NewManager returns a manager whose cache drops copied ClusterServiceVersions, managed fields, the schemas of
+// CustomResourceDefinitions and the bundle content in InstallPlans. No controller reads these from the cache, and they would use most of the memory.
 func NewManager(config *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 	scheme, err := NewScheme()
 	if err != nil {
@@ -63,6 +64,7 @@ func NewManager(config *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 			ByObject: map[client.Object]cache.ByObject{
 				&apiextensionsv1.CustomResourceDefinition{}: {Transform: withoutSchemas},
 				&operatorsv1alpha1.InstallPlan{}:            {Transform: withoutContent},
+				&operatorsv1alpha1.ClusterServiceVersion{}:  {Label: kit.IsNotCopied()}, // for copies, see kit.NewCopies
 				&corev1.Secret{}: { // this program is not allowed to read any other Secret (docs/adr/0019)
 					Namespaces: map[string]cache.Config{o.Namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", names.SecretProof)}},
 				},

@@ -10,7 +10,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-func TestTheCacheHoldsNoContentOfInstallPlans(t *testing.T) {
+func TestTheCacheContainsNoContentOfInstallPlans(t *testing.T) {
 	plan := &operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{
 		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "x"}},
 		Annotations:   map[string]string{names.AnnotationPlan: "[]", names.AnnotationContent: "KLUv"},

@@ -7,9 +7,14 @@ import (
 
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/remit-olm/remit/pkg/controller/copiedcsv"
 	"github.com/remit-olm/remit/pkg/controller/csv"
+	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/controller/operatorcondition"
 	"github.com/remit-olm/remit/pkg/controller/operatorgroup"
 	"github.com/remit-olm/remit/pkg/install/cert"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -22,13 +27,15 @@ type OLMOptions struct {
 	Default scoped.Default
 	// Namespace is the namespace that Remit runs in. CatalogNamespace is the namespace of the global catalogs.
 	Namespace, CatalogNamespace string
+	// ProtectedCopies lists namespaces that have copies of ClusterServiceVersions even if OLMConfig disables them.
+	ProtectedCopies []string
 	// Certificates configures the serving certificates; the zero value means the values that the contract defines.
 	Certificates cert.Policy
 	// Clock defaults to the system clock.
 	Clock clock.PassiveClock
 }
 
-// OLM registers the controllers of cmd/olm: operatorgroup and csv.
+// OLM registers the controllers of cmd/olm: operatorgroup, csv, copiedcsv, olmconfig and operatorcondition.
 func OLM(ctx context.Context, mgr ctrl.Manager, o OLMOptions) error {
 	own, err := newShared(ctx, mgr, names.UserAgentOLM, o.Namespace)
 	if err != nil {
@@ -37,7 +44,13 @@ func OLM(ctx context.Context, mgr ctrl.Manager, o OLMOptions) error {
 	if !own.rbac.Readable() {
 		return errors.New("permission to read RBAC is required to maintain and remove the roles and bindings of operators")
 	}
-	groups, err := operatorgroup.New(operatorgroup.Options{Client: mgr.GetClient(), RBAC: own.rbac, Default: o.Default, Enrollment: own.enrollment})
+	groups, err := operatorgroup.New(operatorgroup.Options{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: own.accounts, RBAC: own.rbac, Proofs: own.proofs, Default: o.Default, Enrollment: own.enrollment,
+	})
+	if err != nil {
+		return err
+	}
+	copies, err := newCopies(ctx, mgr)
 	if err != nil {
 		return err
 	}
@@ -45,7 +58,19 @@ func OLM(ctx context.Context, mgr ctrl.Manager, o OLMOptions) error {
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: own.accounts, Enrollment: own.enrollment, RBAC: own.rbac, Default: o.Default,
 		Recorder: mgr.GetEventRecorder(names.UserAgentOLM), ServerVersion: own.version, Proofs: own.proofs,
 		Spared: []string{o.Namespace, o.CatalogNamespace}, Certificates: o.Certificates, Clock: o.Clock,
+		Copies: copies, IsCopy: func(obj client.Object) bool { return own.proofs.Proves(obj, names.HolderCopy) },
 	})
+	if err != nil {
+		return err
+	}
+	copiers, err := copiedcsv.New(copiedcsv.Options{
+		Client: mgr.GetClient(), Copies: copies, Live: mgr.GetAPIReader(), RBAC: own.rbac, Recorder: mgr.GetEventRecorder(names.UserAgentOLM),
+		Proofs: own.proofs, Default: o.Default, Protected: o.ProtectedCopies,
+	})
+	if err != nil {
+		return err
+	}
+	conditions, err := operatorcondition.New(operatorcondition.Options{Client: mgr.GetClient(), RBAC: own.rbac, Default: o.Default})
 	if err != nil {
 		return err
 	}
@@ -55,7 +80,18 @@ func OLM(ctx context.Context, mgr ctrl.Manager, o OLMOptions) error {
 	return errors.Join(
 		inSetup("operatorgroup", groups.SetupWithManager(mgr, changes(mgr, own.rbac, groups.Concerned))),
 		inSetup("csv", csvs.SetupWithManager(ctx, mgr, changes(mgr, own.rbac, csvs.Concerned, authorizerLag))),
+		inSetup("copiedcsv", copiers.SetupWithManager(mgr, copies, changes(mgr, own.rbac, copiers.Concerned))),
+		inSetup("operatorcondition", conditions.SetupWithManager(mgr, changes(mgr, own.rbac, conditions.Concerned))),
 	)
+}
+
+// newCopies returns the cache of copied ClusterServiceVersions.
+func newCopies(ctx context.Context, mgr ctrl.Manager) (cache.Cache, error) {
+	copies, err := kit.NewCopies(mgr)
+	if err != nil {
+		return nil, err
+	}
+	return copies, errors.Join(copiedcsv.Index(ctx, copies), copiedcsv.IndexSources(ctx, mgr.GetFieldIndexer()))
 }
 
 // authorizerLag is the delay after which a change wakes CSVs a second time. The API server's authorizer also reads RBAC

@@ -19,7 +19,7 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// shared contains what the controllers of both programs depend on.
+// shared contains the dependencies that the controllers of all programs share.
 type shared struct {
 	rbac       rbac.Listers
 	accounts   *scoped.Clients

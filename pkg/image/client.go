@@ -26,7 +26,7 @@ type Options struct {
 	Authorities [][]byte
 	// Plain lists the registries that can use plain HTTP, as written in image names.
 	Plain []string
-	// AllPlain allows plain HTTP for every registry, and Local for registries on localhost. Both are intended for
+	// AllPlain allows plain HTTP for every registry. Local allows it for registries on localhost. Both are intended for
 	// command-line tools.
 	AllPlain, Local bool
 	// Private lists registries at private addresses from which tenants can pull images. Registries in Plain and mirrors
@@ -93,20 +93,20 @@ type Access struct {
 	Anywhere bool
 }
 
-// explain adds to a registry's refusal that credentials could not be read.
+// explain adds the reason why credentials could not be read to a registry's refusal.
 func (a Access) explain(err error) error {
 	keychain, ok := a.Keychain.(interface{ Check() error })
 	if refused, isRefused := errors.AsType[*remotetransport.Error](err); !ok || !isRefused || !slices.Contains(refusals(), refused.StatusCode) {
 		return err
 	}
 	if problem := keychain.Check(); problem != nil {
-		return fmt.Errorf("%w; some credentials were not used: %v", withoutURL(err), problem) //nolint:errorlint // callers must not take a refusal for a problem with a file
+		return fmt.Errorf("%w; some credentials were not used: %v", withoutURL(err), problem) //nolint:errorlint // callers must not mistake a refusal for a problem with a file
 	}
 	return err
 }
 
-// refusals returns the codes with which registries answer a request without sufficient credentials. Some do not disclose that the
-// image exists.
+// refusals returns the status codes with which registries refuse a request without sufficient credentials. They include
+// 404, because some registries do not disclose that the image exists.
 func refusals() []int {
 	return []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound}
 }
@@ -193,7 +193,7 @@ func (c *Client) options(ctx context.Context, at name.Repository, access Access)
 	if access.Anywhere {
 		through = c.trusted
 	}
-	return []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(keychain), remote.WithTransport(through.to(at.RegistryStr()))}
+	return []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(keychain), remote.WithTransport(through.forRegistry(at.RegistryStr()))}
 }
 
 // open reads the manifest of an image. If the name refers to an index, it reads the manifest of one of the index's

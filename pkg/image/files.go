@@ -11,16 +11,16 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 )
 
-// maxCredentials is the maximum size of a file with credentials, in bytes: that of a Secret.
+// maxCredentials is the maximum size of a file with credentials, in bytes. It is the maximum size of a Secret.
 const maxCredentials = 1 << 20
 
 // Files names files with credentials for registries, in the format of Docker's configuration. They are read for each pull, so
 // that changes take effect without a restart. A file that does not exist contains no credentials: it may be mounted from a
-// Secret that is created later. If several entries match an image equally well, that of the first file is used.
+// Secret that is created later. If several entries match an image equally well, the entry of the first file is used.
 //
-// A file that cannot be read or parsed counts as one that does not exist, because it is not known which registries it is for:
-// images that need no credentials can still be pulled. If the registry refuses access, the Client's error includes that of Check.
-// An invalid entry concerns only the images that it matches.
+// A file that cannot be read or parsed is treated as missing, because it is unknown which registries it is for. Images that
+// need no credentials can still be pulled. If the registry refuses access, the Client's error includes the error of Check. An
+// invalid entry affects only the images that it matches.
 type Files []string
 
 var _ authn.Keychain = Files{}
@@ -37,7 +37,7 @@ func (f Files) Check() error {
 	return err
 }
 
-// read returns the credentials in all files that can be used, and the errors of the others.
+// read returns the credentials in all files that can be used, and the errors of the other files.
 func (f Files) read() (*Credentials, error) {
 	out := &Credentials{}
 	var problems []error
@@ -61,7 +61,8 @@ func (f Files) read() (*Credentials, error) {
 	return out, errors.Join(problems...)
 }
 
-// addEntry adds one entry of a file. The error of an invalid one does not contain it, because it may contain a password.
+// addEntry adds one entry of a file. The error for an invalid entry does not contain the entry, because it may contain a
+// password.
 func (c *Credentials) addEntry(at string, entry json.RawMessage, file string) {
 	var config authn.AuthConfig
 	invalid := json.Unmarshal(entry, &config) != nil

@@ -45,7 +45,7 @@ func TestReadsCredentialsFromFilesForEachPull(t *testing.T) {
 	require.Equal(t, "c", user())
 }
 
-// It is not known which registries a file is for that cannot be parsed.
+// It is unknown which registries an unparsable file is for, so it is treated as missing.
 func TestPullsWithoutTheCredentialsOfAnInvalidFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.json")
 	server := registry.New(t)
@@ -82,7 +82,7 @@ func TestPullsWithoutTheCredentialsOfAnInvalidFile(t *testing.T) {
 	require.NotContains(t, pull().Error(), "credentials")
 }
 
-func TestAnInvalidEntryConcernsOnlyItsRegistry(t *testing.T) {
+func TestAnInvalidEntryAffectsOnlyItsRegistry(t *testing.T) {
 	dir := t.TempDir()
 	first, second := filepath.Join(dir, "first"), filepath.Join(dir, "second")
 	auth := base64.StdEncoding.EncodeToString([]byte("a:p"))

@@ -11,7 +11,7 @@ import (
 	"github.com/remit-olm/remit/test/env/registry"
 )
 
-// requireToken makes a registry require a token, which the function returns.
+// requireToken makes a registry require a token. The handler token serves the requests for one.
 func requireToken(s *registry.Server, token http.HandlerFunc) {
 	s.Answer(func(w http.ResponseWriter, r *http.Request) bool {
 		switch {
@@ -27,7 +27,7 @@ func requireToken(s *registry.Server, token http.HandlerFunc) {
 	})
 }
 
-// A registry chooses the address of its token service, which can be that of another server.
+// A registry chooses the URL of its token service, which can be on another server.
 func TestHidesTheResponsesOfTokenServices(t *testing.T) {
 	s := registry.New(t)
 	for code, texts := range map[int][]string{

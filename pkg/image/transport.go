@@ -37,8 +37,8 @@ type transport struct {
 	allowed Private
 }
 
-// to returns a transport for requests to one registry. It shares the connections of t.
-func (t *transport) to(registry string) *transport {
+// forRegistry returns a transport for requests to one registry. It shares the connections of t.
+func (t *transport) forRegistry(registry string) *transport {
 	return &transport{base: t.base, plain: t.plain, registry: registry, guarded: t.guarded, allowed: t.allowed}
 }
 
@@ -138,7 +138,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// restrict limits the size of a response, and removes what could become part of an error.
+// restrict limits the size of a response, and removes text that could become part of an error.
 func restrict(req *http.Request, resp *http.Response) error {
 	isRedirect := resp.StatusCode >= 300 && resp.StatusCode < 400 && resp.Header.Get("Location") != ""
 	switch {

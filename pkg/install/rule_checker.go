@@ -14,12 +14,12 @@ import (
 
 // CSVRuleChecker reports whether a ServiceAccount has the rules that a ClusterServiceVersion requires. The resolver
 // uses it to check the account of the OperatorGroup; the requirement status uses it to check the operator's own
-// ServiceAccounts (seed 001).
+// ServiceAccounts.
 type CSVRuleChecker struct {
 	listers rbac.Listers
 	csv     *operatorsv1alpha1.ClusterServiceVersion
-	// known caches each account's effective rules in each namespace, because the evaluation of one CSV queries the same
-	// account many times.
+	// known caches each account's effective rules in each namespace, because the evaluation of one CSV needs the rules
+	// of the same account many times.
 	known map[rulesKey]rbac.Set
 }
 

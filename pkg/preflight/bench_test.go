@@ -17,8 +17,8 @@ import (
 	"github.com/remit-olm/remit/pkg/step/build"
 )
 
-// strangers is the number of RoleBindings, and of ClusterRoleBindings, for subjects other than the account.
-const strangers = 10_000
+// unrelatedBindings is the number of RoleBindings, and of ClusterRoleBindings, for subjects other than the account.
+const unrelatedBindings = 10_000
 
 // stepsOf returns the steps of a bundle with at least n objects: those of the sample bundle, and additional ConfigMaps, Services
 // and Roles.
@@ -44,8 +44,8 @@ func stepsOf(b *testing.B, n int) []step.Step {
 	return steps.Steps
 }
 
-// crowded returns the listers of a cluster in which many bindings refer to other subjects and the account has the rules
-// of the given scopes.
+// crowded returns the listers of a cluster in which the account has the rules of the given scopes and many bindings
+// refer to other subjects.
 func crowded(b *testing.B, scopes []preflight.Scope) rbac.Listers {
 	b.Helper()
 	indexer := func() cache.Indexer {
@@ -65,7 +65,7 @@ func crowded(b *testing.B, scopes []preflight.Scope) rbac.Listers {
 		require.NoError(b, roles.Add(&rbacv1.Role{ObjectMeta: meta, Rules: rules}))
 		require.NoError(b, bindings.Add(&rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: name}}))
 	}
-	for i := range strangers {
+	for i := range unrelatedBindings {
 		add("team-a", fmt.Sprintf("other-%d", i), fmt.Sprintf("other-%d", i), nil)
 		add(rbac.ClusterScope, fmt.Sprintf("other-%d", i), fmt.Sprintf("other-%d", i), nil)
 	}

@@ -54,17 +54,17 @@ func rulesByScope(csv *operatorsv1alpha1.ClusterServiceVersion, namespace string
 }
 
 // difference returns the rules of a that b does not cover. It returns nil if the rules are too large to compare,
-// because a plan with such rules is refused.
+// because plans with such rules are refused.
 func difference(a, b []rbacv1.PolicyRule) []rbacv1.PolicyRule {
-	a, b = smaller(a), smaller(b)
+	a, b = compacted(a), compacted(b)
 	if rbac.TooLarge(a) || rbac.TooLarge(b) {
 		return nil
 	}
 	return rbac.Minimal(rbac.NewSet(b).Missing(a))
 }
 
-// smaller returns the rules, in compact form if they are too large to compare.
-func smaller(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+// compacted returns the rules, in compact form if they are too large to compare.
+func compacted(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	if rbac.TooLarge(rules) {
 		return rbac.Minimal(rules)
 	}
@@ -95,8 +95,8 @@ func (r Report) ChangedText() string {
 	return join(lines, MaxChanges)
 }
 
-// comparison returns a phrase that states whether the new version of a Change requests more, fewer or different
-// permissions, considering the changes in all scopes.
+// comparison returns a phrase that describes whether the new version of a Change requests more, fewer or different
+// permissions in all scopes together.
 func comparison(all []Change, of Change) string {
 	more, fewer := false, false
 	for _, c := range all {

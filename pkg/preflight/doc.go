@@ -3,8 +3,8 @@
 //	NeedsOf -> Examine -> Confirm -> Summary, Manifests, Files
 //
 // A Need describes which permissions one action of a plan requires, and why: those for the requests that Remit will
-// send, by object name, and those that roles and bindings grant. Needs are first checked locally against RBAC. Because
-// another authorizer may allow what RBAC does not, the API server is then asked about the missing permissions. Callers
+// send, restricted to object names, and those that roles and bindings grant. Needs are first checked locally against
+// RBAC. The API server is then asked about the missing permissions, because another authorizer may allow them. Callers
 // with a client also add the API server's answers to dry runs of the writes. A report is rendered as text, as RBAC
 // manifests and as documents.
 //

@@ -14,8 +14,8 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// Limits of Files, in bytes. Files of this size and the metadata of a ConfigMap stay below the 1 MiB that the API
-// server accepts.
+// Limits of Files, in bytes. A ConfigMap with files of this size, including its metadata, is smaller than the 1 MiB
+// that the API server accepts.
 const (
 	MaxFiles     = 900 * 1024
 	MaxGrantFile = 600 * 1024
@@ -186,7 +186,8 @@ func (r Report) Files() (map[string]string, error) {
 	return map[string]string{FileReport: string(text), FileGrant: string(grant)}, nil
 }
 
-// limited returns the Document without the entries that exceed limit bytes. The size of each entry is an estimate.
+// limited returns the Document without the entries that do not fit into limit bytes. The size of each entry is an
+// estimate.
 func (d Document) limited(limit int) Document {
 	left := 0
 	fits := func(entry any) bool {

@@ -72,7 +72,7 @@ func TestAReportFitsAConfigMapAndCountsOmissions(t *testing.T) {
 	files, err := report.Files()
 	require.NoError(t, err)
 	require.LessOrEqual(t, len(files[FileGrant])+len(files[FileReport]), MaxFiles)
-	require.Greater(t, len(files[FileGrant])+len(files[FileReport]), MaxFiles*2/3, "there is room for more")
+	require.Greater(t, len(files[FileGrant])+len(files[FileReport]), MaxFiles*2/3, "the report uses most of the limit")
 
 	d := document(t, report)
 	require.Equal(t, rules, len(d.Missing[0].Rules)+d.LeftOut)

@@ -65,8 +65,8 @@ func (r roles) ofRole(obj *unstructured.Unstructured) []Need {
 }
 
 // ofBinding returns the needs for writing a binding: in the scope of the binding, the account must have the role's
-// rules or the verb bind on the role. Only the verb bind is sufficient if the role neither exists nor is planned, or
-// if the API server will aggregate its rules.
+// rules or the verb bind on the role. If the role neither exists nor is planned, or if the API server will aggregate
+// its rules, only the verb bind is sufficient.
 func (r roles) ofBinding(obj *unstructured.Unstructured) []Need {
 	binding := &rbacv1.ClusterRoleBinding{} // a RoleBinding has the same fields
 	if err := apply.Decode(obj, binding); err != nil {

@@ -14,12 +14,12 @@ import (
 // RBAC cannot be read, the account must be allowed to act as every ServiceAccount of the cluster.
 const MaxIdentities = 200
 
-// Identities resolves needs whose field Identities is set. Installer must have all permissions of the
+// Identities resolves needs whose field Identities is set. The identity Account must have all permissions of the
 // ServiceAccounts whose names In returns for a namespace.
 type Identities struct {
-	Installer scoped.Identity
-	RBAC      rbac.Listers
-	In        func(namespace string) ([]string, error)
+	Account scoped.Identity
+	RBAC    rbac.Listers
+	In      func(namespace string) ([]string, error)
 }
 
 // Resolve replaces the needs whose field Identities is set. It returns, once for each of their namespaces, needs for
@@ -49,8 +49,8 @@ func (i Identities) Resolve(needs []Need) ([]Need, error) {
 	return out, nil
 }
 
-// resolve returns the needs that replace n. If their rules would contain more than left values in total, it returns
-// the need to act as any ServiceAccount instead.
+// resolve returns the needs that replace n. If their rules would contain more than left values in total, it instead
+// returns the need to request tokens for any ServiceAccount.
 func (i Identities) resolve(n Need, left int) ([]Need, error) {
 	names, err := i.In(n.Namespace)
 	if err != nil {
@@ -62,7 +62,7 @@ func (i Identities) resolve(n Need, left int) ([]Need, error) {
 	var out []Need
 	for _, name := range names {
 		key := types.NamespacedName{Namespace: n.Namespace, Name: name}
-		uncovered, err := i.RBAC.Uncovered(rbac.ServiceAccount(key.Namespace, key.Name), rbac.SubjectOf(i.Installer))
+		uncovered, err := i.RBAC.Uncovered(rbac.ServiceAccount(key.Namespace, key.Name), rbac.SubjectOf(i.Account))
 		if err != nil {
 			return []Need{anyIdentity(n)}, nil
 		}
@@ -71,7 +71,7 @@ func (i Identities) resolve(n Need, left int) ([]Need, error) {
 			return []Need{anyIdentity(n)}, nil
 		}
 		for _, scope := range uncovered {
-			if scope.Namespace == key.Namespace { // cluster-wide permissions are in a separate scope
+			if scope.Namespace == key.Namespace { // cluster-wide permissions have a separate scope
 				scope.Rules = rbac.Missing(everywhere, scope.Rules)
 			}
 			if left -= rbac.CountValues(scope.Rules); left < 0 {

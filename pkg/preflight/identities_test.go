@@ -17,7 +17,7 @@ import (
 func TestListsTheServiceAccountsOfANamespaceOnce(t *testing.T) {
 	none := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	var asked []string
-	i := Identities{Installer: bounded, RBAC: rbac.Listers{
+	i := Identities{Account: bounded, RBAC: rbac.Listers{
 		Roles: rbacv1listers.NewRoleLister(none), RoleBindings: rbacv1listers.NewRoleBindingLister(none),
 		ClusterRoles: rbacv1listers.NewClusterRoleLister(none), ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(none),
 	}, In: func(namespace string) ([]string, error) {
@@ -49,7 +49,7 @@ func TestLimitsThePermissionsOfServiceAccounts(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "large"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "large"},
 	}
 	var names []string
-	i := Identities{Installer: bounded, RBAC: rbac.Listers{
+	i := Identities{Account: bounded, RBAC: rbac.Listers{
 		Roles: rbacv1listers.NewRoleLister(roles), RoleBindings: rbacv1listers.NewRoleBindingLister(bindings),
 		ClusterRoles: rbacv1listers.NewClusterRoleLister(none), ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(none),
 	}, In: func(string) ([]string, error) { return names, nil }}

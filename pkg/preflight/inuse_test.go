@@ -12,7 +12,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
-func TestWarnsOfAnExistingRoleWithTheNameOfAGrant(t *testing.T) {
+func TestWarnsAboutAnExistingRoleWithTheNameOfAGrant(t *testing.T) {
 	rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}}
 	report := Report{
 		Identity: scoped.ServiceAccountIdentity(types.NamespacedName{Namespace: "t1", Name: "acct"}),

@@ -15,7 +15,7 @@ import (
 // maxLeftOut is the maximum length, in bytes, of the result of LeftOutText.
 const maxLeftOut = 4 << 10
 
-// maxWarnings is the maximum number of a bundle's warnings that are repeated.
+// maxWarnings is the maximum number of warnings about a bundle that are included.
 const maxWarnings = 20
 
 // NoteLeftOut adds notes about parts of the bundles that are not installed: the steps' warnings, fields that the API

@@ -18,8 +18,8 @@ const (
 	maxPowerCause = 256
 )
 
-// ClusterAdmin explains, in one line, why an account with the missing rules could obtain every permission; "" if it
-// could not.
+// ClusterAdmin explains, in one line, why an account with the missing rules could obtain every permission. It returns
+// "" if the account could not.
 func (r Report) ClusterAdmin() string {
 	causes := map[string]map[string]bool{}
 	for _, f := range r.Findings {

@@ -17,7 +17,7 @@ func firstLine(text string) string {
 	return line
 }
 
-func TestStartsWithWhyPermissionsAmountToClusterAdmin(t *testing.T) {
+func TestSummariesBeginWithTheReasonForClusterAdmin(t *testing.T) {
 	steps := []string{
 		`aggregationRule: {clusterRoleSelectors: [{matchLabels: {a: b}}]}`,
 		`rules: [{verbs: [escalate, "*"], apiGroups: [rbac.authorization.k8s.io], resources: [clusterroles]}]`,

@@ -17,8 +17,8 @@ import (
 // MaxMessage is the maximum length, in bytes, of a message from the API server in a report.
 const MaxMessage = 1024
 
-// AddDryRun adds the API server's response to the dry run of an object to the report: a refusal, or an error that
-// leaves the result undecided. final is true if the object will never be accepted. Any other error is unrelated to the
+// AddDryRun adds the API server's response to the dry run of an object to the report: a refusal, or an error after
+// which the result is unknown. final is true if the object will never be accepted. Any other error is unrelated to the
 // plan; AddDryRun returns it and the caller should retry.
 func (r *Report) AddDryRun(object string, answer error) (final bool, err error) {
 	switch {

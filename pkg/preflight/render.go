@@ -18,7 +18,7 @@ const (
 	MaxRefusals = 8 * 1024
 )
 
-// Summary returns the report as text: one sentence, one line for each missing rule in the words of the API server's
+// Summary returns the report as text: one sentence, one line for each missing rule in the wording of the API server's
 // refusals, and, if it fits, the RBAC that grants the rules.
 func (r Report) Summary() string {
 	scopes := r.Scopes()
@@ -105,8 +105,8 @@ func (r Report) RefusedText() string {
 	return strings.TrimSuffix(join(r.refusedLines(), MaxRefusals)+"\n"+r.Details, "\n")
 }
 
-// LaterText returns text for people who approve a plan. It lists the permissions that will be missing once the
-// cluster serves all kinds, and the changes of permissions. It contains no RBAC.
+// LaterText returns text for users who approve a plan. It lists the permissions that will be missing once the cluster
+// serves all kinds, and the changes of permissions. It contains no RBAC.
 func (r Report) LaterText() string {
 	scopes := scopesOf(r.Later)
 	n := count(scopes) + len(hiddenCauses(r.Later))
@@ -178,9 +178,9 @@ func (r Report) lines(scopes []Scope, findings []Finding) []string {
 	return lines
 }
 
-// includesCreate reports whether a rule with all verbs stands for a missing permission to create, because a finding
-// names it. Tools look for these words. Without such a finding, the account may have the permission: all verbs are more
-// than any list of verbs.
+// includesCreate reports whether a finding shows that a missing rule with all verbs includes the verb create. Tools
+// search for this word. Without such a finding, the account may have permission to create, because "*" includes more
+// than the listed verbs.
 func includesCreate(namespace string, rule rbacv1.PolicyRule, findings []Finding) bool {
 	if !slices.Contains(rule.Verbs, rbacv1.VerbAll) || slices.Contains(rule.Verbs, "create") {
 		return false
@@ -205,8 +205,8 @@ func (r Report) hiddenLines(findings []Finding) []string {
 	return lines
 }
 
-// sentence describes a missing rule in one line, in the words with which the API server refuses the rule's first verb.
-// The verb create comes first, because readers look for it.
+// sentence describes a missing rule in one line, in the wording with which the API server refuses the rule's first
+// verb. The verb create comes first, because readers search for it.
 func sentence(user, namespace string, rule rbacv1.PolicyRule) string {
 	verbs := slices.Clone(rule.Verbs)
 	if i := slices.Index(verbs, "create"); i > 0 {

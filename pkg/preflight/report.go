@@ -80,7 +80,7 @@ type Report struct {
 	Begun bool
 	// InUse contains warnings about existing roles that have the name of a role in the grant but different rules.
 	InUse []string
-	// Details is a sentence for summaries that tells readers where to find the complete report.
+	// Details is a sentence for summaries that describes where to find the complete report.
 	Details string
 }
 

@@ -137,7 +137,7 @@ func TestApplyingTheGrantMakesTheReportEmpty(t *testing.T) {
 			require.Equal(t, string(first.Manifests()), pasted)
 			for _, missing := range strings.SplitAfter(pasted, "---\n")[1:] {
 				rest := strings.Replace(pasted, missing, "", 1)
-				require.False(t, evaluate(t, b, s, granted(t, []byte(rest))).Empty(), "every part of the grant is needed")
+				require.False(t, evaluate(t, b, s, granted(t, []byte(rest))).Empty(), "every object of the grant is needed")
 			}
 		})
 	}
@@ -195,7 +195,7 @@ func TestDescribesEachMissingRuleLikeTheAPIServer(t *testing.T) {
 	}, "\n"), report.Refusals())
 }
 
-// Tools look for "cannot create resource", also if the missing permission is part of a larger one.
+// Tools search for "cannot create resource", even if the missing permission is part of a larger one.
 func TestNamesTheVerbCreateOfAllVerbs(t *testing.T) {
 	everything := rbacv1.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}
 	create := rbacv1.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{"apps"}, Resources: []string{"deployments"}}
@@ -217,7 +217,7 @@ func TestGrantsOfDifferentReportsHaveDifferentNames(t *testing.T) {
 	require.Len(t, effective, 2)
 	other := one
 	other.Identity.Account.Namespace = "team-b"
-	require.NotContains(t, string(other.Manifests()), grantNameOf(t, one), "an account of the same name in another namespace")
+	require.NotContains(t, string(other.Manifests()), grantNameOf(t, one), "an account with the same name in another namespace")
 	require.Empty(t, preflight.Report{}.Manifests())
 }
 

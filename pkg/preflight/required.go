@@ -14,8 +14,8 @@ import (
 )
 
 // Required reports all permissions that an identity needs to install a bundle. It assumes that the identity has no
-// permissions yet.
-func Required(identity scoped.Identity, b *bundle.Bundle, scope build.Scope) (Report, error) {
+// permissions yet. optional are further needs, such as those that Optional returns.
+func Required(identity scoped.Identity, b *bundle.Bundle, scope build.Scope, optional ...rbac.Need) (Report, error) {
 	steps, err := build.NewStepResourceFromBundle(b, scope, build.Unchecked{})
 	if err != nil {
 		return Report{}, err
@@ -24,7 +24,7 @@ func Required(identity scoped.Identity, b *bundle.Bundle, scope build.Scope) (Re
 	if err != nil {
 		return Report{}, err
 	}
-	report := Examine(identity, needs, func(namespace string) rbac.Permissions { return rbac.Permissions{Namespace: namespace} })
+	report := Examine(identity, append(needs, optional...), func(namespace string) rbac.Permissions { return rbac.Permissions{Namespace: namespace} })
 	for _, s := range steps.Steps {
 		if err := execute.Reserved(s); err != nil {
 			report.Refuse(apply.Describe(s.Object), err)

@@ -93,9 +93,9 @@ type answer struct {
 }
 
 // Confirm asks the API server about each request that is missing according to RBAC, about the alternatives of missing
-// grants and, for Unknown findings, about the grants themselves. It moves the permissions that the API server allows to
-// Allowed, and those that it cannot decide on to Unknown. asker is the cache key: it identifies the plan or other
-// caller that may repeat its questions.
+// grants and, for Unknown findings, about the grants themselves. It moves permissions that the API server allows to
+// Allowed, and permissions about which it cannot decide to Unknown. asker is the cache key: it identifies the plan or
+// other caller that may repeat its questions.
 func (c *Confirmer) Confirm(ctx context.Context, asker string, r Report) Report {
 	subject := rbac.SubjectOf(r.Identity)
 	questions, all := questionsOf(r)
@@ -158,7 +158,7 @@ func (c *Confirmer) ask(ctx context.Context, subject rbac.Subject, questions []q
 	group.Wait()
 }
 
-// question asks the API server whether it allows one atom in one scope.
+// question represents the question whether the API server allows one atom in one scope.
 type question struct {
 	namespace string
 	atom      rbacv1.PolicyRule
@@ -205,8 +205,8 @@ func questionsOf(r Report) (out []question, all string) {
 
 // confirmed returns the report with its findings sorted into Findings, Allowed and Unknown according to the answers.
 func (r Report) confirmed(answers map[string]answer) Report {
-	// If every answer is "allowed", another authorizer makes the decisions, so the result from RBAC does not apply to
-	// questions that were not asked.
+	// If every answer is "allowed", another authorizer decides, so the result from RBAC does not apply to questions
+	// that were not asked.
 	other := true
 	for _, a := range answers {
 		other = other && a.allowed
@@ -220,7 +220,7 @@ func (r Report) confirmed(answers map[string]answer) Report {
 }
 
 // sort adds the parts of one finding to Findings, Allowed and Unknown according to the answers. other is true if an
-// authorizer other than RBAC makes the decisions.
+// authorizer other than RBAC decides.
 func (r *Report) sort(f Finding, answers map[string]answer, other bool) {
 	var undecided error
 	for _, q := range questionsAbout(f.Namespace, f.Alternatives) {
@@ -255,8 +255,8 @@ func (r *Report) sort(f Finding, answers map[string]answer, other bool) {
 	r.put(f, parts, why)
 }
 
-// partOf returns the part of a finding that an atom belongs to. rbac is true if the result from RBAC applies to atoms
-// that were not asked about.
+// partOf returns the part of a finding to which an atom belongs. rbac is true if the result from RBAC applies to atoms
+// without an answer.
 func partOf(a answer, asked, rbac bool) string {
 	switch {
 	case a.err != nil, !asked && !rbac:

@@ -124,7 +124,7 @@ func TestAsksTheSameQuestionOnce(t *testing.T) {
 	first := c.Confirm(t.Context(), "plan", report)
 	require.Len(t, a.asked, 2, "each question is asked once")
 	require.Equal(t, first, c.Confirm(t.Context(), "plan", report))
-	require.Len(t, a.asked, 2, "a retry with the same questions costs nothing")
+	require.Len(t, a.asked, 2, "a retry with the same questions sends no requests")
 
 	c.Confirm(t.Context(), "another plan", report)
 	require.Len(t, a.asked, 4)
@@ -166,7 +166,7 @@ func TestReviewsAreLimited(t *testing.T) {
 		a.allowed[fmt.Sprintf("ns get things%04d", i)] = true
 	}
 	got = (&Confirmer{Ask: a.review}).Confirm(t.Context(), "plan", Report{Identity: bounded, Findings: many})
-	require.Empty(t, got.Findings, "if another authorizer decides, the result from RBAC does not matter")
+	require.Empty(t, got.Findings, "if another authorizer decides, the result from RBAC is ignored")
 	require.Len(t, got.Unknown, 10)
 }
 

@@ -27,8 +27,8 @@ type Succession struct {
 	HandsOver func(step.Step) bool
 }
 
-// Needs returns what the upgrade requires in addition to what the new version itself requires: permission to change the
-// owners of objects that both versions have, and, once the new version runs, to remove objects that only the old
+// Needs returns the permissions that the upgrade requires in addition to those of the new version: permission to change
+// the owners of objects that both versions have and, once the new version runs, to remove objects that only the old
 // version has. Objects of the old version in its own namespace are garbage-collected and need no permission.
 func (s Succession) Needs() ([]Need, error) {
 	older, err := s.older()

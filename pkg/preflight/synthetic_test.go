@@ -48,7 +48,7 @@ func TestGrantsOfASyntheticUserHaveAUserSubject(t *testing.T) {
 	require.NotContains(t, string(other.Manifests()), grantNameOf(t, report))
 }
 
-// A grant can be bound to the group of all synthetic users instead.
+// A grant can also be bound to the group of all synthetic users.
 func TestGrantsThroughGroupsCount(t *testing.T) {
 	report := examineExtension(granted(t, nil))
 	for _, group := range extension.Groups() {

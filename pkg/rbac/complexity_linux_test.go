@@ -14,13 +14,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The tests compare one query of n values with "times" queries of n/times values. With nested scans, the one query
-// takes "times" times as long; with linear work, both take about the same time. Caches and other processes change the
-// ratio by a factor of less than "most".
+// The tests compare one query of n values with "times" queries of n/times values. With nested scans, the large query
+// takes "times" times as long as the small queries; with linear work, both take about the same time. Caches and other
+// processes change the ratio by a factor of less than "most".
 const n, times, most = 20_000, 100, 10
 
-// TestWorkIsLinearInTheRules compares the CPU time of one large query with that of many small ones.
-func TestWorkIsLinearInTheRules(t *testing.T) {
+// TestTimeIsLinearInTheRules compares the CPU time of one large query with that of many small ones.
+func TestTimeIsLinearInTheRules(t *testing.T) {
 	for shape, of := range adversarial() {
 		for name, work := range map[string]func(granted, wanted []rbacv1.PolicyRule){
 			"Missing": func(granted, wanted []rbacv1.PolicyRule) { Missing(granted, wanted) },
@@ -50,10 +50,10 @@ func tooLarge() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{{APIGroups: values("g", 100), Resources: values("r", 100), Verbs: values("v", 10)}}
 }
 
-// TestWorkOfAnRBACEventIsLinearInItsSize compares the CPU time of one event for a large object with that of many events
+// TestTimeOfAnRBACEventIsLinearInItsSize compares the CPU time of one event for a large object with that of many events
 // for small ones: a tenant that writes large bindings or Roles in one namespace must not delay the events of other
 // namespaces.
-func TestWorkOfAnRBACEventIsLinearInItsSize(t *testing.T) {
+func TestTimeOfAnRBACEventIsLinearInItsSize(t *testing.T) {
 	for name, of := range events() {
 		t.Run(name, func(t *testing.T) {
 			i := &Interests[string]{}

@@ -92,9 +92,9 @@ func values(prefix string, n int) []string {
 	return out
 }
 
-// TestEachAtomVisitsFewRules checks that the index is proportional to the size of the rules, and that a query visits
-// only rules that cover the atom.
-func TestEachAtomVisitsFewRules(t *testing.T) {
+// TestEachQueryVisitsFewRules checks that the size of the index is proportional to the size of the rules, and that a
+// query visits only rules that cover the atom.
+func TestEachQueryVisitsFewRules(t *testing.T) {
 	for shape, of := range adversarial() {
 		t.Run(shape, func(t *testing.T) {
 			granted, wanted := of(20_000)

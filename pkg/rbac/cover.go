@@ -14,8 +14,8 @@ import (
 // lists are.
 //
 // The semantics are those of Covers in component-helpers, the function behind the API server's escalation check. That
-// function is too slow for long lists, because it compares each atom with every rule in full. The property tests and
-// "make differential" check that both return the same results.
+// function is too slow for long lists, because it compares each atom with every rule. The property tests and "make
+// differential" check that both return the same results.
 type coverage struct {
 	// words is the number of 64-bit words of a bit set with one bit per rule.
 	words                                 int
@@ -83,7 +83,7 @@ func (c *coverage) missing(wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 
 func (c *coverage) covers(atom rbacv1.PolicyRule) bool { return c.coveredBut(noRule, atom) }
 
-// noRule is an index that no rule has.
+// noRule is not the index of any rule.
 const noRule = -1
 
 // coveredBut reports whether any rule except the one with index "but" covers the atom.
@@ -96,8 +96,8 @@ func (c *coverage) coveredBut(but int, atom rbacv1.PolicyRule) bool {
 	return covered
 }
 
-// covering calls visit with the index of each rule that covers the atom, until visit returns false. It may visit a
-// rule more than once.
+// covering calls visit with the index of each rule that covers the atom, until visit returns false. It may call visit
+// more than once for a rule.
 func (c *coverage) covering(atom rbacv1.PolicyRule, visit func(rule int) bool) {
 	verb := c.ofVerb(atom.Verbs[0])
 	if verb.size() == 0 {
@@ -116,7 +116,7 @@ func (c *coverage) covering(atom rbacv1.PolicyRule, visit func(rule int) bool) {
 
 // coveringAll calls visit with the index of each rule that covers all atoms of r, until visit returns false. r must
 // have resources or URLs, not both, and at least one value in each field that applies, except ResourceNames. If further
-// sides are given, coveringAll visits only rules that are also on each of these sides.
+// sides are given, the rules must also be on each of these sides.
 func (c *coverage) coveringAll(r rbacv1.PolicyRule, visit func(rule int) bool, but ...side) {
 	sides := but
 	add := func(values []string, of func(string) side) {

@@ -102,7 +102,7 @@ func TestEffectiveRulesFollowBindings(t *testing.T) {
 		{"29 no account is in system:masters", []any{everywhere(group("system:masters"))}, "t1", nil},
 		{"30 the account by its user name", []any{inT1(ref("Role", "pods"), user("system:serviceaccount:t1:acct"))}, "t1", rules("get :pods")},
 		{"30 a user with the account's short name", []any{inT1(ref("Role", "pods"), user("acct"))}, "t1", nil},
-		{"31 a subject without a namespace is in the RoleBinding's", []any{inT1(ref("Role", "pods"), account("", "acct"))}, "t1", rules("get :pods")},
+		{"31 a subject without a namespace belongs to that of the RoleBinding", []any{inT1(ref("Role", "pods"), account("", "acct"))}, "t1", rules("get :pods")},
 		{"31 a subject without a namespace in a ClusterRoleBinding matches nothing", []any{everywhere(account("", "acct"))}, "t1", nil},
 		{"32 an account of another namespace", []any{inT1(ref("Role", "pods"), account("t2", "acct"))}, "t1", nil},
 		{"another account", []any{inT1(ref("Role", "pods"), account("t1", "other"))}, "t1", nil},

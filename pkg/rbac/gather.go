@@ -10,7 +10,7 @@ import (
 )
 
 // MaxValues bounds the number of values (verbs, API groups, resources, names and URLs) in the roles that are gathered
-// for one subject, because each value takes memory. It is enough for MaxAtoms rules of one atom each.
+// for one subject, because each value takes memory. The limit is sufficient for MaxAtoms rules of one atom each.
 const MaxValues = 4 * MaxAtoms
 
 // LimitError reports that the roles of a subject have more than MaxValues values, so its effective rules are unknown.
@@ -46,11 +46,11 @@ func limitError(s Subject, namespace string) *LimitError {
 	return &LimitError{User: user, Namespace: namespace}
 }
 
-// everyBinding includes every binding.
+// everyBinding selects every binding.
 func everyBinding(Binding) bool { return true }
 
 // gather collects the rules that the subject gets from bindings for which counts returns true. It reads each role only
-// once, because very many bindings may refer to it.
+// once, because many bindings may refer to the same role.
 func (l Listers) gather(s Subject, namespace string, counts func(Binding) bool) Permissions {
 	g := gathering{listers: l, Permissions: Permissions{Namespace: namespace}}
 	taken := map[placedRole]bool{}
@@ -78,7 +78,7 @@ func (l Listers) gather(s Subject, namespace string, counts func(Binding) bool) 
 	return g.result(s)
 }
 
-// placedRole identifies the role that a binding refers to. A Role is identified by the binding's namespace as well.
+// placedRole identifies the role that a binding refers to. For a Role, it includes the binding's namespace.
 type placedRole struct {
 	rbacv1.RoleRef
 	namespace string
@@ -117,8 +117,8 @@ func (g *gathering) add(taken map[placedRole]bool, ref *rbacv1.RoleRef, binding 
 	}
 }
 
-// result returns the collected permissions. If they exceed the limit, it returns a LimitError and no rules, because it
-// is arbitrary which of them were collected.
+// result returns the collected permissions. If they exceed the limit, it returns a LimitError and no rules, because an
+// arbitrary part of them was collected.
 func (g *gathering) result(s Subject) Permissions {
 	if g.values > MaxValues {
 		return Permissions{Namespace: g.Namespace, ReadErrors: []error{limitError(s, g.Namespace)}}

@@ -10,18 +10,23 @@ import (
 
 // Gettable returns those of the given namespaces that the subject is allowed to get, in the same order. The API server
 // authorizes a request for a Namespace in that namespace, so a Role there can allow it as well as a ClusterRole.
-// RoleBindings are looked up by subject and not by namespace, so the tracked lookups do not grow with the number of
-// namespaces. Namespaces in which the subject's roles exceed MaxValues are omitted.
 func (l Listers) Gettable(s Subject, namespaces []string) ([]string, error) {
+	return l.Covered(s, namespaces, GetNamespaceRules)
+}
+
+// Covered returns those of the given namespaces in which the subject has all permissions that rules returns for the
+// namespace, in the same order. RoleBindings are looked up by subject and not by namespace, so the tracked lookups do not grow
+// with the number of namespaces. Namespaces in which the subject's roles exceed MaxValues are omitted.
+func (l Listers) Covered(s Subject, namespaces []string, rules func(namespace string) []rbacv1.PolicyRule) ([]string, error) {
 	everywhere := l.Permissions(s, ClusterScope)
 	if err := errors.Join(everywhere.ReadErrors...); err != nil {
 		return nil, fmt.Errorf("determine the effective rules of %s: %w", s.User, err)
 	}
-	gettable := map[string]bool{}
+	covered := map[string]bool{}
 	for _, name := range namespaces {
-		gettable[name] = everywhere.Set().Covers(GetNamespaceRules(name))
+		covered[name] = everywhere.Set().Covers(rules(name))
 	}
-	if !slices.ContainsFunc(namespaces, func(name string) bool { return !gettable[name] }) {
+	if !slices.ContainsFunc(namespaces, func(name string) bool { return !covered[name] }) {
 		return slices.Clone(namespaces), nil
 	}
 	bound, err := l.Scopes(s)
@@ -30,14 +35,14 @@ func (l Listers) Gettable(s Subject, namespaces []string) ([]string, error) {
 	}
 	var out []string
 	for _, name := range namespaces {
-		if _, isBound := slices.BinarySearch(bound, name); !gettable[name] && isBound {
+		if _, isBound := slices.BinarySearch(bound, name); !covered[name] && isBound {
 			there := l.LowerBound(s, name)
 			if err := errors.Join(there.ReadErrors...); err != nil {
 				return nil, fmt.Errorf("determine the effective rules of %s: %w", s.User, err)
 			}
-			gettable[name] = there.Set().Covers(GetNamespaceRules(name))
+			covered[name] = there.Set().Covers(rules(name))
 		}
-		if gettable[name] {
+		if covered[name] {
 			out = append(out, name)
 		}
 	}

@@ -21,12 +21,13 @@ type Grant struct {
 	// Namespace is the scope in which the rules are required; ClusterScope for ClusterRoles and ClusterRoleBindings.
 	Namespace string
 	Rules     []rbacv1.PolicyRule
-	// Alternative is the rule (escalate or bind on the role, by name) that satisfies the check without Rules. A POST
-	// request has no name yet, so escalate by name does not apply to it; a server-side apply request has a name.
+	// Alternative is the rule (escalate or bind on the role, by name) that satisfies the check without Rules. A rule
+	// for escalate with a name does not apply to POST requests, which contain no name; server-side apply requests
+	// contain one.
 	Alternative rbacv1.PolicyRule
-	// Unresolved is true if the binding's role does not exist, so only Alternative is sufficient.
+	// Unresolved is true if the binding's role does not exist. Then only Alternative is sufficient.
 	Unresolved bool
-	// Aggregates is true if the role or its live version aggregates other roles: writing it then requires all
+	// Aggregates is true if the role or its live version aggregates other roles. Writing the role then requires all
 	// permissions.
 	Aggregates bool
 	// Invalid is the reason why the API server rejects the object regardless of its writer, or nil.

@@ -4,8 +4,8 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
-// CanImpersonate reports whether a subject has the permissions to impersonate a synthetic user, in any form. Only the API
-// server knows which forms it supports.
+// CanImpersonate reports whether a subject has the permissions to impersonate a synthetic user, in any form. The API
+// server might not support all forms.
 func (l Listers) CanImpersonate(s Subject, identity scoped.Identity) (bool, error) {
 	rules, err := l.EffectiveRules(s, ClusterScope)
 	if err != nil {

@@ -140,8 +140,7 @@ func largeKey(namespace string) string { return namespace + "\x00" }
 
 // indexKeys is the index function. It returns the keys of all subjects of a binding or, if there are more than
 // maxIndexed, a key for large bindings. A RoleBinding also has keys for queries across all namespaces, except for
-// ServiceAccounts of its own namespace. Most bindings have only such subjects, and a query finds them by that
-// namespace.
+// ServiceAccounts of its own namespace. Most bindings have only such subjects, and queries find them by that namespace.
 func indexKeys(obj any) ([]string, error) {
 	b, ok := obj.(*rbacv1.RoleBinding)
 	if subjects := SubjectsOf(obj); len(subjects) > maxIndexed {

@@ -5,15 +5,15 @@ import "sync"
 // maxLookups is the maximum number of lookups that are tracked individually for one reconcile.
 const maxLookups = 1000
 
-// Interests tracks what the last reconcile of each key looked up in RBAC, and finds the keys that a change affects. For
-// keys with at most maxLookups lookups, it is exact, although callers do not declare their interests: a result from
-// Listers depends only on what was looked up (the bindings that name a user in a scope, and the roles that they refer
-// to, existing or not), so a change that does not affect these lookups does not affect the result.
+// Interests tracks what the last reconcile of each key looked up in RBAC, and finds the keys that a change affects.
+// Callers need not declare their interests: a result from Listers depends only on its lookups (the bindings that name a
+// user in a scope, and the roles that they refer to, even if these do not exist), so a change that does not affect
+// these lookups does not affect the result. For keys with at most maxLookups lookups, the result is exact.
 //
-// The zero value is ready to use. Interests is safe for concurrent use, but a key must not be tracked by two reconciles
+// The zero value is ready to use. Interests is safe for concurrent use, but two reconciles must not track the same key
 // at the same time; a work queue guarantees this for its keys.
 //
-// The lookups of all keys have to fit in memory. Therefore, a key with more than maxLookups lookups, such as for
+// To limit memory, at most maxLookups lookups of a key are recorded individually. A key with more lookups, such as for
 // permissions in a thousand namespaces, is woken more often than necessary.
 type Interests[K comparable] struct {
 	mu sync.Mutex

@@ -9,7 +9,7 @@ import (
 
 const all, t1 = ClusterScope, "t1"
 
-// These are the rows for which the table requires advice to the author, whatever their verdict.
+// These are the rows for which the table requires advice to the author, regardless of their verdict.
 func TestLint(t *testing.T) {
 	for _, row := range []struct {
 		name      string

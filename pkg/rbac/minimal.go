@@ -11,8 +11,8 @@ import (
 // names, or a rule for one verb, resource or API group if another rule covers "*". Granting the result is equivalent to
 // granting the rules.
 //
-// If the rules expand to more than MaxAtoms, Minimal first removes those that a single other rule covers. If the rest
-// is still too large, it does not remove rules that only several other rules together cover.
+// If the rules expand to more than MaxAtoms, Minimal first removes those that a single other rule covers. If the
+// remaining rules are still too large, it keeps rules that are covered only by several other rules together.
 func Minimal(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	rules = oneStar(rules)
 	if TooLarge(rules) {

@@ -178,7 +178,7 @@ func onURLs(r rbacv1.PolicyRule, yield func(rbacv1.PolicyRule) bool) bool {
 	return true
 }
 
-// each yields every value as a list of its own, without spare capacity, so that append copies the list.
+// each yields every value as a list with one element, without spare capacity, so that append copies the list.
 func each(values []string) iter.Seq[[]string] { return slices.Chunk(values, 1) }
 
 // merge joins the rules that differ only in the given field. The lists of the rules must be sorted, as those of atoms

@@ -30,8 +30,8 @@ type Need struct {
 	Grants *unstructured.Unstructured
 	// ReadError explains why Rules are unknown: a role could not be read.
 	ReadError error
-	// Invalid is the reason why the request is refused regardless of the account's permissions: by the API server, or
-	// because the group is bounded.
+	// Invalid is the reason why the request is refused regardless of the account's permissions: the API server rejects
+	// it, or it is not allowed in a bounded group.
 	Invalid error
 	// Notes explain rules of the object that grant less or more than they appear to.
 	Notes []string

@@ -72,8 +72,9 @@ func (s side) has(rule int32) bool {
 	return false
 }
 
-// common calls visit with the index of each rule that is on every side, until visit returns false. It may visit a rule
-// more than once. The time is proportional to the shortest side, or to a 64th of all rules if that is less.
+// common calls visit with the index of each rule that is on every side, until visit returns false. It may call visit
+// more than once for a rule. The time is proportional to the length of the shortest side, or to a 64th of the number of
+// rules if that is less.
 func common(words int, visit func(rule int) bool, sides ...side) {
 	shortest := 0
 	for k, s := range sides {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Scopes returns the scopes in which bindings may grant permissions to the subject, sorted: the whole cluster, and each
+// Scopes returns the sorted scopes in which bindings may grant permissions to the subject: the whole cluster, and each
 // namespace with a RoleBinding that names the subject. A ServiceAccount may have permissions outside its own namespace.
 func (l Listers) Scopes(s Subject) ([]string, error) {
 	bindings, err := roleBindingsAnywhere(l.RoleBindings, s)

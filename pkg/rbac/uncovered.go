@@ -40,7 +40,7 @@ type Scoped struct {
 	Rules     []rbacv1.PolicyRule
 }
 
-// Uncovered returns, for every scope in which bindings grant permissions to subject, those effective rules of subject
+// Uncovered returns, for every scope in which bindings grant permissions to subject, the effective rules of subject
 // that the subject "by" does not have.
 func (l Listers) Uncovered(subject, by Subject) ([]Scoped, error) {
 	return l.UncoveredOf(subject, by, everyBinding)

@@ -11,9 +11,9 @@ import (
 
 func TestUnreadableListersFailEveryQuery(t *testing.T) {
 	l := Unreadable(errors.New("roles is forbidden"))
-	look, done := (&Interests[string]{}).Track("asker", l)
+	tracked, done := (&Interests[string]{}).Track("asker", l)
 	defer done()
-	for _, l := range []Listers{l, look} {
+	for _, l := range []Listers{l, tracked} {
 		h := l.Permissions(ServiceAccount("ns", "a"), "ns")
 		require.Empty(t, h.Rules)
 		require.ErrorIs(t, errors.Join(h.ReadErrors...), ErrUnreadable)
@@ -32,8 +32,8 @@ func TestUnreadableListersFailEveryQuery(t *testing.T) {
 
 func TestReadableListersAreReportedAsReadable(t *testing.T) {
 	w := newWorld(t)
-	look, done := (&Interests[string]{}).Track("asker", w.Listers)
+	tracked, done := (&Interests[string]{}).Track("asker", w.Listers)
 	defer done()
 	require.True(t, w.Readable())
-	require.True(t, look.Readable())
+	require.True(t, tracked.Readable())
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // ValidateRole validates a Role or, without a namespace, a ClusterRole, except for its metadata, in the same way as the
-// API server (k8s.io/kubernetes, pkg/apis/rbac/validation). The API server itself would reject the role only after
-// other objects have been written.
+// API server (k8s.io/kubernetes, pkg/apis/rbac/validation). The API server would reject the role only after other
+// objects have been written.
 func ValidateRole(role *rbacv1.ClusterRole) error {
 	namespaced := role.Namespace != ClusterScope
 	if err := ValidateRules(role.Rules, namespaced); err != nil || namespaced || role.AggregationRule == nil {

@@ -17,7 +17,7 @@ type Verdict struct {
 	// Missing are the rules that the subject does not have, compacted and sorted. They can be pasted into a Role.
 	Missing []rbacv1.PolicyRule
 	// Via is the verb, escalate or bind, that makes the missing rules unnecessary, or "". With such a verb, the subject
-	// is not limited to its own permissions in the scope.
+	// can grant more than its own permissions in the scope.
 	Via string
 	// Unresolved is true for a binding whose role does not exist.
 	Unresolved bool

@@ -40,7 +40,7 @@ func TestWritingAnAggregatingRoleRequiresEverything(t *testing.T) {
 	plain := clusterRole("r", "get :pods")
 	granted := Permissions{Rules: rules("get :pods")}
 	require.True(t, RoleGrant(plain, nil).Check(granted).Covered())
-	require.True(t, RoleGrant(plain, clusterRole("r", "* *:*")).Check(granted).Covered(), "previous rules do not matter")
+	require.True(t, RoleGrant(plain, clusterRole("r", "* *:*")).Check(granted).Covered(), "previous rules are ignored")
 	for name, g := range map[string]Grant{
 		"create":             RoleGrant(aggregating, nil),
 		"update":             RoleGrant(aggregating, aggregating),

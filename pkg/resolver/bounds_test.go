@@ -100,8 +100,8 @@ func TestDiscardsAnIncompleteIndex(t *testing.T) {
 	require.Same(t, x, in.Indexes.get(m, s))
 }
 
-// A resolution that finds an index in the cache spends as much as the one that built it. Indexes of global catalogs are
-// free.
+// A resolution that finds an index in the cache is charged as much as the resolution that built it. Indexes of global
+// catalogs are free.
 func TestEveryUserOfAnIndexPaysForIt(t *testing.T) {
 	var lines []string
 	for i := range 100 {

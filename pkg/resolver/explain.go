@@ -13,8 +13,8 @@ import (
 // maxNamed bounds the number of versions that a message lists.
 const maxNamed = 3
 
-// explain describes a clash for one of the Subscriptions involved: first in the contract's words, then in one sentence
-// with the cause and a fix.
+// explain describes a clash for one of the Subscriptions involved: first in the wording of the contract, then in one
+// sentence with the cause and a fix.
 func (d *decision) explain(p *problem, c clash, r *root) *Problem {
 	reason, sentence := d.advice(p, c.core, r, c.involved)
 	return &Problem{Reason: reason, Message: fmt.Sprintf("constraints not satisfiable: %s. %s", c.text, sentence)}
@@ -25,7 +25,7 @@ func (d *decision) explain(p *problem, c clash, r *root) *Problem {
 type clash struct {
 	core     []sat.Applied
 	involved map[sat.ID]bool
-	// text describes the clash in the contract's words.
+	// text describes the clash in the wording of the contract.
 	text string
 	// cost is the cost of explaining the clash for one Subscription.
 	cost int
@@ -37,7 +37,7 @@ func (p *problem) clashOf(core []sat.Applied) clash {
 	size := 0
 	for i, a := range core {
 		c.cost += len(a.Constraint.Note.(*note).ids)
-		text := p.words(a.Constraint, c.involved)
+		text := p.describe(a.Constraint, c.involved)
 		if slices.Contains(words, text) {
 			continue
 		}
@@ -65,8 +65,8 @@ func involved(core []sat.Applied) map[sat.ID]bool {
 	return out
 }
 
-// words describes a constraint in the contract's words (1.3).
-func (p *problem) words(c sat.Constraint, involved map[sat.ID]bool) string {
+// describe describes a constraint in the wording of the contract (1.3).
+func (p *problem) describe(c sat.Constraint, involved map[sat.ID]bool) string {
 	n := c.Note.(*note)
 	switch {
 	case n.root != nil && c.Kind == sat.Mandatory:
@@ -105,7 +105,7 @@ func (p *problem) rivals(n *note, involved map[sat.ID]bool) []string {
 	return out
 }
 
-// advice returns the Problem's reason, and a sentence that tells users the cause and a fix. The reason is
+// advice returns the Problem's reason, and a sentence with the cause and a fix. The reason is
 // ErrorPreventedResolution if an unavailable catalog could help.
 func (d *decision) advice(p *problem, core []sat.Applied, r *root, involved map[sat.ID]bool) (reason, sentence string) {
 	for _, a := range core {

@@ -33,7 +33,7 @@ type facts struct {
 	// deprecated means that the bundle cannot be newly installed (olm.deprecated).
 	deprecated bool
 	properties []catalog.Property
-	// serves reports further kinds that count as owned; only the facts of a cluster have it.
+	// serves reports additional kinds that count as owned. It is set only in the facts of a cluster.
 	serves func(api) bool
 
 	mu       sync.Mutex

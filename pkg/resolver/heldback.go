@@ -109,9 +109,9 @@ func (p *problem) causes(core []sat.Applied, r *root) []string {
 		n := a.Constraint.Note.(*note)
 		switch {
 		case n.need != nil && len(a.Constraint.IDs) == 0:
-			causes = append(causes, p.words(a.Constraint, involved)+", which no visible catalog provides"+p.unavailableCatalogs())
+			causes = append(causes, p.describe(a.Constraint, involved)+", which no visible catalog provides"+p.unavailableCatalogs())
 		case n.need != nil, n.bad != nil, n.api != nil:
-			causes = append(causes, p.words(a.Constraint, involved))
+			causes = append(causes, p.describe(a.Constraint, involved))
 		case n.root != nil && n.root.Subscription.UID != r.Subscription.UID && a.Constraint.Kind == sat.Dependency:
 			verb := "requests"
 			if n.root.Installed != nil {
@@ -119,7 +119,7 @@ func (p *problem) causes(core []sat.Applied, r *root) []string {
 			}
 			others = append(others, fmt.Sprintf("subscription %s %s %s", n.root.name(), verb, join(p.namesOf(a.Constraint.IDs))))
 		case n.other != nil:
-			others = append(others, p.words(a.Constraint, involved))
+			others = append(others, p.describe(a.Constraint, involved))
 		}
 	}
 	if len(causes) == 0 {

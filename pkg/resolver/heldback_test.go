@@ -76,8 +76,8 @@ func TestExplainsWhyAnUpgradeIsHeldBack(t *testing.T) {
 	}
 }
 
-// The CRD of a kind stays in the cluster when its last owner is replaced by a version that does not own it, so the
-// cluster serving the kind is no reason to replace the owner.
+// The CRD of a kind stays in the cluster when its last owner is replaced by a version that does not own it. Therefore,
+// the owner is not replaced just because the cluster serves the kind.
 func TestKeepsTheLastOwnerOfARequiredKind(t *testing.T) {
 	releases := []string{
 		"a.v1.0.0 c owns=K", "a.v2.0.0 c replaces=a.v1.0.0", "b.v1.0.0 c api=K", "b.v2.0.0 d replaces=b.v1.0.0", "d.v1.0.0 c owns=K",
@@ -95,7 +95,7 @@ func TestKeepsTheLastOwnerOfARequiredKind(t *testing.T) {
 		// without omits the releases of these packages.
 		without string
 		want    []string
-		// held is the reason why the owner is held back, and problem what Subscription e reports.
+		// held is the reason why the owner is held back; problem is the problem that Subscription e reports.
 		held, problem string
 	}{
 		{name: "that nothing requires", subjects: []string{owner}, want: []string{"s:a.v2.0.0<a.v1.0.0"}},

@@ -263,14 +263,14 @@ func inSkipRange(e catalog.Entry, from, to *semver.Version) bool {
 }
 
 const (
-	// maxRemembered bounds the total weight of the answers that an index caches. The weight of an answer grows with the
-	// number of versions in it and the length of the question.
+	// maxRemembered bounds the total weight of the search results that an index caches. The weight of a result grows
+	// with the number of versions in it and the length of its key.
 	maxRemembered = 200_000
-	// bytesPerHit is the number of bytes of a question that weigh as much as one version.
+	// bytesPerHit is the number of bytes of a key that weigh as much as one version.
 	bytesPerHit = 64
 )
 
-// hits is the cached answer to a question, and the cost of finding it, which cache hits incur as well.
+// hits is a cached search result and the cost of finding it, which cache hits incur as well.
 type hits struct {
 	operators []*operator
 	cost      int

@@ -22,7 +22,7 @@ const (
 	maxContent = 16 << 20
 	// maxLengths bounds the encoded list of manifest lengths, in bytes.
 	maxLengths = 1 << 20
-	// minWindow and maxWindow bound the compression window, and thereby the memory that compression uses.
+	// minWindow and maxWindow bound the compression window, which determines the memory that compression uses.
 	minWindow, maxWindow = 1 << 20, 8 << 20
 )
 
@@ -34,8 +34,8 @@ var (
 )
 
 // Keep returns the pinned content of a plan as text, from which [Plan.Restore] reads it back. The text needs no
-// protection against changes, because the plan's name commits to the digest of the manifests. Keep returns "" if they
-// do not fit into limit bytes of text. Like StepsOf, it returns ErrContent if the content is not available.
+// protection against changes, because the plan's name commits to the digest of the manifests. Keep returns "" if the
+// manifests do not fit into limit bytes of text. Like StepsOf, it returns ErrContent if the content is not available.
 func (in Input) Keep(ctx context.Context, plan Plan, limit int) (string, error) {
 	lengths := make([][]int, 0, len(plan.Pins))
 	var manifests [][]byte
@@ -59,8 +59,8 @@ func (in Input) Keep(ctx context.Context, plan Plan, limit int) (string, error) 
 		return "", nil
 	}
 	parts := slices.Concat([][]byte{head, []byte("\n")}, manifests)
-	// Most content fits easily. Better compression is only tried for content that does not: it takes nine times as long
-	// and ten times as much memory.
+	// Most content fits easily. Better compression takes nine times as long and ten times as much memory, so it is used
+	// only for content that does not fit.
 	text, err := compress(zstd.SpeedFastest, limit, len(head)+1+total, parts)
 	if errors.Is(err, errFull) {
 		text, err = compress(zstd.SpeedBetterCompression, limit, len(head)+1+total, parts)
@@ -123,7 +123,7 @@ func decompress(text string) ([]byte, error) {
 }
 
 // Restore decodes the text from Keep into the content of each pin. It returns ErrNotKept for an empty text, and
-// ErrForged for content that differs from the content that the plan's pins, and thereby its name, commit to.
+// ErrForged for content that differs from the content that the pins, and therefore the plan's name, commit to.
 func (p Plan) Restore(text string) ([]*catalog.Content, error) {
 	if text == "" {
 		return nil, ErrNotKept

@@ -22,7 +22,7 @@ const (
 	ErrorPreventedResolution  = "ErrorPreventedResolution"
 )
 
-// unsatisfiable returns a problem with reason ConstraintsNotSatisfiable, in the contract's words.
+// unsatisfiable returns a problem with reason ConstraintsNotSatisfiable, in the wording of the contract.
 func unsatisfiable(sub *operatorsv1alpha1.Subscription, format string, args ...any) *Problem {
 	return &Problem{Reason: ConstraintsNotSatisfiable, Message: fmt.Sprintf(
 		"constraints not satisfiable: %s, subscription %s exists", fmt.Sprintf(format, args...), sub.Name)}
@@ -36,8 +36,8 @@ type operator struct {
 	// catalog and channel are empty for an installed version.
 	catalog types.NamespacedName
 	channel string
-	// installed is true for a version that exists, and planned for one that a plan is installing. Selecting such a
-	// version is not a change.
+	// installed is true for a version that exists. planned is true for a version that a plan is installing.
+	// Selecting such a version is not a change.
 	installed, planned bool
 	// replaces names the installed version that this one replaces.
 	replaces string

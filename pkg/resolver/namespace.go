@@ -131,7 +131,7 @@ type decision struct {
 	// the visible catalogs whose content is not available.
 	indexes     []*index
 	unavailable []types.NamespacedName
-	// roots are the Subscriptions for which versions have to be found.
+	// roots contains the Subscriptions that need versions.
 	roots []*root
 }
 
@@ -241,8 +241,8 @@ func (d *decision) candidatesOf(s Subject, found *found, problem *Problem) ([]*o
 	return installable(s.Subscription, found)
 }
 
-// planned returns the version that a plan in progress installs. Its facts come from the catalog or, if that does not
-// contain the version, from the pin alone.
+// planned returns the version that a plan in progress installs. Its facts come from the catalog or, if the catalog does
+// not contain the version, from the pin alone.
 func (d *decision) planned(s Subject) *operator {
 	p := s.Planned
 	x := d.indexOf(p.CatalogKey())

@@ -7,7 +7,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// minWork is the time for which a resolution works between two pauses. Shorter pauses would cost more than they give to others.
+// minWork is the minimum time for which a resolution works between two pauses. More frequent pauses would cost more time than
+// they free for other work.
 const minWork = 5 * time.Millisecond
 
 // pacer makes a resolution wait for a fraction of the time. The time between two pauses counts as work even if the

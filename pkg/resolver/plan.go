@@ -32,8 +32,8 @@ type Pin struct {
 	Replaces string `json:"replaces,omitempty"`
 	// StartingCSV is the Subscription's startingCSV, if the bundle does not replace an installed version.
 	StartingCSV string `json:"startingCSV,omitempty"`
-	// Again names the Subscription's earlier InstallPlan if it was deleted or if, with the same content, it completed and
-	// its objects were deleted, or it was superseded. It gives the new plan a different name.
+	// Again names the Subscription's earlier InstallPlan if the new plan needs a different name: the earlier plan was
+	// deleted, or it has the same content and either was superseded or completed before its objects were deleted.
 	Again string `json:"again,omitempty"`
 }
 
@@ -52,8 +52,8 @@ type Plan struct {
 // by its name, so it must be infeasible to create another plan with the same name.
 func (p Plan) Name() string { return NamePrefix + ownerutil.Commitment(p.Namespace, p.Encode()) }
 
-// Following returns a plan with the same content that has another name because it follows an earlier InstallPlan; an
-// empty name returns the first such plan.
+// Following returns a plan with the same content but a different name, because it follows an earlier InstallPlan. If
+// earlier is empty, it returns the first plan with this content.
 func (p Plan) Following(earlier string) Plan {
 	out := Plan{Namespace: p.Namespace}
 	for _, pin := range p.Pins {

@@ -17,8 +17,8 @@ import (
 const (
 	// MaxOperators bounds the number of versions that are considered for one namespace.
 	MaxOperators = 50_000
-	// maxCandidates bounds the number of candidates for all requirements of one version, and maxAllCandidates for the
-	// requirements of all versions.
+	// maxCandidates bounds the number of candidates for all requirements of one version, and maxAllCandidates bounds those
+	// for the requirements of all versions.
 	maxCandidates    = 100_000
 	maxAllCandidates = 2_000_000
 )
@@ -30,8 +30,8 @@ type problem struct {
 	sat       sat.Problem
 	operators map[sat.ID]*operator
 	order     []sat.ID
-	// inPlace contains installed and planned versions, and present the same versions by ID; others marks those that do
-	// not belong to a Subscription.
+	// inPlace contains installed and planned versions. present contains the same versions by ID, and others marks those
+	// that do not belong to a Subscription.
 	inPlace []*operator
 	present map[sat.ID]*operator
 	others  map[sat.ID]bool
@@ -173,8 +173,8 @@ func (d *decision) constraintsOf(p *problem, o *operator) []sat.Constraint {
 }
 
 // needsOf returns the requirements of a version. A requirement of an installed or planned version is ignored unless
-// another installed or planned version currently meets it. If one does, it does not count that the cluster serves the
-// required kind: the CRD also stays when the last version that owns it is replaced.
+// another installed or planned version currently meets it. If one does, it is not enough that the cluster serves the
+// required kind, because the CRD also remains when the last version that owns it is replaced.
 func (d *decision) needsOf(p *problem, o *operator) ([]*need, error) {
 	p.meter.attribute(o)
 	asked, err := o.requirements(p.meter)

@@ -87,7 +87,7 @@ func (in Input) pin(ctx context.Context, c Choice) (Pin, error) {
 }
 
 // ResolveSteps pins choices that are installed together and returns the plan and its steps. Each choice must have a
-// Subscription. The error wraps ErrContent if a catalog fails, and otherwise describes what is wrong with a bundle.
+// Subscription. The error wraps ErrContent if a catalog fails, and otherwise describes a problem with a bundle.
 func ResolveSteps(ctx context.Context, in Input, choices []Choice) (Plan, []step.Step, error) {
 	plan := Plan{Namespace: in.Namespace}
 	for _, c := range choices {

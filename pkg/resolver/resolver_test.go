@@ -46,7 +46,7 @@ func (failing) Content(context.Context, string, string, string) (*catalog.Conten
 
 // csvText returns a CSV that requests permissions on Pods for a ServiceAccount "op".
 func csvText(name string) string {
-	return `{"kind": "ClusterServiceVersion", "metadata": {"name": "` + name + `"}, "spec": {"install": {"strategy": "deployment", "spec": {
+	return `{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion", "metadata": {"name": "` + name + `"}, "spec": {"install": {"strategy": "deployment", "spec": {
 		"deployments": [{"name": "op"}], "permissions": [{"serviceAccountName": "op", "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}]}}}}`
 }
 

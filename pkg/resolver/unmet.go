@@ -13,19 +13,19 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// Operator is an operator in the cluster, with the properties of its bundle.
+// Operator is an operator in the cluster with the properties of its bundle.
 type Operator struct {
 	Name, Package, Version string
 	Properties             []catalog.Property
 }
 
-// Cluster is what meets the requirements of a bundle that is installed for the whole cluster.
+// Cluster describes what can meet the requirements of a bundle that is installed for the whole cluster.
 type Cluster struct {
-	// Installed are the other operators in the cluster.
+	// Installed contains the other operators in the cluster.
 	Installed []Operator
 	// Serves reports whether the cluster serves a kind, regardless of who installed it; nil means that it serves none.
 	Serves func(schema.GroupVersionKind) bool
-	// Catalogs are all available catalogs. They do not meet requirements, but messages name what they offer.
+	// Catalogs contains all available catalogs. They do not meet requirements, but messages name the bundles in them.
 	Catalogs []*catalog.Snapshot
 	// Indexes caches the indexes of the catalogs. It is required.
 	Indexes *Indexes
@@ -35,8 +35,8 @@ type Cluster struct {
 type Unmet struct {
 	// Text completes the sentence "requires an operator ...". Reason is the author's own text, or "".
 	Text, Reason string
-	// Installed lists the installed versions of the required packages, which do not meet the requirement, and Offers
-	// the bundles in the catalogs that would, at most one for each package of a catalog. Both are limited.
+	// Installed lists the installed versions of the required packages, which do not meet the requirement. Offers lists
+	// bundles in the catalogs that would meet it, at most one for each package of a catalog. Both are limited.
 	Installed, Offers []string
 }
 

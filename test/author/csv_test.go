@@ -77,9 +77,32 @@ func TestUsersWhoMayActAsTheAccountCanWriteCSVs(t *testing.T) {
 		s.deniedCSV(s.carol.Create(s.Context(), s.csv("by-carol")), "user 'carol' may not impersonate ServiceAccount <ns>/installer, which OperatorGroup <ns>/group")
 		s.deniedCSV(s.carol.Create(s.Context(), s.csv("by-carol")), "--resource-name=installer && kubectl create rolebinding")
 		s.deniedCSV(s.cluster.As(t, scoped.Username(s.namespace, boss)).Create(s.Context(), s.csv("by-boss")), "<ns>/installer")
-		copied := s.csv("copied")
-		copied.Labels = map[string]string{names.LabelCopiedFrom: "other"}
-		s.deniedCSV(s.carol.Create(s.Context(), copied), "<ns>/installer")
+	})
+}
+
+// The label of a copy decides whether a ClusterServiceVersion is installed. In a namespace without an OperatorGroup, the author
+// check does not apply, so another policy protects the label.
+func TestOnlyUsersWhoMayImpersonateEveryAccountChangeTheLabelOfCopies(t *testing.T) {
+	everyProfile(t, func(s *site) {
+		for _, withGroup := range []bool{false, true} {
+			if withGroup {
+				s.made(installer)
+			}
+			s.writesCSVs(withGroup, s.alice, s.carol)
+			name := fmt.Sprintf("copied-%t", withGroup)
+			csv := s.csv(name)
+			csv.Labels = map[string]string{names.LabelCopiedFrom: "other"}
+			for _, c := range []client.Client{s.alice, s.carol} {
+				require.True(s, apierrors.IsForbidden(c.Create(s.Context(), csv.DeepCopy())))
+			}
+			require.NoError(s, s.admin.Create(s.Context(), csv.DeepCopy()))
+			for _, patch := range []string{`{"metadata":{"labels":{"olm.copiedFrom":null}}}`, `{"metadata":{"labels":{"olm.copiedFrom":"another"}}}`} {
+				for _, c := range []client.Client{s.alice, s.carol} {
+					require.True(s, apierrors.IsForbidden(c.Patch(s.Context(), s.csv(name), client.RawPatch(types.MergePatchType, []byte(patch)))))
+				}
+			}
+			require.NoError(s, s.alice.Patch(s.Context(), s.csv(name), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))))
+		}
 	})
 }
 
@@ -108,7 +131,6 @@ func TestUsersWhoMayNotActAsTheAccountCannotChangeASpec(t *testing.T) {
 			obj.SetName("probe")
 			return c.Apply(s.Context(), client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("me"), client.ForceOwnership)
 		},
-		"a copied CSV loses its copiedFrom label": patch(types.MergePatchType, `{"metadata":{"labels":{"olm.copiedFrom":null}}}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			everyProfile(t, func(s *site) {

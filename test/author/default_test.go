@@ -29,7 +29,7 @@ func TestClearingTheNameCountsAsNamingTheDefaultAccount(t *testing.T) {
 	require.Equal(t, installer, s.named("group"))
 
 	require.NoError(t, rename(s.read("group"), "")(s, s.admin))
-	require.NoError(t, rename(s.read("group"), installer)(s, s.alice), "naming the account again only removes authority")
+	require.NoError(t, rename(s.read("group"), installer)(s, s.alice), "naming the account again only reduces the group's permissions")
 }
 
 func (s *site) read(name string) *operatorsv1.OperatorGroup {

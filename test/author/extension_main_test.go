@@ -41,8 +41,8 @@ func addAnySchema(ctx context.Context, c client.Client) error {
 	})
 }
 
-// addExtensions installs the API and the policies of ClusterExtensions: in the profile compat with the schema of the API,
-// and in the profile bounded with one that accepts any spec.
+// addExtensions installs the API and the policies of ClusterExtensions. The profile compat gets the schema of the API, and the
+// profile bounded one that accepts any spec.
 func addExtensions(ctx context.Context, profile string) error {
 	c := clusters[profile].Client
 	if profile == manifests.ProfileBounded {

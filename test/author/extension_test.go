@@ -173,7 +173,7 @@ func (s *extensionSite) refused(err error, says string) {
 	require.Contains(s, err.Error(), says)
 }
 
-func TestAnExtensionIsInstalledAsItsOwnUserOnlyForItsAuthors(t *testing.T) {
+func TestOnlyPermittedAuthorsInstallAnExtensionAsItsOwnUser(t *testing.T) {
 	eachSchema(t, func(t *testing.T, s *extensionSite) {
 		user := "olm:clusterextension:" + s.name
 		for what, a := range map[string]*author{
@@ -220,7 +220,7 @@ func TestAnExtensionNamesOnlyAccountsThatItsAuthorMayImpersonate(t *testing.T) {
 		a := s.author(only(impersonate(installer)))
 		require.NoError(t, a.Create(t.Context(), s.extension(s.name, installer)))
 
-		// An account of the same name in another namespace is another account.
+		// An account with the same name in another namespace is a different account.
 		for _, namespace := range []string{"default", "kube-system"} {
 			obj := s.extension("other-"+s.name, installer)
 			require.NoError(t, unstructured.SetNestedField(obj.Object, namespace, "spec", "namespace"))
@@ -230,8 +230,8 @@ func TestAnExtensionNamesOnlyAccountsThatItsAuthorMayImpersonate(t *testing.T) {
 	})
 }
 
-// identityChanges returns all ways in which a request can change the identity, each as a function that sets the account, or
-// clears it.
+// identityChanges returns a function for each way in which a request can change the identity. The function sets the account, or
+// clears it if account is "".
 func identityChanges() map[string]func(s *extensionSite, c client.Client, account string) error {
 	patch := func(kind types.PatchType, set, clear string) func(*extensionSite, client.Client, string) error {
 		return func(s *extensionSite, c client.Client, account string) error {
@@ -310,7 +310,7 @@ func TestAnExtensionsNamespaceIsPartOfItsIdentity(t *testing.T) {
 	s.refused(a.Patch(t.Context(), s.extension(s.name, ""), move), "may not impersonate ServiceAccount default/"+installer)
 }
 
-// Otherwise, the permissions that are still granted to the name would apply to content of another author.
+// Otherwise, permissions that are still granted to the name would apply to another author's content.
 func TestARecreatedExtensionIsCheckedAgain(t *testing.T) {
 	eachSchema(t, func(t *testing.T, s *extensionSite) {
 		unprivileged := s.author(nil)
@@ -374,7 +374,7 @@ func TestTheMessageContainsTheCommandThatAllowsAnExtension(t *testing.T) {
 	}
 }
 
-// grantAll lets every user create ClusterExtensions, as far as the author check allows it.
+// grantAll lets every user create the ClusterExtensions that the author check allows.
 func (s *extensionSite) grantAll() {
 	meta := metav1.ObjectMeta{Name: "all-" + s.name}
 	s.create(&rbacv1.ClusterRole{ObjectMeta: meta, Rules: only(extensionRule([]string{"clusterextensions"}, "", "create"))})
@@ -398,7 +398,7 @@ func TestExtensionsNameOnlyPossibleAccounts(t *testing.T) {
 }
 
 // The names of roles in grants for ClusterExtensions identify their subjects.
-func TestOnlyTheSubjectInItsNameIsBoundToAGrantForAnExtension(t *testing.T) {
+func TestAGrantForAnExtensionBindsOnlyTheSubjectInItsName(t *testing.T) {
 	s := newExtensionSite(t, manifests.ProfileBounded)
 	enrollment := scoped.ExtensionEnrollment(scoped.Identity{Extension: s.name}, "remit", scoped.ImpersonationConstrained)
 	author := rbacv1.Subject{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "team"}

@@ -55,9 +55,8 @@ func subscribed(t *testing.T, o opinion) *env.Tenant {
 	return tn
 }
 
-// reviews returns the number of SubjectAccessReviews that Remit's programs have sent. The audit log does not contain
-// request bodies, so the reviews for different tenants cannot be told apart: a test that counts reviews must not run in
-// parallel.
+// reviews returns the number of SubjectAccessReviews that Remit's programs have sent. The audit log does not contain request
+// bodies, so the reviews for different tenants cannot be distinguished. A test that counts reviews must not run in parallel.
 func reviews(t *testing.T) int {
 	t.Helper()
 	asked, err := cluster.Audited(t.Context(), func(e audit.Event) bool {

@@ -44,8 +44,8 @@ func TestSendsAccessReviewsIfRBACCannotBeRead(t *testing.T) {
 	tn.Succeeded(bundle.CSV)
 }
 
-// withoutRBAC revokes bin/catalog's permission to read RBAC and restarts the program. After the test, it grants the
-// permission again and restarts the program, because other tests of this package may follow in any order.
+// withoutRBAC revokes bin/catalog's permission to read RBAC and restarts the program. After the test, it grants the permission
+// again and restarts the program, because the tests of this package run in any order.
 func withoutRBAC(t *testing.T) {
 	t.Helper()
 	role := &rbacv1.ClusterRole{}
@@ -60,7 +60,7 @@ func withoutRBAC(t *testing.T) {
 // program.
 func restartWith(t *testing.T, rules []rbacv1.PolicyRule, readable bool) {
 	t.Helper()
-	ctx := context.Background() // also for cleanups
+	ctx := context.Background() // t.Context() is canceled before cleanups run
 	role := &rbacv1.ClusterRole{}
 	require.NoError(t, cluster.Client.Get(ctx, client.ObjectKey{Name: names.ServiceAccountCatalog}, role))
 	before := role.DeepCopy()

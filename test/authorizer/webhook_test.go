@@ -18,7 +18,7 @@ func allows(a *authorizationv1.ResourceAttributes) (bool, bool) { return a != ni
 
 func breaks(*authorizationv1.ResourceAttributes) (bool, bool) { return false, true }
 
-// webhook is an authorizer that decides for some users and has no opinion about the others.
+// webhook is an authorizer that decides on requests from some users and has no opinion on all others.
 type webhook struct {
 	*httptest.Server
 	mu       sync.Mutex

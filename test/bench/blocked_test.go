@@ -119,9 +119,9 @@ func blockedBy(tb testing.TB) map[string]requests {
 	return sent
 }
 
-// blocked contains a plan and a CSV that wait for permissions, an OperatorGroup that waits for its account's
-// enrollment, and an installed operator. In the same way, it contains ClusterExtensions that wait for permissions and for the
-// enrollment of their users, and one that is installed.
+// blocked contains a plan and a CSV that wait for permissions, an OperatorGroup that waits for its account's enrollment, and an
+// installed operator. It also contains ClusterExtensions: one that waits for permissions, one that waits for the enrollment of
+// its user, and one that is installed.
 type blocked struct {
 	tb                          testing.TB
 	plan, csv, group, installed *env.Tenant
@@ -177,7 +177,8 @@ func (b *blocked) extend() {
 	b.unenrolled.Says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonNotEnrolled)
 }
 
-// tenants returns the namespaces of all objects. Those of ClusterExtensions get an account, as the others have.
+// tenants returns the namespaces of all objects. It creates an account in those of the ClusterExtensions; the others already
+// have one.
 func (b *blocked) tenants() []*env.Tenant {
 	b.tb.Helper()
 	out := []*env.Tenant{b.plan, b.csv, b.group, b.installed}

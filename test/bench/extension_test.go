@@ -28,7 +28,7 @@ const (
 	extensionGrants = 110
 	// extensionsTogether is the number of ClusterExtensions that are created at the same time.
 	extensionsTogether = 100
-	// maxRequests is the number of requests, by the program and as the identity, that suffice to install a small bundle.
+	// maxRequests is the maximum number of requests, by the program and as the identity, for installing a small bundle.
 	maxRequests = 40
 )
 
@@ -62,7 +62,8 @@ func smallCatalog(b testing.TB, name string, n int) (packages []string) {
 	return packages
 }
 
-// granted returns a ClusterExtension, to be created, whose user has exactly the permissions that "kubectl remit rbac" prints.
+// granted returns a ClusterExtension that has not been created yet. Its user has exactly the permissions that "kubectl remit
+// rbac" prints.
 func granted(b testing.TB, pkg string) *env.Extension {
 	b.Helper()
 	x := cluster(b).Extension(b)
@@ -158,13 +159,13 @@ func BenchmarkExtensionGrant(b *testing.B) {
 // waitingExtension is a ClusterExtension whose user needs one more RBAC change.
 type waitingExtension struct {
 	*env.Extension
-	// tn is the namespace, in which the user gets the rules.
+	// tn is the namespace in which the user gets the rules.
 	tn    *env.Tenant
 	piece env.Piece
 	rules []rbacv1.PolicyRule
 }
 
-// newWaitingExtension grants what the report of a new ClusterExtension lists, except the rules in its namespace.
+// newWaitingExtension creates a ClusterExtension and grants the permissions in its report, except those in its namespace.
 func newWaitingExtension(b *testing.B, piece env.Piece) *waitingExtension {
 	b.Helper()
 	x := cluster(b).Extension(b)

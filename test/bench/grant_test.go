@@ -20,9 +20,9 @@ import (
 // grants is the number of plans that are unblocked one after the other.
 const grants = 200
 
-// BenchmarkGrant measures the time from the API server's response to a grant until the API server receives the first
-// write as the account. Both times are from the audit log. All plans are blocked before the first grant, and the plans
-// use all kinds of grants in turn.
+// BenchmarkGrant measures the time from the API server's response to a grant until the API server receives the first write as
+// the account. Both times are from the audit log. All plans are blocked before the first grant, and successive plans use
+// different kinds of grants.
 func BenchmarkGrant(b *testing.B) {
 	times := map[string][]time.Duration{}
 	refused := 0
@@ -101,9 +101,9 @@ func (w *waiting) took(events []audit.Event) (took time.Duration, refused int) {
 	return toFirstWrite(w.tn.T, events, account, func(e audit.Event) bool { return e.User.Username == account })
 }
 
-// toFirstWrite returns the time from the administrator's last RBAC change to the first successful write as an identity, and
-// how many of its writes were refused before that. Identities get their last missing permission one at a time, so the change
-// belongs to this one.
+// toFirstWrite returns the time from the administrator's last RBAC change to the first successful write as an identity, and how
+// many of its writes were refused before that. Only one identity at a time gets its last missing permission, so the last change
+// is the grant to this identity.
 func toFirstWrite(tb testing.TB, events []audit.Event, name string, isSender func(audit.Event) bool) (took time.Duration, refused int) {
 	tb.Helper()
 	var granted time.Time

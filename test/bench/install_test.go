@@ -75,7 +75,7 @@ func succeeding(b *testing.B, tenants []*env.Tenant, do func()) []time.Duration 
 	}, do)
 }
 
-// timed calls do and returns how long it takes until each of the keys is the key of an object, as observed by a watch.
+// timed calls do and returns how long it takes until a watch has reported an object for each of the keys.
 func timed(b *testing.B, list client.ObjectList, keys []string, key func(client.Object) string, do func()) []time.Duration {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), patience)
@@ -132,7 +132,8 @@ func BenchmarkInstall(b *testing.B) {
 	reportInstalls(b, times, requests)
 }
 
-// reportInstalls reports how long installs took, and how many requests each of them sent. It returns the median of the latter.
+// reportInstalls reports how long the installs took and how many requests each of them sent. It returns the median number of
+// requests.
 func reportInstalls(b *testing.B, times []time.Duration, counts []int) (median int) {
 	b.Helper()
 	counts = slices.Sorted(slices.Values(counts))

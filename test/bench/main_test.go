@@ -30,7 +30,7 @@ type world struct {
 	images *registry.Server
 	// tables are printed at the end, because a benchmark's own log is truncated after a few lines.
 	tables []string
-	// sent contains the requests in the audit log up to the offset in the field read.
+	// sent contains the requests in the audit log up to the offset read.
 	sent requests
 	read int64
 }

@@ -79,7 +79,8 @@ func isReview(e audit.Event) bool {
 	return e.Object != nil && (e.Object.APIGroup == "authorization.k8s.io" || e.Object.APIGroup == "authentication.k8s.io")
 }
 
-// accountOf returns the namespace of the account or the ClusterExtension whose identity sent a request.
+// accountOf returns the namespace of the account or ClusterExtension whose identity sent a request. In this test, a
+// ClusterExtension has the same name as its namespace.
 func accountOf(e audit.Event) (namespace string, ok bool) {
 	if e.Impersonated != nil {
 		return strings.CutPrefix(e.Impersonated.Username, names.UserExtensionPrefix)

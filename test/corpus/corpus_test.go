@@ -49,9 +49,12 @@ func TestEveryBundleInstallsInOneRoundWithExactlyWhatIsPrinted(t *testing.T) {
 	t.Parallel()
 	all := installed(t)
 	w := newWorld(t, all)
+	before, err := w.takeCensus(t.Context())
+	require.NoError(t, err)
 	table, took := w.tryAll(t, all)
 	w.checkAudit(t, table)
 	w.checkLeft(t)
+	w.checkDifference(t, before)
 	show(table, took)
 }
 
@@ -112,13 +115,7 @@ func (w *world) try(ctx context.Context, c *testCase) outcome {
 		o.reason = err.Error()
 		return o
 	}
-	start := time.Now()
-	err = w.install(ctx, c, printed)
-	if o.took = time.Since(start); err != nil {
-		err = fmt.Errorf("install: %w", err)
-	} else if err = w.uninstall(ctx, c, outside); err != nil {
-		err = fmt.Errorf("uninstall: %w", err)
-	}
+	o.took, err = w.cycle(ctx, c, printed, outside)
 	if err != nil {
 		w.force(ctx, c, outside) // another case may use the same names
 	}
@@ -133,17 +130,38 @@ func (w *world) try(ctx context.Context, c *testCase) outcome {
 	return o
 }
 
-func (w *world) install(ctx context.Context, c *testCase, printed []*unstructured.Unstructured) error {
-	if err := w.prepare(ctx, c, printed); err != nil {
-		return err
+// cycle installs and uninstalls a bundle, and returns how long the install took. After that, the case's namespaces must
+// contain what they contained before.
+func (w *world) cycle(ctx context.Context, c *testCase, printed []*unstructured.Unstructured, outside []client.Object) (took time.Duration, err error) {
+	start := time.Now()
+	before, err := w.install(ctx, c, printed)
+	if took = time.Since(start); err != nil {
+		return took, fmt.Errorf("install: %w", err)
 	}
-	if err := w.subscribe(ctx, c); err != nil {
-		return err
+	if err := w.uninstall(ctx, c, outside); err != nil {
+		return took, fmt.Errorf("uninstall: %w", err)
 	}
-	if err := w.until(ctx, func() error { return w.succeeded(ctx, c) }); err != nil {
-		return err
+	if c.extension {
+		return took, nil
 	}
-	return w.warned(ctx, c)
+	return took, w.leavesNothing(ctx, c, before)
+}
+
+// install installs a bundle, and returns what the case's namespaces contained before.
+func (w *world) install(ctx context.Context, c *testCase, printed []*unstructured.Unstructured) (before census, err error) {
+	if err = w.prepare(ctx, c, printed); err != nil {
+		return nil, err
+	}
+	if before, err = w.takeCensus(ctx, c.namespaces()...); err != nil {
+		return nil, err
+	}
+	if err = w.subscribe(ctx, c); err != nil {
+		return nil, err
+	}
+	if err = w.until(ctx, func() error { return w.succeeded(ctx, c) }); err != nil {
+		return nil, err
+	}
+	return before, w.warned(ctx, c)
 }
 
 // checkAudit fails the test if a request from an account was refused, or was sent even though a verb was missing. It

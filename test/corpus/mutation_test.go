@@ -25,7 +25,7 @@ import (
 	"github.com/remit-olm/remit/pkg/preflight"
 )
 
-// onServer selects the cases that are also tested on the real API server: one in onServer cases.
+// onServer determines how many cases are also tested on the real API server: one in onServer.
 const onServer = 6
 
 // tally counts the results of mutations.
@@ -46,7 +46,8 @@ func TestReportsEveryRemovedVerb(t *testing.T) {
 	mutateAll(t, cases(t, chosen(t, sample), allModes))
 }
 
-// mutateAll removes one verb of each rule of each case, and fails the test unless the preflight reports exactly that verb.
+// mutateAll removes one verb from each rule of each case, one at a time, and fails the test unless preflight reports exactly
+// that verb.
 func mutateAll(t *testing.T, cases []*testCase) {
 	t.Helper()
 	var mu sync.Mutex

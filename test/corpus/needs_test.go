@@ -51,8 +51,8 @@ func (c *testCase) steps() ([]step.Step, error) {
 	return steps.Steps, nil
 }
 
-// outside returns the objects of the case that are outside its namespace, except CustomResourceDefinitions. They are
-// not garbage collected.
+// outside returns the objects of the case that are outside its namespace, except CustomResourceDefinitions. The garbage
+// collector does not delete these objects.
 func (c *testCase) outside() ([]client.Object, error) {
 	steps, err := c.steps()
 	var out []client.Object

@@ -40,6 +40,8 @@ func TestOddBundlesInstallInOneRound(t *testing.T) {
 	all := shaped(t)
 	w := newWorld(t, all)
 	w.patience = shapePatience
+	before, err := w.takeCensus(t.Context())
+	require.NoError(t, err)
 	table, took := w.tryAll(t, all)
 	for _, o := range table {
 		if o.verdict == unsupported {
@@ -48,6 +50,7 @@ func TestOddBundlesInstallInOneRound(t *testing.T) {
 	}
 	w.checkAudit(t, table)
 	w.checkLeft(t)
+	w.checkDifference(t, before)
 	show(table, took)
 }
 

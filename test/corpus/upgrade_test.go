@@ -37,8 +37,7 @@ type walk struct {
 	sample bool
 	// brought maps packages to the versions that are installed as dependencies.
 	brought map[string]string
-	// heldBack maps each package to the message with which its Subscription reports, at the end, why it is not upgraded
-	// further.
+	// heldBack maps each package to the message in which its Subscription finally reports why it is not upgraded further.
 	heldBack map[string]string
 }
 

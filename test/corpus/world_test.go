@@ -19,6 +19,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,7 +40,7 @@ import (
 const (
 	accountName = "installer"
 	// patience is generous, to allow for a busy machine.
-	patience = 15 * time.Minute
+	patience = 5 * time.Minute
 	tick     = 100 * time.Millisecond
 	// nudge is the interval at which deletions are repeated, because the API server sometimes fails to clean up a
 	// CustomResourceDefinition that was just established.
@@ -86,13 +87,13 @@ func newWorld(t *testing.T, all []*testCase) *world {
 	return startWorld(t, env.Options{Catalogs: catalogs}, &operatorsv1alpha1.InstallPlan{})
 }
 
-// startWorld starts a cluster and observes the objects of a type, which report missing permissions.
+// startWorld starts a cluster and watches the objects of the type that reports missing permissions.
 func startWorld(t *testing.T, o env.Options, reporting client.Object) *world {
 	t.Helper()
 	cluster, err := env.Start(context.Background(), o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, cluster.Stop()) })
-	enlist(t, cluster.Client)
+	labelNodes(t, cluster.Client)
 	ctrllog.SetLogger(logr.Discard()) // silences the cache
 	w := &world{Cluster: cluster, patience: patience, blocked: map[string]string{}}
 	w.cache, err = cache.New(cluster.Config(), cache.Options{Scheme: cluster.Client.Scheme()})
@@ -109,8 +110,8 @@ func startWorld(t *testing.T, o env.Options, reporting client.Object) *world {
 	return w
 }
 
-// enlist labels the nodes with the control-plane role that some operators require.
-func enlist(t *testing.T, c client.Client) {
+// labelNodes labels the nodes with the control-plane role that some operators require.
+func labelNodes(t *testing.T, c client.Client) {
 	t.Helper()
 	nodes := &corev1.NodeList{}
 	require.NoError(t, c.List(t.Context(), nodes))
@@ -324,11 +325,22 @@ func (w *world) until(ctx context.Context, look func() error) error {
 	return err
 }
 
-// uninstall deletes the objects that the namespace's users would delete, and waits until all objects of the bundle
-// outside the namespace, except CustomResourceDefinitions, are deleted.
+// uninstall uninstalls the operator as a user would, and waits until all objects of the bundle outside the namespace are
+// deleted. For a Subscription, these include the CustomResourceDefinitions.
 func (w *world) uninstall(ctx context.Context, c *testCase, outside []client.Object) error {
 	if c.extension {
 		return errors.Join(w.Client.Delete(ctx, c.clusterExtension()), w.waitDeleted(ctx, outside...))
+	}
+	if err := w.uninstallBy(ctx, c); err != nil {
+		return err
+	}
+	return w.waitDeleted(ctx, outside...)
+}
+
+// deleteInstall deletes the objects that the namespace's users would delete, and waits for the ClusterServiceVersion.
+func (w *world) deleteInstall(ctx context.Context, c *testCase) error {
+	if c.extension {
+		return w.Client.Delete(ctx, c.clusterExtension())
 	}
 	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: c.CSV.Name}}
 	for _, obj := range []client.Object{
@@ -338,12 +350,12 @@ func (w *world) uninstall(ctx context.Context, c *testCase, outside []client.Obj
 			return err
 		}
 	}
-	return w.waitDeleted(ctx, append([]client.Object{csv}, outside...)...)
+	return w.waitDeleted(ctx, csv)
 }
 
 // force deletes, as the administrator, the objects that a failed case left behind.
 func (w *world) force(ctx context.Context, c *testCase, outside []client.Object) {
-	_ = w.uninstall(ctx, c, nil)
+	_ = w.deleteInstall(ctx, c)
 	for _, obj := range outside {
 		_ = w.Client.Delete(ctx, obj)
 	}
@@ -369,7 +381,7 @@ func (w *world) waitDeleted(ctx context.Context, objs ...client.Object) error {
 	})
 }
 
-// clear deletes the objects that uninstall does not delete, except namespaces: deleting them costs the API server more
+// clear deletes the objects that uninstall does not delete, except namespaces: deleting namespaces costs the API server more
 // than everything else, and their content does not affect other cases.
 func (w *world) clear(ctx context.Context, c *testCase, printed []*unstructured.Unstructured) error {
 	var errs []error
@@ -381,6 +393,7 @@ func (w *world) clear(ctx context.Context, c *testCase, printed []*unstructured.
 		remove(c.clusterCatalog(""))
 	}
 	remove(&operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "group"}})
+	errs = append(errs, w.until(ctx, func() error { return w.withoutGroupRoles(ctx, c) }))
 	remove(&operatorsv1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "catalog"}})
 	for _, obj := range printed {
 		if obj.GetKind() != "Namespace" {
@@ -406,15 +419,26 @@ func (w *world) clear(ctx context.Context, c *testCase, printed []*unstructured.
 	return errors.Join(append(errs, w.nudged(ctx, left...))...)
 }
 
-// nudged waits until the objects are deleted and repeats the deletion periodically. No deletion is in progress when it
-// returns: it could delete an object that another case has created under the same name in the meantime.
+// withoutGroupRoles returns an error while ClusterRoles of the case's OperatorGroup exist. Remit deletes them as the account, so
+// the account must exist until then.
+func (w *world) withoutGroupRoles(ctx context.Context, c *testCase) error {
+	roles := &rbacv1.ClusterRoleList{}
+	owned := client.MatchingLabels{names.LabelOwnerKind: operatorsv1.OperatorGroupKind, names.LabelOwnerNamespace: c.namespace}
+	if err := w.Client.List(ctx, roles, owned); err != nil || len(roles.Items) == 0 {
+		return err
+	}
+	return fmt.Errorf("ClusterRole %s of a deleted OperatorGroup still exists", roles.Items[0].Name)
+}
+
+// nudged waits until the objects are deleted and repeats the deletion periodically. It returns only after the last deletion has
+// completed, because a later one could delete an object that another case has created under the same name.
 func (w *world) nudged(ctx context.Context, objs ...client.Object) error {
 	repeat, stop := context.WithCancel(ctx)
 	var repeating sync.WaitGroup
 	repeating.Go(func() {
 		wait.UntilWithContext(repeat, func(context.Context) {
 			for _, obj := range objs {
-				// Not with repeat: the API server could process a canceled request later.
+				// Do not pass the context repeat: the API server could process a canceled request later.
 				_ = w.Client.Delete(ctx, obj)
 			}
 		}, nudge)

@@ -32,7 +32,7 @@ func newDice(seed, stream int) dice {
 
 func (d dice) oneIn(n int) bool { return d.IntN(n) == 0 }
 
-// some draws between one and most values. Earlier values are more likely.
+// some draws at least one and at most the given number of values. Earlier values are more likely.
 func (d dice) some(most int, from []string) []string {
 	out := make([]string, 1+d.IntN(most))
 	for i := range out {
@@ -74,7 +74,7 @@ func (d dice) rule(v vocabulary) rbacv1.PolicyRule {
 	return r
 }
 
-// oddRule returns a rule that may lack required fields. Such a rule cannot be stored in a role and grants nothing.
+// oddRule returns a rule in which required fields may be missing. Such a rule cannot be stored in a role and grants nothing.
 func (d dice) oddRule(v vocabulary) rbacv1.PolicyRule {
 	r := d.rule(v)
 	switch d.IntN(30) {

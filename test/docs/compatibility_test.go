@@ -71,15 +71,15 @@ func TestFindsRowsThatNoTestShows(t *testing.T) {
 
 // testSources contains the tests of the repository.
 type testSources struct {
-	// dirs contains the directories with a test of each name. text contains the source of all tests of each directory, and
-	// their files of test data.
+	// dirs maps the name of a test to the directories that contain it. text maps a directory to the source of all its tests
+	// and to their test data.
 	dirs map[string][]string
 	text map[string]string
-	// constants contains the names of the constants with each value.
+	// constants maps a value to the names of the constants that have it.
 	constants map[string][]string
 }
 
-// problems returns what is wrong with a row of the page.
+// problems describes the errors in a row of the page.
 func (s *testSources) problems(row string) (out []string) {
 	cells := strings.Split(strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(row), "|"), "|"), "|")
 	if len(cells) != 3 {

@@ -3,7 +3,7 @@ package docs
 // Every fenced block of README.md and docs/**/*.md runs on the cluster that `kubectl remit run` starts, as a reader would
 // run it. The language of the block determines how.
 //
-//	yaml     is given to `kubectl apply -f -` with nothing substituted.
+//	yaml     is passed unchanged to `kubectl apply -f -`.
 //	console  has lines of "$ command", each followed by its expected output, which must be complete and in order.
 //	         "..." matches any number of lines if it is alone on a line, and otherwise any text in the line. Lines
 //	         that kubectl logs are ignored. A command without output below it must only exit with status 0.
@@ -53,6 +53,8 @@ var notRun = []unrun{
 	{"docs/tasks/install-remit.md", "make build", "a cluster of your own"},
 	{"docs/tasks/install-remit.md", "kubectl apply --server-side -k manifests/compat", "a cluster of your own"},
 	{"docs/tasks/install-remit.md", "kubectl apply --server-side -k manifests/extensions", "a cluster of your own"},
+	{"docs/tasks/install-remit.md", "kubectl apply --server-side -k manifests/packages", "a cluster of your own"},
+	{"docs/tasks/install-remit.md", "kubectl delete apiservice v1.packages.operators.coreos.com", "Before you remove Remit"},
 }
 
 type unrun struct{ page, first, says string }

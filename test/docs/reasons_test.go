@@ -29,6 +29,9 @@ var documented = []struct{ page, dir, names string }{
 	{"subscription", "pkg/resolver", `^(ConstraintsNotSatisfiable|ErrorPreventedResolution|NoUpgradeInChannel|UpgradeClashes)$`},
 	{"installplan", "pkg/controller/installplan", `^(reason|type)`},
 	{"clusterserviceversion", "pkg/controller/csv", `^(reason|phase)`},
+	{"clusterserviceversion", "pkg/controller/copiedcsv", `^eventCollision$`},
+	{"olmconfig", "pkg/controller/copiedcsv", `^reason`},
+	{"operatorcondition", "pkg/controller/operatorcondition", `^(condition|reason)`},
 	{"clusterserviceversion", "pkg/lib/scoped", `^Account(NameInvalid|Missing|NotEnrolled|Changed|HoldsTooMuch)$`},
 }
 

@@ -140,6 +140,7 @@ func TestASubscriptionIsAtTheLatestVersionBeforeItHasSucceeded(t *testing.T) {
 // A plan that waits for permissions and has not written anything is superseded when the Subscription changes, and so is
 // its successor when the Subscription changes back.
 func TestAnotherStartingCSVSupersedesAPlanThatHasWrittenNothing(t *testing.T) {
+	bounded(t)
 	t.Parallel()
 	tn := following(t)
 	tn.Publish("catalog", releasesV1, releasesV2+" reads=secrets", releasesV3+" reads=nodes")

@@ -62,7 +62,7 @@ func TestAManualPlanWaitsForApproval(t *testing.T) {
 }
 
 // As OLM's clients do, the author updates the status with the resource version of the creation.
-func TestRefusesStepsOfAPlanMadeByHand(t *testing.T) {
+func TestRefusesStepsOfAManuallyCreatedPlan(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	tn.Group(env.AccountName, tn.Namespace)

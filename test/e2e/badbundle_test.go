@@ -14,6 +14,7 @@ func TestRefusesAnInvalidBundleAsAWhole(t *testing.T) {
 	t.Parallel()
 	for catalog, text := range map[string]string{
 		"no-deployments":          "the install strategy has no deployments",
+		"csv-without-version":     "has no apiVersion",
 		"rule-without-verbs":      "verbs",
 		"rule-without-groups":     "apiGroups",
 		"bad-serviceaccount-name": `serviceAccountName "Not_A_Name"`,
@@ -26,6 +27,7 @@ func TestRefusesAnInvalidBundleAsAWhole(t *testing.T) {
 			tn.Group(env.AccountName, tn.Namespace)
 
 			tn.SubscriptionSays(resolutionFailed, prevented, text)
+			tn.SubscriptionSays(operatorsv1alpha1.SubscriptionBundleUnpackFailed, "BundleUnpackFailed", text)
 			tn.NothingWritten()
 		})
 	}

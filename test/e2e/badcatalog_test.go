@@ -49,7 +49,7 @@ func TestReportsWhatTheCatalogDoesNotContain(t *testing.T) {
 func TestTheAnnotationExcludesGlobalCatalogs(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
-	og := &operatorsv1.OperatorGroup{ObjectMeta: tn.Meta("group"), Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: env.AccountName, TargetNamespaces: []string{tn.Namespace}}}
+	og := &operatorsv1.OperatorGroup{ObjectMeta: tn.Meta("group"), Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: tn.GroupAccount(), TargetNamespaces: []string{tn.Namespace}}}
 	og.Annotations = map[string]string{"olm.operatorframework.io/exclude-global-namespace-resolution": "true"}
 	tn.Create(og)
 	subscribe(tn, func(s *operatorsv1alpha1.SubscriptionSpec) { s.CatalogSourceNamespace = cluster.Catalogs })

@@ -41,7 +41,7 @@ func TestNothingIsInstalledWithTwoOperatorGroups(t *testing.T) {
 	grantSample(tn, tn.Namespace)
 	tn.Group(env.AccountName, tn.Namespace)
 	second := &operatorsv1.OperatorGroup{ObjectMeta: tn.Meta("second"),
-		Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: env.AccountName, TargetNamespaces: []string{tn.Namespace}}}
+		Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: tn.GroupAccount(), TargetNamespaces: []string{tn.Namespace}}}
 	tn.Create(second)
 	tn.Catalog("catalog", image(catalogSample))
 	subscribe(tn)
@@ -57,6 +57,7 @@ func TestNothingIsInstalledWithTwoOperatorGroups(t *testing.T) {
 }
 
 func TestNothingIsInstalledWithoutAnAccount(t *testing.T) {
+	bounded(t)
 	t.Parallel()
 	tn := subscribed(t, catalogSample)
 	grantSample(tn, tn.Namespace)
@@ -79,6 +80,7 @@ func TestReportsAMissingAccount(t *testing.T) {
 }
 
 func TestDoesNotUseAnAccountThatIsNotEnrolled(t *testing.T) {
+	bounded(t)
 	t.Parallel()
 	tn := subscribed(t, catalogSample)
 	tn.Withdraw()
@@ -97,6 +99,7 @@ func TestDoesNotUseAnAccountThatIsNotEnrolled(t *testing.T) {
 
 // The plan is blocked at its ConfigMap. Meanwhile, the account is deleted and recreated with the same name.
 func TestCompletesThePlanUnderTheUIDOfARecreatedAccount(t *testing.T) {
+	bounded(t)
 	t.Parallel()
 	tn := subscribed(t, catalogSample)
 	grantSample(tn, tn.Namespace)

@@ -28,7 +28,7 @@ const (
 
 func image(catalog string) string { return "catalogs.test/" + catalog }
 
-// variants maps each catalog to the change that makes its bundle from the sample bundle.
+// variants maps each catalog to the change that turns the sample bundle into the catalog's bundle.
 var variants = map[string]func(v env.Variant){
 	catalogSample: func(env.Variant) {},
 	catalogLarge: func(v env.Variant) {
@@ -37,6 +37,7 @@ var variants = map[string]func(v env.Variant){
 	"no-deployments": func(v env.Variant) {
 		v.Set([]any{}, "spec", "install", "spec", "deployments")
 	},
+	"csv-without-version": func(v env.Variant) { delete(v[env.FileCSV].Object, "apiVersion") },
 	"rule-without-verbs": func(v env.Variant) {
 		v.SetPermissions("sample-operator", map[string]any{"apiGroups": []any{""}, "resources": []any{"pods"}, "verbs": []any{}})
 	},
@@ -65,8 +66,8 @@ var variants = map[string]func(v env.Variant){
 	"bad-port": func(v env.Variant) {
 		v[env.FileService].Object["spec"] = map[string]any{"ports": []any{map[string]any{"port": int64(99_999)}}}
 	},
-	// The version differs from the one in unknown-kind, because one test makes the cluster serve it, while other tests
-	// need the version in unknown-kind to be unserved.
+	// The version differs from the one in unknown-kind, because one test makes the cluster serve it, while other tests require
+	// that the version in unknown-kind is not served.
 	"unknown-version": func(v env.Variant) {
 		v.Add("vpa.yaml", strings.Replace(blockage.UnknownKindManifest, "/v1,", "/v2,", 1))
 	},

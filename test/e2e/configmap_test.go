@@ -14,9 +14,10 @@ import (
 	"github.com/remit-olm/remit/test/env/audit"
 )
 
-// Remit is not allowed to list tenants' ConfigMaps. It watches the ConfigMap as the account of the namespace, if the
-// account is allowed to. When the permission is granted, Remit also notices changes that were made before.
+// Remit is not allowed to list tenants' ConfigMaps. It watches the ConfigMap as the account of the namespace, if the account is
+// allowed to. When the permission is granted, Remit also picks up earlier changes.
 func TestAChangedConfigMapWakesItsCatalogThroughTheAccount(t *testing.T) {
+	bounded(t)
 	t.Parallel()
 	watch := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"content"}, Verbs: []string{"watch"}}
 	catalogOf := func() *env.Tenant {
@@ -27,7 +28,7 @@ func TestAChangedConfigMapWakesItsCatalogThroughTheAccount(t *testing.T) {
 		tn.Create(&corev1.ConfigMap{ObjectMeta: tn.Meta("content"), Data: map[string]string{"catalog.json": content}})
 		tn.Create(&operatorsv1alpha1.CatalogSource{ObjectMeta: tn.Meta("catalog"),
 			Spec: operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeConfigmap, ConfigMap: "content"}})
-		readsVersion(tn, contentVersion(tn))
+		reconnected(tn, "content") // the catalog connects again a second later, and reads the ConfigMap again
 		return tn
 	}
 	unnoticed, noticed := catalogOf(), catalogOf()
@@ -84,28 +85,31 @@ func readsVersion(tn *env.Tenant, version string) {
 	})
 }
 
-// As in OLM, tools wait until the connection is newer than the content. Both times have a resolution of one second.
+// reconnected waits until the catalog has been read from the ConfigMap and its connection is newer than the content. As in
+// OLM, tools wait for this. Both times have a resolution of one second.
+func reconnected(tn *env.Tenant, configMap string) {
+	tn.T.Helper()
+	cm := &corev1.ConfigMap{}
+	require.NoError(tn.T, tn.Get(configMap, cm))
+	tn.Eventually(func(c *assert.CollectT) {
+		cs := &operatorsv1alpha1.CatalogSource{}
+		assert.NoError(c, tn.Get("catalog", cs))
+		if assert.NotNil(c, cs.Status.ConfigMapResource) && assert.NotNil(c, cs.Status.GRPCConnectionState) {
+			assert.Equal(c, cm.ResourceVersion, cs.Status.ConfigMapResource.ResourceVersion)
+			assert.Equal(c, cm.UID, cs.Status.ConfigMapResource.UID)
+			assert.True(c, cs.Status.GRPCConnectionState.LastConnectTime.After(cs.Status.ConfigMapResource.LastUpdateTime.Time))
+		}
+	})
+}
+
 func TestACatalogReconnectsAfterItsConfigMapChanges(t *testing.T) {
 	t.Parallel()
 	tn := following(t)
 	tn.Grant(tn.Namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"watch"}})
 	tn.Publish("catalog", releasesV1)
-	reconnected := func() {
-		cm := &corev1.ConfigMap{}
-		require.NoError(t, tn.Get("catalog", cm))
-		tn.Eventually(func(c *assert.CollectT) {
-			cs := &operatorsv1alpha1.CatalogSource{}
-			assert.NoError(c, tn.Get("catalog", cs))
-			if assert.NotNil(c, cs.Status.ConfigMapResource) && assert.NotNil(c, cs.Status.GRPCConnectionState) {
-				assert.Equal(c, cm.ResourceVersion, cs.Status.ConfigMapResource.ResourceVersion)
-				assert.Equal(c, cm.UID, cs.Status.ConfigMapResource.UID)
-				assert.True(c, cs.Status.GRPCConnectionState.LastConnectTime.After(cs.Status.ConfigMapResource.LastUpdateTime.Time))
-			}
-		})
-	}
-	reconnected()
+	reconnected(tn, "catalog")
 	tn.Publish("catalog", releasesV1, releasesV2)
-	reconnected()
+	reconnected(tn, "catalog")
 
 	// A ConfigMap that was deleted is read again when it is recreated under its name.
 	require.NoError(t, cluster.Client.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: tn.Meta("catalog")}))
@@ -115,7 +119,7 @@ func TestACatalogReconnectsAfterItsConfigMapChanges(t *testing.T) {
 		assert.Equal(c, operatorsv1alpha1.CatalogSourceConfigMapError, cs.Status.Reason)
 	})
 	tn.Create(&corev1.ConfigMap{ObjectMeta: tn.Meta("catalog"), Data: map[string]string{"catalog.json": env.Releases(releasesV1)}})
-	reconnected()
+	reconnected(tn, "catalog")
 	tn.Subscribe("catalog", "a", "stable")
 	tn.Installed("a.v1.0.0")
 }

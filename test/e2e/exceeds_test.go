@@ -16,6 +16,7 @@ import (
 )
 
 func TestReportsAnOperatorThatExceedsItsAccount(t *testing.T) {
+	bounded(t)
 	t.Parallel()
 	tn := subscribed(t, catalogSample)
 	b, err := env.ReadBundle(bundle.FS())

@@ -30,6 +30,7 @@ func (f figures) log(t *testing.T) {
 
 // The test does not run in parallel, and it runs one plan at a time, so that the durations are meaningful.
 func TestAGrantWakesWaitingPlans(t *testing.T) {
+	bounded(t)
 	var all figures
 	t.Run("all permissions, as pasted from the message", func(t *testing.T) {
 		tn := subscribed(t, catalogSample)

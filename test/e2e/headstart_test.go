@@ -18,6 +18,7 @@ import (
 )
 
 func TestANewInstallRequestsOneToken(t *testing.T) {
+	bounded(t)
 	t.Parallel()
 	tn := subscribed(t, catalogSample)
 	grantSample(tn, tn.Namespace)

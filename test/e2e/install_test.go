@@ -49,7 +49,7 @@ func TestAnAccountWithExactlyThePermissionsInstallsAWorkingOperator(t *testing.T
 		assert.Contains(t, []operatorsv1alpha1.StepStatus{operatorsv1alpha1.StepStatusCreated, operatorsv1alpha1.StepStatusPresent},
 			step.Status, "%s %s", step.Resource.Kind, step.Resource.Name)
 	}
-	require.Equal(t, env.AccountName, ip.Status.AttenuatedServiceAccountRef.Name)
+	require.Equal(t, tn.Account.Name, ip.Status.AttenuatedServiceAccountRef.Name)
 	tn.Succeeded(bundle.CSV)
 	tn.Eventually(func(c *assert.CollectT) {
 		sub := tn.Subscription(c)
@@ -63,7 +63,7 @@ func TestAnAccountWithExactlyThePermissionsInstallsAWorkingOperator(t *testing.T
 	isMeasured(t, tn)
 }
 
-// isMeasured asserts that the programs serve OLM's metrics about the tenant.
+// isMeasured asserts that the programs serve OLM's metrics for the tenant.
 func isMeasured(t *testing.T, tn *env.Tenant) {
 	t.Helper()
 	served := regexp.MustCompile(`^((?:csv|catalogsource)_\w+\{[^}]*namespace="` + tn.Namespace + `"[^}]*\}|\w+_count|\w+_total|subscription_sync_total\{[^}]*\}|` +
@@ -149,6 +149,7 @@ func allowed(t *testing.T, tn *env.Tenant, serviceAccount, namespace string, rul
 }
 
 func TestReportsAllMissingPermissionsAndWritesNothing(t *testing.T) {
+	bounded(t)
 	t.Parallel()
 	tn := subscribed(t, catalogSample)
 	tn.Group(env.AccountName, tn.Namespace)
@@ -173,6 +174,7 @@ func TestReportsAllMissingPermissionsAndWritesNothing(t *testing.T) {
 
 // While the plan writes, permissions that have been granted are no longer reported as missing.
 func TestReportsAResumedPlanBeforeItsFirstWrite(t *testing.T) {
+	bounded(t)
 	t.Parallel()
 	tn := subscribed(t, catalogSample)
 	tn.Group(env.AccountName, tn.Namespace)

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -10,6 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/test/env"
 	"github.com/remit-olm/remit/test/env/registry"
@@ -68,6 +71,26 @@ func TestAnUnhealthyCatalogOnlyFailsInstallsThatNeedIt(t *testing.T) {
 		assert.Equal(c, bundle.CSV, sub.Status.InstalledCSV)
 		assert.Empty(c, sub.Status.GetCondition(resolutionFailed).Message, "the problems of other catalogs must not be reported")
 	})
+}
+
+func TestReportsABundleImageThatDoesNotExist(t *testing.T) {
+	t.Parallel()
+	tn := following(t)
+	content, err := env.SampleFBCByImage(images.Host + "/nowhere/" + tn.Namespace + ":v1")
+	require.NoError(t, err)
+	tn.Create(&corev1.ConfigMap{ObjectMeta: tn.Meta("content"), Data: map[string]string{"catalog.json": content}})
+	tn.Create(&operatorsv1alpha1.CatalogSource{ObjectMeta: tn.Meta("catalog"),
+		Spec: operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeConfigmap, ConfigMap: "content"}})
+	subscribe(tn)
+	tn.SubscriptionSays(operatorsv1alpha1.SubscriptionBundleUnpackFailed, "BundleUnpackFailed", "NAME_UNKNOWN")
+	tn.Eventually(func(c *assert.CollectT) {
+		list := &eventsv1.EventList{}
+		assert.NoError(c, cluster.Client.List(t.Context(), list, client.InNamespace(tn.Namespace)))
+		assert.True(c, slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool {
+			return e.Regarding.Kind == operatorsv1alpha1.SubscriptionKind && e.Reason == "BundleUnpackFailed" && strings.Contains(e.Note, "NAME_UNKNOWN")
+		}), "%v", list.Items)
+	})
+	tn.NothingWritten()
 }
 
 func TestWaitsForABundleImage(t *testing.T) {

@@ -21,7 +21,25 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// options installs the profile that the environment variable PROFILE names; the default is bounded.
 func options(dir string) (env.Options, error) {
 	catalogs, err := writeCatalogs(dir)
-	return env.Options{Catalogs: catalogs, CatalogArgs: []string{"--registry-plain-http=" + images.Host}}, err
+	return env.Options{Profile: os.Getenv("PROFILE"), Catalogs: catalogs, CatalogArgs: []string{"--registry-plain-http=" + images.Host}}, err
+}
+
+// bounded skips a story about the account that an OperatorGroup names. In the profile compat, the stories' OperatorGroups name
+// no account.
+func bounded(t *testing.T) {
+	t.Helper()
+	if cluster.IsCompat() {
+		t.Skip("about the permissions of the account that an OperatorGroup names; not for PROFILE=compat")
+	}
+}
+
+// compat skips a story about the default account. The profile bounded does not have one.
+func compat(t *testing.T) {
+	t.Helper()
+	if !cluster.IsCompat() {
+		t.Skip("about the default account; only for PROFILE=compat")
+	}
 }

@@ -10,8 +10,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -55,6 +57,7 @@ func grantAnywhere(tn *env.Tenant) {
 }
 
 func TestReportsThePermissionsMissingInOneOfTwoTargets(t *testing.T) {
+	bounded(t)
 	t.Parallel()
 	tn := subscribed(t, catalogSample)
 	other := tn.Other(nil)
@@ -87,7 +90,7 @@ func TestASelectorFollowsTheNamespacesThatItMatches(t *testing.T) {
 	grantAnywhere(tn)
 	tn.Grant(rbac.ClusterScope, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get"}})
 	tn.Create(&operatorsv1.OperatorGroup{ObjectMeta: tn.Meta("group"), Spec: operatorsv1.OperatorGroupSpec{
-		ServiceAccountName: env.AccountName, Selector: &metav1.LabelSelector{MatchLabels: label},
+		ServiceAccountName: tn.GroupAccount(), Selector: &metav1.LabelSelector{MatchLabels: label},
 	}})
 
 	tn.Complete()
@@ -96,9 +99,14 @@ func TestASelectorFollowsTheNamespacesThatItMatches(t *testing.T) {
 	second := tn.Other(label)
 	targetsAre(t, tn, first, second)
 	greets(t, tn, second)
+
+	unlabeled := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"e2e.remit.dev/targets-of":null}}}`))
+	require.NoError(t, cluster.Client.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: first}}, unlabeled))
+	targetsAre(t, tn, second)
 }
 
 func TestAGroupForAllNamespacesNeedsClusterWidePermissions(t *testing.T) {
+	bounded(t) // in compat, the group conflicts with those of the other stories, which provide the same API
 	t.Parallel()
 	tn := subscribed(t, catalogSample)
 	grantSample(tn, tn.Namespace)
@@ -106,7 +114,6 @@ func TestAGroupForAllNamespacesNeedsClusterWidePermissions(t *testing.T) {
 	message := tn.PermissionsMissing()
 	require.Contains(t, message, "at the cluster scope")
 	tn.NothingWritten()
-
 	tn.Paste(message)
 	tn.Complete()
 	tn.Succeeded(bundle.CSV)

@@ -43,6 +43,7 @@ func largePlan(t *testing.T) (*env.Tenant, *operatorsv1alpha1.InstallPlan) {
 }
 
 func TestShowsPlansOfAnySizeForApproval(t *testing.T) {
+	bounded(t)
 	t.Parallel()
 	tn, ip := largePlan(t)
 	for _, step := range ip.Status.Plan {
@@ -53,7 +54,7 @@ func TestShowsPlansOfAnySizeForApproval(t *testing.T) {
 	require.Contains(t, out, "Permissions that the plan grants:\n  to ServiceAccount "+tn.Namespace+"/sample-operator\n    in namespace "+tn.Namespace+"\n")
 	require.Contains(t, out, `{apiGroups: ["sample.remit.dev"], resources: ["greetings"], verbs: ["get", "list", "watch"]}`)
 	require.Contains(t, out, "ConfigMap "+tn.Namespace+"/large\n")
-	require.Contains(t, out, "Missing, according to the plan's status:\n  ServiceAccount "+tn.Account.String()+" is missing ")
+	require.Contains(t, out, "Missing permissions and refused objects, according to the plan's status:\n  ServiceAccount "+tn.Account.String()+" is missing ")
 	require.Contains(t, out, "kubectl patch installplan "+ip.Name+" -n "+tn.Namespace)
 
 	tn.Paste(ip.Status.GetCondition(names.ConditionPermissionsMissing).Message)
@@ -84,6 +85,7 @@ func TestShowsPlansOfAnySizeForApproval(t *testing.T) {
 
 // A user who can change an InstallPlan can change its embedded content. Changed content is neither shown nor written.
 func TestForgedContentIsNeitherShownNorWritten(t *testing.T) {
+	bounded(t)
 	t.Parallel()
 	tn, ip := largePlan(t)
 	other, another := awaitingApproval(t)

@@ -47,6 +47,7 @@ func bundleDir(t *testing.T, change func(env.Variant)) string {
 func unchanged(env.Variant) {}
 
 func TestPreflightOfABundleMatchesThePlan(t *testing.T) {
+	bounded(t)
 	t.Parallel()
 	tn := subscribed(t, catalogSample)
 	dir := bundleDir(t, unchanged)
@@ -79,6 +80,7 @@ func TestPreflightOfABundleMatchesThePlan(t *testing.T) {
 }
 
 func TestPreflightListsKindsThatTheClusterDoesNotServe(t *testing.T) {
+	bounded(t)
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	tn.Group(env.AccountName, tn.Namespace)
@@ -92,6 +94,7 @@ func TestPreflightListsKindsThatTheClusterDoesNotServe(t *testing.T) {
 }
 
 func TestPreflightOfAPlanOfAnySize(t *testing.T) {
+	bounded(t)
 	t.Parallel()
 	tn := subscribed(t, catalogLarge)
 	tn.Group(env.AccountName, tn.Namespace)
@@ -107,6 +110,7 @@ func TestPreflightOfAPlanOfAnySize(t *testing.T) {
 }
 
 func TestPreflightOfAPlanThatDoesNotContainItsManifests(t *testing.T) {
+	bounded(t)
 	t.Parallel()
 	tn := subscribed(t, catalogLarge)
 	tn.Group(env.AccountName, tn.Namespace)
@@ -133,6 +137,7 @@ func TestPreflightOfAPlanThatDoesNotContainItsManifests(t *testing.T) {
 }
 
 func TestPreflightWithoutPermissionToReadRBAC(t *testing.T) {
+	bounded(t)
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	dir := bundleDir(t, unchanged)

@@ -111,6 +111,7 @@ func TestAnObjectThatTheSchemaForbidsFailsThePlanBeforeTheFirstWrite(t *testing.
 }
 
 func TestReportsAnUnservedKindBeforeAnythingIsGranted(t *testing.T) {
+	bounded(t)
 	t.Parallel()
 	tn := subscribed(t, "unknown-version")
 	tn.Group(env.AccountName, tn.Namespace)
@@ -144,6 +145,7 @@ func TestReportsAnUnservedKindBeforeAnythingIsGranted(t *testing.T) {
 
 // The test applies only the manifests in the report.
 func TestTheReportGrantsEverythingAtOnce(t *testing.T) {
+	bounded(t)
 	t.Parallel()
 	for catalog, targets := range map[string][]string{
 		catalogSample: {"own"}, "ten-thousand-rules": {"own"}, "own-cluster-role": {"own", "other"},
@@ -176,6 +178,7 @@ func TestTheReportGrantsEverythingAtOnce(t *testing.T) {
 }
 
 func TestDoesNotOverwriteAConfigMapWithTheNameOfAReport(t *testing.T) {
+	bounded(t)
 	t.Parallel()
 	tn := subscribed(t, catalogSample)
 	tn.Group(env.AccountName, tn.Namespace)

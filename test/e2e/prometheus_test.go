@@ -17,6 +17,7 @@ const (
 )
 
 func TestInstallsThePrometheusOperatorWithMinimalPermissions(t *testing.T) {
+	bounded(t)
 	t.Parallel()
 	dir := corpus.Dir(t, prometheusDir)
 	b, err := env.ReadBundle(os.DirFS(dir))

@@ -27,6 +27,7 @@ import (
 // namespace as the controller identity. A failed pull is retried when the permission is granted and, if the account may
 // watch the Secret, when the Secret changes.
 func TestReadsPullSecretsAsTheAccount(t *testing.T) {
+	bounded(t)
 	tn := cluster.Tenant(t)
 	tn.Group(env.AccountName, tn.Namespace)
 	content, err := env.SampleFBC()

@@ -30,6 +30,7 @@ func statusOf(t *testing.T, args ...string) (out, notes string, err error) {
 }
 
 func TestStatusReportsWhatIsBlockedAndWhatIsNotNeeded(t *testing.T) {
+	bounded(t)
 	t.Parallel()
 	tn := subscribed(t, catalogSample)
 	out, _, err := statusOf(t, "-n", tn.Namespace)
@@ -82,6 +83,7 @@ func TestStatusReportsWhatIsBlockedAndWhatIsNotNeeded(t *testing.T) {
 }
 
 func TestStatusReportsWhatItsUserMayNotRead(t *testing.T) {
+	bounded(t)
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	tn.Group(env.AccountName, tn.Namespace)

@@ -67,7 +67,7 @@ func TestWritesServiceAccountsBeforeSecretsThatNameThem(t *testing.T) {
 	const catalog = "serviceaccount-with-token"
 	tn := subscribed(t, catalog)
 	tn.Group(env.AccountName, tn.Namespace)
-	tn.Paste(tn.PermissionsMissing())
+	tn.GrantMissing()
 
 	ip := tn.Complete()
 	index := func(kind, name string) int {
@@ -89,7 +89,7 @@ func TestReportsWarningsOfTheAPIServer(t *testing.T) {
 	t.Parallel()
 	tn := subscribed(t, "with-a-warning")
 	tn.Group(env.AccountName, tn.Namespace)
-	tn.Paste(tn.PermissionsMissing())
+	tn.GrantMissing()
 
 	ip := tn.Complete()
 	at := slices.IndexFunc(ip.Status.Plan, func(s *operatorsv1alpha1.Step) bool { return s.Resource.Name == "sample-headless" })

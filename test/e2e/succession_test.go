@@ -53,6 +53,7 @@ func releaseDir(t *testing.T, pkg string, lines ...string) string {
 // The next version takes over some objects of the installed version and removes others. The first report of an upgrade
 // lists the permissions for both, so that they can be granted together.
 func TestTheFirstReportOfAnUpgradeIncludesTheSuccession(t *testing.T) {
+	bounded(t)
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	all := func(group string, verbs []string, resources ...string) rbacv1.PolicyRule {

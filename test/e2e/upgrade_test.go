@@ -30,7 +30,7 @@ func following(t *testing.T, edit ...func(*operatorsv1.OperatorGroup)) *env.Tena
 	tn := cluster.Tenant(t)
 	tn.GrantReleases()
 	og := &operatorsv1.OperatorGroup{ObjectMeta: tn.Meta("group"), Spec: operatorsv1.OperatorGroupSpec{
-		ServiceAccountName: env.AccountName, TargetNamespaces: []string{tn.Namespace},
+		ServiceAccountName: tn.GroupAccount(), TargetNamespaces: []string{tn.Namespace},
 	}}
 	for _, e := range edit {
 		e(og)
@@ -98,8 +98,8 @@ func TestUpgradesAnOperatorAndItsDependencies(t *testing.T) {
 	require.Equal(t, "a", made.Annotations[names.AnnotationGeneratedBy])
 	require.Equal(t, "b.v1.0.0", made.Spec.StartingCSV)
 
-	// A dependency follows its own channel, as far as the constraints of the installed version allow, regardless of the
-	// catalog's current content.
+	// A dependency follows its own channel to the newest version that the constraints of the installed version allow,
+	// regardless of the catalog's current content.
 	tn.Publish("catalog", releasesV1, releasesV2, releasesV3, "b.v1.0.0 stable", "b.v1.1.0 stable replaces=b.v1.0.0",
 		"b.v2.0.0 stable replaces=b.v1.1.0")
 	tn.Installed("a.v3.0.0", "b.v1.1.0")
@@ -139,6 +139,7 @@ func TestKeepsTheOnlyProviderOfAKindThatAnotherOperatorRequires(t *testing.T) {
 }
 
 func TestKeepsTheOldVersionIfTheNewOneExceedsTheAccount(t *testing.T) {
+	bounded(t)
 	t.Parallel()
 	tn := following(t)
 	tn.Publish("catalog", releasesV1)

@@ -27,15 +27,18 @@ const (
 	imageCatalog   = "remit.dev/catalog:dev"
 	imageOLM       = "remit.dev/olm:dev"
 	imageExtension = "remit.dev/extension:dev"
+	imagePackages  = "remit.dev/package-server:dev"
 )
 
-// Cluster is a test's own control plane with Remit installed.
+// Cluster is a private control plane with Remit installed.
 type Cluster struct {
 	*controlplane.Instance
 	// Client is authenticated as the cluster administrator.
 	Client client.WithWatch
 	// Bin is the directory with Remit's programs.
 	Bin string
+	// Profile is the profile of the manifests.
+	Profile string
 	// Home is the namespace of Remit, and Catalogs is the namespace of the global catalogs.
 	Home, Catalogs string
 }
@@ -46,6 +49,8 @@ type Options struct {
 	Profile string
 	// Extensions adds ClusterCatalogs and ClusterExtensions to the profile, and starts the program for them.
 	Extensions bool
+	// Packages adds the API of PackageManifests to the profile, and starts the program for it.
+	Packages bool
 	// Render returns the objects to install instead of those of the profile.
 	Render func() ([]*unstructured.Unstructured, error)
 	// Namespace is the namespace in which Remit is installed; the default is names.DefaultNamespace. CatalogNamespace is
@@ -55,8 +60,8 @@ type Options struct {
 	Catalogs map[string]string
 	// CatalogArgs are additional flags for the catalog program, and ExtensionArgs for the extension program.
 	CatalogArgs, ExtensionArgs []string
-	// Without lists programs of Remit, by the names of their ServiceAccounts (such as names.ServiceAccountCatalog), to leave
-	// out: their Deployments exist, but their Pods do nothing.
+	// Without lists the programs that must not run, by the names of their ServiceAccounts (such as
+	// names.ServiceAccountCatalog). Their Deployments exist, but their Pods do nothing.
 	Without []string
 	// Args are additional flags for Remit's programs.
 	Args []manifests.Args
@@ -84,6 +89,9 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if o.Extensions && !slices.Contains(o.Without, names.ServiceAccountExtension) {
 		images[imageExtension] = filepath.Join(bin, "extension")
 	}
+	if o.Packages {
+		images[imagePackages] = filepath.Join(bin, "package-server")
+	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	dir, err := keptDir()
@@ -94,7 +102,8 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{Instance: instance, Bin: bin, Home: cmp.Or(o.Namespace, names.DefaultNamespace), Catalogs: cmp.Or(o.CatalogNamespace, names.DefaultCatalogNamespace)}
+	o.Profile = cmp.Or(o.Profile, manifests.ProfileBounded)
+	c := &Cluster{Instance: instance, Bin: bin, Profile: o.Profile, Home: cmp.Or(o.Namespace, names.DefaultNamespace), Catalogs: cmp.Or(o.CatalogNamespace, names.DefaultCatalogNamespace)}
 	if err := c.install(ctx, o); err != nil {
 		_ = instance.Stop()
 		return nil, err
@@ -128,13 +137,21 @@ func (c *Cluster) install(ctx context.Context, o Options) error {
 			render = manifests.RenderWithExtensions
 		}
 		o.Render = func() ([]*unstructured.Unstructured, error) {
-			return render(cmp.Or(o.Profile, manifests.ProfileBounded))
+			return render(o.Profile)
 		}
 	}
 	objs, err := o.Render()
 	if err != nil {
 		return err
 	}
+	if o.Packages {
+		more, err := manifests.RenderPackages()
+		if err != nil {
+			return err
+		}
+		objs = append(slices.Clone(objs), more...)
+	}
+	packages := manifests.Args{Deployment: names.ServiceAccountPackageServer, Args: []string{"--bind-address=" + controlplane.ListenIP + ":5443"}}
 	catalog := manifests.Args{Deployment: names.ServiceAccountCatalog, Args: append(listen(9441), o.CatalogArgs...)}
 	for image, dir := range o.Catalogs {
 		catalog.Args = append(catalog.Args, "--catalog-directory="+image+"="+dir)
@@ -142,7 +159,7 @@ func (c *Cluster) install(ctx context.Context, o Options) error {
 	olm := manifests.Args{Deployment: names.ServiceAccountOLM, Args: listen(9442)}
 	extension := manifests.Args{Deployment: names.ServiceAccountExtension, Args: append(listen(9443), o.ExtensionArgs...)}
 	extension.Args = append(extension.Args, "--catalog-content-bind-address="+controlplane.ListenIP+":8443")
-	return manifests.Apply(ctx, c.Client, objs, append([]manifests.Args{catalog, olm, extension}, o.Args...)...)
+	return manifests.Apply(ctx, c.Client, objs, append([]manifests.Args{catalog, olm, extension, packages}, o.Args...)...)
 }
 
 // listen returns flags that override those in the manifests. A program must listen only on the address of its Pod,

@@ -1,6 +1,7 @@
 package env
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -31,7 +32,7 @@ func CRD(plural, group, kind string) *apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// nudge is the interval at which RemoveCRD changes the CustomResourceDefinition while waiting for its deletion.
+// nudge is the interval at which RemoveCRD updates the CustomResourceDefinition while waiting for its deletion.
 const nudge = 3 * time.Second
 
 // RemoveCRD deletes a CustomResourceDefinition and waits until it no longer exists. The API server sometimes does not
@@ -47,10 +48,15 @@ func (tn *Tenant) RemoveCRD(crd *apiextensionsv1.CustomResourceDefinition) {
 		assert.True(t, apierrors.IsNotFound(err), "%v", err)
 		if err == nil && time.Since(touched) > nudge {
 			touched = time.Now()
-			patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"test.remit.dev/touched":%q}}}`, touched)
-			assert.NoError(t, client.IgnoreNotFound(c.Patch(tn.T.Context(), crd, client.RawPatch(types.MergePatchType, patch))))
+			assert.NoError(t, Nudge(tn.T.Context(), c, crd))
 		}
 	})
+}
+
+// Nudge changes a CustomResourceDefinition that is being deleted, so that the API server resumes its cleanup (see RemoveCRD).
+func Nudge(ctx context.Context, c client.Client, crd client.Object) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"test.remit.dev/touched":%q}}}`, time.Now())
+	return client.IgnoreNotFound(c.Patch(ctx, crd, client.RawPatch(types.MergePatchType, patch)))
 }
 
 // Gadgets returns a CustomResourceDefinition with one version, v1, and the optional fields owner and size in .spec. The

@@ -86,7 +86,8 @@ func (x *Extension) Get() *olmv1.ClusterExtension {
 	return ext
 }
 
-// Says waits until a condition has a status and a reason, and its message contains the words. It returns the message.
+// Says waits until a condition has the given status and reason and its message contains the given words. It returns the
+// message.
 func (x *Extension) Says(kind string, status metav1.ConditionStatus, reason string, words ...string) string {
 	x.T.Helper()
 	message := ""
@@ -105,7 +106,7 @@ func (x *Extension) Says(kind string, status metav1.ConditionStatus, reason stri
 	return message
 }
 
-// Installed waits until a version is installed.
+// Installed waits until the given version is installed.
 func (x *Extension) Installed(version string) {
 	x.T.Helper()
 	require.EventuallyWithT(x.T, func(c *assert.CollectT) {

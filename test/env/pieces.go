@@ -12,8 +12,8 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// A Piece is one way to grant rules to the tenant's account in its namespace. It has two parts, so that tests can act
-// just before the last change.
+// Piece is one way to grant rules to the tenant's account in its namespace. It has two parts, so that tests can act just before
+// the last change.
 type Piece struct {
 	Name string
 	// Before makes all changes except the last one. Afterwards, the account still has none of the rules.

@@ -30,8 +30,8 @@ func Releases(lines ...string) string { return ReleasesWith(nil, lines...) }
 // Brings maps versions to the CustomResourceDefinitions that they contain and own.
 type Brings map[string]*apiextensionsv1.CustomResourceDefinition
 
-// ReleasesWith returns the catalog of Releases, in which each version that is a key of brings contains the
-// CustomResourceDefinition that brings maps it to.
+// ReleasesWith is like Releases, but each version that is a key in brings also contains the corresponding
+// CustomResourceDefinition.
 func ReleasesWith(brings Brings, lines ...string) string {
 	var out strings.Builder
 	encode := json.NewEncoder(&out)

@@ -170,6 +170,15 @@ func isComplete(e watch.Event) bool {
 	return ok && ip.Status.Phase == operatorsv1alpha1.InstallPlanPhaseComplete
 }
 
+// GrantMissing waits until the InstallPlan reports missing permissions, and grants them. The default account is missing
+// none.
+func (tn *Tenant) GrantMissing() {
+	tn.T.Helper()
+	if !tn.Cluster.IsCompat() {
+		tn.Paste(tn.PermissionsMissing())
+	}
+}
+
 // grantFollows is the line of a PermissionsMissing message that precedes the RBAC to paste.
 const grantFollows = "To grant the missing permissions, apply:\n"
 

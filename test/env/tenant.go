@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/manifests"
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
@@ -26,15 +27,15 @@ import (
 )
 
 const (
-	// Patience is how long Eventually waits. It is many times as long as an idle machine needs, because the machine may
-	// also be busy with other work.
+	// Patience is how long Eventually waits. It is far longer than needed on an idle machine, because the machine may be busy with
+	// other work.
 	Patience = 3 * time.Minute
 	tick     = 50 * time.Millisecond
 	// AccountName is the name of every tenant's ServiceAccount.
 	AccountName = "installer"
 )
 
-// Tenant is a test's namespace with an account.
+// Tenant is a test's namespace with an account. In the profile compat, the account is the default account.
 type Tenant struct {
 	T         testing.TB
 	Cluster   *Cluster
@@ -47,7 +48,8 @@ type Tenant struct {
 	Since int64
 }
 
-// Tenant creates a namespace with a unique name and an account, which is enrolled but has no permissions.
+// Tenant creates a namespace with a unique name and an account, which is enrolled but has no permissions. In the profile
+// compat, the account is the default account, which has all permissions.
 func (c *Cluster) Tenant(t testing.TB) *Tenant {
 	t.Helper()
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
@@ -58,8 +60,12 @@ func (c *Cluster) Tenant(t testing.TB) *Tenant {
 	var err error
 	tn.Since, err = audit.End(c.AuditLog)
 	require.NoError(t, err)
-	tn.Account = types.NamespacedName{Namespace: tn.Namespace, Name: AccountName}
 	tn.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tn.Namespace}})
+	if c.IsCompat() {
+		tn.Account = types.NamespacedName{Namespace: c.Home, Name: "remit-default"}
+		return tn
+	}
+	tn.Account = types.NamespacedName{Namespace: tn.Namespace, Name: AccountName}
 	tn.Create(&corev1.ServiceAccount{ObjectMeta: tn.Meta(AccountName)})
 	tn.Enroll()
 	return tn
@@ -117,9 +123,25 @@ func (tn *Tenant) Withdraw() {
 	}
 }
 
-// Group creates the namespace's OperatorGroup. Without targets it selects all namespaces.
+// IsCompat reports whether an OperatorGroup without a ServiceAccount uses the default account.
+func (c *Cluster) IsCompat() bool { return c.Profile == manifests.ProfileCompat }
+
+// GroupAccount returns the spec.serviceAccountName of an OperatorGroup that uses the tenant's account. It returns "" for the
+// default account.
+func (tn *Tenant) GroupAccount() string {
+	if tn.Cluster.IsCompat() {
+		return ""
+	}
+	return AccountName
+}
+
+// Group creates the namespace's OperatorGroup. Without targets it selects all namespaces. AccountName stands for the
+// tenant's account.
 func (tn *Tenant) Group(account string, targets ...string) *operatorsv1.OperatorGroup {
 	tn.T.Helper()
+	if account == AccountName {
+		account = tn.GroupAccount()
+	}
 	og := &operatorsv1.OperatorGroup{
 		ObjectMeta: tn.Meta("group"),
 		Spec:       operatorsv1.OperatorGroupSpec{ServiceAccountName: account, TargetNamespaces: targets},
@@ -152,9 +174,12 @@ func (tn *Tenant) Subscribe(catalog, pkg, channel string, edit ...func(*operator
 }
 
 // Grant grants the account rules in a namespace, or in the whole cluster for rbac.ClusterScope. Deleting the returned
-// binding revokes them.
+// binding revokes them. The default account already has all permissions.
 func (tn *Tenant) Grant(namespace string, rules ...rbacv1.PolicyRule) client.Object {
 	tn.T.Helper()
+	if tn.Cluster.IsCompat() {
+		return nil
+	}
 	name := "grant-" + tn.Namespace + "-" + rand.String(5)
 	meta := metav1.ObjectMeta{Name: name, Namespace: namespace}
 	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: tn.Account.Namespace, Name: tn.Account.Name}}

@@ -85,7 +85,7 @@ func awaitings() []row {
 	}
 }
 
-// patcher returns a client for the stranger, and allows the stranger to read and patch Roles as well.
+// patcher returns a client for the stranger, who may also read and patch Roles.
 func (s *scene) patcher() client.Client {
 	s.T.Helper()
 	s.bind(rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "stranger"}, "patcher",
@@ -142,8 +142,8 @@ func (s *scene) hindered(words ...string) {
 	})
 }
 
-// keptFromMaps asserts that, once all pending work is done, the stranger cannot list ConfigMaps, which the operator is
-// allowed to do.
+// keptFromMaps asserts that the stranger cannot list ConfigMaps, although the operator can, after all pending work has
+// finished.
 func (s *scene) keptFromMaps() {
 	s.T.Helper()
 	s.settle()

@@ -52,7 +52,7 @@ func crowds() []row {
 			beside := s.installAll(healthy)
 			close(done)
 			hostile.Wait()
-			crowdFigure = fmt.Sprintf("%d installs took %s alone and %s beside %d hostile namespaces (%.2f times as long)",
+			crowdFigure = fmt.Sprintf("%d installs took %s alone and %s next to %d hostile namespaces (%.2f times as long)",
 				crowdSize, alone.Round(time.Millisecond), beside.Round(time.Millisecond), hostileNamespaces, beside.Seconds()/alone.Seconds())
 		}},
 	}
@@ -94,8 +94,9 @@ func (s *scene) installAll(all []*scene) time.Duration {
 	return time.Since(begun)
 }
 
-// attack creates objects that keep each of Remit's controllers busy: a resolution that no solver can complete, endless
-// registries, a chain of ClusterServiceVersions, and rules that exceed the limits. It returns the author's client.
+// attack creates objects that keep each of Remit's controllers busy: a dependency problem that no solver can finish, registries
+// that never end their streams, a chain of ClusterServiceVersions, and rules that exceed the limits. It returns the author's
+// client.
 func (s *scene) attack() client.Client {
 	s.T.Helper()
 	author := s.csvAuthor()

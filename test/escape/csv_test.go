@@ -99,7 +99,7 @@ func csvs() []row {
 			csv := s.CSV(s.T, probeCSV)
 			before := csv.DeepCopy()
 			delete(csv.Labels, names.LabelCopiedFrom)
-			s.denied(author.Patch(s.T.Context(), csv, client.MergeFrom(before)))
+			s.labelDenied(author.Patch(s.T.Context(), csv, client.MergeFrom(before)))
 			s.noDeployments()
 		}},
 		{number: "80a", title: "an active CSV whose status claims that it is a copy", holds: p0(), play: func(s *scene) {
@@ -123,12 +123,12 @@ func csvs() []row {
 			require.Equal(s.T, role.ResourceVersion, after.ResourceVersion)
 		}},
 		{number: "83", title: "an OperatorCondition for a stronger ServiceAccount", holds: p0(), boss: true, play: func(s *scene) {
-			s.install(bundleOf(csv()))
-			s.Succeeded(probeCSV)
 			condition := &operatorsv2.OperatorCondition{ObjectMeta: s.Meta(probeCSV), Spec: operatorsv2.OperatorConditionSpec{
 				ServiceAccounts: []string{bossName, "default"}, Deployments: []string{forge.Deployment},
 			}}
 			require.NoError(s.T, s.mallory().Create(s.T.Context(), condition))
+			s.install(bundleOf(csv()))
+			s.Succeeded(probeCSV)
 			s.settle()
 			for _, b := range s.bindings() {
 				require.False(s.T, slices.ContainsFunc(b.Subjects, func(x rbacv1.Subject) bool { return x.Name == bossName }), b.Name)

@@ -77,7 +77,7 @@ func deployments() []row {
 				s.bossIsLeft()
 				s.install(bundleOf(declaresBoss()))
 				s.csvSays(failed, "may not run as ServiceAccount", "not newer than the ServiceAccount", "permissions outside of namespace")
-				s.runsAsNobody(bossName)
+				s.neverRunsAs(bossName)
 				require.NoError(s.T, cluster.Client.Delete(s.T.Context(), s.bossBinding()))
 				s.csvSays(succeeded)
 			}},
@@ -147,8 +147,8 @@ func deployments() []row {
 		})
 }
 
-// runsAsNobody asserts that no Deployment runs as the ServiceAccount once all pending work is done.
-func (s *scene) runsAsNobody(name string) {
+// neverRunsAs asserts that no Deployment runs as the ServiceAccount after all pending work has finished.
+func (s *scene) neverRunsAs(name string) {
 	s.T.Helper()
 	s.settle()
 	list := &appsv1.DeploymentList{}
@@ -183,7 +183,7 @@ func (s *scene) strangersDeployment() *appsv1.Deployment {
 	return d
 }
 
-// untouched asserts that the Deployment is unchanged once all pending work is done.
+// untouched asserts that the Deployment is unchanged after all pending work has finished.
 func (s *scene) untouched(before *appsv1.Deployment) {
 	s.T.Helper()
 	s.settle()

@@ -28,11 +28,11 @@ const (
 	theirsMap = `{apiVersion: v1, kind: ConfigMap, metadata: {name: kept}, data: {key: theirs}}`
 )
 
-// apart is a harmless CSV whose objects have other names than those of csv.
+// apart returns a harmless CSV whose objects have different names from those of csv.
 func apart() forge.CSV { return csv().Apart("apart") }
 
-// extensionBundles returns rows in which a bundle of a ClusterExtension, or its status, tries to take over objects of others or
-// to change what Remit itself depends on.
+// extensionBundles returns rows in which a bundle of a ClusterExtension, or its status, tries to take over objects of other
+// owners or to change objects that Remit depends on.
 func extensionBundles() []row {
 	return []row{
 		{number: "224", title: "a bundle with an object of another ClusterExtension", play: func(s *scene) {
@@ -90,7 +90,7 @@ func extensionBundles() []row {
 			x.install(definesAnything())
 			x.refused("CustomResourceDefinition widgets.acme.io", collides)
 		}},
-		{number: "224d", title: "a stricter schema that fishes for the values of other tenants' objects", play: func(s *scene) {
+		{number: "224d", title: "a stricter schema that probes the values of other tenants' objects", play: func(s *scene) {
 			group := s.Namespace + ".escape.test"
 			s.allow(func(c oracle.Change) bool { return strings.HasSuffix(c.Name, group) })
 			brings := func(c forge.CSV, schema string) *forge.Bundle {
@@ -224,7 +224,7 @@ func extensionBundles() []row {
 				x.refused("may be bound to it")
 			}
 		}},
-		{number: "227c", title: "webhooks on the APIs of Remit, and on what limits it", play: func(s *scene) {
+		{number: "227c", title: "webhooks on Remit's APIs and on the APIs that limit Remit", play: func(s *scene) {
 			for i, group := range []string{"olm.operatorframework.io", "operators.coreos.com", "admissionregistration.k8s.io", "*", rbacv1.GroupName} {
 				x := s.extension(fmt.Sprintf("own-%d", i), bundleOf(hooked(csv(), hook("Validating", intercepting(group, "'*'", "CREATE, UPDATE")))))
 				x.install(allPowerful())

@@ -24,7 +24,7 @@ import (
 // extensionIdentities returns rows in which authors of ClusterExtensions try to get an identity that they may not use.
 func extensionIdentities() []row {
 	return []row{
-		{number: "220", title: "a ClusterExtension by a user who has no other permission", play: func(s *scene) {
+		{number: "220", title: "a ClusterExtension created by a user who has no other permissions", play: func(s *scene) {
 			x := s.extension("own", bundleOf(csv()))
 			s.cannotCreate(s.extensionAuthor(), x.as(""))
 			s.bind(s.authorSubject(), "installer", profile{cluster: []rbacv1.PolicyRule{s.mayInstall(x)}})
@@ -49,7 +49,7 @@ func extensionIdentities() []row {
 			x := s.extension("own", bundleOf(csv()))
 			s.cannotCreate(s.extensionAuthor(s.mayInstall(x)), x.as(bossName))
 			for _, obj := range scoped.Enrollment(client.ObjectKey{Namespace: s.Namespace, Name: bossName}, cluster.Home) {
-				s.Create(obj) // for the other programs
+				s.Create(obj) // enrolls it for the other programs
 			}
 			s.enrollAccount(accountName)
 			x.create(x.as(bossName))
@@ -68,7 +68,7 @@ func extensionIdentities() []row {
 			x.Says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions, neighbor)
 			x.nothingWritten(x.Since)
 		}},
-		{number: "221", title: "a deleted ClusterExtension that is created again under the binding that was left", play: func(s *scene) {
+		{number: "221", title: "a deleted ClusterExtension that is recreated while a binding of its user remains", play: func(s *scene) {
 			x := s.extension("left", bundleOf(csv()))
 			x.install(p0())
 			x.Installed("1.0.0")
@@ -82,7 +82,7 @@ func extensionIdentities() []row {
 			x.unused(x.User(), from)
 			s.absent(&corev1.ServiceAccount{}, forge.ServiceAccount)
 		}},
-		{number: "221a", title: "what an earlier ClusterExtension of the same name has left behind, with its proofs", play: func(s *scene) {
+		{number: "221a", title: "objects that an earlier ClusterExtension of the same name left behind, with their proofs", play: func(s *scene) {
 			x := s.extension("left", bundleOf(csv(), keptMap))
 			x.install(p0())
 			x.Installed("1.0.0")
@@ -99,7 +99,7 @@ func extensionIdentities() []row {
 			x.nothingWritten(from)
 			require.Empty(s.T, s.installedObject("v1", "ConfigMap", "kept").GetOwnerReferences())
 		}},
-		{number: "222", title: "from a ServiceAccount to the synthetic user and back, in two steps", holds: p0(), boss: true, play: func(s *scene) {
+		{number: "222", title: "a change from a ServiceAccount to the synthetic user and back, in two steps", holds: p0(), boss: true, play: func(s *scene) {
 			x := s.extension("changing", bundleOf(csv()))
 			s.enrollAccount(accountName)
 			s.enrollAccount(bossName) // as an administrator would for another ClusterExtension
@@ -114,7 +114,7 @@ func extensionIdentities() []row {
 			from := x.Mark()
 			s.authorRefused(x.edit(c, toBoss))
 			s.authorRefused(x.edit(c, func(ext *olmv1.ClusterExtension) { ext.Spec.ServiceAccount.Name = accountName }))
-			// What has to be restored is not restored as the earlier identity.
+			// A deleted object is not recreated as the earlier identity.
 			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), &appsv1.Deployment{ObjectMeta: s.Meta(forge.Deployment)}))
 			s.settleExtensions()
 			require.Empty(s.T, x.writes(account, from))
@@ -122,7 +122,7 @@ func extensionIdentities() []row {
 			s.unminted(bossName)
 			s.absent(&appsv1.Deployment{}, forge.Deployment)
 		}},
-		{number: "222a", title: "from the synthetic user to a ServiceAccount that is not enrolled, and back", holds: p0(), play: func(s *scene) {
+		{number: "222a", title: "a change from the synthetic user to a ServiceAccount that is not enrolled, and back", holds: p0(), play: func(s *scene) {
 			x := s.extension("changing", bundleOf(csv()))
 			x.install(p0())
 			x.Installed("1.0.0")
@@ -137,7 +137,7 @@ func extensionIdentities() []row {
 			require.NoError(s.T, x.edit(cluster.Client, func(ext *olmv1.ClusterExtension) { ext.Spec.ServiceAccount.Name = "" }))
 			s.Eventually(func(c *assert.CollectT) { assert.NoError(c, s.Get(forge.Deployment, &appsv1.Deployment{})) })
 		}},
-		{number: "222b", title: "a ServiceAccount that is deleted, and whose enrollment and permissions remain", holds: p0(), play: func(s *scene) {
+		{number: "222b", title: "a deleted ServiceAccount whose enrollment and permissions remain", holds: p0(), play: func(s *scene) {
 			x := s.extension("orphan", bundleOf(csv()))
 			s.enrollAccount(accountName)
 			x.enroll()
@@ -192,7 +192,7 @@ func extensionIdentities() []row {
 				require.NotEqual(s.T, clusterextension.ReportName(victim.Name), clusterextension.ReportName(name))
 				impostor.nothingWritten(impostor.Since)
 			}
-			// With the same permissions, one collides with the other.
+			// With the same permissions as the victim, the impostor's install collides with the victim's.
 			impostor := s.extensionNamed(victim.Name[:251] + "cc")
 			impostor.catalog = victim.catalog
 			impostor.install(p0())

@@ -22,8 +22,8 @@ import (
 	"github.com/remit-olm/remit/test/escape/oracle"
 )
 
-// stolenFromExtensions returns rows about the stolen token of the program for ClusterExtensions. What the policies allow it to
-// change in its own objects is tested in test/extension.
+// stolenFromExtensions returns rows about the stolen token of the program for ClusterExtensions. test/extension tests which
+// changes to the program's own objects the policies allow.
 func stolenFromExtensions() []row {
 	return []row{
 		{number: "180d", title: "the stolen token of remit-extension, in Remit's own namespace and the whole cluster", holds: p0(), play: func(s *scene) {
@@ -39,7 +39,7 @@ func stolenFromExtensions() []row {
 			s.Eventually(func(c *assert.CollectT) {
 				assert.NoError(c, s.impersonating(mine.User().Username(), nil, names.GroupExtensions))
 			})
-			s.impersonatesNobodyElse(mine)
+			s.impersonatesOnly(mine)
 			x := s.steal(names.ServiceAccountExtension, names.ServiceAccountOLM)
 			for _, name := range []string{accountName, bossName, "default"} { // the first one is enrolled for the other programs
 				x.refused("a token of "+name, x.identity.SubResource("token").Create(s.T.Context(), &corev1.ServiceAccount{ObjectMeta: s.Meta(name)}, &authenticationv1.TokenRequest{}))
@@ -56,7 +56,7 @@ func stolenFromExtensions() []row {
 	}
 }
 
-// elsewhere tries to read and write objects of the cluster and of tenants.
+// elsewhere tries to read and write objects outside Remit's namespace: cluster-scoped objects and objects of tenants.
 func (x *theft) elsewhere() {
 	x.T.Helper()
 	x.readRefused("a Secret of the control plane", "kube-system", "crown", &corev1.Secret{})
@@ -108,13 +108,13 @@ func (x *theft) inExtensions() {
 	x.createRefused("a ClusterExtension", x.extensionNamed(x.Namespace+"-y").as(""))
 	x.refused("a deletion", x.identity.Delete(x.T.Context(), live))
 	for what, patch := range map[string]string{
-		"the ServiceAccount":      `{"spec":{"serviceAccount":{"name":"boss"}}}`,
-		"the version":             `{"spec":{"source":{"catalog":{"version":"9.9.9"}}}}`,
-		"a finalizer of others":   `{"metadata":{"finalizers":["example.com/theirs","example.com/mine"]}}`,
-		"the removal of another":  `{"metadata":{"finalizers":null}}`,
-		"that CRDs are kept":      `{"metadata":{"annotations":{"olm.operatorframework.io/keep-crds":"true"}}}`,
-		"an owner":                `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"x","uid":"x"}]}}`,
-		"both a spec and its own": `{"spec":{"source":{"catalog":{"version":"9.9.9"}}},"metadata":{"finalizers":["example.com/theirs","olm.operatorframework.io/reset-conversions"]}}`,
+		"the ServiceAccount":       `{"spec":{"serviceAccount":{"name":"boss"}}}`,
+		"the version":              `{"spec":{"source":{"catalog":{"version":"9.9.9"}}}}`,
+		"another finalizer":        `{"metadata":{"finalizers":["example.com/theirs","example.com/mine"]}}`,
+		"removing a finalizer":     `{"metadata":{"finalizers":null}}`,
+		"an annotation":            `{"metadata":{"annotations":{"olm.operatorframework.io/keep-crds":"true"}}}`,
+		"an owner":                 `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"x","uid":"x"}]}}`,
+		"a spec and the finalizer": `{"spec":{"source":{"catalog":{"version":"9.9.9"}}},"metadata":{"finalizers":["example.com/theirs","olm.operatorframework.io/reset-conversions"]}}`,
 	} {
 		x.patchRefused(what, live, patch)
 	}
@@ -123,9 +123,9 @@ func (x *theft) inExtensions() {
 	x.createRefused("a ClusterCatalog", &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: "x"}})
 }
 
-// impersonatesNobodyElse asserts that the enrollment of one ClusterExtension does not allow impersonating other users, and no
-// other properties of the user.
-func (s *scene) impersonatesNobodyElse(enrolled *extension) {
+// impersonatesOnly asserts that the enrollment of a ClusterExtension does not allow impersonating any other user, nor its own
+// user with other groups or extra fields.
+func (s *scene) impersonatesOnly(enrolled *extension) {
 	s.T.Helper()
 	user := enrolled.User().Username()
 	for what, attempt := range map[string]func() error{
@@ -148,7 +148,7 @@ func (s *scene) impersonatesNobodyElse(enrolled *extension) {
 	}
 }
 
-// impersonating sends a dry run with the stolen token of remit-extension and the given impersonation.
+// impersonating sends a dry run that impersonates a user with the stolen token of remit-extension.
 func (s *scene) impersonating(user string, extra map[string][]string, groups ...string) error {
 	s.T.Helper()
 	c := s.impersonator(oracle.Thief, rest.ImpersonationConfig{UserName: user, Groups: groups, Extra: extra})

@@ -67,7 +67,7 @@ func (s *scene) clusterCatalog(text string) string {
 	return name
 }
 
-// as returns the ClusterExtension with a ServiceAccount, or with none if account is "". It has not been created.
+// as returns the ClusterExtension, without creating it, with the given ServiceAccount, or without one if account is "".
 func (x *extension) as(account string) *olmv1.ClusterExtension {
 	ext := env.NewClusterExtension(x.Name, probe)
 	ext.Spec.Namespace, ext.Spec.ServiceAccount.Name = x.namespace, account
@@ -83,7 +83,7 @@ func (x *extension) create(ext *olmv1.ClusterExtension) {
 	x.scene.createOutside(ext)
 }
 
-// edit changes the ClusterExtension as the user of a client.
+// edit changes the ClusterExtension with the given client.
 func (x *extension) edit(c client.Client, edit func(*olmv1.ClusterExtension)) error {
 	x.T.Helper()
 	ext := x.Get()
@@ -92,7 +92,7 @@ func (x *extension) edit(c client.Client, edit func(*olmv1.ClusterExtension)) er
 	return c.Patch(x.T.Context(), ext, client.MergeFrom(before))
 }
 
-// discard deletes the ClusterExtension that a user of the row has created.
+// discard deletes the ClusterExtension if a user in the row has created it.
 func (x *extension) discard() { _ = cluster.Client.Delete(context.Background(), x.as("")) }
 
 // enroll allows Remit to act as the synthetic user.
@@ -160,8 +160,8 @@ func (x *extension) unused(as scoped.Identity, from int64) {
 	require.Empty(x.T, x.RequestsAs(as, from))
 }
 
-// writes returns the requests sent as an identity that could have changed an object, after an offset of the audit log. Reviews
-// cannot.
+// writes returns the requests that could have changed an object and were sent as an identity after an offset of the audit log.
+// It omits access reviews.
 func (x *extension) writes(as scoped.Identity, from int64) []audit.Event {
 	x.T.Helper()
 	return slices.DeleteFunc(x.RequestsAs(as, from), func(e audit.Event) bool {
@@ -175,7 +175,7 @@ func (x *extension) nothingWritten(from int64) {
 	require.Empty(x.T, x.writes(x.Identity(), from))
 }
 
-// unminted asserts that no program of Remit has requested a token for a ServiceAccount of the scene.
+// unminted asserts that none of Remit's programs has requested a token for a ServiceAccount of the scene.
 func (s *scene) unminted(account string) {
 	s.T.Helper()
 	require.Empty(s.T, s.requests(func(e audit.Event) bool {
@@ -190,7 +190,7 @@ func (s *scene) settleExtensions() {
 	require.NoError(s.T, judge.BeatExtensions(s.T.Context()))
 }
 
-// waitSince waits until an object is so old that a ClusterExtension that is created now did not create it.
+// waitSince waits until an object that was created at this time is clearly older than any ClusterExtension created afterwards.
 func (s *scene) waitSince(created time.Time) {
 	s.T.Helper()
 	s.Eventually(func(c *assert.CollectT) { assert.Greater(c, time.Since(created), 7*time.Second) })
@@ -207,7 +207,8 @@ func (x *extension) manager() client.FieldOwner {
 	return client.FieldOwner(names.FieldManager + "-" + (ownerutil.Lineage{Extension: x.Name}).Mark())
 }
 
-// disguise gives an object the labels, the owner reference and, unless it is "", the proof of the ClusterExtension's objects.
+// disguise gives an object the labels and the owner reference of the ClusterExtension's objects and, unless proof is "", the
+// proof.
 func (x *extension) disguise(obj *unstructured.Unstructured, proof string) {
 	x.T.Helper()
 	owner := x.owner()
@@ -236,7 +237,7 @@ func (s *scene) standard() []*unstructured.Unstructured {
 	}
 }
 
-// same asserts that objects are still those that were read before: a Deployment's status may have changed.
+// same asserts that objects have not been changed or recreated since they were read. It ignores their status.
 func (s *scene) same(before ...*unstructured.Unstructured) {
 	s.T.Helper()
 	for _, obj := range before {
@@ -281,7 +282,7 @@ func (s *scene) authorRefused(err error) {
 	require.ErrorContains(s.T, err, "remit-extension-author-check")
 }
 
-// cannotCreate asserts that the author check refuses every way in which a user may try to create a ClusterExtension.
+// cannotCreate asserts that the author check refuses every kind of request that would create a ClusterExtension.
 func (s *scene) cannotCreate(c client.Client, ext *olmv1.ClusterExtension) {
 	s.T.Helper()
 	s.authorRefused(c.Create(s.T.Context(), ext.DeepCopy()))

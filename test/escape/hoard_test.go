@@ -97,8 +97,8 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// carrying returns the files of a catalog: an index, and the given number of files, over which the given number of
-// bundles, each of 8 MiB, is distributed.
+// carrying returns the files of a catalog: an index, and the given number of files with bundles of 8 MiB each, distributed
+// evenly.
 func carrying(bundles, files int) []stream {
 	var index entries
 	index.pkg(probe, make([][]any, bundles)...)

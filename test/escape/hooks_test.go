@@ -59,7 +59,7 @@ func calling(p profile, more ...rbacv1.PolicyRule) profile {
 	return p
 }
 
-// serving extends a profile as calling does, and adds permissions to write the bindings that an API needs.
+// serving is like calling, but also adds permissions to write the bindings that an API needs.
 func serving(p profile) profile {
 	return calling(p,
 		rule(rbacv1.GroupName, "clusterrolebindings rolebindings", "get", "create", "patch", "delete"),

@@ -23,8 +23,8 @@ const (
  metadata: {name: escape-feeds, labels: {rbac.authorization.k8s.io/aggregate-to-admin: "true", team: kept}},
  rules: [{apiGroups: [escape.example.com], resources: [feeds], verbs: [get]}]}`
 
-	// orders are labels and annotations that instruct other programs in the cluster, which act with permissions of their
-	// own, plus a harmless label and a harmless annotation.
+	// orders are labels and annotations that instruct other programs in the cluster, which act with their own permissions, and a
+	// harmless label and annotation.
 	orders = `labels: {olm.catalogSource: catalog, pod-security.kubernetes.io/enforce: privileged, app.kubernetes.io/name: kept},
  annotations: {cert-manager.io/inject-ca-from: kube-system/crown, service.beta.openshift.io/inject-cabundle: "true",
   service.beta.openshift.io/serving-cert-secret-name: stolen, example.com/team: kept}`

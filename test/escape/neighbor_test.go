@@ -22,7 +22,7 @@ import (
 // chainLength is the number of ClusterServiceVersions, each replacing the previous one, that a tenant creates.
 const chainLength = 200
 
-// neighbors returns rows in which a tenant tries to block or deceive others.
+// neighbors returns rows in which a tenant tries to block or deceive other tenants.
 func neighbors() []row {
 	return []row{
 		{number: "160", title: "two hundred ClusterServiceVersions in a chain", holds: p0(), play: func(s *scene) {
@@ -90,7 +90,7 @@ func neighbors() []row {
 
 			stranger := s.stranger()
 			require.NoError(s.T, stranger.Create(s.T.Context(), &rbacv1.Role{ObjectMeta: s.Meta(wanted.Name)}))
-			// A binding to the Role that the report names is refused, whatever the binding's name is.
+			// A binding to the Role that the report names is refused, regardless of the binding's name.
 			for _, name := range []string{"theirs", wanted.Name} {
 				require.ErrorContains(s.T, stranger.Create(s.T.Context(), &rbacv1.RoleBinding{ObjectMeta: s.Meta(name),
 					RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: wanted.Name},

@@ -58,7 +58,7 @@ func (s *scene) other(suffix string) *env.Tenant {
 	return &env.Tenant{T: s.T, Cluster: s.Cluster, Namespace: namespace.Name}
 }
 
-// catalogAt creates a CatalogSource whose registry is at an address.
+// catalogAt creates a CatalogSource whose registry has the given address.
 func catalogAt(tn *env.Tenant, name, address string) {
 	tn.T.Helper()
 	tn.Create(&operatorsv1alpha1.CatalogSource{ObjectMeta: tn.Meta(name),

@@ -69,7 +69,7 @@ func pastes() []row {
 				fmt.Sprintf("remit-grant-%s:acct:aaaaaaaa", s.Namespace), "remit-grant-stranger", "remit-author-stranger"} {
 				s.waits(stranger, role)
 			}
-			// An author may be bound only to the Role that enroll prints for that author, whatever the author's name is.
+			// An author may be bound only to the Role that enroll prints for that author, regardless of the author's name.
 			for _, kind := range []string{rbacv1.UserKind, rbacv1.GroupKind} {
 				account := client.ObjectKey{Namespace: s.Namespace, Name: accountName}
 				objs := scoped.Authorship(account, rbacv1.Subject{Kind: kind, APIGroup: rbacv1.GroupName, Name: "group:a~/%"})

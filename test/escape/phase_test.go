@@ -115,16 +115,16 @@ func phases() []row {
 			s.Eventually(func(c *assert.CollectT) {
 				assert.Contains(c, s.CSV(c, probeCSV).Status.Message, bossName)
 			})
-			s.runsAsNobody(bossName)
+			s.neverRunsAs(bossName)
 			s.forge(author, probeCSV, statusOf(operatorsv1alpha1.CSVPhaseInstalling, operatorsv1alpha1.CSVReasonWaiting))
-			s.runsAsNobody(bossName)
+			s.neverRunsAs(bossName)
 		}},
 		{number: "123", title: "a CSV written by a user who may not act as the account", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
 			author := s.author("clusterserviceversions", "get", "create", "update", "patch")
 			s.denied(s.apply(author, csv().Object))
 			copied := csv().Set(map[string]any{names.LabelCopiedFrom: neighbor}, "metadata", "labels")
-			s.denied(s.apply(author, copied.Object))
+			s.labelDenied(s.apply(author, copied.Object))
 			s.nothingWritten()
 
 			require.NoError(s.T, s.apply(s.mallory(), csv().Object))
@@ -163,7 +163,7 @@ func phases() []row {
 				s.settle()
 			}
 			require.Equal(s.T, victim.UID, s.CSV(s.T, probeCSV).UID)
-			s.runsAsNobody(bossName)
+			s.neverRunsAs(bossName)
 		}},
 	}
 }

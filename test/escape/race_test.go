@@ -128,7 +128,7 @@ func (s *scene) neverBackTo(first, second string) {
 	require.NotEmpty(s.T, moved)
 }
 
-// madeOnce asserts that nothing was created twice as the account.
+// madeOnce asserts that no object was created twice as the account.
 func (s *scene) madeOnce() {
 	s.T.Helper()
 	made := map[string]int{}

@@ -79,6 +79,9 @@ func stolenTokens() []row {
 			s.steal(names.ServiceAccountCatalog, names.ServiceAccountOLM).events()
 			s.steal(names.ServiceAccountOLM, names.ServiceAccountCatalog).events()
 		}},
+		{number: "180f", title: "the stolen token of remit-olm, and copies of ClusterServiceVersions", holds: p0(), play: func(s *scene) {
+			s.steal(names.ServiceAccountOLM, names.ServiceAccountCatalog).copies()
+		}},
 	}, stolenFromExtensions()...)
 }
 

@@ -205,7 +205,7 @@ func (s *scene) traces() string {
 	return strings.Join(out, "\n")
 }
 
-// dropOthers removes what the cluster's own controllers write at any time: their events, and the status of Deployments.
+// dropOthers removes what the control plane's controllers can write at any time: their Events and the status of Deployments.
 func dropOthers(list client.ObjectList) {
 	switch list := list.(type) {
 	case *eventsv1.EventList:
@@ -220,8 +220,8 @@ func dropOthers(list client.ObjectList) {
 	}
 }
 
-// aboutScene waits until the catalog is connected for good and until an install in another namespace has completed. It
-// returns the requests that Remit's programs have sent during this install about the scene's namespace or as its account.
+// aboutScene waits until the catalog's connection is newer than its content and an install in another namespace has completed.
+// It returns the requests that Remit's programs have sent during this install about the scene's namespace or as its account.
 func (s *scene) aboutScene() []audit.Event {
 	s.T.Helper()
 	s.Eventually(func(c *assert.CollectT) {

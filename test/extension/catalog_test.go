@@ -57,7 +57,7 @@ func create(t *testing.T, name, ref string, edits ...func(*olmv1.ClusterCatalog)
 	return k
 }
 
-// await waits until the ClusterCatalog's condition Serving has a reason, and returns the ClusterCatalog.
+// await waits until the ClusterCatalog's condition Serving has the given reason, and returns the ClusterCatalog.
 func await(t *testing.T, name, reason string) *olmv1.ClusterCatalog {
 	t.Helper()
 	k := &olmv1.ClusterCatalog{}

@@ -76,8 +76,8 @@ func demanding() string {
 `)
 }
 
-// The commands report requirements of a bundle with the words of the controller. The test is not parallel for the same reason as
-// the one above.
+// The commands report unmet requirements of a bundle in the same words as the controller. The test is not parallel, for the
+// same reason as the one above.
 func TestCommandsForClusterExtensionsReportUnmetRequirements(t *testing.T) {
 	dir := t.TempDir()
 	for file, text := range map[string]string{
@@ -99,10 +99,10 @@ func TestCommandsForClusterExtensionsReportUnmetRequirements(t *testing.T) {
 		require.Contains(t, out, "\n- requirements of the bundle: ")
 		require.Contains(t, out, want)
 	}
-	require.Contains(t, out, "is missing", "permissions are reported too")
+	require.Contains(t, out, "is missing", "missing permissions are also reported")
 }
 
-// What other ClusterExtensions have installed meets dependencies. Messages name what all ClusterCatalogs offer.
+// Installed ClusterExtensions satisfy dependencies. Messages list the matching versions in all ClusterCatalogs.
 func TestCommandsForClusterExtensionsReportMissingPackages(t *testing.T) {
 	base := given(t)
 	name := base.Name + "-user"
@@ -127,8 +127,8 @@ func TestCommandsForClusterExtensionsReportMissingPackages(t *testing.T) {
 	agreeOnConstraints(t, base)
 }
 
-// agreeOnConstraints checks that the commands report an olm.constraint as the controller does, if only the properties of an installed
-// operator show that it is not met. They are in a ClusterCatalog that the ClusterExtension does not select.
+// agreeOnConstraints checks that the commands and the controller report the same unmet olm.constraint. Only the properties of
+// an installed operator show that it is not met, and they are in a ClusterCatalog that the ClusterExtension does not select.
 func agreeOnConstraints(t *testing.T, base *scene) {
 	t.Helper()
 	name := base.Name + "-not"

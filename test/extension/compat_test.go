@@ -20,7 +20,7 @@ import (
 	"github.com/remit-olm/remit/test/env"
 )
 
-// In the profile compat, grants are sufficient: every identity is enrolled. It still starts with no permissions.
+// In the profile compat, every identity is enrolled, so only grants are needed. An identity still starts without permissions.
 func TestCompatNeedsNoEnrollment(t *testing.T) {
 	t.Parallel()
 	c, err := env.Start(t.Context(), env.Options{
@@ -55,7 +55,7 @@ func TestCompatNeedsNoEnrollment(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// reaches waits until a condition of a ClusterExtension has a status and a reason.
+// reaches waits until a condition of a ClusterExtension has the given status and reason.
 func reaches(t *testing.T, on *env.Cluster, name, kind string, status metav1.ConditionStatus, reason string) {
 	t.Helper()
 	eventually(t, func(c *assert.CollectT) {

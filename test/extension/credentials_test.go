@@ -44,9 +44,8 @@ func lock(private *registry.Server) {
 	})
 }
 
-// The program pulls the images of a private registry with the Secret that is mounted in its Pod, also if the Secret was invalid
-// before. Nothing that it writes contains
-// the credentials.
+// The program pulls images from a private registry with the Secret that is mounted in its Pod, even if the Secret was invalid
+// at first. Neither the objects that it writes nor its logs contain the credentials.
 func TestPullsWithTheMountedSecret(t *testing.T) {
 	t.Parallel()
 	made, err := registry.Bundle(sample.FS())

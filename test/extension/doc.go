@@ -1,2 +1,2 @@
-// Package extension tests ClusterCatalogs and ClusterExtensions through cmd/extension, on its own cluster.
+// Package extension tests ClusterCatalogs and ClusterExtensions with cmd/extension, on a separate cluster.
 package extension

@@ -20,8 +20,8 @@ import (
 
 const installer = "installer"
 
-// The first flow of the enhancement proposal: there is no ServiceAccount, and the administrator pastes what the report
-// contains.
+// The first flow of the enhancement proposal: there is no ServiceAccount, and the administrator applies the manifests in the
+// report.
 func TestAClusterExtensionWithoutAServiceAccount(t *testing.T) {
 	t.Parallel()
 	s := given(t)
@@ -48,7 +48,8 @@ func TestAClusterExtensionWithoutAServiceAccount(t *testing.T) {
 	s.removesWithoutItsIdentity()
 }
 
-// upgrades upgrades to a version that needs more permissions. The installed version remains until they are granted.
+// upgrades selects a version that needs more permissions, and asserts that the installed version remains until they are
+// granted.
 func (s *scene) upgrades() {
 	s.t.Helper()
 	from := s.Mark()
@@ -103,7 +104,7 @@ func isFor(subjects []rbacv1.Subject, identity scoped.Identity) bool {
 	return false
 }
 
-// The second flow: the ClusterExtension names a ServiceAccount, which need not exist yet.
+// The second flow: the ClusterExtension names a ServiceAccount, which does not have to exist yet.
 func TestAClusterExtensionWithAServiceAccount(t *testing.T) {
 	t.Parallel()
 	s := given(t)
@@ -128,9 +129,9 @@ func TestAClusterExtensionWithAServiceAccount(t *testing.T) {
 	s.removesWithoutItsIdentity()
 }
 
-// A binding of the group applies to all ClusterExtensions without a ServiceAccount, and to no others; a binding of one user
-// only to its ClusterExtension. This test does not run in parallel, because other tests expect that the group has no
-// permissions.
+// A binding for the group applies to all ClusterExtensions without a ServiceAccount and to no others. A binding for one user
+// applies only to that user's ClusterExtension. This test does not run in parallel, because other tests expect the group to
+// have no permissions.
 func TestGrantsToTheGroupAndToOneUser(t *testing.T) {
 	first, second, named := given(t), given(t), given(t)
 	named.Create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: named.Name, Name: installer}})

@@ -18,7 +18,7 @@ var cluster *env.Cluster
 // images is a registry that the cluster may access without TLS.
 var images *registry.Server
 
-// private is another one, which requires a password.
+// private is another registry, which requires a password.
 var private *registry.Server
 
 func TestMain(m *testing.M) {

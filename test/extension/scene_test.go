@@ -57,8 +57,8 @@ func (s *scene) upgrade() {
 	require.NoError(s.t, cluster.Client.Patch(s.t.Context(), ext, client.MergeFrom(before)))
 }
 
-// nothingWritten asserts that no request as the identity could have changed an object. RunTests verifies that the program
-// writes nothing on its own either.
+// nothingWritten asserts that no request as the identity could have changed an object. RunTests verifies that the program's
+// controller identity writes nothing on its behalf either.
 func (s *scene) nothingWritten(from int64) {
 	s.t.Helper()
 	for _, e := range s.Requests(from) {
@@ -66,8 +66,8 @@ func (s *scene) nothingWritten(from int64) {
 	}
 }
 
-// oneRound asserts that the API server refused no request as the identity, logs how long after the grant the first object
-// was written, and returns the number of requests.
+// oneRound asserts that the API server refused no request sent as the identity, logs the time from the grant to the first
+// write, and returns the number of requests.
 func (s *scene) oneRound(from int64, granted time.Time) int {
 	s.t.Helper()
 	all := s.Requests(from)

@@ -24,7 +24,7 @@ func thief(t *testing.T) client.Client {
 	return client.NewDryRunClient(cluster.As(t, scoped.Username(cluster.Home, names.ServiceAccountExtension), "system:serviceaccounts"))
 }
 
-// The policies allow what the program does, and nothing else that its permissions would allow.
+// The policies allow the program's own changes and deny all others that its permissions would allow.
 func TestTheProgramChangesOnlyTheLabelOfAClusterCatalog(t *testing.T) {
 	t.Parallel()
 	self := thief(t)
@@ -76,7 +76,7 @@ func TestTheProgramChangesOnlyTheFinalizerOfAClusterExtension(t *testing.T) {
 	} {
 		require.ErrorContains(t, patch(text), "remit-extension may change only the finalizer", what)
 	}
-	require.Error(t, patch(`{"spec":{"serviceAccount":{"name":"admin"}}}`), "another policy denies it, too")
+	require.Error(t, patch(`{"spec":{"serviceAccount":{"name":"admin"}}}`), "another policy also denies it")
 	require.True(t, apierrors.IsForbidden(self.Delete(t.Context(), ext)))
 }
 

@@ -35,7 +35,7 @@ import (
 	"github.com/remit-olm/remit/test/env"
 )
 
-// expiries is the length of the test, in certificate lifetimes.
+// expiries is the duration of the test in certificate lifetimes.
 const expiries = 10
 
 // The program and the caller use the test's clock; no other clock matters. The caller acts like an API server: it uses

@@ -22,7 +22,7 @@ import (
 	"github.com/remit-olm/remit/test/operators/sample/bundlev2"
 )
 
-// atOnce is how long automatic recreation may take before the status must report the deletion.
+// atOnce is how long automatic recreation may take. After that, the status must report the deletion.
 const atOnce = 5 * time.Second
 
 // made lists the kinds of objects that an install creates, in the order in which the test deletes them. After the

@@ -310,7 +310,7 @@ func TestStoredObjectsStayReadableThroughAnUpgrade(t *testing.T) {
 	require.Greater(t, reader.calls, 10)
 }
 
-// reader reads continuously.
+// reader continuously reads Greetings in version v1.
 type reader struct {
 	client    client.Client
 	namespace string

@@ -120,7 +120,7 @@ func TestLeavesCertificatesToTheToolOfTheSubscription(t *testing.T) {
 		s.Config = &operatorsv1alpha1.SubscriptionConfig{Annotations: map[string]string{serving.InjectCAFrom: tn.Namespace + "/" + pkg}}
 	})
 	report := tn.PermissionsMissing()
-	require.NotContains(t, report, cert.SecretName(pkg), "the account needs no permission for the tool's work")
+	require.NotContains(t, report, cert.SecretName(pkg), "the account does not need the tool's permissions")
 	tn.Paste(report)
 	tn.Complete()
 	got := tn.Succeeded(bundle.CSV)

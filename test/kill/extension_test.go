@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -35,7 +36,7 @@ func TestAnExtensionSurvivesAKillAfterEachWriteOfItsInstall(t *testing.T) {
 	w := newExtensionWorld(t, "installed")
 	n := sweepExtensions(t, func(t *testing.T, n int) (outcome, bool) {
 		s := w.extension(t, n)
-		shot := w.gate.arm(n, anybody, w.program.kill)
+		shot := w.gate.arm(n, anyRequest, w.program.kill)
 		from := s.mark()
 		s.create()
 		return s.ends(shot, "1.0.0", from)
@@ -50,7 +51,7 @@ func TestAnExtensionSurvivesAKillAfterEachWriteOfItsUpgrade(t *testing.T) {
 		s := w.extension(t, n)
 		s.create()
 		eventually(t, func(c *assert.CollectT) { s.installed(c, "1.0.0") })
-		shot := w.gate.arm(n, anybody, w.program.kill)
+		shot := w.gate.arm(n, anyRequest, w.program.kill)
 		from := s.mark()
 		s.upgrade()
 		return s.ends(shot, "2.0.0", from)
@@ -76,7 +77,7 @@ func sweepExtensions(t *testing.T, once func(t *testing.T, n int) (outcome, bool
 	return kills
 }
 
-// outcome is what a run leaves behind, without what differs between installs of different names.
+// outcome is the result of a run, without the parts that depend on the names of the ClusterExtension and its objects.
 type outcome struct {
 	// status is the ClusterExtension's status without the inventory, as JSON. objects are the objects of the inventory.
 	status  string
@@ -162,7 +163,7 @@ func (e *extension) mark() int64 {
 	return end
 }
 
-// installed asserts that a version is installed and that the ClusterExtension's conditions say so.
+// installed asserts that a version is installed and that the ClusterExtension's conditions report it.
 func (e *extension) installed(c *assert.CollectT, version string) {
 	obj := e.get()
 	if assert.NotNil(c, obj.Status.Install, "%+v", obj.Status.Conditions) {
@@ -177,8 +178,8 @@ func (e *extension) installed(c *assert.CollectT, version string) {
 	}
 }
 
-// ends waits until the version is installed, restarts the program if it is killed before, removes the ClusterExtension, and
-// returns the outcome and whether the program was killed.
+// ends waits until the version is installed and restarts the program if it was killed. It then removes the ClusterExtension,
+// and returns the outcome and whether the program was killed.
 func (e *extension) ends(s *shot, version string, from int64) (outcome, bool) {
 	e.t.Helper()
 	killed := e.firedOr(e.t, s, func(c *assert.CollectT) { e.installed(c, version) })
@@ -246,22 +247,27 @@ func (e *extension) object(item olmv1.InventoryObject) *unstructured.Unstructure
 // ClusterExtension.
 var hash = regexp.MustCompile(`([-"])[a-z2-7]{16}\b`)
 
-// neutral replaces the name of the ClusterExtension, and hashes.
+// neutral replaces the name of the ClusterExtension, and all hashes, with placeholders.
 func (e *extension) neutral(text string) string {
 	return hash.ReplaceAllString(strings.ReplaceAll(text, e.name, "NAME"), "${1}HASH")
 }
 
 // remove deletes the ClusterExtension, so that the program does not install it again at its next start, and waits until all
-// of its objects are deleted.
+// of its objects are deleted. Only the API server can finish the deletion of a CustomResourceDefinition that Remit has begun.
 func (e *extension) remove() {
 	e.t.Helper()
 	obj := e.get()
 	require.NoError(e.t, cluster.Client.Delete(e.t.Context(), obj))
+	nudged := time.Now()
 	eventually(e.t, func(c *assert.CollectT) {
 		for _, item := range obj.Status.Inventory {
 			left := e.object(item)
 			err := cluster.Client.Get(e.t.Context(), client.ObjectKeyFromObject(left), left)
 			assert.True(c, apierrors.IsNotFound(err), "%s %s: %v", item.Kind, item.Name, err)
+			if item.Kind == "CustomResourceDefinition" && err == nil && left.GetDeletionTimestamp() != nil && time.Since(nudged) > 3*time.Second {
+				nudged = time.Now()
+				assert.NoError(c, env.Nudge(e.t.Context(), cluster.Client, left))
+			}
 		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	// cluster is a control plane without Remit's Pods. All sweeps use it, one after the other.
+	// cluster is a control plane without Remit's Pods. All sweeps use it sequentially.
 	cluster *env.Cluster
 	// catalogs maps images to the directories of their catalogs. Each install of a sweep of the catalog program has its own
 	// catalog.

@@ -32,8 +32,7 @@ type program struct {
 	done chan struct{}
 }
 
-// newProgram returns the program with this ServiceAccount. The name of the ServiceAccount is that of the program, with a
-// prefix.
+// newProgram returns the program that runs as this ServiceAccount, whose name is the program's name with a prefix.
 func newProgram(t *testing.T, cluster *env.Cluster, g *gate, account string, args ...string) *program {
 	t.Helper()
 	name := strings.TrimPrefix(account, "remit-")

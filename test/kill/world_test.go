@@ -26,7 +26,7 @@ type world struct {
 	name string
 }
 
-// newWorld starts the program with this ServiceAccount.
+// newWorld starts the program that runs as this ServiceAccount.
 func newWorld(t *testing.T, name, account string, args ...string) *world {
 	t.Helper()
 	w := &world{gate: newGate(t, cluster.Config()), name: name}
@@ -35,16 +35,16 @@ func newWorld(t *testing.T, name, account string, args ...string) *world {
 	return w
 }
 
-// asIdentity reports whether a request was sent as the identity of an install: with the token of an account, or as a user
-// that the program impersonates.
+// asIdentity reports whether the program sent a request with the identity of an install, that is, with an account's token or by
+// impersonating a user.
 func (w *world) asIdentity(r *http.Request) bool {
 	return r.Header.Get("Authorization") != "Bearer "+w.program.token || r.Header.Get("Impersonate-User") != ""
 }
 
-func anybody(*http.Request) bool { return true }
+func anyRequest(*http.Request) bool { return true }
 
-// sweep runs a story repeatedly, with the kill one write later each time, until the story ends before the kill. It returns
-// the number of kills. once runs the story with a kill after the nth write, and reports whether the program was killed.
+// sweep runs a story repeatedly, killing the program one write later each time, until the story ends before the kill. It
+// returns the number of kills. once runs the story with a kill after the nth write, and reports whether the program was killed.
 func sweep(t *testing.T, once func(t *testing.T, n int) bool) int {
 	t.Helper()
 	for n := 1; n <= maxWrites; n++ {
@@ -83,8 +83,8 @@ func eventually(t *testing.T, check func(c *assert.CollectT)) {
 	require.EventuallyWithT(t, check, env.Patience, 50*time.Millisecond)
 }
 
-// madeOnce asserts that each of the requests that created or deleted an object did so for a different one, and returns
-// them: the verb, the resource and the name.
+// madeOnce asserts that no object was created or deleted more than once. It returns the requests that created or deleted
+// objects, each as verb, resource and name.
 func madeOnce(t *testing.T, events []audit.Event) []string {
 	t.Helper()
 	times := map[string]int{}

@@ -58,6 +58,7 @@ var table = []place{
 
 	{"pkg/resolver", engine},
 	{"pkg/catalog/...", engine},
+	{"pkg/packages/...", engine},
 	{"pkg/image", engine},
 	{"pkg/bundle/unpack/...", engine},
 	{"pkg/step/...", engine},
@@ -189,7 +190,7 @@ func layerOf(path string) layer {
 	return none
 }
 
-// standsAlone reports whether a library must be usable without the rest of Remit.
+// standsAlone reports whether a library must not import other packages of Remit.
 func standsAlone(path string) bool {
 	return path == "pkg/lib/names" || under(path, "pkg/lib/scopedcache/...") || under(path, "api/...")
 }

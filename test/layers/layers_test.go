@@ -122,8 +122,8 @@ func (p listed) imports() []Import {
 	return all
 }
 
-// list returns the packages of the product module according to go list. The go command cannot tell that this test
-// depends on them, so the test must run with -count=1, as `make test` does for all of test/.
+// list returns the packages of the product module according to go list. The go command does not track this dependency, so the
+// test must run with -count=1, as `make test` does for all of test/.
 func list(t *testing.T) []listed {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Imports,TestImports,XTestImports", Module+"/...")

@@ -85,7 +85,7 @@ func TestTheCRDAccountWritesNewCRDsForAccountsThatMayNot(t *testing.T) {
 
 // The CRD account reads all existing objects, including objects that the tenant's account is not allowed to read. The
 // report contains details only of objects that the tenant's account is allowed to read.
-func TestReportsFindingsOfTheCRDAccountOnlyAsFarAsTheAccountMayRead(t *testing.T) {
+func TestReportsOnlyFindingsOfTheCRDAccountThatTheAccountMayRead(t *testing.T) {
 	c, writer := withWriter(t)
 	tn := c.Tenant(t)
 	tn.GrantReleases()
@@ -142,7 +142,7 @@ func withWriter(t *testing.T) (*env.Cluster, *env.Tenant) {
 	require.NoError(t, client.IgnoreAlreadyExists(c.Client.Create(t.Context(), account)))
 	writer.Enroll()
 	granted := writer.Grant(rbac.ClusterScope, rbacv1.PolicyRule{APIGroups: []string{apiextensionsv1.GroupName}, Resources: []string{crds}, Verbs: []string{"create", "patch"}})
-	t.Cleanup(func() { // other tests expect that the CRD account does not exist
+	t.Cleanup(func() { // other tests expect the CRD account not to exist
 		for _, obj := range append(scoped.Enrollment(writer.Account, c.Home), account, granted) {
 			require.NoError(t, client.IgnoreNotFound(c.Client.Delete(context.Background(), obj)))
 		}

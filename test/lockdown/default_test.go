@@ -11,7 +11,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env"
@@ -30,10 +32,43 @@ func TestTheDefaultAccountInstallsWhereItApplies(t *testing.T) {
 	tn.Succeeded(bundle.CSV)
 	tn.GroupSays("group", "AccountUsable", metav1.ConditionTrue, "Enrolled", "remit/remit-default, the installation's default account")
 	require.NotEmpty(t, tn.Writes())
+	publishes(tn)
 }
 
-// Row 58 of the escape suite, and the bypass of the author check in ADR 0008: where the default account does not apply,
-// an empty serviceAccountName means no account, no matter how it became empty.
+// publishes requires that the default account publishes the same objects as OLM, and removes them with the OperatorGroup.
+func publishes(tn *env.Tenant) {
+	tn.T.Helper()
+	c := tn.Cluster.Client
+	og := &operatorsv1.OperatorGroup{}
+	roles := func(t assert.TestingT, labels client.MatchingLabels) int {
+		list := &rbacv1.ClusterRoleList{}
+		assert.NoError(t, c.List(tn.T.Context(), list, labels))
+		return len(list.Items)
+	}
+	ofGroup := client.MatchingLabels{names.LabelOwnerKind: "OperatorGroup", names.LabelOwnerNamespace: favored}
+	tn.Eventually(func(t *assert.CollectT) {
+		assert.NoError(t, tn.Get("group", og))
+		assert.NotEmpty(t, og.Annotations["olm.providedAPIs"])
+		assert.Equal(t, 3, roles(t, ofGroup))
+		assert.NotZero(t, roles(t, client.MatchingLabels{names.LabelOwnerNamespace: favored, "rbac.authorization.k8s.io/aggregate-to-view": "true"}))
+		ns := &corev1.Namespace{}
+		assert.NoError(t, c.Get(tn.T.Context(), client.ObjectKey{Name: favored}, ns))
+		assert.Contains(t, ns.Labels, "olm.operatorgroup.uid/"+string(og.UID))
+	})
+	tn.GroupSays("group", "ProvidedAPIsPublished", metav1.ConditionTrue, "Published", "")
+	tn.GroupSays("group", "TargetsLabeled", metav1.ConditionTrue, "Labeled", "")
+
+	require.NoError(tn.T, c.Delete(tn.T.Context(), og))
+	tn.Eventually(func(t *assert.CollectT) {
+		assert.Zero(t, roles(t, ofGroup))
+		ns := &corev1.Namespace{}
+		assert.NoError(t, c.Get(tn.T.Context(), client.ObjectKey{Name: favored}, ns))
+		assert.NotContains(t, ns.Labels, "olm.operatorgroup.uid/"+string(og.UID))
+	})
+}
+
+// Row 58 of the escape suite, and the bypass of the author check in ADR 0008: where the default account does not apply, an
+// empty serviceAccountName means no account, regardless of how it became empty.
 func TestAnEmptyNameInstallsNothingInOtherNamespaces(t *testing.T) {
 	c, err := limited()
 	require.NoError(t, err)

@@ -23,7 +23,7 @@ func adoption() []Mutant {
 			Killer: unit("pkg/lib/apply", "TestAConcurrentChangeIsAConflict"),
 		},
 		{
-			Name: "created-at-the-same-moment-is-adopted", Rule: 7, File: "pkg/lib/apply/apply.go",
+			Name: "objects-created-at-the-same-time-are-adopted", Rule: 7, File: "pkg/lib/apply/apply.go",
 			Old:    "		if f.Manager != manager || f.Operation != metav1.ManagedFieldsOperationApply {",
 			New:    `		if f.Manager == "" && f.Operation != metav1.ManagedFieldsOperationApply {`,
 			Killer: unit("pkg/lib/apply", "TestAConcurrentCreationIsACollision"),
@@ -46,7 +46,7 @@ func adoption() []Mutant {
 			Name: "extensions-share-the-lineage-of-subscriptions", Rule: 7, File: "pkg/lib/ownerutil/ownerutil.go",
 			Old:    `Hash("extension", l.Extension, "")`,
 			New:    `Hash("extension", l.Extension)`,
-			Killer: unit("pkg/lib/ownerutil", "TestMarksOfClusterExtensionsAreTheirOwn"),
+			Killer: unit("pkg/lib/ownerutil", "TestMarksOfClusterExtensionsAreUnique"),
 		},
 		{
 			Name: "cert-manager-overwrites-secrets-of-others", Rule: 7, File: "pkg/controller/clusterextension/try.go",

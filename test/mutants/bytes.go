@@ -13,13 +13,13 @@ func bytes() []Mutant {
 			Name: "proofs-are-pruned-as-unknown-fields", Rule: 8, File: "pkg/lib/apply/undeclared.go",
 			Old:    "field == nil || field.isIdentity()",
 			New:    "field == nil",
-			Killer: unit("pkg/lib/apply", "TestUsesAMessageCompletelyOrNotAtAll"),
+			Killer: unit("pkg/lib/apply", "TestUsesAMessageOnlyIfEveryLineIdentifiesAField"),
 		},
 		{
 			Name: "unknown-fields-with-several-lines", Rule: 8, File: "pkg/lib/apply/undeclared.go",
 			Old:    "_, odd := OddName(sent); odd {",
 			New:    "false {",
-			Killer: unit("pkg/lib/apply", "TestUsesAMessageCompletelyOrNotAtAll"),
+			Killer: unit("pkg/lib/apply", "TestUsesAMessageOnlyIfEveryLineIdentifiesAField"),
 		},
 		{
 			Name: "misspelled-fields-make-rules-wider", Rule: 8, File: "pkg/step/execute/prune.go",
@@ -169,7 +169,7 @@ func bytes() []Mutant {
 			Name: "what-is-served-cancels-resolutions", Rule: 8, File: "pkg/controller/subscription/long.go",
 			Old:    "		if r.key == key {\n			return &parked{}",
 			New:    "		if r.key == key && r.job.asking.used.version == now.version {\n			return &parked{}",
-			Killer: unit("pkg/controller/subscription", "TestChangesOfServedKindsDoNotCancelALongResolution"),
+			Killer: unit("pkg/controller/subscription", "TestChangesToServedKindsDoNotCancelALongResolution"),
 		},
 		{
 			Name: "kinds-are-discovered-each-time", Rule: 8, File: "pkg/controller/subscription/kinds.go",
@@ -392,6 +392,48 @@ func bytes() []Mutant {
 			Old:    `		return name + ".svc." + s.domain() + "."`,
 			New:    `		return name + ".svc." + s.domain()`,
 			Killer: unit("pkg/catalog/grpc", "TestTarget"),
+		},
+		{
+			Name: "packages-of-other-tenants-are-listed", Rule: 8, File: "pkg/packages/store/store.go",
+			Old:    `	return v.Namespace == "" || catalog.Namespace == v.Namespace || catalog.Namespace == s.GlobalNamespace`,
+			New:    `	return v.Namespace == "" || catalog.Namespace != ""`,
+			Killer: unit("pkg/packages/server", "TestServesThePackagesOfANamespaceAndTheGlobalOnes"),
+		},
+		{
+			Name: "icons-of-any-content", Rule: 8, File: "pkg/packages/server/icon.go",
+			Old:    "!slices.Contains(iconTypes, kind) || !isImage(data, kind)",
+			New:    "!slices.Contains(iconTypes, kind)",
+			Killer: unit("pkg/packages/server", "TestServesIcons"),
+		},
+		{
+			Name: "claims-of-strangers-are-examined-without-limit", Rule: 8, File: "pkg/install/provided/conflict.go",
+			Old:    "specs[:min(len(specs), maxDeployments)]",
+			New:    "specs[:max(len(specs), 0*maxDeployments)]",
+			Killer: unit("pkg/install/provided", "TestTheWorkForClaimsOfStrangersIsLimited"),
+		},
+		{
+			Name: "any-number-of-lineages-is-examined", Rule: 8, File: "pkg/lib/ownerutil/ownerutil.go",
+			Old:    "candidates > maxCandidates {",
+			New:    "candidates < -maxCandidates {",
+			Killer: unit("pkg/lib/ownerutil", "TestTheWorkForLabelsOfManyLineagesIsLimited"),
+		},
+		{
+			Name: "refusals-in-a-namespace-end-all-copies", Rule: 8, File: "pkg/controller/copiedcsv/pass.go",
+			Old:    "	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {",
+			New:    "	if true {",
+			Killer: unit("pkg/controller/copiedcsv", "TestRefusalsInSomeNamespacesDoNotAffectOthers"),
+		},
+		{
+			Name: "a-namespace-ends-the-watches-of-others", Rule: 8, File: "pkg/packages/store/history.go",
+			Old:    "len(list.all) > len(most.all) {",
+			New:    "len(list.all) < len(most.all) && len(list.all) > 0 {",
+			Killer: unit("pkg/packages/store", "TestWhatANamespaceChangesDoesNotEndTheWatchesOfOthers"),
+		},
+		{
+			Name: "a-group-labels-what-it-selects-by-label", Rule: 8, File: "pkg/controller/operatorgroup/publish.go",
+			Old:    "	if selectsLabels(f.Group) {",
+			New:    "	if false {",
+			Killer: unit("pkg/controller/operatorgroup", "TestAGroupThatSelectsNamespacesByTheLabelsOfGroupsAddsNone"),
 		},
 	}
 }

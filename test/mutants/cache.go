@@ -1,6 +1,6 @@
 package mutants
 
-// cache returns the mutants of pkg/lib/scopedcache. It is not a part of the security model, so they have no rule.
+// cache returns the mutants of pkg/lib/scopedcache. The package is not part of the security model, so they have no rule.
 func cache() []Mutant {
 	const pkg = "pkg/lib/scopedcache"
 	return []Mutant{
@@ -20,13 +20,13 @@ func cache() []Mutant {
 			Name: "initial-lists-may-take-forever", File: pkg + "/stream.go",
 			Old:    "min(s.limits.silence, time.Until(s.begun.Add(s.limits.request)))",
 			New:    "s.limits.silence",
-			Killer: unit(pkg, "TestAnInitialListIsLimitedAsAWhole"),
+			Killer: unit(pkg, "TestTheDurationOfAnInitialListIsLimited"),
 		},
 		{
 			Name: "streams-are-ended-after-their-list", File: pkg + "/stream.go",
 			Old:    "	if listing {\n",
 			New:    "	if listing || !listing {\n",
-			Killer: unit(pkg, "TestAStreamThatWasListedMayBeSilent"),
+			Killer: unit(pkg, "TestAWatchMayBeSilentAfterItsInitialList"),
 		},
 		{
 			Name: "initial-lists-are-requested-forever", File: pkg + "/feed.go",
@@ -74,25 +74,25 @@ func cache() []Mutant {
 			Name: "lists-are-short-without-a-watch", File: pkg + "/list.go",
 			Old:    "			err = k.notSynced(part, interrupted)",
 			New:    "			_ = k.notSynced(part, interrupted)",
-			Killer: unit(pkg, "TestAListIsNotShortWhileTheWatchIsInterrupted"),
+			Killer: unit(pkg, "TestAListFailsWhileTheWatchIsInterrupted"),
 		},
 		{
 			Name: "lists-contain-scopes-that-are-not-listed", File: pkg + "/list.go",
 			Old:    "(l.each || k.consistsOf(l.scope, parts))",
 			New:    "(l.each || !l.each)",
-			Killer: unit(pkg, "TestAListHasNothingThatIsClaimedMeanwhile"),
+			Killer: unit(pkg, "TestAListOmitsObjectsThatAreClaimedWhileItRuns"),
 		},
 		{
 			Name: "older-lists-take-objects-back", File: pkg + "/serve.go",
 			Old:    `		return floor != "" && older(version, floor)`,
 			New:    `		return floor == "none" && older(version, floor)`,
-			Killer: unit(pkg, "TestAWiderFeedThatIsBehindTakesNothingBack"),
+			Killer: unit(pkg, "TestAWiderFeedThatLagsBehindRevertsNothing"),
 		},
 		{
 			Name: "handovers-repeat-events", File: pkg + "/reports.go",
 			Old:    `	case known != "" && !older(known, version):`,
 			New:    `	case known == "none" && !older(known, version):`,
-			Killer: unit(pkg, "TestANarrowerFeedThatIsBehindTakesNothingBack"),
+			Killer: unit(pkg, "TestANarrowerFeedThatLagsBehindRevertsNothing"),
 		},
 		{
 			Name: "a-wider-watch-ends-before-others-are-listed", File: pkg + "/plan.go",
@@ -110,7 +110,7 @@ func cache() []Mutant {
 			Name: "a-refusal-is-reported-as-deletions", File: pkg + "/serve.go",
 			Old:    "			k.objects.forget(key)",
 			New:    "			k.objects.remove(obj)",
-			Killer: unit(pkg, "TestObjectsThatWereDroppedAreAddedAgain"),
+			Killer: unit(pkg, "TestDroppedObjectsAreAddedAgain"),
 		},
 		{
 			Name: "objects-outside-of-the-scope-are-stored", File: pkg + "/reports.go",
@@ -158,7 +158,7 @@ func cache() []Mutant {
 			Name: "hints-cause-a-storm", File: pkg + "/feed.go",
 			Old:    "time.NewTimer(min(pause, shortest))",
 			New:    "time.NewTimer(min(pause, shortest) / 1000)",
-			Killer: unit(pkg, "TestHintsCauseNoStorm"),
+			Killer: unit(pkg, "TestHintsDoNotCauseARequestStorm"),
 		},
 		{
 			Name: "retries-after-hints-have-no-budget", File: pkg + "/feed.go",
@@ -170,25 +170,25 @@ func cache() []Mutant {
 			Name: "an-owner-uses-up-the-budget", File: pkg + "/shares.go",
 			Old:    "	if len(owners) > 0 {",
 			New:    "	if len(owners) > 1000 {",
-			Killer: unit(pkg, "TestRefusedClaimsOfAnOwnerDelayNoOther"),
+			Killer: unit(pkg, "TestRefusedClaimsDoNotDelayOtherOwners"),
 		},
 		{
 			Name: "unanswered-requests-never-end", File: pkg + "/requests.go",
 			Old:    "	timer := time.AfterFunc(t.patience, func() { cancel(errUnanswered) })",
 			New:    "	timer := time.AfterFunc(time.Hour, func() { cancel(errUnanswered) })",
-			Killer: unit(pkg, "TestRequestsThatAreNotAnsweredEnd"),
+			Killer: unit(pkg, "TestUnansweredRequestsEnd"),
 		},
 		{
 			Name: "lists-of-interrupted-watches-are-complete", File: pkg + "/list.go",
 			Old:    "	if !k.live(scope) {",
 			New:    "	if !k.running {",
-			Killer: unit(pkg, "TestAListIsNotShortWhileTheWatchIsInterrupted"),
+			Killer: unit(pkg, "TestAListFailsWhileTheWatchIsInterrupted"),
 		},
 		{
 			Name: "lists-ignore-label-selectors", File: pkg + "/list.go",
 			Old:    "if options.LabelSelector != nil && !options.LabelSelector.Matches",
 			New:    "if options.LabelSelector == nil && !options.LabelSelector.Matches",
-			Killer: unit(pkg, "TestT12ListsLikeControllerRuntime"),
+			Killer: unit(pkg, "TestT12ListsMatchControllerRuntime"),
 		},
 		{
 			Name: "lists-return-stored-objects", File: pkg + "/list.go",

@@ -1,13 +1,13 @@
 package mutants
 
-// deletion returns the mutants of rule 6: deletion is authority too.
+// deletion returns the mutants of rule 6: deleting objects also requires authority.
 func deletion() []Mutant {
 	return []Mutant{
 		{
 			Name: "orphans-are-removed-by-their-labels", Rule: 6, File: "pkg/controller/csv/orphans.go",
 			Old:    "		return proven, nil",
 			New:    "		return true, nil",
-			Killer: unit("pkg/controller/csv", "TestWhatADeletedCSVLeftBehindIsRemoved"),
+			Killer: unit("pkg/controller/csv", "TestRemovesWhatADeletedCSVLeftBehind"),
 		},
 		{
 			Name: "served-apis-are-removed-by-their-labels", Rule: 6, File: "pkg/controller/csv/orphans.go",
@@ -16,7 +16,7 @@ func deletion() []Mutant {
 			New: `	_, err := r.isUnserved(ctx, s, api)
 	return true, err
 `,
-			Killer: unit("pkg/controller/csv", "TestWhatADeletedCSVLeftBehindIsRemoved"),
+			Killer: unit("pkg/controller/csv", "TestRemovesWhatADeletedCSVLeftBehind"),
 		},
 		{
 			Name: "conversions-of-orphans-are-reset-under-running-operators", Rule: 6, File: "pkg/controller/csv/orphans.go",
@@ -25,7 +25,7 @@ func deletion() []Mutant {
 			New: `		_, err := r.isStopped(ctx, owner)
 		return true, err
 `,
-			Killer: unit("pkg/controller/csv", "TestWhatADeletedCSVLeftBehindIsRemoved"),
+			Killer: unit("pkg/controller/csv", "TestRemovesWhatADeletedCSVLeftBehind"),
 		},
 		{
 			Name: "conversion-of-others-is-reset", Rule: 6, File: "pkg/install/webhook/conversion.go",

@@ -1,6 +1,7 @@
 package mutants
 
-// enforcer returns the mutants of rule 1: the API server enforces, and everything is known before the first write.
+// enforcer returns the mutants of rule 1: the API server enforces permissions, and everything missing is reported before the
+// first write.
 func enforcer() []Mutant {
 	return []Mutant{
 		{
@@ -11,8 +12,8 @@ func enforcer() []Mutant {
 		},
 		{
 			Name: "no-live-check-before-writes", Rule: 1, File: "pkg/controller/installplan/apply.go",
-			Old:    "account, _, err := r.Default.Lookup(r.Live).Account(ctx, s.plan.Namespace)",
-			New:    "account, _, err := r.Default.Lookup(r.Client).Account(ctx, s.plan.Namespace)",
+			Old:    "account, group, err := r.Default.Lookup(r.Live).Account(ctx, s.plan.Namespace)",
+			New:    "account, group, err := r.Default.Lookup(r.Client).Account(ctx, s.plan.Namespace)",
 			Killer: unit("pkg/controller/installplan", "TestSendsNothingAsAReplacedAccount"),
 		},
 		{
@@ -32,7 +33,7 @@ func enforcer() []Mutant {
 			Killer: unit("pkg/controller/installplan", "TestSendsNothingAsAReplacedAccount"),
 		},
 		{
-			Name: "preflight-says-all-covered", Rule: 1, File: "pkg/preflight/report.go",
+			Name: "preflight-reports-everything-as-covered", Rule: 1, File: "pkg/preflight/report.go",
 			Old: `		report.add(n, scopes[n.Namespace])
 `,
 			New:    "",
@@ -86,7 +87,7 @@ func enforcer() []Mutant {
 			Name: "bindings-are-intercepted", Rule: 1, File: "pkg/install/webhook/refused.go",
 			Old:    `		{in: groups("rbac.authorization.k8s.io", `,
 			New:    `		{in: groups(`,
-			Killer: unit("pkg/install/webhook", "TestABoundedGroupDoesNotInterceptKeptResources"),
+			Killer: unit("pkg/install/webhook", "TestABoundedGroupDoesNotInterceptRefusedResources"),
 		},
 		{
 			Name: "webhooks-read-what-the-account-may-not", Rule: 1, File: "pkg/install/webhook/bound.go",
@@ -142,14 +143,14 @@ func enforcer() []Mutant {
 			Name: "namespaces-are-written-by-webhooks", Rule: 1, File: "pkg/install/webhook/refused.go",
 			Old:    `if why == "" && mutates && writtenByAdministrators(`,
 			New:    "if false && writtenByAdministrators(",
-			Killer: unit("pkg/install/webhook", "TestABoundedGroupDoesNotInterceptKeptResources"),
+			Killer: unit("pkg/install/webhook", "TestABoundedGroupDoesNotInterceptRefusedResources"),
 		},
 		{
 			Name: "requests-for-tokens-are-intercepted", Rule: 1, File: "pkg/install/webhook/refused.go",
 			Old: `		{in: core, resources: []string{"serviceaccounts/token"}, why: whyToken},
 `,
 			New:    "",
-			Killer: unit("pkg/install/webhook", "TestABoundedGroupDoesNotInterceptKeptResources"),
+			Killer: unit("pkg/install/webhook", "TestABoundedGroupDoesNotInterceptRefusedResources"),
 		},
 		{
 			Name: "secrets-confer-nothing", Rule: 1, File: "pkg/install/webhook/refused.go",

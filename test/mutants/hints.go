@@ -72,16 +72,34 @@ func hints() []Mutant {
 			Killer: unit("pkg/install/deployment", "TestExistingBindingsOfANewServiceAccountCount"),
 		},
 		{
+			Name: "access-to-all-operatorconditions", Rule: 3, File: "pkg/install/condition/desired.go",
+			Old:    "Resources: []string{resource}, ResourceNames: []string{csv}, Verbs:",
+			New:    "Resources: []string{resource}, Verbs:",
+			Killer: unit("pkg/install/condition", "TestAccessIsOneRoleForOneObject"),
+		},
+		{
+			Name: "a-claimed-phase-holds-an-installed-version-back", Rule: 3, File: "pkg/controller/csv/upgradeable.go",
+			Old:    `reason != "" && r.hasInstalled(`,
+			New:    `reason != "" && false && r.hasInstalled(`,
+			Killer: unit("pkg/controller/csv", "TestOperatorsHoldBackTheirUpgrade"),
+		},
+		{
+			Name: "operatorconditions-of-neighbors-hold-upgrades-back", Rule: 3, File: "pkg/controller/csv/upgradeable.go",
+			Old:    "r.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy)",
+			New:    "r.Client.List(ctx, list, client.UnsafeDisableDeepCopy)",
+			Killer: unit("pkg/controller/csv", "TestOperatorsHoldBackTheirUpgrade"),
+		},
+		{
 			Name: "strangers-labels-wake", Rule: 3, File: "pkg/controller/csv/wake.go",
 			Old:    `if namespace == "" || owner == "" || !r.proven(obj) {`,
 			New:    `if namespace == "" || owner == "" {`,
-			Killer: unit("pkg/controller/csv", "TestChangesWakeTheConcernedCSVs"),
+			Killer: unit("pkg/controller/csv", "TestChangesWakeTheAffectedCSVs"),
 		},
 		{
 			Name: "labels-of-another-lineage-wake", Rule: 3, File: "pkg/controller/csv/wake.go",
 			Old:    "		return mayBe(csv, mark) && (",
 			New:    `		return (mayBe(csv, mark) || mark != "") && (`,
-			Killer: unit("pkg/controller/csv", "TestChangesWakeTheConcernedCSVs"),
+			Killer: unit("pkg/controller/csv", "TestChangesWakeTheAffectedCSVs"),
 		},
 		{
 			Name: "status-makes-a-copy", Rule: 3, File: "pkg/controller/csv/owner.go",
@@ -202,6 +220,42 @@ func hints() []Mutant {
 			Old:    "&& request.userInfo.username == 'system:serviceaccount:' + variables.installation + ':remit-catalog'",
 			New:    "",
 			Killer: row("72d"),
+		},
+		{
+			Name: "named-targets-make-a-conflict", Rule: 3, File: "pkg/install/provided/conflict.go",
+			Old:    "other.provides(api) && granted.Set().Covers(managing(api)) {",
+			New:    "other.provides(api) && managing(api) != nil {",
+			Killer: unit("pkg/install/provided", "TestTheFirstOperatorKeepsItsAPIs"),
+		},
+		{
+			Name: "unproven-deployments-make-a-conflict", Rule: 3, File: "pkg/install/provided/conflict.go",
+			Old:    "time.Time{}, c.Proofs); !proven {",
+			New:    "time.Time{}, c.Proofs); false && !proven {",
+			Killer: unit("pkg/install/provided", "TestTheFirstOperatorKeepsItsAPIs"),
+		},
+		{
+			Name: "an-installed-operator-loses-its-api", Rule: 3, File: "pkg/install/provided/conflict.go",
+			Old:    "	return succeeded(a.csv) || a.compare(other) < 0",
+			New:    "	return a.compare(other) < 0",
+			Killer: unit("pkg/install/provided", "TestTheFirstOperatorKeepsItsAPIs"),
+		},
+		{
+			Name: "the-default-account-publishes-any-api", Rule: 7, File: "pkg/controller/csv/publish.go",
+			Old:    "	return found && (!s.account.Default || s.owner.Owns(obj)), err",
+			New:    "	return found, err",
+			Killer: unit("pkg/controller/csv", "TestTheDefaultAccountPublishesOnlyAPIsOfTheLineage"),
+		},
+		{
+			Name: "roles-are-published-before-the-operator-runs", Rule: 3, File: "pkg/install/warrant/warrant.go",
+			Old:    "	case Retire, Publish:\n",
+			New:    "	case Publish:\n		return nil\n	case Retire:\n",
+			Killer: unit("pkg/install/warrant", "TestFindingsDenyOperations"),
+		},
+		{
+			Name: "roles-of-others-are-deleted-with-a-group", Rule: 7, File: "pkg/controller/operatorgroup/owner.go",
+			Old:    "	return o.proofs.CheckSince(live, o.mark(), o.since)",
+			New:    "	return nil",
+			Killer: unit("pkg/controller/operatorgroup", "TestRolesOfOtherOwnersAreNeitherChangedNorDeleted"),
 		},
 	}
 }

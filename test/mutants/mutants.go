@@ -12,7 +12,8 @@ import (
 type Mutant struct {
 	// Name describes the broken behavior, in words joined by hyphens.
 	Name string
-	// Rule is the number of the security model's rule that the guard enforces, or 0 if it does not belong to the model.
+	// Rule is the number of the rule in the security model that the guard enforces, or 0 if the guard does not belong to the
+	// model.
 	Rule int
 	// File is a path relative to the repository. Old occurs in it exactly once and is replaced with New.
 	File, Old, New string
@@ -48,9 +49,9 @@ func (k Killer) String() string {
 // Rules is the number of rules in the security model.
 const Rules = 8
 
-// All returns all mutants. Those that are killed by unit tests come first.
+// All returns all mutants. Those that unit tests kill come first.
 func All() []Mutant {
-	all := slices.Concat(enforcer(), noAccount(), hints(), self(), tokens(), deletion(), adoption(), bytes(), cache())
+	all := slices.Concat(enforcer(), noAccount(), hints(), self(), tokens(), deletion(), adoption(), bytes(), cache(), copies())
 	slices.SortStableFunc(all, func(a, b Mutant) int {
 		switch {
 		case a.Killer.IsRow() == b.Killer.IsRow():

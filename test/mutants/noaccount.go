@@ -18,7 +18,7 @@ func noAccount() []Mutant {
 			Killer: unit("pkg/lib/scoped", "TestAccount"),
 		},
 		{
-			Name: "default-account-before-the-named", Rule: 2, File: "pkg/lib/scoped/lookup.go",
+			Name: "default-account-overrides-the-named-one", Rule: 2, File: "pkg/lib/scoped/lookup.go",
 			Old:    `case og.Spec.ServiceAccountName != "":`,
 			New:    `case og.Spec.ServiceAccountName != "" && !d.appliesTo(og.Namespace):`,
 			Killer: unit("pkg/lib/scoped", "TestAccount"),
@@ -44,9 +44,15 @@ func noAccount() []Mutant {
 			Killer: unit("pkg/lib/scoped", "TestParseKey"),
 		},
 		{
+			Name: "registries-of-bounded-tenants-run", Rule: 2, File: "pkg/controller/catalogsource/tenantservers.go",
+			Old:    "	case !account.Default:",
+			New:    "	case false:",
+			Killer: unit("pkg/controller/catalogsource", "TestRunsATenantsRegistryOnlyIfTheOperatorGroupUsesTheDefaultAccount"),
+		},
+		{
 			Name: "selector-ignored", Rule: 2, File: "pkg/lib/scoped/targets.go",
-			Old:    "if og.Spec.Selector == nil || isEmptySelector(og.Spec.Selector) {",
-			New:    "if true {",
+			Old:    "return og.Spec.Selector == nil || isEmptySelector(og.Spec.Selector)",
+			New:    "return true",
 			Killer: unit("pkg/lib/scoped", "TestTargets"),
 		},
 		{

@@ -4,7 +4,7 @@ package mutants
 func self() []Mutant {
 	return []Mutant{
 		{
-			Name: "self-patches-deployments", Rule: 4, File: "manifests/base/olm-rbac.yaml",
+			Name: "controllers-patch-deployments", Rule: 4, File: "manifests/base/olm-rbac.yaml",
 			Old: `  resources: [deployments]
   verbs: [get, list, watch]`,
 			New: `  resources: [deployments]
@@ -12,13 +12,13 @@ func self() []Mutant {
 			Killer: unit("manifests", "TestControllerIdentitiesHaveOnlyTheClosedList"),
 		},
 		{
-			Name: "self-reads-secrets", Rule: 4, File: "manifests/base/olm-rbac.yaml",
+			Name: "controllers-read-secrets", Rule: 4, File: "manifests/base/olm-rbac.yaml",
 			Old:    "  resources: [namespaces, serviceaccounts, services]",
 			New:    "  resources: [namespaces, secrets, serviceaccounts, services]",
 			Killer: unit("manifests", "TestControllerIdentitiesReadNoSecrets"),
 		},
 		{
-			Name: "self-mints-for-any-account", Rule: 4, File: "manifests/base/olm-rbac.yaml",
+			Name: "controllers-request-tokens-of-any-account", Rule: 4, File: "manifests/base/olm-rbac.yaml",
 			Old: `- apiGroups: [authorization.k8s.io]
 `,
 			New: `- apiGroups: [""]
@@ -29,12 +29,18 @@ func self() []Mutant {
 			Killer: unit("manifests", "TestControllerIdentitiesHaveOnlyTheClosedList"),
 		},
 		{
-			Name: "self-writes-any-status", Rule: 4, File: "manifests/base/olm-rbac.yaml",
+			Name: "controllers-write-any-status", Rule: 4, File: "manifests/base/olm-rbac.yaml",
 			Old: `  - operatorgroups/status
 `,
 			New: `  - operatorgroups/status
   - "*"
 `,
+			Killer: unit("manifests", "TestControllerIdentitiesHaveOnlyTheClosedList"),
+		},
+		{
+			Name: "controllers-change-operatorconditions", Rule: 4, File: "manifests/base/olm-rbac.yaml",
+			Old:    "  resources: [operatorconditions]\n  verbs: [create]",
+			New:    "  resources: [operatorconditions]\n  verbs: [create, patch]",
 			Killer: unit("manifests", "TestControllerIdentitiesHaveOnlyTheClosedList"),
 		},
 		{
@@ -104,7 +110,7 @@ func self() []Mutant {
 			Killer: unit("manifests", "TestEveryPolicyDenies"),
 		},
 		{
-			Name: "self-impersonates-any-user", Rule: 5, File: "manifests/extensions/rbac.yaml",
+			Name: "controllers-impersonate-any-user", Rule: 5, File: "manifests/extensions/rbac.yaml",
 			Old: `# 2. Status.
 `,
 			New: `- apiGroups: [""]
@@ -121,7 +127,7 @@ func self() []Mutant {
 			Killer: row("180d"),
 		},
 		{
-			Name: "extension-mints-for-any-account", Rule: 4, File: "manifests/extensions/rbac.yaml",
+			Name: "extension-program-requests-tokens-of-any-account", Rule: 4, File: "manifests/extensions/rbac.yaml",
 			Old: `# 2. Status.
 `,
 			New: `- apiGroups: [""]

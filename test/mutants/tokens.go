@@ -9,7 +9,7 @@ func tokens() []Mutant {
 `,
 			New: `			ObjectMeta: metav1.ObjectMeta{},
 `,
-			Killer: unit("pkg/lib/scoped", "TestARecreatedAccountIsADifferentOne"),
+			Killer: unit("pkg/lib/scoped", "TestARecreatedAccountIsADifferentAccount"),
 		},
 		{
 			Name: "token-is-never-refreshed", Rule: 5, File: "pkg/lib/scoped/token.go",
@@ -38,7 +38,7 @@ func tokens() []Mutant {
 			Killer: unit("pkg/lib/scoped", "TestDoesNotSendTheControllersCredentialsAsTheAccount"),
 		},
 		{
-			Name: "enrollment-of-one-is-of-all", Rule: 5, File: "pkg/lib/scoped/enrollment.go",
+			Name: "enrollment-of-one-account-applies-to-all", Rule: 5, File: "pkg/lib/scoped/enrollment.go",
 			Old:    "ResourceNames: []string{account.Name}, ",
 			New:    "",
 			Killer: unit("pkg/lib/scoped", "TestEnrollmentAppliesToOneAccountOnly"),
@@ -72,13 +72,13 @@ func tokens() []Mutant {
 			Killer: unit("pkg/lib/scoped", "TestRefusesIdentitiesThatItMustNotImpersonate"),
 		},
 		{
-			Name: "enrollment-of-one-user-is-of-all", Rule: 5, File: "pkg/lib/scoped/extension.go",
+			Name: "enrollment-of-one-user-applies-to-all", Rule: 5, File: "pkg/lib/scoped/extension.go",
 			Old:    "ResourceNames: []string{identity.Username()}, ",
 			New:    "",
 			Killer: unit("pkg/lib/scoped", "TestAnEnrollmentAllowsNoOtherUser"),
 		},
 		{
-			Name: "enrollment-for-one-group-is-for-all", Rule: 5, File: "pkg/lib/scoped/extension.go",
+			Name: "enrollment-for-one-group-applies-to-all", Rule: 5, File: "pkg/lib/scoped/extension.go",
 			Old:    "ResourceNames: []string{names.GroupExtensions}, ",
 			New:    "",
 			Killer: unit("pkg/lib/scoped", "TestAnEnrollmentAllowsNoOtherUser"),
@@ -121,16 +121,16 @@ func tokens() []Mutant {
 			Killer: unit("test/author", "TestAnExtensionNamesOnlyAccountsThatItsAuthorMayImpersonate"),
 		},
 		{
-			Name: "install-on-one-extension-is-on-all", Rule: 5, File: "manifests/extensions/policy/author.yaml",
+			Name: "install-on-one-extension-applies-to-all", Rule: 5, File: "manifests/extensions/policy/author.yaml",
 			Old:    "resource('clusterextensions').name(object.metadata.name).check('install')",
 			New:    "resource('clusterextensions').name('other').check('install')",
-			Killer: unit("test/author", "TestAnExtensionIsInstalledAsItsOwnUserOnlyForItsAuthors"),
+			Killer: unit("test/author", "TestOnlyPermittedAuthorsInstallAnExtensionAsItsOwnUser"),
 		},
 		{
 			Name: "anyone-is-bound-to-grants-for-clusterextensions", Rule: 5, File: "manifests/extensions/policy/grants.yaml",
 			Old:    "s.kind == 'User' && s.name == 'olm:clusterextension:' + variables.extension",
 			New:    "s.kind == 'User' && s.name != 'olm:clusterextension:' + variables.extension || true",
-			Killer: unit("test/author", "TestOnlyTheSubjectInItsNameIsBoundToAGrantForAnExtension"),
+			Killer: unit("test/author", "TestAGrantForAnExtensionBindsOnlyTheSubjectInItsName"),
 		},
 		{
 			Name: "anyone-writes-clusterserviceversions", Rule: 5, File: "manifests/policy/csv-author.yaml",

@@ -1,3 +1,3 @@
-// Package olm tests cmd/olm on its own cluster without cmd/catalog. The tests create ClusterServiceVersions themselves
-// and observe each phase separately.
+// Package olm tests cmd/olm on a separate cluster, without cmd/catalog. The tests create ClusterServiceVersions themselves and
+// observe each phase separately.
 package olm

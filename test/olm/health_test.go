@@ -17,8 +17,8 @@ import (
 	"github.com/remit-olm/remit/test/env"
 )
 
-// twoReplicas changes a CSV's Deployment to two replicas, of which one may be unavailable, and to Pods that take a
-// while to become ready.
+// twoReplicas sets a CSV's Deployment to two replicas, one of which may be unavailable, with Pods that take a while to become
+// ready.
 func twoReplicas(c *csv) {
 	spec := &c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec
 	spec.Replicas = ptr.To(int32(2))
@@ -116,7 +116,7 @@ func TestAnOperatorWithoutAnAvailablePodFailsUntilThereIsOne(t *testing.T) {
 func TestAnOperatorThatIsScaledToZeroIsNotSucceeded(t *testing.T) {
 	t.Parallel()
 	tn := installed(t, func(c *csv) {
-		// Set the field, so that scaling takes over its ownership from the install.
+		// Set the field in the CSV, so that scaling takes over its ownership from the install.
 		c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Replicas = ptr.To(int32(1))
 	})
 	d := &appsv1.Deployment{ObjectMeta: tn.Meta("demo")}

@@ -158,8 +158,8 @@ func TestRemovesWhatADeletedVersionLeftAfterTheUpgrade(t *testing.T) {
 	require.Len(t, operatorRoles(tn, other), 1)
 }
 
-// orphan removes a CSV but not the objects that it owns, as kubectl delete --cascade=orphan does once the CSV's
-// finalizers have been removed.
+// orphan deletes a CSV but not the objects that it owns, like kubectl delete --cascade=orphan after the CSV's finalizers have
+// been removed.
 func orphan(tn *env.Tenant, name string) {
 	tn.T.Helper()
 	tn.Eventually(func(c *assert.CollectT) {

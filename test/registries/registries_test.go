@@ -129,7 +129,7 @@ func (s source) pod(image string) *corev1.Pod {
 	return out
 }
 
-// nothing waits until everything that was created for the CatalogSource is deleted.
+// nothing waits until all objects that were created for the CatalogSource are deleted.
 func (s source) nothing() {
 	s.Helper()
 	eventually(s.T, func(c *assert.CollectT) {
@@ -375,8 +375,8 @@ func TestAcceptsChangesByAMutatingWebhook(t *testing.T) {
 	require.Equal(t, pod.UID, s.pod(pinned).UID)
 }
 
-// After a migration from OLM v0, Remit adopts the objects that OLM v0 created for the same CatalogSource, and replaces
-// the Pod as soon as a new one is ready.
+// After a migration from OLM v0, Remit adopts the objects that OLM v0 created for the same CatalogSource. It replaces the Pod
+// as soon as a new one is ready.
 func TestAdoptsRegistriesOfOLMv0(t *testing.T) {
 	t.Parallel()
 	s := create(t, "migrated", operatorsv1alpha1.CatalogSourceSpec{Image: images.Host + "/nowhere:v1"})

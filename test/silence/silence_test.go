@@ -95,7 +95,7 @@ func retried(all []blockage.Blockage) (out []string) {
 	return out
 }
 
-// wait returns after d, because the absence of requests cannot be awaited.
+// wait returns after d. The tests need a fixed duration, because no event shows that no requests are sent.
 func wait(t *testing.T, d time.Duration) {
 	t.Helper()
 	select {

@@ -24,6 +24,11 @@ func (p Program) checkPolicies(ctx context.Context, config *rest.Config, common 
 	if err != nil {
 		return fmt.Errorf("client: %w", err)
 	}
+	return p.CheckPolicies(ctx, c, common)
+}
+
+// CheckPolicies is like checkPolicies, for programs without a manager.
+func (p Program) CheckPolicies(ctx context.Context, c client.Client, common Common) error {
 	review := &authenticationv1.SelfSubjectReview{}
 	if err := c.Create(ctx, review); err != nil {
 		return fmt.Errorf("determine the user that this program runs as: %w", err)
@@ -33,7 +38,7 @@ func (p Program) checkPolicies(ctx context.Context, config *rest.Config, common 
 		return fmt.Errorf("this program runs as user %q, but the admission policies limit %q: use the credentials of ServiceAccount %s in namespace %s, or set --namespace",
 			got, want, p.UserAgent, common.Namespace)
 	}
-	installation := policy.Installation{Namespace: common.Namespace, Default: common.Default, Extensions: p.Extensions}
+	installation := policy.Installation{Namespace: common.Namespace, Default: common.Default, Extensions: p.Extensions, Packages: p.Packages}
 	if err := policy.Check(ctx, c, installation); err != nil {
 		return fmt.Errorf("the admission policies of this cluster do not limit user %q as this version requires; apply the manifests of this version, for namespace %s%s:\n%w",
 			want, common.Namespace, p.alsoPass(), err)
@@ -41,9 +46,9 @@ func (p Program) checkPolicies(ctx context.Context, config *rest.Config, common 
 	return nil
 }
 
-// alsoPass completes the advice in the error about policies that differ.
+// alsoPass returns the last part of the advice in the error about policies that differ.
 func (p Program) alsoPass() string {
-	if p.Extensions {
+	if p.Extensions || p.Packages {
 		return ""
 	}
 	return ", and pass both programs the default account that the manifests name"

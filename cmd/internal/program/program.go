@@ -27,9 +27,11 @@ type Program struct {
 	// the name of the program's ServiceAccount.
 	Name      string
 	UserAgent string
-	// Extensions is true for the program that installs ClusterExtensions, which other admission policies limit, and for which
-	// there is no default account.
+	// Extensions is true for the program that installs ClusterExtensions. Other admission policies limit this program, and it
+	// has no default account.
 	Extensions bool
+	// Packages is true for the program that serves PackageManifests. Another admission policy limits this program.
+	Packages bool
 	// AddFlags adds the program's own flags; it may be nil.
 	AddFlags func(*pflag.FlagSet)
 	// Setup registers the program's controllers.

@@ -58,7 +58,7 @@ func dryRun(result string) func(int) string {
 	return func(int) string { return result + " (dry run)" }
 }
 
-// each reads the current state of all objects, then changes one after the other and prints the results.
+// each reads the current state of all objects, then changes them one after another and prints the results.
 func (o *Options) each(ctx context.Context, c client.Client, objs []client.Object, act func(change, context.Context, client.Client) (string, error)) error {
 	changes, err := gather(ctx, c, objs)
 	if err != nil {

@@ -45,8 +45,8 @@ func newExtensionCommand() *cobra.Command {
 		Long: "Let Remit impersonate the synthetic user of a ClusterExtension without spec.serviceAccount: user olm:clusterextension:NAME in group " +
 			"olm:clusterextensions. This creates a ClusterRole and a ClusterRoleBinding. They grant no permissions to the user itself, and the ClusterExtension " +
 			"need not exist yet. With --author, also let users create the ClusterExtension, by granting them the verb install on it.\n\n" +
-			"From Kubernetes 1.36 on, the permission is limited to the verbs of the requests that Remit sends (constrained impersonation). Older API servers " +
-			"support only the permission to send any request as the user; --impersonation=legacy selects it also if the API server has disabled the feature " +
+			"In Kubernetes 1.36 and later, the permission is limited to the verbs of the requests that Remit sends (constrained impersonation). Older API servers " +
+			"support only the permission to send any request as the user; --impersonation=legacy also selects it for API servers that disable the feature " +
 			"gate ConstrainedImpersonation.\n\n" +
 			"The command runs as you, and requires the permissions that it grants. A cluster administrator has them.",
 		Example: extensionExample,
@@ -154,9 +154,9 @@ func (o *extensionOptions) impersonation() scoped.Impersonation {
 	return scoped.Impersonation(o.Impersonation)
 }
 
-// findImpersonation returns the form that --impersonation selects, that an existing enrollment has or that the API
-// server's version suggests, in this order. The API server does not report which forms it supports: access reviews
-// evaluate only the rules.
+// findImpersonation returns the form that --impersonation selects, the form of an existing enrollment, or the form
+// that the API server's version suggests, in this order of precedence. The API server does not report which forms
+// it supports: access reviews evaluate only the rules.
 func (o *extensionOptions) findImpersonation(ctx context.Context, c client.Client, identity scoped.Identity) (scoped.Impersonation, error) {
 	if how := o.impersonation(); how != "" {
 		return how, nil

@@ -24,7 +24,7 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// view is the data to show about a plan.
+// view contains the data to show about a plan.
 type view struct {
 	plan  *operatorsv1alpha1.InstallPlan
 	pins  []resolver.Pin

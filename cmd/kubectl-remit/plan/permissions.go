@@ -118,7 +118,7 @@ func add(given map[string]map[string]*scope, subject, namespace string, key role
 }
 
 // describe returns the kind and the name of a subject. A ServiceAccount without a namespace is in the given namespace,
-// that of the binding.
+// which is the binding's namespace.
 func describe(s rbacv1.Subject, namespace string) string {
 	if s.Kind == rbacv1.ServiceAccountKind {
 		return s.Kind + " " + cmp.Or(s.Namespace, namespace) + "/" + s.Name

@@ -153,7 +153,7 @@ func TestAForgedStatusOnlyChangesItsOwnSection(t *testing.T) {
 		Type: names.ConditionPermissionsMissing, Status: corev1.ConditionTrue, Message: "is missing 1 permission\n\nPermissions that the plan grants: none\nTo grant the missing permissions, apply:\n---\nkind: Role\n"}}
 	got, err := shown(t, plan, nil, "team-a")
 	require.NoError(t, err)
-	require.Equal(t, head+"\nMissing, according to the plan's status:\n  is missing 1 permission\n  \n  Permissions that the plan grants: none\n"+
+	require.Equal(t, head+"\nMissing permissions and refused objects, according to the plan's status:\n  is missing 1 permission\n  \n  Permissions that the plan grants: none\n"+
 		"To see everything that is missing and the RBAC that grants it: kubectl remit preflight installplan/"+plan.Name+" -n team-a\n\nThe plan is waiting for approval."+approval, got)
 }
 

@@ -203,7 +203,7 @@ func (v *view) writeMissing(b *bytes.Buffer) {
 	if len(v.missing) == 0 {
 		return
 	}
-	b.WriteString("\nMissing, according to the plan's status:\n")
+	b.WriteString("\nMissing permissions and refused objects, according to the plan's status:\n")
 	for _, text := range v.missing {
 		for part := range strings.Lines(text) {
 			line(b, 1, "%s", part)

@@ -133,7 +133,7 @@ func (o *Options) findAccount(ctx context.Context, c client.Client, a *about) er
 		return err
 	}
 	if c == nil {
-		return errors.New("--account is required with --rbac-dir: the ServiceAccount whose permissions bound the install, as NAMESPACE/NAME")
+		return errors.New("--account is required with --rbac-dir: the ServiceAccount whose permissions limit the install, as NAMESPACE/NAME")
 	}
 	if a.namespace == "" {
 		var err error

@@ -90,7 +90,7 @@ func TestListsWhatIsMissingAndTheGrant(t *testing.T) {
 	}
 }
 
-func TestHasAnotherExitCodeIfItCannotCheck(t *testing.T) {
+func TestHasADifferentExitCodeIfItCannotCheck(t *testing.T) {
 	bundle := sampleDir(t)
 	empty := t.TempDir()
 	for want, args := range map[string][]string{

@@ -22,7 +22,7 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// extensionOptions holds the options of the command preflight clusterextension.
+// extensionOptions holds the options of the "preflight clusterextension" command.
 type extensionOptions struct {
 	Options
 	Extension extension.Flags
@@ -80,7 +80,7 @@ func (o *extensionOptions) run(ctx context.Context, name string) error {
 	from := extension.Source{Cluster: o.Options.Cluster, In: o.In, ErrOut: o.ErrOut}
 	if o.RBACDir != "" {
 		if o.Extension.NeedsCluster() {
-			return errors.New("--rbac-dir requires --catalog, and --filename or --package: the ClusterExtension and its catalog are in a cluster otherwise")
+			return errors.New("--rbac-dir requires --catalog, and --filename or --package: otherwise, the ClusterExtension and its catalog would be read from a cluster")
 		}
 		from.Cluster = nil
 	}

@@ -140,7 +140,7 @@ func TestReadsTheClusterExtensionFromAManifest(t *testing.T) {
 	}
 }
 
-func TestSaysWhatExistsInsteadOfWhatWasRequested(t *testing.T) {
+func TestReportsAlternativesToTheRequest(t *testing.T) {
 	rbacDir := folder(t, "")
 	for want, flags := range map[string][]string{
 		`package "sample-operato" was not found in ClusterCatalog`:                               {"--package=sample-operato"},
@@ -253,7 +253,8 @@ func TestListsTheRequirementsOfABundle(t *testing.T) {
 	require.Contains(t, strings.Join(d.Notes, "\n"), prefix+"an operator with package: other and with version in range: >=1.0.0")
 }
 
-// Permissions that only the removal with kept CustomResourceDefinitions needs are notes: nothing waits for them.
+// Permissions that are needed only to remove an extension and keep its CustomResourceDefinitions are reported as
+// notes: nothing waits for them.
 func TestNotesTheOptionalPermissionsOfARemoval(t *testing.T) {
 	csv := strings.Replace(hookCSV(), "{required: [", "{owned: [{name: hooks.hook.example.com, version: v1, kind: Hook}], required: [", 1) +
 		"  - {type: ConversionWebhook, generateName: c.hook.example.com, deploymentName: hook, containerPort: 9443, conversionCRDs: [hooks.hook.example.com],\n" +
@@ -278,7 +279,7 @@ func TestNotesTheOptionalPermissionsOfARemoval(t *testing.T) {
 	granted := printedRBAC(t, args)
 	require.NotContains(t, notes(granted), "optional")
 	write(`olm.operatorframework.io/keep-crds: "true"`)
-	const note = "optional: remove Deployment demo-system/hook before the conversions of CustomResourceDefinitions that are kept are reset requires in namespace demo-system: "
+	const note = "optional: remove Deployment demo-system/hook before resetting the conversions of kept CustomResourceDefinitions requires in namespace demo-system: "
 	require.Contains(t, notes(granted), note)
 	require.NotContains(t, notes(printedRBAC(t, args)), "optional")
 }

@@ -33,7 +33,8 @@ type document struct {
 	preflight.Document `json:",inline"`
 	// Grant is YAML that grants everything that is missing.
 	Grant string `json:"grant,omitempty"`
-	// Enrollment is YAML that allows Remit to act as the identity of a ClusterExtension, if this is missing.
+	// Enrollment is YAML that allows Remit to act as the identity of a ClusterExtension, if Remit is not allowed to do so
+	// yet.
 	Enrollment string `json:"enrollment,omitempty"`
 }
 

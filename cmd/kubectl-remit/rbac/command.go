@@ -26,6 +26,8 @@ type Options struct {
 	Format string
 	// WithAccount makes the command also print the account: its Namespace, the ServiceAccount and its enrollment.
 	WithAccount bool
+	// Optional lists the optional features whose permissions are printed as well.
+	Optional []string
 	// RemitNamespace is the namespace of Remit's programs, which the enrollment refers to.
 	RemitNamespace string
 	Out            io.Writer
@@ -43,6 +45,10 @@ const example = `  # What the ServiceAccount "installer" needs to install a bund
 
   # For an operator that watches the whole cluster
   kubectl remit rbac ./my-operator/1.2.3 --account team-a/installer --install-mode AllNamespaces
+
+  # Including what optional features need: the operator's OperatorCondition, copies of its ClusterServiceVersion, and so on
+  kubectl remit rbac ./my-operator/1.2.3 --account team-a/installer --optional
+  kubectl remit rbac ./my-operator/1.2.3 --account team-a/installer --optional=conditions,copies
 
   # What a ClusterExtension needs
   kubectl remit rbac clusterextension my-extension`
@@ -73,6 +79,7 @@ func NewCommand() *cobra.Command {
 	flags.StringVarP(&o.Format, "output", "o", formatYAML, "output format: yaml, json")
 	flags.BoolVar(&o.WithAccount, "with-account", false, "also print the account: its Namespace, the ServiceAccount, and the Role and binding that enroll it")
 	flags.StringVar(&o.RemitNamespace, "remit-namespace", names.DefaultNamespace, "namespace where Remit is installed, for --with-account")
+	o.addOptional(cmd)
 	completeOutput(cmd)
 	cmd.AddCommand(newExtensionCommand())
 	return cmd
@@ -86,7 +93,7 @@ func completeOutput(cmd *cobra.Command) {
 // Run prints the RBAC of one bundle.
 func (o *Options) Run(ctx context.Context, arg string) error {
 	if o.Account == "" {
-		return errors.New("--account is required: the ServiceAccount whose permissions bound the install, as NAMESPACE/NAME")
+		return errors.New("--account is required: the ServiceAccount whose permissions limit the install, as NAMESPACE/NAME")
 	}
 	account, err := source.ParseAccount(o.Account)
 	if err != nil {
@@ -104,7 +111,11 @@ func (o *Options) Run(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	report, err := preflight.Required(scoped.ServiceAccountIdentity(account), b.Bundle, scope)
+	optional, err := o.optional(b.Bundle, scope)
+	if err != nil {
+		return err
+	}
+	report, err := preflight.Required(scoped.ServiceAccountIdentity(account), b.Bundle, scope, optional...)
 	if err != nil {
 		return fmt.Errorf("bundle %q: %w", arg, err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/remit-olm/remit/pkg/extension/assess"
 )
 
-// extensionOptions holds the options of the command rbac clusterextension.
+// extensionOptions holds the options of the "rbac clusterextension" command.
 type extensionOptions struct {
 	Options
 	Extension extension.Flags

@@ -35,7 +35,7 @@ func (o *Options) objects(account types.NamespacedName, report preflight.Report)
 	return objectsOf(first, report)
 }
 
-// objectsOf returns the objects and those of the report's grant.
+// objectsOf returns the given objects and the objects of the report's grant.
 func objectsOf(first []client.Object, report preflight.Report) ([]*unstructured.Unstructured, error) {
 	var out []*unstructured.Unstructured
 	for _, obj := range first {

@@ -25,6 +25,7 @@ const (
 	imageCatalog   = "remit.dev/catalog:dev"
 	imageOLM       = "remit.dev/olm:dev"
 	imageExtension = "remit.dev/extension:dev"
+	imagePackages  = "remit.dev/package-server:dev"
 	// bundlesCatalog is the image of the catalog that serves the bundles in the --bundles directory.
 	bundlesCatalog = "remit.dev/demo-catalog:dev"
 	catalogName    = "demo"
@@ -65,7 +66,7 @@ func (d *demo) start(ctx context.Context, bundles string) error {
 	if bundles != "" {
 		image, args = bundlesCatalog, append(args, "--catalog-directory="+bundlesCatalog+"="+bundles)
 	}
-	err = d.progress.step("Install Remit: CRDs, its own bounded permissions, its three programs as Pods", func() error { return d.installRemit(ctx, args) })
+	err = d.progress.step("Install Remit: CRDs, its own bounded permissions, its four programs as Pods", func() error { return d.installRemit(ctx, args) })
 	if err != nil {
 		return err
 	}
@@ -77,7 +78,7 @@ func (d *demo) start(ctx context.Context, bundles string) error {
 	})
 }
 
-// installRemit installs Remit with ClusterExtensions. args are additional flags for the catalog program.
+// installRemit installs Remit with ClusterExtensions and PackageManifests. args are additional flags for the catalog program.
 func (d *demo) installRemit(ctx context.Context, args []string) error {
 	ctx, cancel := context.WithTimeout(ctx, d.Timeout)
 	defer cancel()
@@ -85,11 +86,17 @@ func (d *demo) installRemit(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	packages, err := manifests.RenderPackages()
+	if err != nil {
+		return err
+	}
+	objs = append(objs, packages...)
 	const listen = "--health-probe-bind-address=" + controlplane.ListenIP
 	const content = "--catalog-content-bind-address=" + controlplane.ListenIP
 	return manifests.Apply(ctx, d.client, objs,
 		manifests.Args{Deployment: names.ServiceAccountCatalog, Args: append([]string{listen + ":9441"}, args...)},
 		manifests.Args{Deployment: names.ServiceAccountOLM, Args: []string{listen + ":9442"}},
+		manifests.Args{Deployment: names.ServiceAccountPackageServer, Args: []string{"--bind-address=" + controlplane.ListenIP + ":5443"}},
 		manifests.Args{Deployment: names.ServiceAccountExtension, Args: append([]string{listen + ":9443", content + ":8443"}, d.docs.registryArgs()...)},
 	)
 }
@@ -105,6 +112,7 @@ func (d *demo) launch(ctx context.Context) error {
 				imageCatalog:               d.programs.path(programCatalog),
 				imageOLM:                   d.programs.path(programOLM),
 				imageExtension:             d.programs.path(programExtension),
+				imagePackages:              d.programs.path(programPackages),
 				samplebundle.OperatorImage: d.programs.path(programSample),
 				docsServer:                 d.docs.server(),
 			},

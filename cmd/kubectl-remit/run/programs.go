@@ -15,6 +15,7 @@ const (
 	programCatalog      = "catalog"
 	programOLM          = "olm"
 	programExtension    = "extension"
+	programPackages     = "package-server"
 	programSample       = "sample-operator"
 	programRegistry     = "sample-registry"
 )
@@ -26,7 +27,7 @@ func (d programs) path(name string) string { return filepath.Join(string(d), nam
 
 func (d programs) missing() []string {
 	var out []string
-	for _, name := range []string{programControlPlane, programCatalog, programOLM, programExtension, programSample, programRegistry} {
+	for _, name := range []string{programControlPlane, programCatalog, programOLM, programExtension, programPackages, programSample, programRegistry} {
 		if _, err := os.Stat(d.path(name)); err != nil {
 			out = append(out, name)
 		}

@@ -25,8 +25,8 @@ const (
 	rulesHeldBack = 2
 )
 
-// sample demonstrates an install that is blocked before the first write, reported, granted and completed, through the API
-// of OLM v0 and through that of OLM v1.
+// sample demonstrates an install that is blocked before the first write, reported, granted and completed: once through
+// the API of OLM v0, and once through the API of OLM v1.
 func (d *demo) sample(ctx context.Context) error {
 	if err := d.start(ctx, ""); err != nil {
 		return err

@@ -18,8 +18,8 @@ import (
 	"github.com/remit-olm/remit/pkg/preflight"
 )
 
-// Dangling is a binding or a role for the identity of a ClusterExtension, although no ClusterExtension has this
-// identity. A ClusterExtension that is created with the same name gets the permissions.
+// Dangling is a binding or a role for the identity of a ClusterExtension that does not exist. A ClusterExtension that
+// is created with the same name gets the permissions.
 type Dangling struct {
 	Kind string `json:"kind"`
 	// Namespace is "" for cluster-scoped objects.
@@ -27,7 +27,7 @@ type Dangling struct {
 	Name      string `json:"name"`
 	// Role is "<Kind> <name>" of the role of a binding.
 	Role string `json:"role,omitempty"`
-	// Identities are the users and ServiceAccounts that no ClusterExtension has.
+	// Identities lists the users and ServiceAccounts that are not the identity of any ClusterExtension.
 	Identities []string `json:"identities"`
 	// Enrollment is true for objects that allow Remit to act as the identity.
 	Enrollment bool `json:"enrollment,omitempty"`

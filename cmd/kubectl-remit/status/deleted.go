@@ -86,7 +86,7 @@ func (w *world) fillDeletedObjects(ctx context.Context, c client.Reader, g *Grou
 }
 
 // noteUnreadable notes the installed versions whose objects are unknown because the InstallPlan does not contain the
-// manifests. A version without a plan has no objects of its own.
+// manifests. A version without a plan has no such objects.
 func (w *world) noteUnreadable(g *Group, installed map[string]bool, steps []step.Step) {
 	unread := map[string]bool{}
 	for i := range w.plans {

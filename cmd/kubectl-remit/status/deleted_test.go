@@ -56,7 +56,7 @@ func TestAMessageNamesAtMostTwentyDeletedObjects(t *testing.T) {
 	require.NotContains(t, deletedBlock("op.v1", names[:maxListed], "").Message, "more")
 }
 
-func TestNotesAVersionWhosePlanDoesNotCarryItsContent(t *testing.T) {
+func TestNotesAVersionWhosePlanDoesNotContainManifests(t *testing.T) {
 	plan := func(namespace, csv string, phase operatorsv1alpha1.InstallPlanPhase) operatorsv1alpha1.InstallPlan {
 		out := operatorsv1alpha1.InstallPlan{}
 		out.Namespace, out.Spec.ClusterServiceVersionNames, out.Status.Phase = namespace, []string{csv}, phase

@@ -26,10 +26,10 @@ type Extension struct {
 	// determined by this command.
 	Identity string `json:"identity"`
 	Enrolled Answer `json:"enrolled"`
-	// Bundle and Version are those of the installed version.
+	// Bundle and Version identify the installed version.
 	Bundle  string `json:"bundle,omitempty"`
 	Version string `json:"version,omitempty"`
-	// The states are those of the conditions.
+	// Authorized, Installed, Progressing and Available contain the states of the conditions with these names.
 	Authorized  State `json:"authorized"`
 	Installed   State `json:"installed"`
 	Progressing State `json:"progressing"`
@@ -79,7 +79,7 @@ func (w *world) extension(ext *olmv1.ClusterExtension, remitNamespace string) Ex
 	return out
 }
 
-// current returns a condition about the current spec, or nil.
+// current returns the condition with the given type if it is about the current generation, or nil.
 func current(ext *olmv1.ClusterExtension, kind string) *metav1.Condition {
 	c := meta.FindStatusCondition(ext.Status.Conditions, kind)
 	if c == nil || c.ObservedGeneration != ext.Generation {
@@ -124,7 +124,8 @@ func (w *world) isEnrolled(identity scoped.Identity, remitNamespace string) Answ
 	return No
 }
 
-// extensionBlocks returns the conditions that report a problem: permissions first, and a problem only once.
+// extensionBlocks returns the conditions that report a problem. Missing permissions come first, and each problem is listed
+// only once.
 func extensionBlocks(ext *olmv1.ClusterExtension) []Block {
 	var out []Block
 	for _, kind := range []string{olmv1.TypeAuthorized, olmv1.TypeProgressing, olmv1.TypeAvailable} {
@@ -138,7 +139,7 @@ func extensionBlocks(ext *olmv1.ClusterExtension) []Block {
 	return out
 }
 
-// blocks reports whether a condition reports a problem. Progressing is True also while a problem may resolve itself.
+// blocks reports whether a condition reports a problem. Progressing is also True while a problem may be temporary.
 func blocks(c *metav1.Condition) bool {
 	if c.Type == olmv1.TypeProgressing && c.Reason == olmv1.ReasonRetrying {
 		return true
@@ -146,8 +147,8 @@ func blocks(c *metav1.Condition) bool {
 	return c.Status == metav1.ConditionFalse
 }
 
-// repeats reports whether the condition Progressing repeats the problem that the condition Authorized reports. The phrases are
-// those of OLM v1.
+// repeats reports whether the condition Progressing repeats the problem that the condition Authorized reports. It recognizes
+// the phrases of OLM v1.
 func repeats(c *metav1.Condition, earlier []Block) bool {
 	if c.Type != olmv1.TypeProgressing || earlier[0].Condition != olmv1.TypeAuthorized {
 		return false

@@ -96,7 +96,7 @@ func TestReportsWhatBlocksAClusterExtension(t *testing.T) {
 		"permissions, and something else": {[]metav1.Condition{missing, refused}, true,
 			"    Authorized: MissingPermissions\n      User olm:clusterextension:demo is missing 2 permissions; nothing was written.\n      - a\n      - b\n" +
 				"    Progressing: Blocked\n      CustomResourceDefinition x belongs to another\n" + seeAll},
-		"permissions, and the catalog is gone": {[]metav1.Condition{missing, retrying("package \"a\" was not found")}, true,
+		"permissions, and the catalog no longer exists": {[]metav1.Condition{missing, retrying("package \"a\" was not found")}, true,
 			"    Authorized: MissingPermissions\n      User olm:clusterextension:demo is missing 2 permissions; nothing was written.\n      - a\n      - b\n" +
 				"    Progressing: Retrying\n      package \"a\" was not found\n" + seeAll},
 		"not enrolled": {[]metav1.Condition{notEnrolled, retrying(notEnrolled.Message)}, false,

@@ -36,7 +36,7 @@ func (e Extension) write(b *bytes.Buffer) {
 }
 
 // writeDangling writes the unused grants, at most maxDangling for each namespace: a user who may write RBAC in one namespace
-// cannot hide what is in another.
+// cannot hide the grants in another.
 func writeDangling(b *bytes.Buffer, all []Dangling) {
 	b.WriteString("Permissions that no ClusterExtension uses. A new ClusterExtension of the same name gets them:\n")
 	for start := 0; start < len(all); {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 )
 
@@ -29,11 +30,11 @@ const (
 // Report is the output of the command. YAML and JSON use its json tags.
 type Report struct {
 	OperatorGroups []Group `json:"operatorGroups"`
-	// ClusterExtensions are those of the requested namespace, or all.
+	// ClusterExtensions lists the ClusterExtensions of the requested namespace, or of the whole cluster.
 	ClusterExtensions []Extension `json:"clusterExtensions,omitempty"`
-	// Dangling are the grants and enrollments that no ClusterExtension uses.
+	// Dangling lists the grants and enrollments that no ClusterExtension uses.
 	Dangling []Dangling `json:"unusedGrants,omitempty"`
-	// Notes list what could not be read.
+	// Notes lists what could not be read.
 	Notes []string `json:"notes,omitempty"`
 }
 
@@ -193,8 +194,14 @@ func install(csv *operatorsv1alpha1.ClusterServiceVersion) Install {
 }
 
 // groupBlocks returns the OperatorGroup's conditions that prevent installs in its namespace. The account's own
-// condition is shown with the account.
+// condition is shown with the account. If the OperatorGroup leaves its namespace to OLM, its conditions are not shown,
+// because Remit does not update them.
 func groupBlocks(og *operatorsv1.OperatorGroup) []Block {
+	if scoped.LeftToOLM(og) {
+		return []Block{{"OperatorGroup", og.Name, "ManagedBy", "LeftToOLM", fmt.Sprintf(
+			"Remit does nothing in this namespace, because the annotation %s=%s leaves it to OLM v0. To take it over: kubectl remit adopt",
+			names.AnnotationManagedBy, names.ManagedByOLM)}}
+	}
 	var out []Block
 	for _, c := range og.Status.Conditions {
 		bad := c.Type == conditionMultiple && c.Status == "True" || c.Type == conditionTargets && c.Status == "False"

@@ -235,6 +235,14 @@ func TestNotesAnUpgradeThatIsHeldBack(t *testing.T) {
 	require.False(t, r.blocked())
 }
 
+func TestReportsANamespaceThatIsLeftToOLM(t *testing.T) {
+	text, r := shown(t, givenWorld(t, func(w *world) {
+		w.groups[0].Annotations = map[string]string{names.AnnotationManagedBy: names.ManagedByOLM}
+	}))
+	require.Contains(t, text, "    OperatorGroup team: ManagedBy: LeftToOLM\n      Remit does nothing in this namespace, because the annotation remit.dev/managed-by=olm")
+	require.True(t, r.blocked())
+}
+
 func TestReportsSubscriptionsWithoutAnOperatorGroup(t *testing.T) {
 	text, r := shown(t, givenWorld(t, func(w *world) {
 		w.groups = nil

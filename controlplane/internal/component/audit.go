@@ -12,12 +12,12 @@ const (
 	FrontProxyUser        = "front-proxy-client"
 )
 
-// AuditPolicy returns a policy that records the metadata of every completed request, except reads by the components
-// themselves, which account for nine tenths of the traffic and are irrelevant to the product. Requests from
-// ServiceAccounts outside kube-system are all recorded, including reads: tests use them to prove that an operator never
-// requested more than its account is allowed to. A watch is recorded when it ends. Two kinds of writes by
-// ServiceAccounts are recorded with their objects, because there is no other record: changes to ClusterServiceVersions
-// by Remit, and objects that run Pods, which may be deleted before a test reads them.
+// AuditPolicy returns a policy that records the metadata of every completed request, except reads by the components themselves,
+// which account for about 90% of the traffic and are irrelevant to the product. Requests from ServiceAccounts outside
+// kube-system are all recorded, including reads: tests use them to prove that an operator never requested more than its account
+// is allowed to. A watch is recorded when it ends. Two kinds of writes by ServiceAccounts are recorded with their objects,
+// because there is no other record: changes to ClusterServiceVersions by Remit, and objects that run Pods, which may be deleted
+// before a test reads them.
 func AuditPolicy() string {
 	components := []string{"system:apiserver", NodeUser, ControllerManagerUser, SchedulerUser}
 	return `apiVersion: audit.k8s.io/v1

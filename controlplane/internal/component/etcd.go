@@ -15,8 +15,8 @@ const etcdStartTimeout = time.Minute
 
 // Etcd starts etcd with its data in dir and its sockets in sockets. It returns the URL for the API server.
 //
-// Both sockets are unix sockets in a directory of mode 0700, so no etcd port is open to other users of the machine. Fsync is off:
-// a crash of the process loses no data, because the page cache survives it, but a crash of the machine can.
+// Both sockets are unix sockets in a directory of mode 0700, so no etcd port is open to other users of the machine. Fsync is
+// off: a process crash loses no data, because the page cache survives it, but a machine crash can.
 func Etcd(ctx context.Context, dir, sockets string) (*Running, string, error) {
 	client, peer := filepath.Join(sockets, "etcd.sock"), filepath.Join(sockets, "peer.sock")
 	cfg := embed.NewConfig()
@@ -30,9 +30,9 @@ func Etcd(ctx context.Context, dir, sockets string) (*Running, string, error) {
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
 	cfg.TickMs, cfg.ElectionMs = 50, 500
 	cfg.UnsafeNoFsync = true
-	// Each commit writes many pages again, so commits are rare. The write-ahead log contains what is not committed yet.
+	// Each commit rewrites many pages, so commits are rare. The write-ahead log contains what is not committed yet.
 	cfg.BackendBatchInterval, cfg.BackendBatchLimit = time.Second, 100_000
-	// When etcd is closed, it always logs four irrelevant errors. Relevant errors are returned.
+	// On close, etcd always logs four irrelevant errors. Relevant errors are returned.
 	cfg.LogLevel = "fatal"
 	cfg.AutoCompactionMode, cfg.AutoCompactionRetention = "revision", "10000"
 	server, err := embed.StartEtcd(cfg)

@@ -35,8 +35,8 @@ func Exclusive(file string) error {
 	return nil
 }
 
-// Unused returns a channel that it closes once no other process has held a lock on the file for the linger time. From
-// then on, it holds the exclusive lock.
+// Unused returns a channel that is closed once no other process has held a lock on the file for the linger time. From then on,
+// this process holds the exclusive lock.
 func Unused(ctx context.Context, file string, linger time.Duration) (<-chan struct{}, error) {
 	fd, err := open(file)
 	if err != nil {
@@ -68,8 +68,8 @@ func Unused(ctx context.Context, file string, linger time.Duration) (<-chan stru
 	return unused, nil
 }
 
-// Closed returns a channel that it closes when the reader reaches the end of its data. For a pipe, this means that the
-// process at the other end has exited.
+// Closed returns a channel that is closed when the reader reaches the end of its data. For a pipe, this means that the process
+// at the other end has exited.
 func Closed(r io.Reader) <-chan struct{} {
 	closed := make(chan struct{})
 	go func() {

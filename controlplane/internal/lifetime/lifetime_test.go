@@ -30,7 +30,7 @@ func TestUnusedWaitsForTheLastUserAndKeepsTheLock(t *testing.T) {
 	require.NoError(t, syscall.Close(late))
 }
 
-func TestExclusiveLocksOnce(t *testing.T) {
+func TestExclusiveFailsIfTheFileIsLocked(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "lock")
 	require.NoError(t, Exclusive(file))
 	require.Error(t, Exclusive(file))

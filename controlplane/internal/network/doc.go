@@ -5,7 +5,7 @@
 // EndpointSlices), and a process that listens on 127.N.x.y represents that Pod. The mapping is pure arithmetic, so
 // there is no state to lose.
 //
-//	10.N.0.1   .. 10.N.199.254    Pods, handed out by the node stand-in
+//	10.N.0.1   .. 10.N.199.254    Pods, assigned by the node stand-in
 //	10.N.200.0 .. 10.N.254.255    reserved for tests that simulate a Pod
 //	10.N.255.252                  the proxy for Pod processes and in-process clients
 //	10.N.255.253                  the node (kubelet API)

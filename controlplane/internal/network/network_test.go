@@ -38,7 +38,7 @@ func TestResolve(t *testing.T) {
 	r := &Resolver{Net: PodNet{n: 7}, Listers: fakeServices(t)}
 	for _, test := range []struct{ name, address, want, wantErr string }{
 		{name: "maps a Pod", address: "10.7.1.2:80", want: "127.7.1.2:80"},
-		{name: "does not map the Pods of others", address: "10.8.1.2:80", want: "10.8.1.2:80"},
+		{name: "does not map Pods of other networks", address: "10.8.1.2:80", want: "10.8.1.2:80"},
 		{name: "does not map loopback", address: "127.0.0.1:80", want: "127.0.0.1:80"},
 		{name: "maps the API server's cluster IP", address: "10.96.0.1:443", want: "127.7.255.254:6443"},
 		{name: "maps the API server's name", address: "kubernetes.default.svc:443", want: "127.7.255.254:6443"},

@@ -13,7 +13,7 @@ import (
 	"github.com/remit-olm/remit/controlplane/internal/network"
 )
 
-func TestAddressesAreKeptClaimedAndReusedLate(t *testing.T) {
+func TestAPodKeepsItsAddressAndReleasedAddressesAreReusedLast(t *testing.T) {
 	var net network.PodNet
 	a := newAddresses(net)
 	first, err := a.assign("a", "")

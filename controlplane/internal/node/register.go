@@ -26,8 +26,8 @@ const (
 	heartbeat    = 10 * time.Second
 )
 
-// Register creates or updates the Node and makes it Ready. Admission adds the not-ready taint to every new Node.
-// Register removes the taint immediately; the node-lifecycle controller would remove it only a moment later.
+// Register creates or updates the Node and makes it Ready. Admission adds the not-ready taint to every new Node. Register
+// removes the taint immediately instead of waiting for the node-lifecycle controller.
 func Register(ctx context.Context, client kubernetes.Interface, net network.PodNet) error {
 	nodes := client.CoreV1().Nodes()
 	want := desired(net)

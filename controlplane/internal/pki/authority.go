@@ -170,7 +170,7 @@ func newTemplate(name pkix.Name) *x509.Certificate {
 	}
 }
 
-// newKey generates a P-256 key: fifty times faster than RSA, and accepted by every component, including for
+// newKey generates a P-256 key. This is about fifty times faster than RSA, and every component accepts such keys, including for
 // ServiceAccount tokens.
 func newKey() (*ecdsa.PrivateKey, error) {
 	return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -36,7 +36,7 @@ func writeKubeconfig(file string, cluster Cluster, user *clientcmdapi.AuthInfo, 
 	config := clientcmdapi.NewConfig()
 	config.Clusters[contextName] = &clientcmdapi.Cluster{
 		Server: cluster.Server, CertificateAuthorityData: cluster.CAPEM,
-		DisableCompression: true, // on loopback, compression takes more time than it saves
+		DisableCompression: true, // on loopback, compression costs more time than it saves
 	}
 	config.AuthInfos[contextName] = user
 	config.Contexts[contextName] = &clientcmdapi.Context{Cluster: contextName, AuthInfo: contextName, Namespace: namespace}

@@ -11,7 +11,7 @@
 //	output        <dir>/pods/NAMESPACE_NAME_UID/CONTAINER.log; restarts append to it
 //	ends          with SIGTERM, the grace period, SIGKILL to the group; never outlives the control plane
 //
-// Annotations on a Pod request faults, so that tests can show what a real node does. They are reread when they change,
+// Annotations on a Pod request faults, so that tests can simulate problems of a real node. They are reread when they change,
 // and the first two only apply to simulated containers:
 //
 //	standin.test/start-after: 3s     its containers run that long before they are ready

@@ -17,11 +17,11 @@ import (
 	"github.com/remit-olm/remit/controlplane/internal/process"
 )
 
-// configRetry is the maximum time until a missing object is read again. Usually, a watch triggers this immediately.
+// configRetry is the maximum time until a missing object is read again. Usually, a watch event triggers the read earlier.
 const configRetry = 5 * time.Second
 
-// prepare finds the executable and everything that the container needs, and waits for what is missing. It returns false
-// if the image is not mapped.
+// prepare finds the executable and everything that the container needs, and waits for missing objects. It returns false if the
+// image is not mapped.
 func (r *runner) prepare(ctx context.Context) (*process.Spec, bool) {
 	for {
 		woken := r.worker.woken.C()

@@ -104,8 +104,7 @@ func (w *Worker) status(pod *corev1.Pod) corev1.PodStatus {
 	return v.status()
 }
 
-// same reports whether two statuses are equal in the form in which the API stores them, where times have no fractional
-// seconds.
+// same reports whether two statuses are equal as the API stores them, that is, with times in whole seconds.
 func same(old, new corev1.PodStatus) bool {
 	if old.Phase != new.Phase || old.PodIP != new.PodIP || old.HostIP != new.HostIP || old.ObservedGeneration != new.ObservedGeneration {
 		return false

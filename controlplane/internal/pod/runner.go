@@ -175,7 +175,7 @@ func (r *runner) pretend(ctx context.Context) *corev1.ContainerStateTerminated {
 	defer starting.Stop()
 	for up := startAfter(r.worker.Pod()) <= 0; ; {
 		woken := r.worker.woken.C()
-		r.state.pretended(string(r.worker.Pod().UID), up && isReadyAsked(r.worker.Pod()))
+		r.state.pretended(string(r.worker.Pod().UID), up && mayBeReady(r.worker.Pod()))
 		select {
 		case <-ctx.Done():
 			return ended(process.Exit{}, began)

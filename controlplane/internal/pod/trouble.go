@@ -27,8 +27,8 @@ func startAfter(pod *corev1.Pod) time.Duration {
 	return delay
 }
 
-// isReadyAsked reports whether simulated containers may become ready.
-func isReadyAsked(pod *corev1.Pod) bool { return pod.Annotations[annotationReady] != "false" }
+// mayBeReady reports whether simulated containers may become ready.
+func mayBeReady(pod *corev1.Pod) bool { return pod.Annotations[annotationReady] != "false" }
 
 // isLost reports whether the Pod must end as if it were evicted.
 func isLost(pod *corev1.Pod) bool { return pod.Annotations[annotationLost] == "true" }

@@ -1,8 +1,7 @@
 // Package probe checks whether a Pod process has started, is ready and is alive.
 //
-// It follows the kubelet's rules with one addition: until the first success, a probe is also tried several times a
-// second, because a default period of 10 s would dominate a test's duration. These extra tries can only succeed and
-// never count as failures.
+// It follows the kubelet's rules with one addition: until the first success, a probe also runs several times a second, because
+// the default period of 10 s would dominate a test's duration. Failures of these extra attempts do not count.
 package probe
 
 import (
@@ -17,7 +16,7 @@ import (
 	tcpprobe "k8s.io/kubernetes/pkg/probe/tcp"
 )
 
-// eagerPeriod is the time between tries before the first success.
+// eagerPeriod is the time between attempts before the first success.
 const eagerPeriod = 200 * time.Millisecond
 
 // Target is the process of a container.

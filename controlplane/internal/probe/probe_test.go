@@ -52,5 +52,5 @@ func TestWatchReportsReadinessSoonerThanItsPeriod(t *testing.T) {
 		verdicts = append(verdicts, ok)
 		return !ok
 	})
-	require.Equal(t, []bool{true}, verdicts, "tries between the periods do not count as failures")
+	require.Equal(t, []bool{true}, verdicts, "failures between the periods do not count")
 }

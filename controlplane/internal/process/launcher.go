@@ -1,10 +1,10 @@
 // Package process starts local processes that never outlive this one.
 //
-// Three mechanisms end a process, because each has a gap:
+// Three mechanisms end a process, because each of them misses some cases:
 //
 //   - a clean stop sends SIGTERM to the process and kills its whole group after the grace period, as a container
 //     runtime does;
-//   - Pdeathsig kills the process itself when this one dies in any way, including kill -9. The kernel ties it to the
+//   - Pdeathsig kills the started process when this process dies for any reason, including kill -9. The kernel ties it to the
 //     thread that forked, and Go may end an idle thread at any time, so all forking happens on one goroutine that stays
 //     locked to a thread;
 //   - Pdeathsig does not reach grandchildren. A small shell (the warden) in its own session learns about every process

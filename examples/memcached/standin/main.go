@@ -1,4 +1,5 @@
-// Command standin replaces memcached where containers run as processes. It does nothing until it is stopped.
+// Command standin stands in for memcached on the embedded control plane, where containers run as processes.
+// It waits until it is stopped.
 package main
 
 import (

@@ -1,6 +1,6 @@
 // Command walk runs the example operator on the embedded control plane and shows what it does when permissions are
-// granted and revoked. Each line that begins with ✓ has been checked. If a check fails, the command prints what was
-// found instead and exits with code 1.
+// granted and revoked. Each line that begins with ✓ reports a check that passed. If a check fails, the command prints
+// what it found instead and exits with code 1.
 package main
 
 import (
@@ -36,8 +36,8 @@ import (
 //go:embed manifests.yaml
 var manifests []byte
 
-// patience is the timeout of each step.
-const patience = 2 * time.Minute
+// stepTimeout is the timeout of each step.
+const stepTimeout = 2 * time.Minute
 
 func main() {
 	bin := flag.String("bin", "bin", "directory of the built programs")
@@ -266,10 +266,10 @@ func want(ok bool, format string, args ...any) error {
 }
 
 // eventually waits until the check succeeds, and then prints the line. It returns an error if a step takes longer than
-// patience.
+// stepTimeout.
 func (w *walk) eventually(ctx context.Context, line string, check func() error) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, stepTimeout, true, func(context.Context) (bool, error) {
 		last = check()
 		return last == nil, nil
 	})

@@ -57,7 +57,8 @@ func pushImage(t *testing.T, host string, image v1.Image) string {
 	return ref.String()
 }
 
-// file returns the header of a regular file in an archive. The header also carries the text, which archived writes.
+// file returns the header of a regular file in an archive. The header also contains the text, which archived writes to
+// the archive.
 func file(path, text string) tar.Header {
 	return tar.Header{Name: path, Typeflag: tar.TypeReg, Size: int64(len(text)), Mode: 0o644, PAXRecords: map[string]string{"TEST.text": text}}
 }

@@ -1,7 +1,7 @@
 package unpack
 
-// Limits for a bundle image. They are far above the needs of published bundles: the largest of 132 has 4 MiB of
-// manifests in 104 files and a few layers.
+// Limits for a bundle image. They are far above what published bundles need: the largest of 132 bundles has 4
+// MiB of manifests in 104 files and a few layers.
 const (
 	// MaxLayers bounds the number of layers.
 	MaxLayers = 100

@@ -24,7 +24,7 @@ type Contents struct {
 	// max bounds the size; zero means no limit. take reserves bytes before they are written.
 	max  int64
 	take func(int64) error
-	// unuse marks the file as unused; with drop, it deletes the file unless it has other users.
+	// unuse marks the file as unused. If drop is true, it deletes the file unless it has other users.
 	unuse func(drop bool)
 
 	mu    sync.RWMutex

@@ -23,7 +23,7 @@ import (
 const maxLines = catalog.MaxPackages + catalog.MaxChannels + 2*catalog.MaxBundles
 
 // Lines contains the objects of a catalog as JSON lines, sorted by package, schema and name. It is immutable, and safe
-// for concurrent use. The file remains readable after its deletion, as long as the Lines are used.
+// for concurrent use. The file remains readable after its deletion, while the Lines are in use.
 type Lines struct {
 	file *os.File
 	sum  string
@@ -111,8 +111,17 @@ func (w *LinesWriter) Put(schema, pkg, name string, document []byte) error {
 	return nil
 }
 
-// PutLines stores the lines of a catalog that PutSnapshot has stored, without those for which keep returns false.
+// PutLines stores the lines for which keep returns true, with the catalog that PutSnapshot has stored.
 func (s *Store) PutLines(key string, from *LinesWriter, keep func(Line) bool) (*Lines, error) {
+	return s.putLines(key+suffixLines, from, keep)
+}
+
+// PutDisplays is like PutLines, but for display-only lines.
+func (s *Store) PutDisplays(key string, from *LinesWriter, keep func(Line) bool) (*Lines, error) {
+	return s.putLines(key+suffixDisplays, from, keep)
+}
+
+func (s *Store) putLines(name string, from *LinesWriter, keep func(Line) bool) (*Lines, error) {
 	var out *Lines
 	err := s.put(func(file *os.File) (err error) {
 		out, err = from.writeTo(file, keep)
@@ -120,7 +129,7 @@ func (s *Store) PutLines(key string, from *LinesWriter, keep func(Line) bool) (*
 	}, func(file *os.File) (err error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		path := s.path(dirCatalogs, key+suffixLines)
+		path := s.path(dirCatalogs, name)
 		if err := replace(file, path); err != nil {
 			return err
 		}
@@ -133,14 +142,30 @@ func (s *Store) PutLines(key string, from *LinesWriter, keep func(Line) bool) (*
 	return out, nil
 }
 
+// KeepLines returns lines in a file that is deleted when they are no longer in use.
+func (s *Store) KeepLines(from *LinesWriter, keep func(Line) bool) (*Lines, error) {
+	file, err := s.temp()
+	if err != nil {
+		return nil, err
+	}
+	out, err := from.writeTo(file, keep)
+	if err == nil {
+		err = os.Remove(file.Name())
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, WriteError(err)
+	}
+	out.file = file
+	return out, nil
+}
+
 // writeTo writes the lines in order, followed by a footer with their hash.
 func (w *LinesWriter) writeTo(file io.Writer, keep func(Line) bool) (*Lines, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	all := slices.DeleteFunc(slices.Clone(w.all), func(l Line) bool { return !keep(l) })
-	slices.SortStableFunc(all, func(a, b Line) int {
-		return cmp.Or(cmp.Compare(a.owner(), b.owner()), cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.Schema, b.Schema), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortStableFunc(all, Line.compare)
 	sum := sha256.New()
 	buffered := bufio.NewWriterSize(file, 1<<16)
 	to := io.MultiWriter(buffered, sum)
@@ -160,6 +185,28 @@ func (w *LinesWriter) writeTo(file io.Writer, keep func(Line) bool) (*Lines, err
 }
 
 const schemaPackage = "olm.package"
+
+// compare orders lines by package, schema and name.
+func (l Line) compare(other Line) int {
+	return cmp.Or(cmp.Compare(l.owner(), other.owner()), cmp.Compare(l.rank(), other.rank()), cmp.Compare(l.Schema, other.Schema), cmp.Compare(l.Name, other.Name))
+}
+
+// Find returns the line of an object.
+func (l *Lines) Find(schema, pkg, name string) (Line, bool) {
+	at, found := slices.BinarySearchFunc(l.all, Line{Schema: schema, Package: pkg, Name: name}, Line.compare)
+	if !found {
+		return Line{}, false
+	}
+	return l.all[at], true
+}
+
+// Size returns the size of all lines, in bytes.
+func (l *Lines) Size() (n int64) {
+	for _, line := range l.all {
+		n += line.length
+	}
+	return n
+}
 
 // owner returns the package to which the object belongs. An olm.package has only a name.
 func (l Line) owner() string {
@@ -188,8 +235,13 @@ func (l Line) IsOf(packages map[string]*catalog.Package) bool {
 
 // Lines reads the stored lines of a catalog whose Snapshot is in use. The error is fs.ErrNotExist if they are missing or
 // damaged.
-func (s *Store) Lines(key string) (*Lines, error) {
-	path := s.path(dirCatalogs, key+suffixLines)
+func (s *Store) Lines(key string) (*Lines, error) { return s.readLines(key + suffixLines) }
+
+// Displays is like Lines, but for lines that PutDisplays has stored.
+func (s *Store) Displays(key string) (*Lines, error) { return s.readLines(key + suffixDisplays) }
+
+func (s *Store) readLines(name string) (*Lines, error) {
+	path := s.path(dirCatalogs, name)
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -228,7 +280,7 @@ func readLines(file *os.File) (*Lines, error) {
 		if json.Unmarshal(text, &line) != nil {
 			return nil, errDamaged
 		}
-		if line.Schema == "" { // the footer: all objects of a catalog have a schema, and their other fields are arbitrary
+		if line.Schema == "" { // the footer: only objects of a catalog have a schema; their other fields are arbitrary
 			var foot footer
 			if json.Unmarshal(text, &foot) != nil || foot.Sum != before {
 				return nil, errDamaged

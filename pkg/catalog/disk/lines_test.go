@@ -153,7 +153,7 @@ func TestLinesAreLimited(t *testing.T) {
 	require.ErrorIs(t, err, ErrWrite)
 }
 
-// The lines belong to the files of their catalog: they are deleted with them, and kept while the catalog is used.
+// Lines are deleted together with the other files of their catalog, but not while the catalog is in use.
 func TestLinesAreDeletedWithTheirCatalog(t *testing.T) {
 	s := openStore(t)
 	contents, err := s.NewContents(0, nil)

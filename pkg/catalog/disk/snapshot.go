@@ -20,6 +20,7 @@ const (
 	suffixIndex    = ".index"
 	suffixContents = ".contents"
 	suffixLines    = ".lines"
+	suffixDisplays = ".displays"
 	// format is the version of the index. It changes whenever the format, or the result of loading the same image, changes.
 	format = "remit-catalog-2"
 )
@@ -153,11 +154,13 @@ func (c *Contents) checkSize() error {
 }
 
 func (s *Store) dropSnapshot(key string) error {
-	err := os.Remove(s.path(dirCatalogs, key+suffixLines))
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil // most catalogs have none
+	var more []error
+	for _, suffix := range []string{suffixLines, suffixDisplays} { // a catalog has at most one of them
+		if err := os.Remove(s.path(dirCatalogs, key+suffix)); !errors.Is(err, fs.ErrNotExist) {
+			more = append(more, err)
+		}
 	}
-	return errors.Join(os.Remove(s.path(dirCatalogs, key+suffixIndex)), os.Remove(s.path(dirCatalogs, key+suffixContents)), err)
+	return errors.Join(append(more, os.Remove(s.path(dirCatalogs, key+suffixIndex)), os.Remove(s.path(dirCatalogs, key+suffixContents)))...)
 }
 
 // readIndex reads the index line by line, so that only one package is in memory as text.

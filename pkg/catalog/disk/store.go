@@ -52,8 +52,8 @@ func OpenDefault() (*Store, error) {
 	return s, nil
 }
 
-// Open creates the directory if needed and deletes the temporary files of an earlier run. With an empty dir, it creates
-// a new directory, which Close removes. A limit of zero means DefaultLimit.
+// Open creates the directory if needed and deletes the temporary files of an earlier run. If dir is empty, it creates a
+// new directory, which Close removes. A limit of zero means DefaultLimit.
 func Open(dir string, limit int64) (*Store, error) {
 	s := &Store{dir: dir, limit: cmp.Or(limit, DefaultLimit), inUse: map[string]int{}}
 	if dir == "" {

@@ -20,10 +20,10 @@ type builder struct {
 	bundles      map[bundleKey]*catalog.Bundle
 	contents     Contents
 	deprecations []declcfg.Deprecation
-	// problems describes unusable parts; lost contains the packages that are excluded because of them.
+	// problems describes unusable parts; unusable contains the packages that are excluded because of them.
 	problems problems
-	lost     map[string]bool
-	// unread is true if a file could not be read completely, so that it is not known which packages are affected.
+	unusable map[string]bool
+	// unread is true if a file could not be read completely, so it is unknown which packages are affected.
 	unread  bool
 	bytes   int64
 	entries int
@@ -44,7 +44,7 @@ func newBuilder(contents Contents) *builder {
 		packages: map[string]*catalog.Package{},
 		bundles:  map[bundleKey]*catalog.Bundle{},
 		contents: contents,
-		lost:     map[string]bool{},
+		unusable: map[string]bool{},
 		files:    map[bundleKey][]string{},
 		kept:     catalog.Kept{Max: catalog.GlobalDecoding().Kept},
 	}
@@ -144,7 +144,7 @@ func (b *builder) addPackage(p *declcfg.Package) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if _, ok := b.packages[p.Name]; ok {
-		b.lose(p.Name, fmt.Errorf("duplicate package %q", p.Name))
+		b.exclude(p.Name, fmt.Errorf("duplicate package %q", p.Name))
 		return nil
 	}
 	if len(b.packages) == catalog.MaxPackages {
@@ -192,7 +192,7 @@ func (b *builder) addBundle(in *declcfg.Bundle) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if _, ok := b.bundles[key]; ok {
-		b.lose(in.Package, fmt.Errorf("package %q: duplicate bundle %q", in.Package, in.Name))
+		b.exclude(in.Package, fmt.Errorf("package %q: duplicate bundle %q", in.Package, in.Name))
 		return nil
 	}
 	if len(b.bundles) == catalog.MaxBundles {

@@ -94,8 +94,8 @@ func bundleDirs(fsys fs.FS) ([]string, error) {
 	return dirs, err
 }
 
-// modeOf returns the mode of a file. If it cannot be read, modeOf returns a mode that is neither that of a regular file
-// nor that of a directory.
+// modeOf returns the mode of a file. If the mode cannot be read, modeOf returns the mode of neither a regular file nor
+// a directory.
 func modeOf(fsys fs.FS, p string) fs.FileMode {
 	info, err := fs.Stat(fsys, p)
 	if err != nil {

@@ -64,7 +64,7 @@ func (m *metered) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// read decodes documents as JSON until it finds one that is not JSON, and as YAML from there.
+// read decodes documents as JSON until it encounters one that is not JSON. It decodes the rest as YAML.
 func (d *documents) read(ctx context.Context, file io.Reader) error {
 	buffered := bufio.NewReaderSize(file, 1<<16)
 	if first, err := firstByte(buffered); errors.Is(err, io.EOF) {
@@ -97,7 +97,7 @@ func firstByte(r *bufio.Reader) (byte, error) {
 	}
 }
 
-// json decodes JSON documents. If it finds something else, rest is the remaining input.
+// json decodes JSON documents. If it encounters data that is not JSON, rest is the remaining input.
 func (d *documents) json(ctx context.Context, file io.Reader) (rest *bufio.Reader, err error) {
 	d.in = &metered{Reader: file, allowed: d.Limits.JSONBytes, tooLong: func() error {
 		return fmt.Errorf("a document is larger than %d bytes", d.Limits.JSONBytes)

@@ -9,8 +9,8 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// limitedFS limits what is read through it, per file and in total. It hides entries whose names begin with "..": in a
-// mounted ConfigMap, these contain each file a second time.
+// limitedFS limits the number of bytes that are read through it, per file and in total. It hides entries whose names
+// begin with "..": in a mounted ConfigMap, these contain each file a second time.
 type limitedFS struct {
 	fs.FS
 	maxFile, maxTotal int64

@@ -29,7 +29,7 @@ func Load(ctx context.Context, fsys fs.FS) (*catalog.Snapshot, error) {
 func FromConfig(cfg *declcfg.DeclarativeConfig, broken map[string]error) (*catalog.Snapshot, error) {
 	b := newBuilder(memory{})
 	for name, err := range broken {
-		b.lose(name, err)
+		b.exclude(name, err)
 	}
 	return b.config(cfg)
 }
@@ -51,7 +51,7 @@ func (b *builder) config(cfg *declcfg.DeclarativeConfig) (*catalog.Snapshot, err
 			return nil, err
 		}
 		if err != nil {
-			b.lose(cfg.Bundles[i].Package, err)
+			b.exclude(cfg.Bundles[i].Package, err)
 		}
 	}
 	b.deprecations = append(b.deprecations, cfg.Deprecations...)
@@ -76,7 +76,7 @@ func (b *builder) broken(path string, err error, packages map[string]bool) error
 	b.unread = true
 	b.problems.add(fmt.Sprintf("file %q: %v", path, err))
 	for name := range packages {
-		b.lost[name] = true
+		b.unusable[name] = true
 	}
 	return nil
 }
@@ -89,21 +89,21 @@ func (b *builder) brokenPackage(path, pkg string, err error) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.lose(pkg, fmt.Errorf("file %q: %w", path, err))
+	b.exclude(pkg, fmt.Errorf("file %q: %w", path, err))
 	return nil
 }
 
-// lose records a problem that makes a package unusable. The package need not have been added yet.
-func (b *builder) lose(pkg string, err error) {
+// exclude records a problem that makes a package unusable. The package need not have been added yet.
+func (b *builder) exclude(pkg string, err error) {
 	b.problems.add(err.Error())
-	b.lost[clip(pkg)] = true
+	b.unusable[clip(pkg)] = true
 }
 
 // warnings returns descriptions of the problems and of the packages that are excluded because of them.
-func (b *builder) warnings(lost []string) []string {
+func (b *builder) warnings(unusable []string) []string {
 	out := b.problems.lines()
-	if len(lost) > 0 {
-		out = append(out, "packages excluded because of these problems: "+strings.Join(abbreviate(lost), ", "))
+	if len(unusable) > 0 {
+		out = append(out, "packages excluded because of these problems: "+strings.Join(abbreviate(unusable), ", "))
 	}
 	return out
 }

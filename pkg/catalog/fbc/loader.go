@@ -30,8 +30,8 @@ type Loader struct {
 	// Objects, if set, receives every object of the catalog as JSON, including those with schemas that Remit does not use.
 	// It may be called concurrently, and must not retain the document. If it returns an error, the load stops.
 	Objects func(schema, pkg, name string, document []byte) error
-	// Take reserves memory for the total of the retained data, before more is retained; nil means that no reservation
-	// is needed. It is not called concurrently. Load returns any error from Take.
+	// Take reserves memory: kept is the total size of the retained data, including the data that is retained next. If Take is
+	// nil, no reservation is needed. It is not called concurrently. Load returns any error from Take.
 	Take func(kept int64) error
 	// Between, if set, is called between documents, possibly concurrently. If it returns an error, the load stops.
 	Between func(context.Context) error

@@ -23,11 +23,11 @@ func (b *builder) snapshot() (*catalog.Snapshot, error) {
 	b.joinChannels()
 	b.joinDeprecations()
 	b.validate()
-	var lost []string
-	for _, name := range slices.Sorted(maps.Keys(b.lost)) {
+	var unusable []string
+	for _, name := range slices.Sorted(maps.Keys(b.unusable)) {
 		if _, ok := b.packages[name]; ok {
 			delete(b.packages, name)
-			lost = append(lost, fmt.Sprintf("%q", name))
+			unusable = append(unusable, fmt.Sprintf("%q", name))
 		}
 	}
 	if len(b.packages) == 0 {
@@ -37,7 +37,7 @@ func (b *builder) snapshot() (*catalog.Snapshot, error) {
 		Digest:   catalog.Digest(b.packages, b.contents.Digest),
 		Packages: b.packages,
 		Reader:   b.contents,
-		Warnings: b.warnings(lost),
+		Warnings: b.warnings(unusable),
 		Excluded: b.excluded(),
 	}, nil
 }
@@ -47,14 +47,14 @@ func (b *builder) excluded() []string {
 	if b.unread {
 		return nil
 	}
-	return slices.Sorted(maps.Keys(b.lost))
+	return slices.Sorted(maps.Keys(b.unusable))
 }
 
 func (b *builder) joinBundles() {
 	for _, key := range slices.SortedFunc(maps.Keys(b.bundles), compareKeys) {
 		pkg, ok := b.packages[key.pkg]
-		if !ok && !b.lost[clip(key.pkg)] {
-			b.lose(key.pkg, fmt.Errorf("bundle %q: package %q not found", key.name, clip(key.pkg)))
+		if !ok && !b.unusable[clip(key.pkg)] {
+			b.exclude(key.pkg, fmt.Errorf("bundle %q: package %q not found", key.name, clip(key.pkg)))
 		}
 		if !ok {
 			continue
@@ -73,14 +73,14 @@ func (b *builder) joinChannels() {
 	})
 	for i := range b.channels {
 		if err := b.joinChannel(&b.channels[i]); err != nil {
-			b.lose(b.channels[i].Package, err)
+			b.exclude(b.channels[i].Package, err)
 		}
 	}
 }
 
 func (b *builder) joinChannel(in *declcfg.Channel) error {
 	pkg, ok := b.packages[in.Package]
-	if !ok && b.lost[clip(in.Package)] {
+	if !ok && b.unusable[clip(in.Package)] {
 		return nil // the reason is already known
 	}
 	if !ok {
@@ -116,7 +116,7 @@ func (b *builder) joinDeprecations() {
 	seen := map[string]bool{}
 	for _, d := range b.deprecations {
 		if err := b.joinDeprecation(d, seen[d.Package]); err != nil {
-			b.lose(d.Package, err)
+			b.exclude(d.Package, err)
 		}
 		seen[d.Package] = true
 	}
@@ -160,11 +160,11 @@ func deprecate(pkg *catalog.Package, e declcfg.DeprecationEntry) error {
 
 func (b *builder) validate() {
 	for _, name := range slices.Sorted(maps.Keys(b.packages)) {
-		if b.lost[name] {
+		if b.unusable[name] {
 			continue
 		}
 		if err := b.packages[name].Validate(); err != nil {
-			b.lose(name, err)
+			b.exclude(name, err)
 		}
 	}
 }

@@ -16,7 +16,7 @@ const DefaultClusterDomain = "cluster.local"
 
 // Scope contains the settings for validating a CatalogSource's address.
 type Scope struct {
-	// Namespace of the CatalogSource.
+	// Namespace is the namespace of the CatalogSource.
 	Namespace string
 	// ClusterDomain is the DNS domain of Services; it defaults to DefaultClusterDomain.
 	ClusterDomain string

@@ -39,8 +39,7 @@ const (
 
 // RegistryClient is the part of the Registry API that Remit uses.
 type RegistryClient interface {
-	// ListBundles passes every bundle of every channel to the function each, and stops when that function returns an
-	// error.
+	// ListBundles calls each for every bundle of every channel. It stops when each returns an error.
 	ListBundles(ctx context.Context, each func(*api.Bundle) error) error
 	// GetPackage returns a package, which includes its default channel.
 	GetPackage(ctx context.Context, name string) (*api.Package, error)

@@ -88,7 +88,7 @@ func TestLoadRefusesMalformedBundles(t *testing.T) {
 		{"a name with a slash", with(func(b *api.Bundle) { b.CsvName = "../a" }), "must not contain a slash"},
 		{"a name that is not UTF-8", with(func(b *api.Bundle) { b.ChannelName = "\xff" }), "is not valid UTF-8"},
 		{"no package name", with(func(b *api.Bundle) { b.PackageName = "" }), "name is empty"},
-		{"a very long name", with(func(b *api.Bundle) { b.CsvName = strings.Repeat("a", 300) }), "more than 253"},
+		{"a very long name", with(func(b *api.Bundle) { b.CsvName = strings.Repeat("a", 300) }), "at most 253 are allowed"},
 		{"a property that is not JSON", with(func(b *api.Bundle) { b.Properties[0].Value = "{" }), "must have a type and a JSON value"},
 		{"an unknown default channel", with(func(b *api.Bundle) { b.ChannelName = "other" }), `its default channel "stable" does not exist`},
 		{"a malformed dependency", with(func(b *api.Bundle) { b.Dependencies = []*api.Dependency{{Type: "olm.gvk", Value: "["}} }), `dependency "olm.gvk"`},

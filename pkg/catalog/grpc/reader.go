@@ -57,3 +57,20 @@ func contentOf(b *api.Bundle) (*catalog.Content, error) {
 	}
 	return out, nil
 }
+
+var _ catalog.DisplayReader = &Reader{}
+
+// PackageDisplay implements catalog.DisplayReader. Registries send icons only in ClusterServiceVersions.
+func (*Reader) PackageDisplay(context.Context, string) ([]byte, error) { return nil, nil }
+
+// BundleDisplay implements catalog.DisplayReader. Registries also generate a ClusterServiceVersion for bundles in images.
+func (r *Reader) BundleDisplay(ctx context.Context, pkg, channel, bundle string) ([]byte, error) {
+	b, err := r.Client.GetBundle(ctx, pkg, channel, bundle)
+	if err != nil {
+		return nil, fmt.Errorf("package %q, bundle %q: %w", pkg, bundle, err)
+	}
+	if b.GetPackageName() != pkg || b.GetCsvName() != bundle || len(b.GetCsvJson()) > catalog.MaxDisplayBytes {
+		return nil, nil
+	}
+	return []byte(b.GetCsvJson()), nil
+}

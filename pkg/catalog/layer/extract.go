@@ -25,7 +25,7 @@ import (
 // LabelConfigs is the image label that names the folder of the file-based catalog.
 const LabelConfigs = "operators.operatorframework.io.index.configs.v1"
 
-// ErrNoCatalog means that an image contains no file-based catalog and has to be run as a registry.
+// ErrNoCatalog means that an image contains no file-based catalog and must be run as a registry.
 var ErrNoCatalog = errors.New("the image contains no file-based catalog: neither its label " + LabelConfigs +
 	" nor spec.grpcPodConfig.extractContent names a catalog directory")
 
@@ -165,7 +165,8 @@ func (e *extraction) entry(header *tar.Header, content io.Reader) error {
 	return e.keep(rel, header, content)
 }
 
-// hide records a path that the current layer hides in lower layers, if it is the catalog's folder or above or below it.
+// hide records a path that the current layer hides in lower layers, if the path is the catalog's folder, one of its parents,
+// or below it.
 func (e *extraction) hide(name string) {
 	plain := strings.TrimSuffix(name, "/")
 	if plain == e.folder || strings.HasPrefix(plain, e.folder+"/") || strings.HasPrefix(e.folder, plain+"/") || plain == "" {

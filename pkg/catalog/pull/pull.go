@@ -9,12 +9,13 @@ import (
 
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/disk"
+	"github.com/remit-olm/remit/pkg/catalog/display"
 	"github.com/remit-olm/remit/pkg/catalog/fbc"
 	"github.com/remit-olm/remit/pkg/catalog/layer"
 	"github.com/remit-olm/remit/pkg/image"
 )
 
-// Refused means that an image is invalid. Reading it again does not help until it changes.
+// Refused means that an image is invalid. A retry does not help until the image changes.
 type Refused struct{ Err error }
 
 // Error implements error.
@@ -34,18 +35,20 @@ func asRefused(err error) error {
 // Options configures Read. Disk and Turn are required.
 type Options struct {
 	Disk *disk.Store
-	// Extract is the folder of the catalog in an image without a label that names it.
+	// Extract is the catalog's folder in images that have no label for it.
 	Extract string
-	// MaxFiles and MaxContents limit the size of the catalog's files and manifests, in bytes; zero means the limit of every
-	// catalog.
+	// MaxFiles and MaxContents limit the size of the catalog's files and manifests, in bytes; zero means the limits that
+	// apply to every catalog.
 	MaxFiles, MaxContents int64
 	// Take reserves disk space before it is used; nil means that no reservation is needed.
 	Take func(bytes int64) error
-	// Turn waits until the files can be parsed. It returns the context and the loader for that, and a function that Read
-	// calls afterwards.
+	// Turn waits until the files can be parsed. It returns a context and a loader for parsing them, and a function that
+	// Read calls when it has parsed them.
 	Turn func(context.Context) (context.Context, fbc.Loader, func(), error)
-	// Lines also stores the objects of the catalog as JSON lines.
+	// Lines is true to also store the objects of the catalog as JSON lines.
 	Lines bool
+	// Displays is true to also store the display-only data (catalog.Snapshot.Displays). It excludes Lines.
+	Displays bool
 }
 
 // Catalog is a catalog that was read.
@@ -83,18 +86,26 @@ func Read(ctx context.Context, from *image.Image, o Options) (Catalog, error) {
 	return o.Parse(ctx, Files{Key: key, Dir: dir}, loader)
 }
 
-// stored returns the catalog if it is on disk with everything that is needed.
+// stored returns the catalog if it is on disk with all of the required data.
 func (o Options) stored(key string) (Catalog, error) {
 	snap, err := o.Disk.Snapshot(key)
-	if err != nil || !o.Lines {
+	if err != nil || !o.Lines && !o.Displays {
 		return Catalog{Snapshot: snap}, err
 	}
-	lines, err := o.Disk.Lines(key)
+	read := o.Disk.Lines
+	if o.Displays {
+		read = o.Disk.Displays
+	}
+	lines, err := read(key)
 	if err != nil {
 		if contents, ok := snap.Reader.(*disk.Contents); ok {
 			_ = contents.Close()
 		}
 		return Catalog{}, err
+	}
+	if o.Displays {
+		snap.Displays = display.New(lines, snap.Reader)
+		return Catalog{Snapshot: snap}, nil
 	}
 	return Catalog{snap, lines}, nil
 }
@@ -119,7 +130,18 @@ func (o Options) Parse(ctx context.Context, from Files, loader fbc.Loader) (Cata
 		defer written.Discard()
 		loader.Objects = written.Put
 	}
+	var shown *display.Recorder
+	if o.Displays {
+		if shown, err = display.Record(o.Disk, &loader, o.Take); err != nil {
+			contents.Discard()
+			return Catalog{}, err
+		}
+		defer shown.Discard()
+	}
 	out, err := o.parse(ctx, from, loader, contents)
+	if err == nil && o.Displays {
+		err = shown.Finish(from.Key, out.Snapshot)
+	}
 	if err == nil && o.Lines {
 		out.Lines, err = o.Disk.PutLines(from.Key, written, func(l disk.Line) bool { return l.IsOf(out.Packages) })
 	}

@@ -116,7 +116,27 @@ func TestReadsACatalogAgainForItsLines(t *testing.T) {
 	require.Equal(t, 2, s.turns)
 }
 
-// The objects of a package that cannot be used are not served either.
+// Display-only data is stored too, separately from the lines that are served.
+func TestStoresWhatIsDisplayed(t *testing.T) {
+	s := newSite(t)
+	from := s.push(map[string]string{"a.json": strings.Replace(good, `"version":"1.0.0"}}`, `"version":"1.0.0"}},{"type":"olm.csv.metadata","value":{"displayName":"A"}}`, 1)})
+	o := s.options()
+	o.Lines, o.Displays = false, true
+	for range 2 {
+		got, err := Read(t.Context(), from, o)
+		require.NoError(t, err)
+		text, err := got.Displays.BundleDisplay(t.Context(), "a", "stable", "a.v1")
+		require.NoError(t, err)
+		require.JSONEq(t, `{"displayName":"A"}`, string(text))
+		require.Equal(t, 1, s.turns)
+	}
+	full, err := Read(t.Context(), from, s.options())
+	require.NoError(t, err)
+	require.Len(t, full.Lines.All(), 3)
+	require.Equal(t, 2, s.turns)
+}
+
+// Lines do not contain the objects of packages that are excluded from the Snapshot.
 func TestLinesOmitExcludedPackages(t *testing.T) {
 	s := newSite(t)
 	broken := strings.ReplaceAll(strings.ReplaceAll(good, `"a"`, `"b"`), "a.v1", "b.v1")
@@ -129,7 +149,7 @@ func TestLinesOmitExcludedPackages(t *testing.T) {
 	require.NotContains(t, text(t, got.Lines), `"b.v1"`)
 }
 
-func TestTellsWhoseProblemItIs(t *testing.T) {
+func TestDistinguishesInvalidImagesFromOtherErrors(t *testing.T) {
 	s := newSite(t)
 	refused := func(err error) bool {
 		_, is := errors.AsType[Refused](err)

@@ -1,4 +1,4 @@
-// Package server defines the objects that run a catalog image which is itself a registry, because it contains no
+// Package server defines the objects that run a catalog image that is itself a registry, because it contains no
 // file-based catalog: the ServiceAccount, Service and Pod that OLM v0 creates for it (contract 1.1). It also determines
 // the next step from the existing Pods.
 //

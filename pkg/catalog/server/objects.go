@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -61,12 +60,11 @@ func Address(key types.NamespacedName) string {
 	return net.JoinHostPort(ServiceName(key.Name)+"."+key.Namespace+".svc", strconv.Itoa(Port))
 }
 
-// OwnedBy reports whether an object belongs to the CatalogSource with this UID, not to a deleted one with the same
-// name.
+// OwnedBy reports whether an object belongs only to the CatalogSource with this UID, not to a deleted one with the same
+// name. The garbage collector would delete such an object together with the CatalogSource.
 func OwnedBy(obj metav1.Object, source types.UID) bool {
-	return slices.ContainsFunc(obj.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
-		return r.Kind == operatorsv1alpha1.CatalogSourceKind && r.UID == source
-	})
+	owners := obj.GetOwnerReferences()
+	return len(owners) == 1 && owners[0].Kind == operatorsv1alpha1.CatalogSourceKind && owners[0].UID == source
 }
 
 // Owner returns the name of the CatalogSource that owns an object, or "".

@@ -39,6 +39,8 @@ func requireOwned(t *testing.T, obj metav1.Object) {
 	}}, obj.GetOwnerReferences())
 	require.True(t, OwnedBy(obj, "u1"))
 	require.False(t, OwnedBy(obj, "u2"), "an earlier CatalogSource with the same name")
+	shared := &metav1.ObjectMeta{OwnerReferences: append(obj.GetOwnerReferences(), metav1.OwnerReference{Kind: "Pod", UID: "u3"})}
+	require.False(t, OwnedBy(shared, "u1"), "an object with another owner")
 	require.Equal(t, "my.catalog", Owner(obj))
 	require.Empty(t, Owner(&metav1.ObjectMeta{}))
 	require.Equal(t, "remit", obj.GetNamespace())

@@ -88,8 +88,8 @@ func without(one *corev1.Pod, pods []*corev1.Pod) []*corev1.Pod {
 
 func hashOf(p *corev1.Pod) string { return p.Labels[names.LabelPodSpecHash] }
 
-// best returns the Pod to prefer, or nil if there is none: Pods with the hash come first, then ready ones, then the
-// oldest.
+// best returns the preferred Pod, or nil if there are no Pods. It prefers Pods with the hash, then ready Pods, then older
+// Pods.
 func best(pods []*corev1.Pod, hash string) *corev1.Pod {
 	if len(pods) == 0 {
 		return nil
@@ -110,7 +110,7 @@ func best(pods []*corev1.Pod, hash string) *corev1.Pod {
 }
 
 // Serving returns the Pod of a CatalogSource from which to read the registry, or nil. It prefers ready Pods, and among
-// them one with the hash.
+// these, Pods with the hash.
 func Serving(name, hash string, pods []*corev1.Pod) *corev1.Pod {
 	var ready, others []*corev1.Pod
 	for _, p := range pods {
@@ -138,6 +138,12 @@ func Waiting(hash string, pods []*corev1.Pod) *corev1.Pod {
 		return nil
 	}
 	return pods[i]
+}
+
+// NotReadyMessage describes why an update Pod that Waiting returned does not replace the serving Pod. It uses the wording
+// of OLM v0.
+func NotReadyMessage(source string, p *corev1.Pod) string {
+	return fmt.Sprintf("catalog polling: %s not ready for update: update pod %s has not yet reported ready: %s", source, p.Name, Trouble(p))
 }
 
 // IsReady reports whether a Pod serves requests.

@@ -33,7 +33,7 @@ func update(p *corev1.Pod) {
 	p.Labels[names.LabelCatalogSource], p.Labels[names.LabelCatalogSourceUpdate] = "", "cat"
 }
 
-func leaving(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
+func terminating(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
 
 func evicted(p *corev1.Pod) {
 	p.Status.Phase, p.Status.Reason, p.Status.Message = corev1.PodFailed, "Evicted", "The node was low on memory."
@@ -70,7 +70,7 @@ func TestDecide(t *testing.T) {
 		"evicted":                                       {pods: []*corev1.Pod{pod("a", "new", evicted)}, create: serving, delete: []string{"a"}},
 		"evicted, after too many failures":              {pods: []*corev1.Pod{pod("a", "new", evicted)}, hold: Hold{Serving: true}, delete: []string{"a"}},
 		"completed":                                     {pods: []*corev1.Pod{pod("a", "new", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })}, create: serving, delete: []string{"a"}},
-		"being deleted, or on an unreachable node":      {pods: []*corev1.Pod{pod("a", "new", ready, leaving)}, create: serving},
+		"being deleted, or on an unreachable node":      {pods: []*corev1.Pod{pod("a", "new", ready, terminating)}, create: serving},
 		"two Pods: the ready Pod stays":                 {pods: []*corev1.Pod{pod("a", "new"), pod("b", "new", ready)}, delete: []string{"a"}},
 		"two ready Pods: the older Pod stays":           {pods: []*corev1.Pod{pod("b", "new", ready), pod("a", "new", ready)}, delete: []string{"b"}},
 		"an up-to-date Pod and outdated Pods":           {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "new"), pod("c", "old", update)}, delete: []string{"a", "c"}},
@@ -85,7 +85,7 @@ func TestDecide(t *testing.T) {
 		"an update that crashes":                        {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "new", update, crashing)}, delete: []string{"b"}, failed: "b"},
 		"an update that failed":                         {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "new", update, evicted)}, delete: []string{"b"}, failed: "b"},
 		"an outdated update that failed":                {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "older", update, evicted)}, create: updates, delete: []string{"b"}},
-		"an update that is being deleted":               {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "new", update, leaving)}, create: updates},
+		"an update that is being deleted":               {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "new", update, terminating)}, create: updates},
 		"an update without a serving Pod":               {pods: []*corev1.Pod{pod("b", "new", update)}, promote: "b"},
 		"an outdated update without a serving Pod":      {pods: []*corev1.Pod{pod("b", "old", update, ready)}, create: serving, delete: []string{"b"}},
 		"an update that crashes, without a serving Pod": {pods: []*corev1.Pod{pod("b", "new", update, crashing)}, create: serving, delete: []string{"b"}, failed: "b"},
@@ -131,7 +131,7 @@ func TestServing(t *testing.T) {
 		"the up-to-date Pod": {[]*corev1.Pod{pod("a", "old", ready), pod("b", "new", ready)}, "b"},
 		"an outdated Pod while the other Pod starts": {[]*corev1.Pod{pod("a", "old", ready), pod("b", "new")}, "a"},
 		"no update Pod":                        {[]*corev1.Pod{pod("a", "new", ready, update)}, ""},
-		"no Pod that is dead or being deleted": {[]*corev1.Pod{pod("a", "new", ready, leaving), pod("b", "new", evicted)}, ""},
+		"no Pod that is dead or being deleted": {[]*corev1.Pod{pod("a", "new", ready, terminating), pod("b", "new", evicted)}, ""},
 		"a Pod that is starting":               {[]*corev1.Pod{pod("a", "new")}, "a"},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, tt.want, nameOf(Serving("cat", "new", tt.pods))) })
@@ -158,5 +158,7 @@ func TestTrouble(t *testing.T) {
 	}
 	require.Empty(t, Trouble(pod("a", "new", waits("ContainerCreating", ""))))
 	require.Nil(t, Waiting("new", []*corev1.Pod{pod("a", "new", update), pod("b", "new", update, ready)}))
-	require.Equal(t, "c", nameOf(Waiting("new", []*corev1.Pod{pod("a", "new", crashing), pod("c", "new", update, unscheduled)})))
+	waiting := Waiting("new", []*corev1.Pod{pod("a", "new", crashing), pod("c", "new", update, unscheduled)})
+	require.Equal(t, "catalog polling: cat not ready for update: update pod c has not yet reported ready: Unschedulable: 0/3 nodes are available", NotReadyMessage("cat", waiting))
+	require.Equal(t, "cat", waiting.Labels["catalogsource.operators.coreos.com/update"])
 }

@@ -30,12 +30,15 @@ type Certificates struct {
 	Hosts []string
 	// Publish makes a bundle of CAs available to clients. It is called whenever the bundle changes.
 	Publish func(ctx context.Context, bundle []byte) error
+	// Use, if set, is called with each new certificate and its key. For the first certificate, it is called before the
+	// bundle with its CA is published.
+	Use func(certificate, key []byte)
 	// Clock is the clock; nil means the real one.
 	Clock clock.WithTicker
 
 	current atomic.Pointer[tls.Certificate]
 	set     cert.Set
-	// published is the bundle that clients can read, and since when.
+	// published is the bundle that clients can read, and since is the time at which it was published.
 	published []byte
 	since     time.Time
 }
@@ -45,10 +48,10 @@ func (c *Certificates) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if current := c.current.Load(); current != nil {
 		return current, nil
 	}
-	return nil, errors.New("the certificate is not issued yet")
+	return nil, errors.New("the certificate has not been issued yet")
 }
 
-// Start implements manager.Runnable: it issues a certificate, and replaces it in time, until ctx is done.
+// Start implements manager.Runnable: it issues a certificate and replaces it before it expires, until ctx is done.
 func (c *Certificates) Start(ctx context.Context) error {
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
@@ -59,7 +62,7 @@ func (c *Certificates) Start(ctx context.Context) error {
 		if err != nil {
 			pause = min(max(2*pause, firstPause), lastPause)
 			after = pause
-			logr.FromContextOrDiscard(ctx).Error(err, "Cannot replace the certificate of the catalog server")
+			logr.FromContextOrDiscard(ctx).Error(err, "Cannot replace the serving certificate")
 		} else {
 			pause = 0
 		}
@@ -81,7 +84,7 @@ func (c *Certificates) advance(ctx context.Context) (after time.Duration, err er
 	policy := cert.Policy{Life: life, Settle: settle}
 	seen := cert.Observed{Now: c.Clock.Now(), Hosts: c.Hosts, Recorded: c.set.Hashes(), Running: true}
 	if !c.set.IsZero() {
-		// A step that was not published is not repeated, but published first.
+		// If publishing the CAs failed in the previous step, try again before the next step.
 		if err := c.publish(ctx); err != nil {
 			return 0, err
 		}
@@ -107,10 +110,13 @@ func (c *Certificates) use() error {
 		return errors.New("the issued certificate and its key do not match") // err might contain the key
 	}
 	c.current.Store(&pair)
+	if c.Use != nil {
+		c.Use(c.set.Current.Certificate, c.set.Current.Key.PEM())
+	}
 	return nil
 }
 
-// publish publishes the CAs of the set, unless they already are.
+// publish publishes the CAs of the set, unless they are already published.
 func (c *Certificates) publish(ctx context.Context) error {
 	bundle := c.set.Trust()
 	if string(bundle) == string(c.published) {

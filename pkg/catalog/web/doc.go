@@ -3,11 +3,11 @@
 //	/catalogs/<name>/api/v1/all     all objects of the file-based catalog, one JSON object per line
 //	/catalogs/<name>/api/v1/metas   the objects that match the query parameters schema, package and name
 //
-// Responses have an ETag and a Last-Modified header, and are compressed for clients that accept gzip. Clients are
-// strangers, so the number of connections, the number of responses at a time, the duration of a response and the memory
-// for it are limited: objects are copied from the disk in small pieces.
+// Responses have an ETag and a Last-Modified header, and are compressed for clients that accept gzip. Clients are not
+// trusted: the numbers of connections and of concurrent responses are limited, and so are the duration and the memory of
+// each response. Objects are copied from the disk in small pieces.
 //
-// Everyone who reaches the server can read every catalog. Catalogs contain no secrets.
+// Every client that reaches the server can read every catalog. Catalogs contain no secrets.
 //
 // The private key of the certificate exists only in memory. Certificates publishes the CA whenever it changes, so clients
 // must read it again if a connection fails; see pkg/install/cert for how a certificate is replaced.

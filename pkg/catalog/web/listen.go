@@ -16,14 +16,14 @@ import (
 
 // Limits of connections.
 const (
-	// maxConnections bounds the connections of all clients, and maxPerClient those of one address.
+	// maxConnections bounds the connections of all clients, and maxPerClient bounds those of one client address.
 	maxConnections, maxPerClient = 256, 16
 	// maxStreams bounds the concurrent requests of one HTTP/2 connection.
 	maxStreams     = 8
 	maxHeaderBytes = 16 << 10
 	headerTimeout  = 10 * time.Second
 	idleTimeout    = 90 * time.Second
-	// endTimeout is how long responses can continue when the program ends.
+	// endTimeout is how long responses can continue after the program is told to stop.
 	endTimeout = 5 * time.Second
 )
 
@@ -51,7 +51,7 @@ func (l *Listener) Serve(ctx context.Context, listening net.Listener) error {
 		Handler: l.Handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: responseTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeaderBytes, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: l.Certificate, NextProtos: []string{"h2", "http/1.1"}},
-		// Handshakes that fail are the clients' problem, and must not fill the log.
+		// Clients cause failed handshakes, which must not fill the log.
 		ErrorLog: log.New(connectionLog{logr.FromContextOrDiscard(ctx)}, "", 0),
 	}
 	ended := make(chan struct{})

@@ -75,7 +75,7 @@ func TestServesOverHTTPS(t *testing.T) {
 	}
 }
 
-// A client that does not read its response does not keep its turn.
+// A client that does not read its response does not keep other clients waiting.
 func TestStopsAResponseThatIsNotRead(t *testing.T) {
 	c, _, bundles := issued(t)
 	run(t, c.Start)
@@ -181,11 +181,11 @@ func trusts(t *testing.T, bundle []byte, c *Certificates, now time.Time) bool {
 	return err == nil
 }
 
-// Clients that have the bundle of any time since the last hour trust the server.
+// Clients trust the server if they have any bundle that was current within the last hour.
 func TestReplacesTheCertificate(t *testing.T) {
 	c, clock, bundles := issued(t)
 	_, err := c.Get(nil)
-	require.EqualError(t, err, "the certificate is not issued yet")
+	require.EqualError(t, err, "the certificate has not been issued yet")
 	run(t, c.Start)
 	wait := func(d time.Duration) {
 		require.Eventually(t, clock.HasWaiters, time.Minute, time.Millisecond)

@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// maxResponses bounds the number of responses at a time, and maxWait how long a request waits for its turn.
+	// maxResponses bounds the number of concurrent responses. maxWait bounds how long a request waits for its turn.
 	maxResponses, maxWait = 32, 10 * time.Second
-	// minCompressed is the length of a response from which it is compressed.
+	// minCompressed is the length above which responses are compressed.
 	minCompressed = 1400
 	// chunkBytes is the number of bytes that are copied at a time; each chunk must be written within chunkTimeout, and the
 	// whole response within responseTimeout.
@@ -138,14 +138,14 @@ func (s *Server) metas(w http.ResponseWriter, r *http.Request) {
 	s.respond(w, r, response{content: c, query: q, tag: c.lines.Digest() + "." + q.tag()})
 }
 
-// response is the lines to send: those that match the query. tag is a hash that identifies them.
+// response contains the lines that match the query. tag is a hash that identifies them.
 type response struct {
 	content
 	query
 	tag string
 }
 
-// matching iterates over the lines. They are not collected, because requests must not need much memory.
+// matching iterates over the lines. It does not collect them, so that requests use little memory.
 func (o response) matching() iter.Seq[disk.Line] {
 	return func(yield func(disk.Line) bool) {
 		for _, l := range o.lines.All() {
@@ -171,7 +171,7 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, o response) {
 	header.Set("Vary", "Accept-Encoding")
 	header.Set("Last-Modified", o.modified.Format(http.TimeFormat))
 	if compress {
-		o.tag += ".gzip" // another representation needs another tag
+		o.tag += ".gzip" // each representation has its own ETag
 		header.Set("Content-Encoding", "gzip")
 	}
 	header.Set("ETag", `"`+o.tag+`"`)
@@ -192,7 +192,7 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, o response) {
 			header.Del(name)
 		}
 		header.Set("Retry-After", strconv.Itoa(int(maxWait.Seconds())))
-		http.Error(w, "too many requests are being answered", http.StatusServiceUnavailable)
+		http.Error(w, "too many concurrent requests; try again later", http.StatusServiceUnavailable)
 		return
 	}
 	defer end()
@@ -263,7 +263,7 @@ func (p *pacedWriter) Write(data []byte) (int, error) {
 	return p.ResponseWriter.Write(data)
 }
 
-// isUnchanged reports whether the client has this representation already.
+// isUnchanged reports whether the client already has this representation.
 func isUnchanged(request http.Header, tag string, modified time.Time) bool {
 	if known := request.Values("If-None-Match"); len(known) > 0 {
 		return slices.ContainsFunc(strings.Split(strings.Join(known, ","), ","), func(one string) bool {

@@ -204,7 +204,7 @@ func TestCompressesLongResponses(t *testing.T) {
 	require.Empty(t, short.Header.Get("Content-Encoding"), "short responses are not compressed")
 }
 
-func TestLimitsResponsesAtATime(t *testing.T) {
+func TestLimitsConcurrentResponses(t *testing.T) {
 	s := serving(t, objects...)
 	synctest.Test(t, func(t *testing.T) {
 		s.turns = make(chan struct{}, 1)

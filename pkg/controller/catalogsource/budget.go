@@ -25,9 +25,9 @@ const (
 	maxNamespaceWork, maxTenantWork, leastNamespaceWork, mostWork = maxPulls * (maxTenantFiles + maxTenantContents), 3 << 30, 64 << 20, 4 << 30
 )
 
-// budget enforces one set of these limits. It refuses content that exceeds them, and wakes the CatalogSource of the
-// refused content when other content shrinks or is removed: content in the same namespace or, if the total was
-// exceeded, in any namespace.
+// budget enforces one set of these limits. It refuses content that exceeds them. When other content shrinks or is
+// removed, it wakes the CatalogSources whose content was refused: those in the same namespace and, if the total was
+// exceeded, those in all namespaces.
 type budget struct {
 	max int64
 	// total bounds the usage of all namespaces together. For a namespace whose usage is at most "least", the bound is
@@ -70,8 +70,8 @@ func newDiskBudget(exempt string) *budget {
 	return b
 }
 
-// newWorkBudget returns the budget for temporary files. It wakes no CatalogSource, because refused CatalogSources would
-// wake each other in turn.
+// newWorkBudget returns the budget for temporary files. It never wakes CatalogSources, because refused CatalogSources
+// would wake each other endlessly.
 func newWorkBudget(exempt string) *budget {
 	b := newBudget(exempt)
 	b.max, b.total, b.least, b.most, b.of = maxNamespaceWork, maxTenantWork, leastNamespaceWork, mostWork, "temporary disk space"
@@ -88,7 +88,7 @@ func (b *budget) loader(namespace string) fbc.Loader {
 	return fbc.Loader{Limits: b.limits(namespace), Decoding: b.decoding}
 }
 
-// limits returns the limits for one catalog of a namespace.
+// limits returns the limits for a single catalog of a namespace.
 func (b *budget) limits(namespace string) catalog.DecodingLimits {
 	if namespace == b.exempt {
 		return catalog.GlobalDecoding()
@@ -96,7 +96,8 @@ func (b *budget) limits(namespace string) catalog.DecodingLimits {
 	return catalog.TenantDecoding()
 }
 
-// take records the size of new content. If it returns an error, the content exceeds a limit, and the previous size still counts.
+// take records the size of new content. If the content exceeds a limit, take returns an error and the previous size
+// still counts.
 func (b *budget) take(h holder, size int64) error {
 	if h.key.Namespace == b.exempt {
 		return nil

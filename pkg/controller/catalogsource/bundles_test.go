@@ -82,6 +82,7 @@ func TestUnpacksABundleImageOnce(t *testing.T) {
 	require.Empty(t, touched)
 }
 
+// OLM retries only in groups with the annotation operatorframework.io/bundle-unpack-min-retry-interval.
 func TestRetriesAFailedUnpack(t *testing.T) {
 	s := registry.New(t)
 	_, byDigest := pushBundle(t, s, "bundle:v1", csvText)

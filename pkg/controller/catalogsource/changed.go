@@ -12,10 +12,9 @@ import (
 	"github.com/remit-olm/remit/pkg/controller/kit"
 )
 
-// Changed handles a change that may unblock failed pulls, or CatalogSources whose ConfigMaps are not watched: it
-// immediately retries these pulls and wakes these CatalogSources. Relevant changes are those to the RBAC that they
-// depend on, to the ServiceAccount that names pull secrets, to the namespace's OperatorGroup, and to the account that
-// the OperatorGroup names. before is nil for a new object, and after is nil for a deleted one.
+// Changed immediately retries failed pulls, and wakes CatalogSources whose ConfigMaps are not watched, if they depend on
+// the changed object: RBAC, the ServiceAccount that names pull secrets, the namespace's OperatorGroup, or the account
+// that the OperatorGroup names. before is nil if the object is new, and after is nil if it was deleted.
 func (r *Reconciler) Changed(ctx context.Context, before, after client.Object) {
 	for _, pull := range r.pulls.interests.Concerned(before, after) {
 		pull.Ask()
@@ -29,7 +28,7 @@ func (r *Reconciler) Changed(ctx context.Context, before, after client.Object) {
 		old, _ := before.(*operatorsv1.OperatorGroup)
 		current, _ := after.(*operatorsv1.OperatorGroup)
 		if old == nil || current == nil || old.Spec.ServiceAccountName != current.Spec.ServiceAccountName {
-			r.retryPulls(inNamespace(obj.GetNamespace()))
+			r.accountChanged(ctx, obj.GetNamespace())
 		}
 	case *corev1.ServiceAccount:
 		old, _ := before.(*corev1.ServiceAccount)
@@ -42,8 +41,19 @@ func (r *Reconciler) Changed(ctx context.Context, before, after client.Object) {
 			return // the cache is not synced yet, so no pull has failed
 		}
 		for i := range groups {
-			r.retryPulls(inNamespace(groups[i].Namespace))
+			r.accountChanged(ctx, groups[i].Namespace)
 		}
+	}
+}
+
+// accountChanged retries pulls and wakes CatalogSources that depend on the account of a namespace.
+func (r *Reconciler) accountChanged(ctx context.Context, namespace string) {
+	r.retryPulls(inNamespace(namespace))
+	if r.Default.Account.Name == "" {
+		return // no registry runs in this namespace
+	}
+	for _, req := range r.all(ctx, namespace) {
+		r.waker.Wake(req.NamespacedName)
 	}
 }
 

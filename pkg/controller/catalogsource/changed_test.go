@@ -25,7 +25,8 @@ import (
 	"github.com/remit-olm/remit/test/env/registry"
 )
 
-// locked returns a world whose registry requires a login. The Secret with the login cannot be read until grant is called.
+// locked returns a world whose registry requires credentials. The Secret that contains them cannot be read until grant
+// is called.
 func locked(t *testing.T) (w *world, grant func() *rbacv1.RoleBinding) {
 	t.Helper()
 	s := registry.New(t)

@@ -8,6 +8,9 @@ import (
 
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/configmap"
+	"github.com/remit-olm/remit/pkg/catalog/disk"
+	"github.com/remit-olm/remit/pkg/catalog/display"
+	"github.com/remit-olm/remit/pkg/catalog/fbc"
 	"github.com/remit-olm/remit/pkg/lib/keyed"
 )
 
@@ -15,7 +18,9 @@ import (
 // from.
 type configMaps struct {
 	budget *budget
-	loads  keyed.Map[types.NamespacedName, configMapLoad]
+	// disk stores the parts of the content that are only displayed, such as icons.
+	disk  *disk.Store
+	loads keyed.Map[types.NamespacedName, configMapLoad]
 }
 
 type configMapLoad struct {
@@ -37,7 +42,7 @@ func (c *configMaps) load(ctx context.Context, key types.NamespacedName, cm *cor
 	} else {
 		c.budget.release(holder{by: fromConfigMap, key: key})
 	}
-	snap, err := configmap.Load(ctx, cm, c.budget.loader(key.Namespace))
+	snap, err := c.read(ctx, cm, c.budget.loader(key.Namespace))
 	if ctx.Err() != nil {
 		return content{good: now.good, err: ctx.Err()}
 	}
@@ -54,6 +59,20 @@ func (c *configMaps) load(ctx context.Context, key types.NamespacedName, cm *cor
 	}
 	c.loads.Set(key, now)
 	return now.content
+}
+
+// read parses a ConfigMap.
+func (c *configMaps) read(ctx context.Context, cm *corev1.ConfigMap, loader fbc.Loader) (*catalog.Snapshot, error) {
+	shown, err := display.Record(c.disk, &loader, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer shown.Discard()
+	snap, err := configmap.Load(ctx, cm, loader)
+	if err == nil {
+		err = shown.Finish("", snap)
+	}
+	return snap, err
 }
 
 // sizeOf returns the size of the manifests that a Snapshot of the ConfigMap retains.

@@ -81,8 +81,8 @@ func (c *connections) Start(ctx context.Context) error {
 }
 
 // ensure returns the state and content of a CatalogSource's connection, and creates the connection if needed. The
-// content is kept as long as the origin is the same: a new target then serves the same content. With an empty target,
-// no connection is made.
+// content is kept as long as the origin is the same, because a new target then serves the same content. If the target is
+// empty, no connection is made.
 func (c *connections) ensure(key types.NamespacedName, origin, target string) (connectivity.State, content, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,7 +141,8 @@ func (e *connection) inherit(old *connection) {
 		return
 	}
 	own := *e.good
-	own.Reader = &cataloggrpc.Reader{Client: e.conn}
+	reader := &cataloggrpc.Reader{Client: e.conn}
+	own.Reader, own.Displays = reader, reader
 	e.good = &own
 }
 

@@ -14,6 +14,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/disk"
+	"github.com/remit-olm/remit/pkg/catalog/display"
 	"github.com/remit-olm/remit/pkg/catalog/fbc"
 	"github.com/remit-olm/remit/pkg/lib/keyed"
 )
@@ -28,11 +30,13 @@ type directories struct {
 // directory is one catalog directory. It is read when it is first used and after each change.
 type directory struct {
 	path string
+	// disk stores the parts of the content that are only displayed, such as icons; nil means that they are not available.
+	disk *disk.Store
 	// watch starts watching the files; nil if they are not watched.
 	watch func(path string) error
 	// version increases with each change to the files.
 	version atomic.Uint64
-	// unwatched means that changes to the files are not detected.
+	// unwatched means that no watch reports changes to the files.
 	unwatched atomic.Bool
 
 	mu sync.Mutex
@@ -49,12 +53,12 @@ type directory struct {
 	users keyed.Map[types.NamespacedName, string]
 }
 
-func newDirectories(paths map[string]string) *directories {
+func newDirectories(paths map[string]string, disk *disk.Store) *directories {
 	d := &directories{byImage: make(map[string]*directory, len(paths))}
 	byPath := map[string]*directory{}
 	for image, path := range paths {
 		if byPath[path] == nil {
-			byPath[path] = &directory{path: path}
+			byPath[path] = &directory{path: path, disk: disk}
 			d.all = append(d.all, byPath[path])
 		}
 		d.byImage[image] = byPath[path]
@@ -162,14 +166,26 @@ func (d *directory) read(ctx context.Context) (*catalog.Snapshot, error) {
 	if !info.IsDir() {
 		return nil, fmt.Errorf("%s: %w", d.path, fs.ErrInvalid)
 	}
-	return fbc.LoadDirectory(ctx, os.DirFS(d.path))
+	var loader fbc.Loader
+	if d.disk == nil {
+		return loader.LoadDirectory(ctx, os.DirFS(d.path))
+	}
+	shown, err := display.Record(d.disk, &loader, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer shown.Discard()
+	snap, err := loader.LoadDirectory(ctx, os.DirFS(d.path))
+	if err == nil {
+		err = shown.Finish("", snap)
+	}
+	return snap, err
 }
 
 // mark identifies the state of a directory tree by the names, sizes and times of its files, without reading them.
 type mark [sha256.Size]byte
 
-// maxMarked bounds the number of files in a mark. A change to any other file is detected only if a marked file changes,
-// too.
+// maxMarked bounds the number of files in a mark. A change to any other file is detected only if a marked file changes as well.
 const maxMarked = 100_000
 
 func markOf(root string) (out mark) {

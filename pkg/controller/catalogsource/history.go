@@ -70,7 +70,7 @@ func (h *history) recordCreation(pod *corev1.Pod, now time.Time) {
 	h.made = now
 }
 
-// update describes the failure of the last update Pod that failed, or returns "" if its hash is not the desired one.
+// update describes the failure of the last failed update Pod, or returns "" if that Pod does not have this hash.
 func (h *history) update(hash string) string {
 	if h.failed != hash {
 		return ""

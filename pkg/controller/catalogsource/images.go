@@ -110,9 +110,9 @@ func newImages(client *image.Client, store *disk.Store, budget *budget, wake fun
 	return i
 }
 
-// ensure returns the observed state of a CatalogSource's image, and starts its goroutine if needed. If the namespace
-// has too many images, the observed state is an error. The content is kept as long as the image and the folder are the
-// same, whatever else changes in the spec.
+// ensure returns the observed state of a CatalogSource's image, and starts its goroutine if needed. If the namespace has
+// too many images, the observed state is an error. The content is kept as long as the image and the folder are the same,
+// even if other fields of the spec change.
 func (i *images) ensure(key types.NamespacedName, spec imageSpec) imageView {
 	e, old, err := i.entry(key, spec)
 	if err != nil {

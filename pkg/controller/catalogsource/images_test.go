@@ -10,6 +10,8 @@ import (
 	"testing/fstest"
 	"time"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -128,6 +130,34 @@ func TestPollsTheDigestOfAnImage(t *testing.T) {
 	w.pass(t, 12*time.Minute)
 	requireReady(t, w.afterCheck(t, "cat"))
 	require.Equal(t, 1, w.offered(t, "cat"))
+}
+
+// Most catalog images also contain a registry that serves their content, because OLM runs them.
+func TestReadsAnImageThatIsAlsoARegistryInProcess(t *testing.T) {
+	images := registry.New(t)
+	w := running(t)
+	for name, labels := range map[string]map[string]string{"labeled": {registry.LabelConfigs: "/configs"}, "extracted": nil} {
+		layer, err := registry.Layer(fstest.MapFS{"configs/catalog.yaml": {Data: []byte(goodCatalog)}, "bin/opm": {Data: []byte("#!/bin/opm")}}, "")
+		require.NoError(t, err)
+		made, err := registry.Image(labels, layer)
+		require.NoError(t, err)
+		made, err = mutate.Config(made, v1.Config{Labels: labels, Entrypoint: []string{"/bin/opm"}, Cmd: []string{"serve", "/configs"}})
+		require.NoError(t, err)
+		ref, _, err := images.Push(name+":v1", made)
+		require.NoError(t, err)
+		spec := operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: ref}
+		if labels == nil {
+			spec.GrpcPodConfig = &operatorsv1alpha1.GrpcPodConfig{ExtractContent: &operatorsv1alpha1.ExtractContentConfig{CatalogDir: "/configs", CacheDir: "/cache"}}
+		}
+		require.NoError(t, w.Client.Create(t.Context(), catalogSource(name, spec)))
+		got := w.afterCheck(t, name)
+		requireReady(t, got)
+		require.Equal(t, "in-process", got.GRPCConnectionState.Address)
+		require.Equal(t, 1, w.offered(t, name))
+	}
+	pods := &corev1.PodList{}
+	require.NoError(t, w.Client.List(t.Context(), pods))
+	require.Empty(t, pods.Items)
 }
 
 func TestABrokenFileOfAnImageRemovesNoPackages(t *testing.T) {

@@ -22,7 +22,7 @@ const (
 	tenantLoads, globalLoads, namespaceLoads = 4, 2, 2
 	// loadSlice is how long a registry is listed while others wait, and yieldGrace how long its next message may then take.
 	loadSlice, yieldGrace = 2 * time.Second, 2 * time.Second
-	// idleTimeout bounds the time that a registry may take for one message.
+	// idleTimeout bounds the time that a registry may take to send a message.
 	idleTimeout = 15 * time.Second
 )
 
@@ -53,7 +53,8 @@ func (l *lanes) load(ctx context.Context, namespace string, client cataloggrpc.R
 	if err != nil {
 		return nil, asSlow(ctx, err)
 	}
-	snap.Reader = &cataloggrpc.Reader{Client: client}
+	reader := &cataloggrpc.Reader{Client: client}
+	snap.Reader, snap.Displays = reader, reader
 	return snap, nil
 }
 

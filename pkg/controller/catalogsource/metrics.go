@@ -14,7 +14,7 @@ func newSnapshots() prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{Name: "catalog_source_snapshots_total", Help: "Number of times that the content of a catalog was published because it was new or had changed."})
 }
 
-// RegisterMetrics registers OLM's metrics about CatalogSources.
+// RegisterMetrics registers OLM's metrics for CatalogSources.
 func (r *Reconciler) RegisterMetrics(to prometheus.Registerer) error {
 	count := prometheus.NewDesc("catalog_source_count", "Number of CatalogSources.", nil, nil)
 	ready := prometheus.NewDesc("catalogsource_ready", "1 if the connection state of a CatalogSource is READY, and 0 otherwise.", []string{"namespace", "name"}, nil)

@@ -53,7 +53,11 @@ func (r *Reconciler) observe(ctx context.Context, cs *operatorsv1alpha1.CatalogS
 
 // withoutServer removes the registry that ran for an earlier spec or image.
 func (r *Reconciler) withoutServer(ctx context.Context, cs *operatorsv1alpha1.CatalogSource, seen observation) observation {
-	if err := r.servers.remove(ctx, cs); err != nil {
+	at, err := r.serversOf(ctx, cs, "")
+	if err == nil && at != nil {
+		err = at.remove(ctx, cs)
+	}
+	if err != nil {
 		seen.retry = errors.Join(seen.retry, fmt.Errorf("remove registry: %w", err))
 	}
 	return seen
@@ -78,22 +82,20 @@ func (r *Reconciler) observeImage(ctx context.Context, cs *operatorsv1alpha1.Cat
 	}
 	spec, conditions := imageSpecOf(cs, version)
 	view := r.images.ensure(key, spec)
-	if view.err == nil && view.registry != "" && key.Namespace != r.GlobalNamespace {
-		view.err, view.state = registryNotRun(view.registry, r.GlobalNamespace), connectivity.TransientFailure
-	}
 	seen := observation{state: view.state.String(), address: addressInProcess, snapshot: view.good, polled: view.polled, conditions: conditions}
 	if view.registry == "" || view.err != nil {
 		seen.problem = view.problem(reason, ensureServer)
 	}
-	switch {
-	case view.registry == "" && view.good != nil:
+	if view.registry == "" && view.good != nil {
 		r.connections.drop(key)
 		return r.withoutServer(ctx, cs, seen)
-	case key.Namespace != r.GlobalNamespace:
-		r.connections.drop(key)
-		return seen
 	}
-	return r.observeServer(ctx, cs, spec, view, seen)
+	at, err := r.serversOf(ctx, cs, view.registry)
+	if at == nil {
+		r.connections.drop(key)
+		return seen.withoutServers(err, view.registry != "")
+	}
+	return r.observeServer(ctx, at, cs, spec, view, seen)
 }
 
 // stateOf identifies the state of a CatalogSource, excluding its status.

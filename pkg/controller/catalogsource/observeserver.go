@@ -1,43 +1,51 @@
 package catalogsource
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"google.golang.org/grpc/connectivity"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/remit-olm/remit/pkg/catalog/layer"
 	"github.com/remit-olm/remit/pkg/catalog/server"
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/image"
 )
 
 // ensureServer is the prefix of messages about an image. It is the same as in OLM v0, because tools match on it.
 const ensureServer = "couldn't ensure registry server"
 
-// registryNotRun returns an error that explains what to do about a tenant's image that would have to run as a registry
-// (security model, D6).
-func registryNotRun(image, global string) error {
-	return fmt.Errorf("image %q: %w. Such an image is a registry, and registries run only in the global catalog namespace %q. "+
-		"Use an image with a file-based catalog (see opm render), or ask for the CatalogSource to be created in namespace %q", image, layer.ErrNoCatalog, global, global)
+// withoutServers adds the reason why an image that is a registry cannot run. Errors other than refused are retried.
+func (o observation) withoutServers(err error, isRegistry bool) observation {
+	if err == nil {
+		return o
+	}
+	if !kit.Is[refused](err) {
+		o.retry = err
+	}
+	if isRegistry {
+		o.state = connectivity.TransientFailure.String()
+		o.problem = cmp.Or(o.problem, content{good: o.snapshot, err: err}.problem(operatorsv1alpha1.CatalogSourceRegistryServerError, ensureServer))
+	}
+	return o
 }
 
-// observeServer observes images in the global catalog namespace that are registries, and images that could not be read
-// yet. For an image that could not be read, it only reads the existing Pods and changes nothing, so that an outage of
-// the image registry does not affect running catalogs. seen is the observation of the image itself.
-func (r *Reconciler) observeServer(ctx context.Context, cs *operatorsv1alpha1.CatalogSource, spec imageSpec, view imageView, seen observation) observation {
+// observeServer observes images that are registries, and images that could not be read yet. For an image that could not be
+// read, it only reads the existing Pods and changes nothing, so that an outage of the image registry does not affect
+// running catalogs. seen is the observation of the image itself.
+func (r *Reconciler) observeServer(ctx context.Context, at *servers, cs *operatorsv1alpha1.CatalogSource, spec imageSpec, view imageView, seen observation) observation {
 	key := client.ObjectKeyFromObject(cs)
 	var run serving
 	switch {
 	case view.registry == "":
-		run = r.servers.running(ctx, cs)
+		run = at.running(ctx, cs)
 	case spec.interval == 0 || image.IsDigest(spec.image):
-		run = r.servers.ensure(ctx, cs, view.registry, nil)
+		run = at.ensure(ctx, cs, view.registry, nil)
 	default:
-		run = r.servers.ensure(ctx, cs, view.registry, view.polled)
+		run = at.ensure(ctx, cs, view.registry, view.polled)
 	}
 	seen.recheckAfter = run.recheckAfter
 	if run.retry {

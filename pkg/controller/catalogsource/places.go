@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxConnections bounds the connections of one tenant namespace, and maxImages its catalogs in images: each uses memory
-// and goroutines, even if its registry does not respond.
+// maxConnections bounds the connections of one tenant namespace, and maxImages the number of its catalogs that are read
+// from images. Each of them uses memory and goroutines, even if its registry does not respond.
 const maxConnections, maxImages = 50, 50
 
 // places limits the number of items per namespace. A CatalogSource without a place waits without using resources, and

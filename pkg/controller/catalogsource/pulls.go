@@ -116,7 +116,7 @@ func (i *images) pull(ctx context.Context, of holder, from *image.Image, extract
 	defer room.release()
 	limits := i.limits(namespace)
 	got, err := pull.Read(ctx, from, pull.Options{
-		Disk: i.disk, Extract: extract, MaxFiles: limits.files, MaxContents: limits.contents, Take: room.take,
+		Disk: i.disk, Extract: extract, MaxFiles: limits.files, MaxContents: limits.contents, Take: room.take, Displays: true,
 		Turn: func(ctx context.Context) (context.Context, fbc.Loader, func(), error) {
 			turn, ctx, err := i.parses.of(namespace).join(ctx, namespace)
 			if err != nil {

@@ -24,8 +24,8 @@ import (
 const maxWatches = 8
 
 // pullSecrets reads the pull secrets of images, and retries a failed pull when something that it depends on changes. It
-// reads Secrets with an identity that is allowed to read them; outside the global catalog namespace, the controller
-// identity is not.
+// reads Secrets with an identity that is allowed to read them. Outside the global catalog namespace, the controller
+// identity is not allowed to.
 type pullSecrets struct {
 	*Options
 	// interests tracks the RBAC that reading Secrets depends on.

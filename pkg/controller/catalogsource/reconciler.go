@@ -77,8 +77,10 @@ type Options struct {
 	WatchConfigMap func(ctx context.Context, listers rbac.Listers, key types.NamespacedName) (watch.Interface, error)
 	// RBAC contains the listers for Secrets and WatchConfigMap.
 	RBAC rbac.Listers
-	// Default is the installation's default account, if any.
-	Default scoped.Default
+	// Default is the installation's default account, if any. Accounts creates its client; nil means that registries run
+	// only in the global catalog namespace.
+	Default  scoped.Default
+	Accounts *scoped.Clients
 	// ServerVersion returns the API server's version from discovery, for image templates; nil means that it is unknown.
 	ServerVersion func() (string, error)
 	// Clock is used for times in statuses and for polls; it defaults to the real clock.
@@ -96,6 +98,7 @@ type Reconciler struct {
 	images      *images
 	bundles     *bundleimage.Images
 	servers     *servers
+	tenants     *tenantServers
 	pulls       *pullSecrets
 	services    *services
 	snapshots   prometheus.Counter
@@ -120,9 +123,9 @@ func New(o Options) (*Reconciler, error) {
 	r := &Reconciler{
 		Options:     o,
 		waker:       waker,
-		directories: newDirectories(o.Directories),
+		directories: newDirectories(o.Directories, o.Disk),
 		connections: newConnections(bound, waker.Wake),
-		configMaps:  &configMaps{budget: bound},
+		configMaps:  &configMaps{budget: bound, disk: o.Disk},
 		follows:     &configMapWatches{open: o.WatchConfigMap, wake: waker.Wake, interests: &rbac.Interests[types.NamespacedName]{}, rbac: o.RBAC},
 		images:      newImages(o.Images, o.Disk, bound, waker.Wake, o.Clock),
 		servers:     newServers(o),
@@ -131,6 +134,8 @@ func New(o Options) (*Reconciler, error) {
 	}
 	r.pulls = &pullSecrets{Options: &r.Options}
 	r.images.secrets = r.pulls
+	r.tenants = &tenantServers{Options: &r.Options, managed: r.servers.managed, notify: r.ownedChanged,
+		watchServices: func(ctx context.Context) error { return r.services.watch(ctx) }}
 	r.bundles = bundleimage.New(bundleimage.Options{Client: o.Images, Disk: o.Disk, Decoding: bound.decoding, Access: r.pulls, Touch: o.Store.TouchImage})
 	wakeRefused := func(key types.NamespacedName) {
 		waker.Wake(key)
@@ -142,7 +147,7 @@ func New(o Options) (*Reconciler, error) {
 
 // SetupWithManager registers the controller, its index and its runnables.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	parts := []manager.Runnable{r.connections, r.images, r.bundles, r.follows}
+	parts := []manager.Runnable{r.connections, r.images, r.bundles, r.follows, r.tenants}
 	if len(r.directories.all) > 0 {
 		if watcher := newWatcher(r.directories, r.waker.Wake, fsnotify.NewWatcher); watcher != nil {
 			parts = append(parts, watcher)
@@ -173,7 +178,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	u := newObject()
 	err := r.Cache.Get(ctx, req.NamespacedName, u)
-	if apierrors.IsNotFound(err) || (err == nil && u.GetDeletionTimestamp() != nil) {
+	if apierrors.IsNotFound(err) || (err == nil && (u.GetDeletionTimestamp() != nil || scoped.LeftToOLM(u))) {
 		r.forget(ctx, req.NamespacedName)
 		return ctrl.Result{}, nil
 	}

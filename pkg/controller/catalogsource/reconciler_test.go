@@ -238,8 +238,8 @@ func TestReportsWhyACatalogCannotBeServed(t *testing.T) {
 		want   string
 		state  string
 	}{
-		{"a missing directory", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: "gone"},
-			"RegistryServerError", `image "gone", directory "/does/not/exist"`, "TRANSIENT_FAILURE"},
+		{"a missing directory", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: "missing"},
+			"RegistryServerError", `image "missing", directory "/does/not/exist"`, "TRANSIENT_FAILURE"},
 		{"an invalid address", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Address: "unix:/x"},
 			"RegistryServerError", `couldn't connect to registry - address "unix:/x"`, ""},
 		{"a missing ConfigMap", operatorsv1alpha1.CatalogSourceSpec{SourceType: "internal", ConfigMap: "c"},
@@ -248,7 +248,7 @@ func TestReportsWhyACatalogCannotBeServed(t *testing.T) {
 			"SpecInvalidError", "image and address unset: at least one must be set for sourcetype: grpc", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := given(t, map[string]string{"gone": "/does/not/exist"}, catalogSource("cat", tt.spec))
+			w := given(t, map[string]string{"missing": "/does/not/exist"}, catalogSource("cat", tt.spec))
 			got := w.reconcile(t, "cat")
 			require.Equal(t, tt.reason, got.Reason)
 			require.Contains(t, got.Message, tt.want)

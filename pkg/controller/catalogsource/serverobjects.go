@@ -30,7 +30,7 @@ func (e *takenError) Error() string {
 // ensureOthers creates or updates the ServiceAccount, which must exist before the Pod, and the Service.
 func (s *servers) ensureOthers(ctx context.Context, want objects) error {
 	account := &corev1.ServiceAccount{}
-	live, err := s.find(ctx, s.client, want.account, account, want.owner)
+	live, err := s.find(ctx, s.own, want.account, account, want.owner)
 	if err != nil {
 		return err
 	}

@@ -35,21 +35,41 @@ const (
 	restricted   = "restricted"
 )
 
-// servers runs registry images, only in the global catalog namespace and with the controller identity. It creates,
-// changes and deletes only objects that the CatalogSource owns (docs/adr/0017).
+// servers runs registry images as one identity: in the global catalog namespace as the controller identity, and in other
+// namespaces as the default account (tenantServers). It creates, changes and deletes only objects that the CatalogSource
+// owns (docs/adr/0017).
 //
 // The ServiceAccount is created first and deleted last: if the CatalogSource owns no ServiceAccount, there are no other
 // objects, and Pods need not be listed.
 type servers struct {
-	client    client.Client
-	live      client.Reader
-	namespace string
-	clock     clock.Clock
-	// cached reads the Pods and Services of the namespace after watch has returned.
+	*managed
+	// client writes, and live reads without a cache, as the identity.
+	client client.Client
+	live   client.Reader
+	// cached reads Pods and Services after watch has returned.
 	cached client.Reader
 	// watch makes Pods and Services wake their owners. Watching starts with the first call.
-	watch     func(context.Context) error
+	watch func(context.Context) error
+}
+
+// managed contains what all servers share.
+type managed struct {
+	// own reads Namespaces and ServiceAccounts from the controller identity's cache.
+	own   client.Reader
+	clock clock.Clock
+	// histories has an entry for each CatalogSource whose registry was run since the program started.
 	histories keyed.Map[types.NamespacedName, *history]
+}
+
+// mayExist reports whether objects of the CatalogSource may exist: it owns a ServiceAccount, or its registry was run
+// since the program started.
+func (m *managed) mayExist(ctx context.Context, cs *operatorsv1alpha1.CatalogSource) (bool, error) {
+	if m.histories.Get(client.ObjectKeyFromObject(cs)) != nil {
+		return true, nil
+	}
+	account := &corev1.ServiceAccount{}
+	_, err := apply.Read(ctx, m.own, client.ObjectKeyFromObject(cs), account)
+	return err == nil && server.OwnedBy(account, cs.UID), err
 }
 
 // serving is the observed state of a registry.
@@ -71,7 +91,7 @@ type serving struct {
 
 func newServers(o Options) *servers {
 	return &servers{
-		client: o.Client, live: o.Live, namespace: o.GlobalNamespace, clock: o.Clock, cached: o.Client,
+		managed: &managed{own: o.Client, clock: o.Clock}, client: o.Client, live: o.Live, cached: o.Client,
 		watch: func(context.Context) error { return nil },
 	}
 }
@@ -79,7 +99,7 @@ func newServers(o Options) *servers {
 // running returns the state of the existing Pods, regardless of the current image. It changes nothing.
 func (s *servers) running(ctx context.Context, cs *operatorsv1alpha1.CatalogSource) serving {
 	account := &corev1.ServiceAccount{}
-	_, err := apply.Read(ctx, s.client, client.ObjectKeyFromObject(cs), account)
+	_, err := apply.Read(ctx, s.own, client.ObjectKeyFromObject(cs), account)
 	if err == nil && !server.OwnedBy(account, cs.UID) {
 		return serving{}
 	}
@@ -94,7 +114,7 @@ func (s *servers) running(ctx context.Context, cs *operatorsv1alpha1.CatalogSour
 	return out
 }
 
-// observePods returns the state of the Pods; those with the hash are up to date.
+// observePods returns the state of the Pods. Pods with this hash are up to date.
 func (s *servers) observePods(ctx context.Context, cs *operatorsv1alpha1.CatalogSource, hash string) serving {
 	pods, err := s.list(ctx, s.cached, cs)
 	out := serving{any: len(pods) > 0, err: err, retry: err != nil}
@@ -121,6 +141,7 @@ func (s *servers) ensure(ctx context.Context, cs *operatorsv1alpha1.CatalogSourc
 	if err := server.CheckName(cs.Name); err != nil {
 		return serving{err: err}
 	}
+	s.history(client.ObjectKeyFromObject(cs))
 	want, err := s.wanted(ctx, cs, image)
 	if err != nil {
 		return serving{err: err, retry: true}
@@ -154,7 +175,7 @@ type objects struct {
 
 func (s *servers) wanted(ctx context.Context, cs *operatorsv1alpha1.CatalogSource, image string) (objects, error) {
 	namespace := &corev1.Namespace{}
-	if err := s.client.Get(ctx, types.NamespacedName{Name: cs.Namespace}, namespace); err != nil {
+	if err := s.own.Get(ctx, types.NamespacedName{Name: cs.Namespace}, namespace); err != nil {
 		return objects{}, fmt.Errorf("get Namespace %s: %w", cs.Namespace, err)
 	}
 	registry := server.Registry{Source: cs, Image: image, Restricted: namespace.Labels[labelEnforce] == restricted}
@@ -186,7 +207,7 @@ func (s *servers) ensurePods(ctx context.Context, cs *operatorsv1alpha1.CatalogS
 	}
 	out := serving{any: true, err: err, retry: err != nil, recheckAfter: again, update: h.update(hash)}
 	if p := server.Waiting(hash, pods); p != nil {
-		out.update = fmt.Sprintf("catalog polling: %s not ready for update: update pod %s has not yet reported ready: %s", cs.Name, p.Name, server.Trouble(p))
+		out.update = server.NotReadyMessage(cs.Name, p)
 	}
 	out.observePod(server.Serving(cs.Name, hash, pods))
 	return out
@@ -257,8 +278,8 @@ func (s *servers) delete(ctx context.Context, obj client.Object) error {
 // list lists the Pods that a CatalogSource owns.
 func (s *servers) list(ctx context.Context, from client.Reader, cs *operatorsv1alpha1.CatalogSource) ([]*corev1.Pod, error) {
 	list := &corev1.PodList{}
-	if err := from.List(ctx, list, client.InNamespace(s.namespace), client.HasLabels{names.LabelCatalogSource}); err != nil {
-		return nil, fmt.Errorf("list Pods in namespace %s: %w", s.namespace, err)
+	if err := from.List(ctx, list, client.InNamespace(cs.Namespace), client.HasLabels{names.LabelCatalogSource}); err != nil {
+		return nil, fmt.Errorf("list Pods in namespace %s: %w", cs.Namespace, err)
 	}
 	var out []*corev1.Pod
 	for i := range list.Items {
@@ -269,14 +290,10 @@ func (s *servers) list(ctx context.Context, from client.Reader, cs *operatorsv1a
 	return out, nil
 }
 
-// remove deletes all objects of a CatalogSource. It does nothing if the CatalogSource owns no ServiceAccount and its
-// Pods were not managed since the program started.
+// remove deletes all objects of a CatalogSource. It does nothing if none may exist.
 func (s *servers) remove(ctx context.Context, cs *operatorsv1alpha1.CatalogSource) error {
-	if cs.Namespace != s.namespace {
-		return nil
-	}
 	account := &corev1.ServiceAccount{}
-	_, err := apply.Read(ctx, s.client, client.ObjectKeyFromObject(cs), account)
+	_, err := apply.Read(ctx, s.own, client.ObjectKeyFromObject(cs), account)
 	if err != nil {
 		return err
 	}
@@ -289,7 +306,7 @@ func (s *servers) remove(ctx context.Context, cs *operatorsv1alpha1.CatalogSourc
 		return err
 	}
 	service := &corev1.Service{}
-	_, err = apply.Read(ctx, s.live, types.NamespacedName{Namespace: s.namespace, Name: server.ServiceName(cs.Name)}, service)
+	_, err = apply.Read(ctx, s.live, types.NamespacedName{Namespace: cs.Namespace, Name: server.ServiceName(cs.Name)}, service)
 	if err != nil {
 		return err
 	}
@@ -320,8 +337,8 @@ func (s *servers) removePods(ctx context.Context, cs *operatorsv1alpha1.CatalogS
 	return nil
 }
 
-func (s *servers) history(key types.NamespacedName) *history {
-	return s.histories.Change(key, func(h **history) {
+func (m *managed) history(key types.NamespacedName) *history {
+	return m.histories.Change(key, func(h **history) {
 		if *h == nil {
 			*h = &history{}
 		}

@@ -68,7 +68,7 @@ func (c *cluster) edit(t *testing.T, name, patch string) {
 	require.NoError(t, c.Patch(t.Context(), u, client.RawPatch("application/merge-patch+json", []byte(patch))))
 }
 
-func TestAppliesChangesOfThePodSpecByAnUpdatePod(t *testing.T) {
+func TestAppliesPodSpecChangesWithAnUpdatePod(t *testing.T) {
 	images := registry.New(t)
 	ref, pinned := pushRegistry(t, images, "catalog", "1")
 	c := givenCluster(t, nil)

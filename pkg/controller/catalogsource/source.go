@@ -81,9 +81,9 @@ type content struct {
 	err  error
 }
 
-// updatedWith returns the content after another load of the same catalog. If the newer snapshot lacks packages because
-// of unreadable files, the previous content is kept as a whole, so that a broken file removes no packages. Without
-// previous content, the readable part is used.
+// updatedWith returns the content after another load of the same catalog. If packages are missing from the newer
+// snapshot because of unreadable files, the previous content is kept as a whole, so that a broken file removes no
+// packages. Without previous content, the readable part is used.
 func (c content) updatedWith(newer *catalog.Snapshot) content {
 	if newer.IsMissingPackagesOf(c.good) {
 		return content{good: c.good, err: errors.New(warnings(newer))}

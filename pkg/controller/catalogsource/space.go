@@ -46,6 +46,9 @@ func (i *images) hold(key types.NamespacedName, e *imageEntry, digest string, sn
 	if contents, ok := snap.Reader.(*disk.Contents); ok {
 		size.disk = contents.Size()
 	}
+	if displays, ok := snap.Displays.(interface{ Size() int64 }); ok {
+		size.disk += displays.Size()
+	}
 	err := i.takeBoth(e.holder, size)
 	i.mu.Lock()
 	now := i.byKey[key]

@@ -58,7 +58,7 @@ func TestDoesNotReadAnImageThatExceedsTheBudgetAgain(t *testing.T) {
 	w.images.space.release(other)
 	require.True(t, w.isRetried(t, true))
 	require.Eventually(t, func() bool { return w.reconcile(t, "cat").Message == "" }, time.Minute, 10*time.Millisecond)
-	require.Len(t, kept(), 2)
+	require.Len(t, kept(), 3)
 	w.forget(t.Context(), key("cat"))
 	require.Empty(t, kept(), "dropped content is deleted")
 }
@@ -73,7 +73,7 @@ func TestReplacedContentIsDeleted(t *testing.T) {
 	push(t, s, "catalog:v1", otherCatalog)
 	w.pass(t, 12*time.Minute)
 	requireReady(t, w.afterCheck(t, "cat"))
-	require.Len(t, kept(), 2)
+	require.Len(t, kept(), 3)
 	for _, path := range first {
 		_, err := os.Stat(path)
 		require.ErrorIs(t, err, os.ErrNotExist)

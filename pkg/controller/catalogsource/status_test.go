@@ -16,7 +16,7 @@ var (
 	now     = metav1.Date(2026, 11, 21, 11, 0, 0, 0, time.UTC)
 )
 
-func TestReportsInvalidSpecsInOLMsWords(t *testing.T) {
+func TestReportsInvalidSpecsInTheWordingOfOLM(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		spec operatorsv1alpha1.CatalogSourceSpec
@@ -126,7 +126,7 @@ func TestReportsAnInvalidPollIntervalOnlyForImages(t *testing.T) {
 	require.Empty(t, desired(cs, seen, now).Reason)
 }
 
-func TestMessagesAreOneLimitedLine(t *testing.T) {
+func TestMessagesAreLimitedToOneLine(t *testing.T) {
 	got := oneLine("a\nb\tc\x1b[31m\xff" + strings.Repeat("é", maxMessage))
 	require.True(t, utf8.ValidString(got))
 	require.LessOrEqual(t, len(got), maxMessage)

@@ -20,9 +20,9 @@ const errYieldTimeout = slow("the catalog is slow, and catalogs of other namespa
 // turns shares slots between namespaces. A namespace can use at most share slots at a time. Free slots go to the
 // namespace that was served least recently and, within a namespace, to the turn that has waited longest.
 //
-// A turn that has used a slot for a slice while another one waits is asked to yield, without losing its progress. If it
-// does not yield within the grace period, it is stopped with errYieldTimeout. If slice is zero, turns are never asked
-// to yield.
+// A turn that has used a slot for a time slice while another turn waits is asked to yield, without losing its progress.
+// If it does not yield within the grace period, it is stopped with errYieldTimeout. If slice is zero, turns are never
+// asked to yield.
 type turns struct {
 	slots, share int
 	slice, grace time.Duration

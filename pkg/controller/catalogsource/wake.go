@@ -3,13 +3,12 @@ package catalogsource
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -72,24 +71,15 @@ func (l *lazyCache) watch(ctx context.Context) error {
 // watchServers prepares a cache of the global catalog namespace's Services and registry Pods. Nothing is watched until
 // an image has to be run: most clusters have none, and the required Role may be missing.
 func (r *Reconciler) watchServers(mgr ctrl.Manager) error {
-	ours, err := labels.NewRequirement(names.LabelCatalogSource, selection.Exists, nil)
-	if err != nil {
-		return err
-	}
 	lazy, err := newLazyCache(mgr, cache.Options{
 		DefaultTransform:  cache.TransformStripManagedFields(),
 		DefaultNamespaces: map[string]cache.Config{r.GlobalNamespace: {}},
-		ByObject:          map[client.Object]cache.ByObject{&corev1.Pod{}: {Label: labels.NewSelector().Add(*ours)}},
+		ByObject:          map[client.Object]cache.ByObject{&corev1.Pod{}: {Label: hasLabel(names.LabelCatalogSource)}},
 	}, r.ownedChanged, &corev1.Pod{}, &corev1.Service{})
 	if err != nil {
 		return err
 	}
-	lazy.check = func(ctx context.Context) error {
-		if err := r.Live.List(ctx, &corev1.PodList{}, client.InNamespace(r.GlobalNamespace), client.Limit(1)); err != nil {
-			return fmt.Errorf("list Pods in namespace %s: %w", r.GlobalNamespace, err)
-		}
-		return nil
-	}
+	lazy.check = canListPods(r.Live, r.GlobalNamespace)
 	r.servers.cached, r.servers.watch = lazy, lazy.watch
 	return nil
 }
@@ -116,19 +106,19 @@ func (r *Reconciler) wakeNamed(service metav1.Object) {
 	}
 }
 
-// ofServiceAccount returns the CatalogSource with the same name as a ServiceAccount in the global catalog namespace.
+// ofServiceAccount returns the CatalogSource with the same name as a ServiceAccount if its registry runs, or may run.
 func (r *Reconciler) ofServiceAccount(_ context.Context, account client.Object) []reconcile.Request {
-	if account.GetNamespace() != r.GlobalNamespace {
+	key := client.ObjectKeyFromObject(account)
+	if account.GetNamespace() != r.GlobalNamespace && r.servers.histories.Get(key) == nil {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(account)}}
+	return []reconcile.Request{{NamespacedName: key}}
 }
 
-// ofNamespace returns the CatalogSources in a namespace if it is the global catalog namespace. The namespace's labels
-// define requirements for Pods.
+// ofNamespace returns the CatalogSources in a namespace whose registries run, or may run. The namespace's labels define
+// requirements for Pods.
 func (r *Reconciler) ofNamespace(ctx context.Context, namespace client.Object) []reconcile.Request {
-	if namespace.GetName() != r.GlobalNamespace {
-		return nil
-	}
-	return r.all(ctx, namespace.GetName())
+	return slices.DeleteFunc(r.all(ctx, namespace.GetName()), func(req reconcile.Request) bool {
+		return req.Namespace != r.GlobalNamespace && r.servers.histories.Get(req.NamespacedName) == nil
+	})
 }

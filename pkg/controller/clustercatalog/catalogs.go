@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// maxPulls bounds the number of images that are read at a time; one of them is parsed at a time.
+	// maxPulls bounds the number of images that are read concurrently. Only one of them is parsed at a time.
 	maxPulls = 2
 	// pullTimeout bounds one attempt to read an image.
 	pullTimeout = 15 * time.Minute
@@ -171,7 +171,7 @@ func (e *entry) nextPoll() time.Duration {
 	return wait.Jitter(e.spec.interval, pollJitter)
 }
 
-// sleep returns false when ctx is done. A delay of zero means that nothing else ends the sleep.
+// sleep returns after the delay or, if the delay is zero, when ctx is done. It returns false if ctx is done.
 func (c *catalogs) sleep(ctx context.Context, d time.Duration) bool {
 	if d == 0 {
 		<-ctx.Done()

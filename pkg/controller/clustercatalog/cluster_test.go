@@ -83,7 +83,7 @@ func program(t *testing.T, c client.Client) *http.Client {
 	}}
 }
 
-// A ClusterCatalog on a real API server, from its creation to its deletion, as a client of its content sees it.
+// The test follows a ClusterCatalog from its creation to its deletion, as a client that reads its content.
 func TestAClusterCatalogOnAnAPIServer(t *testing.T) {
 	c := crds.Install(t, controlplane.Shared(t).Config())
 	content := program(t, c)

@@ -7,6 +7,6 @@
 // changes. Until the new content has been read, and if it is malformed, the last good content is served. The content of
 // an unavailable ClusterCatalog is deleted.
 //
-// ClusterCatalogs are cluster-scoped, so their authors act for the whole cluster: like CatalogSources in the global
-// catalog namespace, they have no budgets, but each one has the limits of every catalog.
+// ClusterCatalogs are cluster-scoped, so their authors act on behalf of the whole cluster. No budgets apply to them, as
+// for CatalogSources in the global catalog namespace, but the limits for a single catalog do.
 package clustercatalog

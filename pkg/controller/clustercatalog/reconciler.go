@@ -35,13 +35,13 @@ const (
 
 // Server serves the objects of catalogs to clients.
 type Server interface {
-	// Put serves the objects of a catalog, Delete stops that, and Base returns the URL of a catalog.
+	// Put starts or continues to serve a catalog, with these objects. Delete stops serving it, and Base returns its URL.
 	Put(catalog string, lines *disk.Lines, modified time.Time)
 	Delete(catalog string)
 	Base(catalog string) string
 }
 
-// Options configures a Reconciler. All fields but Keychain and Clock are required.
+// Options configures a Reconciler. All fields except Keychain and Clock are required.
 type Options struct {
 	// Client reads ClusterCatalogs from a cache, and writes their status and label.
 	Client client.Client
@@ -127,7 +127,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func specOf(k *olmv1.ClusterCatalog) imageSpec {
 	from := k.Spec.Source.Image
 	if from == nil {
-		return imageSpec{} // the API server refuses this
+		return imageSpec{} // the schema requires an image
 	}
 	spec := imageSpec{ref: from.Ref}
 	if from.PollIntervalMinutes != nil {

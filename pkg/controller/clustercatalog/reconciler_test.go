@@ -56,7 +56,7 @@ func given(t *testing.T, objects ...client.Object) *world {
 	return givenWith(t, func(*Options) {}, objects...)
 }
 
-// givenWith is given with other options.
+// givenWith is like given, but allows options to be changed.
 func givenWith(t *testing.T, edit func(*Options), objects ...client.Object) *world {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -407,7 +407,7 @@ func TestReadsTheImagesOfBundles(t *testing.T) {
 // pushWithBundle pushes a bundle and a catalog that names its image.
 func (w *world) pushWithBundle() (ref, digest string) {
 	w.t.Helper()
-	made, err := registry.Bundle(fstest.MapFS{"manifests/csv.yaml": {Data: []byte(`{"kind":"ClusterServiceVersion"}`)}})
+	made, err := registry.Bundle(fstest.MapFS{"manifests/csv.yaml": {Data: []byte(`{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion"}`)}})
 	require.NoError(w.t, err)
 	bundle, _, err := w.registry.Push("bundle:v1", made)
 	require.NoError(w.t, err)

@@ -15,7 +15,7 @@ import (
 )
 
 // desired returns the status for an observation. base is the URL at which the content is served. After a restart, the
-// status is unchanged until the image was checked, which is a matter of seconds if its content is still on disk.
+// status is unchanged until the image has been checked, which takes only seconds if its content is still on disk.
 func desired(k *olmv1.ClusterCatalog, seen view, base string, now metav1.Time) *olmv1.ClusterCatalogStatus {
 	out := k.Status.DeepCopy()
 	old := out.ResolvedSource
@@ -28,7 +28,7 @@ func desired(k *olmv1.ClusterCatalog, seen view, base string, now metav1.Time) *
 	} else {
 		out.URLs = &olmv1.ClusterCatalogURLs{Base: base}
 		out.ResolvedSource = &olmv1.ResolvedCatalogSource{Type: olmv1.CatalogSourceTypeImage, Image: &olmv1.ResolvedImageSource{Ref: seen.good.ref}}
-		// Content that was served before this program started was unpacked before, too.
+		// Content that was already served before this program started keeps its time.
 		if out.LastUnpacked == nil || old == nil || old.Image == nil || old.Image.Ref != seen.good.ref {
 			out.LastUnpacked = ptr.To(metav1.NewTime(seen.good.at).Rfc3339Copy())
 		}

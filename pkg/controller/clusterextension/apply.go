@@ -19,8 +19,8 @@ import (
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
-// skipIfSettled compares the objects with those of the pass, in caches. It stops the run if there is nothing to write: the
-// extension is settled, or waits for an object to become available.
+// skipIfSettled compares the cached objects with the marks of the pass. It stops the run if there is nothing to write:
+// the extension is settled, or waits for an object to become available.
 func skipIfSettled(ctx context.Context, s *run) (outcome, error) {
 	s.pass = s.memory.passFor(s.key(), s.hash)
 	if err := s.watch(ctx); err != nil {
@@ -106,7 +106,7 @@ func applyPhases(ctx context.Context, s *run) (outcome, error) {
 	return proceed(), nil
 }
 
-// begin records what is about to be written, so that it is found again if the program ends.
+// begin saves the list of objects that are about to be written, so that they can be found after a restart.
 func (s *run) begin(ctx context.Context) error {
 	if err := s.delayDeletion(ctx); err != nil {
 		return err
@@ -176,7 +176,7 @@ func (s *run) mark(st step.Step, live *unstructured.Unstructured, isWritten bool
 	s.pass.marks[key] = is
 }
 
-// stateOf returns the state of an object, which this run may not have read yet.
+// stateOf returns the state of an object. It reads the object if this run has not done so yet.
 func (s *run) stateOf(ctx context.Context, st step.Step) (execute.State, error) {
 	if state, ok := s.states[st.Object]; ok {
 		return state, state.Problem
@@ -191,7 +191,7 @@ func (s *run) stateOf(ctx context.Context, st step.Step) (execute.State, error) 
 	return s.states[st.Object], s.states[st.Object].Problem
 }
 
-// failed converts the error of a write into an outcome, if it does not have to be retried at once.
+// failed converts a write error into an outcome if an immediate retry would not help.
 func (s *run) failed(err error) (outcome, error) {
 	var delayed *apply.DelayedError
 	switch {
@@ -204,7 +204,7 @@ func (s *run) failed(err error) (outcome, error) {
 	return outcome{}, err
 }
 
-// await returns what the objects of a phase need to become available, or "".
+// await describes what the objects of a phase still need to become available, or returns "" if they are available.
 func (s *run) await(ctx context.Context, phase render.Phase) (string, error) {
 	for _, st := range s.stepsIn(phase) {
 		if s.certifies(st.Object) {
@@ -231,7 +231,7 @@ func (s *run) unavailable(ctx context.Context, why string, err error) (outcome, 
 	return s.success(ctx)
 }
 
-// settled returns the outcome of a run that has nothing to do now.
+// settled returns the outcome of a run that has nothing to do.
 func (s *run) settled(ctx context.Context) (outcome, error) {
 	s.available = &metav1.Condition{Status: metav1.ConditionTrue, Reason: olmv1.ReasonSucceeded, Message: "All objects are available"}
 	if text := s.aboutPaused(); text != "" {
@@ -242,7 +242,8 @@ func (s *run) settled(ctx context.Context) (outcome, error) {
 	return s.success(ctx)
 }
 
-// success returns the outcome of a run whose objects are as desired, except those that are not to be restored yet. An earlier run may have failed to save the version.
+// success returns the outcome of a run whose objects are as desired, except those whose restoration is paused. It also
+// sets the version, because an earlier run may have failed to save it.
 func (s *run) success(ctx context.Context) (outcome, error) {
 	s.setVersion()
 	parts := []string{"Desired state reached"}
@@ -268,6 +269,6 @@ func (s *run) setVersion() {
 		s.ext.Status.Install = &olmv1.ClusterExtensionInstallStatus{Bundle: now}
 		s.event("Installed", fmt.Sprintf("Installed bundle %q, version %s", now.Name, now.Version))
 	}
-	s.findings.Changes = nil // they describe the upgrade, which is done
+	s.findings.Changes = nil // they describe the completed upgrade
 	s.memory.Change(s.key(), func(is *remembered) { is.previous = nil })
 }

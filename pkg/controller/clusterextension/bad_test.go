@@ -24,7 +24,7 @@ func inline(json string) func(*olmv1.ClusterExtension) {
 	}
 }
 
-// Section 6 of the design: each mistake has a condition that tells what exists instead, and nothing is written.
+// Section 6 of the design: for each mistake, a condition reports what exists instead, and nothing is written.
 func TestBadInputIsDescribed(t *testing.T) {
 	t.Parallel()
 	onlyAll := strings.NewReplacer("{type: SingleNamespace, supported: true}, {type: OwnNamespace, supported: true}", "{type: SingleNamespace, supported: false}")
@@ -82,7 +82,8 @@ func TestBadInputIsDescribed(t *testing.T) {
 	}
 }
 
-// A kind that the cluster does not serve is named together with all other findings, and resumes when it is served.
+// A kind that the cluster does not serve is reported together with all other findings. The install resumes when the kind
+// is served.
 func TestWaitsForUnservedKinds(t *testing.T) {
 	t.Parallel()
 	w := given(t)
@@ -109,7 +110,7 @@ spec:
 	w.awaitInstalled("1.0.0")
 }
 
-// Two catalogs that provide the same package with the same priority are named.
+// Two catalogs that provide the same package with the same priority are reported.
 func TestRefusesATieOfCatalogs(t *testing.T) {
 	t.Parallel()
 	w, other := given(t), given(t)

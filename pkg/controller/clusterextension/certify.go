@@ -18,14 +18,14 @@ import (
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
-// secretCheckInterval is how often certificates are checked if nothing else is due: users may edit their Secrets.
+// secretCheckInterval is how often certificates are checked if nothing else is due, because users may edit their Secrets.
 const secretCheckInterval = 10 * time.Minute
 
 // issues reports whether Remit issues the certificates of the extension.
 func (s *run) issues() bool { return !s.rendered.Hooks.Empty() && !s.rendered.Hooks.Outsourced() }
 
-// mustCertify reports whether certificates have to be checked before or in a phase: before the Services of the Deployments
-// that serve, and later whenever a step of a rotation may be due.
+// mustCertify reports whether to check the certificates before the objects of this phase are written. This is the case
+// in the phase of the first object that certify writes, if a Deployment has no certificate yet or the next check is due.
 func (s *run) mustCertify(phase render.Phase) bool {
 	if !s.issues() || s.certified || phase != firstCertified(s.rendered) {
 		return false
@@ -55,7 +55,7 @@ func (s *run) certify(ctx context.Context) error {
 	}
 	sets, next := map[string]cert.Set{}, secretCheckInterval
 	for _, d := range plan.Served {
-		c, err := s.installer().Certify(ctx, plan, live, d, func(...hooks.Need) error { return nil }) // checkPermissions includes these needs
+		c, err := s.installer().Certify(ctx, plan, live, d, func(...hooks.Need) error { return nil }) // checkPermissions checked them
 		if err != nil {
 			return err
 		}
@@ -79,8 +79,8 @@ func (s *run) certify(ctx context.Context) error {
 	return nil
 }
 
-// moveStates assigns the states of objects to the steps that were rendered again with certificates. It drops those of objects
-// that certify may have changed.
+// moveStates assigns the known states of objects to the steps that were rendered again with certificates. It drops the
+// states of objects that certify may have changed.
 func (s *run) moveStates() {
 	known := map[string]execute.State{}
 	for obj, state := range s.states {
@@ -97,7 +97,7 @@ func (s *run) moveStates() {
 	}
 }
 
-// noticeEdit lets the certificates be checked if a Service or Secret that certify wrote has changed since.
+// noticeEdit schedules an immediate check of the certificates if a Service or Secret that certify wrote has changed.
 func (s *run) noticeEdit(ctx context.Context, obj *unstructured.Unstructured) error {
 	live, known, err := s.observe(ctx, obj)
 	if err != nil || !known {
@@ -123,7 +123,7 @@ func (s *run) installer() hooks.Installer {
 	return hooks.Installer{Account: s.executor.Account, Policy: s.Options.Certificates, Now: s.Clock.Now(), Memory: s.issued}
 }
 
-// liveHooks reads the objects through which the operator is called, as the identity.
+// liveHooks reads, as the identity, the objects through which the API server calls the operator.
 func (s *run) liveHooks(ctx context.Context) (*hooks.Live, error) {
 	var steps []step.Step
 	for _, st := range s.steps {
@@ -144,13 +144,13 @@ func (s *run) liveHooks(ctx context.Context) (*hooks.Live, error) {
 	return hooks.Gather(ctx, read, s.rendered.Hooks)
 }
 
-// isHook reports whether an API server calls the operator because of an object that the controller identity does not watch.
+// isHook reports whether an object is a webhook configuration. The controller identity does not watch these.
 func isHook(obj *unstructured.Unstructured) bool {
 	kind := obj.GetKind()
 	return kind == "ValidatingWebhookConfiguration" || kind == "MutatingWebhookConfiguration"
 }
 
-// convert configures the conversions of CustomResourceDefinitions, when their webhooks are available.
+// convert configures the conversion webhooks of CustomResourceDefinitions once their Deployments are available.
 func (s *run) convert(ctx context.Context) error {
 	if len(s.rendered.Hooks.Conversions()) == 0 {
 		return nil

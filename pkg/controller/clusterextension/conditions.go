@@ -86,7 +86,7 @@ func joinText(parts ...string) string {
 	return strings.Join(out, "\n")
 }
 
-// setInstalled reports the version in status.install, which applyPhases sets.
+// setInstalled reports the version in status.install, which setVersion sets.
 func (s *run) setInstalled(out outcome) {
 	if is := s.ext.Status.Install; is != nil {
 		s.setCondition(olmv1.TypeInstalled, metav1.ConditionTrue, olmv1.ReasonSucceeded, fmt.Sprintf("Installed bundle %q, version %s", is.Bundle.Name, is.Bundle.Version))
@@ -107,14 +107,14 @@ func (s *run) setProgressing(out outcome) {
 	}
 }
 
-// setAvailable reports whether the objects of the installed version are available. applyPhases determines it.
+// setAvailable reports whether the objects of the installed version are available, if the run has determined it.
 func (s *run) setAvailable() {
 	if s.available != nil {
 		s.setCondition(olmv1.TypeAvailable, s.available.Status, s.available.Reason, s.available.Message)
 	}
 }
 
-// setDefaults adds the conditions that are not known yet.
+// setDefaults adds the conditions that are still missing, with status Unknown.
 func (s *run) setDefaults() {
 	for _, kind := range []string{olmv1.TypeAvailable, olmv1.TypeDeprecated, olmv1.TypePackageDeprecated, olmv1.TypeChannelDeprecated, olmv1.TypeBundleDeprecated} {
 		if meta.FindStatusCondition(s.ext.Status.Conditions, kind) != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
-// maxStopping is the maximum time that the reset of a conversion waits for an operator to stop, from the deletion of its
-// Deployment. A Pod that cannot terminate must not make objects unreadable.
+// maxStopping is the maximum time that the reset of a conversion waits for an operator to stop, counted from the
+// deletion of its Deployment. A Pod that cannot terminate must not make objects unreadable.
 const maxStopping = 5 * time.Minute
 
 // conversions returns the lineage's CustomResourceDefinitions that have a conversion webhook of the operator.
@@ -39,8 +39,8 @@ func (s *run) surplusConversions(ctx context.Context) ([]*apiextensionsv1.Custom
 	}), err
 }
 
-// resetConversions removes the conversion webhooks that this version does not serve: without their operator, objects could
-// not be read in all versions.
+// resetConversions removes the conversion webhooks that this version does not serve. Otherwise, objects could not be
+// read in all versions.
 func (s *run) resetConversions(ctx context.Context, others []*unstructured.Unstructured) (outcome, error) {
 	converted, err := s.surplusConversions(ctx)
 	if err != nil || len(converted) == 0 {
@@ -56,9 +56,9 @@ func (s *run) resetConversions(ctx context.Context, others []*unstructured.Unstr
 	return proceed(), nil
 }
 
-// resetAll removes conversion webhooks, as the identity, after the Deployments among objs have stopped. One that continued to run
-// would read objects without the fields that only other versions have, and lose them (docs/adr/0041). Until then, resetAll
-// returns what it waits for.
+// resetAll removes conversion webhooks, as the identity, after the Deployments among objs have stopped. An operator that
+// continued to run would read objects without the fields that exist only in other versions, and remove these fields when
+// it writes (docs/adr/0041). Until the Deployments have stopped, resetAll returns what it waits for.
 func (s *run) resetAll(ctx context.Context, converted []*apiextensionsv1.CustomResourceDefinition, objs []*unstructured.Unstructured) (why string, err error) {
 	running, err := s.stop(ctx, objs)
 	if err != nil {
@@ -111,7 +111,7 @@ func isDeployment(obj *unstructured.Unstructured) bool {
 	return obj.GroupVersionKind().GroupKind() == schema.GroupKind{Group: appsv1.GroupName, Kind: "Deployment"}
 }
 
-// isOverdue reports whether the deletion of an object takes longer than maxStopping.
+// isOverdue reports whether the deletion of an object has taken longer than maxStopping.
 func (s *run) isOverdue(live *unstructured.Unstructured) bool {
 	at := live.GetDeletionTimestamp()
 	return at != nil && s.Clock.Since(at.Time) > maxStopping

@@ -16,8 +16,8 @@ import (
 	"github.com/remit-olm/remit/test/env/audit"
 )
 
-// killer ends a program like SIGKILL after its n-th write: the API server has stored it, but the program does not get the
-// response, and sends no further requests. With 0, it only counts the writes.
+// killer simulates a SIGKILL after the n-th write of a program: the API server has stored the write, but the program
+// does not receive the response and sends no further requests. If n is 0, killer only counts the writes.
 type killer struct {
 	mu    sync.Mutex
 	after int
@@ -73,7 +73,7 @@ func isWrite(req *http.Request) bool {
 		!strings.Contains(req.URL.Path, "reviews") && !strings.Contains(req.URL.Path, "/events") && !strings.Contains(req.URL.Path, "/token")
 }
 
-// After the program was killed following any of its writes, the next one reaches the same state, and creates nothing twice.
+// If the program is killed after any of its writes, the next program reaches the same state and creates nothing twice.
 func TestResumesAfterEachWrite(t *testing.T) {
 	t.Parallel()
 	for name, version := range map[string]string{"install": "1.0.0", "upgrade": "1.1.0"} {
@@ -111,8 +111,9 @@ func resumesAfter(t *testing.T, version string, n int) {
 	w.createdOnce(from)
 }
 
-// givenStory returns a world with its own program, which does not run yet, that will install a version. Version 1.1.0 is an
-// upgrade: the shared program has installed 1.0.0. from is the beginning of the story in the audit log.
+// givenStory returns a world whose own program, which is not running yet, will install a version. Version 1.1.0 is an
+// upgrade from 1.0.0, which the shared program has installed. from is the offset in the audit log at which the program
+// starts.
 func givenStory(t *testing.T, version string) (w *world, from int64) {
 	t.Helper()
 	w = given(t)

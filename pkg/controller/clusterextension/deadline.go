@@ -10,9 +10,9 @@ import (
 	olmv1 "github.com/remit-olm/remit/api/v1"
 )
 
-// withDeadline replaces the outcome of a rollout that takes longer than spec.progressDeadlineMinutes. The rollout continues:
-// if its objects become available, it succeeds. The time is counted from the first write, and again after a restart of the
-// program, unless the deadline has already passed.
+// withDeadline replaces the outcome of a rollout that takes longer than spec.progressDeadlineMinutes. The rollout
+// continues: if its objects become available, it succeeds. The time is counted from the first write. After a restart of
+// the program, it is counted from the beginning again, unless the deadline had already passed.
 func (s *run) withDeadline(out outcome) outcome {
 	limit := time.Duration(s.ext.Spec.ProgressDeadlineMinutes) * time.Minute
 	if limit == 0 {

@@ -36,10 +36,10 @@ func TestTheProgressDeadline(t *testing.T) {
 	require.Equal(t, metav1.Condition{Status: metav1.ConditionFalse, Reason: olmv1.ReasonProgressDeadlineExceeded, Message: about + "; the deadline of 10 minutes has passed"}, out.progressing)
 
 	s.setCondition(olmv1.TypeProgressing, out.progressing.Status, out.progressing.Reason, out.progressing.Message)
-	require.Equal(t, olmv1.ReasonProgressDeadlineExceeded, begin().withDeadline(rolling(about)).progressing.Reason, "it has passed before a restart")
-	require.True(t, begin().begunBefore(), "the next attempt does not save that the rollout begins")
+	require.Equal(t, olmv1.ReasonProgressDeadlineExceeded, begin().withDeadline(rolling(about)).progressing.Reason, "the deadline had passed before a restart")
+	require.True(t, begin().begunBefore(), "the next attempt does not report the beginning of the rollout again")
 	csv.Name = "op.v2"
-	require.Equal(t, olmv1.ReasonRollingOut, begin().withDeadline(rolling(about)).progressing.Reason, "another version is rolled out since")
+	require.Equal(t, olmv1.ReasonRollingOut, begin().withDeadline(rolling(about)).progressing.Reason, "another version is being rolled out")
 	require.False(t, begin().begunBefore())
 	csv.Name = "op.v1"
 	ext.Generation = 3

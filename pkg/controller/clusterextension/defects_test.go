@@ -20,10 +20,11 @@ import (
 	"github.com/remit-olm/remit/pkg/preflight"
 )
 
-// The tests in this file have the numbers of the defects of the predecessor's preflight in section 1.7 of the design page
-// about it. Number 2 (the identity of synthetic users) is TestInstallsAsTheSyntheticUserAfterTheReportIsApplied, number 8
-// (an unknown kind hides all other findings) is TestWaitsForUnservedKinds, and number 12 (other authorizers) is tested in
-// package preflight, which asks the API server about every permission that RBAC does not grant.
+// The numbers of the tests in this file are those of the defects of OLM v1's preflight, which the design page
+// permission-preflight.md lists in section 1.7. Number 2 (the identity of synthetic users) is
+// TestInstallsAsTheSyntheticUserAfterTheReportIsApplied, number 8 (an unknown kind hides all other findings) is
+// TestWaitsForUnservedKinds, and number 12 (other authorizers) is tested in package preflight, which asks the API server
+// about every permission that RBAC does not grant.
 
 // missing installs a bundle as a user who is only enrolled, and returns the rules in the condition Progressing.
 func (w *world) missing(manifests ...string) string {
@@ -93,7 +94,7 @@ func TestDefect6NarrowerRolesNeedNoMorePermissions(t *testing.T) {
 	require.NotContains(t, text, "Resources:[things]")
 }
 
-func TestDefects7And11And14OnlyWhatIsSentIsAskedFor(t *testing.T) {
+func TestDefects7And11And14OnlyUsedPermissionsAreReported(t *testing.T) {
 	t.Parallel()
 	w := given(t)
 	text := w.missing(csv, crd, configMap)
@@ -119,7 +120,7 @@ func TestDefects7And11And14OnlyWhatIsSentIsAskedFor(t *testing.T) {
 	require.NotZero(t, creates)
 }
 
-func TestDefect9OddNamesAreReported(t *testing.T) {
+func TestDefect9UnusualNamesAreReported(t *testing.T) {
 	t.Parallel()
 	w := given(t)
 	text := w.missing(strings.Replace(csv, "verbs: [get, list, watch]}]}]", `verbs: [get, list, watch]}, {nonResourceURLs: ["/a;{b},c"], verbs: [get]}]}]`, 1), crd)
@@ -145,14 +146,14 @@ func TestDefect13RefusalsByAdmissionAreFoundBeforeTheFirstWrite(t *testing.T) {
 	w.create(&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "none"}, Spec: corev1.ResourceQuotaSpec{
 		Hard: corev1.ResourceList{"count/deployments.apps": resource.MustParse("0")},
 	}})
-	require.Eventually(t, func() bool { // the quota is enforced when its controller has counted
+	require.Eventually(t, func() bool { // the quota is enforced once its controller has counted the objects
 		q := &corev1.ResourceQuota{}
 		return w.exists(q, "none") && len(q.Status.Hard) > 0
 	}, patience, tick)
 	w.grantAll()
 	w.publish("1.0.0", "", csv, crd, configMap)
 	w.install()
-	require.Contains(t, w.await(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying), "exceeded quota: none")
+	w.retries("exceeded quota: none")
 	require.False(t, w.exists(&corev1.ConfigMap{}, "defaults"))
 	w.await(olmv1.TypeAuthorized, metav1.ConditionTrue, olmv1.ReasonSucceeded)
 	require.NoError(t, w.admin.Delete(t.Context(), &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "none"}}))

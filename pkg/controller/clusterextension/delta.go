@@ -8,8 +8,8 @@ import (
 	"github.com/remit-olm/remit/pkg/preflight"
 )
 
-// changes returns the differences between the permissions of the installed version and those of the one to install. It
-// returns none if the catalog does not have the installed version, or its image has not been read yet.
+// changes returns the differences between the permissions of the installed version and those of the version to install.
+// It returns none if the catalog does not have the installed version, or its image has not been read yet.
 func (s *run) changes(ctx context.Context) []preflight.Change {
 	from := s.installedBundle(ctx)
 	if from == nil {
@@ -38,7 +38,7 @@ func (s *run) installedBundle(ctx context.Context) *bundle.Bundle {
 	}
 	raw, err := s.contentOf(ctx, names[i], pkg.Bundles[is.Bundle.Name])
 	if err != nil {
-		return nil // the catalog wakes the extension when the image is read
+		return nil // the catalog wakes the extension when the image has been read
 	}
 	parsed, err := bundle.ParseContent(raw)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/remit-olm/remit/pkg/step/existing"
 )
 
-// comparison is what the change of one CustomResourceDefinition requires.
+// comparison records the permissions that a change to one CustomResourceDefinition requires.
 type comparison struct {
 	// hash identifies the install, and resourceVersion the live definition.
 	hash, resourceVersion string
@@ -25,7 +25,7 @@ type comparison struct {
 }
 
 // schemaNeeds returns the permissions that validating existing objects requires. A live definition is read once for each
-// of its versions, because the cache contains no schemas.
+// of its resource versions, because the cache contains no schemas.
 func (s *run) schemaNeeds(ctx context.Context) ([]preflight.Need, error) {
 	var needs []preflight.Need
 	for _, st := range s.steps {

@@ -42,7 +42,8 @@ func (s *run) delayDeletion(ctx context.Context) error {
 	return s.setFinalizer(ctx, keep)
 }
 
-// setFinalizer sets or removes the finalizer, as the controller identity: the identity may have lost its permissions.
+// setFinalizer sets or removes the finalizer as the controller identity, because the extension's identity may have lost
+// its permissions.
 func (s *run) setFinalizer(ctx context.Context, keep bool) error {
 	after := s.saved.DeepCopy()
 	if keep {
@@ -63,9 +64,9 @@ func (s *run) setFinalizer(ctx context.Context, keep bool) error {
 	return nil
 }
 
-// finalize resets the conversions of the CustomResourceDefinitions that a deleted extension keeps, and removes the finalizer. If
-// the identity cannot do this, the extension is deleted nevertheless, with a Warning Event: its deletion requires no
-// permissions.
+// finalize resets the conversions of the CustomResourceDefinitions that a deleted extension keeps, and removes the
+// finalizer. If the identity cannot do this, finalize emits a Warning Event and removes the finalizer anyway, because
+// the deletion of an extension must not require permissions.
 func (r *Reconciler) finalize(ctx context.Context, ext *olmv1.ClusterExtension) (ctrl.Result, error) {
 	r.watches.release(ext.Name)
 	s := newRun(r, ext.DeepCopy())
@@ -96,8 +97,9 @@ func (r *Reconciler) finalize(ctx context.Context, ext *olmv1.ClusterExtension) 
 // maxFailing is the maximum time for which the finalization of a deleted extension may fail.
 const maxFailing = 10 * time.Minute
 
-// givesUp reports whether the extension is to be deleted although the conversions could not be reset: the identity cannot be
-// used or is refused, a Deployment is not the extension's although it refers to it, or all attempts have failed for too long.
+// givesUp reports whether to delete the extension although the conversions could not be reset: the identity cannot be
+// used or was refused, a Deployment refers to the extension but does not belong to it, or all attempts have failed for
+// longer than maxFailing.
 func (s *run) givesUp(err error) bool {
 	failing := s.memory.failingFor(s.key(), err, s.Clock.Now())
 	_, isUnusable := errors.AsType[*scoped.Error](err)
@@ -138,9 +140,9 @@ func (s *run) finishConversions(ctx context.Context) (outcome, error) {
 	return rolling(why), nil
 }
 
-// isOrphaned reports whether the operator is to be kept, because the extension is deleted with --cascade=orphan: a Deployment of
-// the lineage has no owner reference to the extension. The finalizer "orphan" alone does not show this, because the garbage
-// collector removes it after the owner references.
+// isOrphaned reports whether the operator is to be kept, because the extension is deleted with --cascade=orphan: a
+// Deployment of the lineage has no owner reference to the extension. The finalizer "orphan" alone does not show this,
+// because the garbage collector removes it after it has removed the owner references.
 func (s *run) isOrphaned(ctx context.Context, objs []*unstructured.Unstructured) (bool, error) {
 	for _, obj := range objs {
 		if !isDeployment(obj) {
@@ -165,7 +167,7 @@ func stopUnusable(_ context.Context, s *run) (outcome, error) {
 	return proceed(), nil
 }
 
-// removeHooks removes webhooks and APIServices: the API server must not call an operator that is stopped.
+// removeHooks removes webhooks and APIServices, because the API server must not call a stopped operator.
 func (s *run) removeHooks(ctx context.Context, objs []*unstructured.Unstructured) error {
 	for _, obj := range objs {
 		if !isHook(obj) && obj.GetKind() != "APIService" {

@@ -116,12 +116,12 @@ func TestFinalizationStopsTheOperator(t *testing.T) {
 		isStopped, isReset bool
 		warns              bool
 	}{
-		"of the extension": {edit: unchanged, isStopped: true, isReset: true},
+		"stops the extension's operator": {edit: unchanged, isStopped: true, isReset: true},
 		// The garbage collector may have removed the finalizer "orphan" before the extension is finalized. It removes the owner
 		// references before that.
-		"but keeps an orphaned one": {edit: func(d *appsv1.Deployment) { d.OwnerReferences = nil }},
+		"keeps an orphaned operator": {edit: func(d *appsv1.Deployment) { d.OwnerReferences = nil }},
 		// Its Pods would run without the conversion.
-		"but keeps one without a proof": {edit: func(d *appsv1.Deployment) { delete(d.Annotations, names.AnnotationProof) }, warns: true},
+		"keeps a Deployment without a proof": {edit: func(d *appsv1.Deployment) { delete(d.Annotations, names.AnnotationProof) }, warns: true},
 	} {
 		d := givenDeletion(t, interceptor.Funcs{}, tc.edit)
 		_, deleted, err := d.finalize()
@@ -166,7 +166,7 @@ func TestFinalizationMayFailForTenMinutes(t *testing.T) {
 	require.Equal(t, apiextensionsv1.WebhookConverter, d.strategy())
 }
 
-// Pods are awaited with short delays, whatever the install waited for before.
+// The first delays of the finalization are short, even if those of the install were long.
 func TestFinalizationBeginsWithAShortDelay(t *testing.T) {
 	t.Parallel()
 	d := givenDeletion(t, interceptor.Funcs{}, func(d *appsv1.Deployment) { d.Finalizers = []string{metav1.FinalizerDeleteDependents} })

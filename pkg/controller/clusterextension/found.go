@@ -28,7 +28,7 @@ func (f *found) Get(ctx context.Context, key client.ObjectKey, obj client.Object
 	if err != nil {
 		return err
 	}
-	if watchedBySelf(apply.Reference(gvk, "", "")) != nil {
+	if watchedByController(apply.Reference(gvk, "", "")) != nil {
 		return f.Client.Get(ctx, key, obj, opts...) //nolint:wrapcheck // it implements the same interface
 	}
 	for _, have := range f.objects {
@@ -46,7 +46,7 @@ func (f *found) List(ctx context.Context, list client.ObjectList, opts ...client
 		return err
 	}
 	gvk.Kind = gvk.Kind[:len(gvk.Kind)-len("List")]
-	if watchedBySelf(apply.Reference(gvk, "", "")) != nil {
+	if watchedByController(apply.Reference(gvk, "", "")) != nil {
 		return f.Client.List(ctx, list, opts...) //nolint:wrapcheck // it implements the same interface
 	}
 	var items []runtime.Object

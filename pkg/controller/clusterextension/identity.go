@@ -57,19 +57,19 @@ func (s *run) notFound() *scoped.Error {
 		"service account %q not found in namespace %q", account.Name, account.Namespace)}
 }
 
-// isEnrolled reports whether this program may act as the identity. If RBAC does not allow that, the API server decides: the cache
-// may not show a new enrollment yet, and another authorizer may allow it.
+// isEnrolled reports whether this program may act as the identity. If the cached RBAC does not allow this, the API
+// server is asked, because the cache may not show a new enrollment yet and another authorizer may allow it.
 func (s *run) isEnrolled(ctx context.Context) (ok bool, err error) {
 	if s.identity.IsSynthetic() {
-		ok, err = s.RBAC.CanImpersonate(s.Self, s.identity)
+		ok, err = s.RBAC.CanImpersonate(s.ControllerIdentity, s.identity)
 	} else {
-		ok, err = s.RBAC.CanRequestToken(s.Self, s.identity.Account.Key())
+		ok, err = s.RBAC.CanRequestToken(s.ControllerIdentity, s.identity.Account.Key())
 	}
 	if errors.Is(err, rbac.ErrUnreadable) {
 		return true, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("evaluate the rules of %s: %w", s.Self.User, err)
+		return false, fmt.Errorf("determine the effective rules of %s: %w", s.ControllerIdentity.User, err)
 	}
 	return ok || s.isAllowed(ctx), nil
 }
@@ -78,10 +78,10 @@ func (s *run) isEnrolled(ctx context.Context) (ok bool, err error) {
 func (s *run) isAllowed(ctx context.Context) bool {
 	if !s.identity.IsSynthetic() {
 		account := s.identity.Account
-		return s.confirmer.Allows(ctx, s.Self, account.Namespace, rbac.RequestToken(account.Name))
+		return s.confirmer.Allows(ctx, s.ControllerIdentity, account.Namespace, rbac.RequestToken(account.Name))
 	}
 	for _, how := range []scoped.Impersonation{scoped.ImpersonationConstrained, scoped.ImpersonationLegacy} {
-		if s.confirmer.Allows(ctx, s.Self, rbac.ClusterScope, scoped.ImpersonationRules(s.identity, how)) {
+		if s.confirmer.Allows(ctx, s.ControllerIdentity, rbac.ClusterScope, scoped.ImpersonationRules(s.identity, how)) {
 			return true
 		}
 	}

@@ -28,7 +28,7 @@ func noRBAC(t *testing.T) rbac.Listers {
 	}
 }
 
-// The cache may not show a new enrollment yet: a user who has just pasted it must not be told to do so.
+// The cache may not show a new enrollment yet. A user who has just applied the enrollment must not be asked to apply it.
 func TestTheAPIServerConfirmsThatAnIdentityIsNotEnrolled(t *testing.T) {
 	t.Parallel()
 	user, err := scoped.ExtensionIdentity("a")
@@ -48,9 +48,9 @@ func TestTheAPIServerConfirmsThatAnIdentityIsNotEnrolled(t *testing.T) {
 	} {
 		ext := extension("a", tc.edits...)
 		u := givenUnit(t, interceptor.Funcs{}, ext)
-		u.Self, u.RBAC = rbac.ServiceAccount("remit", "remit-extension"), noRBAC(t)
+		u.ControllerIdentity, u.RBAC = rbac.ServiceAccount("remit", "remit-extension"), noRBAC(t)
 		u.confirmer = &preflight.Confirmer{Ask: func(_ context.Context, who rbac.Subject, _ string, atom rbacv1.PolicyRule) (bool, error) {
-			require.Equal(t, u.Self, who)
+			require.Equal(t, u.ControllerIdentity, who)
 			return slices.ContainsFunc(tc.allowed, func(rule rbacv1.PolicyRule) bool { return rbac.Line(rule) == rbac.Line(atom) }), nil
 		}}
 		s := u.begin(ext)

@@ -73,8 +73,8 @@ func (w *world) enroll() {
 	}
 }
 
-// The flow of seed 002: nothing is written before the grant, what is printed is sufficient, and the install continues
-// without help.
+// The flow of seed 002: nothing is written before the grant, the reported permissions are sufficient, and the install
+// resumes automatically.
 func TestInstallsAsTheSyntheticUserAfterTheReportIsApplied(t *testing.T) {
 	t.Parallel()
 	w := given(t)
@@ -112,7 +112,7 @@ func TestInstallsAsTheSyntheticUserAfterTheReportIsApplied(t *testing.T) {
 	sent := w.requests(granted, w.sentAs)
 	require.NotEmpty(t, sent)
 	for _, e := range sent {
-		require.NotEqual(t, 403, e.Response.Code, "one round: %s", e)
+		require.NotEqual(t, 403, e.Response.Code, "the grant must be sufficient: %s", e)
 	}
 	require.LessOrEqual(t, len(sent), 25)
 	require.Len(t, w.get().Status.Inventory, 6)
@@ -120,7 +120,8 @@ func TestInstallsAsTheSyntheticUserAfterTheReportIsApplied(t *testing.T) {
 	require.Contains(t, w.report(preflight.FileGrant), "is not missing any permissions")
 }
 
-// checkOwners checks that everything in the inventory has an owner reference to the extension that is no controller.
+// checkOwners checks that everything in the inventory has an owner reference to the extension, which is not a controller
+// reference.
 func (w *world) checkOwners() {
 	w.t.Helper()
 	ext := w.get()
@@ -173,8 +174,8 @@ func TestRemovalNeedsNoPermissions(t *testing.T) {
 
 func (w *world) crdName() string { return "things." + w.name + ".example.com" }
 
-// With the annotation, CustomResourceDefinitions are kept, and an extension with the same name takes them over: otherwise, it
-// could neither convert their objects nor upgrade them.
+// With the annotation, CustomResourceDefinitions are kept, and a later extension with the same name takes them over.
+// Otherwise, it could neither convert their objects nor upgrade them.
 func TestKeepsCRDsOnRequest(t *testing.T) {
 	t.Parallel()
 	w := given(t)
@@ -188,7 +189,7 @@ func TestKeepsCRDsOnRequest(t *testing.T) {
 	from := w.logEnd()
 	require.NoError(t, w.admin.Delete(t.Context(), w.get()))
 	w.awaitDeleted()
-	require.Equal(t, apiextensionsv1.NoneConverter, w.definition().Spec.Conversion.Strategy, "nothing answers the webhook")
+	require.Equal(t, apiextensionsv1.NoneConverter, w.definition().Spec.Conversion.Strategy, "no Pod serves the webhook")
 	writes := w.requests(from, func(e audit.Event) bool { return w.sentAs(e) && e.Wrote() })
 	require.Len(t, writes, 3, "the webhook, the Deployment, the conversion")
 	require.Equal(t, "validatingwebhookconfigurations deployments customresourcedefinitions",
@@ -207,8 +208,8 @@ func TestKeepsCRDsOnRequest(t *testing.T) {
 	require.Contains(t, string(live.Spec.Conversion.Webhook.ClientConfig.CABundle), string(secret.Data["olmCAKey"]))
 }
 
-// CustomResourceDefinitions are kept without permission to stop the operator. Only the admission plugin
-// OwnerReferencesPermissionEnforcement, which is enabled here, requires delete on them.
+// Keeping CustomResourceDefinitions requires no permission to stop the operator. Only the admission plugin
+// OwnerReferencesPermissionEnforcement, which is enabled here, requires permission to delete them.
 func TestKeepsCRDsWithTheGrantOfTheInstall(t *testing.T) {
 	t.Parallel()
 	w := given(t)
@@ -241,7 +242,7 @@ func TestKeepsCRDsWithTheGrantOfTheInstall(t *testing.T) {
 	require.Equal(t, kept, w.definition().UID)
 }
 
-// Deleting an extension requires no permissions, also if a conversion cannot be reset.
+// Deleting an extension requires no permissions, even if a conversion cannot be reset.
 func TestDeletionDoesNotWaitForTheIdentity(t *testing.T) {
 	t.Parallel()
 	w := given(t)
@@ -282,6 +283,6 @@ func TestRefusesCRDsWithAForgedLabel(t *testing.T) {
 	label := names.LabelLineage + ": " + ownerutil.Lineage{Extension: w.name}.Mark()
 	w.apply(strings.ReplaceAll(strings.Replace(crd, "metadata: {", "metadata: {labels: {"+label+"}, ", 1), "NAME", w.name))
 	w.install()
-	require.Contains(t, w.await(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying), "already exists and was not created by this install")
+	w.retries("already exists and was not created by this install")
 	require.False(t, w.exists(&corev1.ServiceAccount{}, "op"))
 }

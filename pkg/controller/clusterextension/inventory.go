@@ -21,8 +21,8 @@ func (s *run) setInventory(keepOthers bool) {
 	s.ext.Status.Inventory = limitInventory(out)
 }
 
-// limitInventory returns at most olmv1.MaxInventory objects, sorted and without duplicates. It omits the objects through which
-// an operator runs last: those must be removed before a conversion is reset.
+// limitInventory returns at most olmv1.MaxInventory objects, sorted and without duplicates. If there are more, it
+// prefers Deployments, webhooks and APIServices, because they must be removed before a conversion is reset.
 func limitInventory(all []olmv1.InventoryObject) []olmv1.InventoryObject {
 	slices.SortFunc(all, compareInventory)
 	all = slices.Compact(all)
@@ -39,7 +39,7 @@ func compareInventory(a, b olmv1.InventoryObject) int {
 	return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// inventoryRank orders objects by how much their removal matters; 0 comes first.
+// inventoryRank ranks objects by the importance of their removal; 0 is the most important.
 func inventoryRank(o olmv1.InventoryObject) int {
 	switch o.Kind {
 	case "Deployment":

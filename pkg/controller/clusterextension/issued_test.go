@@ -35,7 +35,7 @@ func TestCertManagerOverwritesOnlyItsOwnSecrets(t *testing.T) {
 		ok   bool
 	}{
 		"no Secret":                            {nil, true},
-		"of others":                            {func(*unit, *corev1.Secret) {}, false},
+		"created by another user":              {func(*unit, *corev1.Secret) {}, false},
 		"left by a Certificate":                {annotated("op-service-cert"), true},
 		"of another Certificate":               {annotated("other"), false},
 		"issued by Remit":                      {marked(func(u *unit) ownerutil.Owner { return u.owner(ext) }), true},

@@ -29,27 +29,29 @@ type remembered struct {
 	saved    savedStatus
 	// delay is the current delay between attempts after a refusal.
 	delay time.Duration
-	// finalizing is true after the finalization of a deleted extension has begun, and failingSince is when it failed for the first
-	// time since its last success; zero if it does not fail.
+	// finalizing is true after the finalization of a deleted extension has begun. failingSince is the time of the first
+	// failure since the last success, or zero if the last attempt succeeded.
 	finalizing   bool
 	failingSince time.Time
 	// awaitsKinds is true if a CustomResourceDefinition or APIService may resolve what the extension waits for.
 	awaitsKinds bool
-	// awaitsCatalogs is true if a change of any catalog may matter, and catalogs are those that had the package.
+	// awaitsCatalogs is true if a change to any catalog may affect the extension. catalogs are the catalogs that had the
+	// package.
 	awaitsCatalogs bool
 	catalogs       []string
 	// images are the bundle images whose content was requested.
 	images []string
-	// accounts are the ServiceAccounts that were looked up. One without a name stands for all of its namespace.
+	// accounts are the ServiceAccounts that were looked up. An entry without a name represents all ServiceAccounts of
+	// its namespace.
 	accounts []types.NamespacedName
-	// certificates are those of the Deployments, without private keys, and certifyAt is when they are checked again.
+	// certificates are the Deployments' certificates, without private keys. certifyAt is the time of the next check.
 	certificates map[string]cert.Set
 	certifyAt    time.Time
 	// issuedFor is the key of the extension in hooks.Memory.
 	issuedFor types.NamespacedName
 	// served contains the resource versions of the Services and Secrets of these Deployments, by keyOf.
 	served map[string]uint64
-	// comparisons contains what the changes of CustomResourceDefinitions require, by name.
+	// comparisons contains the permissions that changes to CustomResourceDefinitions require, by name.
 	comparisons map[string]comparison
 }
 
@@ -60,7 +62,8 @@ type content struct {
 	bundle *bundle.Bundle
 }
 
-// setContent replaces the content. It keeps that of the installed version, which remains installed until the new one is.
+// setContent replaces the content. It keeps the content of the installed version as previous, because that version
+// remains installed until the new one is.
 func (is *remembered) setContent(c *content, installed *olmv1.ClusterExtensionInstallStatus) {
 	if was := is.content; was != nil && installed != nil && was.bundle.CSV.Name == installed.Bundle.Name && c.bundle.CSV.Name != installed.Bundle.Name {
 		is.previous = &content{installed.Bundle.Name, was.bundle}
@@ -78,23 +81,23 @@ func (is *remembered) restoreContent(installed string) {
 // published identifies the last report. where describes its location or, if it could not be written, the reason.
 type published struct {
 	hash, where string
-	// retryAt is when a report that could not be written is written again, and delay is how long that is after the last
-	// attempt. Both are zero after a success.
+	// retryAt is the time of the next attempt to write a report that could not be written, and delay is its distance
+	// from the last attempt. Both are zero after a success.
 	retryAt time.Time
 	delay   time.Duration
 }
 
-// savedStatus is the resource version of the extension after its status was patched, and when that was.
+// savedStatus contains the resource version of the extension after its status was patched, and the time of the patch.
 type savedStatus struct {
 	version uint64
 	at      time.Time
 }
 
-// maxCacheLag is how long the cache may show an extension from before its status was patched. Later, resource versions have become
-// smaller for another reason, such as a restored backup.
+// maxCacheLag is how long the cache may show an extension as it was before its status was patched. If the cached
+// resource version is still smaller after that time, there is another reason, such as a restored backup.
 const maxCacheLag = 10 * time.Second
 
-// pass is what was done to reach one desired state. It is only changed by the reconciles of its extension.
+// pass records what was done to reach one desired state. Only reconciles of its extension change it.
 type pass struct {
 	hash string
 	// tried is true after the API server accepted all objects in a dry run.
@@ -107,7 +110,7 @@ type pass struct {
 	marks map[string]*mark
 }
 
-// mark identifies the state of an object that was as desired.
+// mark identifies the state of an object when it was last found or made as desired.
 type mark struct {
 	// desired is the hash of the desired object.
 	desired    string
@@ -117,7 +120,7 @@ type mark struct {
 	at         time.Time
 	// seen is true after a watch has reported the object.
 	seen bool
-	// pause is how long the object is not restored again. It increases while others keep changing the object.
+	// pause is the minimum time before the object is restored again. It increases while other clients keep changing the object.
 	pause time.Duration
 }
 
@@ -143,8 +146,8 @@ func markOf(live *unstructured.Unstructured, desired string, now time.Time) *mar
 	return &mark{desired: desired, uid: live.GetUID(), version: versionOf(live), generation: live.GetGeneration(), at: now}
 }
 
-// versionOf returns the resource version of an object, which the API server increases with each change; 0 if it is not a
-// number.
+// versionOf returns the resource version of an object, which the API server increases with each change, or 0 if it is
+// not a number.
 func versionOf(obj metav1.Object) uint64 {
 	v, err := strconv.ParseUint(obj.GetResourceVersion(), 10, 64)
 	if err != nil {
@@ -153,7 +156,7 @@ func versionOf(obj metav1.Object) uint64 {
 	return v
 }
 
-// passFor returns the pass for a desired state. A change of the desired state begins another one.
+// passFor returns the pass for a desired state. A change to the desired state begins a new pass.
 func (m *memory) passFor(name, hash string) *pass {
 	return m.Change(name, func(is *remembered) {
 		if is.pass == nil || is.pass.hash != hash {
@@ -162,8 +165,9 @@ func (m *memory) passFor(name, hash string) *pass {
 	}).pass
 }
 
-// firstRetry and lastRetry limit the delays between attempts after a refusal whose cause is not watched. The delay doubles
-// with each attempt, so that the time to notice that the cause is gone is never longer than the time for which it existed.
+// firstRetry and lastRetry limit the delays between attempts after a refusal whose cause is not watched. The delay
+// doubles with each attempt. After the cause is removed, the next attempt is therefore made after at most the time for
+// which the cause existed.
 const (
 	firstRetry = 500 * time.Millisecond
 	lastRetry  = 5 * time.Minute
@@ -174,7 +178,7 @@ func (m *memory) nextDelay(name string) time.Duration {
 	return m.Change(name, func(is *remembered) { is.delay = longer(is.delay) }).delay
 }
 
-// longer returns the delay that follows another one.
+// longer returns the delay that follows the given one.
 func longer(delay time.Duration) time.Duration { return min(max(2*delay, firstRetry), lastRetry) }
 
 // beginFinalizing resets the delay when the finalization of a deleted extension begins: delays of the install do not apply to it.

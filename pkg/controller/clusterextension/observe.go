@@ -21,8 +21,8 @@ import (
 // unseenFor is how long a watch is expected to take to report a new object.
 const unseenFor = 5 * time.Second
 
-// isDesired reports whether an object is as it was when it was last found or made as desired, or is not to be restored yet.
-// Changes to an object that is not watched are not noticed.
+// isDesired reports whether an object is unchanged since it was last found or made as desired, or its restoration is
+// paused. It does not detect changes to objects that are not watched.
 func (s *run) isDesired(ctx context.Context, obj *unstructured.Unstructured) (bool, error) {
 	is := s.pass.marks[apply.Describe(obj)]
 	if is == nil || is.desired != s.hashes[obj] {
@@ -47,14 +47,14 @@ func (s *run) isDesired(ctx context.Context, obj *unstructured.Unstructured) (bo
 	return true, nil
 }
 
-// addPaused records that an object is not as desired and is not to be restored yet.
+// addPaused records an object whose restoration is paused.
 func (s *run) addPaused(obj *unstructured.Unstructured) {
 	if name := apply.Describe(obj); !slices.Contains(s.paused, name) {
 		s.paused = append(s.paused, name)
 	}
 }
 
-// aboutPaused describes the objects that are not to be restored yet, or returns "" if there are none.
+// aboutPaused describes the objects whose restoration is paused, or returns "" if there are none.
 func (s *run) aboutPaused() string {
 	if len(s.paused) == 0 {
 		return ""
@@ -62,7 +62,8 @@ func (s *run) aboutPaused() string {
 	return "other clients repeatedly change or delete these objects, which are restored at increasing intervals: " + bundle.Named(s.paused)
 }
 
-// matches reports whether a live object is in the state of the mark or in one that was not changed by another client.
+// matches reports whether a live object is in the state of the mark, or has only changes that need no restoration, such
+// as to its status.
 func (m *mark) matches(live client.Object, desired *unstructured.Unstructured, s *run) bool {
 	if live.GetUID() != m.uid {
 		return versionOf(live) <= m.version // the watch has not reported the new object yet
@@ -93,7 +94,7 @@ func hasMetadata(live client.Object, desired *unstructured.Unstructured) bool {
 
 // observe returns an object from a cache, or nil if it does not exist. known is false if the object is not watched.
 func (s *run) observe(ctx context.Context, obj *unstructured.Unstructured) (live client.Object, known bool, err error) {
-	typed := watchedBySelf(obj)
+	typed := watchedByController(obj)
 	if typed == nil {
 		live, known = s.watches.get(ctx, s.ext.Name, obj)
 		return live, known, nil
@@ -105,8 +106,8 @@ func (s *run) observe(ctx context.Context, obj *unstructured.Unstructured) (live
 	return typed, true, nil
 }
 
-// watchedBySelf returns an empty object of a kind that the controller identity watches, or nil for other kinds.
-func watchedBySelf(obj *unstructured.Unstructured) client.Object {
+// watchedByController returns an empty object of a kind that the controller identity watches, or nil for other kinds.
+func watchedByController(obj *unstructured.Unstructured) client.Object {
 	switch obj.GroupVersionKind().GroupKind().String() {
 	case "ServiceAccount":
 		return &corev1.ServiceAccount{}

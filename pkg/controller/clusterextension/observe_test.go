@@ -15,7 +15,7 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// An object that others remove each time is restored at increasing intervals.
+// An object that other clients repeatedly delete is restored at increasing intervals.
 func TestPausesBetweenRestorations(t *testing.T) {
 	clock := testclock.NewFakePassiveClock(time.Now())
 	s := &run{

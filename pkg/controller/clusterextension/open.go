@@ -9,8 +9,8 @@ import (
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
-// openClients reads the extension and its identity again, live, and creates the client for requests as the identity. The
-// phases before it send none, except that skipIfSettled may watch objects that were applied before.
+// openClients reads the extension and its identity again, live, and creates the client for requests as the identity.
+// Earlier phases send no requests as the identity, except that skipIfSettled may watch objects that were applied before.
 func openClients(ctx context.Context, s *run) (outcome, error) {
 	if err := s.checkCurrent(ctx); err != nil {
 		return outcome{}, err
@@ -20,7 +20,7 @@ func openClients(ctx context.Context, s *run) (outcome, error) {
 		return outcome{}, err
 	}
 	if !exists || identity != s.identity {
-		return outcome{}, errStale // the event that tells the cache about it wakes the extension
+		return outcome{}, errStale // the pending watch event wakes the extension
 	}
 	own, err := s.Clients.As(ctx, identity)
 	var unusable *scoped.Error

@@ -52,8 +52,8 @@ func checkPermissions(ctx context.Context, s *run) (outcome, error) {
 	return s.unauthorized(ctx)
 }
 
-// unauthorized returns the outcome for an identity that cannot be used or is missing permissions, with the words of OLM v1. A
-// version that is installed and needs no changes is not affected.
+// unauthorized returns the outcome for an identity that cannot be used or is missing permissions, in the wording of OLM
+// v1. A version that is installed and needs no changes is not affected.
 func (s *run) unauthorized(ctx context.Context) (outcome, error) {
 	if out, err := skipIfSettled(ctx, s); out.stopped || err != nil {
 		return out, err
@@ -135,7 +135,7 @@ func (s *run) needs(ctx context.Context) ([]preflight.Need, error) {
 		return nil, err
 	}
 	needs = append(needs, removals...)
-	identities := preflight.Identities{Installer: s.identity, RBAC: s.RBAC, In: func(namespace string) ([]string, error) {
+	identities := preflight.Identities{Account: s.identity, RBAC: s.RBAC, In: func(namespace string) ([]string, error) {
 		s.noteAccount(types.NamespacedName{Namespace: namespace})
 		return scoped.ServiceAccounts(ctx, s.Client, namespace)
 	}}

@@ -19,7 +19,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
-// probe returns what an object needs to become available, or "" if it is available. It reads only caches.
+// probe describes what an object still needs to become available, or returns "" if it is available. It reads only caches.
 func (s *run) probe(ctx context.Context, obj *unstructured.Unstructured) (string, error) {
 	live, known, err := s.observe(ctx, obj)
 	switch {
@@ -56,7 +56,7 @@ func (s *run) aboutUnknown(obj *unstructured.Unstructured) string {
 	return text
 }
 
-// probeStatus is probe for kinds that are watched as the identity.
+// probeStatus is like probe, for kinds that are watched as the identity.
 func probeStatus(live, desired *unstructured.Unstructured) (string, error) {
 	switch desired.GetKind() {
 	case "Deployment":

@@ -48,8 +48,8 @@ import (
 // home is the namespace of the program under test.
 const home = "remit"
 
-// selfRules are all permissions of the controller identity: the controller's part of the closed list.
-func selfRules() []rbacv1.PolicyRule {
+// controllerRules are all permissions of the controller identity: this controller's part of the closed list.
+func controllerRules() []rbacv1.PolicyRule {
 	rule := func(group, resources, verbs string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: strings.Fields(resources), Verbs: strings.Fields(verbs)}
 	}
@@ -65,7 +65,7 @@ func selfRules() []rbacv1.PolicyRule {
 	}
 }
 
-// labelProgram on a ClusterExtension is the name of the program that is responsible for it, if that is not the shared one.
+// labelProgram is the label of a ClusterExtension that names the program responsible for it, if that is not the shared one.
 const labelProgram = "test.remit.dev/program"
 
 // program runs the controller. All programs use the control plane of this package, but each is responsible only for the
@@ -79,7 +79,7 @@ type program struct {
 	provider serving.Provider
 }
 
-// private returns a program for the extensions with its name in their label. It does not run yet.
+// private returns a program for the extensions that have its name in their label. It is not running yet.
 func (p *program) private(name string) *program {
 	return &program{Instance: p.Instance, admin: p.admin, store: &catalog.Store{}, selects: labelProgram + "=" + name}
 }
@@ -138,7 +138,7 @@ func prepare(t *testing.T, cp *controlplane.Instance) *program {
 	for _, obj := range []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: home}},
 		&corev1.ServiceAccount{ObjectMeta: own},
-		&rbacv1.ClusterRole{ObjectMeta: meta, Rules: selfRules()},
+		&rbacv1.ClusterRole{ObjectMeta: meta, Rules: controllerRules()},
 		&rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: meta.Name}, Subjects: []rbacv1.Subject{subject}},
 		&rbacv1.Role{ObjectMeta: own, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "create", "patch"}}}},
 		&rbacv1.RoleBinding{ObjectMeta: own, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: meta.Name}, Subjects: []rbacv1.Subject{subject}},
@@ -202,7 +202,7 @@ func (p *program) reconciler(ctx context.Context, t *testing.T, mgr ctrl.Manager
 	require.NoError(t, err)
 	r, err := clusterextension.New(clusterextension.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clients: clients, Catalogs: p.store, RBAC: listers, Proofs: proofs.Keys(),
-		Self: rbac.ServiceAccount(home, names.ServiceAccountExtension), Recorder: mgr.GetEventRecorder("remit-extension"), Namespace: home, Provider: p.provider,
+		ControllerIdentity: rbac.ServiceAccount(home, names.ServiceAccountExtension), Recorder: mgr.GetEventRecorder("remit-extension"), Namespace: home, Provider: p.provider,
 		ServerVersion: func() (string, error) {
 			version, err := disco.ServerVersion()
 			if err != nil {
@@ -233,7 +233,7 @@ func listersOf(ctx context.Context, t *testing.T, mgr ctrl.Manager) rbac.Listers
 	}
 }
 
-// published enqueues the extensions that a change of a catalog concerns.
+// published enqueues the extensions that a change to a catalog may affect.
 func (p *program) published(r *clusterextension.Reconciler) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		p.store.Watch(func(change catalog.Change) {

@@ -73,7 +73,7 @@ func TestCertManagerIssuesTheCertificates(t *testing.T) {
 	}, patience, tick)
 	require.Contains(t, w.await(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying),
 		`Namespace:"`+w.name+`" APIGroups:[] Resources:[secrets] ResourceNames:[op-service-cert] Verbs:[create,get,patch]`,
-		"cert-manager writes the Secret because of the identity")
+		"the identity causes cert-manager to write the Secret")
 	from := w.logEnd()
 	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "op-service-cert"}, StringData: map[string]string{"of": "others"}})
 	w.apply(w.report("enrollment.yaml"))
@@ -93,17 +93,17 @@ func TestCertManagerIssuesTheCertificates(t *testing.T) {
 	require.Equal(t, w.name+"/op-service-cert", w.definition().Annotations[serving.InjectCAFrom])
 	w.checkInjected()
 
-	// cert-manager keeps the Secret of a Certificate that was deleted. It may overwrite it.
+	// cert-manager keeps the Secret when the Certificate is deleted, and may overwrite it later.
 	certificate := w.issued("Certificate")
 	certificate.SetNamespace(w.name)
 	certificate.SetName("op-service-cert")
 	require.NoError(t, w.admin.Delete(t.Context(), certificate))
-	w.grantAll() // among others, to watch Certificates
+	w.grantAll() // includes the permission to watch Certificates
 	require.Eventually(t, func() bool { return w.exists(w.issued("Certificate"), "op-service-cert") }, patience, tick)
 }
 
-// refusesToOverwrite checks that a Secret of others stops the install before the first write since an offset of the audit log, and
-// deletes it.
+// refusesToOverwrite checks that a Secret of another user stops the install, and that nothing was written after this
+// offset of the audit log. It then deletes the Secret.
 func (w *world) refusesToOverwrite(from int64) {
 	w.t.Helper()
 	secret := "Secret " + w.name + "/op-service-cert"
@@ -177,7 +177,7 @@ func TestServiceCAIssuesTheCertificates(t *testing.T) {
 	w.awaitInstalled("1.0.0")
 	require.Equal(t, "true", w.definition().Annotations[serving.InjectCABundle])
 
-	// The shared program takes over, in which Remit issues the certificates. The Secret is not Remit's.
+	// The shared program, in which Remit issues the certificates, takes over. The Secret was not created by Remit.
 	published := w.snap
 	published.Reader = w
 	running(t).store.Put(&published)
@@ -193,7 +193,7 @@ func TestServiceCAIssuesTheCertificates(t *testing.T) {
 	require.True(t, w.exists(secret, "op-service-cert"))
 	require.NotEmpty(t, secret.Data["olmCAKey"])
 
-	// The first program takes over again, and deletes the Secret of Remit.
+	// The first program takes over again, and deletes Remit's Secret.
 	w.edit(func(ext *olmv1.ClusterExtension) { ext.Labels = map[string]string{labelProgram: w.name} })
 	require.Eventually(t, func() bool { return !w.exists(&corev1.Secret{}, "op-service-cert") }, patience, tick)
 }

@@ -27,7 +27,7 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// prune removes the objects of earlier versions that this version does not have, as the identity, and completes the pass.
+// prune removes, as the identity, the objects of earlier versions that this version does not have, and completes the pass.
 func prune(ctx context.Context, s *run) (outcome, error) {
 	others, err := s.others(ctx)
 	if err != nil {
@@ -96,8 +96,9 @@ func (s *run) removals(ctx context.Context) ([]preflight.Need, error) {
 	return needs, err
 }
 
-// others returns the objects that earlier versions may have left: those in the inventory, and those in the cache with the
-// mark of the lineage. CustomResourceDefinitions are kept until the extension is deleted, because their objects would be lost.
+// others returns the objects that earlier versions may have left behind: those in the inventory, and those in the cache
+// with the mark of the lineage. It omits CustomResourceDefinitions, which are kept until the extension is deleted,
+// because their objects would be lost.
 func (s *run) others(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	wanted := map[string]bool{}
 	for _, st := range s.steps {
@@ -122,7 +123,7 @@ func (s *run) others(ctx context.Context) ([]*unstructured.Unstructured, error) 
 		return nil, err
 	}
 	for _, obj := range recorded {
-		if watchedBySelf(obj) == nil {
+		if watchedByController(obj) == nil {
 			add(obj)
 		}
 	}
@@ -177,8 +178,9 @@ func (s *run) marked(ctx context.Context) ([]*unstructured.Unstructured, error) 
 	return out, nil
 }
 
-// aboutKeptCRDs describes the CustomResourceDefinitions of the lineage that this version does not have. Those without an owner
-// reference to the extension are not deleted with it: an earlier extension kept them, or they are to be kept.
+// aboutKeptCRDs describes the CustomResourceDefinitions of the lineage that this version does not have. Those without an
+// owner reference to the extension are not deleted together with it: an earlier extension kept them, or this one is to
+// keep them.
 func (s *run) aboutKeptCRDs(ctx context.Context) ([]string, error) {
 	list := &apiextensionsv1.CustomResourceDefinitionList{}
 	if err := s.Client.List(ctx, list, client.MatchingLabels{names.LabelLineage: s.owner.Mark()}, client.UnsafeDisableDeepCopy); err != nil {

@@ -40,8 +40,8 @@ type Options struct {
 	// Live reads from the API server, as the controller identity.
 	Live    client.Reader
 	Clients Clients
-	// Self is the user that this program runs as. It must be allowed to act as an identity (enrollment).
-	Self rbac.Subject
+	// ControllerIdentity is the user that this program runs as. It must be allowed to act as the identities of extensions (enrollment).
+	ControllerIdentity rbac.Subject
 	// Catalogs contains the content of ClusterCatalogs. catalog.Store implements it.
 	Catalogs resolver.Catalogs
 	RBAC     rbac.Listers
@@ -63,9 +63,9 @@ type Options struct {
 }
 
 func (o Options) validate() error {
-	if o.Client == nil || o.Live == nil || o.Clients == nil || o.Self.User == "" || o.Catalogs == nil || o.RBAC.Roles == nil ||
+	if o.Client == nil || o.Live == nil || o.Clients == nil || o.ControllerIdentity.User == "" || o.Catalogs == nil || o.RBAC.Roles == nil ||
 		o.Proofs == nil || o.Recorder == nil || o.ServerVersion == nil || o.Namespace == "" {
-		return errors.New("clusterextension: Client, Live, Clients, Self, Catalogs, RBAC, Proofs, Recorder, ServerVersion and Namespace are required")
+		return errors.New("clusterextension: Client, Live, Clients, ControllerIdentity, Catalogs, RBAC, Proofs, Recorder, ServerVersion and Namespace are required")
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/remit-olm/remit/test/env/audit"
 )
 
-// Deleting an extension removes what it installed, although its ServiceAccount and all grants were deleted first.
+// Deleting an extension removes what it installed, even if its ServiceAccount and all grants were deleted first.
 func TestRemovalNeedsNoServiceAccount(t *testing.T) {
 	t.Parallel()
 	w := given(t)
@@ -70,7 +70,7 @@ func TestAnOrphaningDeletionKeepsTheOperator(t *testing.T) {
 			before, from := w.deployment(), w.logEnd()
 			require.NoError(t, w.admin.Delete(t.Context(), w.get(), client.PropagationPolicy(metav1.DeletePropagationOrphan)))
 			w.awaitDeleted()
-			// A reconcile that began before the deletion may still apply an object again.
+			// A reconcile that began before the deletion may still apply an object again, so only deletions are checked.
 			require.Empty(t, w.requests(from, func(e audit.Event) bool { return w.sentAs(e) && strings.HasPrefix(e.Verb, "delete") }))
 			after := w.deployment()
 			require.Equal(t, before.UID, after.UID)

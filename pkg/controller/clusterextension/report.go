@@ -18,13 +18,13 @@ import (
 	"github.com/remit-olm/remit/pkg/preflight"
 )
 
-// maxReportName bounds the length of the part of a report's name that is the name of its extension.
+// maxReportName bounds the length of the extension's name within the name of its report.
 const maxReportName = 200
 
 // ReportName returns the name of the ConfigMap, in Remit's namespace, with the report about a ClusterExtension.
 func ReportName(extension string) string {
 	if len(extension) > maxReportName {
-		// A part of a name between dots must not begin with "-".
+		// The part of a name after a dot must not begin with "-".
 		extension = strings.TrimRight(extension[:maxReportName], ".") + "-" + ownerutil.Hash(extension)
 	}
 	return names.ReportPrefix + "clusterextension-" + extension

@@ -15,7 +15,7 @@ import (
 	"github.com/remit-olm/remit/pkg/preflight"
 )
 
-// No watch reports that the obstacle to a report is removed.
+// No watch event announces that an obstacle to writing the report was removed.
 func TestRetriesAReportThatCouldNotBeWritten(t *testing.T) {
 	t.Parallel()
 	ext := extension("a")

@@ -19,7 +19,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
-// resolveBundle selects the bundle to install. A catalog change wakes extensions for which there is none.
+// resolveBundle selects the bundle to install. Any catalog change wakes the extensions for which no bundle was found.
 func resolveBundle(ctx context.Context, s *run) (outcome, error) {
 	request, err := assess.Request(s.ext)
 	if err != nil {
@@ -75,8 +75,8 @@ func catalogLabels(k client.Object) map[string]string {
 	return labels.Merge(k.GetLabels(), labels.Set{olmv1.LabelMetadataName: k.GetName()})
 }
 
-// keepInstalled continues with the content of the installed version if no catalog provides it any more. The content is
-// lost when the program restarts; the installed objects are then left as they are.
+// keepInstalled continues with the content of the installed version if no catalog provides it any longer. The content is
+// lost when the program restarts; the installed objects are then left unchanged.
 func (s *run) keepInstalled() (outcome, error) {
 	if s.ext.Status.Install == nil {
 		return succeeded(s.resolved.Kept), nil
@@ -90,7 +90,7 @@ func (s *run) keepInstalled() (outcome, error) {
 	return proceed(), nil
 }
 
-// readBundle reads and parses the bundle. It waits for an image that has not been read.
+// readBundle reads and parses the bundle. It waits for an image that has not been read yet.
 func readBundle(ctx context.Context, s *run) (outcome, error) {
 	if s.bundle != nil {
 		return proceed(), nil
@@ -123,8 +123,8 @@ func readBundle(ctx context.Context, s *run) (outcome, error) {
 	return proceed(), nil
 }
 
-// contentOf requests the content of a bundle of the resolved catalog. Attempts to read its image wake the extension until the
-// end of the first run that does not request it.
+// contentOf requests the content of a bundle of the resolved catalog. From then on, attempts to read the bundle's image
+// wake the extension, until a run ends that has not requested the content.
 func (s *run) contentOf(ctx context.Context, channel string, b *catalog.Bundle) (*catalog.Content, error) {
 	if b.Image != "" {
 		s.images = append(s.images, b.Image)
@@ -137,7 +137,7 @@ func (s *run) contentOf(ctx context.Context, channel string, b *catalog.Bundle) 
 	return s.resolved.Snapshot.Reader.Content(ctx, s.resolved.Package.Name, channel, b.Name)
 }
 
-// aboutBundle returns a message about the resolved bundle, with the words of OLM v1.
+// aboutBundle returns a message about the resolved bundle, in the wording of OLM v1.
 func (s *run) aboutBundle(err error) string {
 	if s.resolved.Bundle == nil {
 		return err.Error()

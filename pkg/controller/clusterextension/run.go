@@ -37,9 +37,9 @@ type run struct {
 	saved, ext *olmv1.ClusterExtension
 
 	identity scoped.Identity
-	// permissions contains the permissions of the identity by namespace, as far as they were needed.
+	// permissions caches the permissions of the identity by namespace.
 	permissions map[string]rbac.Set
-	// lookups look up what the cluster serves.
+	// lookups look up which kinds the cluster serves.
 	lookups *requirement.Lookups
 	// unusable is the reason why the identity cannot be used yet, or nil: it does not exist or is not enrolled.
 	unusable *scoped.Error
@@ -56,16 +56,16 @@ type run struct {
 	// findings lists the known obstacles to the steps. checked is true if the permissions were determined.
 	findings preflight.Report
 	checked  bool
-	// unpublished is the error of writing the report, if a retry may succeed.
+	// unpublished is the error from writing the report, if a retry may succeed.
 	unpublished error
 
 	executor *execute.Executor
 	states   map[*unstructured.Unstructured]execute.State
 	// due are the steps whose objects are not as desired.
 	due []step.Step
-	// paused are the objects that are not as desired, and are not to be restored yet.
+	// paused are the objects whose restoration is paused.
 	paused []string
-	// pass is what was done to reach the desired state.
+	// pass records what was done to reach the desired state.
 	pass *pass
 	// reset are the names of the CustomResourceDefinitions whose conversions this run has reset: the cache may still show them.
 	reset map[string]bool
@@ -118,7 +118,7 @@ func waiting(message string) outcome {
 	return stop(metav1.ConditionTrue, olmv1.ReasonRetrying, message)
 }
 
-// blocked stops a run until a problem is fixed that does not resolve itself.
+// blocked stops a run until a user fixes the problem.
 func blocked(message string) outcome {
 	return stop(metav1.ConditionFalse, olmv1.ReasonBlocked, message)
 }
@@ -147,8 +147,9 @@ func (s *run) wakeAfter(d time.Duration) {
 	}
 }
 
-// noteAccount records that the result depends on whether a ServiceAccount exists, or on which exist in its namespace if the name
-// is "". Those that are created and deleted wake the extension until the end of the first run that does not look them up.
+// noteAccount records that the result depends on the existence of a ServiceAccount or, if the name is "", of all
+// ServiceAccounts in the namespace. From then on, their creation and deletion wake the extension, until a run ends that
+// has not looked them up.
 func (s *run) noteAccount(account types.NamespacedName) {
 	if !slices.Contains(s.accounts, account) {
 		s.accounts = append(s.accounts, account)

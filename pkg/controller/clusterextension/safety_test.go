@@ -17,7 +17,7 @@ import (
 	"github.com/remit-olm/remit/test/env/audit"
 )
 
-// A schema that existing objects violate is refused, unless the check is omitted.
+// A schema that existing objects violate is refused, unless the check is disabled.
 func TestUnsafeCRDUpgradesAreRefused(t *testing.T) {
 	t.Parallel()
 	w := given(t)
@@ -36,7 +36,7 @@ func TestUnsafeCRDUpgradesAreRefused(t *testing.T) {
 	w.awaitInstalled("1.1.0")
 }
 
-// A blocked extension sends no requests, whatever else changes, and a grant is noticed within two seconds.
+// A blocked extension sends no requests when unrelated objects change, and resumes after the grant.
 func TestBlockedExtensionsAreSilentUntilTheGrant(t *testing.T) {
 	t.Parallel()
 	w := given(t)
@@ -45,7 +45,7 @@ func TestBlockedExtensionsAreSilentUntilTheGrant(t *testing.T) {
 		return strings.Contains(e.User.Username, "remit-extension") && (w.sentAs(e) || strings.Contains(e.RequestURI, w.name))
 	}
 	from := w.logEnd()
-	require.Eventually(t, func() bool { // the cache may show the enrollment after the first status, which is one more reconcile
+	require.Eventually(t, func() bool { // the cache may show the enrollment after the first status, which triggers one more reconcile
 		quiet := len(w.requests(from, concerns)) == 0
 		from = w.logEnd()
 		return quiet
@@ -66,7 +66,7 @@ func TestBlockedExtensionsAreSilentUntilTheGrant(t *testing.T) {
 	t.Logf("grant to first write: %s", writes[0].Received.Sub(at))
 }
 
-// If no catalog provides the package any more, the installed version is kept and maintained.
+// If no catalog provides the package any longer, the installed version is kept and maintained.
 func TestKeepsTheInstalledVersionWithoutACatalog(t *testing.T) {
 	t.Parallel()
 	w := given(t)

@@ -24,7 +24,7 @@ const (
 	maxSingle = 20
 )
 
-// watch watches the objects that were applied, as the identity, where it is allowed to.
+// watch watches, as the identity, the objects that were applied and that the identity may watch.
 func (s *run) watch(ctx context.Context) error {
 	scopes, _ := s.scopes()
 	var objs []watched
@@ -37,9 +37,9 @@ func (s *run) watch(ctx context.Context) error {
 	return s.watches.claim(ctx, s.ext, s.identity, objs)
 }
 
-// scopes returns the scopes of the watches of the objects that the identity may watch. They do not depend on what was
-// applied, so that a watch is not replaced during an install. Objects whose status the install waits for come first;
-// excess are those beyond maxWatches.
+// scopes returns the watch scope of each object that the identity may watch. The scopes do not depend on what was
+// applied, so that a watch is not replaced during an install. Objects whose status the install waits for come first.
+// excess contains the objects beyond maxWatches.
 //
 // It does not use scopedcache.Options.CoalesceObjects, which would request and retry watches that are not allowed.
 func (s *run) scopes() (scopes map[*unstructured.Unstructured]scopedcache.Scope, excess []*unstructured.Unstructured) {
@@ -49,7 +49,7 @@ func (s *run) scopes() (scopes map[*unstructured.Unstructured]scopedcache.Scope,
 	for _, probed := range []bool{true, false} {
 		for _, st := range s.steps {
 			obj := st.Object
-			if assess.IsProbed(obj) != probed || watchedBySelf(obj) != nil || !s.mayWatch(obj) {
+			if assess.IsProbed(obj) != probed || watchedByController(obj) != nil || !s.mayWatch(obj) {
 				continue
 			}
 			scope := scopedcache.Object(obj.GetNamespace(), obj.GetName())
@@ -83,7 +83,7 @@ func (s *run) watchedTogether() map[group]bool {
 	counts, out := map[group]int{}, map[group]bool{}
 	for _, st := range s.steps {
 		of := groupOf(st.Object)
-		if counts[of]++; counts[of] == maxSingle+1 && watchedBySelf(st.Object) == nil {
+		if counts[of]++; counts[of] == maxSingle+1 && watchedByController(st.Object) == nil {
 			need := watchNeed(st.Object)
 			need.Rules[0].ResourceNames = nil
 			out[of] = s.covers(need.Namespace, need.Rules)
@@ -121,7 +121,7 @@ func (s *run) aboutExcess(excess []*unstructured.Unstructured) string {
 	for _, obj := range excess {
 		names = append(names, apply.Describe(obj))
 	}
-	return fmt.Sprintf("changes to %d objects are not noticed, because a ClusterExtension has at most %d watches; allow %s to list and watch all objects of these kinds in the namespace, and they share a watch: %s",
+	return fmt.Sprintf("changes to %d objects are not noticed, because a ClusterExtension has at most %d watches; they can share a watch if %s is allowed to list and watch all objects of these kinds in the namespace: %s",
 		len(excess), maxWatches, s.identity, bundle.Named(names))
 }
 
@@ -129,7 +129,7 @@ func (s *run) aboutExcess(excess []*unstructured.Unstructured) string {
 func (s *run) unwatched() []string {
 	var out []string
 	for _, st := range s.steps {
-		if watchedBySelf(st.Object) == nil && !s.mayWatch(st.Object) {
+		if watchedByController(st.Object) == nil && !s.mayWatch(st.Object) {
 			out = append(out, st.Object.GetKind())
 		}
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// trimmer returns a function that drops what the caches of watches do not need of an object. A watch of a namespace includes
-// objects of its other users, whose number and size are not limited. Of an object that no install created, only what
-// identifies it and its version is kept, so that a change of it is noticed.
+// trimmer returns a function that removes the fields of an object that the caches do not need. A watch of a namespace
+// includes objects of other users, whose number and size are not limited. For an object that no install created, only
+// its identity and resource version are kept, so that changes to it are still detected.
 func trimmer(proofs ownerutil.Proofs) toolscache.TransformFunc {
 	return func(received any) (any, error) {
 		obj, ok := received.(client.Object)

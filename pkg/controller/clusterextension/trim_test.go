@@ -22,7 +22,7 @@ import (
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
-// long is what another user writes to objects.
+// long is content that another user writes to objects.
 var long = strings.Repeat("x", 1000)
 
 // foreign returns an object of another user. Anyone can set the labels of an install, but not its proof.
@@ -92,8 +92,8 @@ func listing(t *testing.T, objs ...*unstructured.Unstructured) *server {
 	return s
 }
 
-// A watch of a namespace includes objects of its other users.
-func TestASharedWatchKeepsLittleOfForeignObjects(t *testing.T) {
+// A watch of a namespace includes objects of other users.
+func TestForeignObjectsInASharedWatchAreTrimmed(t *testing.T) {
 	t.Parallel()
 	u := givenUnit(t, interceptor.Funcs{})
 	other := foreign(u, apply.Reference(corev1.SchemeGroupVersion.WithKind("ConfigMap"), "ns", "other"))

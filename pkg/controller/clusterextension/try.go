@@ -18,7 +18,7 @@ import (
 )
 
 // tryObjects finds everything that prevents the identity from writing the objects, before the first write: collisions,
-// objects that the API server refuses in a dry run, and existing objects that a new schema would not accept. Once all
+// objects that the API server refuses in a dry run, and existing objects that a new schema would reject. Once all
 // objects were accepted, later runs of the same pass read only the objects that are to be written.
 func tryObjects(ctx context.Context, s *run) (outcome, error) {
 	steps := s.steps
@@ -70,7 +70,7 @@ func withBindings(steps, all []step.Step) []step.Step {
 	return out
 }
 
-// examine records the states, and refuses those with a problem.
+// examine records the states, and refuses steps with a problem.
 func (s *run) examine(ctx context.Context, states []execute.State) error {
 	for i := range states {
 		state := &states[i]
@@ -91,8 +91,9 @@ func (s *run) examine(ctx context.Context, states []execute.State) error {
 	return nil
 }
 
-// checkIssued refuses to create a Certificate for which cert-manager would overwrite a Secret that it has not written for a
-// Certificate of that name (docs/adr/0050). One that Remit has issued is replaced if the provider has changed.
+// checkIssued refuses to create a Certificate for which cert-manager would overwrite a Secret that it has not written
+// for a Certificate of that name (docs/adr/0050). A Secret that Remit has issued may be overwritten, because the
+// provider can be changed.
 func (s *run) checkIssued(ctx context.Context, obj *unstructured.Unstructured) (problem, err error) {
 	for _, secret := range s.rendered.Hooks.IssuedSecrets() {
 		if !serving.Issues(obj, secret) {
@@ -110,8 +111,8 @@ func (s *run) checkIssued(ctx context.Context, obj *unstructured.Unstructured) (
 	return nil, nil
 }
 
-// checkCRD refuses to share a CustomResourceDefinition with another owner, as OLM v1 does. One that an earlier
-// ClusterExtension of this name has left (assess.AnnotationKeepCRDs) belongs to this one.
+// checkCRD refuses to share a CustomResourceDefinition with another owner, as OLM v1 does. A definition that an earlier
+// ClusterExtension of this name has left behind (assess.AnnotationKeepCRDs) belongs to this one.
 func (s *run) checkCRD(live *unstructured.Unstructured) error {
 	return apply.Check(live, live, s.owner)
 }
@@ -129,8 +130,8 @@ func (s *run) dryRun(ctx context.Context, states []execute.State) error {
 	return nil
 }
 
-// isWritten reports whether a live Deployment was written from the desired spec. Later changes by others, such as the
-// number of replicas, are kept.
+// isWritten reports whether a live Deployment was written from the desired spec. Later changes by other clients, such as
+// to the number of replicas, are kept.
 func (s *run) isWritten(state execute.State) bool {
 	if state.Live == nil || state.Step.Object.GetKind() != "Deployment" || state.Live.GetDeletionTimestamp() != nil || !s.owner.Owns(state.Live) {
 		return false

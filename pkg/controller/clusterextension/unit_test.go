@@ -20,7 +20,7 @@ import (
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
-// unit is a Reconciler whose clients are a fake API server, for tests of single phases and of what wakes an extension.
+// unit is a Reconciler with fake clients, for tests of single phases and of what wakes an extension.
 type unit struct {
 	*Reconciler
 	t     *testing.T

@@ -34,8 +34,8 @@ func (w *world) clusterRoles() []string {
 	return out
 }
 
-// An upgrade that needs more permissions reports them, and what changes, before it writes anything; afterwards, it removes
-// what the new version does not have.
+// An upgrade that needs more permissions reports them, and how they differ from those of the installed version, before
+// anything is written. After the upgrade, objects that the new version does not have are removed.
 func TestUpgradesAfterTheAddedPermissionsAreGranted(t *testing.T) {
 	t.Parallel()
 	w := given(t)
@@ -51,7 +51,7 @@ func TestUpgradesAfterTheAddedPermissionsAreGranted(t *testing.T) {
 	require.Contains(t, text, "op.v1.1.0 requests different permissions than op.v1.0.0:")
 	require.Regexp(t, `(?m)^\+ .*delete.* in the whole cluster$`, text)
 	require.Regexp(t, `(?m)^- .*list.*watch.* in the whole cluster$`, text)
-	require.Contains(t, w.await(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying), "pre-authorization failed")
+	w.retries("pre-authorization failed")
 	require.Equal(t, "1.0.0", w.get().Status.Install.Bundle.Version)
 	require.Equal(t, before, w.clusterRoles())
 	require.False(t, w.exists(&corev1.ConfigMap{}, "other"))
@@ -128,7 +128,7 @@ func TestRestoresObjects(t *testing.T) {
 	require.Equal(t, "now", d.Spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"])
 }
 
-// While an object is missing that others delete again and again, the status does not report that all is well.
+// While an object that other clients repeatedly delete is missing, the status does not report success.
 func TestReportsObjectsThatAreNotRestoredYet(t *testing.T) {
 	t.Parallel()
 	w := given(t)
@@ -145,7 +145,7 @@ func TestReportsObjectsThatAreNotRestoredYet(t *testing.T) {
 	require.True(t, w.exists(cm, "defaults"))
 }
 
-// Of an object in a watch of the namespace, only what restoring needs is cached.
+// In a watch of a namespace, only the fields that are needed to restore objects are cached.
 func TestRestoresObjectsThatShareAWatch(t *testing.T) {
 	t.Parallel()
 	w := given(t)
@@ -163,10 +163,10 @@ func TestRestoresObjectsThatShareAWatch(t *testing.T) {
 		return w.admin.Get(t.Context(), client.ObjectKeyFromObject(cm), cm) == nil && cm.Data["a"] == "1"
 	}, patience, tick)
 	edit(`[{"op":"remove","path":"/metadata/labels"}]`)
-	require.Contains(t, w.await(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying), "defaults already exists", "without its label, it is not an object of the install")
+	w.retries("defaults already exists")
 }
 
-// A collision is named before the first write, and nothing is written.
+// A collision is reported before the first write, and nothing is written.
 func TestRefusesToAdoptObjects(t *testing.T) {
 	t.Parallel()
 	w := given(t)

@@ -30,13 +30,13 @@ import (
 // workers is the number of extensions that are reconciled concurrently.
 const workers = 12
 
-// SetupWithManager registers the controller. catalogs enqueues what Using returns when the content of a catalog or of a bundle
-// image changes; changes enqueues the extensions that Concerned returns.
+// SetupWithManager registers the controller. catalogs enqueues the extensions that Using returns when the content of a
+// catalog or a bundle image changes. changes enqueues the extensions that Concerned returns.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source.Source) error {
 	if err := mgr.Add(r.watches); err != nil {
 		return fmt.Errorf("add the watches: %w", err)
 	}
-	// The controller's own changes of the status wake nothing.
+	// The controller's own changes to the status wake nothing.
 	changed := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("clusterextension").
@@ -53,7 +53,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 		Complete(r)
 }
 
-// Using lists the extensions that a change of a catalog's content may affect or, for a bundle image, those that use it.
+// Using lists the extensions that a change to a catalog's content may affect or, for a bundle image, those that use the image.
 func (r *Reconciler) Using(ctx context.Context, change catalog.Change) []reconcile.Request {
 	if change.Image != "" {
 		return r.matching(ctx, func(ext *olmv1.ClusterExtension) bool {
@@ -62,13 +62,13 @@ func (r *Reconciler) Using(ctx context.Context, change catalog.Change) []reconci
 	}
 	k := &olmv1.ClusterCatalog{}
 	if err := r.Client.Get(ctx, change.Catalog, k); err != nil {
-		k.Name = change.Catalog.Name // its labels are not known, but those who used it are
+		k.Name = change.Catalog.Name // its labels are unknown, but the extensions that used it are known
 	}
 	return r.usingCatalog(ctx, k)
 }
 
-// usingCatalog lists the extensions that a change of a catalog may affect: those that have used it, those that select it and
-// whose package it has, and those for which no bundle was found, because their status describes what exists.
+// usingCatalog lists the extensions that a change to a catalog may affect: those that have used it, those that select it
+// and whose package it has, and those for which no bundle was found, because their status describes what exists.
 func (r *Reconciler) usingCatalog(ctx context.Context, obj client.Object) []reconcile.Request {
 	snapshot, isRead := r.Catalogs.Get(types.NamespacedName{Name: obj.GetName()})
 	labels := catalogLabels(obj)
@@ -92,7 +92,7 @@ func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object)
 	obj := kit.Latest(before, after)
 	switch obj.(type) {
 	case *corev1.ServiceAccount:
-		if before != nil && after != nil && before.GetUID() == after.GetUID() { // else it was recreated while the watch was interrupted
+		if before != nil && after != nil && before.GetUID() == after.GetUID() { // otherwise, it was recreated while the watch was interrupted
 			return out
 		}
 		return append(out, r.usingAccount(ctx, client.ObjectKeyFromObject(obj))...)
@@ -128,7 +128,7 @@ func (r *Reconciler) ownersOf(ctx context.Context, objs ...client.Object) []reco
 		for _, name := range namedOwners(obj) {
 			ext := &olmv1.ClusterExtension{}
 			if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, ext); err != nil {
-				continue // the extension does not exist, or its first event is still to come
+				continue // the extension does not exist, or the cache does not show it yet
 			}
 			owner := assess.Owner(ext, "")
 			if owner.Proofs = r.Proofs; owner.Owns(obj) {
@@ -157,7 +157,8 @@ func isExtension(ref metav1.OwnerReference) bool {
 	return ref.Kind == olmv1.KindClusterExtension && ref.APIVersion == olmv1.GroupVersion.String()
 }
 
-// installs selects the events of extensions that have installed another version: it may be one that others require.
+// installs selects the events of extensions that have installed another version, because other extensions may require
+// that version.
 func installs() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },

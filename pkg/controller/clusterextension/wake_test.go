@@ -36,7 +36,7 @@ func namesIn(requests []reconcile.Request) []string {
 }
 
 // Anyone who may create objects can copy owner references and labels, but not the proof.
-func TestOnlyTheOwnObjectsOfAnExtensionWakeIt(t *testing.T) {
+func TestOnlyItsOwnObjectsWakeAnExtension(t *testing.T) {
 	t.Parallel()
 	ext := extension("a")
 	u := givenUnit(t, interceptor.Funcs{}, ext)
@@ -112,8 +112,8 @@ func TestAServiceAccountWakesTheExtensionsThatLookedItUp(t *testing.T) {
 	require.NoError(t, s.use(&render.Rendered{Objects: []render.Object{{Unstructured: sa}}}))
 	s.noteAccount(types.NamespacedName{Namespace: "webhooks"})
 	for range 2 { // during the run, and afterwards
-		require.Equal(t, []string{"synthetic"}, created("ns", "op"), "it may collide with that of the bundle")
-		require.Equal(t, []string{"synthetic"}, created("webhooks", "any"), "its permissions may be those that a webhook requires")
+		require.Equal(t, []string{"synthetic"}, created("ns", "op"), "it may collide with the ServiceAccount of the bundle")
+		require.Equal(t, []string{"synthetic"}, created("webhooks", "any"), "a webhook may require its permissions")
 		require.Empty(t, created("ns", "unrelated"))
 		require.NoError(t, s.conclude(t.Context(), proceed(), nil))
 	}

@@ -47,8 +47,8 @@ type watches struct {
 type identityCache struct {
 	cache *scopedcache.Cache
 	end   func()
-	// claims contains what is watched for each extension that uses the cache, and extensions the extensions of each object.
-	// watches.mu guards both.
+	// claims contains what is watched for each extension that uses the cache. extensions contains the extensions of each
+	// watched object. watches.mu guards both.
 	claims     map[string]claimed
 	extensions map[string][]string
 
@@ -83,8 +83,8 @@ func (w *watches) enqueue(_ context.Context, queue workqueue.TypedRateLimitingIn
 	return nil
 }
 
-// claim watches these objects for an extension, as the identity, and no longer watches others. It is not called concurrently
-// for one extension.
+// claim watches these objects for an extension, as the identity, and stops watching all others. It must not be called
+// concurrently for the same extension.
 func (w *watches) claim(ctx context.Context, ext *olmv1.ClusterExtension, identity scoped.Identity, objs []watched) error {
 	if len(objs) == 0 {
 		w.release(ext.Name)
@@ -101,7 +101,7 @@ func (w *watches) claim(ctx context.Context, ext *olmv1.ClusterExtension, identi
 	if err != nil || c.hasClaimed(w, ext.Name, want) {
 		return err
 	}
-	// Without the mutex, because discovery may take long.
+	// The mutex is not locked here, because discovery may take a long time.
 	for _, obj := range objs {
 		if err := c.handle(ctx, w, obj.Unstructured); err != nil {
 			return err
@@ -188,7 +188,7 @@ func (w *watches) open(key string, identity scoped.Identity) (*identityCache, er
 	}
 	c.end = w.Launch(func(ctx context.Context) {
 		if w.queue != nil {
-			_ = cache.Changes(nil).Start(ctx, w.queue) // it never fails
+			_ = cache.Changes(nil).Start(ctx, w.queue) // it never returns an error
 		}
 		_ = cache.Start(ctx) // it only fails if it is called twice
 	})
@@ -277,7 +277,7 @@ func keyOf(obj client.Object) string {
 }
 
 // kindFor returns an empty object in the form in which objects of this kind are cached: complete if an install waits for
-// their status, and otherwise only their metadata. trimmer drops even more of objects that no install created.
+// their status, and otherwise only their metadata. trimmer removes further fields from objects that no install created.
 func kindFor(obj *unstructured.Unstructured) client.Object {
 	if assess.IsProbed(obj) {
 		out := &unstructured.Unstructured{}

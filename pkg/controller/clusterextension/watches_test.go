@@ -23,7 +23,7 @@ import (
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
-// server is an API server that answers no watch. It records the paths of the watches.
+// server is an API server that does not respond to watch requests. It records their paths.
 type server struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -146,7 +146,7 @@ func TestDiscoveryForOneExtensionDoesNotDelayOthers(t *testing.T) {
 	require.Error(t, <-claimed)
 }
 
-func TestReplacesSingleWatchesWithOneOfTheNamespace(t *testing.T) {
+func TestReplacesSingleWatchesWithANamespaceWatch(t *testing.T) {
 	t.Parallel()
 	s := givenServer(t)
 	w := givenWatches(t, s, func(schema.GroupKind) error { return nil })

@@ -73,7 +73,7 @@ func TestInstallsWebhooksWithCertificates(t *testing.T) {
 	check()
 	w.awaitInstalled("1.0.0")
 
-	// A version whose webhooks another Deployment serves.
+	// In version 1.1.0, another Deployment serves the webhooks.
 	rename := strings.NewReplacer("      - name: op\n", "      - name: renamed\n", "deploymentName: op,", "deploymentName: renamed,")
 	w.publish("1.1.0", "op.v1.0.0", rename.Replace(webhookCSV()), crd[:i]+twoVersions, configMap)
 	w.awaitInstalled("1.1.0")
@@ -81,7 +81,7 @@ func TestInstallsWebhooksWithCertificates(t *testing.T) {
 	require.False(t, w.exists(&corev1.Secret{}, "op-service-cert"))
 	require.Equal(t, "renamed-service", w.definition().Spec.Conversion.Webhook.ClientConfig.Service.Name)
 
-	// A version without webhooks.
+	// Version 1.2.0 has no webhooks.
 	w.publish("1.2.0", "op.v1.1.0", csv, crd[:i]+twoVersions, configMap)
 	w.awaitInstalled("1.2.0")
 	config := &admissionregistrationv1.ValidatingWebhookConfigurationList{}
@@ -91,7 +91,7 @@ func TestInstallsWebhooksWithCertificates(t *testing.T) {
 	require.Equal(t, apiextensionsv1.NoneConverter, w.definition().Spec.Conversion.Strategy)
 	require.Nil(t, w.definition().Spec.Conversion.Webhook)
 
-	// The webhooks return with a later version.
+	// Version 1.3.0 has webhooks again.
 	w.publish("1.3.0", "op.v1.2.0", webhookCSV(), crd[:i]+twoVersions, configMap)
 	w.awaitInstalled("1.3.0")
 	require.Equal(t, "op-service", w.definition().Spec.Conversion.Webhook.ClientConfig.Service.Name)

@@ -111,7 +111,7 @@ func (w *world) create(obj client.Object) {
 	require.NoError(w.t, w.admin.Create(w.t.Context(), obj))
 }
 
-// apply creates the objects in YAML, as an administrator who pastes it.
+// apply creates the objects in YAML, like an administrator who applies a report.
 func (w *world) apply(text string) {
 	w.t.Helper()
 	reader := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader([]byte(text)), 4096)
@@ -196,6 +196,18 @@ func (w *world) await(kind string, value metav1.ConditionStatus, reason string) 
 	return message
 }
 
+// retries waits until the extension is retrying for a reason that contains the text. Right after an enrollment, it may
+// first retry for another reason, because the API server may not have processed the enrollment yet.
+func (w *world) retries(text string) {
+	w.t.Helper()
+	require.EventuallyWithT(w.t, func(t *assert.CollectT) {
+		if c := meta.FindStatusCondition(w.get().Status.Conditions, olmv1.TypeProgressing); assert.NotNil(t, c) {
+			assert.Equal(t, "True "+olmv1.ReasonRetrying, string(c.Status)+" "+c.Reason)
+			assert.Contains(t, c.Message, text)
+		}
+	}, patience, tick)
+}
+
 func (w *world) awaitInstalled(version string) {
 	w.t.Helper()
 	require.EventuallyWithT(w.t, func(t *assert.CollectT) {
@@ -216,7 +228,7 @@ func (w *world) report(file string) string {
 	return cm.Data[file]
 }
 
-// exists reports whether an object exists. Its kind may not be served yet.
+// exists reports whether an object exists. It returns false if the kind is not served.
 func (w *world) exists(obj client.Object, name string) bool {
 	w.t.Helper()
 	err := w.admin.Get(w.t.Context(), client.ObjectKey{Namespace: w.name, Name: name}, obj)
@@ -262,7 +274,7 @@ func (w *world) sentAs(e audit.Event) bool {
 	return e.Impersonated != nil && e.Impersonated.Username == w.user()
 }
 
-// grantAll pastes the enrollment and makes the extension's user a cluster-admin.
+// grantAll applies the enrollment and makes the extension's user a cluster-admin.
 func (w *world) grantAll() {
 	w.t.Helper()
 	w.enroll()

@@ -20,13 +20,14 @@ var eligible = checks{
 	strategyValid, // the CSV's content, Deployments and scopes are valid
 	webhooksValid,
 	apisValid,
-	apisUnclaimed, // no other owner serves one of the CSV's APIs
+	apisUnclaimed,  // no other owner serves one of the CSV's APIs
+	kindsUnclaimed, // no other operator of the namespace owns one of the CSV's kinds
 }
 
 // installable contains the checks that must pass before Deployments are written.
 var installable = checks{
-	turnHasCome,         // the older version is being replaced, and the InstallPlan is complete
-	nothingToRoll,       // a certificate rotation continues even if the checks below fail (security model, D4)
+	nothingAwaited,      // the older version is being replaced, and the InstallPlan is complete
+	noRotationPending,   // a certificate rotation continues even if the checks below fail (security model, D4)
 	rolesPrepared,       // ServiceAccounts, roles and certificates were accepted
 	factsComplete,       // all facts were gathered, and the cache shows what this reconcile wrote
 	withinAccount,       // the account has the CSV's permissions, or may grant them
@@ -86,6 +87,13 @@ func apisUnclaimed(f Facts) *Transition {
 	return valid(f.Taken, reasonOwnerConflict, messageNoAdoption+": %s")
 }
 
+// kindsUnclaimed leaves the names to the event, because the contract defines the message.
+func kindsUnclaimed(f Facts) *Transition {
+	t := to(phaseFailed, reasonOwnerConflict, messageKindConflict)
+	t.Detail = messageKindConflict + ": " + f.Contested
+	return unless(f.Contested == "" || f.CSV.Status.Phase == phaseSucceeded, t)
+}
+
 func valid(err error, reason operatorsv1alpha1.ConditionReason, format string) *Transition {
 	if err == nil {
 		return nil
@@ -93,9 +101,9 @@ func valid(err error, reason operatorsv1alpha1.ConditionReason, format string) *
 	return new(to(phaseFailed, reason, fmt.Sprintf(format, summary(err))))
 }
 
-func turnHasCome(f Facts) *Transition { return unless(f.Waits == "", waiting(f)) }
+func nothingAwaited(f Facts) *Transition { return unless(f.Waits == "", waiting(f)) }
 
-func nothingToRoll(f Facts) *Transition {
+func noRotationPending(f Facts) *Transition {
 	return unless(!f.renews(), to(phaseInstallReady, reasonRequirementsMet, messageMet))
 }
 

@@ -26,7 +26,7 @@ import (
 // lineageIndex indexes objects by their lineage label.
 const lineageIndex = "remit.dev/lineage"
 
-// rbacLists contains the list types of an operator's RBAC objects, in the order of removal: bindings first.
+// rbacLists returns the list types of an operator's RBAC objects, in the order of removal: bindings first.
 func rbacLists() []client.ObjectList {
 	return []client.ObjectList{
 		&rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleList{}, &rbacv1.RoleList{},

@@ -27,6 +27,8 @@ type Facts struct {
 	// Waits describes what a CSV that was never installed is still waiting for: the replacement of its older version to
 	// begin, or the InstallPlan that installs the CSV to finish.
 	Waits string
+	// HeldBack is the reason why the operator does not allow its older version to be replaced; Waits then contains it as well.
+	HeldBack string
 	// Group is set if the namespace's OperatorGroups do not allow this CSV to run.
 	Group *Problem
 	// Strategy is an error in the install strategy, which only its author can fix.
@@ -35,6 +37,9 @@ type Facts struct {
 	Webhooks, APIs error
 	// Taken is set if another owner serves one of the CSV's APIs.
 	Taken error
+	// Contested describes an older CSV of another lineage in the namespace that owns one of the CSV's kinds; "" if there is
+	// none.
+	Contested string
 	// Account is set if there is no account to act as.
 	Account *scoped.Error
 	// Excess lists the permissions of the CSV that the account does not have and is not allowed to grant.

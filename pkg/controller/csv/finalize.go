@@ -185,7 +185,10 @@ func (r *Reconciler) removeAll(ctx context.Context, s *scope, account client.Cli
 // cleaner returns a client for removing objects: the account's client or, if the account cannot be used, the default
 // account's.
 func (r *Reconciler) cleaner(ctx context.Context, s *scope) (client.Client, error) {
-	account, _, err := r.Default.Lookup(r.Live).Account(ctx, s.csv.Namespace)
+	account, group, err := r.Default.Lookup(r.Live).Account(ctx, s.csv.Namespace)
+	if left := scoped.CheckNotLeft(group); left != nil {
+		return nil, left
+	}
 	if err == nil {
 		err = r.actAs(ctx, s, account)
 	}

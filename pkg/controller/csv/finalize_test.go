@@ -7,6 +7,7 @@ import (
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -39,7 +40,7 @@ func indexed(t *testing.T, objects ...client.Object) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, operatorsv1.AddToScheme, operatorsv1alpha1.AddToScheme, apiextensionsv1.AddToScheme, apiregistrationv1.AddToScheme,
+		clientgoscheme.AddToScheme, operatorsv1.AddToScheme, operatorsv1alpha1.AddToScheme, operatorsv2.AddToScheme, apiextensionsv1.AddToScheme, apiregistrationv1.AddToScheme,
 	} {
 		require.NoError(t, add(scheme))
 	}
@@ -191,7 +192,7 @@ func TestAConversionOfAnotherVersionIsNotReset(t *testing.T) {
 }
 
 // kubectl delete --cascade=orphan does not stop the operator.
-func TestAnOrphanedOperatorIsNeitherStoppedNorIsItsConversionReset(t *testing.T) {
+func TestAnOrphanedOperatorAndItsConversionAreKept(t *testing.T) {
 	t.Parallel()
 	w := newRemoval(t)
 	w.csv.Finalizers = append(w.csv.Finalizers, metav1.FinalizerOrphanDependents)

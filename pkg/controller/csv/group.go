@@ -27,8 +27,10 @@ func (r *Reconciler) gatherGroup(ctx context.Context, s *scope) error {
 	group, err := r.Default.Lookup(r.Client).OperatorGroup(ctx, s.csv.Namespace)
 	switch reason := scoped.ReasonOf(err); {
 	case reason == scoped.NoOperatorGroup:
-		s.facts.Group = &Problem{reasonNoOperatorGroup, messageNoGroup}
-		return nil
+		// The cache may be outdated, and the status of a CSV that OLM manages must not change.
+		left, err := r.Default.Lookup(r.Live).LeavesToOLM(ctx, s.csv.Namespace)
+		s.leftToOLM, s.facts.Group = left, &Problem{reasonNoOperatorGroup, messageNoGroup}
+		return err
 	case reason == scoped.TooManyOperatorGroups:
 		s.facts.Group = &Problem{reasonTooManyGroups, messageTooManyGroups}
 		return nil

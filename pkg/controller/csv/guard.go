@@ -1,6 +1,7 @@
 package csv
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -29,8 +30,8 @@ func (g *guarded) confirm(ctx context.Context) error {
 	if g.confirmed {
 		return nil
 	}
-	account, _, err := g.lookup.Account(ctx, g.namespace)
-	if err != nil {
+	account, group, err := g.lookup.Account(ctx, g.namespace)
+	if err := cmp.Or(scoped.CheckNotLeft(group), err); err != nil {
 		return err
 	}
 	if account != g.account {

@@ -41,7 +41,7 @@ func (r *Reconciler) RegisterMetrics(to prometheus.Registerer) error {
 	return kit.RegisterMetrics(to, r.metrics, r.metrics.upgrades, inventory(r.Client))
 }
 
-// inventory returns the collector for OLM's metrics about all ClusterServiceVersions, without copied ones.
+// inventory returns the collector for OLM's metrics for all ClusterServiceVersions except copied ones.
 func inventory(cached client.Reader) prometheus.Collector {
 	count := prometheus.NewDesc("csv_count", "Number of ClusterServiceVersions.", nil, nil)
 	succeeded := prometheus.NewDesc("csv_succeeded", "1 if the phase of a ClusterServiceVersion is Succeeded, and 0 otherwise.",

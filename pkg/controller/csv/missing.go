@@ -61,6 +61,7 @@ const (
 	forInstall   = "install"
 	forRemoval   = "remove"
 	forHooks     = "hooks"
+	forCondition = "condition"
 	forRotation  = "rotate " // followed by the name of a Deployment
 )
 

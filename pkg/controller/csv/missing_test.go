@@ -16,9 +16,11 @@ import (
 	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/remit-olm/remit/pkg/install"
 	"github.com/remit-olm/remit/pkg/install/hooks"
+	"github.com/remit-olm/remit/pkg/install/warrant"
 	"github.com/remit-olm/remit/pkg/install/webhook"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -120,4 +122,17 @@ func TestReportsUndecidedChecksOfBothActions(t *testing.T) {
 	err := joinMissing(&MissingPermissionsError{Account: account, Refused: []string{"a"}}, &MissingPermissionsError{Account: account, Missing: []string{"m"}, Refused: []string{"b"}})
 	require.EqualError(t, err, "refused: a; b")
 	require.Equal(t, []string{"m", "a", "b"}, (&scope{facts: Facts{Refused: err}}).exceeding())
+}
+
+// OLM reports no requirement about its own permissions.
+func TestTheDefaultAccountIsNotARequirement(t *testing.T) {
+	of := func(isDefault bool, refused error) []operatorsv1alpha1.RequirementStatus {
+		s := &scope{acting: warrant.Of(fake.NewClientBuilder().Build()), account: scoped.Account{Namespace: "remit", Name: "acct", Default: isDefault}}
+		s.facts.Refused = refused
+		s.requireAccount()
+		return s.requirements
+	}
+	require.Empty(t, of(true, nil))
+	require.Len(t, of(true, errors.New("a default account that is not cluster-admin")), 1)
+	require.Len(t, of(false, nil), 1)
 }

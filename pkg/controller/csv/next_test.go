@@ -140,17 +140,21 @@ func TestNextOutOfFailed(t *testing.T) {
 		facts Facts
 		want  Transition
 	}{
-		{"group is suitable now", given(phaseFailed, reasonUnsupportedGroup), to(phasePending, reasonRequirementsUnknown, "InstallModes now support target namespaces")},
-		{"group exists now", given(phaseFailed, reasonNoOperatorGroup), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked")},
-		{"strategy is valid now", given(phaseFailed, reasonInvalidStrategy), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked")},
-		{"still not met", given(phaseFailed, reasonRequirementsNotMet, func(f *Facts) { f.Unmet = true }), to(phaseFailed, reasonRequirementsNotMet, "requirements not met")},
-		{"not met while a role cannot be created", given(phaseFailed, reasonRequirementsNotMet, func(f *Facts) { f.Unmet, f.Prepared = true, denied }),
+		{"the group is suitable now", given(phaseFailed, reasonUnsupportedGroup), to(phasePending, reasonRequirementsUnknown, "InstallModes now support target namespaces")},
+		{"no other group provides its APIs now", given(phaseFailed, reasonOwnerConflictGroups),
+			to(phasePending, reasonRequirementsUnknown, "OperatorGroup no longer intersecting with conflicting owner")},
+		{"the static group lists its APIs now", given(phaseFailed, reasonStaticAPIs),
+			to(phasePending, reasonRequirementsUnknown, "static OperatorGroup and intersecting groups now support providedAPIs")},
+		{"the group exists now", given(phaseFailed, reasonNoOperatorGroup), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked")},
+		{"the strategy is valid now", given(phaseFailed, reasonInvalidStrategy), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked")},
+		{"requirements are still not met", given(phaseFailed, reasonRequirementsNotMet, func(f *Facts) { f.Unmet = true }), to(phaseFailed, reasonRequirementsNotMet, "requirements not met")},
+		{"requirements are not met while a role cannot be created", given(phaseFailed, reasonRequirementsNotMet, func(f *Facts) { f.Unmet, f.Prepared = true, denied }),
 			to(phaseFailed, reasonRequirementsNotMet, "requirements not met: ServiceAccount t1/acct is missing permissions: in namespace t1 {…}")},
-		{"not met while a role is sealed", given(phaseFailed, reasonRequirementsNotMet, func(f *Facts) { f.Unmet, f.Prepared = true, delayed }, after(time.Second)),
+		{"requirements are not met while a role is sealed", given(phaseFailed, reasonRequirementsNotMet, func(f *Facts) { f.Unmet, f.Prepared = true, delayed }, after(time.Second)),
 			Transition{Phase: phaseFailed, Reason: reasonRequirementsNotMet, Message: "requirements not met: later", After: 10 * time.Second}},
-		{"not met while a role has been sealed for a long time", given(phaseFailed, reasonRequirementsNotMet, func(f *Facts) { f.Unmet, f.Prepared = true, delayed }, after(time.Minute)),
+		{"requirements are not met while a role has been sealed for a long time", given(phaseFailed, reasonRequirementsNotMet, func(f *Facts) { f.Unmet, f.Prepared = true, delayed }, after(time.Minute)),
 			Transition{Phase: phaseFailed, Reason: reasonRequirementsNotMet, Message: "requirements not met: later", After: time.Minute}},
-		{"met again", given(phaseFailed, reasonRequirementsNotMet), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked")},
+		{"requirements are met again", given(phaseFailed, reasonRequirementsNotMet), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked")},
 		{"still not allowed", given(phaseFailed, reasonNoRetry, func(f *Facts) { f.Refused = denied }),
 			to(phaseFailed, reasonNoRetry, "install strategy failed: ServiceAccount t1/acct is missing permissions: in namespace t1 {…}")},
 		{"still invalid: only its author can fix it", given(phaseFailed, reasonNoRetry, probe(invalid)),
@@ -215,7 +219,7 @@ func TestRepairsAreRetriedWithBackoff(t *testing.T) {
 	require.LessOrEqual(t, len(csv.Status.Conditions), 20)
 }
 
-func TestTheLineageIsTheProvenOne(t *testing.T) {
+func TestTheProofDeterminesTheLineage(t *testing.T) {
 	r := &Reconciler{Options: Options{Proofs: proofs.Keys()}}
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	csv.Name, csv.Namespace = "demo.v1.0.0", "t1"

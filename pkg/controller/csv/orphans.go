@@ -2,6 +2,7 @@ package csv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -29,7 +30,7 @@ import (
 // labelAutomanaged is the label of APIServices that the API server itself maintains.
 const labelAutomanaged = "kube-aggregator.kubernetes.io/automanaged"
 
-// calledLists contains the list types of objects that make the API server call an operator.
+// calledLists returns the list types of the objects that make the API server call an operator.
 func calledLists() []client.ObjectList {
 	return []client.ObjectList{
 		&admissionregistrationv1.ValidatingWebhookConfigurationList{}, &admissionregistrationv1.MutatingWebhookConfigurationList{},
@@ -37,7 +38,7 @@ func calledLists() []client.ObjectList {
 	}
 }
 
-// orphaned returns a request for the CSV that the owner labels of an object name if it does not exist.
+// orphaned returns a request for the CSV that the owner labels of an object name, if that CSV does not exist.
 func (r *Reconciler) orphaned(ctx context.Context, obj client.Object) []reconcile.Request {
 	labels := obj.GetLabels()
 	namespace, owner := labels[names.LabelOwnerNamespace], labels[names.LabelOwner]
@@ -56,8 +57,8 @@ func (r *Reconciler) orphaned(ctx context.Context, obj client.Object) []reconcil
 	return request(namespace, owner)
 }
 
-// grouped returns requests for the CSVs in the namespace of an OperatorGroup, and for those that no longer exist there but left
-// objects behind.
+// grouped returns requests for the CSVs in the namespace of an OperatorGroup, and for deleted CSVs of this namespace that
+// left objects behind.
 func (r *Reconciler) grouped(ctx context.Context, og client.Object) []reconcile.Request {
 	out := r.inNamespace(ctx, og)
 	for _, list := range calledLists() {
@@ -93,23 +94,28 @@ func (r *Reconciler) removeOrphans(ctx context.Context, key client.ObjectKey) er
 	if err != nil {
 		return err
 	}
+	var errs []error
 	for _, obj := range found {
-		if ok, err := r.isRemovable(ctx, s, obj); err != nil {
-			return err
-		} else if !ok {
-			continue
-		}
-		err := r.removeOrReset(ctx, s, account, obj)
-		switch {
-		case err == nil:
-			log.FromContext(ctx).Info("Removed an orphaned object", "object", apply.Describe(obj), "account", s.account.Key().String())
-		case isMissingPermissions(err):
-			log.FromContext(ctx).Info("Waiting for permission to remove an orphaned object", "object", apply.Describe(obj), "why", err.Error())
-		default:
-			return err
-		}
+		errs = append(errs, r.removeOrphan(ctx, s, account, obj))
 	}
-	return nil
+	return errors.Join(errs...)
+}
+
+// removeOrphan removes one object if that is permitted. A missing permission is not an error, because a grant causes another
+// reconcile.
+func (r *Reconciler) removeOrphan(ctx context.Context, s *scope, account client.Client, obj client.Object) error {
+	if ok, err := r.isRemovable(ctx, s, obj); err != nil || !ok {
+		return err
+	}
+	err := r.removeOrReset(ctx, s, account, obj)
+	switch {
+	case err == nil:
+		log.FromContext(ctx).Info("Removed an orphaned object", "object", apply.Describe(obj), "account", s.account.Key().String())
+	case isMissingPermissions(err):
+		log.FromContext(ctx).Info("Waiting for permission to remove an orphaned object", "object", apply.Describe(obj), "why", err.Error())
+		return nil
+	}
+	return err
 }
 
 // orphans returns the objects whose labels name the CSV, unless it or another CSV of the object's lineage exists according to the
@@ -143,7 +149,7 @@ func (r *Reconciler) orphans(ctx context.Context, s *scope) ([]client.Object, er
 	return slices.DeleteFunc(found, func(obj client.Object) bool {
 		mark := obj.GetLabels()[names.LabelLineage]
 		return slices.ContainsFunc(live.Items, func(c operatorsv1alpha1.ClusterServiceVersion) bool {
-			return !isCopy(&c) && (ownerutil.LabelValue(c.Name) == label || mark != "" && mayBe(&c, mark))
+			return ownerutil.LabelValue(c.Name) == label || !isCopy(&c) && mark != "" && mayBe(&c, mark)
 		})
 	}), nil
 }
@@ -154,10 +160,10 @@ func isUnconverted(obj client.Object, namespace string) bool {
 	return ok && !webhook.SetByRemit(crd, namespace)
 }
 
-// isRemovable reports whether an orphaned object may be removed. Remit must be proven to have created it for the CSV's namespace
-// and, if it is to be converted no longer, the operator's Deployments must have been deleted. As OLM does, the default
-// account also removes APIServices without a proof, but only if nothing serves them: their labels are not
-// sufficient, because anyone who can write an APIService can set them.
+// isRemovable reports whether an orphaned object may be removed. It must have a proof that Remit created it for the
+// CSV's namespace. A conversion is only reset after the operator's Deployments were deleted. As OLM does, the default
+// account also removes APIServices without a proof, but only if nothing serves them: their labels are not sufficient,
+// because anyone who can write an APIService can set them.
 func (r *Reconciler) isRemovable(ctx context.Context, s *scope, obj client.Object) (bool, error) {
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: s.csv.Namespace}, &s.namespace); client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("get Namespace %q: %w", s.csv.Namespace, err)

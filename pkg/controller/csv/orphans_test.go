@@ -57,7 +57,7 @@ func servedBy(namespace, name string) func(*apiregistrationv1.APIService) {
 	}
 }
 
-func TestWhatADeletedCSVLeftBehindIsRemoved(t *testing.T) {
+func TestRemovesWhatADeletedCSVLeftBehind(t *testing.T) {
 	t.Parallel()
 	admission := hooked(operatorsv1alpha1.ValidatingAdmissionWebhook)
 	api := []change{serves, settled, available("demo"), settled}
@@ -73,6 +73,7 @@ func TestWhatADeletedCSVLeftBehindIsRemoved(t *testing.T) {
 		{"an API", append(api, vanished), deletes("acct: delete APIService v1.widgets.example.com")},
 		{"a conversion", []change{converts, owned, installed, vanished, without(deploymentOf("demo"))}, deletes("acct: patch CustomResourceDefinition things.example.com")},
 		{"a conversion stays while the operator's Deployment exists", []change{converts, owned, installed, vanished}, nothing},
+		{"no conversion without a proof", []change{converts, owned, installed, vanished, without(deploymentOf("demo")), unprovenCRD}, nothing},
 		{"nothing without a permission", []change{admission, installed, vanished, may(rule("", "pods", "get"))}, nothing},
 		{"nothing without an account", []change{admission, installed, vanished, without(group("og", ""))}, nothing},
 		{"nothing without a proof", []change{admission, installed, vanished, unprovenHook}, nothing},
@@ -87,7 +88,7 @@ func TestWhatADeletedCSVLeftBehindIsRemoved(t *testing.T) {
 		{"no API with OLM's labels that the API server maintains", compat(olmAPI("t1", func(api *apiregistrationv1.APIService) {
 			api.Labels[labelAutomanaged] = "true"
 		})), nothing},
-		{"no API with OLM's labels in a group of Kubernetes", compat(olmAPI("t1", func(api *apiregistrationv1.APIService) { api.Spec.Group = "apps" })), nothing},
+		{"no API with OLM's labels in an API group of Kubernetes", compat(olmAPI("t1", func(api *apiregistrationv1.APIService) { api.Spec.Group = "apps" })), nothing},
 	})
 }
 
@@ -136,28 +137,34 @@ func TestBindingsOfTheDefaultAccountHaveTheNamesOfOLM(t *testing.T) {
 		"boss: apply RoleBinding t1/demo.v1.0.0-demo-#", "boss: apply Role t1/demo-service-cert", "boss: apply RoleBinding t1/demo-service-cert"}
 	bind := func(toAsk, toRead string) effect {
 		return installs("RequirementsUnknown "+toInstall, slices.Concat(serving, []string{"boss: apply ClusterRoleBinding " + toAsk, "boss: apply RoleBinding kube-system/" + toRead,
-			"boss: apply Service t1/demo-service", "boss: apply Secret t1/demo-service-cert", "boss: apply Deployment t1/demo"})...)
+			"boss: apply Role t1/demo.v1.0.0-condition-#", "boss: apply RoleBinding t1/demo.v1.0.0-condition-#", "boss: apply Service t1/demo-service",
+			"boss: apply Secret t1/demo-service-cert", "boss: apply Deployment t1/demo"})...)
 	}
 	theirs := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "demo-service-system:auth-delegator"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "x"}}
 	checkRows(t, []row{
-		{"they are free", []change{byDefault, serves}, bind("demo-service-system:auth-delegator", "demo-service-auth-reader")},
-		{"one belongs to another owner", []change{byDefault, with(theirs), serves}, bind("demo-service-system:auth-delegator-#", "demo-service-auth-reader")},
-		{"an installed operator keeps them", []change{byDefault, serves, settled, available("demo"), settled, passing(time.Second)}, effect{phase: phaseInstalling,
+		{"the names are free", []change{byDefault, serves}, bind("demo-service-system:auth-delegator", "demo-service-auth-reader")},
+		{"one name belongs to another owner", []change{byDefault, with(theirs), serves}, bind("demo-service-system:auth-delegator-#", "demo-service-auth-reader")},
+		{"an installed operator keeps the names", []change{byDefault, serves, settled, available("demo"), settled, passing(time.Second)}, effect{phase: phaseInstalling,
 			reason: reasonWaiting, message: "installing: APIService v1.widgets.example.com is not available: missing condition", after: 5*time.Minute - time.Second}},
 	})
+}
+
+// unprovenCRD removes the proof from the CustomResourceDefinition that the demo converts.
+func unprovenCRD(w *world) {
+	recorded.Edit(w.Server, things(), func(crd *apiextensionsv1.CustomResourceDefinition) { delete(crd.Annotations, names.AnnotationProof) })
 }
 
 // unprovenHook removes the proof from the demo's webhook configuration.
 func unprovenHook(w *world) {
 	list := &admissionregistrationv1.ValidatingWebhookConfigurationList{}
-	require.NoError(w.t, w.Cached("self").List(w.t.Context(), list))
+	require.NoError(w.t, w.Cached("remit").List(w.t.Context(), list))
 	for i := range list.Items {
 		delete(list.Items[i].Annotations, names.AnnotationProof)
 		w.Put(&list.Items[i])
 	}
 }
 
-func TestNothingIsOrphanedIfOnlyTheCacheLacksTheCSV(t *testing.T) {
+func TestNothingIsOrphanedIfTheCSVIsMissingOnlyFromTheCache(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	hooked(operatorsv1alpha1.ValidatingAdmissionWebhook)(w)

@@ -53,7 +53,7 @@ func (r *Reconciler) ownerOf(csv *operatorsv1alpha1.ClusterServiceVersion, sub *
 
 // directLineage returns the lineage of a CSV that a user created directly.
 func directLineage(csv *operatorsv1alpha1.ClusterServiceVersion) ownerutil.Lineage {
-	return ownerutil.Lineage{Package: nameWithoutVersion(csv.Name), Namespace: csv.Namespace, Direct: true}
+	return ownerutil.DirectLineage(csv.Name, csv.Namespace)
 }
 
 // inherited returns the lineage that a direct CSV inherited. The annotation only names it; the CSV's proof decides.
@@ -62,7 +62,7 @@ func (r *Reconciler) inherited(csv *operatorsv1alpha1.ClusterServiceVersion) (ow
 	return lineage, lineage.Package != "" && ownerutil.Owner{Lineage: lineage, Proofs: r.Proofs}.Owns(csv)
 }
 
-// lineageOf returns the lineage of a direct CSV: that of the version which it replaces, as long as that version exists in
+// lineageOf returns the lineage of a direct CSV: that of the version that it replaces, as long as that version exists in
 // the namespace and is direct as well, or else its own. A CSV that has inherited a lineage or has installed a Deployment keeps
 // its lineage, regardless of later changes to spec.replaces.
 func (r *Reconciler) lineageOf(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, all siblings, subs []operatorsv1alpha1.Subscription) ownerutil.Lineage {
@@ -143,11 +143,4 @@ func packages(csv *operatorsv1alpha1.ClusterServiceVersion, sub *operatorsv1alph
 		}
 	}
 	return out
-}
-
-func nameWithoutVersion(name string) string {
-	if i := strings.Index(name, ".v"); i > 0 {
-		return name[:i]
-	}
-	return name
 }

@@ -34,6 +34,9 @@ func beingReplaced(f Facts) string {
 // waiting returns the transition of a CSV whose requirements are not known yet. Its message names what the CSV waits
 // for.
 func waiting(f Facts) Transition {
+	if f.HeldBack != "" {
+		return to(phasePending, reasonNotUpgradeable, fmt.Sprintf(messageNotUpgradeable, f.HeldBack))
+	}
 	message := messageUnknown
 	if f.Waits != "" {
 		message += ": " + f.Waits
@@ -119,6 +122,10 @@ func failed(f Facts) Transition {
 	switch f.CSV.Status.Reason {
 	case reasonUnsupportedGroup:
 		return to(phasePending, reasonRequirementsUnknown, messageModesNow)
+	case reasonOwnerConflictGroups:
+		return to(phasePending, reasonRequirementsUnknown, messageNoIntersection)
+	case reasonStaticAPIs:
+		return to(phasePending, reasonRequirementsUnknown, messageStaticSupports)
 	case reasonNoOperatorGroup, reasonTooManyGroups, reasonNoTargets, reasonInvalidModes, reasonInvalidStrategy,
 		reasonInvalidWebhook, reasonAPIServiceFailed, reasonOwnerConflict:
 		return to(phasePending, reasonRequirementsUnknown, messageUnknown)

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -32,8 +33,22 @@ const (
 )
 
 // prepares returns the writes that precede the write of the Deployment, in order, followed by the given ones.
-func prepares(more ...string) []string {
+func prepares(more ...string) []string { return preparesOnly(append(reports(), more...)...) }
+
+// preparesOnly returns the same writes if the account may not let the operator update its OperatorCondition.
+func preparesOnly(more ...string) []string {
 	return append([]string{annotates, "acct: apply ServiceAccount t1/demo", "acct: apply Role t1/demo.v1.0.0-demo-#", "acct: apply RoleBinding t1/demo.v1.0.0-demo-#"}, more...)
+}
+
+// removed returns the deletions of the roles and bindings of the demo's first version.
+func removed() []string {
+	return []string{"acct: delete RoleBinding t1/demo.v1.0.0-condition-#", "acct: delete RoleBinding t1/demo.v1.0.0-demo-#",
+		"acct: delete Role t1/demo.v1.0.0-condition-#", "acct: delete Role t1/demo.v1.0.0-demo-#"}
+}
+
+// reports returns the writes that let the operator update its OperatorCondition.
+func reports() []string {
+	return []string{"acct: apply Role t1/demo.v1.0.0-condition-#", "acct: apply RoleBinding t1/demo.v1.0.0-condition-#"}
 }
 
 // fails returns the expected effect for a ClusterServiceVersion that fails before anything is written.
@@ -118,6 +133,9 @@ func TestTheGroupAndTheContentAreCheckedFirst(t *testing.T) {
 		{"a copy", []change{editing(func(c *operatorsv1alpha1.ClusterServiceVersion) {
 			c.Labels = map[string]string{names.LabelCopiedFrom: "x"}
 		})}, effect{}},
+		{"a copy whose label was removed", []change{func(w *world) {
+			w.options.IsCopy = func(obj client.Object) bool { return obj.GetName() == w.csv.Name }
+		}}, effect{}},
 		{"a status that only looks like a copy's", []change{editing(func(c *operatorsv1alpha1.ClusterServiceVersion) { c.Status.Reason = operatorsv1alpha1.CSVReasonCopied })},
 			installs("RequirementsUnknown "+toInstall, prepares(deploys)...)},
 	})
@@ -138,7 +156,7 @@ func TestAccounts(t *testing.T) {
 			effect{failed: "annotate ClusterServiceVersion t1/demo.v1.0.0: the API server has not observed the account's enrollment yet: " + enrolled.Message}},
 		{"the account is deleted after the install", []change{installed, without(serviceAccount("acct"))}, runs("", completed+"; ServiceAccountNotFound: ServiceAccount acct not found")},
 		{"the account is replaced, but the cache is outdated", []change{func(w *world) {
-			w.Before("self: list OperatorGroupList", func() { w.Put(group("og", "boss", "t1"), serviceAccount("boss")) })
+			w.Before("remit: list OperatorGroupList", func() { w.Put(group("og", "boss", "t1"), serviceAccount("boss")) })
 		}}, effect{failed: `annotate ClusterServiceVersion t1/demo.v1.0.0: the account of namespace "t1" changed from t1/acct to t1/boss`}},
 	})
 }
@@ -206,7 +224,7 @@ func TestPermissionsBoundTheInstall(t *testing.T) {
 	const deployment = `in namespace t1 {apiGroups: ["apps"], resources: ["deployments"], resourceNames: ["demo"], verbs: ["create", "get", "patch"]}`
 	const uncovered = "ServiceAccount acct: PresentNotSatisfied Policy rule not satisfied for service account: "
 	const ownAccount = `deployment "demo" may not run as ServiceAccount "acct": it is the account that bounds this install`
-	unpermitted := refuses("ServiceAccount t1/acct is missing permissions: "+deployment, prepares()...).with(func(o *effect) { o.unmet = []string{uncovered + deployment} })
+	unpermitted := refuses("ServiceAccount t1/acct is missing permissions: "+deployment, preparesOnly()...).with(func(o *effect) { o.unmet = []string{uncovered + deployment} })
 	checkRows(t, []row{
 		{"an account without the operator's permissions", []change{may(rule("", "serviceaccounts", "get", "create", "patch"))},
 			effect{phase: phasePending, reason: reasonRequirementsNotMet, message: "one or more requirements couldn't be found: ServiceAccount t1/acct is missing permissions: " + pods,
@@ -279,17 +297,18 @@ func TestInstalls(t *testing.T) {
 		{"the operator's ServiceAccount, role, binding and Deployment", nil, installs("RequirementsUnknown "+toInstall, prepares(deploys)...)},
 		{"an operator that is available", []change{settled, available("demo")}, runs("InstallSucceeded", completed)},
 		{"an operator that is installed", []change{installed}, runs("", completed)},
-		{"roles in each target", []change{targets("t2")}, installs("RequirementsUnknown "+toInstall, annotates, "acct: apply ServiceAccount t1/demo",
-			"acct: apply Role t1/demo.v1.0.0-demo-#", outside("apply", "t2")[1], "acct: apply RoleBinding t1/demo.v1.0.0-demo-#", outside("apply", "t2")[0], deploys)},
+		{"roles in each target", []change{targets("t2")}, installs("RequirementsUnknown "+toInstall, slices.Concat([]string{annotates, "acct: apply ServiceAccount t1/demo",
+			"acct: apply Role t1/demo.v1.0.0-demo-#", outside("apply", "t2")[1], "acct: apply RoleBinding t1/demo.v1.0.0-demo-#", outside("apply", "t2")[0]}, reports(), []string{deploys})...)},
 		{"roles in a target that is removed", []change{targets("t2", "t3"), installed, targets("t2")},
 			installs("ComponentUnhealthy! NeedsReinstall "+toInstall, slices.Concat([]string{annotates}, outside("delete", "t3"), []string{deploys})...)},
 		{"nothing is reported in the first seconds of its InstallPlan", []change{planInProgress, passing(settleTime / 2)}, effect{after: settleTime / 2}},
 		{"nothing while its InstallPlan is in progress", []change{planInProgress, passing(settleTime)},
 			effect{phase: phasePending, reason: reasonRequirementsUnknown, message: "requirements not yet checked: InstallPlan install-x is in progress", moves: "RequirementsUnknown"}},
 		{"a Deployment that was deleted", []change{installed, without(deploymentOf("demo"))}, installs("ComponentUnhealthy! NeedsReinstall "+toInstall, deploys)},
-		// The binding to the Role still exists, so the Role is first written in sealed form and then with its rules.
+		// The binding to the Role still exists, so the Role is first written in sealed form and then with its rules. A Role
+		// with resource names cannot be sealed.
 		{"a role that was deleted", []change{installed, withoutRoles},
-			runs("", completed, "acct: apply Role t1/demo.v1.0.0-demo-#", "acct: apply Role t1/demo.v1.0.0-demo-#")},
+			runs("", completed, slices.Concat(slices.Repeat([]string{"acct: apply Role t1/demo.v1.0.0-demo-#"}, 2), reports()[:1])...)},
 		{"a role whose deletion another user blocks does not affect other targets", []change{targets("t1", "t2"), installed, keptInDeletion("t2")},
 			runs("", completed+"; Role t2/demo.v1.0.0-demo-# is being deleted").with(func(o *effect) { o.after = minDelay })},
 		{"a role whose deletion another user blocks is reported", []change{targets("t1", "t2"), installed, keptInDeletion("t2"), without(deploymentOf("demo"))},
@@ -327,7 +346,7 @@ func TestUpgrades(t *testing.T) {
 			message: "requirements not yet checked: ClusterServiceVersion demo.v1.0.0 is not being replaced yet"}},
 		{"the new version is installed", second(), installs("RequirementsUnknown "+toInstall, v2(prepares(deploys))...)},
 		{"the new version removes the roles of the old one", second(settled, available("demo")),
-			runs("InstallSucceeded", completed, "acct: delete RoleBinding t1/demo.v1.0.0-demo-#", "acct: delete Role t1/demo.v1.0.0-demo-#")},
+			runs("InstallSucceeded", completed, removed()...)},
 		{"the new version does not remove roles without a proof", second(settled, available("demo"), unproven("t1")),
 			runs("InstallSucceeded", completed+"; RoleBinding t1/demo.v2.0.0-demo-# already exists and was not created by this install: it has the lineage label of package \"demo\" in namespace \"t1\", "+
 				"but it has no proof that Remit created it (annotation remit.dev/proof); it was not changed: delete it if nothing else needs it, "+
@@ -361,7 +380,7 @@ func TestRemovals(t *testing.T) {
 		{"objects are removed as the account, bindings first, then the finalizer", removed(), effect{writes: []string{binding, role, annotates}}},
 		{"objects without a proof are kept", removed(unproven("t2")), effect{writes: []string{annotates}}},
 		{"objects of an earlier namespace with the same name are kept", removed(recreated), effect{writes: []string{annotates}}},
-		{"objects are left behind without an account", removed(without(serviceAccount("acct"))), effect{writes: append(leftBehind("ServiceAccount acct not found"), "self: patch ClusterServiceVersion t1/demo.v1.0.0")}},
+		{"objects are left behind without an account", removed(without(serviceAccount("acct"))), effect{writes: append(leftBehind("ServiceAccount acct not found"), "remit: patch ClusterServiceVersion t1/demo.v1.0.0")}},
 		{"removals wait for permissions", removed(may(rule("", "pods", "get"))), stays.with(func(o *effect) {
 			o.writes = leftBehind(
 				`ServiceAccount t1/acct is missing permissions: in namespace t2 {apiGroups: ["rbac.authorization.k8s.io"], resources: ["roles"], resourceNames: ["demo.v1.0.0-demo-#"], verbs: ["delete"]}`)
@@ -393,7 +412,7 @@ func TestCallers(t *testing.T) {
 	checks := func(d time.Duration) func(*effect) { return func(o *effect) { o.after = d } }
 	checkRows(t, []row{
 		{"a webhook's certificate comes before the Deployment", []change{admission},
-			installs("RequirementsUnknown "+toInstall, slices.Concat(prepares(serving...), certified)...).with(func(o *effect) { o.unmet = []string{absent} })},
+			installs("RequirementsUnknown "+toInstall, slices.Concat(preparesOnly(serving...), reports(), certified)...).with(func(o *effect) { o.unmet = []string{absent} })},
 		{"a webhook is configured when the Deployment is ready", []change{admission, settled, available("demo")},
 			runs("InstallSucceeded", completed, "acct: apply "+configuration).with(checks(secretCheckInterval))},
 		{"an old certificate gets a successor, which callers trust before it is used", rotated(), runs("", completed, "acct: apply Service t1/demo-service", "acct: apply "+configuration,
@@ -406,7 +425,7 @@ func TestCallers(t *testing.T) {
 			effect{writes: []string{"acct: delete " + configuration, annotates}}},
 		{"a webhook is removed while its namespace is terminating", []change{admission, installed, terminating}, runs("", completed, "acct: delete "+configuration)},
 		{"a webhook stays if the OperatorGroup of its terminating namespace was deleted first", []change{admission, installed, terminating, without(group("og", ""))}, runs("", completed)},
-		{"a webhook whose check cannot be completed", []change{admission, may(withoutDeployments()...), refusing("self: review create things", errors.New("down"))},
+		{"a webhook whose check cannot be completed", []change{admission, may(withoutDeployments()...), refusing("remit: review create things", errors.New("down"))},
 			effect{failed: `cannot determine whether ServiceAccount t1/acct may intercept requests through webhook "a.example.com": an operator may intercept only what its account can read and write: request an access review: down`}},
 		{"a conversion is set when the Deployment is ready", []change{converts, settled, available("demo")},
 			runs("InstallSucceeded", completed, conversion).with(checks(secretCheckInterval))},
@@ -421,8 +440,8 @@ func TestCallers(t *testing.T) {
 		{"an API is registered when the Deployment is ready", []change{serves, settled, available("demo")},
 			effect{phase: phaseInstalling, reason: reasonWaiting, message: "installing: APIService v1.widgets.example.com is not available: missing condition",
 				writes: []string{"acct: apply APIService v1.widgets.example.com"}, after: 5 * time.Minute}},
-		{"an API's bindings come before the Deployment", []change{serves}, installs("RequirementsUnknown "+toInstall, slices.Concat(prepares(serving...),
-			[]string{"acct: apply ClusterRoleBinding demo-service-system:auth-delegator-#", "acct: apply RoleBinding kube-system/demo-service-auth-reader-#"}, certified)...)},
+		{"an API's bindings come before the Deployment", []change{serves}, installs("RequirementsUnknown "+toInstall, slices.Concat(preparesOnly(serving...),
+			[]string{"acct: apply ClusterRoleBinding demo-service-system:auth-delegator-#", "acct: apply RoleBinding kube-system/demo-service-auth-reader-#"}, reports(), certified)...)},
 		{"an API of another owner", []change{serves, served}, fails("OwnerConflict",
 			`unable to adopt APIService: pre-existing APIService v1.widgets.example.com is not adoptable: it does not have the lineage label of package "demo" in namespace "t1"`,
 			"ServiceAccount demo: NotPresent Service account does not exist", "Secret demo-service-cert: NotPresent The certificate has not been issued yet").with(checks(secretCheckInterval))},

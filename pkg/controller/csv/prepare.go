@@ -50,11 +50,19 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
+	access, err := s.conditionAccess()
+	if err != nil {
+		return err
+	}
+	want = append(want, access...)
 	account, barred := s.writer(warrant.Prepare)
 	if barred != nil {
 		return nil // the API server would refuse these roles
 	}
 	err = r.write(ctx, s, account, want, due)
+	if err == nil {
+		err = r.grantCondition(ctx, s, account, want, access)
+	}
 	if err != nil && isReported(err) {
 		s.facts.Prepared = err
 		s.facts.Notes = append(s.facts.Notes, summary(err))
@@ -98,9 +106,9 @@ func (r *Reconciler) follow(obj *unstructured.Unstructured) error {
 	return err
 }
 
-// recordMade records the creation time of a ServiceAccount that this install owns. It ignores objects of other kinds, and
-// ServiceAccounts that this install shares with the one that created them: their permissions are checked like those of others.
-// The kind has to be set in obj, but not in live.
+// recordMade records the creation time of a ServiceAccount that this install owns. It ignores objects of other kinds,
+// and shared ServiceAccounts that another install created: their permissions are checked like those of any other
+// ServiceAccount. The kind has to be set in obj, but not in live.
 func (s *scope) recordMade(obj *unstructured.Unstructured, live client.Object) {
 	if obj.GetKind() != "ServiceAccount" || s.owner.Shares(live) {
 		return
@@ -163,7 +171,7 @@ func (r *Reconciler) ensure(ctx context.Context, s *scope, account client.Client
 	return changed, nil
 }
 
-// ensureOne applies one object. It only adds an owner reference to a ServiceAccount that another install of the namespace created.
+// ensureOne applies one object. It only adds an owner reference to a ServiceAccount that another install in the namespace created.
 func (r *Reconciler) ensureOne(ctx context.Context, s *scope, account client.Client, roles execute.Roles, obj *unstructured.Unstructured) (apply.Result, *unstructured.Unstructured, error) {
 	if obj.GetKind() == "ServiceAccount" {
 		live, err := apply.Live(ctx, account, obj)
@@ -208,8 +216,8 @@ func (r *Reconciler) inPlace(ctx context.Context, s *scope, want *unstructured.U
 }
 
 // annotate sets the OperatorGroup's annotations, which only Remit may set, on the CSV. It also sets the finalizer if
-// the CSV will own objects outside its namespace, and the lineage that the CSV inherits from the version that it replaces. An InstallPlan creates its CSVs with both. done is false if the patch
-// failed or the cache is outdated.
+// the CSV will own objects outside its namespace, and the lineage that the CSV inherits from the version that it
+// replaces. An InstallPlan creates its CSVs with both. done is false if the patch failed or the cache is outdated.
 func (r *Reconciler) annotate(ctx context.Context, s *scope, account client.Client) (done bool, err error) {
 	after := s.csv.DeepCopy()
 	if after.Annotations == nil {

@@ -30,6 +30,8 @@ const (
 	reasonTooManyGroups       = operatorsv1alpha1.CSVReasonTooManyOperatorGroups
 	reasonUnsupportedGroup    = operatorsv1alpha1.CSVReasonUnsupportedOperatorGroup
 	reasonNoTargets           = operatorsv1alpha1.CSVReasonNoTargetNamespaces
+	reasonOwnerConflictGroups = operatorsv1alpha1.CSVReasonInterOperatorGroupOwnerConflict
+	reasonStaticAPIs          = operatorsv1alpha1.CSVReasonCannotModifyStaticOperatorGroupProvidedAPIs
 	reasonInvalidModes        = operatorsv1alpha1.CSVReasonInvalidInstallModes
 	reasonClusterChange       = operatorsv1alpha1.CSVReasonDetectedClusterChange
 	reasonInvalidWebhook      = operatorsv1alpha1.CSVReasonInvalidWebhookDescription
@@ -39,6 +41,7 @@ const (
 	reasonNeedsCertRotation   = operatorsv1alpha1.CSVReasonNeedsCertRotation
 	reasonBeingReplaced       = operatorsv1alpha1.CSVReasonBeingReplaced
 	reasonReplaced            = operatorsv1alpha1.CSVReasonReplaced
+	reasonNotUpgradeable      = operatorsv1alpha1.CSVReasonOperatorConditionNotUpgradeable
 )
 
 // Messages that the contract defines (OLM v0, 1.7). Details are appended after ": ".
@@ -60,9 +63,15 @@ const (
 	messageTooManyGroups   = "csv created in namespace with multiple operatorgroups, can't pick one automatically"
 	messageNoTargets       = "no targetNamespaces are matched operatorgroups namespace selection"
 	messageModesNow        = "InstallModes now support target namespaces"
+	messageGroupConflict   = "intersecting operatorgroups provide the same apis"
+	messageStaticAPIs      = "static provided api operatorgroup cannot be modified by these apis"
+	messageNoIntersection  = "OperatorGroup no longer intersecting with conflicting owner"
+	messageStaticSupports  = "static OperatorGroup and intersecting groups now support providedAPIs"
 	messageClusterChange   = "Cluster resources changed state"
+	messageKindConflict    = "conflicting CRD owner in namespace"
 	messageNoAdoption      = "unable to adopt APIService"
 	messageCertRotation    = "CSV owns resources that require a cert refresh"
+	messageNotUpgradeable  = "operator is not upgradeable: %s"
 	messageBeingReplaced   = "being replaced by csv: %s"
 	messageFailForward     = "Fail Forward is enabled, allowing Failed csv to be replaced by csv: %s"
 	messageReplaced        = "has been replaced by a newer ClusterServiceVersion that has successfully installed."

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -62,6 +63,11 @@ type Options struct {
 	Certificates cert.Policy
 	// Clock defaults to the system clock.
 	Clock clock.PassiveClock
+	// Copies contains the metadata of the ClusterServiceVersions that are labeled as copies, which Client does not read; nil
+	// means that Client reads them as well.
+	Copies cache.Cache
+	// IsCopy reports whether Remit created an object as a copy; nil means that it creates none.
+	IsCopy func(client.Object) bool
 }
 
 // Reconciler moves ClusterServiceVersions through their phases.
@@ -99,22 +105,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	tracked := *r
 	r = &tracked
 	defer r.interests.Track(req, &r.RBAC)()
-	csv := &operatorsv1alpha1.ClusterServiceVersion{}
-	if err := r.Client.Get(ctx, req.NamespacedName, csv); err != nil {
+	if left, err := r.Default.Lookup(r.Client).LeavesToOLM(ctx, req.Namespace); left || err != nil {
 		r.forget(req.NamespacedName)
-		if apierrors.IsNotFound(err) {
-			err = r.removeOrphans(ctx, req.NamespacedName)
-		}
+		return ctrl.Result{}, err
+	}
+	csv := &operatorsv1alpha1.ClusterServiceVersion{}
+	if exists, err := r.read(ctx, req.NamespacedName, csv); err != nil || !exists {
 		return ctrl.Result{}, err
 	}
 	s := &scope{csv: csv, facts: Facts{CSV: csv.DeepCopy(), Now: r.Clock.Now()}}
-	if isCopy(csv) && csv.DeletionTimestamp == nil {
+	if r.isInert(csv) && csv.DeletionTimestamp == nil {
 		return ctrl.Result{}, nil
 	}
+	return r.reconcile(ctx, s)
+}
+
+// reconcile reconciles an existing CSV that is to be installed or that is being deleted.
+func (r *Reconciler) reconcile(ctx context.Context, s *scope) (ctrl.Result, error) {
 	if err := r.gatherNamespace(ctx, s); err != nil {
 		return ctrl.Result{}, err
 	}
-	if csv.DeletionTimestamp != nil { // includes CSVs that are labeled as copies, because any user can set the label
+	if s.csv.DeletionTimestamp != nil { // includes CSVs that are labeled as copies, because any user can set the label
 		s.facts.Obsolete = true
 		if err := r.finalize(ctx, s); err != nil {
 			return ctrl.Result{}, err
@@ -125,7 +136,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		s.facts.Obsolete = true
 		return ctrl.Result{}, r.leave(ctx, s)
 	}
-	if err := r.gather(ctx, s); err != nil {
+	if err := r.gather(ctx, s); err != nil || s.leftToOLM {
 		return ctrl.Result{}, err
 	}
 	r.metrics.set(s)
@@ -151,6 +162,9 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	if err := r.gatherGroup(ctx, s); err != nil {
 		return err
 	}
+	if err := r.gatherRivals(ctx, s); err != nil {
+		return err
+	}
 	if s.facts.Group == nil {
 		r.gatherStrategy(s)
 	}
@@ -165,7 +179,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	s.checker = install.NewCSVRuleChecker(r.RBAC.Roles, r.RBAC.RoleBindings, r.RBAC.ClusterRoles, r.RBAC.ClusterRoleBindings, s.csv)
 	for _, step := range []func(context.Context, *scope) error{
 		r.gatherAccount, r.gatherHooks, r.prepare, r.gatherRequirements, r.judge,
-		r.certify, r.gatherDeployments, r.gatherCalls, r.showBound, r.retire,
+		r.certify, r.gatherDeployments, r.gatherCalls, r.showBound, r.publish, r.retire,
 	} {
 		if err := step(ctx, s); err != nil {
 			return err

@@ -94,9 +94,11 @@ func ownedByAnother(s *scope, sa *corev1.ServiceAccount) bool {
 }
 
 // requireAccount reports whether the account has the CSV's permissions (seed 001). Next does not treat this status as a
-// requirement, because an installed CSV continues to run without the permissions (D4).
+// requirement, because an installed CSV continues to run without the permissions (D4). For the default account, the
+// status is added only if permissions are missing, because OLM has no such status.
 func (s *scope) requireAccount() {
-	if !s.acting.Known() {
+	over := s.exceeding()
+	if !s.acting.Known() || s.account.Default && len(over) == 0 {
 		return
 	}
 	status := operatorsv1alpha1.RequirementStatus{
@@ -104,7 +106,7 @@ func (s *scope) requireAccount() {
 		Message:    "the operator is bounded by ServiceAccount " + s.account.Key().String() + ", which has all permissions that the operator requests",
 		Dependents: s.covered.dependents,
 	}
-	if over := s.exceeding(); len(over) > 0 {
+	if len(over) > 0 {
 		status.Status, status.Message = requirement.NotSatisfied, install.AccountNotCovering+lines(over)
 	}
 	s.requirements = append(s.requirements, status)

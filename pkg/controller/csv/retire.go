@@ -85,7 +85,8 @@ func (r *Reconciler) earlier(ctx context.Context, s *scope) ([]client.Object, er
 	var live map[string]bool
 	for _, obj := range all {
 		label := obj.GetLabels()[names.LabelOwner]
-		if label == "" || label == ownerutil.LabelValue(s.csv.Name) {
+		isPublished := obj.GetNamespace() == "" && s.justPublished[obj.GetName()]
+		if label == "" || label == ownerutil.LabelValue(s.csv.Name) || isPublished {
 			continue
 		}
 		if owner := s.siblings.byOwner(label); owner != nil {

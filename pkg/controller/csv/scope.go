@@ -24,6 +24,8 @@ type scope struct {
 	csv   *operatorsv1alpha1.ClusterServiceVersion
 	facts Facts
 	moves []moved
+	// leftToOLM is true if OLM manages the namespace but the cache does not show this yet.
+	leftToOLM bool
 
 	subscription *operatorsv1alpha1.Subscription
 	owner        ownerutil.Owner
@@ -62,6 +64,8 @@ type scope struct {
 	evaluated bool
 	// running is the number of existing Deployments that must be deleted before conversions are reset.
 	running int
+	// justPublished contains the names of the ClusterRoles that publish has written in this reconcile.
+	justPublished map[string]bool
 	// deleted is true if the CSV itself was deleted in this reconcile.
 	deleted bool
 }

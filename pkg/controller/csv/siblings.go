@@ -54,10 +54,15 @@ func (r *Reconciler) gatherSiblings(ctx context.Context, s *scope) error {
 			s.siblings[c.Name] = c
 		}
 	}
+	s.facts.Contested = contested(s.csv, all, s.siblings)
 	if s.owner.Direct {
 		s.owner.Lineage = r.lineageOf(ctx, s.csv, all, subs.Items)
 	}
-	s.facts.ReplacedBy, s.facts.Replaced = s.siblings.replacing(s.csv, func(c *operatorsv1alpha1.ClusterServiceVersion) bool {
+	active, err := r.gatherHeldBack(ctx, s, subs.Items)
+	if err != nil {
+		return err
+	}
+	s.facts.ReplacedBy, s.facts.Replaced = active.replacing(s.csv, func(c *operatorsv1alpha1.ClusterServiceVersion) bool {
 		return r.runs(ctx, c, r.ownerOf(c, r.subscriptionOf(c, subs.Items)))
 	})
 	older := s.siblings[s.csv.Spec.Replaces]
@@ -70,9 +75,36 @@ func (r *Reconciler) gatherSiblings(ctx context.Context, s *scope) error {
 	return nil
 }
 
+// contested describes an older CSV in the namespace that also owns one of csv's kinds, although neither replaces the
+// other (contract 1.7). Both operators would reconcile the same objects. The age decides, so that a new CSV never
+// affects an installed one.
+func contested(csv *operatorsv1alpha1.ClusterServiceVersion, all, related siblings) string {
+	owned := map[string]bool{}
+	for _, d := range csv.Spec.CustomResourceDefinitions.Owned {
+		owned[d.Name] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		c := all[name]
+		age := cmp.Or(c.CreationTimestamp.Compare(csv.CreationTimestamp.Time), cmp.Compare(c.Name, csv.Name))
+		replaces := c.Name == csv.Spec.Replaces || c.Spec.Replaces == csv.Name
+		if related[name] != nil || replaces || c.DeletionTimestamp != nil || age > 0 {
+			continue
+		}
+		for _, d := range c.Spec.CustomResourceDefinitions.Owned {
+			if owned[d.Name] {
+				return fmt.Sprintf("ClusterServiceVersion %s owns CustomResourceDefinition %s", name, d.Name)
+			}
+		}
+	}
+	return ""
+}
+
 // waitsFor describes what a CSV waits for before it is installed, or returns "" if it does not wait. A CSV waits for
 // its InstallPlan because the InstallPlan is about to create the objects that this controller would otherwise create.
 func waitsFor(s *scope, older *operatorsv1alpha1.ClusterServiceVersion) string {
+	if s.facts.HeldBack != "" {
+		return s.facts.HeldBack
+	}
 	if older != nil && !isBeingReplaced(older) {
 		return fmt.Sprintf("ClusterServiceVersion %s is not being replaced yet", older.Name)
 	}
@@ -87,8 +119,8 @@ func waitsFor(s *scope, older *operatorsv1alpha1.ClusterServiceVersion) string {
 	return fmt.Sprintf("InstallPlan %s is in progress", sub.Status.InstallPlanRef.Name)
 }
 
-// settleTime is how long the status of a new CSV that waits is not written. Most InstallPlans finish sooner, and the next
-// write would replace the status at once.
+// settleTime is the delay before the status of a new, waiting CSV is written. Most InstallPlans finish sooner, so an
+// earlier status would soon be replaced.
 const settleTime = 2 * time.Second
 
 // unsettled returns the time after which the status of a waiting CSV is written, or 0 if it is written now. If the clock

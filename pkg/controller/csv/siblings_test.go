@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
@@ -14,7 +15,7 @@ import (
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
-// csvOf returns the ClusterServiceVersion described by text in the form "<name> [replaces <name>] [<phase>] [gone]".
+// csvOf returns the ClusterServiceVersion described by text in the form "<name> [replaces <name>] [<phase>] [terminating]".
 func csvOf(text string) *operatorsv1alpha1.ClusterServiceVersion {
 	words := strings.Fields(text)
 	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: words[0]}}
@@ -22,7 +23,7 @@ func csvOf(text string) *operatorsv1alpha1.ClusterServiceVersion {
 		switch {
 		case w == "replaces":
 			csv.Spec.Replaces = words[i+2]
-		case w == "gone":
+		case w == "terminating":
 			csv.DeletionTimestamp = &start
 		case words[i] != "replaces":
 			csv.Status.Phase = operatorsv1alpha1.ClusterServiceVersionPhase(w)
@@ -79,8 +80,8 @@ func TestReplacing(t *testing.T) {
 		{"a version that is not installed yet", family("v2 replaces v1 Installing"), "v2", false},
 		{"a version that has succeeded", family("v2 replaces v1 Succeeded"), "v2", true},
 		{"a version that was itself replaced", family("v2 replaces v1 Replacing", "v3 replaces v2 Succeeded"), "v2", true},
-		{"a version that is deleted because it was replaced", family("v2 replaces v1 Deleting gone", "v3 replaces v2 Succeeded"), "v2", true},
-		{"a version that a user deletes", family("v2 replaces v1 Succeeded gone"), "", false},
+		{"a version that is deleted because it was replaced", family("v2 replaces v1 Deleting terminating", "v3 replaces v2 Succeeded"), "v2", true},
+		{"a version that a user deletes", family("v2 replaces v1 Succeeded terminating"), "", false},
 		{"two versions, one of which has succeeded", family("v2b replaces v1 Succeeded", "v2a replaces v1 Failed"), "v2a", true},
 		{"a cycle", family("v2 replaces v1 Replacing", "v0 replaces v2 Replacing", "v1 replaces v0"), "v2", false},
 	} {
@@ -125,6 +126,28 @@ func TestOnlyVersionsOfALineageReplaceEachOther(t *testing.T) {
 	}
 }
 
+func TestTheOlderOwnerOfAKindKeepsIt(t *testing.T) {
+	owning := func(text string, age int, kinds ...string) *operatorsv1alpha1.ClusterServiceVersion {
+		csv := csvOf(text)
+		csv.CreationTimestamp = metav1.NewTime(start.Add(-time.Duration(age) * time.Second))
+		for _, k := range kinds {
+			csv.Spec.CustomResourceDefinitions.Owned = append(csv.Spec.CustomResourceDefinitions.Owned, operatorsv1alpha1.CRDDescription{Name: k})
+		}
+		return csv
+	}
+	mine := owning("mine", 5, "a.example.com", "b.example.com")
+	of := func(c *operatorsv1alpha1.ClusterServiceVersion) siblings { return siblings{c.Name: c} }
+	older := owning("older", 6, "c.example.com", "b.example.com")
+	require.Equal(t, "ClusterServiceVersion older owns CustomResourceDefinition b.example.com", contested(mine, of(older), nil))
+	require.Empty(t, contested(older, of(mine), nil), "a new CSV does not affect an installed one")
+	require.Empty(t, contested(mine, of(older), of(older)), "versions of one lineage")
+	require.Empty(t, contested(owning("mine replaces older", 5, "b.example.com"), of(older), nil), "a version that claims to replace it collides with its objects")
+	require.Empty(t, contested(mine, of(owning("old terminating", 6, "a.example.com")), nil))
+	require.Empty(t, contested(mine, of(owning("other", 6, "c.example.com")), nil))
+	require.NotEmpty(t, contested(mine, of(owning("as-old", 5, "a.example.com")), nil), "the name decides if the age is the same")
+	require.Empty(t, contested(owning("as-old", 5, "a.example.com"), of(mine), nil))
+}
+
 func TestACSVWaitsForItsInstallPlan(t *testing.T) {
 	sub := func(current, reason string, status corev1.ConditionStatus) *operatorsv1alpha1.Subscription {
 		out := &operatorsv1alpha1.Subscription{}
@@ -152,7 +175,7 @@ func TestACSVWaitsForItsInstallPlan(t *testing.T) {
 	}
 	s := &scope{csv: csvOf("v1")}
 	require.Equal(t, "ClusterServiceVersion v0 is not being replaced yet", waitsFor(s, csvOf("v0 Succeeded")))
-	for _, back := range []string{"v0 Replacing", "v0 Deleting", "v0 Succeeded gone"} {
+	for _, back := range []string{"v0 Replacing", "v0 Deleting", "v0 Succeeded terminating"} {
 		require.Empty(t, waitsFor(s, csvOf(back)), back)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -39,16 +41,20 @@ const workers = 16
 // SetupWithManager registers watches for everything that a ClusterServiceVersion can wait for. changes is the source
 // that wakes the ClusterServiceVersions that Concerned returns.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, changes source.Source) error {
-	if err := indexLineage(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := indexFields(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	return ctrl.NewControllerManagedBy(mgr).Named("csv").
+	return r.watchCopies(ctrl.NewControllerManagedBy(mgr).Named("csv").
 		WithOptions(fairqueue.Options(workers, nil)).
 		For(&operatorsv1alpha1.ClusterServiceVersion{}).
 		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.neighbors)).
 		Watches(&operatorsv1alpha1.Subscription{}, handler.EnqueueRequestsFromMapFunc(r.subscribed)).
 		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.grouped)).
+		Watches(&operatorsv2.OperatorCondition{}, handler.EnqueueRequestsFromMapFunc(r.conditioned), builder.WithPredicates(holdChanged())).
 		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.deployed)).
+		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.rivals)).
+		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.rivals)).
+		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.rivals)).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.naming)).
 		Watches(&apiregistrationv1.APIService{}, handler.EnqueueRequestsFromMapFunc(r.serving)).
 		Watches(&apiregistrationv1.APIService{}, handler.EnqueueRequestsFromMapFunc(r.orphaned)).
@@ -58,7 +64,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.calledThrough)).
 		Watches(&admissionregistrationv1.ValidatingWebhookConfiguration{}, handler.EnqueueRequestsFromMapFunc(r.calling)).
 		Watches(&admissionregistrationv1.MutatingWebhookConfiguration{}, handler.EnqueueRequestsFromMapFunc(r.calling)).
-		WatchesRawSource(changes).
+		WatchesRawSource(changes)).
 		Complete(r)
 }
 
@@ -198,7 +204,7 @@ func (r *Reconciler) trackPermissions(s *scope) error {
 // Concerned lists the ClusterServiceVersions that a change to RBAC, a ServiceAccount or a Namespace affects. before is
 // nil for a new object, and after is nil for a deleted one.
 func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object) []reconcile.Request {
-	return append(r.interests.Concerned(ctx, r.Default.Lookup(r.Client), before, after, r.inNamespace), r.marked(ctx, before, after)...)
+	return append(r.interests.Concerned(ctx, r.Default.Lookup(r.Client), before, after, r.governed), r.marked(ctx, before, after)...)
 }
 
 // marked returns requests for the CSVs for which an RBAC object was created and that may have to write it again. For a

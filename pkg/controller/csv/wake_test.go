@@ -20,7 +20,7 @@ import (
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
-func TestChangesWakeTheConcernedCSVs(t *testing.T) {
+func TestChangesWakeTheAffectedCSVs(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, operatorsv1.AddToScheme(scheme))
 	require.NoError(t, operatorsv1alpha1.AddToScheme(scheme))

@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/yaml"
 
+	"github.com/remit-olm/remit/pkg/install/provided"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -79,15 +80,16 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, clock: testclock.NewFakePassiveClock(time.Now().Truncate(time.Second)), csv: parsed(t, demo, &operatorsv1alpha1.ClusterServiceVersion{})}
 	w.csv.CreationTimestamp = metav1.NewTime(w.clock.Now())
-	w.Server = recorded.New(t, indexLineage,
+	w.Server = recorded.New(t, indexFields,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "t1", UID: "t1", CreationTimestamp: metav1.NewTime(time.Now().Add(-time.Hour))}},
 		group("og", "acct", "t1"), serviceAccount("acct"), things(), grant("all"), w.csv,
 	)
 	w.options = Options{
-		Client: w.Cached("self"), Live: w.Client("self"), Accounts: around{w}, Enrollment: around{w}, RBAC: w.RBAC(), Proofs: proofs.Keys(), Recorder: w.Recorder(),
+		Client: w.Cached("remit"), Live: w.Client("remit"), Accounts: around{w}, Enrollment: around{w}, RBAC: w.RBAC(), Proofs: proofs.Keys(), Recorder: w.Recorder(),
 		ServerVersion: func() (string, error) { return "v1.36.0", nil }, Clock: w.clock,
 	}
 	w.put(rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})
+	w.Put(thingsRoles()...) // another install has published the API
 	return w
 }
 
@@ -169,7 +171,7 @@ func (o *effect) note(wrote []string) {
 	for _, write := range wrote {
 		m := transition.FindStringSubmatch(write)
 		switch {
-		case strings.HasPrefix(write, "self: patch status of ClusterServiceVersion "):
+		case strings.HasPrefix(write, "remit: patch status of ClusterServiceVersion "):
 		case m == nil || slices.Contains([]string{eventLeftBehind, eventStopping, eventFinalizerStuck}, m[2]):
 			o.writes = append(o.writes, write)
 		default:
@@ -239,6 +241,15 @@ func things() *apiextensionsv1.CustomResourceDefinition {
 		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true}}}
 	crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
 	return crd
+}
+
+// thingsRoles returns the ClusterRoles of the API that the demo provides.
+func thingsRoles() []client.Object {
+	var out []client.Object
+	for _, role := range provided.RolesOf(provided.API{Kind: "Thing", Version: "v1", Group: "example.com", Plural: "things"}) {
+		out = append(out, role)
+	}
+	return out
 }
 
 func deploymentOf(name string) *appsv1.Deployment {

@@ -34,9 +34,12 @@ func openClients(ctx context.Context, s *run) (outcome, error) {
 	r := s.reconciler
 	var current errgroup.Group
 	current.Go(func() error { return s.checkCurrent(ctx) })
-	account, _, err := r.Default.Lookup(r.Live).Account(ctx, s.plan.Namespace)
+	account, group, err := r.Default.Lookup(r.Live).Account(ctx, s.plan.Namespace)
 	if err := current.Wait(); err != nil {
 		return outcome{}, err
+	}
+	if scoped.CheckNotLeft(group) != nil {
+		return outcome{}, errStale
 	}
 	if err != nil {
 		return waitForAccount(err)
@@ -186,7 +189,10 @@ func (s *run) sameAccount(ctx context.Context) error {
 	if err := s.checkNotDeleted(ctx); err != nil {
 		return err
 	}
-	account, _, err := s.reconciler.Default.Lookup(s.reconciler.Client).Account(ctx, s.plan.Namespace)
+	account, group, err := s.reconciler.Default.Lookup(s.reconciler.Client).Account(ctx, s.plan.Namespace)
+	if scoped.CheckNotLeft(group) != nil {
+		return errStale
+	}
 	if err != nil {
 		return err
 	}

@@ -248,7 +248,7 @@ func (s *run) warn(index int, warnings []string) {
 	s.reconciler.Recorder.Eventf(about, nil, corev1.EventTypeWarning, eventWarnings, "Install", "%s", status.Note(status.Clean(text)))
 }
 
-// eventWarnings is the reason of events with warnings of the API server.
+// eventWarnings is the reason of events that contain warnings from the API server.
 const eventWarnings = "AppliedWithWarnings"
 
 // Reasons of bundle lookups (contract 1.4).

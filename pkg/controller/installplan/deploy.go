@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,10 +14,12 @@ import (
 
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/install/provided"
 	"github.com/remit-olm/remit/pkg/install/requirement"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/preflight"
 )
 
 // errDeferred means that writing a CSV's Deployments is left to the csv controller.
@@ -95,6 +98,9 @@ func (s *run) checkDeployable(ctx context.Context, csv *operatorsv1alpha1.Cluste
 		return err
 	}
 	r := s.reconciler
+	if err := s.checkProvided(ctx, csv); err != nil {
+		return err
+	}
 	all, err := requirement.World{Reader: r.Client, Mapper: r.Client.RESTMapper(), ServerVersion: r.ServerVersion, Unserved: r.unserved}.Of(ctx, csv)
 	if err != nil {
 		return err
@@ -108,6 +114,25 @@ func (s *run) checkDeployable(ctx context.Context, csv *operatorsv1alpha1.Cluste
 	return deployment.CheckIdentities(csv, deployment.Bound{
 		Account: s.account.Identity(), Made: s.createdAt, Owner: owner, RBAC: r.RBAC, Log: log.FromContext(ctx), Program: names.UserAgentCatalog,
 	})
+}
+
+// checkProvided returns an error if the CSV must not provide its APIs: because of the static APIs of its OperatorGroup, or
+// because an operator of another OperatorGroup provides them.
+func (s *run) checkProvided(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) error {
+	listed := s.group.Annotations[operatorsv1.OperatorGroupProvidedAPIsAnnotationKey]
+	if s.group.Spec.StaticProvidedAPIs && !provided.Allows(listed, provided.Of(csv)) {
+		return fmt.Errorf("%w: the static APIs of the OperatorGroup do not include those of the ClusterServiceVersion", errDeferred)
+	}
+	r := s.reconciler
+	listers := r.RBAC.Untracked()
+	found, err := provided.Conflicts{
+		Reader: r.Client, RBAC: listers, Proofs: r.Proofs, Groups: r.Default.Lookup(r.Client),
+		Filter: preflight.NamespaceFilter{RBAC: listers, Ask: preflight.Reviews(r.Client)},
+	}.Exists(ctx, csv, s.targets)
+	if found || err != nil {
+		return errors.Join(fmt.Errorf("%w: another OperatorGroup may provide its APIs", errDeferred), err)
+	}
+	return nil
 }
 
 // createdAt returns the creation time of a ServiceAccount that this run created or found to be part of the install. For

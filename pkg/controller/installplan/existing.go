@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -40,7 +42,7 @@ type inspection struct {
 	// list contains the rules that allow listing the objects.
 	list    []rbacv1.PolicyRule
 	results []*existing.Result
-	// unchecked lists why objects could not be checked.
+	// unchecked lists the reasons why objects could not be checked.
 	unchecked []string
 	// forbidden is not nil if reading the objects is not allowed. It is not cached, so that a grant takes effect
 	// immediately.
@@ -132,8 +134,7 @@ func (s *run) tryExisting(ctx context.Context) error {
 	return nil
 }
 
-// inspectAll returns one inspection for each state. stopped means that the plan cannot proceed, whatever the
-// inspections find.
+// inspectAll returns one inspection for each state. stopped means that the plan cannot proceed, regardless of the results.
 func (s *run) inspectAll(ctx context.Context, states []execute.State, stopped bool) ([]inspection, error) {
 	now := s.reconciler.Clock.Now()
 	inspections := make([]inspection, len(states))
@@ -202,6 +203,7 @@ func (s *run) inspect(ctx context.Context, state execute.State) (inspection, err
 		return inspection{}, err
 	}
 	found := inspection{resourceVersion: live.ResourceVersion, account: s.account, list: preflight.List(live)}
+	s.warnConverted(live.Name, crd.StricterButConverted(live, want))
 	for _, version := range crd.Stricter(live, want) {
 		check, err := existing.New(live, want, version)
 		if err != nil {
@@ -234,6 +236,18 @@ func (s *run) inspect(ctx context.Context, state execute.State) (inspection, err
 	return found, nil
 }
 
+// eventCRDValidation is the reason of events about objects that were not validated (contract 1.5).
+const eventCRDValidation = "CRDValidation"
+
+// warnConverted reports versions whose objects are not validated against their new schemas, because a webhook may convert
+// them.
+func (s *run) warnConverted(name string, versions []string) {
+	if len(versions) > 0 {
+		s.reconciler.Recorder.Eventf(s.plan, nil, corev1.EventTypeWarning, eventCRDValidation, "Validate",
+			"the objects of CustomResourceDefinition %s in version %s were not validated against the new schema, because a webhook converts them", name, strings.Join(versions, ", "))
+	}
+}
+
 // reportInspection adds a result to the findings, limited to information that users who can read the plan may see.
 func (s *run) reportInspection(state execute.State, found inspection) {
 	for _, why := range found.unchecked { // objects that could not be checked do not block the plan
@@ -255,7 +269,7 @@ func (s *run) reportInspection(state execute.State, found inspection) {
 // reportable returns a function that reports whether the plan may mention the objects of a namespace: the OperatorGroup
 // must select the namespace, and RBAC must allow the account to read the objects there, regardless of which account
 // reads them now. Cluster-scoped objects may be mentioned if the group selects all namespaces.
-func (s *run) reportable(list []rbacv1.PolicyRule) existing.Tells {
+func (s *run) reportable(list []rbacv1.PolicyRule) existing.MayName {
 	get := slices.Clone(list)
 	for i := range get {
 		get[i].Verbs = []string{"get"}

@@ -252,3 +252,12 @@ func TestTreatsATargetBeyondTheLimitAsMissing(t *testing.T) {
 	role("ns", rbac.MaxValues)
 	require.NotNil(t, examine().TooMuch, "too many rules in the account's own namespace")
 }
+
+func TestReportsObjectsThatAWebhookConverts(t *testing.T) {
+	s, recorder, _ := newRun(operatorsv1alpha1.InstallPlanPhaseInstalling)
+	s.warnConverted("things.example.com", nil)
+	require.Empty(t, recorder.Events)
+	s.warnConverted("things.example.com", []string{"v1", "v2"})
+	require.Equal(t, "Warning CRDValidation the objects of CustomResourceDefinition things.example.com in version v1, v2 were not validated against the new schema, "+
+		"because a webhook converts them", <-recorder.Events)
+}

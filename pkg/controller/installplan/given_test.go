@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/install/provided"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -106,7 +107,7 @@ type change func(*world)
 func newWorld(t *testing.T, changes ...change) *world {
 	t.Helper()
 	w := &world{t: t, manifests: []string{demoCSV, demoCRD, demoConfigMap}, plan: &operatorsv1alpha1.InstallPlan{}}
-	w.Server = recorded.New(t, nil,
+	w.Server = recorded.New(t, provided.Index,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", CreationTimestamp: metav1.NewTime(time.Now().Add(-time.Hour))}},
 		operatorGroup("og", "acct"), account("ns", "acct"),
 		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}}},
@@ -116,7 +117,7 @@ func newWorld(t *testing.T, changes ...change) *world {
 	w.pin = resolver.Pin{Subscription: "demo", SubscriptionUID: "sub", CatalogNamespace: "ns", Catalog: "cat", Package: "demo", Channel: "stable", Bundle: "demo.v1.0.0"}
 	w.plan.Spec = operatorsv1alpha1.InstallPlanSpec{Approval: operatorsv1alpha1.ApprovalAutomatic, Approved: true, Generation: 1}
 	w.options = Options{
-		Client: w.Cached("self"), Live: w.Client("self"), Accounts: around{w}, Enrollment: around{w}, Catalogs: around{w}, RBAC: w.RBAC(), Proofs: proofs.Keys(), Recorder: w.Recorder(),
+		Client: w.Cached("remit"), Live: w.Client("remit"), Accounts: around{w}, Enrollment: around{w}, Catalogs: around{w}, RBAC: w.RBAC(), Proofs: proofs.Keys(), Recorder: w.Recorder(),
 		ServerVersion: func() (string, error) { return "v1.36.0", nil }, Home: "remit", GlobalCatalogNamespace: "global", Clock: testclock.NewFakePassiveClock(time.Now()),
 	}
 	w.Before("acct: apply RoleBinding ns/demo.v1.0.0-demo-#", func() { w.establish("things.example.com") })
@@ -207,7 +208,7 @@ type effect struct {
 	asks bool
 }
 
-const saves = "self: patch status of InstallPlan ns/install-#"
+const saves = "remit: patch status of InstallPlan ns/install-#"
 
 // reconcile runs one reconcile and returns its effect.
 func (w *world) reconcile() effect {

@@ -9,10 +9,10 @@ import (
 )
 
 func newWarnings() prometheus.Counter {
-	return prometheus.NewCounter(prometheus.CounterOpts{Name: "installplan_warnings_total", Help: "Number of warnings of the API server about the objects of InstallPlans."})
+	return prometheus.NewCounter(prometheus.CounterOpts{Name: "installplan_warnings_total", Help: "Number of warnings from the API server about the objects of InstallPlans."})
 }
 
-// RegisterMetrics registers OLM's metrics about InstallPlans.
+// RegisterMetrics registers OLM's metrics for InstallPlans.
 func (r *Reconciler) RegisterMetrics(to prometheus.Registerer) error {
 	count := prometheus.NewDesc("install_plan_count", "Number of InstallPlans.", nil, nil)
 	return kit.RegisterMetrics(to, r.warnings, kit.Inventory[*operatorsv1alpha1.InstallPlan]{

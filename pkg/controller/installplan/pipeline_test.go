@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	writesReport = "self: apply ConfigMap ns/remit-report-install-#"
+	writesReport = "remit: apply ConfigMap ns/remit-report-install-#"
 	succeeds     = "event: Normal InstallSucceeded on InstallPlan ns/install-#: all steps are done"
 	deploys      = "acct: apply Deployment ns/demo"
 )
@@ -92,7 +92,7 @@ func newer(subscription types.UID) change {
 	}
 }
 
-func TestAPlanMadeByHandIsLeftToItsAuthorFirst(t *testing.T) {
+func TestWaitsForTheAuthorOfAManuallyCreatedPlan(t *testing.T) {
 	t.Parallel()
 	const refusal = `InstallPlan "install-hand" is not executed: `
 	for _, row := range []struct {
@@ -102,7 +102,7 @@ func TestAPlanMadeByHandIsLeftToItsAuthorFirst(t *testing.T) {
 		want   effect
 	}{
 		{"just created", time.Second, operatorsv1alpha1.InstallPlanStatus{}, effect{after: 4 * time.Second}},
-		{"created in the future of this clock", -time.Minute, operatorsv1alpha1.InstallPlanStatus{}, effect{after: 5 * time.Second}},
+		{"created in the future, according to this clock", -time.Minute, operatorsv1alpha1.InstallPlanStatus{}, effect{after: 5 * time.Second}},
 		{"its author wrote steps", time.Second, operatorsv1alpha1.InstallPlanStatus{Plan: []*operatorsv1alpha1.Step{{Resolving: "x"}}}, fails("PlanUnknown", refusal)},
 		{"its author wrote a phase", time.Second, operatorsv1alpha1.InstallPlanStatus{Phase: "Installing"}, fails("PlanUnknown", refusal)},
 		{"its author wrote nothing", 5 * time.Second, operatorsv1alpha1.InstallPlanStatus{}, fails("PlanUnknown", refusal)},
@@ -326,12 +326,12 @@ func TestExecutionsThatFailAreRetried(t *testing.T) {
 		{"a change of the account stops the plan", []change{beforeRequest(fourth, func(w *world) { w.Put(operatorGroup("og", "boss"), account("ns", "boss")) })},
 			failsMidway("++++??", `the account of namespace "ns" changed to ns/boss while the plan was executed`, upTo(4)...)},
 		{"the deletion of the plan stops its execution", []change{beforeRequest(fourth, func(w *world) { w.plan.Finalizers = nil; w.Delete(w.plan) })}, effect{writes: upTo(4), after: cacheLag}},
-		{"a plan that is outdated in the cache is not executed", []change{beforeRequest("self: get InstallPlan ns/install-#", func(w *world) {
+		{"a plan that is outdated in the cache is not executed", []change{beforeRequest("remit: get InstallPlan ns/install-#", func(w *world) {
 			w.Get(w.plan)
 			w.plan.Labels = map[string]string{names.LabelManaged: "x"}
 			w.Put(w.plan)
 		})}, effect{after: cacheLag, asks: true}},
-		{"an object that was deleted meanwhile", []change{beforeRequest(lastStep, func(w *world) {
+		{"an object that was deleted in the meantime", []change{beforeRequest(lastStep, func(w *world) {
 			w.establish("things.example.com")
 			w.Delete(configMap("defaults"))
 		})}, failsMidway("++++++", "ConfigMap ns/defaults was deleted after it was created", steps()...)},

@@ -156,7 +156,7 @@ func (s *run) permissionsIn(namespace string) rbac.Permissions {
 
 // identities finds the ServiceAccounts that the plan's operators could make workloads run as.
 func (s *run) identities(ctx context.Context) preflight.Identities {
-	return preflight.Identities{Installer: s.account.Identity(), RBAC: s.reconciler.RBAC, In: func(namespace string) ([]string, error) {
+	return preflight.Identities{Account: s.account.Identity(), RBAC: s.reconciler.RBAC, In: func(namespace string) ([]string, error) {
 		return scoped.ServiceAccounts(ctx, s.reconciler.Client, namespace)
 	}}
 }
@@ -210,7 +210,7 @@ func (s *run) isDefined(ctx context.Context, matches func(*apiextensionsv1.Custo
 }
 
 // tryPlan finds what prevents the plan from writing its objects: collisions, errors from a dry run of each object
-// (admission, quota, schema), and existing objects that a new schema would not accept. It reports all of these at once,
+// (admission, quota, schema), and existing objects that a new schema would reject. It reports all of these at once,
 // before the first write.
 func tryPlan(ctx context.Context, s *run) (outcome, error) {
 	for _, state := range s.states {

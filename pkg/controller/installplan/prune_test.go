@@ -13,7 +13,7 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-func TestSurplusPlansAreTheOldestFinishedOnes(t *testing.T) {
+func TestSurplusPlansAreTheOldestFinishedPlans(t *testing.T) {
 	plans := func(n int, unfinished ...int) (all []operatorsv1alpha1.InstallPlan) {
 		for g := 1; g <= n; g++ {
 			ip := operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(g), UID: types.UID(fmt.Sprint(g))}}

@@ -100,6 +100,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	tracked := *r
 	r = &tracked
 	defer r.interests.Track(req, &r.RBAC)()
+	if left, err := r.Default.Lookup(r.Client).LeavesToOLM(ctx, req.Namespace); left || err != nil {
+		r.forget(req)
+		return ctrl.Result{}, err
+	}
 	ip := &operatorsv1alpha1.InstallPlan{}
 	err := r.Client.Get(ctx, req.NamespacedName, ip)
 	if client.IgnoreNotFound(err) != nil {
@@ -150,9 +154,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // authorTime is how long the author of a plan has to write its status.
 const authorTime = 5 * time.Second
 
-// authorPause returns how long a plan that was made by hand is left alone, or 0. Clients of OLM create such a plan and
-// then write its steps into the status, with the resource version of the creation. A status written in between would
-// make them fail with a conflict. The plan is refused as soon as it has steps, and in any case after authorTime.
+// authorPause returns how long to wait before writing the status of a plan that a user created, or 0. OLM's clients
+// create such a plan and then write its steps to the status with the resource version of the creation. Writing the status
+// in between would make them fail with a conflict. The plan is refused as soon as it has steps, or after authorTime.
 func (r *Reconciler) authorPause(ip *operatorsv1alpha1.InstallPlan) time.Duration {
 	_, isOurs := ip.Annotations[names.AnnotationPlan]
 	if isOurs || ip.Status.Phase != "" || len(ip.Status.Plan) > 0 || len(ip.Status.Conditions) > 0 {

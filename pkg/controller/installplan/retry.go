@@ -91,9 +91,9 @@ func statusHash(ip *operatorsv1alpha1.InstallPlan) (string, error) {
 	return ownerutil.Hash(string(text)), nil
 }
 
-// othersChanges returns a predicate that drops the event for a status that this controller has just written. Without
-// it, a message that differs each time, such as one from a webhook, would wake the plan in an endless loop. Statuses
-// that others write still wake the plan.
+// othersChanges returns a predicate that drops the event for a status that this controller has just written. Without it,
+// a message that differs each time, such as one from a webhook, would wake the plan in an endless loop. Statuses that
+// other clients write still wake the plan.
 func (m *memory) othersChanges() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*operatorsv1alpha1.InstallPlan)

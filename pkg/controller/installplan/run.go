@@ -71,7 +71,7 @@ type invalid struct {
 func (e *invalid) Error() string { return e.err.Error() }
 func (e *invalid) Unwrap() error { return e.err }
 
-// decode reads which content the plan installs. A plan whose name does not commit to that content fails.
+// decode determines which content the plan installs. A plan whose name does not commit to that content fails.
 func decode(ctx context.Context, s *run) (outcome, error) {
 	content, err := resolver.Decode(s.plan.Namespace, s.plan.Name, s.plan.Annotations[names.AnnotationPlan])
 	if err != nil {

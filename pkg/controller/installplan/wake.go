@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/install/provided"
 	"github.com/remit-olm/remit/pkg/lib/fairqueue"
 	"github.com/remit-olm/remit/pkg/lib/group"
 	"github.com/remit-olm/remit/pkg/step/execute"
@@ -31,7 +32,10 @@ const workers = 12
 
 // SetupWithManager registers the controller. catalogs enqueues plans when the content of a catalog changes; changes
 // enqueues the plans that Concerned returns.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source.Source) error {
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, catalogs, changes source.Source) error {
+	if err := provided.Index(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
 	created := builder.WithPredicates(predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
 		UpdateFunc: func(event.UpdateEvent) bool { return false },

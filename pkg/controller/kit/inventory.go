@@ -3,25 +3,28 @@ package kit
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
 // collectTimeout limits how long a collection waits for a cache that is not synced yet.
 const collectTimeout = 5 * time.Second
 
-// Inventory is a prometheus.Collector for metrics about cached objects. It computes them at collection time, so the
+// Inventory is a prometheus.Collector for metrics of cached objects. It computes them at collection time, so the
 // metrics of an object are deleted together with the object.
 type Inventory[T client.Object] struct {
 	// Cached reads from a cache. It is not called before the first collection.
 	Cached client.Reader
 	// List returns an empty list of the objects' kind.
 	List func() client.ObjectList
-	// Descs describes all metrics. If the objects cannot be listed, the first one has the error.
+	// Descs describes all metrics. If the objects cannot be listed, the error is reported for the first one.
 	Descs []*prometheus.Desc
 	// Metrics returns the metrics of the objects, which it must not modify.
 	Metrics func([]T) []prometheus.Metric
@@ -57,10 +60,21 @@ func (i Inventory[T]) Collect(to chan<- prometheus.Metric) {
 
 // Gauge returns a metric with a number and the values of the description's labels.
 func Gauge(desc *prometheus.Desc, value int, labels ...string) prometheus.Metric {
-	return prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(value), labels...)
+	bounded := make([]string, len(labels))
+	for i := range labels {
+		bounded[i] = Label(labels[i])
+	}
+	return prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(value), bounded...)
 }
 
-// RegisterMetrics registers collectors until one cannot be registered.
+// MaxLabel is the maximum number of bytes of a label's value. The names of objects are not longer.
+const MaxLabel = 253
+
+// Label truncates a text and replaces bytes that are not valid UTF-8, so that it can be the value of a metric's label: users
+// choose the texts of specs and statuses, and monitoring systems store the values of all metrics.
+func Label(text string) string { return status.Cut(strings.ToValidUTF8(text, "\uFFFD"), MaxLabel) }
+
+// RegisterMetrics registers the collectors. It stops at the first one that cannot be registered.
 func RegisterMetrics(to prometheus.Registerer, all ...prometheus.Collector) error {
 	for _, one := range all {
 		if err := to.Register(one); err != nil {

@@ -3,6 +3,7 @@ package kit
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -41,4 +42,18 @@ func TestInventory(t *testing.T) {
 	_, err := registry.Gather()
 	require.ErrorContains(t, err, "list *v1.PodList: not synced")
 	require.Error(t, RegisterMetrics(registry, of(pods{})), "registered twice")
+}
+
+func TestLabelsOfMetricsAreBounded(t *testing.T) {
+	phase := prometheus.NewDesc("pod_phase", "Phase of a Pod.", []string{"phase"}, nil)
+	line := func(value string) string {
+		return exposition.Lines(t, Inventory[*corev1.Pod]{
+			Cached: pods{}, List: func() client.ObjectList { return &corev1.PodList{} }, Descs: []*prometheus.Desc{phase},
+			Metrics: func([]*corev1.Pod) []prometheus.Metric { return []prometheus.Metric{Gauge(phase, 1, value)} },
+		})[0]
+	}
+	require.Less(t, len(line(strings.Repeat("ä", 1<<20))), 2*MaxLabel)
+	require.Equal(t, "pod_phase{phase=\"\uFFFD\"} 1", line("\xff"), "a value that is not valid UTF-8 must not end the program")
+	name := strings.Repeat("n", 253)
+	require.Contains(t, line(name), `"`+name+`"`, "names of objects are not truncated")
 }

@@ -12,8 +12,12 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/lib/keyed"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/preflight"
@@ -25,11 +29,22 @@ type enroller interface {
 	Missing(l rbac.Listers, account scoped.Account) ([]string, error)
 }
 
-// Options contains the dependencies of New. Client, RBAC and Enrollment are required.
+// accounts opens clients that act as an account. Programs use *scoped.Clients.
+type accounts interface {
+	For(ctx context.Context, account scoped.Account) (client.Client, error)
+}
+
+// Options contains the dependencies of New. All fields except Default and Clock are required.
 type Options struct {
 	// Client reads from the cache and writes the status.
 	Client client.Client
-	RBAC   rbac.Listers
+	// Live reads OperatorGroups and accounts directly from the API server.
+	Live client.Reader
+	// Accounts opens the clients that perform all other writes.
+	Accounts accounts
+	RBAC     rbac.Listers
+	// Proofs verifies that a ClusterRole was created for an OperatorGroup.
+	Proofs ownerutil.Proofs
 	// Default is the installation's default account; the zero value means that there is none.
 	Default scoped.Default
 	// Enrollment lists the users that are not allowed to request the account's token.
@@ -38,22 +53,25 @@ type Options struct {
 	Clock clock.PassiveClock
 }
 
-// Reconciler maintains the status of OperatorGroups.
+// Reconciler maintains the status of OperatorGroups and, as their accounts, the objects that publish their APIs and targets.
 type Reconciler struct {
 	Options
 	interests *kit.Interests
 	ask       preflight.Reviewer
+	// known contains, for each OperatorGroup with a usable account, what is needed to clean up after the OperatorGroup
+	// is deleted.
+	known *keyed.Map[client.ObjectKey, remembered]
 }
 
 // New returns a Reconciler, or an error if a required option is missing.
 func New(o Options) (*Reconciler, error) {
-	if o.Client == nil || o.RBAC.Roles == nil || o.Enrollment == nil {
-		return nil, errors.New("operatorgroup: Client, RBAC and Enrollment are required")
+	if o.Client == nil || o.Live == nil || o.Accounts == nil || o.RBAC.Roles == nil || o.Proofs == nil || o.Enrollment == nil {
+		return nil, errors.New("operatorgroup: Client, Live, Accounts, RBAC, Proofs and Enrollment are required")
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	return &Reconciler{Options: o, interests: &kit.Interests{}, ask: preflight.Reviews(o.Client)}, nil
+	return &Reconciler{Options: o, interests: &kit.Interests{}, ask: preflight.Reviews(o.Client), known: &keyed.Map[client.ObjectKey, remembered]{}}, nil
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -63,14 +81,32 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	defer r.interests.Track(req, &r.RBAC)()
 	group := &operatorsv1.OperatorGroup{}
 	if err := r.Client.Get(ctx, req.NamespacedName, group); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		if apierrors.IsNotFound(err) {
+			err = r.cleanUp(ctx, req.NamespacedName)
+		}
+		return ctrl.Result{}, err
 	}
 	if group.DeletionTimestamp != nil {
+		return ctrl.Result{}, nil
+	}
+	if scoped.LeftToOLM(group) {
+		// A condition or an Event would be a write to a namespace that OLM manages; "kubectl remit status" reports this state.
+		log.FromContext(ctx).Info("Skipping the namespace, which the OperatorGroup leaves to OLM", "annotation", names.AnnotationManagedBy)
 		return ctrl.Result{}, nil
 	}
 	facts, err := r.gather(ctx, group)
 	if err != nil {
 		return ctrl.Result{}, err
+	}
+	if facts.publishes() {
+		r.known.Set(req.NamespacedName, remembered{account: facts.Account, uid: group.UID})
+		annotated, err := r.publish(ctx, &facts)
+		if apierrors.IsConflict(err) {
+			return ctrl.Result{RequeueAfter: cacheLag}, nil
+		}
+		if err != nil || annotated {
+			return ctrl.Result{}, err // the event for the annotation triggers another reconcile
+		}
 	}
 	want := Desired(facts)
 	if group.Status.LastUpdated != nil && equality.Semantic.DeepEqual(group.Status, want) {
@@ -128,7 +164,7 @@ func (r *Reconciler) gather(ctx context.Context, group *operatorsv1.OperatorGrou
 func (r *Reconciler) namespacesWithoutGrants(own string, account scoped.Account, targets []string) ([]string, error) {
 	subject := rbac.ServiceAccount(account.Namespace, account.Name)
 	if _, err := r.RBAC.EffectiveRules(subject, own); err != nil {
-		return nil, fmt.Errorf("evaluate the rules of %s: %w", subject.User, err)
+		return nil, fmt.Errorf("determine the effective rules of %s: %w", subject.User, err)
 	}
 	var out []string
 	for _, namespace := range targets {
@@ -137,11 +173,11 @@ func (r *Reconciler) namespacesWithoutGrants(own string, account scoped.Account,
 		}
 		granted := r.RBAC.LowerBound(subject, namespace)
 		if err := errors.Join(granted.ReadErrors...); err != nil {
-			return nil, fmt.Errorf("evaluate the rules of %s: %w", subject.User, err)
+			return nil, fmt.Errorf("determine the effective rules of %s: %w", subject.User, err)
 		}
 		all := r.RBAC.LowerBound(rbac.Subject{Groups: subject.Groups}, namespace)
 		if err := errors.Join(all.ReadErrors...); err != nil {
-			return nil, fmt.Errorf("evaluate the rules of all ServiceAccounts: %w", err)
+			return nil, fmt.Errorf("determine the effective rules of all ServiceAccounts: %w", err)
 		}
 		if len(all.Set().Missing(granted.Rules)) == 0 {
 			out = append(out, namespace)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
 )
@@ -29,8 +30,13 @@ const (
 	AccountChanged = "AccountChanged"
 	// TargetsKnown is False if the target namespaces cannot be determined.
 	TargetsKnown = "TargetsKnown"
-	// TargetNotAllowed is True if the account has no permissions of its own in a target namespace.
+	// TargetNotAllowed is True if the account has not been granted any permissions in a target namespace.
 	TargetNotAllowed = "TargetNotAllowed"
+	// ProvidedAPIsPublished is False if the annotation with the provided APIs, or one of the ClusterRoles for them, could not
+	// be written. Nothing depends on them.
+	ProvidedAPIsPublished = "ProvidedAPIsPublished"
+	// TargetsLabeled is False if a target namespace could not be labeled. Nothing depends on the labels.
+	TargetsLabeled = "TargetsLabeled"
 )
 
 // Condition reasons. If AccountUsable is False, its reason is a scoped.Reason.
@@ -53,6 +59,10 @@ const (
 	ReasonNoRights         = "AccountHoldsNothing"
 	ReasonRights           = "AccountHoldsRights"
 	ReasonNoAccountYet     = "NoUsableAccount"
+	ReasonPublished        = "Published"
+	ReasonLabeled          = "Labeled"
+	ReasonNotHeld          = names.ReasonAccountLacksPermissions
+	ReasonRefused          = names.ReasonRefusedByAPIServer
 	messageMultiple        = "Multiple OperatorGroup found in the same namespace"
 	messageAccountNotFound = "ServiceAccount %s not found"
 )
@@ -68,8 +78,8 @@ type Facts struct {
 	Targets         []string
 	InvalidSelector error
 	TooMany         *scoped.Error
-	// WithoutGrants lists the targets in which the account has no permissions of its own, except the OperatorGroup's
-	// namespace.
+	// WithoutGrants lists the targets in which the account has not been granted any permissions, except the
+	// OperatorGroup's namespace.
 	WithoutGrants []string
 	// Account is set if the account exists. Otherwise, Problem is set.
 	Account scoped.Account
@@ -78,6 +88,8 @@ type Facts struct {
 	TooMuch *scoped.Error
 	// NotEnrolled contains the users of Remit's programs that are not allowed to request the account's token.
 	NotEnrolled []string
+	// Published and Labeled are the results of writing the annotation and the ClusterRoles, and the labels of the targets.
+	Published, Labeled Outcome
 }
 
 // Desired returns the status that follows from the facts. It does not change LastUpdated.
@@ -94,6 +106,8 @@ func Desired(f Facts) operatorsv1.OperatorGroupStatus {
 	set(usable(f))
 	set(targets(f))
 	set(allowed(f))
+	set(written(f, ProvidedAPIsPublished, ReasonPublished, f.Published))
+	set(written(f, TargetsLabeled, ReasonLabeled, f.Labeled))
 	set(changed(f)) // compares the account with the ServiceAccountRef of the previous status
 	out.ServiceAccountRef = reference(f)
 	return out
@@ -160,10 +174,37 @@ func allowed(f Facts) metav1.Condition {
 	case f.TooMany != nil:
 		return metav1.Condition{Type: TargetNotAllowed, Status: metav1.ConditionUnknown, Reason: ReasonTooManyTargets}
 	case len(f.WithoutGrants) > 0:
-		return conditionTrue(TargetNotAllowed, ReasonNoRights, fmt.Sprintf("ServiceAccount %s has no permissions of its own in %s: grant permissions there, or remove the namespaces from OperatorGroup %s",
+		return conditionTrue(TargetNotAllowed, ReasonNoRights, fmt.Sprintf("ServiceAccount %s has not been granted any permissions in %s: grant permissions there, or remove the namespaces from OperatorGroup %s",
 			f.Account.Key(), strings.Join(f.WithoutGrants, ", "), f.Group.Name))
 	}
 	return conditionFalse(TargetNotAllowed, ReasonRights, "")
+}
+
+// maxLines is the maximum size in bytes of the list in a message.
+const maxLines = 1000
+
+// written returns a condition about objects that the account writes and that nothing depends on.
+func written(f Facts, kind, reason string, o Outcome) metav1.Condition {
+	unknown := metav1.Condition{Type: kind, Status: metav1.ConditionUnknown, Reason: ReasonNoAccountYet}
+	switch {
+	case f.Siblings > 0:
+		unknown.Reason = ReasonMultiple
+		return unknown
+	case f.TooMany != nil:
+		unknown.Reason = ReasonTooManyTargets
+		return unknown
+	case f.InvalidSelector != nil:
+		unknown.Reason = ReasonInvalidSelector
+		return unknown
+	case !f.publishes():
+		return unknown
+	case len(o.Missing) > 0:
+		return conditionFalse(kind, ReasonNotHeld, fmt.Sprintf("ServiceAccount %s is missing permissions, which installs do not need: %s",
+			f.Account.Key(), status.Lines(o.Missing, maxLines)))
+	case len(o.Refused) > 0:
+		return conditionFalse(kind, ReasonRefused, "the API server refused writes, which installs do not need: "+status.Lines(o.Refused, maxLines))
+	}
+	return conditionTrue(kind, reason, "")
 }
 
 // changed returns the condition AccountChanged. It depends on the previous status, because the cluster state does not

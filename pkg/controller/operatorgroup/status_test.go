@@ -25,6 +25,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/test/env/proofs"
 )
 
 // given returns the facts for a group that names acct, which exists and is enrolled.
@@ -113,7 +114,7 @@ func TestConditions(t *testing.T) {
 		{"selected without an account", given(selecting(), withoutAccount), TargetsKnown, "False", ReasonNoAccountYet, "it needs an account that is allowed to get them: ServiceAccount acct not found"},
 		{"targets with permissions", given(), TargetNotAllowed, "False", ReasonRights, ""},
 		{"targets without permissions", given(func(f *Facts) { f.WithoutGrants = []string{"kube-system", "t2"} }), TargetNotAllowed, "True", ReasonNoRights,
-			"ServiceAccount t1/acct has no permissions of its own in kube-system, t2"},
+			"ServiceAccount t1/acct has not been granted any permissions in kube-system, t2"},
 		{"too many targets to evaluate", given(tooMany), TargetNotAllowed, "Unknown", "TooManyTargets", ""},
 		{"targets of one of two OperatorGroups", given(func(f *Facts) { f.Siblings = 1 }), TargetNotAllowed, "Unknown", "MultipleOperatorGroupsFound", ""},
 		{"targets without an account", given(withoutAccount), TargetNotAllowed, "Unknown", ReasonNoAccountYet, ""},
@@ -129,7 +130,7 @@ func TestConditions(t *testing.T) {
 }
 
 func TestSetsEveryConditionOnTheFirstReconcile(t *testing.T) {
-	require.Len(t, Desired(given()).Conditions, 6)
+	require.Len(t, Desired(given()).Conditions, 8)
 	require.Equal(t, &corev1.ObjectReference{APIVersion: "v1", Kind: "ServiceAccount", Namespace: "t1", Name: "acct", UID: "one"},
 		Desired(given()).ServiceAccountRef)
 }
@@ -169,7 +170,7 @@ func TestWritesNothingIfNothingChanged(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(og).WithObjects(og, sa).Build()
 	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC))
 	roles, bindings := store(), store()
-	r, err := New(Options{Client: c, RBAC: rbac.Listers{
+	r, err := New(Options{Client: c, Live: c, Accounts: asAccount{}, Proofs: proofs.Keys(), RBAC: rbac.Listers{
 		Roles: rbacv1listers.NewRoleLister(roles), RoleBindings: rbacv1listers.NewRoleBindingLister(bindings),
 		ClusterRoles: rbacv1listers.NewClusterRoleLister(store()), ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(store()),
 	}, Enrollment: enrolled{}, Clock: clock})
@@ -224,7 +225,7 @@ func TestTooManyRulesInATargetAffectOnlyThatTarget(t *testing.T) {
 	// All ServiceAccounts also have this permission through their groups.
 	require.NoError(t, bindings.Add(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "victim", Name: "all"}, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "r"},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.GroupKind, Name: "system:authenticated"}}}))
-	r, err := New(Options{Client: c, RBAC: rbac.Listers{
+	r, err := New(Options{Client: c, Live: c, Accounts: asAccount{}, Proofs: proofs.Keys(), RBAC: rbac.Listers{
 		Roles: rbacv1listers.NewRoleLister(roles), RoleBindings: rbacv1listers.NewRoleBindingLister(bindings),
 		ClusterRoles: rbacv1listers.NewClusterRoleLister(store()), ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(store()),
 	}, Enrollment: enrolled{}})
@@ -255,7 +256,7 @@ func TestSkipsRBACForASecondGroupAndForTooManyTargets(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(first, second, many,
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "acct"}},
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "t3", Name: "acct"}}).Build()
-	r, err := New(Options{Client: c, RBAC: rbac.Listers{Roles: rbacv1listers.NewRoleLister(nil)}, Enrollment: enrolled{}})
+	r, err := New(Options{Client: c, Live: c, Accounts: asAccount{}, Proofs: proofs.Keys(), RBAC: rbac.Listers{Roles: rbacv1listers.NewRoleLister(nil)}, Enrollment: enrolled{}})
 	require.NoError(t, err)
 	for _, og := range []*operatorsv1.OperatorGroup{first, many} {
 		f, err := r.gather(t.Context(), og)

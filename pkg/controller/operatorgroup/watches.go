@@ -2,9 +2,12 @@ package operatorgroup
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -16,7 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/install/provided"
 	"github.com/remit-olm/remit/pkg/lib/fairqueue"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
 // workers is the number of OperatorGroups that are reconciled concurrently.
@@ -28,12 +33,14 @@ const cacheLag = 100 * time.Millisecond
 // SetupWithManager registers the watches; the controller does not poll or resync. changes wakes the OperatorGroups that
 // Concerned returns.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changes source.Source) error {
-	own := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, statusChanged()))
+	own := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, statusChanged(), publishedChanged(), handedOver()))
 	created := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})
 	return ctrl.NewControllerManagedBy(mgr).Named("operatorgroup").
 		WithOptions(fairqueue.Options(workers, nil)).
 		For(&operatorsv1.OperatorGroup{}, own).
 		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.siblings), created).
+		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.siblings), builder.WithPredicates(apisChanged())).
+		Watches(&rbacv1.ClusterRole{}, handler.EnqueueRequestsFromMapFunc(r.owning), created).
 		WatchesRawSource(changes).
 		Complete(r)
 }
@@ -49,11 +56,34 @@ func statusChanged() predicate.Predicate {
 	}}
 }
 
+// publishedChanged returns a predicate that accepts events that change the annotation with the provided APIs.
+func publishedChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetAnnotations()[annotationAPIs] != e.ObjectNew.GetAnnotations()[annotationAPIs]
+	}}
+}
+
+// apisChanged returns a predicate that accepts events that change which APIs a ClusterServiceVersion provides.
+func apisChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*operatorsv1alpha1.ClusterServiceVersion)
+		after, is := e.ObjectNew.(*operatorsv1alpha1.ClusterServiceVersion)
+		return ok && is && (provides(before) != provides(after) || !slices.Equal(provided.Of(before), provided.Of(after)))
+	}}
+}
+
+// handedOver returns a predicate that accepts events after which another manager, OLM v0 or Remit, manages the OperatorGroup.
+func handedOver() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return scoped.LeftToOLM(e.ObjectOld) != scoped.LeftToOLM(e.ObjectNew)
+	}}
+}
+
 // siblings returns requests for the other OperatorGroups in the namespace of an OperatorGroup that was created or
-// deleted.
+// deleted, or for all in the namespace of a ClusterServiceVersion.
 func (r *Reconciler) siblings(ctx context.Context, obj client.Object) []reconcile.Request {
 	return kit.Matching(ctx, r.Client, &operatorsv1.OperatorGroupList{},
-		func(og *operatorsv1.OperatorGroup) bool { return og.Name != obj.GetName() }, client.InNamespace(obj.GetNamespace()))
+		func(og *operatorsv1.OperatorGroup) bool { return og.UID != obj.GetUID() }, client.InNamespace(obj.GetNamespace()))
 }
 
 // Concerned lists the OperatorGroups that a change to RBAC, a ServiceAccount or a Namespace affects. before is nil for

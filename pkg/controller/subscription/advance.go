@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -37,6 +39,7 @@ func (r *Reconciler) advance(ctx context.Context, w *world) (map[types.UID]*view
 	for uid, v := range views {
 		v.head, v.problem, v.heldBack = known.answer.Heads[uid], known.answer.Problems[uid], known.answer.HeldBack[uid]
 	}
+	known.restart()
 	var errs []error
 	for _, set := range known.answer.Sets {
 		errs = append(errs, r.install(ctx, w, known, set, views))
@@ -179,7 +182,7 @@ func (r *Reconciler) install(ctx context.Context, w *world, known *known, set []
 	if !ok {
 		var err error
 		if plan, _, err = resolver.ResolveSteps(ctx, w.input, set); err != nil {
-			return reportUnavailable(views, concerned, err)
+			return r.reportUnavailable(w, known, views, concerned, err)
 		}
 		known.plans[name] = plan
 	}
@@ -188,6 +191,9 @@ func (r *Reconciler) install(ctx context.Context, w *world, known *known, set []
 		return nil
 	}
 	ip, err := r.ensurePlan(ctx, w, concerned, plan)
+	if errors.Is(err, resolver.ErrContent) {
+		return r.reportUnavailable(w, known, views, concerned, err)
+	}
 	if err != nil {
 		return reportNotCreated(ctx, views, concerned, err)
 	}
@@ -202,16 +208,14 @@ func (r *Reconciler) install(ctx context.Context, w *world, known *known, set []
 // reportUnavailable records in the views that bundles are not available. It returns an error if a read failed, so that
 // the read is retried. If a catalog has no content for a bundle, or the bundle is invalid, only a new version of the
 // catalog can fix the problem.
-func reportUnavailable(views map[types.UID]*view, concerned []*operatorsv1alpha1.Subscription, err error) error {
+func (r *Reconciler) reportUnavailable(w *world, known *known, views map[types.UID]*view, concerned []*operatorsv1alpha1.Subscription, err error) error {
 	if waiting, ok := errors.AsType[*catalog.NotUnpacked](err); ok && waiting.Failure == nil {
-		each(views, concerned, func(v *view) { v.unpacking = waiting.Error() })
+		r.await(w, known, views, concerned, waiting)
 		return nil // the catalog's Store wakes the namespace when the content is available
 	}
 	each(views, concerned, func(v *view) {
 		v.problem = &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: err.Error()}
-		if errors.Is(err, resolver.ErrContent) {
-			v.unpackFailed = &reasoned{reasonUnpackFailed, err.Error()}
-		}
+		v.unpackFailed = &reasoned{reasonUnpackFailed, err.Error()}
 	})
 	if kit.Is[*resolver.ReadError](err) {
 		return fmt.Errorf("resolve: %w", err)
@@ -219,12 +223,37 @@ func reportUnavailable(views map[types.UID]*view, concerned []*operatorsv1alpha1
 	return nil
 }
 
+// await reports that a bundle is being unpacked or, after the OperatorGroup's timeout, that unpacking failed. In both
+// cases, the pull continues, and the bundle is installed once it succeeds.
+func (r *Reconciler) await(w *world, known *known, views map[types.UID]*view, concerned []*operatorsv1alpha1.Subscription, waiting *catalog.NotUnpacked) {
+	if w.unpackTimeout > 0 {
+		left := w.unpackTimeout - r.Clock.Since(known.awaitedSince(waiting.Image, r.Clock.Now()))
+		if left <= 0 {
+			message := fmt.Sprintf("bundle unpacking failed. Reason: DeadlineExceeded, and Message: %s; the OperatorGroup's annotation %s allows %s",
+				waiting.Error(), names.AnnotationUnpackTimeout, w.unpackTimeout)
+			each(views, concerned, func(v *view) { v.unpackFailed = &reasoned{reasonUnpackFailed, message} })
+			return
+		}
+		if w.after == 0 || left < w.after {
+			w.after = left
+		}
+	}
+	each(views, concerned, func(v *view) { v.unpacking = waiting.Error() })
+}
+
+// unpackTimeout returns the value of an OperatorGroup's annotation, or 0 if there is none or it is not a positive
+// duration.
+func unpackTimeout(og *operatorsv1.OperatorGroup) time.Duration {
+	timeout, err := time.ParseDuration(og.Annotations[names.AnnotationUnpackTimeout])
+	if err != nil {
+		return 0
+	}
+	return max(timeout, 0)
+}
+
 // reportNotCreated records in the views that a plan or Subscription could not be created, for example because of a
 // quota or a policy. It returns an error so that the creation is retried.
 func reportNotCreated(ctx context.Context, views map[types.UID]*view, concerned []*operatorsv1alpha1.Subscription, err error) error {
-	if errors.Is(err, resolver.ErrContent) {
-		return reportUnavailable(views, concerned, err)
-	}
 	if ctx.Err() != nil {
 		return err
 	}

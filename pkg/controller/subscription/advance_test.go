@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/catalog"
@@ -79,6 +82,59 @@ func TestCreatesASubscriptionForADependency(t *testing.T) {
 	require.Empty(t, made.OwnerReferences, "the Subscription has no owner, so it is not deleted with the other Subscription")
 }
 
+// pulling is the reader of a catalog whose bundle image is still being pulled.
+type pulling struct{ catalog.ContentReader }
+
+func (pulling) Content(context.Context, string, string, string) (*catalog.Content, error) {
+	return nil, &catalog.NotUnpacked{Image: "images.test/op:v1"}
+}
+
+func TestReportsUnpackingThatExceedsTheTimeoutOfTheGroup(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
+	r := &Reconciler{Options: Options{Client: &creating{}, Clock: clock}, indexes: &resolver.Indexes{}, answers: &answers{}, long: newLongQueue(clock, &answers{})}
+	others := ""
+	advance := func(timeout time.Duration) (*view, time.Duration) {
+		sub := subscription("a", "")
+		sub.Spec.StartingCSV = "op.v1"
+		w := offering(sub)
+		snapshot, _ := w.input.Catalogs.Get(catalogKey)
+		snapshot.Reader = pulling{}
+		w.unpackTimeout, w.input.Group = timeout, others
+		views, err := r.advance(t.Context(), w)
+		require.NoError(t, err)
+		return views["a"], w.after
+	}
+	got, after := advance(0)
+	require.NotEmpty(t, got.unpacking, "without a timeout")
+	require.Zero(t, after)
+
+	got, after = advance(time.Minute)
+	require.NotEmpty(t, got.unpacking)
+	require.Nil(t, got.unpackFailed)
+	require.Equal(t, time.Minute, after)
+	clock.SetTime(clock.Now().Add(45 * time.Second))
+	others = "changed" // a changed input causes another resolution
+	_, after = advance(time.Minute)
+	require.Equal(t, 15*time.Second, after)
+
+	clock.SetTime(clock.Now().Add(15 * time.Second))
+	got, after = advance(time.Minute)
+	require.Empty(t, got.unpacking)
+	require.Equal(t, "BundleUnpackFailed", got.unpackFailed.reason)
+	require.Contains(t, got.unpackFailed.message, "Reason: DeadlineExceeded")
+	require.Contains(t, got.unpackFailed.message, "operatorframework.io/bundle-unpack-timeout allows 1m0s")
+	require.Zero(t, after, "the catalog wakes the namespace if the pull succeeds later")
+}
+
+func TestReadsTheUnpackTimeoutOfAGroup(t *testing.T) {
+	for text, want := range map[string]time.Duration{"": 0, "10m": 10 * time.Minute, "1ms": time.Millisecond, "-1m": 0, "0": 0, "soon": 0} {
+		og := &operatorsv1.OperatorGroup{}
+		og.Annotations = map[string]string{"operatorframework.io/bundle-unpack-timeout": text}
+		require.Equal(t, want, unpackTimeout(og), text)
+	}
+	require.Zero(t, unpackTimeout(&operatorsv1.OperatorGroup{}))
+}
+
 func TestReportsARefusedCreationOnTheSubscription(t *testing.T) {
 	r := &Reconciler{Options: Options{Client: &creating{err: errors.New("exceeded quota")}}, indexes: &resolver.Indexes{}, answers: &answers{}, long: newLongQueue(clock.RealClock{}, &answers{})}
 	views, err := r.advance(t.Context(), offering(subscription("a", "")))
@@ -99,7 +155,7 @@ func TestGeneratedNamesAreValid(t *testing.T) {
 }
 
 // The key depends on all inputs of a resolution and on nothing else.
-func TestAnAnswerIsKnownUntilAnInputChanges(t *testing.T) {
+func TestAnAnswerIsCachedUntilAnInputChanges(t *testing.T) {
 	of := func(change func(*world)) [32]byte {
 		w := offering(subscription("a", ""))
 		change(w)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/remit-olm/remit/pkg/lib/keyed"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -23,15 +24,37 @@ type known struct {
 	used   usedKinds
 	answer *resolver.Answer
 	plans  map[string]resolver.Plan
+	// awaited contains the time since which the namespace has been waiting for each image. waited contains the times
+	// from the previous reconcile.
+	awaited, waited map[string]time.Time
+}
+
+// restart begins a reconcile. It keeps the times from the previous reconcile for images that are still awaited.
+func (k *known) restart() {
+	k.waited, k.awaited = k.awaited, map[string]time.Time{}
+}
+
+// awaitedSince returns the time since which the namespace has been waiting for an image, which is now if it was not
+// waiting before.
+func (k *known) awaitedSince(image string, now time.Time) time.Time {
+	since, ok := k.waited[image]
+	if !ok {
+		since = now
+	}
+	k.awaited[image] = since
+	return since
 }
 
 // find returns the cached answer for a namespace. If the key or a served kind that the answer depends on has changed,
-// it returns a new entry without an answer.
+// it returns a new entry without an answer, which still records the awaited images.
 func (a *answers) find(namespace string, key [sha256.Size]byte, now served) *known {
+	found := &known{key: key, plans: map[string]resolver.Plan{}}
 	if k := a.Get(namespace); k != nil && k.key == key && k.used.isCurrent(now) {
-		return k
+		found = k
+	} else if k != nil {
+		found.awaited = k.awaited
 	}
-	return &known{key: key, plans: map[string]resolver.Plan{}}
+	return found
 }
 
 // key returns a hash of all inputs of a resolution except the served kinds, which usedKinds contains.

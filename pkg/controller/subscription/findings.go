@@ -8,8 +8,8 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// findings caches data that is derived from a world, so that each plan is decoded once and each lineage mark is
-// verified once, however many Subscriptions there are.
+// findings caches data that is derived from a world, so that each plan is decoded once and each lineage mark is verified
+// once, regardless of the number of Subscriptions.
 type findings struct {
 	// marked contains all ClusterServiceVersions, keyed by their unverified lineage marks. owned contains the verified
 	// ClusterServiceVersions, keyed by package.

@@ -124,7 +124,7 @@ func TestAnAnswerWithManyKindsDependsOnAll(t *testing.T) {
 
 // Users who have no access to a namespace may be able to change the served kinds. They must not be able to cancel the
 // namespace's resolution.
-func TestChangesOfServedKindsDoNotCancelALongResolution(t *testing.T) {
+func TestChangesToServedKindsDoNotCancelALongResolution(t *testing.T) {
 	known := &answers{}
 	l := newLongQueue(clocktesting.NewFakePassiveClock(time.Unix(0, 0)), known)
 	now := serving(1)

@@ -286,7 +286,7 @@ func (l *longQueue) first() int {
 	return best
 }
 
-// account records the duration of a resolution, whatever its result.
+// account records the duration of a resolution, regardless of its result.
 func (l *longQueue) account(namespace string, took time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// metrics collects OLM's metrics about resolutions, and about the reconciles of Subscriptions. A nil metrics records
+// metrics collects OLM's metrics for resolutions and for the reconciles of Subscriptions. A nil metrics records
 // nothing.
 type metrics struct {
 	clock       clock.PassiveClock
@@ -21,7 +21,7 @@ type metrics struct {
 	syncs keyed.Map[string, map[string]syncs]
 }
 
-// syncs counts the reconciles of a Subscription since the values of the metric's labels changed.
+// syncs counts the reconciles of a Subscription since the values of the metric's labels last changed.
 type syncs struct {
 	labels [5]string
 	count  int
@@ -39,7 +39,7 @@ func newMetrics(c clock.PassiveClock) *metrics {
 	}
 }
 
-// RegisterMetrics registers the metrics.
+// RegisterMetrics registers OLM's metrics for Subscriptions.
 func (r *Reconciler) RegisterMetrics(to prometheus.Registerer) error {
 	count := prometheus.NewDesc("subscription_count", "Number of Subscriptions.", nil, nil)
 	return kit.RegisterMetrics(to, r.metrics.resolutions, r.metrics, kit.Inventory[*operatorsv1alpha1.Subscription]{
@@ -82,6 +82,9 @@ func (m *metrics) reconciled(namespace string, subs []operatorsv1alpha1.Subscrip
 			continue
 		}
 		now := syncs{labels: [5]string{sub.Name, sub.Status.InstalledCSV, sub.Spec.Channel, sub.Spec.Package, string(sub.Spec.InstallPlanApproval)}, count: 1}
+		for i := range now.labels {
+			now.labels[i] = kit.Label(now.labels[i])
+		}
 		if old := before[sub.Name]; old.labels == now.labels {
 			now.count += old.count
 		}

@@ -2,6 +2,7 @@ package subscription
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,6 +34,19 @@ func TestCountsReconcilesOfSubscriptions(t *testing.T) {
 	m.reconciled("ns", nil)
 	m.reconciled("other", []operatorsv1alpha1.Subscription{{}}) // without a spec
 	require.Empty(t, exposition.Lines(t, m), "the metrics of a Subscription are deleted together with it")
+}
+
+func TestLongLabelsOfSubscriptionsAreTruncatedAndMerged(t *testing.T) {
+	m := newMetrics(nil)
+	for namespace, channel := range map[string]string{"a": strings.Repeat("x", 1<<20), "b": strings.Repeat("x", 1<<20) + "y"} {
+		sub := *subscription("a", operatorsv1alpha1.ApprovalManual)
+		sub.Spec.Channel = channel
+		m.reconciled(namespace, []operatorsv1alpha1.Subscription{sub})
+	}
+	lines := exposition.Lines(t, m)
+	require.Len(t, lines, 1, "metrics with the same labels end the collection")
+	require.Less(t, len(lines[0]), 1<<10)
+	require.True(t, strings.HasSuffix(lines[0], " 2"), lines[0])
 }
 
 func TestMeasuresResolutions(t *testing.T) {

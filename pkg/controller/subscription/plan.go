@@ -63,7 +63,7 @@ func (w *world) absentPlans(subs []*operatorsv1alpha1.Subscription) []string {
 
 // livePlan reads the plan that a Subscription's status refers to, because the cache may show the status before it shows
 // the plan. It returns nil if the plan was deleted: as in OLM, the next plan then has a new name. Any user may have
-// written the status, so it determines nothing but this name.
+// written the status, so it determines only this name.
 func (r *Reconciler) livePlan(ctx context.Context, w *world, name string) (*operatorsv1alpha1.InstallPlan, error) {
 	ip := &operatorsv1alpha1.InstallPlan{}
 	exists, err := apply.Read(ctx, r.Live, client.ObjectKey{Namespace: w.namespace, Name: name}, ip)

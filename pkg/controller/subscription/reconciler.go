@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -74,6 +75,11 @@ func New(o Options) (*Reconciler, error) {
 
 // Reconcile resolves and updates all Subscriptions in the namespace that the request names.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if left, err := r.Default.Lookup(r.Client).LeavesToOLM(ctx, req.Name); left || err != nil {
+		r.long.drop(req.Name)
+		r.answers.Delete(req.Name)
+		return ctrl.Result{}, err
+	}
 	world, err := r.gather(ctx, req.Name)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -99,6 +105,11 @@ func (r *Reconciler) save(ctx context.Context, sub *operatorsv1alpha1.Subscripti
 	err := status.Patch(ctx, r.Client, sub, after)
 	if err != nil && !apierrors.IsConflict(err) { // after a conflict, the event for the newer version triggers another reconcile
 		return fmt.Errorf("update status of Subscription %s: %w", client.ObjectKeyFromObject(sub), err)
+	}
+	if err == nil {
+		for _, c := range newFailures(&sub.Status, &after.Status) {
+			r.Recorder.Eventf(sub, nil, corev1.EventTypeWarning, string(c.Type), "Resolve", "%s", status.Note(c.Message))
+		}
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func writeInstall(st *operatorsv1alpha1.SubscriptionStatus, v view) {
 
 // upgradeState returns the state of a Subscription that has an installed version. The state is UpgradeFailed only if
 // failed versions can be replaced (contract 1.2). As in OLM, it is AtLatestKnown as soon as the version exists; the
-// version's own phase tells whether it runs.
+// version's own phase shows whether it runs.
 func upgradeState(v view) operatorsv1alpha1.SubscriptionState {
 	phase := v.installed.Status.Phase
 	planFailed := v.plan != nil && v.plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseFailed && v.resolved != v.installed.Name
@@ -173,6 +173,20 @@ func (r *Reconciler) writeConditions(st *operatorsv1alpha1.SubscriptionStatus, v
 	set(typeExceedsAccount, reasonedIf(excess != "", names.ReasonAccountLacksPermissions, excess))
 }
 
+// newFailures returns the conditions that the contract (1.2) reports in an event, if they became true or have another
+// reason. The reason of the event is the type of the condition.
+func newFailures(before, after *operatorsv1alpha1.SubscriptionStatus) (out []operatorsv1alpha1.SubscriptionCondition) {
+	for _, t := range []operatorsv1alpha1.SubscriptionConditionType{
+		operatorsv1alpha1.SubscriptionResolutionFailed, operatorsv1alpha1.SubscriptionBundleUnpackFailed,
+	} {
+		old, c := before.GetCondition(t), after.GetCondition(t)
+		if c.Status == corev1.ConditionTrue && (old.Status != c.Status || old.Reason != c.Reason) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
 func reasonedIf(applies bool, reason, message string) *reasoned {
 	if !applies {
 		return nil
@@ -199,7 +213,7 @@ func heldBack(v view) *resolver.Problem {
 }
 
 // exceeds returns a message about permissions of the CSV that the account no longer has, or "". A CSV that has never
-// succeeded has no permissions yet; it reports itself what its account is missing.
+// succeeded has no permissions yet, and its own status reports the permissions that its account is missing.
 func exceeds(v view) string {
 	if v.installed == nil || !hasSucceeded(v.installed) {
 		return ""

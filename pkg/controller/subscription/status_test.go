@@ -224,3 +224,20 @@ func TestTimestampsChangeOnlyWithOtherFields(t *testing.T) {
 	require.Equal(t, clock.Now(), sub.Status.CatalogHealth[0].LastUpdated.Time)
 	require.Equal(t, first.GetCondition(operatorsv1alpha1.SubscriptionInstallPlanPending), sub.Status.GetCondition(operatorsv1alpha1.SubscriptionInstallPlanPending))
 }
+
+func TestReportsFailuresInEventsOnce(t *testing.T) {
+	status := func(conditions ...operatorsv1alpha1.SubscriptionCondition) *operatorsv1alpha1.SubscriptionStatus {
+		return &operatorsv1alpha1.SubscriptionStatus{Conditions: conditions}
+	}
+	condition := func(kind operatorsv1alpha1.SubscriptionConditionType, reason, message string) operatorsv1alpha1.SubscriptionCondition {
+		return operatorsv1alpha1.SubscriptionCondition{Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: message}
+	}
+	unresolved := condition("ResolutionFailed", "ConstraintsNotSatisfiable", "a")
+	unpacked := condition("BundleUnpackFailed", "BundleUnpackFailed", "b")
+	pending := condition("InstallPlanPending", "Installing", "c")
+	require.Equal(t, []operatorsv1alpha1.SubscriptionCondition{unresolved, unpacked}, newFailures(status(), status(unresolved, unpacked, pending)))
+	require.Empty(t, newFailures(status(unresolved), status(condition("ResolutionFailed", "ConstraintsNotSatisfiable", "again"))))
+	again := condition("ResolutionFailed", "ErrorPreventedResolution", "a")
+	require.Equal(t, []operatorsv1alpha1.SubscriptionCondition{again}, newFailures(status(unresolved), status(again)))
+	require.Empty(t, newFailures(status(unresolved), status()))
+}

@@ -42,6 +42,8 @@ type world struct {
 	blocked *resolver.Problem
 	// after is the delay before a reconcile that no event triggers; 0 requests none.
 	after time.Duration
+	// unpackTimeout is how long a bundle may be unpacking before it is reported as failed; 0 means no limit.
+	unpackTimeout time.Duration
 	// found is nil until findings computes it.
 	found *findings
 }
@@ -116,6 +118,7 @@ func (r *Reconciler) gatherInput(ctx context.Context, w *world) error {
 	}
 	w.input.Account, w.input.Group = account, og.Name
 	w.input.ExcludeGlobal = og.Annotations[names.AnnotationExcludeGlobal] == "true"
+	w.unpackTimeout = unpackTimeout(og)
 	w.forward = og.UpgradeStrategy() == operatorsv1.UpgradeStrategyUnsafeFailForward
 	switch w.input.Targets, err = lookup.Targets(ctx, og, preflight.NamespaceFilter{RBAC: tracked, Ask: r.ask}); {
 	case err != nil:

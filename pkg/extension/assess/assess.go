@@ -28,8 +28,8 @@ import (
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
-// Identity returns the identity that a ClusterExtension is installed as, according to its spec. It does not have the UID of a
-// ServiceAccount.
+// Identity returns the identity that a ClusterExtension is installed as, according to its spec. The result does not contain the
+// UID of a ServiceAccount.
 func Identity(ext *olmv1.ClusterExtension) scoped.Identity {
 	if name := ext.Spec.ServiceAccount.Name; name != "" {
 		return scoped.ServiceAccountIdentity(types.NamespacedName{Namespace: ext.Spec.Namespace, Name: name})
@@ -81,7 +81,7 @@ func Config(ext *olmv1.ClusterExtension) (render.Config, error) {
 	return render.Config{}, nil
 }
 
-// Steps returns the rendered objects as steps. The first step has the warnings of the bundle.
+// Steps returns the rendered objects as steps. The first step contains the warnings of the bundle.
 func Steps(r *render.Rendered, owner ownerutil.Owner) []step.Step {
 	out := make([]step.Step, 0, len(r.Objects))
 	for _, o := range r.Objects {
@@ -101,7 +101,7 @@ func Needs(r *render.Rendered, steps []step.Step, rulesOf rbac.RoleRules) ([]pre
 		return nil, err
 	}
 	needs = append(needs, r.Hooks.Demands()...)
-	for _, secret := range r.Hooks.IssuedSecrets() { // cert-manager may write every Secret
+	for _, secret := range r.Hooks.IssuedSecrets() { // cert-manager may write any Secret
 		needs = append(needs, hooks.Request(secret, "let cert-manager write "+apply.Describe(secret), apply.Verbs()...))
 	}
 	for _, s := range steps {
@@ -112,8 +112,7 @@ func Needs(r *render.Rendered, steps []step.Step, rulesOf rbac.RoleRules) ([]pre
 	return needs, nil
 }
 
-// IsProbed reports whether an install waits for the status of an object, other than one that the controller identity
-// watches.
+// IsProbed reports whether an install waits for the status of an object that the controller identity does not watch.
 func IsProbed(obj *unstructured.Unstructured) bool {
 	switch obj.GroupVersionKind().GroupKind() {
 	case schema.GroupKind{Group: appsv1.GroupName, Kind: "Deployment"}, schema.GroupKind{Kind: "PersistentVolumeClaim"},
@@ -123,18 +122,19 @@ func IsProbed(obj *unstructured.Unstructured) bool {
 	return false
 }
 
-// Removal returns the need to remove an object of an earlier version that this version does not have.
+// Removal returns the need to remove an object of an earlier version that this version does not contain.
 func Removal(obj *unstructured.Unstructured, version string) preflight.Need {
-	return hooks.Request(obj, fmt.Sprintf("remove %s, which version %s does not have", apply.Describe(obj), version), "get", "delete")
+	return hooks.Request(obj, fmt.Sprintf("remove %s, which version %s does not contain", apply.Describe(obj), version), "get", "delete")
 }
 
-// ResetNeed returns the need to remove the conversion webhook of a CustomResourceDefinition, which this version does not serve.
+// ResetNeed returns the need to remove the conversion webhook from a CustomResourceDefinition because this version does not
+// serve the webhook.
 func ResetNeed(crd, version string) preflight.Need {
 	obj := apply.Reference(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), "", crd)
-	return hooks.Request(obj, fmt.Sprintf("reset the conversion of %s, which version %s does not serve", apply.Describe(obj), version), "patch")
+	return hooks.Request(obj, fmt.Sprintf("reset the conversion of %s, because bundle version %s does not serve its webhook", apply.Describe(obj), version), "patch")
 }
 
-// AnnotationKeepCRDs on a ClusterExtension, with the value "true", keeps its CustomResourceDefinitions, and thereby the
+// AnnotationKeepCRDs on a ClusterExtension, with the value "true", keeps its CustomResourceDefinitions, and therefore the
 // objects of its APIs, when it is deleted.
 const AnnotationKeepCRDs = "olm.operatorframework.io/keep-crds"
 
@@ -143,8 +143,8 @@ func KeepsCRDs(ext *olmv1.ClusterExtension) bool {
 	return ext.Annotations[AnnotationKeepCRDs] == "true"
 }
 
-// StopNeeds returns the needs to stop the operator before the conversions of CustomResourceDefinitions that are kept are reset. An
-// install does not require them: without them, the conversions are not reset.
+// StopNeeds returns the needs to stop the operator before the conversions of kept CustomResourceDefinitions are reset. They are
+// optional: if the identity does not have these permissions, the conversions are not reset.
 func StopNeeds(ext *olmv1.ClusterExtension, r *render.Rendered) []preflight.Need {
 	if !KeepsCRDs(ext) || len(r.Hooks.Conversions()) == 0 {
 		return nil
@@ -153,15 +153,15 @@ func StopNeeds(ext *olmv1.ClusterExtension, r *render.Rendered) []preflight.Need
 	for _, o := range r.Objects {
 		switch o.GetKind() {
 		case "Deployment", "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "APIService":
-			cause := fmt.Sprintf("remove %s before the conversions of CustomResourceDefinitions that are kept are reset", apply.Describe(o))
+			cause := fmt.Sprintf("remove %s before resetting the conversions of kept CustomResourceDefinitions", apply.Describe(o))
 			needs = append(needs, hooks.Request(o.Unstructured, cause, "get", "delete"))
 		}
 	}
 	return needs
 }
 
-// StopNotes describes the missing permissions among StopNeeds. Nothing waits for them: without them, the
-// CustomResourceDefinitions are kept, and a Warning Event reports that their conversions were not reset.
+// StopNotes describes the permissions of StopNeeds that are missing. Nothing waits for them: without them, a Warning Event
+// reports that the conversions of the kept CustomResourceDefinitions were not reset.
 func StopNotes(identity scoped.Identity, ext *olmv1.ClusterExtension, r *render.Rendered, permissionsIn func(namespace string) rbac.Permissions) []string {
 	var out []string
 	for _, f := range preflight.Examine(identity, StopNeeds(ext, r), permissionsIn).Findings {
@@ -183,8 +183,8 @@ func IsStrict(ext *olmv1.ClusterExtension) bool {
 		in.Preflight.CRDUpgradeSafety.Enforcement != olmv1.CRDUpgradeSafetyEnforcementNone
 }
 
-// Required reports all permissions that an install requires, and more, for an identity that has none yet and a cluster that has
-// none of the roles.
+// Required reports all permissions that an install and the additional needs (more) require. It assumes that the identity has no
+// permissions and that none of the roles exist.
 func Required(identity scoped.Identity, r *render.Rendered, steps []step.Step, more ...preflight.Need) (preflight.Report, error) {
 	needs, err := Needs(r, steps, func(ref rbacv1.RoleRef, _ string) ([]rbacv1.PolicyRule, error) {
 		return nil, apierrors.NewNotFound(rbacv1.Resource(ref.Kind), ref.Name)

@@ -102,7 +102,8 @@ func noRole(ref rbacv1.RoleRef, _ string) ([]rbacv1.PolicyRule, error) {
 	return nil, apierrors.NewNotFound(rbacv1.Resource(ref.Kind), ref.Name)
 }
 
-// What is printed for a bundle of a real catalog is sufficient: the next check finds nothing.
+// The permissions that are printed for a bundle of a real catalog are sufficient: a check with them
+// reports nothing.
 func TestTheRequiredPermissionsOfEveryRealBundleAreSufficient(t *testing.T) {
 	dirs, err := filepath.Glob(filepath.Join(corpus.Dir(t, "bundles"), "*", "*"))
 	require.NoError(t, err)
@@ -143,7 +144,7 @@ func TestTheRequiredPermissionsOfEveryRealBundleAreSufficient(t *testing.T) {
 func TestNamesWhatTheRemovalOfAnObjectRequires(t *testing.T) {
 	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": "ops", "name": "a"}}}
 	require.Equal(t, preflight.Need{
-		Namespace: "ops", Object: "ConfigMap ops/a", Cause: "remove ConfigMap ops/a, which version 2 does not have",
+		Namespace: "ops", Object: "ConfigMap ops/a", Cause: "remove ConfigMap ops/a, which version 2 does not contain",
 		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"a"}, Verbs: []string{"get", "delete"}}},
 	}, assess.Removal(obj, "2"))
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// Cluster is what the requirements of a bundle are compared with.
+// Cluster describes the cluster that must meet the requirements of a bundle.
 type Cluster struct {
-	// Lookups look up the version of the API server and what it serves.
+	// Lookups finds the version of the API server and the kinds that it serves.
 	Lookups *requirement.Lookups
 	// Extensions are the ClusterExtensions.
 	Extensions []olmv1.ClusterExtension
-	// Catalogs know the properties of installed versions, and messages name what they offer.
+	// Catalogs contains the catalogs. They provide the properties of installed versions, and messages name the bundles in them.
 	Catalogs []resolve.Catalog
 	// Indexes caches the indexes of the catalogs.
 	Indexes *resolver.Indexes
@@ -33,9 +33,9 @@ func IsInstalled(ext *olmv1.ClusterExtension, b *catalog.Bundle) bool {
 	return is != nil && b != nil && is.Bundle.Name == b.Name && is.Bundle.Version == b.Version
 }
 
-// Unmet describes what the bundle of a ClusterExtension requires and the cluster does not have: the version of Kubernetes, kinds,
-// and other operators. csv is that of the bundle; the CustomResourceDefinitions that it owns are part of the install. The error
-// is one that a retry may resolve.
+// Unmet describes the requirements of a ClusterExtension's bundle that the cluster does not meet: the version of Kubernetes,
+// kinds, and other operators. csv is the bundle's ClusterServiceVersion; the CustomResourceDefinitions that it owns are part of
+// the install. A retry may resolve an error.
 func (c Cluster) Unmet(ctx context.Context, ext *olmv1.ClusterExtension, csv *operatorsv1alpha1.ClusterServiceVersion, b *catalog.Bundle) ([]string, error) {
 	unmet, err := c.unmetRequirements(ctx, csv)
 	if err != nil {
@@ -75,8 +75,8 @@ func nameOf(r operatorsv1alpha1.RequirementStatus) string {
 	return schema.GroupVersion{Group: r.Group, Version: r.Version}.String()
 }
 
-// unmetDependencies returns a description of the dependencies of the bundle that neither installed ClusterExtensions nor
-// kinds of the cluster meet, or of what is wrong with the dependencies.
+// unmetDependencies returns a description of the dependencies of the bundle that neither installed ClusterExtensions nor kinds
+// of the cluster meet, or of a problem with the dependencies.
 func (c Cluster) unmetDependencies(ctx context.Context, ext *olmv1.ClusterExtension, b *catalog.Bundle) ([]string, error) {
 	var failed error
 	serves := func(gvk schema.GroupVersionKind) bool {
@@ -103,7 +103,7 @@ func (c Cluster) unmetDependencies(ctx context.Context, ext *olmv1.ClusterExtens
 	return []string{resolver.DescribeUnmet(b.Name, unmet)}, nil
 }
 
-// installed returns the versions that the other ClusterExtensions have installed, with the properties that the catalogs know.
+// installed returns the versions that the other ClusterExtensions have installed, with their properties from the catalogs.
 func (c Cluster) installed(ext *olmv1.ClusterExtension) []resolver.Operator {
 	var out []resolver.Operator
 	for i := range c.Extensions {
@@ -131,7 +131,7 @@ func bundleIn(snap *catalog.Snapshot, pkg, name string) *catalog.Bundle {
 	return snap.Packages[pkg].Bundles[name]
 }
 
-// Requirements describes what a bundle requires of the cluster, for users who have to check it themselves.
+// Requirements describes what a bundle requires of the cluster, for users who must check this themselves.
 func Requirements(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, b *catalog.Bundle) ([]string, error) {
 	var out []string
 	if least := csv.Spec.MinKubeVersion; least != "" {

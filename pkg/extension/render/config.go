@@ -25,11 +25,11 @@ type Config struct {
 	Deployment *operatorsv1alpha1.SubscriptionConfig
 }
 
-// ConfigError reports a field of the configuration that is wrong or missing.
+// ConfigError reports a field of the configuration that is invalid or missing.
 type ConfigError struct {
 	// Field is the path of the field in the ClusterExtension.
 	Field string
-	// Why describes the problem, and what is possible instead.
+	// Why describes the problem and the possible values.
 	Why string
 }
 
@@ -100,8 +100,8 @@ func mistyped(raw []byte, err error) error {
 	return &ConfigError{field, fmt.Sprintf("must be of type %s, but is of type %s", typeName(wrong.Type.Kind().String()), typeName(wrong.Value))}
 }
 
-// invalidField returns the path of the first field of the deploymentConfig whose value cannot be decoded, or "". It is needed
-// for values that are not valid although they have the right type, such as quantities.
+// invalidField returns the path of the first field of the deploymentConfig whose value cannot be decoded, or "". It finds
+// invalid values of the correct type, such as malformed quantities.
 func invalidField(raw []byte) string {
 	var fields struct {
 		DeploymentConfig map[string]json.RawMessage `json:"deploymentConfig"`
@@ -118,7 +118,7 @@ func invalidField(raw []byte) string {
 	return ""
 }
 
-// typeName returns the name of a type in JSON. name is the name of a Go kind, or already one of JSON.
+// typeName returns the name of a type in JSON. name is the name of a Go kind or of a JSON type.
 func typeName(name string) string {
 	switch name, _, _ := strings.Cut(name, " "); name {
 	case "struct", "map":
@@ -199,7 +199,7 @@ func modesOf(csv *operatorsv1alpha1.ClusterServiceVersion) installModes {
 	return out
 }
 
-// refuse returns why an operator in the namespace cannot watch only the watched one, or "".
+// refuse returns the reason why an operator in namespace cannot watch only the namespace watched, or "" if it can.
 func (m installModes) refuse(watched, namespace string) string {
 	isOwn := watched == namespace
 	switch {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Phase is a group of objects that are applied together, after those of all earlier phases are ready.
+// Phase is a group of objects that are applied together, after the objects of all earlier phases are ready.
 type Phase string
 
 // Phases, in the order of application.
@@ -34,7 +34,8 @@ func Order() []Phase {
 	}
 }
 
-// phases assigns kinds to phases. All other kinds are published: nothing that the operator needs to start depends on them.
+// phases assigns kinds to phases. All other kinds belong to the phase Publish, because the operator does not need them to
+// start.
 func phases() map[schema.GroupKind]Phase {
 	return map[schema.GroupKind]Phase{
 		{Kind: "Namespace"}: Namespaces,

@@ -51,7 +51,7 @@ type Object struct {
 	Certified bool
 }
 
-// Rendered is what a ClusterExtension installs.
+// Rendered contains what a ClusterExtension installs.
 type Rendered struct {
 	// Objects are sorted by phase, kind, namespace and name.
 	Objects []Object
@@ -61,7 +61,7 @@ type Rendered struct {
 	Hooks *hooks.Plan
 	// CSV is the bundle's ClusterServiceVersion in the install namespace. It is not an object of the install.
 	CSV *operatorsv1alpha1.ClusterServiceVersion
-	// Warnings are those of the bundle.
+	// Warnings contains the warnings of the bundle.
 	Warnings []string
 }
 
@@ -76,8 +76,8 @@ func (r *Rendered) In(p Phase) []Object {
 	return out
 }
 
-// Render returns the objects of a ClusterExtension. The error is a *ConfigError or *UnsupportedModesError, or describes what
-// is wrong with the bundle.
+// Render returns the objects of a ClusterExtension. The error is a *ConfigError or *UnsupportedModesError, or describes another
+// problem with the bundle.
 func Render(in Input) (*Rendered, error) {
 	csv := in.Bundle.CSV.DeepCopy()
 	csv.Namespace = in.Owner.Namespace
@@ -104,7 +104,7 @@ func Render(in Input) (*Rendered, error) {
 	return out, nil
 }
 
-// hooks returns the plan for webhooks and APIs with the certificates that exist. Webhooks are bounded: they intercept only what
+// hooks returns the plan for webhooks and APIs with the existing certificates. Webhooks are bounded: they intercept only what
 // the identity can write itself.
 func (in Input) hooks(csv *operatorsv1alpha1.ClusterServiceVersion, targets []string) (*hooks.Plan, error) {
 	plan, err := hooks.New(hooks.Input{
@@ -181,8 +181,8 @@ func (r *Rendered) addHooks(Input) error {
 	return nil
 }
 
-// replaceManifest removes a manifest of the bundle that is also rendered, as the install of a CSV overwrites it: some bundles
-// contain the Service of their webhooks.
+// replaceManifest removes a manifest of the bundle if the same object is also rendered: some bundles contain the Service of
+// their webhooks. The install of a CSV overwrites such an object as well.
 func (r *Rendered) replaceManifest(obj *unstructured.Unstructured) {
 	r.Objects = slices.DeleteFunc(r.Objects, func(o Object) bool {
 		same := identity(o.Unstructured) == identity(obj)
@@ -205,10 +205,10 @@ func (r *Rendered) finish(owner ownerutil.Owner) error {
 		obj := &r.Objects[i]
 		id := identity(obj.Unstructured)
 		if seen[id] {
-			return fmt.Errorf("two objects of the install would be %s", apply.Describe(obj))
+			return fmt.Errorf("the install contains %s twice", apply.Describe(obj))
 		}
 		seen[id] = true
-		obj.Unstructured = obj.DeepCopy() // the plan keeps its objects
+		obj.Unstructured = obj.DeepCopy() // do not modify the objects of the plan
 		obj.SetOwnerReferences(nil)
 		if owner.UID != "" {
 			obj.SetOwnerReferences([]metav1.OwnerReference{owner.Reference()})

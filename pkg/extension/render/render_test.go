@@ -26,6 +26,7 @@ import (
 
 // operator is a CSV with a Deployment "op" and permissions. Tests insert further parts of its spec at the end.
 const operator = `
+apiVersion: operators.coreos.com/v1alpha1
 kind: ClusterServiceVersion
 metadata: {name: op.v1.0.0, annotations: {capabilities: Full, olm.targetNamespaces: wrong}}
 spec:
@@ -77,7 +78,7 @@ spec: {group: example.com, names: {kind: Thing, plural: things}}
 `
 )
 
-// modes returns a list of install modes, of which the named ones are supported.
+// modes returns a list of install modes in which only the named modes are supported.
 func modes(supported ...string) string {
 	var out []string
 	for _, m := range []string{"OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces"} {

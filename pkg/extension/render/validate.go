@@ -13,7 +13,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/hooks"
 )
 
-// validate returns all errors in a bundle that only its author can fix. csv is the bundle's CSV in its namespace.
+// validate returns all errors that only the bundle's author can fix. csv is the bundle's CSV in its namespace.
 func validate(in Input, csv *operatorsv1alpha1.ClusterServiceVersion) error {
 	errs := []error{bundle.ValidateCSV(csv)}
 	if len(validation.IsDNS1123Subdomain(in.Owner.Package)) > 0 {

@@ -13,15 +13,15 @@ type candidate struct {
 	version version
 	// channels are the channels through which the bundle was found, sorted.
 	channels []string
-	// avoided counts the reasons not to select the bundle: deprecated bundles are avoided more than bundles that are only
-	// in deprecated channels.
+	// avoided counts the reasons not to select the bundle. A deprecated bundle counts more than one that is only in
+	// deprecated channels.
 	avoided int
 }
 
 // typeDeprecated is the property with which older catalogs mark a bundle that must not be newly installed.
 const typeDeprecated = "olm.deprecated"
 
-// candidatesOf returns the bundles of a package that satisfy the request, preferred ones first.
+// candidatesOf returns the bundles of a package that satisfy the request, preferred bundles first.
 func (s *search) candidatesOf(p *catalog.Package) []candidate {
 	allowed := s.upgradesIn(p)
 	out := s.versionsIn(p, func(c candidate) bool { return s.inRange(c.version) && allowed(c) })

@@ -23,7 +23,8 @@ func realCatalogs(t *testing.T) map[string]*catalog.Snapshot {
 	return map[string]*catalog.Snapshot{"published": published, "bundles": bundles}
 }
 
-// From each version of each package, upgrades lead to newer versions until there is none, and any version can be pinned.
+// Upgrades from each version of each package lead to newer versions until there are none, and every version can be
+// pinned.
 func TestUpgradesRealPackages(t *testing.T) {
 	for name, snapshot := range realCatalogs(t) {
 		all := catalogs(Catalog{Name: name, Snapshot: snapshot})

@@ -6,14 +6,14 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// Deprecations are the messages with which a catalog deprecates a package, channels and a bundle. The zero value means
+// Deprecations contains a catalog's deprecation messages for a package, channels and a bundle. The zero value means
 // that they are unknown.
 type Deprecations struct {
 	// Known is true if a catalog with the package is available.
 	Known bool
 	// Package is the message for the package, or "".
 	Package string
-	// Channels contains the deprecated ones of the requested channels, by name.
+	// Channels contains the requested channels that are deprecated, sorted by name.
 	Channels []Deprecation
 	// HasBundle is true if the catalog has the bundle; Bundle is the message for it, or "".
 	HasBundle bool
@@ -25,10 +25,10 @@ type Deprecation struct {
 	Name, Message string
 }
 
-// Any reports whether something is deprecated.
+// Any reports whether anything is deprecated.
 func (d Deprecations) Any() bool { return d.Package != "" || len(d.Channels) > 0 || d.Bundle != "" }
 
-// DeprecationsOf returns the deprecations that concern a user of these channels and this bundle of a package.
+// DeprecationsOf returns the deprecations of a package that affect users of these channels and this bundle.
 func DeprecationsOf(p *catalog.Package, channels []string, bundle string) Deprecations {
 	out := Deprecations{Known: true, Package: p.Deprecation}
 	for _, name := range p.ChannelNames() {

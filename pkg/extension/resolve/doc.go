@@ -4,7 +4,7 @@
 // # Which bundle is selected
 //
 //	catalogs   those that the selector matches and that have the package
-//	channels   bundles of the requested channels; without channels, of all
+//	channels   bundles in the requested channels, or in all channels if none is requested
 //	versions   bundles in the requested version range
 //	upgrades   with CatalogProvided, only the installed bundle and those that replace or skip it, or whose skipRange
 //	           contains its version; with SelfCertified, any bundle
@@ -16,6 +16,6 @@
 //
 // # When a catalog is missing
 //
-// If no catalog provides the package any more, the installed version is kept, unless it is outside of the requested range.
+// If no catalog provides the package any longer, the installed version is kept, unless it is outside the requested range.
 // While the content of a catalog is not available, no bundle is selected from a catalog with a lower priority.
 package resolve

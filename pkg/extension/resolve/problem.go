@@ -22,7 +22,8 @@ const (
 	SeveralCatalogs     Reason = "SeveralCatalogs"
 )
 
-// Problem reports why no bundle was selected, and what exists instead. It remains until the request or a catalog changes.
+// Problem reports why no bundle was selected, and which alternatives exist. It persists until the request or a catalog
+// changes.
 type Problem struct {
 	Reason  Reason
 	Message string

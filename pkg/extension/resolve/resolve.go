@@ -55,19 +55,19 @@ func (r Request) Selects(catalog map[string]string) bool {
 	return r.Selector == nil || r.Selector.Matches(labels.Set(catalog))
 }
 
-// Result is the selected bundle. If Resolve fails, only Catalog, Package and Deprecations are set, and only if it is clear
-// which catalog they come from.
+// Result contains the selected bundle. If Resolve fails, only Catalog, Package and Deprecations are set, and only if the
+// catalog is unambiguous.
 type Result struct {
 	// Catalog is the name of the catalog, and Package its package.
 	Catalog string
 	Package *catalog.Package
-	// Snapshot is the content that Bundle comes from, and Channel a channel that contains Bundle.
+	// Snapshot is the content of the catalog, and Channel is a channel that contains Bundle.
 	Snapshot *catalog.Snapshot
 	Channel  string
 	// Bundle is nil if the installed version is kept although no catalog provides it; Kept is the reason.
 	Bundle *catalog.Bundle
 	Kept   string
-	// Deprecations are those of Bundle or, if it is nil, of the installed bundle.
+	// Deprecations contains the deprecations of Bundle or, if it is nil, of the installed bundle.
 	Deprecations Deprecations
 }
 
@@ -99,18 +99,18 @@ func Resolve(catalogs []Catalog, r Request) (Result, error) {
 type search struct {
 	Request
 	inRange func(version) bool
-	// all contains all catalogs, and selected those that match the selector, ordered by priority and name. unavailable
-	// contains the selected catalogs whose content is not available.
+	// all contains all catalogs. selected contains the catalogs that match the selector, ordered by priority and name.
+	// unavailable contains the selected catalogs whose content is not available.
 	all, selected, unavailable []Catalog
 	// offers contains the selected catalogs that have the package, in the same order.
 	offers []offer
 }
 
-// offer is the package as a catalog offers it.
+// offer is the package in one catalog.
 type offer struct {
 	catalog Catalog
 	pkg     *catalog.Package
-	// candidates are the bundles that satisfy the request, preferred ones first.
+	// candidates contains the bundles that satisfy the request, preferred bundles first.
 	candidates []candidate
 }
 
@@ -149,7 +149,7 @@ func (s *search) mayBePreempted(best offer) bool {
 	return len(s.unavailable) > 0 && s.unavailable[0].Priority > best.catalog.Priority
 }
 
-// failed returns the result for a problem: the installed version is kept if the problem does not contradict it.
+// failed returns the result for a problem. The installed version is kept if it still satisfies the request.
 func (s *search) failed(p *Problem) (Result, error) {
 	out := Result{}
 	if len(s.offers) == 1 || len(s.offers) > 1 && s.offers[0].catalog.Priority > s.offers[1].catalog.Priority {

@@ -244,7 +244,7 @@ func TestUpgradesAlongTheGraph(t *testing.T) {
 	))
 }
 
-func TestPrefersWhatIsNotDeprecated(t *testing.T) {
+func TestPrefersVersionsThatAreNotDeprecated(t *testing.T) {
 	run(t, []resolution{
 		{name: "bundles", catalogs: catalogs(with("a", pkg("stable: 1.0.0; 1.1.0; 2.0.0 deprecated -"))), want: "a stable 1.1.0"},
 		{name: "bundles with the property", catalogs: catalogs(with("a", pkg("stable: 1.0.0; 2.0.0 property olm.deprecated"))), want: "a stable 1.0.0"},
@@ -283,7 +283,7 @@ func TestKeepsTheInstalledVersion(t *testing.T) {
 	})
 }
 
-func TestReportsWhatExistsInstead(t *testing.T) {
+func TestReportsAlternatives(t *testing.T) {
 	var many []*catalog.Package
 	for i := range 20 {
 		many = append(many, named(fmt.Sprintf("operator-%02d", i), pkg("stable: 1.0.0")))

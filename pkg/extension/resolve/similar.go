@@ -11,7 +11,8 @@ const (
 	maxCompared = 20_000
 	// maxEdits is the number of edits by which a misspelled name may differ from the intended one.
 	maxEdits = 2
-	// minPart is the minimum length of a name that counts as similar to another one because it is a part of it.
+	// minPart is the minimum length of a name that is considered similar to another name because it is a part of
+	// that name.
 	minPart = 3
 )
 
@@ -45,7 +46,7 @@ func similar(wanted string, names []string) []string {
 	return out
 }
 
-// far is the distance of names that differ by more than maxEdits, and band the number of distances in a row.
+// far is the distance of names that differ by more than maxEdits, and band is the number of distances in a row.
 const (
 	far  = maxEdits + 1
 	band = 2*maxEdits + 1

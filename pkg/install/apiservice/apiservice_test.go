@@ -59,7 +59,7 @@ func TestInvalidAPIsAreRejected(t *testing.T) {
 		want string
 	}{
 		{"a Kubernetes group", func(d *description) { d.Group = "metrics.k8s.io" }, `API group "metrics.k8s.io" is reserved`},
-		{"Kubernetes' own domain", func(d *description) { d.Group = "k8s.io" }, "is reserved"},
+		{"the domain of Kubernetes", func(d *description) { d.Group = "k8s.io" }, "is reserved"},
 		{"kubernetes.io", func(d *description) { d.Group = "x.kubernetes.io" }, "is reserved"},
 		{"OLM's group", func(d *description) { d.Group = "operators.coreos.com" }, "is reserved"},
 		{"OLM's packages", func(d *description) { d.Group = "packages.operators.coreos.com" }, "is reserved"},
@@ -69,7 +69,7 @@ func TestInvalidAPIsAreRejected(t *testing.T) {
 		{"a group with a slash", func(d *description) { d.Group = "a/b" }, `group "a/b" is invalid`},
 		{"an invalid version", func(d *description) { d.Version = "system:foo" }, `version "system:foo" is invalid`},
 		{"no version", func(d *description) { d.Version = "" }, `version "" is invalid`},
-		{"an unknown deployment", func(d *description) { d.DeploymentName = "x" }, `deployment "x" is not part of the install strategy`},
+		{"an unknown Deployment", func(d *description) { d.DeploymentName = "x" }, `deployment "x" is not part of the install strategy`},
 		{"a port out of range", func(d *description) { d.ContainerPort = 70000 }, "containerPort 70000 is not a valid port"},
 	} {
 		t.Run(tc.name, func(t *testing.T) { require.ErrorContains(t, apiservice.Validate(newCSV(api(tc.edit))), tc.want) })

@@ -37,10 +37,10 @@ type Input struct {
 	// Trust returns the caBundle for a Deployment's APIs. If it returns nil, the caBundle is left to other field
 	// managers.
 	Trust func(deployment string) []byte
-	// Plain reports whether a binding may have the name that OLM gives it, which contains neither the namespace nor the package
-	// of the operator. nil means that no binding may.
+	// Plain reports whether a binding may have the name that OLM uses, which contains neither the namespace nor the package of
+	// the operator. If it is nil, no binding may have that name.
 	Plain func(kind, namespace, name string) bool
-	// Annotations returns annotations for the APIServices of a Deployment, to make another certificate tool inject the
+	// Annotations returns annotations for the APIServices of a Deployment that make another certificate tool inject the
 	// caBundle; nil means that there are none.
 	Annotations func(deployment string) map[string]string
 }

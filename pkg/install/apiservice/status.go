@@ -10,7 +10,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// messageNotAdoptable is the message that the contract (1.12) defines, followed by a description of who serves the API.
+// messageNotAdoptable is the message that the contract (1.12) defines, followed servedBy a description of who serves the API.
 const messageNotAdoptable = "pre-existing APIService %s is not adoptable: %s"
 
 // Taken returns an error if another owner serves any version of the API's group, through an APIService of another
@@ -21,7 +21,7 @@ func Taken(api API, owner ownerutil.Owner, all []*apiregistrationv1.APIService, 
 		if !group.Same(live.Spec.Group, api.Group) && live.Name != api.Name() || owner.Owns(live) {
 			continue
 		}
-		return fmt.Errorf(messageNotAdoptable, api.Name(), by(api, owner, live, crds))
+		return fmt.Errorf(messageNotAdoptable, api.Name(), servedBy(api, owner, live, crds))
 	}
 	if crd := definitionOf(api, crds); crd != "" {
 		return fmt.Errorf(messageNotAdoptable, api.Name(), fmt.Sprintf("CustomResourceDefinition %q serves the same API group", crd))
@@ -29,8 +29,9 @@ func Taken(api API, owner ownerutil.Owner, all []*apiregistrationv1.APIService, 
 	return nil
 }
 
-// by describes who serves the API's group. live is an APIService of the group that does not belong to owner.
-func by(api API, owner ownerutil.Owner, live *apiregistrationv1.APIService, crds []apiextensionsv1.CustomResourceDefinition) string {
+// servedBy describes what already serves the API's group. live is an APIService of the group that does not belong to
+// owner.
+func servedBy(api API, owner ownerutil.Owner, live *apiregistrationv1.APIService, crds []apiextensionsv1.CustomResourceDefinition) string {
 	crd := definitionOf(api, crds)
 	switch {
 	case live.Spec.Service != nil && live.Name == api.Name():

@@ -17,11 +17,11 @@ const (
 	Keep Action = "Keep"
 	// Replace issues a pair that is used immediately, because no usable pair exists.
 	Replace Action = "Replace"
-	// Stage issues a pair that callers already trust before Pods use it.
+	// Stage issues a pair that callers must trust before Pods use it.
 	Stage Action = "Stage"
 	// Promote makes the staged pair the current pair.
 	Promote Action = "Promote"
-	// Retire removes CAs that no Pod uses any longer.
+	// Retire removes CAs that no Pod uses anymore.
 	Retire Action = "Retire"
 )
 
@@ -44,7 +44,7 @@ const (
 	Expired Reason = "Expired"
 	// NearExpiry means that two thirds of the certificate's lifetime have passed.
 	NearExpiry Reason = "NearExpiry"
-	// Rolled means that no Pod uses the previous CAs any longer.
+	// Rolled means that no Pod uses the previous CAs anymore.
 	Rolled Reason = "Rolled"
 )
 
@@ -74,8 +74,8 @@ type Observed struct {
 	TrustedFor time.Duration
 	// Running is true if every Pod uses the current pair.
 	Running bool
-	// Unstored is a pair that was issued but could not be stored, or nil. The next decision that issues a pair uses
-	// it, so that objects that already record or trust it need not be written again.
+	// Unstored is a pair that was issued but could not be stored, or nil. The next decision to issue a pair uses it
+	// instead of a new one, so that objects that already record or trust it need not be written again.
 	Unstored *Pair
 }
 
@@ -194,14 +194,14 @@ func (p Policy) replace(o Observed, s Set, reason Reason, message string) Decisi
 	}
 	var out Set
 	for _, ca := range kept {
-		if o.usable(ca) && !bytes.Equal(ca, again.CA) && !out.previously(ca) && len(out.Previous) < maxPrevious {
+		if o.usable(ca) && !bytes.Equal(ca, again.CA) && !out.isPrevious(ca) && len(out.Previous) < maxPrevious {
 			out.Previous = append(out.Previous, ca)
 		}
 	}
 	return Decision{Action: Replace, Reason: reason, Message: message, Set: out}
 }
 
-func (s Set) previously(ca []byte) bool {
+func (s Set) isPrevious(ca []byte) bool {
 	return slices.ContainsFunc(s.Previous, func(have []byte) bool { return Hash(have) == Hash(ca) })
 }
 

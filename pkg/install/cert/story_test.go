@@ -47,11 +47,11 @@ type change struct {
 	at     time.Time
 }
 
-// die is the probability that the controller crashes before a write.
-const die = 0.1
+// crashRate is the probability that the controller crashes before a write.
+const crashRate = 0.1
 
-func (w *world) dies() bool {
-	if w.rand.Float64() >= die {
+func (w *world) crashes() bool {
+	if w.rand.Float64() >= crashRate {
 		return false
 	}
 	w.trustedSince = time.Time{}
@@ -78,7 +78,7 @@ func (w *world) reconcile() {
 	d := w.policy.Decide(o)
 	set, err := w.policy.Carry(d, o)
 	require.NoError(w.t, err)
-	if w.dies() {
+	if w.crashes() {
 		return
 	}
 	if d.Action != cert.Keep {
@@ -86,21 +86,21 @@ func (w *world) reconcile() {
 		w.recorded = slices.Concat(w.recorded, set.Hashes())
 	}
 	for i := range w.callers {
-		if w.dies() {
+		if w.crashes() {
 			return
 		}
 		w.callers[i].write(w, set.Trust())
 	}
 	w.remember(set)
-	if w.dies() {
+	if w.crashes() {
 		return
 	}
 	w.data = set.Data()
-	if w.dies() {
+	if w.crashes() {
 		return
 	}
 	w.recorded = set.Hashes()
-	if w.dies() {
+	if w.crashes() {
 		return
 	}
 	w.hash = set.Hash()

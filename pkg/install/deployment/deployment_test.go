@@ -184,7 +184,7 @@ func TestEditsAreImagesSetByOtherManagers(t *testing.T) {
 	live.Spec.Template.Spec.Containers[0].Image = "other:1"
 	live.Spec.Template.Spec.Containers = append(live.Spec.Template.Spec.Containers, corev1.Container{Name: "sidecar", Image: "sidecar:1"})
 	require.NotEmpty(t, deployment.OtherImages(live, want))
-	require.Empty(t, deployment.Edits(live, want), "a webhook may have set the image during Remit's write")
+	require.Empty(t, deployment.Edits(live, want), "a webhook may have set the image when Remit wrote the Deployment")
 
 	manages := func(manager, container string) metav1.ManagedFieldsEntry {
 		raw := `{"f:spec":{"f:template":{"f:spec":{"f:containers":{"k:{\"name\":\"` + container + `\"}":{"f:image":{}}}}}}}`
@@ -321,7 +321,7 @@ func TestExistingBindingsOfANewServiceAccountCount(t *testing.T) {
 			log := funcr.New(func(_, line string) { logged.WriteString(line) }, funcr.Options{})
 			err = deployment.CheckIdentities(c, deployment.Bound{Account: scoped.ServiceAccountIdentity(types.NamespacedName{Namespace: "t2", Name: "acct"}), Owner: owner,
 				Made: func(string) (time.Time, bool) { return made, true }, RBAC: l, Log: log, Program: "remit-catalog"})
-			if tc.in == "t9" { // the reader of the error may not be allowed to see this namespace
+			if tc.in == "t9" { // users who read the error may not be allowed to see this namespace
 				require.Contains(t, logged.String(), `"serviceAccount"="t1/op" "account"="t2/acct" "bindings"=["RoleBinding t9/op"]`)
 				require.NotContains(t, err.Error(), "t9")
 				require.ErrorContains(t, err, "; an administrator can find the bindings outside of namespace t1 in the log of remit-catalog")

@@ -26,7 +26,7 @@ const maxAnnotation = 4 << 10
 type Input struct {
 	CSV   *operatorsv1alpha1.ClusterServiceVersion
 	Owner ownerutil.Owner
-	// Group contains the annotations that inform an operator of its OperatorGroup and target namespaces.
+	// Group contains the annotations that inform an operator about its OperatorGroup and target namespaces.
 	Group map[string]string
 	// Config is the Subscription's config, or nil.
 	Config *operatorsv1alpha1.SubscriptionConfig
@@ -149,9 +149,9 @@ func copiedPrefixes() []string {
 	}
 }
 
-// copied reports whether an annotation of the CSV is copied to the Pods. Annotations without a prefix are for users
-// and catalogs, and are copied. An annotation with a prefix that is not in copiedPrefixes may instruct the node, the
-// network or a mesh (escape suite 50) and belongs in the Pod template, where a reviewer expects it.
+// copied reports whether an annotation of the CSV is copied to the Pods. Annotations without a prefix are for users and
+// catalogs, and are copied. An annotation with any other prefix may control the node, the network or a service mesh
+// (escape suite 50). It belongs in the Pod template, where reviewers expect it.
 func copied(key, value string) bool {
 	prefix, _, prefixed := strings.Cut(key, "/")
 	return (!prefixed || slices.Contains(copiedPrefixes(), prefix)) && len(value) <= maxAnnotation

@@ -9,8 +9,8 @@
 //
 // OLM copies all annotations of the ClusterServiceVersion to the Pods, and operators read some of them through the
 // downward API. This package copies only annotations that have no prefix or a prefix of the operator framework or an
-// operator console, and that are at most 4 KiB long (in published bundles, alm-examples can reach 100 KiB, would be
-// stored once per Pod and ReplicaSet, and is not used there). The annotations with the namespaces to watch are taken
-// from the OperatorGroup, because the author of the ClusterServiceVersion or another user could have edited those on
-// the ClusterServiceVersion.
+// operator console, and that are at most 4 KiB long (the annotation alm-examples of published bundles can reach 100
+// KiB; it would be stored in every Pod and ReplicaSet, where it is not used). The annotations that list the namespaces
+// to watch are taken from the OperatorGroup, because the author of the ClusterServiceVersion or another user could have
+// edited the annotations of the ClusterServiceVersion.
 package deployment

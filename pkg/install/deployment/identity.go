@@ -35,8 +35,8 @@ func (e *IdentityError) Error() string {
 	return fmt.Sprintf("deployment %q may not run as ServiceAccount %q: %s", e.Deployment, e.ServiceAccount, e.Why)
 }
 
-// Bound contains the account, or the synthetic user of a ClusterExtension, with which CheckIdentities compares
-// ServiceAccounts, and the data for the comparison.
+// Bound contains the identity with which CheckIdentities compares ServiceAccounts (the account, or the synthetic user
+// of a ClusterExtension) and the data for the comparison.
 type Bound struct {
 	Account scoped.Identity
 	// Made returns the time, by the API server's clock, at which this install created a ServiceAccount of the namespace.
@@ -90,7 +90,7 @@ func (by Bound) judge(key types.NamespacedName, own bool) (string, error) {
 		if at, made := by.Made(key.Name); made {
 			why, advice = "bindings that are not newer than the ServiceAccount refer to it", "; delete them, or recreate them if they are meant for this operator"
 			counts = by.inherited(at)
-			// Bindings that are created later are ignored. They need not wake this install, so the lookup is not tracked.
+			// Bindings that are created later are ignored and need not wake this install, so the lookup is not tracked.
 			if excess, err := by.excessOf(key, by.RBAC.Untracked(), counts); err != nil || len(excess) == 0 {
 				return "", err
 			}
@@ -107,8 +107,8 @@ func (by Bound) judge(key types.NamespacedName, own bool) (string, error) {
 	return fmt.Sprintf("%s, and it has permissions that %s does not have: %s%s", why, by.Account, status.Lines(excess, maxExcess), advice), nil
 }
 
-// subject returns the account as a subject. The permissions that every ServiceAccount of the cluster has do not exceed those of
-// a synthetic user: the operator does not get them from its install.
+// subject returns the account as a subject. A synthetic user is treated as if it had the permissions that every ServiceAccount
+// of the cluster has, because the operator does not get these from its install.
 func (by Bound) subject() rbac.Subject {
 	out := rbac.SubjectOf(by.Account)
 	if by.Account.IsSynthetic() {
@@ -132,8 +132,8 @@ func (by Bound) outside(key types.NamespacedName, counts func(rbac.Binding) bool
 	return out
 }
 
-// inherited returns a function that selects the bindings that existed before a ServiceAccount was created and that the
-// install did not create. Timestamps have a resolution of one second; a binding from the same second is selected.
+// inherited returns a function that selects the bindings that existed before a ServiceAccount and that the install did
+// not create. Timestamps have a resolution of one second; a binding from the same second is selected.
 func (by Bound) inherited(at time.Time) func(rbac.Binding) bool {
 	return func(b rbac.Binding) bool { return !b.GetCreationTimestamp().After(at) && !by.Owner.Owns(b) }
 }
@@ -145,7 +145,7 @@ func (by Bound) excessOf(key types.NamespacedName, listers rbac.Listers, counts 
 	subject := rbac.ServiceAccount(key.Namespace, key.Name)
 	uncovered, err := listers.UncoveredOf(subject, by.subject(), counts)
 	if limit := (*rbac.LimitError)(nil); errors.As(err, &limit) {
-		return []string{fmt.Sprintf("roles with more than %d verbs, API groups, resources, names and URLs, which are not supported", rbac.MaxValues)}, nil
+		return []string{fmt.Sprintf("roles with more than the supported maximum of %d verbs, API groups, resources, names and URLs in total", rbac.MaxValues)}, nil
 	}
 	if err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// Installer executes a plan as the account.
+// Installer applies a plan as the account.
 type Installer struct {
 	// Account is a client authenticated as the account. It performs all writes and reads Secrets.
 	Account client.Client
@@ -52,10 +52,11 @@ type Certificate struct {
 	Blocked error
 }
 
-// Certify applies a Deployment's Service and certificate, and executes the next step of a rotation if one is due. It
-// calls permit before it writes anything, even if no step is due, to find out whether the account is allowed to perform
-// the writes of a rotation; an error from permit is stored in Blocked, not returned. If a certificate tool issues the
-// certificate, Certify applies only the Service and does not call permit. Errors from reads and writes are returned.
+// Certify applies a Deployment's Service and certificate, and executes the next step of a rotation if one is due.
+// Before it writes anything, it calls permit to check whether the account is allowed to perform the writes of a
+// rotation, even if no step is due. An error from permit is stored in Blocked and not returned. If a certificate tool
+// issues the certificate, Certify applies only the Service and does not call permit. Errors from reads and writes are
+// returned.
 func (i Installer) Certify(ctx context.Context, p *Plan, live *Live, d serving.Deployment, permit func(...Need) error) (Certificate, error) {
 	if p.tool != nil {
 		return Certificate{Deployment: d.Name, Done: cert.Keep}, i.service(ctx, p, live, d, nil)
@@ -90,7 +91,7 @@ func (i Installer) Certify(ctx context.Context, p *Plan, live *Live, d serving.D
 		i.Memory.keep(p.served(d.Name), nil)
 	}
 	if decision.Action != cert.Keep {
-		// Decide on the next step once the cache contains the changes.
+		// The next step is decided once the cache contains the changes.
 		c.After = time.Second
 		c.Times = i.Policy.Times(set.Current)
 	}

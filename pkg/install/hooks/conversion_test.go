@@ -73,7 +73,7 @@ func TestAConversionIsSetRotatedAndReset(t *testing.T) {
 	p, live := w.plan()
 	changed, err := w.installer().Off(t.Context(), p, live, name)
 	require.NoError(t, err)
-	require.Empty(t, changed, "stored objects must stay readable")
+	require.Empty(t, changed, "stored objects must remain readable")
 
 	w.csv.Spec.WebhookDefinitions = nil
 	p, live = w.plan()

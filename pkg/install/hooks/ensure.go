@@ -179,7 +179,7 @@ func (l *Live) converting(p *Plan) []*apiextensionsv1.CustomResourceDefinition {
 	return out
 }
 
-// Remains returns what is not garbage-collected with a deleted CSV: the webhook configurations and APIServices with
+// Remains returns the objects that are not garbage-collected with a deleted CSV: the webhook configurations and APIServices with
 // the CSV's owner labels, and the lineage's CustomResourceDefinitions whose conversion Remit configured.
 func Remains(ctx context.Context, r client.Reader, owner ownerutil.Owner, by ...client.ListOption) ([]client.Object, []*apiextensionsv1.CustomResourceDefinition, error) {
 	p := &Plan{in: Input{Owner: owner, CSV: &operatorsv1alpha1.ClusterServiceVersion{}}}

@@ -324,8 +324,8 @@ func TestThePlansNeedsAreSufficient(t *testing.T) {
 	require.Empty(t, w.configurations())
 }
 
-// Failed reconciles are retried. If each retry issued a new pair, each would also change the Service and all callers,
-// and the event for the Service would immediately trigger the next reconcile.
+// Failed reconciles are retried. If each retry issued a new pair, it would also change the Service and all callers, and
+// the event for the Service would immediately trigger the next reconcile.
 func TestAnUnstoredPairIsNotIssuedAgain(t *testing.T) {
 	t.Parallel()
 	t.Run("initial install", func(t *testing.T) {
@@ -415,9 +415,9 @@ func TestADeploymentIsCertifiedOnceItsCAIsKnown(t *testing.T) {
 	require.True(t, p.Certified(name), "a certificate tool manages the caBundle")
 }
 
-// The written rules must match the permissions that were required of the account, even if the scope of a resource
-// changes.
-func TestAPlanAsksForEachScopeOnce(t *testing.T) {
+// The rules that are written must match the permissions that the account was required to have, even if the scope of a
+// resource changes in the meantime.
+func TestAPlanLooksUpEachScopeOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	asked, answer := 0, webhook.Either
@@ -445,7 +445,7 @@ func TestAPlanAsksForEachScopeOnce(t *testing.T) {
 	require.Equal(t, 1, asked)
 }
 
-// A CSV may have 500 webhooks, and Has is called for each of them.
+// A CSV can have 500 webhooks, and Has is called for each of them.
 func TestWebhooksAreRenderedOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -30,8 +30,8 @@ type Input struct {
 	Config *operatorsv1alpha1.SubscriptionConfig
 	// Tool issues the certificates unless the CSV or the config selects a tool; nil means that Remit issues them.
 	Tool *serving.Tool
-	// Taken reports whether a binding with this name exists and belongs to another owner; nil means that none does. The names
-	// of OLM are used only for the installation's default account.
+	// Taken reports whether a binding with this name exists and belongs to another owner; nil means that none does. OLM's
+	// names are used only for the installation's default account.
 	Taken func(kind, namespace, name string) bool
 	// Scopes and Holds have the same meaning as in webhook.Input. A plan calls Scopes once per resource.
 	Scopes webhook.Scopes
@@ -72,7 +72,7 @@ func New(in Input) (*Plan, error) {
 // Empty reports whether the operator serves no webhooks, conversions or APIs.
 func (p *Plan) Empty() bool { return len(p.Served) == 0 }
 
-// Outsourced reports whether a certificate tool issues the certificates.
+// Outsourced reports whether a certificate tool, and not Remit, issues the certificates.
 func (p *Plan) Outsourced() bool { return p.tool != nil }
 
 // Serves reports whether a Deployment serves webhooks, conversions or APIs.

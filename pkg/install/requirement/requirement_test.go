@@ -113,7 +113,7 @@ func TestInventedKindsCostFewRequests(t *testing.T) {
 	require.Zero(t, mapper.asked, "there is no APIService for the group")
 }
 
-// The rules of webhooks can name any resources, and are rendered in each reconcile.
+// The rules of webhooks can name any resources, and every reconcile renders them.
 func TestInventedResourcesCostFewRequests(t *testing.T) {
 	api := &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: "v1.apps", UID: "a"}, Spec: apiregistrationv1.APIServiceSpec{Group: "apps"}}
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "things.example.com"}}
@@ -177,7 +177,7 @@ func TestServedKinds(t *testing.T) {
 
 	require.NoError(t, c.Create(t.Context(), crd))
 	t.Cleanup(func() { _ = c.Delete(context.Background(), crd) })
-	// the kind can become served between the two lookups of one check
+	// the API server can start to serve the kind between the two lookups of one check
 	require.EventuallyWithT(t, func(collect *assert.CollectT) {
 		assert.Equal(collect, served, both("served.example.com", "v1", "Thing"))
 	}, 30*time.Second, 50*time.Millisecond)

@@ -21,9 +21,9 @@ import (
 	"github.com/remit-olm/remit/pkg/step/crd"
 )
 
-// Lookups looks up what the cluster serves, for one ClusterServiceVersion or bundle. It lists the objects in the cluster on
-// first use, and answers from them where possible, so that its results change with objects that the caller watches. It is not
-// safe for concurrent use.
+// Lookups looks up what the cluster serves, for one ClusterServiceVersion or bundle. It lists the CustomResourceDefinitions
+// and APIServices on first use and answers from them if possible, so that its results change only with objects that the
+// caller watches. It is not safe for concurrent use.
 type Lookups struct {
 	World
 	crds *apiextensionsv1.CustomResourceDefinitionList
@@ -88,9 +88,9 @@ func (l *Lookups) Mapping(ctx context.Context, kind schema.GroupKind) (*meta.RES
 	return l.Unserved.Kind(l.Mapper, kind, since)
 }
 
-// Scopes returns a function that returns the scope of a resource: that of the CustomResourceDefinition that defines it, or the
-// one according to discovery, which is asked as for Mapping. After kinds.MaxUnserved resources of which it does not know the
-// scope, the function sends no further requests and returns Either.
+// Scopes returns a function that returns the scope of a resource according to its CustomResourceDefinition or, if there is
+// none, according to discovery. Discovery is used and cached as in Mapping. Once the scopes of kinds.MaxUnserved resources
+// could not be determined, the function sends no further requests and returns Either.
 func (l *Lookups) Scopes(ctx context.Context) webhook.Scopes {
 	return func(group, resource string) webhook.Scope {
 		if group == corev1.GroupName { // a mapper treats "" as any group; webhook.Builtin has the cluster-scoped resources
@@ -134,7 +134,7 @@ func (l *Lookups) definitions(ctx context.Context) ([]apiextensionsv1.CustomReso
 	return l.crds.Items, nil
 }
 
-// since identifies the state of the APIServices of a group; "" if there are none.
+// since returns a value that identifies the state of the APIServices of a group; "" if there are none.
 func (l *Lookups) since(ctx context.Context, group string) (string, error) {
 	if l.registered == nil {
 		list := &apiregistrationv1.APIServiceList{}

@@ -27,8 +27,7 @@ type Input struct {
 }
 
 // Service returns the Service of a Deployment. recorded contains the hashes of the CAs that Remit issued for the
-// Deployment. The Service's annotation stores them, so that Remit can distinguish these CAs from others that someone
-// adds to the Secret.
+// Deployment. The Service's annotation stores them, so that Remit can distinguish these CAs from CAs that other clients add to the Secret.
 func (in Input) Service(d Deployment, recorded []string) (*unstructured.Unstructured, error) {
 	annotations := in.Tool.service(d.Name)
 	if len(recorded) > 0 {

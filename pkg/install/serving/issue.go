@@ -17,7 +17,7 @@ const (
 	renewedAhead = "24h0m0s"
 )
 
-// certificateName on a Secret is the name of the Certificate for which cert-manager has written it.
+// certificateName is the annotation on a Secret that names the Certificate for which cert-manager wrote the Secret.
 const certificateName = "cert-manager.io/certificate-name"
 
 // certManager is the API of cert-manager. Its types are not imported, because a bundle's install uses only these fields.
@@ -38,8 +38,8 @@ func Issues(obj, secret *unstructured.Unstructured) bool {
 		obj.GetNamespace() == secret.GetNamespace() && obj.GetName() == secret.GetName()
 }
 
-// IsIssued reports whether a Secret names the Certificate of the same name as the one for which cert-manager has written it. Anyone
-// who can write the Secret can set the annotation.
+// IsIssued reports whether, according to its annotation, cert-manager wrote the Secret for the Certificate of the same name.
+// Anyone who can write the Secret can set the annotation.
 func IsIssued(secret metav1.Object) bool {
 	return secret.GetAnnotations()[certificateName] == secret.GetName()
 }

@@ -25,7 +25,7 @@ func Mount(pod *corev1.PodTemplateSpec, deployment, hash string) {
 	mountAll(pod, deployment, hash, hash == "")
 }
 
-// Replace does the same as Mount, but always replaces existing mounts at the two paths.
+// Replace is like Mount, but always replaces existing mounts at the two paths.
 func Replace(pod *corev1.PodTemplateSpec, deployment, hash string) {
 	mountAll(pod, deployment, hash, false)
 }
@@ -69,7 +69,7 @@ func mount(pod *corev1.PodSpec, volume corev1.Volume, path string, yield bool) {
 		})
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volume.Name, MountPath: path})
 	}
-	// A Pod waits for the Secrets of all its volumes, mounted or not.
+	// A Pod waits for the Secrets of all its volumes, even if they are not mounted.
 	pod.Volumes = slices.DeleteFunc(pod.Volumes, func(v corev1.Volume) bool {
 		return v.Name == volume.Name ||
 			slices.Contains(displaced, v.Name) && !mounted(pod, func(m corev1.VolumeMount) bool { return m.Name == v.Name })

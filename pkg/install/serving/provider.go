@@ -38,7 +38,7 @@ func (p Provider) Tool(namespace string) *Tool {
 	return nil
 }
 
-// Kinds returns the kinds that the provider defines and installs contain.
+// Kinds returns the kinds that the provider defines and that installs contain.
 func (p Provider) Kinds() []schema.GroupVersionKind {
 	if p != ProviderCertManager {
 		return nil

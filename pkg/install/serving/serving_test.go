@@ -125,7 +125,7 @@ func TestObjectsHaveTheNamesAndLabelsOfTheContract(t *testing.T) {
 	golden(t, "hooks.yaml", append([]*unstructured.Unstructured{service, secret}, access...)...)
 }
 
-func TestTheSecretHoldsTheSet(t *testing.T) {
+func TestTheSecretContainsTheSet(t *testing.T) {
 	in := input(newCSV())
 	pair, err := cert.Policy{Life: time.Hour}.Issue(time.Now(), cert.Hosts("hooks", "t1"))
 	require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/cert"
 )
 
-// Annotations that ask certificate tools to inject their CA into a configuration.
+// Annotations that make certificate tools inject their CA into a configuration.
 const (
 	InjectCAFrom       = "cert-manager.io/inject-ca-from"
 	InjectCAFromSecret = "cert-manager.io/inject-ca-from-secret" //nolint:gosec // the name of an annotation
@@ -22,7 +22,7 @@ const (
 // Tool describes a certificate tool in the cluster that issues certificates instead of Remit. The tool writes the
 // Secret and the caBundle of every object that has one; Remit overwrites neither.
 type Tool struct {
-	// Annotations ask the tool to inject the caBundle. They are copied to all objects with a caBundle.
+	// Annotations make the tool inject the caBundle. They are copied to all objects with a caBundle.
 	Annotations map[string]string
 	// issuing is the namespace in which cert-manager issues a certificate for each Deployment; "" if the certificates are not
 	// part of the install.
@@ -36,7 +36,7 @@ func CertManager(namespace string) *Tool { return &Tool{issuing: namespace} }
 // ServiceCA returns the tool of an install whose certificates the service-ca operator issues.
 func ServiceCA() *Tool { return &Tool{Annotations: map[string]string{InjectCABundle: "true"}} }
 
-// isPart reports whether Certificates of cert-manager are part of the install.
+// isPart reports whether the install contains Certificates of cert-manager.
 func (t *Tool) isPart() bool { return t != nil && t.issuing != "" }
 
 // ToolOf returns the tool that is selected by the annotations of the Subscription's config or else by those of the

@@ -20,6 +20,8 @@ const (
 	Renew Operation = "renew the certificates"
 	// Retire removes what earlier versions left behind. It is allowed once this version is running.
 	Retire Operation = "remove objects of earlier versions"
+	// Publish writes the ClusterRoles of the provided APIs. It is allowed once this version is running.
+	Publish Operation = "publish the provided APIs"
 	// CleanUp removes the objects of a ClusterServiceVersion that is being removed.
 	CleanUp Operation = "clean up"
 )
@@ -61,7 +63,7 @@ func (f Findings) Err(d Operation) error {
 			return nil
 		}
 		return f.install()
-	case Retire:
+	case Retire, Publish:
 		if f.Ineligible == nil && f.Evaluated && f.Ready {
 			return nil
 		}

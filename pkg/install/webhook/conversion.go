@@ -26,7 +26,7 @@ type Conversion struct {
 	// Deployment is the name of the Deployment that serves the webhook.
 	Deployment string
 	Stanza     apiextensionsv1.CustomResourceConversion
-	// Annotations record the Service that performs the conversion and, if a certificate tool is used, ask the tool to
+	// Annotations record the Service that performs the conversion and, if a certificate tool is used, make the tool
 	// inject the caBundle.
 	Annotations map[string]string
 }
@@ -69,7 +69,7 @@ func (in Input) stanza(d *operatorsv1alpha1.WebhookDescription) apiextensionsv1.
 }
 
 // InPlace reports whether the CustomResourceDefinition has this conversion. It ignores the caBundle if c has none,
-// because others manage it then.
+// because then another field manager sets it.
 func (c Conversion) InPlace(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	for k, v := range c.Annotations {
 		if crd.Annotations[k] != v {
@@ -131,7 +131,7 @@ func Retrust(crd *apiextensionsv1.CustomResourceDefinition, trust []byte) (clien
 }
 
 // Reset returns a patch that removes the webhook from a CustomResourceDefinition. The patch's field manager then owns
-// the strategy, so applying a different strategy would cause a conflict; an annotation tells the next install that
+// the strategy, so applying a different strategy would cause a conflict; an annotation informs the next install that
 // Remit reset the conversion.
 func Reset(crd *apiextensionsv1.CustomResourceDefinition) (client.Patch, error) {
 	annotations := map[string]string{names.AnnotationConversion: names.ConversionReset}

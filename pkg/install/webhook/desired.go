@@ -38,7 +38,7 @@ type Input struct {
 	// Trust returns the caBundle for a Deployment's webhooks. If Trust is nil or returns nil, the field is not set, so
 	// that another manager can set it.
 	Trust func(deployment string) []byte
-	// Annotations returns annotations that ask a certificate tool to inject the caBundle for a Deployment's webhooks; nil
+	// Annotations returns annotations that make a certificate tool inject the caBundle for a Deployment's webhooks; nil
 	// means that there are none.
 	Annotations func(deployment string) map[string]string
 	// Scopes returns the scope of a resource, as Builtin does. It is required for admission webhooks of a bounded

@@ -20,7 +20,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-// typed returns the webhooks of all configurations as mutating webhooks, whose type has the fields of both kinds.
+// typed returns the webhooks of all configurations as mutating webhooks, because that type has the fields of both
+// kinds.
 func typed(t *testing.T, in webhook.Input) []admissionregistrationv1.MutatingWebhook {
 	t.Helper()
 	list, err := webhook.Desired(in)
@@ -139,7 +140,7 @@ func TestConversions(t *testing.T) {
 	crd.Spec.Conversion.Webhook.ClientConfig.CABundle = []byte("other")
 	require.False(t, c.InPlace(crd))
 	in.Trust = nil
-	require.True(t, webhook.Conversions(in)[0].InPlace(crd), "the caBundle is managed by others")
+	require.True(t, webhook.Conversions(in)[0].InPlace(crd), "another manager sets the caBundle")
 
 	crd.Spec.Conversion.Webhook.ClientConfig.Service.Path = ptr.To("/v2")
 

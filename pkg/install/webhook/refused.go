@@ -119,8 +119,8 @@ func excludedBy(rule admissionregistrationv1.RuleWithOperations, name, resource 
 	return "", ""
 }
 
-// writtenByAdministrators reports whether a rule for create or update requests names cluster-scoped objects of
-// Kubernetes itself. A wildcard does not include these objects ([bounded]) unless the rule is only for cluster-scoped
+// writtenByAdministrators reports whether a rule for create or update requests names cluster-scoped resources of
+// Kubernetes itself. A wildcard does not include these resources ([bounded]) unless the rule is only for cluster-scoped
 // objects.
 func writtenByAdministrators(rule admissionregistrationv1.RuleWithOperations, name, resource string) bool {
 	if !intersects(rule.Operations, writes()) {

@@ -94,8 +94,8 @@ func Discovered(mapper meta.RESTMapper) Scopes {
 	}
 }
 
-// Remembered returns a function that caches the results of ask, so that the permission check and the written object
-// use the same scope even if the resource changes in between. The function is not safe for concurrent use.
+// Remembered returns a function that caches the results of ask, so that the permission check and the written object use
+// the same scope even if the resource changes between them. The function is not safe for concurrent use.
 func Remembered(ask Scopes) Scopes {
 	type key struct{ group, resource string }
 	known := map[key]Scope{}

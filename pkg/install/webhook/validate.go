@@ -32,7 +32,7 @@ const (
 var errIdentity = errors.New("webhook rules cannot include the groups of authentication and authorization")
 
 // ContractMessage returns the message that the contract defines for an error from Validate, or "" if it defines none.
-// Tools compare the whole message, so it names no webhook; the error's own text does.
+// Tools compare the whole message, so it does not name the webhook; the text of the error does.
 func ContractMessage(err error) string {
 	if contract, ok := errors.AsType[contractError](err); ok {
 		return string(contract)

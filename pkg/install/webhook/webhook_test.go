@@ -113,7 +113,7 @@ func TestInvalidDescriptionsAreRejected(t *testing.T) {
 	}
 }
 
-// Tools compare the messages of the contract, so they contain nothing else.
+// Tools compare whole messages, so messages of the contract contain nothing else.
 func TestContractMessagesNameNoWebhook(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -217,7 +217,7 @@ func TestInterceptingRequiresPermissionToReadAndWrite(t *testing.T) {
 	}
 }
 
-func TestABoundedGroupDoesNotInterceptKeptResources(t *testing.T) {
+func TestABoundedGroupDoesNotInterceptRefusedResources(t *testing.T) {
 	const create, update, remove, connect, all = admissionregistrationv1.Create, admissionregistrationv1.Update,
 		admissionregistrationv1.Delete, admissionregistrationv1.Connect, admissionregistrationv1.OperationAll
 	inCluster := func(r rule) rule { r.Scope = ptr.To(admissionregistrationv1.ClusterScope); return r }
@@ -338,7 +338,7 @@ func TestNamespaceSelectorOfAWebhook(t *testing.T) {
 	}
 }
 
-func TestRememberedAsksForEachScopeOnce(t *testing.T) {
+func TestRememberedLooksUpEachScopeOnce(t *testing.T) {
 	answer := webhook.Cluster
 	ask := webhook.Remembered(func(group, resource string) webhook.Scope {
 		if group+resource == "bc" {

@@ -50,8 +50,8 @@ func (e *CollisionError) Error() string {
 		cmp.Or(e.Remedy, "delete it if nothing else needs it, or uninstall the operator that its labels olm.owner and olm.owner.namespace identify"))
 }
 
-// DelayedError reports that an object cannot be written yet, although the owner is allowed to write it: the object is
-// being deleted, or changes in its namespace must settle first.
+// DelayedError reports that an object cannot be written yet, although the owner is allowed to write it, for example
+// because the object is being deleted. Why is the reason.
 type DelayedError struct {
 	Why string
 }
@@ -105,8 +105,7 @@ func Check(live, desired *unstructured.Unstructured, owner Owner) error {
 	return nil
 }
 
-// From does the same as Ensure for a caller that has already read the live object; live is nil if the object does not
-// exist.
+// From is like Ensure, for a caller that has already read the live object; live is nil if the object does not exist.
 func From(ctx context.Context, c client.Client, live, desired *unstructured.Unstructured, owner Owner) (Result, *unstructured.Unstructured, error) {
 	if live == nil {
 		made, err := create(ctx, c, desired, owner)
@@ -129,7 +128,7 @@ func From(ctx context.Context, c client.Client, live, desired *unstructured.Unst
 }
 
 // WouldCreate sends desired as a dry run. It returns true if the object does not exist and the API server would accept
-// its creation. Otherwise, or after an error, callers read the object and find the reason. dry must send dry runs only.
+// its creation. Otherwise, or after an error, callers read the object to find the reason. dry must send dry runs only.
 func WouldCreate(ctx context.Context, dry client.Client, desired *unstructured.Unstructured, owner Owner) bool {
 	made, err := create(ctx, dry, desired, owner)
 	return err == nil && isUnstored(made)

@@ -206,7 +206,7 @@ func TestAConcurrentCreationIsACollision(t *testing.T) {
 			require.Empty(t, left.GetLabels())
 			require.Empty(t, left.GetAnnotations(), "the proof is withdrawn")
 			_, _, err = w.ensure(w.client, w.configMap(map[string]any{"a": "1"}))
-			require.ErrorContains(t, err, "already exists and was not created by this install: it has no label", "the object is not adopted later either")
+			require.ErrorContains(t, err, "already exists and was not created by this install: it has no label", "the object is not adopted later")
 		})
 	}
 }

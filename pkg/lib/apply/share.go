@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Share adds the owner references of desired to a live object that another install created, so that the object is kept as
-// long as one of them needs it. It writes nothing else. The caller decides whether the object may be shared.
+// Share adds the owner references of desired to a live object that another install created, so that the object exists as
+// long as one of the owners does. It writes nothing else. The caller decides whether the object may be shared.
 func Share(ctx context.Context, c client.Client, live, desired *unstructured.Unstructured) (Result, *unstructured.Unstructured, error) {
 	switch {
 	case live.GetDeletionTimestamp() != nil:

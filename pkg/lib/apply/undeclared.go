@@ -15,15 +15,15 @@ const (
 	notTyped = "failed to create typed patch object ("
 	// notDeclared is the suffix of each line about a field that is not in the schema.
 	notDeclared = ": field not declared in schema"
-	// severalMistakes precedes the lines of a message with several mistakes. Each of these lines begins with indent.
+	// severalMistakes precedes the lines of a message about several mistakes. Each of these lines begins with indent.
 	severalMistakes = "errors:\n"
 	indent          = "  "
 	// maxPath is the maximum length, in bytes, of a path in a message.
 	maxPath = 1 << 10
 	// maxNamed is the maximum number of fields that a message may name.
 	maxNamed = 1_000
-	// maxLookups is the maximum number of names that Undeclared looks up and list elements that it visits for one
-	// message.
+	// maxLookups is the maximum number of names that Undeclared looks up, and of list elements that it examines, for
+	// one message.
 	maxLookups = 1 << 16
 )
 
@@ -32,7 +32,7 @@ const (
 func IsNotTyped(err error) bool { return mistakes(err) != nil }
 
 // Undeclared returns the fields of a sent object that the API server refuses because they are not in the schema, and
-// the number of times that the message names a field, which it does once for each list element. For other errors,
+// the number of times that the message names a field. It names a field once for each list element. For other errors,
 // Undeclared returns nil and 0.
 //
 // The message contains names that an untrusted author chose. It is therefore used only if every line identifies

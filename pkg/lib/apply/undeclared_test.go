@@ -153,7 +153,7 @@ func parsed(t *testing.T, text string) map[string]any {
 	return obj
 }
 
-func TestUsesAMessageCompletelyOrNotAtAll(t *testing.T) {
+func TestUsesAMessageOnlyIfEveryLineIdentifiesAField(t *testing.T) {
 	t.Parallel()
 	const text = `{apiVersion: v1, kind: C, metadata: {name: b, labels: {x: y}}, a: {c: d}, "a.c": d, "a.b": {e: 1}, list: [{c: d}, text, {f.g: 1}, {f: {g: 1}}], "l[0]": {x: 1}, l: [{x: 1}]}`
 	for _, path := range []string{

@@ -2,8 +2,8 @@
 // queue, whose other behavior is unchanged: deduplication, delays, rate limits, metrics and shutdown.
 //
 // Namespaces take turns, regardless of how many items they have. The items of one namespace use at most Share workers
-// at a time. The items of all namespaces that were recently slow use at most half of the workers, including items that
-// have already run for a long time. The last quarter of the workers is reserved for namespaces that were recently
-// quick. A slow item therefore delays only its own namespace, regardless of why it is slow. Controllers use Options;
-// other code does not need this package.
+// at a time. Items of namespaces that were recently slow, together with items that have already run for a long time,
+// use at most half of the workers. The last quarter of the workers is reserved for namespaces that were recently quick.
+// A slow item therefore delays only its own namespace, regardless of why it is slow. Controllers use Options; other
+// code does not need this package.
 package fairqueue

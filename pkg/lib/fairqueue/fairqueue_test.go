@@ -178,7 +178,7 @@ func TestANamespaceIsSlowForTenTimesTheDuration(t *testing.T) {
 	}
 }
 
-// Each release is followed by only one Get. If a release made two items available, one of them would wait although
+// Each release is followed by only one Get. If a release made two items available, one of them would wait even though
 // workers are idle.
 func TestAReleaseMakesOneMoreItemAvailable(t *testing.T) {
 	turns := newTurns(groupOf, Limits{Workers: 4, Share: 1, Clock: clocktesting.NewFakeClock(time.Now())})

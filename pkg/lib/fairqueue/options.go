@@ -13,15 +13,15 @@ import (
 const (
 	// shares is the number of shares into which the workers are divided; a namespace can use one share.
 	shares = 8
-	// Slow is the duration beyond which an item makes its namespace slow. The namespace is then slow for SlowFor or for
-	// the item's duration multiplied by slowTimes, whichever is longer, but for at most SlowForMost.
+	// Slow is the duration beyond which an item makes its namespace slow. The namespace then counts as slow for SlowFor
+	// or for the item's duration multiplied by slowTimes, whichever is longer, but for at most SlowForMost.
 	Slow = time.Second
-	// SlowFor is the shortest time for which a namespace is slow.
+	// SlowFor is the shortest time for which a namespace counts as slow.
 	SlowFor = 5 * time.Minute
-	// SlowForMost is the longest time for which an item makes a namespace slow.
+	// SlowForMost is the longest time for which a namespace counts as slow because of one item.
 	SlowForMost = 2 * time.Hour
 	slowTimes   = 10
-	// QuickFor is how long a namespace is quick after a quick item.
+	// QuickFor is how long a namespace counts as quick after a quick item.
 	QuickFor = time.Hour
 	// ReconcileTimeout is the maximum duration of a reconcile. A reconcile that times out is retried like a failed one.
 	ReconcileTimeout = 10 * time.Minute

@@ -15,7 +15,7 @@ type class int
 const (
 	// quick groups had a quick item recently, and no slow one.
 	quick class = iota
-	// unknown groups had no item recently.
+	// unknown groups had no items recently.
 	unknown
 	// slow groups had a slow item recently.
 	slow
@@ -37,8 +37,8 @@ type turns[T comparable] struct {
 	rings [classes]*list.List
 	// turn is the class whose ring is next.
 	turn class
-	// slowLately and quickLately contain the names of the groups that are slow or quick, until they expire.
-	slowLately, quickLately *cache.Expiring
+	// slowGroups and quickGroups contain the names of the groups that are slow or quick, until they expire.
+	slowGroups, quickGroups *cache.Expiring
 	// taken contains the items being processed.
 	taken map[T]taken
 	items int
@@ -65,7 +65,7 @@ func newTurns[T comparable](groupOf func(T) string, l Limits) *turns[T] {
 		groupOf: groupOf, limits: l,
 		groups: map[string]*group[T]{}, taken: map[T]taken{},
 		rings:      [classes]*list.List{list.New(), list.New(), list.New()},
-		slowLately: cache.NewExpiringWithClock(l.Clock), quickLately: cache.NewExpiringWithClock(l.Clock),
+		slowGroups: cache.NewExpiringWithClock(l.Clock), quickGroups: cache.NewExpiringWithClock(l.Clock),
 	}
 }
 
@@ -169,18 +169,18 @@ func (t *turns[T]) release(item T) {
 // for at least SlowFor and at most SlowForMost. This limits the share of time that slow items can take.
 func (t *turns[T]) learn(g *group[T], took time.Duration) {
 	if took > Slow {
-		t.quickLately.Delete(g.name)
-		t.slowLately.Set(g.name, nil, min(max(SlowFor, slowTimes*took), SlowForMost))
-	} else if _, isSlow := t.slowLately.Get(g.name); !isSlow {
-		t.quickLately.Set(g.name, nil, QuickFor)
+		t.quickGroups.Delete(g.name)
+		t.slowGroups.Set(g.name, nil, min(max(SlowFor, slowTimes*took), SlowForMost))
+	} else if _, isSlow := t.slowGroups.Get(g.name); !isSlow {
+		t.quickGroups.Set(g.name, nil, QuickFor)
 	}
 }
 
 func (t *turns[T]) classOf(g *group[T]) class {
-	if _, ok := t.slowLately.Get(g.name); ok {
+	if _, ok := t.slowGroups.Get(g.name); ok {
 		return slow
 	}
-	if _, ok := t.quickLately.Get(g.name); ok {
+	if _, ok := t.quickGroups.Get(g.name); ok {
 		return quick
 	}
 	return unknown
@@ -211,8 +211,7 @@ func (t *turns[T]) canWork(c class) bool {
 	return true
 }
 
-// enter appends the group to the ring of class c if it has an available item, and deletes the group if it has no items
-// at all.
+// enter appends the group to the ring of class c if it has an available item, and deletes the group if it has no items.
 func (t *turns[T]) enter(g *group[T], c class) {
 	switch {
 	case g.place != nil:

@@ -1,5 +1,5 @@
-// Package keyed contains a map that is safe for concurrent use, for data about objects that a controller keeps
-// between reconciles.
+// Package keyed provides a map that is safe for concurrent use. Controllers use it to keep data about objects between
+// reconciles.
 package keyed
 
 import (
@@ -8,7 +8,7 @@ import (
 )
 
 // Map is a map that is safe for concurrent use. The zero value is an empty map. If a value contains pointers or maps,
-// change what they refer to only in Change, or only in the goroutine that reconciles the value's key.
+// modify the data that they refer to only in Change, or only in the goroutine that reconciles the value's key.
 type Map[K comparable, V any] struct {
 	mu     sync.Mutex
 	values map[K]V

@@ -1,3 +1,3 @@
-// Package kinds caches which kinds an API server does not serve. Authors of bundles and ClusterServiceVersions can name arbitrary
-// kinds, and discovery costs a request for each unknown kind.
+// Package kinds caches which kinds an API server does not serve. Authors of bundles and ClusterServiceVersions can name
+// arbitrary kinds, and discovery sends a request for each unknown kind.
 package kinds

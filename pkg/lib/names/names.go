@@ -12,6 +12,11 @@ const (
 	UserAgentCatalog   = "remit-catalog"
 	UserAgentOLM       = "remit-olm"
 	UserAgentExtension = "remit-extension"
+	// UserAgentPackageServer, ServiceAccountPackageServer and ServicePackageServer belong to the program that serves
+	// PackageManifests.
+	UserAgentPackageServer      = "remit-package-server"
+	ServiceAccountPackageServer = "remit-package-server"
+	ServicePackageServer        = "remit-package-server"
 	// DefaultNamespace is the namespace in which the manifests install Remit.
 	DefaultNamespace = "remit"
 	// SecretProof is the name of the Secret in Remit's namespace that contains the keys for proofs.
@@ -30,8 +35,7 @@ const (
 	KeyCA                     = "ca.crt"
 )
 
-// The synthetic user of a ClusterExtension that names no ServiceAccount, and the group of all such users. Both are those
-// of OLM v1.
+// The synthetic user of a ClusterExtension that names no ServiceAccount, and the group of all such users, as in OLM v1.
 const (
 	// UserExtensionPrefix and the name of the ClusterExtension form the user name.
 	UserExtensionPrefix = "olm:clusterextension:"
@@ -104,6 +108,9 @@ const (
 	ConversionReset = "none"
 	// AnnotationGeneratedBy on a Subscription that Remit created for a dependency names the Subscription that needs it.
 	AnnotationGeneratedBy = "olm.generated-by"
+	// AnnotationUnpackTimeout on an OperatorGroup is the duration after which a bundle that is still being pulled is
+	// reported as failed, such as "10m".
+	AnnotationUnpackTimeout = "operatorframework.io/bundle-unpack-timeout"
 	// AnnotationExcludeGlobal on an OperatorGroup, with the value "true", excludes the global catalogs from its namespace's
 	// resolution.
 	AnnotationExcludeGlobal = "olm.operatorframework.io/exclude-global-namespace-resolution"
@@ -112,6 +119,12 @@ const (
 	// AnnotationLineage on a ClusterServiceVersion that a user created names the lineage that it inherited from the version
 	// that it replaced. The proof on the ClusterServiceVersion covers it.
 	AnnotationLineage = "remit.dev/lineage-name"
+	// AnnotationCopyHash on a copied ClusterServiceVersion is a hash of what Remit last wrote into it.
+	AnnotationCopyHash = "remit.dev/copy-hash"
+	// AnnotationManagedBy on an OperatorGroup, with the value ManagedByOLM, means that OLM v0 manages everything that
+	// the OperatorGroup governs in its namespace. On a CatalogSource, it means that OLM v0 manages the CatalogSource
+	// (docs/adr/0061). Remit then does not manage these objects.
+	AnnotationManagedBy = "remit.dev/managed-by"
 	// AnnotationPlan on an InstallPlan lists the bundles that the plan installs. The hash in the plan's name covers the
 	// value.
 	AnnotationPlan = "remit.dev/plan"
@@ -119,6 +132,13 @@ const (
 	// what they approve. The hash in the plan's name covers this value as well (docs/adr/0040).
 	AnnotationContent = "remit.dev/content"
 )
+
+// HolderCopy is the holder in the proof of a copied ClusterServiceVersion. It differs from the marks of all lineages,
+// because these are hashes.
+const HolderCopy = "copied ClusterServiceVersion"
+
+// ManagedByOLM is the only value of AnnotationManagedBy that has a meaning.
+const ManagedByOLM = "olm"
 
 // EnvOperatorConditionName is set in every container of an operator's Deployments.
 const EnvOperatorConditionName = "OPERATOR_CONDITION_NAME"
@@ -154,8 +174,8 @@ const (
 	// ConditionUpgradeHeldBack on a Subscription is True while the installed version is not upgraded although its channel
 	// has a newer one. The condition's message explains why. The installed version continues to run.
 	ConditionUpgradeHeldBack = "UpgradeHeldBack"
-	// ReasonBundleContentUnavailable on an InstallPlan's Installed condition means that the catalog no longer has the
-	// content for which the plan was created.
+	// ReasonBundleContentUnavailable on an InstallPlan's Installed condition means that the catalog cannot provide the
+	// content for which the plan was created, or now provides different content.
 	ReasonBundleContentUnavailable = "BundleContentUnavailable"
 	// ReasonSuperseded on an InstallPlan's Installed condition means that a newer plan replaced it before it was executed.
 	ReasonSuperseded = "Superseded"

@@ -33,11 +33,20 @@ type Lineage struct {
 	Direct bool
 }
 
+// DirectLineage returns the lineage of a ClusterServiceVersion that a user created directly and that has not inherited
+// another lineage. All such ClusterServiceVersions in a namespace whose names differ only in the version share one lineage.
+func DirectLineage(csv, namespace string) Lineage {
+	if i := strings.Index(csv, ".v"); i > 0 {
+		csv = csv[:i]
+	}
+	return Lineage{Package: csv, Namespace: namespace, Direct: true}
+}
+
 // Mark returns the value of the lineage label.
 func (l Lineage) Mark() string {
 	switch {
 	case l.Extension != "":
-		return Hash("extension", l.Extension, "") // three parts, so that no package in a namespace has the same mark
+		return Hash("extension", l.Extension, "") // three parts, so that the mark differs from that of every package in a namespace
 	case l.Direct:
 		return Hash("direct", l.Package, l.Namespace)
 	}
@@ -82,7 +91,7 @@ func (l Lineage) NotMarked() string {
 type Proofs interface {
 	Sign(desired *unstructured.Unstructured, holder string, live *unstructured.Unstructured) error
 	Check(obj client.Object, holder string) error
-	// CheckSince does the same as Check, but also rejects objects that were created before the time "since", because
+	// CheckSince is like Check, but also rejects objects that were created before the time "since", because
 	// the holder did not exist yet at that time.
 	CheckSince(obj client.Object, holder string, since time.Time) error
 }
@@ -93,15 +102,15 @@ type Owner struct {
 	Lineage
 	// CSV is the name of the ClusterServiceVersion in Lineage.Namespace, or of the ClusterExtension's bundle.
 	CSV string
-	// UID is the UID of the CSV, or "" before the CSV exists, or that of the ClusterExtension. Owner references require it.
+	// UID is the UID of the CSV or ClusterExtension, or "" before the CSV exists. Owner references require it.
 	UID types.UID
 	// Doubt explains why a CSV with the marks of an install is treated as a direct one; "" for all other CSVs. It is
 	// included in messages about objects that the CSV does not own.
 	Doubt string
-	// Since is the creation time of Lineage.Namespace or of the ClusterExtension. Older objects were created for an earlier
-	// one with the same name and are not owned. Objects of a CSV in Lineage.Namespace are exempt, because they are deleted with
-	// the namespace; Since is zero if all objects are there. So are CustomResourceDefinitions of ClusterExtensions that were
-	// kept when the earlier one was deleted.
+	// Since is the creation time of Lineage.Namespace or of the ClusterExtension. Older objects were created for an earlier one
+	// with the same name and are not owned. Objects of a CSV in Lineage.Namespace are exempt, because they are deleted with the
+	// namespace; Since is zero if all objects are there. CustomResourceDefinitions that were kept when an earlier
+	// ClusterExtension was deleted are also exempt.
 	Since time.Time
 	// Proofs verifies ownership. If it is nil, the Owner owns no objects and Prove fails.
 	Proofs Proofs
@@ -138,8 +147,8 @@ func (o Owner) Check(obj client.Object) error {
 	return nil
 }
 
-// labelsOfOLM explains why OLM's owner labels on an object without a lineage label do not make it part of an install; "" if it has
-// none. It names a ClusterServiceVersion only if that is in the owner's namespace, which the reader may see.
+// labelsOfOLM explains why OLM's owner labels on an object without a lineage label do not make it part of an install; "" if it
+// has none. It names a ClusterServiceVersion only if it is in the owner's namespace, which the reader is allowed to see.
 func (o Owner) labelsOfOLM(obj metav1.Object) string {
 	labels := obj.GetLabels()
 	if o.Extension != "" || labels[names.LabelLineage] != "" || labels[names.LabelOwner] == "" || labels[names.LabelOwnerNamespace] != o.Namespace {
@@ -159,14 +168,21 @@ func (o Owner) Shares(obj client.Object) bool {
 	return ok
 }
 
+// maxCandidates is the number of lineages for which OwnerIn looks for a proof. Remit's own objects have one component label.
+const maxCandidates = 20
+
 // OwnerIn returns the owner for which Remit created an object if that is a ClusterServiceVersion in the namespace. The
 // object's labels only suggest the owner; the proof for its lineage decides. since is the creation time of the namespace.
 func OwnerIn(obj client.Object, namespace string, since time.Time, proofs Proofs) (Owner, bool) {
+	candidates := 0
 	for key := range obj.GetLabels() {
 		name, ok := strings.CutPrefix(key, names.LabelComponentPrefix)
 		pkg, here := strings.CutSuffix(name, "."+namespace)
 		if !ok || !here {
 			continue
+		}
+		if candidates++; candidates > maxCandidates {
+			break
 		}
 		for _, direct := range []bool{false, true} {
 			o := Owner{Lineage: Lineage{Package: pkg, Namespace: namespace, Direct: direct}, Since: since, Proofs: proofs}
@@ -184,8 +200,8 @@ func isServiceAccount(obj client.Object) bool {
 }
 
 // isKept reports whether an object is a CustomResourceDefinition of which no other ClusterExtension is an owner: an earlier one
-// with the same name may have been deleted without it. Whoever creates a ClusterExtension must be allowed to use the identity
-// of that name, and the identity needs permission to change the CustomResourceDefinition.
+// with the same name may have been deleted without it. This is safe: users who create a ClusterExtension must be allowed to use
+// the identity of that name, and the identity needs permission to change the CustomResourceDefinition.
 func (o Owner) isKept(obj client.Object) bool {
 	if _, isTyped := obj.(*apiextensionsv1.CustomResourceDefinition); !isTyped && obj.GetObjectKind().GroupVersionKind().GroupKind() != crdKind {
 		return false
@@ -232,8 +248,8 @@ func (o Owner) Describe() string {
 	return "ClusterServiceVersion " + o.Namespace + "/" + o.CSV
 }
 
-// Reference returns a non-blocking owner reference to the CSV or ClusterExtension. That to a CSV is valid only on objects in
-// the CSV's namespace.
+// Reference returns a non-blocking owner reference to the CSV or ClusterExtension. A reference to a CSV is valid only on
+// objects in the CSV's namespace.
 func (o Owner) Reference() metav1.OwnerReference {
 	if o.Extension != "" {
 		return Reference("olm.operatorframework.io/v1", "ClusterExtension", o.Extension, o.UID)
@@ -254,7 +270,7 @@ func (o Owner) Outside(namespace types.UID) []metav1.OwnerReference {
 }
 
 // NamespaceReference returns a non-blocking owner reference to a Namespace. A CSV cannot own a cluster-scoped object.
-// With this reference, the garbage collector deletes such an object after the namespace of its install was deleted.
+// With this reference, the garbage collector deletes such an object after the namespace of its install is deleted.
 func NamespaceReference(name string, uid types.UID) metav1.OwnerReference {
 	return Reference("v1", "Namespace", name, uid)
 }

@@ -2,6 +2,7 @@ package ownerutil
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -86,7 +87,7 @@ func TestOwnsRequiresTheMarkAndTheProof(t *testing.T) {
 	owner.Since = time.Now()
 	require.EqualError(t, owner.Check(obj), `it has the lineage label of package "p" in namespace "n", but it is older`)
 	obj.Namespace = "n"
-	require.NoError(t, owner.Check(obj), "a namespaced object is deleted with its namespace, so its age does not matter")
+	require.NoError(t, owner.Check(obj), "a namespaced object is deleted with its namespace, so its age is ignored")
 }
 
 func TestOwnerOfAClusterExtension(t *testing.T) {
@@ -108,7 +109,7 @@ func TestOwnerOfAClusterExtension(t *testing.T) {
 	require.ErrorContains(t, owner.Check(obj), "it has the lineage label of ClusterExtension", "objects of an earlier ClusterExtension may remain in the namespace")
 
 	kept := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Labels: owner.Labels()}}
-	require.NoError(t, owner.Check(kept), "an earlier ClusterExtension has left it")
+	require.NoError(t, owner.Check(kept), "an earlier ClusterExtension created it")
 	kept.OwnerReferences = []metav1.OwnerReference{Reference("v1", "Namespace", "n", "n"), owner.Reference()}
 	require.NoError(t, owner.Check(kept))
 	earlier := Owner{Lineage: owner.Lineage, UID: "earlier"}
@@ -122,7 +123,7 @@ func TestOwnerOfAClusterExtension(t *testing.T) {
 }
 
 // A namespace or package with a chosen name must not have the mark of a ClusterExtension.
-func TestMarksOfClusterExtensionsAreTheirOwn(t *testing.T) {
+func TestMarksOfClusterExtensionsAreUnique(t *testing.T) {
 	mark := Lineage{Package: "p", Namespace: "n", Extension: "e"}.Mark()
 	require.Equal(t, mark, Lineage{Package: "p2", Namespace: "n2", Extension: "e"}.Mark())
 	for _, other := range []Lineage{
@@ -152,4 +153,19 @@ func TestHashDistinguishesParts(t *testing.T) {
 	require.NotEqual(t, Hash("a", "b"), Hash("ab"))
 	require.NotEqual(t, Hash("a", ""), Hash("a"))
 	require.NotEqual(t, Hash("a", "b"), Hash("b", "a"))
+}
+
+// Any user can put labels of many lineages on an object.
+func TestTheWorkForLabelsOfManyLineagesIsLimited(t *testing.T) {
+	labeled := func(n int) *corev1.ServiceAccount {
+		obj := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Labels: map[string]string{}}}
+		for i := range n {
+			obj.Labels[Lineage{Package: fmt.Sprint("p", i), Namespace: "n"}.ComponentLabel()] = ""
+		}
+		return obj
+	}
+	work := func(obj client.Object) float64 {
+		return testing.AllocsPerRun(3, func() { OwnerIn(obj, "n", time.Time{}, nil) })
+	}
+	require.Less(t, work(labeled(10*maxCandidates)), 2*work(labeled(maxCandidates)))
 }

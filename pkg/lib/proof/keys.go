@@ -91,9 +91,10 @@ func (k *Keys) Check(obj client.Object, holder string) error {
 	return k.CheckSince(obj, holder, time.Time{})
 }
 
-// CheckSince does the same as Check, but also rejects objects that were created, by the API server's clock, before the
-// time "since": the holder did not exist at that time, so these objects were created for an earlier holder with the
-// same name. EntryTrustedBefore takes precedence, because a restore can create holders after their objects.
+// CheckSince is like Check, but also rejects objects that were created before since, apart from a tolerance for clock
+// skew. The holder did not exist at that time, so such objects were created for an earlier holder with the same name.
+// EntryUnprovenBefore and EntryTrustedBefore take precedence; a restore, for example, can create holders after their
+// objects.
 func (k *Keys) CheckSince(obj client.Object, holder string, since time.Time) error {
 	of, err := k.subjectOf(obj, holder)
 	if err != nil {
@@ -104,6 +105,13 @@ func (k *Keys) CheckSince(obj client.Object, holder string, since time.Time) err
 		return nil
 	}
 	return k.check(r, obj, of, since)
+}
+
+// Proves reports whether the object has a valid proof for the holder. Unlike Check, it does not accept objects without a proof, so
+// the caller need not require a label.
+func (k *Keys) Proves(obj client.Object, holder string) bool {
+	of, err := k.subjectOf(obj, holder)
+	return err == nil && k.check(k.ring.Load(), obj, of, time.Time{}) == nil
 }
 
 func (k *Keys) check(r *ring, obj client.Object, of subject, since time.Time) error {

@@ -33,7 +33,7 @@ type Reason string
 const (
 	// NoOperatorGroup: the namespace has no OperatorGroup.
 	NoOperatorGroup Reason = "NoOperatorGroup"
-	// TooManyOperatorGroups: the namespace has more than one OperatorGroup, whatever their state.
+	// TooManyOperatorGroups: the namespace has more than one OperatorGroup, regardless of their state.
 	TooManyOperatorGroups Reason = "TooManyOperatorGroups"
 	// NoAccount: the OperatorGroup names no ServiceAccount and no default account applies.
 	NoAccount Reason = "NoAccount"

@@ -74,19 +74,19 @@ func NewClients(o Options) (*Clients, error) {
 	return &Clients{options: o, mint: mint, entries: map[string]*entry{}}, nil
 }
 
-// For returns a client that is authenticated as the account. For requests a token if there is no valid one, so that an
-// unusable account is reported as an *Error before the first request as that account.
+// For returns a client that is authenticated as the account. For requests a token if there is no valid one, so that it
+// reports an unusable account as an *Error before any request is sent as that account.
 func (c *Clients) For(ctx context.Context, account Account) (client.Client, error) {
 	return c.ForWatch(ctx, account)
 }
 
-// ForWatch does the same as For, but returns a client that can also watch.
+// ForWatch is like For, but returns a client that can also watch.
 func (c *Clients) ForWatch(ctx context.Context, account Account) (client.WithWatch, error) {
 	return c.As(ctx, account.Identity())
 }
 
-// As returns a client that sends its requests as the identity. An unusable identity is reported as an *Error before the
-// first request as that identity.
+// As returns a client that sends its requests as the identity. It reports an unusable identity as an *Error before any
+// request is sent as that identity.
 func (c *Clients) As(ctx context.Context, identity Identity) (client.WithWatch, error) {
 	e, err := c.entry(identity)
 	if err != nil {

@@ -153,7 +153,7 @@ func TestEnrollmentAppliesToOneAccountOnly(t *testing.T) {
 	require.Equal(t, AccountNotEnrolled, ReasonOf(err))
 }
 
-func TestARecreatedAccountIsADifferentOne(t *testing.T) {
+func TestARecreatedAccountIsADifferentAccount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).enroll()
 	w.account.UID = types.UID("11111111-2222-3333-4444-555555555555")
@@ -210,7 +210,7 @@ func TestForgetDropsTheToken(t *testing.T) {
 	w.clients.Forget(types.NamespacedName{Namespace: "x", Name: "unknown"})
 }
 
-func TestRevokedEnrollmentEndsWithTheToken(t *testing.T) {
+func TestARevocationTakesEffectWhenTheTokenExpires(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).enroll()
 	_, err := w.whoami()

@@ -17,7 +17,7 @@ import (
 // Namespace. Relevant changes are that the account is created or deleted, that the OperatorGroup's namespace or a
 // listed one is created or deleted, and that a selector starts or stops matching a Namespace. Objects of other kinds
 // affect no OperatorGroup. before is nil if the object was created; after is nil if it was deleted. The Lookup should
-// use a cache, and the caller must not modify the OperatorGroups.
+// use a cache. The caller must not modify the OperatorGroups.
 func (l Lookup) Concerned(ctx context.Context, before, after client.Object) ([]operatorsv1.OperatorGroup, error) {
 	obj := after
 	if obj == nil {

@@ -36,7 +36,7 @@ func ImpersonationFor(gitVersion string) Impersonation {
 	return ImpersonationLegacy
 }
 
-// impersonatedVerbs are the verbs of all requests that Remit sends as a synthetic user. Server-side apply is a patch, also
+// impersonatedVerbs are the verbs of all requests that Remit sends as a synthetic user. Server-side apply is a patch, even
 // if it creates the object.
 func impersonatedVerbs() []string {
 	return []string{"create", "delete", "get", "list", "patch", "watch"}

@@ -12,8 +12,8 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// Identity is the user that Remit installs as: an account, or the synthetic user of a ClusterExtension that names no
-// ServiceAccount. Preflight evaluates the permissions of the same Identity that Clients sends requests as.
+// Identity is the user as which Remit installs: an account, or the synthetic user of a ClusterExtension that names no
+// ServiceAccount. Preflight evaluates the permissions of the same Identity that Clients uses for requests.
 type Identity struct {
 	// Account is the zero value for a synthetic user.
 	Account Account
@@ -68,7 +68,7 @@ func (i Identity) Groups() []string {
 	return append(serviceaccount.MakeGroupNames(i.Account.Namespace), user.AllAuthenticated)
 }
 
-// Subject returns the subject with which bindings name the user.
+// Subject returns the subject that refers to the user in bindings.
 func (i Identity) Subject() rbacv1.Subject {
 	if i.IsSynthetic() {
 		return rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: i.Username()}

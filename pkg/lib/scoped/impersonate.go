@@ -31,7 +31,7 @@ func (c *Clients) openSynthetic(identity Identity) (*entry, error) {
 	}
 	c.configure(config)
 	i := &impersonator{identity: identity}
-	// The first wrapper is the innermost one: nothing changes a request after the impersonator.
+	// The first wrapper is the innermost one, so no other wrapper changes a request after the impersonator.
 	config.WrapTransport = clienttransport.Wrappers(i.wrap, config.WrapTransport)
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -61,9 +61,9 @@ func (i *impersonator) wrap(next http.RoundTripper) http.RoundTripper {
 	return &impersonating{impersonator: i, next: next}
 }
 
-// check returns an *Error if Remit is not allowed to impersonate the user. It asks the API server, because only the API
-// server knows which forms of impersonation it supports, and also compares the user's groups with those that preflight
-// evaluates.
+// check returns an *Error if Remit is not allowed to impersonate the user. It sends a request to find out, because it
+// does not know which forms of impersonation the API server supports. It also compares the user's groups with those
+// that preflight evaluates.
 func (i *impersonator) check(ctx context.Context) error {
 	if i.usable.Load() {
 		return nil
@@ -107,7 +107,7 @@ func (t *impersonating) RoundTrip(req *http.Request) (*http.Response, error) {
 	out.Header.Set(authenticationv1.ImpersonateGroupHeader, names.GroupExtensions)
 	resp, err := t.next.RoundTrip(out)
 	if err == nil && resp.StatusCode == http.StatusForbidden {
-		t.usable.Store(false) // perhaps the enrollment was revoked
+		t.usable.Store(false) // the enrollment may have been revoked
 	}
 	return resp, err
 }

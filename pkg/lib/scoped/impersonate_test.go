@@ -197,7 +197,7 @@ func TestAccountsHaveTheGroupsThatTheAPIServerAssigns(t *testing.T) {
 	require.ElementsMatch(t, w.account.Identity().Groups(), review.Status.UserInfo.Groups)
 }
 
-// With the token of the controller identity, nothing can be impersonated except the enrolled user.
+// The token of the controller identity can be used to impersonate only the enrolled user.
 func TestAnEnrollmentAllowsNoOtherUser(t *testing.T) {
 	eachForm(t, func(w *extensionWorld, how Impersonation) {
 		w.enroll(how)
@@ -218,7 +218,7 @@ func TestAnEnrollmentAllowsNoOtherUser(t *testing.T) {
 			"an additional group":         impersonate(user, names.GroupExtensions, "team-a"),
 			"many groups":                 impersonate(user, names.GroupExtensions, "a", "b", "c", "d"),
 			"system:masters":              impersonate(user, "system:masters"),
-			"system:masters as well":      impersonate(user, names.GroupExtensions, "system:masters"),
+			"system:masters in addition":  impersonate(user, names.GroupExtensions, "system:masters"),
 			"system:nodes":                impersonate(user, names.GroupExtensions, "system:nodes"),
 			"all ServiceAccounts":         impersonate(user, "system:serviceaccounts"),
 			"a UID":                       with(whole, "Impersonate-Uid", "1"),
@@ -242,7 +242,7 @@ func TestAnEnrollmentAllowsNoOtherUser(t *testing.T) {
 	})
 }
 
-// A constrained enrollment limits the verbs, whatever the user is allowed to do.
+// A constrained enrollment limits the verbs, regardless of what the user is allowed to do.
 func TestAConstrainedEnrollmentAllowsOnlyRemitsVerbs(t *testing.T) {
 	eachForm(t, func(w *extensionWorld, how Impersonation) {
 		w.enroll(how)
@@ -275,7 +275,7 @@ func TestAConstrainedEnrollmentAllowsOnlyRemitsVerbs(t *testing.T) {
 			{"list", http.MethodGet, maps, "", http.StatusOK},
 			{"watch", http.MethodGet, maps + "?watch=true&timeoutSeconds=1", "", http.StatusOK},
 			{"delete", http.MethodDelete, maps + "/a", "", http.StatusOK},
-			// The subresources of a resource have its verbs.
+			// The verbs also apply to the subresources of a resource.
 			{"create a token", http.MethodPost, token, `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest"}`, http.StatusCreated},
 		} {
 			require.Equal(w, row.code, send(row.method, row.path, row.body), row.what)
@@ -297,7 +297,7 @@ func TestAConstrainedEnrollmentAllowsOnlyRemitsVerbs(t *testing.T) {
 	})
 }
 
-// The API server caches permission for constrained impersonation for ten seconds.
+// The API server caches permissions for constrained impersonation for ten seconds.
 func TestReportsARevokedEnrollmentAfterARefusal(t *testing.T) {
 	eachForm(t, func(w *extensionWorld, how Impersonation) {
 		objs := w.enroll(how)
@@ -350,7 +350,7 @@ func TestReplacesAllImpersonationHeaders(t *testing.T) {
 	resp, err = i.wrap(wire).RoundTrip(req)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
-	require.False(t, i.usable.Load(), "a refusal can mean that the enrollment was revoked")
+	require.False(t, i.usable.Load(), "after a refusal, the enrollment is checked again")
 }
 
 // A wrapper of the base configuration cannot change the impersonated user, because it runs first.
@@ -391,7 +391,7 @@ func TestRefusesIdentitiesThatItMustNotImpersonate(t *testing.T) {
 	}
 	require.Empty(t, clients.entries)
 
-	// The API server would ignore the first impersonation, and use the credentials that must not be used.
+	// The API server would ignore the first impersonation and use credentials that must not be used.
 	config.Impersonate.UserName = "system:serviceaccount:remit:remit-extension"
 	_, err = clients.As(t.Context(), Identity{Extension: "demo"})
 	require.ErrorContains(t, err, "the controller identity must not be impersonated itself")

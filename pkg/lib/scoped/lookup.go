@@ -122,8 +122,8 @@ func (l Lookup) AccountOf(ctx context.Context, og *operatorsv1.OperatorGroup) (A
 }
 
 // display returns the text that identifies the ServiceAccount in messages: its name, as in the contract's message
-// ("ServiceAccount <n> not found"), or, for the default account, which can be in another namespace, its namespace and
-// name.
+// ("ServiceAccount <n> not found"). For the default account, which can be in another namespace, it returns the
+// namespace and name.
 func display(key types.NamespacedName, isDefault bool) string {
 	if isDefault {
 		return key.String() + " (the installation's default account)"

@@ -195,7 +195,7 @@ func TestASelectorRequiresAnAccount(t *testing.T) {
 	}
 }
 
-// blindTo is a NamespaceFilter for an account that can get all namespaces except this one.
+// blindTo is a NamespaceFilter for an account that can get every namespace except this one.
 type blindTo string
 
 func (b blindTo) Gettable(_ context.Context, _ Account, namespaces []string) ([]string, error) {

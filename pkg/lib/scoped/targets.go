@@ -14,8 +14,8 @@ import (
 // AllNamespaces is the only target of an OperatorGroup that targets every namespace.
 const AllNamespaces = metav1.NamespaceAll
 
-// MaxTargets is the maximum number of target namespaces of an OperatorGroup. It exists because each target is
-// evaluated and cached for each operator. All namespaces together count as one target.
+// MaxTargets is the maximum number of target namespaces of an OperatorGroup. The number is limited because each target
+// is evaluated and cached for each operator. All namespaces together count as one target.
 const MaxTargets = 1000
 
 // NamespaceFilter reports which namespaces an account is allowed to get. preflight.NamespaceFilter implements it.
@@ -33,15 +33,11 @@ func (l Lookup) Targets(ctx context.Context, og *operatorsv1.OperatorGroup, filt
 	if n := len(og.Spec.TargetNamespaces); n > MaxTargets {
 		return nil, tooManyTargets(og, "lists", n)
 	}
-	if len(og.Spec.TargetNamespaces) > 0 {
-		targets := slices.Compact(slices.Sorted(slices.Values(og.Spec.TargetNamespaces)))
-		if slices.Contains(targets, AllNamespaces) {
-			return []string{AllNamespaces}, nil
-		}
-		return targets, nil
-	}
-	if og.Spec.Selector == nil || isEmptySelector(og.Spec.Selector) {
+	if TargetsAll(og) {
 		return []string{AllNamespaces}, nil
+	}
+	if len(og.Spec.TargetNamespaces) > 0 {
+		return slices.Compact(slices.Sorted(slices.Values(og.Spec.TargetNamespaces))), nil
 	}
 	matching, err := l.matching(ctx, og)
 	if err != nil {
@@ -59,6 +55,14 @@ func (l Lookup) Targets(ctx context.Context, og *operatorsv1.OperatorGroup, filt
 		return nil, tooManyTargets(og, "selects", len(targets))
 	}
 	return targets, nil
+}
+
+// TargetsAll reports whether an OperatorGroup targets all namespaces: it lists [AllNamespaces], or has neither a list nor a selector.
+func TargetsAll(og *operatorsv1.OperatorGroup) bool {
+	if len(og.Spec.TargetNamespaces) > 0 {
+		return slices.Contains(og.Spec.TargetNamespaces, AllNamespaces)
+	}
+	return og.Spec.Selector == nil || isEmptySelector(og.Spec.Selector)
 }
 
 func tooManyTargets(og *operatorsv1.OperatorGroup, does string, n int) *Error {

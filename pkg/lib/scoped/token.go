@@ -40,7 +40,7 @@ func (s *tokenSource) get(ctx context.Context) (string, error) {
 	if s.token != "" && s.clock.Now().Before(s.refresh) {
 		return s.token, nil
 	}
-	asked := s.clock.Now()
+	requested := s.clock.Now()
 	answer, err := s.mint.ServiceAccounts(s.account.Namespace).CreateToken(ctx, s.account.Name,
 		&authenticationv1.TokenRequest{
 			ObjectMeta: metav1.ObjectMeta{UID: s.account.UID},
@@ -50,9 +50,9 @@ func (s *tokenSource) get(ctx context.Context) (string, error) {
 		s.token = ""
 		return "", mintError(s.account, err)
 	}
-	life := answer.Status.ExpirationTimestamp.Sub(asked)
+	life := answer.Status.ExpirationTimestamp.Sub(requested)
 	s.token = answer.Status.Token
-	s.refresh = asked.Add(time.Duration(float64(life) * refreshAt))
+	s.refresh = requested.Add(time.Duration(float64(life) * refreshAt))
 	return s.token, nil
 }
 

@@ -13,29 +13,29 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// forgetful is a RESTMapper that notices only when it is reset that its server no longer serves a kind.
-type forgetful struct {
+// outdatedMapper is a RESTMapper that finds out that a kind is no longer served only when it is reset.
+type outdatedMapper struct {
 	meta.RESTMapper
 	err  error
 	lost bool
-	// asked counts how often the mapper would have asked the server.
-	asked int
+	// requests is the number of requests that the mapper would have sent.
+	requests int
 }
 
-func (m *forgetful) Reset() { m.lost = true }
+func (m *outdatedMapper) Reset() { m.lost = true }
 
-func (m *forgetful) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+func (m *outdatedMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	if m.lost {
-		m.asked++
+		m.requests++
 		return nil, m.err
 	}
 	return m.RESTMapper.RESTMapping(kind, versions...)
 }
 
-// notFound is a server's answer for a resource that it does not serve.
+// notFound is the API server's response for a resource that it does not serve.
 var notFound = apierrors.NewGenericServerResponse(404, "list", schema.GroupResource{Resource: "secrets"}, "", "page not found", 0, true)
 
-// noMatch is a mapper's error that wraps such an answer.
+// noMatch is a mapper's error that wraps such a response.
 type noMatch struct{ meta.NoKindMatchError }
 
 func (e *noMatch) Unwrap() error        { return notFound }
@@ -44,13 +44,13 @@ func (e *noMatch) Is(target error) bool { return e.NoKindMatchError.Is(target) }
 // NotFound means that an object does not exist; only a watch can show that.
 func TestAnAbsentKindIsNotNotFound(t *testing.T) {
 	t.Parallel()
-	for name, mapped := range map[string]error{"as usual": &meta.NoKindMatchError{}, "with the server's answer": &noMatch{}} {
+	for name, mapped := range map[string]error{"as usual": &meta.NoKindMatchError{}, "with the server's response": &noMatch{}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFake(t, func(o *Options) { o.Mapper = &forgetful{RESTMapper: o.Mapper, err: mapped} })
+			f := newFake(t, func(o *Options) { o.Mapper = &outdatedMapper{RESTMapper: o.Mapper, err: mapped} })
 			feed := f.claim("o", Namespace("x"))
 			feed.lists(t, "10", secretAt("a", "10"))
-			for _, ended := range []error{notFound, mapped} { // the first request fails, then the mapper before one is sent
+			for _, ended := range []error{notFound, mapped} { // first the request fails, then the mapper before a request is sent
 				f.secrets.ended(feed, ended)
 				err := f.Get(t.Context(), client.ObjectKey{Namespace: "x", Name: "a"}, &corev1.Secret{})
 				var absent *AbsentError
@@ -62,9 +62,9 @@ func TestAnAbsentKindIsNotNotFound(t *testing.T) {
 	}
 }
 
-func TestAKindThatIsRemovedIsLookedUpOnce(t *testing.T) {
+func TestARemovedKindIsLookedUpOnce(t *testing.T) {
 	t.Parallel()
-	mapper := &forgetful{err: &meta.NoKindMatchError{}}
+	mapper := &outdatedMapper{err: &meta.NoKindMatchError{}}
 	f := newFake(t, func(o *Options) {
 		mapper.RESTMapper, o.Mapper = o.Mapper, mapper
 		o.Retry.Initial = time.Minute
@@ -75,5 +75,5 @@ func TestAKindThatIsRemovedIsLookedUpOnce(t *testing.T) {
 	for _, status := range f.Status(ownerOf("o")) {
 		require.Equal(t, Absent, status.State)
 	}
-	require.Equal(t, 1, mapper.asked)
+	require.Equal(t, 1, mapper.requests)
 }

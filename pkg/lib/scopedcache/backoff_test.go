@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A request may fail only after a long time, for example at a server that is overloaded.
-func TestSlowFailuresBackOffToo(t *testing.T) {
+// A request can take a long time to fail, for example if the server is overloaded.
+func TestSlowFailuresAlsoBackOff(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	feed := f.claim("o", Namespace("x"))
@@ -20,7 +20,7 @@ func TestSlowFailuresBackOffToo(t *testing.T) {
 	require.GreaterOrEqual(t, feed.fails(), f.options.Retry.Max/2)
 }
 
-func TestABackoffStartsAgainAfterAGoodWatch(t *testing.T) {
+func TestBackoffIsResetAfterALongWatch(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	feed := f.claim("o", Namespace("x"))
@@ -28,13 +28,13 @@ func TestABackoffStartsAgainAfterAGoodWatch(t *testing.T) {
 		feed.fails()
 	}
 	feed.lists(t, "10")
-	require.GreaterOrEqual(t, feed.fails(), f.options.Retry.Max/2, "it was Live only for a moment")
+	require.GreaterOrEqual(t, feed.fails(), f.options.Retry.Max/2, "it was Live only briefly")
 	feed.lists(t, "20")
 	longAgo(feed)
 	require.LessOrEqual(t, feed.fails(), f.options.Retry.Initial)
 }
 
-// longAgo moves the time at which a feed entered its state back.
+// longAgo changes the time at which a feed entered its state to an earlier one.
 func longAgo(f *feed) {
 	f.kind.mu.Lock()
 	defer f.kind.mu.Unlock()

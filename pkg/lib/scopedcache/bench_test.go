@@ -19,9 +19,9 @@ import (
 	"github.com/remit-olm/remit/test/env/controlplane"
 )
 
-// BenchmarkRead compares cached reads with those of controller-runtime's cache. The reads are of a namespace with 20 Secrets, with
-// one claim, and with a thousand additional claims for objects. The caches take turns, in short rounds, and the results are the medians
-// of the rounds, so that they can be compared even if the machine has other work to do.
+// BenchmarkRead compares reads from the cache with those from controller-runtime's cache, for a namespace with 20 Secrets. It
+// measures them with one claim, and with a thousand additional claims for objects. The caches take turns in short rounds, and
+// the results are the medians of the rounds, so that they can be compared even if other processes use the CPU.
 func BenchmarkRead(b *testing.B) {
 	config := rest.CopyConfig(controlplane.Shared(b).Config())
 	admin, err := client.New(config, client.Options{})
@@ -62,12 +62,13 @@ type contender struct {
 	cache.Cache
 }
 
-// takeTurns reports the median time of a read for each contender. In each round, several concurrent readers read repeatedly.
+// takeTurns reports the median duration of a read for each cache. In each round, several concurrent readers read
+// repeatedly.
 func takeTurns(b *testing.B, contenders []contender, readers, times int, read func(contender) error) {
 	b.Helper()
 	took := map[string][]float64{}
 	for b.Loop() {
-		for _, at := range rand.Perm(len(contenders)) { // the garbage of one is collected during the turn of the next
+		for _, at := range rand.Perm(len(contenders)) { // in random order, because the garbage of one cache is collected during the turn of the next
 			c := contenders[at]
 			var all errgroup.Group
 			started := time.Now()
@@ -92,7 +93,7 @@ func takeTurns(b *testing.B, contenders []contender, readers, times int, read fu
 	}
 }
 
-// scoped returns a cache with a claim for a namespace and claims for a number of single objects in other namespaces.
+// scoped returns a cache with a claim for one namespace and claims for single objects in other namespaces.
 func scoped(b *testing.B, config *rest.Config, namespace string, objects int) *scopedcache.Cache {
 	b.Helper()
 	c, err := scopedcache.New(config, scopedcache.Options{})

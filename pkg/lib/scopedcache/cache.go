@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Cache is a controller-runtime cache.Cache whose watches exist only for claims. The package documentation describes its
+// Cache is a controller-runtime cache.Cache that watches only what is claimed. The package documentation describes its
 // guarantees.
 type Cache struct {
 	// Cache reads from the stores and maintains the field indexes.
@@ -32,15 +32,15 @@ type Cache struct {
 	log        logr.Logger
 	events     *events
 	counts     *counts
-	// lists limits concurrent first lists, retries the retries of refused watches, and hinted the retries after hints. A place for
-	// a retry becomes free when the retry succeeds, or after a time that depends on Options.ProbeQPS.
+	// lists limits concurrent first lists, retries the retries of refused watches, and hinted the retries after hints. The slot
+	// of a retry is released when the retry succeeds, or after a time that depends on Options.ProbeQPS.
 	lists, retries, hinted *shares
 
 	feeds   sync.WaitGroup
 	started atomic.Bool
-	// ended is closed when the cache has ended.
+	// ended is closed when the cache has stopped.
 	ended chan struct{}
-	// launch starts a goroutine and returns a function that ends it. It is nil unless the cache is running.
+	// launch starts a goroutine and returns a function that stops it. It is nil unless the cache is running.
 	launch  atomic.Pointer[func(run func(context.Context)) context.CancelFunc]
 	primary map[kindKey]bool
 	rbac    *rbacWatcher // nil without Options.WatchRBAC
@@ -53,16 +53,16 @@ type Cache struct {
 	// mu may be locked while a kind's mutex is held, but not the reverse, so that a busy kind does not delay others.
 	mu    sync.Mutex
 	kinds map[kindKey]*kind
-	// owners has the claims of each owner. The kinds follow it.
+	// owners contains the claims of each owner. The state of the kinds is derived from it.
 	owners map[OwnerRef]map[ownedScope]struct{}
-	// gone has the UIDs of deleted owners: a reconcile that started before the deletion must not add claims for them. A
-	// UID is removed when its object is stored again.
+	// gone contains the UIDs of deleted owners: a reconcile that started before the deletion must not add claims for them. A
+	// UID is removed if an object with it is stored again.
 	gone *lru.Cache
-	// sessions has the open session of each owner.
+	// sessions contains the open session of each owner.
 	sessions map[OwnerRef]*Session
 }
 
-// New returns a cache that acts as the identity in config. Use one cache for each identity.
+// New returns a cache that uses the identity in config. Use one cache for each identity.
 func New(config *rest.Config, options Options) (*Cache, error) {
 	options, err := options.withDefaults(config)
 	if err != nil {
@@ -130,8 +130,9 @@ func (c *Cache) reader(config *rest.Config) (cache.Cache, error) {
 	})
 }
 
-// Builder returns a function for the manager's Options.NewCache, which stores the new cache in out. DefaultNamespaces
-// becomes static claims for the primary kinds. The function returns an error for options that scopedcache does not support.
+// Builder returns a function for the manager's Options.NewCache. The function stores the new cache in out.
+// DefaultNamespaces becomes static claims for the primary kinds. The function returns an error for options that scopedcache
+// does not support.
 func Builder(options Options, out **Cache) cache.NewCacheFunc {
 	return func(config *rest.Config, o cache.Options) (cache.Cache, error) {
 		merged, err := options.merge(o)
@@ -156,8 +157,8 @@ func builtIn(name string) OwnerRef {
 	return OwnerRef{GVK: schema.GroupVersionKind{Group: builtInGroup, Kind: name}}
 }
 
-// WaitForCacheSync waits until the cache runs and the first lists of its own claims have ended: those of primary kinds,
-// and the static ones. It returns false if the context ends first.
+// WaitForCacheSync waits until the cache is running and the first lists of its own claims have ended, which are the
+// claims for primary kinds and the static claims. It returns false if the context ends first.
 func (c *Cache) WaitForCacheSync(ctx context.Context) bool {
 	if !c.Cache.WaitForCacheSync(ctx) {
 		return false
@@ -169,7 +170,8 @@ func (c *Cache) WaitForCacheSync(ctx context.Context) bool {
 	return toolscache.WaitForCacheSync(ctx.Done(), synced...)
 }
 
-// Start runs the cache until the context ends, and returns when all its goroutines have ended. It can be called only once.
+// Start runs the cache until the context ends, and returns when all its goroutines have stopped. It can be called only
+// once.
 func (c *Cache) Start(ctx context.Context) error {
 	if !c.started.CompareAndSwap(false, true) {
 		return errors.New("the cache was already started")
@@ -205,9 +207,9 @@ func (c *Cache) Start(ctx context.Context) error {
 	return err
 }
 
-// setRunning sets the function that starts feeds; with nil, no more feeds start.
+// setRunning sets the function that starts feeds. If it is nil, no more feeds are started.
 func (c *Cache) setRunning(launch func(func(context.Context)) context.CancelFunc) {
-	c.mu.Lock() // a kind that is created meanwhile is started here or by its first claim, but not by both
+	c.mu.Lock() // a kind that is created at the same time is started here or by its first claim, but not by both
 	defer c.mu.Unlock()
 	if launch == nil {
 		c.launch.Store(nil)

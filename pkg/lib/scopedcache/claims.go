@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ownedScope identifies a claim among those of its owner.
+// ownedScope identifies a claim among the claims of its owner.
 type ownedScope struct {
 	kind  kindKey
 	scope Scope
@@ -29,7 +29,7 @@ func (c *Cache) claim(owner OwnerRef, claim Claim) (*kind, error) {
 	return k, nil
 }
 
-// own records that an owner has a claim, and returns its kind, which the caller must update.
+// own records that an owner has a claim, and returns the claim's kind, which the caller must update.
 func (c *Cache) own(owner OwnerRef, owned ownedScope) (*kind, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,8 +50,8 @@ func (c *Cache) own(owner OwnerRef, owned ownedScope) (*kind, error) {
 	return k, nil
 }
 
-// disown records that an owner no longer has those claims for which drop returns true. It returns their scopes by kind, which
-// the caller must update without the mutex. The caller holds the mutex.
+// disown removes the claims of an owner for which drop returns true from the owner's claims. It returns their scopes by kind.
+// The caller holds the mutex, and must release it before it updates these kinds.
 func (c *Cache) disown(owner OwnerRef, drop func(ownedScope) bool) map[*kind][]Scope {
 	out := map[*kind][]Scope{}
 	for owned := range c.owners[owner] {
@@ -79,7 +79,7 @@ func (c *Cache) ownerUIDs() map[types.UID]struct{} {
 	return out
 }
 
-// claims returns true if an owner has a claim. A kind that is no longer used has none.
+// claims reports whether an owner has a claim. It returns false for a kind that is no longer used.
 func (c *Cache) claims(owner OwnerRef, k *kind, scope Scope) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,8 +87,8 @@ func (c *Cache) claims(owner OwnerRef, k *kind, scope Scope) bool {
 	return ok && c.kinds[k.key] == k
 }
 
-// Ensure adds claims for an owner and returns the state of each. It never blocks: watches start in the background, once
-// the cache is running. A claim whose kind is nil or not in the scheme is Invalid.
+// Ensure adds claims for an owner and returns the state of each claim. It never blocks: watches start in the
+// background, once the cache is running. A claim is Invalid if its kind is nil or not in the scheme.
 func (c *Cache) Ensure(_ context.Context, owner OwnerRef, claims ...Claim) []ClaimStatus {
 	out := make([]ClaimStatus, 0, len(claims))
 	for _, claim := range claims {

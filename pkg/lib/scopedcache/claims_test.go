@@ -36,14 +36,14 @@ func TestObjectsOutsideOfTheScopeAreNotStored(t *testing.T) {
 	object.sees(t, secretAt("c", "20"))
 	object.seesDeleted(t, secretAt("b", "30"))
 	require.Equal(t, []string{"x/a"}, f.secrets.objects.index.ListKeys())
-	require.Equal(t, []string{"add a 10"}, f.heard())
+	require.Equal(t, []string{"add a 10"}, f.received())
 	require.Equal(t, "30", object.version)
 	f.Release(ownerOf("o"))
 	require.Empty(t, f.secrets.objects.index.ListKeys())
 }
 
-// A kind is busy, for example, while it stores a long list.
-func TestABusyKindDelaysNoOther(t *testing.T) {
+// For example, a kind is busy while it stores a long list.
+func TestABusyKindDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	ctx := WithOwner(t.Context(), ownerOf("p"))
@@ -75,7 +75,7 @@ func TestABusyKindDelaysNoOther(t *testing.T) {
 	select {
 	case <-done:
 	case <-time.After(5 * time.Second):
-		t.Error("the other kind waits")
+		t.Error("another kind is delayed")
 	}
 	require.Empty(t, waiting)
 	f.secrets.mu.Unlock()
@@ -102,7 +102,7 @@ func TestManyClaimsAreReleasedAtOnce(t *testing.T) {
 	}
 }
 
-func TestOptionsOfTheSameRepresentationComeFirst(t *testing.T) {
+func TestOptionsOfTheSameRepresentationTakePrecedence(t *testing.T) {
 	t.Parallel()
 	dynamic := &unstructured.Unstructured{}
 	dynamic.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
@@ -116,7 +116,7 @@ func TestOptionsOfTheSameRepresentationComeFirst(t *testing.T) {
 	}
 }
 
-// An operator may claim kinds that tenants name.
+// An operator can claim kinds that tenants choose.
 func TestKindsWithoutClaimsAreFreed(t *testing.T) {
 	t.Parallel()
 	kinds := make([]*unstructured.Unstructured, 0, 100)
@@ -134,7 +134,7 @@ func TestKindsWithoutClaimsAreFreed(t *testing.T) {
 	}
 	f.events.flush(t.Context())
 	require.Len(t, f.allKinds(), before+len(kinds))
-	_, err := f.GetInformer(t.Context(), kinds[0]) // handlers may be added to it
+	_, err := f.GetInformer(t.Context(), kinds[0]) // handlers can be added to it
 	require.NoError(t, err)
 	require.NoError(t, f.IndexField(t.Context(), kinds[1], "x", func(client.Object) []string { return nil }))
 	f.Release(ownerOf("o"))
@@ -143,8 +143,8 @@ func TestKindsWithoutClaimsAreFreed(t *testing.T) {
 	require.Equal(t, Syncing, f.Ensure(t.Context(), ownerOf("o"), Claim{Kind: kinds[2], Scope: Namespace("x")})[0].State)
 }
 
-// A claim is recorded before its kind follows, which may be freed and created again meanwhile.
-func TestAFreedKindFollowsNoClaims(t *testing.T) {
+// A claim is recorded before its kind is updated. In between, the kind can be freed and created again.
+func TestAFreedKindIgnoresClaims(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	owned := ownedScope{kind: kindKey{gvk: corev1.SchemeGroupVersion.WithKind("Pod")}, scope: Namespace("x")}
@@ -158,7 +158,7 @@ func TestAFreedKindFollowsNoClaims(t *testing.T) {
 	require.Empty(t, freed.namespaces)
 }
 
-// A kind that is claimed again has the store that is read.
+// If a freed kind is claimed again, reads use its new store.
 func TestAFreedKindCanBeClaimedAgain(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -181,8 +181,8 @@ func TestAFreedKindCanBeClaimedAgain(t *testing.T) {
 	}
 }
 
-// Transform may refuse the last state of an object. The cache drops the object nevertheless.
-func TestADeletionThatTransformRefusesIsReported(t *testing.T) {
+// Transform can return an error for the last state of an object. The cache removes the object anyway.
+func TestADeletionIsReportedEvenIfTransformFails(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, func(o *Options) {
 		o.ByKind = map[client.Object]KindOptions{&corev1.Secret{}: {Transform: func(obj any) (any, error) {
@@ -202,10 +202,10 @@ func TestADeletionThatTransformRefusesIsReported(t *testing.T) {
 	require.Error(t, feed.kind.observe(feed, bad("a"), false), "the reflector reports it")
 	require.NoError(t, feed.kind.observe(feed, bad("a"), true))
 	require.NoError(t, feed.kind.observe(feed, bad("unknown"), true))
-	require.Equal(t, []string{"add a 10", "delete a 20"}, f.heard())
+	require.Equal(t, []string{"add a 10", "delete a 20"}, f.received())
 	require.Empty(t, f.secrets.objects.index.ListKeys())
 
-	wider := f.claim("o", Cluster()) // collects
+	wider := f.claim("o", Cluster()) // collects the released claims
 	require.NoError(t, wider.kind.listed(wider, []any{secretAt("b", "30")}, "30"))
 	wider.ready = true
 	require.NoError(t, wider.kind.observe(wider, bad("b"), true))

@@ -37,7 +37,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scopedcache"
 )
 
-func TestT40HandlersHearOfLaterClaims(t *testing.T) {
+func TestT40HandlersReceiveEventsOfLaterClaims(t *testing.T) {
 	t.Parallel()
 	w := given(t)
 	x, y := w.namespace(), w.namespace()
@@ -65,7 +65,7 @@ func TestT40HandlersHearOfLaterClaims(t *testing.T) {
 	require.False(t, informer.IsStopped())
 }
 
-func TestT41ALateHandlerHearsOfEachObjectOnce(t *testing.T) {
+func TestT41ALateHandlerReceivesEachObjectOnce(t *testing.T) {
 	t.Parallel()
 	w := given(t)
 	x := w.namespace()
@@ -80,7 +80,7 @@ func TestT41ALateHandlerHearsOfEachObjectOnce(t *testing.T) {
 	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, []string{"add c"}, peek(e)) })
 }
 
-func TestT42ASlowHandlerDelaysNoOther(t *testing.T) {
+func TestT42ASlowHandlerDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	w := given(t, func(o *scopedcache.Options) { o.Metrics = registry })
@@ -106,7 +106,7 @@ func TestT42ASlowHandlerDelaysNoOther(t *testing.T) {
 		"claims level=object":                      0,
 		"owners":                                   1,
 		"objects group= resource=v1/Secret":        3,
-		"pending_events group= resource=v1/Secret": 2, // it handles the first
+		"pending_events group= resource=v1/Secret": 2, // the first event is being handled
 		"feed_starts_total":                        1,
 		"denied_total":                             0,
 		"recovered_total":                          0,
@@ -136,7 +136,7 @@ func metrics(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	return out
 }
 
-// Two versions of a kind are watched separately.
+// Versions of a kind are watched separately.
 func TestMetricsOfTwoVersions(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
@@ -175,7 +175,7 @@ func TestT43RemoveInformer(t *testing.T) {
 	}()
 	select {
 	case err := <-failed:
-		require.Fail(t, "the read does not wait", "%v", err)
+		require.Fail(t, "the read did not wait", "%v", err)
 	case <-time.After(settled):
 	}
 	require.NoError(t, w.RemoveInformer(t.Context(), &corev1.Secret{}))
@@ -194,7 +194,7 @@ func TestT43RemoveInformer(t *testing.T) {
 }
 
 // This test is not parallel, because it counts goroutines.
-func TestT44StartAndEnd(t *testing.T) {
+func TestT44StartAndStop(t *testing.T) {
 	before := goroutines()
 	w := prepare(t)
 	x := w.namespace()
@@ -219,14 +219,14 @@ func TestT44StartAndEnd(t *testing.T) {
 	cancel()
 	require.NoError(t, <-ended)
 	require.EventuallyWithT(t, func(ct *assert.CollectT) { assert.Equal(ct, before, goroutines()) }, time.Second, time.Millisecond,
-		"the last of them have told Start that they end")
+		"goroutines may still be exiting after Start returned")
 	require.True(t, informer.IsStopped())
 	w.watches()
 	_, err = w.read(x, "a")
 	require.Error(t, err)
 }
 
-// reconciler creates a Deployment for each ConfigMap, as an operator would.
+// reconciler is a sample operator that creates a Deployment for each ConfigMap.
 type reconciler struct {
 	client.Client
 	seen func(reconcile.Request)
@@ -237,7 +237,7 @@ func (r reconciler) Reconcile(ctx context.Context, req reconcile.Request) (recon
 	if err := r.Get(ctx, req.NamespacedName, cm); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if cm.Name == "kube-root-ca.crt" { // the control plane makes one in each namespace
+	if cm.Name == "kube-root-ca.crt" { // the control plane creates one in each namespace
 		return reconcile.Result{}, nil
 	}
 	r.seen(req)
@@ -248,7 +248,7 @@ func (r reconciler) Reconcile(ctx context.Context, req reconcile.Request) (recon
 	d := &appsv1.Deployment{}
 	err = r.Get(scopedcache.WithOwner(ctx, o), req.NamespacedName, d)
 	if apierrors.IsForbidden(err) {
-		return reconcile.Result{}, nil // Changes enqueues the request when the permission changes
+		return reconcile.Result{}, nil // Changes enqueues the request again when the permission changes
 	}
 	if client.IgnoreNotFound(err) != nil || err == nil {
 		return reconcile.Result{}, err
@@ -264,7 +264,7 @@ func (r reconciler) Reconcile(ctx context.Context, req reconcile.Request) (recon
 	return reconcile.Result{}, client.IgnoreAlreadyExists(r.Create(ctx, d))
 }
 
-// managed runs a manager on the cache and returns the requests that its controller has seen.
+// managed runs a manager with the cache and returns the requests that its controller receives.
 func (w *world) managed(options scopedcache.Options, defaults cache.Options, change ...func(*ctrl.Options)) (seen func() []string, made *scopedcache.Cache) {
 	w.Helper()
 	managed := ctrl.Options{
@@ -299,7 +299,7 @@ func (w *world) managed(options scopedcache.Options, defaults cache.Options, cha
 	}, made
 }
 
-func TestT45AManagerRunsOnIt(t *testing.T) {
+func TestT45AManagerUsesTheCache(t *testing.T) {
 	t.Parallel()
 	w := prepare(t)
 	x := w.namespace()
@@ -315,7 +315,7 @@ func TestT45AManagerRunsOnIt(t *testing.T) {
 	})
 	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, []string{x + "/a"}, w.log.open("deployments")) })
 
-	// The watch continues after the reconcile's timeout, and its events enqueue the owner.
+	// The watch continues after the reconcile times out, and its events enqueue the owner.
 	<-time.After(1500 * time.Millisecond)
 	require.Equal(t, []string{x + "/a"}, w.log.open("deployments"))
 	before := len(seen())
@@ -334,7 +334,7 @@ func TestT45AManagerRunsOnIt(t *testing.T) {
 }
 
 // The cache starts its watches before the manager becomes the leader, and keeps them afterwards.
-func TestT45LeadingRestartsNoWatch(t *testing.T) {
+func TestT45BecomingLeaderRestartsNoWatch(t *testing.T) {
 	t.Parallel()
 	w := prepare(t)
 	x := w.namespace()
@@ -356,7 +356,7 @@ func TestT45LeadingRestartsNoWatch(t *testing.T) {
 	w.eventually(func(ct *assert.CollectT) {
 		assert.NoError(ct, made.Get(t.Context(), client.ObjectKey{Namespace: x, Name: "a"}, &corev1.ConfigMap{}))
 	})
-	require.Empty(t, seen(), "it does not lead")
+	require.Empty(t, seen(), "the manager is not the leader")
 	before := w.log.take("configmaps")
 	require.Len(t, before, 1)
 	require.NoError(t, w.admin.Delete(t.Context(), lease))
@@ -364,7 +364,7 @@ func TestT45LeadingRestartsNoWatch(t *testing.T) {
 	require.Empty(t, w.log.take("configmaps"), "the watch continues")
 }
 
-// A custom resource is reconciled again when the permissions that it needs change, and for no other reason.
+// A custom resource is reconciled again only when the permissions that it needs change.
 func TestT45ChangesReconcileTheOwner(t *testing.T) {
 	t.Parallel()
 	w := prepare(t)
@@ -388,7 +388,7 @@ func TestT45ChangesReconcileTheOwner(t *testing.T) {
 		})
 	}
 	state(scopedcache.Live)
-	quiet := func() int { // waits until nothing is reconciled for a while
+	quiet := func() int { // wait until there have been no reconciles for some time
 		t.Helper()
 		count := -1
 		for n := len(seen()); n != count; n = len(seen()) {
@@ -435,7 +435,7 @@ func TestT46APrimaryKindInSomeNamespaces(t *testing.T) {
 	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, []string{""}, w.log.open("configmaps")) })
 }
 
-// A handler has synced only when it has handled the initial lists, not as soon as they have been received.
+// A handler has synced when it has handled the initial lists, not when the cache has received them.
 func TestT40HasSyncedWaitsForTheHandler(t *testing.T) {
 	t.Parallel()
 	w := prepare(t)
@@ -452,12 +452,12 @@ func TestT40HasSyncedWaitsForTheHandler(t *testing.T) {
 	require.NoError(t, err)
 	w.start()
 	w.becomes(static, scopedcache.Namespace(x), scopedcache.Live)
-	require.False(t, handle.HasSynced(), "it handles the first object")
+	require.False(t, handle.HasSynced(), "the first object is being handled")
 	close(held)
 	w.eventually(func(ct *assert.CollectT) { assert.True(ct, handle.HasSynced()) })
 }
 
-func TestAListIsNoKind(t *testing.T) {
+func TestListTypesAreRefused(t *testing.T) {
 	t.Parallel()
 	w := prepare(t)
 	_, err := w.GetInformerForKind(t.Context(), corev1.SchemeGroupVersion.WithKind("SecretList"))
@@ -477,16 +477,16 @@ func TestUnsupportedOptionsAreRefused(t *testing.T) {
 		options cache.Options
 		hint    string
 	}{
-		"copying of all kinds":                {cache.Options{DefaultUnsafeDisableDeepCopy: ptr.To(true)}, "use Options.ByKind"},
-		"reads that fail without an informer": {cache.Options{ReaderFailOnMissingInformer: true}, "use Options.Uncovered"},
-		"no bookmarks":                        {cache.Options{DefaultEnableWatchBookmarks: ptr.To(false)}, "bookmarks"},
-		"no bookmarks of a kind":              {ofKind(cache.ByObject{EnableWatchBookmarks: ptr.To(false)}), "bookmarks"},
-		"namespaces of a kind":                {ofKind(cache.ByObject{Namespaces: map[string]cache.Config{"x": {}}}), "use claims"},
-		"labels in a namespace":               {ofNamespace(cache.Config{LabelSelector: one}), "use Options.ByKind"},
-		"fields in a namespace":               {ofNamespace(cache.Config{FieldSelector: first}), "use Options.ByKind"},
-		"a transform in a namespace":          {ofNamespace(cache.Config{Transform: cache.TransformStripManagedFields()}), "use Options.ByKind"},
-		"copying in a namespace":              {ofNamespace(cache.Config{UnsafeDisableDeepCopy: ptr.To(true)}), "use Options.ByKind"},
-		"no bookmarks in a namespace":         {ofNamespace(cache.Config{EnableWatchBookmarks: ptr.To(false)}), "bookmarks"},
+		"no deep copies of any kind":        {cache.Options{DefaultUnsafeDisableDeepCopy: ptr.To(true)}, "use Options.ByKind"},
+		"failing reads without an informer": {cache.Options{ReaderFailOnMissingInformer: true}, "use Options.Uncovered"},
+		"no bookmarks":                      {cache.Options{DefaultEnableWatchBookmarks: ptr.To(false)}, "bookmarks"},
+		"no bookmarks of a kind":            {ofKind(cache.ByObject{EnableWatchBookmarks: ptr.To(false)}), "bookmarks"},
+		"namespaces of a kind":              {ofKind(cache.ByObject{Namespaces: map[string]cache.Config{"x": {}}}), "use claims"},
+		"labels in a namespace":             {ofNamespace(cache.Config{LabelSelector: one}), "use Options.ByKind"},
+		"fields in a namespace":             {ofNamespace(cache.Config{FieldSelector: first}), "use Options.ByKind"},
+		"a transform in a namespace":        {ofNamespace(cache.Config{Transform: cache.TransformStripManagedFields()}), "use Options.ByKind"},
+		"no deep copies in a namespace":     {ofNamespace(cache.Config{UnsafeDisableDeepCopy: ptr.To(true)}), "use Options.ByKind"},
+		"no bookmarks in a namespace":       {ofNamespace(cache.Config{EnableWatchBookmarks: ptr.To(false)}), "bookmarks"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -495,11 +495,11 @@ func TestUnsupportedOptionsAreRefused(t *testing.T) {
 		})
 	}
 	_, err := scopedcache.Builder(scopedcache.Options{}, nil)(&rest.Config{Host: "http://localhost"}, cache.Options{DefaultEnableWatchBookmarks: ptr.To(true)})
-	require.NoError(t, err, "it uses bookmarks")
+	require.NoError(t, err, "bookmarks are enabled")
 }
 
-// A claim never settles after the cache has ended.
-func TestWaitEndsWithTheCache(t *testing.T) {
+// After the cache has stopped, claims keep their states.
+func TestWaitReturnsWhenTheCacheStops(t *testing.T) {
 	t.Parallel()
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
@@ -516,7 +516,7 @@ func TestWaitEndsWithTheCache(t *testing.T) {
 	go wait()
 	go func() { ended <- c.Start(ctx) }()
 	require.Eventually(t, func() bool { return c.WaitForCacheSync(ctx) }, patience, time.Millisecond)
-	require.Empty(t, waited, "it waits for the claim")
+	require.Empty(t, waited, "the claim is still Syncing")
 	cancel()
 	require.NoError(t, <-ended)
 	go wait()
@@ -525,7 +525,7 @@ func TestWaitEndsWithTheCache(t *testing.T) {
 		case err := <-waited:
 			require.ErrorContains(t, err, "the cache is stopped")
 		case <-time.After(10 * time.Second):
-			require.Fail(t, "it waits forever")
+			require.Fail(t, "Wait did not return")
 		}
 	}
 }

@@ -17,9 +17,8 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scopedcache"
 )
 
-// The steps of the seed's demonstration, without Pods; examples/memcached shows all of it. ConfigMaps are the custom
-// resources.
-func TestT47TheSeedsDemonstration(t *testing.T) {
+// The steps of the demonstration in examples/memcached, without Pods and with ConfigMaps as custom resources.
+func TestT47Demonstration(t *testing.T) {
 	t.Parallel()
 	w := prepare(t)
 	one, two, denied := w.namespace(), w.namespace(), w.namespace()
@@ -72,11 +71,11 @@ func TestT47TheSeedsDemonstration(t *testing.T) {
 	w.log.take("deployments")
 	w.grantOn("apps", "deployments", denied, verbs)
 	<-time.After(2 * time.Second)
-	require.NotContains(t, w.log.take("deployments"), "watch deployments "+denied+"/sample", "it has no claim any longer")
+	require.NotContains(t, w.log.take("deployments"), "watch deployments "+denied+"/sample", "the Deployment is no longer claimed")
 }
 
-// Ten thousand single objects in one namespace are claimed at once: at most Concurrency initial lists run at a time,
-// and no watches remain after the claims are released.
+// Claims ten thousand single objects in one namespace. At most Concurrency initial lists run at a time, and no watches
+// remain after the claims are released.
 func TestThousandsOfObjectsInOneNamespace(t *testing.T) {
 	t.Parallel()
 	const objects = 10_000
@@ -101,7 +100,7 @@ func TestThousandsOfObjectsInOneNamespace(t *testing.T) {
 	w.watches()
 }
 
-// docs/scopedcache.md shows parts of this test.
+// docs/scopedcache.md contains parts of this test.
 func TestTheExamplesOfTheDocumentation(t *testing.T) {
 	t.Parallel()
 	w := given(t)

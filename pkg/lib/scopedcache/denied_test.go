@@ -31,7 +31,7 @@ func TestADeniedErrorKeepsItsVerbsDuringARetry(t *testing.T) {
 	feed.denied()
 	requireMissing("list", "watch")
 
-	require.NoError(t, f.secrets.began(t.Context(), feed, mapping)) // the next try
+	require.NoError(t, f.secrets.began(t.Context(), feed, mapping)) // the next attempt
 	requireMissing("list", "watch")
 	f.secrets.answered(feed, "watch", forbidden)
 	requireMissing("list", "watch")

@@ -51,14 +51,15 @@ func (e *DeniedError) Status() metav1.Status {
 	}
 }
 
-// AbsentError means that the server does not serve a kind, for example because its CustomResourceDefinition is not
-// installed. Reads succeed as soon as the kind is served. meta.IsNoMatchError returns true for it.
+// AbsentError means that the API server does not serve a kind, for example because its CustomResourceDefinition is not
+// installed. Reads succeed once the kind is served. meta.IsNoMatchError returns true for it.
 type AbsentError struct {
 	GVK schema.GroupVersionKind
 	Err error
 }
 
-// absent returns an AbsentError. Its cause is not a NotFound, which would mean that an object does not exist.
+// absent returns an AbsentError. The AbsentError does not wrap a NotFound error, which would mean that an object does
+// not exist.
 func absent(gvk schema.GroupVersionKind, cause error) *AbsentError {
 	if apierrors.IsNotFound(cause) {
 		cause = &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{gvk.Version}}
@@ -73,7 +74,7 @@ func (e *AbsentError) Error() string {
 // Unwrap returns the error of the RESTMapper.
 func (e *AbsentError) Unwrap() error { return e.Err }
 
-// NotSyncedError means that a claim covers a read, but that the cache does not have the objects yet, or cannot tell
+// NotSyncedError means that a claim covers a read, but the cache does not have the objects yet or cannot determine
 // whether they are current. Retry later. apierrors.IsTimeout returns true for it.
 type NotSyncedError struct {
 	GVK   schema.GroupVersionKind
@@ -100,7 +101,7 @@ func (e *NotSyncedError) Status() metav1.Status {
 
 // GapError means that a List with Options.PartialList is incomplete. The list contains everything that could be read.
 type GapError struct {
-	// Errs has an error for each scope that could not be read.
+	// Errs contains an error for each scope that could not be read.
 	Errs []error
 }
 

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// settleTime is how long state changes are collected before owners are notified, so that a permission that is granted and
-// revoked in quick succession does not wake them each time.
+// settleTime is how long state changes are collected before owners are notified, so that owners are not woken each time
+// if a permission is granted and revoked in quick succession.
 const settleTime = 100 * time.Millisecond
 
 // events notifies owners of changed claims, and releases the claims of deleted owners, in the background.
@@ -60,7 +60,7 @@ func (e *events) gone(uid types.UID) {
 }
 
 // exists records that an object exists. The cache may have considered it deleted, because it temporarily did not match the
-// label selector of its kind.
+// label selector of the kind.
 func (e *events) exists(uid types.UID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -113,7 +113,7 @@ func (e *events) flush(ctx context.Context) {
 	e.mu.Unlock()
 	e.cache.releaseDeleted()
 	for k := range kinds {
-		for owner, statuses := range k.news() {
+		for owner, statuses := range k.unreported() {
 			for _, s := range subscribers {
 				for _, status := range statuses {
 					s.notify(owner, status)
@@ -132,7 +132,7 @@ func (c *Cache) releaseDeleted() {
 }
 
 // takeReleased ends the claims and sessions of the owners that were deleted since the last call, and returns the claims. It
-// holds the mutex until the end, so that new claims of an owner that exists again are added only afterwards.
+// holds the mutex throughout, so that an owner that exists again can add claims only afterwards.
 func (c *Cache) takeReleased() map[OwnerRef]map[*kind][]Scope {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,9 +154,9 @@ func (c *Cache) takeReleased() map[OwnerRef]map[*kind][]Scope {
 	return out
 }
 
-// news returns the claims whose states have changed since their owners were last notified, and marks these states as
-// reported.
-func (k *kind) news() map[OwnerRef][]ClaimStatus {
+// unreported returns the claims whose states have changed since their owners were last notified, and marks these states
+// as reported.
+func (k *kind) unreported() map[OwnerRef][]ClaimStatus {
 	out := map[OwnerRef][]ClaimStatus{}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -165,8 +165,8 @@ func (k *kind) news() map[OwnerRef][]ClaimStatus {
 			return
 		}
 		status := k.statusOf(n.scope)
-		for owner, told := range n.owners {
-			if told != status.State {
+		for owner, reported := range n.owners {
+			if reported != status.State {
 				n.owners[owner] = status.State
 				out[owner] = append(out[owner], status)
 			}
@@ -176,8 +176,8 @@ func (k *kind) news() map[OwnerRef][]ClaimStatus {
 }
 
 // Changes returns a source that enqueues requests shortly after the state of a claim has changed, for example because a
-// permission was granted or revoked. requests maps a claim to the requests; if it is nil, the owner of the claim is
-// enqueued.
+// permission was granted or revoked. The function requests maps a claim to requests; if it is nil, the owner of the
+// claim is enqueued.
 func (c *Cache) Changes(requests func(OwnerRef, ClaimStatus) []reconcile.Request) source.Source {
 	if requests == nil {
 		requests = func(owner OwnerRef, _ ClaimStatus) []reconcile.Request {

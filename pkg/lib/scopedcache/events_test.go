@@ -16,22 +16,22 @@ func configMapAt(name, version string, uid types.UID) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "owners", Name: name, ResourceVersion: version, UID: uid}}
 }
 
-// The primary kind is refused for a while; its objects own claims.
+// The objects of the primary kind own claims. For some time, the API server refuses to let the cache watch the kind.
 func TestOwnersThatWereDeletedWhileDeniedAreReleased(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		after    func(t *testing.T, f *feed)
 		released bool
 	}{
-		"not in the next list": {func(t *testing.T, f *feed) { f.lists(t, "30") }, true},
-		"in the next list":     {func(t *testing.T, f *feed) { f.lists(t, "30", configMapAt("o", "10", "o")) }, false},
-		"another of the name":  {func(t *testing.T, f *feed) { f.lists(t, "30", configMapAt("o", "25", "another")) }, true},
-		"a list that is older": {func(t *testing.T, f *feed) { f.lists(t, "5") }, false},
-		"deleted after a list that is older": {func(t *testing.T, f *feed) {
+		"not in the next list":         {func(t *testing.T, f *feed) { f.lists(t, "30") }, true},
+		"in the next list":             {func(t *testing.T, f *feed) { f.lists(t, "30", configMapAt("o", "10", "o")) }, false},
+		"another object with the name": {func(t *testing.T, f *feed) { f.lists(t, "30", configMapAt("o", "25", "another")) }, true},
+		"an older list":                {func(t *testing.T, f *feed) { f.lists(t, "5") }, false},
+		"deleted after an older list": {func(t *testing.T, f *feed) {
 			f.lists(t, "5")
 			f.seesDeleted(t, configMapAt("o", "20", "o"))
 		}, true},
-		"there after a list that is older": {func(t *testing.T, f *feed) {
+		"exists after an older list": {func(t *testing.T, f *feed) {
 			f.lists(t, "5")
 			f.sees(t, configMapAt("o", "10", "o"))
 			f.sees(t, configMapAt("o", "20", "o"))
@@ -62,7 +62,7 @@ func TestOwnersThatWereDeletedWhileDeniedAreReleased(t *testing.T) {
 	}
 }
 
-// Objects from aggregated API servers may lack a UID, and the owners of the cache's own claims have none either.
+// Objects from aggregated API servers may not have a UID, and the owners of the cache's own claims have none.
 func TestADeletionWithoutUIDReleasesNoClaims(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, func(o *Options) { o.Static = []Claim{{Kind: &corev1.Secret{}, Scope: Namespace("x")}} })
@@ -71,15 +71,15 @@ func TestADeletionWithoutUIDReleasesNoClaims(t *testing.T) {
 	f.events.flush(t.Context())
 	require.Len(t, f.Status(builtIn("static")), 1)
 	f.Ensure(t.Context(), builtIn("static"), Claim{Kind: &corev1.Secret{}, Scope: Namespace("y")})
-	require.Len(t, f.Status(builtIn("static")), 2, "nor is a claim refused")
+	require.Len(t, f.Status(builtIn("static")), 2, "new claims are accepted")
 }
 
-// An owner is told of the state that a claim has settled in.
-func TestOwnersAreToldOnceOfAChange(t *testing.T) {
+// Owners are notified of the state in which a claim settles.
+func TestOwnersAreNotifiedOnceOfAChange(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
-	var told []State
-	f.events.subscribe(&subscriber{notify: func(_ OwnerRef, status ClaimStatus) { told = append(told, status.State) }})
+	var notified []State
+	f.events.subscribe(&subscriber{notify: func(_ OwnerRef, status ClaimStatus) { notified = append(notified, status.State) }})
 	feed := f.claim("o", Namespace("x"))
 	for range 20 {
 		feed.lists(t, "10")
@@ -87,22 +87,22 @@ func TestOwnersAreToldOnceOfAChange(t *testing.T) {
 	}
 	f.events.flush(t.Context())
 	f.events.flush(t.Context())
-	require.Equal(t, []State{Denied}, told)
+	require.Equal(t, []State{Denied}, notified)
 	feed.lists(t, "10")
 	feed.denied()
 	f.events.flush(t.Context())
-	require.Equal(t, []State{Denied}, told, "as before")
+	require.Equal(t, []State{Denied}, notified, "as before")
 	feed.lists(t, "10")
 	f.events.flush(t.Context())
-	require.Equal(t, []State{Denied, Live}, told)
+	require.Equal(t, []State{Denied, Live}, notified)
 }
 
-// A permission that is repeatedly granted and revoked wakes its owner only occasionally.
-func TestOwnersAreToldWhatHasSettled(t *testing.T) {
+// If a permission is repeatedly granted and revoked, the owner is woken only occasionally.
+func TestOwnersAreNotifiedOfSettledStates(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
-	var told atomic.Int32
-	f.events.subscribe(&subscriber{notify: func(OwnerRef, ClaimStatus) { told.Add(1) }})
+	var notified atomic.Int32
+	f.events.subscribe(&subscriber{notify: func(OwnerRef, ClaimStatus) { notified.Add(1) }})
 	ended := make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
@@ -120,14 +120,14 @@ func TestOwnersAreToldWhatHasSettled(t *testing.T) {
 	<-time.After(2 * settleTime)
 	cancel()
 	<-ended
-	require.Positive(t, told.Load())
-	require.LessOrEqual(t, time.Duration(told.Load()-1)*100*time.Millisecond, time.Since(started))
+	require.Positive(t, notified.Load())
+	require.LessOrEqual(t, time.Duration(notified.Load()-1)*100*time.Millisecond, time.Since(started))
 	require.Equal(t, Denied, f.Status(ownerOf("o"))[0].State)
 }
 
 // An object temporarily stops matching the label selector of its kind, so the cache considers it deleted in the
 // meantime.
-func TestAnOwnerThatReturnsMayClaim(t *testing.T) {
+func TestAnOwnerThatReappearsCanClaim(t *testing.T) {
 	t.Parallel()
 	for name, meanwhile := range map[string]func(*fake){
 		"after its claims were released":  func(f *fake) { f.events.flush(t.Context()) },
@@ -147,7 +147,7 @@ func TestAnOwnerThatReturnsMayClaim(t *testing.T) {
 			f.claim("p", Namespace("x"))
 			f.events.flush(t.Context())
 			require.Len(t, f.Status(ownerOf("o")), 1)
-			require.Empty(t, f.Status(ownerOf("p")), "it has not returned")
+			require.Empty(t, f.Status(ownerOf("p")), "the owner does not exist again yet")
 			owners.seesDeleted(t, configMapAt("o", "40", "o"))
 			f.events.flush(t.Context())
 			require.Empty(t, f.Status(ownerOf("o")))
@@ -157,20 +157,20 @@ func TestAnOwnerThatReturnsMayClaim(t *testing.T) {
 	}
 }
 
-// An owner that claims what is Live already is not told that again.
-func TestAClaimDoesNotNotifyOfItsFirstState(t *testing.T) {
+// An owner whose claim is Live from the start is not notified of that state.
+func TestOwnersAreNotNotifiedOfTheFirstState(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	feed := f.claim("o", Namespace("x"))
 	feed.lists(t, "10")
-	f.secrets.news()
+	f.secrets.unreported()
 	require.Equal(t, Live, f.Ensure(t.Context(), ownerOf("p"), Claim{Kind: &corev1.Secret{}, Scope: Object("x", "a")})[0].State)
-	require.Empty(t, f.secrets.news())
+	require.Empty(t, f.secrets.unreported())
 	feed.denied()
 	require.Equal(t, Denied, f.Ensure(t.Context(), ownerOf("q"), Claim{Kind: &corev1.Secret{}, Scope: Namespace("x")})[0].State)
-	news := f.secrets.news()
-	require.Contains(t, news, ownerOf("o"))
-	require.NotContains(t, news, ownerOf("q"))
+	unreported := f.secrets.unreported()
+	require.Contains(t, unreported, ownerOf("o"))
+	require.NotContains(t, unreported, ownerOf("q"))
 	feed.lists(t, "20")
-	require.Contains(t, f.secrets.news(), ownerOf("q"))
+	require.Contains(t, f.secrets.unreported(), ownerOf("q"))
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scopedcache"
 )
 
-// A manager whose cache watches ConfigMaps in the whole cluster, and other kinds only where they are read.
+// A manager whose cache watches ConfigMaps in the whole cluster, and other kinds only in the scopes that are read.
 func ExampleBuilder() {
 	var scoped *scopedcache.Cache
 	mgr, err := ctrl.NewManager(ctrl.GetConfigOrDie(), ctrl.Options{
@@ -22,7 +22,7 @@ func ExampleBuilder() {
 		return
 	}
 	err = ctrl.NewControllerManagedBy(mgr).For(&corev1.ConfigMap{}).
-		WatchesRawSource(scoped.Changes(nil)). // reconcile also when a permission is granted or revoked
+		WatchesRawSource(scoped.Changes(nil)). // also reconcile when a permission is granted or revoked
 		Complete(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) { return reconcile.Result{}, nil }))
 	_ = err
 }

@@ -30,8 +30,8 @@ type fake struct {
 	secrets, configMaps *kind
 	handler             *registration
 
-	mu   sync.Mutex
-	told []string
+	mu       sync.Mutex
+	recorded []string
 }
 
 func newFake(t *testing.T, change ...func(*Options)) *fake {
@@ -71,7 +71,7 @@ func ownerOf(name string) OwnerRef {
 	return OwnerRef{GVK: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Key: types.NamespacedName{Namespace: "owners", Name: name}, UID: types.UID(name)}
 }
 
-// claim adds a claim of Secrets and returns the feed of the scope, if there is one.
+// claim adds a claim for Secrets and returns the feed of the scope, if there is one.
 func (f *fake) claim(owner string, scope Scope) *feed {
 	f.Helper()
 	f.Ensure(f.Context(), ownerOf(owner), Claim{Kind: &corev1.Secret{}, Scope: scope})
@@ -98,7 +98,7 @@ func (f *feed) opens(initial bool) *watch.RaceFreeFakeWatcher {
 	return opened
 }
 
-// lists reports a list, with which a watch begins. The others report events.
+// lists reports the list with which a watch begins. The methods below report events.
 func (f *feed) lists(t *testing.T, version string, objects ...client.Object) {
 	t.Helper()
 	if !f.stream.isOpen() {
@@ -121,12 +121,12 @@ func (f *feed) seesDeleted(t *testing.T, obj client.Object) {
 	require.NoError(t, f.kind.observe(f, obj, true))
 }
 
-// denied reports that the server refuses the watch.
+// denied reports that the API server refuses the watch.
 func (f *feed) denied() {
 	f.kind.ended(f, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", nil))
 }
 
-// fails reports that a request fails, and returns how long the feed waits before the next one.
+// fails reports that a request fails, and returns the delay before the next request.
 func (f *feed) fails() time.Duration {
 	pause, _ := f.kind.ended(f, apierrors.NewInternalError(io.ErrUnexpectedEOF))
 	return pause
@@ -143,23 +143,23 @@ func secretAt(name, version string, uid ...types.UID) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: name, ResourceVersion: version, UID: append(uid, types.UID(name))[0]}}
 }
 
-// heard returns what the handler of Secrets was told so far, as "add a 10".
-func (f *fake) heard() []string {
+// received returns the events that the handler of Secrets has received, such as "add a 10".
+func (f *fake) received() []string {
 	done := make(chan struct{})
 	f.handler.add(notification{current: &barrier{Secret: secretAt("", ""), reached: done}})
 	<-done
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return append([]string{}, f.told...)
+	return append([]string{}, f.recorded...)
 }
 
-// barrier is an event that comes after all others.
+// barrier is an event that is delivered after all others.
 type barrier struct {
 	*corev1.Secret
 	reached chan struct{}
 }
 
-func (f *fake) tell(what string, obj any) {
+func (f *fake) record(what string, obj any) {
 	if b, ok := obj.(*barrier); ok {
 		close(b.reached)
 		return
@@ -167,11 +167,11 @@ func (f *fake) tell(what string, obj any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	o := obj.(client.Object)
-	f.told = append(f.told, what+" "+o.GetName()+" "+o.GetResourceVersion())
+	f.recorded = append(f.recorded, what+" "+o.GetName()+" "+o.GetResourceVersion())
 }
 
-func (f *fake) OnAdd(obj any, _ bool) { f.tell("add", obj) }
-func (f *fake) OnUpdate(_, obj any)   { f.tell("update", obj) }
-func (f *fake) OnDelete(obj any)      { f.tell("delete", obj) }
+func (f *fake) OnAdd(obj any, _ bool) { f.record("add", obj) }
+func (f *fake) OnUpdate(_, obj any)   { f.record("update", obj) }
+func (f *fake) OnDelete(obj any)      { f.record("delete", obj) }
 
 var _ toolscache.ResourceEventHandler = (*fake)(nil)

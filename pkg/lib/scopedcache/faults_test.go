@@ -23,10 +23,10 @@ import (
 	"github.com/remit-olm/remit/test/env/controlplane"
 )
 
-// The connection of a watch stays open, but no more data arrives.
+// The connection of a watch stays open, but no more data is received.
 func TestAStalledWatchIsReplaced(t *testing.T) {
 	t.Parallel()
-	for name, resumed := range map[string]bool{"after its list": false, "that was resumed": true} {
+	for name, resumed := range map[string]bool{"after its list": false, "after it was resumed": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := given(t, rechecking)
@@ -40,7 +40,7 @@ func TestAStalledWatchIsReplaced(t *testing.T) {
 				if describe(r) != "watch secrets "+x || resumed != (r.URL.Query().Get("sendInitialEvents") == "") {
 					return from
 				}
-				w.log.through = nil // called with the log's mutex
+				w.log.through = nil // the caller holds the mutex of the log
 				v := newValve(from)
 				v.set(false)
 				stalled <- v
@@ -58,12 +58,12 @@ func TestAStalledWatchIsReplaced(t *testing.T) {
 				_, err := w.read(x, "b")
 				assert.NoError(ct, err)
 			})
-			require.True(t, v.ended(), "the watch that stalled was ended")
+			require.True(t, v.ended(), "the stalled watch was stopped")
 		})
 	}
 }
 
-// The API server is killed and comes back with the same data, at another address.
+// The API server is killed and restarted with the same data at another address.
 func TestTheAPIServerRestarts(t *testing.T) {
 	t.Parallel()
 	w := &world{T: t, log: &requestLog{}, user: "restarted"}
@@ -109,7 +109,7 @@ func TestTheAPIServerRestarts(t *testing.T) {
 
 	require.NoError(t, syscall.Kill(server.PID, syscall.SIGKILL))
 	<-server.Done()
-	require.Error(t, server.Stop(), "it was killed")
+	require.Error(t, server.Stop(), "the API server was killed")
 	for _, scope := range []scopedcache.Scope{scopedcache.Namespace(x), scopedcache.Object(y, "a")} {
 		w.becomes(o, scope, scopedcache.Backoff)
 	}
@@ -124,7 +124,7 @@ func TestTheAPIServerRestarts(t *testing.T) {
 	for _, scope := range []scopedcache.Scope{scopedcache.Namespace(x), scopedcache.Object(y, "a")} {
 		w.becomes(o, scope, scopedcache.Live)
 	}
-	// A server that has just started may refuse requests that it allows a moment later, so handlers may receive add
+	// A server that has just started may refuse requests that it allows shortly afterwards, so handlers may receive add
 	// events for the same objects again.
 	w.eventually(func(ct *assert.CollectT) {
 		for key, exists := range map[client.ObjectKey]bool{{Namespace: x, Name: "kept"}: true, {Namespace: x, Name: "deleted"}: false, {Namespace: y, Name: "a"}: true} {
@@ -143,7 +143,7 @@ func TestTheAPIServerRestarts(t *testing.T) {
 }
 
 // The token of the cache's identity is revoked and later replaced.
-func TestATokenThatExpires(t *testing.T) {
+func TestARevokedTokenIsReplaced(t *testing.T) {
 	t.Parallel()
 	w := prepare(t)
 	x := w.namespace()

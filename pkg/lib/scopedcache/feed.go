@@ -43,14 +43,14 @@ const (
 	Invalid State = "Invalid"
 )
 
-// refused returns true if only a change in the cluster can make the claim Live.
+// refused reports whether only a change in the cluster can make the claim Live.
 func (s State) refused() bool { return s == Denied || s == Absent || s == Invalid }
 
 // watchGrace is how long after its timeout the client ends a watch that the server has not ended.
 const watchGrace = 10 * time.Second
 
 // hintedAtOnce is the number of refused watches that are retried immediately after hints that permissions have changed. A retry
-// that is refused again uses up one of them until Options.ProbeQPS allows another.
+// that is refused again reduces the number until Options.ProbeQPS allows another retry.
 const hintedAtOnce = 100
 
 // A feed is a watch for a kind in one scope. Its events change the stored objects only while the feed serves the scope.
@@ -61,7 +61,7 @@ type feed struct {
 	cancel context.CancelFunc
 	// hint wakes a feed that is waiting for its next retry.
 	hint chan struct{}
-	// listing and retrying release the feed's places among the lists and among the retries of refused watches.
+	// listing and retrying release the feed's slots for lists and for retries of refused watches.
 	listing, retrying atomic.Pointer[func()]
 
 	// The kind's mutex guards the following fields.
@@ -69,24 +69,26 @@ type feed struct {
 	stopped bool
 	state   State
 	err     error
-	// missing has the verbs that the server refused in the last attempt that was denied, and refused those of the current one.
+	// missing contains the verbs that the server refused in the last attempt that was denied. refused contains those of
+	// the current attempt.
 	missing map[string]bool
 	refused map[string]bool
 	since   time.Time
 	next    time.Time
 	tries   int
 
-	// ready is true if collected, or the store while the feed is serving, has all objects of the scope.
+	// ready is true if all objects of the scope are in collected or, while the feed is serving, in the store.
 	ready     bool
 	serving   bool
 	collected map[string]client.Object
 	// version is the latest resource version that the feed has seen.
 	version string
-	// floors has the versions up to which other feeds have already reported the events of the scope or parts of it.
+	// floors contains the versions up to which other feeds have already reported the events of the scope or parts of
+	// it.
 	floors floors
 	stream *stream
-	// recheckNext is true if the server may have authorized the current request for a watch, or the watch that begins with a list,
-	// before a Recheck. The watch must be requested again.
+	// recheckNext is true if the server may have authorized the current request for a watch, or the watch that begins with a
+	// list, before a Recheck. The watch must then be requested again.
 	recheckNext bool
 }
 
@@ -107,8 +109,8 @@ func (f *feed) run(ctx context.Context) {
 	}
 }
 
-// awaitTurn waits for the feed's turn in the budget for retries that refused feeds share. A hint that permissions have changed
-// moves the feed to the budget for hints.
+// awaitTurn waits for the feed's turn in the budget for retries, which refused feeds share. After a hint that permissions have
+// changed, the feed uses the budget for hints instead.
 func (f *feed) awaitTurn(ctx context.Context, hinted bool) {
 	owners := f.kind.ownersOf(f.scope)
 	var done func()
@@ -143,7 +145,7 @@ func (f *feed) sleep(ctx context.Context, pause time.Duration) bool {
 	return false
 }
 
-// beginSync waits for a place among the lists of the kind, and then among those of the cache.
+// beginSync waits for one of the kind's slots for lists, and then for one of the cache's.
 func (f *feed) beginSync(ctx context.Context) error {
 	owners := f.kind.ownersOf(f.scope)
 	ofKind := f.kind.lists.take(ctx, owners, nil)
@@ -162,7 +164,7 @@ func (f *feed) beginSync(ctx context.Context) error {
 
 func (f *feed) endSync() { giveBack(&f.listing) }
 
-// giveBack releases a place, if the feed has one.
+// giveBack releases a slot, if the feed has one.
 func giveBack(place *atomic.Pointer[func()]) {
 	if done := place.Swap(nil); done != nil {
 		(*done)()
@@ -204,7 +206,7 @@ func (f *feed) listAndWatch(ctx context.Context) error {
 type attempt struct {
 	*feed
 	requests requests
-	// rejected is the server's refusal of the watch.
+	// rejected is the error with which the server refused the watch.
 	rejected error
 	// streamed is true after a watch that begins with a list was opened.
 	streamed bool
@@ -213,16 +215,17 @@ type attempt struct {
 // list implements toolscache.ListWithContextFunc.
 func (a *attempt) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	if a.rejected != nil {
-		return nil, a.rejected // without a watch, the list is useless
+		return nil, a.rejected // the list is useless without a watch
 	}
 	narrow(&options, a.scope, a.kind.options.Label)
 	switch {
 	case options.ResourceVersion != "0":
 	case a.streamed:
-		// The server may have withheld the end of the list because its cache lags behind, so it must not use that.
+		// The server may have withheld the end of the list because its cache lags behind, so the list must not be
+		// served from that cache.
 		options.ResourceVersion = ""
 	default:
-		// A lagging API server must not return a state older than what the feed has seen.
+		// An API server that lags behind must not return an older state than the feed has seen.
 		options.ResourceVersion = cmp.Or(a.kind.versionOf(a.feed), "0")
 	}
 	out, err := a.requests.list(ctx, a.scope.namespace, options)
@@ -270,7 +273,7 @@ func (a *attempt) request(ctx context.Context, s *stream, options metav1.ListOpt
 	return opened, err
 }
 
-// probeList lists a single object, which shows whether list is forbidden, too.
+// probeList lists a single object to find out whether list is also forbidden.
 func (a *attempt) probeList(ctx context.Context, options metav1.ListOptions) {
 	ctx, cancel := context.WithTimeout(ctx, a.kind.cache.options.limits.answer)
 	defer cancel()
@@ -304,7 +307,7 @@ func (e *scopeError) Error() string { return e.text }
 // missingVerbs returns the verbs that the server refused in the last attempt, sorted.
 func (f *feed) missingVerbs() []string { return slices.Sorted(maps.Keys(f.missing)) }
 
-// floor returns the version up to which another feed has already reported the events of an object.
+// floor returns the version up to which other feeds have already reported the events of an object.
 func (f *feed) floor(namespace, name string) string { return f.floors.of(namespace, name) }
 
 // reported returns the versions up to which this feed or its predecessors have reported the events of the scope and of
@@ -329,7 +332,7 @@ func (f *feed) saw(version string) {
 	maps.DeleteFunc(f.floors, func(_ Scope, floor string) bool { return !older(version, floor) })
 }
 
-// sink receives what the feed's reflector reads. It implements toolscache.ReflectorStore.
+// sink receives the objects and events that the feed's reflector reads. It implements toolscache.ReflectorStore.
 type sink feed
 
 // Add is called for a new object.
@@ -350,8 +353,8 @@ func (s *sink) Replace(list []any, version string) error {
 // Resync does nothing.
 func (s *sink) Resync() error { return nil }
 
-// Transformer returns the function that the reflector applies to each object of a list that arrives as events, so that it
-// does not keep the complete objects until the list ends.
+// Transformer returns the function that the reflector applies to each object of a list that is received as events, so
+// that the complete objects are not kept until the list ends.
 func (s *sink) Transformer() toolscache.TransformFunc {
 	if s.kind.options.Transform == nil {
 		return nil
@@ -368,8 +371,8 @@ var (
 	_ toolscache.TransformingStore      = (*sink)(nil)
 )
 
-// Retry is the backoff for a refused or failed watch. The delay starts at Initial and doubles up to Max. Jitter shortens
-// each delay by up to a half.
+// Retry is the backoff for a refused or failed watch. The delay starts at Initial and doubles up to Max. Jitter reduces
+// each delay by up to half.
 type Retry struct {
 	Initial, Max time.Duration
 }

@@ -25,7 +25,8 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scopedcache"
 )
 
-// scripted returns a world whose API server is a function, for cases that rarely occur with a real API server.
+// scripted returns a world in which a function replaces the API server, for cases that rarely occur with a real API
+// server.
 func scripted(t *testing.T, server func(*http.Request) *http.Response, setups ...setup) *world {
 	t.Helper()
 	mapper := meta.NewDefaultRESTMapper(nil)
@@ -48,7 +49,7 @@ func scripted(t *testing.T, server func(*http.Request) *http.Response, setups ..
 	return w
 }
 
-// initialEventsEnd ends the list with which a watch begins.
+// initialEventsEnd is the event that ends the list with which a watch begins.
 const initialEventsEnd = `{"type":"BOOKMARK","object":{"kind":"%s","apiVersion":"v1","metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
 
 // addedSecret is the event for the Secret x/a.
@@ -56,7 +57,8 @@ const addedSecret = `{"type":"ADDED","object":{"kind":"Secret","apiVersion":"v1"
 
 const expired = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}}` + "\n"
 
-// tooLarge ends a watch that begins with a list if the server's cache does not become current within 3 s.
+// tooLarge is the event that ends a watch that begins with a list if the server's cache does not become current within
+// 3 s.
 const tooLarge = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Timeout","code":504,` +
 	`"details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}]}}}` + "\n"
 
@@ -67,7 +69,7 @@ func streaming(r *http.Request, write func(io.Writer)) *http.Response {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: from, Request: r}
 }
 
-// watching is a watch without objects.
+// watching responds with a watch without objects.
 func watching(r *http.Request) *http.Response {
 	return streaming(r, func(to io.Writer) {
 		if r.URL.Query().Get("sendInitialEvents") != "" {
@@ -96,7 +98,7 @@ func turns(answers ...func(*http.Request) *http.Response) func(*http.Request) *h
 	}
 }
 
-// switching responds with one function until change is called, and then with the other.
+// switching responds with one function until change is called, and then with the other one.
 func switching(before, after func(*http.Request) *http.Response) (server func(*http.Request) *http.Response, change func()) {
 	var changed atomic.Bool
 	return func(r *http.Request) *http.Response {
@@ -123,7 +125,7 @@ func unanswered(r *http.Request) *http.Response {
 	return failing(r, 500, "InternalError")
 }
 
-// expiring responds with a watch whose resource version expires after a moment.
+// expiring responds with a watch whose resource version expires shortly afterwards.
 func expiring(r *http.Request) *http.Response {
 	return streaming(r, func(to io.Writer) {
 		_, _ = fmt.Fprintf(to, initialEventsEnd, "Secret")
@@ -132,11 +134,11 @@ func expiring(r *http.Request) *http.Response {
 	})
 }
 
-// ending is a watch that the server ends without an error after a moment.
+// ending responds with a watch that the server ends without an error shortly afterwards.
 func ending(r *http.Request) *http.Response {
 	return streaming(r, func(to io.Writer) {
 		_, _ = fmt.Fprintf(to, initialEventsEnd, "Secret")
-		<-time.After(1500 * time.Millisecond) // a shorter one would count as a failure
+		<-time.After(1500 * time.Millisecond) // a shorter watch would count as failed
 		_ = to.(io.Closer).Close()
 	})
 }
@@ -159,7 +161,7 @@ func TestAWatchThatHasEndedIsNotLive(t *testing.T) {
 	}
 }
 
-// A watch is refused, and the server does not respond to the list that would show whether list is also refused.
+// A watch is refused, and the server does not respond to the list that determines whether list is also refused.
 func TestARefusedWatchIsDeniedEvenIfListsHang(t *testing.T) {
 	t.Parallel()
 	for name, server := range map[string]func(*http.Request) *http.Response{
@@ -181,7 +183,7 @@ func requireNotSynced(t *testing.T, err error) {
 	t.Helper()
 	var not *scopedcache.NotSyncedError
 	require.ErrorAs(t, err, &not)
-	require.False(t, apierrors.IsNotFound(err), "no watch shows that")
+	require.False(t, apierrors.IsNotFound(err), "no watch shows that the object does not exist")
 }
 
 // The next watch is accepted, but its list is slow to arrive.
@@ -202,7 +204,7 @@ func TestAWatchIsLiveAfterItsList(t *testing.T) {
 	w.becomes(owner("o"), scopedcache.Namespace("x"), scopedcache.Live)
 }
 
-// listingNothing responds to lists with an empty list, and to watches with another function.
+// listingNothing responds to lists with an empty list, and calls another function for watches.
 func listingNothing(watch func(*http.Request) *http.Response) func(*http.Request) *http.Response {
 	return func(r *http.Request) *http.Response {
 		if r.URL.Query().Get("watch") != "" {
@@ -242,7 +244,7 @@ func TestAFirstReadWaitsForTheWatchAfterTheList(t *testing.T) {
 	require.True(t, apierrors.IsNotFound(err), err)
 }
 
-// A list that may come from a server's cache is at least as new as what the feed has seen.
+// A list that the server may return from its cache must not be older than the state that the feed has seen.
 func TestALaterListIsNotOlder(t *testing.T) {
 	t.Parallel()
 	asked := make(chan string, 1)
@@ -257,7 +259,7 @@ func TestALaterListIsNotOlder(t *testing.T) {
 	require.Contains(t, query, "resourceVersion=5")
 }
 
-// RecheckPeriod ends watches, but not before their initial lists have arrived.
+// RecheckPeriod ends watches, but only after their initial lists have been received.
 func TestAFirstListMayTakeLongerThanTheRecheckPeriod(t *testing.T) {
 	t.Parallel()
 	w := scripted(t, func(r *http.Request) *http.Response {
@@ -270,7 +272,7 @@ func TestAFirstListMayTakeLongerThanTheRecheckPeriod(t *testing.T) {
 			case <-time.After(2500 * time.Millisecond):
 				_, _ = fmt.Fprintf(to, initialEventsEnd, "Secret")
 			case <-time.After(time.Duration(seconds) * time.Second):
-				_ = to.(io.Closer).Close() // as API servers do
+				_ = to.(io.Closer).Close() // as real API servers do
 			}
 		})
 	}, rechecking)
@@ -279,15 +281,15 @@ func TestAFirstListMayTakeLongerThanTheRecheckPeriod(t *testing.T) {
 	require.Less(t, time.Since(started), patience/2)
 }
 
-// shortLimits divides the limits by a factor at which a busy machine still meets those of the tests.
+// shortLimits divides the limits by a factor that is small enough for busy machines.
 const shortLimits = 5
 
 func impatient(o *scopedcache.Options) { o.Shorten(shortLimits) }
 
-// listStopsAfter is longer than an initial list may pause.
+// listStopsAfter is longer than the maximum pause in an initial list.
 const listStopsAfter = 11 * time.Second / shortLimits
 
-// A watch may begin with a list, which ends with a bookmark. The bookmark does not arrive.
+// A watch can begin with a list, which ends with a bookmark. Here, the bookmark is never received.
 func TestAnInitialListWithoutAnEndIsReplaced(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]func(io.Writer){
@@ -320,13 +322,13 @@ func TestAnInitialListWithoutAnEndIsReplaced(t *testing.T) {
 			_, err := w.read("x", "a")
 			require.True(t, apierrors.IsNotFound(err), err)
 			require.EqualValues(t, 1, initial.Load(), "the second attempt is a plain list")
-			require.EqualValues(t, 1, consistent.Load(), "the server may have withheld the bookmark because its own cache lags behind")
+			require.EqualValues(t, 1, consistent.Load(), "the server may have withheld the bookmark because its cache lags behind")
 			require.Len(t, w.log.open("secrets"), 1)
 		})
 	}
 }
 
-// The connection of such a watch does not close, so the reflector cannot continue.
+// The connection of a watch with a stalled initial list does not close, so the reflector cannot continue.
 func TestAStalledInitialListIsReported(t *testing.T) {
 	t.Parallel()
 	free := make(chan struct{})
@@ -337,10 +339,10 @@ func TestAStalledInitialListIsReported(t *testing.T) {
 	}, impatient)
 	t.Cleanup(func() { close(free) })
 	w.claim(owner("o"), scopedcache.Backoff, secrets(scopedcache.Namespace("x")))
-	require.Contains(t, w.Status(owner("o"))[0].Reason, "the list with which the watch begins")
+	require.Contains(t, w.Status(owner("o"))[0].Reason, "the initial list of the watch")
 }
 
-// A long initial list is not ended while it makes progress.
+// A long initial list is not interrupted while it makes progress.
 func TestASlowInitialListIsNotEnded(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int32
@@ -360,7 +362,7 @@ func TestASlowInitialListIsNotEnded(t *testing.T) {
 	require.EqualValues(t, 1, requests.Load())
 }
 
-// lists counts the requests that list, and those that resume a watch.
+// lists counts the requests that list and the requests that resume a watch.
 func (w *world) lists() (lists, resumed int) {
 	w.log.mu.Lock()
 	defer w.log.mu.Unlock()
@@ -399,7 +401,7 @@ func TestRechecksResumeTheWatch(t *testing.T) {
 	})
 }
 
-// A refused write also affects the cluster-wide watch that serves the namespace.
+// After a refused write, the cluster-wide watch that serves the namespace is rechecked.
 func TestReportForbiddenRechecksTheServingWatch(t *testing.T) {
 	t.Parallel()
 	w := scripted(t, watching)
@@ -413,15 +415,15 @@ func TestReportForbiddenRechecksTheServingWatch(t *testing.T) {
 
 func tooMany(r *http.Request) *http.Response { return failing(r, 429, "TooManyRequests") }
 
-// The reflector waits before it retries; stopping the cache or giving a hint ends that wait.
-func TestNothingWaitsForARetry(t *testing.T) {
+// The reflector waits before it retries. Stopping the cache ends the wait, and so does a hint.
+func TestStoppingAndHintsInterruptARetryDelay(t *testing.T) {
 	t.Parallel()
 	never := func(o *scopedcache.Options) { o.Retry = scopedcache.Retry{Initial: 2 * time.Hour, Max: 2 * time.Hour} }
 	t.Run("the end", func(t *testing.T) {
 		t.Parallel()
 		w := scripted(t, tooMany, never)
 		w.claim(owner("o"), scopedcache.Backoff, secrets(scopedcache.Namespace("x")))
-		// The clean-up of w.start requires it.
+		// The cleanup of w.start requires it.
 	})
 	t.Run("a hint", func(t *testing.T) {
 		t.Parallel()
@@ -445,12 +447,12 @@ func TestRetriesFollowTheOptions(t *testing.T) {
 		count += len(w.log.take("secrets"))
 		assert.GreaterOrEqual(ct, count, requests)
 	})
-	require.Less(t, time.Since(started), requests*time.Second/4, "each waits at most 40 ms")
+	require.Less(t, time.Since(started), requests*time.Second/4, "each retry waits at most 40 ms")
 	require.Greater(t, time.Since(started), (requests-2)*10*time.Millisecond)
 }
 
-// Owners with refused claims come and go. The retries of claims that were released do not delay others.
-func TestReleasedClaimsDelayNoRetry(t *testing.T) {
+// The retries of refused claims that have been released do not delay other retries.
+func TestReleasedClaimsDoNotDelayRetries(t *testing.T) {
 	t.Parallel()
 	server, allow := switching(forbidden, watching)
 	w := scripted(t, server)
@@ -458,7 +460,7 @@ func TestReleasedClaimsDelayNoRetry(t *testing.T) {
 		w.Ensure(t.Context(), owner("many"), secrets(scopedcache.Namespace(fmt.Sprint("n", i))))
 	}
 	w.all(owner("many"), scopedcache.Denied)
-	<-time.After(settled) // each waits for its turn
+	<-time.After(settled) // each feed is waiting for its turn
 	w.Release(owner("many"))
 	w.claim(owner("o"), scopedcache.Denied, secrets(scopedcache.Namespace("x")))
 	<-time.After(settled)
@@ -468,7 +470,7 @@ func TestReleasedClaimsDelayNoRetry(t *testing.T) {
 	require.Less(t, time.Since(started), patience/4)
 }
 
-func TestHintsCauseNoStorm(t *testing.T) {
+func TestHintsDoNotCauseARequestStorm(t *testing.T) {
 	t.Parallel()
 	w := scripted(t, forbidden, func(o *scopedcache.Options) { o.Retry = scopedcache.Retry{Initial: time.Hour, Max: time.Hour} })
 	w.claim(owner("o"), scopedcache.Denied, secrets(scopedcache.Namespace("x")))
@@ -482,8 +484,8 @@ func TestHintsCauseNoStorm(t *testing.T) {
 	require.LessOrEqual(t, requests, 6, "each retry is a watch and a list")
 }
 
-// Lists of a kind that fail or hang delay the lists of another kind only briefly.
-func TestAListThatFailsDelaysNoOtherKind(t *testing.T) {
+// If the lists of one kind fail or hang, they delay the lists of other kinds only briefly.
+func TestAFailingListDoesNotDelayOtherKinds(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(*http.Request) *http.Response{"fails": tooMany, "is not answered": unanswered} {
 		t.Run(name, func(t *testing.T) {
@@ -505,8 +507,8 @@ func TestAListThatFailsDelaysNoOtherKind(t *testing.T) {
 	}
 }
 
-// A primary kind's list of the cluster fails or hangs, while a namespace is claimed and listed.
-func TestAPrimaryKindDelaysNoRead(t *testing.T) {
+// The list of a primary kind in the whole cluster fails or hangs while a namespace is claimed and listed.
+func TestAPrimaryKindDoesNotDelayReads(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(*http.Request) *http.Response{"fails": tooMany, "is not answered": unanswered} {
 		t.Run(name, func(t *testing.T) {
@@ -527,13 +529,13 @@ func TestAPrimaryKindDelaysNoRead(t *testing.T) {
 	}
 }
 
-// The reflector waits before it resumes such a watch.
+// The reflector waits before it resumes a watch that ended with TooManyRequests.
 func TestAWatchThatEndsWithTooManyRequestsIsNotLive(t *testing.T) {
 	t.Parallel()
 	w := scripted(t, func(r *http.Request) *http.Response {
 		return streaming(r, func(to io.Writer) {
 			_, _ = fmt.Fprintf(to, initialEventsEnd, "Secret")
-			time.Sleep(1500 * time.Millisecond) // a shorter watch counts as failed
+			time.Sleep(1500 * time.Millisecond) // a shorter watch would count as failed
 			_, _ = io.WriteString(to, `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"TooManyRequests","code":429}}`+"\n")
 		})
 	}, func(o *scopedcache.Options) { o.Retry = scopedcache.Retry{Initial: 40 * time.Second, Max: time.Minute} })
@@ -541,7 +543,7 @@ func TestAWatchThatEndsWithTooManyRequestsIsNotLive(t *testing.T) {
 	w.becomes(owner("o"), scopedcache.Namespace("x"), scopedcache.Backoff)
 }
 
-func TestADiscoveryWithoutAnAnswerDelaysOtherKindsBriefly(t *testing.T) {
+func TestUnansweredDiscoveryDelaysOtherKindsOnlyBriefly(t *testing.T) {
 	t.Parallel()
 	answers := map[string]string{
 		"/api":    `{"kind":"APIVersions","versions":["v1"]}`,
@@ -576,7 +578,7 @@ func TestADiscoveryWithoutAnAnswerDelaysOtherKindsBriefly(t *testing.T) {
 }
 
 // An owner with many refused claims gets the same share of the budget for retries as any other owner.
-func TestRefusedClaimsOfAnOwnerDelayNoOther(t *testing.T) {
+func TestRefusedClaimsDoNotDelayOtherOwners(t *testing.T) {
 	t.Parallel()
 	server, allow := switching(forbidden, onPath("/namespaces/y/", watching, forbidden))
 	w := scripted(t, server)
@@ -585,14 +587,14 @@ func TestRefusedClaimsOfAnOwnerDelayNoOther(t *testing.T) {
 		w.Ensure(t.Context(), owner("many"), secrets(scopedcache.Object("x", fmt.Sprint("s", i))))
 	}
 	w.all(owner("many"), scopedcache.Denied)
-	<-time.After(3 * time.Second) // owner o waits behind the others
+	<-time.After(3 * time.Second) // owner o waits for the other owners
 	allow()
 	started := time.Now()
 	w.becomes(owner("o"), scopedcache.Namespace("y"), scopedcache.Live)
 	require.Less(t, time.Since(started), 5*time.Second)
 }
 
-// Many claims of an owner are recovered quickly: only refused retries use up the budget.
+// Many claims of an owner become Live again quickly, because only refused retries count toward the budget.
 func TestRetriesThatSucceedAreNotLimited(t *testing.T) {
 	t.Parallel()
 	const claims = 200
@@ -608,8 +610,8 @@ func TestRetriesThatSucceedAreNotLimited(t *testing.T) {
 	require.Less(t, time.Since(started), claims*time.Second/4)
 }
 
-// An owner's lists hang, and occupy all places of their kind.
-func TestHungListsOfAnOwnerDelayNoOther(t *testing.T) {
+// The lists of an owner hang and occupy all slots of their kind.
+func TestHungListsDoNotDelayOtherOwners(t *testing.T) {
 	t.Parallel()
 	for name, claim := range map[string]scopedcache.Claim{
 		"of another kind":            {Kind: &corev1.ConfigMap{}, Scope: scopedcache.Namespace("y")},
@@ -630,14 +632,14 @@ func TestHungListsOfAnOwnerDelayNoOther(t *testing.T) {
 			started := time.Now()
 			w.claim(owner("o"), scopedcache.Live, claim)
 			if name == "of another kind" {
-				require.Less(t, time.Since(started), 4*time.Second, "half of the places are for others")
+				require.Less(t, time.Since(started), 4*time.Second, "half of the slots are for other kinds")
 			}
-			require.Less(t, time.Since(started), 8*time.Second, "a place is free after 5 s at most, or 1 s")
+			require.Less(t, time.Since(started), 8*time.Second, "a slot becomes free after at most 5 s, here 1 s")
 		})
 	}
 }
 
-// Hints are budgeted too: an owner may report each refused write.
+// Hints also have a budget, because an owner may report each refused write.
 func TestManyHintsShareABudget(t *testing.T) {
 	t.Parallel()
 	const scopes, qps, atOnce = 300, 5, 100

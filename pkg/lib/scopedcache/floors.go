@@ -1,7 +1,7 @@
 package scopedcache
 
-// floors has, for each scope, the version up to which its events were reported. The floor of a part does not apply to the
-// rest of the scope: the feed of the part may have been ahead.
+// floors contains, for each scope, its floor: the version up to which its events have been reported. The floor of a part
+// does not apply to the rest of the scope, because the feed of the part may have been ahead.
 type floors map[Scope]string
 
 // raise sets the floor of a scope, unless it is already higher.

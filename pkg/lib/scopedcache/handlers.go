@@ -18,11 +18,11 @@ type notification struct {
 	initial bool
 }
 
-// handlers distributes the events of a kind. The handlers belong to the kind and not to one of its watches, so they survive
-// a change of scope and receive no event twice.
+// handlers distributes the events of a kind. The handlers belong to the kind and not to one of its watches, so they are
+// kept when scopes change and receive no event twice.
 type handlers struct {
 	index toolscache.Indexer
-	// lock excludes changes of the stored objects, and thus new events.
+	// lock prevents changes of the stored objects, and therefore new events.
 	lock sync.Locker
 
 	mu     sync.Mutex
@@ -45,7 +45,7 @@ type registration struct {
 	mu      sync.Mutex
 	wake    *sync.Cond
 	pending []notification
-	// taken counts the events of the current batch that are not yet being handled.
+	// taken is the number of events of the current batch that are not being handled yet.
 	taken int
 	// replay is the number of pending events for objects that were stored when the handler was added. initial is the number
 	// of later events that are pending for objects that existed before their watch.
@@ -125,7 +125,7 @@ func (h *handlers) end() {
 	}
 }
 
-// close stops all handlers and waits until they have returned.
+// close stops all handlers and waits for their goroutines.
 func (h *handlers) close() {
 	h.end()
 	h.wait.Wait()
@@ -206,7 +206,7 @@ func (r *registration) deliver(n notification) {
 	}
 }
 
-// resync periodically sends an update event for each stored object, as client-go informers do. It excludes concurrent
+// resync periodically sends an update event for each stored object, as client-go informers do. It prevents concurrent
 // changes, so that such an update never follows a newer event of its object.
 func (h *handlers) resync(r *registration) {
 	for {
@@ -223,7 +223,7 @@ func (h *handlers) resync(r *registration) {
 	}
 }
 
-// HasSynced returns true when the kind has synced and the handler has received all objects that were listed until then.
+// HasSynced reports whether the kind has synced and the handler has received all objects listed so far.
 func (r *registration) HasSynced() bool {
 	synced := r.synced()
 	r.mu.Lock()

@@ -28,7 +28,7 @@ func TestAResyncWaitsForChanges(t *testing.T) {
 	}, time.Millisecond)
 	require.NoError(t, err)
 	<-updates
-	f.secrets.mu.Lock() // held, as it is while an object changes
+	f.secrets.mu.Lock() // locked, as it is while an object changes
 	defer f.secrets.mu.Unlock()
 	<-time.After(50 * time.Millisecond)
 	for range len(updates) { // these updates were already being delivered
@@ -45,20 +45,20 @@ func TestPendingEventsIncludeThoseOfABatch(t *testing.T) {
 	release := sync.OnceFunc(func() { close(held) })
 	t.Cleanup(release)
 	f.claim("o", Namespace("x")).lists(t, "10", secretAt("a", "10"), secretAt("b", "10"), secretAt("c", "10"))
-	require.Len(t, f.heard(), 3)
+	require.Len(t, f.received(), 3)
 	_, err := (&informer{kind: f.secrets}).AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: func(any) {
 		begun <- struct{}{}
 		<-held
 	}})
 	require.NoError(t, err)
 	<-begun
-	require.Equal(t, 2, f.secrets.objects.handlers.pending(), "it handles the first of them")
+	require.Equal(t, 2, f.secrets.objects.handlers.pending(), "the first event is being handled")
 	release()
 	require.Eventually(t, func() bool { return f.secrets.objects.handlers.pending() == 0 }, time.Minute, time.Millisecond)
 }
 
-// IndexField, for example, uses a primary kind before its controller claims it.
-func TestHasSyncedWaitsForAClaimThatIsMadeLate(t *testing.T) {
+// For example, IndexField uses a primary kind before its controller claims the kind.
+func TestHasSyncedWaitsForALateClaim(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	require.NoError(t, f.IndexField(t.Context(), &corev1.ConfigMap{}, "x", func(client.Object) []string { return nil }))
@@ -79,7 +79,7 @@ func TestAnInformerRemovesOnlyItsOwnHandlers(t *testing.T) {
 	f := newFake(t)
 	require.Error(t, (&informer{kind: f.configMaps}).RemoveEventHandler(f.handler))
 	f.claim("o", Object("x", "a")).lists(t, "10", secretAt("a", "10"))
-	require.Equal(t, []string{"add a 10"}, f.heard())
+	require.Equal(t, []string{"add a 10"}, f.received())
 }
 
 func TestOnlyFirstListsAreInitial(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scopedcache"
 )
 
-// The list of the wider watch is older than the events that the narrower watches have reported in the meantime.
+// The list of the wider watch is older than events that the narrower watches have already reported.
 func TestT23AWiderWatchTakesOver(t *testing.T) {
 	t.Parallel()
 	w := given(t)
@@ -47,7 +47,7 @@ func TestT23AWiderWatchTakesOver(t *testing.T) {
 	require.Equal(t, "update a", last(e.until(w, "update a")))
 }
 
-// The list of the narrower watch is older than the events that the wider watch has reported in the meantime.
+// The list of the narrower watch is older than events that the wider watch has already reported.
 func TestT24ANarrowerWatchTakesOver(t *testing.T) {
 	t.Parallel()
 	w := given(t)
@@ -67,7 +67,7 @@ func TestT24ANarrowerWatchTakesOver(t *testing.T) {
 	object := w.listed(held)
 	w.change(x, "a")
 	e.become(w, "update a")
-	for range 10 { // the object is readable throughout
+	for range 10 { // the object can be read at any time
 		_, err := w.read(x, "a")
 		require.NoError(t, err)
 		_, err = w.read(x, "b")
@@ -81,7 +81,7 @@ func TestT24ANarrowerWatchTakesOver(t *testing.T) {
 	require.Equal(t, "a changed", string(got.Data["key"]))
 	informer, err := w.GetInformer(t.Context(), &corev1.Secret{})
 	require.NoError(t, err)
-	require.Equal(t, []string{x + "/a"}, informer.(toolscache.SharedIndexInformer).GetStore().ListKeys(), "the other object is forgotten")
+	require.Equal(t, []string{x + "/a"}, informer.(toolscache.SharedIndexInformer).GetStore().ListKeys(), "the other object was dropped")
 	w.secret(x, "c")
 	require.NoError(t, w.admin.Delete(t.Context(), got))
 	require.Equal(t, []string{"update a", "delete a"}, e.until(w, "delete a"))
@@ -123,7 +123,7 @@ func peek(e *events) []string {
 	return append([]string{}, e.got...)
 }
 
-// While one watch takes over from another, an object is changed, deleted and recreated. The handlers receive no event
+// While one watch takes over from another, an object is changed, deleted and recreated. Handlers receive no event
 // twice, regardless of which watch lags behind.
 func TestT25ChangesDuringAHandover(t *testing.T) {
 	t.Parallel()
@@ -163,7 +163,7 @@ func TestT25ChangesDuringAHandover(t *testing.T) {
 	}
 }
 
-// handover describes how the watch of one scope hands the Secret "a" over to the watch of another.
+// handover describes how the watch of one scope takes over the Secret "a" from the watch of another.
 type handover struct {
 	*world
 	x             string
@@ -188,7 +188,7 @@ func givenHandover(t *testing.T, kind string) handover {
 	}
 	h.before, h.after = namespace, object
 	h.begin = func() {
-		h.Ensure(t.Context(), owner("new"), secrets(object)) // the namespace serves it
+		h.Ensure(t.Context(), owner("new"), secrets(object)) // the watch of the namespace serves it
 		h.Release(owner("old"))
 	}
 	return h
@@ -254,7 +254,7 @@ func TestT27ManyObjectsBecomeOneWatch(t *testing.T) {
 	})
 	_, err := w.names(client.InNamespace(x))
 	requireNotCovered(t, err)
-	// The watch of y was refused once; further claims do not cause another attempt.
+	// The watch of y was refused once. Further claims do not cause another attempt.
 	count := map[string]int{}
 	for _, r := range w.log.take("secrets") {
 		count[r]++
@@ -269,7 +269,7 @@ func TestT27ManyObjectsBecomeOneWatch(t *testing.T) {
 	w.watches()
 }
 
-func TestASingleObjectIsTheLeastToCoalesce(t *testing.T) {
+func TestTheSmallestLimitCoalescesTwoObjects(t *testing.T) {
 	t.Parallel()
 	w := given(t, func(o *scopedcache.Options) { o.CoalesceObjects = 1 })
 	x := w.namespace()

@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// informer is the SharedIndexInformer of a kind. controller-runtime sees one informer, no matter which watches exist.
+// informer is the SharedIndexInformer of a kind. controller-runtime uses one informer, regardless of which watches
+// exist.
 type informer struct {
 	kind   *kind
 	resync time.Duration
@@ -57,11 +58,11 @@ func (i *informer) AddIndexers(indexers toolscache.Indexers) error {
 func (i *informer) GetStore() toolscache.Store     { return i.kind.objects.index }
 func (i *informer) GetIndexer() toolscache.Indexer { return i.kind.objects.index }
 
-// HasSynced returns false only until the first lists of the cache's own claims, for primary kinds and static ones, have
-// ended. Refused claims do not delay controllers.
+// HasSynced returns true once the first lists of the cache's own claims have ended, which are the claims for primary
+// kinds and the static claims. Refused claims do not delay controllers.
 func (i *informer) HasSynced() bool { return i.reader || i.kind.synced() }
 
-// HasSyncedChecker returns a checker that is always done: use HasSynced.
+// HasSyncedChecker returns a checker that is always done. Use HasSynced instead.
 func (i *informer) HasSyncedChecker() toolscache.DoneChecker {
 	return doneChecker{name: i.kind.key.gvk.String(), done: closedChannel}
 }
@@ -76,16 +77,16 @@ func (i *informer) IsStopped() bool {
 	return h.closed
 }
 
-// Run does nothing: feeds start with claims.
+// Run does nothing, because claims start the feeds.
 func (i *informer) Run(<-chan struct{}) {}
 
-// RunWithContext does nothing: feeds start with claims.
+// RunWithContext does nothing, because claims start the feeds.
 func (i *informer) RunWithContext(context.Context) {}
 
-// GetController returns nil: an informer has no single controller.
+// GetController returns nil, because an informer has no single controller.
 func (i *informer) GetController() toolscache.Controller { return nil }
 
-// LastSyncResourceVersion returns "": each feed has its own version.
+// LastSyncResourceVersion returns "", because each feed has its own version.
 func (i *informer) LastSyncResourceVersion() string { return "" }
 
 // SetWatchErrorHandler is not supported: use Cache.Changes.
@@ -109,7 +110,8 @@ func (i *informer) SetTransform(transform toolscache.TransformFunc) error {
 var _ toolscache.SharedIndexInformer = (*informer)(nil)
 
 // GetInformer returns the informer of a kind. Its handlers receive the events of all claims, regardless of which watch
-// reports them. For a primary kind, it claims the whole cluster. It does not wait for the first list.
+// reports them. For a primary kind, GetInformer adds a claim for the whole cluster. It does not wait for the first
+// list.
 func (c *Cache) GetInformer(ctx context.Context, obj client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
 	if err := c.claimPrimary(obj); err != nil {
 		return nil, err
@@ -131,7 +133,7 @@ func (c *Cache) IndexField(ctx context.Context, obj client.Object, field string,
 	if err != nil {
 		return err
 	}
-	c.reads(ctx, k) // detaches the store of a kind that was freed
+	c.reads(ctx, k) // detach the store of a kind that was freed
 	return c.Cache.IndexField(ctx, obj, field, extract)
 }
 
@@ -153,7 +155,7 @@ func (c *Cache) claimPrimary(obj client.Object) error {
 	return err
 }
 
-// RemoveInformer drops all claims, handlers and indexes of a kind. Reads that are waiting for it fail.
+// RemoveInformer removes all claims, handlers and indexes of a kind. Reads that are waiting for the kind fail.
 func (c *Cache) RemoveInformer(ctx context.Context, obj client.Object) error {
 	key, err := c.keyOf(obj)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// The stream may be ended just when the last event of its initial list arrives. The reflector then stores the list, reads what is
-// left of the stream, and resumes after that.
+// A stream can end just when the last event of its initial list is received. The reflector then stores the list, reads the rest
+// of the stream, and resumes after that.
 func TestEventsBetweenTheEndOfAWatchAndTheNextAreNotLost(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -24,11 +24,11 @@ func TestEventsBetweenTheEndOfAWatchAndTheNextAreNotLost(t *testing.T) {
 	feed.seesDeleted(t, secretAt("b", "22"))
 	feed.opens(false)
 	require.Equal(t, Live, f.Status(ownerOf("o"))[0].State)
-	require.ElementsMatch(t, []string{"add a 10", "add c 21"}, f.heard())
+	require.ElementsMatch(t, []string{"add a 10", "add c 21"}, f.received())
 }
 
-// An initial list may never end although data keeps arriving, for example if a proxy drops the bookmarks of a busy kind.
-func TestAnInitialListIsLimitedAsAWhole(t *testing.T) {
+// An initial list may never end although data is received, for example if a proxy drops the bookmarks of a busy kind.
+func TestTheDurationOfAnInitialListIsLimited(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	feed := f.claim("o", Namespace("x"))
@@ -50,21 +50,21 @@ func TestAnInitialListIsLimitedAsAWhole(t *testing.T) {
 	require.Equal(t, errStalled.Error(), status.Reason)
 }
 
-// The limits of an initial list end with it.
-func TestAStreamThatWasListedMayBeSilent(t *testing.T) {
+// The limits of an initial list no longer apply once the list is complete.
+func TestAWatchMayBeSilentAfterItsInitialList(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, func(o *Options) { o.RecheckPeriod = -1 })
 	feed := f.claim("o", Namespace("x"))
 	opened := feed.opens(true)
 	feed.lists(t, "10")
-	feed.stream.stalled() // the timer may fire at the same time
+	feed.stream.stalled() // the timer can fire at the same time
 	feed.stream.arrived()
 	require.False(t, opened.IsStopped())
 	require.Equal(t, Live, f.Status(ownerOf("o"))[0].State)
 }
 
-// Parts of a response may arrive before the watch is open, and after it has ended.
-func TestPartsOfAStreamMayArriveAtAnyTime(t *testing.T) {
+// Parts of a response can be received before the watch is open, and after it has ended.
+func TestResponseDataCanBeReceivedAtAnyTime(t *testing.T) {
 	t.Parallel()
 	s := newStream(defaultLimits(), func(*stream) { t.Error("the stream ended the watch itself") })
 	s.arrived()

@@ -11,7 +11,7 @@ import (
 )
 
 // kind is the state of one kind in one representation: the claimed scopes with their owners, the feeds that serve them, and
-// a single store of objects with its handlers. At most one feed serves an object at any time.
+// one store of objects with its handlers. At most one feed serves an object at any time.
 type kind struct {
 	cache   *Cache
 	key     kindKey
@@ -21,8 +21,9 @@ type kind struct {
 	mu sync.RWMutex
 	// changed is closed and replaced whenever waiting reads should check again.
 	changed chan struct{}
-	// generation increases when objects are dropped, so that a read can detect that it may have missed some. droppedIn has
-	// the generation of the last drop in a namespace, and droppedElsewhere an upper bound for all other namespaces.
+	// generation increases when objects are dropped, so that reads can detect that they may have missed some. droppedIn
+	// contains the generation of the last drop in each namespace, and droppedElsewhere is an upper bound for all other
+	// namespaces.
 	generation, droppedElsewhere uint64
 	droppedIn                    map[string]uint64
 	cluster                      *node
@@ -32,16 +33,17 @@ type kind struct {
 	// running is true while the cache is running.
 	running   bool
 	wasSynced atomic.Bool
-	// attached is true after controller-runtime's cache has started to read the kind's store.
+	// attached is true once controller-runtime's cache reads the kind's store.
 	attached atomic.Bool
-	// lists has the places for the kind's first lists: half of those of the cache, so that other kinds do not wait for this one.
+	// lists contains the slots for the kind's first lists. There are half as many as for the cache, so that other kinds
+	// do not wait for this one.
 	lists *shares
 
 	// The cache's mutex guards the following fields.
 
 	// claimed is the number of claims.
 	claimed int
-	// pinned is true if the kind is kept without claims.
+	// pinned is true if the kind is kept even without claims.
 	pinned bool
 }
 
@@ -88,8 +90,8 @@ func (k *kind) ownersOf(scope Scope) []OwnerRef {
 	return nil
 }
 
-// update makes the kind follow the cache's claims of an owner for some scopes. It looks up the claims itself, so that concurrent
-// calls have the right result regardless of their order.
+// update adds and releases claims of an owner in the given scopes according to the cache's claims. It looks up the claims when
+// it runs, so that the result of concurrent calls does not depend on their order.
 func (k *kind) update(owner OwnerRef, scopes ...Scope) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -103,7 +105,7 @@ func (k *kind) update(owner OwnerRef, scopes ...Scope) {
 			continue
 		}
 		if len(scopes) > 1 && scope.object {
-			scope = Namespace(scope.namespace) // planned once for all objects
+			scope = Namespace(scope.namespace) // plan once for all objects
 		}
 		changed[scope] = struct{}{}
 	}
@@ -115,7 +117,7 @@ func (k *kind) update(owner OwnerRef, scopes ...Scope) {
 	}
 }
 
-// ensure adds a claim. It returns true if the claim is new. The caller holds the mutex and plans.
+// ensure adds a claim. It returns true if the claim is new. The caller holds the mutex and must call plan.
 func (k *kind) ensure(owner OwnerRef, scope Scope) bool {
 	n := k.nodeOf(scope, true)
 	if n.lingers != nil {
@@ -127,13 +129,13 @@ func (k *kind) ensure(owner OwnerRef, scope Scope) bool {
 	}
 	n.owners[owner] = k.state(scope)
 	if owner.GVK.Group == builtInGroup {
-		k.wasSynced.Store(false) // controllers wait for this claim too
+		k.wasSynced.Store(false) // controllers also wait for this claim
 	}
 	return true
 }
 
 // release drops a claim. After the last one, the feed is kept for Options.Linger, so that a new claim needs no request. It
-// returns true if there was a claim. The caller holds the mutex and plans.
+// returns true if there was a claim. The caller holds the mutex and must call plan.
 func (k *kind) release(owner OwnerRef, scope Scope) bool {
 	n := k.nodeOf(scope, false)
 	if n == nil {
@@ -175,8 +177,8 @@ func (k *kind) start(n *node) {
 	f.cancel = (*launch)(f.run)
 }
 
-// stop ends the node's feed. It does not wait for the end of the feed's watch, which may take long if the connection does not
-// close. The caller handles the objects that the feed served.
+// stop ends the node's feed. It does not wait for the end of the feed's watch, which can take a long time if the connection
+// does not close. The caller must handle the objects that the feed served.
 func (k *kind) stop(n *node) {
 	f := n.feed
 	if f == nil {
@@ -187,7 +189,7 @@ func (k *kind) stop(n *node) {
 	f.cancel()
 }
 
-// wake notifies waiting reads and the owners of claims of a change.
+// wake notifies waiting reads and the owners of claims about a change.
 func (k *kind) wake() {
 	close(k.changed)
 	k.changed = make(chan struct{})

@@ -50,7 +50,7 @@ func (c *Cache) kindLocked(key kindKey) *kind {
 	return k
 }
 
-// pin returns the state of a kind, which lasts as long as the cache from now on, because handlers or indexes belong to it.
+// pin returns the state of a kind and keeps it for the lifetime of the cache, because handlers or indexes belong to it.
 func (c *Cache) pin(obj client.Object) (*kind, error) {
 	key, err := c.keyOf(obj)
 	if err != nil {
@@ -63,13 +63,13 @@ func (c *Cache) pin(obj client.Object) (*kind, error) {
 	return k, nil
 }
 
-// free forgets a kind that is no longer used.
+// free removes a kind that is no longer used.
 func (c *Cache) free(ctx context.Context, k *kind) {
 	if !c.takeUnused(k) {
 		return
 	}
 	if example, err := k.key.example(c.options.Scheme); err == nil {
-		_ = c.Cache.RemoveInformer(ctx, example) // it fails only if the kind is not in the scheme
+		_ = c.Cache.RemoveInformer(ctx, example) // fails only if the kind is not in the scheme
 	}
 }
 
@@ -101,7 +101,7 @@ func (c *Cache) kindOptions(key kindKey) KindOptions {
 	return out
 }
 
-// ownOptions returns the options of a kind in Options.ByKind. Those of the same representation have precedence.
+// ownOptions returns the options of a kind in Options.ByKind. Options for the same representation take precedence.
 func (c *Cache) ownOptions(key kindKey) KindOptions {
 	var out KindOptions
 	best := metadataOnly + 1

@@ -56,11 +56,11 @@ func (w *world) uninstall(crd *apiextensionsv1.CustomResourceDefinition) {
 	})
 }
 
-// made creates an object of the kind as soon as the server accepts it.
+// made creates an object of the kind once the API server accepts it.
 func (w *world) made(obj client.Object) {
 	w.Helper()
 	w.eventually(func(ct *assert.CollectT) {
-		admin, err := client.New(controlplane.Shared(w).Config(), client.Options{}) // a new client knows the current kind
+		admin, err := client.New(controlplane.Shared(w).Config(), client.Options{}) // a new client uses the current scope of the kind
 		if assert.NoError(ct, err) {
 			assert.NoError(ct, admin.Create(w.Context(), obj.DeepCopyObject().(client.Object)))
 		}

@@ -2,21 +2,22 @@ package scopedcache
 
 import "time"
 
-// limits are how long the cache waits for the API server. Tests shorten them.
+// limits contains the maximum times for which the cache waits for the API server. Tests shorten them.
 type limits struct {
-	// silence is how long nothing may arrive while a watch sends its initial list. API servers end the list with a bookmark, which
-	// may never come: the stream may stall, the server may withhold it, or a proxy may drop it. The reflector itself only logs
-	// that, after the same time.
+	// silence is the maximum pause while a watch receives its initial list. API servers end the list with a bookmark, which may
+	// never be received: the stream may stall, the server may withhold the bookmark, or a proxy may drop it. In these cases,
+	// the reflector only logs a message, after the same time.
 	silence time.Duration
-	// request is longer than an API server's default limit for requests, which is one minute.
+	// request is the maximum duration of a request. It is longer than the default limit of API servers, which is one
+	// minute.
 	request time.Duration
-	// discovery is how long the API server may take to answer a discovery request. Meanwhile, all other discoveries wait.
+	// discovery is the maximum duration of a discovery request, during which all other discovery requests wait.
 	discovery time.Duration
 	// answer is how long a feed remains Live without a watch. It includes the pause before the watch is requested again and the
-	// time until the server responds.
+	// time until the API server responds.
 	answer time.Duration
-	// slot is how long a list counts toward Options.Concurrency at most, so that a list to which the server does not respond
-	// delays others only briefly.
+	// slot is the maximum time for which a list counts toward Options.Concurrency, so that a list without a response delays
+	// others only briefly.
 	slot time.Duration
 }
 

@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// List reads the objects of a namespace or, without one, of the cluster from the cache. If the cluster is not claimed, it
-// returns the objects of all claimed namespaces. If any of these cannot be read, or its watch is interrupted, it returns an
-// error as Get does, or a *GapError and an incomplete list with Options.PartialList.
+// List reads the objects of a namespace, or of the cluster if no namespace is given, from the cache. If the cluster is not
+// claimed, it returns the objects of all claimed namespaces. If the objects cannot be read, or a watch is interrupted, it
+// returns an error as Get does. With Options.PartialList, it returns an incomplete list and a *GapError.
 func (c *Cache) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	gvk, err := apiutil.GVKForObject(list, c.options.Scheme)
 	if err != nil {
@@ -48,7 +48,7 @@ func (c *Cache) List(ctx context.Context, list client.ObjectList, opts ...client
 }
 
 // copyAll copies the stored objects of a namespace or of the cluster to a list, as controller-runtime's cache does, but without
-// the lookup of their kind. It returns false if no live watch serves them all, or if the options need more than that.
+// looking up their kind. It returns false if no single live watch serves all of them, or if it does not support the options.
 func (k *kind) copyAll(list client.ObjectList, options *client.ListOptions) bool {
 	if options.FieldSelector != nil || options.Continue != "" || options.Limit > 0 {
 		return false
@@ -66,14 +66,14 @@ func (k *kind) copyAll(list client.ObjectList, options *client.ListOptions) bool
 		items = append(items, k.copyOf(obj, options.UnsafeDisableDeepCopy))
 	}
 	if err := meta.SetList(list, items); err != nil {
-		return false // the list has another Go type than the stored objects
+		return false // the Go types of the list and of the stored objects differ
 	}
 	list.SetContinue("continue-not-supported") // as controller-runtime's cache does
 	return true
 }
 
-// liveIn returns the stored objects of a namespace or of the cluster. It returns false if it is not claimed, or if its watch
-// is not live. The mutex excludes that objects are dropped meanwhile.
+// liveIn returns the stored objects of a namespace or of the cluster. It returns false if there is no claim, or if the watch
+// is not live. The mutex prevents objects from being dropped at the same time.
 func (k *kind) liveIn(scope Scope) ([]any, bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -94,13 +94,13 @@ type listing struct {
 	list    client.ObjectList
 	scope   Scope
 	options client.ListOptions
-	// deadline ends all waits of the List together.
+	// deadline limits the total duration of all waits of the List.
 	deadline time.Time
 	// each is true if try lists the parts of the scope one by one.
 	each bool
 }
 
-// try lists once. It returns false if a concurrent change may have made the list wrong.
+// try lists once. It returns false if the list may be incorrect because of a concurrent change.
 func (l *listing) try(ctx context.Context) (done bool, err error) {
 	k := l.kind
 	parts, mixed := k.parts(l.scope)
@@ -148,8 +148,8 @@ func (l *listing) listEach(ctx context.Context, parts []Scope) error {
 	return meta.SetList(l.list, all)
 }
 
-// awaitAll waits until all parts of a scope are served. With Options.PartialList, it returns a *GapError if some are not,
-// and the caller can list what is served.
+// awaitAll waits until all parts of a scope are served. If some are not, it returns an error. With Options.PartialList,
+// this is a *GapError, and the caller can list the other parts.
 func (k *kind) awaitAll(ctx context.Context, deadline time.Time, scope Scope, parts []Scope) error {
 	if len(parts) == 0 { // only single objects are claimed
 		return &GapError{Errs: []error{&NotCoveredError{GVK: k.key.gvk, Scope: scope}}}
@@ -195,7 +195,7 @@ func (k *kind) parts(scope Scope) (parts []Scope, mixed bool) {
 	return parts, mixed || k.cluster.feed != nil
 }
 
-// consistsOf returns true if the parts of a scope are still the same and the store contains no other objects.
+// consistsOf reports whether the scope still has the same parts and the store contains no other objects.
 func (k *kind) consistsOf(scope Scope, parts []Scope) bool {
 	now, mixed := k.parts(scope)
 	return !mixed && slices.Equal(now, parts)

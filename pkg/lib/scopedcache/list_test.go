@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// interrupted does something once before controller-runtime's cache lists, or before it removes an informer.
+// interrupted calls a function once before controller-runtime's cache lists, or before it removes an informer.
 type interrupted struct {
 	cache.Cache
 	list, again, remove func()
@@ -46,9 +46,9 @@ func (f *fake) names(opts ...client.ListOption) ([]string, error) {
 	return names, err
 }
 
-// A List of the cluster combines the claimed namespaces. While it runs, another namespace, or an object in it, is
-// claimed.
-func TestAListHasNothingThatIsClaimedMeanwhile(t *testing.T) {
+// A List of the cluster combines the claimed namespaces. While it runs, a claim is added for another namespace or an
+// object in it.
+func TestAListOmitsObjectsThatAreClaimedWhileItRuns(t *testing.T) {
 	t.Parallel()
 	other := secretAt("b", "10")
 	other.Namespace = "y"
@@ -59,7 +59,7 @@ func TestAListHasNothingThatIsClaimedMeanwhile(t *testing.T) {
 		got, err := f.names()
 		require.NoError(t, err)
 		if scope == Namespace("y") {
-			require.ElementsMatch(t, []string{"x/a", "y/b"}, got, "it is part of the cluster now")
+			require.ElementsMatch(t, []string{"x/a", "y/b"}, got, "the namespace is now part of the result")
 		} else {
 			require.Equal(t, []string{"x/a"}, got)
 		}
@@ -71,7 +71,7 @@ func TestAListIsNotDelayedByOtherNamespaces(t *testing.T) {
 	t.Parallel()
 	other := secretAt("z", "10")
 	other.Namespace = "y"
-	for _, opts := range [][]client.ListOption{{client.InNamespace("x"), client.Limit(9)}, nil} { // a limit is left to controller-runtime's cache
+	for _, opts := range [][]client.ListOption{{client.InNamespace("x"), client.Limit(9)}, nil} { // controller-runtime's cache handles limits
 		f := newFake(t)
 		f.claim("o", Namespace("x")).lists(t, "10", secretAt("a", "10"))
 		hook, tries := &interrupted{Cache: f.Cache.Cache}, 0
@@ -109,13 +109,13 @@ func TestAListEndsWithItsContext(t *testing.T) {
 		hook.list = forget
 	}
 	hook.list, f.Cache.Cache = forget, hook
-	err := f.List(ctx, &corev1.SecretList{}, client.InNamespace("x"), client.Limit(9)) // a limit is left to controller-runtime's cache
+	err := f.List(ctx, &corev1.SecretList{}, client.InNamespace("x"), client.Limit(9)) // controller-runtime's cache handles limits
 	require.ErrorIs(t, err, context.Canceled)
 	require.True(t, apierrors.IsTimeout(err))
 	require.Equal(t, 3, tries)
 }
 
-// While a kind is removed, it is claimed again and read.
+// While RemoveInformer removes a kind, the kind is claimed again and read.
 func TestReadsWhileAKindIsRemoved(t *testing.T) {
 	t.Parallel()
 	one := func(names []string, err error) error {
@@ -158,10 +158,10 @@ func TestDroppedNamespacesAreLimited(t *testing.T) {
 		k.dropped(fmt.Sprint(i))
 	}
 	require.LessOrEqual(t, len(k.droppedIn), mostDropped)
-	require.GreaterOrEqual(t, k.generationOf(Namespace("x")), after, "it never shrinks, so that no read misses anything")
+	require.GreaterOrEqual(t, k.generationOf(Namespace("x")), after, "the bound never decreases, so that no read misses a drop")
 }
 
-func TestAListWaitsForItsPartsTogether(t *testing.T) {
+func TestAllPartsOfAListShareATimeout(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, func(o *Options) { o.PartialList, o.ReadTimeout = true, 200*time.Millisecond })
 	for i := range 20 {
@@ -175,7 +175,7 @@ func TestAListWaitsForItsPartsTogether(t *testing.T) {
 }
 
 // Objects may have been created since the watch was interrupted.
-func TestAListIsNotShortWhileTheWatchIsInterrupted(t *testing.T) {
+func TestAListFailsWhileTheWatchIsInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, partial := range []bool{false, true} {
 		f := newFake(t, func(o *Options) { o.PartialList = partial })

@@ -31,7 +31,7 @@ func (m *mapper) Reset() {
 		resettable.Reset()
 		return
 	}
-	// controller-runtime's mapper learns new kinds, but never forgets one.
+	// controller-runtime's mapper adds new kinds, but never removes any.
 	if fresh, err := apiutil.NewDynamicRESTMapper(m.config, m.http); err == nil {
 		m.used.Store(&fresh)
 	}
@@ -69,21 +69,21 @@ func (m *mapper) ResourceSingularizer(resource string) (string, error) {
 
 var _ meta.ResettableRESTMapper = (*mapper)(nil)
 
-// discovery finds out on behalf of all feeds of a kind whether the API server serves it. If it does not, as after the removal
-// of a CustomResourceDefinition, that costs as many requests as for one feed.
+// discovery determines for all feeds of a kind whether the API server serves the kind. If it does not, for example because
+// the CustomResourceDefinition was deleted, it sends only as many requests as for a single feed.
 type discovery struct {
 	mu sync.Mutex
-	// at is when the API server was last asked for a kind that was missing, and err the result.
+	// at is the time of the last request for a kind that was missing, and err is the result.
 	at  time.Time
 	err error
 }
 
-// find returns the kind's mapping. missing is true if the API server has answered that it does not serve the kind.
+// find returns the kind's mapping. missing is true if the API server has responded that it does not serve the kind.
 func (d *discovery) find(k *kind, missing bool) (*meta.RESTMapping, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	mapper := k.cache.options.Mapper
-	recent := time.Since(d.at) < min(time.Second, k.cache.options.Retry.Initial)/2 // a single feed never retries sooner
+	recent := time.Since(d.at) < min(time.Second, k.cache.options.Retry.Initial)/2 // a single feed never retries earlier
 	switch {
 	case recent && d.err != nil:
 		return nil, d.err

@@ -6,10 +6,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// counts has the metrics that are updated on each event. The others are computed when metrics are collected.
+// counts contains the metrics that are updated immediately. All other metrics are computed when they are collected.
 type counts struct {
 	starts, denied, recovered, handovers prometheus.Counter
-	// running is the number of feeds, which determines the default of Options.RecheckPeriod.
+	// running is the number of feeds. The default of Options.RecheckPeriod depends on it.
 	running atomic.Int64
 }
 
@@ -57,7 +57,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(descOwners, prometheus.GaugeValue, float64(owners))
 }
 
-// collect sends the kind's metrics to out, and adds its claimed scopes to claims.
+// collect sends the kind's metrics to out, and adds the number of its claimed scopes to claims.
 func (k *kind) collect(out chan<- prometheus.Metric, claims map[string]int) {
 	type series struct {
 		level string

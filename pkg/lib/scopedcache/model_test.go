@@ -56,10 +56,10 @@ type modelKind struct {
 	grants          map[scopedcache.Scope]func() // revokes
 
 	mu sync.Mutex
-	// heard contains the resource versions of the objects for which the handler received events, and wrong the events
-	// that it should not have received.
-	heard map[types.NamespacedName]string
-	wrong []string
+	// received contains the resource versions of the objects for which the handler received events. wrong contains the
+	// events that it should not have received.
+	received map[types.NamespacedName]string
+	wrong    []string
 }
 
 type modelClaim struct {
@@ -105,10 +105,10 @@ func TestModel(t *testing.T) {
 	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, before, goroutines()) })
 }
 
-// goroutines returns the number of goroutines of the cache, of the reflectors and of watches.
+// goroutines returns the number of goroutines of the cache, the reflectors and the watches.
 func goroutines() int { return len(stacks()) }
 
-// stacks returns their stacks.
+// stacks returns the stacks of all goroutines.
 func stacks() []string {
 	buffer := make([]byte, 1<<24)
 	stacks := strings.Split(string(buffer[:runtime.Stack(buffer, true)]), "\n\n")
@@ -133,7 +133,7 @@ func newModel(w *world, seed uint64) *model {
 		m.claims[m.owners[i]] = map[modelClaim]bool{}
 	}
 	for _, k := range m.kinds {
-		k.grants, k.heard = map[scopedcache.Scope]func(){}, map[types.NamespacedName]string{}
+		k.grants, k.received = map[scopedcache.Scope]func(){}, map[types.NamespacedName]string{}
 		if k.custom.group != "" {
 			m.toggle(k)
 		}
@@ -147,35 +147,35 @@ func (m *model) listen(k *modelKind) {
 	informer, err := m.GetInformer(m.Context(), k.empty)
 	require.NoError(m, err)
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { k.hear("add", obj.(client.Object)) },
-		UpdateFunc: func(_, obj any) { k.hear("update", obj.(client.Object)) },
-		DeleteFunc: func(obj any) { k.hear("delete", obj.(client.Object)) },
+		AddFunc:    func(obj any) { k.receive("add", obj.(client.Object)) },
+		UpdateFunc: func(_, obj any) { k.receive("update", obj.(client.Object)) },
+		DeleteFunc: func(obj any) { k.receive("delete", obj.(client.Object)) },
 	})
 	require.NoError(m, err)
 }
 
-// hear checks an event that the handler receives. Only objects that were added before are updated or deleted, and no
-// event repeats a version or returns to an older one. An object may be added twice, because the cache may have dropped it.
-func (k *modelKind) hear(what string, obj client.Object) {
+// receive checks an event that the handler receives. Only objects that were added before are updated or deleted, and no event
+// repeats a version or has an older one. An object may be added twice, because the cache may have dropped it in between.
+func (k *modelKind) receive(what string, obj client.Object) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	key, version := client.ObjectKeyFromObject(obj), obj.GetResourceVersion()
-	if before, ok := k.heard[key]; what != "add" {
+	if before, ok := k.received[key]; what != "add" {
 		order, err := resourceversion.CompareResourceVersion(before, version)
 		if !ok || err != nil || order > 0 || order == 0 && what == "update" {
 			k.wrong = append(k.wrong, fmt.Sprintf("%s %s at %s after %q", what, key, version, before))
 		}
 	}
 	if what == "delete" {
-		delete(k.heard, key)
+		delete(k.received, key)
 	} else {
-		k.heard[key] = version
+		k.received[key] = version
 	}
 }
 
-// lagging is the body of a watch's response that may arrive late, so that some watches lag behind others. What is sent together
-// arrives together: other tests use the same server, so lists of the cluster may be long. The initial lists of a few watches
-// never arrive.
+// lagging is the body of a watch response that may be delayed, so that some watches lag behind others. Data that is sent
+// together is delayed together, because other tests use the same server, so lists of the cluster may be long. The initial lists
+// of a few watches never arrive.
 type lagging struct {
 	io.ReadCloser
 	by     time.Duration
@@ -185,7 +185,7 @@ type lagging struct {
 	once   sync.Once
 }
 
-// stalledLists is the number of initial lists of which one stalls.
+// stalledLists determines how many initial lists stall: one in stalledLists.
 const stalledLists = 200
 
 func newLagging(r *http.Request, from io.ReadCloser) io.ReadCloser {
@@ -266,7 +266,7 @@ func (m *model) step() {
 	}
 }
 
-// touch changes a claimed object a few times, while watches may take over from one another.
+// touch changes a claimed object a few times, while watches may take over from each other.
 func (m *model) touch(k *modelKind) {
 	var claimed []scopedcache.Scope
 	for s := range m.claimed(k) {
@@ -366,7 +366,7 @@ func (m *model) toggle(k *modelKind) {
 	k.installed = !k.installed
 }
 
-// allowed returns true if the user may list and watch a scope.
+// allowed reports whether the user may list and watch a scope.
 func (k *modelKind) allowed(s scopedcache.Scope) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Keys(k.grants)), func(g scopedcache.Scope) bool { return g.Covers(s) })
 }
@@ -384,7 +384,7 @@ func (m *model) claimed(k *modelKind) map[scopedcache.Scope]bool {
 	return out
 }
 
-// expected returns the possible states of the claims that cover a scope; none if there are no claims.
+// expected returns the possible states of the claims that cover a scope. It returns none if there are no claims.
 func (m *model) expected(k *modelKind, s scopedcache.Scope) (states []scopedcache.State) {
 	for c := range m.claimed(k) {
 		allowed := k.allowed(c)
@@ -393,7 +393,7 @@ func (m *model) expected(k *modelKind, s scopedcache.Scope) (states []scopedcach
 		case allowed && k.installed:
 			return []scopedcache.State{scopedcache.Live}
 		case !k.installed && states == nil:
-			// The API server checks permissions before it finds that it does not serve the kind.
+			// The API server checks permissions before it checks whether it serves the kind.
 			states = []scopedcache.State{scopedcache.Absent, scopedcache.Denied}
 		case k.installed:
 			states = []scopedcache.State{scopedcache.Denied}
@@ -437,7 +437,7 @@ func (m *model) checkKind(ct *assert.CollectT, k *modelKind) {
 	}
 }
 
-// expectedWatches are the claimed scopes that are allowed and that no wider claim serves.
+// expectedWatches returns the claimed scopes that are allowed and that no wider claim serves.
 func (m *model) expectedWatches(k *modelKind) []string {
 	want := []string{}
 	claimed := m.claimed(k)
@@ -475,14 +475,14 @@ func (m *model) checkObject(ct *assert.CollectT, k *modelKind, key types.Namespa
 		}
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		// After a refusal, the handler may not have received an event for a deletion.
+		// After a refusal, the handler may not have received the event for a deletion.
 		if wantErr == nil {
-			assert.Equal(ct, want.GetResourceVersion(), k.heard[key], "handler: "+what)
+			assert.Equal(ct, want.GetResourceVersion(), k.received[key], "handler: "+what)
 		}
 	}
 }
 
-// refusedState returns the state that an error reports.
+// refusedState returns the state to which an error corresponds.
 func refusedState(err error) scopedcache.State {
 	var denied *scopedcache.DeniedError
 	var absent *scopedcache.AbsentError

@@ -9,9 +9,9 @@ type node struct {
 	scope Scope
 	// owners maps each owner of a claim to the state that was last reported to it.
 	owners map[OwnerRef]State
-	// lingers is the timer that ends the feed of a scope that has no claims left. It is nil if there is no such feed.
+	// lingers is the timer that ends the feed of a scope that is no longer claimed. It is nil if there is no such feed.
 	lingers *time.Timer
-	// coalesced is true if the scope is watched in place of many objects in it.
+	// coalesced is true if the scope is watched instead of many single objects in it.
 	coalesced bool
 	feed      *feed
 }
@@ -28,7 +28,7 @@ func (n *node) wanted() bool  { return n.claimed() || n.lingers != nil || n.coal
 func (n *node) serving() bool { return n.feed != nil && n.feed.serving }
 func (n *node) ready() bool   { return n.feed != nil && n.feed.ready }
 
-// settled returns true if there is no reason to wait for the node's feed.
+// settled reports whether there is no reason to wait for the node's feed.
 func (n *node) settled() bool {
 	return !n.claimed() || n.ready() || n.feed != nil && n.feed.state.refused()
 }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// older returns true if resource version a is known to be older than b, for the same resource. If the versions cannot be
+// older reports whether resource version a is known to be older than b, for the same resource. If the versions cannot be
 // compared, as with some aggregated API servers, it returns false.
 func older(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
@@ -27,14 +27,14 @@ func keyOf(obj client.Object) string { return scopeOf(obj).key() }
 type objects struct {
 	index    toolscache.Indexer
 	handlers *handlers
-	// deleted is called for each object that was deleted; nil if the objects own no claims.
+	// deleted is called for each object that was deleted; nil if the objects cannot own claims.
 	deleted func(types.UID)
-	// added is called for each object that was not stored before; nil if the objects own no claims.
+	// added is called for each object that was not stored before; nil if the objects cannot own claims.
 	added func(types.UID)
-	// owners returns the UIDs of all owners of claims; nil if the objects own none.
+	// owners returns the UIDs of all owners of claims; nil if the objects cannot own claims.
 	owners func() map[types.UID]struct{}
-	// dropped has the objects that were dropped and may still exist, by key. It is used only if the objects can own claims.
-	// When it has mostDropped entries, those that own no claims are removed from it.
+	// dropped contains the objects that were dropped and may still exist, by key. It is used only if the objects can own
+	// claims. When it has mostDropped entries, objects that own no claims are removed from it.
 	dropped     map[string]dropped
 	mostDropped int
 }
@@ -46,7 +46,7 @@ type dropped struct {
 	version string
 }
 
-// newObjects returns an empty store. The lock excludes changes of the objects.
+// newObjects returns an empty store. The lock prevents changes of the objects.
 func newObjects(lock sync.Locker) *objects {
 	index := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
 	return &objects{index: index, handlers: newHandlers(index, lock), dropped: map[string]dropped{}, mostDropped: mostDropped}
@@ -109,7 +109,7 @@ func (o *objects) forget(key string) {
 	}
 }
 
-// remember records that an object was dropped. If there are many, it keeps only those that own claims.
+// remember records that an object was dropped. If too many objects are recorded, it keeps only those that own claims.
 func (o *objects) remember(key string, d dropped) {
 	if len(o.dropped) >= o.mostDropped {
 		owners := o.owners()

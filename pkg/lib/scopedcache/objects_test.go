@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// What is remembered of dropped objects is limited, except for owners of claims.
+// The number of dropped objects that are recorded is limited, except for owners of claims.
 func TestDroppedObjectsAreLimited(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)

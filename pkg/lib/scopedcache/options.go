@@ -27,7 +27,7 @@ type KindOptions struct {
 	Transform toolscache.TransformFunc
 	// Label restricts all watches of the kind to objects that match this selector.
 	Label labels.Selector
-	// UnsafeDisableDeepCopy makes reads return the stored objects without copying them. Callers must not change them.
+	// UnsafeDisableDeepCopy makes reads return the stored objects without copying them. Callers must not modify them.
 	UnsafeDisableDeepCopy *bool
 }
 
@@ -43,37 +43,39 @@ const (
 
 // Options are the options of a Cache. The zero value of each field selects its default.
 type Options struct {
-	// Scheme has the Go types of kinds. The default is client-go's scheme.
+	// Scheme contains the Go types of kinds. The default is client-go's scheme.
 	Scheme *runtime.Scheme
 	// Mapper maps kinds to resources. The default is controller-runtime's dynamic RESTMapper.
 	Mapper meta.RESTMapper
 	// HTTPClient sends the requests. The default is created from the configuration.
 	HTTPClient *http.Client
-	// SyncPeriod is how often handlers receive all objects again. The default is controller-runtime's, 10 hours.
+	// SyncPeriod is how often handlers receive all objects again. The default is that of controller-runtime, 10 hours.
 	SyncPeriod *time.Duration
-	// ByKind has options for specific kinds; the key is an object of the kind. They apply to all representations that have no
-	// options of their own.
+	// ByKind contains options for specific kinds; the key is an object of the kind. Options also apply to other
+	// representations of the kind that have no separate options.
 	ByKind map[client.Object]KindOptions
-	// Transform changes each object before it is stored or delivered to handlers, for example to drop unused fields. The kind of
-	// the object is set, also if the object is typed. Transform must keep the object's type, namespace, name, UID and resource
-	// version. Because it may be called again for an object that it has changed, it must be idempotent. If it returns an error for
-	// an object in a list, the list fails and is retried. If it returns one for a change, the cache keeps the object as it was
-	// before. A deletion is reported nevertheless.
+	// Transform changes each object before it is stored or delivered to handlers, for example to drop unused fields. The kind
+	// of the object is set, even if the object is typed. Transform must keep the object's type, namespace, name, UID and
+	// resource version. Because it may be called again for an object that it has changed, it must be idempotent. If it returns
+	// an error for an object in a list, the list fails and is retried. If it returns an error for a change, the cache keeps
+	// the previous state of the object. Deletions are reported even if it returns an error.
 	Transform toolscache.TransformFunc
 
 	// Primary kinds are those that the operator reconciles. GetInformer, which a controller's For calls, claims them in the
-	// whole cluster. For other kinds, it only adds handlers.
+	// whole cluster. It does not claim other kinds.
 	Primary []client.Object
 	// Static claims last as long as the cache.
 	Static []Claim
 	// Uncovered determines what happens to a read that has no owner and that no claim covers.
 	Uncovered UncoveredPolicy
-	// PartialList makes an incomplete List return what can be read, with a *GapError, instead of only the first error.
+	// PartialList makes a List that cannot read all objects return the others together with a *GapError, instead of
+	// only the first error.
 	PartialList bool
 	// KeepOwners keeps the claims of an owner of a primary kind when the owner is deleted.
 	KeepOwners bool
 
-	// ReadTimeout is how long a read waits for its first lists in total, unless its context ends earlier. The default is 10 s.
+	// ReadTimeout is how long a read waits in total for first lists, unless its context ends earlier. It defaults to 10
+	// s.
 	ReadTimeout time.Duration
 	// Linger is how long a watch continues after its last claim is released. The default is 5 s; a negative value means 0.
 	Linger time.Duration
@@ -83,8 +85,9 @@ type Options struct {
 	RecheckPeriod time.Duration
 	// Retry is the backoff for refused and failed watches. By default, it starts at 1 s and doubles up to 60 s.
 	Retry Retry
-	// ProbeQPS limits how many refused watches the cache retries per second. Owners take turns. The default is 5. After hints (WatchRBAC, Recheck and ReportForbidden), up to 100 additional watches are retried at once, and then as
-	// many per second again. Retries that succeed do not count.
+	// ProbeQPS limits how many refused watches the cache retries per second. Owners take turns. The default is 5. After
+	// hints (WatchRBAC, Recheck and ReportForbidden), up to 100 additional watches are retried at once, and then up to
+	// ProbeQPS additional watches per second. Retries that succeed do not count.
 	ProbeQPS float32
 	// Concurrency limits how many first lists run at the same time. The default is 64. Owners take turns, and one kind uses at most
 	// half of the limit. A list that takes longer than 5 s no longer counts.
@@ -98,11 +101,11 @@ type Options struct {
 	// Metrics is the registry for metrics. If it is nil, metrics are not registered.
 	Metrics prometheus.Registerer
 
-	// limits are defaultLimits, except in tests.
+	// limits is defaultLimits except in tests.
 	limits limits
 }
 
-// rememberedOwners is the number of deleted owners that the cache remembers.
+// rememberedOwners is the number of deleted owners that the cache records.
 const rememberedOwners = 10_000
 
 // recheckRate is the target number of watches per second that are requested again with the default Options.RecheckPeriod.
@@ -110,7 +113,7 @@ const recheckRate = 33
 
 func (o Options) linger() time.Duration { return max(0, o.Linger) }
 
-// retriesTake returns the time in which ProbeQPS allows a number of retries, at most a year.
+// retriesTake returns the time in which ProbeQPS allows a number of retries. It is at most one year.
 func (o Options) retriesTake(retries int) time.Duration {
 	const year = 365 * 24 * time.Hour
 	return time.Duration(min(float64(retries)/float64(o.ProbeQPS), year.Seconds()) * float64(time.Second))
@@ -197,7 +200,7 @@ func unsupported(o cache.Options) error {
 	return unsupportedParts(o)
 }
 
-// unsupportedParts does the same for the options of single kinds and namespaces.
+// unsupportedParts is like unsupported, but for the options of kinds and namespaces.
 func unsupportedParts(o cache.Options) error {
 	for obj, by := range o.ByObject {
 		if by.Field != nil || by.Namespaces != nil {
@@ -212,7 +215,7 @@ func unsupportedParts(o cache.Options) error {
 	return nil
 }
 
-// withoutBookmarks returns true if an option disables bookmarks.
+// withoutBookmarks reports whether an option disables bookmarks.
 func withoutBookmarks(o cache.Options) bool {
 	enabled := []*bool{o.DefaultEnableWatchBookmarks}
 	for _, by := range o.ByObject {

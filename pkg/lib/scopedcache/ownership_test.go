@@ -39,9 +39,11 @@ func TestT16TheLastReleaseEndsTheWatch(t *testing.T) {
 	w.watches()
 	_, err = w.read(x, "a")
 	requireNotCovered(t, err)
-	require.Equal(t, []string{"add a"}, e.take(), "nothing was deleted")
+	require.Equal(t, []string{"add a"}, e.take(), "no object was deleted")
 	w.claim(a, scopedcache.Live, secrets(scopedcache.Namespace(x)))
-	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, []string{"add a"}, e.take(), "it was forgotten") })
+	w.eventually(func(ct *assert.CollectT) {
+		assert.Equal(ct, []string{"add a"}, e.take(), "the object was dropped before")
+	})
 }
 
 func TestT17ASessionReplacesClaims(t *testing.T) {
@@ -59,7 +61,7 @@ func TestT17ASessionReplacesClaims(t *testing.T) {
 
 	second := w.Begin(o)
 	second.Ensure(t.Context(), object("b"))
-	require.Error(t, w.Get(second.Context(t.Context()), client.ObjectKey{Namespace: x, Name: "c"}, &corev1.Secret{}), "it does not exist")
+	require.Error(t, w.Get(second.Context(t.Context()), client.ObjectKey{Namespace: x, Name: "c"}, &corev1.Secret{}), "the object does not exist")
 	second.Commit()
 	second.Commit()
 	w.watches(x+"/b", x+"/c")
@@ -71,7 +73,7 @@ func TestT17ASessionReplacesClaims(t *testing.T) {
 	w.watches(x+"/b", x+"/c", x+"/d")
 }
 
-func TestT18AnOwnerOfTheSameNameIsAnother(t *testing.T) {
+func TestT18ARecreatedOwnerIsADifferentOwner(t *testing.T) {
 	t.Parallel()
 	w := given(t, primary(&corev1.ConfigMap{}))
 	x := w.namespace()
@@ -94,7 +96,7 @@ func TestT18AnOwnerOfTheSameNameIsAnother(t *testing.T) {
 	require.Empty(t, w.Status(old))
 	require.Len(t, w.Status(again), 1)
 
-	// A reconcile that began before the deletion still tries to claim an object.
+	// A reconcile that started before the deletion tries to claim an object.
 	late := w.Ensure(t.Context(), old, secrets(scopedcache.Object(x, "a")))
 	require.Equal(t, scopedcache.Invalid, late[0].State)
 	require.Contains(t, late[0].Reason, "was deleted")
@@ -108,7 +110,7 @@ func primary(kinds ...client.Object) setup {
 	return func(o *scopedcache.Options) { o.Primary = append(o.Primary, kinds...) }
 }
 
-func TestT19AMissedDeletionReleases(t *testing.T) {
+func TestT19AMissedDeletionReleasesClaims(t *testing.T) {
 	t.Parallel()
 	w := given(t, primary(&corev1.ConfigMap{}))
 	x := w.namespace()
@@ -140,8 +142,9 @@ func TestT19AMissedDeletionReleases(t *testing.T) {
 	w.watches()
 }
 
-// The same while the permission is missing: the state of the owners is unknown until the permission is granted again.
-func TestT19ADeletionWhileDeniedReleases(t *testing.T) {
+// An owner is deleted while the permission is missing. Whether it exists is unknown until the permission is granted
+// again.
+func TestT19ADeletionWhileDeniedReleasesClaims(t *testing.T) {
 	t.Parallel()
 	w := given(t, primary(&corev1.ConfigMap{}), rechecking)
 	x := w.namespace()
@@ -212,7 +215,7 @@ func TestT21ManyOwnersAtOnce(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- w.Start(ctx) }()
 	require.True(t, w.WaitForCacheSync(ctx))
-	idle := before + 2 // Start, and what notifies owners
+	idle := before + 2 // Start, and the goroutine that notifies owners
 	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, idle, goroutines()) })
 	x, y := w.namespace(), w.namespace()
 	w.grant("", all)
@@ -243,7 +246,7 @@ func TestT21ManyOwnersAtOnce(t *testing.T) {
 	}
 	wait.Wait()
 	w.watches()
-	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, idle, goroutines(), "nothing is left of the claims") })
+	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, idle, goroutines(), "no state of the claims remains") })
 	w.claim(owner("last"), scopedcache.Live, secrets(scopedcache.Object(x, "0")))
 	w.watches(x + "/0")
 	cancel()
@@ -251,7 +254,7 @@ func TestT21ManyOwnersAtOnce(t *testing.T) {
 	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, before, goroutines()) })
 }
 
-func TestT22AClaimThatComesBackNeedsNoRequest(t *testing.T) {
+func TestT22AQuicklyRepeatedClaimNeedsNoRequest(t *testing.T) {
 	t.Parallel()
 	w := given(t, func(o *scopedcache.Options) { o.Linger = patience })
 	x := w.namespace()
@@ -271,9 +274,9 @@ func TestAnAbortedSessionCannotCommit(t *testing.T) {
 	o := owner("o")
 	w.Ensure(t.Context(), o, secrets(scopedcache.Namespace("x")))
 	first := w.Begin(o)
-	second := w.Begin(o) // aborts the first
+	second := w.Begin(o) // aborts the first session
 	first.Commit()
-	require.Len(t, w.Status(o), 1, "the claim stays")
+	require.Len(t, w.Status(o), 1, "the claim is kept")
 	first.Abort()
 	second.Ensure(t.Context(), secrets(scopedcache.Namespace("y")))
 	second.Commit()
@@ -281,10 +284,11 @@ func TestAnAbortedSessionCannotCommit(t *testing.T) {
 	require.Equal(t, scopedcache.Namespace("y"), w.Status(o)[0].Claim.Scope, "the second session was not aborted")
 }
 
-// ReleaseAndWait waits for watches that linger. It also ends when another owner claims them, or the kinds are removed.
-func TestReleaseAndWaitEndsWithTheReason(t *testing.T) {
+// ReleaseAndWait waits for watches that linger. It also returns when another owner claims them or the kinds are
+// removed.
+func TestReleaseAndWaitReturnsOnceTheReasonToWaitEnds(t *testing.T) {
 	t.Parallel()
-	const owners = 8 // each waits for its watches in another order
+	const owners = 8 // each call waits for the watches in another order
 	claims := func(i int) []scopedcache.Claim {
 		scope := scopedcache.Namespace(fmt.Sprint("x", i))
 		return []scopedcache.Claim{secrets(scope), {Kind: &corev1.ConfigMap{}, Scope: scope}}
@@ -320,7 +324,7 @@ func TestReleaseAndWaitEndsWithTheReason(t *testing.T) {
 				case err := <-ended:
 					require.NoError(t, err)
 				case <-time.After(patience):
-					require.Fail(t, "it waits forever")
+					require.Fail(t, "ReleaseAndWait did not return")
 				}
 			}
 		})

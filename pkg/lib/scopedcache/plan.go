@@ -6,8 +6,9 @@ import "maps"
 // claims:
 //
 //   - A feed runs for each scope that is wanted and not served by a wider one.
-//   - A feed that has all objects of its scope takes over from the narrower ones, which then end.
-//   - A feed that is no longer wanted continues until all narrower feeds that are wanted have their objects or were refused.
+//   - A feed that has all objects of its scope takes over from the narrower feeds, which then end.
+//   - A feed that is no longer wanted continues until all narrower feeds that are wanted have their objects or are
+//     refused.
 //
 // The caller holds the mutex.
 func (k *kind) plan(scope Scope) {
@@ -24,8 +25,8 @@ func (k *kind) plan(scope Scope) {
 	}
 }
 
-// planIn plans a scope in a namespace. Claims of objects do not depend on one another, unless they decide whether the namespace is
-// watched.
+// planIn plans a scope in a namespace. A change to the claims for one object affects only that object, unless it
+// changes whether the whole namespace is watched instead (see coalesce).
 func (k *kind) planIn(ns *namespaceNode, scope Scope) {
 	before := ns.coalesced
 	if k.coalesce(ns); !scope.object || ns.coalesced != before {
@@ -44,7 +45,7 @@ func (k *kind) planIn(ns *namespaceNode, scope Scope) {
 	}
 }
 
-// coversAll returns true if a node serves its scope and will continue to do so.
+// coversAll reports whether a node serves its scope and will continue to do so.
 func coversAll(n *node) bool { return n.wanted() && n.serving() }
 
 func (k *kind) planCluster() {
@@ -110,7 +111,7 @@ func (k *kind) planObject(ns *namespaceNode, n *node, covered bool) {
 	}
 }
 
-// coalesce decides whether to watch a namespace in place of the claimed objects in it.
+// coalesce decides whether to watch a namespace instead of the claimed objects in it.
 func (k *kind) coalesce(ns *namespaceNode) {
 	limit := k.cache.options.CoalesceObjects
 	if ns.coalesced {
@@ -135,7 +136,7 @@ func (ns *namespaceNode) wantsMoreThan(limit int) bool {
 	return false
 }
 
-// retireNamespace ends the feed of a namespace that is no longer wanted, when the feeds of the claimed objects in it can
+// retireNamespace ends the feed of a namespace that is no longer wanted, once the feeds of the claimed objects in it can
 // take over.
 func (k *kind) retireNamespace(ns *namespaceNode) {
 	if ns.serving() {
@@ -153,7 +154,8 @@ func (k *kind) retireNamespace(ns *namespaceNode) {
 	k.abandon(ns.scope, false)
 }
 
-// retireCluster ends the feed of the cluster under the same conditions.
+// retireCluster ends the feed of the cluster if it is no longer wanted, once the feeds of the claimed namespaces and
+// objects can take over.
 func (k *kind) retireCluster() {
 	n := k.cluster
 	if n.serving() {
@@ -189,8 +191,8 @@ func (k *kind) settledWithoutCluster(ns *namespaceNode) bool {
 	return true
 }
 
-// retire ends a node's feed. It returns whether the feed served its scope, and the versions up to which it has reported
-// events.
+// retire ends a node's feed. It returns whether the feed served its scope, and the versions up to which the feed has
+// reported events.
 func (k *kind) retire(n *node) (served bool, from floors) {
 	if served = n.serving(); served {
 		from = n.feed.reported()
@@ -199,8 +201,8 @@ func (k *kind) retire(n *node) (served bool, from floors) {
 	return served, from
 }
 
-// succeed makes the feeds of parts of a scope serve them, if they can. A feed of the scope has reported events
-// up to the versions in from.
+// succeed makes the feeds of parts of a scope serve these parts, if they can. The feed that they succeed has reported
+// events up to the versions in from.
 func (k *kind) succeed(scope Scope, from floors) {
 	for name, ns := range k.namespaces {
 		switch {

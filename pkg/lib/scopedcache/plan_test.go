@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAWiderFeedThatIsBehindTakesNothingBack(t *testing.T) {
+func TestAWiderFeedThatLagsBehindRevertsNothing(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	object := f.claim("o", Object("x", "a"))
@@ -19,10 +19,10 @@ func TestAWiderFeedThatIsBehindTakesNothingBack(t *testing.T) {
 	require.True(t, f.isServing(namespace))
 	namespace.sees(t, secretAt("a", "20"))
 	namespace.sees(t, secretAt("a", "30"))
-	require.Equal(t, []string{"add a 10", "update a 20", "add b 5", "update a 30"}, f.heard())
+	require.Equal(t, []string{"add a 10", "update a 20", "add b 5", "update a 30"}, f.received())
 }
 
-func TestAWiderFeedThatIsBehindBringsNothingBack(t *testing.T) {
+func TestAWiderFeedThatLagsBehindRestoresNoDeletedObject(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	object := f.claim("o", Object("x", "a"))
@@ -31,12 +31,12 @@ func TestAWiderFeedThatIsBehindBringsNothingBack(t *testing.T) {
 	object.seesDeleted(t, secretAt("a", "20"))
 	namespace.lists(t, "15", secretAt("a", "10"))
 	namespace.seesDeleted(t, secretAt("a", "20"))
-	require.Equal(t, []string{"add a 10", "delete a 20"}, f.heard())
+	require.Equal(t, []string{"add a 10", "delete a 20"}, f.received())
 	namespace.sees(t, secretAt("a", "30", "another"))
-	require.Equal(t, []string{"add a 10", "delete a 20", "add a 30"}, f.heard())
+	require.Equal(t, []string{"add a 10", "delete a 20", "add a 30"}, f.received())
 }
 
-func TestAWiderFeedThatIsBehindKeepsWhatIsNew(t *testing.T) {
+func TestAWiderFeedThatLagsBehindKeepsNewObjects(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	object := f.claim("o", Object("x", "a"))
@@ -45,10 +45,10 @@ func TestAWiderFeedThatIsBehindKeepsWhatIsNew(t *testing.T) {
 	object.sees(t, secretAt("a", "20"))
 	namespace.lists(t, "15")
 	namespace.sees(t, secretAt("a", "20"))
-	require.Equal(t, []string{"add a 20"}, f.heard())
+	require.Equal(t, []string{"add a 20"}, f.received())
 }
 
-func TestANarrowerFeedThatIsBehindTakesNothingBack(t *testing.T) {
+func TestANarrowerFeedThatLagsBehindRevertsNothing(t *testing.T) {
 	t.Parallel()
 	for _, scope := range []Scope{Cluster(), Namespace("x")} {
 		f := newFake(t)
@@ -66,13 +66,13 @@ func TestANarrowerFeedThatIsBehindTakesNothingBack(t *testing.T) {
 		object.seesDeleted(t, secretAt("a", "30"))
 		object.sees(t, secretAt("a", "40", "another"))
 		object.sees(t, secretAt("a", "50", "another"))
-		require.ElementsMatch(t, []string{"add a 10", "add b 10"}, f.heard()[:2])
-		require.Equal(t, []string{"update a 20", "delete a 30", "add a 40", "update a 50"}, f.heard()[2:])
+		require.ElementsMatch(t, []string{"add a 10", "add b 10"}, f.received()[:2])
+		require.Equal(t, []string{"update a 20", "delete a 30", "add a 40", "update a 50"}, f.received()[2:])
 		require.Equal(t, []string{"x/a"}, f.secrets.objects.index.ListKeys())
 	}
 }
 
-func TestAFeedThatIsAheadReportsWhatIsNew(t *testing.T) {
+func TestAFeedThatIsAheadReportsChanges(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	namespace := f.claim("n", Namespace("x"))
@@ -80,11 +80,12 @@ func TestAFeedThatIsAheadReportsWhatIsNew(t *testing.T) {
 	f.claim("o", Object("x", "a"))
 	f.Release(ownerOf("n"))
 	f.feed(Object("x", "a")).lists(t, "30", secretAt("a", "30", "another"))
-	require.Equal(t, []string{"add a 10", "delete a 10", "add a 30"}, f.heard())
+	require.Equal(t, []string{"add a 10", "delete a 10", "add a 30"}, f.received())
 }
 
-// A feed that took over while it lagged behind passes on what its predecessors have reported.
-func TestTwoHandoversInARowTakeNothingBack(t *testing.T) {
+// If a feed took over while it lagged behind, its successor does not repeat the events that its predecessors have
+// reported.
+func TestTwoHandoversInARowRevertNothing(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	namespace := f.claim("n", Namespace("x"))
@@ -98,10 +99,10 @@ func TestTwoHandoversInARowTakeNothingBack(t *testing.T) {
 	again := f.claim("again", Namespace("x"))
 	again.lists(t, "17", secretAt("a", "10"))
 	require.True(t, f.isServing(again))
-	require.Equal(t, []string{"add a 10", "delete a 20"}, f.heard())
+	require.Equal(t, []string{"add a 10", "delete a 20"}, f.received())
 }
 
-// A feed that did not serve its scope hands nothing over when it ends.
+// When a feed that did not serve its scope ends, other feeds do not take over from it.
 func TestAnObjectHasOneServingFeed(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -110,7 +111,7 @@ func TestAnObjectHasOneServingFeed(t *testing.T) {
 	f.claim("a", Object("x", "a"))
 	f.claim("n", Namespace("x"))
 	f.claim("m", Namespace("y"))
-	f.Release(ownerOf("c")) // it serves until the others have their objects
+	f.Release(ownerOf("c")) // it serves until the other feeds have their objects
 	object := f.feed(Object("x", "a"))
 	object.lists(t, "10", secretAt("a", "10"))
 	cluster.seesDeleted(t, secretAt("a", "20"))
@@ -118,13 +119,13 @@ func TestAnObjectHasOneServingFeed(t *testing.T) {
 	f.Release(ownerOf("n"))
 	require.True(t, f.isServing(cluster), "the objects of y are not listed yet")
 	require.False(t, f.isServing(object))
-	require.Equal(t, []string{"add a 10", "delete a 20"}, f.heard())
+	require.Equal(t, []string{"add a 10", "delete a 20"}, f.received())
 	f.feed(Namespace("y")).lists(t, "20")
 	require.True(t, f.isServing(object))
-	require.Equal(t, []string{"add a 10", "delete a 20"}, f.heard())
+	require.Equal(t, []string{"add a 10", "delete a 20"}, f.received())
 }
 
-// A server that lags behind returns an older list in response to a feed's second list request.
+// An API server that lags behind returns an older list in response to a feed's second list request.
 func TestAnOlderListChangesNothing(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -137,7 +138,7 @@ func TestAnOlderListChangesNothing(t *testing.T) {
 	object.sees(t, secretAt("a", "20"))
 	object.seesDeleted(t, secretAt("a", "30"))
 	object.lists(t, "25", secretAt("a", "20"))
-	require.Equal(t, []string{"add a 10", "update a 20", "delete a 30"}, f.heard())
+	require.Equal(t, []string{"add a 10", "update a 20", "delete a 30"}, f.received())
 
 	// Another feed takes over from it.
 	namespace := f.claim("n", Namespace("x"))
@@ -145,7 +146,7 @@ func TestAnOlderListChangesNothing(t *testing.T) {
 	require.True(t, f.isServing(namespace))
 	namespace.seesDeleted(t, secretAt("a", "30"))
 	namespace.sees(t, secretAt("a", "40", "another"))
-	require.Equal(t, []string{"add a 10", "update a 20", "delete a 30", "add a 40"}, f.heard())
+	require.Equal(t, []string{"add a 10", "update a 20", "delete a 30", "add a 40"}, f.received())
 }
 
 // behindItsObject returns a fake in which the feed of namespace x serves version 20, although the feed of object a had
@@ -162,7 +163,7 @@ func behindItsObject(t *testing.T) (*fake, *feed) {
 	return f, namespace
 }
 
-// A report about one object must not count as a report about all objects of the namespace.
+// An event that was reported for one object must not count as reported for all objects of the namespace.
 func TestTwoHandoversLoseNoChange(t *testing.T) {
 	t.Parallel()
 	f, _ := behindItsObject(t)
@@ -171,7 +172,7 @@ func TestTwoHandoversLoseNoChange(t *testing.T) {
 	require.True(t, f.isServing(cluster))
 	cluster.sees(t, secretAt("a", "25"))
 	cluster.sees(t, secretAt("z", "30"))
-	require.Equal(t, []string{"add a 10", "update a 25", "add b 19", "update b 22", "add z 30"}, f.heard())
+	require.Equal(t, []string{"add a 10", "update a 25", "add b 19", "update b 22", "add z 30"}, f.received())
 }
 
 func TestTwoHandoversLoseNoEvent(t *testing.T) {
@@ -182,7 +183,7 @@ func TestTwoHandoversLoseNoEvent(t *testing.T) {
 	require.True(t, f.isServing(cluster))
 	cluster.seesDeleted(t, secretAt("b", "22"))
 	cluster.sees(t, secretAt("z", "30"))
-	require.Equal(t, []string{"add a 10", "update a 25", "add b 19", "delete b 22", "add z 30"}, f.heard())
+	require.Equal(t, []string{"add a 10", "update a 25", "add b 19", "delete b 22", "add z 30"}, f.received())
 }
 
 func TestNarrowingAfterWideningLosesNoChange(t *testing.T) {
@@ -191,15 +192,16 @@ func TestNarrowingAfterWideningLosesNoChange(t *testing.T) {
 	f.claim("p", Object("x", "b"))
 	f.Release(ownerOf("n"))
 	a, b := f.feed(Object("x", "a")), f.feed(Object("x", "b"))
-	a.lists(t, "24", secretAt("a", "10")) // this feed too is behind what was reported of a
+	a.lists(t, "24", secretAt("a", "10")) // this feed also lags behind the reported events of a
 	b.lists(t, "23", secretAt("b", "22"))
 	require.True(t, f.isServing(b))
 	a.sees(t, secretAt("a", "25"))
 	a.sees(t, secretAt("a", "26"))
-	require.Equal(t, []string{"add a 10", "update a 25", "add b 19", "update b 22", "update a 26"}, f.heard())
+	require.Equal(t, []string{"add a 10", "update a 25", "add b 19", "update b 22", "update a 26"}, f.received())
 }
 
-// Two feeds that lag behind pass on, from the cluster to the namespace, what was reported about single objects.
+// Two feeds lag behind. The versions up to which events of single objects were reported are passed from the cluster's
+// feed to the namespace's feed.
 func TestANamespaceSucceedsTheClusterWithoutLoss(t *testing.T) {
 	t.Parallel()
 	f, _ := behindItsObject(t)
@@ -211,11 +213,11 @@ func TestANamespaceSucceedsTheClusterWithoutLoss(t *testing.T) {
 	require.True(t, f.isServing(namespace))
 	namespace.sees(t, secretAt("a", "25"))
 	namespace.sees(t, secretAt("a", "26"))
-	require.Equal(t, []string{"add a 10", "update a 25", "add b 19", "update b 22", "update a 26"}, f.heard())
+	require.Equal(t, []string{"add a 10", "update a 25", "add b 19", "update b 22", "update a 26"}, f.received())
 }
 
-// What the cluster's feed reported does not apply to namespaces that no feed served afterwards.
-func TestObjectsThatWereDroppedAreAddedAgain(t *testing.T) {
+// The versions that the cluster's feed reported do not apply to namespaces that no feed served afterwards.
+func TestDroppedObjectsAreAddedAgain(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	elsewhere := secretAt("b", "10")
@@ -232,10 +234,11 @@ func TestObjectsThatWereDroppedAreAddedAgain(t *testing.T) {
 	again := f.claim("again", Cluster())
 	again.lists(t, "25", elsewhere)
 	require.True(t, f.isServing(again))
-	require.Equal(t, []string{"add b 10", "add a 30", "add b 10"}, f.heard())
+	require.Equal(t, []string{"add b 10", "add a 30", "add b 10"}, f.received())
 }
 
-// A server that lags behind responds to the second list request of a feed that still lags behind one of its objects.
+// An API server that lags behind responds to the second list request of a feed that still lags behind one of its
+// objects.
 func TestAnOlderListKeepsTheFloorsOfObjects(t *testing.T) {
 	t.Parallel()
 	f, namespace := behindItsObject(t)
@@ -244,11 +247,12 @@ func TestAnOlderListKeepsTheFloorsOfObjects(t *testing.T) {
 	namespace.sees(t, secretAt("b", "22"))
 	namespace.sees(t, secretAt("a", "25"))
 	namespace.sees(t, secretAt("z", "30"))
-	require.Equal(t, []string{"add a 10", "update a 25", "add b 19", "update b 22", "add z 30"}, f.heard())
+	require.Equal(t, []string{"add a 10", "update a 25", "add b 19", "update b 22", "add z 30"}, f.received())
 }
 
-// The cluster's feed serves until all namespaces are listed. If it is refused before that, those that are listed take over.
-func TestWhatSucceedsARefusedFeedTakesNothingBack(t *testing.T) {
+// The cluster's feed serves until all namespaces are listed. If it is refused before that, the feeds of namespaces that
+// are listed take over.
+func TestFeedsThatSucceedARefusedFeedRevertNothing(t *testing.T) {
 	t.Parallel()
 	for _, wider := range []Scope{Cluster(), Namespace("x")} {
 		for _, narrower := range []Scope{Namespace("x"), Object("x", "a")} {
@@ -274,15 +278,15 @@ func TestWhatSucceedsARefusedFeedTakesNothingBack(t *testing.T) {
 				successor.sees(t, secretAt("a", "20"))
 				successor.seesDeleted(t, secretAt("a", "30"))
 				successor.sees(t, secretAt("a", "40", "another"))
-				require.ElementsMatch(t, []string{"add a 10", "add b 10"}, f.heard()[:2])
-				require.Equal(t, []string{"update a 20", "delete a 30", "add a 40"}, f.heard()[2:])
+				require.ElementsMatch(t, []string{"add a 10", "add b 10"}, f.received()[:2])
+				require.Equal(t, []string{"update a 20", "delete a 30", "add a 40"}, f.received()[2:])
 			})
 		}
 	}
 }
 
-// Without watch-lists, a feed lists before the server has accepted its watch.
-func TestAListWithoutAWatchTakesNothingOver(t *testing.T) {
+// Without streaming lists, a feed lists before the API server has accepted its watch.
+func TestAFeedWithoutAWatchDoesNotTakeOver(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	x := f.claim("o", Namespace("x"))
@@ -293,11 +297,11 @@ func TestAListWithoutAWatchTakesNothingOver(t *testing.T) {
 	cluster.denied()
 	require.True(t, f.isServing(x))
 	require.Equal(t, Live, f.Status(ownerOf("o"))[0].State)
-	require.Equal(t, []string{"add a 10"}, f.heard())
+	require.Equal(t, []string{"add a 10"}, f.received())
 }
 
-// Claims of objects next to a wider claim are planned one by one: with thousands of them, planning all each time would take
-// minutes.
+// If there is a wider claim, claims for objects are planned one by one. Planning all of thousands of claims each time would
+// take minutes.
 func TestManyObjectsNextToAWiderClaim(t *testing.T) {
 	t.Parallel()
 	const objects = 10_000

@@ -25,9 +25,9 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scopedcache"
 )
 
-// told returns a function that returns the notifications that owners of claims have received since told was called, as
-// "<owner> <state>".
-func (w *world) told() func() []string {
+// notified returns a function that returns the notifications that owners of claims have received since notified was
+// called, as "<owner> <state>".
+func (w *world) notified() func() []string {
 	w.Helper()
 	var mu sync.Mutex
 	var got []string
@@ -51,12 +51,12 @@ func (w *world) queue() workqueue.TypedRateLimitingInterface[reconcile.Request] 
 	return queue
 }
 
-// tells waits until exactly these notifications have been received, and verifies that no others follow.
-func (w *world) tells(told func() []string, want ...string) {
+// requireNotified waits until exactly these notifications have been received, and verifies that no others follow.
+func (w *world) requireNotified(notified func() []string, want ...string) {
 	w.Helper()
-	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, want, told()) })
+	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, want, notified()) })
 	<-time.After(3 * settled)
-	require.Equal(w, want, told())
+	require.Equal(w, want, notified())
 }
 
 func rechecking(o *scopedcache.Options) { o.RecheckPeriod = time.Second }
@@ -64,14 +64,14 @@ func rechecking(o *scopedcache.Options) { o.RecheckPeriod = time.Second }
 func TestT28ARevocationIsNoticed(t *testing.T) {
 	t.Parallel()
 	w := given(t, rechecking)
-	told, queue := w.told(), w.queue()
+	notified, queue := w.notified(), w.queue()
 	x := w.namespace()
 	revoke := w.grant(x, all)
 	w.secret(x, "a")
 	e := w.handle(&corev1.Secret{})
 	o := owner("o")
 	w.claim(o, scopedcache.Live, secrets(scopedcache.Namespace(x)))
-	w.tells(told, "o Live")
+	w.requireNotified(notified, "o Live")
 	require.NoError(t, w.Changes(nil).Start(t.Context(), queue))
 	revoke()
 	require.Equal(t, all, w.becomes(o, scopedcache.Namespace(x), scopedcache.Denied).Missing)
@@ -81,9 +81,9 @@ func TestT28ARevocationIsNoticed(t *testing.T) {
 	require.True(t, apierrors.IsForbidden(err), "%v", err)
 	informer, err := w.GetInformer(t.Context(), &corev1.Secret{})
 	require.NoError(t, err)
-	require.Empty(t, informer.(toolscache.SharedIndexInformer).GetStore().ListKeys(), "the objects are forgotten")
+	require.Empty(t, informer.(toolscache.SharedIndexInformer).GetStore().ListKeys(), "the objects were dropped")
 	require.Equal(t, []string{"add a"}, peek(e), "the object was not deleted")
-	w.tells(told, "o Live", "o Denied")
+	w.requireNotified(notified, "o Live", "o Denied")
 	require.Equal(t, 1, queue.Len())
 	item, _ := queue.Get()
 	require.Equal(t, types.NamespacedName{Namespace: "owners", Name: "o"}, item.NamespacedName)
@@ -103,7 +103,7 @@ func TestT29ARefusedWriteIsAHint(t *testing.T) {
 	require.NoError(t, err)
 	err = writer.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: x, Name: "b"}}) // never allowed
 	require.True(t, apierrors.IsForbidden(err), "%v", err)
-	require.Equal(t, scopedcache.Live, w.Status(o)[0].State, "nothing else notices")
+	require.Equal(t, scopedcache.Live, w.Status(o)[0].State, "without a hint, the revocation is not noticed")
 	w.eventually(func(ct *assert.CollectT) { // the API server's own cache of roles may lag
 		w.ReportForbidden(err, &corev1.Secret{}, x)
 		assert.Equal(ct, scopedcache.Denied, w.Status(o)[0].State)
@@ -113,17 +113,17 @@ func TestT29ARefusedWriteIsAHint(t *testing.T) {
 func TestT30AGrantIsNoticed(t *testing.T) {
 	t.Parallel()
 	w := given(t)
-	told := w.told()
+	notified := w.notified()
 	x := w.namespace()
 	w.secret(x, "a")
 	o := owner("o")
 	w.claim(o, scopedcache.Denied, secrets(scopedcache.Namespace(x)))
-	w.tells(told, "o Denied")
+	w.requireNotified(notified, "o Denied")
 	w.grant(x, all)
 	w.becomes(o, scopedcache.Namespace(x), scopedcache.Live)
 	_, err := w.read(x, "a")
 	require.NoError(t, err)
-	w.tells(told, "o Denied", "o Live")
+	w.requireNotified(notified, "o Denied", "o Live")
 }
 
 func watchingRBAC(o *scopedcache.Options) {
@@ -132,7 +132,7 @@ func watchingRBAC(o *scopedcache.Options) {
 	o.Retry = scopedcache.Retry{Initial: time.Hour, Max: time.Hour}
 }
 
-// Within the time of this test, neither retries nor rechecks would detect the changes.
+// Neither retries nor rechecks would detect the changes during this test.
 func TestRBACIsWatched(t *testing.T) {
 	t.Parallel()
 	w := given(t, watchingRBAC)
@@ -174,7 +174,7 @@ func TestRBACIsWatchedAfterAFailure(t *testing.T) {
 	w.becomes(o, scopedcache.Namespace(x), scopedcache.Live)
 }
 
-func TestT31ADeniedNamespaceBlocksNobody(t *testing.T) {
+func TestT31ADeniedNamespaceDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	w := given(t)
 	x, y := w.namespace(), w.namespace()
@@ -189,7 +189,7 @@ func TestT31ADeniedNamespaceBlocksNobody(t *testing.T) {
 	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, []string{"add a"}, peek(e)) })
 }
 
-func TestT32ListAndWatchAreBothNeeded(t *testing.T) {
+func TestT32ListAndWatchAreBothRequired(t *testing.T) {
 	t.Parallel()
 	w := given(t)
 	x, y := w.namespace(), w.namespace()
@@ -229,14 +229,14 @@ func TestT33ManyDeniedScopesShareABudget(t *testing.T) {
 	started := time.Now()
 	<-time.After(2 * time.Second)
 	requests := len(w.log.take("secrets"))
-	// Each attempt consists of a watch and of a list of one object, which determines the other missing verbs. A few
+	// Each attempt consists of a watch and a list of one object, which determines whether list is also refused. A few
 	// requests were already in flight.
 	require.LessOrEqual(t, float64(requests), 2*(qps*time.Since(started).Seconds()+10))
 	require.Positive(t, requests)
 }
 
 // A hint that the permission may have been granted justifies a request that exceeds the budget.
-func TestT33AHintPassesTheBudget(t *testing.T) {
+func TestT33AHintBypassesTheBudget(t *testing.T) {
 	t.Parallel()
 	w := given(t, func(o *scopedcache.Options) {
 		o.ProbeQPS, o.Retry = 0.001, scopedcache.Retry{Initial: time.Millisecond, Max: 2 * time.Millisecond}
@@ -253,14 +253,14 @@ func TestT33AHintPassesTheBudget(t *testing.T) {
 	w.grant(y, all)
 	w.eventually(func(ct *assert.CollectT) {
 		w.Recheck("")
-		<-time.After(settled) // hints have a budget of their own
+		<-time.After(settled) // hints have a separate budget
 		for _, s := range w.Status(o) {
 			assert.Equal(ct, scopedcache.Live, s.State)
 		}
 	})
 }
 
-func TestT34OtherFailuresAreNoDenials(t *testing.T) {
+func TestT34OtherFailuresAreNotDenials(t *testing.T) {
 	t.Parallel()
 	response := func(code int, reason metav1.StatusReason) func(*http.Request) (*http.Response, error) {
 		return func(r *http.Request) (*http.Response, error) {
@@ -298,10 +298,10 @@ func TestT34OtherFailuresAreNoDenials(t *testing.T) {
 			w.eventually(func(ct *assert.CollectT) { assert.Positive(ct, asked.Load()) })
 			w.becomes(o, scopedcache.Namespace(x), scopedcache.Backoff)
 			_, err := w.read(x, "a")
-			require.NoError(t, err, "what is known stays readable")
+			require.NoError(t, err, "cached objects can still be read")
 			_, err = w.read(x, "b")
 			var not *scopedcache.NotSyncedError
-			require.ErrorAs(t, err, &not, "it is not known whether it exists")
+			require.ErrorAs(t, err, &not, "it is unknown whether the object exists")
 			w.secret(x, "b")
 			w.log.intercept(nil)
 			w.becomes(o, scopedcache.Namespace(x), scopedcache.Live)
@@ -314,9 +314,9 @@ func TestT34OtherFailuresAreNoDenials(t *testing.T) {
 	}
 }
 
-// The cache finds out by sending the request itself. It sends no access reviews, because an authorizer may answer them
-// incompletely.
-func TestT35NoReviewsAreSent(t *testing.T) {
+// The cache sends list and watch requests to determine whether they are allowed. It sends no access reviews, because an
+// authorizer may answer them incompletely.
+func TestT35NoAccessReviewsAreSent(t *testing.T) {
 	t.Parallel()
 	w := given(t)
 	x := w.namespace()
@@ -330,10 +330,10 @@ func TestT35NoReviewsAreSent(t *testing.T) {
 	}
 }
 
-func TestT36PermissionsThatComeAndGo(t *testing.T) {
+func TestT36PermissionsAreRepeatedlyGrantedAndRevoked(t *testing.T) {
 	t.Parallel()
 	w := given(t, rechecking)
-	told := w.told()
+	notified := w.notified()
 	x := w.namespace()
 	w.secret(x, "a")
 	o := owner("o")
@@ -347,13 +347,13 @@ func TestT36PermissionsThatComeAndGo(t *testing.T) {
 	w.grant(x, all)
 	w.becomes(o, scopedcache.Namespace(x), scopedcache.Live)
 	w.watches(x)
-	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, "o Live", last(told())) })
-	states := told()
-	require.Equal(t, slices.Compact(slices.Clone(states)), states, "each state is another one than before")
+	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, "o Live", last(notified())) })
+	states := notified()
+	require.Equal(t, slices.Compact(slices.Clone(states)), states, "consecutive states differ")
 	require.LessOrEqual(t, len(states), 1+int(time.Since(started)/(100*time.Millisecond)), "changes are collected")
 }
 
-func TestT37APrimaryKindMayBeDenied(t *testing.T) {
+func TestT37APrimaryKindCanBeDenied(t *testing.T) {
 	t.Parallel()
 	w := given(t, primary(&corev1.Secret{}))
 	w.handle(&corev1.Secret{})

@@ -15,9 +15,9 @@ import (
 
 type ownerKey struct{}
 
-// WithOwner returns a context with which reads claim what they read, on behalf of the owner: a Get claims the object, a
-// List in a namespace claims the namespace, and any other List claims the cluster. The first such read waits for the first
-// list. The context also works with the manager's client, which passes it to the cache.
+// WithOwner returns a context for reads that add claims on behalf of the owner: a Get claims the object, a List in a
+// namespace claims the namespace, and any other List claims the cluster. The first such read waits for the first list. The
+// context also works with the manager's client, which passes it to the cache.
 func WithOwner(ctx context.Context, owner OwnerRef) context.Context {
 	return context.WithValue(ctx, ownerKey{}, owner)
 }
@@ -36,7 +36,7 @@ func (c *Cache) Get(ctx context.Context, key client.ObjectKey, obj client.Object
 	return c.get(ctx, kindKey, key, obj, opts)
 }
 
-// copyTo copies the stored object of a scope to an object, as controller-runtime's cache does, but without the lookup of its
+// copyTo copies the stored object of a scope to an object, as controller-runtime's cache does, but without looking up its
 // kind. It returns false if no live watch serves the scope, or if there is no such object.
 func (k *kind) copyTo(obj client.Object, scope Scope, opts []client.GetOption) bool {
 	if !k.isLive(scope) {
@@ -62,7 +62,7 @@ func (k *kind) copyOf(stored client.Object, disabled *bool) client.Object {
 	return out
 }
 
-// get implements Get for objects that are not live or were not found.
+// get implements Get for objects without a live watch and for objects that were not found.
 func (c *Cache) get(ctx context.Context, kindKey kindKey, key client.ObjectKey, obj client.Object, opts []client.GetOption) error {
 	scope := Object(key.Namespace, key.Name)
 	k, err := c.covered(ctx, kindKey, scope)
@@ -91,11 +91,11 @@ func (c *Cache) get(ctx context.Context, kindKey kindKey, key client.ObjectKey, 
 	}
 }
 
-// reads returns true if controller-runtime's cache reads the store of the kind. While RemoveInformer runs, it may still
-// read the store of the removed kind; reads then detaches it, and the next read uses the new store.
+// reads reports whether controller-runtime's cache reads the store of the kind. While RemoveInformer runs, that cache
+// may still read the store of the removed kind; reads then detaches that store, and the next read uses the new one.
 func (c *Cache) reads(ctx context.Context, k *kind) bool {
 	if k.attached.Load() && c.known(k.key) == k {
-		return true // what is attached later is the store of the kind that is current then
+		return true // a store that is attached later belongs to the current kind
 	}
 	example, err := k.key.example(c.options.Scheme)
 	if err != nil {
@@ -105,7 +105,7 @@ func (c *Cache) reads(ctx context.Context, k *kind) bool {
 	if own, ok := found.(*informer); err != nil || !ok || own.kind == k {
 		return true
 	}
-	_ = c.Cache.RemoveInformer(ctx, example) // it fails only if the kind is not in the scheme
+	_ = c.Cache.RemoveInformer(ctx, example) // fails only if the kind is not in the scheme
 	return false
 }
 
@@ -131,7 +131,7 @@ func (c *Cache) covered(ctx context.Context, key kindKey, scope Scope) (*kind, e
 	return k, nil
 }
 
-// owns returns true if a claim of the owner covers the scope. In a session, it also marks that claim as renewed.
+// owns reports whether a claim of the owner covers the scope. In a session, it also marks that claim as renewed.
 func (c *Cache) owns(owner OwnerRef, key kindKey, scope Scope) bool {
 	if c.renew(owner, ownedScope{kind: key, scope: scope}, true) {
 		return true
@@ -146,8 +146,8 @@ func (c *Cache) owns(owner OwnerRef, key kindKey, scope Scope) bool {
 	})
 }
 
-// renew returns true if the owner has a claim. In a session, it marks the claim as renewed. Unless first is true, it must
-// have been renewed before, because it may end with the session.
+// renew reports whether the owner has a claim. In a session, it marks the claim as renewed if first is true. Otherwise,
+// the claim counts only if it was renewed before, because it may end with the session.
 func (c *Cache) renew(owner OwnerRef, owned ownedScope, first bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,14 +163,14 @@ func (c *Cache) renew(owner OwnerRef, owned ownedScope, first bool) bool {
 	return true
 }
 
-// isRefused returns true if the watch of a claimed scope is refused. A narrower claim may still succeed.
+// isRefused reports whether the watch of a claimed scope is refused. A narrower claim may still succeed.
 func (k *kind) isRefused(scope Scope) bool {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return k.state(scope).refused()
 }
 
-// covers returns true if a claim covers the scope or, for a List of the cluster, at least one namespace.
+// covers reports whether a claim covers the scope or, for a List of the cluster, at least one namespace.
 func (k *kind) covers(scope Scope, partial bool) bool {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -189,7 +189,7 @@ func (k *kind) covers(scope Scope, partial bool) bool {
 	return !scope.object && ns != nil && partial && len(ns.objects) > 0
 }
 
-// isClaimed returns true if a claim covers the scope. The caller holds the mutex.
+// isClaimed reports whether a claim covers the scope. The caller holds the mutex.
 func (k *kind) isClaimed(scope Scope) bool {
 	ns := k.namespaces[scope.namespace]
 	switch {
@@ -204,7 +204,7 @@ func (k *kind) isClaimed(scope Scope) bool {
 	return scope.object && n != nil && n.claimed()
 }
 
-// isLive returns true if a claim covers a scope and a live watch serves it.
+// isLive reports whether a claim covers a scope and a live watch serves it.
 func (k *kind) isLive(scope Scope) bool {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -220,8 +220,8 @@ func (k *kind) live(scope Scope) bool {
 	return f != nil && f.state == Live
 }
 
-// await waits until a feed serves a scope. interrupted is the reason if the feed's watch is interrupted. If all feeds are
-// refused, or the deadline of the read is over, it returns an error.
+// await waits until a feed serves a scope. If the feed's watch is interrupted, interrupted is the reason. If all feeds
+// are refused, or the deadline of the read has passed, await returns an error.
 func (k *kind) await(ctx context.Context, deadline time.Time, scope Scope) (interrupted, err error) {
 	var timeout <-chan time.Time
 	for {
@@ -254,12 +254,12 @@ func (k *kind) await(ctx context.Context, deadline time.Time, scope Scope) (inte
 }
 
 // lookup returns the feed that serves a scope. If there is none, pending is true if there may be one soon, and why is the
-// reason.
+// reason for its absence.
 func (k *kind) lookup(scope Scope) (serving *feed, pending bool, why error) {
 	if !k.running || !k.isClaimed(scope) {
 		return nil, false, &NotCoveredError{GVK: k.key.gvk, Scope: scope}
 	}
-	if f := k.server(scope); f != nil && f.state != Syncing { // a feed that was listed may not be watched yet
+	if f := k.server(scope); f != nil && f.state != Syncing { // a feed may have a list but no watch yet
 		return f, false, nil
 	}
 	for _, n := range k.claims(scope) { // narrowest first
@@ -305,8 +305,8 @@ func (k *kind) notSynced(scope Scope, err error) error {
 	return &NotSyncedError{GVK: k.key.gvk, Scope: scope, Err: err}
 }
 
-// mostDropped is the maximum number of namespaces for which a kind remembers when objects were dropped, and of dropped objects
-// without claims that it remembers.
+// mostDropped is the maximum number of namespaces for which a kind records when objects were dropped. It is also the maximum
+// number of dropped objects without claims that are recorded.
 const mostDropped = 10_000
 
 // dropped records that an object of a namespace was dropped. The caller must hold the mutex.

@@ -127,8 +127,8 @@ func TestT11IndexesAreAlwaysComplete(t *testing.T) {
 	}
 }
 
-// The results are the same as those of controller-runtime's cache.
-func TestT12ListsLikeControllerRuntime(t *testing.T) {
+// The results must be the same as those of controller-runtime's cache.
+func TestT12ListsMatchControllerRuntime(t *testing.T) {
 	t.Parallel()
 	w := given(t)
 	x, y := w.namespace(), w.namespace()
@@ -150,23 +150,23 @@ func TestT12ListsLikeControllerRuntime(t *testing.T) {
 	w.claim(owner("o"), scopedcache.Live, secrets(scopedcache.Cluster()))
 	mine := client.MatchingLabels{"test": x}
 	for name, opts := range map[string][]client.ListOption{
-		"all":                      {mine},
-		"a namespace":              {client.InNamespace(x)},
-		"labels":                   {mine, client.MatchingLabelsSelector{Selector: labels.SelectorFromSet(labels.Set{"is": "a"})}},
-		"a field":                  {mine, client.MatchingFields{"name": "b"}},
-		"a field in a namespace":   {client.InNamespace(y), client.MatchingFields{"name": "b"}},
-		"an unknown field":         {client.MatchingFields{"unknown": "b"}},
-		"a field that is not":      {client.MatchingFieldsSelector{Selector: fields.OneTermNotEqualSelector("name", "a")}},
-		"continuation":             {client.Continue("x")},
-		"a limit":                  {client.InNamespace(x), client.Limit(2)},
-		"a limit with labels":      {mine, client.MatchingLabels{"is": "a"}, client.Limit(5)},
-		"a namespace of no object": {client.InNamespace("nothing")},
+		"all":                         {mine},
+		"a namespace":                 {client.InNamespace(x)},
+		"labels":                      {mine, client.MatchingLabelsSelector{Selector: labels.SelectorFromSet(labels.Set{"is": "a"})}},
+		"a field":                     {mine, client.MatchingFields{"name": "b"}},
+		"a field in a namespace":      {client.InNamespace(y), client.MatchingFields{"name": "b"}},
+		"an unknown field":            {client.MatchingFields{"unknown": "b"}},
+		"a field without an index":    {client.MatchingFieldsSelector{Selector: fields.OneTermNotEqualSelector("name", "a")}},
+		"continuation":                {client.Continue("x")},
+		"a limit":                     {client.InNamespace(x), client.Limit(2)},
+		"a limit with labels":         {mine, client.MatchingLabels{"is": "a"}, client.Limit(5)},
+		"a namespace without objects": {client.InNamespace("nothing")},
 	} {
 		var got, want corev1.SecretList
 		gotErr, wantErr := w.List(t.Context(), &got, opts...), theirs.List(t.Context(), &want, opts...)
 		require.Equal(t, wantErr, gotErr, name)
 		require.Equal(t, want.Continue, got.Continue, name)
-		if name == "a limit" { // the cache determines which objects it returns
+		if name == "a limit" { // with a limit, the cache determines which objects it returns
 			require.Len(t, got.Items, len(want.Items), name)
 			continue
 		}
@@ -193,7 +193,7 @@ func TestT13ADeadlineEndsARead(t *testing.T) {
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- w.Get(ctx, client.ObjectKey{Namespace: x, Name: "a"}, &corev1.Secret{}) }()
-	require.NoError(t, w.List(t.Context(), &corev1.ConfigMapList{}, client.InNamespace(x)), "other kinds do not wait")
+	require.NoError(t, w.List(t.Context(), &corev1.ConfigMapList{}, client.InNamespace(x)), "other kinds are not delayed")
 	err := <-ended
 	var not *scopedcache.NotSyncedError
 	require.ErrorAs(t, err, &not)
@@ -207,7 +207,7 @@ func TestT13ADeadlineEndsARead(t *testing.T) {
 	require.ErrorAs(t, err, &not)
 }
 
-func TestT14AListIsNeverSilentlyShort(t *testing.T) {
+func TestT14AListIsNeverSilentlyIncomplete(t *testing.T) {
 	t.Parallel()
 	for _, partial := range []bool{false, true} {
 		w := given(t, func(o *scopedcache.Options) { o.PartialList = partial })
@@ -233,7 +233,7 @@ func TestT14AListIsNeverSilentlyShort(t *testing.T) {
 	}
 }
 
-func TestT15ObjectsAreNoNamespace(t *testing.T) {
+func TestT15ClaimsForObjectsDoNotCoverTheirNamespace(t *testing.T) {
 	t.Parallel()
 	for _, partial := range []bool{false, true} {
 		w := given(t, func(o *scopedcache.Options) { o.PartialList = partial })

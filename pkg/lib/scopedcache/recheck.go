@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Recheck makes the API server check the permissions of all watches in a namespace again; "" stands for all namespaces. A watch that
-// was requested or refused less than 1.1 s ago is requested again after that time.
+// Recheck makes the API server check the permissions of all watches in a namespace again; "" stands for all namespaces. A watch
+// that was requested or refused less than 1.1 s ago is requested again once 1.1 s have passed.
 func (c *Cache) Recheck(namespace string) {
 	for _, k := range c.allKinds() {
 		k.recheck(namespace)
@@ -29,7 +29,8 @@ func (c *Cache) ReportForbidden(err error, obj client.Object, namespace string) 
 	}
 }
 
-// recheckPeriod returns the interval at which watches are requested again; 0 leaves it to the server.
+// recheckPeriod returns the interval at which watches are requested again; 0 means that only the API server ends
+// watches.
 func (c *Cache) recheckPeriod() time.Duration {
 	switch {
 	case c.options.RecheckPeriod < 0:
@@ -61,8 +62,8 @@ func (k *kind) recheckServer(scope Scope) {
 	}
 }
 
-// recheck ends a live watch, which then resumes where it stopped, and wakes a feed that waits. The caller must hold the
-// mutex.
+// recheck ends a live watch, which then resumes where it stopped, and wakes a feed that is waiting. The caller must
+// hold the mutex.
 func (f *feed) recheck() {
 	f.recheckNext = true
 	if f.state == Live && f.stream != nil {
@@ -76,8 +77,8 @@ func (f *feed) recheck() {
 	}
 }
 
-// recheckIfDue ends the watch if it must be requested again. If the watch has already ended, that applies to the next one, unless
-// its request is still to be sent.
+// recheckIfDue ends the watch if it must be requested again. If the watch has already ended, it ends the next one instead,
+// unless the request for that one has not been sent yet.
 func (f *feed) recheckIfDue() {
 	if f.recheckNext {
 		f.recheckNext = !f.stream.endAfter(0)

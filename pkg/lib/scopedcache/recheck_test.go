@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A Recheck may come when a watch has ended and the next request has been sent, and perhaps authorized.
+// Recheck can be called when a watch has ended and the request for the next one has been sent and possibly authorized.
 func TestARecheckBetweenTwoWatchesEndsTheSecond(t *testing.T) {
 	t.Parallel()
 	f, feed := recheckedBetweenWatches(t)
@@ -19,7 +19,7 @@ func TestARecheckBetweenTwoWatchesEndsTheSecond(t *testing.T) {
 	require.Equal(t, Live, f.Status(ownerOf("o"))[0].State)
 }
 
-// A watch that begins with a list was requested after the Recheck, and its list may take longer than 1.1 s.
+// If a watch that begins with a list is requested after the Recheck, its list may take longer than 1.1 s.
 func TestARecheckBetweenTwoWatchesInterruptsNoList(t *testing.T) {
 	t.Parallel()
 	_, feed := recheckedBetweenWatches(t)
@@ -40,10 +40,10 @@ func recheckedBetweenWatches(t *testing.T) (*fake, *feed) {
 	return f, feed
 }
 
-// The watch is authorized before its list, and a permission may be revoked meanwhile.
+// The watch is authorized before its list, and a permission can be revoked during the list.
 func TestARecheckDuringTheFirstListEndsTheWatchAfterIt(t *testing.T) {
 	t.Parallel()
-	for name, recheckFirst := range map[string]bool{"before the answer": true, "before the list": false} {
+	for name, recheckFirst := range map[string]bool{"before the response": true, "before the list": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFake(t, func(o *Options) { o.RecheckPeriod = -1 })

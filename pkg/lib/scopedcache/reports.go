@@ -17,14 +17,14 @@ func (k *kind) began(ctx context.Context, f *feed, mapping *meta.RESTMapping) er
 	k.mu.Lock()
 	before := k.mapping
 	k.mapping = mapping
-	f.refused = map[string]bool{} // f.missing keeps the verbs that the last attempt's error names
+	f.refused = map[string]bool{} // f.missing still contains the verbs of the previous attempt, which f.err names
 	f.stream = nil
 	k.mu.Unlock()
 	if before == nil || before.Scope.Name() == mapping.Scope.Name() {
 		return nil
 	}
-	// The kind has changed between namespaced and cluster-scoped. controller-runtime's reader depends on that, so it must be
-	// recreated.
+	// The kind has changed between namespaced and cluster-scoped. controller-runtime's reader depends on the scope, so it
+	// must be recreated.
 	example, err := k.key.example(k.cache.options.Scheme)
 	if err != nil {
 		return err
@@ -32,13 +32,14 @@ func (k *kind) began(ctx context.Context, f *feed, mapping *meta.RESTMapping) er
 	return k.cache.Cache.RemoveInformer(ctx, example)
 }
 
-// requested is called before each request for a watch, and before each pause after which the reflector repeats one.
+// requested is called before each request for a watch, and before each pause after which the reflector repeats a
+// request.
 func (k *kind) requested(f *feed) *time.Timer {
 	return k.expectWatchAfter(f, k.streamOf(f))
 }
 
-// expectWatchAfter is called when a watch ends or has ended. Unless the timer that it returns is stopped in time or another watch is
-// opened, a Live feed is no longer Live.
+// expectWatchAfter is called when a watch is ending or has ended. If neither the returned timer is stopped nor another watch is
+// opened in time, a Live feed enters the state Backoff.
 func (k *kind) expectWatchAfter(f *feed, before *stream) *time.Timer {
 	return time.AfterFunc(k.cache.options.limits.answer, func() {
 		k.mu.Lock()
@@ -50,8 +51,8 @@ func (k *kind) expectWatchAfter(f *feed, before *stream) *time.Timer {
 	})
 }
 
-// ending is called before a feed ends its watch itself. If that happens during the initial list, the reflector lists without a
-// watch next, but not before the connection has closed.
+// ending is called before a feed ends its watch. If this happens during the initial list, the reflector next lists without a
+// watch, but only after the connection has closed.
 func (k *kind) ending(f *feed, s *stream) {
 	k.mu.Lock()
 	if !f.stopped && f.state == Syncing && f.stream == s {
@@ -78,7 +79,7 @@ func (k *kind) sends(f *feed) {
 func (k *kind) answered(f *feed, verb string, err error) {
 	switch {
 	case err != nil:
-		f.endSync() // the reflector may retry for a long time, and other feeds need the place
+		f.endSync() // the reflector may retry for a long time, and other feeds need the slot
 	case verb == "watch":
 		giveBack(&f.retrying)
 	}
@@ -91,7 +92,7 @@ func (k *kind) answered(f *feed, verb string, err error) {
 	case apierrors.IsForbidden(err):
 		f.refused[verb] = true
 	case err != nil && (f.state == Live || f.state == Syncing):
-		// The reflector itself retries if the server is overloaded or unreachable.
+		// The reflector retries if the server is overloaded or unreachable.
 		k.setState(f, Backoff, err)
 		k.wake()
 	}
@@ -103,7 +104,7 @@ func (k *kind) opened(f *feed, s *stream, opened watch.Interface, options metav1
 	defer k.mu.Unlock()
 	s.open(opened, options)
 	f.stream = s
-	resumed := options.SendInitialEvents == nil // otherwise, it is current only after the list
+	resumed := options.SendInitialEvents == nil // otherwise, the feed is current only after the list
 	if resumed {
 		f.recheckIfDue()
 	}
@@ -118,7 +119,7 @@ func (k *kind) opened(f *feed, s *stream, opened watch.Interface, options metav1
 	return f.stream
 }
 
-// streamOf returns a feed's watch, which may have ended, or nil.
+// streamOf returns a feed's watch, which may have ended. It returns nil if there is none.
 func (k *kind) streamOf(f *feed) *stream {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -204,7 +205,7 @@ func (k *kind) listed(f *feed, list []any, version string) error {
 	}
 	if f.serving {
 		if older(version, f.version) {
-			// The server that answered lags behind. Keep what was already reported, and do not report it again.
+			// The server that responded lags behind. Keep what was already reported, and do not report it again.
 			f.floors = f.reported()
 		}
 		k.replace(f, collected, version, false)
@@ -220,7 +221,7 @@ func (k *kind) listed(f *feed, list []any, version string) error {
 }
 
 // again is the delay before a watch that ended without an error is requested again. Like other delays, it doubles until a feed
-// is Live for longer than settled.
+// has been Live for longer than settled.
 const (
 	again   = 50 * time.Millisecond
 	settled = 5 * time.Second
@@ -228,10 +229,10 @@ const (
 
 var (
 	errEnded   = errors.New("the watch has ended")
-	errStalled = errors.New("the list with which the watch begins did not arrive completely")
+	errStalled = errors.New("the initial list of the watch was not received completely")
 )
 
-// ended is called when a feed has stopped watching. It returns the delay before the next attempt, and whether the server
+// ended is called when a feed has stopped watching. It returns the delay before the next attempt and whether the server
 // refused the watch.
 func (k *kind) ended(f *feed, err error) (time.Duration, bool) {
 	noMatch, cause := meta.IsNoMatchError(err), err
@@ -322,8 +323,8 @@ func (k *kind) setState(f *feed, state State, err error) {
 	f.state, f.err = state, err
 }
 
-// lastState returns the stored state of an object that was deleted, with the resource version of the deletion. If the object is not
-// stored, only its name matters.
+// lastState returns the stored state of an object that was deleted, with the resource version of the deletion. If the object is
+// not stored, it returns deleted, of which only the name is used.
 func (k *kind) lastState(deleted client.Object) client.Object {
 	stored, ok := k.objects.get(keyOf(deleted))
 	if !ok {
@@ -354,8 +355,8 @@ func (k *kind) setKind(received any) {
 	}
 }
 
-// transformEarly is Options.Transform for an object in a list that is still arriving. It keeps an object that Transform
-// refuses, because the reflector would ignore the error: listed then returns it.
+// transformEarly applies Options.Transform to an object of a list that is being received. If Transform returns an
+// error, which the reflector would ignore, it returns the object unchanged; listed returns the error later.
 func (k *kind) transformEarly(received any) (any, error) {
 	if obj, err := k.transformed(received); err == nil {
 		return obj, nil

@@ -44,7 +44,7 @@ func representationOf(obj runtime.Object) representation {
 	return typed
 }
 
-// kindKey identifies a kind in one representation.
+// kindKey identifies a kind and a representation.
 type kindKey struct {
 	gvk schema.GroupVersionKind
 	as  representation
@@ -72,7 +72,7 @@ func (k kindKey) example(scheme *runtime.Scheme) (client.Object, error) {
 	return obj, nil
 }
 
-// requests has the functions that list and watch a kind.
+// requests contains the functions that list and watch a kind.
 type requests struct {
 	list  func(ctx context.Context, namespace string, options metav1.ListOptions) (runtime.Object, error)
 	watch func(ctx context.Context, namespace string, options metav1.ListOptions) (watch.Interface, error)
@@ -168,19 +168,20 @@ func narrow(options *metav1.ListOptions, scope Scope, selector labels.Selector) 
 	}
 }
 
-// errUnanswered is the error of a request that the API server does not answer in time.
-var errUnanswered = errors.New("the API server does not answer")
+// errUnanswered is the error of a request to which the API server does not respond in time.
+var errUnanswered = errors.New("the API server did not respond in time")
 
 type arrivalsKey struct{}
 
-// withArrivals returns a context for a request. The function arrived is called for each part of the response that arrives.
+// withArrivals returns a context for a request. The function arrived is called for each part of the response that is
+// received.
 func withArrivals(ctx context.Context, arrived func()) context.Context {
 	return context.WithValue(ctx, arrivalsKey{}, arrived)
 }
 
 // quietTransport returns io.EOF to the reader of a response that is closed. Otherwise, the reflector would treat the error as a
-// failure of the watch, and list again. It also ends requests to which the server does not respond: a response must be complete in
-// time, except that of a watch, which must only begin in time.
+// failure of the watch, and list again. It also ends requests to which the server does not respond in time. The response to a
+// watch must begin in time; all other responses must be complete in time.
 type quietTransport struct {
 	http.RoundTripper
 	patience time.Duration
@@ -216,9 +217,9 @@ func (t quietTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 type quietBody struct {
 	io.ReadCloser
 	closed atomic.Bool
-	// arrived is called for each part of the response that arrives, unless it is nil.
+	// arrived is called for each part of the response that is received, unless it is nil.
 	arrived func()
-	// late returns true if the response was ended because it did not arrive in time.
+	// late reports whether the response was aborted because it was not received in time.
 	late func() bool
 	// end ends the request.
 	end func()
@@ -243,6 +244,6 @@ func (b *quietBody) Read(to []byte) (int, error) {
 // Close implements io.Closer.
 func (b *quietBody) Close() error {
 	b.closed.Store(true)
-	b.end() // first, because the connection may wait for the end of the response
+	b.end() // first, because closing the body may wait for the end of the response
 	return b.ReadCloser.Close()
 }

@@ -21,7 +21,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func TestRequestsThatAreNotAnsweredEnd(t *testing.T) {
+func TestUnansweredRequestsEnd(t *testing.T) {
 	t.Parallel()
 	hanging := roundTripper(func(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()
@@ -35,7 +35,7 @@ func TestRequestsThatAreNotAnsweredEnd(t *testing.T) {
 	require.ErrorIs(t, err, errUnanswered)
 }
 
-// Only the beginning of a watch must come in time.
+// Only the beginning of the response to a watch must be received in time.
 func TestWatchesMayTakeLongToRead(t *testing.T) {
 	t.Parallel()
 	var used *http.Request
@@ -53,11 +53,12 @@ func TestWatchesMayTakeLongToRead(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "answer", string(read))
 	require.NoError(t, response.Body.Close())
-	require.Error(t, used.Context().Err(), "nothing is left of the request")
+	require.Error(t, used.Context().Err(), "the context of the request is canceled")
 }
 
-// The API server starts to answer a list, and then sends nothing. Such a list is repeated. A watch may be silent.
-func TestAListThatStallsIsRepeated(t *testing.T) {
+// If the API server starts to respond to a list and then sends no more data, the list is repeated. A watch may be
+// silent.
+func TestAStalledListIsRepeated(t *testing.T) {
 	t.Parallel()
 	var lists atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

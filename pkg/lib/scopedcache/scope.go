@@ -33,7 +33,7 @@ func Object(namespace, name string) Scope {
 	return Scope{namespace: namespace, name: name, object: true}
 }
 
-// Covers returns true if every object of the other scope is also in this one.
+// Covers reports whether every object of the other scope is also in this one.
 func (s Scope) Covers(other Scope) bool {
 	switch {
 	case s.object:
@@ -68,7 +68,7 @@ func (s Scope) level() string {
 	return "cluster"
 }
 
-// key returns the index key of the object. It is valid only for the scope of an object.
+// key returns the index key of the object. Call it only for the scope of an object.
 func (s Scope) key() string {
 	if s.namespace == "" {
 		return s.name
@@ -76,8 +76,8 @@ func (s Scope) key() string {
 	return s.namespace + "/" + s.name
 }
 
-// checkPath returns an error if the namespace or the name cannot be part of a request's path. Without this check, the claim
-// of a namespace ".." would watch the whole cluster.
+// checkPath returns an error if the namespace or the name cannot be part of a request's path. Without this check, a claim
+// for the namespace ".." would watch the whole cluster.
 func (s Scope) checkPath() error {
 	var wrong []string
 	if s.namespace != "" {
@@ -95,9 +95,9 @@ func (s Scope) checkPath() error {
 	return nil
 }
 
-// A Claim asks the cache to watch the objects of a kind in a scope.
+// A Claim makes the cache watch the objects of a kind in a scope.
 type Claim struct {
-	// Kind is an object of the kind. Its Go type decides how the objects are stored: typed, as
+	// Kind is an object of the kind. Its Go type determines how the objects are stored: typed, as
 	// *unstructured.Unstructured, or as *metav1.PartialObjectMetadata. Each representation has its own watches.
 	Kind client.Object
 	// Scope is the part of the cluster to watch.

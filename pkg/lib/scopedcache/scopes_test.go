@@ -93,7 +93,7 @@ func TestT04AListOfTheClusterJoinsTheClaimedNamespaces(t *testing.T) {
 	require.NoError(t, err)
 	require.ElementsMatch(t, both, list)
 
-	// An object of another namespace that is claimed alone is not part of it.
+	// A single object that is claimed in another namespace is not part of the list.
 	w.claim(owner("other"), scopedcache.Live, secrets(scopedcache.Object(z, "in-"+z)))
 	list, err = w.names()
 	require.NoError(t, err)
@@ -166,8 +166,8 @@ func TestT07ReadsOfAnOwnerClaim(t *testing.T) {
 	w.watches()
 }
 
-// A refused claim of the cluster does not cover the namespaces in it.
-func TestT07ReadsOfAnOwnerClaimLessThanWasRefused(t *testing.T) {
+// A refused claim for the cluster does not cover its namespaces.
+func TestT07ReadsOfAnOwnerClaimNarrowerScopesAfterARefusal(t *testing.T) {
 	t.Parallel()
 	w := given(t)
 	x := w.namespace()
@@ -206,7 +206,8 @@ func TestT08ClusterScopedKinds(t *testing.T) {
 	require.NoError(t, w.Get(t.Context(), client.ObjectKey{Name: "kube-system"}, &corev1.Namespace{}))
 }
 
-// A namespace or a name is part of the requests' path. The clients of dynamic and metadata-only kinds do not escape it.
+// Namespaces and names are part of request paths, and the clients for dynamic and metadata-only kinds do not escape
+// them.
 func TestScopesThatWouldChangeAPathAreInvalid(t *testing.T) {
 	t.Parallel()
 	w := scripted(t, watching)

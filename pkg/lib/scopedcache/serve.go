@@ -2,7 +2,7 @@ package scopedcache
 
 import "sigs.k8s.io/controller-runtime/pkg/client"
 
-// serve makes a feed the source of its scope's objects.
+// serve makes a feed the source of the stored objects of its scope.
 func (k *kind) serve(f *feed) {
 	collected := f.collected
 	f.serving, f.collected = true, nil
@@ -31,7 +31,7 @@ func (k *kind) replace(f *feed, list map[string]client.Object, version string, f
 	k.objects.settleMissing(f.scope, list, version)
 }
 
-// abandon drops those objects of a scope that no feed serves any longer.
+// abandon drops the objects of a scope that no feed serves anymore.
 func (k *kind) abandon(scope Scope, deleted bool) {
 	for _, key := range k.objects.keysIn(scope) {
 		obj, ok := k.objects.get(key)

@@ -2,16 +2,17 @@ package scopedcache
 
 import "context"
 
-// Session replaces all claims of an owner: Commit releases the claims that were not made again in the session. A reconcile
-// begins a session, claims or reads what it needs, and finally commits the session. Claims that remain are not interrupted.
+// Session replaces all claims of an owner: Commit releases the claims that were not renewed in the session. A reconcile
+// begins a session, claims or reads what it needs, and finally commits the session. The watches of renewed claims are not
+// interrupted.
 type Session struct {
 	cache *Cache
 	owner OwnerRef
-	// again has the claims that were made in the session. The cache's mutex guards it.
+	// again contains the claims that were added or renewed in the session. The cache's mutex guards it.
 	again map[ownedScope]struct{}
 }
 
-// Begin starts a session for an owner. If the owner still has an open session, the older session is aborted.
+// Begin starts a session for an owner. If the owner still has an open session, that session is aborted.
 func (c *Cache) Begin(owner OwnerRef) *Session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -25,15 +26,15 @@ func (s *Session) Ensure(ctx context.Context, claims ...Claim) []ClaimStatus {
 	return s.cache.Ensure(ctx, s.owner, claims...)
 }
 
-// Context returns a context with which reads claim what they read, on behalf of the session's owner. See WithOwner.
+// Context returns a context for reads that add claims on behalf of the session's owner. See WithOwner.
 func (s *Session) Context(ctx context.Context) context.Context { return WithOwner(ctx, s.owner) }
 
-// Commit releases the claims that were not made again in the session.
+// Commit releases the claims that were not renewed in the session.
 func (s *Session) Commit() {
 	update(s.owner, s.commit())
 }
 
-// commit ends the session and returns the claims that were not made again.
+// commit ends the session and returns the claims that were not renewed.
 func (s *Session) commit() map[*kind][]Scope {
 	c := s.cache
 	c.mu.Lock()
@@ -48,7 +49,7 @@ func (s *Session) commit() map[*kind][]Scope {
 	})
 }
 
-// Abort ends the session and keeps all claims, old and new.
+// Abort ends the session and keeps all claims.
 func (s *Session) Abort() {
 	s.cache.mu.Lock()
 	defer s.cache.mu.Unlock()

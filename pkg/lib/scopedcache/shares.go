@@ -7,15 +7,16 @@ import (
 	"time"
 )
 
-// shares is a limited number of places for feeds. Owners get free places in turn, and the feeds of an owner in the order in
-// which they asked, so that an owner with many claims mainly delays itself.
+// shares is a limited number of slots for feeds. Owners take turns to get free slots, and the feeds of an owner get them in
+// the order of their requests, so that an owner with many claims mainly delays only these.
 type shares struct {
-	// longest is how long a feed holds a place at most.
+	// longest is the maximum time for which a feed has a slot.
 	longest time.Duration
 
 	mu   sync.Mutex
 	free int
-	// waiting has the requests of each owner, and order the owners that have some, the next one first.
+	// waiting contains the pending requests of each owner. order contains the owners that have pending requests; the
+	// owner whose turn is next comes first.
 	waiting map[OwnerRef][]chan struct{}
 	order   []OwnerRef
 }
@@ -24,8 +25,8 @@ func newShares(places int, longest time.Duration) *shares {
 	return &shares{longest: longest, free: places, waiting: map[OwnerRef][]chan struct{}{}}
 }
 
-// take waits for a place, and returns a function that gives it back early. If a hint arrives or the context ends first, it
-// withdraws the request and returns nil.
+// take waits for a slot, and returns a function that releases it early. If a hint is received or the context ends first,
+// it withdraws the request and returns nil.
 func (s *shares) take(ctx context.Context, owners []OwnerRef, hint <-chan struct{}) (giveBack func()) {
 	owner, granted := s.request(owners)
 	select {
@@ -42,8 +43,8 @@ func (s *shares) take(ctx context.Context, owners []OwnerRef, hint <-chan struct
 	return nil
 }
 
-// request asks for a place on behalf of one of the owners, the one with the fewest requests. The channel is closed when the
-// place is granted.
+// request requests a slot on behalf of the owner with the fewest pending requests. The channel is closed when the slot is
+// granted.
 func (s *shares) request(owners []OwnerRef) (OwnerRef, chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +61,7 @@ func (s *shares) request(owners []OwnerRef) (OwnerRef, chan struct{}) {
 	return owner, granted
 }
 
-// withdraw removes a request. It returns false if the place was already granted.
+// withdraw removes a request. It returns false if the slot was already granted.
 func (s *shares) withdraw(owner OwnerRef, granted chan struct{}) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +83,7 @@ func (s *shares) giveBack() {
 	s.grant()
 }
 
-// grant grants free places. The caller holds the mutex.
+// grant grants free slots. The caller holds the mutex.
 func (s *shares) grant() {
 	for s.free > 0 && len(s.order) > 0 {
 		owner := s.order[0]

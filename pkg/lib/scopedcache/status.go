@@ -14,11 +14,12 @@ type ClaimStatus struct {
 	State State
 	// ServedBy is the scope of the watch that serves the claim, if the state is Live or Backoff.
 	ServedBy Scope
-	// Reason explains the state, unless it is Live or Syncing.
+	// Reason explains the state unless the state is Live or Syncing.
 	Reason string
-	// Missing has the missing verbs, if the state is Denied.
+	// Missing contains the missing verbs if the state is Denied.
 	Missing []string
-	// Since is when the claim entered its state. NextTry is when a refused or failed watch is retried.
+	// Since is the time at which the claim entered its state. NextTry is the time at which a refused or failed watch is
+	// retried.
 	Since, NextTry time.Time
 }
 
@@ -51,10 +52,10 @@ func (k *kind) status(scope Scope) ClaimStatus {
 	return k.statusOf(scope)
 }
 
-// statusOf is status for a caller that holds the mutex.
+// statusOf is like status, for callers that hold the mutex.
 func (k *kind) statusOf(scope Scope) ClaimStatus {
 	out := ClaimStatus{Claim: Claim{Scope: scope}, State: Syncing}
-	out.Claim.Kind, _ = k.key.example(k.cache.options.Scheme) // the kind is in the scheme, or it could not have been claimed
+	out.Claim.Kind, _ = k.key.example(k.cache.options.Scheme) // the kind is in the scheme; otherwise, it could not have been claimed
 	f := k.server(scope)
 	if err := k.misplaced(f, scope); err != nil {
 		out.State, out.Reason = Invalid, err.Error()
@@ -78,7 +79,8 @@ func (k *kind) statusOf(scope Scope) ClaimStatus {
 	return out
 }
 
-// misplaced returns an error if a scope that a wider feed serves is not valid for the kind. Its own feed would be Invalid.
+// misplaced returns an error if a scope that a wider feed serves is not valid for the kind, so that its own feed would
+// be Invalid.
 func (k *kind) misplaced(server *feed, scope Scope) error {
 	if server == nil || server.scope == scope || k.mapping == nil {
 		return nil
@@ -101,7 +103,7 @@ func (k *kind) state(scope Scope) State {
 }
 
 // Wait waits until each claim of an owner is Live or refused (Denied, Absent or Invalid), and returns their states. If the
-// context ends first, it returns the context's error. It also returns an error if the cache has ended.
+// context ends first, it returns the context's error. It also returns an error if the cache has stopped.
 func (c *Cache) Wait(ctx context.Context, owner OwnerRef) ([]ClaimStatus, error) {
 	for {
 		changed, settled := c.settled(owner)

@@ -13,21 +13,22 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// shortest is the least time that a watch runs. The reflector treats a shorter watch without events as a failure, and
-// lists again.
+// shortest is the minimum duration of a watch. The reflector treats a shorter watch without events as failed, and lists
+// again.
 const shortest = 1100 * time.Millisecond
 
 // stream is a watch that other goroutines can end.
 type stream struct {
 	watch.Interface
 	limits limits
-	// ending is called before the stream ends the watch itself, which may take long if the connection does not close.
+	// ending is called before the stream ends the watch, which can take a long time if the connection does not close.
 	ending func(*stream)
 
 	mu sync.Mutex
-	// begun is when the watch was opened or, if it began with a list, when that was complete.
+	// begun is the time at which the watch was opened or, if it began with a list, the time at which the list was
+	// complete.
 	begun time.Time
-	// limit is how long the watch may last, even if the server no longer responds; 0 means no limit.
+	// limit is the maximum duration of the watch, even if the server no longer responds; 0 means no limit.
 	limit time.Duration
 	guard *time.Timer
 	// listing is true while the watch sends its initial list.
@@ -56,8 +57,8 @@ func (s *stream) open(opened watch.Interface, options metav1.ListOptions) {
 	}
 }
 
-// arrived is called for each part of the response that arrives. Like the response to a list, the initial list must arrive within
-// limits.request.
+// arrived is called for each part of the response that is received. Like the response to a list, the initial list must be
+// complete within limits.request.
 func (s *stream) arrived() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +82,8 @@ func (s *stream) end() {
 	s.Stop()
 }
 
-// listed is called when the initial list is complete. The watch then lasts for the period, or to its limit if the period is 0.
+// listed is called when the initial list is complete. The watch then lasts for the period, or until its limit if the
+// period is 0.
 func (s *stream) listed(period time.Duration) {
 	s.mu.Lock()
 	s.begun, s.listing = time.Now(), false
@@ -105,7 +107,7 @@ func (s *stream) endAfter(period time.Duration) bool {
 	return true
 }
 
-// isOpen returns true if there is a watch and nothing has ended it.
+// isOpen reports whether there is a watch that has not been ended.
 func (s *stream) isOpen() bool {
 	if s == nil {
 		return false
@@ -129,8 +131,8 @@ func (s *stream) Stop() {
 	s.Interface.Stop()
 }
 
-// reflectorOptions make a feed's reflector wait, according to Options.Retry, before it repeats a request. The wait ends
-// early when there is a hint or when the feed ends; the reflector itself does not wake up for either.
+// reflectorOptions returns options that make a feed's reflector wait, according to Options.Retry, before it repeats a
+// request. The wait ends early after a hint or when the feed ends, neither of which the reflector would notice.
 func (f *feed) reflectorOptions(ctx context.Context) toolscache.ReflectorOptions {
 	retry := f.kind.cache.options.Retry
 	return toolscache.ReflectorOptions{

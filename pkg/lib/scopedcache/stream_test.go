@@ -17,7 +17,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scopedcache"
 )
 
-// stuck is the body of a response whose connection does not close until it is freed.
+// stuck is the body of a response whose connection does not close until the body is freed.
 type stuck struct {
 	io.ReadCloser
 	free <-chan struct{}
@@ -38,7 +38,7 @@ func TestAConnectionThatDoesNotCloseBlocksNothing(t *testing.T) {
 		}
 		return response
 	})
-	t.Cleanup(func() { close(free) }) // before the cache ends, which waits for the connection
+	t.Cleanup(func() { close(free) }) // before the cache stops, which waits for the connection
 	w.claim(owner("o"), scopedcache.Live, secrets(scopedcache.Namespace("x")))
 	w.claim(owner("p"), scopedcache.Live, secrets(scopedcache.Namespace("y")))
 	done := make(chan error, 1)
@@ -72,7 +72,7 @@ func TestAWatchThatDoesNotCloseIsNotLive(t *testing.T) {
 	requireNotSynced(t, err)
 }
 
-// The reflector does not end the watch of a list that cannot be stored.
+// If a list cannot be stored, the reflector does not end its watch.
 func TestAListThatTransformRefusesLeavesNoWatch(t *testing.T) {
 	t.Parallel()
 	w := scripted(t, func(r *http.Request) *http.Response {

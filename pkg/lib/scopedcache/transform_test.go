@@ -21,7 +21,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scopedcache"
 )
 
-// withoutMetadata drops what is long, and records the kinds of the objects.
+// withoutMetadata removes large fields and records the kinds of the objects.
 func withoutMetadata(kinds *sync.Map) toolscache.TransformFunc {
 	return func(received any) (any, error) {
 		obj := received.(client.Object)
@@ -84,14 +84,14 @@ func TestTransformChangesListedAndWatchedObjects(t *testing.T) {
 			has(a)
 			has(w.secret(x, "b"))
 			_, ok := kinds.Load("")
-			require.False(t, ok, "Transform knows the kind")
+			require.False(t, ok, "the kind is set when Transform is called")
 			_, ok = kinds.Load("Secret")
 			require.True(t, ok)
 		})
 	}
 }
 
-// A list may have more objects than fit into memory, unless they are changed as they arrive.
+// The objects of a list may fit into memory only if they are transformed as they are received.
 func TestTransformDoesNotWaitForTheEndOfAList(t *testing.T) {
 	t.Parallel()
 	changed := make(chan string, 10)
@@ -131,7 +131,7 @@ func TestAKindMayHaveItsOwnTransform(t *testing.T) {
 	require.Contains(t, w.becomes(owner("o"), scopedcache.Namespace(x), scopedcache.Backoff).Reason, own.Error())
 }
 
-func TestTheBuilderTakesTheTransformOfAllKinds(t *testing.T) {
+func TestTheBuilderSupportsADefaultTransform(t *testing.T) {
 	t.Parallel()
 	given := prepare(t)
 	x := given.namespace()

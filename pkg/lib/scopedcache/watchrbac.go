@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// hintDelays are the delays between a change of RBAC and the rechecks. The first one may be too short, because the API
-// server authorizes requests from a cache.
+// hintDelays contains the delays between a change of RBAC and the rechecks. The first delay may be too short, because
+// the API server's authorizer uses a cache.
 var hintDelays = []time.Duration{200 * time.Millisecond, 1500 * time.Millisecond}
 
 // rbacWatcher rechecks the watches in a namespace when roles or bindings of the cache's identity change there.
@@ -30,10 +30,10 @@ type rbacWatcher struct {
 	groups []string
 
 	mu sync.Mutex
-	// bound has the namespaces in which a role is bound to the identity, with the number of bindings. "" stands for all
+	// bound contains the namespaces in which a role is bound to the identity, with the number of bindings. "" stands for all
 	// namespaces.
 	bound map[roleKey]map[string]int
-	// pending has the scheduled rechecks.
+	// pending contains the scheduled rechecks.
 	pending map[pendingHint]bool
 	over    bool
 }
@@ -60,7 +60,8 @@ func newRBACWatcher(config *rest.Config, recheck func(string)) (*rbacWatcher, er
 	return &rbacWatcher{inner: inner, recheck: recheck, bound: map[roleKey]map[string]int{}, pending: map[pendingHint]bool{}}, nil
 }
 
-// run watches RBAC until the context ends. Watches that the identity is not allowed to open are retried like any others.
+// run watches RBAC until the context ends. Watches that the identity is not allowed to open are retried like all
+// others.
 func (w *rbacWatcher) run(ctx context.Context) error {
 	review := &authenticationv1.SelfSubjectReview{}
 	for tries := 0; ; tries++ {
@@ -101,8 +102,8 @@ func (w *rbacWatcher) run(ctx context.Context) error {
 	return err
 }
 
-// caughtUp returns a function that rechecks all namespaces when a watch of RBAC is Live again, because it may have missed
-// changes.
+// caughtUp returns a function that rechecks all namespaces when a watch of RBAC is Live again, because the watch may have
+// missed changes.
 func (w *rbacWatcher) caughtUp() func(OwnerRef, ClaimStatus) {
 	missed := map[string]bool{}
 	return func(_ OwnerRef, status ClaimStatus) {
@@ -176,7 +177,7 @@ func (w *rbacWatcher) binding(obj client.Object) boundRole {
 	return out
 }
 
-// names returns true if a subject is the identity or one of its groups.
+// names reports whether a subject is the identity or one of its groups.
 func (w *rbacWatcher) names(s rbacv1.Subject, namespace string) bool {
 	switch s.Kind {
 	case rbacv1.UserKind:

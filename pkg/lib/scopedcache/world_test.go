@@ -28,13 +28,13 @@ import (
 	"github.com/remit-olm/remit/test/env/controlplane"
 )
 
-// patience is the longest wait of a test for something that should happen soon.
+// patience is the maximum time for which a test waits for an expected result.
 const patience = time.Minute
 
-// settled is longer than the cache waits before it tells owners of a change.
+// settled is longer than the cache waits before it notifies owners of a change.
 const settled = 150 * time.Millisecond
 
-// world is a user of a real API server, with a cache that acts as the user.
+// world is a user of a real API server, and a cache that uses the user's identity.
 type world struct {
 	*testing.T
 	admin  client.Client
@@ -85,7 +85,7 @@ func (w *world) start() {
 		case err := <-ended:
 			require.NoError(w, err)
 		case <-time.After(patience):
-			require.Fail(w, "the cache did not end")
+			require.Fail(w, "the cache did not stop")
 		}
 	})
 	require.True(w, w.WaitForCacheSync(ctx))
@@ -107,8 +107,8 @@ func (w *world) secret(namespace, name string) *corev1.Secret {
 	return s
 }
 
-// grant gives the user verbs on Secrets in a namespace, or in the cluster for "", and returns how to revoke them. names
-// restricts them to some Secrets. It waits until the API server's own cache of roles has the grant.
+// grant grants the user verbs on Secrets in a namespace, or in the cluster for "", and returns a function that revokes
+// them. names restricts the grant to some Secrets. It waits until the API server's authorizer has observed the grant.
 func (w *world) grant(namespace string, verbs []string, names ...string) (revoke func()) {
 	w.Helper()
 	return w.grantOn("", "secrets", namespace, verbs, names...)
@@ -154,7 +154,7 @@ func secrets(scope scopedcache.Scope) scopedcache.Claim {
 	return scopedcache.Claim{Kind: &corev1.Secret{}, Scope: scope}
 }
 
-// claim adds claims and waits until each is in a state.
+// claim adds claims and waits until each of them is in the given state.
 func (w *world) claim(o scopedcache.OwnerRef, state scopedcache.State, claims ...scopedcache.Claim) {
 	w.Helper()
 	w.Ensure(w.Context(), o, claims...)
@@ -163,7 +163,7 @@ func (w *world) claim(o scopedcache.OwnerRef, state scopedcache.State, claims ..
 	}
 }
 
-// becomes waits until an owner's claim is in a state.
+// becomes waits until an owner's claim is in the given state.
 func (w *world) becomes(o scopedcache.OwnerRef, scope scopedcache.Scope, state scopedcache.State) scopedcache.ClaimStatus {
 	w.Helper()
 	var got scopedcache.ClaimStatus
@@ -179,7 +179,7 @@ func (w *world) becomes(o scopedcache.OwnerRef, scope scopedcache.Scope, state s
 	return got
 }
 
-// all waits until all claims of an owner are in a state.
+// all waits until all claims of an owner are in the given state.
 func (w *world) all(o scopedcache.OwnerRef, state scopedcache.State) {
 	w.Helper()
 	w.eventually(func(t *assert.CollectT) {
@@ -214,7 +214,7 @@ func (w *world) names(opts ...client.ListOption) ([]string, error) {
 	return names, err
 }
 
-// watches waits until exactly these watches of Secrets run, each as "<namespace>" or "<namespace>/<name>".
+// watches waits until exactly these watches of Secrets are open, each as "<namespace>" or "<namespace>/<name>".
 func (w *world) watches(want ...string) {
 	w.Helper()
 	w.eventually(func(t *assert.CollectT) { assert.ElementsMatch(t, want, w.log.open("secrets")) })
@@ -246,7 +246,7 @@ func (w *world) handle(obj client.Object) *events {
 	return e
 }
 
-// take returns what happened since the last call.
+// take returns the events since the last call.
 func (e *events) take() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -259,12 +259,12 @@ func (e *events) take() []string {
 type requestLog struct {
 	mu       sync.Mutex
 	requests []string
-	// lists and resumed count all requests that list, and watches that begin where another one ended.
+	// lists is the number of requests that list. resumed is the number of watches that begin where another watch ended.
 	lists, resumed int
 	running        map[*http.Request]string
-	// answer may answer a request instead of the server.
+	// answer, if set, can respond to a request instead of the server.
 	answer func(*http.Request) (*http.Response, error)
-	// through may replace the body of a watch's response.
+	// through, if set, can replace the body of the response to a watch.
 	through func(*http.Request, io.ReadCloser) io.ReadCloser
 }
 
@@ -382,21 +382,21 @@ func (l *requestLog) open(resource string) []string {
 	return out
 }
 
-// intercept answers requests instead of the server until it is called with nil.
+// intercept responds to requests instead of the server until it is called with nil.
 func (l *requestLog) intercept(answer func(*http.Request) (*http.Response, error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.answer = answer
 }
 
-// valve is the body of a response that passes no data on while it is shut.
+// valve is the body of a response that returns no data while it is shut.
 type valve struct {
 	io.ReadCloser
 	mu     sync.Mutex
 	change *sync.Cond
 	shut   bool
 	closed bool
-	got    []byte // data that was received but not read
+	got    []byte // data that was received but has not been read yet
 	err    error
 }
 
@@ -454,14 +454,14 @@ func (v *valve) set(shut bool) {
 	v.change.Broadcast()
 }
 
-// ended returns true if the reader has closed the body.
+// ended reports whether the reader has closed the body.
 func (v *valve) ended() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.closed
 }
 
-// has returns true if a text has been received but not read.
+// has reports whether a text has been received but not read yet.
 func (v *valve) has(text string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -477,7 +477,7 @@ func (w *world) hold(watch string) <-chan *valve {
 		if describe(r) != "watch secrets "+watch {
 			return from
 		}
-		w.log.through = nil // called with the log's mutex
+		w.log.through = nil // the caller holds the mutex of the log
 		v := newValve(from)
 		out <- v
 		return v
@@ -485,7 +485,7 @@ func (w *world) hold(watch string) <-chan *valve {
 	return out
 }
 
-// listed waits until a watch that is held has received its initial list.
+// listed waits until a watch whose valve is shut has received its initial list.
 func (w *world) listed(held <-chan *valve) *valve {
 	w.Helper()
 	select {

@@ -38,7 +38,7 @@ type listKey struct{}
 // Into returns a context whose requests add their warnings to the list.
 func Into(ctx context.Context, l *List) context.Context { return context.WithValue(ctx, listKey{}, l) }
 
-// Handler adds warnings to the List of the request's context. It drops warnings about requests without one.
+// Handler adds warnings to the List of the request's context. It drops the warnings if the context has no List.
 type Handler struct{}
 
 var _ rest.WarningHandlerWithContext = Handler{}

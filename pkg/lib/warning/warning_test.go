@@ -20,7 +20,7 @@ func TestWarningsReachTheSenderOfARequest(t *testing.T) {
 	warn(first, warningCode, "a")
 	warn(first, warningCode, "")
 	warn(first, 199, "another code")
-	warn(t.Context(), warningCode, "a request whose sender does not want to know")
+	warn(t.Context(), warningCode, "a request without a List")
 	require.Equal(t, []string{"a"}, one.All())
 	require.Equal(t, []string{"b"}, two.All())
 	for i := range 2 * limit {

@@ -40,7 +40,7 @@ func (Unchecked) MissingRules(*corev1.ServiceAccount, string, []rbacv1.PolicyRul
 	return nil, nil
 }
 
-// Scope defines the namespace, the account and the targets of an installed bundle.
+// Scope defines the namespace, the account and the targets of an install.
 type Scope struct {
 	// Namespace is the namespace of the Subscription.
 	Namespace string
@@ -121,8 +121,9 @@ type Manifests struct {
 	Dropped map[*unstructured.Unstructured][]string
 }
 
-// Extension returns the objects of a ClusterExtension's bundle except those that package install renders: the operator's
-// ServiceAccounts, roles and bindings, and the bundle's own manifests, with these conversions. The bundle's CSV must be valid.
+// Extension returns objects of a ClusterExtension's bundle: the operator's ServiceAccounts, roles and bindings, and the
+// bundle's own manifests with the given conversions. Package install renders the other objects. The bundle's CSV must be
+// valid.
 func Extension(b *bundle.Bundle, owner ownerutil.Owner, targets []string, conversions []webhook.Conversion) (*Manifests, error) {
 	if err := CheckScopes(b.CSV, owner.Namespace, targets); err != nil {
 		return nil, err
@@ -171,8 +172,8 @@ func NewServiceAccountStepResources(csv *operatorsv1alpha1.ClusterServiceVersion
 	return objects, excess, err
 }
 
-// RBACForClusterServiceVersion returns the CSV's permissions that the account is missing: namespaced ones in each
-// target, cluster permissions in the whole cluster.
+// RBACForClusterServiceVersion returns the CSV's permissions that the account is missing: namespaced permissions in each
+// target, and cluster permissions in the whole cluster.
 func RBACForClusterServiceVersion(csv *operatorsv1alpha1.ClusterServiceVersion, scope Scope, checker RuleChecker) ([]Excess, error) {
 	var excess []Excess
 	for _, g := range Grants(csv, scope.Namespace, scope.Targets) {
@@ -190,8 +191,8 @@ func RBACForClusterServiceVersion(csv *operatorsv1alpha1.ClusterServiceVersion, 
 	return excess, nil
 }
 
-// place sets the namespace of a manifest to that of the install. A manifest with a different namespace is rejected
-// rather than silently moved (escape suite 118). That of a ClusterExtension is moved, as in OLM v1.
+// place sets the namespace of a manifest to that of the install. A manifest with a different namespace is rejected rather than
+// silently moved (escape suite 118). For a ClusterExtension, it is moved, as in OLM v1.
 func place(obj *unstructured.Unstructured, owner ownerutil.Owner) (*unstructured.Unstructured, error) {
 	own := obj.DeepCopy()
 	if !bundle.KindOfObject(obj).Namespaced {
@@ -222,8 +223,9 @@ func withManifest(objects []*unstructured.Unstructured, obj *unstructured.Unstru
 	return objects
 }
 
-// mark sets the owner's labels on an object. A CustomResourceDefinition outlives the CSV and may be used by several
-// CSVs, so mark names the owner in an annotation instead (contract 1.5). It does not outlive a ClusterExtension.
+// mark sets the owner's labels on an object. A CustomResourceDefinition outlives the CSV and may be used by several CSVs, so
+// mark names the owner in an annotation instead (contract 1.5). A CustomResourceDefinition does not outlive a
+// ClusterExtension, so it gets the labels of a ClusterExtension.
 func mark(obj *unstructured.Unstructured, owner ownerutil.Owner) {
 	labels := obj.GetLabels()
 	if labels == nil {

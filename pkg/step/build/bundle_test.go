@@ -24,6 +24,7 @@ import (
 
 // csvText requests access to Pods and, cluster-wide, to Nodes for a ServiceAccount "op".
 const csvText = `
+apiVersion: operators.coreos.com/v1alpha1
 kind: ClusterServiceVersion
 metadata: {name: op.v1, namespace: placeholder}
 spec:
@@ -105,7 +106,7 @@ func TestAManifestWithAnotherNamespaceIsRejected(t *testing.T) {
 }
 
 func TestABundleWithAnInvalidCSVIsRejected(t *testing.T) {
-	b := parse(t, "kind: ClusterServiceVersion\nmetadata: {name: op.v1}\nspec: {install: {strategy: deployment}}")
+	b := parse(t, "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: op.v1}\nspec: {install: {strategy: deployment}}")
 	_, err := build.NewStepResourceFromBundle(b, scope("own"), build.Unchecked{})
 	require.EqualError(t, err, `ClusterServiceVersion "op.v1": the install strategy has no deployments`)
 }

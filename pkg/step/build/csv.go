@@ -37,7 +37,7 @@ func csvObject(b *bundle.Bundle, scope Scope) (obj *unstructured.Unstructured, d
 	if obj.GetAnnotations()[names.AnnotationProperties] == "" && scope.Properties != "" { // the author's annotation takes precedence
 		apply.Annotate(obj, names.AnnotationProperties, scope.Properties)
 	}
-	if Outside(b.CSV, scope.Namespace, scope.Targets) || slices.ContainsFunc(b.Objects, leavesWithCSV) {
+	if Outside(b.CSV, scope.Namespace, scope.Targets) || slices.ContainsFunc(b.Objects, isDeletedWithCSV) {
 		obj.SetFinalizers([]string{names.FinalizerCSV})
 	}
 	return obj, dropped, nil
@@ -49,9 +49,9 @@ func Outside(csv *operatorsv1alpha1.ClusterServiceVersion, namespace string, tar
 		slices.ContainsFunc(Grants(csv, namespace, targets), func(g Grant) bool { return g.Namespace != namespace })
 }
 
-// leavesWithCSV reports whether Remit must delete an object with its CSV, because garbage collection does not delete
+// isDeletedWithCSV reports whether Remit must delete an object with its CSV, because garbage collection does not delete
 // cluster-scoped objects. CustomResourceDefinitions are kept.
-func leavesWithCSV(obj *unstructured.Unstructured) bool {
+func isDeletedWithCSV(obj *unstructured.Unstructured) bool {
 	return !bundle.KindOfObject(obj).Namespaced && obj.GetKind() != "CustomResourceDefinition"
 }
 

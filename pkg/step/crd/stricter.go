@@ -24,20 +24,28 @@ func Defines(d *apiextensionsv1.CustomResourceDefinition, gvk schema.GroupVersio
 	return d.Spec.Group == gvk.Group && d.Spec.Names.Kind == gvk.Kind && apihelpers.HasServedCRDVersion(d, gvk.Version)
 }
 
-// Stricter returns the versions, in the order of the wanted CustomResourceDefinition, that both the live and the wanted
-// CustomResourceDefinition serve and in which the wanted one might reject an object that the live one accepts. A
+// Stricter returns the versions that both the live and the wanted CustomResourceDefinition serve and in which the
+// wanted one might reject an object that the live one accepts, in the order of the wanted CustomResourceDefinition. A
 // version is returned unless all changes to its schema are known to be harmless.
 //
 // Versions whose objects a webhook may convert are omitted: the results of the next version's webhook are unknown
 // until it runs.
 func Stricter(live, want *apiextensionsv1.CustomResourceDefinition) []string {
+	return stricter(live, want, func(version string) bool { return !converts(live, want, version) })
+}
+
+// StricterButConverted returns the versions that Stricter omits because a webhook may convert their objects.
+func StricterButConverted(live, want *apiextensionsv1.CustomResourceDefinition) []string {
+	return stricter(live, want, func(version string) bool { return converts(live, want, version) })
+}
+
+// stricter returns the versions for which match returns true, that both CustomResourceDefinitions serve, and in which
+// the wanted one might reject an object that the live one accepts.
+func stricter(live, want *definition, match func(version string) bool) []string {
 	var out []string
 	for _, v := range want.Spec.Versions {
 		before := served(live, v.Name)
-		if !v.Served || before == nil || converts(live, want, v.Name) {
-			continue
-		}
-		if live.Spec.PreserveUnknownFields || !admitsAll(before.Schema, v.Schema) {
+		if v.Served && before != nil && match(v.Name) && (live.Spec.PreserveUnknownFields || !admitsAll(before.Schema, v.Schema)) {
 			out = append(out, v.Name)
 		}
 	}

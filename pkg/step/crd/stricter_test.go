@@ -138,7 +138,7 @@ func TestStricterIgnoresHarmlessChanges(t *testing.T) {
 	}
 }
 
-func TestFieldsThatEveryResourceHasAreThereWithoutASchema(t *testing.T) {
+func TestFieldsOfEveryResourceNeedNoSchema(t *testing.T) {
 	const bare, named = "{type: object}", "{type: object, properties: {apiVersion: {type: string}, kind: {type: string}, metadata: {type: object}}}"
 	for next, harmless := range map[string]bool{
 		named: true, bare: true,
@@ -191,4 +191,8 @@ func TestStricterReportsOnlyVersionsThatRemainServed(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) { require.Equal(t, row.versions, Stricter(row.live, row.want)) })
 	}
+	live, want := with(of(t, wide), alsoV2, converted, storedIn("v1", "v2")), with(of(t, narrow), alsoV2)
+	require.Equal(t, []string{"v1", "v2"}, StricterButConverted(live, want))
+	require.Empty(t, StricterButConverted(of(t, wide), of(t, narrow)), "no webhook")
+	require.Empty(t, StricterButConverted(with(of(t, narrow), alsoV2, converted, storedIn("v1", "v2")), want), "an unchanged schema")
 }

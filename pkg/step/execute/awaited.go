@@ -17,8 +17,8 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// Roles checks, before Remit writes a role that it renders itself, which subjects would get the permissions that the
-// role grants (docs/adr/0039).
+// Roles checks which subjects would get the permissions of a role before Remit writes the role. It is used for roles
+// that Remit renders itself (docs/adr/0039).
 type Roles struct {
 	RBAC  rbac.Listers
 	Owner ownerutil.Owner

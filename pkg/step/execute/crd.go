@@ -61,7 +61,7 @@ func IsServed(live *apiextensionsv1.CustomResourceDefinition, s step.Step) bool 
 }
 
 // ServedByOther reports whether a CustomResourceDefinition of another owner already serves everything that the step's
-// does, so that nothing has to be written.
+// does, so that nothing needs to be written.
 func ServedByOther(live *apiextensionsv1.CustomResourceDefinition, s step.Step) bool {
 	return live != nil && !s.Owner.Owns(live) && IsServed(live, s)
 }

@@ -72,9 +72,9 @@ func (e *Executor) Gather(ctx context.Context, steps []step.Step) ([]State, erro
 	return e.gather(ctx, steps, e.live)
 }
 
-// GatherNew does the same as Gather with fewer requests if most of the objects do not exist yet. Where possible, it sends
-// the dry run of an object first, whose response shows that the object does not exist; DryRun then sends no request. It
-// reads only the other objects.
+// GatherNew does the same as Gather with fewer requests if most of the objects do not exist yet. Where possible, it first
+// sends the dry run of an object. If the response shows that the object does not exist, neither a read nor another dry
+// run is needed. It reads only the other objects.
 func (e *Executor) GatherNew(ctx context.Context, steps []step.Step) ([]State, error) {
 	planned, made := PlannedKinds(steps), map[string]bool{}
 	for _, s := range steps {
@@ -140,7 +140,7 @@ type observation struct {
 func (o observation) fails() bool { return o.err != nil && !meta.IsNoMatchError(o.err) }
 
 // observe looks for the objects of the steps in order, readsAtOnce at a time. After a failure, it starts no further
-// requests; it has looked for all objects before the first failed one.
+// requests, but it always completes those for the objects before the first failed one.
 func observe(ctx context.Context, steps []step.Step, read func(context.Context, step.Step) observation) []observation {
 	observed := make([]observation, len(steps))
 	var failed atomic.Bool
@@ -193,8 +193,8 @@ func (e *Executor) check(ctx context.Context, s State) error {
 	return e.roles(s).CheckBindings(ctx, s.Live, s.Step.Object)
 }
 
-// shares reports whether the object of a step is a ServiceAccount that another install of the namespace created. The step then only
-// becomes one of its owners.
+// shares reports whether the object of a step is a ServiceAccount that another install in the namespace created. The step
+// then only adds an owner reference.
 func shares(s State) bool { return s.Live != nil && s.Step.Owner.Shares(s.Live) }
 
 // rendered reports whether an object is rendered from a CSV's permissions. Roles from a bundle's manifests do not

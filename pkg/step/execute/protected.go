@@ -17,8 +17,8 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// Label with which the API server marks the APIServices that it manages, and its value for built-in APIs. APIServices
-// for CustomResourceDefinitions have a different value.
+// The label with which the API server marks the APIServices that it manages, and its value for built-in APIs.
+// APIServices for CustomResourceDefinitions have a different value.
 const (
 	labelAutomanaged = "kube-aggregator.kubernetes.io/automanaged"
 	builtIn          = "onstart"

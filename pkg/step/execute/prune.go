@@ -12,7 +12,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
-// Limits on removing fields from the objects of one plan. Each retry costs a request, and the API server reports only
+// Limits for removing fields from the objects of one plan. Each retry costs a request, and the API server reports only
 // one of several unknown sibling fields at a time.
 const (
 	// MaxPrunings is the number of retries for one object.

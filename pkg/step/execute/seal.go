@@ -19,8 +19,8 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
-// maxBindings bounds how many RoleBindings of a namespace are examined before a Role gets its rules, and maxUnseen how
-// many of them may be missing or outdated in the cache.
+// maxBindings bounds how many RoleBindings of a namespace are examined before a Role gets its rules, and maxUnseen
+// bounds how many of them may be missing or outdated in the cache.
 const (
 	maxBindings = 10_000
 	maxUnseen   = 100

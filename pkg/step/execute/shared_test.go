@@ -72,7 +72,7 @@ func TestPackagesOfANamespaceShareAServiceAccount(t *testing.T) {
 	p.execute(p.account("b", "v2"))
 	labels, owners = p.sharedBy()
 	require.Equal(t, "a.v2", labels["olm.owner"])
-	require.ElementsMatch(t, []string{"a.v2", "b.v2"}, owners, "each version replaces the owner reference of the one before")
+	require.ElementsMatch(t, []string{"a.v2", "b.v2"}, owners, "each version replaces the owner reference of the previous one")
 }
 
 func TestServiceAccountsOfOthersAreNotShared(t *testing.T) {

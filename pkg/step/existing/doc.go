@@ -3,6 +3,6 @@
 //
 //	New(live, want, version) -> Read(client) -> Result.Err
 //
-// It reads objects page by page with the caller's client and keeps only what it reports. It reports no values, and only
-// the number of those objects that must not be named to the reader.
+// It reads objects page by page with the caller's client and retains only the violations. Its errors contain no field
+// values. Objects in namespaces that MayName rejects are counted but not named.
 package existing

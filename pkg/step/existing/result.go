@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Limits on what a Result reports.
+// Limits for the errors of a Result.
 const (
 	// MaxNamed is the number of objects that an error names.
 	MaxNamed = 5
@@ -16,8 +16,8 @@ const (
 	MaxField      = 120
 )
 
-// Tells reports whether objects of a namespace may be named; "" means cluster-scoped objects.
-type Tells func(namespace string) bool
+// MayName reports whether a message may name the objects of a namespace; "" means cluster-scoped objects.
+type MayName func(namespace string) bool
 
 // Result contains the violations found in one version's objects, before they are filtered for a reader.
 type Result struct {
@@ -55,14 +55,14 @@ func (r *Result) Refuses() bool { return len(r.broken) > 0 }
 
 // Err returns an error that describes the violations that may be reported, or nil if there are no violations. It
 // begins with the contract's message (1.5).
-func (r *Result) Err(tells Tells) error {
+func (r *Result) Err(mayName MayName) error {
 	if !r.Refuses() {
 		return nil
 	}
 	told, untold := 0, 0
 	var parts []string
 	for _, b := range r.broken {
-		if !tells(b.namespace) {
+		if !mayName(b.namespace) {
 			untold += b.count
 			continue
 		}

@@ -106,7 +106,7 @@ func (f *fixture) watches(b *testing.B) int {
 	return int(open)
 }
 
-// requests counts what a cache sends to the API server.
+// requests counts the requests that a cache sends to the API server.
 type requests struct{ watches, lists, others, refused atomic.Int64 }
 
 func (r *requests) wrap(next http.RoundTripper) http.RoundTripper {
@@ -139,7 +139,7 @@ type usage struct {
 
 func measure() usage {
 	var stats runtime.MemStats
-	for range 3 { // repeated, to also free what sync.Pools and finalizers kept alive
+	for range 3 { // repeat, because sync.Pools and finalizers keep objects alive during the first collection
 		runtime.GC()
 	}
 	runtime.ReadMemStats(&stats)

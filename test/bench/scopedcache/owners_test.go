@@ -21,7 +21,7 @@ import (
 type contender struct {
 	name string
 	new  func(b *testing.B, config *rest.Config, f *fixture) cache.Cache
-	// claim is called once the cache has been started, and waits until the cache serves what the owners need.
+	// claim is called after the cache has started. It waits until the cache serves the objects of all owners.
 	claim func(b *testing.B, c cache.Cache, f *fixture)
 	// release ends the claims of all owners. It is nil if the cache cannot do that.
 	release func(c cache.Cache, f *fixture)
@@ -88,8 +88,8 @@ var contenders = []contender{
 	scoped("objects", func(key client.ObjectKey) scopedcache.Scope { return scopedcache.Object(key.Namespace, key.Name) }),
 }
 
-// BenchmarkOwners measures what a cache needs to serve two objects of each owner, and what remains in use after the
-// owners have released them.
+// BenchmarkOwners measures the resources that a cache uses to serve two objects of each owner, and those that it still uses
+// after the owners have released the objects.
 func BenchmarkOwners(b *testing.B) {
 	for _, size := range []struct{ owners, namespaces int }{{10, 10}, {100, 100}, {1000, 10}, {1000, 100}, {1000, 1000}} {
 		b.Run(fmt.Sprintf("owners=%d/namespaces=%d", size.owners, size.namespaces), func(b *testing.B) {

@@ -44,15 +44,18 @@ type permit struct {
 const (
 	operators  = "operators.coreos.com"
 	extensions = "olm.operatorframework.io"
+	packages   = "packages.operators.coreos.com"
 )
 
-// closedList lists the writes that the security model permits for the controller identities. The numbers refer to the
-// model. Rejected writes and dry runs must be on the list as well.
+// closedList lists the writes that the security model permits for the controller identities. The numbers refer to the list in
+// the model. Rejected writes and dry runs must be on the list as well.
 var closedList = []permit{
 	// 2. status and finalizers; events; leases
 	{group: operators, subresource: "status", verbs: []string{"patch", "update"}},
 	{group: operators, subresource: "finalizers", verbs: []string{"patch", "update"}},
 	{group: operators, resources: []string{"clusterserviceversions"}, verbs: []string{"patch"}, like: removesFinalizers},
+	// copies; admission restricts the writes to them
+	{group: operators, resources: []string{"clusterserviceversions"}, verbs: []string{"create", "delete", "patch"}, by: names.ServiceAccountOLM, like: writesCopy},
 	{group: "", resources: []string{"events"}, verbs: []string{"create", "patch"}},
 	{group: "events.k8s.io", resources: []string{"events"}, verbs: []string{"create", "patch"}},
 	{group: "coordination.k8s.io", resources: []string{"leases"}, verbs: []string{"update"}, in: own},
@@ -64,6 +67,7 @@ var closedList = []permit{
 	{group: "", resources: []string{"configmaps"}, verbs: []string{"patch"}, in: own, prefix: names.ConfigMapCatalogContentCA, by: names.ServiceAccountExtension},
 	// 3. inert objects of its own API
 	{group: operators, resources: []string{"installplans", "subscriptions"}, verbs: []string{"create"}},
+	{group: operators, resources: []string{"operatorconditions"}, verbs: []string{"create"}, by: names.ServiceAccountOLM},
 	// reports of InstallPlans
 	{group: "", resources: []string{"configmaps"}, verbs: []string{"create", "patch"}, prefix: names.ReportPrefix},
 	// 4. tokens for enrolled accounts
@@ -75,6 +79,11 @@ var closedList = []permit{
 	// 6. reviews
 	{group: "authorization.k8s.io", resources: []string{"subjectaccessreviews"}, verbs: []string{"create"}},
 	{group: "authentication.k8s.io", resources: []string{"selfsubjectreviews"}, verbs: []string{"create"}},
+	// docs/adr/0060: catalogs that are sent to package-server, which delegates authentication, and publishes its CA
+	{group: packages, resources: []string{"packagecatalogs"}, subresource: "content", verbs: []string{"delete", "update"}, by: names.ServiceAccountCatalog},
+	{group: packages, resources: []string{"packagecatalogs"}, subresource: "complete", verbs: []string{"update"}, by: names.ServiceAccountCatalog},
+	{group: "authentication.k8s.io", resources: []string{"tokenreviews"}, verbs: []string{"create"}, by: names.ServiceAccountPackageServer},
+	{group: "apiregistration.k8s.io", resources: []string{"apiservices"}, verbs: []string{"patch"}, prefix: "v1.packages.operators.coreos.com", by: names.ServiceAccountPackageServer},
 }
 
 func own(i Identities) string { return i.Namespace }

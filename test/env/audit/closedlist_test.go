@@ -3,6 +3,8 @@ package audit
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -138,4 +140,22 @@ func TestEachOmitsAnIncompleteLine(t *testing.T) {
 	require.True(t, got[0].IsWrite())
 	require.True(t, got[0].Created())
 	require.Equal(t, "a", got[0].Object.Name)
+}
+
+func TestTheClosedListAllowsOnlyCopiesOfCSVs(t *testing.T) {
+	olm := "system:serviceaccount:remit:remit-olm"
+	all := identities
+	all.Users = append(slices.Clone(all.Users), olm)
+	patch := func(body string) Event {
+		return with(finalizers(), func(e *Event) { e.User.Username, e.Sent = olm, []byte(body) })
+	}
+	const content = `[{"op":"add","path":"/metadata/resourceVersion","value":"1"},{"op":"add","path":"/metadata/labels","value":{"olm.copiedFrom":"a"}},{"op":"add","path":"/spec","value":{}}]`
+	require.True(t, all.Allows(patch(content)))
+	for _, body := range []string{
+		strings.Replace(content, "olm.copiedFrom", "x", 1), strings.Replace(content, "/spec", "/metadata/finalizers", 1),
+		`[{"op":"add","path":"/spec","value":{}}]`, `{"metadata":{"labels":{"olm.copiedFrom":"a"}}}`,
+	} {
+		require.False(t, all.Allows(patch(body)), body)
+	}
+	require.False(t, all.Allows(with(patch(content), func(e *Event) { e.User.Username = catalog })))
 }

@@ -13,9 +13,9 @@ type meta struct {
 	} `json:"metadata"`
 }
 
-// removesFinalizers reports whether the request is a patch of nothing but the finalizers of an object that is being
-// deleted. The API server does not allow adding finalizers to such an object (docs/adr/0006). A patch that fails
-// because the object has already been deleted or changed also counts, since it has no effect.
+// removesFinalizers reports whether the request is a patch that changes only the finalizers of an object that is being deleted.
+// The API server does not allow adding finalizers to such an object (docs/adr/0006). A patch that fails because the object has
+// already been deleted or changed also counts, since it has no effect.
 func removesFinalizers(e Event) bool {
 	if !patchesFinalizers(e) {
 		return false
@@ -30,7 +30,7 @@ func removesFinalizers(e Event) bool {
 	return false
 }
 
-// patchesFinalizers reports whether the request is a patch of nothing but finalizers.
+// patchesFinalizers reports whether the request is a patch that changes only finalizers.
 func patchesFinalizers(e Event) bool {
 	var patch map[string]json.RawMessage
 	if json.Unmarshal(e.Sent, &patch) != nil || len(patch) != 1 {

@@ -1,5 +1,5 @@
-// Package blockage defines the reasons for which an install can wait. The end-to-end tests and the benchmarks share
-// them to verify that a waiting install sends no requests.
+// Package blockage defines the reasons why an install can wait. The end-to-end tests and the benchmarks share them to verify
+// that a waiting install sends no requests.
 package blockage
 
 import (
@@ -53,7 +53,7 @@ func WriteCatalogs(dir string) (map[string]string, error) {
 	return out, nil
 }
 
-// Blockage is one reason for which an install can wait.
+// Blockage is one reason why an install can wait.
 type Blockage struct {
 	Name string
 	// Block blocks an install and returns once the status reports the reason. The returned function removes the reason.
@@ -77,7 +77,7 @@ func Findings() []Blockage {
 	}
 }
 
-// All returns the Findings and all other reasons for which an install can wait.
+// All returns the Findings and all other reasons why an install can wait.
 func All() []Blockage {
 	return append(Findings(),
 		Blockage{Name: "no-account", Block: byAMissingAccount, Installs: bundle.CSV},

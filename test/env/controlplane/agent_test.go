@@ -34,7 +34,7 @@ type agentReport struct {
 	Env        map[string]string
 	Secret     string // content of the mounted Secret
 	OwnMap     string // response for a ConfigMap that the Pod's account may read
-	Secrets    string // response for Secrets, which the account is not allowed to list
+	Secrets    string // response when listing Secrets, which the account is not allowed to do
 }
 
 func TestMain(m *testing.M) {

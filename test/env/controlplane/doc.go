@@ -4,7 +4,7 @@
 //	cp := controlplane.Start(t)           // a separate one: 3 s and 500 MB, for tests that affect others
 //	cp, err := controlplane.Launch(ctx, controlplane.Options{Dir: dir})   // outside tests; cp.Stop() stops it
 //
-//	cp.MapImage("example.com/op:v1", exe) // containers of this image run as a process from now on
+//	cp.MapImage("example.com/op:v1", exe) // from now on, containers of this image run as processes
 //
 // The package only starts a process and reads a kubeconfig, so it needs only client-go. It does not build the binary:
 // if it does not exist, tests fail with a message to run make controlplane.

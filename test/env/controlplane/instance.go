@@ -53,7 +53,7 @@ func (i *Instance) Config() *rest.Config {
 }
 
 // MapImage makes containers of the image run as processes of the executable. It applies to all containers that start
-// from now on. On a shared control plane it also applies to other tests, so use a unique name.
+// afterwards. On a shared control plane, it also applies to other tests, so use a unique name.
 func (i *Instance) MapImage(image, executable string) error {
 	path, err := filepath.Abs(executable)
 	if err != nil {

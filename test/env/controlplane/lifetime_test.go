@@ -54,7 +54,7 @@ func TestACanceledLaunchEndsItsProcess(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		defer cancel()
-		// The API server is starting, which is the worst moment for an interruption.
+		// The API server is still starting, which is the worst time to be interrupted.
 		_ = wait.PollUntilContextCancel(ctx, tick, true, func(context.Context) (bool, error) {
 			_, err := os.Stat(filepath.Join(o.Dir, "audit.log"))
 			return err == nil, nil

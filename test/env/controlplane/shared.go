@@ -87,7 +87,7 @@ func await(ctx context.Context, dir string) (*Instance, error) {
 	}
 }
 
-// running reports whether the lock of the state directory is held, that is, whether a control plane is running.
+// running reports whether a control plane is running, that is, whether the state directory is locked.
 func running(dir string) bool {
 	l, err := tryLock(filepath.Join(dir, "lock"), syscall.LOCK_EX)
 	if err == nil {

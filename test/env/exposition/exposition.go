@@ -1,4 +1,4 @@
-// Package exposition shows tests the samples that collectors return.
+// Package exposition lets tests compare the samples that collectors return.
 package exposition
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Lines returns the samples that the collectors return, in Prometheus' text format and sorted, without the lines of
-// help and type. It fails the test if a sample is inconsistent with its description.
+// Lines returns the samples of the collectors in Prometheus' text format, sorted and without HELP and TYPE lines. It fails
+// the test if a sample is inconsistent with its description.
 func Lines(t *testing.T, all ...prometheus.Collector) []string {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()

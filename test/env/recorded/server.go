@@ -9,6 +9,7 @@ import (
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -54,9 +55,11 @@ func New(t testing.TB, index func(context.Context, client.FieldIndexer) error, o
 		refusals: map[string]error{}, before: map[string]func(){}, rbac: map[string]toolscache.Indexer{},
 	}
 	require.NoError(t, operatorsv1.AddToScheme(s.scheme))
+	require.NoError(t, operatorsv2.AddToScheme(s.scheme))
 	builder := fake.NewClientBuilder().WithScheme(s.scheme).WithRESTMapper(mapper(s.scheme)).
-		WithObjectTracker(clienttesting.NewObjectTracker(s.scheme, serializer.NewCodecFactory(s.scheme).UniversalDecoder())). // tracking managed fields would take most of a test's time
-		WithStatusSubresource(&operatorsv1alpha1.ClusterServiceVersion{}, &operatorsv1alpha1.InstallPlan{}, &operatorsv1alpha1.Subscription{})
+		WithObjectTracker(clienttesting.NewObjectTracker(s.scheme, serializer.NewCodecFactory(s.scheme).UniversalDecoder())). // tracking managed fields is slow
+		WithStatusSubresource(&operatorsv1alpha1.ClusterServiceVersion{}, &operatorsv1alpha1.InstallPlan{}, &operatorsv1alpha1.Subscription{},
+			&operatorsv1.OperatorGroup{}, &operatorsv2.OperatorCondition{})
 	if index != nil {
 		require.NoError(t, index(t.Context(), Indexes{builder}))
 	}

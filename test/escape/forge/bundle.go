@@ -17,7 +17,7 @@ const (
 	Deployment = "operator"
 	// Channel is the channel of every bundle.
 	Channel = "stable"
-	// Unversioned is the Version of a bundle for which the catalog contains no version.
+	// Unversioned is the value of Version for a bundle without a version in the catalog.
 	Unversioned = "-"
 )
 
@@ -89,7 +89,7 @@ func (c CSV) Name() string {
 	return name
 }
 
-// Set changes a field. A nil value removes it. Values must have the types of encoding/json.
+// Set changes a field. A nil value removes it. Values must have the types that encoding/json uses for decoded values.
 func (c CSV) Set(value any, fields ...string) CSV {
 	if value == nil {
 		unstructured.RemoveNestedField(c.Object, fields...)

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// ownNamespace is the oracle's namespace, in which no account has permissions of its own.
+	// ownNamespace is the oracle's namespace. No account is granted permissions in it.
 	ownNamespace = "remit-oracle"
 	// probe is the name of the roles that the oracle creates as dry runs. Members of the group probers are allowed to
 	// create them.
@@ -51,7 +51,7 @@ func serviceAccount(key types.NamespacedName) identity {
 	}
 }
 
-// syntheticUser returns the user as which a ClusterExtension without a ServiceAccount is installed.
+// syntheticUser returns the user that installs a ClusterExtension without a ServiceAccount.
 func syntheticUser(extension string) identity {
 	return identity{user: extensionPrefix + extension, groups: []string{"olm:clusterextensions"}}
 }

@@ -27,8 +27,7 @@ var owners = []*regexp.Regexp{
 	regexp.MustCompile(`https://kubernetes\.default\.svc`), // the issuer
 }
 
-// tokensIn returns the owners of the tokens in a text. It does not need to know the tokens, because they contain their
-// owners.
+// tokensIn returns the owners of the tokens in a text. It recognizes any token, because tokens contain their owners.
 func tokensIn(text []byte) []string {
 	if !bytes.Contains(text, []byte(".eyJ")) {
 		return nil // every token contains ".eyJ", and searching for it is much cheaper than matching

@@ -53,8 +53,8 @@ func isComponent(user string) bool {
 	return strings.HasPrefix(user, accountPrefix+"kube-system:")
 }
 
-// bySelf reports whether a controller identity sent a request with its own permissions, rather than as a synthetic user.
-func (l *ledger) bySelf(e audit.Event) bool { return l.self.Is(e) && e.Impersonated == nil }
+// byController reports whether a controller identity sent a request with its own permissions, rather than as a synthetic user.
+func (l *ledger) byController(e audit.Event) bool { return l.self.Is(e) && e.Impersonated == nil }
 
 // byTest reports whether the test itself made a change, and no other user wrote the object. It ignores writes by the
 // control plane and by the controller identities, which I2 checks.
@@ -64,7 +64,7 @@ func (l *ledger) byTest(c Change) bool {
 		switch {
 		case e.User.Username == administrator:
 			found = found || explains(e, c.How)
-		case isComponent(e.User.Username), l.bySelf(e):
+		case isComponent(e.User.Username), l.byController(e):
 		default:
 			return false
 		}
@@ -84,16 +84,17 @@ func explains(e audit.Event, how string) bool {
 	}
 }
 
-// onlyBySelf reports whether only controller identities and the control plane wrote an object, and with their own permissions.
-func (l *ledger) onlyBySelf(key Key) bool {
-	return !slices.ContainsFunc(l.writes[key], func(e audit.Event) bool { return !isComponent(e.User.Username) && !l.bySelf(e) })
+// onlyByControllers reports whether only controller identities and the control plane wrote an object, and with their own
+// permissions.
+func (l *ledger) onlyByControllers(key Key) bool {
+	return !slices.ContainsFunc(l.writes[key], func(e audit.Event) bool { return !isComponent(e.User.Username) && !l.byController(e) })
 }
 
 // fromHome reports whether an object was written only by the identities of the scene home, the test, the control plane and
 // Remit.
 func (l *ledger) fromHome(key Key, homeOfUser func(user string) string, home string) bool {
 	for _, e := range l.writes[key] {
-		if e.User.Username == administrator || isComponent(e.User.Username) || l.bySelf(e) {
+		if e.User.Username == administrator || isComponent(e.User.Username) || l.byController(e) {
 			continue
 		}
 		if homeOfUser(e.Actor()) != home {

@@ -13,7 +13,7 @@ import (
 
 const (
 	// maxCPU is the CPU time that one of Remit's programs may use in a scene. It is several times the usage in the most
-	// expensive scene: a busy loop exceeds any limit.
+	// expensive scene. A busy loop would exceed any limit.
 	maxCPU = 60 * time.Second
 	// MaxRequests is the number of requests that one identity may send in a scene. It is also several times the highest
 	// number in any scene.
@@ -49,7 +49,8 @@ func (p Program) spent() time.Duration {
 	return time.Duration(a+b) * clockTick
 }
 
-// overworked reports the programs that have used more than maxCPU since the last check, given what they have used now.
+// overworked reports the programs that have used more than maxCPU since the last check. now is the CPU time that each program
+// has used so far.
 func (o *Oracle) overworked(now map[Program]time.Duration) []string {
 	var out []string
 	for p, used := range used(now, o.worked) {

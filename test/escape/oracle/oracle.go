@@ -213,7 +213,7 @@ func (o *Oracle) Check(ctx context.Context, scene *Scene) error {
 	o.Checks++
 	return errors.Join(
 		violated("I1 (bound by the account)", unbound),
-		violated("I2 (controller identities stay within the closed list)", o.checkSelf(requests)),
+		violated("I2 (controller identities stay within the closed list)", o.checkControllers(requests)),
 		violated("I3 (nothing outside changes)", o.changesOutside(scene, after.since(before), log)),
 		violated("I4 (no tokens and no secrets of others leak)", leaks),
 		violated("I5 (others can still install)", slices.Concat(busy, o.talkative(requests), o.served(beats))),
@@ -282,8 +282,8 @@ func violated(invariant string, what []string) error {
 // attributed to the program.
 const Thief = "thief"
 
-// checkSelf checks I2.
-func (o *Oracle) checkSelf(requests []audit.Event) []string {
+// checkControllers checks I2.
+func (o *Oracle) checkControllers(requests []audit.Event) []string {
 	self := o.cluster.ControllerIdentities()
 	var out []string
 	for _, e := range requests {

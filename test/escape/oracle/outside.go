@@ -19,7 +19,7 @@ func (o *Oracle) changesOutside(scene *Scene, changes []Change, log *ledger) []s
 		switch {
 		case namespace == scene.Namespace, log.byTest(c):
 		case home != "" && log.fromHome(c.Key, o.homeOfUser, home):
-		case o.isReport(c.Key) && log.onlyBySelf(c.Key):
+		case o.isReport(c.Key) && log.onlyByControllers(c.Key):
 		case scene.Allowed != nil && scene.Allowed(c):
 		default:
 			out = append(out, c.String())

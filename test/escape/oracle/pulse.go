@@ -28,7 +28,8 @@ import (
 const (
 	// pulseNamespace is the namespace of the healthy installs.
 	pulseNamespace = "healthy"
-	// pulses is the number of operators of each kind in the catalog of the healthy installs. They are installed in turn.
+	// pulses is the number of operators of each kind in the catalog of the healthy installs, which are installed one after the
+	// other.
 	pulses = 150
 	// patience is the timeout of a healthy install.
 	patience = 60 * time.Second
@@ -39,8 +40,8 @@ const (
 type pulse struct {
 	client  client.WithWatch
 	account types.NamespacedName
-	// next and nextExtension are the numbers of the next install and of the next ClusterExtension, nextBarrier the number of
-	// the next one of either without Pods.
+	// next and nextExtension are the numbers of the next install and of the next ClusterExtension. nextBarrier is the number of
+	// the next install of either kind without Pods.
 	next, nextExtension, nextBarrier int
 }
 
@@ -147,8 +148,8 @@ func (p *pulse) start(ctx context.Context) <-chan beaten {
 	return measured(func() error { return p.beat(ctx, name) })
 }
 
-// barrier installs and removes an operator without Pods, which takes the control plane much less work, with beat or
-// beatExtension.
+// barrier uses beat or beatExtension to install and remove an operator without Pods, which is much less work for the control
+// plane.
 func (p *pulse) barrier(ctx context.Context, install func(context.Context, string) error) error {
 	p.nextBarrier++
 	return install(ctx, barrierOf(p.nextBarrier%pulses))

@@ -21,7 +21,7 @@ var running = []schema.GroupResource{
 	{Group: "batch", Resource: "cronjobs"}, {Group: "batch", Resource: "jobs"},
 }
 
-// podSpec contains the fields of a Pod that determine the ServiceAccount as which it runs.
+// podSpec contains the fields of a Pod that determine which ServiceAccount it runs as.
 type podSpec struct {
 	ServiceAccountName string `json:"serviceAccountName"`
 	ServiceAccount     string `json:"serviceAccount"`
@@ -54,7 +54,7 @@ type workload struct {
 	} `json:"spec"`
 }
 
-// runsAs returns the ServiceAccount as which the workload's Pods run.
+// runsAs returns the ServiceAccount that the workload's Pods run as.
 func (w *workload) runsAs() types.NamespacedName {
 	spec := w.Spec.podSpec
 	switch {

@@ -31,8 +31,8 @@ var noise = map[schema.GroupResource]bool{
 // because there are thousands of events late in a run.
 var duplicates = schema.GroupResource{Group: "events.k8s.io", Resource: "events"}
 
-// schemas is the resource of which the oracle compares only the metadata, because the objects are large and do not
-// contain text from Remit.
+// schemas is the resource whose objects the oracle compares only by metadata, because they are large and do not contain text
+// from Remit.
 var schemas = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
 
 // Key identifies an object. The namespace is "" for a cluster-scoped object.
@@ -55,7 +55,7 @@ type Snapshot struct {
 	bodies map[schema.GroupResource][]byte
 }
 
-// lists is the number of concurrent lists of a snapshot. The API server waits for etcd in each of them.
+// lists is the number of resources that a snapshot lists concurrently. For each list, the API server waits for etcd.
 const lists = 8
 
 // take returns a snapshot of all resources that can be listed.

@@ -1,5 +1,5 @@
-// Command run tries all selected mutants and reports which test detected each of them. It exits with 1 if a mutant
-// survives or cannot be tried.
+// Command run runs the tests against each selected mutant and reports which test detected it. It exits with code 1 if a mutant
+// survives or cannot be tested.
 package main
 
 import (
@@ -37,8 +37,7 @@ func main() {
 // Linking without debugging information takes half the time.
 const linkOptions = "-ldflags=-s -w"
 
-// bench contains the directories for trying mutants: root is the repository, and dir is for the changed files and
-// programs.
+// bench contains the directories for testing mutants: root is the repository, and dir is for the changed files and programs.
 type bench struct{ root, dir string }
 
 func run(ctx context.Context, pattern string, parallel int) error {
@@ -115,7 +114,7 @@ func (b bench) baseline(ctx context.Context, all []mutants.Mutant, parallel int)
 	return group.Wait()
 }
 
-// try returns nil if the mutant is killed, and an error if it survives or cannot be tried.
+// try returns nil if the mutant is killed, and an error if it survives or cannot be tested.
 func (b bench) try(ctx context.Context, m mutants.Mutant) error {
 	b.dir = filepath.Join(b.dir, m.Name)
 	if err := os.Mkdir(b.dir, 0o700); err != nil {
@@ -141,7 +140,7 @@ func (b bench) try(ctx context.Context, m mutants.Mutant) error {
 	case err == nil:
 		return fmt.Errorf("SURVIVED %s", m.Killer)
 	case !strings.Contains(string(out), "--- FAIL: Test"):
-		return fmt.Errorf("cannot be tried: %w\n%s", err, out)
+		return fmt.Errorf("cannot be tested: %w\n%s", err, out)
 	}
 	return nil
 }

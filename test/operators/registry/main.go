@@ -2,7 +2,7 @@
 // server to serve the file-based catalog in the directory configs, next to its executable, over gRPC, as `opm serve`
 // does.
 //
-// The simulated node runs one executable per image and does not have the image's files, so a test creates a directory
+// The simulated node runs one executable per image and does not have the image's files. A test therefore creates a directory
 // for each image, with a link to this program in it.
 package main
 

@@ -32,11 +32,11 @@ type clusterCatalogs struct {
 	// api sends requests to the Service that serves the content.
 	api            rest.Interface
 	remitNamespace string
-	// served are the names of the ClusterCatalogs whose content can be read. read sets it.
+	// served contains the names of the ClusterCatalogs whose content can be read. read sets it.
 	served []string
 }
 
-// read returns the ClusterCatalogs with what they contain of the requested package. If none contains the package, their content
+// read returns the ClusterCatalogs with their objects of the requested package. If none contains the package, their content
 // consists of the names of all packages, so that errors can suggest similar names.
 func (r *clusterCatalogs) read(ctx context.Context, request resolve.Request) ([]resolve.Catalog, error) {
 	var list olmv1.ClusterCatalogList
@@ -124,7 +124,7 @@ func (r *clusterCatalogs) addNames(ctx context.Context, catalogs []resolve.Catal
 	return nil
 }
 
-// metas is the path at which a catalog's objects are served that match a query.
+// metas is the path at which a catalog's objects that match a query are served.
 const metas = "api/v1/metas"
 
 // get reads the objects of a catalog at a path, as JSON lines.

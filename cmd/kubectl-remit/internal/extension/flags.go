@@ -51,7 +51,7 @@ func (f *Flags) AddFlags(cmd *cobra.Command) {
 	flags.StringVar(&f.Catalog, "catalog", "", "catalog to use instead of the ClusterCatalogs of the cluster: a directory, a file or an image")
 	flags.BoolVar(&f.PlainHTTP, "plain-http", false, "allow a registry without TLS; not required for a registry on this machine")
 	flags.StringVar(&f.RemitNamespace, "remit-namespace", names.DefaultNamespace, "namespace where Remit is installed")
-	flags.Var(&f.Provider, "webhook-certificates", "who issues the certificates of webhooks and APIs, as in the flag of the same name of Remit's program extension: "+
+	flags.Var(&f.Provider, "webhook-certificates", "provider of the certificates of webhooks and APIs; must match the flag of Remit's extension program: "+
 		strings.Join(serving.Providers(), ", "))
 	_ = cmd.RegisterFlagCompletionFunc("webhook-certificates", cobra.FixedCompletions(serving.Providers(), cobra.ShellCompDirectiveNoFileComp))
 	for _, name := range []string{"package", "service-account", "watch-namespace", "version", "channel"} {
@@ -73,7 +73,7 @@ func (f *Flags) NeedsCluster() bool { return f.Catalog == "" || f.isInCluster() 
 // isInCluster reports whether the ClusterExtension is read from the cluster.
 func (f *Flags) isInCluster() bool { return f.File == "" && f.Package == "" }
 
-// check returns an error for combinations of flags that have no meaning.
+// check returns an error for invalid combinations of flags.
 func (f *Flags) check() error {
 	switch {
 	case f.File != "" && f.Package != "":

@@ -29,7 +29,7 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// Install is what a ClusterExtension installs.
+// Install describes what a ClusterExtension installs.
 type Install struct {
 	Extension *olmv1.ClusterExtension
 	Identity  scoped.Identity
@@ -39,7 +39,7 @@ type Install struct {
 	// Rendered and Steps are the objects of the install. Render sets them.
 	Rendered *render.Rendered
 	Steps    []step.Step
-	// Unmet describes what the bundle requires and the cluster does not have. Nothing is installed until it does.
+	// Unmet describes the requirements of the bundle that the cluster does not meet. Nothing is installed until they are met.
 	Unmet []string
 	// Notes are remarks for the user.
 	Notes []string
@@ -51,7 +51,7 @@ type Install struct {
 	scopes webhook.Scopes
 }
 
-// Source is where Load reads from.
+// Source contains what Load reads from.
 type Source struct {
 	// Cluster is nil if no cluster is used.
 	Cluster *cli.Cluster
@@ -181,8 +181,8 @@ func (i *Install) Needs(rulesOf rbac.RoleRules) ([]preflight.Need, error) {
 	return assess.Needs(i.Rendered, i.Steps, rulesOf)
 }
 
-// Removals returns the permissions that the removal of the objects of the installed version requires, according to the
-// inventory. CustomResourceDefinitions are kept.
+// Removals returns the permissions that are required to remove objects of the installed version, according to the inventory.
+// CustomResourceDefinitions are kept.
 func (i *Install) Removals(mapper meta.RESTMapper) ([]preflight.Need, error) {
 	wanted := map[string]bool{}
 	for _, s := range i.Steps {
@@ -220,7 +220,7 @@ func (i *Install) Enrollment(remitNamespace string, how scoped.Impersonation) []
 }
 
 // Impersonation returns the form of impersonation that the API server supports, according to its version. Without a cluster, it
-// is the constrained one, and note tells users what that requires.
+// is the constrained form, and note describes what this form requires.
 func (i *Install) Impersonation(cluster *cli.Cluster, errOut io.Writer) (how scoped.Impersonation, note string, err error) {
 	if !i.Identity.IsSynthetic() {
 		return scoped.ImpersonationConstrained, "", nil

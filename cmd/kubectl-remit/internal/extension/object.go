@@ -186,7 +186,7 @@ func decode(doc []byte) (*olmv1.ClusterExtension, error) {
 	return ext, nil
 }
 
-// fromCluster reads a ClusterExtension. If there is none of this name, the error contains similar names.
+// fromCluster reads a ClusterExtension. If it does not exist, the error contains similar names.
 func fromCluster(ctx context.Context, c client.Reader, name string) (*olmv1.ClusterExtension, error) {
 	ext := &olmv1.ClusterExtension{}
 	err := c.Get(ctx, client.ObjectKey{Name: name}, ext)

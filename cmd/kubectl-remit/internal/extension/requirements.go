@@ -20,8 +20,8 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// offer is what a bundle is resolved from: the catalogs and, if their content was read from ClusterCatalogs only as far as it
-// concerns one package, where the rest can be read.
+// offer contains the catalogs from which a bundle was resolved. rest is set if they contain only one package of the
+// ClusterCatalogs: it reads the other packages.
 type offer struct {
 	catalogs []resolve.Catalog
 	bundle   *catalog.Bundle
@@ -69,21 +69,22 @@ func (i *Install) unmet(ctx context.Context, c client.Client, from Source, of of
 		}
 	}
 	var err error
-	if cluster.Catalogs, err = of.rest.whole(ctx, of.catalogs); err != nil {
+	if cluster.Catalogs, err = of.rest.allPackages(ctx, of.catalogs); err != nil {
 		return nil, err
 	}
 	cluster.Indexes = &resolver.Indexes{}
 	return cluster.Unmet(ctx, i.Extension, i.Rendered.CSV, of.bundle)
 }
 
-// isConstrained reports whether a bundle has an olm.constraint. The properties of an installed operator, which are in the catalog
-// with its package, may violate one, because of "not" or of a CEL rule. They can only meet requirements of other types.
+// isConstrained reports whether a bundle has an olm.constraint. For such a bundle, the other packages must be read first,
+// because the properties of installed operators can violate a constraint with "not" or a CEL rule. For other types of
+// requirements, additional properties can only help to meet them.
 func isConstrained(b *catalog.Bundle) bool {
 	return slices.ContainsFunc(b.Properties, func(p catalog.Property) bool { return p.Type == property.TypeConstraint })
 }
 
-// whole returns the catalogs with all their packages, including those of catalogs that the ClusterExtension does not select.
-func (r *clusterCatalogs) whole(ctx context.Context, all []resolve.Catalog) ([]resolve.Catalog, error) {
+// allPackages returns the catalogs with all of their packages, including the catalogs that the ClusterExtension does not select.
+func (r *clusterCatalogs) allPackages(ctx context.Context, all []resolve.Catalog) ([]resolve.Catalog, error) {
 	out := slices.Clone(all)
 	for i := range out {
 		k := &out[i]

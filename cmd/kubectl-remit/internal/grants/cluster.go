@@ -24,8 +24,8 @@ import (
 const pageSize = 500
 
 // Cluster determines the identity's permissions in the whole cluster and in the given namespaces. It reads RBAC as the
-// user of the client. If the user is not allowed to read RBAC, the API server is asked about each rule instead; if the
-// user is not allowed to do that either, Cluster returns an error.
+// user of the client. If the user is not allowed to read RBAC, Cluster asks the API server about each rule instead. If
+// this is not allowed either, it returns an error.
 func Cluster(ctx context.Context, c client.Client, identity scoped.Identity, namespaces []string) (*Permissions, error) {
 	s := newStore()
 	unread := s.fill(ctx, c, namespaces)

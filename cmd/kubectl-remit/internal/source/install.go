@@ -30,7 +30,7 @@ type Flags struct {
 // AddFlags adds the flags to a command.
 func (f *Flags) AddFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.Account, "account", "", "ServiceAccount whose permissions bound the install, as NAMESPACE/NAME")
+	flags.StringVar(&f.Account, "account", "", "ServiceAccount whose permissions limit the install, as NAMESPACE/NAME")
 	flags.StringVar(&f.Mode, "install-mode", "", "install mode: "+strings.Join(modeNames(), ", ")+
 		"; by default the one that matches --target-namespaces, or the narrowest that the bundle supports")
 	flags.StringSliceVar(&f.Targets, "target-namespaces", nil, "namespaces for the operator to watch, for SingleNamespace and MultiNamespace")

@@ -28,8 +28,8 @@ const (
 
 // Access finds the credentials for the images of a catalog's bundles, and waits after failures.
 type Access interface {
-	// Access returns how to read an image for a catalog, whose author named the pull secrets. The error lists secrets that
-	// could not be read.
+	// Access returns the credentials for an image of a catalog, whose author named the pull secrets. The error lists
+	// secrets that could not be read.
 	Access(ctx context.Context, catalog types.NamespacedName, secrets []string, pull kit.Retry) (image.Access, error)
 	// Wait waits after a failed attempt, for the delay or until a retry is requested. It returns the next delay; ok is
 	// false if ctx is done.
@@ -44,7 +44,7 @@ type Options struct {
 	Disk     *disk.Store
 	Decoding *catalog.Decoding
 	Access   Access
-	// Touch notifies those who use a catalog when the content of one of its bundle images becomes available or cannot be read.
+	// Touch notifies the users of a catalog when the content of one of its bundle images becomes available or cannot be read.
 	Touch func(catalog types.NamespacedName, image string)
 }
 
@@ -80,13 +80,13 @@ type unpacking struct {
 	end func()
 }
 
-// New returns Images without any image.
+// New returns an empty Images.
 func New(o Options) *Images {
 	return &Images{Options: o, byImage: map[bundleImage]*unpacking{}, slots: kit.Slots{Max: maxUnpacks}}
 }
 
-// Reader returns a Reader for a Snapshot: it returns the manifests that the Snapshot's own Reader has, and those in
-// bundle images. secrets lists the pull secrets that the author of the catalog named.
+// Reader returns a Reader for a Snapshot. It returns the manifests from the Snapshot's own Reader, and those in bundle
+// images. secrets lists the pull secrets that the author of the catalog named.
 func (b *Images) Reader(snap *catalog.Snapshot, secrets []string) catalog.ContentReader {
 	return &reader{Images: b, inline: snap.Reader, key: snap.Key, digest: snap.Digest, secrets: secrets, packages: snap.Packages}
 }

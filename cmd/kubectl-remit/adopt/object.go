@@ -1,0 +1,264 @@
+package adopt
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/pkg/step/build"
+)
+
+// judge decides what happens to the objects of one namespace.
+//
+// The evidence for an object must be in the object itself: a user who can forge it there can already change the object. The
+// Subscriptions, ClusterServiceVersions and InstallPlans of a tenant prove nothing about other users' objects.
+type judge struct {
+	*world
+	plan     *plan
+	installs []*install
+	// bound contains the bindings, which are decided last because their roles must be known.
+	bound []boundTo
+	// roles contains the rules of the roles that are adopted, by kind, namespace and name.
+	roles map[roleKey][]rbacv1.PolicyRule
+}
+
+type roleKey struct{ kind, namespace, name string }
+
+type boundTo struct {
+	binding client.Object
+	install *install
+}
+
+// object decides what happens to one object, if it claims to belong to an install of the namespace.
+func (j *judge) object(obj client.Object) {
+	if obj.GetObjectKind().GroupVersionKind().Kind == "CustomResourceDefinition" {
+		j.definition(obj)
+		return
+	}
+	in, why := j.ownerOf(obj)
+	switch {
+	case why != "":
+		of := ""
+		if in != nil {
+			of = in.csv.Name
+		}
+		j.plan.add(obj, j.plan.refusalOf(obj), of, why)
+	case in == nil:
+	case isBinding(obj):
+		j.bound = append(j.bound, boundTo{obj, in})
+	default:
+		j.keepRole(obj)
+		if d, ok := obj.(*appsv1.Deployment); ok {
+			in.deployments[d.Name] = d
+		}
+		j.plan.sign(obj, in, in.owner.Labels())
+	}
+}
+
+// refusalOf returns the verdict about an object that cannot be proven to belong to an install. The namespace is refused only
+// for objects that an operator needs: its ClusterServiceVersion, Deployments and ServiceAccounts. Remit creates its own
+// roles, and reports other objects when an upgrade needs them. An object outside the namespace never causes a refusal,
+// because another tenant can set its labels.
+func (p *plan) refusalOf(obj client.Object) Verdict {
+	switch obj.GetObjectKind().GroupVersionKind().Kind {
+	case "Deployment", "ServiceAccount", operatorsv1alpha1.ClusterServiceVersionKind:
+		if obj.GetNamespace() == p.namespace {
+			return Refused
+		}
+	}
+	return Left
+}
+
+// ownerOf returns the install to which an object claims to belong, and the reason if this cannot be proven. It returns nil
+// and "" if the object does not claim to belong to an install.
+func (j *judge) ownerOf(obj client.Object) (*install, string) {
+	if obj.GetNamespace() == j.plan.namespace && len(obj.GetOwnerReferences()) > 0 {
+		return j.referenced(obj)
+	}
+	labels := obj.GetLabels()
+	if labels[names.LabelOwnerKind] != operatorsv1alpha1.ClusterServiceVersionKind || labels[names.LabelOwnerNamespace] != j.plan.namespace {
+		return nil, ""
+	}
+	if obj.GetNamespace() == "" && len(obj.GetOwnerReferences()) > 0 && !isNamespaceOnly(obj) {
+		return nil, "another object owns it: " + describeOwners(obj)
+	}
+	for _, in := range j.installs {
+		switch {
+		case ownerutil.LabelValue(in.csv.Name) != labels[names.LabelOwner]:
+		case obj.GetNamespace() == j.plan.namespace:
+			return in, fmt.Sprintf("its labels name ClusterServiceVersion %s, but it has no owner reference to it", in.csv.Name)
+		case !isInReach(obj, in):
+			return in, "it is in a namespace that is not a target of the OperatorGroup"
+		default:
+			return in, ""
+		}
+	}
+	return nil, fmt.Sprintf("its labels name ClusterServiceVersion %s, which does not exist", labels[names.LabelOwner])
+}
+
+// isInReach reports whether an object is where an install can have objects: it is cluster-scoped, or in the install's own
+// namespace or a target namespace.
+func isInReach(obj client.Object, in *install) bool {
+	ns := obj.GetNamespace()
+	return ns == "" || ns == in.csv.Namespace || slices.Contains(in.targets, ns) || slices.Contains(in.targets, metav1.NamespaceAll)
+}
+
+// isNamespaceOnly reports whether only a Namespace owns an object, as for objects that Remit created.
+func isNamespaceOnly(obj client.Object) bool {
+	return !slices.ContainsFunc(obj.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.Kind != "Namespace" })
+}
+
+// referenced returns the install to which an object belongs according to its owner references.
+func (j *judge) referenced(obj client.Object) (*install, string) {
+	var found *install
+	others, stale := 0, ""
+	for _, ref := range obj.GetOwnerReferences() {
+		if !isToCSV(ref) {
+			others++
+			continue
+		}
+		i := slices.IndexFunc(j.installs, func(in *install) bool { return in.csv.UID == ref.UID })
+		switch {
+		case i < 0:
+			stale = fmt.Sprintf("its owner reference refers to ClusterServiceVersion %s with UID %s, which does not exist", ref.Name, ref.UID)
+		case found != nil && found != j.installs[i]:
+			return found, fmt.Sprintf("ClusterServiceVersions %s and %s both own it", found.csv.Name, j.installs[i].csv.Name)
+		case j.installs[i].csv.Name != ref.Name:
+			stale = fmt.Sprintf("its owner reference has the UID of ClusterServiceVersion %s, but the name %s", j.installs[i].csv.Name, ref.Name)
+		default:
+			found = j.installs[i]
+		}
+	}
+	labels := obj.GetLabels()
+	switch {
+	case found == nil && stale == "":
+		return nil, "" // it belongs to another owner, and does not claim otherwise
+	case stale != "":
+		return found, stale
+	case others > 0:
+		return found, "other objects own it as well: " + describeOwners(obj)
+	case labels[names.LabelOwner] != "" && labels[names.LabelOwner] != ownerutil.LabelValue(found.csv.Name):
+		return found, fmt.Sprintf("its owner reference names ClusterServiceVersion %s, but its label %s names %s", found.csv.Name, names.LabelOwner, labels[names.LabelOwner])
+	}
+	return found, ""
+}
+
+func isToCSV(ref metav1.OwnerReference) bool {
+	return ref.Kind == operatorsv1alpha1.ClusterServiceVersionKind && strings.HasPrefix(ref.APIVersion, operatorsv1alpha1.GroupName+"/")
+}
+
+func describeOwners(obj client.Object) string {
+	var out []string
+	for _, ref := range obj.GetOwnerReferences() {
+		out = append(out, ref.Kind+" "+ref.Name)
+	}
+	return strings.Join(out, ", ")
+}
+
+func isBinding(obj client.Object) bool {
+	switch obj.(type) {
+	case *rbacv1.RoleBinding, *rbacv1.ClusterRoleBinding:
+		return true
+	}
+	return false
+}
+
+func (j *judge) keepRole(obj client.Object) {
+	if j.roles == nil {
+		j.roles = map[roleKey][]rbacv1.PolicyRule{}
+	}
+	switch role := obj.(type) {
+	case *rbacv1.Role:
+		j.roles[roleKey{"Role", role.Namespace, role.Name}] = role.Rules
+	case *rbacv1.ClusterRole:
+		if role.AggregationRule == nil {
+			j.roles[roleKey{"ClusterRole", "", role.Name}] = role.Rules
+		}
+	}
+}
+
+// bindings decides what happens to the bindings. Remit does not report the permissions of its own bindings as excess, because
+// they were written as the account. OLM wrote its bindings as a cluster administrator, so they are adopted only if the
+// ClusterServiceVersion's permissions, which Remit always compares with those of the account, require them.
+func (j *judge) bindings() {
+	for _, b := range j.bound {
+		if why := j.notRequired(b); why != "" {
+			j.plan.add(b.binding, Left, b.install.csv.Name, why)
+			continue
+		}
+		j.plan.sign(b.binding, b.install, b.install.owner.Labels())
+	}
+}
+
+func (j *judge) notRequired(b boundTo) string {
+	ref := rbac.RoleRefOf(b.binding)
+	key := roleKey{ref.Kind, "", ref.Name}
+	if ref.Kind == "Role" {
+		key.namespace = b.binding.GetNamespace()
+	}
+	rules, known := j.roles[key]
+	if !known {
+		return fmt.Sprintf("it binds %s %s, which does not belong to the operator", ref.Kind, ref.Name)
+	}
+	for _, subject := range rbac.SubjectsOf(b.binding) {
+		if subject.Kind != rbacv1.ServiceAccountKind || subject.Namespace != b.install.csv.Namespace {
+			return fmt.Sprintf("it binds %s %s, which is not a ServiceAccount of the operator", subject.Kind, subject.Name)
+		}
+		var allowed []rbacv1.PolicyRule
+		for _, g := range build.Grants(b.install.csv, b.install.csv.Namespace, b.install.targets) {
+			if g.ServiceAccount == subject.Name && g.Namespace == b.binding.GetNamespace() {
+				allowed = append(allowed, g.Rules...)
+			}
+		}
+		if more := rbac.Missing(allowed, rules); len(more) > 0 {
+			return fmt.Sprintf("it grants ServiceAccount %s more than the ClusterServiceVersion requires: %s", subject.Name, rbac.Line(more[0]))
+		}
+	}
+	return ""
+}
+
+// definition decides what happens to a CustomResourceDefinition. OLM records the ClusterServiceVersions that installed it in
+// annotations. Remit need not own a CustomResourceDefinition that serves what an operator needs, so one without proof does
+// not prevent the adoption.
+func (j *judge) definition(obj client.Object) {
+	for _, in := range j.installs {
+		if !slices.ContainsFunc(in.csv.Spec.CustomResourceDefinitions.Owned, func(d operatorsv1alpha1.CRDDescription) bool { return d.Name == obj.GetName() }) {
+			continue
+		}
+		if why := j.notAlongside(obj, in); why != "" {
+			j.plan.add(obj, Left, in.csv.Name, why)
+			continue
+		}
+		j.plan.sign(obj, in, map[string]string{names.LabelManaged: "true", names.LabelLineage: in.owner.Mark(), in.owner.ComponentLabel(): ""})
+	}
+}
+
+func (j *judge) notAlongside(obj client.Object, in *install) string {
+	named := false
+	for key, value := range obj.GetAnnotations() {
+		if !strings.HasPrefix(key, names.AnnotationInstalledAlongsidePrefix) {
+			continue
+		}
+		namespace, name, _ := strings.Cut(value, "/")
+		if namespace == in.csv.Namespace && name == in.csv.Name {
+			named = true
+			continue
+		}
+		if slices.ContainsFunc(j.csvs[namespace], func(c operatorsv1alpha1.ClusterServiceVersion) bool { return c.Name == name }) {
+			return "it was also installed with ClusterServiceVersion " + value
+		}
+	}
+	if !named {
+		return "no annotation " + names.AnnotationInstalledAlongsidePrefix + "... names the ClusterServiceVersion"
+	}
+	return ""
+}

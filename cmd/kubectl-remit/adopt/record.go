@@ -1,0 +1,143 @@
+package adopt
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+)
+
+const (
+	// recordPrefix, followed by a namespace, is the name of the ConfigMap that records the adoption of the
+	// namespace. The ConfigMap is in Remit's namespace because it must be trusted: undo restores the values
+	// in it.
+	recordPrefix = "remit-adopted-"
+	// recordKey is the entry of the ConfigMap with the compressed record.
+	recordKey = "record.json.gz"
+	// recordLabel marks the records.
+	recordLabel = names.PrefixOwn + "adopted"
+	// maxRecord limits the size of a record in bytes. The API server allows about 1.5 MB; a record of 1,000
+	// objects is about 100 KB long.
+	maxRecord = 1 << 20
+	// maxContent limits the size of a record that is read.
+	maxContent = 64 << 20
+)
+
+// record contains what undo needs to restore the objects of one namespace.
+type record struct {
+	Namespace string           `json:"namespace"`
+	Objects   []recordedObject `json:"objects"`
+}
+
+// recordedObject contains the parts of an object that the adoption changes, as they were before.
+type recordedObject struct {
+	APIVersion string    `json:"apiVersion"`
+	Kind       string    `json:"kind"`
+	Namespace  string    `json:"namespace,omitempty"`
+	Name       string    `json:"name"`
+	UID        types.UID `json:"uid"`
+	// For is the ClusterServiceVersion to which the object belongs.
+	For string `json:"for,omitempty"`
+	// Manager is the field manager to which OLM's fields were moved; "" if none were moved.
+	Manager string `json:"manager,omitempty"`
+	// Labels and Annotations contain the changes that the adoption makes.
+	Labels      map[string]change `json:"labels,omitempty"`
+	Annotations map[string]change `json:"annotations,omitempty"`
+	// ManagedFields contains the entries that the adoption replaces.
+	ManagedFields []metav1.ManagedFieldsEntry `json:"managedFields,omitempty"`
+}
+
+// change contains a value before and after the adoption; nil means that there is none.
+type change struct {
+	Before *string `json:"before,omitempty"`
+	After  *string `json:"after,omitempty"`
+}
+
+// reference returns an object with the recorded kind and name.
+func (r recordedObject) reference() *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: r.APIVersion, Kind: r.Kind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name},
+	}
+}
+
+// load reads a record and its ConfigMap. If there is none, it returns an empty record and a ConfigMap to
+// create.
+func load(ctx context.Context, c client.Client, home, namespace string) (*record, *corev1.ConfigMap, error) {
+	r := &record{Namespace: namespace}
+	cm := &corev1.ConfigMap{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: home, Name: recordPrefix + namespace}, cm)
+	if apierrors.IsNotFound(err) {
+		cm = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: recordPrefix + namespace, Labels: map[string]string{recordLabel: "true"}}}
+		return r, cm, nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("get ConfigMap %s/%s: %w", home, recordPrefix+namespace, err)
+	}
+	return r, cm, r.decode(cm.BinaryData[recordKey])
+}
+
+func (r *record) decode(data []byte) error {
+	zip, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return fmt.Errorf("read the record of namespace %s: %w", r.Namespace, err)
+	}
+	text, err := io.ReadAll(io.LimitReader(zip, maxContent))
+	if err != nil {
+		return fmt.Errorf("read the record of namespace %s: %w", r.Namespace, err)
+	}
+	return json.Unmarshal(text, r)
+}
+
+// add records an object unless it is already recorded: only the first record describes the object before the
+// adoption.
+func (r *record) add(obj recordedObject) {
+	known := slices.ContainsFunc(r.Objects, func(o recordedObject) bool {
+		return o.UID == obj.UID && o.Kind == obj.Kind && o.Name == obj.Name && o.Namespace == obj.Namespace
+	})
+	if !known {
+		r.Objects = append(r.Objects, obj)
+	}
+}
+
+// store writes the record, before the first object is changed.
+func (r *record) store(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	zip := gzip.NewWriter(&out)
+	if _, err := zip.Write(text); err != nil {
+		return err
+	}
+	if err := zip.Close(); err != nil {
+		return err
+	}
+	if out.Len() > maxRecord {
+		return fmt.Errorf("the record of %d objects is %d bytes long; at most %d are supported", len(r.Objects), out.Len(), maxRecord)
+	}
+	before := maps.Clone(cm.BinaryData)
+	cm.BinaryData = map[string][]byte{recordKey: out.Bytes()}
+	if cm.ResourceVersion == "" {
+		err = c.Create(ctx, cm, client.FieldOwner(fieldManager))
+	} else if !bytes.Equal(before[recordKey], out.Bytes()) {
+		err = c.Update(ctx, cm, client.FieldOwner(fieldManager))
+	}
+	if err != nil {
+		return fmt.Errorf("store the record in ConfigMap %s/%s: %w", cm.Namespace, cm.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,26 @@
+// Command package-server serves PackageManifests (packages.operators.coreos.com) as an aggregated API. The catalog program
+// sends the catalogs to it.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+func main() {
+	if err := run(ctrl.SetupSignalHandler(), os.Args[1:]); err != nil {
+		fmt.Fprintf(os.Stderr, "package-server: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	o, err := parse(args)
+	if err != nil || o == nil {
+		return err
+	}
+	return o.serve(ctx)
+}

@@ -1,0 +1,108 @@
+package copiedcsv
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+)
+
+// content is the part that all copies of one ClusterServiceVersion have in common.
+type content struct {
+	labels, annotations map[string]string
+	spec, status        any
+}
+
+// contentOf renders the content of the copies of a ClusterServiceVersion whose namespace has this OperatorGroup.
+func contentOf(csv *operatorsv1alpha1.ClusterServiceVersion, group string) (content, error) {
+	st := csv.Status.DeepCopy()
+	st.Reason = operatorsv1alpha1.CSVReasonCopied
+	st.Message = fmt.Sprintf("The operator is running in %s but is managing this namespace", csv.Namespace)
+	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&operatorsv1alpha1.ClusterServiceVersion{Spec: csv.Spec, Status: *st})
+	if err != nil {
+		return content{}, fmt.Errorf("render the copy of ClusterServiceVersion %s/%s: %w", csv.Namespace, csv.Name, err)
+	}
+	c := content{labels: harmless(csv.Labels), annotations: harmless(csv.Annotations), spec: raw["spec"], status: raw["status"]}
+	c.labels[names.LabelCopiedFrom] = csv.Namespace
+	for _, key := range []string{names.AnnotationTargetNamespaces, corev1.LastAppliedConfigAnnotation} {
+		delete(c.annotations, key)
+	}
+	c.annotations[names.AnnotationOperatorGroup] = group
+	c.annotations[names.AnnotationOperatorNamespace] = csv.Namespace
+	encoded, err := json.Marshal([]any{c.labels, c.annotations, c.spec, c.status})
+	if err != nil {
+		return content{}, fmt.Errorf("encode the copy of ClusterServiceVersion %s/%s: %w", csv.Namespace, csv.Name, err)
+	}
+	c.annotations[names.AnnotationCopyHash] = ownerutil.Commitment(string(encoded))
+	return c, nil
+}
+
+// displayPrefixes are the prefixes of labels and annotations that describe an operator for users, consoles and catalogs.
+func displayPrefixes() []string {
+	return []string{
+		"operatorframework.io", "operators.operatorframework.io", "olm.operatorframework.io",
+		"console.openshift.io", "operators.openshift.io", "features.operators.openshift.io",
+	}
+}
+
+// harmless returns the labels or annotations that have no prefix or one of displayPrefixes. Other labels and annotations
+// may control programs in the cluster, such as a GitOps tool. They are chosen by the author of the source, who may have
+// no permissions in the target namespace.
+func harmless(all map[string]string) map[string]string {
+	kept, _ := bundle.Keep(operatorsv1alpha1.ClusterServiceVersionKind, all)
+	maps.DeleteFunc(kept, func(key, _ string) bool {
+		prefix, _, prefixed := strings.Cut(key, "/")
+		return prefixed && !slices.Contains(displayPrefixes(), prefix)
+	})
+	if kept == nil {
+		kept = map[string]string{}
+	}
+	return kept
+}
+
+// in returns the copy for a namespace, without a proof.
+func (c content) in(namespace, name string) *unstructured.Unstructured {
+	obj := &unstructured.Unstructured{Object: map[string]any{"spec": runtime.DeepCopyJSONValue(c.spec)}}
+	obj.SetGroupVersionKind(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.ClusterServiceVersionKind))
+	obj.SetNamespace(namespace)
+	obj.SetName(name)
+	obj.SetLabels(c.labels)
+	obj.SetAnnotations(c.annotations)
+	return obj
+}
+
+// operation is an operation of a JSON patch.
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+// patch encodes a JSON patch that sets fields of the object with this resource version. The API server refuses it with a
+// conflict if the object has changed since.
+func patch(resourceVersion string, set ...operation) ([]byte, error) {
+	return json.Marshal(append([]operation{{"add", "/metadata/resourceVersion", resourceVersion}}, set...))
+}
+
+// statusPatch sets the whole status.
+func (c content) statusPatch(resourceVersion string) ([]byte, error) {
+	return patch(resourceVersion, operation{"add", "/status", c.status})
+}
+
+// mainPatch sets everything else. proof is the proof that Remit created the copy.
+func (c content) mainPatch(resourceVersion, proof string) ([]byte, error) {
+	annotations := maps.Clone(c.annotations)
+	annotations[names.AnnotationProof] = proof
+	return patch(resourceVersion, operation{"add", "/metadata/labels", c.labels},
+		operation{"add", "/metadata/annotations", annotations}, operation{"add", "/spec", c.spec})
+}

@@ -1,0 +1,157 @@
+package csv
+
+import (
+	"context"
+	"fmt"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/remit-olm/remit/pkg/install/provided"
+	"github.com/remit-olm/remit/pkg/install/warrant"
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	apigroup "github.com/remit-olm/remit/pkg/lib/group"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+// publish writes, as the account, the ClusterRoles of the APIs that the operator provides, which Kubernetes aggregates
+// to its default roles. Nothing depends on these roles. If the account is missing the permissions of a role, the role is
+// not written, and the OperatorGroup's status reports this. Because lookups are tracked, changes to the permissions or
+// the roles wake the CSV.
+func (r *Reconciler) publish(ctx context.Context, s *scope) error {
+	account, barred := s.writer(warrant.Publish)
+	if barred != nil || s.csv.Status.Phase != phaseSucceeded {
+		return nil
+	}
+	due, err := r.rolesToPublish(ctx, s)
+	if err != nil || len(due) == 0 {
+		return err
+	}
+	if !controllerutil.ContainsFinalizer(s.csv, names.FinalizerCSV) { // the finalizer removes the roles
+		return r.addFinalizer(ctx, s, account)
+	}
+	for _, obj := range due {
+		result, _, err := apply.Ensure(ctx, account, obj, s.owner)
+		switch {
+		case err == nil:
+			s.published(obj)
+			log.FromContext(ctx).Info("Published", "object", apply.Describe(obj), "result", result, "account", s.account.Key().String())
+		case refusal(err):
+			log.FromContext(ctx).Info("Not publishing", "object", apply.Describe(obj), "why", err.Error())
+		case !apierrors.IsConflict(err):
+			return err
+		}
+	}
+	return nil
+}
+
+// rolesToPublish returns the ClusterRoles that are not in place and that the account may write.
+func (r *Reconciler) rolesToPublish(ctx context.Context, s *scope) ([]*unstructured.Unstructured, error) {
+	granted := r.RBAC.LowerBound(rbac.SubjectOf(s.account.Identity()), rbac.ClusterScope)
+	var due []*unstructured.Unstructured
+	for _, api := range provided.Of(s.csv) {
+		ok, err := r.mayPublish(ctx, s, api)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			continue
+		}
+		for _, role := range provided.RolesOf(api) {
+			obj, err := r.roleToPublish(ctx, s, role, granted)
+			if err != nil {
+				return nil, err
+			}
+			if obj != nil {
+				due = append(due, obj)
+			}
+		}
+	}
+	return due, nil
+}
+
+// roleToPublish returns the ClusterRole with its owner, or nil if it is in place or cannot be written. It leaves a
+// ClusterRole of another owner unchanged. Usually, such a role exists because the same operator is installed in another
+// namespace.
+func (r *Reconciler) roleToPublish(ctx context.Context, s *scope, role *rbacv1.ClusterRole, granted rbac.Permissions) (*unstructured.Unstructured, error) {
+	live, err := r.RBAC.ClusterRoles.Get(role.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		live = nil
+	case err != nil:
+		return nil, fmt.Errorf("get ClusterRole %s: %w", role.Name, err)
+	case !s.owner.Owns(live):
+		return nil, nil
+	}
+	if len(provided.Missing(role, live, granted)) > 0 {
+		return nil, nil
+	}
+	obj, err := s.publishable(role)
+	if err != nil {
+		return nil, err
+	}
+	if have, err := r.inPlace(ctx, s, obj); have != nil || err != nil {
+		return nil, err
+	}
+	return obj, nil
+}
+
+// publishable adds the owner to a ClusterRole.
+func (s *scope) publishable(role *rbacv1.ClusterRole) (*unstructured.Unstructured, error) {
+	for key, value := range s.owner.Labels() {
+		role.Labels[key] = value
+	}
+	role.OwnerReferences = s.owner.Outside(s.namespace.UID)
+	return apply.Object(role)
+}
+
+// mayPublish reports whether permissions for an API may be added to the default roles of Kubernetes. A CSV can list any
+// API as owned, so the API must exist and must not belong to Kubernetes or Remit. The escalation check of the API server
+// limits what an account can grant, but the installation's default account has all permissions: on its behalf, only APIs
+// that this lineage installed are published.
+func (r *Reconciler) mayPublish(ctx context.Context, s *scope, api provided.API) (bool, error) {
+	if apigroup.Protected(api.Group) {
+		return false, nil
+	}
+	var obj client.Object = &apiextensionsv1.CustomResourceDefinition{}
+	key := client.ObjectKey{Name: api.Resource()}
+	if api.Served {
+		obj, key.Name = &apiregistrationv1.APIService{}, api.Version+"."+api.Group
+	}
+	found, err := apply.Read(ctx, r.Client, key, obj)
+	return found && (!s.account.Default || s.owner.Owns(obj)), err
+}
+
+// addFinalizer sets the finalizer as the account. The event triggers another reconcile.
+func (r *Reconciler) addFinalizer(ctx context.Context, s *scope, account client.Client) error {
+	after := s.csv.DeepCopy()
+	controllerutil.AddFinalizer(after, names.FinalizerCSV)
+	err := account.Patch(ctx, after, client.MergeFromWithOptions(s.csv, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager))
+	switch {
+	case apierrors.IsConflict(err):
+		return nil
+	case err != nil && refusal(err):
+		log.FromContext(ctx).Info("Not publishing", "why", err.Error())
+		return nil
+	case err != nil:
+		return fmt.Errorf("set the finalizer of ClusterServiceVersion %s/%s: %w", s.csv.Namespace, s.csv.Name, err)
+	}
+	s.facts.Unsynced = true
+	return nil
+}
+
+// published records that a ClusterRole was just written for this version. It prevents the role from being removed
+// because the cache still shows it as that of an earlier version.
+func (s *scope) published(obj *unstructured.Unstructured) {
+	if s.justPublished == nil {
+		s.justPublished = map[string]bool{}
+	}
+	s.justPublished[obj.GetName()] = true
+}

@@ -1,0 +1,71 @@
+package kit
+
+import (
+	"fmt"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+)
+
+// Copy returns an empty object of the kind that the cache of NewCopies contains.
+func Copy() *metav1.PartialObjectMetadata {
+	obj := &metav1.PartialObjectMetadata{}
+	obj.SetGroupVersionKind(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.ClusterServiceVersionKind))
+	return obj
+}
+
+// Copies returns an empty list for the cache of NewCopies.
+func Copies() *metav1.PartialObjectMetadataList {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.ClusterServiceVersionKind + "List"))
+	return list
+}
+
+// IsCopied selects the ClusterServiceVersions that are labeled as copies.
+func IsCopied() labels.Selector { return copied(selection.Exists) }
+
+// IsNotCopied selects the ClusterServiceVersions that are not labeled as copies.
+func IsNotCopied() labels.Selector { return copied(selection.DoesNotExist) }
+
+func copied(op selection.Operator) labels.Selector {
+	requirement, err := labels.NewRequirement(names.LabelCopiedFrom, op, nil)
+	if err != nil {
+		panic(err) // the key is a constant
+	}
+	return labels.NewSelector().Add(*requirement)
+}
+
+// copies is a cache that a manager starts together with its own cache.
+type copies struct{ cache.Cache }
+
+// GetCache makes the manager start the cache before its controllers.
+func (c copies) GetCache() cache.Cache { return c.Cache }
+
+// NewCopies returns a cache of the metadata of the ClusterServiceVersions that are labeled as copies. The manager's own
+// cache contains all others. There can be tens of thousands of copies, so their content is never requested. Of the
+// managed fields, the cache keeps only the names of the managers and the subresources that they wrote.
+func NewCopies(mgr ctrl.Manager) (cache.Cache, error) {
+	c, err := cache.New(mgr.GetConfig(), cache.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		DefaultLabelSelector: IsCopied(), DefaultTransform: onlyWriters,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cache of copied ClusterServiceVersions: %w", err)
+	}
+	return c, mgr.Add(copies{c})
+}
+
+func onlyWriters(obj any) (any, error) {
+	if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		for i, entry := range meta.ManagedFields {
+			meta.ManagedFields[i] = metav1.ManagedFieldsEntry{Manager: entry.Manager, Subresource: entry.Subresource}
+		}
+	}
+	return obj, nil
+}

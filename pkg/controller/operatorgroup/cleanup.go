@@ -1,0 +1,153 @@
+package operatorgroup
+
+import (
+	"context"
+	"fmt"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+// remembered contains what is needed to remove the objects of an OperatorGroup after it was deleted.
+type remembered struct {
+	account scoped.Account
+	uid     types.UID
+}
+
+// cleanUp removes, as an account, the ClusterRoles and the namespace labels of a deleted OperatorGroup. It acts as the
+// account that the group had or, if that no longer exists or this program was restarted, as the account of another group
+// of the namespace or the default account. An OperatorGroup has no finalizer, so that it cannot block the deletion of
+// its namespace. Objects that no account can remove remain until the namespace is deleted.
+func (r *Reconciler) cleanUp(ctx context.Context, key client.ObjectKey) error {
+	was := r.known.Get(key)
+	roles, err := r.rolesOf(ctx, key)
+	if err != nil {
+		return err
+	}
+	namespaces, err := r.labeled(ctx, was.uid)
+	if err != nil {
+		return err
+	}
+	if len(roles)+len(namespaces) == 0 {
+		r.known.Delete(key)
+		return nil
+	}
+	account, c, err := r.cleaner(ctx, key.Namespace, was.account)
+	if scoped.ReasonOf(err) != "" {
+		log.FromContext(ctx).Info("Leaving objects of a deleted OperatorGroup", "why", err.Error(), "objects", len(roles)+len(namespaces))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := r.removeRoles(ctx, account, c, roles); err != nil {
+		return err
+	}
+	for i := range namespaces {
+		if len(r.missingForLabel(account, namespaces[i].Name)) > 0 {
+			continue
+		}
+		err := setLabel(namespaces[i].Name, labelPrefix+string(was.uid), nil)(ctx, c)
+		if err != nil && !apierrors.IsForbidden(err) {
+			return fmt.Errorf("remove a label of Namespace %s: %w", namespaces[i].Name, err)
+		}
+	}
+	return nil
+}
+
+// rolesOf returns the ClusterRoles that were created for an OperatorGroup. Their labels only find them; their proofs
+// decide.
+func (r *Reconciler) rolesOf(ctx context.Context, key client.ObjectKey) ([]*rbacv1.ClusterRole, error) {
+	namespace := &corev1.Namespace{}
+	if _, err := apply.Read(ctx, r.Client, client.ObjectKey{Name: key.Namespace}, namespace); err != nil {
+		return nil, err
+	}
+	of := owner{key: key, since: namespace.CreationTimestamp.Time, proofs: r.Proofs}
+	list := &rbacv1.ClusterRoleList{}
+	if err := r.Client.List(ctx, list, client.MatchingLabels{names.LabelLineage: of.mark()}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list ClusterRoles: %w", err)
+	}
+	var out []*rbacv1.ClusterRole
+	for i := range list.Items {
+		if role := &list.Items[i]; role.DeletionTimestamp == nil && of.Check(role) == nil {
+			out = append(out, role)
+		}
+	}
+	return out, nil
+}
+
+func (r *Reconciler) removeRoles(ctx context.Context, account scoped.Account, c client.Client, roles []*rbacv1.ClusterRole) error {
+	granted := r.RBAC.LowerBound(rbac.SubjectOf(account.Identity()), rbac.ClusterScope)
+	for _, role := range roles {
+		needed := []rbacv1.PolicyRule{{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterroles"}, ResourceNames: []string{role.Name}, Verbs: []string{"delete"}}}
+		if !granted.Set().Covers(needed) {
+			continue
+		}
+		if err := apply.Delete(ctx, c, role.DeepCopy()); err != nil && !apierrors.IsForbidden(err) {
+			return err
+		}
+		log.FromContext(ctx).Info("Removed a ClusterRole of a deleted OperatorGroup", "ClusterRole", role.Name, "account", account.Key().String())
+	}
+	return nil
+}
+
+// labeled returns the Namespaces with the label of a deleted OperatorGroup.
+func (r *Reconciler) labeled(ctx context.Context, uid types.UID) ([]corev1.Namespace, error) {
+	if uid == "" {
+		return nil, nil // this program was restarted; the labels have no effect
+	}
+	list := &corev1.NamespaceList{}
+	if err := r.Client.List(ctx, list, client.HasLabels{labelPrefix + string(uid)}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list Namespaces: %w", err)
+	}
+	return list.Items, nil
+}
+
+// cleaner returns the account that removes objects of a deleted OperatorGroup, and its client.
+func (r *Reconciler) cleaner(ctx context.Context, namespace string, was scoped.Account) (scoped.Account, client.Client, error) {
+	sa := &corev1.ServiceAccount{}
+	if was.Name != "" {
+		found, err := apply.Read(ctx, r.Live, was.Key(), sa)
+		if err != nil {
+			return was, nil, err
+		}
+		if found && sa.UID == was.UID {
+			if c, err := r.Accounts.For(ctx, was); err == nil {
+				return was, c, nil
+			}
+		}
+	}
+	account, _, err := r.Default.Lookup(r.Live).Account(ctx, namespace)
+	if scoped.ReasonOf(err) != "" {
+		none := &operatorsv1.OperatorGroup{}
+		none.Namespace = namespace
+		account, err = r.Default.Lookup(r.Live).AccountOf(ctx, none)
+	}
+	if err != nil {
+		return account, nil, err
+	}
+	c, err := r.Accounts.For(ctx, account)
+	return account, c, err
+}
+
+// owning returns a request for the OperatorGroup that a ClusterRole was created for, so that the ClusterRoles of a group
+// that was deleted while this program did not run are removed.
+func (r *Reconciler) owning(_ context.Context, obj client.Object) []reconcile.Request {
+	labels := obj.GetLabels()
+	key := client.ObjectKey{Namespace: labels[names.LabelOwnerNamespace], Name: labels[names.LabelOwner]}
+	if labels[names.LabelOwnerKind] != operatorsv1.OperatorGroupKind || (owner{key: key, proofs: r.Proofs}).Check(obj) != nil {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: key}}
+}

@@ -1,0 +1,281 @@
+package packagemanifest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/packages"
+)
+
+// server implements Server in memory.
+type server struct {
+	mu        sync.Mutex
+	has       map[types.NamespacedName]Known
+	completed bool
+	requests  []string
+	err       error
+	// ended is closed when the server stops.
+	ended chan struct{}
+}
+
+func newServer() *server {
+	return &server{has: map[types.NamespacedName]Known{}, ended: make(chan struct{})}
+}
+
+func (s *server) Catalogs(context.Context) (map[types.NamespacedName]Known, string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.has), "1", nil
+}
+
+func (s *server) Wait(ctx context.Context, _ string) error {
+	s.mu.Lock()
+	ended := s.ended
+	s.mu.Unlock()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// restart restarts the server without its catalogs.
+func (s *server) restart() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.has, s.completed, s.requests = map[types.NamespacedName]Known{}, false, nil
+	close(s.ended)
+	s.ended = make(chan struct{})
+}
+
+func (s *server) Put(_ context.Context, key types.NamespacedName, body io.Reader) error {
+	d, h, err := packages.NewDecoder(body)
+	if err != nil {
+		return err
+	}
+	for err == nil {
+		_, _, err = d.Next()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests = append(s.requests, "put "+key.String())
+	if s.err != nil {
+		return s.err
+	}
+	if !errors.Is(err, io.EOF) {
+		return err
+	}
+	s.has[key] = Known{Digest: h.Digest, UID: h.Source.UID}
+	return nil
+}
+
+func (s *server) Delete(_ context.Context, key types.NamespacedName) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests = append(s.requests, "delete "+key.String())
+	delete(s.has, key)
+	return nil
+}
+
+func (s *server) Complete(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.completed = true
+	return nil
+}
+
+func (s *server) state() (keys []string, completed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key := range s.has {
+		keys = append(keys, key.String())
+	}
+	return slices.Sorted(slices.Values(keys)), s.completed
+}
+
+// world is a Reconciler with its dependencies.
+type world struct {
+	*testing.T
+	*Reconciler
+	server *server
+	client client.Client
+}
+
+func given(t *testing.T) *world {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, apiregistrationv1.AddToScheme(scheme))
+	scheme.AddKnownTypeWithName(newObject().GroupVersionKind(), &unstructured.Unstructured{})
+	w := &world{T: t, server: newServer(), client: fake.NewClientBuilder().WithScheme(scheme).Build()}
+	var err error
+	w.Reconciler, err = New(Options{Cache: w.client, Catalogs: &catalog.Store{}, GlobalNamespace: "global", Server: w.server})
+	require.NoError(t, err)
+	w.interval = 0
+	return w
+}
+
+// source creates a CatalogSource with content.
+func (w *world) source(namespace, name, uid string) types.NamespacedName {
+	w.Helper()
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	cs := newObject()
+	cs.SetNamespace(namespace)
+	cs.SetName(name)
+	cs.SetUID(types.UID(uid))
+	require.NoError(w, w.client.Create(w.Context(), cs))
+	w.publish(key, "1")
+	return key
+}
+
+func (w *world) publish(key types.NamespacedName, digest string) {
+	w.Catalogs.Put(&catalog.Snapshot{Key: key, Digest: digest, Packages: map[string]*catalog.Package{"a": {Name: "a"}}})
+}
+
+func (w *world) available() {
+	w.Helper()
+	a := &apiregistrationv1.APIService{}
+	a.Name = apiService
+	a.Spec.Service = &apiregistrationv1.ServiceReference{Name: "x"}
+	a.Status.Conditions = []apiregistrationv1.APIServiceCondition{{Type: apiregistrationv1.Available, Status: apiregistrationv1.ConditionTrue}}
+	require.NoError(w, w.client.Create(w.Context(), a))
+	w.sessions.wakeUp()
+}
+
+// start runs the sessions, and reconciles what they wake.
+func (w *world) start() {
+	w.Helper()
+	ctx, cancel := context.WithCancel(w.Context())
+	w.sessions.wake = func(key types.NamespacedName) { go func() { _ = w.reconcile(key) }() } // the tests check the result
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = w.sessions.Start(ctx)
+	}()
+	w.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+}
+
+func (w *world) reconcile(key types.NamespacedName) error {
+	_, err := w.Reconcile(w.Context(), ctrl.Request{NamespacedName: key})
+	return err
+}
+
+// sent returns the requests, and forgets them.
+func (w *world) sent() []string {
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	out := w.server.requests
+	w.server.requests = nil
+	return out
+}
+
+func (w *world) await(want ...string) {
+	w.Helper()
+	require.EventuallyWithT(w, func(c *assert.CollectT) {
+		got, completed := w.server.state()
+		assert.ElementsMatch(c, want, got)
+		assert.True(c, completed)
+	}, time.Minute, time.Millisecond)
+}
+
+func TestSendsCatalogsInASession(t *testing.T) {
+	w := given(t)
+	one, two := w.source("a", "one", "u1"), w.source("b", "two", "u2")
+	gone := types.NamespacedName{Namespace: "c", Name: "gone"}
+	w.server.has[gone] = Known{Digest: "x", UID: "u3"}
+	w.start()
+	require.NoError(t, w.reconcile(one), "without package-server, nothing is sent")
+	require.Empty(t, w.server.requests)
+	w.available()
+	w.await("a/one", "b/two")
+
+	w.server.mu.Lock()
+	w.server.requests = nil
+	w.server.mu.Unlock()
+	require.NoError(t, w.reconcile(one))
+	require.Empty(t, w.server.requests, "the content is the same")
+	w.publish(one, "2")
+	require.NoError(t, w.reconcile(one))
+	require.Equal(t, []string{"put a/one"}, w.server.requests)
+	w.Catalogs.Delete(two)
+	require.NoError(t, w.reconcile(two))
+	require.Equal(t, []string{"put a/one", "delete b/two"}, w.server.requests)
+
+	w.server.restart()
+	w.sessions.wakeUp()
+	w.await("a/one")
+}
+
+// A catalog that an earlier process sent is kept while it is loaded, unless the CatalogSource was recreated.
+func TestKeepsCatalogsThatAreBeingLoaded(t *testing.T) {
+	w := given(t)
+	kept, other := w.source("a", "kept", "u1"), w.source("a", "other", "u2")
+	w.Catalogs.Delete(kept)
+	w.Catalogs.Delete(other)
+	w.server.has[kept], w.server.has[other] = Known{Digest: "x", UID: "u1"}, Known{Digest: "x", UID: "old"}
+	w.start()
+	w.available()
+	w.await("a/kept")
+}
+
+func TestRetriesOnlyWhatCanSucceed(t *testing.T) {
+	w := given(t)
+	key := w.source("a", "one", "u1")
+	w.server.err = errors.New("connection refused")
+	w.start()
+	w.available()
+	require.Eventually(t, func() bool { return w.sessions.current() != nil }, time.Minute, time.Millisecond)
+	require.ErrorContains(t, w.reconcile(key), "connection refused")
+	w.server.mu.Lock()
+	w.server.err = apierrors.NewRequestEntityTooLargeError("no room")
+	w.server.mu.Unlock()
+	require.NoError(t, w.reconcile(key))
+	w.server.mu.Lock()
+	n := len(w.server.requests)
+	w.server.mu.Unlock()
+	require.NoError(t, w.reconcile(key))
+	require.Len(t, w.server.requests, n, "it is not sent again until it changes")
+}
+
+// A tenant can change the labels of a CatalogSource at any time, and each version is sent completely.
+func TestLimitsHowOftenACatalogOfATenantIsSent(t *testing.T) {
+	w := given(t)
+	w.interval = time.Hour
+	tenant, global := w.source("a", "one", "u1"), w.source("global", "two", "u2")
+	w.start()
+	w.available()
+	w.await("a/one", "global/two")
+	w.sent()
+	w.publish(tenant, "2")
+	result, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: tenant})
+	require.NoError(t, err)
+	require.Greater(t, result.RequeueAfter, time.Minute)
+	w.publish(global, "2")
+	require.NoError(t, w.reconcile(global))
+	require.Equal(t, []string{"put global/two"}, w.sent())
+
+	w.server.restart()
+	w.sessions.wakeUp()
+	w.await("a/one", "global/two")
+	require.Contains(t, w.sent(), "put a/one", "a new server has nothing")
+}

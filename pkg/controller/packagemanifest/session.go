@@ -1,0 +1,181 @@
+package packagemanifest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+const (
+	// Bounds of the backoff between sessions that fail. A change to the APIService ends a pause.
+	firstPause, lastPause = time.Second, time.Minute
+	// completeAfter is the time after which all catalogs count as sent even if some are still being described.
+	completeAfter = 10 * time.Second
+)
+
+// sessions is a manager.Runnable that connects to package-server while the APIService is available.
+type sessions struct {
+	server    Server
+	keys      func() []types.NamespacedName
+	wake      func(types.NamespacedName)
+	available func(context.Context) bool
+	// changed contains an element if the APIService has changed.
+	changed chan struct{}
+
+	mu  sync.Mutex
+	now *session
+}
+
+// session is the time during which package-server runs without interruption.
+type session struct {
+	mu    sync.Mutex
+	knows map[types.NamespacedName]Known
+	// pending contains the catalogs that have to be compared before all catalogs count as sent. empty is closed when
+	// pending becomes empty.
+	pending map[types.NamespacedName]bool
+	empty   chan struct{}
+}
+
+// wakeUp is called when the APIService changes.
+func (s *sessions) wakeUp() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// current returns the current session, or nil.
+func (s *sessions) current() *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now
+}
+
+func (s *sessions) setCurrent(now *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = now
+}
+
+// Start implements manager.Runnable.
+func (s *sessions) Start(ctx context.Context) error {
+	pause := firstPause
+	for ctx.Err() == nil {
+		if !s.available(ctx) {
+			select {
+			case <-s.changed:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		started := time.Now()
+		err := s.run(ctx)
+		if time.Since(started) > lastPause {
+			pause = firstPause
+		}
+		if err != nil && ctx.Err() == nil {
+			ctrl.LoggerFrom(ctx).V(1).Info("The connection to package-server has ended", "reason", err.Error())
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+			pause = min(2*pause, lastPause)
+		case <-s.changed:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+	return nil
+}
+
+// run wakes all catalogs, so that they are compared with those of package-server. It returns when package-server stops.
+func (s *sessions) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	listing, end := context.WithTimeout(ctx, sendTimeout)
+	knows, version, err := s.server.Catalogs(listing)
+	end()
+	if err != nil {
+		return err
+	}
+	now := &session{knows: knows, pending: map[types.NamespacedName]bool{}, empty: make(chan struct{})}
+	for key := range knows {
+		now.pending[key] = true
+	}
+	for _, key := range s.keys() {
+		now.pending[key] = true
+	}
+	all := make([]types.NamespacedName, 0, len(now.pending))
+	for key := range now.pending {
+		all = append(all, key)
+	}
+	if len(all) == 0 {
+		close(now.empty)
+	}
+	s.setCurrent(now)
+	defer s.setCurrent(nil)
+	for _, key := range all {
+		s.wake(key)
+	}
+	completed := make(chan struct{})
+	go func() {
+		defer close(completed)
+		if err := s.complete(ctx, now); err != nil {
+			cancel(err)
+		}
+	}()
+	err = s.server.Wait(ctx, version)
+	cancel(errors.Join(err, context.Canceled))
+	<-completed
+	return context.Cause(ctx)
+}
+
+// complete reports that all catalogs were sent.
+func (s *sessions) complete(ctx context.Context, now *session) error {
+	timer := time.NewTimer(completeAfter)
+	defer timer.Stop()
+	select {
+	case <-now.empty:
+	case <-timer.C:
+	case <-ctx.Done():
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	return s.server.Complete(ctx)
+}
+
+// known returns the version of a catalog that package-server has.
+func (s *session) known(key types.NamespacedName) (Known, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known, ok := s.knows[key]
+	return known, ok
+}
+
+// set records the version of a catalog that package-server has; the zero value means that it has none.
+func (s *session) set(key types.NamespacedName, k Known) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k == (Known{}) {
+		delete(s.knows, key)
+		return
+	}
+	s.knows[key] = k
+}
+
+// done records that a catalog was compared.
+func (s *session) done(key types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.pending) == 0 {
+		return
+	}
+	if delete(s.pending, key); len(s.pending) == 0 {
+		close(s.empty)
+	}
+}

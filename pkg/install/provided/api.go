@@ -1,0 +1,102 @@
+package provided
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+)
+
+// API is an API that a ClusterServiceVersion owns.
+type API struct {
+	Kind, Version, Group string
+	// Plural is the name of the API's resource.
+	Plural string
+	// Served is true if an APIService serves the API, and false if a CustomResourceDefinition defines it.
+	Served bool
+}
+
+// String returns the API as in the annotation olm.providedAPIs: <kind>.<version>.<group>.
+func (a API) String() string { return a.Kind + "." + a.Version + "." + a.Group }
+
+// Resource returns "<plural>.<group>", which is the name of the CustomResourceDefinition if there is one.
+func (a API) Resource() string { return a.Plural + "." + a.Group }
+
+// Of returns the APIs that a ClusterServiceVersion owns, sorted and unique.
+func Of(csv *operatorsv1alpha1.ClusterServiceVersion) []API {
+	var out []API
+	for _, d := range csv.Spec.CustomResourceDefinitions.Owned {
+		plural, group, ok := strings.Cut(d.Name, ".")
+		if ok && d.Kind != "" && d.Version != "" {
+			out = append(out, API{Kind: d.Kind, Version: d.Version, Group: group, Plural: plural})
+		}
+	}
+	for _, d := range csv.Spec.APIServiceDefinitions.Owned {
+		if d.Kind != "" && d.Version != "" && d.Group != "" {
+			out = append(out, API{Kind: d.Kind, Version: d.Version, Group: d.Group, Plural: d.Name, Served: true})
+		}
+	}
+	slices.SortFunc(out, compare)
+	return slices.CompactFunc(out, func(a, b API) bool { return a.String() == b.String() })
+}
+
+func compare(a, b API) int {
+	return cmp.Or(cmp.Compare(a.String(), b.String()), cmp.Compare(a.Plural, b.Plural))
+}
+
+// Union returns the APIs of all ClusterServiceVersions, sorted and unique.
+func Union(csvs []operatorsv1alpha1.ClusterServiceVersion) []API {
+	var out []API
+	for i := range csvs {
+		out = append(out, Of(&csvs[i])...)
+	}
+	slices.SortFunc(out, compare)
+	return slices.CompactFunc(out, func(a, b API) bool { return a.String() == b.String() })
+}
+
+// Annotation returns the value of the annotation olm.providedAPIs.
+func Annotation(apis []API) string {
+	out := make([]string, 0, len(apis))
+	for _, api := range apis {
+		out = append(out, api.String())
+	}
+	return strings.Join(out, ",")
+}
+
+// Allows reports whether the annotation olm.providedAPIs of the ClusterServiceVersion's own OperatorGroup lists all of
+// these APIs. It applies to groups with spec.staticProvidedAPIs.
+func Allows(annotation string, apis []API) bool {
+	listed := map[string]bool{}
+	for name := range strings.SplitSeq(annotation, ",") {
+		listed[strings.TrimSpace(name)] = true
+	}
+	return !slices.ContainsFunc(apis, func(a API) bool { return !listed[a.String()] })
+}
+
+// index indexes ClusterServiceVersions, except copies, by the APIs that they own.
+const index = "remit.dev/provided-api"
+
+// Index adds the index that Conflicts requires.
+func Index(ctx context.Context, indexer client.FieldIndexer) error {
+	err := indexer.IndexField(ctx, &operatorsv1alpha1.ClusterServiceVersion{}, index, func(obj client.Object) []string {
+		csv, ok := obj.(*operatorsv1alpha1.ClusterServiceVersion)
+		if _, copied := obj.GetLabels()[names.LabelCopiedFrom]; !ok || copied {
+			return nil
+		}
+		var keys []string
+		for _, api := range Of(csv) {
+			keys = append(keys, api.String())
+		}
+		return keys
+	})
+	if err != nil {
+		return fmt.Errorf("index ClusterServiceVersions by API: %w", err)
+	}
+	return nil
+}

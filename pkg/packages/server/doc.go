@@ -1,0 +1,14 @@
+// Package server serves PackageManifests as an aggregated API (packages.operators.coreos.com/v1), with the generic API
+// server of Kubernetes, which delegates authentication and authorization to the kube-apiserver.
+//
+//	packagemanifests            get, list and watch; lists and events contain no icons
+//	packagemanifests/icon       the icon, with an ETag
+//	packagecatalogs             list and watch: which catalogs are served
+//	packagecatalogs/content     PUT and DELETE: the catalog program sends catalogs
+//	packagecatalogs/complete    PUT: the catalog program has sent all catalogs
+//
+// A request in a namespace returns the packages of the namespace's CatalogSources and of the global CatalogSources.
+// The versions of objects increase across restarts, so that clients of an earlier process are told to list again.
+//
+// cmd/package-server starts the server.
+package server

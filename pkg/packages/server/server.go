@@ -1,0 +1,108 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	genericopenapi "k8s.io/apiserver/pkg/endpoints/openapi"
+	"k8s.io/apiserver/pkg/registry/rest"
+	genericserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/options"
+	"k8s.io/apiserver/pkg/util/compatibility"
+
+	packagesv1 "github.com/remit-olm/remit/api/packages/v1"
+	"github.com/remit-olm/remit/pkg/packages/store"
+)
+
+const (
+	// maxRequests and maxWrites bound the concurrent requests, except watches.
+	maxRequests, maxWrites = 100, 8
+	// watchEnd is how long the server waits for watches to end when it shuts down. The default is a minute.
+	watchEnd = 2 * time.Second
+)
+
+// Options configures a Server. All fields are required.
+type Options struct {
+	// Listener accepts the connections.
+	Listener net.Listener
+	// Certificate is the serving certificate, which must be issued.
+	Certificate *Certificate
+	// Store contains the packages.
+	Store *store.Store
+	// Delegate configures authentication and authorization; Delegation returns the usual values.
+	Delegate func(*genericserver.Config) error
+}
+
+// Server is the generic API server with the API of PackageManifests.
+type Server struct {
+	generic *genericserver.GenericAPIServer
+}
+
+// New returns a Server.
+func New(o Options) (*Server, error) {
+	if o.Listener == nil || o.Certificate == nil || o.Store == nil || o.Delegate == nil {
+		return nil, errors.New("packages: Listener, Certificate, Store and Delegate are required")
+	}
+	config := genericserver.NewConfig(codecs)
+	config.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
+	config.OpenAPIV3Config = genericserver.DefaultOpenAPIV3Config(definitions, genericopenapi.NewDefinitionNamer(scheme))
+	config.OpenAPIV3Config.Info.Title = "Remit packages"
+	config.EnableProfiling, config.EnableIndex = false, false
+	config.MaxRequestsInFlight, config.MaxMutatingRequestsInFlight = maxRequests, maxWrites
+	config.ShutdownWatchTerminationGracePeriod = watchEnd
+	serving := options.NewSecureServingOptions()
+	serving.Listener, serving.BindPort = o.Listener, o.Listener.Addr().(*net.TCPAddr).Port
+	serving.ServerCert.GeneratedCert = o.Certificate
+	if err := serving.WithLoopback().ApplyToConfig(config); err != nil {
+		return nil, fmt.Errorf("secure serving: %w", err)
+	}
+	if err := o.Delegate(config); err != nil {
+		return nil, err
+	}
+	generic, err := config.Complete(nil).New("package-server", genericserver.NewEmptyDelegate())
+	if err != nil {
+		return nil, fmt.Errorf("create API server: %w", err)
+	}
+	group := genericserver.NewDefaultAPIGroupInfo(packagesv1.GroupVersion.Group, scheme, parameterCodec, codecs)
+	group.VersionedResourcesStorageMap[packagesv1.GroupVersion.Version] = storages(o.Store)
+	if err := generic.InstallAPIGroup(&group); err != nil {
+		return nil, fmt.Errorf("install API: %w", err)
+	}
+	return &Server{generic}, nil
+}
+
+func storages(from *store.Store) map[string]rest.Storage {
+	all := &manifests{store: from, room: newRoom()}
+	catalogs := &catalogs{from}
+	return map[string]rest.Storage{
+		packagesv1.ResourcePackageManifests:                                       all,
+		packagesv1.ResourcePackageManifests + "/" + packagesv1.SubresourceIcon:    &iconREST{all},
+		packagesv1.ResourcePackageCatalogs:                                        catalogs,
+		packagesv1.ResourcePackageCatalogs + "/" + packagesv1.SubresourceContent:  newContent(catalogs),
+		packagesv1.ResourcePackageCatalogs + "/" + packagesv1.SubresourceComplete: newComplete(catalogs),
+	}
+}
+
+// Run serves until the context is done.
+func (s *Server) Run(ctx context.Context) error {
+	return s.generic.PrepareRun().RunWithContext(ctx)
+}
+
+// Delegation returns a function that delegates authentication and authorization to the kube-apiserver, as every aggregated
+// API server does.
+func Delegation(kubeconfig string) func(*genericserver.Config) error {
+	return func(config *genericserver.Config) error {
+		authentication, authorization := options.NewDelegatingAuthenticationOptions(), options.NewDelegatingAuthorizationOptions()
+		authentication.RemoteKubeConfigFile, authorization.RemoteKubeConfigFile = kubeconfig, kubeconfig
+		if err := authentication.ApplyTo(&config.Authentication, config.SecureServing, nil); err != nil {
+			return fmt.Errorf("delegate authentication: %w", err)
+		}
+		if err := authorization.WithAlwaysAllowPaths("/healthz", "/livez", "/readyz").ApplyTo(&config.Authorization); err != nil {
+			return fmt.Errorf("delegate authorization: %w", err)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,132 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// maxHistory is the number of changes that are kept for watches; there are up to twice as many before the oldest of the
+// namespace with the most changes are dropped. A watch that is further behind must list again. What one namespace changes
+// does not end the watches of others.
+const maxHistory = 20_000
+
+// ErrExpired means that some changes after a version are no longer available.
+var ErrExpired = errors.New("the version is too old")
+
+// Change is a change of one package of a catalog.
+type Change struct {
+	Version uint64
+	Catalog types.NamespacedName
+	Package string
+	// Before contains the labels before the change; it is nil for a new package.
+	Before map[string]string
+	// Deleted means that the package was removed.
+	Deleted bool
+}
+
+// history contains the latest changes. The Store's lock protects it.
+type history struct {
+	begun, last uint64
+	// lists contains the changes by the namespace of the catalog, and n is their number.
+	lists map[string]*changes
+	n     int
+	// changed is closed at the next change.
+	changed chan struct{}
+}
+
+// changes are all changes of the catalogs of a namespace after the version "since".
+type changes struct {
+	since uint64
+	all   []Change
+}
+
+func (h *history) begin(version uint64) {
+	h.begun, h.last, h.lists, h.changed = version, version, map[string]*changes{}, make(chan struct{})
+}
+
+func (h *history) add(c Change) {
+	list := h.lists[c.Catalog.Namespace]
+	if list == nil {
+		list = &changes{since: h.begun}
+		h.lists[c.Catalog.Namespace] = list
+	}
+	list.all = append(list.all, c)
+	if h.n++; h.n >= 2*maxHistory {
+		h.drop()
+	}
+}
+
+// drop drops the older half of the changes of the namespace that has the most.
+func (h *history) drop() {
+	var most *changes
+	for _, list := range h.lists {
+		if most == nil || len(list.all) > len(most.all) {
+			most = list
+		}
+	}
+	over := (len(most.all) + 1) / 2
+	most.since = most.all[over-1].Version
+	most.all = append([]Change(nil), most.all[over:]...)
+	h.n -= over
+}
+
+// after returns the changes after a version, or false if some of them are no longer known.
+func (c *changes) after(version uint64) ([]Change, bool) {
+	first := len(c.all)
+	for first > 0 && c.all[first-1].Version > version {
+		first--
+	}
+	return c.all[first:], version >= c.since
+}
+
+// wake announces that all changes up to a version are in the list.
+func (h *history) wake(version uint64) {
+	h.last = version
+	close(h.changed)
+	h.changed = make(chan struct{})
+}
+
+// Changes waits until there are changes after a version, and returns those of the catalogs that the view includes, with the
+// version up to which they are complete. The error is ErrExpired if some of them are no longer known.
+func (s *Store) Changes(ctx context.Context, v View, after uint64) ([]Change, uint64, error) {
+	for {
+		found, until, changed, err := s.changes(v, after)
+		if err != nil || after < until {
+			return found, until, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, 0, ctx.Err()
+		}
+	}
+}
+
+// changes returns the changes that are known, and a channel that is closed at the next change.
+func (s *Store) changes(v View, after uint64) ([]Change, uint64, <-chan struct{}, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if after < s.history.begun {
+		return nil, 0, nil, ErrExpired
+	}
+	var found []Change
+	for namespace, list := range s.history.lists {
+		if !s.Sees(v, types.NamespacedName{Namespace: namespace}) {
+			continue
+		}
+		some, complete := list.after(after)
+		if !complete {
+			return nil, 0, nil, ErrExpired
+		}
+		found = append(found, some...)
+	}
+	slices.SortFunc(found, func(a, b Change) int { return cmp.Compare(a.Version, b.Version) })
+	return found, s.history.last, s.history.changed, nil
+}
+
+// Current returns the current entry of a changed package, or nil if it was removed since.
+func (s *Store) Current(c Change) *Entry { return s.get(c.Catalog, c.Package) }

@@ -1,0 +1,410 @@
+package store
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/remit-olm/remit/pkg/packages"
+)
+
+// Limits for the stored catalogs.
+const (
+	// maxNamespaceDisk and maxNamespaceIndex bound the bytes on disk, and the estimated memory, of the catalogs of one
+	// namespace, except the global catalog namespace.
+	maxNamespaceDisk, maxNamespaceIndex = 128 << 20, 32 << 20
+	// maxTenantDisk and maxTenantIndex bound those of all such namespaces.
+	maxTenantDisk, maxTenantIndex = 2 << 30, 128 << 20
+	// maxGlobalDisk and maxGlobalIndex bound those of the global catalog namespace.
+	maxGlobalDisk, maxGlobalIndex = 1 << 30, 256 << 20
+	// entryOverhead is the estimated memory of an entry, and labelOverhead is that of one of its labels.
+	entryOverhead, labelOverhead = 300, 32
+)
+
+// ErrFull means that there is no room for a catalog.
+var ErrFull = errors.New("no room for the catalog")
+
+// Options configures a Store.
+type Options struct {
+	// Directory is where files are created; if empty, the system's directory for temporary files.
+	Directory string
+	// GlobalNamespace is the global catalog namespace.
+	GlobalNamespace string
+	// Now returns the current time; nil means time.Now. Versions start at the current time, so that they increase across
+	// restarts.
+	Now func() time.Time
+}
+
+// Store contains the packages of all catalogs. It is safe for concurrent use.
+type Store struct {
+	Options
+
+	mu       sync.RWMutex
+	version  uint64
+	catalogs map[types.NamespacedName]*Catalog
+	history  history
+	complete bool
+}
+
+// Catalog is the content of one catalog. It is immutable.
+type Catalog struct {
+	packages.Header
+	// Version is the version at which the catalog was stored.
+	Version uint64
+	// entries are sorted by the name of the package.
+	entries []*Entry
+	use     use
+}
+
+// Key returns the namespace and name of the CatalogSource.
+func (c *Catalog) Key() types.NamespacedName {
+	return types.NamespacedName{Namespace: c.Source.Namespace, Name: c.Source.Name}
+}
+
+// Len returns the number of packages.
+func (c *Catalog) Len() int { return len(c.entries) }
+
+// Entry is a package of a catalog in the index. It is immutable.
+type Entry struct {
+	// Name is the name of the package.
+	Name string
+	// Source is the CatalogSource.
+	Source *packages.Source
+	// Labels are the labels of the PackageManifest.
+	Labels map[string]string
+	// Version is the version at which the package changed.
+	Version uint64
+	// Bytes is the length of the record.
+	Bytes int64
+
+	offset int64
+	sum    [sha256.Size]byte
+	file   *os.File
+}
+
+// Catalog returns the name of the CatalogSource.
+func (e *Entry) Catalog() types.NamespacedName {
+	return types.NamespacedName{Namespace: e.Source.Namespace, Name: e.Source.Name}
+}
+
+// Record reads the record.
+func (e *Entry) Record() (packages.Record, error) {
+	var out packages.Record
+	text := make([]byte, e.Bytes)
+	if _, err := e.file.ReadAt(text, e.offset); err != nil {
+		return out, fmt.Errorf("read package %q: %w", e.Name, err)
+	}
+	return out, json.Unmarshal(text, &out)
+}
+
+// New returns an empty Store.
+func New(o Options) *Store {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := &Store{Options: o, catalogs: map[types.NamespacedName]*Catalog{}}
+	s.version = uint64(o.Now().UnixMicro())
+	s.history.begin(s.version)
+	return s
+}
+
+// SetComplete records that all catalogs were delivered.
+func (s *Store) SetComplete() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.complete = true
+}
+
+// IsComplete reports whether all catalogs were delivered since the program started.
+func (s *Store) IsComplete() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.complete
+}
+
+// Put reads a catalog and replaces the one with the same name. It does not change anything if the catalog cannot be read
+// completely.
+func (s *Store) Put(key types.NamespacedName, from io.Reader) error {
+	decoder, header, err := packages.NewDecoder(from)
+	if err != nil {
+		return err
+	}
+	if header.Source.Namespace != key.Namespace || header.Source.Name != key.Name {
+		return fmt.Errorf("the header names another catalog than %s", key)
+	}
+	file, err := s.file()
+	if err != nil {
+		return err
+	}
+	next := &Catalog{Header: header}
+	if err := s.read(next, decoder, file); err != nil {
+		_ = file.Close()
+		return err
+	}
+	s.replace(next)
+	return nil
+}
+
+// file returns a new file that is deleted when it is no longer used.
+func (s *Store) file() (*os.File, error) {
+	file, err := os.CreateTemp(s.Directory, "packages-")
+	if err != nil {
+		return nil, err
+	}
+	return file, os.Remove(file.Name())
+}
+
+// read copies the records to the file.
+func (s *Store) read(c *Catalog, from *packages.Decoder, file *os.File) error {
+	namespace, tenants := s.others(c.Key())
+	for {
+		record, text, err := from.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		e := &Entry{
+			Name: record.Manifest.Name, Source: &c.Source, Labels: record.Manifest.Labels,
+			offset: c.use.disk, Bytes: int64(len(text)), sum: sha256.Sum256(text), file: file,
+		}
+		if e.Labels == nil {
+			e.Labels = map[string]string{}
+		}
+		c.entries = append(c.entries, e)
+		c.use.disk += e.Bytes
+		c.use.index += e.size()
+		if err := s.fits(c, namespace, tenants); err != nil {
+			return err
+		}
+		if _, err := file.WriteAt(text, e.offset); err != nil {
+			return fmt.Errorf("write package %q: %w", e.Name, err)
+		}
+	}
+	slices.SortFunc(c.entries, func(a, b *Entry) int { return cmp.Compare(a.Name, b.Name) })
+	for i := 1; i < len(c.entries); i++ {
+		if c.entries[i].Name == c.entries[i-1].Name {
+			return fmt.Errorf("duplicate package %q", c.entries[i].Name)
+		}
+	}
+	return nil
+}
+
+// others returns the usage of the other catalogs in the catalog's namespace, and of those of all tenants.
+func (s *Store) others(key types.NamespacedName) (namespace, tenants use) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for other, c := range s.catalogs {
+		if other == key {
+			continue
+		}
+		if other.Namespace == key.Namespace {
+			namespace.add(c)
+		}
+		if other.Namespace != s.GlobalNamespace {
+			tenants.add(c)
+		}
+	}
+	return namespace, tenants
+}
+
+// fits returns an error if a catalog, together with the other catalogs, exceeds the limits.
+func (s *Store) fits(c *Catalog, namespace, tenants use) error {
+	namespace.add(c)
+	tenants.add(c)
+	if c.Source.Namespace == s.GlobalNamespace {
+		return namespace.within(maxGlobalDisk, maxGlobalIndex)
+	}
+	return errors.Join(namespace.within(maxNamespaceDisk, maxNamespaceIndex), tenants.within(maxTenantDisk, maxTenantIndex))
+}
+
+// use is the usage of catalogs: bytes on disk, and memory for the index.
+type use struct{ disk, index int64 }
+
+func (u *use) add(c *Catalog) {
+	u.disk += c.use.disk
+	u.index += c.use.index
+}
+
+func (u *use) within(disk, index int64) error {
+	if u.disk > disk || u.index > index {
+		return fmt.Errorf("%w: at most %d MiB of descriptions and %d MiB of names and labels", ErrFull, disk>>20, index>>20)
+	}
+	return nil
+}
+
+// size estimates the memory of an entry.
+func (e *Entry) size() int64 {
+	n := entryOverhead + len(e.Name)
+	for key, value := range e.Labels {
+		n += labelOverhead + len(key) + len(value)
+	}
+	return int64(n)
+}
+
+// replace publishes a catalog, and records the differences from the previous one.
+func (s *Store) replace(next *Catalog) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.catalogs[next.Key()]
+	var before []*Entry
+	if old != nil {
+		before = old.entries
+		if old.Source.UID != next.Source.UID { // another CatalogSource with the same name
+			s.record(next.Key(), before, nil)
+			before = nil
+		}
+	}
+	s.record(next.Key(), before, next.entries)
+	s.version++
+	next.Version = s.version
+	s.catalogs[next.Key()] = next
+	s.history.wake(s.version)
+}
+
+// record gives the changed entries a new version, and adds the differences to the history.
+func (s *Store) record(of types.NamespacedName, before, after []*Entry) {
+	known := make(map[string]*Entry, len(before))
+	for _, e := range before {
+		known[e.Name] = e
+	}
+	for _, e := range after {
+		old := known[e.Name]
+		delete(known, e.Name)
+		if old != nil && old.sum == e.sum {
+			e.Version = old.Version
+			continue
+		}
+		s.version++
+		e.Version = s.version
+		change := Change{Version: s.version, Catalog: of, Package: e.Name}
+		if old != nil {
+			change.Before = old.Labels
+		}
+		s.history.add(change)
+	}
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		s.version++
+		s.history.add(Change{Version: s.version, Catalog: of, Package: name, Before: known[name].Labels, Deleted: true})
+	}
+}
+
+// Delete removes a catalog.
+func (s *Store) Delete(key types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.catalogs[key]
+	if old == nil {
+		return
+	}
+	s.record(key, old.entries, nil)
+	delete(s.catalogs, key)
+	s.version++
+	s.history.wake(s.version)
+}
+
+// Catalogs returns all catalogs, sorted by namespace and name, and the current version.
+func (s *Store) Catalogs() ([]*Catalog, uint64) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.SortedFunc(maps.Values(s.catalogs), func(a, b *Catalog) int {
+		return cmp.Or(cmp.Compare(a.Source.Namespace, b.Source.Namespace), cmp.Compare(a.Source.Name, b.Source.Name))
+	}), s.version
+}
+
+// View selects what is visible in a namespace: the catalogs of the namespace, and the global ones. The empty namespace
+// selects all catalogs.
+type View struct {
+	Namespace string
+	// Name selects one package; "" selects all.
+	Name string
+	// Match selects entries; nil selects all.
+	Match func(*Entry) bool
+}
+
+// NamespaceOf returns the namespace that the packages of a catalog have in the view.
+func (v View) NamespaceOf(catalog types.NamespacedName) string {
+	return cmp.Or(v.Namespace, catalog.Namespace)
+}
+
+// Sees reports whether a view includes the packages of a catalog.
+func (s *Store) Sees(v View, catalog types.NamespacedName) bool {
+	return v.Namespace == "" || catalog.Namespace == v.Namespace || catalog.Namespace == s.GlobalNamespace
+}
+
+// List returns the entries that a view selects, in the order of Compare, and the current version.
+func (s *Store) List(v View) ([]*Entry, uint64) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var out []*Entry
+	for key, c := range s.catalogs {
+		if !s.Sees(v, key) {
+			continue
+		}
+		all := c.entries
+		if v.Name != "" {
+			at, found := slices.BinarySearchFunc(all, v.Name, func(e *Entry, name string) int { return cmp.Compare(e.Name, name) })
+			if !found {
+				continue
+			}
+			all = all[at : at+1]
+		}
+		for _, e := range all {
+			if v.Match == nil || v.Match(e) {
+				out = append(out, e)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b *Entry) int { return Compare(v.Namespace, a, b) })
+	return out, s.version
+}
+
+// Compare orders entries by namespace and name. Entries with the same name are in the order of resolution: by priority,
+// then the catalogs of the namespace before the global ones, then by name.
+func Compare(namespace string, a, b *Entry) int {
+	return cmp.Or(cmp.Compare(cmp.Or(namespace, a.Source.Namespace), cmp.Or(namespace, b.Source.Namespace)), cmp.Compare(a.Name, b.Name),
+		cmp.Compare(b.Source.Priority, a.Source.Priority), own(namespace, a, b), cmp.Compare(a.Source.Namespace, b.Source.Namespace), cmp.Compare(a.Source.Name, b.Source.Name))
+}
+
+func own(namespace string, a, b *Entry) int {
+	is := func(e *Entry) int {
+		if e.Source.Namespace == namespace {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Compare(is(a), is(b))
+}
+
+// get returns the entry of a package in one catalog.
+func (s *Store) get(catalog types.NamespacedName, name string) *Entry {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	c := s.catalogs[catalog]
+	if c == nil {
+		return nil
+	}
+	at, found := slices.BinarySearchFunc(c.entries, name, func(e *Entry, name string) int { return cmp.Compare(e.Name, name) })
+	if !found {
+		return nil
+	}
+	return c.entries[at]
+}
+
+// Version returns the current version.
+func (s *Store) Version() uint64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.version
+}

@@ -1,0 +1,76 @@
+package packages
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+)
+
+// Limits bound the records of one catalog.
+type Limits struct {
+	// Bytes is the size beyond which packages have no descriptions. At twice that size, the remaining packages are omitted.
+	Bytes int64
+	// Packages is the number of packages.
+	Packages int
+}
+
+// GlobalLimits returns the limits for catalogs in the global catalog namespace.
+func GlobalLimits() Limits { return Limits{MaxGlobalBytes, MaxGlobalPackages} }
+
+// TenantLimits returns the limits for all other catalogs.
+func TenantLimits() Limits { return Limits{MaxTenantBytes, MaxTenantPackages} }
+
+// HeaderOf returns the header of a catalog.
+func HeaderOf(from Source, snap *catalog.Snapshot) Header {
+	text, err := json.Marshal(from)
+	if err != nil {
+		text = nil // strings, numbers and times can be encoded
+	}
+	sum := sha256.Sum256(append(append(text, '\n'), snap.Digest...))
+	return Header{Source: from, Digest: "sha256:" + hex.EncodeToString(sum[:])}
+}
+
+// Write writes the packages of a catalog, within the limits. The context bounds the time for reading descriptions: after it
+// is done, packages are written without descriptions. omitted is the number of packages that were not written.
+func Write(ctx context.Context, to io.Writer, h Header, snap *catalog.Snapshot, l Limits) (omitted int, err error) {
+	counted := &counter{to: to}
+	out, err := NewEncoder(counted, h)
+	if err != nil {
+		return 0, err
+	}
+	names := snap.PackageNames()
+	for i, name := range names {
+		if i == l.Packages || counted.n > 2*l.Bytes {
+			omitted = len(names) - i
+			break
+		}
+		displays := snap.Displays
+		if counted.n > l.Bytes || ctx.Err() != nil {
+			displays = nil
+		}
+		record := Describe(ctx, h.Source, snap.Packages[name], displays)
+		if displays == nil {
+			record = record.Brief()
+		}
+		if err := out.Encode(record); err != nil {
+			return 0, err
+		}
+	}
+	return omitted, out.Close()
+}
+
+// counter counts the bytes that are written.
+type counter struct {
+	to io.Writer
+	n  int64
+}
+
+// Write implements io.Writer.
+func (c *counter) Write(data []byte) (int, error) {
+	c.n += int64(len(data))
+	return c.to.Write(data)
+}
