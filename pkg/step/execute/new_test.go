@@ -2,6 +2,7 @@ package execute_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,7 +28,7 @@ type plan struct {
 	client        client.WithWatch
 	owner         ownerutil.Owner
 	executor      *execute.Executor
-	reads, writes int
+	reads, writes atomic.Int64 // executors read concurrently
 }
 
 func newPlan(t *testing.T) *plan {
@@ -41,11 +42,11 @@ func newPlan(t *testing.T) *plan {
 	}}
 	account := interceptor.NewClient(c, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, o ...client.GetOption) error {
-			p.reads++
+			p.reads.Add(1)
 			return c.Get(ctx, key, obj, o...)
 		},
 		Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, o ...client.ApplyOption) error {
-			p.writes++
+			p.writes.Add(1)
 			return c.Apply(ctx, obj, o...)
 		},
 	})
@@ -76,7 +77,7 @@ func TestAnAcceptedCreationNeedsOneRequest(t *testing.T) {
 	require.NoError(t, state.Problem)
 	require.Nil(t, state.Live)
 	require.NoError(t, p.executor.DryRun(t.Context(), state))
-	require.Equal(t, []int{0, 1}, []int{p.reads, p.writes})
+	require.Equal(t, []int64{0, 1}, []int64{p.reads.Load(), p.writes.Load()})
 	require.True(t, apierrors.IsNotFound(p.client.Get(t.Context(), client.ObjectKeyFromObject(state.Step.Object), &corev1.ConfigMap{})), "nothing is stored")
 }
 
@@ -106,9 +107,9 @@ func TestFindsAnObjectOfTheSameInstall(t *testing.T) {
 	state := p.gather(p.step("k"))
 	require.NoError(t, state.Problem)
 	require.Equal(t, made.GetUID(), state.Live.GetUID())
-	writes := p.writes
+	writes := p.writes.Load()
 	require.NoError(t, p.executor.DryRun(t.Context(), state))
-	require.Equal(t, writes, p.writes, "nothing would change")
+	require.Equal(t, writes, p.writes.Load(), "nothing would change")
 }
 
 func TestReportsWhyACreationIsNotAccepted(t *testing.T) {

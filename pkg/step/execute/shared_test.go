@@ -64,9 +64,9 @@ func TestPackagesOfANamespaceShareAServiceAccount(t *testing.T) {
 	require.Equal(t, a.Owner.Labels(), labels)
 	require.ElementsMatch(t, []string{"a.v1", "b.v1"}, owners)
 
-	writes := p.writes
+	writes := p.writes.Load()
 	require.Equal(t, []operatorsv1alpha1.StepStatus{present}, p.execute(b))
-	require.Equal(t, writes, p.writes, "nothing changes")
+	require.Equal(t, writes, p.writes.Load(), "nothing changes")
 
 	p.execute(p.account("a", "v2"))
 	p.execute(p.account("b", "v2"))
