@@ -22,7 +22,7 @@ const (
 // write is a verb that a controller identity is allowed to use on a resource, cluster-wide.
 type write struct{ group, resource, verb string }
 
-// allowed is the closed list of the security model: every cluster-wide write permission that the controller identities
+// allowed is the closed list of docs/adr/0001: every cluster-wide write permission that the controller identities
 // may have. An additional line requires a decision record in docs/adr.
 func allowed(w write) bool {
 	switch w.group {

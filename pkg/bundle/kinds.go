@@ -32,7 +32,7 @@ const (
 	rankOther
 )
 
-// Kinds lists the kinds that bundles can contain (contract 1.4). Other kinds cause an UnsupportedKindError.
+// Kinds lists the kinds that bundles can contain (OLM v0 contract). Other kinds cause an UnsupportedKindError.
 func Kinds() []Kind {
 	namespaced := func(group, kind, resource string, rank int) Kind {
 		return Kind{schema.GroupKind{Group: group, Kind: kind}, resource, true, rank}

@@ -7,7 +7,7 @@ import (
 )
 
 // Property types for which operator-registry has no constants. One operator provides a label that another operator
-// requires (contract 1.3).
+// requires (OLM v0 contract).
 const (
 	TypeLabel         = "olm.label"
 	TypeLabelRequired = "olm.label.required"
@@ -18,7 +18,7 @@ const (
 const MaxPropertiesText = 64 << 10
 
 // PropertiesText returns a bundle's properties in the form that its ClusterServiceVersion records in the annotation
-// operatorframework.io/properties (contract 1.3), or "" if there are none or they are too large.
+// operatorframework.io/properties (OLM v0 contract), or "" if there are none or they are too large.
 func PropertiesText(properties []Property) string {
 	size := 0
 	for _, p := range properties {

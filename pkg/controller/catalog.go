@@ -45,7 +45,7 @@ type CatalogOptions struct {
 	CRDAccount types.NamespacedName
 }
 
-// Catalog registers the controllers of cmd/catalog: catalogsource, subscription and installplan.
+// Catalog registers the controllers of cmd/catalog: catalogsource, subscription, installplan and packagemanifest.
 func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 	own, err := newShared(ctx, mgr, names.UserAgentCatalog, o.Namespace)
 	if err != nil {

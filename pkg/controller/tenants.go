@@ -18,7 +18,7 @@ import (
 
 // tenants reads the Secrets and ConfigMaps that CatalogSources name. In the global catalog namespace, whose authors act
 // on behalf of the whole cluster, it acts as the controller identity, which is allowed to read them only in this
-// namespace. In other namespaces, it acts as the namespace's account (security model, closed list 1; docs/adr/0026).
+// namespace. In other namespaces, it acts as the namespace's account (docs/adr/0001, docs/adr/0026).
 type tenants struct {
 	mgr        ctrl.Manager
 	accounts   *scoped.Clients

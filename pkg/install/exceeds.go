@@ -8,7 +8,7 @@ import (
 )
 
 // AccountNotCovering is the prefix of a requirement's message if the requirement has kind ServiceAccount and
-// permissions are missing, as the contract specifies (OLM v0, 1.7). The missing permissions follow, grouped by scope.
+// permissions are missing, as the OLM v0 contract specifies. The missing permissions follow, grouped by scope.
 const AccountNotCovering = "Policy rule not satisfied for service account: "
 
 // ExceedsAccount returns the permissions that the account with this UID is missing according to a

@@ -41,7 +41,7 @@ func Features() []Feature {
 	return []Feature{FeatureConditions, FeatureCopies, FeatureAnnotation, FeatureLabels, FeatureRoles}
 }
 
-// Optional returns what an account needs for optional features of a bundle, for Required.
+// Optional returns the needs of optional features of a bundle. Callers pass them to Required.
 func Optional(b *bundle.Bundle, scope build.Scope, features ...Feature) ([]rbac.Need, error) {
 	var out []rbac.Need
 	for _, f := range features {

@@ -65,7 +65,7 @@ func involved(core []sat.Applied) map[sat.ID]bool {
 	return out
 }
 
-// describe describes a constraint in the wording of the contract (1.3).
+// describe describes a constraint in the wording of the contract.
 func (p *problem) describe(c sat.Constraint, involved map[sat.ID]bool) string {
 	n := c.Note.(*note)
 	switch {

@@ -15,7 +15,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// typeDeprecated is a property type for which operator-registry has no constant (contract 1.3).
+// typeDeprecated is a property type for which operator-registry has no constant (OLM v0 contract).
 const typeDeprecated = "olm.deprecated"
 
 // api is a kind that an operator owns.

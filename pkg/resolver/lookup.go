@@ -16,7 +16,7 @@ type Problem struct {
 	Message string
 }
 
-// Reasons of a Problem (contract 1.2).
+// Reasons of a Problem (OLM v0 contract).
 const (
 	ConstraintsNotSatisfiable = "ConstraintsNotSatisfiable"
 	ErrorPreventedResolution  = "ErrorPreventedResolution"
@@ -31,7 +31,7 @@ func unsatisfiable(sub *operatorsv1alpha1.Subscription, format string, args ...a
 // operator is a version that is, or could be, in the namespace.
 type operator struct {
 	*facts
-	// id is the contract's identifier of a catalog entry or an installed version (1.3).
+	// id is the contract's identifier of a catalog entry or an installed version.
 	id sat.ID
 	// catalog and channel are empty for an installed version.
 	catalog types.NamespacedName

@@ -149,7 +149,7 @@ type root struct {
 func (r *root) name() string { return r.Subscription.Name }
 
 // openCatalogs finds the catalogs that the namespace can use. It sorts them by descending priority, then the
-// namespace's own catalogs before the global ones, then by name (contract 1.3).
+// namespace's own catalogs before the global ones, then by name (OLM v0 contract).
 func (d *decision) openCatalogs() {
 	type ranked struct {
 		*index

@@ -10,7 +10,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// NamePrefix is the prefix of every InstallPlan's name (contract 1.4).
+// NamePrefix is the prefix of every InstallPlan's name (OLM v0 contract).
 const NamePrefix = "install-"
 
 // Pin is a bundle that was resolved for one Subscription.

@@ -87,7 +87,7 @@ func operatorGroups() []row {
 			s.Succeeded(probeCSV)
 			s.retarget()
 			// The specification requires Pending. In OLM v0, however, an installed operator whose requirements are no longer met
-			// becomes Failed (contract 1.7).
+			// becomes Failed (OLM v0 contract).
 			s.csvSays(failed, "requirements no") // first "requirements no longer met", later "requirements not met"
 			s.settle()
 			list := &rbacv1.ClusterRoleBindingList{}

@@ -29,7 +29,7 @@ const (
 	crdName = "greetings.sample.remit.dev"
 )
 
-// D1 of the security model: a tenant can install an operator that contains a CustomResourceDefinition even if the
+// A tenant can install an operator that contains a CustomResourceDefinition even if the
 // tenant's account has no permissions on CustomResourceDefinitions, because the installation's CRD account writes it.
 func TestTheCRDAccountWritesNewCRDsForAccountsThatMayNot(t *testing.T) {
 	c, err := bounded()

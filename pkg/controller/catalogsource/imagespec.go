@@ -12,7 +12,7 @@ import (
 	"github.com/remit-olm/remit/pkg/image"
 )
 
-// Image templates (contract 1.1).
+// Image templates (OLM v0 contract).
 const (
 	annotationTemplate = "olm.catalogImageTemplate"
 

@@ -45,7 +45,7 @@ type attempt struct {
 }
 
 // Access returns the credentials for a CatalogSource's image: the pull secrets that it names, and those of the
-// ServiceAccount with the same name (contract 1.1). The error lists secrets that could not be read; the image may be
+// ServiceAccount with the same name (OLM v0 contract). The error lists secrets that could not be read; the image may be
 // public anyway. The pull is retried when an RBAC change could make those secrets readable.
 func (p *pullSecrets) Access(ctx context.Context, key types.NamespacedName, secrets []string, pull kit.Retry) (image.Access, error) {
 	listers, done := p.interests.Track(pull, p.RBAC)

@@ -73,7 +73,7 @@ func (w *world) enroll() {
 	}
 }
 
-// The flow of seed 002: nothing is written before the grant, the reported permissions are sufficient, and the install
+// Nothing is written before the grant, the reported permissions are sufficient, and the install
 // resumes automatically.
 func TestInstallsAsTheSyntheticUserAfterTheReportIsApplied(t *testing.T) {
 	t.Parallel()

@@ -27,7 +27,7 @@ var eligible = checks{
 // installable contains the checks that must pass before Deployments are written.
 var installable = checks{
 	nothingAwaited,      // the older version is being replaced, and the InstallPlan is complete
-	noRotationPending,   // a certificate rotation continues even if the checks below fail (security model, D4)
+	noRotationPending,   // a certificate rotation continues even if the checks below fail
 	rolesPrepared,       // ServiceAccounts, roles and certificates were accepted
 	factsComplete,       // all facts were gathered, and the cache shows what this reconcile wrote
 	withinAccount,       // the account has the CSV's permissions, or may grant them

@@ -140,7 +140,7 @@ func (s *scope) ruleScopes() []string {
 
 // gatherCoverage compares the CSV's permissions with the account's. If the account neither has them nor is allowed to
 // grant them with the verbs escalate and bind, the CSV is not installed. An installed operator continues to run, and
-// the missing permissions are reported (security model, D4).
+// the missing permissions are reported.
 func (s *scope) gatherCoverage(l rbac.Listers, want []*unstructured.Unstructured) error {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.account.Namespace, Name: s.account.Name}}
 	var err error

@@ -23,7 +23,7 @@
 //	not Succeeded-> Pending       there is no account to act as
 //
 // If the account loses permissions or is deleted, an installed operator continues to run and nothing is removed. The
-// message and the requirement status report the problem (security model, D4).
+// message and the requirement status report the problem.
 //
 // There is no polling; the watches are in wake.go. A delay is requested only for events that no watch reports, mainly
 // the install timeout and retries after failures. The delay before a retry is as long as the problem has lasted.

@@ -22,7 +22,7 @@ func replaced(f Facts) Transition {
 }
 
 // beingReplaced returns the message of phase Replacing. For a failed CSV, it states that the OperatorGroup allows
-// replacing failed CSVs (contract 1.7).
+// replacing failed CSVs (OLM v0 contract).
 func beingReplaced(f Facts) string {
 	forward := fmt.Sprintf(messageFailForward, f.ReplacedBy)
 	if f.Forward && f.CSV.Status.Phase == phaseFailed || f.CSV.Status.Message == forward {

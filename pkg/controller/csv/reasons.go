@@ -44,7 +44,7 @@ const (
 	reasonNotUpgradeable      = operatorsv1alpha1.CSVReasonOperatorConditionNotUpgradeable
 )
 
-// Messages that the contract defines (OLM v0, 1.7). Details are appended after ": ".
+// Messages that the OLM v0 contract defines. Details are appended after ": ".
 const (
 	messageUnknown         = "requirements not yet checked"
 	messageNotMet          = "one or more requirements couldn't be found"

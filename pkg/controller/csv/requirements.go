@@ -93,8 +93,8 @@ func ownedByAnother(s *scope, sa *corev1.ServiceAccount) bool {
 	return another && !s.owner.Owns(sa) && !s.owner.Shares(sa)
 }
 
-// requireAccount reports whether the account has the CSV's permissions (seed 001). Next does not treat this status as a
-// requirement, because an installed CSV continues to run without the permissions (D4). For the default account, the
+// requireAccount reports whether the account has the CSV's permissions. Next does not treat this status as a
+// requirement, because an installed CSV continues to run without the permissions. For the default account, the
 // status is added only if permissions are missing, because OLM has no such status.
 func (s *scope) requireAccount() {
 	over := s.exceeding()

@@ -76,7 +76,7 @@ func (r *Reconciler) gatherSiblings(ctx context.Context, s *scope) error {
 }
 
 // contested describes an older CSV in the namespace that also owns one of csv's kinds, although neither replaces the
-// other (contract 1.7). Both operators would reconcile the same objects. The age decides, so that a new CSV never
+// other (OLM v0 contract). Both operators would reconcile the same objects. The age decides, so that a new CSV never
 // affects an installed one.
 func contested(csv *operatorsv1alpha1.ClusterServiceVersion, all, related siblings) string {
 	owned := map[string]bool{}

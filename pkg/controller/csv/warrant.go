@@ -50,7 +50,7 @@ func (f Facts) installs() bool {
 }
 
 // renews reports whether the Deployments may be written only to roll out a new certificate. Certificate rotation
-// continues even if the operator could no longer be installed (security model, D4).
+// continues even if the operator could no longer be installed.
 func (f Facts) renews() bool {
 	return f.Rolling && f.Refused == nil && f.findings().Err(warrant.Renew) == nil
 }

@@ -234,7 +234,7 @@ func complete(ctx context.Context, s *run) (outcome, error) {
 }
 
 // needsNoWrite reports, based on the cache, whether the account does not need permission to write a
-// CustomResourceDefinition (security model, D1), because the definition is up to date or the CRD account writes it.
+// CustomResourceDefinition, because the definition is up to date or the CRD account writes it.
 func (s *run) needsNoWrite(ctx context.Context, st step.Step) bool {
 	return st.IsCRD() && (s.usesCRDAccount(st) || s.served(ctx, st))
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// Condition types and reasons of InstallPlans. The contract (1.4) defines Installed and the first two reasons; the
+// Condition types and reasons of InstallPlans. The contract defines Installed and the first two reasons; the
 // others are specific to Remit.
 const (
 	typePermissionsMissing = operatorsv1alpha1.InstallPlanConditionType(names.ConditionPermissionsMissing)
@@ -233,7 +233,7 @@ func (s *run) event(kind, reason, message string) {
 	s.reconciler.Recorder.Eventf(s.plan, nil, kind, reason, "Install", "%s", status.Note(message))
 }
 
-// warn reports the API server's warnings about writing a step, in an event about the step (contract 1.4).
+// warn reports the API server's warnings about writing a step, in an event about the step (OLM v0 contract).
 func (s *run) warn(index int, warnings []string) {
 	if len(warnings) == 0 {
 		return
@@ -251,7 +251,7 @@ func (s *run) warn(index int, warnings []string) {
 // eventWarnings is the reason of events that contain warnings from the API server.
 const eventWarnings = "AppliedWithWarnings"
 
-// Reasons of bundle lookups (contract 1.4).
+// Reasons of bundle lookups (OLM v0 contract).
 const (
 	reasonNotUnpacked = "BundleNotUnpacked"
 	reasonLookupFails = "JobFailed"

@@ -236,7 +236,7 @@ func (s *run) inspect(ctx context.Context, state execute.State) (inspection, err
 	return found, nil
 }
 
-// eventCRDValidation is the reason of events about objects that were not validated (contract 1.5).
+// eventCRDValidation is the reason of events about objects that were not validated (OLM v0 contract).
 const eventCRDValidation = "CRDValidation"
 
 // warnConverted reports versions whose objects are not validated against their new schemas, because a webhook may convert

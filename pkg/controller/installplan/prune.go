@@ -16,7 +16,7 @@ import (
 
 const (
 	// keptPlans is how many of the newest InstallPlans, by generation, are kept in a namespace. prunedPlans is the maximum
-	// number that one run removes (contract 1.4).
+	// number that one run removes (OLM v0 contract).
 	keptPlans   = 5
 	prunedPlans = 5
 )

@@ -60,7 +60,7 @@ type Options struct {
 	GlobalCatalogNamespace string
 	// Default is the installation's default account; the zero value means that there is none.
 	Default scoped.Default
-	// CRDAccount is the account that writes CustomResourceDefinitions (security model, D1); the zero value means that
+	// CRDAccount is the account that writes CustomResourceDefinitions (docs/adr/0001); the zero value means that
 	// there is none.
 	CRDAccount types.NamespacedName
 	// Clock defaults to the system clock.

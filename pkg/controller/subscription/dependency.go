@@ -34,7 +34,7 @@ func (r *Reconciler) ensureSubscription(ctx context.Context, w *world, c resolve
 	return nil
 }
 
-// desiredSubscription returns the Subscription for a dependency, with the name that the contract defines (1.2). It
+// desiredSubscription returns the Subscription for a dependency, with the name that the contract defines. It
 // requires approval if any Subscription that needs the dependency requires approval.
 func desiredSubscription(w *world, c resolver.Choice) *operatorsv1alpha1.Subscription {
 	return &operatorsv1alpha1.Subscription{

@@ -44,7 +44,7 @@ func (w *world) deprecationsOf(sub *operatorsv1alpha1.Subscription) (d deprecati
 }
 
 // conditions returns the messages of the deprecation conditions, keyed by type. An empty message means that the
-// condition is absent. As the contract (1.2) requires, the conditions have no reasons and are never False. The
+// condition is absent. As the contract requires, the conditions have no reasons and are never False. The
 // condition Deprecated combines the messages of the others.
 func (d deprecations) conditions() map[operatorsv1alpha1.SubscriptionConditionType]string {
 	all := slices.DeleteFunc([]string{d.pkg, d.channel, d.bundle}, func(text string) bool { return text == "" })

@@ -148,7 +148,7 @@ func owners(subs []*operatorsv1alpha1.Subscription) []metav1.OwnerReference {
 }
 
 // nextGeneration returns the generation of a new plan, which is one more than the highest generation of the namespace's
-// plans (contract 1.4).
+// plans (OLM v0 contract).
 func (w *world) nextGeneration() int {
 	highest := 0
 	for i := range w.plans {

@@ -17,7 +17,7 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// Reasons that the contract (1.2) defines but for which the API module has no constants.
+// Reasons that the contract defines but for which the API module has no constants.
 const (
 	reasonNoCatalogs       = "NoCatalogSourcesFound"
 	reasonCatalogsHealthy  = "AllCatalogSourcesHealthy"
@@ -71,7 +71,7 @@ func writeInstall(st *operatorsv1alpha1.SubscriptionStatus, v view) {
 }
 
 // upgradeState returns the state of a Subscription that has an installed version. The state is UpgradeFailed only if
-// failed versions can be replaced (contract 1.2). As in OLM, it is AtLatestKnown as soon as the version exists; the
+// failed versions can be replaced (OLM v0 contract). As in OLM, it is AtLatestKnown as soon as the version exists; the
 // version's own phase shows whether it runs.
 func upgradeState(v view) operatorsv1alpha1.SubscriptionState {
 	phase := v.installed.Status.Phase
@@ -173,7 +173,7 @@ func (r *Reconciler) writeConditions(st *operatorsv1alpha1.SubscriptionStatus, v
 	set(typeExceedsAccount, reasonedIf(excess != "", names.ReasonAccountLacksPermissions, excess))
 }
 
-// newFailures returns the conditions that the contract (1.2) reports in an event, if they became true or have another
+// newFailures returns the conditions that the contract reports in an event, if they became true or have another
 // reason. The reason of the event is the type of the condition.
 func newFailures(before, after *operatorsv1alpha1.SubscriptionStatus) (out []operatorsv1alpha1.SubscriptionCondition) {
 	for _, t := range []operatorsv1alpha1.SubscriptionConditionType{

@@ -76,7 +76,7 @@ func (r *Reconciler) gatherServed(ctx context.Context, w *world) error {
 }
 
 // gatherSources reads only the metadata of the CatalogSources. Only the catalogsource controller uses their specs, and
-// the API module's types cannot decode every valid spec (contract 1.1).
+// the API module's types cannot decode every valid spec (OLM v0 contract).
 func (r *Reconciler) gatherSources(ctx context.Context, w *world) error {
 	w.sources = map[types.NamespacedName]*metav1.PartialObjectMetadata{}
 	for _, namespace := range []string{w.namespace, r.GlobalCatalogNamespace} {

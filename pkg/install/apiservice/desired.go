@@ -15,7 +15,7 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// Priorities that the contract (1.12) defines.
+// Priorities that the contract defines.
 const (
 	groupPriorityMinimum = 2000
 	versionPriority      = 15

@@ -10,7 +10,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// messageNotAdoptable is the message that the contract (1.12) defines, followed servedBy a description of who serves the API.
+// messageNotAdoptable is the message that the contract defines. A description of what serves the API follows.
 const messageNotAdoptable = "pre-existing APIService %s is not adoptable: %s"
 
 // Taken returns an error if another owner serves any version of the API's group, through an APIService of another

@@ -49,7 +49,7 @@ const (
 )
 
 const (
-	// DefaultLife is the lifetime of a serving certificate (contract 1.12: 730 days).
+	// DefaultLife is the lifetime of a serving certificate (OLM v0 contract: 730 days).
 	DefaultLife = 730 * 24 * time.Hour
 	// DefaultBackdate is the default of Policy.Backdate. It exceeds the clock skew within a cluster.
 	DefaultBackdate = time.Hour

@@ -5,7 +5,7 @@
 // # One CA per certificate
 //
 // Each serving certificate has its own CA, whose private key is discarded as soon as the certificate is signed, so the
-// CA cannot sign anything else. The set of a Deployment is stored in one Secret (contract 1.12): the pair in use and,
+// CA cannot sign anything else. The set of a Deployment is stored in one Secret (OLM v0 contract): the pair in use and,
 // during a rotation, one more pair or CA.
 //
 // # Rotation without failed calls

@@ -22,7 +22,7 @@ func ServiceName(deployment string) string {
 	return name + serviceSuffix
 }
 
-// SecretName returns the name of the Secret with the certificates of a Deployment (contract 1.12).
+// SecretName returns the name of the Secret with the certificates of a Deployment (OLM v0 contract).
 func SecretName(deployment string) string { return ServiceName(deployment) + "-cert" }
 
 // Hosts returns the DNS names of a Deployment's Service within the cluster.

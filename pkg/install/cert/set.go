@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Keys of the Secret. The first three are defined by the contract (1.12); olmCAKey contains the CA certificate,
+// Keys of the Secret. The first three are defined by the contract; olmCAKey contains the CA certificate,
 // despite its name.
 const (
 	KeyCertificate     = corev1.TLSCertKey

@@ -21,7 +21,7 @@ import (
 
 const (
 	resource = "operatorconditions"
-	// maxRoleName bounds the length of the Role's name, so that it can be used as a label value (contract 1.3).
+	// maxRoleName bounds the length of the Role's name, so that it can be used as a label value (OLM v0 contract).
 	maxRoleName = 63
 	// maxComponentLabels is the maximum number of component labels that are copied from a ClusterServiceVersion.
 	maxComponentLabels = 8

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// configure applies a Subscription's config to a Deployment (contract 1.2). config.selector is ignored, as in OLM.
+// configure applies a Subscription's config to a Deployment (OLM v0 contract). config.selector is ignored, as in OLM.
 func configure(d *appsv1.Deployment, config *operatorsv1alpha1.SubscriptionConfig) {
 	if config == nil {
 		return

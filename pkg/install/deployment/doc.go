@@ -1,8 +1,8 @@
 // Package deployment renders and installs the Deployments of a ClusterServiceVersion's install strategy and reports
 // their status.
 //
-// [Desired] has no side effects: it sets the labels, annotations and environment variables that the contract defines
-// (OLM v0, 1.11) and applies the Subscription's config. [Installer] writes the Deployments with a client that is
+// [Desired] has no side effects: it sets the labels, annotations and environment variables that the contract of
+// OLM v0 defines and applies the Subscription's config. [Installer] writes the Deployments with a client that is
 // authenticated as the account. [Status] evaluates the status of one Deployment.
 //
 // # Pod annotations from the ClusterServiceVersion

@@ -22,8 +22,7 @@ import (
 // maxExcess is the maximum length, in bytes, of the list of excess permissions in an IdentityError.
 const maxExcess = 700
 
-// IdentityError reports that a Deployment would run as a ServiceAccount that it is not allowed to use (security model,
-// D3).
+// IdentityError reports that a Deployment would run as a ServiceAccount that it is not allowed to use (docs/adr/0036).
 type IdentityError struct {
 	Deployment     string
 	ServiceAccount string

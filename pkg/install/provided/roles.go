@@ -15,7 +15,7 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// Suffixes of the roles of provided APIs and of OperatorGroups (OLM v0 contract, 1.10).
+// Suffixes of the roles of provided APIs and of OperatorGroups (OLM v0 contract).
 const (
 	admin = "admin"
 	edit  = "edit"

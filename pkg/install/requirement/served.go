@@ -29,7 +29,8 @@ type Lookups struct {
 	crds *apiextensionsv1.CustomResourceDefinitionList
 	// registered describes the APIServices of each API group.
 	registered map[string]string
-	// unserved is the number of required kinds found so far that are not served, and unknown that of resources.
+	// unserved is the number of required kinds found so far that are not served. unknown is the
+	// number of resources whose scope could not be determined.
 	unserved, unknown int
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// Paths at which operators expect their certificate (contract 1.12): the first for operators built on the API server
+// Paths at which operators expect their certificate (OLM v0 contract): the first for operators built on the API server
 // library, the second for those built on controller-runtime.
 const (
 	volumeAPI     = "apiservice-cert"

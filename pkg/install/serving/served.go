@@ -16,7 +16,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/webhook"
 )
 
-// defaultPort is the contract's default port for APIs and webhooks (1.13).
+// defaultPort is the contract's default port for APIs and webhooks.
 const defaultPort = 443
 
 // Deployment is a Deployment that serves webhooks or APIs.

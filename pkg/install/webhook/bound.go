@@ -11,7 +11,7 @@ import (
 )
 
 // Demand lists the permissions that an account needs before its operator may intercept requests: an operator may
-// intercept only objects that its account can read and write (security model).
+// intercept only objects that its account can read and write (docs/adr/0013).
 type Demand struct {
 	// Namespaced rules are required in every target namespace of the OperatorGroup.
 	Namespaced []rbacv1.PolicyRule

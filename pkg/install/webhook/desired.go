@@ -22,7 +22,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// defaultPort and defaultPath are the defaults of the contract (1.13).
+// defaultPort and defaultPath are the defaults of the contract.
 const (
 	defaultPort = 443
 	defaultPath = "/"
@@ -142,7 +142,7 @@ func path(d *operatorsv1alpha1.WebhookDescription) string {
 func port(d *operatorsv1alpha1.WebhookDescription) int32 { return cmp.Or(d.ContainerPort, defaultPort) }
 
 // Target returns the Pod port that a webhook specifies, or nil if the Service must forward requests to the same port
-// number. The API server treats 0 and "" as unset (contract 1.13).
+// number. The API server treats 0 and "" as unset (OLM v0 contract).
 func Target(d *operatorsv1alpha1.WebhookDescription) *intstr.IntOrString {
 	if t := d.TargetPort; t != nil && *t != intstr.FromInt32(0) && *t != intstr.FromString("") {
 		return t

@@ -10,5 +10,5 @@
 // A webhook of a bounded OperatorGroup, one with a named account, selects its targets by namespace name: the labels
 // of a namespace are not a boundary. The API server ignores the namespace selector for cluster-scoped objects, so the
 // webhook covers them only if the account may write them itself. An unbounded group, which uses the installation's
-// default account, selects namespaces as OLM does (contract 1.13).
+// default account, selects namespaces as OLM does.
 package webhook

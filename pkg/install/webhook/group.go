@@ -25,7 +25,7 @@ var systemNamespaces = []string{metav1.NamespaceSystem, metav1.NamespacePublic, 
 // reachesNothing reports whether the group has no target namespaces.
 func (g Group) reachesNothing() bool { return len(g.Targets) == 0 }
 
-// namespaces returns the namespace selector of the group's webhooks (security model, "Bounds, object by object").
+// namespaces returns the namespace selector of the group's webhooks (docs/adr/0013).
 func (g Group) namespaces() *metav1.LabelSelector {
 	all := slices.Contains(g.Targets, metav1.NamespaceAll)
 	switch {

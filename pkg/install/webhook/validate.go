@@ -15,7 +15,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/deployment"
 )
 
-// contractError is an error whose text the contract defines (OLM v0, 1.7 and 1.13).
+// contractError is an error whose text the OLM v0 contract defines.
 type contractError string
 
 func (e contractError) Error() string { return string(e) }

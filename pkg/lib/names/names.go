@@ -45,14 +45,14 @@ const (
 // PrefixOwn is the prefix of Remit's own labels and annotations, which bundles cannot set.
 const PrefixOwn = "remit.dev/"
 
-// Owner labels on all objects that an install creates (OLM v0 contract, 1.18).
+// Owner labels on all objects that an install creates (OLM v0 contract).
 const (
 	LabelManaged        = "olm.managed"
 	LabelOwner          = "olm.owner"
 	LabelOwnerNamespace = "olm.owner.namespace"
 	LabelOwnerKind      = "olm.owner.kind"
 	// LabelLineage is Remit's ownership label: a hash of the package and the Subscription namespace. A later version
-	// in the same lineage can change objects of an earlier one (security model, rule 7).
+	// in the same lineage can change objects of an earlier one (rule 7 of the security model).
 	LabelLineage = "remit.dev/lineage"
 	// LabelExtensionKind and LabelExtensionName are the owner labels of OLM v1 on the objects of a ClusterExtension.
 	LabelExtensionKind = "olm.operatorframework.io/owner-kind"
@@ -169,7 +169,7 @@ const (
 	ReasonAcceptedByAPIServer = "AcceptedByAPIServer"
 	ReasonNotTried            = "NotTried"
 	// ConditionExceedsAccount on a Subscription is True while the installed operator has permissions that its account
-	// does not have. The ClusterServiceVersion's message also contains this name (security model, D4).
+	// does not have. The ClusterServiceVersion's message also contains this name.
 	ConditionExceedsAccount = "ExceedsAccount"
 	// ConditionUpgradeHeldBack on a Subscription is True while the installed version is not upgraded although its channel
 	// has a newer one. The condition's message explains why. The installed version continues to run.

@@ -62,7 +62,7 @@ func (l Lineage) String() string {
 }
 
 // ComponentLabel returns the label key operators.coreos.com/<package>.<namespace>, with the name part truncated to 63
-// characters (OLM v0 contract, 1.14). If the result is not a valid label key, the name part is the lineage's mark
+// characters (OLM v0 contract). If the result is not a valid label key, the name part is the lineage's mark
 // instead.
 func (l Lineage) ComponentLabel() string {
 	name := l.Package + "." + l.Namespace

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// tokenLifetime is the requested lifetime; the API server can grant a different one. The security model allows 10 to
-	// 60 minutes (closed list).
+	// tokenLifetime is the requested lifetime; the API server can grant a different one. docs/adr/0002 allows
+	// 10 to 60 minutes.
 	tokenLifetime = 30 * time.Minute
 	// refreshAt is the fraction of a token's lifetime after which the token is replaced.
 	refreshAt = 0.8

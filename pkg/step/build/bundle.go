@@ -224,7 +224,7 @@ func withManifest(objects []*unstructured.Unstructured, obj *unstructured.Unstru
 }
 
 // mark sets the owner's labels on an object. A CustomResourceDefinition outlives the CSV and may be used by several CSVs, so
-// mark names the owner in an annotation instead (contract 1.5). A CustomResourceDefinition does not outlive a
+// mark names the owner in an annotation instead (OLM v0 contract). A CustomResourceDefinition does not outlive a
 // ClusterExtension, so it gets the labels of a ClusterExtension.
 func mark(obj *unstructured.Unstructured, owner ownerutil.Owner) {
 	labels := obj.GetLabels()

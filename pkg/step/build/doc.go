@@ -2,7 +2,7 @@
 // labels, in the order of application. It has no side effects.
 //
 // In the process, the CSV's permissions are compared with the account's (NewStepResourceFromBundle ->
-// NewServiceAccountStepResources -> RBACForClusterServiceVersion, seed 001). Permissions that the account does not have
+// NewServiceAccountStepResources -> RBACForClusterServiceVersion). Permissions that the account does not have
 // are returned with the steps, as an explanation. The RBAC objects are built from the CSV's spec and never copied from
 // labeled objects.
 package build

@@ -21,7 +21,7 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// maxRoleName bounds the length of generated names, so that they can be used as label values (contract 1.3).
+// maxRoleName bounds the length of generated names, so that they can be used as label values (OLM v0 contract).
 const maxRoleName = 63
 
 // Grant is a set of rules that one of the operator's ServiceAccounts gets in one scope.

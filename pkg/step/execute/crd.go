@@ -37,7 +37,7 @@ func (e *UnservedError) Error() string {
 }
 
 // Serves reports whether an existing CustomResourceDefinition serves everything that the bundle's does: the same kind
-// in the same scope, and each of its served versions (security model, D1).
+// in the same scope, and each of its served versions (docs/adr/0001).
 func Serves(live, want *unstructured.Unstructured) bool {
 	for _, path := range [][]string{{"spec", "group"}, {"spec", "scope"}, {"spec", "names", "kind"}, {"spec", "names", "plural"}} {
 		a, _, _ := unstructured.NestedString(live.Object, path...)
@@ -66,7 +66,7 @@ func ServedByOther(live *apiextensionsv1.CustomResourceDefinition, s step.Step) 
 	return live != nil && !s.Owner.Owns(live) && IsServed(live, s)
 }
 
-// losesVersion returns the contract's error (1.5) if a CustomResourceDefinition has stored objects in a version that
+// losesVersion returns the contract's error if a CustomResourceDefinition has stored objects in a version that
 // the new one does not have. When a user has migrated the objects and removed the version from status.storedVersions,
 // the plan resumes.
 func losesVersion(live, want *unstructured.Unstructured) error {

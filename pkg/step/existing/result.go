@@ -54,7 +54,7 @@ func (r *Result) add(obj *unstructured.Unstructured, violations []Violation) {
 func (r *Result) Refuses() bool { return len(r.broken) > 0 }
 
 // Err returns an error that describes the violations that may be reported, or nil if there are no violations. It
-// begins with the contract's message (1.5).
+// begins with the contract's message.
 func (r *Result) Err(mayName MayName) error {
 	if !r.Refuses() {
 		return nil

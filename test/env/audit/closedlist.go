@@ -47,36 +47,38 @@ const (
 	packages   = "packages.operators.coreos.com"
 )
 
-// closedList lists the writes that the security model permits for the controller identities. The numbers refer to the list in
-// the model. Rejected writes and dry runs must be on the list as well.
+// closedList lists the writes that docs/adr/0001 permits for the controller identities; the numbers are those of its
+// items. Rejected writes and dry runs must be on the list as well.
 var closedList = []permit{
-	// 2. status and finalizers; events; leases
+	// 2: statuses and finalizers
 	{group: operators, subresource: "status", verbs: []string{"patch", "update"}},
 	{group: operators, subresource: "finalizers", verbs: []string{"patch", "update"}},
 	{group: operators, resources: []string{"clusterserviceversions"}, verbs: []string{"patch"}, like: removesFinalizers},
-	// copies; admission restricts the writes to them
+	// 3: copies; admission restricts the writes to them
 	{group: operators, resources: []string{"clusterserviceversions"}, verbs: []string{"create", "delete", "patch"}, by: names.ServiceAccountOLM, like: writesCopy},
+	// 4: events
 	{group: "", resources: []string{"events"}, verbs: []string{"create", "patch"}},
 	{group: "events.k8s.io", resources: []string{"events"}, verbs: []string{"create", "patch"}},
+	// 7: the Lease
 	{group: "coordination.k8s.io", resources: []string{"leases"}, verbs: []string{"update"}, in: own},
-	// admission restricts the second one to a label
+	// docs/adr/0047: ClusterCatalogs and ClusterExtensions; admission restricts the patches of ClusterCatalogs to a label
 	{group: extensions, resources: []string{"clustercatalogs", "clusterextensions"}, subresource: "status", verbs: []string{"patch"}, by: names.ServiceAccountExtension},
 	{group: extensions, resources: []string{"clustercatalogs"}, verbs: []string{"patch"}, by: names.ServiceAccountExtension},
 	{group: extensions, resources: []string{"clusterextensions"}, verbs: []string{"patch"}, by: names.ServiceAccountExtension, like: patchesFinalizers},
-	// the CA of the catalog server
+	// docs/adr/0045: the CA of the catalog server
 	{group: "", resources: []string{"configmaps"}, verbs: []string{"patch"}, in: own, prefix: names.ConfigMapCatalogContentCA, by: names.ServiceAccountExtension},
-	// 3. inert objects of its own API
+	// 3: objects that have no effect without an account
 	{group: operators, resources: []string{"installplans", "subscriptions"}, verbs: []string{"create"}},
 	{group: operators, resources: []string{"operatorconditions"}, verbs: []string{"create"}, by: names.ServiceAccountOLM},
-	// reports of InstallPlans
+	// 4: reports of InstallPlans
 	{group: "", resources: []string{"configmaps"}, verbs: []string{"create", "patch"}, prefix: names.ReportPrefix},
-	// 4. tokens for enrolled accounts
+	// 5: tokens for enrolled accounts
 	{group: "", resources: []string{"serviceaccounts"}, subresource: "token", verbs: []string{"create"}},
-	// 5. registries of catalog images; admission restricts them to objects that a CatalogSource owns
+	// 6: registries of catalog images; admission restricts them to objects that a CatalogSource owns
 	{group: "", resources: []string{"pods", "serviceaccounts", "services"}, verbs: []string{"create", "delete", "patch"}, in: catalogs},
-	// the keys for proofs
+	// 7: the keys for proofs
 	{group: "", resources: []string{"secrets"}, verbs: []string{"patch"}, in: own, prefix: names.SecretProof},
-	// 6. reviews
+	// 8: reviews
 	{group: "authorization.k8s.io", resources: []string{"subjectaccessreviews"}, verbs: []string{"create"}},
 	{group: "authentication.k8s.io", resources: []string{"selfsubjectreviews"}, verbs: []string{"create"}},
 	// docs/adr/0060: catalogs that are sent to package-server, which delegates authentication, and publishes its CA

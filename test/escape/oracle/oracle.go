@@ -152,7 +152,7 @@ func (o *Oracle) see(ctx context.Context) error {
 }
 
 // Remember records the current permissions of the scene's accounts. Call it before revoking any of them, because
-// objects that were installed earlier remain (security model, D4).
+// objects that were installed earlier remain.
 func (o *Oracle) Remember(ctx context.Context, scene *Scene) error {
 	granted := Rules{}
 	for _, scope := range []string{clusterScope, scene.Namespace} {

@@ -33,7 +33,7 @@ const (
 	hooksPort  = "9443"
 	apiPort    = "5443"
 
-	// The directories in which operators expect their certificates (OLM v0 contract, 1.12).
+	// The directories in which operators expect their certificates (OLM v0 contract).
 	hooksCertificates = "/tmp/k8s-webhook-server/serving-certs"
 	apiCertificates   = "/apiserver.local.config/certificates"
 )
