@@ -1,4 +1,4 @@
-// Command catalog serves catalogs, resolves Subscriptions, and executes each InstallPlan as the account
+// Command catalog loads catalogs, resolves Subscriptions, and executes each InstallPlan as the account
 // of its namespace's OperatorGroup.
 package main
 

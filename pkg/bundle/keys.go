@@ -30,7 +30,7 @@ func reservedDomains() []string {
 //	olm.*, on a CSV                       for the upgrade graph, which only the catalog determines, and for display
 //	cert-manager.io/, service.*, on a CSV read and validated by Remit (pkg/install/serving)
 //	kubernetes.io/service-account.name    on a Secret: ParseContent allows it only for a ServiceAccount of the bundle
-//	api-approved.kubernetes.io, on a CRD  required by the API server for a group that only the default account can write
+//	api-approved.kubernetes.io, on a CRD  required by the API server for a group below k8s.io (docs/adr/0022)
 func onAny() []string {
 	return []string{
 		"app.kubernetes.io/", "kubernetes.io/description", "kubectl.kubernetes.io/default-container", "kubectl.kubernetes.io/default-logs-container",

@@ -20,7 +20,7 @@ type DisplayReader interface {
 // MaxDisplayBytes bounds the size of an object that a DisplayReader returns. Larger objects are not displayed.
 const MaxDisplayBytes = 1 << 20
 
-// All returns the newest Snapshots of all CatalogSources, by name.
+// All returns the newest Snapshots of all catalogs, by key.
 func (s *Store) All() map[types.NamespacedName]*Snapshot {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -32,7 +32,8 @@ const (
 )
 
 // CheckName rejects a name of a package, channel or bundle that is not safe to use as a path element, as a map key or in a
-// message: one that is empty, too long or invalid UTF-8, or that contains a slash, space or control character.
+// message: one that is empty, too long, invalid UTF-8, "." or "..", or that contains a slash, a backslash, a space or a
+// character that is not printable.
 func CheckName(name string) error {
 	switch {
 	case name == "":

@@ -13,13 +13,13 @@ import (
 )
 
 // Snapshot is the content of a catalog at one point in time. It is immutable once published: two Snapshots of a
-// CatalogSource with the same Digest have the same content.
+// catalog with the same Digest have the same content.
 type Snapshot struct {
-	// Key names the CatalogSource.
+	// Key names the CatalogSource or, without a namespace, the ClusterCatalog.
 	Key types.NamespacedName
 	// Digest is the digest of the content, as "sha256:<hex>".
 	Digest string
-	// Priority orders catalogs during resolution, highest first (CatalogSource spec.priority).
+	// Priority orders catalogs during resolution, highest first (spec.priority).
 	Priority int
 	// Packages contains the packages by name.
 	Packages map[string]*Package

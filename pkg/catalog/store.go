@@ -14,7 +14,7 @@ var ErrNoContent = errors.New("the catalog contains no manifests for this bundle
 // NotUnpacked means that the content of a bundle image is not available yet. Callers need not poll: the Store notifies its
 // watchers of changes. NotUnpacked is an ErrNoContent.
 type NotUnpacked struct {
-	// Catalog is the CatalogSource, Bundle is the name of the bundle, and Image is its image reference.
+	// Catalog is the key of the catalog, Bundle is the name of the bundle, and Image is its image reference.
 	Catalog types.NamespacedName
 	Bundle  string
 	Image   string
@@ -36,8 +36,8 @@ func (e *NotUnpacked) Is(target error) bool { return target == ErrNoContent }
 // Unwrap returns the failure.
 func (e *NotUnpacked) Unwrap() error { return e.Failure }
 
-// Store contains the newest Snapshot of every CatalogSource. Only the catalogsource controller writes to it. The zero value
-// is ready to use.
+// Store contains the newest Snapshot of every CatalogSource or, in the program for ClusterExtensions, of every
+// ClusterCatalog. Only the controller of that kind writes to it. The zero value is ready to use.
 type Store struct {
 	mu        sync.RWMutex
 	snapshots map[types.NamespacedName]*Snapshot
@@ -51,7 +51,7 @@ type Change struct {
 	Image string
 }
 
-// Get returns the published Snapshot of a CatalogSource.
+// Get returns the published Snapshot of a catalog.
 func (s *Store) Get(key types.NamespacedName) (*Snapshot, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -76,7 +76,7 @@ func (s *Store) Put(snap *Snapshot) bool {
 	return true
 }
 
-// Delete removes a CatalogSource's content. It notifies the watchers and returns true if there was any.
+// Delete removes a catalog's content. It notifies the watchers and returns true if there was any.
 func (s *Store) Delete(key types.NamespacedName) bool {
 	s.mu.Lock()
 	_, existed := s.snapshots[key]

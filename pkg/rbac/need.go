@@ -12,7 +12,7 @@ type Need struct {
 	Rules     []rbacv1.PolicyRule
 	// Granted is true if the account writes an object that grants the rules to other subjects, and false if the account
 	// sends requests that need the rules itself. For grants, the API server's escalation check considers only RBAC,
-	// regardless of what other authorizers allow (rule semantics, row 63).
+	// regardless of what other authorizers allow.
 	Granted bool
 	// Alternatives are rules with the verb escalate or bind. An account with any one of them in the same scope does not
 	// need Rules, because the API server then skips the escalation check.

@@ -1,5 +1,5 @@
 // Package preflight implements "kubectl remit preflight", which lists, before anything is installed, all permissions
-// that an account is missing. It uses the same engine as the controllers.
+// that an account, or the identity of a ClusterExtension, is missing. It uses the same engine as the controllers.
 package preflight
 
 import (

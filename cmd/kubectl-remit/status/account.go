@@ -49,8 +49,8 @@ func (w *world) account(og *operatorsv1.OperatorGroup, remitNamespace string) Ac
 	return out
 }
 
-// enrolled reports whether both of Remit's programs are allowed to request tokens for the account. It returns Unknown
-// if RBAC could not be read.
+// enrolled reports whether the programs catalog and olm are both allowed to request tokens for the account. It returns
+// Unknown if RBAC could not be read.
 func (w *world) enrolled(account types.NamespacedName, remitNamespace string) Answer {
 	if w.rbac == nil {
 		return Unknown

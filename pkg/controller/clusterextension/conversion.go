@@ -66,7 +66,7 @@ func (s *run) resetAll(ctx context.Context, converted []*apiextensionsv1.CustomR
 	}
 	if running != nil {
 		s.wakeAfter(s.memory.nextDelay(s.key()))
-		return fmt.Sprintf("waiting for the Pods of %s to terminate, before the conversion of CustomResourceDefinition %s is reset",
+		return fmt.Sprintf("waiting for the Pods of %s to terminate before the conversion of CustomResourceDefinition %s is reset",
 			apply.Describe(running), converted[0].Name), nil
 	}
 	changed, err := s.installer().Reset(ctx, converted)

@@ -203,7 +203,7 @@ func (s *run) aboutKeptCRDs(ctx context.Context) ([]string, error) {
 		out = append(out, "CustomResourceDefinitions of earlier versions are kept until the ClusterExtension is deleted: "+bundle.Named(owned))
 	}
 	if slices.Sort(others); len(others) > 0 {
-		out = append(out, "CustomResourceDefinitions that this version does not have are kept, also when the ClusterExtension is deleted: "+bundle.Named(others))
+		out = append(out, "CustomResourceDefinitions that this version does not have are kept, even when the ClusterExtension is deleted: "+bundle.Named(others))
 	}
 	return out, nil
 }

@@ -86,7 +86,7 @@ func TestReportsKindsThatAreNotWatched(t *testing.T) {
 	w := given(t)
 	w.installedAfterGrant(csv, crd, configMap)
 	text := w.await(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonSucceeded)
-	require.Contains(t, text, "changes to objects of these kinds are not noticed, because User "+w.user()+" is not allowed to list and watch them: ConfigMap")
+	require.Contains(t, text, "changes to objects of these kinds are not detected, because User "+w.user()+" is not allowed to list and watch them: ConfigMap")
 	w.apply(strings.ReplaceAll(`{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: w, namespace: NAME}, rules: [{apiGroups: [""], resources: [configmaps], verbs: [list, watch]}]}
 ---
 {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: w, namespace: NAME}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: w},

@@ -103,11 +103,11 @@ func watchNeed(obj *unstructured.Unstructured) hooks.Need {
 	return hooks.Request(obj, "", "list", "watch")
 }
 
-// unnoticed describes the objects whose changes are not noticed.
+// unnoticed describes the objects whose changes are not detected.
 func (s *run) unnoticed() []string {
 	var out []string
 	if kinds := s.unwatched(); len(kinds) > 0 {
-		out = append(out, fmt.Sprintf("changes to objects of these kinds are not noticed, because %s is not allowed to list and watch them: %s", s.identity, strings.Join(kinds, ", ")))
+		out = append(out, fmt.Sprintf("changes to objects of these kinds are not detected, because %s is not allowed to list and watch them: %s", s.identity, strings.Join(kinds, ", ")))
 	}
 	if _, excess := s.scopes(); len(excess) > 0 {
 		out = append(out, s.aboutExcess(excess))
@@ -121,7 +121,7 @@ func (s *run) aboutExcess(excess []*unstructured.Unstructured) string {
 	for _, obj := range excess {
 		names = append(names, apply.Describe(obj))
 	}
-	return fmt.Sprintf("changes to %d objects are not noticed, because a ClusterExtension has at most %d watches; they can share a watch if %s is allowed to list and watch all objects of these kinds in the namespace: %s",
+	return fmt.Sprintf("changes to %d objects are not detected, because a ClusterExtension has at most %d watches; they can share a watch if %s is allowed to list and watch all objects of these kinds in the namespace: %s",
 		len(excess), maxWatches, s.identity, bundle.Named(names))
 }
 

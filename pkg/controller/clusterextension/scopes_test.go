@@ -89,7 +89,7 @@ func TestTheNumberOfWatchesIsLimited(t *testing.T) {
 	require.Contains(t, scopes, s.steps[len(s.steps)-1].Object, "the install waits for the status of Deployments")
 	require.Len(t, excess, 7)
 	require.Len(t, s.unnoticed(), 1)
-	require.Contains(t, s.unnoticed()[0], "changes to 7 objects are not noticed, because a ClusterExtension has at most 100 watches")
+	require.Contains(t, s.unnoticed()[0], "changes to 7 objects are not detected, because a ClusterExtension has at most 100 watches")
 	require.Contains(t, s.unnoticed()[0], "ConfigMap ns/configmap-98")
 
 	s.permissions["ns"] = rbac.NewSet([]rbacv1.PolicyRule{reads("configmaps deployments")})

@@ -91,7 +91,7 @@ func (l *Lookups) Mapping(ctx context.Context, kind schema.GroupKind) (*meta.RES
 
 // Scopes returns a function that returns the scope of a resource according to its CustomResourceDefinition or, if there is
 // none, according to discovery. Discovery is used and cached as in Mapping. Once the scopes of kinds.MaxUnserved resources
-// could not be determined, the function sends no further requests and returns Either.
+// could not be determined, it returns Either for every resource that has no CustomResourceDefinition, without a request.
 func (l *Lookups) Scopes(ctx context.Context) webhook.Scopes {
 	return func(group, resource string) webhook.Scope {
 		if group == corev1.GroupName { // a mapper treats "" as any group; webhook.Builtin has the cluster-scoped resources

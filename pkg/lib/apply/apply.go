@@ -84,7 +84,8 @@ type Owner interface {
 // object already has every desired field. If the object is replaced or edited between the read and the write, the
 // write fails with a conflict error and the caller should retry.
 //
-// Ensure returns the resulting object, or a CollisionError if the existing object does not belong to the owner.
+// Ensure returns the resulting object. It returns a CollisionError if the existing object does not belong to the owner,
+// and a DelayedError if it is being deleted.
 func Ensure(ctx context.Context, c client.Client, desired *unstructured.Unstructured, owner Owner) (Result, *unstructured.Unstructured, error) {
 	live, err := Live(ctx, c, desired)
 	if err != nil {

@@ -23,7 +23,7 @@ const (
 	SecretProof = "remit-proof"
 	// DefaultCatalogNamespace is the global catalog namespace in the manifests. Remit's programs do not run in it.
 	DefaultCatalogNamespace = "remit-catalogs"
-	// ServiceAccountCatalog and ServiceAccountOLM are the controller identities.
+	// ServiceAccountCatalog and ServiceAccountOLM are the controller identities of the programs catalog and olm.
 	ServiceAccountCatalog = "remit-catalog"
 	ServiceAccountOLM     = "remit-olm"
 	// ServiceAccountExtension is the controller identity of the program that installs ClusterExtensions.

@@ -17,7 +17,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// Options for New. Scheme and Secret are required.
+// Options configures New. Scheme and Secret are required.
 type Options struct {
 	// Scheme resolves the kinds of typed objects.
 	Scheme *runtime.Scheme

@@ -19,7 +19,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/warning"
 )
 
-// Options for NewClients. Base, Scheme and Mapper are required.
+// Options configures NewClients. Base, Scheme and Mapper are required.
 type Options struct {
 	// Base connects to the API server with the controller identity, which is used only to request tokens and to impersonate
 	// synthetic users.
