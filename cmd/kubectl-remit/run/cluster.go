@@ -47,8 +47,8 @@ type demo struct {
 	docs *documentation
 }
 
-// start starts the control plane and installs Remit. It serves the documentation's catalog and the bundles in the
-// given directory; "" means no bundles.
+// start starts the control plane, installs Remit, and creates a CatalogSource for the bundles in the given directory or,
+// if bundles is "", for the documentation's catalog.
 func (d *demo) start(ctx context.Context, bundles string) error {
 	var err error
 	if d.docs, err = newDocumentation(ctx, d.programs); err != nil {

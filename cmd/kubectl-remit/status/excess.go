@@ -229,7 +229,8 @@ func through(subjects []rbacv1.Subject, user rbac.Subject, namespace string) (gr
 	return group, applies
 }
 
-// excess returns the permissions that the bindings grant but that are not needed. needed maps scopes to rules.
+// excess returns the permissions that the bindings of the account grant but that are not needed, and all bindings of its
+// groups. needed maps scopes to rules.
 func excess(all []given, needed map[string][]rbacv1.PolicyRule) *Unneeded {
 	out := &Unneeded{}
 	var anywhere []rbacv1.PolicyRule

@@ -65,7 +65,7 @@ func TestCertManagerOverwritesOnlyItsOwnSecrets(t *testing.T) {
 				require.NoError(t, problem, "%s: %s", name, apply.Describe(obj))
 				continue
 			}
-			require.EqualError(t, problem, "Secret ns/op-service-cert already exists: cert-manager would overwrite it, but has not written it for Certificate ns/op-service-cert; "+
+			require.EqualError(t, problem, "Secret ns/op-service-cert already exists: cert-manager would overwrite it, but did not issue it for Certificate ns/op-service-cert; "+
 				"it was not changed: delete it if nothing else needs it", name)
 		}
 	}

@@ -25,6 +25,6 @@ func TestDescribesHowLongCRDsAreKept(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{
 		"CustomResourceDefinitions of earlier versions are kept until the ClusterExtension is deleted: owned.x",
-		"CustomResourceDefinitions that this version does not have are kept, also when the ClusterExtension is deleted: kept.x",
+		"CustomResourceDefinitions that this version does not have are kept, even when the ClusterExtension is deleted: kept.x",
 	}, got)
 }

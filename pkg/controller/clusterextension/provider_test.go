@@ -109,7 +109,7 @@ func (w *world) refusesToOverwrite(from int64) {
 	secret := "Secret " + w.name + "/op-service-cert"
 	require.EventuallyWithT(w.t, func(t *assert.CollectT) {
 		assert.Contains(t, w.await(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying),
-			secret+" already exists: cert-manager would overwrite it, but has not written it for Certificate "+w.name+"/op-service-cert; it was not changed: "+
+			secret+" already exists: cert-manager would overwrite it, but did not issue it for Certificate "+w.name+"/op-service-cert; it was not changed: "+
 				"delete it if nothing else needs it")
 	}, patience, tick)
 	require.Empty(w.t, w.requests(from, func(e audit.Event) bool {

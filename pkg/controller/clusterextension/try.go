@@ -104,7 +104,7 @@ func (s *run) checkIssued(ctx context.Context, obj *unstructured.Unstructured) (
 			return nil, err
 		}
 		return &apply.CollisionError{
-			Object: apply.Describe(secret), Found: "already exists", Why: "cert-manager would overwrite it, but has not written it for " + apply.Describe(obj),
+			Object: apply.Describe(secret), Found: "already exists", Why: "cert-manager would overwrite it, but did not issue it for " + apply.Describe(obj),
 			Remedy: "delete it if nothing else needs it",
 		}, nil
 	}

@@ -131,8 +131,8 @@ func isGarbageCollected(obj client.Object, namespace string) bool {
 	})
 }
 
-// command returns the shell command that removes an object. It quotes the name: the names in bundles are plain, but
-// other users who write objects of a lineage may choose any name.
+// command returns the shell command that removes an object. It quotes the name: names in bundles contain no shell
+// metacharacters, but other users who write objects of a lineage may choose any name.
 func (r *Reconciler) command(obj client.Object) string {
 	// A CustomResourceDefinition is kept; only its conversion webhook is removed.
 	if _, ok := obj.(*apiextensionsv1.CustomResourceDefinition); ok {

@@ -199,10 +199,10 @@ func written(f Facts, kind, reason string, o Outcome) metav1.Condition {
 	case !f.publishes():
 		return unknown
 	case len(o.Missing) > 0:
-		return conditionFalse(kind, ReasonNotHeld, fmt.Sprintf("ServiceAccount %s is missing permissions, which installs do not need: %s",
+		return conditionFalse(kind, ReasonNotHeld, fmt.Sprintf("ServiceAccount %s is missing permissions that no install needs: %s",
 			f.Account.Key(), status.Lines(o.Missing, maxLines)))
 	case len(o.Refused) > 0:
-		return conditionFalse(kind, ReasonRefused, "the API server refused writes, which installs do not need: "+status.Lines(o.Refused, maxLines))
+		return conditionFalse(kind, ReasonRefused, "the API server refused writes that no install needs: "+status.Lines(o.Refused, maxLines))
 	}
 	return conditionTrue(kind, reason, "")
 }
