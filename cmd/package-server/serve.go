@@ -25,7 +25,8 @@ import (
 	"github.com/remit-olm/remit/pkg/packages/store"
 )
 
-// serve serves the API until the context is done.
+// serve serves the API until the context is done. Before that, it checks the admission policies and waits for its
+// certificate.
 func (o *options) serve(ctx context.Context) error {
 	log := logging.Setup(o.debug)
 	config, err := controller.LoadConfig(o.kubeconfig)

@@ -89,8 +89,8 @@ func crds() []row {
 			s.Succeeded(probeCSV)
 		}},
 		present("23", "an identical CRD that already exists", p0(), widgets("", v1)),
-		// The specification requires a refusal, but according to D1, the step for a CRD that already serves what the bundle
-		// needs is Present. Nothing is written either way.
+		// The suite's specification requires a refusal, but the step for a CRD that already serves what the bundle needs is
+		// Present. Nothing is written either way.
 		present("25", "a CRD of another owner, with a conversion to a Service in t1", p2(), widgets(conversion, v1)),
 		present("26", "a restrictive schema for a CRD of another owner", p2(), widgets("", servedVersion("v1", true, fishing))),
 		refusedAs("25a", "a CRD of another owner, with an additional version and a conversion",

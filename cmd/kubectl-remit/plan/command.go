@@ -73,7 +73,7 @@ func newShowCommand() *cobra.Command {
 	return cmd
 }
 
-// Run shows one plan.
+// Run shows one plan. It returns cli.Missing if the plan's status reports anything missing.
 func (o *Options) Run(ctx context.Context, name string) error {
 	namespace, err := o.Cluster.Namespace()
 	if err != nil {

@@ -145,7 +145,7 @@ func (w *world) namespacesWithoutGroup(seen map[string]bool) []string {
 	return out
 }
 
-// fill adds the namespace's installs and blocked objects.
+// fill adds the namespace's installs and blocked objects, and notes about upgrades that are held back.
 func (w *world) fill(g *Group) {
 	for i := range w.csvs {
 		if csv := &w.csvs[i]; csv.Namespace == g.Namespace {

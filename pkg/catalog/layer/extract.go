@@ -57,7 +57,8 @@ type Target struct {
 	Take func(bytes int64) error
 }
 
-// Extract writes the files in a folder of an image to a target.
+// Extract writes the files in a folder of an image to a target. Unless it returns an error, it has verified the digests of
+// all layers. It refuses an image whose folder contains no files.
 func Extract(ctx context.Context, from *image.Image, folder string, to Target) error {
 	if err := from.CheckLayers(MaxLayers, MaxCompressedBytes); err != nil {
 		return err

@@ -114,7 +114,7 @@ func (o Options) stored(key string) (Catalog, error) {
 // files.
 type Files struct{ Key, Dir string }
 
-// Parse parses the files of a catalog and stores the result.
+// Parse parses the files of a catalog and stores the result on disk. The error is a Refused if the catalog is invalid.
 func (o Options) Parse(ctx context.Context, from Files, loader fbc.Loader) (Catalog, error) {
 	contents, err := o.Disk.NewContents(o.MaxContents, o.Take)
 	if err != nil {

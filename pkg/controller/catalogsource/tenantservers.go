@@ -32,7 +32,8 @@ type tenantServers struct {
 	watchServices func(context.Context) error
 
 	mu sync.Mutex
-	// current acts as the default account with this UID. end stops its cache.
+	// current contains the servers that act as the default account, and account is the UID of that account. end stops
+	// their cache. All are zero until the first call of as.
 	account types.UID
 	current *servers
 	end     func()

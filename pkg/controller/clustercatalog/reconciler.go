@@ -123,7 +123,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, r.writeStatus(ctx, k, want)
 }
 
-// specOf returns the image of a ClusterCatalog.
+// specOf returns the image of a ClusterCatalog and its poll interval.
 func specOf(k *olmv1.ClusterCatalog) imageSpec {
 	from := k.Spec.Source.Image
 	if from == nil {

@@ -141,7 +141,7 @@ func (s *run) aboutRollout(why string) string {
 	return text
 }
 
-// applyOne writes one object, unless it is as desired.
+// applyOne writes one object, unless it is as desired. It skips the objects that certify writes.
 func (s *run) applyOne(ctx context.Context, st step.Step) error {
 	if s.certifies(st.Object) {
 		return nil

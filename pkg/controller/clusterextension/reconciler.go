@@ -97,7 +97,8 @@ func New(o Options) (*Reconciler, error) {
 	}, nil
 }
 
-// Reconcile installs, upgrades or maintains one ClusterExtension as far as possible.
+// Reconcile installs, upgrades or maintains one ClusterExtension as far as possible. If it is being deleted and has the
+// finalizer, Reconcile finalizes it.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	tracked := *r
 	r = &tracked

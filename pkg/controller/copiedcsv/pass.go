@@ -148,7 +148,8 @@ func (p *pass) confirm(ctx context.Context) error {
 	return nil
 }
 
-// create creates the copy, unless the name is taken.
+// create creates the copy in the namespace of key. If another ClusterServiceVersion has the name, create records a
+// collision instead.
 func (p *pass) create(ctx context.Context, key client.ObjectKey) {
 	err := p.r.Client.Get(ctx, key, &operatorsv1alpha1.ClusterServiceVersion{})
 	switch {

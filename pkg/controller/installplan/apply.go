@@ -183,8 +183,8 @@ func applySteps(ctx context.Context, s *run) (outcome, error) {
 }
 
 // sameAccount returns an error as soon as the cache shows that another account bounds the plan's namespace, so that no
-// further step is executed as the old account and the plan starts over. It also returns an error for a deleted plan,
-// because objects that are written after the cleanup would never be removed.
+// further step is executed as the old account and the plan starts over. It also returns an error if OLM v0 now manages the
+// namespace, and for a deleted plan, because objects that are written after the cleanup would never be removed.
 func (s *run) sameAccount(ctx context.Context) error {
 	if err := s.checkNotDeleted(ctx); err != nil {
 		return err

@@ -191,7 +191,8 @@ func (s *run) isRefused(state execute.State) bool {
 	return slices.ContainsFunc(s.findings.Refused, func(f preflight.Refusal) bool { return f.Object == object })
 }
 
-// inspect reads the objects and caches the result.
+// inspect validates the objects in each version whose new schema may be stricter. It caches the result, unless reading the
+// objects is not allowed.
 func (s *run) inspect(ctx context.Context, state execute.State) (inspection, error) {
 	begun := s.reconciler.Clock.Now()
 	live, err := crd.Decode(state.Live)

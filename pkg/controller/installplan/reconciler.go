@@ -95,7 +95,8 @@ func New(o Options) (*Reconciler, error) {
 	}, nil
 }
 
-// Reconcile executes one InstallPlan as far as possible.
+// Reconcile executes one InstallPlan as far as possible. It ignores plans that are finished or being deleted, and plans in
+// namespaces that OLM v0 manages.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	tracked := *r
 	r = &tracked

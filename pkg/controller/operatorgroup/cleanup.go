@@ -114,7 +114,8 @@ func (r *Reconciler) labeled(ctx context.Context, uid types.UID) ([]corev1.Names
 	return list.Items, nil
 }
 
-// cleaner returns the account that removes objects of a deleted OperatorGroup, and its client.
+// cleaner returns the account that removes objects of a deleted OperatorGroup, and its client: the group's former account
+// if that is still usable, or else the current account of the namespace or the default account.
 func (r *Reconciler) cleaner(ctx context.Context, namespace string, was scoped.Account) (scoped.Account, client.Client, error) {
 	sa := &corev1.ServiceAccount{}
 	if was.Name != "" {

@@ -74,7 +74,8 @@ func New(o Options) (*Reconciler, error) {
 	return &Reconciler{Options: o, interests: &kit.Interests{}, ask: preflight.Reviews(o.Client), known: &keyed.Map[client.ObjectKey, remembered]{}}, nil
 }
 
-// Reconcile implements reconcile.Reconciler.
+// Reconcile updates the status of one OperatorGroup and publishes its APIs and targets. If the OperatorGroup was deleted,
+// Reconcile cleans up. It does nothing if the OperatorGroup leaves its namespace to OLM v0.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	tracked := *r
 	r = &tracked

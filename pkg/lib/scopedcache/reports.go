@@ -179,7 +179,9 @@ func (k *kind) observed(f *feed, obj client.Object, deleted bool) {
 	}
 }
 
-// listed is called with all objects of a feed's scope.
+// listed is called with all objects of a feed's scope. If the feed serves the scope, listed updates the stored objects.
+// Otherwise, the feed keeps the objects until it takes over. If Transform returns an error, listed returns it, and the
+// list is repeated.
 func (k *kind) listed(f *feed, list []any, version string) error {
 	collected := make(map[string]client.Object, len(list))
 	for _, received := range list {

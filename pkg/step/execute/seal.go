@@ -152,7 +152,8 @@ func sealedFor(role *unstructured.Unstructured, now time.Time) (sealed *unstruct
 	return sealed, len(narrow) > 0
 }
 
-// unseen returns the RoleBindings of a namespace that are missing or outdated in the cache.
+// unseen returns the RoleBindings of a namespace that are missing or outdated in the cache, or a DelayedError if there are
+// too many.
 func (r Roles) unseen(ctx context.Context, namespace string) ([]*rbacv1.RoleBinding, error) {
 	var out []*rbacv1.RoleBinding
 	known := r.RBAC.Untracked().RoleBindings.RoleBindings(namespace)
