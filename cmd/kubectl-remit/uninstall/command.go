@@ -45,7 +45,7 @@ func NewCommand() *cobra.Command {
 	o := &Options{Cluster: cli.NewCluster()}
 	cmd := &cobra.Command{
 		Use:   "uninstall SUBSCRIPTION",
-		Short: "Delete an operator with everything that was created for it",
+		Short: "Delete an operator and report what remains",
 		Long: "Delete a Subscription and the ClusterServiceVersions of its package in the namespace, wait until Remit has removed the objects that it created " +
 			"for them, and report what remains. CustomResourceDefinitions are kept, because deleting one deletes all of its objects. With --crds, those that were " +
 			"created for this operator are deleted too. This is refused, before anything is deleted, if objects of their kinds exist or if another " +

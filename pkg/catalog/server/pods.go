@@ -146,7 +146,7 @@ func NotReadyMessage(source string, p *corev1.Pod) string {
 	return fmt.Sprintf("catalog polling: %s not ready for update: update pod %s has not yet reported ready: %s", source, p.Name, Trouble(p))
 }
 
-// IsReady reports whether a Pod serves requests.
+// IsReady reports whether a Pod is Ready, has an address and is not being deleted.
 func IsReady(p *corev1.Pod) bool {
 	return p.DeletionTimestamp == nil && p.Status.PodIP != "" && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
