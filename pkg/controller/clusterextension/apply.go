@@ -46,7 +46,7 @@ func skipIfSettled(ctx context.Context, s *run) (outcome, error) {
 	return s.settled(ctx)
 }
 
-// findDue adds the steps of a phase whose objects are not as desired.
+// findDue adds the steps of a phase whose objects are not in the desired state.
 func (s *run) findDue(ctx context.Context, phase render.Phase) error {
 	for _, st := range s.stepsIn(phase) {
 		if s.certifies(st.Object) {
@@ -76,8 +76,8 @@ func (s *run) stepsIn(phase render.Phase) []step.Step {
 	return out
 }
 
-// applyPhases writes the objects that are not as desired, one phase after the other. Each phase waits until the objects of
-// the earlier ones are available.
+// applyPhases writes the objects that are not in the desired state, one phase after the other. Each phase waits until the
+// objects of the earlier ones are available.
 func applyPhases(ctx context.Context, s *run) (outcome, error) {
 	if err := s.begin(ctx); err != nil {
 		return outcome{}, err
@@ -141,7 +141,7 @@ func (s *run) aboutRollout(why string) string {
 	return text
 }
 
-// applyOne writes one object, unless it is as desired. It skips the objects that certify writes.
+// applyOne writes one object, unless it is in the desired state. It skips the objects that certify writes.
 func (s *run) applyOne(ctx context.Context, st step.Step) error {
 	if s.certifies(st.Object) {
 		return nil
@@ -168,7 +168,7 @@ func (s *run) applyOne(ctx context.Context, st step.Step) error {
 	return nil
 }
 
-// mark records that an object is as desired.
+// mark records that an object is in the desired state.
 func (s *run) mark(st step.Step, live *unstructured.Unstructured, isWritten bool) {
 	key := apply.Describe(st.Object)
 	is := markOf(live, s.hashes[st.Object], s.Clock.Now())
@@ -242,7 +242,7 @@ func (s *run) settled(ctx context.Context) (outcome, error) {
 	return s.success(ctx)
 }
 
-// success returns the outcome of a run whose objects are as desired, except those whose restoration is paused. It also
+// success returns the outcome of a run whose objects are in the desired state, except those whose restoration is paused. It also
 // sets the version, because an earlier run may have failed to save it.
 func (s *run) success(ctx context.Context) (outcome, error) {
 	s.setVersion()

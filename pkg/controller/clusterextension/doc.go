@@ -20,7 +20,7 @@
 //
 // The state of an install is derived from the cluster. status.install records which version is installed, which determines
 // the upgrades that the catalog provides; it grants nothing. memory only avoids repeated requests: after a restart, each
-// object is read once, and objects that are as desired are not written.
+// object is read once, and objects in the desired state are not written.
 //
 // # Watches
 //

@@ -106,11 +106,11 @@ type pass struct {
 	completed bool
 	// begun is when the first object was written.
 	begun time.Time
-	// marks are the objects that were found or made as desired, by apply.Describe.
+	// marks are the objects that were found in, or brought to, the desired state, by apply.Describe.
 	marks map[string]*mark
 }
 
-// mark identifies the state of an object when it was last found or made as desired.
+// mark identifies the state of an object when it was last found in, or brought to, the desired state.
 type mark struct {
 	// desired is the hash of the desired object.
 	desired    string

@@ -21,7 +21,7 @@ import (
 // unseenFor is how long a watch is expected to take to report a new object.
 const unseenFor = 5 * time.Second
 
-// isDesired reports whether an object is unchanged since it was last found or made as desired, or its restoration is
+// isDesired reports whether an object is unchanged since it was last in the desired state, or its restoration is
 // paused. It does not detect changes to objects that are not watched.
 func (s *run) isDesired(ctx context.Context, obj *unstructured.Unstructured) (bool, error) {
 	is := s.pass.marks[apply.Describe(obj)]

@@ -61,7 +61,7 @@ type run struct {
 
 	executor *execute.Executor
 	states   map[*unstructured.Unstructured]execute.State
-	// due are the steps whose objects are not as desired.
+	// due are the steps whose objects are not in the desired state.
 	due []step.Step
 	// paused are the objects whose restoration is paused.
 	paused []string

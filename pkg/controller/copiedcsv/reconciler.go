@@ -73,7 +73,8 @@ type Reconciler struct {
 	Options
 	interests *kit.Interests
 	ask       preflight.Reviewer
-	// seen contains the resource version of each copy when it was last known to be as desired, keyed by UID.
+	// seen contains the resource version of each copy when it was last known to be in the desired state, keyed by
+	// UID.
 	seen *keyed.Map[types.UID, string]
 	// next contains, for each source, the namespace at which the next pass begins.
 	next *keyed.Map[types.NamespacedName, string]

@@ -44,7 +44,7 @@ func (f Facts) unfit() error {
 	return nil
 }
 
-// installs reports whether the CSV's Deployments may be written as desired.
+// installs reports whether the CSV's Deployments may be written from the current spec.
 func (f Facts) installs() bool {
 	return f.findings().Err(warrant.Install) == nil || f.renews()
 }
