@@ -86,8 +86,8 @@ func operatorGroups() []row {
 			s.install(bundleOf(csv()))
 			s.Succeeded(probeCSV)
 			s.retarget()
-			// The suite's specification requires Pending. As in OLM v0, however, an installed operator whose requirements are
-			// no longer met becomes Failed.
+			// The suite's specification requires Pending. As in OLM v0, however, an installed operator whose requirements
+			// are no longer met becomes Failed.
 			s.csvSays(failed, "requirements no") // first "requirements no longer met", later "requirements not met"
 			s.settle()
 			list := &rbacv1.ClusterRoleBindingList{}

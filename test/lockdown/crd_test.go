@@ -29,8 +29,8 @@ const (
 	crdName = "greetings.sample.remit.dev"
 )
 
-// A tenant can install an operator that contains a CustomResourceDefinition even if the
-// tenant's account has no permissions on CustomResourceDefinitions, because the installation's CRD account writes it.
+// A tenant can install an operator that contains a CustomResourceDefinition even if the tenant's account has no
+// permissions on CustomResourceDefinitions, because the installation's CRD account writes it.
 func TestTheCRDAccountWritesNewCRDsForAccountsThatMayNot(t *testing.T) {
 	c, err := bounded()
 	require.NoError(t, err)

@@ -12,8 +12,8 @@ import (
 type Mutant struct {
 	// Name describes the broken behavior, in words joined by hyphens.
 	Name string
-	// Rule is the number of the rule in the security model (docs/ARCHITECTURE.md) that the guard enforces, or 0 if the guard
-	// does not belong to the model.
+	// Rule is the number of the rule in the security model (docs/ARCHITECTURE.md) that the guard enforces, or 0 if the
+	// guard does not belong to the model.
 	Rule int
 	// File is a path relative to the repository. Old occurs in it exactly once and is replaced with New.
 	File, Old, New string

@@ -1,6 +1,6 @@
 // Package rbac implements "kubectl remit rbac", which prints the minimal RBAC that an account needs to install and
-// maintain a bundle, or that the identity of a ClusterExtension needs, as manifests to apply. It uses a cluster only to read
-// a ClusterExtension and ClusterCatalogs.
+// maintain a bundle, or that the identity of a ClusterExtension needs, as manifests to apply. It uses a cluster only to
+// read a ClusterExtension and ClusterCatalogs.
 package rbac
 
 import (

@@ -242,8 +242,8 @@ func (s *run) settled(ctx context.Context) (outcome, error) {
 	return s.success(ctx)
 }
 
-// success returns the outcome of a run whose objects are in the desired state, except those whose restoration is paused. It also
-// sets the version, because an earlier run may have failed to save it.
+// success returns the outcome of a run whose objects are in the desired state, except those whose restoration is
+// paused. It also sets the version, because an earlier run may have failed to save it.
 func (s *run) success(ctx context.Context) (outcome, error) {
 	s.setVersion()
 	parts := []string{"Desired state reached"}

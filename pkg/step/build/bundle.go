@@ -223,9 +223,9 @@ func withManifest(objects []*unstructured.Unstructured, obj *unstructured.Unstru
 	return objects
 }
 
-// mark sets the owner's labels on an object. A CustomResourceDefinition outlives the CSV and may be used by several CSVs, so
-// mark names the owner in an annotation instead (OLM v0 contract). A CustomResourceDefinition does not outlive a
-// ClusterExtension, so it gets the labels of a ClusterExtension.
+// mark sets the owner's labels on an object. A CustomResourceDefinition outlives the CSV and may be used by several
+// CSVs, so mark names the owner in an annotation instead (OLM v0 contract). A CustomResourceDefinition does not outlive
+// a ClusterExtension, so it gets the labels of a ClusterExtension.
 func mark(obj *unstructured.Unstructured, owner ownerutil.Owner) {
 	labels := obj.GetLabels()
 	if labels == nil {

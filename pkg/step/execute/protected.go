@@ -75,8 +75,9 @@ func Approved(s step.Step) bool {
 
 func groupOf(s step.Step) string { return bundle.DefinedKind(s.Object).Group }
 
-// Reserved returns the reason why only the default account may write a CustomResourceDefinition, regardless of what
-// the cluster serves: its group belongs to Kubernetes or this API, or is a subdomain of such a group, and it is not Approved.
+// Reserved returns the reason why only the default account may write a CustomResourceDefinition, regardless of what the
+// cluster serves: its group belongs to Kubernetes or this API, or is a subdomain of such a group, and it is not
+// Approved.
 func Reserved(s step.Step) error {
 	if s.IsCRD() && group.Protected(groupOf(s)) && !Approved(s) {
 		return fmt.Errorf("%s is in a protected API group: only the installation's default account may write it", apply.Describe(s.Object))
