@@ -123,8 +123,8 @@ func waitsFor(s *scope, older *operatorsv1alpha1.ClusterServiceVersion) string {
 // earlier status would soon be replaced.
 const settleTime = 2 * time.Second
 
-// unsettled returns the time after which the status of a waiting CSV is written, or 0 if it is written now. If the clock
-// is not the API server's, the status may be written sooner.
+// unsettled returns the remaining delay before the status of a waiting CSV is written, or 0 if it is written now. If this
+// program's clock differs from the API server's, the delay may be shorter.
 func unsettled(f Facts, read *operatorsv1alpha1.ClusterServiceVersion) time.Duration {
 	age := f.Now.Sub(read.CreationTimestamp.Time)
 	if f.Waits == "" || read.Status.Phase != phaseNone || f.CSV.Status.Phase != phasePending || age < 0 {
