@@ -38,8 +38,8 @@ type authored struct {
 
 // FromBundles converts the bundle directories below the root of fsys to a file-based catalog. A bundle directory
 // contains metadata/annotations.yaml and manifests/. The usual layouts are <package>/<version>/ and the root itself.
-// Upgrade edges come from each ClusterServiceVersion. Edges to versions that are not in the folder are kept, so that a
-// folder can contain only the newest versions. FromBundles fails if any bundle is invalid.
+// Upgrade edges come from each ClusterServiceVersion. Edges to versions that are not in the directory are kept, so that a
+// directory can contain only the newest versions. FromBundles fails if any bundle is invalid.
 func FromBundles(ctx context.Context, fsys fs.FS) (*declcfg.DeclarativeConfig, error) {
 	bundles, broken, err := readBundles(ctx, fsys)
 	if err != nil {

@@ -5,8 +5,8 @@
 // Catalogs are untrusted input: sizes and counts are limited (see the constants of package catalog), and malformed content is
 // refused with the name of the file, package, channel or bundle.
 //
-// FromBundles converts bundle directories, as authors publish them, to a declarative config, so that a folder of bundles can
-// be served without building a catalog first.
+// FromBundles converts bundle directories, as authors publish them, to a declarative config, so that a directory of
+// bundles can be served without building a catalog first.
 //
 // The catalogsource controller calls LoadDirectory, and pkg/catalog/pull calls Load; the configmap package calls FromConfig
 // and FromFiles.

@@ -64,7 +64,7 @@ func newestFirst(a, b *authored) int {
 }
 
 // defaultChannel returns the default channel of the newest bundle whose default channel exists, or else the first
-// channel of the newest bundle. In a folder that contains only the newest versions, the author's default channel may
+// channel of the newest bundle. In a directory that contains only the newest versions, the author's default channel may
 // have no bundle.
 func defaultChannel(versions []*authored) string {
 	existing := map[string]bool{}

@@ -18,7 +18,7 @@ const (
 	fileProperties   = "metadata/properties.yaml"
 
 	// propertyMalformedDependencies marks a bundle whose dependencies file cannot be read. The file is otherwise treated as
-	// missing, as in the published catalogs of OLM v0: one author's mistake must not disable a folder of bundles.
+	// missing, as in the published catalogs of OLM v0: one author's mistake must not disable a directory of bundles.
 	propertyMalformedDependencies = "remit.dev/malformed-dependencies"
 )
 

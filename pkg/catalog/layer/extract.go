@@ -22,15 +22,15 @@ import (
 	"github.com/remit-olm/remit/pkg/image"
 )
 
-// LabelConfigs is the image label that names the folder of the file-based catalog.
+// LabelConfigs is the image label that names the directory of the file-based catalog.
 const LabelConfigs = "operators.operatorframework.io.index.configs.v1"
 
 // ErrNoCatalog means that an image contains no file-based catalog and must be run as a registry.
 var ErrNoCatalog = errors.New("the image contains no file-based catalog: neither its label " + LabelConfigs +
 	" nor spec.grpcPodConfig.extractContent names a catalog directory")
 
-// Folder returns the folder of an image's catalog, relative to the image's root: the value of the label, or else extract, the
-// folder that a CatalogSource names (spec.grpcPodConfig.extractContent.catalogDir).
+// Folder returns the directory of an image's catalog, relative to the image's root: the value of the label, or else
+// extract, the directory that a CatalogSource names (spec.grpcPodConfig.extractContent.catalogDir).
 func Folder(ctx context.Context, from *image.Image, extract string) (string, error) {
 	config, err := from.Config(ctx)
 	if err != nil {
@@ -57,8 +57,8 @@ type Target struct {
 	Take func(bytes int64) error
 }
 
-// Extract writes the files in a folder of an image to a target. Unless it returns an error, it has verified the digests of
-// all layers. It refuses an image whose folder contains no files.
+// Extract writes the files in a directory of an image to a target. Unless it returns an error, it has verified the
+// digests of all layers. It refuses an image whose directory contains no files.
 func Extract(ctx context.Context, from *image.Image, folder string, to Target) error {
 	if err := from.CheckLayers(MaxLayers, MaxCompressedBytes); err != nil {
 		return err
@@ -166,8 +166,8 @@ func (e *extraction) entry(header *tar.Header, content io.Reader) error {
 	return e.keep(rel, header, content)
 }
 
-// hide records a path that the current layer hides in lower layers, if the path is the catalog's folder, one of its parents,
-// or below it.
+// hide records a path that the current layer hides in lower layers, if the path is the catalog's directory, one of its
+// parents, or below it.
 func (e *extraction) hide(name string) {
 	plain := strings.TrimSuffix(name, "/")
 	if plain == e.folder || strings.HasPrefix(plain, e.folder+"/") || strings.HasPrefix(e.folder, plain+"/") || plain == "" {

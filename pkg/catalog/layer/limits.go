@@ -1,7 +1,7 @@
 package layer
 
-// Limits for an image with a catalog. Catalog images often contain a whole operating system, and all of their layers must be
-// read, because each can change the catalog's folder.
+// Limits for an image with a catalog. Catalog images often contain a whole operating system, and all of their layers
+// must be read, because each can change the catalog's directory.
 const (
 	// MaxLayers bounds the number of layers.
 	MaxLayers = 128
@@ -11,6 +11,6 @@ const (
 	MaxUnpackedBytes = 16 << 30
 	// MaxEntries bounds the number of entries in all archives.
 	MaxEntries = 2_000_000
-	// MaxFiles bounds the number of files in the catalog's folder; catalog.MaxCatalogBytes bounds their size.
+	// MaxFiles bounds the number of files in the catalog's directory; catalog.MaxCatalogBytes bounds their size.
 	MaxFiles = 100_000
 )

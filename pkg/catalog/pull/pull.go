@@ -35,7 +35,7 @@ func asRefused(err error) error {
 // Options configures Read. Disk and Turn are required.
 type Options struct {
 	Disk *disk.Store
-	// Extract is the catalog's folder in images that have no label for it.
+	// Extract is the catalog's directory in images that have no label for it.
 	Extract string
 	// MaxFiles and MaxContents limit the size of the catalog's files and manifests, in bytes; zero means the limits that
 	// apply to every catalog.

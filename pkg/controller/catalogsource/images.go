@@ -34,7 +34,7 @@ const (
 type imageSpec struct {
 	// image is the reference, with a tag or digest and all templates resolved.
 	image string
-	// folder is the folder of the file-based catalog, if no label of the image names it.
+	// folder is the directory of the file-based catalog, if no label of the image names it.
 	folder string
 	// secrets lists the names of the pull secrets.
 	secrets []string
@@ -111,7 +111,7 @@ func newImages(client *image.Client, store *disk.Store, budget *budget, wake fun
 }
 
 // ensure returns the observed state of a CatalogSource's image, and starts its goroutine if needed. If the namespace has
-// too many images, the observed state is an error. The content is kept as long as the image and the folder are the same,
+// too many images, the observed state is an error. The content is kept as long as the image and the directory are the same,
 // even if other fields of the spec change.
 func (i *images) ensure(key types.NamespacedName, spec imageSpec) imageView {
 	e, old, err := i.entry(key, spec)
