@@ -150,7 +150,7 @@ func (r *room) keep(kept int64) error {
 	return nil
 }
 
-// release releases everything.
+// release releases all reservations of the room.
 func (r *room) release() {
 	r.work.restore(r.h, 0)
 	r.memory.restore(r.h, 0)

@@ -271,7 +271,7 @@ func (w *watches) get(ctx context.Context, extension string, obj *unstructured.U
 	return nil, false
 }
 
-// keyOf identifies an object.
+// keyOf returns a key for an object that is unique across kinds and namespaces.
 func keyOf(obj client.Object) string {
 	return obj.GetObjectKind().GroupVersionKind().String() + " " + obj.GetNamespace() + "/" + obj.GetName()
 }
