@@ -49,9 +49,10 @@ func desired(cs *operatorsv1alpha1.CatalogSource, seen observation, now metav1.T
 	return out
 }
 
-// connectsAfter returns the time at which the content of a ConfigMap was updated if lastConnect is not later than this
-// time, or nil. OLM connects again after an update, so tools wait until lastConnect is later than lastUpdateTime. Both
-// have a resolution of one second, so lastConnect is updated in the next second.
+// connectsAfter returns the time at which the content of a ConfigMap was updated, if the catalog is READY and
+// lastConnect is not later than this time, or nil otherwise. OLM connects again after an update, so tools wait until
+// lastConnect is later than lastUpdateTime. Both have a resolution of one second, so lastConnect is updated in the next
+// second.
 func connectsAfter(st *operatorsv1alpha1.CatalogSourceStatus) *metav1.Time {
 	connection, from := st.GRPCConnectionState, st.ConfigMapResource
 	if connection == nil || from == nil || connection.LastObservedState != connectivity.Ready.String() || connection.LastConnectTime.After(from.LastUpdateTime.Time) {
