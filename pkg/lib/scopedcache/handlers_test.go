@@ -57,7 +57,7 @@ func TestPendingEventsIncludeThoseOfABatch(t *testing.T) {
 	require.Eventually(t, func() bool { return f.secrets.objects.handlers.pending() == 0 }, time.Minute, time.Millisecond)
 }
 
-// For example, IndexField uses a primary kind before its controller claims the kind.
+// A claim is late if, for example, IndexField uses a primary kind before its controller claims the kind.
 func TestHasSyncedWaitsForALateClaim(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
