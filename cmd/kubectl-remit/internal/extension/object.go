@@ -213,8 +213,8 @@ func fromCluster(ctx context.Context, c client.Reader, name string) (*olmv1.Clus
 	return nil, fmt.Errorf("ClusterExtension %q not found%s", name, instead)
 }
 
-// useLive sets the status and the identity of the object to those of the ClusterExtension in the cluster, if it exists and can
-// be read.
+// useLive sets the status and the UID of the object to those of the ClusterExtension in the cluster, if it exists and can be
+// read.
 func useLive(ctx context.Context, c client.Reader, ext *olmv1.ClusterExtension) error {
 	live := &olmv1.ClusterExtension{}
 	err := c.Get(ctx, client.ObjectKey{Name: ext.Name}, live)
