@@ -266,7 +266,7 @@ func pointers[T any](items []T) []*T {
 	return out
 }
 
-// gathered reports whether the controller has updated the rules of every aggregated ClusterRole.
+// gathered reports whether the ClusterRole aggregation controller has updated the rules of every aggregated ClusterRole.
 func gathered(roles []*rbacv1.ClusterRole) bool {
 	for _, into := range roles {
 		if into.AggregationRule == nil {

@@ -102,7 +102,7 @@ func malformed() []row {
 			require.Equal(s.T, operatorsv1alpha1.InstallPlanPhaseFailed, s.Plan(s.T).Status.Phase, "the plan must not be retried")
 			s.nothingWritten()
 		}},
-		{number: "110l", title: "more unknown fields than are omitted", holds: p1(), play: func(s *scene) {
+		{number: "110l", title: "more unknown fields than Remit removes", holds: p1(), play: func(s *scene) {
 			var fields strings.Builder
 			for i := range 60 {
 				fmt.Fprintf(&fields, "unknown%d: x\n", i)

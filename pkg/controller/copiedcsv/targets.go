@@ -145,10 +145,10 @@ func (r *Reconciler) installing(ctx context.Context, name string) (map[string]bo
 	return out, nil
 }
 
-// maxPlanned is the number of names of an InstallPlan that count.
+// maxPlanned is the maximum number of an InstallPlan's names that are considered.
 const maxPlanned = 1000
 
-// toInstall returns the names of the ClusterServiceVersions that a plan is to create.
+// toInstall returns the names of the ClusterServiceVersions that a plan still has to create.
 func toInstall(plan *operatorsv1alpha1.InstallPlan) []string {
 	if plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseComplete {
 		return nil

@@ -34,7 +34,7 @@ const indexSource = "source"
 // sourceKey is the value of the index for the copies of a source.
 func sourceKey(source types.NamespacedName) string { return source.String() }
 
-// sourceOf returns the source that the label of a copy names.
+// sourceOf returns the source of a copy: it has the copy's name, and its namespace is in a label of the copy.
 func sourceOf(copied client.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: copied.GetLabels()[names.LabelCopiedFrom], Name: copied.GetName()}
 }
@@ -47,7 +47,8 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 // indexName is the index of ClusterServiceVersions by their name.
 const indexName = "remit.dev/name"
 
-// IndexSources adds the index that the watches of a Reconciler need to the cache of the manager. Each copy causes an event.
+// IndexSources adds the index that the watches of a Reconciler need to the cache of the manager. Every event of a
+// copy looks up ClusterServiceVersions by name, which must not scan all of them.
 func IndexSources(ctx context.Context, indexer client.FieldIndexer) error {
 	return indexer.IndexField(ctx, &operatorsv1alpha1.ClusterServiceVersion{}, indexName, func(obj client.Object) []string { return []string{obj.GetName()} })
 }
@@ -78,7 +79,8 @@ func appearing() builder.Predicates {
 	return builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})
 }
 
-// planning accepts InstallPlans that are created or deleted, or that then install other ClusterServiceVersions than before.
+// planning accepts the creation and deletion of InstallPlans, and updates that change which ClusterServiceVersions a plan still has
+// to create.
 func planning() builder.Predicates {
 	return builder.WithPredicates(predicate.Funcs{UpdateFunc: isPlanning})
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
-// A webhook in the cluster may replace the image of each Deployment.
+// A webhook that replaces images edits every Deployment, and must not cause a live read in every reconcile.
 func TestEditsAreReadOncePerVersionOfADeployment(t *testing.T) {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "op.v1", UID: "1"}}
 	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "op", Namespace: "ns"}, CSV: csv.Name, UID: csv.UID, Proofs: proofs.Keys()}

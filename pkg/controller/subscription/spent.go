@@ -17,9 +17,9 @@ import (
 
 // A plan that is complete or superseded is spent: if a later resolution has the same content, the plan does not install
 // it. Such a resolution occurs if the plan's objects were deleted, or if the Subscription was changed back. In this
-// case, a new plan is created whose pins name the spent plan. A deleted plan is followed in the same way. The name of the
-// new plan therefore differs but still depends only on its content, and the new plan must be approved again if approval
-// is required.
+// case, a new plan is created whose pins name the spent plan. The same applies if the plan that a Subscription's status
+// refers to was deleted. The name of the new plan therefore differs but still depends only on its content, and the new
+// plan must be approved again if approval is required.
 
 // isSpent reports whether an existing plan is spent, which means that a resolution with the same content needs a new
 // plan. The cache may show that a plan is complete before it shows the plan's ClusterServiceVersions. It may also show

@@ -148,8 +148,8 @@ func intersects(operations, some []admissionregistrationv1.OperationType) bool {
 		slices.ContainsFunc(operations, func(o admissionregistrationv1.OperationType) bool { return slices.Contains(some, o) })
 }
 
-// runs lists the resources whose objects can make a workload run as a ServiceAccount of their namespace or contain its
-// token, keyed by API group.
+// runs lists, by API group, the resources whose objects can make a workload run as a ServiceAccount of their namespace
+// or can contain a ServiceAccount's token.
 var runs = map[string][]string{
 	"":                   {"pods", "podtemplates", "replicationcontrollers", "secrets"},
 	"apps":               {"controllerrevisions", "daemonsets", "deployments", "replicasets", "statefulsets"},

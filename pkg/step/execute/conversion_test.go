@@ -51,7 +51,7 @@ func TestAConversionWebhookThatAnswersIsKept(t *testing.T) {
 		{"a webhook that Remit removed", removed("none"), converted("v2", "ns/v2"), ""},
 		{"a webhook that Remit removed, without a new one", removed("none"), crd(), ""},
 		{"no conversion, not removed by Remit", removed(""), converted("v2", "ns/v2"), "v2"},
-		{"a webhook with an annotation that it was removed", converted("v1", "none"), converted("v2", "ns/v2"), "v2"},
+		{"a webhook with an annotation that says it was removed", converted("v1", "none"), converted("v2", "ns/v2"), "v2"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			keepConversion(row.desired, row.live)

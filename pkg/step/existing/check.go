@@ -57,7 +57,7 @@ type Violation struct {
 	Field string
 	// Kind is the type of violation, such as "Required value".
 	Kind string
-	// rule distinguishes violations of several rules by one field; it is "" for other violations.
+	// rule identifies the violated rule, because one field can violate several; it is "" for other violations.
 	rule string
 }
 
