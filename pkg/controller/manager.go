@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -39,6 +40,18 @@ type ManagerOptions struct {
 	HealthAddress  string
 	// LeaderElection allows running several replicas, of which only one is active.
 	LeaderElection bool
+	// LeaseDuration is how long the other replicas wait, after the leader last renewed its Lease, before one of them becomes the
+	// leader. The default is DefaultLeaseDuration.
+	LeaseDuration time.Duration
+}
+
+// DefaultLeaseDuration is the default of controller-runtime and of Kubernetes' own components.
+const DefaultLeaseDuration = 15 * time.Second
+
+// renewal returns how long the leader tries to renew its Lease before it exits, and how often each replica tries to renew or
+// acquire the Lease. The ratios are those of controller-runtime's defaults: 15 s, 10 s and 2 s.
+func renewal(lease time.Duration) (deadline, retry time.Duration) {
+	return lease * 2 / 3, lease * 2 / 15
 }
 
 // NewManager returns a manager whose cache drops copied ClusterServiceVersions, managed fields, the schemas of
@@ -51,6 +64,8 @@ func NewManager(config *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 	config = rest.CopyConfig(config)
 	config.UserAgent = o.UserAgent
 	config.QPS = -1 // API Priority and Fairness limits the request rate
+	lease := cmp.Or(o.LeaseDuration, DefaultLeaseDuration)
+	deadline, retry := renewal(lease)
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
 		Metrics:                       metricsserver.Options{BindAddress: cmp.Or(o.MetricsAddress, "0")},
@@ -59,6 +74,9 @@ func NewManager(config *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 		LeaderElectionID:              o.UserAgent,
 		LeaderElectionNamespace:       o.Namespace,
 		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 &lease,
+		RenewDeadline:                 &deadline,
+		RetryPeriod:                   &retry,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{

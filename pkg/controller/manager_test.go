@@ -2,6 +2,7 @@ package controller
 
 import (
 	"testing"
+	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
@@ -23,4 +24,11 @@ func TestTheCacheContainsNoContentOfInstallPlans(t *testing.T) {
 	other, err := withoutContent("a tombstone")
 	require.NoError(t, err)
 	require.Equal(t, "a tombstone", other)
+}
+
+func TestRenewalKeepsTheRatiosOfTheDefaults(t *testing.T) {
+	deadline, retry := renewal(DefaultLeaseDuration)
+	require.Equal(t, []time.Duration{10 * time.Second, 2 * time.Second}, []time.Duration{deadline, retry})
+	deadline, retry = renewal(3 * time.Second)
+	require.Equal(t, []time.Duration{2 * time.Second, 400 * time.Millisecond}, []time.Duration{deadline, retry})
 }

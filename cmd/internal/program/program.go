@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/validation"
@@ -46,6 +47,9 @@ type Common struct {
 	Default scoped.Default
 }
 
+// minLeaseDuration is the shortest duration that a Lease can record, which is a number of seconds.
+const minLeaseDuration = time.Second
+
 type flagValues struct {
 	kubeconfig        string
 	namespace         string
@@ -55,6 +59,7 @@ type flagValues struct {
 	metricsAddress    string
 	healthAddress     string
 	leaderElect       bool
+	leaseDuration     time.Duration
 	debug             bool
 	version           bool
 }
@@ -67,6 +72,8 @@ func (v *flagValues) add(flags *pflag.FlagSet) {
 	flags.StringVar(&v.metricsAddress, "metrics-bind-address", "0", "address on which to serve /metrics, such as :8080; 0 disables it")
 	flags.StringVar(&v.healthAddress, "health-probe-bind-address", "0", "address on which to serve /healthz and /readyz, such as :8081; 0 disables them")
 	flags.BoolVar(&v.leaderElect, "leader-elect", false, "elect a leader, so that only one of several replicas is active")
+	flags.DurationVar(&v.leaseDuration, "leader-elect-lease-duration", controller.DefaultLeaseDuration,
+		"how long the other replicas wait, after the leader's last sign of life, before one of them becomes the leader; at least 1s")
 	flags.BoolVar(&v.debug, "debug", false, "log more detail, as human-readable text instead of JSON")
 	flags.BoolVar(&v.version, "version", false, "print the version and exit")
 }
@@ -113,6 +120,9 @@ func (p Program) run(ctx context.Context, args []string) error {
 	common := Common{Namespace: v.namespace, CatalogNamespace: v.catalogNamespace}
 	if err := v.checkNamespaces(); err != nil {
 		return err
+	}
+	if v.leaseDuration < minLeaseDuration {
+		return fmt.Errorf("--leader-elect-lease-duration: %s is too short; it must be at least %s", v.leaseDuration, minLeaseDuration)
 	}
 	var err error
 	if common.Default, err = v.parseDefault(); err != nil {
@@ -167,6 +177,7 @@ func (p Program) start(ctx context.Context, v *flagValues, common Common) error 
 		MetricsAddress: v.metricsAddress,
 		HealthAddress:  v.healthAddress,
 		LeaderElection: v.leaderElect,
+		LeaseDuration:  v.leaseDuration,
 	})
 	if err != nil {
 		return err
