@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/test/env"
 	"github.com/remit-olm/remit/test/env/audit"
 )
 
@@ -49,7 +50,7 @@ func TestEveryBundleInstallsInOneRoundWithExactlyWhatIsPrinted(t *testing.T) {
 	t.Parallel()
 	all := installed(t)
 	w := newWorld(t, all)
-	before, err := w.takeCensus(t.Context())
+	before, err := w.Census(t.Context())
 	require.NoError(t, err)
 	table, took := w.tryAll(t, all)
 	w.checkAudit(t, table)
@@ -148,11 +149,11 @@ func (w *world) cycle(ctx context.Context, c *testCase, printed []*unstructured.
 }
 
 // install installs a bundle, and returns what the case's namespaces contained before.
-func (w *world) install(ctx context.Context, c *testCase, printed []*unstructured.Unstructured) (before census, err error) {
+func (w *world) install(ctx context.Context, c *testCase, printed []*unstructured.Unstructured) (before env.Census, err error) {
 	if err = w.prepare(ctx, c, printed); err != nil {
 		return nil, err
 	}
-	if before, err = w.takeCensus(ctx, c.namespaces()...); err != nil {
+	if before, err = w.Census(ctx, c.namespaces()...); err != nil {
 		return nil, err
 	}
 	if err = w.subscribe(ctx, c); err != nil {

@@ -40,7 +40,7 @@ func TestOddBundlesInstallInOneRound(t *testing.T) {
 	all := shaped(t)
 	w := newWorld(t, all)
 	w.patience = shapePatience
-	before, err := w.takeCensus(t.Context())
+	before, err := w.Census(t.Context())
 	require.NoError(t, err)
 	table, took := w.tryAll(t, all)
 	for _, o := range table {

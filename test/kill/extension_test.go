@@ -36,7 +36,7 @@ func TestAnExtensionSurvivesAKillAfterEachWriteOfItsInstall(t *testing.T) {
 	w := newExtensionWorld(t, "installed")
 	n := sweepExtensions(t, func(t *testing.T, n int) (outcome, bool) {
 		s := w.extension(t, n)
-		shot := w.gate.arm(n, anyRequest, w.program.kill)
+		shot := w.gate.arm(n, anyRequest, w.program.Kill)
 		from := s.mark()
 		s.create()
 		return s.ends(shot, "1.0.0", from)
@@ -51,7 +51,7 @@ func TestAnExtensionSurvivesAKillAfterEachWriteOfItsUpgrade(t *testing.T) {
 		s := w.extension(t, n)
 		s.create()
 		eventually(t, func(c *assert.CollectT) { s.installed(c, "1.0.0") })
-		shot := w.gate.arm(n, anyRequest, w.program.kill)
+		shot := w.gate.arm(n, anyRequest, w.program.Kill)
 		from := s.mark()
 		s.upgrade()
 		return s.ends(shot, "2.0.0", from)
@@ -184,7 +184,7 @@ func (e *extension) ends(s *shot, version string, from int64) (outcome, bool) {
 	e.t.Helper()
 	killed := e.firedOr(e.t, s, func(c *assert.CollectT) { e.installed(c, version) })
 	if killed {
-		e.program.start()
+		e.start(e.t)
 		eventually(e.t, func(c *assert.CollectT) { e.installed(c, version) })
 	}
 	events, _, err := cluster.AuditedFrom(e.t.Context(), from, func(event audit.Event) bool {

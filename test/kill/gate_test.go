@@ -61,9 +61,10 @@ func newGate(t *testing.T, config *rest.Config) *gate {
 	return g
 }
 
-// ca returns the certificate that clients of the gate must trust.
-func (g *gate) ca() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: g.Certificate().Raw})
+// config returns the address of the gate, and the certificate that its clients must trust.
+func (g *gate) config() *rest.Config {
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: g.Certificate().Raw})
+	return &rest.Config{Host: g.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}
 }
 
 // arm makes the gate kill the program at the nth write for which counts returns true.

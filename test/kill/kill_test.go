@@ -56,7 +56,7 @@ func (w *world) install(t *testing.T, n int, counts func(*http.Request) bool) bo
 	b, err := env.ReadBundle(os.DirFS(catalogs[image(w.name, n)]))
 	require.NoError(t, err)
 	tn.GrantAll(tn.Needs(b, bundle.Package, tn.Namespace))
-	shot := w.gate.arm(n, counts, w.program.kill)
+	shot := w.gate.arm(n, counts, w.program.Kill)
 	tn.Group(env.AccountName, tn.Namespace)
 	tn.Catalog("catalog", image(w.name, n))
 	tn.Subscribe("catalog", bundle.Package, bundle.Channel)
@@ -67,7 +67,7 @@ func (w *world) install(t *testing.T, n int, counts func(*http.Request) bool) bo
 	before := map[string]types.UID{}
 	if killed {
 		before = w.objects(tn)
-		w.program.start()
+		w.start(t)
 	}
 	ip := tn.Complete()
 	require.Len(t, ip.Status.Plan, sampleSteps)

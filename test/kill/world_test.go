@@ -21,7 +21,7 @@ const maxWrites = 40
 // world is the program under test and its gate to the control plane.
 type world struct {
 	gate    *gate
-	program *program
+	program *env.Program
 	// name distinguishes the objects of the sweeps.
 	name string
 }
@@ -30,15 +30,21 @@ type world struct {
 func newWorld(t *testing.T, name, account string, args ...string) *world {
 	t.Helper()
 	w := &world{gate: newGate(t, cluster.Config()), name: name}
-	w.program = newProgram(t, cluster, w.gate, account, args...)
-	w.program.start()
+	w.program = cluster.Program(t, w.gate.config(), account, args...)
+	w.start(t)
 	return w
+}
+
+// start starts the program.
+func (w *world) start(t *testing.T) {
+	t.Helper()
+	require.NoError(t, w.program.Start())
 }
 
 // asIdentity reports whether the program sent a request with the identity of an install, that is, with an account's token or by
 // impersonating a user.
 func (w *world) asIdentity(r *http.Request) bool {
-	return r.Header.Get("Authorization") != "Bearer "+w.program.token || r.Header.Get("Impersonate-User") != ""
+	return r.Header.Get("Authorization") != "Bearer "+w.program.Token || r.Header.Get("Impersonate-User") != ""
 }
 
 func anyRequest(*http.Request) bool { return true }
@@ -84,19 +90,10 @@ func eventually(t *testing.T, check func(c *assert.CollectT)) {
 }
 
 // madeOnce asserts that no object was created or deleted more than once. It returns the requests that created or deleted
-// objects, each as verb, resource and name.
+// objects, as in audit.Changes.
 func madeOnce(t *testing.T, events []audit.Event) []string {
 	t.Helper()
-	times := map[string]int{}
-	for _, e := range events {
-		switch {
-		case !e.Wrote() || e.Object.APIGroup == "authentication.k8s.io":
-		case e.Created():
-			times["create "+e.Object.Resource+" "+e.Object.Name]++
-		case e.Verb == "delete":
-			times["delete "+e.Object.Resource+" "+e.Object.Name]++
-		}
-	}
+	times := audit.Changes(events)
 	for id, n := range times {
 		require.Equal(t, 1, n, id)
 	}
