@@ -19,10 +19,11 @@ import (
 
 // Releases returns a file-based catalog, as JSON, of small operators that do nothing, with one version per line:
 //
-//	a.v2.0.0 stable,beta replaces=a.v1.0.0 skips=a.v1.5.0 range=<2.0.0 needs=b:>=1.0.0 kind=example.com/v1/Thing reads=secrets global deprecated=why
+//	a.v2.0.0 stable,beta replaces=a.v1.0.0 skips=a.v1.5.0 range=<2.0.0 needs=b:>=1.0.0 kind=example.com/v1/Thing reads=secrets everywhere=nodes global deprecated=why
 //
 // The package is the part before ".v"; the default channel is the first channel of the package's first line. Every
-// operator requests permission to read ConfigMaps; "reads" adds permission to read another resource. "kind" names a kind
+// operator requests permission to read ConfigMaps; "reads" adds permission to read another resource, and
+// "everywhere" does so in the whole cluster. "kind" names a kind
 // that the version requires. A version with "global" supports only AllNamespaces, so it fails in a namespace whose
 // OperatorGroup has targets.
 func Releases(lines ...string) string { return ReleasesWith(nil, lines...) }
@@ -86,7 +87,7 @@ type release struct {
 	entry                          map[string]any
 	needs                          []map[string]any
 	kinds                          []map[string]any
-	reads                          []string
+	reads, everywhere              []string
 	global                         bool
 	brings                         *apiextensionsv1.CustomResourceDefinition
 }
@@ -108,6 +109,8 @@ func (r *release) read(word string) {
 		r.kinds = append(r.kinds, map[string]any{"group": parts[0], "version": parts[1], "kind": parts[2]})
 	case "reads":
 		r.reads = append(r.reads, value)
+	case "everywhere":
+		r.everywhere = append(r.everywhere, value)
 	case "global":
 		r.global = true
 	case "deprecated":
@@ -174,9 +177,17 @@ func (r *release) csv() *operatorsv1alpha1.ClusterServiceVersion {
 		csv.Spec.CustomResourceDefinitions.Owned = append(csv.Spec.CustomResourceDefinitions.Owned,
 			operatorsv1alpha1.CRDDescription{Name: r.brings.Name, Version: v.Name, Kind: r.brings.Spec.Names.Kind})
 	}
-	rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: append([]string{"configmaps"}, r.reads...), Verbs: []string{"get"}}}
-	strategy.Permissions = []operatorsv1alpha1.StrategyDeploymentPermissions{{ServiceAccountName: r.pkg, Rules: rules}}
+	strategy.Permissions = r.reading(append([]string{"configmaps"}, r.reads...))
+	if len(r.everywhere) > 0 {
+		strategy.ClusterPermissions = r.reading(r.everywhere)
+	}
 	return csv
+}
+
+// reading returns permission for the operator to read resources of the core group.
+func (r *release) reading(resources []string) []operatorsv1alpha1.StrategyDeploymentPermissions {
+	rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: resources, Verbs: []string{"get"}}}
+	return []operatorsv1alpha1.StrategyDeploymentPermissions{{ServiceAccountName: r.pkg, Rules: rules}}
 }
 
 // owned returns the served versions of the release's CustomResourceDefinition.
@@ -208,7 +219,7 @@ func (tn *Tenant) PublishWith(name string, brings Brings, lines ...string) {
 }
 
 // GrantReleases grants the account the permissions that the operators of Releases need, including for upgrades. It does
-// not grant the permissions that "reads" adds.
+// not grant the permissions that "reads" and "everywhere" add.
 func (tn *Tenant) GrantReleases() {
 	tn.T.Helper()
 	all := func(group string, resources ...string) rbacv1.PolicyRule {
