@@ -7,8 +7,6 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/validation"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
@@ -20,18 +18,17 @@ const fieldManager = "kubectl-remit"
 
 // Options holds the options of the command.
 type Options struct {
-	// AllNamespaces selects all namespaces with an OperatorGroup or a CatalogSource that OLM manages.
-	AllNamespaces bool
+	// Scope selects the namespaces. AllNamespaces means all with an OperatorGroup or a CatalogSource. RemitNamespace
+	// contains the Secret with the keys, and the records.
+	cli.Scope
 	// Yes allows the command to write. Without it, the command only reads.
 	Yes bool
 	// Undo gives the namespaces back to OLM.
-	Undo bool
-	// RemitNamespace is where Remit is installed. It contains the Secret with the keys, and the records.
-	RemitNamespace string
-	Format         cli.Format
-	Cluster        *cli.Cluster
-	Out            io.Writer
-	ErrOut         io.Writer
+	Undo    bool
+	Format  cli.Format
+	Cluster *cli.Cluster
+	Out     io.Writer
+	ErrOut  io.Writer
 }
 
 const example = `  # List what would be taken over in a namespace, and what cannot be proven. Nothing is written
@@ -63,11 +60,8 @@ func NewCommand() *cobra.Command {
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Out, o.ErrOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
-			if o.AllNamespaces && cmd.Flags().Changed("namespace") {
-				return errors.New("--all-namespaces and --namespace are mutually exclusive")
-			}
-			if problems := validation.ValidateNamespaceName(o.RemitNamespace, false); len(problems) > 0 {
-				return fmt.Errorf("--remit-namespace=%s: %s", o.RemitNamespace, problems[0])
+			if err := o.Validate(cmd); err != nil {
+				return err
 			}
 			return o.Run(cmd.Context())
 		},
@@ -75,24 +69,16 @@ func NewCommand() *cobra.Command {
 	}
 	o.Format.AddFlag(cmd)
 	o.Cluster.AddFlags(cmd)
+	o.Scope.AddFlags(cmd, "all namespaces with an OperatorGroup or CatalogSource")
 	flags := cmd.Flags()
-	flags.BoolVarP(&o.AllNamespaces, "all-namespaces", "A", false, "all namespaces with an OperatorGroup or CatalogSource")
 	flags.BoolVar(&o.Yes, "yes", false, "write the changes; without it, the command only lists them")
 	flags.BoolVar(&o.Undo, "undo", false, "give the namespaces back to OLM, using the record of the adoption")
-	flags.StringVar(&o.RemitNamespace, "remit-namespace", names.DefaultNamespace, "namespace where Remit is installed")
 	return cmd
 }
 
 // Run executes the command.
 func (o *Options) Run(ctx context.Context) error {
-	namespace := metav1.NamespaceAll
-	if !o.AllNamespaces {
-		var err error
-		if namespace, err = o.Cluster.Namespace(); err != nil {
-			return err
-		}
-	}
-	c, err := o.Cluster.Client(o.ErrOut)
+	c, namespace, err := o.Open(o.Cluster, o.ErrOut)
 	if err != nil {
 		return err
 	}

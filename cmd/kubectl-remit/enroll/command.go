@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -173,10 +172,7 @@ func (o *Options) check() error {
 	if slices.Contains(append(slices.Clone(o.Authors), o.AuthorGroups...), "") {
 		return errors.New("--author and --author-group: names must not be empty")
 	}
-	if problems := validation.ValidateNamespaceName(o.RemitNamespace, false); len(problems) > 0 {
-		return fmt.Errorf("--remit-namespace=%s: %s", o.RemitNamespace, problems[0])
-	}
-	return nil
+	return cli.CheckRemitNamespace(o.RemitNamespace)
 }
 
 func dryRuns() []string { return []string{dryRunNone, dryRunClient} }

@@ -2,7 +2,6 @@ package status
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -10,20 +9,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
-	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
 // Options holds the options of the command.
 type Options struct {
-	// AllNamespaces makes the command report all namespaces.
-	AllNamespaces bool
-	// RemitNamespace is the namespace of Remit's programs. An account is enrolled if these programs are allowed to request
-	// its tokens.
-	RemitNamespace string
-	Format         cli.Format
-	Cluster        *cli.Cluster
-	Out            io.Writer
-	ErrOut         io.Writer
+	// Scope selects the namespaces. An account is enrolled if the programs in RemitNamespace are allowed to request its
+	// tokens.
+	cli.Scope
+	Format  cli.Format
+	Cluster *cli.Cluster
+	Out     io.Writer
+	ErrOut  io.Writer
 }
 
 const example = `  # The OperatorGroup of a namespace: its account, what is installed, what is blocked and why
@@ -53,8 +49,8 @@ func NewCommand() *cobra.Command {
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Out, o.ErrOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
-			if o.AllNamespaces && cmd.Flags().Changed("namespace") {
-				return errors.New("--all-namespaces and --namespace are mutually exclusive")
+			if err := o.Validate(cmd); err != nil {
+				return err
 			}
 			return o.Run(cmd.Context())
 		},
@@ -62,22 +58,13 @@ func NewCommand() *cobra.Command {
 	}
 	o.Format.AddFlag(cmd)
 	o.Cluster.AddFlags(cmd)
-	flags := cmd.Flags()
-	flags.BoolVarP(&o.AllNamespaces, "all-namespaces", "A", false, "report on all namespaces")
-	flags.StringVar(&o.RemitNamespace, "remit-namespace", names.DefaultNamespace, "namespace where Remit is installed")
+	o.Scope.AddFlags(cmd, "report on all namespaces")
 	return cmd
 }
 
 // Run prints the report.
 func (o *Options) Run(ctx context.Context) error {
-	namespace := metav1.NamespaceAll
-	if !o.AllNamespaces {
-		var err error
-		if namespace, err = o.Cluster.Namespace(); err != nil {
-			return err
-		}
-	}
-	c, err := o.Cluster.Client(o.ErrOut)
+	c, namespace, err := o.Open(o.Cluster, o.ErrOut)
 	if err != nil {
 		return err
 	}
