@@ -63,7 +63,7 @@ func gather(ctx context.Context, c client.Client, home, namespace string) (*worl
 		untargeted: map[string]error{}, subscriptions: map[string][]operatorsv1alpha1.Subscription{}, plans: map[string][]operatorsv1alpha1.InstallPlan{},
 		catalogs: map[string][]metav1.PartialObjectMetadata{}, csvs: map[string][]operatorsv1alpha1.ClusterServiceVersion{}, copies: map[string][]metav1.PartialObjectMetadata{}}
 	for _, step := range []func(context.Context, client.Client, string) error{
-		w.gatherKeys, w.gatherManagers, w.gatherNamespaces, w.gatherAPI, w.gatherTargets, w.gatherObjects,
+		w.gatherKeys, w.gatherPrograms, w.gatherNamespaces, w.gatherAPI, w.gatherTargets, w.gatherObjects,
 	} {
 		if err := step(ctx, c, namespace); err != nil {
 			return nil, err
@@ -90,28 +90,6 @@ func (w *world) gatherKeys(ctx context.Context, c client.Client, _ string) error
 	}
 	w.keys, err = proof.New(proof.Options{Scheme: c.Scheme(), Secret: key}, secret.Data)
 	return err
-}
-
-// managers returns the names of OLM's programs that write the objects of operators.
-func managers() []string { return []string{"olm-operator", "catalog-operator"} }
-
-// gatherManagers finds OLM's own Deployments. While one of them has replicas, OLM may write the same objects.
-func (w *world) gatherManagers(ctx context.Context, c client.Client, _ string) error {
-	for _, name := range managers() {
-		list := &appsv1.DeploymentList{}
-		err := c.List(ctx, list, client.MatchingFields{"metadata.name": name})
-		if err != nil {
-			return fmt.Errorf("list Deployments named %s: %w", name, err)
-		}
-		for i := range list.Items {
-			d := &list.Items[i]
-			if d.Spec.Replicas == nil || *d.Spec.Replicas > 0 || d.Status.Replicas > 0 {
-				w.problems = append(w.problems, fmt.Sprintf("OLM is running: Deployment %s/%s has replicas; to stop it: kubectl scale deployment %s -n %s --replicas=0",
-					d.Namespace, name, name, d.Namespace))
-			}
-		}
-	}
-	return nil
 }
 
 func (w *world) gatherNamespaces(ctx context.Context, c client.Client, _ string) error {
