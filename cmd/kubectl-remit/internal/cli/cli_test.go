@@ -65,3 +65,32 @@ func TestReportsAMissingKubeconfig(t *testing.T) {
 	_, err = c.Namespace()
 	require.ErrorContains(t, err, "kubeconfig: ")
 }
+
+func TestScopeSelectsNamespaces(t *testing.T) {
+	for name, row := range map[string]struct {
+		args []string
+		want string
+		all  bool
+	}{
+		"one":              {args: []string{"-n", "team-a"}},
+		"all":              {args: []string{"-A"}, all: true},
+		"both":             {args: []string{"-A", "-n", "team-a"}, want: "--all-namespaces and --namespace are mutually exclusive"},
+		"no valid name":    {args: []string{"--remit-namespace=Remit"}, want: "--remit-namespace=Remit: "},
+		"another Remit":    {args: []string{"--remit-namespace=platform"}},
+		"the empty string": {args: []string{"--remit-namespace="}, want: "--remit-namespace=: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, cluster, cmd := &Scope{}, NewCluster(), &cobra.Command{Use: "x"}
+			s.AddFlags(cmd, "all")
+			cluster.AddFlags(cmd)
+			require.NoError(t, cmd.ParseFlags(row.args))
+			err := s.Validate(cmd)
+			if row.want != "" {
+				require.ErrorContains(t, err, row.want)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, row.all, s.AllNamespaces)
+		})
+	}
+}
