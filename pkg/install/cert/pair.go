@@ -108,6 +108,12 @@ func Hash(ca []byte) string {
 	return hashOf(parsed)
 }
 
+// TextHash returns the hex SHA-256 of a CA's PEM text, with which OLM v0 identifies the CA.
+func TextHash(ca []byte) string {
+	sum := sha256.Sum256(ca)
+	return hex.EncodeToString(sum[:])
+}
+
 func hashOf(c *x509.Certificate) string {
 	sum := sha256.Sum256(c.Raw)
 	return hex.EncodeToString(sum[:])

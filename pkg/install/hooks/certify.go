@@ -224,6 +224,10 @@ func (i Installer) observe(p *Plan, live *Live, d serving.Deployment, secret *co
 	if o.Data == nil {
 		o.Data = map[string][]byte{}
 	}
+	// Pods that OLM v0 created, and that were adopted, still use its CA until they are rolled.
+	if ca := o.Data[cert.KeyCA]; pods != nil && p.in.Owner.Owns(pods) && hash == cert.TextHash(ca) {
+		o.Recorded = append(o.Recorded, cert.Hash(ca))
+	}
 	o.Running = pods != nil && hash == cert.Hash(o.Data[cert.KeyCA]) && deployment.Status(pods, pods.Spec.Replicas).Ready
 	o.TrustedFor = i.Memory.trustedFor(secret.UID, cert.NextHash(o.Data), o.Bundles, i.Now)
 	return o
