@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -215,15 +216,31 @@ func (j *judge) notRequired(b boundTo) string {
 		}
 		var allowed []rbacv1.PolicyRule
 		for _, g := range build.Grants(b.install.csv, b.install.csv.Namespace, b.install.targets) {
-			if g.ServiceAccount == subject.Name && g.Namespace == b.binding.GetNamespace() {
+			// For an OperatorGroup with all namespaces, OLM leaves a Role in addition to the ClusterRole with the same rules.
+			if g.ServiceAccount == subject.Name && (g.Namespace == b.binding.GetNamespace() || g.Namespace == rbac.ClusterScope) {
 				allowed = append(allowed, g.Rules...)
 			}
+		}
+		if b.binding.GetNamespace() == b.install.csv.Namespace {
+			allowed = append(allowed, certificateRules(b.install.csv, subject.Name)...)
 		}
 		if more := rbac.Missing(allowed, rules); len(more) > 0 {
 			return fmt.Sprintf("it grants ServiceAccount %s more than the ClusterServiceVersion requires: %s", subject.Name, rbac.Line(more[0]))
 		}
 	}
 	return ""
+}
+
+// certificateRules returns the rules that allow a ServiceAccount to read the serving certificates of its Deployments. Remit
+// grants the same rules, with the same names.
+func certificateRules(csv *operatorsv1alpha1.ClusterServiceVersion, account string) []rbacv1.PolicyRule {
+	var out []rbacv1.PolicyRule
+	for _, d := range serving.Served(csv) {
+		if serving.Subject(csv, d.Name).Name == account {
+			out = append(out, serving.CertificateRules(d)...)
+		}
+	}
+	return out
 }
 
 // definition decides what happens to a CustomResourceDefinition. OLM records the ClusterServiceVersions that installed it in

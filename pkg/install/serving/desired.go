@@ -62,9 +62,12 @@ func (in Input) Secret(d Deployment, set cert.Set) (*unstructured.Unstructured, 
 // Access returns the objects that allow the ServiceAccount of a Deployment to read its Secret, as the contract
 // requires.
 func (in Input) Access(d Deployment) ([]*unstructured.Unstructured, error) {
-	name := cert.SecretName(d.Name)
-	rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{name}, Verbs: []string{"get"}}}
-	return apply.Objects(rbac.RoleAndBinding(in.meta(name), rules, Subject(in.CSV, d.Name)))
+	return apply.Objects(rbac.RoleAndBinding(in.meta(cert.SecretName(d.Name)), CertificateRules(d), Subject(in.CSV, d.Name)))
+}
+
+// CertificateRules returns the rules that Access grants.
+func CertificateRules(d Deployment) []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{cert.SecretName(d.Name)}, Verbs: []string{"get"}}}
 }
 
 // Subject returns the ServiceAccount that a Deployment runs as.
