@@ -117,8 +117,10 @@ func (o *Options) adopt(ctx context.Context, c client.Client, namespace string) 
 		return report, nil
 	}
 	s := signer{client: c, keys: w.keys, home: o.RemitNamespace}
-	for _, p := range plans {
-		if err := s.adopt(ctx, p); err != nil {
+	for i, p := range plans {
+		err := s.adopt(ctx, p)
+		report.Namespaces[i] = p.report
+		if err != nil {
 			return report, fmt.Errorf("namespace %s: %w; run the command again to complete it, or with --undo to revert it", p.namespace, err)
 		}
 	}
