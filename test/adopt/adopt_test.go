@@ -2,6 +2,7 @@ package adopt
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -94,22 +95,26 @@ func (r *recorded) running() map[string]string {
 	return out
 }
 
-// scaleRemit starts or stops Remit's programs.
+// scaleRemit starts or stops Remit's programs. They run again after the test.
 func scaleRemit(t *testing.T, replicas int32) {
 	t.Helper()
+	if replicas == 0 {
+		t.Cleanup(func() { scaleRemit(t, 1) })
+	}
+	ctx := context.WithoutCancel(t.Context())
 	for _, name := range []string{names.ServiceAccountCatalog, names.ServiceAccountOLM} {
 		d := &appsv1.Deployment{}
-		require.NoError(t, cluster.Client.Get(t.Context(), client.ObjectKey{Namespace: cluster.Home, Name: name}, d))
+		require.NoError(t, cluster.Client.Get(ctx, client.ObjectKey{Namespace: cluster.Home, Name: name}, d))
 		before := d.DeepCopy()
 		d.Spec.Replicas = &replicas
-		require.NoError(t, cluster.Client.Patch(t.Context(), d, client.MergeFrom(before)))
+		require.NoError(t, cluster.Client.Patch(ctx, d, client.MergeFrom(before)))
 		require.EventuallyWithT(t, func(c *assert.CollectT) {
 			live := &appsv1.Deployment{}
-			assert.NoError(c, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(d), live))
+			assert.NoError(c, cluster.Client.Get(ctx, client.ObjectKeyFromObject(d), live))
 			assert.Equal(c, live.Generation, live.Status.ObservedGeneration)
 			assert.Equal(c, replicas, live.Status.Replicas)
 			pods := &corev1.PodList{}
-			assert.NoError(c, cluster.Client.List(t.Context(), pods, client.InNamespace(cluster.Home), client.MatchingLabels(live.Spec.Selector.MatchLabels)))
+			assert.NoError(c, cluster.Client.List(ctx, pods, client.InNamespace(cluster.Home), client.MatchingLabels(live.Spec.Selector.MatchLabels)))
 			assert.Len(c, pods.Items, int(replicas))
 		}, patience, tick)
 	}
@@ -193,6 +198,18 @@ func requireComplete(t *testing.T, r *recorded, report *command.Report) {
 	ns := report.Namespaces[0]
 	require.Equal(t, "olm", ns.ManagedBy)
 	require.Empty(t, ns.Refused)
+	requireVerdicts(t, r, ns)
+	require.Len(t, ns.Installs, operators)
+	for _, in := range ns.Installs {
+		require.Len(t, in.Deployments, 1)
+		require.False(t, in.Deployments[0].Restarts)
+		require.Empty(t, in.Deployments[0].Differs)
+	}
+}
+
+// requireVerdicts requires that every object that OLM wrote is listed, and is adopted unless Remit does not need to own it.
+func requireVerdicts(t *testing.T, r *recorded, ns command.Namespace) {
+	t.Helper()
 	listed := map[string]command.Object{}
 	for _, obj := range ns.Objects {
 		listed[obj.String()] = obj
@@ -207,12 +224,6 @@ func requireComplete(t *testing.T, r *recorded, report *command.Report) {
 			want = command.Left
 		}
 		require.Equal(t, want, got.Verdict, "%s: %s", got, got.Why)
-	}
-	require.Len(t, ns.Installs, operators)
-	for _, in := range ns.Installs {
-		require.Len(t, in.Deployments, 1)
-		require.False(t, in.Deployments[0].Restarts)
-		require.Empty(t, in.Deployments[0].Differs)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/test/env"
 )
 
@@ -36,20 +37,32 @@ type recorded struct {
 	copies string
 	// made contains all objects that OLM wrote.
 	made []client.Object
+	// certificates contains the serving certificates, by Deployment.
+	certificates map[string]certificate
+	// targets are the targets of the OperatorGroup, as OLM records them in the annotations of ClusterServiceVersions.
+	targets string
 }
 
 // newRecorded creates a namespace that OLM still manages, with an OperatorGroup for this namespace.
 func newRecorded(tn *env.Tenant) *recorded {
 	tn.T.Helper()
-	r := &recorded{Tenant: tn, copies: tn.Other(nil)}
+	r := &recorded{Tenant: tn, copies: tn.Other(nil), targets: tn.Namespace}
 	for _, ns := range []string{r.Namespace, r.copies} { // the admission policies for ClusterServiceVersions require an OperatorGroup
-		tn.Create(&operatorsv1.OperatorGroup{
-			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "group", Annotations: map[string]string{"remit.dev/managed-by": "olm"}},
-			Spec:       operatorsv1.OperatorGroupSpec{ServiceAccountName: env.AccountName, TargetNamespaces: []string{ns}},
-		})
+		r.group(ns, ns)
 	}
 	return r
 }
+
+// group creates an OperatorGroup that is left to OLM. Without targets, it selects all namespaces.
+func (r *recorded) group(namespace string, targets ...string) {
+	r.T.Helper()
+	r.Create(&operatorsv1.OperatorGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "group", Annotations: leftToOLM()},
+		Spec:       operatorsv1.OperatorGroupSpec{ServiceAccountName: env.AccountName, TargetNamespaces: targets},
+	})
+}
+
+func leftToOLM() map[string]string { return map[string]string{"remit.dev/managed-by": "olm"} }
 
 func (r *recorded) create(obj client.Object, by client.FieldOwner) {
 	r.T.Helper()
@@ -77,7 +90,7 @@ func rules() []rbacv1.PolicyRule {
 func (r *recorded) newCSV(pkg string) *csv {
 	c := &csv{ObjectMeta: r.Meta(pkg + ".v1.0.0")}
 	c.Labels = map[string]string{"operators.coreos.com/" + pkg + "." + r.Namespace: ""}
-	c.Annotations = map[string]string{"olm.operatorGroup": "group", "olm.operatorNamespace": r.Namespace, "olm.targetNamespaces": r.Namespace,
+	c.Annotations = map[string]string{"olm.operatorGroup": "group", "olm.operatorNamespace": r.Namespace, "olm.targetNamespaces": r.targets,
 		"capabilities": "Basic Install", "operatorframework.io/properties": fmt.Sprintf(`{"properties":[{"type":"olm.package","value":{"packageName":%q,"version":"1.0.0"}}]}`, pkg)}
 	c.Spec.DisplayName = pkg
 	require.NoError(r.T, c.Spec.Version.UnmarshalJSON([]byte(`"1.0.0"`)))
@@ -100,13 +113,16 @@ func (r *recorded) newCSV(pkg string) *csv {
 
 func (r *recorded) crdName(pkg string) string { return "things." + pkg + "." + r.Namespace + ".test" }
 
-// operator creates the 14 objects that OLM leaves for one operator.
-func (r *recorded) operator(pkg, catalog string) *csv {
+// operator creates the 14 objects that OLM leaves for one operator. The edits change its ClusterServiceVersion.
+func (r *recorded) operator(pkg, catalog string, edits ...func(*csv)) *csv {
 	r.T.Helper()
 	s := &sub{ObjectMeta: r.Meta(pkg), Spec: &operatorsv1alpha1.SubscriptionSpec{CatalogSource: catalog, CatalogSourceNamespace: r.Namespace, Package: pkg, Channel: "stable"}}
 	s.Labels = map[string]string{"operators.coreos.com/" + pkg + "." + r.Namespace: ""}
 	r.create(s, "kubectl-create")
 	c := r.newCSV(pkg)
+	for _, edit := range edits {
+		edit(c)
+	}
 	r.create(c, byCatalog)
 	r.plan(s, c)
 	now := metav1.Now()
@@ -125,7 +141,9 @@ func (r *recorded) operator(pkg, catalog string) *csv {
 		Selector: map[string]string{"app": pkg}, Ports: []corev1.ServicePort{{Name: "https", Port: 8443}}}}, byCatalog)
 	r.create(&corev1.ConfigMap{ObjectMeta: r.owned(c, pkg+"-config", true), Data: map[string]string{"a": "b"}}, byCatalog)
 	r.create(&corev1.Secret{ObjectMeta: r.owned(c, pkg+"-token", true), StringData: map[string]string{"a": "b"}}, byCatalog)
-	r.create(r.deployment(c), byOLM)
+	for i := range c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
+		r.create(r.deployment(c, i), byOLM)
+	}
 	r.create(r.crd(c, pkg), byCatalog)
 	r.copyOf(c)
 	return c
@@ -182,8 +200,9 @@ func (r *recorded) clusterMeta(c *csv, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Labels: r.labels(c)}
 }
 
-func (r *recorded) deployment(c *csv) *appsv1.Deployment {
-	spec := &c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0]
+// deployment returns a Deployment of a ClusterServiceVersion. If it serves webhooks or APIs, its certificate is mounted.
+func (r *recorded) deployment(c *csv, index int) *appsv1.Deployment {
+	spec := &c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[index]
 	d := &appsv1.Deployment{ObjectMeta: r.owned(c, spec.Name, false), Spec: *spec.Spec.DeepCopy()}
 	d.Labels["olm.deployment-spec-hash"] = "9y8x7w"
 	limit := int32(1)
@@ -192,7 +211,10 @@ func (r *recorded) deployment(c *csv) *appsv1.Deployment {
 	for k, v := range c.Annotations {
 		d.Spec.Template.Annotations[k] = v
 	}
-	d.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "OPERATOR_CONDITION_NAME", Value: c.Name}}
+	d.Spec.Template.Spec.Containers[0].Env = append(d.Spec.Template.Spec.Containers[0].Env, corev1.EnvVar{Name: "OPERATOR_CONDITION_NAME", Value: c.Name})
+	if r.certificates[d.Name].hash != "" {
+		serving.Replace(&d.Spec.Template, d.Name, r.certificates[d.Name].hash)
+	}
 	return d
 }
 
