@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -17,8 +18,8 @@ import (
 const (
 	// life is the lifetime of a certificate.
 	life = 90 * 24 * time.Hour
-	// settle is how long the next CA is published before the server uses its certificate. It exceeds the time that clients
-	// need to notice a change, for example of a mounted ConfigMap.
+	// settle is how long the next CA is published before the server uses its certificate, and how long the previous one is
+	// published afterwards. It exceeds the time that clients need to notice a change, for example of a mounted ConfigMap.
 	settle = time.Hour
 	// Bounds of the backoff after the CA could not be published.
 	firstPause, lastPause = 5 * time.Second, 5 * time.Minute
@@ -41,6 +42,8 @@ type Certificates struct {
 	// published is the bundle that clients can read, and since is the time at which it was published.
 	published []byte
 	since     time.Time
+	// used is the time at which the server began to use the current pair.
+	used time.Time
 }
 
 // Get returns the current certificate. It has the signature of tls.Config.GetCertificate.
@@ -82,7 +85,10 @@ func (c *Certificates) Start(ctx context.Context) error {
 // advance executes the next step of a rotation. It returns the delay until the next one.
 func (c *Certificates) advance(ctx context.Context) (after time.Duration, err error) {
 	policy := cert.Policy{Life: life, Settle: settle}
-	seen := cert.Observed{Now: c.Clock.Now(), Hosts: c.Hosts, Recorded: c.set.Hashes(), Running: true}
+	now := c.Clock.Now()
+	// The server may need some time to load a new certificate, so the CA of the previous one is retired later.
+	retired := c.used.Add(settle)
+	seen := cert.Observed{Now: now, Hosts: c.Hosts, Recorded: c.set.Hashes(), Running: !now.Before(retired)}
 	if !c.set.IsZero() {
 		// If publishing the CAs failed in the previous step, try again before the next step.
 		if err := c.publish(ctx); err != nil {
@@ -92,6 +98,9 @@ func (c *Certificates) advance(ctx context.Context) (after time.Duration, err er
 	}
 	decision := policy.Decide(seen)
 	if decision.Action == cert.Keep {
+		if len(c.set.Previous) > 0 {
+			decision.After = min(decision.After, retired.Sub(now))
+		}
 		return max(decision.After, time.Second), nil
 	}
 	if c.set, err = policy.Carry(decision, seen); err != nil {
@@ -108,6 +117,9 @@ func (c *Certificates) use() error {
 	pair, err := tls.X509KeyPair(c.set.Current.Certificate, c.set.Current.Key.PEM())
 	if err != nil {
 		return errors.New("the issued certificate and its key do not match") // err might contain the key
+	}
+	if now := c.current.Load(); now == nil || !bytes.Equal(now.Certificate[0], pair.Certificate[0]) {
+		c.used = c.Clock.Now()
 	}
 	c.current.Store(&pair)
 	if c.Use != nil {

@@ -203,12 +203,17 @@ func TestReplacesTheCertificate(t *testing.T) {
 	require.True(t, trusts(t, second, c, clock.Now()))
 
 	wait(settle + time.Minute)
+	require.Eventually(t, clock.HasWaiters, time.Minute, time.Millisecond)
+	now, _ := c.Get(nil)
+	require.NotEqual(t, old.Certificate, now.Certificate)
+	require.Empty(t, bundles, "the previous CA remains trusted while the server or its clients may use the previous certificate")
+
+	wait(settle)
 	third := <-bundles
+	require.NotEqual(t, second, third)
 	require.False(t, trusts(t, first, c, clock.Now()))
 	require.True(t, trusts(t, second, c, clock.Now()))
 	require.True(t, trusts(t, third, c, clock.Now()))
-	now, _ := c.Get(nil)
-	require.NotEqual(t, old.Certificate, now.Certificate)
 	require.Empty(t, bundles)
 }
 

@@ -46,8 +46,13 @@ type testServer struct {
 
 func serving(t *testing.T) *testServer {
 	t.Helper()
+	return servingWith(t, &web.Certificates{Publish: func(context.Context, []byte) error { return nil }})
+}
+
+func servingWith(t *testing.T, issuing *web.Certificates) *testServer {
+	t.Helper()
 	certificate := &Certificate{}
-	issuing := &web.Certificates{Hosts: []string{"localhost"}, Publish: func(context.Context, []byte) error { return nil }, Use: certificate.Set}
+	issuing.Hosts, issuing.Use = []string{"localhost"}, certificate.Set
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { _ = issuing.Start(ctx) }()
 	<-certificate.Issued()
