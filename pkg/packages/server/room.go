@@ -11,17 +11,25 @@ import (
 )
 
 const (
-	// maxReading bounds the bytes of records that are sent concurrently, and maxReadingUser bounds those for one user. The
-	// objects and the response need several times as much memory.
-	maxReading, maxReadingUser = 128 << 20, 96 << 20
+	// maxReading bounds the bytes of records that are sent concurrently in objects and in chunks of lists, and
+	// maxReadingUser bounds those for one user, so that a few users who read slowly leave room for others. The objects and
+	// the response need several times as much memory.
+	maxReading, maxReadingUser = 64 << 20, maxPageBytes
+	// maxReadingLarge bounds the bytes of records that are sent concurrently in larger lists, which have their own room:
+	// otherwise, whoever reads one of them slowly would block all users.
+	maxReadingLarge = maxListBytes
 )
 
 // Limits of concurrent watches, in total and for one user.
 const maxWatches, maxWatchesUser = 2000, 64
 
+// maxWatchBytes and maxWatchBytesUser bound the bytes of records in events that clients have not read yet, in total and
+// for one user. Further events wait until these were read, or their watches end after maxStall.
+const maxWatchBytes, maxWatchBytesUser = 64 << 20, 16 << 20
+
 // room limits the memory for responses. The memory that a request takes is released when the request ends.
 type room struct {
-	all *semaphore.Weighted
+	all, large, events *semaphore.Weighted
 	// watches counts the watches.
 	watches atomic.Int32
 
@@ -32,50 +40,71 @@ type room struct {
 // userRoom is the part of the room that one user can take. It exists while the user has requests.
 type userRoom struct {
 	*semaphore.Weighted
+	// large has room for one large list.
+	large *semaphore.Weighted
+	// events has room for events.
+	events   *semaphore.Weighted
 	requests int
 	watches  atomic.Int32
 }
 
 func newRoom() *room {
-	return &room{all: semaphore.NewWeighted(maxReading), users: map[string]*userRoom{}}
+	return &room{all: semaphore.NewWeighted(maxReading), large: semaphore.NewWeighted(maxReadingLarge), events: semaphore.NewWeighted(maxWatchBytes), users: map[string]*userRoom{}}
 }
 
 // take waits until there is room for a response.
 func (r *room) take(ctx context.Context, bytes int64) error {
 	own, leave := r.enter(ctx)
-	bytes = min(bytes, maxReadingUser)
-	if own.Acquire(ctx, bytes) != nil {
+	// One user sends at most one large list at a time, in addition to smaller responses.
+	all, mine, share := r.all, own.Weighted, bytes
+	if bytes > maxPageBytes {
+		all, mine, share = r.large, own.large, 1
+		bytes = min(bytes, maxReadingLarge)
+	}
+	if mine.Acquire(ctx, share) != nil {
 		leave()
 		return busy()
 	}
-	if r.all.Acquire(ctx, bytes) != nil {
-		own.Release(bytes)
+	if all.Acquire(ctx, bytes) != nil {
+		mine.Release(share)
 		leave()
 		return busy()
 	}
 	context.AfterFunc(ctx, func() {
-		r.all.Release(bytes)
-		own.Release(bytes)
+		all.Release(bytes)
+		mine.Release(share)
 		leave()
 	})
 	return nil
 }
 
-// watch counts a watch until its context is done, or refuses it.
-func (r *room) watch(ctx context.Context) error {
+// watch counts a watch until its context is done, or refuses it. hold waits until there is room for an event of the watch.
+func (r *room) watch(ctx context.Context) (hold func(bytes int64) (release func(), err error), err error) {
 	own, leave := r.enter(ctx)
 	if users, all := own.watches.Add(1), r.watches.Add(1); users > maxWatchesUser || all > maxWatches {
 		own.watches.Add(-1)
 		r.watches.Add(-1)
 		leave()
-		return apierrors.NewTooManyRequests("too many concurrent watches", 10)
+		return nil, apierrors.NewTooManyRequests("too many concurrent watches", 10)
 	}
 	context.AfterFunc(ctx, func() {
 		r.watches.Add(-1)
 		own.watches.Add(-1)
 		leave()
 	})
-	return nil
+	return func(bytes int64) (func(), error) {
+		if err := own.events.Acquire(ctx, bytes); err != nil {
+			return nil, err
+		}
+		if err := r.events.Acquire(ctx, bytes); err != nil {
+			own.events.Release(bytes)
+			return nil, err
+		}
+		return func() {
+			r.events.Release(bytes)
+			own.events.Release(bytes)
+		}, nil
+	}, nil
 }
 
 // enter returns the room of the user who sends a request.
@@ -88,7 +117,7 @@ func (r *room) enter(ctx context.Context) (own *userRoom, leave func()) {
 	defer r.mu.Unlock()
 	own = r.users[name]
 	if own == nil {
-		own = &userRoom{Weighted: semaphore.NewWeighted(maxReadingUser)}
+		own = &userRoom{Weighted: semaphore.NewWeighted(maxReadingUser), large: semaphore.NewWeighted(1), events: semaphore.NewWeighted(maxWatchBytesUser)}
 		r.users[name] = own
 	}
 	own.requests++

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"time"
 
 	genericopenapi "k8s.io/apiserver/pkg/endpoints/openapi"
@@ -53,6 +54,8 @@ func New(o Options) (*Server, error) {
 	config.EnableProfiling, config.EnableIndex = false, false
 	config.MaxRequestsInFlight, config.MaxMutatingRequestsInFlight = maxRequests, maxWrites
 	config.ShutdownWatchTerminationGracePeriod = watchEnd
+	chain := config.BuildHandlerChainFunc
+	config.BuildHandlerChainFunc = func(h http.Handler, c *genericserver.Config) http.Handler { return chain(withDelivery(h, maxStall), c) }
 	serving := options.NewSecureServingOptions()
 	serving.Listener, serving.BindPort = o.Listener, o.Listener.Addr().(*net.TCPAddr).Port
 	serving.ServerCert.GeneratedCert = o.Certificate

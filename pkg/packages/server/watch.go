@@ -40,10 +40,11 @@ func (m *manifests) Watch(ctx context.Context, options *metainternalversion.List
 	}
 	w.announce = initial && options.AllowWatchBookmarks
 	ctx, w.stop = context.WithCancel(ctx)
-	if err := m.room.watch(ctx); err != nil {
+	if w.hold, err = m.room.watch(ctx); err != nil {
 		w.stop()
 		return nil, err
 	}
+	w.delivery = deliveryOf(ctx)
 	go w.run(ctx)
 	return w, nil
 }
@@ -59,6 +60,9 @@ type watcher struct {
 	after    uint64
 	results  chan watch.Event
 	stop     context.CancelFunc
+	// hold waits until there is room for an event, whose memory the delivery releases.
+	hold     func(bytes int64) (release func(), err error)
+	delivery *delivery
 }
 
 // Stop implements watch.Interface.
@@ -150,13 +154,22 @@ func (w *watcher) remaining(ctx context.Context, c store.Change) bool {
 }
 
 func (w *watcher) sendEntry(ctx context.Context, kind watch.EventType, e *store.Entry) bool {
+	release, err := w.hold(e.Bytes)
+	if err != nil {
+		return false // the context is done
+	}
+	w.delivery.offer(release)
 	obj, err := manifest(e, w.View, withoutIcons)
 	if err != nil {
 		status := apierrors.NewInternalError(err).Status()
 		w.send(ctx, watch.Event{Type: watch.Error, Object: &status})
 		return false
 	}
-	return w.send(ctx, watch.Event{Type: kind, Object: obj})
+	if !w.send(ctx, watch.Event{Type: kind, Object: obj}) {
+		return false
+	}
+	w.delivery.taken()
+	return true
 }
 
 func (w *watcher) bookmark(annotations map[string]string) watch.Event {
