@@ -136,9 +136,9 @@ func TestWritesWithinTheLimits(t *testing.T) {
 	displays["etcd.v2"] = `{"description":"` + strings.Repeat("x", 1000) + `"}`
 	snap.Displays = displays
 	var out bytes.Buffer
-	omitted, err := Write(t.Context(), &out, HeaderOf(source(), snap), snap, Limits{Bytes: 40_000, Packages: 1000})
+	written, err := Write(t.Context(), &out, HeaderOf(source(), snap), snap, Limits{Bytes: 40_000, Packages: 1000})
 	require.NoError(t, err)
-	require.Positive(t, omitted)
+	require.Positive(t, written.Omitted)
 	d, h, err := NewDecoder(bytes.NewReader(out.Bytes()))
 	require.NoError(t, err)
 	require.Equal(t, "community", h.Source.Name)
@@ -158,10 +158,10 @@ func TestWritesWithinTheLimits(t *testing.T) {
 	}
 	require.Positive(t, described)
 	require.Positive(t, brief)
-	require.Equal(t, 100, described+brief+omitted)
-	omitted, err = Write(t.Context(), io.Discard, h, snap, Limits{Bytes: 1 << 30, Packages: 30})
+	require.Equal(t, 100, described+brief+written.Omitted)
+	written, err = Write(t.Context(), io.Discard, h, snap, Limits{Bytes: 1 << 30, Packages: 30})
 	require.NoError(t, err)
-	require.Equal(t, 70, omitted)
+	require.Equal(t, 70, written.Omitted)
 }
 
 func TestRefusesMalformedCatalogs(t *testing.T) {

@@ -35,13 +35,14 @@ func HeaderOf(from Source, snap *catalog.Snapshot) Header {
 }
 
 // Write writes the packages of a catalog, within the limits. The context bounds the time for reading descriptions: after it
-// is done, packages are written without descriptions. omitted is the number of packages that were not written.
-func Write(ctx context.Context, to io.Writer, h Header, snap *catalog.Snapshot, l Limits) (omitted int, err error) {
+// is done, packages are written without descriptions.
+func Write(ctx context.Context, to io.Writer, h Header, snap *catalog.Snapshot, l Limits) (Written, error) {
 	counted := &counter{to: to}
 	out, err := NewEncoder(counted, h)
 	if err != nil {
-		return 0, err
+		return Written{}, err
 	}
+	omitted := 0
 	names := snap.PackageNames()
 	for i, name := range names {
 		if i == l.Packages || counted.n > 2*l.Bytes {
@@ -57,10 +58,18 @@ func Write(ctx context.Context, to io.Writer, h Header, snap *catalog.Snapshot, 
 			record = record.Brief()
 		}
 		if err := out.Encode(record); err != nil {
-			return 0, err
+			return Written{}, err
 		}
 	}
-	return omitted, out.Close()
+	err = out.Close()
+	return Written{Bytes: counted.n, Omitted: omitted}, err
+}
+
+// Written describes a catalog that was written.
+type Written struct {
+	// Bytes is the length. Omitted is the number of packages that were not written.
+	Bytes   int64
+	Omitted int
 }
 
 // counter counts the bytes that are written.

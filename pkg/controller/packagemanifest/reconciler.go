@@ -37,6 +37,9 @@ const (
 	// tenantInterval is the minimum time between two versions of a tenant's catalog, which is sent completely: its labels and
 	// names can change at any time.
 	tenantInterval = 10 * time.Second
+	// refusedFactor times tenantInterval is the minimum time between two attempts to send a tenant's catalog for which
+	// package-server has no room.
+	refusedFactor = 6
 )
 
 // Server is the API of package-server.
@@ -178,12 +181,32 @@ func (r *Reconciler) send(ctx context.Context, s *session, key types.NamespacedN
 	if wait := r.pause(key); has && wait > 0 {
 		return wait, nil
 	}
-	if err := r.put(ctx, key, header, snap); err != nil {
+	begun := s.resizes()
+	size, refused, err := r.put(ctx, key, header, snap)
+	if err != nil {
 		return 0, err
 	}
-	r.earliest.Set(key, time.Now().Add(r.interval))
-	s.set(key, Known{Digest: header.Digest, UID: cs.GetUID()})
+	now := Known{Digest: header.Digest, UID: cs.GetUID()}
+	s.set(key, now)
+	pause := r.interval
+	if refused && s.refuse(key, begun) {
+		pause *= refusedFactor
+	} else if refused {
+		r.waker.Wake(key) // there may be room now
+	}
+	r.earliest.Set(key, time.Now().Add(pause))
+	if size > 0 {
+		r.resized(s, key, size)
+	}
 	return 0, nil
+}
+
+// resized records the size of a catalog that was sent or removed, and wakes catalogs that may fit now.
+func (r *Reconciler) resized(s *session, key types.NamespacedName, size int64) {
+	isGlobal := key.Namespace == r.GlobalNamespace
+	for _, other := range s.resize(key, size, func(other types.NamespacedName) bool { return (other.Namespace == r.GlobalNamespace) == isGlobal }) {
+		r.waker.Wake(other)
+	}
 }
 
 // isLoading reports whether package-server has the content of a CatalogSource that is being loaded for the first time since the
@@ -208,12 +231,14 @@ func (r *Reconciler) remove(ctx context.Context, s *session, key types.Namespace
 		return err
 	}
 	s.set(key, Known{})
+	r.resized(s, key, 0)
 	return nil
 }
 
-// put streams a catalog to package-server while its packages are being described. A catalog that package-server refuses
-// is not sent again until it changes.
-func (r *Reconciler) put(ctx context.Context, key types.NamespacedName, header packages.Header, snap *catalog.Snapshot) error {
+// put streams a catalog to package-server while its packages are being described. It returns the number of bytes, and
+// whether package-server has no room for the catalog, which is sent again when it changes or there may be room. A catalog
+// that package-server rejects for another reason is not sent again until it changes.
+func (r *Reconciler) put(ctx context.Context, key types.NamespacedName, header packages.Header, snap *catalog.Snapshot) (size int64, refused bool, err error) {
 	limits := packages.TenantLimits()
 	if key.Namespace == r.GlobalNamespace {
 		limits = packages.GlobalLimits()
@@ -221,28 +246,28 @@ func (r *Reconciler) put(ctx context.Context, key types.NamespacedName, header p
 	reading, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
 	body, to := io.Pipe()
-	omitted := make(chan int, 1)
+	done := make(chan packages.Written, 1)
 	go func() {
-		n, err := packages.Write(reading, to, header, snap, limits)
+		written, err := packages.Write(reading, to, header, snap, limits)
 		_ = to.CloseWithError(err) // always succeeds
-		omitted <- n
+		done <- written
 	}()
-	err := r.Server.Put(ctx, key, body)
+	err = r.Server.Put(ctx, key, body)
 	_ = body.Close() // always succeeds, and ends Write
-	n := <-omitted
+	written := <-done
 	log := ctrl.LoggerFrom(ctx)
 	switch {
 	case apierrors.IsRequestEntityTooLargeError(err) || apierrors.IsBadRequest(err):
 		log.Info("The packages of the catalog cannot be listed", "reason", err.Error())
-		return nil
+		return 0, apierrors.IsRequestEntityTooLargeError(err), nil
 	case err != nil:
-		return fmt.Errorf("send packages: %w", err)
+		return 0, false, fmt.Errorf("send packages: %w", err)
 	}
-	log.V(1).Info("Sent the packages of the catalog", "packages", len(snap.Packages)-n)
-	if n > 0 {
-		log.Info("The catalog has too many packages to list all of them", "omitted", n)
+	log.V(1).Info("Sent the packages of the catalog", "packages", len(snap.Packages)-written.Omitted)
+	if written.Omitted > 0 {
+		log.Info("The catalog has too many packages to list all of them", "omitted", written.Omitted)
 	}
-	return nil
+	return written.Bytes, false, nil
 }
 
 func newObject() *unstructured.Unstructured {

@@ -3,6 +3,7 @@ package packagemanifest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,6 +34,8 @@ type server struct {
 	completed bool
 	requests  []string
 	err       error
+	// full contains the catalogs for which there is no room.
+	full map[types.NamespacedName]bool
 	// ended is closed when the server stops.
 	ended chan struct{}
 }
@@ -79,6 +83,9 @@ func (s *server) Put(_ context.Context, key types.NamespacedName, body io.Reader
 	s.requests = append(s.requests, "put "+key.String())
 	if s.err != nil {
 		return s.err
+	}
+	if s.full[key] {
+		return apierrors.NewRequestEntityTooLargeError("no room")
 	}
 	if !errors.Is(err, io.EOF) {
 		return err
@@ -278,4 +285,63 @@ func TestLimitsHowOftenACatalogOfATenantIsSent(t *testing.T) {
 	w.sessions.wakeUp()
 	w.await("a/one", "global/two")
 	require.Contains(t, w.sent(), "put a/one", "a new server has nothing")
+}
+
+// A catalog for which package-server has no room is sent again when another catalog is removed or gets smaller, and only if
+// the same limits apply to both.
+func TestSendsARefusedCatalogAgainWhenThereIsRoom(t *testing.T) {
+	w := given(t)
+	large, small, other := w.source("a", "large", "u1"), w.source("a", "small", "u2"), w.source("global", "other", "u3")
+	many := map[string]*catalog.Package{}
+	for n := range 50 {
+		name := fmt.Sprint("p", n)
+		many[name] = &catalog.Package{Name: name}
+	}
+	publish := func(key types.NamespacedName, digest string, packages map[string]*catalog.Package) {
+		w.Catalogs.Put(&catalog.Snapshot{Key: key, Digest: digest, Packages: packages})
+	}
+	publish(small, "many", many)
+	publish(other, "many", many)
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
+	defer queue.ShutDown()
+	require.NoError(t, w.waker.Start(t.Context(), queue))
+	w.server.full = map[types.NamespacedName]bool{large: true}
+	w.start()
+	w.available()
+	w.await("a/small", "global/other")
+	require.Contains(t, w.sent(), "put a/large")
+
+	t.Log("what is subject to other limits, or does not shrink, leaves no more room")
+	w.Catalogs.Delete(other)
+	require.NoError(t, w.reconcile(other))
+	publish(small, "as many", many)
+	require.NoError(t, w.reconcile(small))
+	require.NoError(t, w.reconcile(large))
+	require.Equal(t, []string{"delete global/other", "put a/small"}, w.sent())
+	require.Zero(t, queue.Len())
+
+	for _, frees := range []func(){
+		func() { w.publish(small, "fewer") },
+		func() { w.Catalogs.Delete(small) },
+	} {
+		frees()
+		require.NoError(t, w.reconcile(small))
+		w.sent()
+		request, _ := queue.Get()
+		require.Equal(t, large, request.NamespacedName)
+		queue.Done(request)
+		require.NoError(t, w.reconcile(large))
+		require.Equal(t, []string{"put a/large"}, w.sent(), "it is still refused, and sent once")
+		require.NoError(t, w.reconcile(large))
+		require.Empty(t, w.sent())
+	}
+	w.server.mu.Lock()
+	w.server.full = nil
+	w.server.mu.Unlock()
+	w.publish(small, "again")
+	require.NoError(t, w.reconcile(small))
+	w.Catalogs.Delete(small)
+	require.NoError(t, w.reconcile(small))
+	require.NoError(t, w.reconcile(large))
+	w.await("a/large")
 }

@@ -38,7 +38,16 @@ type session struct {
 	// pending becomes empty.
 	pending map[types.NamespacedName]bool
 	empty   chan struct{}
+	// sizes contains the bytes that were sent of each catalog that package-server has. refused contains the catalogs for
+	// which it has no room.
+	sizes   map[types.NamespacedName]int64
+	refused map[types.NamespacedName]bool
+	// resized counts how often a catalog was stored or removed.
+	resized int
 }
+
+// maxRetried bounds the number of refused catalogs that are sent again when package-server has room for more.
+const maxRetried = 4
 
 // wakeUp is called when the APIService changes.
 func (s *sessions) wakeUp() {
@@ -102,7 +111,7 @@ func (s *sessions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now := &session{knows: knows, pending: map[types.NamespacedName]bool{}, empty: make(chan struct{})}
+	now := &session{knows: knows, pending: map[types.NamespacedName]bool{}, empty: make(chan struct{}), sizes: map[types.NamespacedName]int64{}, refused: map[types.NamespacedName]bool{}}
 	for key := range knows {
 		now.pending[key] = true
 	}
@@ -166,6 +175,53 @@ func (s *session) set(key types.NamespacedName, k Known) {
 		return
 	}
 	s.knows[key] = k
+}
+
+// resizes returns how often package-server has stored or removed a catalog in this session.
+func (s *session) resizes() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.resized
+}
+
+// refuse records that package-server had no room for a catalog. If a catalog was stored or removed since the given number of
+// resizes, refuse returns false, and the catalog can be sent again.
+func (s *session) refuse(key types.NamespacedName, resizes int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.resized != resizes {
+		s.knows[key] = Known{UID: s.knows[key].UID}
+		return false
+	}
+	s.refused[key] = true
+	return true
+}
+
+// resize records the size of a catalog that package-server has stored; zero means that it was removed. If that leaves more
+// room than before, resize returns some of the refused catalogs that may use it, and marks them to be sent again. share
+// reports whether a catalog is subject to the same limits.
+func (s *session) resize(key types.NamespacedName, size int64, share func(types.NamespacedName) bool) []types.NamespacedName {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.resized++
+	before, known := s.sizes[key]
+	delete(s.refused, key)
+	if s.sizes[key] = size; size == 0 {
+		delete(s.sizes, key)
+	}
+	if known && size >= before || !known && size > 0 {
+		return nil
+	}
+	var again []types.NamespacedName
+	for other := range s.refused {
+		if len(again) < maxRetried && share(other) {
+			again = append(again, other)
+		}
+	}
+	for _, other := range again {
+		s.knows[other] = Known{UID: s.knows[other].UID}
+	}
+	return again
 }
 
 // done records that a catalog was compared.
