@@ -60,6 +60,34 @@ func TestKubectlListsPackages(t *testing.T) {
 	require.Contains(t, out, "installModes")
 }
 
+func TestClientsListInChunks(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	share(t, sharedImage)
+	s.create(fbc("nuts", "Nuts", "Us"))
+	c, err := dynamic.NewForConfig(cluster.Config())
+	require.NoError(t, err)
+	packages := c.Resource(packagesv1.GroupVersion.WithResource(packagesv1.ResourcePackageManifests)).Namespace(s.namespace)
+	require.EventuallyWithT(t, func(c *assert.CollectT) { // a token expires when another test changes a global catalog
+		var names []string
+		for o := (metav1.ListOptions{Limit: 1}); ; {
+			list, err := packages.List(t.Context(), o)
+			if !assert.NoError(c, err) || !assert.Len(c, list.Items, 1) {
+				return
+			}
+			names = append(names, list.Items[0].GetName())
+			if o.Continue = list.GetContinue(); o.Continue == "" {
+				break
+			}
+		}
+		assert.Contains(c, names, "etcd")
+		assert.Contains(c, names, "nuts")
+		out, err := kubectl(t, "get", "packagemanifests", "-n", s.namespace, "--chunk-size=1", "-o", "name")
+		assert.NoError(c, err, out)
+		assert.Len(c, strings.Fields(out), len(names))
+	}, env.Patience, 100*time.Millisecond)
+}
+
 // RBAC decides in which namespaces a tenant can list packages. The lists do not contain packages from other tenants' catalogs.
 func TestATenantSeesItsOwnCatalogsAndTheGlobalOnes(t *testing.T) {
 	t.Parallel()
