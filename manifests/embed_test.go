@@ -106,6 +106,7 @@ func TestThePoliciesMatchTheProgramsOfTheInstallation(t *testing.T) {
 		"other-namespaces, of docs/tasks/install-remit.md":        "../docs/examples/other-namespaces",
 		"other namespaces and compat":                             "testdata/other-namespaces-compat",
 		"other namespaces and extensions":                         "testdata/other-namespaces-extensions",
+		"other namespaces and packages":                           "testdata/other-namespaces-packages",
 	} {
 		all[name] = renderDirectory(t, directory)
 	}
@@ -144,7 +145,9 @@ func TestEveryPolicyDenies(t *testing.T) {
 // installation returns the installation that the flags of a Deployment's program describe.
 func installation(t *testing.T, deployment *unstructured.Unstructured) policy.Installation {
 	t.Helper()
-	out := policy.Installation{Namespace: deployment.GetNamespace(), Extensions: deployment.GetName() == names.ServiceAccountExtension}
+	out := policy.Installation{
+		Namespace: deployment.GetNamespace(), Extensions: deployment.GetName() == names.ServiceAccountExtension, Packages: deployment.GetName() == names.ServiceAccountPackageServer,
+	}
 	for _, flag := range args(t, deployment) {
 		if account, ok := strings.CutPrefix(flag, "--default-account="); ok {
 			key, err := scoped.ParseKey(strings.ReplaceAll(account, "$(POD_NAMESPACE)", deployment.GetNamespace()))
@@ -233,7 +236,9 @@ func readable(t *testing.T, objs []*unstructured.Unstructured, program string) [
 
 // No object refers to the default namespaces if an installation uses others.
 func TestReplacesNamespacesEverywhere(t *testing.T) {
-	for _, path := range []string{"../docs/examples/other-namespaces", "testdata/other-namespaces-compat", "testdata/other-namespaces-extensions"} {
+	for _, path := range []string{
+		"../docs/examples/other-namespaces", "testdata/other-namespaces-compat", "testdata/other-namespaces-extensions", "testdata/other-namespaces-packages",
+	} {
 		for _, obj := range renderDirectory(t, path) {
 			text, err := obj.MarshalJSON()
 			require.NoError(t, err)
