@@ -34,6 +34,7 @@ var sample = []string{
 	"eventing-kogito/1.2.0",                       // malformed dependencies
 	"external-secrets-operator/0.11.0",            // four modes
 	"keycloak-operator/26.7.1",                    // native APIs
+	"kube-green/0.7.1",                            // metrics behind a proxy
 	"mercury-operator/1.0.2",                      // requires CRDs of other packages
 	"microcks/1.10.0",                             // no cluster permissions
 	"observability-operator/0.0.28",               // ServiceMonitors and PrometheusRules
@@ -74,6 +75,8 @@ type testCase struct {
 	warnings []string
 	// extension is true if a ClusterExtension without a ServiceAccount installs the bundle, instead of a Subscription.
 	extension bool
+	// removals are the ways in which the operator is uninstalled. Before each but the first, it is installed again.
+	removals []removal
 }
 
 func (c *testCase) name() string {
@@ -96,15 +99,18 @@ func (c *testCase) args() []string {
 	return args
 }
 
-// cases returns a case for each bundle and each mode that the function modes returns for the bundle.
-func cases(t *testing.T, bundles []*published, modes func(*published) []operatorsv1alpha1.InstallModeType) []*testCase {
+// cases returns a case for each bundle and each mode that the function modes returns for the bundle. The names of the cases'
+// namespaces begin with the prefix.
+func cases(t *testing.T, prefix string, bundles []*published, modes func(*published) []operatorsv1alpha1.InstallModeType) []*testCase {
 	t.Helper()
 	pick, err := regexp.Compile(os.Getenv("CORPUS_RUN"))
 	require.NoError(t, err)
 	var out []*testCase
 	for i, p := range bundles {
-		for _, mode := range modes(p) {
-			c := &testCase{published: p, mode: mode, namespace: fmt.Sprintf("corpus-%03d-%s", i, strings.ToLower(string(mode[:1])))}
+		all := modes(p)
+		for n, mode := range all {
+			c := &testCase{published: p, mode: mode, namespace: fmt.Sprintf("%s-%03d-%s", prefix, i, strings.ToLower(string(mode[:1])))}
+			c.removals = removals(n, len(all))
 			switch mode {
 			case operatorsv1alpha1.InstallModeTypeOwnNamespace:
 				c.targets = []string{c.namespace}
@@ -150,14 +156,18 @@ func sampleModes(p *published) []operatorsv1alpha1.InstallModeType {
 // isComplete reports whether all bundles are tested, and not only a sample.
 func isComplete() bool { return os.Getenv("CORPUS") == "all" }
 
-// installed returns the cases to install: the sample, or all cases with CORPUS=all.
+// installed returns the cases to install: the sample, or all cases with CORPUS=all. It returns none if the corpus does not exist.
 func installed(t *testing.T) []*testCase {
 	t.Helper()
+	if _, err := corpus.Find("bundles"); err != nil {
+		t.Log(err)
+		return nil
+	}
 	modes := sampleModes
 	if isComplete() {
 		modes = allModes
 	}
-	return cases(t, chosen(t, sample), modes)
+	return cases(t, "corpus", chosen(t, sample), modes)
 }
 
 // chosen returns the given sample of bundles, or all bundles with CORPUS=all.

@@ -64,7 +64,7 @@ func TestReportsEveryVerbRemovedFromAClusterExtension(t *testing.T) {
 // extensionCases returns the cases of ClusterExtensions: the sample, or all bundles with CORPUS=all.
 func extensionCases(t *testing.T, modes func(*published) []operatorsv1alpha1.InstallModeType) []*testCase {
 	t.Helper()
-	out := cases(t, chosen(t, extensionSample), modes)
+	out := cases(t, "corpus", chosen(t, extensionSample), modes)
 	for _, c := range out {
 		c.extension = true
 	}

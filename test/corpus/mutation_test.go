@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -43,7 +42,7 @@ func (t *tally) add(more tally) {
 }
 
 func TestReportsEveryRemovedVerb(t *testing.T) {
-	mutateAll(t, cases(t, chosen(t, sample), allModes))
+	mutateAll(t, cases(t, "corpus", chosen(t, sample), allModes))
 }
 
 // mutateAll removes one verb from each rule of each case, one at a time, and fails the test unless preflight reports exactly
@@ -60,7 +59,9 @@ func mutateAll(t *testing.T, cases []*testCase) {
 				if reason := c.protected(); reason != "" {
 					t.Skip(reason)
 				}
-				rules, err := granted(c.printed(t))
+				printed, err := c.printed(t.Context())
+				require.NoError(t, err)
+				rules, err := granted(printed)
 				require.NoError(t, err)
 				sum, _, err := c.mutate(rules)
 				require.NoError(t, err)
@@ -78,18 +79,17 @@ func mutateAll(t *testing.T, cases []*testCase) {
 		n, all.rules, all.named, all.excused, len(all.wrong))
 }
 
-// printed runs the command in this process and returns the manifests that it prints for a case.
-func (c *testCase) printed(t *testing.T) []*unstructured.Unstructured {
-	t.Helper()
+// printed runs "kubectl remit rbac" in this process and returns the objects that it prints for a case, including the account.
+func (c *testCase) printed(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	cmd := rbac.NewCommand()
-	var out bytes.Buffer
+	var out, notes bytes.Buffer
 	cmd.SetOut(&out)
-	cmd.SetErr(io.Discard)
+	cmd.SetErr(&notes)
 	cmd.SetArgs(c.args())
-	require.NoError(t, cmd.ExecuteContext(t.Context()))
-	objs, err := decode(out.Bytes())
-	require.NoError(t, err)
-	return objs
+	if err := cmd.ExecuteContext(ctx); err != nil {
+		return nil, fmt.Errorf("kubectl remit rbac %s: %w: %s", strings.Join(c.args(), " "), err, &notes)
+	}
+	return decode(out.Bytes())
 }
 
 // mutate removes one verb of each rule and runs the preflight.
@@ -143,7 +143,7 @@ func (c *testCase) relocated() *testCase {
 // mutateOnServer installs with one verb removed: the InstallPlan or the ClusterExtension must report exactly that verb. No
 // request may be sent as the account, and no write as the identity of the ClusterExtension.
 func (w *world) mutateOnServer(ctx context.Context, c *testCase) error {
-	printed, err := w.printed(ctx, c)
+	printed, err := c.printed(ctx)
 	if err != nil {
 		return err
 	}

@@ -9,15 +9,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
-
-// shapePatience is the timeout of each wait for a shape. All shapes are small.
-const shapePatience = 4 * time.Minute
 
 // shapes maps the bundles of testdata/shapes to the warnings of their InstallPlans. Each bundle has one unusual
 // property that occurs in published operators and that OLM v0 accepts.
@@ -32,26 +28,6 @@ var shapes = map[string][]string{
 		`undeclared-fields-metrics: omitted these fields, which the API server does not recognize: .spec.ports[].podPort`,
 	},
 	"odd-icon": {"omitted spec.icon[0] of ClusterServiceVersion odd-icon.v1.0.0: its base64data is not valid base64"},
-}
-
-// TestOddBundlesInstallInOneRound does not need the corpus: its bundles are in testdata.
-func TestOddBundlesInstallInOneRound(t *testing.T) {
-	t.Parallel()
-	all := shaped(t)
-	w := newWorld(t, all)
-	w.patience = shapePatience
-	before, err := w.Census(t.Context())
-	require.NoError(t, err)
-	table, took := w.tryAll(t, all)
-	for _, o := range table {
-		if o.verdict == unsupported {
-			t.Errorf("%s: %s", o.name(), o.reason)
-		}
-	}
-	w.checkAudit(t, table)
-	w.checkLeft(t)
-	w.checkDifference(t, before)
-	show(table, took)
 }
 
 // shaped returns the cases of testdata/shapes, in the narrowest and the widest mode of each. A bundle that cannot be
@@ -72,10 +48,10 @@ func shaped(t *testing.T) []*testCase {
 		bundles = append(bundles, p)
 	}
 	slices.SortFunc(bundles, func(a, b *published) int { return cmp.Compare(a.name(), b.name()) })
-	out := cases(t, bundles, endModes)
+	out := cases(t, "shape", bundles, endModes)
 	seen := map[string]bool{}
 	for _, c := range out {
-		c.warnings = shapes[c.pkg]
+		c.warnings, c.removals = shapes[c.pkg], []removal{withCRDs}
 		seen[c.pkg] = true
 	}
 	for name := range shapes {

@@ -51,6 +51,21 @@ func (p *published) ownCRDs() []string {
 	return out
 }
 
+// crds returns the names of the bundle's CustomResourceDefinitions and of their stand-ins.
+func (p *published) crds() []string {
+	out := p.ownCRDs()
+	for _, crd := range p.standIns() {
+		out = append(out, crd.Name)
+	}
+	return out
+}
+
+// groupOf returns the API group of a CustomResourceDefinition.
+func groupOf(crd string) string {
+	_, group, _ := strings.Cut(crd, ".")
+	return group
+}
+
 // standIns returns CustomResourceDefinitions for the kinds that the bundle needs but that are neither in the bundle nor
 // in every cluster: required APIs from other packages, and kinds that its manifests use.
 func (p *published) standIns() []*apiextensionsv1.CustomResourceDefinition {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -58,6 +57,8 @@ type world struct {
 	mu sync.Mutex
 	// blocked maps namespaces to the message of the last plan or ClusterExtension that reported missing permissions.
 	blocked map[string]string
+	// groups contains the API groups of the CustomResourceDefinitions of all cases.
+	groups map[string]bool
 	// refs maps the names of bundles to the images of their catalogs, for ClusterExtensions.
 	refs map[string]string
 }
@@ -81,10 +82,16 @@ func alone(t *testing.T, p *published) string {
 func newWorld(t *testing.T, all []*testCase) *world {
 	t.Helper()
 	catalogs := map[string]string{}
+	groups := map[string]bool{}
 	for _, c := range all {
 		catalogs[image(c.published)] = alone(t, c.published)
+		for _, name := range c.crds() {
+			groups[groupOf(name)] = true
+		}
 	}
-	return startWorld(t, env.Options{Catalogs: catalogs}, &operatorsv1alpha1.InstallPlan{})
+	w := startWorld(t, env.Options{Catalogs: catalogs}, &operatorsv1alpha1.InstallPlan{})
+	w.groups = groups
+	return w
 }
 
 // startWorld starts a cluster and watches the objects of the type that reports missing permissions.
@@ -146,19 +153,6 @@ func (w *world) blockedIn(namespace string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.blocked[namespace]
-}
-
-// printed returns the objects that "kubectl remit rbac" prints for a case, including the account.
-func (w *world) printed(ctx context.Context, c *testCase) ([]*unstructured.Unstructured, error) {
-	args := append([]string{"rbac"}, c.args()...)
-	cmd := exec.CommandContext(ctx, filepath.Join(w.Bin, "kubectl-remit"), args...)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	text, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("kubectl remit %s: %w: %s", strings.Join(args, " "), err, stderr.String())
-	}
-	return decode(text)
 }
 
 func decode(text []byte) ([]*unstructured.Unstructured, error) {
@@ -225,7 +219,8 @@ func (w *world) established(ctx context.Context, name string) error {
 	})
 }
 
-// subscribe creates the objects that a user of the namespace creates to install the operator.
+// subscribe creates the objects that a user of the namespace creates to install the operator. If the operator was installed
+// before, only the Subscription is missing.
 func (w *world) subscribe(ctx context.Context, c *testCase) error {
 	if c.extension {
 		return w.extend(ctx, c)
@@ -240,7 +235,7 @@ func (w *world) subscribe(ctx context.Context, c *testCase) error {
 			CatalogSource: "catalog", CatalogSourceNamespace: c.namespace, Package: c.pkg, StartingCSV: c.CSV.Name,
 		}},
 	} {
-		if err := w.Client.Create(ctx, obj); err != nil {
+		if err := client.IgnoreAlreadyExists(w.Client.Create(ctx, obj)); err != nil {
 			return err
 		}
 	}
@@ -325,18 +320,6 @@ func (w *world) until(ctx context.Context, look func() error) error {
 	return err
 }
 
-// uninstall uninstalls the operator as a user would, and waits until all objects of the bundle outside the namespace are
-// deleted. For a Subscription, these include the CustomResourceDefinitions.
-func (w *world) uninstall(ctx context.Context, c *testCase, outside []client.Object) error {
-	if c.extension {
-		return errors.Join(w.Client.Delete(ctx, c.clusterExtension()), w.waitDeleted(ctx, outside...))
-	}
-	if err := w.uninstallBy(ctx, c); err != nil {
-		return err
-	}
-	return w.waitDeleted(ctx, outside...)
-}
-
 // deleteInstall deletes the objects that the namespace's users would delete, and waits for the ClusterServiceVersion.
 func (w *world) deleteInstall(ctx context.Context, c *testCase) error {
 	if c.extension {
@@ -403,12 +386,8 @@ func (w *world) clear(ctx context.Context, c *testCase, printed []*unstructured.
 	for _, class := range c.priorities() {
 		remove(class)
 	}
-	crds := c.ownCRDs()
-	for _, crd := range c.standIns() {
-		crds = append(crds, crd.Name)
-	}
 	var left []client.Object
-	for _, name := range crds {
+	for _, name := range c.crds() {
 		crd := &apiextensionsv1.CustomResourceDefinition{
 			TypeMeta:   metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"},
 			ObjectMeta: metav1.ObjectMeta{Name: name},

@@ -14,16 +14,24 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Census is the set of the objects in a cluster, or in some namespaces of it. It contains objects of all kinds that the API
-// server can list, except those that only record what happened.
+// Census is the set of the objects in a cluster, or of some of them. It contains objects of all kinds that the API server can
+// list, except those that only record what happened.
 type Census map[string]bool
+
+// Selection selects the objects of a Census. The zero value selects all objects.
+type Selection struct {
+	// Group reports whether the objects of an API group may be selected. Those of other groups are not listed.
+	Group func(group string) bool
+	// Object reports whether an object is selected.
+	Object func(metav1.Object) bool
+}
 
 // records are the resources whose objects only record what happened or are renewed periodically.
 var records = []string{"events", "leases"}
 
-// Census lists the metadata of all objects: those in the namespaces, or of the whole cluster if there are none.
-func (c *Cluster) Census(ctx context.Context, namespaces ...string) (Census, error) {
-	resources, err := c.listed(len(namespaces) > 0)
+// Census lists the metadata of the selected objects.
+func (c *Cluster) Census(ctx context.Context, of Selection) (Census, error) {
+	resources, err := c.listed()
 	if err != nil {
 		return nil, err
 	}
@@ -33,14 +41,21 @@ func (c *Cluster) Census(ctx context.Context, namespaces ...string) (Census, err
 	if err != nil {
 		return nil, err
 	}
-	if len(namespaces) == 0 {
-		namespaces = []string{metav1.NamespaceAll}
-	}
 	out := Census{}
 	for _, resource := range resources {
-		for _, namespace := range namespaces {
-			if err := out.add(ctx, reader.Resource(resource).Namespace(namespace), resource.GroupResource()); err != nil {
-				return nil, err
+		if of.Group != nil && !of.Group(resource.Group) {
+			continue
+		}
+		list, err := reader.Resource(resource).List(ctx, metav1.ListOptions{})
+		if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+			continue // the kind has been removed in the meantime
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", resource, err)
+		}
+		for i := range list.Items {
+			if obj := &list.Items[i]; of.Object == nil || of.Object(obj) {
+				out[strings.TrimPrefix(obj.Namespace+"/", "/")+resource.GroupResource().String()+"/"+obj.Name] = true
 			}
 		}
 	}
@@ -48,7 +63,7 @@ func (c *Cluster) Census(ctx context.Context, namespaces ...string) (Census, err
 }
 
 // listed returns the resources that the API server can list, except records.
-func (c *Cluster) listed(onlyNamespaced bool) (out []schema.GroupVersionResource, err error) {
+func (c *Cluster) listed() (out []schema.GroupVersionResource, err error) {
 	disco, err := discovery.NewDiscoveryClientForConfig(c.Config())
 	if err != nil {
 		return nil, err
@@ -63,26 +78,12 @@ func (c *Cluster) listed(onlyNamespaced bool) (out []schema.GroupVersionResource
 			return nil, err
 		}
 		for _, r := range list.APIResources {
-			if slices.Contains(r.Verbs, "list") && !slices.Contains(records, r.Name) && (r.Namespaced || !onlyNamespaced) {
+			if slices.Contains(r.Verbs, "list") && !slices.Contains(records, r.Name) {
 				out = append(out, gv.WithResource(r.Name))
 			}
 		}
 	}
 	return out, nil
-}
-
-func (c Census) add(ctx context.Context, from metadata.ResourceInterface, resource schema.GroupResource) error {
-	list, err := from.List(ctx, metav1.ListOptions{})
-	if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
-		return nil // the kind has been removed in the meantime
-	}
-	if err != nil {
-		return fmt.Errorf("list %s: %w", resource, err)
-	}
-	for _, obj := range list.Items {
-		c[strings.TrimPrefix(obj.Namespace+"/", "/")+resource.String()+"/"+obj.Name] = true
-	}
-	return nil
 }
 
 // Difference returns the objects in which two censuses differ, except those that the function ignores; nil ignores none.

@@ -42,7 +42,7 @@ func TestOperatorsAreInstalledUpgradedAndRemovedWhileReplicasAreKilled(t *testin
 	}
 	admin := &env.Tenant{T: t, Cluster: cluster}
 	awaitServiceAccounts(admin)
-	before, err := cluster.Census(t.Context())
+	before, err := cluster.Census(t.Context(), env.Selection{})
 	require.NoError(t, err)
 	from, err := audit.End(cluster.AuditLog)
 	require.NoError(t, err)
@@ -51,7 +51,7 @@ func TestOperatorsAreInstalledUpgradedAndRemovedWhileReplicasAreKilled(t *testin
 	live(all)
 	admin.RemoveCRD(demo.DeepCopy())
 	admin.Eventually(func(c *assert.CollectT) {
-		after, err := cluster.Census(t.Context())
+		after, err := cluster.Census(t.Context(), env.Selection{})
 		if assert.NoError(c, err) {
 			assert.Empty(c, before.Difference(after, nil), "the cluster differs from before the installs")
 		}

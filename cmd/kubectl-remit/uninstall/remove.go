@@ -115,12 +115,15 @@ func (i *install) isDeleted(ctx context.Context, obj client.Object) bool {
 // waitForChildren waits until the garbage collector has deleted the objects with the label of the lineage, and returns
 // those that remain. Kinds that the user may not list are noted.
 func (i *install) waitForChildren(ctx context.Context, o *Options) (left []client.Object, err error) {
-	denied := map[string]bool{}
+	denied, kinds := map[string]bool{}, childKinds()
 	err = errors.New("timed out before the first check")
 	done := wait.PollUntilContextCancel(ctx, tick, true, func(ctx context.Context) (bool, error) {
-		found, failure := i.children(ctx, denied)
+		found, failure := i.children(ctx, kinds, denied)
 		if ctx.Err() == nil {
 			left, err = found, failure
+		}
+		if failure == nil {
+			kinds = kindsOf(found) // Remit has finished, so no objects of other kinds are created
 		}
 		return err == nil && len(left) == 0, nil
 	})
@@ -151,10 +154,20 @@ func childKinds() []schema.GroupKind {
 	return out
 }
 
-// children lists the objects with the label of the lineage. Kinds that the user may list neither in all namespaces nor in
+// kindsOf returns the kinds of the objects.
+func kindsOf(objs []client.Object) (out []schema.GroupKind) {
+	for _, obj := range objs {
+		if gk := obj.GetObjectKind().GroupVersionKind().GroupKind(); !slices.Contains(out, gk) {
+			out = append(out, gk)
+		}
+	}
+	return out
+}
+
+// children lists the objects of the kinds with the label of the lineage. Kinds that the user may list neither in all namespaces nor in
 // the install's namespace are added to denied.
-func (i *install) children(ctx context.Context, denied map[string]bool) (found []client.Object, err error) {
-	for _, gk := range childKinds() {
+func (i *install) children(ctx context.Context, kinds []schema.GroupKind, denied map[string]bool) (found []client.Object, err error) {
+	for _, gk := range kinds {
 		mapping, err := i.client.RESTMapper().RESTMapping(gk)
 		if meta.IsNoMatchError(err) || denied[gk.String()] {
 			continue // the cluster does not serve the kind
