@@ -20,19 +20,16 @@ import (
 
 // world is the cluster of this run, with its catalogs and results. The cluster starts when a benchmark first uses it.
 type world struct {
-	start   sync.Once
-	cluster *env.Cluster
-	err     error
-	dir     string
+	recorder
+	start sync.Once
+	err   error
+	dir   string
 	// catalogs maps images to directories.
 	catalogs map[string]string
 	// images is the registry of the ClusterCatalogs.
 	images *registry.Server
 	// tables are printed at the end, because a benchmark's own log is truncated after a few lines.
 	tables []string
-	// sent contains the requests in the audit log up to the offset read.
-	sent requests
-	read int64
 }
 
 var shared world

@@ -28,50 +28,59 @@ func ours(self audit.Identities, e audit.Event) bool {
 	return self.Is(e) || strings.HasSuffix(e.User.Username, ":"+env.AccountName)
 }
 
-// mark returns the number of requests sent so far.
-func mark(b testing.TB) int {
-	b.Helper()
-	return len(sent(b))
+// recorder reads requests from the audit log of a cluster.
+type recorder struct {
+	cluster *env.Cluster
+	// all contains the requests in the log up to the offset read.
+	all  requests
+	read int64
 }
 
 // sent returns all requests recorded so far. Each call decodes only what was added to the audit log since the last one.
-func sent(b testing.TB) requests {
+func (r *recorder) sent(b testing.TB) requests {
 	b.Helper()
-	added, next, err := cluster(b).AuditedFrom(context.Background(), shared.read, func(e audit.Event) bool { return ours(cluster(b).ControllerIdentities(), e) })
+	added, next, err := r.cluster.AuditedFrom(context.Background(), r.read, func(e audit.Event) bool { return ours(r.cluster.ControllerIdentities(), e) })
 	require.NoError(b, err)
-	shared.sent, shared.read = append(shared.sent, added...), next
-	return shared.sent
+	r.all, r.read = append(r.all, added...), next
+	return r.all
 }
 
-func between(b testing.TB, from, to int) requests {
-	b.Helper()
-	return sent(b)[from:to]
-}
-
-// quiet waits until no requests are sent for the duration stillness.
-func quiet(b testing.TB) {
+// quiet waits until no requests are sent for the duration stillness, and returns the number of requests sent so far.
+func (r *recorder) quiet(b testing.TB) int {
 	b.Helper()
 	for before := -1; ; {
-		now := mark(b)
+		now := len(r.sent(b))
 		if now == before {
-			return
+			return now
 		}
 		before = now
 		time.Sleep(stillness)
 	}
 }
 
+// mark returns the number of requests sent so far on the shared cluster.
+func mark(b testing.TB) int {
+	b.Helper()
+	cluster(b)
+	return len(shared.sent(b))
+}
+
+func between(b testing.TB, from, to int) requests {
+	b.Helper()
+	return shared.sent(b)[from:to]
+}
+
+func quiet(b testing.TB) {
+	b.Helper()
+	cluster(b)
+	shared.quiet(b)
+}
+
 // table counts the requests by identity, verb and resource.
 func (r requests) table() []string {
 	counts := map[string]int{}
 	for _, e := range r {
-		who := e.User.Username[strings.LastIndex(e.User.Username, ":")+1:]
-		switch {
-		case e.Impersonated != nil:
-			who = "user of the extension"
-		case who == env.AccountName:
-			who = "account"
-		}
+		who := sender(e)
 		what := e.RequestURI
 		if o := e.Object; o != nil {
 			what = o.Resource
@@ -100,4 +109,16 @@ func (r requests) table() []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// sender returns the program that sent a request, or describes the identity in whose name it was sent.
+func sender(e audit.Event) string {
+	who := e.User.Username[strings.LastIndex(e.User.Username, ":")+1:]
+	switch {
+	case e.Impersonated != nil:
+		return "user of the extension"
+	case who == env.AccountName:
+		return "account"
+	}
+	return who
 }

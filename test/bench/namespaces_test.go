@@ -1,0 +1,336 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/env/audit"
+)
+
+const (
+	// envNamespaces and envIdle are environment variables: the number of namespaces of BenchmarkNamespaces, and how long it records
+	// requests after the installs.
+	envNamespaces, envIdle = "BENCH_NAMESPACES", "BENCH_IDLE"
+	// releases is the number of versions of each package in the catalog, and packages the number of packages. The largest published
+	// catalogs have about as many bundles.
+	packages, releases = 350, 20
+	fleetImage         = "catalogs.test/fleet"
+	// inFlight is the number of installs at the same time, and helpers the number of namespaces that are prepared at the same time.
+	inFlight, helpers = 4, 8
+	// eventRetry is longer than client-go waits before it writes an event again that was emitted twice within a few milliseconds.
+	eventRetry = 15 * time.Second
+	// maxFleetRequests is the maximum average number of requests of one install: by the programs and as the account. It is 36 with
+	// 500 namespaces.
+	maxFleetRequests = 60
+)
+
+// memory is the resident memory of a program in KiB: in total, and the part that is not mapped from files.
+type memory struct{ total, anonymous int }
+
+// fleet is a cluster with all of Remit's programs, one bounded operator in each of its namespaces, and one operator for all
+// namespaces, whose ClusterServiceVersion is copied to them. All operators come from one global catalog.
+type fleet struct {
+	recorder
+	tb       testing.TB
+	tenants  []*env.Tenant
+	packages int
+}
+
+// TestNamespaces checks the results that are the same on any machine: how many requests an install causes, and that there are none
+// afterwards.
+func TestNamespaces(t *testing.T) {
+	f := newFleet(t, 20, 5)
+	times, sent := f.install()
+	require.Len(t, times, len(f.tenants))
+	t.Logf("%d requests of %d installs", len(sent), len(times))
+	require.LessOrEqual(t, len(sent), maxFleetRequests*len(times), strings.Join(sent.table(), "\n"))
+	idle := f.idle(10 * time.Second)
+	require.Empty(t, idle.busy(f.cluster).table())
+	require.NotEmpty(t, f.resident())
+}
+
+// BenchmarkNamespaces measures what Remit needs on a cluster with many namespaces.
+func BenchmarkNamespaces(b *testing.B) {
+	n, err := strconv.Atoi(cmp.Or(os.Getenv(envNamespaces), "500"))
+	require.NoError(b, err)
+	pause, err := time.ParseDuration(cmp.Or(os.Getenv(envIdle), "5m"))
+	require.NoError(b, err)
+	for range b.N {
+		f := newFleet(b, n, packages)
+		report("Resident memory before the installs:", f.memoryTable())
+		times, sent := f.install()
+		report(fmt.Sprintf("Requests of %d installs, by identity and verb (%d):", n, len(sent)), sent.byVerb())
+		report("Requests of these installs in detail:", sent.table())
+		idle := f.idle(pause)
+		report(fmt.Sprintf("Requests in %s of idling, including watches and Leases (%d):", pause, len(idle)), idle.table())
+		report("Resident memory after idling:", f.memoryTable())
+		report("From Subscription to Succeeded:", []string{quantiles(times)})
+		total := 0
+		for _, m := range f.resident() {
+			total += m.total
+		}
+		b.ReportMetric(quantile(times, 0.5).Seconds(), "s/median")
+		b.ReportMetric(quantile(times, 0.99).Seconds(), "s/p99")
+		b.ReportMetric(float64(len(sent))/float64(n), "requests/install")
+		b.ReportMetric(float64(len(idle.busy(f.cluster))), "requests-idle")
+		b.ReportMetric(float64(total)/1024, "MiB-resident")
+		b.ReportMetric(float64(rbacHeap(b, f.cluster))/(1<<20), "MiB-RBAC/program")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// newFleet starts the cluster, installs the operator for all namespaces, and prepares n namespaces for Subscriptions.
+func newFleet(tb testing.TB, n, packages int) *fleet {
+	tb.Helper()
+	dir := tb.TempDir()
+	for i := range packages {
+		pkg := fmt.Sprint("fleet-", i)
+		require.NoError(tb, os.WriteFile(filepath.Join(dir, pkg+".json"), []byte(env.Releases(lineage(pkg)...)), 0o600))
+	}
+	global := env.Releases("global.v1.0.0 stable global")
+	require.NoError(tb, os.WriteFile(filepath.Join(dir, "global.json"), []byte(global), 0o600))
+	c, err := env.Start(context.Background(), env.Options{Extensions: true, Packages: true, Catalogs: map[string]string{fleetImage: dir}})
+	require.NoError(tb, err)
+	tb.Cleanup(func() { assert.NoError(tb, c.Stop()) })
+	f := &fleet{recorder: recorder{cluster: c}, tb: tb, packages: packages}
+
+	source := &operatorsv1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Namespace: c.Catalogs, Name: "fleet"},
+		Spec: operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Image: fleetImage}}
+	require.NoError(tb, c.Client.Create(tb.Context(), source))
+	everywhere := c.Tenant(tb)
+	everywhere.Grant(rbac.ClusterScope, rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}},
+		rbacv1.PolicyRule{NonResourceURLs: []string{"*"}, Verbs: []string{"*"}})
+	everywhere.Group(env.AccountName)
+	everywhere.Subscribe("fleet", "global", "stable", f.fromGlobal)
+	f.tenants = make([]*env.Tenant, n)
+	f.each(helpers, func(i int) {
+		tn := c.Tenant(tb)
+		tn.GrantReleases()
+		tn.Group(env.AccountName, tn.Namespace)
+		f.tenants[i] = tn
+	})
+	everywhere.Succeeded("global.v1.0.0")
+	everywhere.Eventually(func(c *assert.CollectT) {
+		copies := kit.Copies()
+		assert.NoError(c, f.cluster.Client.List(tb.Context(), copies, client.HasLabels{names.LabelCopiedFrom}))
+		assert.GreaterOrEqual(c, len(copies.Items), n)
+	})
+	return f
+}
+
+// lineage returns the lines of a package for env.Releases: one channel with a linear history.
+func lineage(pkg string) (out []string) {
+	for i := range releases {
+		line := fmt.Sprintf("%s.v1.%d.0 stable", pkg, i)
+		if i > 0 {
+			line += fmt.Sprintf(" replaces=%s.v1.%d.0", pkg, i-1)
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+func (f *fleet) fromGlobal(s *operatorsv1alpha1.SubscriptionSpec) {
+	s.CatalogSourceNamespace = f.cluster.Catalogs
+}
+
+// each calls do for the index of each namespace, several at the same time.
+func (f *fleet) each(together int, do func(i int)) {
+	next := make(chan int)
+	var all sync.WaitGroup
+	for range together {
+		all.Go(func() {
+			for i := range next {
+				do(i)
+			}
+		})
+	}
+	for i := range f.tenants {
+		next <- i
+	}
+	close(next)
+	all.Wait()
+}
+
+// install subscribes all namespaces, a few at a time. It returns the time from the creation of each Subscription until its
+// ClusterServiceVersion has succeeded, and the requests of all installs.
+func (f *fleet) install() ([]time.Duration, requests) {
+	f.tb.Helper()
+	from := f.quiet(f.tb)
+	succeeded := f.watch()
+	var mu sync.Mutex
+	var times []time.Duration
+	f.each(inFlight, func(i int) {
+		tn := f.tenants[i]
+		start := time.Now()
+		tn.Subscribe("fleet", fmt.Sprint("fleet-", i%f.packages), "stable", f.fromGlobal)
+		select {
+		case <-succeeded[tn.Namespace]:
+			mu.Lock()
+			defer mu.Unlock()
+			times = append(times, time.Since(start))
+		case <-time.After(patience):
+			f.tb.Errorf("namespace %s: no ClusterServiceVersion has succeeded after %s", tn.Namespace, patience)
+		}
+	})
+	return times, f.all[from:f.quiet(f.tb)]
+}
+
+// watch returns a channel for each namespace, which is closed when the namespace's own ClusterServiceVersion has succeeded.
+func (f *fleet) watch() map[string]chan struct{} {
+	f.tb.Helper()
+	waiting, out := map[string]chan struct{}{}, map[string]chan struct{}{}
+	for _, tn := range f.tenants {
+		waiting[tn.Namespace] = make(chan struct{})
+	}
+	maps.Copy(out, waiting)
+	watch, err := f.cluster.Client.Watch(f.tb.Context(), &operatorsv1alpha1.ClusterServiceVersionList{}, client.MatchingLabelsSelector{Selector: kit.IsNotCopied()})
+	require.NoError(f.tb, err)
+	go func() {
+		defer watch.Stop()
+		for e := range watch.ResultChan() {
+			csv, ok := e.Object.(*operatorsv1alpha1.ClusterServiceVersion)
+			if ok && csv.Status.Phase == operatorsv1alpha1.CSVPhaseSucceeded && waiting[csv.Namespace] != nil {
+				close(waiting[csv.Namespace])
+				delete(waiting, csv.Namespace)
+			}
+		}
+	}()
+	return out
+}
+
+// idle waits and returns all requests of Remit in that time, including watches and requests for Leases.
+func (f *fleet) idle(pause time.Duration) requests {
+	f.tb.Helper()
+	time.Sleep(eventRetry)
+	from, err := f.cluster.AuditedUntilNow(f.tb.Context(), f.read)
+	require.NoError(f.tb, err)
+	time.Sleep(pause)
+	identities := f.cluster.ControllerIdentities()
+	sent, _, err := f.cluster.AuditedFrom(f.tb.Context(), from, func(e audit.Event) bool {
+		return identities.Is(e) || sender(e) == "account"
+	})
+	require.NoError(f.tb, err)
+	return sent
+}
+
+// busy returns the requests that are neither watches nor requests for Leases. It also omits package-server's
+// SubjectAccessReviews: package-server sends them when it receives a request, for example when a component discovers its API.
+func (r requests) busy(c *env.Cluster) requests {
+	identities := c.ControllerIdentities()
+	return slices.DeleteFunc(slices.Clone(r), func(e audit.Event) bool {
+		review := e.Object != nil && e.Object.Resource == "subjectaccessreviews" && sender(e) == names.ServiceAccountPackageServer
+		return review || !ours(identities, e)
+	})
+}
+
+// byVerb counts the requests by identity and verb.
+func (r requests) byVerb() []string {
+	counts := map[string]int{}
+	for _, e := range r {
+		counts[fmt.Sprintf("%-24s %-8s", sender(e), e.Verb)]++
+	}
+	var out []string
+	for _, line := range slices.Sorted(maps.Keys(counts)) {
+		out = append(out, fmt.Sprint(line, " ", counts[line]))
+	}
+	return out
+}
+
+// resident returns the memory of each of Remit's programs.
+func (f *fleet) resident() map[string]memory {
+	f.tb.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/exe")
+	require.NoError(f.tb, err)
+	out := map[string]memory{}
+	for _, link := range all {
+		exe, err := os.Readlink(link)
+		if err != nil || filepath.Dir(exe) != f.cluster.Bin {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(filepath.Dir(link), "status"))
+		if err != nil || field(string(text), "PPid:") != f.cluster.PID {
+			continue // another cluster's
+		}
+		out[filepath.Base(exe)] = memory{total: field(string(text), "VmRSS:"), anonymous: field(string(text), "RssAnon:")}
+	}
+	return out
+}
+
+// field returns the number in a line of /proc/<pid>/status; 0 if there is no such line.
+func field(status, name string) int {
+	_, rest, _ := strings.Cut(status, "\n"+name)
+	words := strings.Fields(rest)
+	if len(words) == 0 {
+		return 0
+	}
+	n, _ := strconv.Atoi(words[0])
+	return n
+}
+
+func (f *fleet) memoryTable() []string {
+	f.tb.Helper()
+	all := f.resident()
+	var out []string
+	for _, program := range slices.Sorted(maps.Keys(all)) {
+		out = append(out, fmt.Sprintf("%-16s %4d MiB, of which %4d MiB are not mapped from files", program, all[program].total>>10, all[program].anonymous>>10))
+	}
+	return out
+}
+
+// rbacHeap returns the number of bytes on the heap that informers of all RBAC objects need in one program. It starts the same
+// informers as Remit's programs, with the same indexes and without managed fields.
+func rbacHeap(tb testing.TB, c *env.Cluster) uint64 {
+	tb.Helper()
+	ctrllog.SetLogger(logr.Discard()) // silences the cache
+	informers, err := cache.New(c.Config(), cache.Options{Scheme: c.Client.Scheme(), DefaultTransform: cache.TransformStripManagedFields()})
+	require.NoError(tb, err)
+	before := heap()
+	for _, kind := range []client.Object{&rbacv1.Role{}, &rbacv1.ClusterRole{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRoleBinding{}} {
+		informer, err := informers.GetInformer(tb.Context(), kind, cache.BlockUntilSynced(false))
+		require.NoError(tb, err)
+		if strings.HasSuffix(fmt.Sprintf("%T", kind), "Binding") {
+			require.NoError(tb, informer.AddIndexers(rbac.BindingIndexers()))
+		}
+	}
+	ctx, stop := context.WithCancel(tb.Context())
+	defer stop()
+	go func() { assert.NoError(tb, informers.Start(ctx)) }()
+	require.True(tb, informers.WaitForCacheSync(ctx))
+	after := heap()
+	runtime.KeepAlive(informers)
+	return after - min(before, after)
+}
+
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
