@@ -50,12 +50,14 @@ func allowedOfOLM(w write) bool {
 	written := []string{"catalogsources", "clusterserviceversions", "installplans", "olmconfigs", "operatorgroups", "subscriptions"}
 	switch subresource {
 	case "status":
-		return slices.Contains(written, resource) && (w.verb == "patch" || w.verb == "update") || resource == "operatorconditions" && w.verb == "patch"
+		return slices.Contains(written, resource) && (w.verb == "patch" || w.verb == "update") ||
+			w.verb == "patch" && (resource == "operatorconditions" || resource == "operators")
 	case "finalizers":
 		return slices.Contains(written, resource) && w.verb == "update"
 	case "":
 		inert := []string{"installplans", "operatorconditions", "subscriptions"} // docs/adr/0059
 		return w.verb == "create" && slices.Contains(inert, resource) ||
+			resource == "operators" && (w.verb == "create" || w.verb == "delete") || // docs/adr/0062
 			resource == "clusterserviceversions" && slices.Contains([]string{"create", "delete", "patch"}, w.verb) // copies and finalizers: docs/adr/0053 and 0006
 	}
 	return false
@@ -126,11 +128,13 @@ func TestControllerIdentitiesHaveNoWritesThatGrantPower(t *testing.T) {
 		{"apiregistration.k8s.io", "apiservices", "delete"},
 		{operatorsGroup, "clusterserviceversions", "update"},
 		{operatorsGroup, "installplans", "patch"},
-		{operatorsGroup, "operators", "create"},
+		{operatorsGroup, "operators", "patch"},
+		{operatorsGroup, "operators", "update"},
+		{operatorsGroup, "operators/finalizers", "update"},
 		{operatorsGroup, "operatorconditions", "patch"},
 		{operatorsGroup, "operatorconditions", "update"},
 		{operatorsGroup, "operatorconditions/finalizers", "update"},
-		{operatorsGroup, "operators/status", "patch"},
+		{operatorsGroup, "operators/status", "update"},
 		{operatorsGroup, "*/status", "*"},
 		{extensionsGroup, "clustercatalogs", "create"},
 		{extensionsGroup, "clustercatalogs", "update"},

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -14,6 +15,7 @@ import (
 	"github.com/remit-olm/remit/pkg/controller/copiedcsv"
 	"github.com/remit-olm/remit/pkg/controller/csv"
 	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/controller/operator"
 	"github.com/remit-olm/remit/pkg/controller/operatorcondition"
 	"github.com/remit-olm/remit/pkg/controller/operatorgroup"
 	"github.com/remit-olm/remit/pkg/install/cert"
@@ -35,7 +37,7 @@ type OLMOptions struct {
 	Clock clock.PassiveClock
 }
 
-// OLM registers the controllers of cmd/olm: operatorgroup, csv, copiedcsv, olmconfig and operatorcondition.
+// OLM registers the controllers of cmd/olm: operatorgroup, csv, copiedcsv, olmconfig, operatorcondition and operator.
 func OLM(ctx context.Context, mgr ctrl.Manager, o OLMOptions) error {
 	own, err := newShared(ctx, mgr, names.UserAgentOLM, o.Namespace)
 	if err != nil {
@@ -74,6 +76,10 @@ func OLM(ctx context.Context, mgr ctrl.Manager, o OLMOptions) error {
 	if err != nil {
 		return err
 	}
+	operators, err := newOperators(ctx, mgr, own)
+	if err != nil {
+		return err
+	}
 	if err := csvs.RegisterMetrics(ctrlmetrics.Registry); err != nil {
 		return err
 	}
@@ -82,7 +88,16 @@ func OLM(ctx context.Context, mgr ctrl.Manager, o OLMOptions) error {
 		inSetup("csv", csvs.SetupWithManager(ctx, mgr, changes(mgr, own.rbac, csvs.Concerned, authorizerLag))),
 		inSetup("copiedcsv", copiers.SetupWithManager(mgr, copies, changes(mgr, own.rbac, copiers.Concerned))),
 		inSetup("operatorcondition", conditions.SetupWithManager(mgr, changes(mgr, own.rbac, conditions.Concerned))),
+		inSetup("operator", operators.SetupWithManager(mgr)),
 	)
+}
+
+// newOperators returns the controller of Operators. It also needs an index that the csv controller adds.
+func newOperators(ctx context.Context, mgr ctrl.Manager, own shared) (*operator.Reconciler, error) {
+	if err := operator.Index(ctx, mgr.GetFieldIndexer()); err != nil {
+		return nil, fmt.Errorf("index Operators: %w", err)
+	}
+	return operator.New(operator.Options{Client: mgr.GetClient(), Proofs: own.proofs})
 }
 
 // newCopies returns the cache of copied ClusterServiceVersions.

@@ -22,5 +22,5 @@ func TestEveryControllerHasAFairQueue(t *testing.T) {
 		found += made
 		require.Equal(t, made, strings.Count(string(text), "WithOptions(fairqueue.Options("), file)
 	}
-	require.Equal(t, 11, found)
+	require.Equal(t, 12, found)
 }

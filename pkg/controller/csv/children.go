@@ -6,14 +6,11 @@ import (
 	"fmt"
 	"slices"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -23,9 +20,6 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// lineageIndex indexes objects by their lineage label.
-const lineageIndex = "remit.dev/lineage"
-
 // rbacLists returns the list types of an operator's RBAC objects, in the order of removal: bindings first.
 func rbacLists() []client.ObjectList {
 	return []client.ObjectList{
@@ -33,26 +27,12 @@ func rbacLists() []client.ObjectList {
 	}
 }
 
-func indexLineage(ctx context.Context, indexer client.FieldIndexer) error {
-	mark := func(obj client.Object) []string { return []string{obj.GetLabels()[names.LabelLineage]} }
-	for _, obj := range []client.Object{
-		&rbacv1.ClusterRoleBinding{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.Role{},
-		&admissionregistrationv1.ValidatingWebhookConfiguration{}, &admissionregistrationv1.MutatingWebhookConfiguration{},
-		&apiregistrationv1.APIService{}, &apiextensionsv1.CustomResourceDefinition{},
-	} {
-		if err := indexer.IndexField(ctx, obj, lineageIndex, mark); err != nil {
-			return fmt.Errorf("index %T: %w", obj, err)
-		}
-	}
-	return nil
-}
-
 // ofLineage lists the cached RBAC objects that installs of this lineage created. The API server decides whether the
 // account may delete them.
 func (r *Reconciler) ofLineage(ctx context.Context, owner ownerutil.Owner) ([]client.Object, error) {
 	var out []client.Object
 	for _, list := range rbacLists() {
-		err := r.Client.List(ctx, list, client.MatchingFields{lineageIndex: owner.Mark()}, client.UnsafeDisableDeepCopy)
+		err := r.Client.List(ctx, list, client.MatchingFields{kit.LineageIndex: owner.Mark()}, client.UnsafeDisableDeepCopy)
 		if err != nil {
 			return nil, fmt.Errorf("list %T: %w", list, err)
 		}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/install/warrant"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -85,7 +86,7 @@ func (r *Reconciler) isDeleted(ctx context.Context, s *scope) (bool, error) {
 // its lineage still converts the kind. If the operator has to be stopped before the reset, its Deployments are the last
 // elements of objs.
 func (r *Reconciler) callers(ctx context.Context, s *scope, stop bool) (objs, converted []client.Object, err error) {
-	objs, crds, err := hooks.Remains(ctx, r.Client, s.owner, client.MatchingFields{lineageIndex: s.owner.Mark()})
+	objs, crds, err := hooks.Remains(ctx, r.Client, s.owner, client.MatchingFields{kit.LineageIndex: s.owner.Mark()})
 	if err != nil || s.facts.ReplacedBy != "" || controllerutil.ContainsFinalizer(s.csv, metav1.FinalizerOrphanDependents) {
 		return objs, nil, err
 	}

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -49,7 +50,7 @@ func indexed(t *testing.T, objects ...client.Object) client.Client {
 	mapper.Add(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"), meta.RESTScopeRoot)
 	mapper.Add(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), meta.RESTScopeRoot)
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper).WithObjects(objects...)
-	require.NoError(t, indexLineage(t.Context(), recorded.Indexes{Builder: builder}))
+	require.NoError(t, kit.IndexLineage(t.Context(), recorded.Indexes{Builder: builder}))
 	return builder.Build()
 }
 

@@ -21,7 +21,7 @@ const rivalIndex = "remit.dev/has-rival"
 
 // indexFields adds the indexes that this controller uses.
 func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
-	return errors.Join(indexLineage(ctx, indexer), provided.Index(ctx, indexer),
+	return errors.Join(kit.IndexLineage(ctx, indexer), provided.Index(ctx, indexer),
 		indexer.IndexField(ctx, &operatorsv1alpha1.ClusterServiceVersion{}, rivalIndex, func(obj client.Object) []string {
 			if csv, ok := obj.(*operatorsv1alpha1.ClusterServiceVersion); ok && hasRival(csv) {
 				return []string{"true"}

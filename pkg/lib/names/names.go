@@ -137,6 +137,9 @@ const (
 // because these are hashes.
 const HolderCopy = "copied ClusterServiceVersion"
 
+// HolderOperator is the holder in the proof of an Operator.
+const HolderOperator = "Operator"
+
 // ManagedByOLM is the only value of AnnotationManagedBy that has a meaning.
 const ManagedByOLM = "olm"
 

@@ -70,6 +70,7 @@ var closedList = []permit{
 	// 3: objects that have no effect without an account
 	{group: operators, resources: []string{"installplans", "subscriptions"}, verbs: []string{"create"}},
 	{group: operators, resources: []string{"operatorconditions"}, verbs: []string{"create"}, by: names.ServiceAccountOLM},
+	{group: operators, resources: []string{"operators"}, verbs: []string{"create", "delete"}, by: names.ServiceAccountOLM}, // docs/adr/0062
 	// 4: reports of InstallPlans
 	{group: "", resources: []string{"configmaps"}, verbs: []string{"create", "patch"}, prefix: names.ReportPrefix},
 	// 5: tokens for enrolled accounts

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"sync"
 
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,11 +22,11 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/proof"
 )
 
-// Scheme returns a scheme with the kinds that installs create.
+// Scheme returns a scheme with the kinds that installs create, and Operators.
 func Scheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, apiregistrationv1.AddToScheme, operatorsv1alpha1.AddToScheme,
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, apiregistrationv1.AddToScheme, operatorsv1alpha1.AddToScheme, operatorsv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			panic(err)

@@ -59,7 +59,7 @@ func New(t testing.TB, index func(context.Context, client.FieldIndexer) error, o
 	builder := fake.NewClientBuilder().WithScheme(s.scheme).WithRESTMapper(mapper(s.scheme)).
 		WithObjectTracker(clienttesting.NewObjectTracker(s.scheme, serializer.NewCodecFactory(s.scheme).UniversalDecoder())). // tracking managed fields is slow
 		WithStatusSubresource(&operatorsv1alpha1.ClusterServiceVersion{}, &operatorsv1alpha1.InstallPlan{}, &operatorsv1alpha1.Subscription{},
-			&operatorsv1.OperatorGroup{}, &operatorsv2.OperatorCondition{})
+			&operatorsv1.OperatorGroup{}, &operatorsv1.Operator{}, &operatorsv2.OperatorCondition{})
 	if index != nil {
 		require.NoError(t, index(t.Context(), Indexes{builder}))
 	}
@@ -85,6 +85,7 @@ func mapper(scheme *runtime.Scheme) meta.RESTMapper {
 	root := map[string]bool{
 		"Namespace": true, "ClusterRole": true, "ClusterRoleBinding": true, "CustomResourceDefinition": true, "APIService": true,
 		"ValidatingWebhookConfiguration": true, "MutatingWebhookConfiguration": true, "PriorityClass": true,
+		"Operator": true,
 	}
 	out := meta.NewDefaultRESTMapper(nil)
 	for gvk := range scheme.AllKnownTypes() {

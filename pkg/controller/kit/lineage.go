@@ -1,0 +1,33 @@
+package kit
+
+import (
+	"context"
+	"fmt"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+)
+
+// LineageIndex is the index of objects by their lineage label.
+const LineageIndex = "remit.dev/lineage"
+
+// IndexLineage adds LineageIndex for the kinds of objects that an install creates cluster-wide. A manager's cache must contain
+// the index once.
+func IndexLineage(ctx context.Context, indexer client.FieldIndexer) error {
+	mark := func(obj client.Object) []string { return []string{obj.GetLabels()[names.LabelLineage]} }
+	for _, obj := range []client.Object{
+		&rbacv1.ClusterRoleBinding{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.Role{},
+		&admissionregistrationv1.ValidatingWebhookConfiguration{}, &admissionregistrationv1.MutatingWebhookConfiguration{},
+		&apiregistrationv1.APIService{}, &apiextensionsv1.CustomResourceDefinition{},
+	} {
+		if err := indexer.IndexField(ctx, obj, LineageIndex, mark); err != nil {
+			return fmt.Errorf("index %T: %w", obj, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package operator
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/client-go/util/workqueue"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/lib/fairqueue"
+	"github.com/remit-olm/remit/pkg/lib/names"
+)
+
+// workers is the number of namespaces that are reconciled concurrently.
+const workers = 4
+
+// maxNamespaces is the number of namespaces that the labels of an object can wake. Objects that Remit creates name one.
+const maxNamespaces = 4
+
+// SetupWithManager registers the watches, all of which except that of Operators share the informers of other controllers. The
+// controller does not poll or resync.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).Named("operator").
+		WithOptions(fairqueue.Options(workers, nil)).
+		WatchesRawSource(r.events(mgr.GetCache())).
+		Complete(r)
+}
+
+// events returns a source that enqueues the namespace of each changed object after a delay, so that one reconcile handles
+// many events.
+func (r *Reconciler) events(informers cache.Informers) source.Source {
+	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		notify := func(before, after client.Object) {
+			for _, obj := range []client.Object{before, after} {
+				if obj == nil {
+					continue
+				}
+				for _, namespace := range r.concerned(obj) {
+					if namespace != "" {
+						queue.AddAfter(kit.Request("", namespace), delay(after))
+					}
+				}
+			}
+		}
+		for _, kind := range kinds() {
+			if err := kit.OnEvent(ctx, informers, kind, notify); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// delay returns the delay between an event and its reconcile. after is nil if the object was deleted.
+func delay(after client.Object) time.Duration {
+	if _, ok := after.(*operatorsv1.Operator); ok {
+		return correction
+	}
+	return settle
+}
+
+func kinds() []client.Object {
+	return []client.Object{
+		&operatorsv1.Operator{}, &operatorsv1.OperatorGroup{}, &operatorsv2.OperatorCondition{}, &corev1.Namespace{},
+		&operatorsv1alpha1.Subscription{}, &operatorsv1alpha1.ClusterServiceVersion{}, &operatorsv1alpha1.InstallPlan{},
+		&appsv1.Deployment{}, &corev1.ServiceAccount{}, &corev1.Service{},
+		&apiextensionsv1.CustomResourceDefinition{}, &apiregistrationv1.APIService{},
+		&admissionregistrationv1.ValidatingWebhookConfiguration{}, &admissionregistrationv1.MutatingWebhookConfiguration{},
+		&rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
+	}
+}
+
+// concerned returns the namespaces whose Operators an object may affect.
+func (r *Reconciler) concerned(obj client.Object) []string {
+	switch obj.(type) {
+	case *corev1.Namespace:
+		return []string{obj.GetName()}
+	case *operatorsv1.Operator:
+		return []string{namespaceOf(obj.GetName())}
+	case *operatorsv1.OperatorGroup, *operatorsv2.OperatorCondition, *operatorsv1alpha1.Subscription, *operatorsv1alpha1.ClusterServiceVersion, *operatorsv1alpha1.InstallPlan:
+		return []string{obj.GetNamespace()}
+	}
+	mark := obj.GetLabels()[names.LabelLineage]
+	if mark == "" || r.Proofs.Check(obj, mark) != nil {
+		return nil
+	}
+	return labeled(obj)
+}
+
+// labeled returns the namespaces that the labels of an object name.
+func labeled(obj client.Object) []string {
+	var out []string
+	if owner := obj.GetLabels()[names.LabelOwnerNamespace]; owner != "" {
+		out = append(out, owner)
+	}
+	for key := range obj.GetLabels() {
+		name, ok := strings.CutPrefix(key, names.LabelComponentPrefix)
+		if ok && namespaceOf(name) != "" && len(out) < maxNamespaces {
+			out = append(out, namespaceOf(name))
+		}
+	}
+	return out
+}
