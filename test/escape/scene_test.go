@@ -479,7 +479,7 @@ func (s *scene) allow(match func(oracle.Change) bool) { s.told.Allowed = match }
 var groups = sync.OnceValue(func() [][]row {
 	return [][]row{rbacInCSV(), rbacManifests(), crds(), webhooks(), apis(), interception(), deployments(), secretsAndTokens(), certificates(),
 		operatorGroups(), sights(), installPlans(), csvs(), phases(), keys(), ownership(), catalogs(), imageRows(), dependencies(), upgrades(), races(), malformed(),
-		forgeries(), neighbors(), pastes(), heavies(), noise(), hoards(), budgets(), resolutions(), crowds(), stolenTokens(), awaitings(),
+		forgeries(), neighbors(), operatorObjects(), pastes(), heavies(), noise(), hoards(), budgets(), resolutions(), crowds(), stolenTokens(), awaitings(),
 		extensionIdentities(), extensionBundles()}
 })
 

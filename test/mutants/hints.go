@@ -102,6 +102,18 @@ func hints() []Mutant {
 			Killer: unit("pkg/controller/csv", "TestChangesWakeTheAffectedCSVs"),
 		},
 		{
+			Name: "labels-make-components-of-operators", Rule: 3, File: "pkg/controller/operator/gather.go",
+			Old:    "if !ok || !in.owner.Owns(obj) {",
+			New:    "if !ok || !in.owner.Marks(obj) {",
+			Killer: row("162"),
+		},
+		{
+			Name: "forged-operators-are-deleted", Rule: 3, File: "pkg/controller/operator/reconciler.go",
+			Old:    "live.DeletionTimestamp != nil || !r.isOwn(live) {",
+			New:    "live.DeletionTimestamp != nil {",
+			Killer: row("162a"),
+		},
+		{
 			Name: "status-makes-a-copy", Rule: 3, File: "pkg/controller/csv/owner.go",
 			Old:    "	return copied\n",
 			New:    "	return copied || csv.Status.Reason == operatorsv1alpha1.CSVReasonCopied\n",

@@ -44,6 +44,12 @@ func self() []Mutant {
 			Killer: unit("manifests", "TestControllerIdentitiesHaveOnlyTheClosedList"),
 		},
 		{
+			Name: "controllers-change-operators", Rule: 4, File: "manifests/base/olm-rbac.yaml",
+			Old:    "  resources: [operators]\n  verbs: [create, delete]",
+			New:    "  resources: [operators]\n  verbs: [create, delete, patch]",
+			Killer: unit("manifests", "TestControllerIdentitiesHaveOnlyTheClosedList"),
+		},
+		{
 			Name: "finalizer-policy-audits", Rule: 4, File: "manifests/policy/finalizers.yaml",
 			Old:    "validationActions: [Deny]",
 			New:    "validationActions: [Audit]",

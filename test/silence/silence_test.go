@@ -44,7 +44,7 @@ func TestABlockedInstallIsSilent(t *testing.T) {
 			return b
 		}
 		if cluster.ControllerIdentities().Is(e) && e.Object != nil {
-			return namespaces[e.Object.Namespace]
+			return namespaces[namespaceOf(*e.Object)]
 		}
 		return ""
 	}
@@ -68,6 +68,14 @@ func TestABlockedInstallIsSilent(t *testing.T) {
 		releases[i]()
 		tenants[i].Installed(b.Installs)
 	}
+}
+
+// namespaceOf returns the namespace that an object belongs to. The name of an Operator, which is cluster-scoped, ends with it.
+func namespaceOf(o audit.Object) string {
+	if o.Resource == "operators" {
+		return o.Name[strings.LastIndex(o.Name, ".")+1:]
+	}
+	return o.Namespace
 }
 
 // withoutOneRound removes, for each install that no watch can wake, the requests that one retry sends. The pauses

@@ -201,6 +201,10 @@ func (o *Oracle) Check(ctx context.Context, scene *Scene) error {
 	if err != nil {
 		return err
 	}
+	mixed, err := o.mixed(after)
+	if err != nil {
+		return err
+	}
 	leaks, err := o.leaks(after)
 	if err != nil {
 		return err
@@ -214,7 +218,7 @@ func (o *Oracle) Check(ctx context.Context, scene *Scene) error {
 	return errors.Join(
 		violated("I1 (bound by the account)", unbound),
 		violated("I2 (controller identities stay within the closed list)", o.checkControllers(requests)),
-		violated("I3 (nothing outside changes)", o.changesOutside(scene, after.since(before), log)),
+		violated("I3 (nothing outside changes)", slices.Concat(mixed, o.changesOutside(scene, after.since(before), log))),
 		violated("I4 (no tokens and no secrets of others leak)", leaks),
 		violated("I5 (others can still install)", slices.Concat(busy, o.talkative(requests), o.served(beats))),
 		violated("I6 (memory is bounded)", large),

@@ -1,13 +1,18 @@
 package oracle
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // changesOutside returns the violations of I3. In the namespaces of earlier scenes, which are being deleted, and in the
-// namespace of the healthy installs, changes by the accounts of these namespaces are allowed.
+// namespace of the healthy installs, changes by the accounts of these namespaces are allowed. Remit writes the Operators of
+// all these namespaces shortly after their operators change; mixed checks what the Operators list.
 func (o *Oracle) changesOutside(scene *Scene, changes []Change, log *ledger) []string {
 	var out []string
 	for _, c := range changes {
@@ -19,6 +24,7 @@ func (o *Oracle) changesOutside(scene *Scene, changes []Change, log *ledger) []s
 		switch {
 		case namespace == scene.Namespace, log.byTest(c):
 		case home != "" && log.fromHome(c.Key, o.homeOfUser, home):
+		case isOperator(c.Key) && o.homeOf(namespaceOf(c.Name)) != "" && log.onlyByControllers(c.Key):
 		case o.isReport(c.Key) && log.onlyByControllers(c.Key):
 		case scene.Allowed != nil && scene.Allowed(c):
 		default:
@@ -26,6 +32,36 @@ func (o *Oracle) changesOutside(scene *Scene, changes []Change, log *ledger) []s
 		}
 	}
 	return out
+}
+
+// isOperator reports whether an object is an Operator, which is cluster-scoped.
+func isOperator(key Key) bool { return key.GroupResource == operators }
+
+var operators = schema.GroupResource{Group: operatorsv1.GroupVersion.Group, Resource: "operators"}
+
+// namespaceOf returns the namespace in the name of an Operator.
+func namespaceOf(name string) string { return name[strings.LastIndex(name, ".")+1:] }
+
+// mixed returns the Operators that list objects in the namespaces of another scene. An object's labels must not make it a
+// component of another tenant's operator.
+func (o *Oracle) mixed(s *Snapshot) ([]string, error) {
+	list, err := items[operatorsv1.Operator](s, operators)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, op := range list {
+		if op.Status.Components == nil {
+			continue
+		}
+		for _, ref := range op.Status.Components.Refs {
+			home := o.homeOf(ref.Namespace)
+			if home != "" && home != o.homeOf(namespaceOf(op.Name)) {
+				out = append(out, fmt.Sprintf("Operator %s lists %s %s/%s", op.Name, ref.Kind, ref.Namespace, ref.Name))
+			}
+		}
+	}
+	return out, nil
 }
 
 // homeOf returns the scene to which a namespace belongs, or "" if there is none. The namespaces of a scene are the one
