@@ -2,12 +2,12 @@ package operator
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"strings"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -125,8 +125,12 @@ func size(conditions []operatorsv1.Condition) int {
 
 // isSame reports whether two statuses differ at most in the times at which conditions were last probed, which do not
 // justify a write.
-func isSame(a, b operatorsv1.OperatorStatus) bool {
-	return equality.Semantic.DeepEqual(withoutProbes(a), withoutProbes(b))
+func isSame(a, b operatorsv1.OperatorStatus) bool { return fingerprint(a) == fingerprint(b) }
+
+// fingerprint returns a hash of a status without the times at which conditions were last probed.
+func fingerprint(s operatorsv1.OperatorStatus) string {
+	text, _ := json.Marshal(withoutProbes(s)) // the types contain only what JSON can represent
+	return ownerutil.Commitment(string(text))
 }
 
 func withoutProbes(s operatorsv1.OperatorStatus) operatorsv1.OperatorStatus {

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/keyed"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -49,14 +50,19 @@ type Options struct {
 }
 
 // Reconciler maintains Operators. Each request contains the name of a namespace.
-type Reconciler struct{ Options }
+type Reconciler struct {
+	Options
+	// written contains the fingerprint of the last status that this program wrote, by the name of the Operator, so that the
+	// events of its own writes cause no reconciles.
+	written *keyed.Map[string, string]
+}
 
 // New returns a Reconciler, or an error if a required option is missing.
 func New(o Options) (*Reconciler, error) {
 	if o.Client == nil || o.Proofs == nil {
 		return nil, errors.New("operator: Client and Proofs are required")
 	}
-	return &Reconciler{Options: o}, nil
+	return &Reconciler{Options: o, written: &keyed.Map[string, string]{}}, nil
 }
 
 // Reconcile implements reconcile.Reconciler. It maintains all Operators of a namespace, because their number is limited. A
@@ -131,6 +137,7 @@ func (r *Reconciler) isOwn(op *operatorsv1.Operator) bool {
 // its name identifies the operator, and its status has no effect.
 func (r *Reconciler) updateStatus(ctx context.Context, live *operatorsv1.Operator, op operator) error {
 	desired := desiredStatus(op)
+	r.written.Set(live.Name, fingerprint(desired))
 	if isSame(live.Status, desired) {
 		return nil
 	}

@@ -222,9 +222,7 @@ func TestLabelsDoNotMakeComponents(t *testing.T) {
 	reconciled(w)
 	require.Equal(t, []string{"ClusterServiceVersion t1/demo.v1", "CustomResourceDefinition /things.demo", "Deployment t1/demo", "Role t1/demo", "Subscription t1/demo"},
 		lines(w.operator("demo.t1").Status))
-	require.Empty(t, w.r.concerned(forged[0]), "forged objects do not cause reconciles either")
-	w.Get(genuine[2])
-	require.Equal(t, []string{"t1", "t1"}, w.r.concerned(genuine[2]))
+	require.Empty(t, w.r.namespaces(forged[0]), "forged objects do not cause reconciles either")
 }
 
 // An object that was created for an earlier namespace with the same name belongs to no Operator of the new one.
@@ -263,10 +261,48 @@ func TestAConflictIsRetriedQuietly(t *testing.T) {
 	require.Equal(t, settle, result.RequeueAfter)
 }
 
-func TestAChangeToAnOperatorIsCorrectedLater(t *testing.T) {
-	require.Equal(t, correction, delay(&operatorsv1.Operator{}))
-	require.Equal(t, settle, delay(nil), "a deleted Operator")
-	require.Equal(t, settle, delay(&corev1.Namespace{}))
+func TestChangesWakeTheAffectedNamespace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, with(installed("demo", "t1", "t2")...), reconciled)
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "t2", Name: "demo"}}
+	w.Get(role)
+	made := w.operator("demo.t1")
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "demo"}}
+	w.Get(deployment)
+	for _, row := range []struct {
+		name          string
+		before, after client.Object
+		want          []string
+		delay         time.Duration
+	}{
+		{"a new component", nil, role, []string{"t1"}, settle},
+		{"a deleted component", role, nil, []string{"t1"}, settle},
+		{"a component of which the labels were removed", role, edited(role, func(o *rbacv1.Role) { o.Labels = nil }), []string{"t1"}, settle},
+		{"an unrelated change to a component", role, edited(role, func(o *rbacv1.Role) { o.Rules = []rbacv1.PolicyRule{{}} }), nil, 0},
+		{"an object that Remit did not create", nil, edited(role, func(o *rbacv1.Role) { o.Name = "x" }), nil, settle},
+		{"a condition", deployment, edited(deployment, func(o *appsv1.Deployment) {
+			o.Status.Conditions = []appsv1.DeploymentCondition{{Type: "Available", Status: "True"}}
+		}), []string{"t1"}, settle},
+		{"the package of a Subscription", subscription("t1", "a"), subscription("t1", "b"), []string{"t1"}, settle},
+		{"a Namespace whose labels change", namespace("t1"), edited(namespace("t1"), func(o *corev1.Namespace) { o.Labels = map[string]string{"a": "b"} }), nil, 0},
+		{"a deleted Namespace", namespace("t1"), nil, []string{"t1"}, settle},
+		{"an Operator when the program starts", nil, made, []string{"t1"}, settle},
+		{"a status that this program wrote", edited(made, func(o *operatorsv1.Operator) { o.Status.Components = nil }), made, nil, 0},
+		{"a status that another client wrote", made, edited(made, func(o *operatorsv1.Operator) { o.Status.Components = nil }), []string{"t1"}, correction},
+		{"an Operator without a namespace in its name", nil, edited(made, func(o *operatorsv1.Operator) { o.Name = "x" }), nil, settle},
+		{"a deleted Operator", made, nil, []string{"t1"}, settle},
+	} {
+		got, delay := w.r.concerned(row.before, row.after)
+		require.ElementsMatch(t, row.want, got, row.name)
+		require.Equal(t, row.delay, delay, row.name)
+	}
+	require.Empty(t, w.r.written.Get("demo.t1"), "forgotten after the deletion")
+}
+
+func edited[T client.Object](obj T, edit func(T)) client.Object {
+	out, _ := obj.DeepCopyObject().(T)
+	edit(out)
+	return out
 }
 
 func TestOptionsAreRequired(t *testing.T) {

@@ -2,6 +2,8 @@ package operator
 
 import (
 	"context"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -45,33 +49,19 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 // many events.
 func (r *Reconciler) events(informers cache.Informers) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		notify := func(before, after client.Object) {
-			for _, obj := range []client.Object{before, after} {
-				if obj == nil {
-					continue
-				}
-				for _, namespace := range r.concerned(obj) {
-					if namespace != "" {
-						queue.AddAfter(kit.Request("", namespace), delay(after))
-					}
-				}
-			}
-		}
 		for _, kind := range kinds() {
-			if err := kit.OnEvent(ctx, informers, kind, notify); err != nil {
+			err := kit.OnEvent(ctx, informers, kind, func(before, after client.Object) {
+				namespaces, delay := r.concerned(before, after)
+				for _, namespace := range namespaces {
+					queue.AddAfter(kit.Request("", namespace), delay)
+				}
+			})
+			if err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-}
-
-// delay returns the delay between an event and its reconcile. after is nil if the object was deleted.
-func delay(after client.Object) time.Duration {
-	if _, ok := after.(*operatorsv1.Operator); ok {
-		return correction
-	}
-	return settle
 }
 
 func kinds() []client.Object {
@@ -85,8 +75,76 @@ func kinds() []client.Object {
 	}
 }
 
-// concerned returns the namespaces whose Operators an object may affect.
-func (r *Reconciler) concerned(obj client.Object) []string {
+// concerned returns the namespaces whose Operators a change affects, and the delay before their reconcile. before is nil for a
+// new object, and after is nil for a deleted one.
+func (r *Reconciler) concerned(before, after client.Object) (namespaces []string, delay time.Duration) {
+	delay = settle
+	switch {
+	case after == nil:
+		if isOperator(before) {
+			r.written.Delete(before.GetName())
+		}
+	case before == nil:
+	case isOperator(after):
+		if r.isWritten(after) {
+			return nil, 0
+		}
+		delay = correction
+	case reflect.DeepEqual(factsOf(before), factsOf(after)):
+		return nil, 0
+	}
+	for _, obj := range []client.Object{before, after} {
+		if obj != nil {
+			namespaces = append(namespaces, r.namespaces(obj)...)
+		}
+	}
+	namespaces = slices.DeleteFunc(namespaces, func(namespace string) bool { return namespace == "" })
+	slices.Sort(namespaces)
+	return slices.Compact(namespaces), delay
+}
+
+func isOperator(obj client.Object) bool {
+	_, ok := obj.(*operatorsv1.Operator)
+	return ok
+}
+
+// isWritten reports whether this program wrote the status of an Operator.
+func (r *Reconciler) isWritten(obj client.Object) bool {
+	op, ok := obj.(*operatorsv1.Operator)
+	if !ok {
+		return false
+	}
+	return r.written.Get(op.Name) == fingerprint(op.Status)
+}
+
+// facts is what a reconcile reads from a component.
+type facts struct {
+	mark, proof, managedBy, pkg string
+	plan                        types.UID
+	owners                      []metav1.OwnerReference
+	conditions                  []operatorsv1.Condition
+}
+
+func factsOf(obj client.Object) facts {
+	f := facts{
+		mark: obj.GetLabels()[names.LabelLineage], proof: obj.GetAnnotations()[names.AnnotationProof],
+		managedBy: obj.GetAnnotations()[names.AnnotationManagedBy], owners: obj.GetOwnerReferences(),
+	}
+	if sub, ok := obj.(*operatorsv1alpha1.Subscription); ok && sub.Spec != nil {
+		f.pkg = sub.Spec.Package
+		if sub.Status.InstallPlanRef != nil {
+			f.plan = sub.Status.InstallPlanRef.UID
+		}
+	}
+	for _, c := range conditionsOf(obj) {
+		c.LastUpdateTime = nil
+		f.conditions = append(f.conditions, c)
+	}
+	return f
+}
+
+// namespaces returns the namespaces whose Operators an object may affect.
+func (r *Reconciler) namespaces(obj client.Object) []string {
 	switch obj.(type) {
 	case *corev1.Namespace:
 		return []string{obj.GetName()}
