@@ -80,7 +80,7 @@ func installed(pkg, namespace, target string) []client.Object {
 	csv.UID, csv.Status.Phase, csv.Status.Reason = "csv", "Succeeded", "InstallSucceeded"
 	objs := []client.Object{
 		csv, &appsv1.Deployment{ObjectMeta: named(namespace, pkg)}, &rbacv1.Role{ObjectMeta: named(target, pkg)},
-		&apiextensionsv1.CustomResourceDefinition{ObjectMeta: named("", "things."+pkg)},
+		&apiextensionsv1.CustomResourceDefinition{ObjectMeta: named("", "things."+pkg+"."+namespace)},
 	}
 	for _, obj := range objs {
 		proofs.Mark(obj, owner(pkg, namespace))
@@ -132,6 +132,10 @@ func TestWritesOnlyOperatorsOfTheNamespaceAndTheirStatus(t *testing.T) {
 	t.Parallel()
 	sub := subscription("t1", "demo")
 	labeled := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "x.v1", Labels: map[string]string{"operators.coreos.com/x.t1": "", names.LabelLineage: owner("x", "t1").Mark()}}}
+	direct := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "y.v1"}}
+	byUser := owner("y", "t1")
+	byUser.Direct = true
+	proofs.Mark(direct, byUser)
 	for _, row := range []struct {
 		name  string
 		given []change
@@ -146,6 +150,7 @@ func TestWritesOnlyOperatorsOfTheNamespaceAndTheirStatus(t *testing.T) {
 		{"Operators of a namespace of OLM v0 are not deleted", []change{reconciled, without(sub), left}, nil, ""},
 		{"a ClusterServiceVersion without a Subscription has an Operator", []change{without(sub), with(installed("demo", "t1", "t1")...)}, []string{creates, reports}, ""},
 		{"the labels of a ClusterServiceVersion are not sufficient", []change{without(sub), with(labeled)}, nil, ""},
+		{"a ClusterServiceVersion that a user created has none", []change{without(sub), with(direct)}, nil, ""},
 		{"nothing is written if nothing has changed", []change{reconciled}, nil, ""},
 		{"a new component is reported", []change{reconciled, with(installed("demo", "t1", "t1")...)}, []string{reports}, ""},
 		{"a status that another client wrote is corrected", []change{reconciled, func(w *world) {
@@ -188,12 +193,11 @@ func TestTheComponentsAreWhatRemitCreated(t *testing.T) {
 	w := newWorld(t, with(installed("demo", "t1", "t2")...), with(installed("other", "t1", "t1")...), with(installed("demo", "t2", "t1")...), with(plan, sub))
 	reconciled(w)
 	want := []string{
-		"ClusterServiceVersion t1/demo.v1", "CustomResourceDefinition /things.demo", "Deployment t1/demo", "InstallPlan t1/install-x",
+		"ClusterServiceVersion t1/demo.v1", "CustomResourceDefinition /things.demo.t1", "Deployment t1/demo", "InstallPlan t1/install-x",
 		"OperatorCondition t1/demo.v1", "Role t2/demo", "Subscription t1/demo",
 	}
-	// The CustomResourceDefinition was put last by the install in t2.
-	require.Equal(t, append(want[:1:1], want[2:]...), lines(w.operator("demo.t1").Status))
-	require.Contains(t, lines(w.operator("other.t1").Status), "CustomResourceDefinition /things.other")
+	require.Equal(t, want, lines(w.operator("demo.t1").Status))
+	require.Contains(t, lines(w.operator("other.t1").Status), "CustomResourceDefinition /things.other.t1")
 	made := w.operator("demo.t1")
 	require.Equal(t, []metav1.OwnerReference{ownerutil.NamespaceReference("t1", "ns")}, made.OwnerReferences)
 	require.Equal(t, operatorsv1.ConditionType("Succeeded"), made.Status.Components.Refs[0].Conditions[0].Type)
@@ -208,6 +212,7 @@ func TestLabelsDoNotMakeComponents(t *testing.T) {
 	forged := []client.Object{
 		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "t2", Name: "forged"}}, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "forged"}},
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "forged"}}, &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "forged"}},
+		&operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "forged"}},
 	}
 	for _, obj := range forged {
 		obj.SetLabels(labels)
@@ -220,7 +225,7 @@ func TestLabelsDoNotMakeComponents(t *testing.T) {
 		})
 	}, with(&operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "install-x", UID: "plan"}}))
 	reconciled(w)
-	require.Equal(t, []string{"ClusterServiceVersion t1/demo.v1", "CustomResourceDefinition /things.demo", "Deployment t1/demo", "Role t1/demo", "Subscription t1/demo"},
+	require.Equal(t, []string{"ClusterServiceVersion t1/demo.v1", "CustomResourceDefinition /things.demo.t1", "Deployment t1/demo", "Role t1/demo", "Subscription t1/demo"},
 		lines(w.operator("demo.t1").Status))
 	require.Empty(t, w.r.namespaces(forged[0]), "forged objects do not cause reconciles either")
 }
