@@ -45,7 +45,7 @@ func operatorObjects() []row {
 			}
 			require.Len(s.T, s.operators(), 2, "the package without a valid name has no Operator")
 		}},
-		{number: "162a", title: "an Operator that another user created, with the name of an operator's and a status that lies", holds: p0(), play: func(s *scene) {
+		{number: "162a", title: "an Operator with a finalizer that another user created for a package before it was installed", holds: p0(), play: func(s *scene) {
 			theirs := &operatorsv1.Operator{ObjectMeta: metav1.ObjectMeta{Name: operatorName(s), Labels: map[string]string{"by": "mallory"}, Finalizers: []string{"mallory.test/keep"}}}
 			s.Create(theirs)
 			s.T.Cleanup(func() { s.removeOperator(theirs.Name) })
