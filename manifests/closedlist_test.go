@@ -46,21 +46,25 @@ func allowed(w write) bool {
 
 // allowedOfOLM is the part of the closed list for OLM's kinds.
 func allowedOfOLM(w write) bool {
-	resource, subresource, _ := strings.Cut(w.resource, "/")
-	written := []string{"catalogsources", "clusterserviceversions", "installplans", "olmconfigs", "operatorgroups", "subscriptions"}
-	switch subresource {
-	case "status":
-		return slices.Contains(written, resource) && (w.verb == "patch" || w.verb == "update") ||
-			w.verb == "patch" && (resource == "operatorconditions" || resource == "operators")
-	case "finalizers":
-		return slices.Contains(written, resource) && w.verb == "update"
-	case "":
-		inert := []string{"installplans", "operatorconditions", "subscriptions"} // docs/adr/0059
-		return w.verb == "create" && slices.Contains(inert, resource) ||
-			resource == "operators" && (w.verb == "create" || w.verb == "delete") || // docs/adr/0062
-			resource == "clusterserviceversions" && slices.Contains([]string{"create", "delete", "patch"}, w.verb) // copies and finalizers: docs/adr/0053 and 0006
+	return slices.Contains(verbsOfOLM()[w.resource], w.verb)
+}
+
+// verbsOfOLM returns the verbs that are allowed for OLM's kinds, by resource.
+func verbsOfOLM() map[string][]string {
+	verbs := map[string][]string{
+		"clusterserviceversions":    {"create", "delete", "patch"}, // copies and finalizers: docs/adr/0053 and 0006
+		"installplans":              {"create"},
+		"operatorconditions":        {"create"}, // docs/adr/0059
+		"operatorconditions/status": {"patch"},
+		"operators":                 {"create", "delete"}, // docs/adr/0062
+		"operators/status":          {"patch"},
+		"subscriptions":             {"create"},
 	}
-	return false
+	for _, resource := range []string{"catalogsources", "clusterserviceversions", "installplans", "olmconfigs", "operatorgroups", "subscriptions"} {
+		verbs[resource+"/status"] = []string{"patch", "update"}
+		verbs[resource+"/finalizers"] = []string{"update"}
+	}
+	return verbs
 }
 
 func TestControllerIdentitiesHaveOnlyTheClosedList(t *testing.T) {

@@ -181,12 +181,17 @@ func (r *Reconciler) send(ctx context.Context, s *session, key types.NamespacedN
 	if wait := r.pause(key); has && wait > 0 {
 		return wait, nil
 	}
+	return 0, r.sendContent(ctx, s, key, Known{Digest: header.Digest, UID: cs.GetUID()}, header, snap)
+}
+
+// sendContent sends a catalog's content, and determines when the next version can be sent. now is what package-server has
+// afterwards.
+func (r *Reconciler) sendContent(ctx context.Context, s *session, key types.NamespacedName, now Known, header packages.Header, snap *catalog.Snapshot) error {
 	begun := s.resizes()
 	size, refused, err := r.put(ctx, key, header, snap)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	now := Known{Digest: header.Digest, UID: cs.GetUID()}
 	s.set(key, now)
 	pause := r.interval
 	if refused && s.refuse(key, begun) {
@@ -198,7 +203,7 @@ func (r *Reconciler) send(ctx context.Context, s *session, key types.NamespacedN
 	if size > 0 {
 		r.resized(s, key, size)
 	}
-	return 0, nil
+	return nil
 }
 
 // resized records the size of a catalog that was sent or removed, and wakes catalogs that may fit now.

@@ -270,7 +270,7 @@ func TestReportsChanges(t *testing.T) {
 	require.NoError(t, err)
 
 	s.put(global, "c", record("c", "a", "x"), record("c", "b", "y"), record("c", "n", "x")) // a is unchanged
-	for _, w := range []watch.Interface{listing, all} { // before the next change, which a watch may combine with this one
+	for _, w := range []watch.Interface{listing, all} {                                     // before the next change, which a watch may combine with this one
 		require.ElementsMatch(t, []string{"MODIFIED b@c", "ADDED n@c"}, seen(t, w, 2))
 	}
 	s.put("other", "d", record("d", "e", "y"))

@@ -24,8 +24,7 @@ func (o *Oracle) changesOutside(scene *Scene, changes []Change, log *ledger) []s
 		switch {
 		case namespace == scene.Namespace, log.byTest(c):
 		case home != "" && log.fromHome(c.Key, o.homeOfUser, home):
-		case isOperator(c.Key) && o.homeOf(namespaceOf(c.Name)) != "" && log.onlyByControllers(c.Key):
-		case o.isReport(c.Key) && log.onlyByControllers(c.Key):
+		case (o.isOperator(c.Key) || o.isReport(c.Key)) && log.onlyByControllers(c.Key):
 		case scene.Allowed != nil && scene.Allowed(c):
 		default:
 			out = append(out, c.String())
@@ -34,8 +33,10 @@ func (o *Oracle) changesOutside(scene *Scene, changes []Change, log *ledger) []s
 	return out
 }
 
-// isOperator reports whether an object is an Operator, which is cluster-scoped.
-func isOperator(key Key) bool { return key.GroupResource == operators }
+// isOperator reports whether an object is the Operator of a package in one of the scenes' namespaces.
+func (o *Oracle) isOperator(key Key) bool {
+	return key.GroupResource == operators && o.homeOf(namespaceOf(key.Name)) != ""
+}
 
 var operators = schema.GroupResource{Group: operatorsv1.GroupVersion.Group, Resource: "operators"}
 
