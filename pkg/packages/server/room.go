@@ -20,6 +20,10 @@ const (
 	maxReadingLarge = maxListBytes
 )
 
+// maxTaking and maxTakingUser bound the requests that wait for room or are being answered, in total and for one user.
+// maxTaking is less than maxRequests, so that health checks, discovery and the catalog program are always served.
+const maxTaking, maxTakingUser = 80, 16
+
 // Limits of concurrent watches, in total and for one user.
 const maxWatches, maxWatchesUser = 2000, 64
 
@@ -35,6 +39,8 @@ type room struct {
 
 	mu    sync.Mutex
 	users map[string]*userRoom
+	// taking counts the requests that have called take and have not ended.
+	taking int
 }
 
 // userRoom is the part of the room that one user can take. It exists while the user has requests.
@@ -45,16 +51,22 @@ type userRoom struct {
 	// events has room for events.
 	events   *semaphore.Weighted
 	requests int
-	watches  atomic.Int32
+	// taking counts the requests that are not watches. The lock of the room protects it.
+	taking  int
+	watches atomic.Int32
 }
 
 func newRoom() *room {
 	return &room{all: semaphore.NewWeighted(maxReading), large: semaphore.NewWeighted(maxReadingLarge), events: semaphore.NewWeighted(maxWatchBytes), users: map[string]*userRoom{}}
 }
 
-// take waits until there is room for a response.
+// take waits until there is room for a response. It refuses the request if too many others are waiting or being answered,
+// because each of them is one of maxRequests.
 func (r *room) take(ctx context.Context, bytes int64) error {
-	own, leave := r.enter(ctx)
+	own, leave, err := r.queue(ctx)
+	if err != nil {
+		return err
+	}
 	// One user sends at most one large list at a time, in addition to smaller responses.
 	all, mine, share := r.all, own.Weighted, bytes
 	if bytes > maxPageBytes {
@@ -107,6 +119,27 @@ func (r *room) watch(ctx context.Context) (hold func(bytes int64) (release func(
 	}, nil
 }
 
+// queue is enter for a request that is not a watch. It refuses the request if there are too many of them.
+func (r *room) queue(ctx context.Context) (own *userRoom, leave func(), err error) {
+	own, left := r.enter(ctx)
+	count := func(n int) (user, all int) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		own.taking += n
+		r.taking += n
+		return own.taking, r.taking
+	}
+	leave = func() {
+		count(-1)
+		left()
+	}
+	if user, all := count(1); user > maxTakingUser || all > maxTaking {
+		leave()
+		return nil, nil, busy()
+	}
+	return own, leave, nil
+}
+
 // enter returns the room of the user who sends a request.
 func (r *room) enter(ctx context.Context) (own *userRoom, leave func()) {
 	name := ""
@@ -131,5 +164,5 @@ func (r *room) enter(ctx context.Context) (own *userRoom, leave func()) {
 }
 
 func busy() error {
-	return apierrors.NewTooManyRequests("too many large concurrent responses", 1)
+	return apierrors.NewTooManyRequests("too many concurrent requests or large responses", 1)
 }

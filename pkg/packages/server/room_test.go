@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
 	genericrequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/remit-olm/remit/pkg/packages"
 )
 
 // request returns the context of a request that a user reads until end is called.
@@ -69,4 +73,82 @@ func TestUsersWhoReadSlowlyLeaveRoomForOthers(t *testing.T) {
 		defer r.mu.Unlock()
 		return len(r.users) == maxReading/maxReadingUser // users without requests are forgotten
 	}, time.Minute, time.Millisecond)
+}
+
+func TestLimitsTheRequestsThatTakeRoom(t *testing.T) {
+	r := newRoom()
+	var ends []context.CancelFunc
+	take := func(name string) error {
+		ctx, end := request(t, name)
+		ends = append(ends, end)
+		return r.take(ctx, 1)
+	}
+	for n := range maxTaking {
+		require.NoError(t, take(fmt.Sprint("user", n/maxTakingUser)))
+		if n == maxTakingUser-1 {
+			require.True(t, apierrors.IsTooManyRequests(take("user0")), "the limit for one user")
+		}
+	}
+	require.Len(t, r.users, maxTaking/maxTakingUser)
+	require.True(t, apierrors.IsTooManyRequests(take("other")), "the limit for all users")
+	watching, end := request(t, "other")
+	defer end()
+	_, err := r.watch(watching)
+	require.NoError(t, err, "watches have other limits")
+	for _, end := range ends {
+		end()
+	}
+	require.Eventually(t, func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.taking == 0 && len(r.users) == 1
+	}, time.Minute, time.Millisecond)
+	require.NoError(t, take("user0"))
+}
+
+// While a user reads a large list slowly, the user's next large lists wait, and each request that waits is in flight.
+func TestAUserWhoseRequestsWaitLeavesTheServerAvailable(t *testing.T) {
+	s := serving(t)
+	var records []packages.Record
+	for n := range 12 {
+		records = append(records, record("c", fmt.Sprint("p", n), strings.Repeat("x", 2<<20)))
+	}
+	s.put(global, "c", records...)
+	s.complete()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	const list = "/apis/packages.operators.coreos.com/v1/namespaces/n/packagemanifests"
+	status := func(path, user string) (int, error) {
+		got, err := s.request(ctx, http.MethodGet, path, nil, http.Header{testUser: {user}, "Accept-Encoding": {"identity"}})
+		if err != nil {
+			return 0, err
+		}
+		t.Cleanup(func() { _ = got.Body.Close() }) // until then, the response is not read
+		return got.StatusCode, nil
+	}
+	code, err := status(list, "slow")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, code)
+	codes := make(chan int, maxRequests)
+	for range maxRequests - 1 {
+		go func() {
+			if code, err := status(list, "slow"); err == nil {
+				codes <- code
+			}
+		}()
+	}
+	timeout := time.After(30 * time.Second) // the others would wait for a minute
+	for range maxRequests - maxTakingUser {
+		select {
+		case code := <-codes:
+			require.Equal(t, http.StatusTooManyRequests, code)
+		case <-timeout:
+			require.Fail(t, "requests of the user wait")
+		}
+	}
+	for _, path := range []string{list + "/p1", "/livez", "/readyz", "/apis/packages.operators.coreos.com/v1"} {
+		code, err := status(path, "other")
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, code, path)
+	}
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/base64"
@@ -36,6 +37,9 @@ import (
 
 const global = "remit-catalogs"
 
+// testUser is the header with the name of the user who sends a request.
+const testUser = "Test-User"
+
 // server is a Server that allows all requests; in a cluster, the kube-apiserver authorizes them.
 type testServer struct {
 	*testing.T
@@ -60,8 +64,8 @@ func servingWith(t *testing.T, issuing *web.Certificates) *testServer {
 	require.NoError(t, err)
 	s := &testServer{T: t, store: store.New(store.Options{Directory: t.TempDir(), GlobalNamespace: global})}
 	api, err := New(Options{Listener: listener, Certificate: certificate, Store: s.store, Delegate: func(c *genericserver.Config) error {
-		c.Authentication.Authenticator = authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
-			return &authenticator.Response{User: &user.DefaultInfo{Name: "someone"}}, true, nil
+		c.Authentication.Authenticator = authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
+			return &authenticator.Response{User: &user.DefaultInfo{Name: cmp.Or(r.Header.Get(testUser), "someone")}}, true, nil
 		})
 		c.Authorization.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 		return nil
@@ -109,15 +113,22 @@ func (s *testServer) send(method, path string, body io.Reader) int {
 
 func (s *testServer) do(method, path string, body io.Reader, header http.Header) *http.Response {
 	s.Helper()
-	r, err := http.NewRequestWithContext(s.Context(), method, s.Host+"/apis/packages.operators.coreos.com/v1"+path, body)
+	got, err := s.request(s.Context(), method, "/apis/packages.operators.coreos.com/v1"+path, body, header)
 	require.NoError(s, err)
+	return got
+}
+
+// request sends a request on its own connection.
+func (s *testServer) request(ctx context.Context, method, path string, body io.Reader, header http.Header) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, s.Host+path, body)
+	if err != nil {
+		return nil, err
+	}
 	if header != nil {
 		r.Header = header
 	}
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
-	got, err := client.Do(r)
-	require.NoError(s, err)
-	return got
+	return client.Do(r)
 }
 
 // record is a package with one channel.
