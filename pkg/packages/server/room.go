@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	genericrequest "k8s.io/apiserver/pkg/endpoints/request"
 )
 
@@ -43,7 +44,7 @@ type room struct {
 	taking int
 }
 
-// userRoom is the part of the room that one user can take. It exists while the user has requests.
+// userRoom is the part of the room that one user, as determined by userOf, can take. It exists while the user has requests.
 type userRoom struct {
 	*semaphore.Weighted
 	// large has room for one large list.
@@ -140,12 +141,22 @@ func (r *room) queue(ctx context.Context) (own *userRoom, leave func(), err erro
 	return own, leave, nil
 }
 
+// userOf returns the user to whom the limits for one user apply. All ServiceAccounts of a namespace count as one user, because
+// whoever can create one can create many.
+func userOf(ctx context.Context) string {
+	user, ok := genericrequest.UserFrom(ctx)
+	if !ok {
+		return ""
+	}
+	if namespace, _, err := serviceaccount.SplitUsername(user.GetName()); err == nil {
+		return serviceaccount.MakeNamespaceGroupName(namespace)
+	}
+	return user.GetName()
+}
+
 // enter returns the room of the user who sends a request.
 func (r *room) enter(ctx context.Context) (own *userRoom, leave func()) {
-	name := ""
-	if user, ok := genericrequest.UserFrom(ctx); ok {
-		name = user.GetName()
-	}
+	name := userOf(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	own = r.users[name]

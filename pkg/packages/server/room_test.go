@@ -106,6 +106,29 @@ func TestLimitsTheRequestsThatTakeRoom(t *testing.T) {
 	require.NoError(t, take("user0"))
 }
 
+// A tenant can create any number of ServiceAccounts in the tenant's namespace.
+func TestServiceAccountsOfANamespaceShareTheLimitsOfAUser(t *testing.T) {
+	r := newRoom()
+	for n := range 2 {
+		ctx, end := request(t, fmt.Sprint("system:serviceaccount:a:account", n))
+		defer end()
+		require.NoError(t, r.take(ctx, maxReadingUser/2))
+	}
+	for n := range maxWatchesUser {
+		ctx, end := request(t, fmt.Sprint("system:serviceaccount:a:account", n))
+		defer end()
+		_, err := r.watch(ctx)
+		require.NoError(t, err)
+	}
+	for user, limited := range map[string]bool{"system:serviceaccount:a:another": true, "system:serviceaccount:b:another": false, "a": false} {
+		require.Equal(t, limited, r.waits(t, user, 1), user)
+		ctx, end := request(t, user)
+		defer end()
+		_, err := r.watch(ctx)
+		require.Equal(t, limited, apierrors.IsTooManyRequests(err), user)
+	}
+}
+
 // While a user reads a large list slowly, the user's next large lists wait, and each request that waits is in flight.
 func TestAUserWhoseRequestsWaitLeavesTheServerAvailable(t *testing.T) {
 	s := serving(t)
