@@ -92,7 +92,7 @@ func New(o Options) (*Reconciler, error) {
 		return nil, errors.New("packagemanifest: Cache, Catalogs, Server and GlobalNamespace are required")
 	}
 	r := &Reconciler{Options: o, waker: &kit.Waker{}, interval: tenantInterval}
-	r.sessions = &sessions{server: o.Server, keys: r.keys, wake: r.waker.Wake, available: r.available, changed: make(chan struct{}, 1)}
+	r.sessions = &sessions{server: o.Server, keys: r.keys, wake: r.waker.Wake, available: r.available, isGlobal: r.isGlobal, changed: make(chan struct{}, 1)}
 	return r, nil
 }
 
@@ -187,19 +187,20 @@ func (r *Reconciler) send(ctx context.Context, s *session, key types.NamespacedN
 // sendContent sends a catalog's content, and determines when the next version can be sent. now is what package-server has
 // afterwards.
 func (r *Reconciler) sendContent(ctx context.Context, s *session, key types.NamespacedName, now Known, header packages.Header, snap *catalog.Snapshot) error {
-	begun := s.resizes()
+	begun := s.frees(key)
 	size, refused, err := r.put(ctx, key, header, snap)
 	if err != nil {
 		return err
 	}
 	s.set(key, now)
 	pause := r.interval
-	if refused && s.refuse(key, begun) {
+	if refused {
 		pause *= refusedFactor
-	} else if refused {
-		r.waker.Wake(key) // there may be room now
 	}
 	r.earliest.Set(key, time.Now().Add(pause))
+	if refused && !s.refuse(key, begun) {
+		r.waker.Wake(key) // there may be room now; a tenant's catalog is sent after the pause
+	}
 	if size > 0 {
 		r.resized(s, key, size)
 	}
@@ -208,8 +209,7 @@ func (r *Reconciler) sendContent(ctx context.Context, s *session, key types.Name
 
 // resized records the size of a catalog that was sent or removed, and wakes catalogs that may fit now.
 func (r *Reconciler) resized(s *session, key types.NamespacedName, size int64) {
-	isGlobal := key.Namespace == r.GlobalNamespace
-	for _, other := range s.resize(key, size, func(other types.NamespacedName) bool { return (other.Namespace == r.GlobalNamespace) == isGlobal }) {
+	for _, other := range s.resize(key, size) {
 		r.waker.Wake(other)
 	}
 }
@@ -220,9 +220,13 @@ func (r *Reconciler) isLoading(key types.NamespacedName, cs client.Object, known
 	return cs.GetDeletionTimestamp() == nil && known.UID == cs.GetUID() && !r.sent.Get(key)
 }
 
+func (r *Reconciler) isGlobal(key types.NamespacedName) bool {
+	return key.Namespace == r.GlobalNamespace
+}
+
 // pause returns how long to wait before the catalog can be sent again. Global catalogs do not wait.
 func (r *Reconciler) pause(key types.NamespacedName) time.Duration {
-	if key.Namespace == r.GlobalNamespace {
+	if r.isGlobal(key) {
 		return 0
 	}
 	return time.Until(r.earliest.Get(key))
@@ -245,7 +249,7 @@ func (r *Reconciler) remove(ctx context.Context, s *session, key types.Namespace
 // that package-server rejects for another reason is not sent again until it changes.
 func (r *Reconciler) put(ctx context.Context, key types.NamespacedName, header packages.Header, snap *catalog.Snapshot) (size int64, refused bool, err error) {
 	limits := packages.TenantLimits()
-	if key.Namespace == r.GlobalNamespace {
+	if r.isGlobal(key) {
 		limits = packages.GlobalLimits()
 	}
 	reading, cancel := context.WithTimeout(ctx, describeTimeout)

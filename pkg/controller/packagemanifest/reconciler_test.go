@@ -36,6 +36,8 @@ type server struct {
 	err       error
 	// full contains the catalogs for which there is no room.
 	full map[types.NamespacedName]bool
+	// meanwhile is called while the server refuses a catalog for which it has no room; nil does nothing.
+	meanwhile func()
 	// ended is closed when the server stops.
 	ended chan struct{}
 }
@@ -85,6 +87,11 @@ func (s *server) Put(_ context.Context, key types.NamespacedName, body io.Reader
 		return s.err
 	}
 	if s.full[key] {
+		if s.meanwhile != nil {
+			s.mu.Unlock()
+			s.meanwhile()
+			s.mu.Lock()
+		}
 		return apierrors.NewRequestEntityTooLargeError("no room")
 	}
 	if !errors.Is(err, io.EOF) {
@@ -344,4 +351,62 @@ func TestSendsARefusedCatalogAgainWhenThereIsRoom(t *testing.T) {
 	require.NoError(t, w.reconcile(small))
 	require.NoError(t, w.reconcile(large))
 	w.await("a/large")
+}
+
+// What does not free room for a refused catalog must not cause it to be sent again.
+func TestCountsOnlyFreedRoom(t *testing.T) {
+	old, a, b := types.NamespacedName{Namespace: "a", Name: "old"}, types.NamespacedName{Namespace: "a", Name: "a"}, types.NamespacedName{Namespace: "b", Name: "b"}
+	global := types.NamespacedName{Namespace: "global", Name: "g"}
+	s := newSession(map[types.NamespacedName]Known{old: {Digest: "x"}}, func(key types.NamespacedName) bool { return key == global })
+	begun := s.frees(b)
+	for name, resize := range map[string]func() []types.NamespacedName{
+		"the size was unknown":    func() []types.NamespacedName { return s.resize(old, 5) },
+		"a global catalog shrank": func() []types.NamespacedName { return append(s.resize(global, 5), s.resize(global, 0)...) },
+		"stored, grown and unchanged": func() []types.NamespacedName {
+			return slices.Concat(s.resize(a, 5), s.resize(a, 6), s.resize(a, 6))
+		},
+	} {
+		require.Empty(t, resize(), name)
+		require.True(t, s.refuse(b, begun), name)
+	}
+	t.Log("the removal of a catalog that was only refused frees nothing")
+	refused := types.NamespacedName{Namespace: "c", Name: "refused"}
+	require.True(t, s.refuse(refused, begun))
+	require.Empty(t, s.resize(refused, 0))
+	require.True(t, s.refuse(b, begun))
+
+	require.Equal(t, []types.NamespacedName{b}, s.resize(a, 4))
+	require.False(t, s.refuse(b, begun), "there may be room now")
+	require.True(t, s.refuse(b, s.frees(b)))
+	require.Equal(t, []types.NamespacedName{b}, s.resize(old, 0))
+
+	t.Log("a catalog of an earlier process that is removed frees room even if its size is unknown")
+	s = newSession(map[types.NamespacedName]Known{old: {Digest: "x"}}, func(types.NamespacedName) bool { return false })
+	require.True(t, s.refuse(b, 0))
+	require.Equal(t, []types.NamespacedName{b}, s.resize(old, 0))
+}
+
+// A refused catalog of a tenant waits for a minute even if room is freed while it is being sent, which a tenant can arrange.
+func TestLimitsHowOftenARefusedCatalogIsSent(t *testing.T) {
+	w := given(t)
+	large, small := w.source("a", "large", "u1"), types.NamespacedName{Namespace: "b", Name: "small"}
+	w.interval = tenantInterval
+	w.start()
+	w.available()
+	w.await("a/large")
+	s := w.sessions.current()
+	s.resize(small, 5)
+	w.earliest.Delete(large)
+	w.server.mu.Lock()
+	w.server.full = map[types.NamespacedName]bool{large: true}
+	w.server.meanwhile = func() { s.resize(small, 4) }
+	w.server.mu.Unlock()
+	w.publish(large, "2")
+	w.sent()
+	require.NoError(t, w.reconcile(large))
+	require.Equal(t, []string{"put a/large"}, w.sent())
+	result, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: large})
+	require.NoError(t, err)
+	require.Greater(t, result.RequeueAfter, tenantInterval, "it is sent again later")
+	require.Empty(t, w.sent())
 }

@@ -23,6 +23,8 @@ type sessions struct {
 	keys      func() []types.NamespacedName
 	wake      func(types.NamespacedName)
 	available func(context.Context) bool
+	// isGlobal reports whether a catalog is global. Global catalogs and those of tenants are subject to different limits.
+	isGlobal func(types.NamespacedName) bool
 	// changed contains an element if the APIService has changed.
 	changed chan struct{}
 
@@ -38,13 +40,18 @@ type session struct {
 	// pending becomes empty.
 	pending map[types.NamespacedName]bool
 	empty   chan struct{}
-	// sizes contains the bytes that were sent of each catalog that package-server has. refused contains the catalogs for
-	// which it has no room.
+	// sizes contains the bytes that were sent of each catalog that package-server has, or unknownSize. refused contains the
+	// catalogs for which it has no room.
 	sizes   map[types.NamespacedName]int64
 	refused map[types.NamespacedName]bool
-	// resized counts how often a catalog was stored or removed.
-	resized int
+	// freed counts how often a catalog was removed or got smaller, by isGlobal.
+	freed    map[bool]int
+	isGlobal func(types.NamespacedName) bool
 }
+
+// unknownSize is the size of a catalog that package-server had at the beginning of the session. Only its removal counts as
+// freeing room.
+const unknownSize = 1
 
 // maxRetried bounds the number of refused catalogs that are sent again when package-server has room for more.
 const maxRetried = 4
@@ -111,10 +118,7 @@ func (s *sessions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now := &session{knows: knows, pending: map[types.NamespacedName]bool{}, empty: make(chan struct{}), sizes: map[types.NamespacedName]int64{}, refused: map[types.NamespacedName]bool{}}
-	for key := range knows {
-		now.pending[key] = true
-	}
+	now := newSession(knows, s.isGlobal)
 	for _, key := range s.keys() {
 		now.pending[key] = true
 	}
@@ -141,6 +145,18 @@ func (s *sessions) run(ctx context.Context) error {
 	cancel(errors.Join(err, context.Canceled))
 	<-completed
 	return context.Cause(ctx)
+}
+
+// newSession returns the session of a package-server that has the given catalogs.
+func newSession(knows map[types.NamespacedName]Known, isGlobal func(types.NamespacedName) bool) *session {
+	out := &session{
+		knows: knows, pending: map[types.NamespacedName]bool{}, empty: make(chan struct{}), isGlobal: isGlobal,
+		sizes: map[types.NamespacedName]int64{}, refused: map[types.NamespacedName]bool{}, freed: map[bool]int{},
+	}
+	for key := range knows {
+		out.pending[key], out.sizes[key] = true, unknownSize
+	}
+	return out
 }
 
 // complete reports that all catalogs were sent.
@@ -177,19 +193,19 @@ func (s *session) set(key types.NamespacedName, k Known) {
 	s.knows[key] = k
 }
 
-// resizes returns how often package-server has stored or removed a catalog in this session.
-func (s *session) resizes() int {
+// frees returns how often package-server has freed room that a catalog may use.
+func (s *session) frees(key types.NamespacedName) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.resized
+	return s.freed[s.isGlobal(key)]
 }
 
-// refuse records that package-server had no room for a catalog. If a catalog was stored or removed since the given number of
-// resizes, refuse returns false, and the catalog can be sent again.
-func (s *session) refuse(key types.NamespacedName, resizes int) bool {
+// refuse records that package-server had no room for a catalog. If room was freed since the given number of frees, refuse
+// returns false, and the catalog can be sent again.
+func (s *session) refuse(key types.NamespacedName, frees int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.resized != resizes {
+	if s.freed[s.isGlobal(key)] != frees {
 		s.knows[key] = Known{UID: s.knows[key].UID}
 		return false
 	}
@@ -197,24 +213,24 @@ func (s *session) refuse(key types.NamespacedName, resizes int) bool {
 	return true
 }
 
-// resize records the size of a catalog that package-server has stored; zero means that it was removed. If that leaves more
-// room than before, resize returns some of the refused catalogs that may use it, and marks them to be sent again. share
-// reports whether a catalog is subject to the same limits.
-func (s *session) resize(key types.NamespacedName, size int64, share func(types.NamespacedName) bool) []types.NamespacedName {
+// resize records the size of a catalog that package-server has stored; zero means that it was removed. If that frees room,
+// resize returns some of the refused catalogs that are subject to the same limits, and marks them to be sent again.
+func (s *session) resize(key types.NamespacedName, size int64) []types.NamespacedName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.resized++
-	before, known := s.sizes[key]
+	before := s.sizes[key]
 	delete(s.refused, key)
 	if s.sizes[key] = size; size == 0 {
 		delete(s.sizes, key)
 	}
-	if known && size >= before || !known && size > 0 {
-		return nil
+	if size >= before {
+		return nil // this includes the removal of a catalog that was only refused
 	}
+	isGlobal := s.isGlobal(key)
+	s.freed[isGlobal]++
 	var again []types.NamespacedName
 	for other := range s.refused {
-		if len(again) < maxRetried && share(other) {
+		if len(again) < maxRetried && s.isGlobal(other) == isGlobal {
 			again = append(again, other)
 		}
 	}
