@@ -6,9 +6,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -17,7 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	genericrequest "k8s.io/apiserver/pkg/endpoints/request"
 
+	packagesv1 "github.com/remit-olm/remit/api/packages/v1"
 	"github.com/remit-olm/remit/pkg/packages"
+	"github.com/remit-olm/remit/pkg/packages/store"
 )
 
 // Each of these packages takes a fifth of the room for the events of one user.
@@ -105,6 +109,54 @@ func TestLimitsTheEventsThatAUserDoesNotRead(t *testing.T) {
 		defer m.room.mu.Unlock()
 		return len(m.room.users) == 0 && m.room.events.TryAcquire(maxWatchBytes)
 	}, time.Minute, time.Millisecond)
+}
+
+// A tenant can replace a catalog every ten seconds, while the tenant's watches do not read their first events.
+func TestWatchesThatWaitDoNotKeepReplacedCatalogs(t *testing.T) {
+	s := serving(t)
+	s.put(global, "c", largePackages(3)...)
+	s.complete()
+	m := &manifests{store: s.store, room: newRoom()}
+	user, end := request(t, "slow")
+	var all []unread
+	var old []weak.Pointer[store.Entry]
+	for range 3 {
+		for range 4 { // five events fit
+			all = append(all, m.unread(t, user))
+		}
+		require.EventuallyWithT(t, func(c *assert.CollectT) {
+			assert.Len(c, holders(all), min(len(all), 5))
+		}, time.Minute, time.Millisecond)
+		entries, _ := s.store.List(store.View{})
+		for _, e := range entries {
+			old = append(old, weak.Make(e))
+		}
+		s.put(global, "c", largePackages(3)...)
+	}
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		runtime.GC()
+		for _, e := range old {
+			assert.Nil(c, e.Value())
+		}
+	}, 20*time.Second, 50*time.Millisecond)
+
+	t.Log("each watch sends what is current when there is room")
+	s.put(global, "c", record("c", "p001", "new"), record("c", "p002", "new"))
+	one := all[0]
+	for i := range holders(all) {
+		one = all[i]
+	}
+	for _, want := range []string{"p000", "p001"} {
+		got, ok := (<-one.ResultChan()).Object.(*packagesv1.PackageManifest)
+		require.True(t, ok)
+		require.Equal(t, want, got.Name)
+		require.Equal(t, want == "p001", got.Labels["team"] == "new")
+		one.delivery.release(func(int) int { return 1 })
+	}
+	end()
+	for _, w := range all {
+		w.end()
+	}
 }
 
 // Watches that have sent all events are idle, however many there are, and hold no memory.

@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 
@@ -34,7 +35,7 @@ func (m *manifests) Watch(ctx context.Context, options *metainternalversion.List
 	case w.after > now:
 		return nil, storage.NewTooLargeResourceVersionError(w.after, now, 1)
 	case initial || w.after == 0 && options.SendInitialEvents == nil:
-		w.initial, w.after = m.store.List(s.View)
+		w.initial, w.after = true, now
 	case w.after == 0:
 		w.after = now
 	}
@@ -54,12 +55,11 @@ type watcher struct {
 	selection
 	store     *store.Store
 	bookmarks bool
-	// initial contains the entries to send first. announce means that a bookmark follows them.
-	initial  []*store.Entry
-	announce bool
-	after    uint64
-	results  chan watch.Event
-	stop     context.CancelFunc
+	// initial means that all packages are sent first. announce means that a bookmark follows them.
+	initial, announce bool
+	after             uint64
+	results           chan watch.Event
+	stop              context.CancelFunc
 	// hold waits until there is room for an event, whose memory the delivery releases.
 	hold     func(bytes int64) (release func(), err error)
 	delivery *delivery
@@ -75,12 +75,9 @@ func (w *watcher) ResultChan() <-chan watch.Event { return w.results }
 func (w *watcher) run(ctx context.Context) {
 	defer close(w.results)
 	defer w.stop()
-	for _, e := range w.initial {
-		if !w.sendEntry(ctx, watch.Added, e) {
-			return
-		}
+	if w.initial && !w.sendAll(ctx) {
+		return
 	}
-	w.initial = nil
 	if w.announce && !w.send(ctx, w.bookmark(map[string]string{metav1.InitialEventsAnnotationKey: "true"})) {
 		return
 	}
@@ -110,6 +107,45 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
+// maxNames bounds the names of packages that a watch remembers while it sends all packages.
+const maxNames = 1000
+
+// sendAll sends all packages. Their changes since the version "after" follow. Clients may read slowly, so sendAll remembers
+// only names: entries would keep each catalog that was replaced meanwhile in memory and on disk.
+func (w *watcher) sendAll(ctx context.Context) bool {
+	last := ""
+	for {
+		names := w.store.Names(w.View, last, maxNames)
+		if len(names) == 0 {
+			return true
+		}
+		for _, last = range names {
+			if !w.sendNamed(ctx, last, func(types.NamespacedName) bool { return true }) {
+				return false
+			}
+		}
+	}
+}
+
+// sendNamed sends the packages with a name in the selected catalogs.
+func (w *watcher) sendNamed(ctx context.Context, name string, selects func(catalog types.NamespacedName) bool) bool {
+	view := w.View
+	view.Name = name
+	found, _ := w.store.List(view)
+	catalogs := make([]types.NamespacedName, 0, len(found))
+	for _, e := range found {
+		if selects(e.Catalog()) {
+			catalogs = append(catalogs, e.Catalog())
+		}
+	}
+	for _, catalog := range catalogs {
+		if !w.sendCurrent(ctx, watch.Added, store.Change{Catalog: catalog, Package: name}) {
+			return false
+		}
+	}
+	return true
+}
+
 // change sends the events of a change. It returns false if the watch has ended.
 func (w *watcher) change(ctx context.Context, c store.Change) bool {
 	if !w.sees(c) {
@@ -120,9 +156,9 @@ func (w *watcher) change(ctx context.Context, c store.Change) bool {
 	after := !c.Deleted && now != nil && w.selects(c, now.Labels)
 	switch {
 	case after && before:
-		return w.sendEntry(ctx, watch.Modified, now)
+		return w.sendCurrent(ctx, watch.Modified, c)
 	case after:
-		return w.sendEntry(ctx, watch.Added, now)
+		return w.sendCurrent(ctx, watch.Added, c)
 	case before && (c.Deleted || now != nil): // otherwise, its deletion follows
 		return w.send(ctx, watch.Event{Type: watch.Deleted, Object: removed(c, w.View)}) && w.remaining(ctx, c)
 	}
@@ -142,21 +178,25 @@ func (w *watcher) selects(c store.Change, labels map[string]string) bool {
 // remaining sends the package of the same name in another catalog, if any. Clients identify objects only by name, so the
 // deletion also removed this package from their caches.
 func (w *watcher) remaining(ctx context.Context, c store.Change) bool {
-	view := w.View
-	view.Name = c.Package
-	others, _ := w.store.List(view)
-	for _, e := range others {
-		if w.NamespaceOf(e.Catalog()) == w.NamespaceOf(c.Catalog) && e.Catalog() != c.Catalog {
-			return w.sendEntry(ctx, watch.Added, e)
+	sent := false
+	return w.sendNamed(ctx, c.Package, func(catalog types.NamespacedName) bool {
+		if sent || catalog == c.Catalog || w.NamespaceOf(catalog) != w.NamespaceOf(c.Catalog) {
+			return false
 		}
-	}
-	return true
+		sent = true
+		return true
+	})
 }
 
-func (w *watcher) sendEntry(ctx context.Context, kind watch.EventType, e *store.Entry) bool {
-	release, err := w.hold(e.Bytes)
+// sendCurrent sends the current entry of a package, unless it was removed or no longer matches. Then, the change that did so
+// follows.
+func (w *watcher) sendCurrent(ctx context.Context, kind watch.EventType, c store.Change) bool {
+	e, release, err := w.reserve(c)
 	if err != nil {
 		return false // the context is done
+	}
+	if e == nil {
+		return true
 	}
 	w.delivery.offer(release)
 	obj, err := manifest(e, w.View, withoutIcons)
@@ -170,6 +210,34 @@ func (w *watcher) sendEntry(ctx context.Context, kind watch.EventType, e *store.
 	}
 	w.delivery.taken()
 	return true
+}
+
+// reserve waits until there is room for the current entry of a package, and returns the entry as it is then, or nil if there
+// is none that matches. It references no entry while it waits.
+func (w *watcher) reserve(c store.Change) (e *store.Entry, release func(), err error) {
+	for {
+		before := w.current(c) // not used after Bytes was read
+		if before == nil {
+			return nil, nil, nil
+		}
+		bytes := before.Bytes
+		release, err := w.hold(bytes)
+		if err != nil {
+			return nil, nil, err
+		}
+		if now := w.current(c); now != nil && now.Bytes <= bytes {
+			return now, release, nil
+		}
+		release() // the package has changed meanwhile
+	}
+}
+
+// current returns the current entry of a package, or nil if there is none that matches.
+func (w *watcher) current(c store.Change) *store.Entry {
+	if e := w.store.Current(c); e != nil && w.selects(c, e.Labels) {
+		return e
+	}
+	return nil
 }
 
 func (w *watcher) bookmark(annotations map[string]string) watch.Event {

@@ -352,15 +352,7 @@ func (s *Store) List(v View) ([]*Entry, uint64) {
 		if !s.Sees(v, key) {
 			continue
 		}
-		all := c.entries
-		if v.Name != "" {
-			at, found := slices.BinarySearchFunc(all, v.Name, func(e *Entry, name string) int { return cmp.Compare(e.Name, name) })
-			if !found {
-				continue
-			}
-			all = all[at : at+1]
-		}
-		for _, e := range all {
+		for _, e := range c.named(v.Name) {
 			if v.Match == nil || v.Match(e) {
 				out = append(out, e)
 			}
@@ -368,6 +360,57 @@ func (s *Store) List(v View) ([]*Entry, uint64) {
 	}
 	slices.SortFunc(out, func(a, b *Entry) int { return Compare(v.Namespace, a, b) })
 	return out, s.version
+}
+
+// Names returns the names of at most n packages that a view selects, sorted, and only those after the given one. It references
+// no entry, so that callers can keep the names without keeping replaced catalogs in memory and on disk.
+func (s *Store) Names(v View, after string, n int) []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var out []string
+	for key, c := range s.catalogs {
+		if s.Sees(v, key) {
+			out = c.names(out, v, after, n)
+		}
+	}
+	slices.Sort(out)
+	out = slices.Compact(out)
+	return slices.Clone(out[:min(n, len(out))])
+}
+
+// names appends the first n names after the given one.
+func (c *Catalog) names(to []string, v View, after string, n int) []string {
+	all := c.named(v.Name)
+	at, found := c.search(all, after)
+	if found {
+		at++
+	}
+	for _, e := range all[at:] {
+		if n == 0 {
+			break
+		}
+		if v.Match == nil || v.Match(e) {
+			to = append(to, e.Name)
+			n--
+		}
+	}
+	return to
+}
+
+// named returns the entry with a name, or all if the name is empty.
+func (c *Catalog) named(name string) []*Entry {
+	if name == "" {
+		return c.entries
+	}
+	at, found := c.search(c.entries, name)
+	if !found {
+		return nil
+	}
+	return c.entries[at : at+1]
+}
+
+func (*Catalog) search(all []*Entry, name string) (at int, found bool) {
+	return slices.BinarySearchFunc(all, name, func(e *Entry, name string) int { return cmp.Compare(e.Name, name) })
 }
 
 // Compare orders entries by namespace and name. Entries with the same name are in the order of resolution: by priority,
@@ -395,7 +438,7 @@ func (s *Store) get(catalog types.NamespacedName, name string) *Entry {
 	if c == nil {
 		return nil
 	}
-	at, found := slices.BinarySearchFunc(c.entries, name, func(e *Entry, name string) int { return cmp.Compare(e.Name, name) })
+	at, found := c.search(c.entries, name)
 	if !found {
 		return nil
 	}

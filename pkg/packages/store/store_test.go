@@ -33,6 +33,30 @@ func TestLimitsWhatNamespacesUse(t *testing.T) {
 	require.ErrorIs(t, fits(catalog("global", "c", maxGlobalDisk+1, 0)), ErrFull)
 }
 
+func TestListsNamesInChunks(t *testing.T) {
+	s := New(Options{GlobalNamespace: "global"})
+	for key, names := range map[types.NamespacedName][]string{
+		{Namespace: "global", Name: "c"}: {"a", "b", "d", "f"}, {Namespace: "a", Name: "c"}: {"b", "c", "e"}, {Namespace: "b", Name: "c"}: {"bb"},
+	} {
+		c := &Catalog{Header: packages.Header{Source: packages.Source{Namespace: key.Namespace, Name: key.Name}}}
+		for _, name := range names {
+			c.entries = append(c.entries, &Entry{Name: name, Source: &c.Source})
+		}
+		s.replace(c)
+	}
+	v := View{Namespace: "a", Match: func(e *Entry) bool { return e.Name != "d" }}
+	require.Equal(t, []string{"a", "b"}, s.Names(v, "", 2))
+	require.Equal(t, []string{"c", "e"}, s.Names(v, "b", 2))
+	require.Equal(t, []string{"f"}, s.Names(v, "e", 2))
+	require.Empty(t, s.Names(v, "f", 2))
+	require.Equal(t, []string{"a", "b", "bb", "c", "e", "f"}, s.Names(View{Match: v.Match}, "", 9))
+	v.Name = "b"
+	require.Equal(t, []string{"b"}, s.Names(v, "", 2))
+	require.Empty(t, s.Names(v, "b", 2))
+	v.Name = "bb"
+	require.Empty(t, s.Names(v, "", 2), "the package of another namespace")
+}
+
 func TestForgetsOldChanges(t *testing.T) {
 	s := New(Options{GlobalNamespace: "global"})
 	begin := s.Version()
