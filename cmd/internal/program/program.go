@@ -47,8 +47,8 @@ type Common struct {
 	Default scoped.Default
 }
 
-// minLeaseDuration is the shortest duration that a Lease can record, which is a number of seconds.
-const minLeaseDuration = time.Second
+// leaseUnit is the unit in which a Lease records its duration.
+const leaseUnit = time.Second
 
 type flagValues struct {
 	kubeconfig        string
@@ -121,8 +121,8 @@ func (p Program) run(ctx context.Context, args []string) error {
 	if err := v.checkNamespaces(); err != nil {
 		return err
 	}
-	if v.leaseDuration < minLeaseDuration {
-		return fmt.Errorf("--leader-elect-lease-duration: %s is too short; it must be at least %s", v.leaseDuration, minLeaseDuration)
+	if v.leaseDuration < leaseUnit || v.leaseDuration%leaseUnit != 0 {
+		return fmt.Errorf("--leader-elect-lease-duration: %s is invalid; it must be a number of whole seconds, and at least 1s", v.leaseDuration)
 	}
 	var err error
 	if common.Default, err = v.parseDefault(); err != nil {

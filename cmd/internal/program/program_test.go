@@ -23,7 +23,8 @@ func TestNamesInvalidFlags(t *testing.T) {
 		`--global-catalog-namespace: "" is not a valid namespace name`:         {"--global-catalog-namespace="},
 		`--namespace: "a:b" is not a valid namespace name`:                     {"--namespace=a:b"},
 		`unexpected argument "ns/a"`:                                           {"--default-account", "ns/a", "ns/a"},
-		"--leader-elect-lease-duration: 999ms is too short":                    {"--leader-elect-lease-duration=999ms"},
+		"--leader-elect-lease-duration: 0s is invalid":                         {"--leader-elect-lease-duration=0"},
+		"--leader-elect-lease-duration: 1.9s is invalid":                       {"--leader-elect-lease-duration=1900ms"},
 		"unknown flag: --default-acount":                                       {"--default-acount=ns/a"},
 		"kubeconfig":                                                           {"--default-account=ns/a", "--default-account-namespaces=b,c", "--default-account-namespaces=d"},
 	} {

@@ -33,22 +33,22 @@ func conditionsOf(obj client.Object) []operatorsv1.Condition {
 	case *operatorsv2.OperatorCondition:
 		return convert(o.Status.Conditions, func(c metav1.Condition) operatorsv1.Condition {
 			return operatorsv1.Condition{Type: operatorsv1.ConditionType(c.Type), Status: corev1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message,
-				LastTransitionTime: known(c.LastTransitionTime)}
+				LastTransitionTime: &c.LastTransitionTime}
 		})
 	case *appsv1.Deployment:
 		return convert(o.Status.Conditions, func(c appsv1.DeploymentCondition) operatorsv1.Condition {
 			return operatorsv1.Condition{Type: operatorsv1.ConditionType(c.Type), Status: c.Status, Reason: c.Reason, Message: c.Message,
-				LastUpdateTime: known(c.LastUpdateTime), LastTransitionTime: known(c.LastTransitionTime)}
+				LastUpdateTime: &c.LastUpdateTime, LastTransitionTime: &c.LastTransitionTime}
 		})
 	case *apiextensionsv1.CustomResourceDefinition:
 		return convert(o.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) operatorsv1.Condition {
 			return operatorsv1.Condition{Type: operatorsv1.ConditionType(c.Type), Status: corev1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message,
-				LastTransitionTime: known(c.LastTransitionTime)}
+				LastTransitionTime: &c.LastTransitionTime}
 		})
 	case *apiregistrationv1.APIService:
 		return convert(o.Status.Conditions, func(c apiregistrationv1.APIServiceCondition) operatorsv1.Condition {
 			return operatorsv1.Condition{Type: operatorsv1.ConditionType(c.Type), Status: corev1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message,
-				LastTransitionTime: known(c.LastTransitionTime)}
+				LastTransitionTime: &c.LastTransitionTime}
 		})
 	}
 	return nil
@@ -63,9 +63,9 @@ func convert[T any](in []T, to func(T) operatorsv1.Condition) []operatorsv1.Cond
 }
 
 // known returns nil for a time that is not set.
-func known(t metav1.Time) *metav1.Time {
+func known(t *metav1.Time) *metav1.Time {
 	if t.IsZero() {
 		return nil
 	}
-	return &t
+	return t
 }

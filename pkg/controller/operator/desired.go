@@ -106,9 +106,10 @@ func bounded(in []operatorsv1.Condition) []operatorsv1.Condition {
 		if c.Type == "" || c.Status == "" || len(out) == maxConditions {
 			continue
 		}
-		c.Type = operatorsv1.ConditionType(status.Cut(string(c.Type), maxWord))
-		c.Status = corev1.ConditionStatus(status.Cut(string(c.Status), maxWord))
-		c.Reason = status.Cut(c.Reason, maxWord)
+		c.Type = operatorsv1.ConditionType(status.Cut(status.Clean(string(c.Type)), maxWord))
+		c.Status = corev1.ConditionStatus(status.Cut(status.Clean(string(c.Status)), maxWord))
+		c.Reason = status.Cut(status.Clean(c.Reason), maxWord)
+		c.LastUpdateTime, c.LastTransitionTime = known(c.LastUpdateTime), known(c.LastTransitionTime)
 		c.Message = status.Cut(status.Clean(c.Message), maxMessage)
 		out = append(out, c)
 	}

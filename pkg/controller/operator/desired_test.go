@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -65,6 +66,19 @@ func TestTheStatusIsLimited(t *testing.T) {
 	text, err := json.Marshal(got)
 	require.NoError(t, err)
 	require.Less(t, len(text), 200<<10)
+}
+
+// The API server would change such a status, so that it would be written again and again, or reject it.
+func TestTheStatusContainsNothingThatTheAPIServerChangesOrRejects(t *testing.T) {
+	bad := "a\xff"
+	got := bounded([]operatorsv1.Condition{{Type: operatorsv1.ConditionType(bad), Status: corev1.ConditionStatus(bad), Reason: bad, Message: bad,
+		LastUpdateTime: &metav1.Time{}, LastTransitionTime: &metav1.Time{}}})
+	require.Len(t, got, 1)
+	for _, text := range []string{string(got[0].Type), string(got[0].Status), got[0].Reason, got[0].Message} {
+		require.True(t, utf8.ValidString(text), "%q", text)
+	}
+	require.Nil(t, got[0].LastUpdateTime)
+	require.Nil(t, got[0].LastTransitionTime)
 }
 
 func TestConditionsAreConverted(t *testing.T) {

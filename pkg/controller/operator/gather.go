@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -91,6 +92,8 @@ func (r *Reconciler) gather(ctx context.Context, namespace string) (*state, erro
 type install struct {
 	owner      ownerutil.Owner
 	components []component
+	// plans contains the InstallPlans that the Subscriptions name. There can be many Subscriptions, and each names one.
+	plans map[types.UID]bool
 }
 
 func (in *install) add(scheme *runtime.Scheme, obj client.Object) error {
@@ -109,12 +112,13 @@ func (in *install) add(scheme *runtime.Scheme, obj client.Object) error {
 // Subscriptions, InstallPlans, ClusterServiceVersions and OperatorConditions. A ClusterServiceVersion belongs to the package
 // for which an InstallPlan created it, according to its proof.
 func (r *Reconciler) installs(ctx context.Context, w *state) (map[string]*install, error) {
-	all := map[string]*install{}
+	all, marked := map[string]*install{}, map[string]*install{}
 	of := func(pkg string) *install {
 		if all[pkg] == nil && isNameable(pkg, w.namespace.Name) {
-			all[pkg] = &install{owner: ownerutil.Owner{
+			in := &install{plans: map[types.UID]bool{}, owner: ownerutil.Owner{
 				Lineage: ownerutil.Lineage{Package: pkg, Namespace: w.namespace.Name}, Since: w.namespace.CreationTimestamp.Time, Proofs: r.Proofs,
 			}}
+			all[pkg], marked[in.owner.Mark()] = in, in
 		}
 		return all[pkg]
 	}
@@ -139,23 +143,25 @@ func (r *Reconciler) installs(ctx context.Context, w *state) (map[string]*instal
 		return nil, fmt.Errorf("list ClusterServiceVersions: %w", err)
 	}
 	for i := range csvs.Items {
-		if err := r.addCSV(ctx, of(r.packageOf(all, &csvs.Items[i])), &csvs.Items[i]); err != nil {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if err := r.addCSV(ctx, of(r.packageOf(marked, &csvs.Items[i])), &csvs.Items[i]); err != nil {
 			return nil, err
 		}
 	}
 	return all, nil
 }
 
-// packageOf returns the package of a ClusterServiceVersion that an InstallPlan created, or "" for any other one.
-func (r *Reconciler) packageOf(all map[string]*install, csv *operatorsv1alpha1.ClusterServiceVersion) string {
+// packageOf returns the package of a ClusterServiceVersion that an InstallPlan created, or "" for any other one. marked contains
+// the known packages by mark, because there can be many ClusterServiceVersions with a forged label.
+func (r *Reconciler) packageOf(marked map[string]*install, csv *operatorsv1alpha1.ClusterServiceVersion) string {
 	mark := csv.Labels[names.LabelLineage]
 	if _, copied := csv.Labels[names.LabelCopiedFrom]; copied || mark == "" {
 		return ""
 	}
-	for pkg, in := range all {
-		if in.owner.Mark() == mark && in.owner.Owns(csv) {
-			return pkg
-		}
+	if in := marked[mark]; in != nil && in.owner.Owns(csv) {
+		return in.owner.Package
 	}
 	if owner, ok := ownerutil.OwnerIn(csv, csv.Namespace, csv.CreationTimestamp.Time, r.Proofs); ok && !owner.Direct {
 		return owner.Package
@@ -168,20 +174,17 @@ func (r *Reconciler) addSubscription(ctx context.Context, to *install, sub *oper
 	if to == nil {
 		return nil
 	}
-	if err := to.add(r.Client.Scheme(), sub); err != nil || sub.Status.InstallPlanRef == nil {
+	err := to.add(r.Client.Scheme(), sub)
+	if err != nil || sub.Status.InstallPlanRef == nil || to.plans[sub.Status.InstallPlanRef.UID] {
 		return err
 	}
+	to.plans[sub.Status.InstallPlanRef.UID] = true
 	plan := &operatorsv1alpha1.InstallPlan{}
 	exists, err := apply.Read(ctx, r.Client, client.ObjectKey{Namespace: sub.Namespace, Name: sub.Status.InstallPlanRef.Name}, plan)
-	if err != nil || !exists || plan.UID != sub.Status.InstallPlanRef.UID || to.has("InstallPlan", plan.Name) {
+	if err != nil || !exists || plan.UID != sub.Status.InstallPlanRef.UID {
 		return err
 	}
 	return to.add(r.Client.Scheme(), plan)
-}
-
-// has reports whether a component of this kind in the install's namespace was added.
-func (in *install) has(kind, name string) bool {
-	return slices.ContainsFunc(in.components, func(c component) bool { return c.ref.Kind == kind && c.ref.Name == name })
 }
 
 // addCSV adds a ClusterServiceVersion and the OperatorCondition that it owns.
@@ -216,8 +219,9 @@ func (r *Reconciler) addCreated(ctx context.Context, in *install) error {
 		}
 		err := meta.EachListItem(kind.list, func(item runtime.Object) error {
 			obj, ok := item.(client.Object)
-			if !ok || !in.owner.Owns(obj) {
-				return nil
+			// Any number of objects in other namespaces can have the label, but most forgeries have no proof.
+			if !ok || obj.GetAnnotations()[names.AnnotationProof] == "" || !in.owner.Owns(obj) {
+				return ctx.Err()
 			}
 			return in.add(r.Client.Scheme(), obj)
 		})

@@ -283,6 +283,14 @@ func TestChangesWakeTheAffectedNamespace(t *testing.T) {
 		{"a new component", nil, role, []string{"t1"}, settle},
 		{"a deleted component", role, nil, []string{"t1"}, settle},
 		{"a component of which the labels were removed", role, edited(role, func(o *rbacv1.Role) { o.Labels = nil }), []string{"t1"}, settle},
+		{"a component of which the labels name other namespaces", nil, edited(role, func(o *rbacv1.Role) {
+			o.Labels["operators.coreos.com/x.v1"], o.Labels["operators.coreos.com/demo.v2"], o.Labels[names.LabelOwnerNamespace] = "", "", "v3"
+		}), []string{"t1"}, settle},
+		{"a component of which only the owner labels name the namespace", nil, edited(role, func(o *rbacv1.Role) { delete(o.Labels, "operators.coreos.com/demo.t1") }), []string{"t1"}, settle},
+		{"a Deployment of which the labels name other namespaces", nil, edited(deployment, func(o *appsv1.Deployment) {
+			delete(o.Labels, "operators.coreos.com/demo.t1")
+			o.Labels[names.LabelOwnerNamespace] = "v3"
+		}), []string{"t1"}, settle},
 		{"an unrelated change to a component", role, edited(role, func(o *rbacv1.Role) { o.Rules = []rbacv1.PolicyRule{{}} }), nil, 0},
 		{"an object that Remit did not create", nil, edited(role, func(o *rbacv1.Role) { o.Name = "x" }), nil, settle},
 		{"a condition", deployment, edited(deployment, func(o *appsv1.Deployment) {

@@ -28,13 +28,14 @@ import (
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/fairqueue"
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
 // workers is the number of namespaces that are reconciled concurrently.
 const workers = 4
 
-// maxNamespaces is the number of namespaces that the labels of an object can wake. Objects that Remit creates name one.
-const maxNamespaces = 4
+// maxCandidates is the number of component labels that are compared with the mark. Objects that Remit creates have one.
+const maxCandidates = 4
 
 // SetupWithManager registers the watches, all of which except that of Operators share the informers of other controllers. The
 // controller does not poll or resync.
@@ -157,20 +158,33 @@ func (r *Reconciler) namespaces(obj client.Object) []string {
 	if mark == "" || r.Proofs.Check(obj, mark) != nil {
 		return nil
 	}
-	return labeled(obj)
+	switch obj.(type) {
+	case *appsv1.Deployment, *corev1.ServiceAccount, *corev1.Service: // always in the namespace of their install
+		return []string{obj.GetNamespace()}
+	}
+	return []string{namespaceOfLineage(obj, mark)}
 }
 
-// labeled returns the namespaces that the labels of an object name.
-func labeled(obj client.Object) []string {
-	var out []string
-	if owner := obj.GetLabels()[names.LabelOwnerNamespace]; owner != "" {
-		out = append(out, owner)
-	}
+// namespaceOfLineage returns the namespace of the install with this mark, which the labels of an object name. Users can change
+// the labels, so a component label counts only if it fits the mark. If none does, for example because it is truncated, the result
+// is the namespace in the owner labels.
+func namespaceOfLineage(obj client.Object, mark string) string {
+	candidates := 0
 	for key := range obj.GetLabels() {
 		name, ok := strings.CutPrefix(key, names.LabelComponentPrefix)
-		if ok && namespaceOf(name) != "" && len(out) < maxNamespaces {
-			out = append(out, namespaceOf(name))
+		namespace := namespaceOf(name)
+		if !ok || namespace == "" {
+			continue
+		}
+		if candidates++; candidates > maxCandidates {
+			break
+		}
+		for _, direct := range []bool{false, true} {
+			l := ownerutil.Lineage{Package: strings.TrimSuffix(name, "."+namespace), Namespace: namespace, Direct: direct}
+			if l.Mark() == mark {
+				return namespace
+			}
 		}
 	}
-	return out
+	return obj.GetLabels()[names.LabelOwnerNamespace]
 }
