@@ -286,7 +286,10 @@ func TestChangesWakeTheAffectedNamespace(t *testing.T) {
 		{"a component of which the labels name other namespaces", nil, edited(role, func(o *rbacv1.Role) {
 			o.Labels["operators.coreos.com/x.v1"], o.Labels["operators.coreos.com/demo.v2"], o.Labels[names.LabelOwnerNamespace] = "", "", "v3"
 		}), []string{"t1"}, settle},
-		{"a component of which only the owner labels name the namespace", nil, edited(role, func(o *rbacv1.Role) { delete(o.Labels, "operators.coreos.com/demo.t1") }), []string{"t1"}, settle},
+		{"a component of which only the owner labels name the namespace", nil, edited(role, func(o *rbacv1.Role) {
+			delete(o.Labels, "operators.coreos.com/demo.t1")
+			o.Labels["operators.coreos.com/x.v1"] = ""
+		}), []string{"t1"}, settle},
 		{"a Deployment of which the labels name other namespaces", nil, edited(deployment, func(o *appsv1.Deployment) {
 			delete(o.Labels, "operators.coreos.com/demo.t1")
 			o.Labels[names.LabelOwnerNamespace] = "v3"
