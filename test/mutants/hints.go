@@ -103,7 +103,7 @@ func hints() []Mutant {
 		},
 		{
 			Name: "labels-make-components-of-operators", Rule: 3, File: "pkg/controller/operator/gather.go",
-			Old:    "if !ok || !in.owner.Owns(obj) {",
+			Old:    `if !ok || obj.GetAnnotations()[names.AnnotationProof] == "" || !in.owner.Owns(obj) {`,
 			New:    "if !ok || !in.owner.Marks(obj) {",
 			Killer: row("162"),
 		},

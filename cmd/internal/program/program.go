@@ -73,7 +73,7 @@ func (v *flagValues) add(flags *pflag.FlagSet) {
 	flags.StringVar(&v.healthAddress, "health-probe-bind-address", "0", "address on which to serve /healthz and /readyz, such as :8081; 0 disables them")
 	flags.BoolVar(&v.leaderElect, "leader-elect", false, "elect a leader, so that only one of several replicas is active")
 	flags.DurationVar(&v.leaseDuration, "leader-elect-lease-duration", controller.DefaultLeaseDuration,
-		"how long the other replicas wait, after the leader's last sign of life, before one of them becomes the leader; at least 1s")
+		"how long the other replicas wait, after the leader's last sign of life, before one of them becomes the leader, in whole seconds")
 	flags.BoolVar(&v.debug, "debug", false, "log more detail, as human-readable text instead of JSON")
 	flags.BoolVar(&v.version, "version", false, "print the version and exit")
 }
