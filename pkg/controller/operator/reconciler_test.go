@@ -301,6 +301,8 @@ func TestChangesWakeTheAffectedNamespace(t *testing.T) {
 		}), []string{"t1"}, settle},
 		{"the package of a Subscription", subscription("t1", "a"), subscription("t1", "b"), []string{"t1"}, settle},
 		{"a Namespace whose labels change", namespace("t1"), edited(namespace("t1"), func(o *corev1.Namespace) { o.Labels = map[string]string{"a": "b"} }), nil, 0},
+		{"a new Namespace", nil, namespace("t9"), nil, 0},
+		{"a Namespace that the cache receives after its Subscriptions", nil, namespace("t1"), []string{"t1"}, settle},
 		{"a deleted Namespace", namespace("t1"), nil, []string{"t1"}, settle},
 		{"an Operator when the program starts", nil, made, []string{"t1"}, settle},
 		{"a status that this program wrote", edited(made, func(o *operatorsv1.Operator) { o.Status.Components = nil }), made, nil, 0},
@@ -308,7 +310,7 @@ func TestChangesWakeTheAffectedNamespace(t *testing.T) {
 		{"an Operator without a namespace in its name", nil, edited(made, func(o *operatorsv1.Operator) { o.Name = "x" }), nil, settle},
 		{"a deleted Operator", made, nil, []string{"t1"}, settle},
 	} {
-		got, delay := w.r.concerned(row.before, row.after)
+		got, delay := w.r.concerned(t.Context(), row.before, row.after)
 		require.ElementsMatch(t, row.want, got, row.name)
 		require.Equal(t, row.delay, delay, row.name)
 	}

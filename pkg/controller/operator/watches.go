@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -52,7 +53,7 @@ func (r *Reconciler) events(informers cache.Informers) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		for _, kind := range kinds() {
 			err := kit.OnEvent(ctx, informers, kind, func(before, after client.Object) {
-				namespaces, delay := r.concerned(before, after)
+				namespaces, delay := r.concerned(ctx, before, after)
 				for _, namespace := range namespaces {
 					queue.AddAfter(kit.Request("", namespace), delay)
 				}
@@ -78,7 +79,7 @@ func kinds() []client.Object {
 
 // concerned returns the namespaces whose Operators a change affects, and the delay before their reconcile. before is nil for a
 // new object, and after is nil for a deleted one.
-func (r *Reconciler) concerned(before, after client.Object) (namespaces []string, delay time.Duration) {
+func (r *Reconciler) concerned(ctx context.Context, before, after client.Object) (namespaces []string, delay time.Duration) {
 	delay = settle
 	switch {
 	case after == nil:
@@ -86,6 +87,9 @@ func (r *Reconciler) concerned(before, after client.Object) (namespaces []string
 			r.written.Delete(before.GetName())
 		}
 	case before == nil:
+		if ns, ok := after.(*corev1.Namespace); ok && r.isEmpty(ctx, ns.Name) {
+			return nil, 0
+		}
 	case isOperator(after):
 		if r.isWritten(after) {
 			return nil, 0
@@ -102,6 +106,18 @@ func (r *Reconciler) concerned(before, after client.Object) (namespaces []string
 	namespaces = slices.DeleteFunc(namespaces, func(namespace string) bool { return namespace == "" })
 	slices.Sort(namespaces)
 	return slices.Compact(namespaces), delay
+}
+
+// isEmpty reports whether the cache contains neither Subscriptions nor ClusterServiceVersions of a new namespace, which is usually
+// the case. The cache can receive them before the Namespace.
+func (r *Reconciler) isEmpty(ctx context.Context, namespace string) bool {
+	for _, list := range []client.ObjectList{&operatorsv1alpha1.SubscriptionList{}, &operatorsv1alpha1.ClusterServiceVersionList{}} {
+		err := r.Client.List(ctx, list, client.InNamespace(namespace), client.Limit(1), client.UnsafeDisableDeepCopy)
+		if err != nil || meta.LenList(list) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func isOperator(obj client.Object) bool {
