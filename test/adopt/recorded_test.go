@@ -1,6 +1,7 @@
 package adopt
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -13,6 +14,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/install/serving"
@@ -77,9 +80,14 @@ func (r *recorded) create(obj client.Object, by client.FieldOwner) {
 	r.made = append(r.made, obj)
 }
 
+// writeStatus writes the status. Remit may have written one in the first moment, if it observed the object before the OperatorGroup.
 func (r *recorded) writeStatus(obj client.Object, by client.FieldOwner) {
 	r.T.Helper()
-	require.NoError(r.T, cluster.Client.Status().Update(r.T.Context(), obj, &client.SubResourceUpdateOptions{UpdateOptions: client.UpdateOptions{FieldManager: string(by)}}))
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	require.NoError(r.T, err)
+	patch, err := json.Marshal(map[string]any{"status": content["status"]})
+	require.NoError(r.T, err)
+	require.NoError(r.T, cluster.Client.Status().Patch(r.T.Context(), obj, client.RawPatch(types.MergePatchType, patch), by))
 }
 
 func rules() []rbacv1.PolicyRule {
