@@ -141,7 +141,7 @@ func (r *room) queue(ctx context.Context) (own *userRoom, leave func(), err erro
 	return own, leave, nil
 }
 
-// userOf returns the user to whom the limits for one user apply. All ServiceAccounts of a namespace count as one user, because
+// userOf returns the key by which the limits of a user are counted. All ServiceAccounts of a namespace count as one user, because
 // whoever can create one can create many.
 func userOf(ctx context.Context) string {
 	user, ok := genericrequest.UserFrom(ctx)
