@@ -15,7 +15,7 @@ import (
 
 type edit = func(*operatorsv1alpha1.NamedInstallStrategy)
 
-// csv returns a CSV with a deployment "op" and the edits applied.
+// csv returns a CSV with a deployment "op", modified by the edits.
 func csv(edits ...edit) *operatorsv1alpha1.ClusterServiceVersion {
 	out := &operatorsv1alpha1.ClusterServiceVersion{}
 	out.Spec.InstallStrategy.StrategyName = operatorsv1alpha1.InstallStrategyNameDeployment
@@ -34,7 +34,7 @@ func deployment(name, account string) edit {
 	}
 }
 
-// deprecated sets the deprecated serviceAccount field in the first deployment's Pod template.
+// deprecated returns an edit that sets the deprecated serviceAccount field in the first deployment's Pod template.
 func deprecated(account string) edit {
 	return func(s *operatorsv1alpha1.NamedInstallStrategy) {
 		s.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.DeprecatedServiceAccount = account

@@ -19,8 +19,8 @@ func reservedDomains() []string {
 	}
 }
 
-// onAny and onKind are the keys of reserved domains that a bundle can set; a final "/" matches all keys with that
-// prefix. None of them grants anything:
+// onAny and onKind return the keys of reserved domains that a bundle can set; a final "/" matches all keys with that prefix. None
+// of these keys grants permissions:
 //
 //	app.kubernetes.io/                    recommended labels, for display and selectors
 //	kubernetes.io/description             for display

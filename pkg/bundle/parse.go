@@ -199,7 +199,7 @@ func checkName(obj *unstructured.Unstructured) error {
 		return fmt.Errorf("%s %q: %w", obj.GetKind(), name, err)
 	}
 	problems := content.IsPathSegmentName(name)
-	if IsRBAC(obj) { // these names can contain colons and capital letters
+	if IsRBAC(obj) { // RBAC names can contain colons and capital letters
 		problems = append(problems, isPlain(name)...)
 	} else {
 		problems = append(problems, validation.IsDNS1123Subdomain(name)...)
@@ -210,8 +210,8 @@ func checkName(obj *unstructured.Unstructured) error {
 	return nil
 }
 
-// isPlain returns the problem with an RBAC name that contains spaces, newlines or shell metacharacters, which the API
-// server allows. Messages contain RBAC names in manifests and commands that users copy.
+// isPlain returns a description of the problem if an RBAC name contains spaces, newlines or shell metacharacters. The API server
+// allows such names, but Remit's messages contain RBAC names in manifests and commands that users copy.
 func isPlain(name string) []string {
 	other := func(r rune) bool {
 		return r >= utf8.RuneSelf || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(":._@-", r)

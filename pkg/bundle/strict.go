@@ -17,7 +17,7 @@ func checkPermissionFields(csv *unstructured.Unstructured) error {
 	spec, ok, err := unstructured.NestedFieldNoCopy(csv.Object, "spec", "install", "spec")
 	strategy, isMap := spec.(map[string]any)
 	if err != nil || !ok || !isMap {
-		return nil // the strategy is validated before it is used
+		return nil // ParseContent or ValidateCSV refuses an invalid strategy
 	}
 	parts := map[string]any{}
 	for _, name := range []string{"permissions", "clusterPermissions"} {
@@ -31,8 +31,8 @@ func checkPermissionFields(csv *unstructured.Unstructured) error {
 	return nil
 }
 
-// decodeStrictly decodes fields into an object. If the object's type does not have some of the fields, it returns an
-// error that lists the paths of these fields, each with the prefix.
+// decodeStrictly decodes fields into an object. The error lists the paths of the fields that the object's type does not have,
+// each with the prefix.
 func decodeStrictly(prefix string, from map[string]any, into any) error {
 	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(from, into, true)
 	strict, isStrict := runtime.AsStrictDecodingError(err)
