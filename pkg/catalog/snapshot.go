@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Snapshot is the content of a catalog at one point in time. It is immutable once published: two Snapshots of a
-// catalog with the same Digest have the same content.
+// Snapshot is the content of a catalog at one point in time. It is immutable once published. Two Snapshots of a catalog with the
+// same Digest have the same content.
 type Snapshot struct {
 	// Key names the CatalogSource or, without a namespace, the ClusterCatalog.
 	Key types.NamespacedName

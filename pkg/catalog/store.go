@@ -44,7 +44,7 @@ type Store struct {
 	watchers  []func(Change)
 }
 
-// Change describes a change to the watchers of a Store.
+// Change describes a change in a Store. The watchers of the Store receive it.
 type Change struct {
 	Catalog types.NamespacedName
 	// Image is a bundle image that was read or could not be read; "" if the content of the catalog itself changed.
@@ -88,7 +88,7 @@ func (s *Store) Delete(key types.NamespacedName) bool {
 	return existed
 }
 
-// Touch notifies the watchers of a change of a catalog's content.
+// Touch notifies the watchers of a change to a catalog's content.
 func (s *Store) Touch(key types.NamespacedName) { s.notify(Change{Catalog: key}) }
 
 // TouchImage notifies the watchers when the content of a bundle image becomes available or cannot be read.

@@ -133,7 +133,7 @@ func (s *Store) putLines(name string, from *LinesWriter, keep func(Line) bool) (
 		if err := replace(file, path); err != nil {
 			return err
 		}
-		out.file, err = os.Open(path) // with the lock, because another writer of the catalog may replace the file
+		out.file, err = os.Open(path) // while mu is held, because another writer of the catalog may replace the file
 		return err
 	})
 	if err != nil {
@@ -208,7 +208,7 @@ func (l *Lines) Size() (n int64) {
 	return n
 }
 
-// owner returns the package to which the object belongs. An olm.package has only a name.
+// owner returns the package to which the object belongs. An olm.package belongs to the package that it names.
 func (l Line) owner() string {
 	if l.Schema == schemaPackage {
 		return l.Name
@@ -280,7 +280,7 @@ func readLines(file *os.File) (*Lines, error) {
 		if json.Unmarshal(text, &line) != nil {
 			return nil, errDamaged
 		}
-		if line.Schema == "" { // the footer: only objects of a catalog have a schema; their other fields are arbitrary
+		if line.Schema == "" { // only the footer has no schema; the other fields of objects are arbitrary
 			var foot footer
 			if json.Unmarshal(text, &foot) != nil || foot.Sum != before {
 				return nil, errDamaged

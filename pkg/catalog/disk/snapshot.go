@@ -155,7 +155,7 @@ func (c *Contents) checkSize() error {
 
 func (s *Store) dropSnapshot(key string) error {
 	var more []error
-	for _, suffix := range []string{suffixLines, suffixDisplays} { // a catalog has at most one of them
+	for _, suffix := range []string{suffixLines, suffixDisplays} { // a catalog has at most one of these files
 		if err := os.Remove(s.path(dirCatalogs, key+suffix)); !errors.Is(err, fs.ErrNotExist) {
 			more = append(more, err)
 		}

@@ -66,7 +66,7 @@ func Open(dir string, limit int64) (*Store, error) {
 	if err := os.MkdirAll(s.dir, mode); err != nil {
 		return nil, err
 	}
-	if err := isOurs(s.dir); err != nil {
+	if err := checkOwner(s.dir); err != nil {
 		return nil, err
 	}
 	if err := s.claim(); err != nil {
@@ -83,8 +83,8 @@ func Open(dir string, limit int64) (*Store, error) {
 	return s, nil
 }
 
-// isOurs returns an error for a directory in which another user could have created files.
-func isOurs(dir string) error {
+// checkOwner returns an error for a directory in which another user could have created files.
+func checkOwner(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return err
@@ -142,7 +142,7 @@ func (s *Store) Work() (dir string, remove func(), err error) {
 	return dir, func() { _ = os.RemoveAll(dir) }, nil
 }
 
-// use marks a catalog's files as used until the contents are closed or garbage collected. The caller must hold the lock.
+// use marks a catalog's files as used until the contents are closed or garbage collected. The caller must hold mu.
 func (s *Store) use(key string, contents *Contents) {
 	s.inUse[key]++
 	ended := false

@@ -152,7 +152,7 @@ func (v *values) offset() int64 { return v.begun + v.decoder.InputOffset() }
 // release frees the decoder's buffer, which is as large as the largest value that it decoded.
 func (v *values) release() {
 	v.begun = v.offset()
-	next, _ := io.ReadAll(io.MultiReader(v.decoder.Buffered(), v.ahead)) // reading memory cannot fail
+	next, _ := io.ReadAll(io.MultiReader(v.decoder.Buffered(), v.ahead)) // reading from memory cannot fail
 	v.ahead = bytes.NewReader(next)
 	v.decoder = json.NewDecoder(io.MultiReader(v.ahead, v.in))
 }
@@ -250,7 +250,7 @@ func (d *documents) decode(ctx context.Context, document []byte, cost int64) err
 	return d.decoding(ctx, cost, func() error { return d.add(document) })
 }
 
-// between runs between documents, when no memory is reserved, so that other loads can proceed.
+// between is called between documents, when no memory is reserved, so that other loads can proceed.
 func (d *documents) between(ctx context.Context) error {
 	if d.Between == nil {
 		return ctx.Err()

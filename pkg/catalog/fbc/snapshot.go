@@ -81,7 +81,7 @@ func (b *builder) joinChannels() {
 func (b *builder) joinChannel(in *declcfg.Channel) error {
 	pkg, ok := b.packages[in.Package]
 	if !ok && b.unusable[clip(in.Package)] {
-		return nil // the reason is already known
+		return nil // the package is already excluded, with a reason
 	}
 	if !ok {
 		return fmt.Errorf("channel %q: package %q not found", clip(in.Name), clip(in.Package))

@@ -16,9 +16,9 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// Load lists a registry's bundles. kept bounds the memory that they use; a Max of zero means the limit of
-// catalog.GlobalDecoding. The caller sets Key and Priority of the Snapshot before publishing it. The Snapshot's Reader
-// continues to use the client.
+// Load lists a registry's bundles. kept limits the memory that the Snapshot uses; a Max of zero means the limit of
+// catalog.GlobalDecoding. The caller sets Key and Priority of the Snapshot before publishing it. The Snapshot's Reader continues
+// to use the client.
 func Load(ctx context.Context, client RegistryClient, kept catalog.Kept) (*catalog.Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, StreamTimeout)
 	defer cancel()

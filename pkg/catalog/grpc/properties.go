@@ -12,8 +12,8 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog/manifest"
 )
 
-// convertProperties returns a bundle's properties. Older registries send other fields instead of properties. These
-// fields are converted to properties, except to types of which the bundle already has properties.
+// convertProperties returns a bundle's properties. Older registries send dedicated fields instead of properties. These fields are
+// converted to properties, unless the bundle already has properties of the same type.
 func convertProperties(in *api.Bundle) ([]catalog.Property, error) {
 	var out []catalog.Property
 	for _, p := range in.GetProperties() {

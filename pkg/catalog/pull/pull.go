@@ -15,7 +15,7 @@ import (
 	"github.com/remit-olm/remit/pkg/image"
 )
 
-// Refused means that an image is invalid. A retry does not help until the image changes.
+// Refused means that an image is invalid. Retrying does not help until the image changes.
 type Refused struct{ Err error }
 
 // Error implements error.
@@ -45,9 +45,10 @@ type Options struct {
 	// Turn waits until the files can be parsed. It returns a context and a loader for parsing them, and a function that
 	// Read calls when it has parsed them.
 	Turn func(context.Context) (context.Context, fbc.Loader, func(), error)
-	// Lines is true to also store the objects of the catalog as JSON lines.
+	// Lines is true if the objects of the catalog are also stored as JSON lines.
 	Lines bool
-	// Displays is true to also store the display-only data (catalog.Snapshot.Displays). It excludes Lines.
+	// Displays is true if the display-only data (catalog.Snapshot.Displays) is also stored. Lines and Displays must not both be
+	// true.
 	Displays bool
 }
 

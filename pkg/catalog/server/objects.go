@@ -125,7 +125,7 @@ func (r Registry) Pod() (*corev1.Pod, error) {
 	out.GenerateName = r.Source.Name + "-"
 	out.Annotations = map[string]string{}
 	maps.Copy(out.Annotations, r.Source.Annotations)
-	delete(out.Annotations, corev1.LastAppliedConfigAnnotation) // applies only to the CatalogSource
+	delete(out.Annotations, corev1.LastAppliedConfigAnnotation) // describes the CatalogSource, not the Pod
 	out.Annotations[names.AnnotationSafeToEvict] = "true"
 	out.Labels[names.LabelCatalogSource] = r.Source.Name
 	out.Labels[names.LabelPodSpecHash] = hash(struct {

@@ -18,10 +18,10 @@ import (
 const (
 	// life is the lifetime of a certificate.
 	life = 90 * 24 * time.Hour
-	// settle is how long the next CA is published before the server uses its certificate, and how long the previous one is
-	// published afterwards. It exceeds the time that clients need to notice a change, for example of a mounted ConfigMap.
+	// settle is how long the next CA is published before the server uses its certificate, and how long the previous CA is
+	// published afterward. It exceeds the time that clients need to notice a change, for example of a mounted ConfigMap.
 	settle = time.Hour
-	// Bounds of the backoff after the CA could not be published.
+	// firstPause and lastPause bound the delay before a retry after the CA could not be published.
 	firstPause, lastPause = 5 * time.Second, 5 * time.Minute
 )
 
@@ -34,7 +34,7 @@ type Certificates struct {
 	// Use, if set, is called with each new certificate and its key. For the first certificate, it is called before the
 	// bundle with its CA is published.
 	Use func(certificate, key []byte)
-	// Clock is the clock; nil means the real one.
+	// Clock provides the time; nil means the system clock.
 	Clock clock.WithTicker
 
 	current atomic.Pointer[tls.Certificate]
@@ -86,7 +86,7 @@ func (c *Certificates) Start(ctx context.Context) error {
 func (c *Certificates) advance(ctx context.Context) (after time.Duration, err error) {
 	policy := cert.Policy{Life: life, Settle: settle}
 	now := c.Clock.Now()
-	// The server may need some time to load a new certificate, so the CA of the previous one is retired later.
+	// The server may need some time to load a new certificate, so the CA of the previous certificate is retired later.
 	retired := c.used.Add(settle)
 	seen := cert.Observed{Now: now, Hosts: c.Hosts, Recorded: c.set.Hashes(), Running: !now.Before(retired)}
 	if !c.set.IsZero() {

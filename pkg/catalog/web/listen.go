@@ -14,7 +14,7 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Limits of connections.
+// Limits for connections.
 const (
 	// maxConnections bounds the connections of all clients, and maxPerClient bounds those of one client address.
 	maxConnections, maxPerClient = 256, 16

@@ -81,7 +81,7 @@ func TestStopsAResponseThatIsNotRead(t *testing.T) {
 	run(t, c.Start)
 	<-bundles
 	s := New("https://" + host)
-	s.Put("one", large(t), modified) // more than the buffers of a connection hold
+	s.Put("one", large(t), modified) // more than fits into the buffers of a connection
 	s.chunkTimeout = 100 * time.Millisecond
 	listening, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -160,7 +160,7 @@ func TestLimitsConnections(t *testing.T) {
 	require.EqualValues(t, 3, accepted.Load())
 
 	require.NoError(t, first.Close())
-	_ = first.Close() // counts once
+	_ = first.Close() // closing a connection again changes nothing
 	from("127.0.0.3")
 	<-conns
 	requireClosed(from("127.0.0.4"))

@@ -104,7 +104,7 @@ func TestFiltersObjects(t *testing.T) {
 		"":                                  objects,
 		"?schema=olm.package":               {objects[0], objects[3]},
 		"?schema=olm.package&name=b":        {objects[3]},
-		"?package=a":                        {objects[1], objects[2]}, // an olm.package has no package
+		"?package=a":                        {objects[1], objects[2]}, // objects of schema olm.package have no field package
 		"?schema=olm.channel&name=stable":   {objects[2], objects[4]},
 		"?package=b&name=stable":            {objects[4]},
 		"?schema=&package=&name=":           objects,
