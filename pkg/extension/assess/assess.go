@@ -101,7 +101,7 @@ func Needs(r *render.Rendered, steps []step.Step, rulesOf rbac.RoleRules) ([]pre
 		return nil, err
 	}
 	needs = append(needs, r.Hooks.Demands()...)
-	for _, secret := range r.Hooks.IssuedSecrets() { // cert-manager may write any Secret
+	for _, secret := range r.Hooks.IssuedSecrets() { // cert-manager can write any Secret, but the identity must be allowed to write this one
 		needs = append(needs, hooks.Request(secret, "let cert-manager write "+apply.Describe(secret), apply.Verbs()...))
 	}
 	for _, s := range steps {
@@ -160,8 +160,8 @@ func StopNeeds(ext *olmv1.ClusterExtension, r *render.Rendered) []preflight.Need
 	return needs
 }
 
-// StopNotes describes the permissions of StopNeeds that are missing. Nothing waits for them: without them, a Warning Event
-// reports that the conversions of the kept CustomResourceDefinitions were not reset.
+// StopNotes describes the permissions of StopNeeds that are missing. The deletion does not wait for these permissions: without
+// them, a Warning event reports that the conversions of the kept CustomResourceDefinitions were not reset.
 func StopNotes(identity scoped.Identity, ext *olmv1.ClusterExtension, r *render.Rendered, permissionsIn func(namespace string) rbac.Permissions) []string {
 	var out []string
 	for _, f := range preflight.Examine(identity, StopNeeds(ext, r), permissionsIn).Findings {

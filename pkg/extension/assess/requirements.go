@@ -35,7 +35,7 @@ func IsInstalled(ext *olmv1.ClusterExtension, b *catalog.Bundle) bool {
 
 // Unmet describes the requirements of a ClusterExtension's bundle that the cluster does not meet: the version of Kubernetes,
 // kinds, and other operators. csv is the bundle's ClusterServiceVersion; the CustomResourceDefinitions that it owns are part of
-// the install. A retry may resolve an error.
+// the install. If Unmet returns an error, callers must retry.
 func (c Cluster) Unmet(ctx context.Context, ext *olmv1.ClusterExtension, csv *operatorsv1alpha1.ClusterServiceVersion, b *catalog.Bundle) ([]string, error) {
 	unmet, err := c.unmetRequirements(ctx, csv)
 	if err != nil {

@@ -199,7 +199,8 @@ func modesOf(csv *operatorsv1alpha1.ClusterServiceVersion) installModes {
 	return out
 }
 
-// refuse returns the reason why an operator in namespace cannot watch only the namespace watched, or "" if it can.
+// refuse returns the reason why an operator that runs in namespace cannot be restricted to the namespace watched, or "" if it
+// can.
 func (m installModes) refuse(watched, namespace string) string {
 	isOwn := watched == namespace
 	switch {

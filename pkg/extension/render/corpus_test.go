@@ -61,7 +61,7 @@ func TestRendersEveryRealBundle(t *testing.T) {
 	t.Logf("%d renderings of %d bundles", count, len(dirs))
 }
 
-// checkReal renders a bundle and checks what every object must have.
+// checkReal renders a bundle and checks the metadata that every object must have.
 func checkReal(t *testing.T, in render.Input) *render.Rendered {
 	t.Helper()
 	r, err := render.Render(in)

@@ -9,9 +9,9 @@
 //
 //   - The target namespaces come from the configuration ([ParseConfig]), not from an OperatorGroup.
 //   - Webhook configurations have the names that the bundle gives them. Names of roles do not contain the version.
-//   - Namespaced manifests are placed in the install namespace, even if they name another one.
+//   - Namespaced manifests are placed in the install namespace, even if they name another namespace.
 //   - Operators have no OperatorCondition, and no Role to read the Secret with their certificate, which is mounted.
-//   - An installation of Remit can select a tool that issues certificates.
+//   - Administrators can select a tool that issues certificates.
 //
 // As with a Subscription, an operator that watches other namespaces also gets its namespaced permissions in its own
 // namespace, where it elects a leader.

@@ -33,7 +33,7 @@ type Input struct {
 	// Certificates returns the certificates that Remit has issued for a Deployment, or the zero Set; nil means that there
 	// are none yet.
 	Certificates func(deployment string) cert.Set
-	// Spared lists namespaces of Remit that webhooks for all namespaces do not cover.
+	// Spared lists Remit's own namespaces, which webhooks for all namespaces do not cover.
 	Spared []string
 	// Scopes and Holds have the same meaning as in webhook.Input. Scopes is not called for resources that the bundle defines.
 	Scopes webhook.Scopes
@@ -187,7 +187,7 @@ func (r *Rendered) replaceManifest(obj *unstructured.Unstructured) {
 	r.Objects = slices.DeleteFunc(r.Objects, func(o Object) bool {
 		same := identity(o.Unstructured) == identity(obj)
 		if same {
-			r.Warnings = append(slices.Clone(r.Warnings), fmt.Sprintf("omitted %s of the bundle: it is replaced by the one for its webhooks and APIs", apply.Describe(obj)))
+			r.Warnings = append(slices.Clone(r.Warnings), fmt.Sprintf("omitted %s of the bundle: Remit creates this object for the bundle's webhooks and APIs", apply.Describe(obj)))
 		}
 		return same
 	})
@@ -208,7 +208,7 @@ func (r *Rendered) finish(owner ownerutil.Owner) error {
 			return fmt.Errorf("the install contains %s twice", apply.Describe(obj))
 		}
 		seen[id] = true
-		obj.Unstructured = obj.DeepCopy() // do not modify the objects of the plan
+		obj.Unstructured = obj.DeepCopy() // the plan's objects must not be modified
 		obj.SetOwnerReferences(nil)
 		if owner.UID != "" {
 			obj.SetOwnerReferences([]metav1.OwnerReference{owner.Reference()})
@@ -216,7 +216,7 @@ func (r *Rendered) finish(owner ownerutil.Owner) error {
 		obj.Phase = PhaseOf(obj.Unstructured)
 	}
 	if n := len(r.Objects); n > build.MaxSteps {
-		return fmt.Errorf("the install has %d objects: at most %d are allowed", n, build.MaxSteps)
+		return fmt.Errorf("the install has %d objects; at most %d are allowed", n, build.MaxSteps)
 	}
 	sortObjects(r.Objects)
 	return nil

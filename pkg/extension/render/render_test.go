@@ -309,7 +309,7 @@ func TestARenderedServiceReplacesThatOfTheBundle(t *testing.T) {
 	r := rendered(t, input(t, csvFor("AllNamespaces", webhooks), "kind: Service\nmetadata: {name: op-service}\nspec: {selector: {a: b}}"))
 	_, service := object[corev1.Service](t, r, "Service")
 	require.Equal(t, map[string]string{"app": "op"}, service.Spec.Selector)
-	require.Equal(t, []string{"omitted Service ops/op-service of the bundle: it is replaced by the one for its webhooks and APIs"}, r.Warnings)
+	require.Equal(t, []string{"omitted Service ops/op-service of the bundle: Remit creates this object for the bundle's webhooks and APIs"}, r.Warnings)
 }
 
 func TestWebhooksSelectTheWatchedNamespace(t *testing.T) {
@@ -369,14 +369,14 @@ func TestCertificatesOfTools(t *testing.T) {
 
 	in.Tool = serving.ServiceCA()
 	r = rendered(t, in)
-	require.Empty(t, r.Hooks.IssuedSecrets(), "service-ca does not overwrite Secrets of others")
+	require.Empty(t, r.Hooks.IssuedSecrets(), "service-ca does not overwrite Secrets that others created")
 	service, _ := object[corev1.Service](t, r, "Service")
 	require.Equal(t, map[string]string{"service.beta.openshift.io/serving-cert-secret-name": "op-service-cert"}, service.GetAnnotations())
 	configuration, _ := object[map[string]any](t, r, "ValidatingWebhookConfiguration")
 	require.Equal(t, "true", configuration.GetAnnotations()["service.beta.openshift.io/inject-cabundle"])
 }
 
-// The author's own mounts are only kept for certificates that the author has chosen.
+// The author's own volume mounts are kept only if the author has chosen the tool that issues the certificates.
 func TestTheToolOfTheAuthorTakesPrecedence(t *testing.T) {
 	text := strings.Replace(csvFor("AllNamespaces", webhooks), "annotations: {", "annotations: {cert-manager.io/inject-ca-from: ops/mine, ", 1)
 	in := input(t, text)

@@ -13,9 +13,9 @@ type candidate struct {
 	version version
 	// channels are the channels through which the bundle was found, sorted.
 	channels []string
-	// avoided counts the reasons not to select the bundle. A deprecated bundle counts more than one that is only in
-	// deprecated channels.
-	avoided int
+	// penalty is higher for bundles that are selected only if there is no alternative: 1 if all channels of the bundle are
+	// deprecated, and 2 more if the bundle is deprecated itself.
+	penalty int
 }
 
 // typeDeprecated is the property with which older catalogs mark a bundle that must not be newly installed.
@@ -27,7 +27,7 @@ func (s *search) candidatesOf(p *catalog.Package) []candidate {
 	out := s.versionsIn(p, func(c candidate) bool { return s.inRange(c.version) && allowed(c) })
 	out = s.withoutDowngrades(out)
 	slices.SortFunc(out, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.avoided, b.avoided), newestFirst(a, b))
+		return cmp.Or(cmp.Compare(a.penalty, b.penalty), newestFirst(a, b))
 	})
 	return out
 }
@@ -59,7 +59,7 @@ func (s *search) versionsIn(p *catalog.Package, keep func(candidate) bool) []can
 		if !ok {
 			continue
 		}
-		c.version, c.avoided = v, avoided(p, c)
+		c.version, c.penalty = v, penalty(p, c)
 		if keep(*c) {
 			out = append(out, *c)
 		}
@@ -76,7 +76,7 @@ func (s *search) channelsIn(p *catalog.Package) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return !slices.Contains(s.Channels, name) })
 }
 
-func avoided(p *catalog.Package, c *candidate) int {
+func penalty(p *catalog.Package, c *candidate) int {
 	n := 0
 	if isDeprecated(c.bundle) {
 		n += 2

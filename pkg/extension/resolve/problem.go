@@ -31,7 +31,7 @@ type Problem struct {
 
 func (p *Problem) Error() string { return p.Message }
 
-// nothingFound returns the first part of the request that no catalog satisfies.
+// nothingFound returns the Problem for the first part of the request that no catalog satisfies.
 func (s *search) nothingFound() *Problem {
 	switch {
 	case len(s.selected) == 0:
@@ -58,8 +58,8 @@ func (s *search) noCatalog() *Problem {
 
 func (s *search) noPackage() *Problem {
 	text := fmt.Sprintf("package %q was not found", s.Package)
-	if read := s.read(); len(read) > 0 {
-		text += " in " + clusterCatalogs(read)
+	if available := s.available(); len(available) > 0 {
+		text += " in " + clusterCatalogs(available)
 	}
 	var others []Catalog
 	for _, c := range s.all {
@@ -78,15 +78,15 @@ func (s *search) noPackage() *Problem {
 	return &Problem{PackageNotFound, text}
 }
 
-// read returns the selected catalogs whose content is available.
-func (s *search) read() []Catalog {
+// available returns the selected catalogs whose content is available.
+func (s *search) available() []Catalog {
 	return slices.DeleteFunc(slices.Clone(s.selected), func(c Catalog) bool { return c.Snapshot == nil })
 }
 
 // packageNames returns names of packages in the selected catalogs, at most maxCompared.
 func (s *search) packageNames() []string {
 	var out []string
-	for _, c := range s.read() {
+	for _, c := range s.available() {
 		names := c.Snapshot.PackageNames()
 		out = append(out, names[:min(len(names), maxCompared-len(out))]...)
 	}
@@ -204,7 +204,7 @@ func catalogNames(all []Catalog) []string {
 	return out
 }
 
-// clusterCatalogs returns "ClusterCatalog" and the names.
+// clusterCatalogs returns "ClusterCatalog" or "ClusterCatalogs", followed by the names.
 func clusterCatalogs(all []Catalog) string {
 	if len(all) == 1 {
 		return "ClusterCatalog " + strconv.Quote(all[0].Name)

@@ -21,7 +21,7 @@ const (
 	SelfCertified Policy = "SelfCertified"
 )
 
-// Catalog is a ClusterCatalog that may be used. Callers omit catalogs that an administrator has disabled.
+// Catalog is a ClusterCatalog that Resolve can use. Callers omit catalogs that an administrator has disabled.
 type Catalog struct {
 	Name     string
 	Labels   map[string]string
@@ -46,7 +46,7 @@ type Request struct {
 	Selector labels.Selector
 	// Policy defaults to CatalogProvided.
 	Policy Policy
-	// Installed is nil if nothing is installed.
+	// Installed is the installed bundle; nil if there is none.
 	Installed *Installed
 }
 

@@ -9,7 +9,7 @@ import (
 const (
 	// maxCompared bounds the number of names that are compared with a name that does not exist.
 	maxCompared = 20_000
-	// maxEdits is the number of edits by which a misspelled name may differ from the intended one.
+	// maxEdits is the maximum number of edits by which a misspelled name can differ from the intended one.
 	maxEdits = 2
 	// minPart is the minimum length of a name that is considered similar to another name because it is a part of
 	// that name.
