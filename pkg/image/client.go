@@ -87,13 +87,13 @@ func pool(authorities [][]byte) (*x509.CertPool, error) {
 type Access struct {
 	// Keychain finds the credentials for a registry; nil means none.
 	Keychain authn.Keychain
-	// Anywhere allows registries at private and local addresses, including link-local addresses, where cloud providers
-	// serve the machine's credentials. Registries in Options.Plain are allowed for every caller, because the
-	// installation names them.
+	// Anywhere allows registries at private and local addresses, including link-local addresses, where cloud providers serve the
+	// machine's credentials. Registries in Options.Plain are allowed for every caller, because the administrator has configured
+	// them.
 	Anywhere bool
 }
 
-// explain adds the reason why credentials could not be read to a registry's refusal.
+// explain adds the reason why credentials could not be read to the error of a registry that refuses access.
 func (a Access) explain(err error) error {
 	keychain, ok := a.Keychain.(interface{ Check() error })
 	if refused, isRefused := errors.AsType[*remotetransport.Error](err); !ok || !isRefused || !slices.Contains(refusals(), refused.StatusCode) {

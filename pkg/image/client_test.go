@@ -105,7 +105,7 @@ func TestTenantsCannotReachLocalAddresses(t *testing.T) {
 	s := registry.New(t)
 	ref, _ := push(t, s, "bundle:v1", "x")
 	_, err := open(t, image.Options{Plain: []string{s.Host}}, image.Access{}, ref)
-	require.NoError(t, err, "the installation allows plain HTTP for this host")
+	require.NoError(t, err, "the administrator has allowed plain HTTP for this host")
 	_, err = open(t, image.Options{}, image.Access{Anywhere: true}, ref)
 	require.ErrorContains(t, err, "plain HTTP is not allowed")
 }

@@ -45,7 +45,7 @@ func (c *Credentials) Add(secret *corev1.Secret) error {
 	return nil
 }
 
-// addConfig adds the credentials of a Docker configuration, and reports whether data is one.
+// addConfig adds the credentials of a Docker configuration, and reports whether data is a Docker configuration.
 func (c *Credentials) addConfig(data []byte) bool {
 	var file struct {
 		Auths map[string]authn.AuthConfig `json:"auths"`

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 )
 
-// ErrImage means that an image is invalid, so a retry does not help.
+// ErrImage means that an image is invalid, so retrying does not help.
 var ErrImage = errors.New("refused image")
 
 // Refuse returns an ErrImage.

@@ -68,8 +68,8 @@ func newTransport(authorities *x509.CertPool, plain func(string) bool, check con
 	return &transport{base: base, plain: plain, guarded: check != nil}
 }
 
-// guard returns a control that refuses local addresses, and private addresses that are not allowed. The registries and
-// the proxy that the installation has configured are exempt.
+// guard returns a control that refuses local addresses, and private addresses that are not allowed. The registries and the proxy
+// that the administrator has configured are exempt.
 func guard(plain func(registry string) bool, allowed Private) control {
 	from := httpproxy.FromEnvironment()
 	proxies := []string{hostPort(from.HTTPSProxy), hostPort(from.HTTPProxy)}
@@ -165,7 +165,7 @@ func isBlob(req *http.Request) bool {
 }
 
 // isToken reports whether the original request, before any redirects, is for a token. The registry chooses the URL, but only
-// these requests have a query or use POST.
+// token requests have a query or use POST.
 func isToken(req *http.Request) bool {
 	req = original(req)
 	return req.Method == http.MethodPost || req.URL.RawQuery != ""

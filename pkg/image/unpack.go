@@ -21,9 +21,9 @@ type Unpacked struct {
 	entries    int
 }
 
-// Archive reads the archive in a layer of size bytes to its end, and calls entry for each entry. It refuses a layer
-// that exceeds MaxRatio beyond FreeBytes, or that exceeds the limits of u together with the layers before it. The first
-// bytes of the layer determine how it is decompressed.
+// Archive reads the archive in a layer to its end, and calls entry for each entry. The compressed layer has size bytes. It
+// refuses a layer that exceeds MaxRatio beyond FreeBytes, or that exceeds the limits of u together with the layers before it. The
+// first bytes of the layer determine how it is decompressed.
 func (u *Unpacked) Archive(layer io.Reader, size int64, entry func(*tar.Header, io.Reader) error) error {
 	unpacked, err := decompress(layer)
 	if err != nil {
