@@ -409,7 +409,7 @@ func bytes() []Mutant {
 			Name: "claims-of-strangers-are-examined-without-limit", Rule: 8, File: "pkg/install/provided/conflict.go",
 			Old:    "specs[:min(len(specs), maxDeployments)]",
 			New:    "specs[:max(len(specs), 0*maxDeployments)]",
-			Killer: unit("pkg/install/provided", "TestTheWorkForClaimsOfStrangersIsLimited"),
+			Killer: unit("pkg/install/provided", "TestTheWorkForClaimsOfOtherTenantsIsLimited"),
 		},
 		{
 			Name: "any-number-of-lineages-is-examined", Rule: 8, File: "pkg/lib/ownerutil/ownerutil.go",

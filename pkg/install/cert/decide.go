@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Action is what has to be done next for the certificates of a Deployment.
+// Action is the next step for the certificates of a Deployment.
 type Action string
 
 // Actions in the order of a rotation.

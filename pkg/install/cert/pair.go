@@ -65,7 +65,7 @@ func (p Policy) newTemplate(now time.Time) (*x509.Certificate, error) {
 	return &x509.Certificate{SerialNumber: serial, NotBefore: now.Add(-p.backdate()), NotAfter: now.Add(p.life())}, nil
 }
 
-// sign signs the CA with its own key and the leaf with the CA. The CA's key is discarded afterwards.
+// sign signs the CA with its own key and the leaf with the CA. The CA's key is then discarded.
 func sign(authority, leaf *x509.Certificate) (Pair, error) {
 	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -107,10 +107,10 @@ func MayReport(permissions rbac.Permissions, csv string) bool {
 	return len(permissions.Set().Missing(Rules(csv))) == 0
 }
 
-// Needs returns the permissions that the account needs to write the objects that Access returns. They are optional: without
-// them, the operator is still installed. The account must have the permissions of Rules itself; the verbs escalate and bind do
-// not replace them, because other workloads may use the operator's ServiceAccount, such as default, and it must not exceed the
-// account.
+// Needs returns the permissions that the account needs to write the objects that Access returns. They are optional: without them,
+// the operator is still installed. The account must have the permissions of Rules itself; the verbs escalate and bind do not
+// replace them, because other workloads may use the operator's ServiceAccount (for example, default), whose permissions must not
+// exceed those of the account.
 func Needs(csv *operatorsv1alpha1.ClusterServiceVersion, access []*unstructured.Unstructured) []rbac.Need {
 	var needs []rbac.Need
 	for _, obj := range access {

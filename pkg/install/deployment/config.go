@@ -29,7 +29,7 @@ func configure(d *appsv1.Deployment, config *operatorsv1alpha1.SubscriptionConfi
 		pod.NodeSelector = maps.Clone(config.NodeSelector)
 	}
 	pod.Affinity = withAffinity(pod.Affinity, config.Affinity)
-	annotations := ofPods(config.Annotations)
+	annotations := harmlessForPods(config.Annotations)
 	d.Annotations = withMissing(d.Annotations, annotations)
 	d.Spec.Template.Annotations = withMissing(d.Spec.Template.Annotations, annotations)
 }

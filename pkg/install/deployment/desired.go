@@ -76,9 +76,9 @@ func render(in Input, spec *operatorsv1alpha1.StrategyDeploymentSpec) (*appsv1.D
 	}
 	d.Spec.RevisionHistoryLimit = ptr.To(int32(1))
 	pod := &d.Spec.Template
-	pod.ObjectMeta = metav1.ObjectMeta{Annotations: podAnnotations(in, pod.Annotations), Labels: ofPods(pod.Labels)}
+	pod.ObjectMeta = metav1.ObjectMeta{Annotations: podAnnotations(in, pod.Annotations), Labels: harmlessForPods(pod.Labels)}
 	if d.Spec.Selector != nil { // a selector must not use labels that the Pods do not have
-		d.Spec.Selector.MatchLabels = ofPods(d.Spec.Selector.MatchLabels)
+		d.Spec.Selector.MatchLabels = harmlessForPods(d.Spec.Selector.MatchLabels)
 	}
 	pod.Spec.ServiceAccountName = ServiceAccountName(&pod.Spec)
 	pod.Spec.DeprecatedServiceAccount = ""
@@ -121,7 +121,7 @@ func ServiceAccountName(pod *corev1.PodSpec) string {
 // ones.
 func podAnnotations(in Input, template map[string]string) map[string]string {
 	out := map[string]string{}
-	maps.Copy(out, ofPods(template))
+	maps.Copy(out, harmlessForPods(template))
 	for k, v := range in.CSV.Annotations {
 		if copied(k, v) {
 			out[k] = v
@@ -134,8 +134,8 @@ func podAnnotations(in Input, template map[string]string) map[string]string {
 	return out
 }
 
-// ofPods returns the labels or annotations except those that other programs in the cluster act on.
-func ofPods(all map[string]string) map[string]string {
+// harmlessForPods returns the labels or annotations without those that other programs in the cluster act on.
+func harmlessForPods(all map[string]string) map[string]string {
 	kept, _ := bundle.Keep("Pod", all)
 	return kept
 }

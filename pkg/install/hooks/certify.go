@@ -36,7 +36,7 @@ type Installer struct {
 // Certificate is the state of a Deployment's certificate.
 type Certificate struct {
 	Deployment string
-	// Hash is the hash of the CA with which the Deployment's Pods must be annotated; "" if a certificate tool issues the
+	// Hash is the CA hash that the Deployment's Pods must have as an annotation; "" if a certificate tool issues the
 	// certificates.
 	Hash string
 	// Times are zero if there is no certificate or a tool issues it.

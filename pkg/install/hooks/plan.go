@@ -86,7 +86,7 @@ func (p *Plan) Certified(deployment string) bool {
 	return p.tool != nil || !p.sets[deployment].IsZero()
 }
 
-// Use makes the plan contain the certificates of a Deployment, as read from its Secret. Installer.Certify does the same.
+// Use adds the certificates of a Deployment, as read from its Secret, to the plan. Installer.Certify also adds them.
 func (p *Plan) Use(deployment string, set cert.Set) { p.certified(deployment, set) }
 
 // Certificates returns the certificates of a Deployment that the plan contains, or the zero Set.

@@ -234,7 +234,7 @@ func (c *counted) Get(ctx context.Context, key client.ObjectKey, obj client.Obje
 
 // A tenant can create any number of ClusterServiceVersions that claim the API of another tenant and list any number of
 // Deployments.
-func TestTheWorkForClaimsOfStrangersIsLimited(t *testing.T) {
+func TestTheWorkForClaimsOfOtherTenantsIsLimited(t *testing.T) {
 	s := newScene(t)
 	many := func(csv *operatorsv1alpha1.ClusterServiceVersion, n int) *operatorsv1alpha1.ClusterServiceVersion {
 		for range n {

@@ -39,7 +39,7 @@ func Intercepts(d *operatorsv1alpha1.WebhookDescription, scopes Scopes) Demand {
 	return out
 }
 
-// part is the part of a rule whose resources have the same scope.
+// part is a part of a rule whose resources have the same scope.
 type part struct {
 	rule  admissionregistrationv1.RuleWithOperations
 	scope Scope
@@ -99,9 +99,8 @@ func parts(rule admissionregistrationv1.RuleWithOperations, s Scope, resources m
 	return out
 }
 
-// demand translates an admission rule to RBAC rules: the verbs that trigger the webhook, and get for the objects that
-// it receives, including the old object. For a subresource, get is required on the resource, whose object the request
-// can contain.
+// demand translates an admission rule to RBAC rules: the verbs that trigger the webhook, and get for the objects that the webhook
+// receives, including the old object. For a subresource, get is required on the resource, whose object the request can contain.
 func (p part) demand() []rbacv1.PolicyRule {
 	write := rbacv1.PolicyRule{APIGroups: slices.Clone(p.rule.APIGroups)}
 	read := rbacv1.PolicyRule{APIGroups: slices.Clone(p.rule.APIGroups), Verbs: []string{"get"}}

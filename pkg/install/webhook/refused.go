@@ -44,9 +44,9 @@ func groups(names ...string) func(string) bool {
 	}
 }
 
-// table returns the resources that webhooks of a bounded group must not intercept: resources (including OpenShift's)
-// whose writers grant or use their own permissions, and resources on which the bound itself depends.
-func table() []exclusion {
+// exclusions returns the resources that webhooks of a bounded group must not intercept: resources (including OpenShift's) whose
+// writers grant or use their own permissions, and resources on which the bound itself depends.
+func exclusions() []exclusion {
 	core, connect := groups(""), []admissionregistrationv1.OperationType{admissionregistrationv1.Connect}
 	return []exclusion{
 		{in: groups("rbac.authorization.k8s.io", "authorization.openshift.io", "security.openshift.io"), why: whyGrants},
@@ -71,7 +71,7 @@ func writes() []admissionregistrationv1.OperationType {
 // allows the account (ADR 0021).
 func Refused(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 	var errs []error
-	all := table()
+	all := exclusions()
 	for i := range csv.Spec.WebhookDefinitions {
 		errs = append(errs, refused(&csv.Spec.WebhookDefinitions[i], all))
 	}

@@ -27,8 +27,8 @@ const (
 	errAdmission contractError = "webhook rules cannot include MutatingWebhookConfiguration or ValidatingWebhookConfiguration resources"
 )
 
-// errIdentity is not part of the contract. A webhook that intercepts these resources could read other users' tokens or
-// change authorization decisions about these users.
+// errIdentity refuses webhooks for the API groups of authentication and authorization, which could read other users' tokens or
+// change authorization decisions about these users. The contract does not define this error.
 var errIdentity = errors.New("webhook rules cannot include the groups of authentication and authorization")
 
 // ContractMessage returns the message that the contract defines for an error from Validate, or "" if it defines none.
@@ -111,8 +111,8 @@ func validateAdmission(d *operatorsv1alpha1.WebhookDescription) []error {
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 
-// refusedGroups maps the API groups that no webhook is allowed to intercept to the error. [Refused] lists further groups
-// for bounded groups.
+// refusedGroups maps the API groups that no webhook is allowed to intercept to errors. [Refused] lists further groups for bounded
+// groups.
 var refusedGroups = map[string]error{
 	"*":                        errAllGroups,
 	"operators.coreos.com":     errOLMGroup,
