@@ -31,8 +31,8 @@ const (
 // type or are not declared. The API server reports this as an internal error, before any other check.
 func IsNotTyped(err error) bool { return mistakes(err) != nil }
 
-// Undeclared returns the fields of a sent object that the API server refuses because they are not in the schema, and
-// the number of times that the message names a field. It names a field once for each list element. For other errors,
+// Undeclared returns the fields of a sent object that the API server refuses because they are not in the schema, and the number
+// of times that the message names a field. The message names a field of a list once for each list element. For other errors,
 // Undeclared returns nil and 0.
 //
 // The message contains names that an untrusted author chose. It is therefore used only if every line identifies

@@ -1,18 +1,17 @@
-// Package group classifies API groups that tenants must not provide: those of Kubernetes and of this API, and their
-// subdomains. The restriction applies to CustomResourceDefinitions, APIServices and the resources that webhooks
-// intercept.
+// Package group classifies API groups that tenants must not provide: those of Kubernetes, Remit and OLM, and their subdomains.
+// The restriction applies to CustomResourceDefinitions, APIServices and the resources that webhooks intercept.
 package group
 
 import "strings"
 
-// Own reports whether a group belongs to this API or to OLM v1, or is a subdomain of such a group. Subdomains of
-// remit.dev do not belong to this API.
+// Own reports whether a group belongs to Remit or OLM, or is a subdomain of an OLM group. It returns false for subdomains of
+// remit.dev.
 func Own(name string) bool {
 	return normal(name) == "remit.dev" || within(name, []string{"operators.coreos.com", "olm.operatorframework.io"})
 }
 
-// Protected reports whether a group belongs to Kubernetes or to this API, or is a subdomain of such a group. Groups without a dot
-// belong to Kubernetes.
+// Protected reports whether a group belongs to Kubernetes, or is a group for which Own returns true. Groups without a dot, and
+// all subdomains of k8s.io and kubernetes.io, belong to Kubernetes.
 func Protected(name string) bool {
 	return Own(name) || !strings.Contains(name, ".") || within(name, []string{"k8s.io", "kubernetes.io"})
 }

@@ -104,7 +104,7 @@ const (
 	AnnotationCAHashes = "remit.dev/ca-hashes"
 	// AnnotationConversion on a CustomResourceDefinition names the Service, <ns>/<name>, that Remit configured for conversion.
 	AnnotationConversion = "remit.dev/conversion"
-	// ConversionReset is the value of AnnotationConversion after Remit removed the webhook.
+	// ConversionReset is the value of AnnotationConversion after Remit has removed the webhook.
 	ConversionReset = "none"
 	// AnnotationGeneratedBy on a Subscription that Remit created for a dependency names the Subscription that needs it.
 	AnnotationGeneratedBy = "olm.generated-by"

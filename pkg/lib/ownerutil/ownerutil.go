@@ -147,8 +147,9 @@ func (o Owner) Check(obj client.Object) error {
 	return nil
 }
 
-// labelsOfOLM explains why OLM's owner labels on an object without a lineage label do not make it part of an install; "" if it
-// has none. It names a ClusterServiceVersion only if it is in the owner's namespace, which the reader is allowed to see.
+// labelsOfOLM explains why OLM's owner labels on an object without a lineage label do not make the object part of an install; ""
+// if the object has no such labels. It names a ClusterServiceVersion only if it is in the owner's namespace, which the reader is
+// allowed to see.
 func (o Owner) labelsOfOLM(obj metav1.Object) string {
 	labels := obj.GetLabels()
 	if o.Extension != "" || labels[names.LabelLineage] != "" || labels[names.LabelOwner] == "" || labels[names.LabelOwnerNamespace] != o.Namespace {
@@ -199,9 +200,9 @@ func isServiceAccount(obj client.Object) bool {
 	return isTyped || obj.GetObjectKind().GroupVersionKind().GroupKind() == corev1.SchemeGroupVersion.WithKind("ServiceAccount").GroupKind()
 }
 
-// isKept reports whether an object is a CustomResourceDefinition of which no other ClusterExtension is an owner: an earlier one
-// with the same name may have been deleted without it. This is safe: users who create a ClusterExtension must be allowed to use
-// the identity of that name, and the identity needs permission to change the CustomResourceDefinition.
+// isKept reports whether an object is a CustomResourceDefinition that no other ClusterExtension owns. It may have been kept when
+// an earlier ClusterExtension with the same name was deleted. Ignoring its age is safe: users who create a ClusterExtension must
+// be allowed to use the identity of that name, and the identity needs permission to change the CustomResourceDefinition.
 func (o Owner) isKept(obj client.Object) bool {
 	if _, isTyped := obj.(*apiextensionsv1.CustomResourceDefinition); !isTyped && obj.GetObjectKind().GroupVersionKind().GroupKind() != crdKind {
 		return false

@@ -10,11 +10,11 @@ import (
 
 // Entries of the Secret in addition to the keys. Both values are times in RFC 3339 format.
 const (
-	// EntryTrustedBefore is a time. The proof of an object that was created earlier is valid regardless of the proof's
-	// own time, because a restore from a backup recreates objects with their old proofs.
+	// EntryTrustedBefore contains a time. The proof of an object that was created before this time is valid regardless of the
+	// proof's own time, because a restore from a backup recreates objects with their old proofs.
 	EntryTrustedBefore = "trusted-before"
-	// EntryUnprovenBefore is a time. Objects that were created earlier, by a version without proofs or under a key that
-	// was lost, need only the lineage label.
+	// EntryUnprovenBefore contains a time. Objects that were created before this time, by a version without proofs or under a key
+	// that was lost, need only the lineage label.
 	EntryUnprovenBefore = "unproven-before"
 )
 

@@ -13,11 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Concerned lists the OperatorGroups whose account or targets are affected by a change of a ServiceAccount or a
-// Namespace. Relevant changes are that the account is created or deleted, that the OperatorGroup's namespace or a
-// listed one is created or deleted, and that a selector starts or stops matching a Namespace. Objects of other kinds
-// affect no OperatorGroup. before is nil if the object was created; after is nil if it was deleted. The Lookup should
-// use a cache. The caller must not modify the OperatorGroups.
+// Concerned lists the OperatorGroups whose account or targets are affected by a change to a ServiceAccount or a Namespace.
+// Relevant changes are that the account is created or deleted, that the OperatorGroup's namespace or a listed one is created or
+// deleted, and that a selector starts or stops matching a Namespace. Objects of other kinds affect no OperatorGroup. before is
+// nil if the object was created; after is nil if it was deleted. The Lookup should use a cache. The caller must not modify the
+// OperatorGroups.
 func (l Lookup) Concerned(ctx context.Context, before, after client.Object) ([]operatorsv1.OperatorGroup, error) {
 	obj := after
 	if obj == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// Identity is the user as which Remit installs: an account, or the synthetic user of a ClusterExtension that names no
+// Identity is the user that Remit acts as when it installs: an account, or the synthetic user of a ClusterExtension that names no
 // ServiceAccount. Preflight evaluates the permissions of the same Identity that Clients uses for requests.
 type Identity struct {
 	// Account is the zero value for a synthetic user.

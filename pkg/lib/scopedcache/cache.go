@@ -50,7 +50,7 @@ type Cache struct {
 	// current is an immutable copy of kinds, for reads.
 	current atomic.Pointer[map[kindKey]*kind]
 
-	// mu may be locked while a kind's mutex is held, but not the reverse, so that a busy kind does not delay others.
+	// mu may be locked while a kind's mutex is held, but not vice versa, so that a busy kind does not delay others.
 	mu    sync.Mutex
 	kinds map[kindKey]*kind
 	// owners contains the claims of each owner. The state of the kinds is derived from it.
@@ -75,7 +75,7 @@ func New(config *rest.Config, options Options) (*Cache, error) {
 	c := &Cache{
 		options: options, connection: newConnection(config, options), log: log.Log.WithName("scopedcache"),
 		counts: newCounts(), lists: newShares(options.Concurrency, options.limits.slot),
-		retries: newShares(1, options.retriesTake(1)), hinted: newShares(hintedAtOnce, options.retriesTake(hintedAtOnce)),
+		retries: newShares(1, options.timeForRetries(1)), hinted: newShares(hintedAtOnce, options.timeForRetries(hintedAtOnce)),
 		primary: map[kindKey]bool{}, kinds: map[kindKey]*kind{}, owners: map[OwnerRef]map[ownedScope]struct{}{}, sessions: map[OwnerRef]*Session{}, gone: lru.New(rememberedOwners),
 	}
 	c.events, c.ended = newEvents(c), make(chan struct{})
@@ -157,8 +157,8 @@ func builtIn(name string) OwnerRef {
 	return OwnerRef{GVK: schema.GroupVersionKind{Group: builtInGroup, Kind: name}}
 }
 
-// WaitForCacheSync waits until the cache is running and the first lists of its own claims have ended, which are the
-// claims for primary kinds and the static claims. It returns false if the context ends first.
+// WaitForCacheSync waits until the cache is running and the first lists of its own claims (those for primary kinds and the static
+// claims) have ended. It returns false if the context ends first.
 func (c *Cache) WaitForCacheSync(ctx context.Context) bool {
 	if !c.Cache.WaitForCacheSync(ctx) {
 		return false

@@ -134,7 +134,7 @@ func TestKindsWithoutClaimsAreFreed(t *testing.T) {
 	}
 	f.events.flush(t.Context())
 	require.Len(t, f.allKinds(), before+len(kinds))
-	_, err := f.GetInformer(t.Context(), kinds[0]) // handlers can be added to it
+	_, err := f.GetInformer(t.Context(), kinds[0]) // a kind with an informer is kept
 	require.NoError(t, err)
 	require.NoError(t, f.IndexField(t.Context(), kinds[1], "x", func(client.Object) []string { return nil }))
 	f.Release(ownerOf("o"))
@@ -205,7 +205,7 @@ func TestADeletionIsReportedEvenIfTransformFails(t *testing.T) {
 	require.Equal(t, []string{"add a 10", "delete a 20"}, f.received())
 	require.Empty(t, f.secrets.objects.index.ListKeys())
 
-	wider := f.claim("o", Cluster()) // collects the released claims
+	wider := f.claim("o", Cluster()) // the wider feed collects objects until it takes over
 	require.NoError(t, wider.kind.listed(wider, []any{secretAt("b", "30")}, "30"))
 	wider.ready = true
 	require.NoError(t, wider.kind.observe(wider, bad("b"), true))

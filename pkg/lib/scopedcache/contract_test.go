@@ -237,7 +237,7 @@ func (r reconciler) Reconcile(ctx context.Context, req reconcile.Request) (recon
 	if err := r.Get(ctx, req.NamespacedName, cm); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if cm.Name == "kube-root-ca.crt" { // the control plane creates one in each namespace
+	if cm.Name == "kube-root-ca.crt" { // the control plane creates this ConfigMap in each namespace
 		return reconcile.Result{}, nil
 	}
 	r.seen(req)
@@ -333,7 +333,7 @@ func TestT45AManagerUsesTheCache(t *testing.T) {
 	require.False(t, made.NeedLeaderElection())
 }
 
-// The cache starts its watches before the manager becomes the leader, and keeps them afterwards.
+// The cache starts its watches before the manager becomes the leader, and keeps them when the manager becomes the leader.
 func TestT45BecomingLeaderRestartsNoWatch(t *testing.T) {
 	t.Parallel()
 	w := prepare(t)

@@ -74,7 +74,7 @@ func TestT47Demonstration(t *testing.T) {
 	require.NotContains(t, w.log.take("deployments"), "watch deployments "+denied+"/sample", "the Deployment is no longer claimed")
 }
 
-// Claims ten thousand single objects in one namespace. At most Concurrency initial lists run at a time, and no watches
+// An owner claims ten thousand single objects in one namespace. At most Concurrency initial lists run at a time, and no watches
 // remain after the claims are released.
 func TestThousandsOfObjectsInOneNamespace(t *testing.T) {
 	t.Parallel()
@@ -121,7 +121,7 @@ func TestTheExamplesOfTheDocumentation(t *testing.T) {
 	require.NoError(t, err)
 	ctx := scopedcache.WithOwner(t.Context(), owner)
 
-	err = c.Get(ctx, client.ObjectKey{Namespace: "namespace-bar", Name: "secret-bar"}, &secret) // claims the one object
+	err = c.Get(ctx, client.ObjectKey{Namespace: "namespace-bar", Name: "secret-bar"}, &secret) // claims only this object
 	require.NoError(t, err)
 	err = c.List(ctx, &secrets, client.InNamespace("namespace-bar")) // claims the namespace
 	require.NoError(t, err)

@@ -32,9 +32,9 @@
 //
 // # Handlers
 //
-// GetInformer returns the only informer of a kind. For, Owns and Watches of a controller add handlers to it, which
-// receive each change of an object once, no matter how many claims cover it. GetInformer claims only primary kinds
-// (Options.Primary), which are the kinds that the operator reconciles. It claims them in the whole cluster.
+// GetInformer returns the only informer of a kind. For, Owns and Watches of a controller add handlers to it, which receive each
+// change to an object once, no matter how many claims cover it. GetInformer claims only primary kinds (Options.Primary), which
+// are the kinds that the operator reconciles. It claims them in the whole cluster.
 //
 // # Limits
 //

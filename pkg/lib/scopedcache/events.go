@@ -131,8 +131,8 @@ func (c *Cache) releaseDeleted() {
 	}
 }
 
-// takeReleased ends the claims and sessions of the owners that were deleted since the last call, and returns the claims. It
-// holds the mutex throughout, so that an owner that exists again can add claims only afterwards.
+// takeReleased ends the claims and sessions of the owners that were deleted since the last call, and returns the claims. It holds
+// the mutex until it returns, so that an owner that turns out to exist cannot add claims in the meantime.
 func (c *Cache) takeReleased() map[OwnerRef]map[*kind][]Scope {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -211,8 +211,8 @@ func (e *events) unsubscribe(s *subscriber) {
 	delete(e.subscribers, s)
 }
 
-// Healthz returns a check that fails while one of the cache's own claims for the required kinds is not Live. These are the
-// claims for primary kinds and the static claims. Without arguments, it checks all of them.
+// Healthz returns a check that fails while one of the cache's own claims (those for primary kinds and the static claims) for the
+// required kinds is not Live. Without arguments, it checks all of the cache's own claims.
 func (c *Cache) Healthz(required ...client.Object) healthz.Checker {
 	return func(*http.Request) error {
 		wanted := map[kindKey]bool{}

@@ -47,7 +47,7 @@ func ExampleWithOwner() {
 	}
 }
 
-// A claim of the whole cluster, without reading.
+// A claim for the whole cluster, without a read.
 func ExampleCache_Ensure() {
 	_ = func(ctx context.Context, c *scopedcache.Cache, owner scopedcache.OwnerRef) ([]scopedcache.ClaimStatus, error) {
 		c.Ensure(ctx, owner, scopedcache.Claim{Kind: &corev1.Secret{}, Scope: scopedcache.Cluster()})

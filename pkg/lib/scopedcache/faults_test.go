@@ -124,8 +124,8 @@ func TestTheAPIServerRestarts(t *testing.T) {
 	for _, scope := range []scopedcache.Scope{scopedcache.Namespace(x), scopedcache.Object(y, "a")} {
 		w.becomes(o, scope, scopedcache.Live)
 	}
-	// A server that has just started may refuse requests that it allows shortly afterwards, so handlers may receive add
-	// events for the same objects again.
+	// A server that has just started may refuse requests that it allows a moment later, so handlers may receive add events for
+	// the same objects again.
 	w.eventually(func(ct *assert.CollectT) {
 		for key, exists := range map[client.ObjectKey]bool{{Namespace: x, Name: "kept"}: true, {Namespace: x, Name: "deleted"}: false, {Namespace: y, Name: "a"}: true} {
 			_, err := w.read(key.Namespace, key.Name)

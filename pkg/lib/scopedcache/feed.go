@@ -237,7 +237,7 @@ func (a *attempt) list(ctx context.Context, options metav1.ListOptions) (runtime
 func (a *attempt) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	initial := options.SendInitialEvents != nil
 	if initial && a.streamed {
-		return nil, errStalled // the reflector lists before it watches
+		return nil, errStalled // after this error, the reflector lists first
 	}
 	narrow(&options, a.scope, a.kind.options.Label)
 	options.Watch = true
@@ -248,7 +248,7 @@ func (a *attempt) watch(ctx context.Context, options metav1.ListOptions) (watch.
 	s := a.newStream()
 	opened, err := a.request(ctx, s, options)
 	if initial && apierrors.IsInvalid(err) {
-		return nil, err // an older server; the reflector lists before it watches
+		return nil, err // an older server; after this error, the reflector lists first
 	}
 	a.kind.answered(a.feed, "watch", err)
 	if apierrors.IsForbidden(err) {

@@ -125,7 +125,7 @@ func unanswered(r *http.Request) *http.Response {
 	return failing(r, 500, "InternalError")
 }
 
-// expiring responds with a watch whose resource version expires shortly afterwards.
+// expiring responds with a watch whose resource version soon expires.
 func expiring(r *http.Request) *http.Response {
 	return streaming(r, func(to io.Writer) {
 		_, _ = fmt.Fprintf(to, initialEventsEnd, "Secret")
@@ -134,7 +134,7 @@ func expiring(r *http.Request) *http.Response {
 	})
 }
 
-// ending responds with a watch that the server ends without an error shortly afterwards.
+// ending responds with a watch that the server soon ends without an error.
 func ending(r *http.Request) *http.Response {
 	return streaming(r, func(to io.Writer) {
 		_, _ = fmt.Fprintf(to, initialEventsEnd, "Secret")
@@ -272,7 +272,7 @@ func TestAFirstListMayTakeLongerThanTheRecheckPeriod(t *testing.T) {
 			case <-time.After(2500 * time.Millisecond):
 				_, _ = fmt.Fprintf(to, initialEventsEnd, "Secret")
 			case <-time.After(time.Duration(seconds) * time.Second):
-				_ = to.(io.Closer).Close() // as real API servers do
+				_ = to.(io.Closer).Close() // real API servers also close the response
 			}
 		})
 	}, rechecking)
@@ -423,7 +423,7 @@ func TestStoppingAndHintsInterruptARetryDelay(t *testing.T) {
 		t.Parallel()
 		w := scripted(t, tooMany, never)
 		w.claim(owner("o"), scopedcache.Backoff, secrets(scopedcache.Namespace("x")))
-		// The cleanup of w.start requires it.
+		// The cleanup of w.start fails if the delay prevents the cache from stopping.
 	})
 	t.Run("a hint", func(t *testing.T) {
 		t.Parallel()

@@ -22,7 +22,7 @@ type notification struct {
 // kept when scopes change and receive no event twice.
 type handlers struct {
 	index toolscache.Indexer
-	// lock prevents changes of the stored objects, and therefore new events.
+	// lock prevents changes to the stored objects, and therefore new events.
 	lock sync.Locker
 
 	mu     sync.Mutex

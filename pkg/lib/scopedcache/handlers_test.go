@@ -28,7 +28,7 @@ func TestAResyncWaitsForChanges(t *testing.T) {
 	}, time.Millisecond)
 	require.NoError(t, err)
 	<-updates
-	f.secrets.mu.Lock() // locked, as it is while an object changes
+	f.secrets.mu.Lock() // the mutex is held while an object changes
 	defer f.secrets.mu.Unlock()
 	<-time.After(50 * time.Millisecond)
 	for range len(updates) { // these updates were already being delivered

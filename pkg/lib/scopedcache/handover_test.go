@@ -188,7 +188,7 @@ func givenHandover(t *testing.T, kind string) handover {
 	}
 	h.before, h.after = namespace, object
 	h.begin = func() {
-		h.Ensure(t.Context(), owner("new"), secrets(object)) // the watch of the namespace serves it
+		h.Ensure(t.Context(), owner("new"), secrets(object)) // the watch of the namespace serves the new claim
 		h.Release(owner("old"))
 	}
 	return h

@@ -58,8 +58,8 @@ func (i *informer) AddIndexers(indexers toolscache.Indexers) error {
 func (i *informer) GetStore() toolscache.Store     { return i.kind.objects.index }
 func (i *informer) GetIndexer() toolscache.Indexer { return i.kind.objects.index }
 
-// HasSynced returns true once the first lists of the cache's own claims have ended, which are the claims for primary
-// kinds and the static claims. Refused claims do not delay controllers.
+// HasSynced returns true once the first lists of the cache's own claims (those for primary kinds and the static claims) have
+// ended. Refused claims do not delay controllers.
 func (i *informer) HasSynced() bool { return i.reader || i.kind.synced() }
 
 // HasSyncedChecker returns a checker that is always done. Use HasSynced instead.

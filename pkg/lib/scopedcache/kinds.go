@@ -86,7 +86,7 @@ func (c *Cache) takeUnused(k *kind) bool {
 	return true
 }
 
-// publish makes a change of c.kinds visible to reads. The caller holds the mutex.
+// publish makes a change to c.kinds visible to reads. The caller holds the mutex.
 func (c *Cache) publish() {
 	kinds := maps.Clone(c.kinds)
 	c.current.Store(&kinds)

@@ -53,7 +53,7 @@ type modelKind struct {
 	crd             *apiextensionsv1.CustomResourceDefinition // nil for a built-in kind
 	custom          custom
 	installed       bool
-	grants          map[scopedcache.Scope]func() // revokes
+	grants          map[scopedcache.Scope]func() // functions that revoke the grants
 
 	mu sync.Mutex
 	// received contains the resource versions of the objects for which the handler received events. wrong contains the

@@ -46,7 +46,7 @@ type dropped struct {
 	version string
 }
 
-// newObjects returns an empty store. The lock prevents changes of the objects.
+// newObjects returns an empty store. The lock prevents changes to the objects.
 func newObjects(lock sync.Locker) *objects {
 	index := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
 	return &objects{index: index, handlers: newHandlers(index, lock), dropped: map[string]dropped{}, mostDropped: mostDropped}

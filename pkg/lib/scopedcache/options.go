@@ -113,8 +113,8 @@ const recheckRate = 33
 
 func (o Options) linger() time.Duration { return max(0, o.Linger) }
 
-// retriesTake returns the time in which ProbeQPS allows a number of retries. It is at most one year.
-func (o Options) retriesTake(retries int) time.Duration {
+// timeForRetries returns the time in which ProbeQPS allows a number of retries. It is at most one year.
+func (o Options) timeForRetries(retries int) time.Duration {
 	const year = 365 * 24 * time.Hour
 	return time.Duration(min(float64(retries)/float64(o.ProbeQPS), year.Seconds()) * float64(time.Second))
 }

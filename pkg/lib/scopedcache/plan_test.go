@@ -111,7 +111,7 @@ func TestAnObjectHasOneServingFeed(t *testing.T) {
 	f.claim("a", Object("x", "a"))
 	f.claim("n", Namespace("x"))
 	f.claim("m", Namespace("y"))
-	f.Release(ownerOf("c")) // it serves until the other feeds have their objects
+	f.Release(ownerOf("c")) // the cluster's feed serves until the other feeds have their objects
 	object := f.feed(Object("x", "a"))
 	object.lists(t, "10", secretAt("a", "10"))
 	cluster.seesDeleted(t, secretAt("a", "20"))
@@ -140,7 +140,7 @@ func TestAnOlderListChangesNothing(t *testing.T) {
 	object.lists(t, "25", secretAt("a", "20"))
 	require.Equal(t, []string{"add a 10", "update a 20", "delete a 30"}, f.received())
 
-	// Another feed takes over from it.
+	// Another feed takes over from this feed.
 	namespace := f.claim("n", Namespace("x"))
 	namespace.lists(t, "27", secretAt("a", "20"))
 	require.True(t, f.isServing(namespace))
@@ -216,7 +216,7 @@ func TestANamespaceSucceedsTheClusterWithoutLoss(t *testing.T) {
 	require.Equal(t, []string{"add a 10", "update a 25", "add b 19", "update b 22", "update a 26"}, f.received())
 }
 
-// The versions that the cluster's feed reported do not apply to namespaces that no feed served afterwards.
+// The versions that the cluster's feed reported do not apply to namespaces that no feed has served since then.
 func TestDroppedObjectsAreAddedAgain(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)

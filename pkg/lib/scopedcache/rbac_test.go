@@ -101,7 +101,7 @@ func TestT29ARefusedWriteIsAHint(t *testing.T) {
 	w.ReportForbidden(errors.New("something else"), &corev1.Secret{}, x)
 	writer, err := client.New(w.config, client.Options{})
 	require.NoError(t, err)
-	err = writer.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: x, Name: "b"}}) // never allowed
+	err = writer.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: x, Name: "b"}}) // the user is never allowed to create Secrets
 	require.True(t, apierrors.IsForbidden(err), "%v", err)
 	require.Equal(t, scopedcache.Live, w.Status(o)[0].State, "without a hint, the revocation is not noticed")
 	w.eventually(func(ct *assert.CollectT) { // the API server's own cache of roles may lag
@@ -204,7 +204,7 @@ func TestT32ListAndWatchAreBothRequired(t *testing.T) {
 	require.Equal(t, []string{"watch"}, got.Missing)
 	_, err := w.read(x, "a")
 	require.ErrorContains(t, err, "cannot watch secrets in namespace "+x)
-	w.becomes(o, scopedcache.Namespace(y), scopedcache.Live) // the watch lists
+	w.becomes(o, scopedcache.Namespace(y), scopedcache.Live) // the watch itself sends the initial list
 	_, err = w.read(y, "a")
 	require.NoError(t, err)
 }

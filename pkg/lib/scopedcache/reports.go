@@ -326,7 +326,7 @@ func (k *kind) setState(f *feed, state State, err error) {
 }
 
 // lastState returns the stored state of an object that was deleted, with the resource version of the deletion. If the object is
-// not stored, it returns deleted, of which only the name is used.
+// not stored, it returns deleted, and callers use only the object's name.
 func (k *kind) lastState(deleted client.Object) client.Object {
 	stored, ok := k.objects.get(keyOf(deleted))
 	if !ok {

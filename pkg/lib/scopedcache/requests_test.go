@@ -31,7 +31,7 @@ func TestUnansweredRequestsEnd(t *testing.T) {
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost", nil)
 	require.NoError(t, err)
-	_, err = quietTransport{RoundTripper: hanging, patience: 10 * time.Millisecond}.RoundTrip(r) //nolint:bodyclose // there is none
+	_, err = quietTransport{RoundTripper: hanging, patience: 10 * time.Millisecond}.RoundTrip(r) //nolint:bodyclose // there is no body
 	require.ErrorIs(t, err, errUnanswered)
 }
 

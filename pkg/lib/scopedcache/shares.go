@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// shares is a limited number of slots for feeds. Owners take turns to get free slots, and the feeds of an owner get them in
-// the order of their requests, so that an owner with many claims mainly delays only these.
+// shares is a limited number of slots for feeds. Owners take turns to get free slots, and the feeds of an owner get them in the
+// order of their requests, so that an owner with many claims mainly delays its own feeds.
 type shares struct {
 	// longest is the maximum time for which a feed has a slot.
 	longest time.Duration

@@ -79,8 +79,8 @@ func (k *kind) statusOf(scope Scope) ClaimStatus {
 	return out
 }
 
-// misplaced returns an error if a scope that a wider feed serves is not valid for the kind, so that its own feed would
-// be Invalid.
+// misplaced returns an error if a scope is not valid for the kind although a wider feed serves the scope. A feed for the scope
+// itself would be Invalid.
 func (k *kind) misplaced(server *feed, scope Scope) error {
 	if server == nil || server.scope == scope || k.mapping == nil {
 		return nil
@@ -120,8 +120,8 @@ func (c *Cache) Wait(ctx context.Context, owner OwnerRef) ([]ClaimStatus, error)
 	}
 }
 
-// settled returns true if each claim of an owner is Live or refused. Otherwise, it returns a channel that is closed when
-// that may have changed.
+// settled returns true if each claim of an owner is Live or refused. Otherwise, it returns a channel that is closed when the
+// result may have changed.
 func (c *Cache) settled(owner OwnerRef) (changed <-chan struct{}, settled bool) {
 	c.mu.Lock()
 	owned := slices.Collect(maps.Keys(c.owners[owner]))

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// hintDelays contains the delays between a change of RBAC and the rechecks. The first delay may be too short, because
-// the API server's authorizer uses a cache.
+// hintDelays contains the delays between a change to RBAC and the rechecks. The first delay may be too short, because the API
+// server's authorizer uses a cache.
 var hintDelays = []time.Duration{200 * time.Millisecond, 1500 * time.Millisecond}
 
 // rbacWatcher rechecks the watches in a namespace when roles or bindings of the cache's identity change there.
@@ -117,7 +117,7 @@ func (w *rbacWatcher) caughtUp() func(OwnerRef, ClaimStatus) {
 	}
 }
 
-// changed is called for each change of a role or binding.
+// changed is called for each change to a role or binding.
 func (w *rbacWatcher) changed(before, after client.Object) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
