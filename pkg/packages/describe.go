@@ -31,16 +31,15 @@ type Source struct {
 
 // Record is a package of a catalog as it is sent to package-server.
 type Record struct {
-	// Manifest has no icons.
+	// Manifest is the PackageManifest without icons.
 	Manifest packagesv1.PackageManifest `json:"manifest"`
-	// Icons contains the different icons of the channels. Uses contains the index of the icon for each channel that has
-	// one.
+	// Icons contains the distinct icons of the channels. Uses maps each channel that has an icon to the icon's index.
 	Icons []packagesv1.Icon `json:"icons,omitempty"`
 	Uses  map[string]int    `json:"uses,omitempty"`
 }
 
-// Describe returns the record of a package. Parts that cannot be read or are too large are omitted; the context bounds the
-// time for reading. If displays is nil, the record contains only data from the package itself.
+// Describe returns the record of a package. Parts that cannot be read or are too large are omitted; the context limits the time
+// for reading. If displays is nil, the record contains only data from the package itself.
 func Describe(ctx context.Context, from Source, pkg *catalog.Package, displays catalog.DisplayReader) Record {
 	d := &describer{Record: Record{Uses: map[string]int{}}, displays: displays}
 	m := &d.Manifest
@@ -124,7 +123,7 @@ func (d *describer) use(channel string, icons []packagesv1.Icon) {
 	}
 }
 
-// maxIcons bounds the number of different icons of one package.
+// maxIcons bounds the number of distinct icons of one package.
 const maxIcons = 4
 
 // fit omits data until the manifest is within its size limit: first the descriptions of channels other than the default,

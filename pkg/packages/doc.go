@@ -3,6 +3,6 @@
 //
 //	catalog.Snapshot --Describe--> Record per package --Encoder--> PUT --Decoder--> store --> server
 //
-// Everything in a catalog is untrusted: the size of each description, package and catalog is limited, and data that
-// exceeds a limit is omitted. The packages below it keep the records on disk (store) and serve them (server).
+// Everything in a catalog is untrusted: the size of each description, package and catalog is limited, and data that exceeds a
+// limit is omitted. The subpackages store the records on disk (store) and serve them (server).
 package packages

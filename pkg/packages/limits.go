@@ -19,7 +19,7 @@ const (
 	MaxTenantPackages = 20_000
 	// maxLabels and maxLabelBytes bound the labels of a CatalogSource that its packages inherit.
 	maxLabels, maxLabelBytes = 32, 2 << 10
-	// maxText bounds a name that is shown in a label.
+	// maxText bounds the length of a name in a label.
 	maxText = 253
 	// maxSupported bounds the number of architectures and operating systems in the labels.
 	maxSupported = 32

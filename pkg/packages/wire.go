@@ -11,14 +11,14 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// Header is the first line of a catalog when it is sent to package-server.
+// Header is the first line of an encoded catalog.
 type Header struct {
 	Source Source `json:"source"`
 	// Digest identifies the content of the catalog and the Source.
 	Digest string `json:"digest"`
 }
 
-// footer is the last line.
+// footer is the last line of an encoded catalog.
 type footer struct {
 	Packages *int `json:"packages"`
 }
@@ -75,7 +75,7 @@ func NewDecoder(from io.Reader) (*Decoder, Header, error) {
 	return d, h, nil
 }
 
-// Next reads the next record and its text, which is valid until the next call. It returns io.EOF after the last one.
+// Next reads the next record and its text, which is valid until the next call. It returns io.EOF after the last record.
 func (d *Decoder) Next() (Record, []byte, error) {
 	var r Record
 	if err := d.read(); err != nil {
@@ -105,7 +105,7 @@ func (d *Decoder) Next() (Record, []byte, error) {
 	return r, d.line, nil
 }
 
-// read reads a line, without its line break.
+// read reads a line without the line break.
 func (d *Decoder) read() error {
 	d.line = d.line[:0]
 	for {

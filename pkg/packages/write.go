@@ -12,9 +12,9 @@ import (
 
 // Limits bound the records of one catalog.
 type Limits struct {
-	// Bytes is the size beyond which packages have no descriptions. At twice that size, the remaining packages are omitted.
+	// Bytes is the total size beyond which descriptions are omitted. At twice this size, the remaining packages are omitted.
 	Bytes int64
-	// Packages is the number of packages.
+	// Packages is the maximum number of packages.
 	Packages int
 }
 
@@ -28,14 +28,14 @@ func TenantLimits() Limits { return Limits{MaxTenantBytes, MaxTenantPackages} }
 func HeaderOf(from Source, snap *catalog.Snapshot) Header {
 	text, err := json.Marshal(from)
 	if err != nil {
-		text = nil // strings, numbers and times can be encoded
+		text = nil // not reached: encoding strings, numbers and times does not fail
 	}
 	sum := sha256.Sum256(append(append(text, '\n'), snap.Digest...))
 	return Header{Source: from, Digest: "sha256:" + hex.EncodeToString(sum[:])}
 }
 
-// Write writes the packages of a catalog, within the limits. The context bounds the time for reading descriptions: after it
-// is done, packages are written without descriptions.
+// Write writes the packages of a catalog, within the limits. The context limits the time for reading descriptions: after the
+// context is done, packages are written without descriptions.
 func Write(ctx context.Context, to io.Writer, h Header, snap *catalog.Snapshot, l Limits) (Written, error) {
 	counted := &counter{to: to}
 	out, err := NewEncoder(counted, h)
@@ -67,7 +67,7 @@ func Write(ctx context.Context, to io.Writer, h Header, snap *catalog.Snapshot, 
 
 // Written describes a catalog that was written.
 type Written struct {
-	// Bytes is the length. Omitted is the number of packages that were not written.
+	// Bytes is the number of bytes that were written. Omitted is the number of packages that were not written.
 	Bytes   int64
 	Omitted int
 }

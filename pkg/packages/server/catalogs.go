@@ -68,7 +68,8 @@ func catalogObject(c *store.Catalog) *packagesv1.PackageCatalog {
 	return out
 }
 
-// Watch implements rest.Watcher. There are no events: the catalog program uses the watch only to detect when it ends.
+// Watch implements rest.Watcher. The watch sends no events: the catalog program uses it only to detect that the connection has
+// ended.
 func (c *catalogs) Watch(ctx context.Context, options *metainternalversion.ListOptions) (watch.Interface, error) {
 	want, err := parseVersion(options.ResourceVersion)
 	if err != nil {
@@ -80,7 +81,7 @@ func (c *catalogs) Watch(ctx context.Context, options *metainternalversion.ListO
 	return silent(ctx), nil
 }
 
-// expired returns a context that is done.
+// expired returns a child context that is already canceled.
 func expired(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()
@@ -160,7 +161,7 @@ func newComplete(c *catalogs) *content {
 	}}
 }
 
-// sendTimeout bounds the time for receiving a catalog.
+// sendTimeout limits the time for receiving a catalog.
 const sendTimeout = time.Minute
 
 func (c *catalogs) write(key types.NamespacedName, w http.ResponseWriter, r *http.Request) error {
@@ -168,7 +169,7 @@ func (c *catalogs) write(key types.NamespacedName, w http.ResponseWriter, r *htt
 		c.store.Delete(key)
 		return nil
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(sendTimeout)) // the request also has a timeout
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(sendTimeout)) // without a deadline, the timeout of the request applies
 	err := c.store.Put(key, r.Body)
 	switch {
 	case errors.Is(err, store.ErrFull):

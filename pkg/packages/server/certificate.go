@@ -6,7 +6,7 @@ import (
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 )
 
-// Certificate is the serving certificate, which can be replaced while the server runs. The zero value has none.
+// Certificate is the serving certificate, which can be replaced while the server runs. The zero value contains no certificate.
 type Certificate struct {
 	mu               sync.Mutex
 	certificate, key []byte

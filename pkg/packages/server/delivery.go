@@ -10,7 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 )
 
-// maxStall bounds how long a client may take to read an event of a watch. Then, the watch ends.
+// maxStall limits the time in which a client must read an event of a watch. If the client takes longer, the watch ends.
 const maxStall = time.Minute
 
 // delivery tracks which events of a watch the client has not read yet, so that the memory for them can be limited. The
@@ -37,7 +37,8 @@ func (d *delivery) offer(release func()) {
 	}
 }
 
-// taken records that the handler has taken the newest event. So all others have been written.
+// taken records that the handler has taken the newest event, which implies that all earlier events have been written, and
+// releases the memory of the earlier events.
 func (d *delivery) taken() { d.release(func(n int) int { return n - 1 }) }
 
 // end records that the handler has returned, and releases the memory of all events.
@@ -48,7 +49,7 @@ func (d *delivery) end() {
 	d.release(func(n int) int { return n })
 }
 
-// release releases the memory of the given number of events, which depends on the total number.
+// release releases the memory of the oldest events. count returns how many, given the total number of events.
 func (d *delivery) release(count func(int) int) {
 	d.mu.Lock()
 	n := max(count(len(d.releases)), 0)
@@ -80,7 +81,7 @@ func withDelivery(h http.Handler, stall time.Duration) http.Handler {
 		d := &delivery{}
 		defer d.end()
 		t := &tracked{w, d, stall}
-		defer t.deadline(time.Time{}) // the connection may be used again
+		defer t.deadline(time.Time{}) // the connection may be reused for another request
 		h.ServeHTTP(responsewriter.WrapForHTTP1Or2(t), r.WithContext(context.WithValue(r.Context(), deliveryKey{}, d)))
 	})
 }
@@ -97,7 +98,7 @@ var _ responsewriter.UserProvidedDecorator = &tracked{}
 // Unwrap implements responsewriter.UserProvidedDecorator.
 func (t *tracked) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
-// Write implements http.ResponseWriter. It and Flush wait for a client that does not read.
+// Write implements http.ResponseWriter. Write and Flush block while the client does not read.
 func (t *tracked) Write(data []byte) (int, error) {
 	t.delivery.mu.Lock()
 	t.delivery.wrote = true
@@ -106,7 +107,7 @@ func (t *tracked) Write(data []byte) (int, error) {
 	return t.ResponseWriter.Write(data)
 }
 
-// Flush implements http.Flusher. The event that was written is now on its way.
+// Flush implements http.Flusher. Once it returns, the event that was written last no longer takes memory.
 func (t *tracked) Flush() {
 	if f, ok := t.ResponseWriter.(http.Flusher); ok {
 		f.Flush()
@@ -116,11 +117,11 @@ func (t *tracked) Flush() {
 	t.delivery.wrote = false
 	t.delivery.mu.Unlock()
 	if wrote {
-		t.deadline(time.Time{}) // an idle watch continues
+		t.deadline(time.Time{}) // the deadline must not end an idle watch
 		t.delivery.release(func(n int) int { return min(n, 1) })
 	}
 }
 
 func (t *tracked) deadline(at time.Time) {
-	_ = http.NewResponseController(t.ResponseWriter).SetWriteDeadline(at) // a connection without deadlines still has the limits
+	_ = http.NewResponseController(t.ResponseWriter).SetWriteDeadline(at) // if the connection does not support deadlines, only the limits on memory apply
 }

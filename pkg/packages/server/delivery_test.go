@@ -98,7 +98,7 @@ func TestLimitsTheEventsThatAUserDoesNotRead(t *testing.T) {
 		assert.NotEqual(c, first, now)
 	}, time.Minute, time.Millisecond)
 
-	t.Log("and no longer when its watch has ended")
+	t.Log("an event no longer counts when its watch has ended")
 	end()
 	done()
 	for _, w := range append(all, foreign) {

@@ -7,8 +7,8 @@
 //	packagecatalogs/content     PUT and DELETE: the catalog program sends catalogs
 //	packagecatalogs/complete    PUT: the catalog program has sent all catalogs
 //
-// A request in a namespace returns the packages of the namespace's CatalogSources and of the global CatalogSources.
-// The versions of objects increase across restarts, so that clients of an earlier process are told to list again.
+// A request in a namespace returns the packages of the namespace's CatalogSources and of the global CatalogSources. Resource
+// versions increase across restarts, so that clients of an earlier process are told to list again.
 //
 // cmd/package-server starts the server.
 package server

@@ -78,8 +78,8 @@ func decodeIcon(icon packagesv1.Icon) (data []byte, kind string) {
 	return data, kind
 }
 
-// isImage reports whether the content of a raster image has the type that the catalog claims. SVG cannot be recognized
-// reliably.
+// isImage reports whether the content of a raster image has the type that the catalog claims. SVG is not checked, because it
+// cannot be recognized reliably.
 func isImage(data []byte, kind string) bool {
 	return kind == iconTypes[0] || http.DetectContentType(data) == kind
 }

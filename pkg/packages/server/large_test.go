@@ -44,7 +44,7 @@ func TestListsAHundredThousandPackages(t *testing.T) {
 		if err == nil {
 			err = e.Close()
 		}
-		_ = to.CloseWithError(err) // always succeeds
+		_ = to.CloseWithError(err) // always returns nil
 	}()
 	require.Equal(t, 204, s.send("PUT", "/namespaces/"+global+"/packagecatalogs/large/content", from))
 	s.complete()
@@ -71,7 +71,7 @@ func TestListsAHundredThousandPackages(t *testing.T) {
 		}
 		if pages == 20 {
 			most = heap() - before
-			from, err := parsePosition(o.Continue) // continue near the end
+			from, err := parsePosition(o.Continue) // continue near the end of the list
 			require.NoError(t, err)
 			names = packages.MaxGlobalPackages - 5*chunk
 			from.Name = fmt.Sprintf("package-%06d", names-1)

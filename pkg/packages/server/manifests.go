@@ -64,7 +64,7 @@ func (m *manifests) Get(ctx context.Context, name string, _ *metav1.GetOptions) 
 	return out, nil
 }
 
-// find returns the package with a name that is visible in the namespace of a request. If several catalogs contain it,
+// find returns the package with a name that is visible in the namespace of a request. If several catalogs contain the package,
 // find returns the one that resolution prefers.
 func (m *manifests) find(ctx context.Context, name string) (*store.Entry, store.View, error) {
 	v := store.View{Namespace: genericrequest.NamespaceValue(ctx), Name: name}
@@ -120,7 +120,7 @@ type selection struct {
 	fields fields.Selector
 }
 
-// selection returns the selectors in the options. The view contains the requested name and namespace.
+// selection returns the selectors in the options; its view contains the requested name and namespace.
 func (m *manifests) selection(ctx context.Context, options *metainternalversion.ListOptions) selection {
 	s := selection{View: store.View{Namespace: genericrequest.NamespaceValue(ctx)}, labels: labels.Everything(), fields: fields.Everything()}
 	if options == nil {

@@ -53,7 +53,7 @@ func uid(source, name string) types.UID {
 	sum := sha256.Sum256([]byte(source + "/" + name))
 	id, err := uuid.FromBytes(sum[:16])
 	if err != nil {
-		return "" // the length is correct
+		return "" // not reached: the length is correct
 	}
 	return types.UID(id.String())
 }

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// maxListBytes bounds a list without a limit. A client that receives the error can request the list
-	// in chunks.
+	// maxListBytes bounds the list for a request without a limit. A client that receives the error can request the list in
+	// chunks.
 	maxListBytes = 96 << 20
 	// maxPageBytes bounds a chunk of a list, which may therefore contain fewer items than the requested
 	// limit.
@@ -74,7 +74,7 @@ func page(o *metainternalversion.ListOptions, s selection, all []*store.Entry, n
 	return out, nil
 }
 
-// checkVersion returns an error for a version that the list cannot have.
+// checkVersion returns an error if the list cannot have the requested resource version.
 func checkVersion(o *metainternalversion.ListOptions, now uint64) error {
 	want, err := parseVersion(o.ResourceVersion)
 	switch {
@@ -92,7 +92,7 @@ func checkVersion(o *metainternalversion.ListOptions, now uint64) error {
 func (p position) String() string {
 	text, err := json.Marshal(p)
 	if err != nil {
-		return "" // strings and numbers can be encoded
+		return "" // encoding strings and numbers does not fail
 	}
 	return base64.RawURLEncoding.EncodeToString(text)
 }

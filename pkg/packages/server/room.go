@@ -17,7 +17,7 @@ const (
 	// the response need several times as much memory.
 	maxReading, maxReadingUser = 64 << 20, maxPageBytes
 	// maxReadingLarge bounds the bytes of records that are sent concurrently in larger lists, which have their own room:
-	// otherwise, whoever reads one of them slowly would block all users.
+	// otherwise, a single user who reads such a list slowly would block all users.
 	maxReadingLarge = maxListBytes
 )
 
@@ -25,17 +25,18 @@ const (
 // maxTaking is less than maxRequests, so that health checks, discovery and the catalog program are always served.
 const maxTaking, maxTakingUser = 80, 16
 
-// Limits of concurrent watches, in total and for one user.
+// maxWatches and maxWatchesUser bound the concurrent watches, in total and for one user.
 const maxWatches, maxWatchesUser = 2000, 64
 
-// maxWatchBytes and maxWatchBytesUser bound the bytes of records in events that clients have not read yet, in total and
-// for one user. Further events wait until these were read, or their watches end after maxStall.
+// maxWatchBytes and maxWatchBytesUser bound the bytes of records in events that clients have not read yet, in total and for one
+// user. Further events wait until clients have read some of these events, or until watches whose clients do not read end
+// (maxStall).
 const maxWatchBytes, maxWatchBytesUser = 64 << 20, 16 << 20
 
 // room limits the memory for responses. The memory that a request takes is released when the request ends.
 type room struct {
 	all, large, events *semaphore.Weighted
-	// watches counts the watches.
+	// watches is the number of concurrent watches.
 	watches atomic.Int32
 
 	mu    sync.Mutex
@@ -47,9 +48,9 @@ type room struct {
 // userRoom is the part of the room that one user, as determined by userOf, can take. It exists while the user has requests.
 type userRoom struct {
 	*semaphore.Weighted
-	// large has room for one large list.
+	// large limits the user to one large list at a time.
 	large *semaphore.Weighted
-	// events has room for events.
+	// events limits the bytes of records in events that the user's clients have not read yet.
 	events   *semaphore.Weighted
 	requests int
 	// taking counts the requests that are not watches. The lock of the room protects it.
@@ -120,7 +121,8 @@ func (r *room) watch(ctx context.Context) (hold func(bytes int64) (release func(
 	}, nil
 }
 
-// queue is enter for a request that is not a watch. It refuses the request if there are too many of them.
+// queue calls enter for a request that is not a watch. It refuses the request if the user, or all users together, have too many
+// such requests.
 func (r *room) queue(ctx context.Context) (own *userRoom, leave func(), err error) {
 	own, left := r.enter(ctx)
 	count := func(n int) (user, all int) {
@@ -141,8 +143,8 @@ func (r *room) queue(ctx context.Context) (own *userRoom, leave func(), err erro
 	return own, leave, nil
 }
 
-// userOf returns the key by which the limits of a user are counted. All ServiceAccounts of a namespace count as one user, because
-// whoever can create one can create many.
+// userOf returns the key under which a request counts toward the limits of a user. All ServiceAccounts of a namespace count as
+// one user, because a tenant who can create one ServiceAccount can create many.
 func userOf(ctx context.Context) string {
 	user, ok := genericrequest.UserFrom(ctx)
 	if !ok {
@@ -154,7 +156,7 @@ func userOf(ctx context.Context) string {
 	return user.GetName()
 }
 
-// enter returns the room of the user who sends a request.
+// enter returns the room of the user who sends a request. The caller must call leave when the request ends.
 func (r *room) enter(ctx context.Context) (own *userRoom, leave func()) {
 	name := userOf(ctx)
 	r.mu.Lock()

@@ -22,7 +22,7 @@ func request(t *testing.T, name string) (ctx context.Context, end context.Cancel
 	return context.WithCancel(genericrequest.WithUser(t.Context(), &user.DefaultInfo{Name: name}))
 }
 
-// refused reports whether a response of a user has to wait.
+// waits reports whether a response to a user must wait.
 func (r *room) waits(t *testing.T, name string, bytes int64) bool {
 	t.Helper()
 	ctx, end := request(t, name)
@@ -146,7 +146,7 @@ func TestAUserWhoseRequestsWaitLeavesTheServerAvailable(t *testing.T) {
 		if err != nil {
 			return 0, err
 		}
-		t.Cleanup(func() { _ = got.Body.Close() }) // until then, the response is not read
+		t.Cleanup(func() { _ = got.Body.Close() }) // the response is never read
 		return got.StatusCode, nil
 	}
 	code, err := status(list, "slow")
@@ -160,7 +160,7 @@ func TestAUserWhoseRequestsWaitLeavesTheServerAvailable(t *testing.T) {
 			}
 		}()
 	}
-	timeout := time.After(30 * time.Second) // the others would wait for a minute
+	timeout := time.After(30 * time.Second) // a request that is not refused would wait for up to a minute
 	for range maxRequests - maxTakingUser {
 		select {
 		case code := <-codes:

@@ -21,7 +21,7 @@ func newScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	internal := schema.GroupVersion{Group: packagesv1.GroupVersion.Group, Version: runtime.APIVersionInternal}
 	if err := packagesv1.AddToScheme(s); err != nil {
-		panic(err) // the types are known
+		panic(err) // registering these types does not fail
 	}
 	s.AddKnownTypes(internal, &packagesv1.PackageManifest{}, &packagesv1.PackageManifestList{}, &packagesv1.PackageCatalog{}, &packagesv1.PackageCatalogList{})
 	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})

@@ -29,7 +29,7 @@ const (
 type Options struct {
 	// Listener accepts the connections.
 	Listener net.Listener
-	// Certificate is the serving certificate, which must be issued.
+	// Certificate is the serving certificate. It must be issued before New is called.
 	Certificate *Certificate
 	// Store contains the packages.
 	Store *store.Store

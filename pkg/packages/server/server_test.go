@@ -40,7 +40,7 @@ const global = "remit-catalogs"
 // testUser is the header with the name of the user who sends a request.
 const testUser = "Test-User"
 
-// server is a Server that allows all requests; in a cluster, the kube-apiserver authorizes them.
+// testServer is a Server that allows all requests; in a cluster, the kube-apiserver authorizes them.
 type testServer struct {
 	*testing.T
 	store *store.Store
@@ -314,7 +314,7 @@ func TestLimitsTheWatchesOfAUser(t *testing.T) {
 		require.NoError(t, err)
 		all = append(all, w)
 	}
-	refused := s.do(http.MethodGet, "/namespaces/n/packagemanifests?watch=true", nil, nil) // clients would retry for a long time
+	refused := s.do(http.MethodGet, "/namespaces/n/packagemanifests?watch=true", nil, nil) // s.client would retry the refused request for a long time
 	require.NoError(t, refused.Body.Close())
 	require.Equal(t, http.StatusTooManyRequests, refused.StatusCode)
 	all[0].Stop()
@@ -352,7 +352,7 @@ type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errors.New("the connection was lost") }
 
-// The subresource packagemanifests/icon.
+// The subresource packagemanifests/icon serves the icon of a package.
 func TestServesIcons(t *testing.T) {
 	s := serving(t)
 	const script = `<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>`

@@ -50,7 +50,7 @@ func (m *manifests) Watch(ctx context.Context, options *metainternalversion.List
 	return w, nil
 }
 
-// watcher sends the changes of the packages that a selection selects.
+// watcher sends the changes of the packages that match a selection.
 type watcher struct {
 	selection
 	store     *store.Store
@@ -92,7 +92,7 @@ func (w *watcher) run(ctx context.Context) {
 			status := apierrors.NewResourceExpired("too old resource version: list again").Status()
 			w.send(ctx, watch.Event{Type: watch.Error, Object: &status})
 			return
-		case err != nil: // nothing changed for some time
+		case err != nil: // nothing has changed during bookmarkInterval
 			if w.bookmarks && !w.send(ctx, w.bookmark(nil)) {
 				return
 			}
@@ -110,8 +110,8 @@ func (w *watcher) run(ctx context.Context) {
 // maxNames bounds the names of packages that a watch remembers while it sends all packages.
 const maxNames = 1000
 
-// sendAll sends all packages. Their changes since the version "after" follow. Clients may read slowly, so sendAll remembers
-// only names: entries would keep each catalog that was replaced meanwhile in memory and on disk.
+// sendAll sends all packages; run then sends their changes since the version "after". Clients may read slowly, so sendAll
+// remembers only names: entries would keep each catalog that is replaced in the meantime in memory and on disk.
 func (w *watcher) sendAll(ctx context.Context) bool {
 	last := ""
 	for {
@@ -159,7 +159,7 @@ func (w *watcher) change(ctx context.Context, c store.Change) bool {
 		return w.sendCurrent(ctx, watch.Modified, c)
 	case after:
 		return w.sendCurrent(ctx, watch.Added, c)
-	case before && (c.Deleted || now != nil): // otherwise, its deletion follows
+	case before && (c.Deleted || now != nil): // otherwise, a later change reports the deletion
 		return w.send(ctx, watch.Event{Type: watch.Deleted, Object: removed(c, w.View)}) && w.remaining(ctx, c)
 	}
 	return true
@@ -188,8 +188,8 @@ func (w *watcher) remaining(ctx context.Context, c store.Change) bool {
 	})
 }
 
-// sendCurrent sends the current entry of a package, unless it was removed or no longer matches. Then, the change that did so
-// follows.
+// sendCurrent sends the current entry of a package, unless the package was removed or no longer matches. In that case, a later
+// change reports the deletion.
 func (w *watcher) sendCurrent(ctx context.Context, kind watch.EventType, c store.Change) bool {
 	e, release, err := w.reserve(c)
 	if err != nil {
@@ -212,11 +212,11 @@ func (w *watcher) sendCurrent(ctx context.Context, kind watch.EventType, c store
 	return true
 }
 
-// reserve waits until there is room for the current entry of a package, and returns the entry as it is then, or nil if there
-// is none that matches. It references no entry while it waits.
+// reserve waits until there is room for the current entry of a package, and returns the entry as it is then, or nil if there is
+// none that matches. While it waits, it references no entry.
 func (w *watcher) reserve(c store.Change) (e *store.Entry, release func(), err error) {
 	for {
-		before := w.current(c) // not used after Bytes was read
+		before := w.current(c) // only the size is used while waiting, so that the entry can be freed
 		if before == nil {
 			return nil, nil, nil
 		}
@@ -228,7 +228,7 @@ func (w *watcher) reserve(c store.Change) (e *store.Entry, release func(), err e
 		if now := w.current(c); now != nil && now.Bytes <= bytes {
 			return now, release, nil
 		}
-		release() // the package has changed meanwhile
+		release() // the package has changed in the meantime
 	}
 }
 

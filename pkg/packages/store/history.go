@@ -9,15 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxHistory is the number of changes that are kept for watches; there are up to twice as many before the oldest of the
-// namespace with the most changes are dropped. A watch that is further behind must list again. What one namespace changes
-// does not end the watches of others.
+// maxHistory is the minimum number of changes that are kept for watches. When there are twice as many, the older half of the
+// changes in the namespace with the most changes is dropped, so that changes in one namespace do not end the watches of others. A
+// client whose watch is further behind must list again.
 const maxHistory = 20_000
 
 // ErrExpired means that some changes after a version are no longer available.
 var ErrExpired = errors.New("the version is too old")
 
-// Change is a change of one package of a catalog.
+// Change describes a change to one package of a catalog.
 type Change struct {
 	Version uint64
 	Catalog types.NamespacedName
@@ -38,7 +38,7 @@ type history struct {
 	changed chan struct{}
 }
 
-// changes are all changes of the catalogs of a namespace after the version "since".
+// changes contains all changes to the catalogs of a namespace after the version "since".
 type changes struct {
 	since uint64
 	all   []Change
@@ -60,7 +60,7 @@ func (h *history) add(c Change) {
 	}
 }
 
-// drop drops the older half of the changes of the namespace that has the most.
+// drop removes the older half of the changes in the namespace with the most changes.
 func (h *history) drop() {
 	var most *changes
 	for _, list := range h.lists {
@@ -74,7 +74,7 @@ func (h *history) drop() {
 	h.n -= over
 }
 
-// after returns the changes after a version, or false if some of them are no longer known.
+// after returns the changes after a version, or false if some of them have been dropped.
 func (c *changes) after(version uint64) ([]Change, bool) {
 	first := len(c.all)
 	for first > 0 && c.all[first-1].Version > version {
@@ -91,7 +91,7 @@ func (h *history) wake(version uint64) {
 }
 
 // Changes waits until there are changes after a version, and returns those of the catalogs that the view includes, with the
-// version up to which they are complete. The error is ErrExpired if some of them are no longer known.
+// version up to which they are complete. The error is ErrExpired if some of these changes have been dropped.
 func (s *Store) Changes(ctx context.Context, v View, after uint64) ([]Change, uint64, error) {
 	for {
 		found, until, changed, err := s.changes(v, after)
@@ -106,7 +106,7 @@ func (s *Store) Changes(ctx context.Context, v View, after uint64) ([]Change, ui
 	}
 }
 
-// changes returns the changes that are known, and a channel that is closed at the next change.
+// changes returns the changes so far, and a channel that is closed at the next change.
 func (s *Store) changes(v View, after uint64) ([]Change, uint64, <-chan struct{}, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -128,5 +128,5 @@ func (s *Store) changes(v View, after uint64) ([]Change, uint64, <-chan struct{}
 	return found, s.history.last, s.history.changed, nil
 }
 
-// Current returns the current entry of a changed package, or nil if it was removed since.
+// Current returns the current entry of a changed package, or nil if the package has been removed since then.
 func (s *Store) Current(c Change) *Entry { return s.get(c.Catalog, c.Package) }

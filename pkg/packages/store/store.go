@@ -23,9 +23,9 @@ const (
 	// maxNamespaceDisk and maxNamespaceIndex bound the bytes on disk, and the estimated memory, of the catalogs of one
 	// namespace, except the global catalog namespace.
 	maxNamespaceDisk, maxNamespaceIndex = 128 << 20, 32 << 20
-	// maxTenantDisk and maxTenantIndex bound those of all such namespaces.
+	// maxTenantDisk and maxTenantIndex bound the total for all such namespaces.
 	maxTenantDisk, maxTenantIndex = 2 << 30, 128 << 20
-	// maxGlobalDisk and maxGlobalIndex bound those of the global catalog namespace.
+	// maxGlobalDisk and maxGlobalIndex bound the catalogs of the global catalog namespace.
 	maxGlobalDisk, maxGlobalIndex = 1 << 30, 256 << 20
 	// entryOverhead is the estimated memory of an entry, and labelOverhead is that of one of its labels.
 	entryOverhead, labelOverhead = 300, 32
@@ -132,15 +132,15 @@ func (s *Store) IsComplete() bool {
 	return s.complete
 }
 
-// Put reads a catalog and replaces the one with the same name. It does not change anything if the catalog cannot be read
-// completely.
+// Put reads a catalog and replaces the catalog of the same CatalogSource. If the catalog cannot be read completely, nothing
+// changes.
 func (s *Store) Put(key types.NamespacedName, from io.Reader) error {
 	decoder, header, err := packages.NewDecoder(from)
 	if err != nil {
 		return err
 	}
 	if header.Source.Namespace != key.Namespace || header.Source.Name != key.Name {
-		return fmt.Errorf("the header names another catalog than %s", key)
+		return fmt.Errorf("the header names a catalog other than %s", key)
 	}
 	file, err := s.file()
 	if err != nil {
@@ -201,7 +201,7 @@ func (s *Store) read(c *Catalog, from *packages.Decoder, file *os.File) error {
 	return nil
 }
 
-// others returns the usage of the other catalogs in the catalog's namespace, and of those of all tenants.
+// others returns the usage of the other catalogs in the namespace of key, and of the other catalogs of all tenants.
 func (s *Store) others(key types.NamespacedName) (namespace, tenants use) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -397,7 +397,7 @@ func (c *Catalog) names(to []string, v View, after string, n int) []string {
 	return to
 }
 
-// named returns the entry with a name, or all if the name is empty.
+// named returns the entry with a name, or all entries if the name is empty.
 func (c *Catalog) named(name string) []*Entry {
 	if name == "" {
 		return c.entries
