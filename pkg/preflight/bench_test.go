@@ -25,7 +25,7 @@ const unrelatedBindings = 10_000
 func stepsOf(b *testing.B, n int) []step.Step {
 	b.Helper()
 	bundle := sampleBundle(b)
-	for i := range n - 7 { // the sample bundle has 7
+	for i := range n - 7 { // the sample bundle has 7 objects
 		obj := &unstructured.Unstructured{}
 		kind := []string{"ConfigMap", "Service", "Role"}[i%3]
 		obj.SetAPIVersion("v1")

@@ -43,7 +43,7 @@ func TestWarnsAboutAnExistingRoleWithTheNameOfAGrant(t *testing.T) {
 
 	report.WarnAboutExistingRoles(func(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
 		if namespace == "t1" {
-			return rules, nil // as applied
+			return rules, nil // the role in t1 has the same rules as in the grant
 		}
 		return nil, notFound
 	})

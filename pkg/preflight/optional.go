@@ -18,7 +18,8 @@ import (
 	"github.com/remit-olm/remit/pkg/step/build"
 )
 
-// Feature is something that Remit does for an operator only if the account may do it. Operators are installed without it.
+// Feature is something that Remit does for an operator only if the account is allowed to. An operator is installed even if the
+// account is not allowed to do it.
 type Feature string
 
 // The optional features.
@@ -31,8 +32,8 @@ const (
 	FeatureAnnotation Feature = "annotation"
 	// FeatureLabels adds the label of the OperatorGroup to its target namespaces.
 	FeatureLabels Feature = "labels"
-	// FeatureRoles writes the ClusterRoles of the provided APIs. It does not include those of the OperatorGroup, which
-	// aggregate them: the API server requires all permissions for that.
+	// FeatureRoles writes the ClusterRoles of the provided APIs. It does not write the ClusterRoles of the OperatorGroup, which
+	// aggregate these ClusterRoles: the API server requires all permissions for writing a ClusterRole that aggregates others.
 	FeatureRoles Feature = "roles"
 )
 

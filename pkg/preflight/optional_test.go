@@ -13,7 +13,8 @@ import (
 	"github.com/remit-olm/remit/pkg/step/build"
 )
 
-// optional returns the rules, by scope, that optional features of the sample need in addition.
+// optional returns the rules, by scope, that optional features of the sample bundle require in addition to the rules for
+// installing it.
 func optional(t *testing.T, s build.Scope, features ...preflight.Feature) map[string][]string {
 	t.Helper()
 	needs, err := preflight.Optional(sampleBundle(t), s, features...)
@@ -56,7 +57,7 @@ func TestPermissionsForOptionalFeatures(t *testing.T) {
 	require.ErrorContains(t, err, `unknown feature "x"`)
 }
 
-// What is printed suffices for the checks with which the controllers decide whether the account may do it.
+// The printed permissions satisfy the checks with which the controllers decide whether the account may use a feature.
 func TestPermissionsForOptionalFeaturesSuffice(t *testing.T) {
 	t.Parallel()
 	b := sampleBundle(t)

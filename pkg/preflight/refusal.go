@@ -60,9 +60,9 @@ func message(err error) string {
 // ownersRefused is part of the message with which the admission plugin OwnerReferencesPermissionEnforcement refuses a request.
 const ownersRefused = "cannot set an ownerRef on a resource you can't delete"
 
-// IsPolicyNotReady reports whether an admission policy could not decide because the API server has not yet observed
-// the policy's parameter, an OperatorGroup that was just created (docs/adr/0020). The API server responds with the
-// code for invalid objects, although a retry succeeds shortly afterwards.
+// IsPolicyNotReady reports whether an admission policy could not decide because the API server has not yet observed the policy's
+// parameter, an OperatorGroup that was just created (docs/adr/0020). The API server responds with the code for invalid objects,
+// although a retry soon succeeds.
 func IsPolicyNotReady(err error) bool {
 	return isRefusal(err) && (strings.Contains(err.Error(), "no params found for policy binding") ||
 		strings.Contains(err.Error(), "failed to find resource referenced by paramKind") ||

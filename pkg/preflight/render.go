@@ -105,8 +105,8 @@ func (r Report) RefusedText() string {
 	return strings.TrimSuffix(join(r.refusedLines(), MaxRefusals)+"\n"+r.Details, "\n")
 }
 
-// LaterText returns text for users who approve a plan. It lists the permissions that will be missing once the cluster
-// serves all kinds, and the changes of permissions. It contains no RBAC.
+// LaterText returns text for users who approve a plan. It lists the permissions that will be missing once the cluster serves all
+// kinds, and the permissions that change. It contains no RBAC.
 func (r Report) LaterText() string {
 	scopes := scopesOf(r.Later)
 	n := count(scopes) + len(hiddenCauses(r.Later))

@@ -158,7 +158,7 @@ func (c *Confirmer) ask(ctx context.Context, subject rbac.Subject, questions []q
 	group.Wait()
 }
 
-// question represents the question whether the API server allows one atom in one scope.
+// question asks whether the API server allows one atom in one scope.
 type question struct {
 	namespace string
 	atom      rbacv1.PolicyRule
