@@ -72,7 +72,7 @@ func group(name string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: name}
 }
 
-// The numbers in the row names refer to the table in the design page "Rule-check semantics".
+// The numbers in the row names are those of the rows in test/differential/rows.
 func TestEffectiveRulesFollowBindings(t *testing.T) {
 	acct := account("t1", "acct")
 	pods := []any{role("t1", "pods", "get :pods"), clusterRole("pods", "get :pods")}

@@ -20,7 +20,8 @@ const (
 // anywhere, as a namespace or name in a lookup, stands for all namespaces or names. No object can have this name.
 const anywhere = "*"
 
-// objectLookup returns the lookup of one object, which need not exist, or of a list if the name is anywhere.
+// objectLookup returns the lookup of an object, which need not exist. If name is the constant anywhere, it returns the lookup of
+// all objects of the kind.
 func objectLookup(kind, namespace, name string) string {
 	return kind + "\x00" + namespace + "\x00" + name
 }

@@ -9,7 +9,8 @@ import (
 
 const all, t1 = ClusterScope, "t1"
 
-// These are the rows for which the table requires advice to the author, regardless of their verdict.
+// These are rules about which authors get advice, regardless of the verdict. The numbers in the row names are those of the rows
+// in test/differential/rows.
 func TestLint(t *testing.T) {
 	for _, row := range []struct {
 		name      string

@@ -22,7 +22,7 @@ func Missing(granted, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 // Set is a list of rules prepared for many queries. The zero value has no rules.
 type Set struct{ coverage coverage }
 
-// NewSet returns a Set of the rules, which must not be changed afterwards.
+// NewSet returns a Set of the rules. Callers must not change the rules after the call.
 func NewSet(granted []rbacv1.PolicyRule) Set { return Set{coverageOf(granted)} }
 
 // Missing is like the function Missing, with the rules of the set as the granted rules.

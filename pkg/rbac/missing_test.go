@@ -17,7 +17,7 @@ func rule(text string) rbacv1.PolicyRule { return rows.Rule(text) }
 
 func rules(texts ...string) []rbacv1.PolicyRule { return rows.Rules(texts...) }
 
-// The numbers in the row names refer to the table in the design page "Rule-check semantics".
+// The numbers in the row names are those of the rows in test/differential/rows.
 func TestMissingMatchesTheEscalationCheckOfTheAPIServer(t *testing.T) {
 	for _, row := range []struct {
 		name            string

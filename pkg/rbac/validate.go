@@ -92,7 +92,7 @@ func ValidateBinding(binding *rbacv1.ClusterRoleBinding) error {
 	return nil
 }
 
-// subjectProblem returns what is wrong with the subject, or "".
+// subjectProblem describes the problem with an invalid subject. It returns "" if the subject is valid.
 func subjectProblem(s rbacv1.Subject, namespaced bool) string {
 	group := rbacv1.GroupName
 	switch s.Kind {
