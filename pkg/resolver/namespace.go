@@ -285,7 +285,7 @@ func (d *decision) factsOf(s Subject) *facts {
 		published = x.bundles[spec.Package][s.Installed.Name]
 	}
 	if published != nil && published.note() == s.Installed.Annotations[names.AnnotationProperties] {
-		return published // equal, and already parsed
+		return published // the published facts are equal, and already parsed
 	}
 	_ = d.meter.Spend(costOfReading(s.Installed)) // the meter keeps the error
 	if f := notedFacts(s.Installed, spec.Package); f != nil {

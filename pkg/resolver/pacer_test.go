@@ -12,7 +12,7 @@ import (
 func TestPausesInProportionToItsWork(t *testing.T) {
 	fake := clocktesting.NewFakeClock(time.Unix(0, 0))
 	p := newPacer(fake, 0.75)
-	p.pause(t.Context()) // nothing has been done yet
+	p.pause(t.Context()) // no work has been done yet
 	fake.Step(20 * time.Millisecond)
 	ended := make(chan struct{})
 	go func() {
