@@ -147,7 +147,7 @@ func collect(b *bundle.Bundle, owner ownerutil.Owner, rendered []*unstructured.U
 		out.Objects = withManifest(out.Objects, own)
 	}
 	if n := len(out.Objects); n > MaxSteps {
-		return nil, fmt.Errorf("bundle %q has %d steps: at most %d are allowed", b.CSV.Name, n, MaxSteps)
+		return nil, fmt.Errorf("bundle %q has %d steps; at most %d are allowed", b.CSV.Name, n, MaxSteps)
 	}
 	if err := convert(out.Objects, conversions); err != nil {
 		return nil, err

@@ -117,7 +117,7 @@ func TestABundleWithTooManyStepsIsRejected(t *testing.T) {
 		manifests = append(manifests, fmt.Sprintf("kind: ConfigMap\nmetadata: {name: c%d}", i))
 	}
 	_, err := build.NewStepResourceFromBundle(parse(t, manifests...), scope("own"), build.Unchecked{})
-	require.EqualError(t, err, `bundle "op.v1" has 1003 steps: at most 1000 are allowed`)
+	require.EqualError(t, err, `bundle "op.v1" has 1003 steps; at most 1000 are allowed`)
 }
 
 func TestTheFinalizerIsSetIfObjectsAreOutsideTheNamespace(t *testing.T) {

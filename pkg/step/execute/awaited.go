@@ -134,7 +134,7 @@ func sameRules(live, role *unstructured.Unstructured) bool {
 	return equality.Semantic.DeepEqual(have.Rules, want.Rules) && have.AggregationRule == nil
 }
 
-// asRendered reports whether a binding has the role and the subjects of the rendered binding with its name.
+// asRendered reports whether a binding has the role and the subjects of the rendered binding with the same name.
 func (r Roles) asRendered(b rbac.Binding) bool {
 	return slices.ContainsFunc(r.Rendered, func(obj *unstructured.Unstructured) bool {
 		if !IsBinding(obj) || apply.Describe(obj) != apply.Describe(b) {

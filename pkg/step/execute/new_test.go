@@ -90,7 +90,7 @@ func TestADryRunDoesNotHideACollision(t *testing.T) {
 	require.Equal(t, theirs.UID, state.Live.GetUID())
 }
 
-// Only the field manager is the same: another client can choose it.
+// Only the field manager is the same: another client can choose the same field manager.
 func TestADryRunDoesNotHideACollisionWithTheSameFieldManager(t *testing.T) {
 	p := newPlan(t)
 	wanted := p.step("k")

@@ -66,18 +66,17 @@ func ReadServed(ctx context.Context, from client.Reader, steps []step.Step) (Ser
 	return Served{APIs: apis.Items, CRDs: crds.Items}, nil
 }
 
-// Approved reports whether a step is a CustomResourceDefinition with a group below k8s.io and the annotation,
-// required by the API server, that the group was approved. An account may write it only with its own permissions: the
-// installation's CRD account does not write it for other accounts (docs/adr/0022).
+// Approved reports whether a step is a CustomResourceDefinition whose group is below k8s.io and that has the annotation with
+// which its author declares the group approved, as the API server requires. An account may write it only with its own
+// permissions: the installation's CRD account does not write it for other accounts (docs/adr/0022).
 func Approved(s step.Step) bool {
 	return s.IsCRD() && group.Community(groupOf(s)) && s.Object.GetAnnotations()[apiextensionsv1.KubeAPIApprovedAnnotation] != ""
 }
 
 func groupOf(s step.Step) string { return bundle.DefinedKind(s.Object).Group }
 
-// Reserved returns the reason why only the default account may write a CustomResourceDefinition, regardless of what the
-// cluster serves: its group belongs to Kubernetes or this API, or is a subdomain of such a group, and it is not
-// Approved.
+// Reserved returns the reason why only the default account may write a CustomResourceDefinition, regardless of what the cluster
+// serves: its group is protected (group.Protected), and it is not Approved.
 func Reserved(s step.Step) error {
 	if s.IsCRD() && group.Protected(groupOf(s)) && !Approved(s) {
 		return fmt.Errorf("%s is in a protected API group: only the installation's default account may write it", apply.Describe(s.Object))

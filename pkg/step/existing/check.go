@@ -117,14 +117,14 @@ func (v *validator) violations(ctx context.Context, object map[string]any) []Vio
 	add(listtype.ValidateListSetsAndMaps(nil, v.structural, obj), none)
 	if len(out) == 0 { // rules may rely on the schema, so only valid objects are checked, as in the API server
 		errs, _ := v.rules.Validate(ctx, nil, v.structural, obj, nil, celconfig.RuntimeCELCostBudget)
-		add(slices.DeleteFunc(errs, isOurs), func(err *field.Error) string { return err.Detail })
+		add(slices.DeleteFunc(errs, isEvaluationError), func(err *field.Error) string { return err.Detail })
 	}
 	return sorted(out)
 }
 
-// isOurs reports whether an error is about evaluating a rule rather than about the object. The API server has
-// accepted the rule and may be newer than the library used here.
-func isOurs(err *field.Error) bool {
+// isEvaluationError reports whether an error is about evaluating a rule rather than about the object. The API server has accepted
+// the rule and may be newer than the library used here.
+func isEvaluationError(err *field.Error) bool {
 	return err.Type == field.ErrorTypeInternal ||
 		strings.HasPrefix(err.Detail, "rule compile error: ") || strings.HasPrefix(err.Detail, "rule compiler initialization error: ")
 }
