@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// stopTimeout is how long each component may take to stop. The process exits afterwards in any case.
+	// stopTimeout is how long each component may take to stop. Then the process exits in any case.
 	stopTimeout = 10 * time.Second
 	// maxSocketDir is the maximum length of the socket directory's path. It leaves room for a file name, because the path of a
 	// Unix socket is limited to 108 bytes.

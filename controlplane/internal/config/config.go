@@ -16,7 +16,7 @@ import (
 // Data is the content of a Secret or ConfigMap.
 type Data map[string][]byte
 
-// Missing is the error for something that a Pod needs and that does not exist (yet).
+// Missing reports an object or a key that a Pod needs and that does not exist, or does not exist yet.
 type Missing struct{ Kind, Namespace, Name, Key string }
 
 // Error uses the wording of the kubelet, which users know from `kubectl describe`.

@@ -110,7 +110,7 @@ func (s *LogServer) stream(ctx context.Context, w http.ResponseWriter, f io.Read
 	}
 }
 
-// seekTail seeks to the beginning of the given number of last lines. It reads the file backwards in blocks.
+// seekTail seeks to the beginning of the given number of last lines. It reads the file backward in blocks.
 func seekTail(f *os.File, lines int) error {
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil || lines <= 0 {

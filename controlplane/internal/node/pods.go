@@ -173,7 +173,7 @@ func (p *Pods) remove(ctx context.Context, gone *corev1.Pod) {
 		return err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err), nil
 	})
 	if err != nil && ctx.Err() == nil {
-		klog.ErrorS(err, "Deleting a Pod failed", "pod", klog.KObj(gone))
+		klog.ErrorS(err, "Failed to delete Pod", "pod", klog.KObj(gone))
 	}
 }
 

@@ -59,7 +59,7 @@ func Register(ctx context.Context, client kubernetes.Interface, net network.PodN
 func Heartbeat(ctx context.Context, client kubernetes.Interface) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if err := renew(ctx, client); err != nil && ctx.Err() == nil {
-			klog.ErrorS(err, "Renewing the node's Lease failed")
+			klog.ErrorS(err, "Failed to renew the node's Lease")
 		}
 	}, heartbeat)
 }

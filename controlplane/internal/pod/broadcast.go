@@ -2,8 +2,8 @@ package pod
 
 import "sync"
 
-// broadcast wakes all waiters. To avoid missing a change, call C before reading the state that may change, and wait on
-// the channel afterwards.
+// broadcast wakes all waiters. To avoid missing a change, call C before reading the state that may change, and then wait on the
+// channel.
 type broadcast struct {
 	mu sync.Mutex
 	ch chan struct{}

@@ -58,7 +58,7 @@ func (w *Worker) reportOnce(ctx context.Context) bool {
 	}
 	patch, err := statusPatch(pod.UID, status)
 	if err != nil {
-		klog.ErrorS(err, "Encoding a status failed", "pod", klog.KObj(pod))
+		klog.ErrorS(err, "Failed to encode the status of Pod", "pod", klog.KObj(pod))
 		return true
 	}
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
@@ -68,7 +68,7 @@ func (w *Worker) reportOnce(ctx context.Context) bool {
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return true // deleted, or replaced by another Pod of this name
 	}
-	klog.V(1).InfoS("Reporting a status failed", "pod", klog.KObj(pod), "err", err)
+	klog.V(1).InfoS("Failed to report the status of Pod", "pod", klog.KObj(pod), "err", err)
 	return false
 }
 

@@ -96,7 +96,7 @@ func (w *Worker) Run(ctx context.Context) {
 // Clean removes the Pod's files, except its logs. Call it after Run.
 func (w *Worker) Clean() {
 	if err := w.volumes.Remove(); err != nil {
-		klog.ErrorS(err, "Removing volumes failed", "pod", klog.KObj(w.Pod()))
+		klog.ErrorS(err, "Failed to remove the volumes of Pod", "pod", klog.KObj(w.Pod()))
 	}
 }
 

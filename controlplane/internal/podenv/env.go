@@ -143,8 +143,8 @@ func Field(f Facts, path string) (string, error) {
 	return fieldpath.ExtractFieldPathAsString(f.Pod, path)
 }
 
-// Resource resolves a resourceFieldRef. If it names no container, it refers to the given one. Limits that are not set
-// default to the node's allocatable resources, as in Kubernetes.
+// Resource resolves a resourceFieldRef. A reference without a container name refers to the given container. Limits that are not
+// set default to the node's allocatable resources, as in Kubernetes.
 func Resource(f Facts, ref *corev1.ResourceFieldSelector, container string) (string, error) {
 	if ref.ContainerName != "" {
 		container = ref.ContainerName

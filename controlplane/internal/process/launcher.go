@@ -39,7 +39,7 @@ type Exit struct {
 	Signal int32
 }
 
-// Launcher starts processes. Use New.
+// Launcher starts processes. Use New to create one.
 type Launcher struct {
 	requests chan request
 	warden   *warden
@@ -96,7 +96,7 @@ func (l *Launcher) fork() {
 	}
 }
 
-// Pid returns the ID of the process and its group.
+// Pid returns the ID of the process, which is also the ID of its process group.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
 // Done returns a channel that is closed when the process has ended and its Exit is known.
@@ -145,6 +145,6 @@ func exitOf(status syscall.WaitStatus) Exit {
 // killGroup kills the process group. It ignores a group that has already ended.
 func (p *Process) killGroup() {
 	if err := syscall.Kill(-p.Pid(), syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-		klog.V(2).InfoS("Killing a process group failed", "group", p.Pid(), "err", err)
+		klog.V(2).InfoS("Failed to kill process group", "group", p.Pid(), "err", err)
 	}
 }
