@@ -175,12 +175,12 @@ func (w *walk) remove(ctx context.Context) error {
 	if err := w.Delete(ctx, m); err != nil {
 		return err
 	}
-	if err := w.eventually(ctx, "it is deleted: no finalizer waits for the operator", func() error {
+	if err := w.eventually(ctx, "the Memcached is deleted; no finalizer waits for the operator", func() error {
 		return gone(w.Get(ctx, client.ObjectKeyFromObject(m), &api.Memcached{}))
 	}); err != nil {
 		return err
 	}
-	if err := w.eventually(ctx, "its Deployment is deleted", func() error {
+	if err := w.eventually(ctx, "the Deployment is deleted", func() error {
 		return gone(w.Get(ctx, client.ObjectKeyFromObject(m), &appsv1.Deployment{}))
 	}); err != nil {
 		return err
@@ -192,7 +192,7 @@ func gone(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	return fmt.Errorf("it still exists (%w)", err)
+	return fmt.Errorf("the object still exists (%w)", err)
 }
 
 func name(namespace string) string { return "memcached-sample-" + namespace }
