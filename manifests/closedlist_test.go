@@ -22,8 +22,8 @@ const (
 // write is a verb that a controller identity is allowed to use on a resource, cluster-wide.
 type write struct{ group, resource, verb string }
 
-// allowed is the closed list of docs/adr/0001: every cluster-wide write permission that the controller identities
-// may have. An additional line requires a decision record in docs/adr.
+// allowed reports whether a write is on the closed list of docs/adr/0001, which contains every cluster-wide write permission that
+// the controller identities may have. An additional line requires a decision record in docs/adr.
 func allowed(w write) bool {
 	switch w.group {
 	case operatorsGroup:
@@ -44,7 +44,7 @@ func allowed(w write) bool {
 	return false
 }
 
-// allowedOfOLM is the part of the closed list for OLM's kinds.
+// allowedOfOLM reports whether a write is on the part of the closed list that is for OLM's kinds.
 func allowedOfOLM(w write) bool {
 	return slices.Contains(verbsOfOLM()[w.resource], w.verb)
 }
@@ -163,9 +163,9 @@ func TestControllerIdentitiesReadNoSecrets(t *testing.T) {
 	}
 }
 
-// The permissions of each program in Remit's two namespaces, role by role. An additional line also requires a decision
-// record. In Remit's namespace, every rule has resourceNames, because that namespace also contains the other programs'
-// tokens and Leases. The exception are ConfigMaps, which a policy limits (docs/adr/0047).
+// The permissions of each program in Remit's two namespaces, role by role. An additional line also requires a decision record. In
+// Remit's namespace, every rule has resourceNames, because that namespace also contains the other programs' tokens and Leases.
+// ConfigMaps are the exception: a policy limits access to them (docs/adr/0047).
 func TestControllerIdentitiesHaveMinimalPermissionsInTheirNamespaces(t *testing.T) {
 	for installation, objs := range installations(t) {
 		got := map[string][]rbacv1.PolicyRule{}
@@ -200,7 +200,7 @@ func minimalRoles(installation string) map[string][]rbacv1.PolicyRule {
 	lease := func(name string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{name}, Verbs: []string{"get", "update"}}
 	}
-	// One Secret: docs/adr/0019.
+	// The only Secret: see docs/adr/0019.
 	keys := named("secrets", names.SecretProof, "create", "get", "list", "patch", "watch")
 	out := map[string][]rbacv1.PolicyRule{
 		own + "remit-catalog": {lease("remit-catalog"), keys},

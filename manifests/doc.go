@@ -2,7 +2,7 @@
 // also render an install profile in this process.
 //
 //	crds      the API, copied from github.com/operator-framework/api by make generate
-//	base      the common part of both profiles: the two programs and the closed list of their permissions
+//	base      the common part of both profiles: the two programs and their permissions, a closed list
 //	bounded   no default account; the default
 //	compat    a default account bound to cluster-admin, and tokens for any ServiceAccount
 //

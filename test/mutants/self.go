@@ -117,12 +117,12 @@ func self() []Mutant {
 		},
 		{
 			Name: "controllers-impersonate-any-user", Rule: 5, File: "manifests/extensions/rbac.yaml",
-			Old: `# 2. Status.
+			Old: `# Status.
 `,
 			New: `- apiGroups: [""]
   resources: [users]
   verbs: [impersonate]
-# 2. Status.
+# Status.
 `,
 			Killer: unit("manifests", "TestOnlyCompatAllowsImpersonation"),
 		},
@@ -134,12 +134,12 @@ func self() []Mutant {
 		},
 		{
 			Name: "extension-program-requests-tokens-of-any-account", Rule: 4, File: "manifests/extensions/rbac.yaml",
-			Old: `# 2. Status.
+			Old: `# Status.
 `,
 			New: `- apiGroups: [""]
   resources: [serviceaccounts/token]
   verbs: [create]
-# 2. Status.
+# Status.
 `,
 			Killer: row("180e"),
 		},
