@@ -33,7 +33,7 @@ build: ## Build catalog, olm, extension, package-server, kubectl-remit, the samp
 include controlplane/build.mk
 
 .PHONY: run
-run: build controlplane ## Start everything and demonstrate a bounded install. ARGS=--exit exits afterwards; BUNDLES=<dir> installs your own.
+run: build controlplane ## Start everything and demonstrate a bounded install. ARGS=--exit stops it at the end; BUNDLES=<dir> installs your bundles.
 	bin/kubectl-remit run $(if $(BUNDLES),--bundles "$(BUNDLES)") $(ARGS)
 
 ##
@@ -102,7 +102,6 @@ race-stories: build controlplane ## Run the user stories with the race detector.
 	REMIT_BIN=$(CURDIR)/bin/race E2E_DIR=$(CURDIR)/bin/race/clusters $(RACE) test -race -count=1 -shuffle=on -timeout 40m ./test/e2e
 	test -d bin/race/clusters && ! grep -r -A 40 'WARNING: DATA RACE' bin/race/clusters
 
-# The example operator of pkg/lib/scopedcache.
 .PHONY: example-memcached
 example-memcached: controlplane ## Run the example operator of scopedcache, and check each step of its demonstration.
 	$(GO) build -o bin/example-memcached ./examples/memcached
