@@ -121,7 +121,7 @@ func TestWatchesThatWaitDoNotKeepReplacedCatalogs(t *testing.T) {
 	var all []unread
 	var old []weak.Pointer[store.Entry]
 	for range 3 {
-		for range 4 { // five events fit
+		for range 4 { // there is room for five events at a time
 			all = append(all, m.unread(t, user))
 		}
 		require.EventuallyWithT(t, func(c *assert.CollectT) {
