@@ -36,7 +36,7 @@ type Input struct {
 	// olm.operatorframework.io/exclude-global-namespace-resolution).
 	ExcludeGlobal bool
 	Catalogs      Catalogs
-	// Visible names the CatalogSources of both namespaces. Only Resolve reads Visible, Indexes and Serves.
+	// Visible names the CatalogSources of Namespace and GlobalCatalogNamespace. Only Resolve reads Visible, Indexes and Serves.
 	Visible []types.NamespacedName
 	Indexes *Indexes
 	// Serves reports whether the cluster already serves a kind, regardless of who installed it. If Serves is nil, no
