@@ -12,7 +12,7 @@ const (
 	TypeAuthorized = "Authorized"
 	// TypeAvailable reports whether the objects of the installed version are available.
 	TypeAvailable = "Available"
-	// TypeDeprecated is true if any of the next three conditions is true.
+	// TypeDeprecated summarizes the three conditions that follow: it is True if at least one of them is True.
 	TypeDeprecated = "Deprecated"
 	// TypePackageDeprecated, TypeChannelDeprecated and TypeBundleDeprecated report deprecations in the catalog.
 	TypePackageDeprecated = "PackageDeprecated"

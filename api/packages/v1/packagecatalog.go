@@ -2,7 +2,7 @@ package v1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// PackageCatalog is a catalog whose packages are served. The catalog program writes its subresource content.
+// PackageCatalog is a catalog whose packages are served. The catalog program writes its content subresource.
 //
 // +kubebuilder:object:root=true
 type PackageCatalog struct {

@@ -56,7 +56,7 @@ type PackageManifestStatus struct {
 
 // Deprecation marks a part of a catalog as deprecated.
 type Deprecation struct {
-	// Message is the message of the catalog's author.
+	// Message is the deprecation message in the catalog.
 	Message string `json:"message"`
 }
 
