@@ -30,7 +30,7 @@ func (o *options) add(flags *pflag.FlagSet) {
 	flags.StringVar(&o.content, "catalog-content-bind-address", ":8443",
 		"address on which to serve the content of ClusterCatalogs over HTTPS, for the Service "+names.ServiceCatalogContent)
 	flags.Var(&o.certificates, "webhook-certificates",
-		"provider of the certificates of operators' webhooks and APIs, unless their bundles select a tool: "+strings.Join(serving.Providers(), ", "))
+		"provider of the certificates for operators' webhooks and APIs, unless a bundle or ClusterExtension selects one: "+strings.Join(serving.Providers(), ", "))
 }
 
 // controllers converts the flags to options; an error names the invalid flag.

@@ -24,7 +24,7 @@ func main() {
 		UserAgent: names.UserAgentOLM,
 		AddFlags: func(flags *pflag.FlagSet) {
 			flags.StringSliceVar(&protected, "protected-copied-csv-namespaces", nil,
-				"namespaces that get copies of ClusterServiceVersions of operators for all namespaces even if OLMConfig disables the copies")
+				"namespaces that get copied ClusterServiceVersions even if OLMConfig disables copied ClusterServiceVersions")
 			flags.DurationVar(&life, "serving-certificate-life", cert.DefaultLife,
 				"validity period of the serving certificates of operators' webhooks and APIs; a certificate is rotated after two thirds of its validity period")
 		},

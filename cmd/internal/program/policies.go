@@ -27,7 +27,7 @@ func (p Program) checkPolicies(ctx context.Context, config *rest.Config, common 
 	return p.CheckPolicies(ctx, c, common)
 }
 
-// CheckPolicies is like checkPolicies, for programs without a manager.
+// CheckPolicies is checkPolicies with a given client. Programs without a manager call it directly.
 func (p Program) CheckPolicies(ctx context.Context, c client.Client, common Common) error {
 	review := &authenticationv1.SelfSubjectReview{}
 	if err := c.Create(ctx, review); err != nil {
@@ -46,7 +46,7 @@ func (p Program) CheckPolicies(ctx context.Context, c client.Client, common Comm
 	return nil
 }
 
-// alsoPass returns the last part of the advice in the error about policies that differ.
+// alsoPass returns the part of CheckPolicies' error that is about the default account. It is empty for programs that have none.
 func (p Program) alsoPass() string {
 	if p.Extensions || p.Packages {
 		return ""

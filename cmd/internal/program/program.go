@@ -73,7 +73,7 @@ func (v *flagValues) add(flags *pflag.FlagSet) {
 	flags.StringVar(&v.healthAddress, "health-probe-bind-address", "0", "address on which to serve /healthz and /readyz, such as :8081; 0 disables them")
 	flags.BoolVar(&v.leaderElect, "leader-elect", false, "elect a leader, so that only one of several replicas is active")
 	flags.DurationVar(&v.leaseDuration, "leader-elect-lease-duration", controller.DefaultLeaseDuration,
-		"how long the other replicas wait, after the leader's last sign of life, before one of them becomes the leader, in whole seconds")
+		"how long the other replicas wait, after the leader last renewed its lease, before one of them becomes the leader, in whole seconds")
 	flags.BoolVar(&v.debug, "debug", false, "log more detail, as human-readable text instead of JSON")
 	flags.BoolVar(&v.version, "version", false, "print the version and exit")
 }
@@ -83,7 +83,7 @@ func (v *flagValues) addDefaultAccount(flags *pflag.FlagSet) {
 	flags.Var(&v.defaultAccount, "default-account",
 		"<namespace>/<name> of the ServiceAccount for OperatorGroups that do not name one; if empty, nothing is installed for such groups")
 	flags.StringSliceVar(&v.defaultNamespaces, "default-account-namespaces", nil,
-		"namespaces whose OperatorGroups can use --default-account; if empty, those in all namespaces can")
+		"namespaces whose OperatorGroups can use --default-account; if empty, OperatorGroups in all namespaces can use it")
 }
 
 // Main runs the program until it receives SIGTERM or SIGINT. If the program fails, Main exits with code 1.

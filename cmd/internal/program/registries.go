@@ -17,7 +17,7 @@ type Registries struct {
 	plain       []string
 }
 
-// Add adds the flags.
+// Add adds the flags to a flag set.
 func (r *Registries) Add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&r.mirrors, "registry-mirror", nil,
 		"REGISTRY[/PREFIX]=REGISTRY[/PREFIX]: pull images whose names begin with the first value from the second, if available there (repeatable)")
