@@ -18,8 +18,8 @@ const fieldManager = "kubectl-remit"
 
 // Options holds the options of the command.
 type Options struct {
-	// Scope selects the namespaces. AllNamespaces means all with an OperatorGroup or a CatalogSource. RemitNamespace
-	// contains the Secret with the keys, and the records.
+	// Scope selects the namespaces. AllNamespaces means all namespaces with an OperatorGroup or a CatalogSource. RemitNamespace
+	// contains the Secret with the keys and the records of adoptions.
 	cli.Scope
 	// Yes allows the command to write. Without it, the command only reads.
 	Yes bool
@@ -34,13 +34,13 @@ type Options struct {
 const example = `  # List what would be taken over in a namespace, and what cannot be proven. Nothing is written
   kubectl remit adopt -n team-a
 
-  # All namespaces, for a program
+  # List all namespaces, as JSON
   kubectl remit adopt -A -o json
 
-  # Take it over
+  # Take over the namespace
   kubectl remit adopt -n team-a --yes
 
-  # Give it back to OLM
+  # Give the namespace back to OLM
   kubectl remit adopt -n team-a --undo --yes`
 
 // NewCommand returns the command.
@@ -53,7 +53,7 @@ func NewCommand() *cobra.Command {
 			"The command does not change the spec of any object. A namespace is taken over completely or not at all: if a required object cannot be proven to belong to an operator, " +
 			"nothing in its namespace is written.\n\n" +
 			"OLM and Remit never manage the same namespace. The annotation " + names.AnnotationManagedBy + "=" + names.ManagedByOLM + " on an OperatorGroup or a CatalogSource " +
-			"leaves it to OLM; the command removes the annotation last. OLM does not support this annotation, so its Deployments must be scaled to zero.\n\n" +
+			"leaves it to OLM; the command removes the annotation last. OLM does not support this annotation, so OLM's Deployments must be scaled to zero.\n\n" +
 			"The command runs as you. It requires permission to read Remit's keys and to patch all of the objects, so it is intended for cluster administrators.\n\n" +
 			"The exit status is 0 if everything can be or was taken over, 1 if a namespace was refused, and 2 on any other failure.",
 		Example: example,

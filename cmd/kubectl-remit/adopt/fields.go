@@ -21,10 +21,10 @@ func managersOfOLM() sets.Set[string] {
 // managerOf returns Remit's field manager for an install.
 func managerOf(owner ownerutil.Owner) string { return apply.Manager(owner.Labels()) }
 
-// transferred returns the managed fields after the fields that OLM manages were transferred to the install's field manager,
-// as if it had applied them, and OLM's entries that were replaced. The fields that the adoption itself adds, which the
-// install's field manager updates without apply, are included. Without this transfer, the next version could not change a
-// field that OLM has set. The entries of all other managers, and those for the status, do not change.
+// transferred transfers the fields that OLM manages to the install's field manager, as if that manager had applied them. It
+// returns the new managedFields entries, and the entries of OLM that they replace. The fields that the adoption itself adds,
+// which the install's field manager updates without apply, are included. Without this transfer, the next version could not change
+// a field that OLM has set. The entries of all other managers, and those for the status, do not change.
 func transferred(have []metav1.ManagedFieldsEntry, manager string) (want, moved []metav1.ManagedFieldsEntry) {
 	var union fieldpath.Set
 	version := ""

@@ -35,7 +35,7 @@ type signing struct {
 	labels map[string]string
 }
 
-// install is an operator of the namespace.
+// install is an operator that is installed in the namespace.
 type install struct {
 	csv         *operatorsv1alpha1.ClusterServiceVersion
 	sub         *operatorsv1alpha1.Subscription
@@ -81,9 +81,9 @@ func (p *plan) note(format string, args ...any) {
 }
 
 // add adds an object to the report.
-func (p *plan) add(obj client.Object, v Verdict, of, why string) {
+func (p *plan) add(obj client.Object, v Verdict, csv, why string) {
 	p.report.Objects = append(p.report.Objects, Object{
-		Kind: apply.KindOf(obj), Namespace: obj.GetNamespace(), Name: obj.GetName(), Verdict: v, For: of, Why: why,
+		Kind: apply.KindOf(obj), Namespace: obj.GetNamespace(), Name: obj.GetName(), Verdict: v, For: csv, Why: why,
 	})
 	if v == Refused {
 		p.refuse("%s: %s", apply.Describe(obj), why)
@@ -142,13 +142,13 @@ func (w *world) subscriptionOf(p *plan, csv *operatorsv1alpha1.ClusterServiceVer
 	return found
 }
 
-// judgeCSV decides what happens to a ClusterServiceVersion. One that a user created needs no proof.
+// judgeCSV decides what happens to a ClusterServiceVersion. A ClusterServiceVersion that a user created needs no proof.
 func (w *world) judgeCSV(p *plan, in *install) {
 	switch phase := in.csv.Status.Phase; {
 	case in.csv.DeletionTimestamp != nil:
 		p.add(in.csv, Refused, in.csv.Name, "it is being deleted")
 	case phase != operatorsv1alpha1.CSVPhaseSucceeded:
-		p.add(in.csv, Refused, in.csv.Name, fmt.Sprintf("its phase is %q instead of Succeeded; let OLM complete the install, or remove it", phase))
+		p.add(in.csv, Refused, in.csv.Name, fmt.Sprintf("its phase is %q instead of Succeeded; let OLM complete the install, or delete the ClusterServiceVersion", phase))
 	case in.owner.Direct:
 		p.add(in.csv, Left, in.csv.Name, "no Subscription installed it; Remit treats it as created by a user, so it needs no proof")
 	default:
@@ -156,8 +156,8 @@ func (w *world) judgeCSV(p *plan, in *install) {
 	}
 }
 
-// sign adds an object that is proven to belong to an install to the objects to sign, unless it already has the install's
-// proof.
+// sign adds an object to the objects to sign, unless the object already has the install's proof. The caller has proven that the
+// object belongs to the install.
 func (p *plan) sign(obj client.Object, in *install, labels map[string]string) {
 	owner := in.owner
 	mark := obj.GetLabels()[names.LabelLineage]

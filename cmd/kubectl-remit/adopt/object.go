@@ -48,11 +48,11 @@ func (j *judge) object(obj client.Object) {
 	in, why := j.ownerOf(obj)
 	switch {
 	case why != "":
-		of := ""
+		csv := ""
 		if in != nil {
-			of = in.csv.Name
+			csv = in.csv.Name
 		}
-		j.plan.add(obj, j.plan.refusalOf(obj), of, why)
+		j.plan.add(obj, j.plan.refusalOf(obj), csv, why)
 	case in == nil:
 	case isBinding(obj):
 		j.bound = append(j.bound, boundTo{obj, in})
@@ -113,7 +113,8 @@ func isInReach(obj client.Object, in *install) bool {
 	return ns == "" || ns == in.csv.Namespace || slices.Contains(in.targets, ns) || slices.Contains(in.targets, metav1.NamespaceAll)
 }
 
-// isNamespaceOnly reports whether only a Namespace owns an object, as for objects that Remit created.
+// isNamespaceOnly reports whether an object's owner references, if any, refer only to Namespaces, as in objects that Remit
+// created.
 func isNamespaceOnly(obj client.Object) bool {
 	return !slices.ContainsFunc(obj.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.Kind != "Namespace" })
 }
@@ -142,7 +143,7 @@ func (j *judge) referenced(obj client.Object) (*install, string) {
 	labels := obj.GetLabels()
 	switch {
 	case found == nil && stale == "":
-		return nil, "" // it belongs to another owner, and does not claim otherwise
+		return nil, "" // the object does not claim to belong to an install
 	case stale != "":
 		return found, stale
 	case others > 0:
@@ -188,7 +189,7 @@ func (j *judge) keepRole(obj client.Object) {
 }
 
 // bindings decides what happens to the bindings. Remit does not report the permissions of its own bindings as excess, because
-// they were written as the account. OLM wrote its bindings as a cluster administrator, so they are adopted only if the
+// they were written as the account. OLM wrote the existing bindings as a cluster administrator, so they are adopted only if the
 // ClusterServiceVersion's permissions, which Remit always compares with those of the account, require them.
 func (j *judge) bindings() {
 	for _, b := range j.bound {
@@ -216,7 +217,7 @@ func (j *judge) notRequired(b boundTo) string {
 		}
 		var allowed []rbacv1.PolicyRule
 		for _, g := range build.Grants(b.install.csv, b.install.csv.Namespace, b.install.targets) {
-			// For an OperatorGroup with all namespaces, OLM leaves a Role in addition to the ClusterRole with the same rules.
+			// For an OperatorGroup that targets all namespaces, OLM keeps the Role in addition to a ClusterRole with the same rules.
 			if g.ServiceAccount == subject.Name && (g.Namespace == b.binding.GetNamespace() || g.Namespace == rbac.ClusterScope) {
 				allowed = append(allowed, g.Rules...)
 			}
@@ -244,8 +245,7 @@ func certificateRules(csv *operatorsv1alpha1.ClusterServiceVersion, account stri
 }
 
 // definition decides what happens to a CustomResourceDefinition. OLM records the ClusterServiceVersions that installed it in
-// annotations. Remit need not own a CustomResourceDefinition that serves what an operator needs, so one without proof does
-// not prevent the adoption.
+// annotations. Remit can use a CustomResourceDefinition that it does not own, so a missing proof does not prevent the adoption.
 func (j *judge) definition(obj client.Object) {
 	for _, in := range j.installs {
 		if !slices.ContainsFunc(in.csv.Spec.CustomResourceDefinitions.Owned, func(d operatorsv1alpha1.CRDDescription) bool { return d.Name == obj.GetName() }) {

@@ -48,8 +48,8 @@ func (w *world) gatherPrograms(ctx context.Context, c client.Client, _ string) e
 }
 
 // running returns the reason why a Deployment with the name of one of OLM's programs prevents any write, or "". Only an
-// administrator can grant a ServiceAccount what OLM needs: permission to write the ClusterServiceVersions of all namespaces.
-// So a tenant's Deployment with the same name prevents nothing. If the check fails, the Deployment counts as OLM's.
+// administrator can grant a ServiceAccount what OLM needs: permission to write the ClusterServiceVersions of all namespaces. A
+// tenant's Deployment with the same name therefore does not prevent writes. If the check fails, the Deployment counts as OLM's.
 func running(ctx context.Context, c client.Client, d *appsv1.Deployment) string {
 	account := rbac.ServiceAccount(d.Namespace, deployment.ServiceAccountName(&d.Spec.Template.Spec))
 	writes := rbacv1.PolicyRule{APIGroups: []string{operatorsv1alpha1.GroupName}, Resources: []string{"clusterserviceversions"}, Verbs: []string{"update"}}

@@ -31,7 +31,7 @@ const (
 	// maxRecord limits the size of a record in bytes. The API server allows about 1.5 MB; a record of 1,000
 	// objects is about 100 KB long.
 	maxRecord = 1 << 20
-	// maxContent limits the size of a record that is read.
+	// maxContent limits the size of a decompressed record in bytes.
 	maxContent = 64 << 20
 )
 

@@ -50,7 +50,7 @@ type Namespace struct {
 	Objects  []Object  `json:"objects,omitempty"`
 }
 
-// Install is one operator.
+// Install describes one installed operator.
 type Install struct {
 	ClusterServiceVersion string `json:"clusterServiceVersion"`
 	// Package and Subscription are empty for a ClusterServiceVersion that a user created.
@@ -59,7 +59,7 @@ type Install struct {
 	Deployments  []Deployment `json:"deployments,omitempty"`
 }
 
-// Deployment reports whether an operator's Pods restart.
+// Deployment describes an operator's Deployment, and whether its Pods restart.
 type Deployment struct {
 	Name     string `json:"name"`
 	Restarts bool   `json:"restarts"`

@@ -29,8 +29,8 @@ type signer struct {
 	home   string
 }
 
-// adopt takes over a namespace. While it adds proofs, the annotation leaves the namespace to OLM, which is not running, so
-// neither OLM nor Remit acts on a partially adopted namespace. The last write transfers the namespace to Remit.
+// adopt takes over a namespace. While it adds proofs, the managed-by annotations leave the namespace to OLM, which is not
+// running, so neither OLM nor Remit acts on a partially adopted namespace. The last write transfers the namespace to Remit.
 func (s *signer) adopt(ctx context.Context, p *plan) error {
 	if len(p.report.Refused) > 0 || len(p.signs) == 0 && p.report.ManagedBy != names.ManagedByOLM {
 		return nil
@@ -185,7 +185,7 @@ func (s *signer) sign(ctx context.Context, g *signing) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		err := s.trySign(ctx, g, signature)
 		if apierrors.IsConflict(err) && !s.refresh(ctx, g) {
-			return errors.New(err.Error()) // not retried
+			return errors.New(err.Error()) // hides the conflict from RetryOnConflict
 		}
 		return err
 	})
@@ -211,7 +211,7 @@ func (s *signer) trySign(ctx context.Context, g *signing, signature string) erro
 }
 
 // refresh reads the metadata of an object again. It reports whether everything on which the verdict depends is unchanged. The
-// generation is needed to determine this, so it returns false for kinds without a generation, unless the object already has
+// generation is needed to determine this, so refresh returns false for kinds without a generation, unless the object already has
 // the proof.
 func (s *signer) refresh(ctx context.Context, g *signing) bool {
 	live := &metav1.PartialObjectMetadata{}
@@ -240,7 +240,7 @@ func sameEntry(a, b metav1.ManagedFieldsEntry) bool {
 	return a.Manager == b.Manager && a.Operation == b.Operation && a.Subresource == b.Subresource
 }
 
-// patch changes labels and annotations; nil removes one. It updates obj.
+// patch sets labels and annotations, and removes those whose value is nil. It updates obj from the response.
 func (s *signer) patch(ctx context.Context, obj client.Object, manager string, labels, annotations map[string]*string) error {
 	metadata := map[string]any{}
 	if len(labels) > 0 {

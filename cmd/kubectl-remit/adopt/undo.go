@@ -57,7 +57,7 @@ func cutPrefix(name string) (string, bool) {
 	return name[len(recordPrefix):], true
 }
 
-// undo reverts the adoption of one namespace. It first leaves the namespace to OLM, then restores the
+// undo reverts the adoption of one namespace. It first sets the annotations that leave the namespace to OLM, then restores the
 // objects, and deletes the record last.
 func (s *signer) undo(ctx context.Context, namespace string, write bool) (*Namespace, error) {
 	rec, cm, err := load(ctx, s.client, s.home, namespace)
@@ -147,7 +147,7 @@ func (s *signer) restore(ctx context.Context, r recordedObject) error {
 			labels[k] = c.Before
 		}
 	}
-	if _, proven := live.Annotations[names.AnnotationProof]; proven && r.Manager != "" { // Remit may have signed it again
+	if _, proven := live.Annotations[names.AnnotationProof]; proven && r.Manager != "" { // Remit may have replaced the proof
 		annotations[names.AnnotationProof] = r.Annotations[names.AnnotationProof].Before
 	}
 	manager := r.Manager
