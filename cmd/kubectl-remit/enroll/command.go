@@ -53,7 +53,7 @@ const enrollExample = `  # Let Remit act as the ServiceAccount installer of the 
   kubectl remit enroll installer -n team-a
   kubectl remit enroll team-a/installer
 
-  # Let alice name it in an OperatorGroup as well
+  # Also let alice name the ServiceAccount in an OperatorGroup
   kubectl remit enroll installer -n team-a --author alice@example.com
 
   # Print the manifests, to store them in a repository
@@ -82,7 +82,7 @@ func NewCommand() *cobra.Command {
 const unenrollExample = `  # Stop Remit from acting as the ServiceAccount
   kubectl remit unenroll installer -n team-a
 
-  # Also stop alice from naming it
+  # Also stop alice from naming the ServiceAccount
   kubectl remit unenroll installer -n team-a --author alice@example.com`
 
 // NewUnenrollCommand returns the command "unenroll".
@@ -105,7 +105,7 @@ func (o *Options) command(cmd *cobra.Command, run func(*cobra.Command, types.Nam
 	cmd.ValidArgsFunction = o.Cluster.CompleteNames(func() client.ObjectList { return &corev1.ServiceAccountList{} })
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o.Out, o.ErrOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
-		if err := cmp.Or(o.check(), checkChoice("for", o.For, fors())); err != nil {
+		if err := cmp.Or(o.check(), checkChoice("for", o.For, forValues())); err != nil {
 			return err
 		}
 		account, err := o.account(args[0], cmd.Flags().Changed("namespace"))
@@ -115,7 +115,7 @@ func (o *Options) command(cmd *cobra.Command, run func(*cobra.Command, types.Nam
 		return run(cmd, account)
 	}
 	o.addFlags(cmd, "name the ServiceAccount in an OperatorGroup or, with --for, in a ClusterExtension")
-	choice(cmd, &o.For, "for", fors(), "kind of objects that name the ServiceAccount: operatorgroups or clusterextensions")
+	choice(cmd, &o.For, "for", forValues(), "kind of objects that name the ServiceAccount: operatorgroups or clusterextensions")
 	return cmd
 }
 
@@ -177,7 +177,7 @@ func (o *Options) check() error {
 
 func dryRuns() []string { return []string{dryRunNone, dryRunClient} }
 
-func fors() []string { return []string{forOperatorGroups, forClusterExtensions} }
+func forValues() []string { return []string{forOperatorGroups, forClusterExtensions} }
 
 // objects returns the objects that enroll creates for an account, each Role before its binding.
 func (o *Options) objects(account types.NamespacedName) []client.Object {

@@ -14,7 +14,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
-// impersonationAuto is the value of --impersonation that stands for the best form that the API server supports.
+// impersonationAuto is the value of --impersonation that selects the best form that the API server supports.
 const impersonationAuto = "auto"
 
 func impersonations() []string {
@@ -46,7 +46,7 @@ func newExtensionCommand() *cobra.Command {
 			"olm:clusterextensions. This creates a ClusterRole and a ClusterRoleBinding. They grant no permissions to the user itself, and the ClusterExtension " +
 			"need not exist yet. With --author, also let users create the ClusterExtension, by granting them the verb install on it.\n\n" +
 			"In Kubernetes 1.36 and later, the permission is limited to the verbs of the requests that Remit sends (constrained impersonation). Older API servers " +
-			"support only the permission to send any request as the user; --impersonation=legacy also selects it for API servers that disable the feature " +
+			"support only the permission to send any request as the user; --impersonation=legacy also selects this form for API servers that disable the feature " +
 			"gate ConstrainedImpersonation.\n\n" +
 			"The command runs as you, and requires the permissions that it grants. A cluster administrator has them.",
 		Example: extensionExample,
@@ -61,7 +61,7 @@ func newUnenrollExtensionCommand() *cobra.Command {
 	return o.command(&cobra.Command{
 		Use:   "clusterextension NAME",
 		Short: "Stop Remit from acting as the synthetic user of a ClusterExtension",
-		Long: "Delete the objects that enroll clusterextension creates with the same flags. What is installed continues to run, but within ten seconds Remit " +
+		Long: "Delete the objects that enroll clusterextension creates with the same flags. The installed operator continues to run, but within ten seconds Remit " +
 			"can no longer install, upgrade or remove anything as the user.",
 		Example: unenrollExtensionExample,
 	}, o.unenroll)
@@ -108,7 +108,7 @@ func (o *extensionOptions) enroll(cmd *cobra.Command, identity scoped.Identity) 
 		return extensionHint(err, identity)
 	}
 	if how == scoped.ImpersonationLegacy {
-		fmt.Fprintf(o.ErrOut, "note: this enrollment is not limited to the verbs that Remit uses: it allows every request as %s\n", identity.Username())
+		fmt.Fprintf(o.ErrOut, "note: this enrollment is not limited to the verbs that Remit uses; it allows every request as %s\n", identity.Username())
 	}
 	return extensionHint(o.each(cmd.Context(), c, o.objects(identity, how), change.make), identity)
 }

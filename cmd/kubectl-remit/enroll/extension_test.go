@@ -114,7 +114,7 @@ func TestEnrollsTheUserOfAClusterExtension(t *testing.T) {
 func TestKeepsTheFormOfAnEnrollment(t *testing.T) {
 	s := newExtensionSite(t)
 	synthetic := names.UserExtensionPrefix + s.extension
-	note := "note: this enrollment is not limited to the verbs that Remit uses: it allows every request as " + synthetic + "\n"
+	note := "note: this enrollment is not limited to the verbs that Remit uses; it allows every request as " + synthetic + "\n"
 	out := s.enroll("--impersonation=legacy")
 	require.Contains(t, out, note)
 	s.can(true, remitExtension, attributes("impersonate", "", "users", synthetic))
