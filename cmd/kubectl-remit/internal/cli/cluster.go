@@ -55,7 +55,7 @@ func (c *Cluster) CompleteNames(list func() client.ObjectList) cobra.CompletionF
 	}
 }
 
-// completeTimeout bounds how long a user waits for completions.
+// completeTimeout limits how long a user waits for completions.
 const completeTimeout = 5 * time.Second
 
 func (c *Cluster) complete(newList func(namespace string) (client.ObjectList, []client.ListOption)) cobra.CompletionFunc {
@@ -134,7 +134,7 @@ func (c *Cluster) Raw(errOut io.Writer) (rest.Interface, error) {
 	return rest.UnversionedRESTClientFor(config)
 }
 
-// Client returns an uncached client for Config whose scheme contains all kinds that Remit uses.
+// Client returns an uncached client with the configuration that Config returns. Its scheme contains all kinds that Remit uses.
 func (c *Cluster) Client(errOut io.Writer) (client.Client, error) {
 	config, err := c.Config(errOut)
 	if err != nil {

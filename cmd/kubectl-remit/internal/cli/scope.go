@@ -21,7 +21,7 @@ type Scope struct {
 	RemitNamespace string
 }
 
-// AddFlags adds --all-namespaces and --remit-namespace to a command. what describes the former.
+// AddFlags adds --all-namespaces and --remit-namespace to a command. what describes --all-namespaces.
 func (s *Scope) AddFlags(cmd *cobra.Command, what string) {
 	flags := cmd.Flags()
 	flags.BoolVarP(&s.AllNamespaces, "all-namespaces", "A", false, what)

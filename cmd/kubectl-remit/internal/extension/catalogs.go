@@ -19,7 +19,7 @@ import (
 )
 
 // catalogOf reads the catalog that --catalog names: a directory or a file with a file-based catalog, a directory of bundle
-// directories, or an image. end releases it.
+// directories, or an image. The caller must call end to release the catalog.
 func (f *Flags) catalogOf(ctx context.Context) (snap *catalog.Snapshot, end func(), err error) {
 	end = func() {}
 	info, err := os.Stat(f.Catalog)
@@ -53,7 +53,7 @@ func fileCatalog(ctx context.Context, name string) (*catalog.Snapshot, error) {
 	return fbc.Loader{}.FromFiles(ctx, map[string][]byte{filepath.Base(name): data})
 }
 
-// imageCatalog reads the catalog in an image, in a temporary directory that end removes.
+// imageCatalog reads the catalog in an image into a temporary directory, which end removes.
 func (f *Flags) imageCatalog(ctx context.Context) (snap *catalog.Snapshot, end func(), err error) {
 	end = func() {}
 	if _, err := image.Reference(f.Catalog); err != nil {

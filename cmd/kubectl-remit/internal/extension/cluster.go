@@ -23,7 +23,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// maxContent is the maximum size of the objects of one package in a ClusterCatalog, in bytes.
+// maxContent is the maximum size of a response with the content of a ClusterCatalog, in bytes.
 const maxContent = 256 << 20
 
 // clusterCatalogs reads the ClusterCatalogs that the request selects, as the user, through the API server.
@@ -73,7 +73,8 @@ func isServed(k *olmv1.ClusterCatalog) bool {
 	return meta.IsStatusConditionTrue(k.Status.Conditions, olmv1.TypeServing)
 }
 
-// packageOf reads the objects of one package. An olm.package has a name instead of a package.
+// packageOf reads the objects of one package. The object of schema olm.package requires a separate request, because it names the
+// package in its field name instead of the field package.
 func (r *clusterCatalogs) packageOf(ctx context.Context, catalogName, pkg string) (*catalog.Snapshot, error) {
 	head, err := r.get(ctx, catalogName, metas, map[string]string{"schema": "olm.package", "name": pkg})
 	if err != nil {
@@ -89,7 +90,7 @@ func (r *clusterCatalogs) packageOf(ctx context.Context, catalogName, pkg string
 	return loaded(ctx, catalogName, slices.Concat(catalog.EndLine(head), objects))
 }
 
-// loaded returns a catalog with these objects.
+// loaded returns a Snapshot with the given objects, which are JSON lines.
 func loaded(ctx context.Context, catalogName string, objects []byte) (*catalog.Snapshot, error) {
 	snap, err := fbc.Loader{}.FromFiles(ctx, map[string][]byte{"catalog.json": objects})
 	if snap != nil {
@@ -129,7 +130,7 @@ const metas = "api/v1/metas"
 
 // get reads the objects of a catalog at a path, as JSON lines.
 func (r *clusterCatalogs) get(ctx context.Context, catalogName, path string, query map[string]string) ([]byte, error) {
-	// A timeout would be added to the query, which the Service rejects.
+	// Without Timeout(0), the client could add a parameter to the query, and the Service would reject the request.
 	req := r.api.Get().Timeout(0).AbsPath("/api/v1/namespaces", r.remitNamespace, "services", "https:"+names.ServiceCatalogContent+":https", "proxy",
 		"catalogs", catalogName, path)
 	for key, value := range query {

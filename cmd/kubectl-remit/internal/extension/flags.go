@@ -20,8 +20,8 @@ import (
 type Flags struct {
 	// File is a manifest of the ClusterExtension; "-" means standard input.
 	File string
-	// Package describes a ClusterExtension without a manifest. The next four fields require it; Namespace is "" if it is not
-	// specified.
+	// Package is the package of a ClusterExtension without a manifest. Package requires Namespace, and ServiceAccount and
+	// WatchNamespace require Package. Without Package, Namespace must be "" or the namespace of the ClusterExtension.
 	Package        string
 	Namespace      string
 	ServiceAccount string
@@ -44,7 +44,7 @@ func (f *Flags) AddFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVarP(&f.File, "filename", "f", "", "manifest of the ClusterExtension, which need not exist; - means standard input")
 	flags.StringVar(&f.Package, "package", "", "package of a ClusterExtension that need not exist; requires --namespace")
-	flags.StringVar(&f.ServiceAccount, "service-account", "", "ServiceAccount that the ClusterExtension names, with --package; by default none, so it is installed as its own user")
+	flags.StringVar(&f.ServiceAccount, "service-account", "", "ServiceAccount that the ClusterExtension names, with --package; by default none, so the ClusterExtension is installed as its synthetic user")
 	flags.StringVar(&f.WatchNamespace, "watch-namespace", "", "namespace for the operator to watch, with --package; by default what the bundle supports")
 	flags.StringVar(&f.Version, "version", "", "version or range of versions; by default that of the ClusterExtension")
 	flags.StringSliceVar(&f.Channels, "channel", nil, "channels of the package; by default those of the ClusterExtension")

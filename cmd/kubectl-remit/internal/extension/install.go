@@ -81,7 +81,7 @@ func (f *Flags) Load(ctx context.Context, name string, from Source) (*Install, e
 	if c != nil {
 		out.scopes = webhook.Discovered(c.RESTMapper())
 	}
-	of, end, err := f.catalogs(ctx, c, from, request, out)
+	offered, end, err := f.catalogs(ctx, c, from, request, out)
 	defer end()
 	if err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (f *Flags) Load(ctx context.Context, name string, from Source) (*Install, e
 	if f.Catalog != "" {
 		request.Selector = nil // the catalog has no labels
 	}
-	resolved, err := resolve.Resolve(of.catalogs, request)
+	resolved, err := resolve.Resolve(offered.catalogs, request)
 	if err != nil {
 		return nil, fmt.Errorf("ClusterExtension %s: %w", ext.Name, err)
 	}
@@ -99,35 +99,35 @@ func (f *Flags) Load(ctx context.Context, name string, from Source) (*Install, e
 	if out.Bundle, err = f.read(ctx, resolved); err != nil {
 		return nil, fmt.Errorf("bundle %q, version %s: %w", resolved.Bundle.Name, resolved.Bundle.Version, err)
 	}
-	out.Version, of.bundle = resolved.Bundle.Version, resolved.Bundle
+	out.Version, offered.bundle = resolved.Bundle.Version, resolved.Bundle
 	if err := out.Render(func(rbacv1.PolicyRule) bool { return false }); err != nil {
 		return nil, err
 	}
-	return out, out.findUnmet(ctx, c, from, of)
+	return out, out.findUnmet(ctx, c, from, offered)
 }
 
-// catalogs returns the catalogs to resolve from. end releases them.
-func (f *Flags) catalogs(ctx context.Context, c client.Client, from Source, request resolve.Request, out *Install) (of offer, end func(), err error) {
+// catalogs returns the catalogs to resolve from. The caller must call end to release them.
+func (f *Flags) catalogs(ctx context.Context, c client.Client, from Source, request resolve.Request, out *Install) (offered offer, end func(), err error) {
 	end = func() {}
 	if f.Catalog == "" {
 		api, err := from.Cluster.Raw(from.ErrOut)
 		if err != nil {
-			return of, end, err
+			return offered, end, err
 		}
-		of.rest = &clusterCatalogs{Reader: c, api: api, remitNamespace: f.RemitNamespace}
-		of.catalogs, err = of.rest.read(ctx, request)
-		return of, end, err
+		offered.rest = &clusterCatalogs{Reader: c, api: api, remitNamespace: f.RemitNamespace}
+		offered.catalogs, err = offered.rest.read(ctx, request)
+		return offered, end, err
 	}
 	snap, end, err := f.catalogOf(ctx)
 	if err != nil {
-		return of, end, err
+		return offered, end, err
 	}
 	snap.Key.Name = f.Catalog
 	for _, warning := range snap.Warnings {
 		out.Notes = append(out.Notes, "catalog "+f.Catalog+": "+warning)
 	}
-	of.catalogs = []resolve.Catalog{{Name: f.Catalog, Snapshot: snap}}
-	return of, end, nil
+	offered.catalogs = []resolve.Catalog{{Name: f.Catalog, Snapshot: snap}}
+	return offered, end, nil
 }
 
 // read reads the bundle from the catalog or, if the catalog does not contain its manifests, from its image.

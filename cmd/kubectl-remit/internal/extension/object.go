@@ -130,7 +130,7 @@ func choose(all []*olmv1.ClusterExtension, name string) (*olmv1.ClusterExtension
 	case name == "" && len(all) == 1:
 		return all[0], nil
 	case name == "":
-		return nil, fmt.Errorf("it contains %d ClusterExtensions: name one of them: %s", len(all), strings.Join(found, ", "))
+		return nil, fmt.Errorf("it contains %d ClusterExtensions; specify one of them: %s", len(all), strings.Join(found, ", "))
 	case i < 0:
 		return nil, fmt.Errorf("it does not contain ClusterExtension %q, but %s", name, strings.Join(found, ", "))
 	default:

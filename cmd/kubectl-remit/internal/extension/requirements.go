@@ -20,18 +20,19 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// offer contains the catalogs from which a bundle was resolved. rest is set if they contain only one package of the
-// ClusterCatalogs: it reads the other packages.
+// offer contains a bundle and the catalogs from which it was resolved. If these contain only one package of the ClusterCatalogs,
+// rest is set, and reads the other packages.
 type offer struct {
 	catalogs []resolve.Catalog
 	bundle   *catalog.Bundle
 	rest     *clusterCatalogs
 }
 
-// findUnmet sets Unmet as the controller does. Without a cluster, notes list what the bundle requires.
-func (i *Install) findUnmet(ctx context.Context, c client.Client, from Source, of offer) error {
+// findUnmet sets Unmet to the requirements that the controller would report as unmet. Without a cluster, it adds notes that list
+// what the bundle requires.
+func (i *Install) findUnmet(ctx context.Context, c client.Client, from Source, offered offer) error {
 	if c == nil {
-		required, err := assess.Requirements(ctx, i.Bundle.CSV, of.bundle)
+		required, err := assess.Requirements(ctx, i.Bundle.CSV, offered.bundle)
 		if err != nil {
 			i.Unmet = append(i.Unmet, err.Error())
 		}
@@ -40,10 +41,10 @@ func (i *Install) findUnmet(ctx context.Context, c client.Client, from Source, o
 		}
 		return nil
 	}
-	if assess.IsInstalled(i.Extension, of.bundle) {
+	if assess.IsInstalled(i.Extension, offered.bundle) {
 		return nil
 	}
-	unmet, err := i.unmet(ctx, c, from, of)
+	unmet, err := i.unmet(ctx, c, from, offered)
 	if apierrors.IsForbidden(err) {
 		i.Notes = append(i.Notes, "cannot check whether the cluster meets the requirements of the bundle: "+err.Error())
 		return nil
@@ -52,7 +53,7 @@ func (i *Install) findUnmet(ctx context.Context, c client.Client, from Source, o
 	return err
 }
 
-func (i *Install) unmet(ctx context.Context, c client.Client, from Source, of offer) ([]string, error) {
+func (i *Install) unmet(ctx context.Context, c client.Client, from Source, offered offer) ([]string, error) {
 	var list olmv1.ClusterExtensionList
 	if err := c.List(ctx, &list); err != nil && !meta.IsNoMatchError(err) {
 		return nil, fmt.Errorf("list ClusterExtensions: %w", err)
@@ -61,19 +62,19 @@ func (i *Install) unmet(ctx context.Context, c client.Client, from Source, of of
 		Reader: c, Mapper: c.RESTMapper(), Unserved: kinds.NewUnserved(clock.RealClock{}),
 		ServerVersion: func() (string, error) { return from.Cluster.ServerVersion(from.ErrOut) },
 	}
-	cluster := assess.Cluster{Lookups: world.Lookups(), Extensions: list.Items, Catalogs: of.catalogs, Indexes: &resolver.Indexes{}}
-	if of.rest == nil || !isConstrained(of.bundle) {
-		unmet, err := cluster.Unmet(ctx, i.Extension, i.Rendered.CSV, of.bundle)
-		if err != nil || len(unmet) == 0 || of.rest == nil {
+	cluster := assess.Cluster{Lookups: world.Lookups(), Extensions: list.Items, Catalogs: offered.catalogs, Indexes: &resolver.Indexes{}}
+	if offered.rest == nil || !isConstrained(offered.bundle) {
+		unmet, err := cluster.Unmet(ctx, i.Extension, i.Rendered.CSV, offered.bundle)
+		if err != nil || len(unmet) == 0 || offered.rest == nil {
 			return unmet, err
 		}
 	}
 	var err error
-	if cluster.Catalogs, err = of.rest.allPackages(ctx, of.catalogs); err != nil {
+	if cluster.Catalogs, err = offered.rest.allPackages(ctx, offered.catalogs); err != nil {
 		return nil, err
 	}
 	cluster.Indexes = &resolver.Indexes{}
-	return cluster.Unmet(ctx, i.Extension, i.Rendered.CSV, of.bundle)
+	return cluster.Unmet(ctx, i.Extension, i.Rendered.CSV, offered.bundle)
 }
 
 // isConstrained reports whether a bundle has an olm.constraint. For such a bundle, the other packages must be read first,

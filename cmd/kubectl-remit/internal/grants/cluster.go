@@ -97,7 +97,7 @@ func (s store) list(ctx context.Context, c client.Client, list client.ObjectList
 			return fmt.Errorf("read RBAC: %w", err)
 		}
 		err := meta.EachListItem(list, func(obj runtime.Object) error {
-			index, err := s.of(obj)
+			index, err := s.indexerFor(obj)
 			if err != nil {
 				return err
 			}
@@ -146,8 +146,8 @@ func reviewer(ctx context.Context, c client.Client, identity scoped.Identity) (p
 	return preflight.Reviews(&selfReviewer{Client: c}), nil
 }
 
-// impersonation returns the flags with which a command runs as the identity. The API server assigns the groups of
-// ServiceAccounts.
+// impersonation returns the flags with which a command runs as the identity. For a ServiceAccount, the API server adds the
+// groups.
 func impersonation(identity scoped.Identity) string {
 	flags := "--as=" + identity.Username()
 	if identity.IsSynthetic() {

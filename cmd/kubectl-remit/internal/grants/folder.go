@@ -138,7 +138,7 @@ func (f *folder) object(file string, obj *unstructured.Unstructured) error {
 		return nil
 	}
 	f.from[id] = file
-	index, err := f.store.of(typed)
+	index, err := f.store.indexerFor(typed)
 	if err != nil {
 		return err
 	}

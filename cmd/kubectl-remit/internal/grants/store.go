@@ -39,8 +39,8 @@ func (s store) listers() rbac.Listers {
 	}
 }
 
-// of returns the indexer for the object's kind.
-func (s store) of(obj runtime.Object) (cache.Indexer, error) {
+// indexerFor returns the indexer for the object's kind.
+func (s store) indexerFor(obj runtime.Object) (cache.Indexer, error) {
 	switch obj.(type) {
 	case *rbacv1.Role:
 		return s.roles, nil

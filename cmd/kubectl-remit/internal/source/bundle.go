@@ -28,8 +28,7 @@ type Bundle struct {
 // parts are the required parts of a bundle directory.
 var parts = []string{"manifests", "metadata/annotations.yaml"}
 
-// Load reads the bundle that an argument refers to: a directory with manifests/ and metadata/, as its author
-// publishes it, or an image.
+// Load reads the bundle that an argument refers to: a directory with manifests/ and metadata/, or an image.
 func (f *Flags) Load(ctx context.Context, arg string) (*Bundle, error) {
 	b, err := f.load(ctx, arg)
 	if err != nil {

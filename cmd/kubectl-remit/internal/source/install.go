@@ -17,7 +17,7 @@ import (
 
 // Flags holds the values of the flags that describe an install.
 type Flags struct {
-	// Account is NAMESPACE/NAME.
+	// Account is the account, in the form NAMESPACE/NAME.
 	Account string
 	// Mode is an install mode; "" selects the one that matches Targets or, without Targets, the narrowest supported
 	// one.
