@@ -47,8 +47,8 @@ func line(b *bytes.Buffer, depth int, format string, args ...any) {
 	b.WriteString(strings.Repeat("  ", depth) + text + "\n")
 }
 
-// unverified warns that a valid plan name does not prove the plan's content: anyone who can create InstallPlans can
-// create one with a valid name.
+// unverified warns that a valid plan name does not prove the plan's content: anyone who can create InstallPlans can create one
+// whose name matches other content.
 const unverified = "This command does not verify that the CatalogSources have this content. Remit verifies it before it writes anything."
 
 func (v *view) writeHead(b *bytes.Buffer) {
