@@ -19,7 +19,6 @@ type Options struct {
 	Namespace string
 	// RBACDir contains manifests to check instead of a cluster.
 	RBACDir string
-	// Format is the output format.
 	Format  cli.Format
 	Cluster *cli.Cluster
 	Out     io.Writer
@@ -80,11 +79,11 @@ func NewCommand() *cobra.Command {
 
 // Run checks one bundle or object.
 func (o *Options) Run(ctx context.Context, arg string) error {
-	a, err := o.about(ctx, arg)
+	i, err := o.input(ctx, arg)
 	if err != nil {
 		return err
 	}
-	r, err := a.evaluate(ctx)
+	r, err := i.evaluate(ctx)
 	if err != nil {
 		return err
 	}

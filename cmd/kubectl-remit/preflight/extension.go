@@ -33,7 +33,7 @@ const extensionExample = `  # What is missing for a ClusterExtension? Apply the 
   kubectl remit preflight clusterextension demo
   kubectl remit preflight clusterextension demo | sed -n '/^---/,$p' | kubectl apply -f -
 
-  # Before it exists
+  # For a ClusterExtension that does not exist yet
   kubectl remit preflight clusterextension -f demo.yaml
   kubectl remit preflight clusterextension demo --package my-operator -n demo-system
 
@@ -88,11 +88,11 @@ func (o *extensionOptions) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	a, err := o.aboutExtension(ctx, install)
+	i, err := o.extensionInput(ctx, install)
 	if err != nil {
 		return err
 	}
-	r, err := a.evaluate(ctx)
+	r, err := i.evaluate(ctx)
 	if err != nil {
 		return err
 	}
@@ -106,27 +106,28 @@ func (o *extensionOptions) run(ctx context.Context, name string) error {
 	return r.err()
 }
 
-// aboutExtension returns the input of the check. The objects are rendered again, because webhooks depend on permissions.
-func (o *extensionOptions) aboutExtension(ctx context.Context, install *extension.Install) (*about, error) {
-	a := &about{
+// extensionInput returns the input of the check. The objects are rendered again, because the webhooks depend on the identity's
+// permissions.
+func (o *extensionOptions) extensionInput(ctx context.Context, install *extension.Install) (*input, error) {
+	i := &input{
 		what: install.String(), from: fromBundle, identity: install.Identity, namespace: install.Extension.Spec.Namespace,
 		targets: install.Rendered.Targets, install: install, steps: install.Steps,
 	}
 	if o.RBACDir == "" {
 		var err error
-		if a.client, err = o.Options.Cluster.Client(o.ErrOut); err != nil {
+		if i.client, err = o.Options.Cluster.Client(o.ErrOut); err != nil {
 			return nil, err
 		}
 	}
-	if err := o.findPermissions(ctx, a.client, a); err != nil {
+	if err := o.findPermissions(ctx, i.client, i); err != nil {
 		return nil, err
 	}
-	everywhere := a.permissions.In(rbac.ClusterScope).Set()
-	if err := install.Render(func(rule rbacv1.PolicyRule) bool { return everywhere.Covers([]rbacv1.PolicyRule{rule}) }); err != nil {
+	clusterWide := i.permissions.In(rbac.ClusterScope).Set()
+	if err := install.Render(func(rule rbacv1.PolicyRule) bool { return clusterWide.Covers([]rbacv1.PolicyRule{rule}) }); err != nil {
 		return nil, err
 	}
-	a.setSteps(install.Steps)
-	return a, nil
+	i.setSteps(install.Steps)
+	return i, nil
 }
 
 // checkEnrollment sets the enrollment if Remit is not allowed to act as the identity.
@@ -151,42 +152,42 @@ func (o *extensionOptions) checkEnrollment(r *result, from extension.Source) err
 }
 
 // extensionNeeds returns the permissions that the install of a ClusterExtension requires, as the controller determines them.
-func (a *about) extensionNeeds(ctx context.Context) ([]preflight.Need, error) {
-	needs, err := a.install.Needs(a.permissions.RulesOf)
-	if err != nil || a.client == nil {
+func (i *input) extensionNeeds(ctx context.Context) ([]preflight.Need, error) {
+	needs, err := i.install.Needs(i.permissions.RulesOf)
+	if err != nil || i.client == nil {
 		return needs, err
 	}
-	if assess.IsStrict(a.install.Extension) {
-		needs = append(needs, a.schemaNeeds(ctx)...)
+	if assess.IsStrict(i.install.Extension) {
+		needs = append(needs, i.schemaNeeds(ctx)...)
 	}
-	removals, err := a.install.Removals(a.client.RESTMapper())
+	removals, err := i.install.Removals(i.client.RESTMapper())
 	return append(needs, removals...), err
 }
 
-// refuseUnmet reports the requirements of the bundle that the cluster does not meet, and the optional permissions that the identity is
-// missing.
-func (a *about) refuseUnmet(report *preflight.Report) {
-	if a.install == nil {
+// refuseUnmet reports the requirements of the bundle that the cluster does not meet, and the optional permissions that the
+// identity is missing.
+func (i *input) refuseUnmet(report *preflight.Report) {
+	if i.install == nil {
 		return
 	}
-	for _, text := range a.install.Unmet {
+	for _, text := range i.install.Unmet {
 		report.Refuse("requirements of the bundle", errors.New(text))
 	}
-	report.Notes = append(report.Notes, assess.StopNotes(a.identity, a.install.Extension, a.install.Rendered, a.permissions.In)...)
+	report.Notes = append(report.Notes, assess.StopNotes(i.identity, i.install.Extension, i.install.Rendered, i.permissions.In)...)
 }
 
 // refuseMissing reports that the namespace or the ServiceAccount of a ClusterExtension does not exist.
-func (a *about) refuseMissing(ctx context.Context, report *preflight.Report) {
-	if a.install == nil || a.client == nil {
+func (i *input) refuseMissing(ctx context.Context, report *preflight.Report) {
+	if i.install == nil || i.client == nil {
 		return
 	}
-	required := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.namespace}}}
-	if key := a.identity.Account.Key(); !a.identity.IsSynthetic() {
+	required := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: i.namespace}}}
+	if key := i.identity.Account.Key(); !i.identity.IsSynthetic() {
 		required = append(required, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}})
 	}
 	for _, obj := range required {
 		what := apply.Describe(obj)
-		if err := a.client.Get(ctx, client.ObjectKeyFromObject(obj), obj); apierrors.IsNotFound(err) {
+		if err := i.client.Get(ctx, client.ObjectKeyFromObject(obj), obj); apierrors.IsNotFound(err) {
 			report.Refuse(what, errors.New("it does not exist; create it"))
 		}
 	}

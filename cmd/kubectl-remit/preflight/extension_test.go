@@ -114,7 +114,7 @@ func TestReadsTheClusterExtensionFromAManifest(t *testing.T) {
 
 	write(head + "metadata: {name: demo}\n" + spec + "---\n" + head + "metadata: {name: other}\n" + spec)
 	for want, more := range map[string][]string{
-		"it contains 2 ClusterExtensions: name one of them: demo, other":             nil,
+		"it contains 2 ClusterExtensions; specify one of them: demo, other":          nil,
 		"it does not contain ClusterExtension \"x\", but demo, other":                {"x"},
 		"--namespace=y: ClusterExtension other is installed in namespace":            {"other", "-n", "y"},
 		"--filename and --package are mutually exclusive":                            {"--package=x"},
@@ -212,7 +212,7 @@ func TestTheProviderOfCertificatesDeterminesThePermissions(t *testing.T) {
 	const secrets, certificates = "  - \"\"" + named + "  - secrets\n", "  - cert-manager.io" + named + "  - certificates\n  - issuers\n"
 	for provider, want := range map[string]struct{ secrets, certificates bool }{
 		"remit":                {secrets: true},
-		"cert-manager":         {secrets: true, certificates: true}, // cert-manager writes the Secret because of the identity
+		"cert-manager":         {secrets: true, certificates: true}, // the identity's Certificate makes cert-manager write the Secret
 		"openshift-service-ca": {},
 	} {
 		t.Run(provider, func(t *testing.T) {
@@ -239,7 +239,7 @@ func TestTheProviderOfCertificatesDeterminesThePermissions(t *testing.T) {
 func TestListsTheRequirementsOfABundle(t *testing.T) {
 	args := []string{"clusterextension", "demo", "--catalog=" + hookCatalog(t, hookCSV()), "--package=hook", "--namespace=demo-system"}
 	out, code, err := remit(t, append(args, "--rbac-dir", folder(t, printedRBAC(t, args)), "-o", "json")...)
-	require.NoError(t, err, "they do not make the check fail")
+	require.NoError(t, err, "unchecked requirements do not make the check fail")
 	require.Zero(t, code)
 	var d document
 	require.NoError(t, json.Unmarshal([]byte(out), &d))

@@ -21,8 +21,8 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// aboutObject returns the input of the check for an InstallPlan, or for the InstallPlan of a Subscription.
-func (o *Options) aboutObject(ctx context.Context, obj client.Object, name string) (*about, error) {
+// objectInput returns the input of the check for an InstallPlan, or for the InstallPlan of a Subscription.
+func (o *Options) objectInput(ctx context.Context, obj client.Object, name string) (*input, error) {
 	if o.RBACDir != "" {
 		return nil, fmt.Errorf("--rbac-dir can be used only with a bundle: %s %q is in a cluster", apply.KindOf(obj), name)
 	}
@@ -30,13 +30,13 @@ func (o *Options) aboutObject(ctx context.Context, obj client.Object, name strin
 	if err != nil {
 		return nil, err
 	}
-	a := &about{namespace: o.Namespace}
-	if a.namespace == "" {
-		if a.namespace, err = o.Cluster.Namespace(); err != nil {
+	i := &input{namespace: o.Namespace}
+	if i.namespace == "" {
+		if i.namespace, err = o.Cluster.Namespace(); err != nil {
 			return nil, err
 		}
 	}
-	if err := c.Get(ctx, client.ObjectKey{Namespace: a.namespace, Name: name}, obj); err != nil {
+	if err := c.Get(ctx, client.ObjectKey{Namespace: i.namespace, Name: name}, obj); err != nil {
 		return nil, err
 	}
 	plan, ok := obj.(*operatorsv1alpha1.InstallPlan)
@@ -48,33 +48,33 @@ func (o *Options) aboutObject(ctx context.Context, obj client.Object, name strin
 	if err != nil {
 		return nil, err
 	}
-	a.what, a.from, a.client = "InstallPlan "+plan.Name, fromSteps, c
-	if err := o.findAccount(ctx, c, a); err != nil {
+	i.what, i.from, i.client = "InstallPlan "+plan.Name, fromSteps, c
+	if err := o.findAccount(ctx, c, i); err != nil {
 		return nil, err
 	}
-	steps, err := planSteps(ctx, c, a, plan)
+	steps, err := planSteps(ctx, c, i, plan)
 	if errors.Is(err, resolver.ErrNotKept) {
-		a.from = fromReport
-		return a, o.useReport(ctx, a, plan, err)
+		i.from = fromReport
+		return i, o.useReport(ctx, i, plan, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	a.setSteps(steps)
-	return a, o.findPermissions(ctx, c, a)
+	i.setSteps(steps)
+	return i, o.findPermissions(ctx, c, i)
 }
 
 // planSteps builds the steps of a plan for the targets of the OperatorGroup in the plan's namespace, regardless of the
 // account.
-func planSteps(ctx context.Context, c client.Client, a *about, plan *operatorsv1alpha1.InstallPlan) ([]step.Step, error) {
-	if a.group == "" {
-		group, targets, err := grants.Group(ctx, c, a.namespace)
+func planSteps(ctx context.Context, c client.Client, i *input, plan *operatorsv1alpha1.InstallPlan) ([]step.Step, error) {
+	if i.group == "" {
+		group, targets, err := grants.Group(ctx, c, i.namespace)
 		if err != nil {
 			return nil, err
 		}
-		a.group, a.targets = group.Name, targets
+		i.group, i.targets = group.Name, targets
 	}
-	return source.PlanSteps(plan, source.Target{Group: a.group, Targets: a.targets})
+	return source.PlanSteps(plan, source.Target{Group: i.group, Targets: i.targets})
 }
 
 func planOf(ctx context.Context, c client.Client, sub *operatorsv1alpha1.Subscription) (*operatorsv1alpha1.InstallPlan, error) {
@@ -91,31 +91,31 @@ func planOf(ctx context.Context, c client.Client, sub *operatorsv1alpha1.Subscri
 
 // useReport uses the controller's report about a plan that does not include the content of its bundles. The report
 // covers only the account of the namespace's OperatorGroup.
-func (o *Options) useReport(ctx context.Context, a *about, plan *operatorsv1alpha1.InstallPlan, why error) error {
+func (o *Options) useReport(ctx context.Context, i *input, plan *operatorsv1alpha1.InstallPlan, why error) error {
 	if o.Account != "" {
 		return fmt.Errorf("%w, and its report is about the account of the OperatorGroup: omit --account, or check the bundle instead", why)
 	}
 	missing := plan.Status.GetCondition(names.ConditionPermissionsMissing)
 	if missing.Status == corev1.ConditionFalse {
-		a.report = &preflight.Report{Identity: a.identity, Notes: []string{fmt.Sprintf("%v: using its condition %s", why, missing.Type)}}
+		i.report = &preflight.Report{Identity: i.identity, Notes: []string{fmt.Sprintf("%v: using its condition %s", why, missing.Type)}}
 		return nil
 	}
 	stored := &corev1.ConfigMap{}
 	key := client.ObjectKey{Namespace: plan.Namespace, Name: names.ReportPrefix + plan.Name}
-	if err := a.client.Get(ctx, key, stored); err != nil {
+	if err := i.client.Get(ctx, key, stored); err != nil {
 		return fmt.Errorf("%w, and its report cannot be read: %w; its condition %s is: %s", why, err, missing.Type, missing.Message)
 	}
 	var d preflight.Document
 	if err := yaml.UnmarshalStrict([]byte(stored.Data[preflight.FileReport]), &d); err != nil {
 		return fmt.Errorf("%w, and its report in ConfigMap %s cannot be read: %w", why, key, err)
 	}
-	if d.Account != a.identity.ID() {
-		return fmt.Errorf("%w, and its report in ConfigMap %s is about ServiceAccount %s, not %s", why, key, d.Account, a.identity.ID())
+	if d.Account != i.identity.ID() {
+		return fmt.Errorf("%w, and its report in ConfigMap %s is about ServiceAccount %s, not %s", why, key, d.Account, i.identity.ID())
 	}
-	a.report = reportOf(a.identity, d)
-	a.report.Notes = append(a.report.Notes, fmt.Sprintf("%v: using the report in ConfigMap %s", why, key))
+	i.report = reportOf(i.identity, d)
+	i.report.Notes = append(i.report.Notes, fmt.Sprintf("%v: using the report in ConfigMap %s", why, key))
 	if d.LeftOut > 0 {
-		a.report.Notes = append(a.report.Notes, fmt.Sprintf("%d entries did not fit into the report: check the bundle instead", d.LeftOut))
+		i.report.Notes = append(i.report.Notes, fmt.Sprintf("%d entries did not fit into the report: check the bundle instead", d.LeftOut))
 	}
 	return nil
 }

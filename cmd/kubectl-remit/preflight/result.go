@@ -14,7 +14,7 @@ import (
 
 // result is the outcome of a check.
 type result struct {
-	*about
+	*input
 	report preflight.Report
 	// enrollment is the RBAC that allows Remit to act as the identity of a ClusterExtension; nil if it exists or is unknown.
 	enrollment []client.Object

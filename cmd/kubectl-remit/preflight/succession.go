@@ -17,26 +17,26 @@ import (
 // successions returns the additional needs of an upgrade if the cluster has another version of the operator. The
 // command cannot determine whether the cluster requires permission to delete an object in order to change its owners,
 // so it assumes that the permission is required. The notes list what could not be read.
-func (a *about) successions(ctx context.Context) (needs []preflight.Need, notes []string, err error) {
-	if a.client == nil {
+func (i *input) successions(ctx context.Context) (needs []preflight.Need, notes []string, err error) {
+	if i.client == nil {
 		return nil, nil, nil
 	}
-	for _, st := range a.steps {
+	for _, st := range i.steps {
 		if !st.IsCSV() {
 			continue
 		}
-		from, err := a.installed(ctx, st)
+		from, err := i.installed(ctx, st)
 		switch {
 		case apierrors.IsForbidden(err):
-			notes = append(notes, fmt.Sprintf("you are not allowed to list ClusterServiceVersions in namespace %s: additional permissions that an upgrade needs are unknown", a.namespace))
+			notes = append(notes, fmt.Sprintf("you are not allowed to list ClusterServiceVersions in namespace %s: additional permissions that an upgrade needs are unknown", i.namespace))
 			continue
 		case err != nil:
-			return nil, nil, fmt.Errorf("list ClusterServiceVersions in namespace %s: %w", a.namespace, err)
+			return nil, nil, fmt.Errorf("list ClusterServiceVersions in namespace %s: %w", i.namespace, err)
 		case from == nil:
 			continue
 		}
-		more, err := preflight.Succession{From: from, To: st, Steps: a.steps, Targets: a.targets,
-			HandsOver: func(s step.Step) bool { return a.belongsToAnother(ctx, s) }}.Needs()
+		more, err := preflight.Succession{From: from, To: st, Steps: i.steps, Targets: i.targets,
+			HandsOver: func(s step.Step) bool { return i.belongsToAnother(ctx, s) }}.Needs()
 		if err != nil {
 			return nil, nil, err
 		}
@@ -47,14 +47,14 @@ func (a *about) successions(ctx context.Context) (needs []preflight.Need, notes 
 
 // installed returns the newest other version of the step's operator in the namespace. It returns nil if there is none
 // or if the step's version is already installed.
-func (a *about) installed(ctx context.Context, st step.Step) (*operatorsv1alpha1.ClusterServiceVersion, error) {
+func (i *input) installed(ctx context.Context, st step.Step) (*operatorsv1alpha1.ClusterServiceVersion, error) {
 	list := &operatorsv1alpha1.ClusterServiceVersionList{}
-	if err := a.client.List(ctx, list, client.InNamespace(a.namespace), client.MatchingLabels{names.LabelLineage: st.Owner.Mark()}); err != nil {
+	if err := i.client.List(ctx, list, client.InNamespace(i.namespace), client.MatchingLabels{names.LabelLineage: st.Owner.Mark()}); err != nil {
 		return nil, err
 	}
 	var newest *operatorsv1alpha1.ClusterServiceVersion
-	for i := range list.Items {
-		csv := &list.Items[i]
+	for n := range list.Items {
+		csv := &list.Items[n]
 		if csv.Name == st.Owner.CSV {
 			return nil, nil // the same version is installed
 		}
@@ -67,9 +67,9 @@ func (a *about) installed(ctx context.Context, st step.Step) (*operatorsv1alpha1
 
 // belongsToAnother reports whether a step's object exists and belongs to another version. An object that cannot be
 // read counts as missing.
-func (a *about) belongsToAnother(ctx context.Context, st step.Step) bool {
+func (i *input) belongsToAnother(ctx context.Context, st step.Step) bool {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(st.Object.GroupVersionKind())
-	err := a.client.Get(ctx, client.ObjectKeyFromObject(st.Object), live)
+	err := i.client.Get(ctx, client.ObjectKeyFromObject(st.Object), live)
 	return err == nil && st.Owner.Marks(live) && preflight.BelongsToOther(live, st.Owner.CSV) // ownership cannot be verified without the key
 }

@@ -29,7 +29,7 @@ import (
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
-// Values of about.from.
+// Values of input.from.
 const (
 	// fromBundle means that the steps are built from a bundle's manifests.
 	fromBundle = "bundle"
@@ -39,8 +39,8 @@ const (
 	fromReport = "report"
 )
 
-// about is the input of a check: the steps, and the identity whose permissions are compared with the needs of the steps.
-type about struct {
+// input is the input of a check: the steps, and the identity whose permissions are compared with the needs of the steps.
+type input struct {
 	what string
 	// from is the source of the steps.
 	from string
@@ -62,51 +62,51 @@ type about struct {
 	report *preflight.Report
 }
 
-// about returns the input of the check for the command's argument: a Subscription, an InstallPlan or a bundle.
-func (o *Options) about(ctx context.Context, arg string) (*about, error) {
+// input returns the input of the check for the command's argument: a Subscription, an InstallPlan or a bundle.
+func (o *Options) input(ctx context.Context, arg string) (*input, error) {
 	kind, name, isObject := strings.Cut(arg, "/")
 	if isObject {
 		switch strings.ToLower(kind) {
 		case "subscription", "subscriptions", "sub", "subs":
-			return o.aboutObject(ctx, &operatorsv1alpha1.Subscription{}, name)
+			return o.objectInput(ctx, &operatorsv1alpha1.Subscription{}, name)
 		case "installplan", "installplans", "ip":
-			return o.aboutObject(ctx, &operatorsv1alpha1.InstallPlan{}, name)
+			return o.objectInput(ctx, &operatorsv1alpha1.InstallPlan{}, name)
 		}
 	}
-	return o.aboutBundle(ctx, arg)
+	return o.bundleInput(ctx, arg)
 }
 
-func (o *Options) aboutBundle(ctx context.Context, arg string) (*about, error) {
+func (o *Options) bundleInput(ctx context.Context, arg string) (*input, error) {
 	b, err := o.Load(ctx, arg)
 	if err != nil {
 		return nil, err
 	}
-	a := &about{what: "ClusterServiceVersion " + b.CSV.Name, from: fromBundle, namespace: o.Namespace}
+	i := &input{what: "ClusterServiceVersion " + b.CSV.Name, from: fromBundle, namespace: o.Namespace}
 	if o.RBACDir == "" {
-		if a.client, err = o.Cluster.Client(o.ErrOut); err != nil {
+		if i.client, err = o.Cluster.Client(o.ErrOut); err != nil {
 			return nil, err
 		}
 	}
-	if err := o.findAccount(ctx, a.client, a); err != nil {
+	if err := o.findAccount(ctx, i.client, i); err != nil {
 		return nil, err
 	}
-	if a.targets, err = o.TargetsOr(b, a.namespace, a.targets); err != nil {
+	if i.targets, err = o.TargetsOr(b, i.namespace, i.targets); err != nil {
 		return nil, err
 	}
-	scope := build.Scope{Namespace: a.namespace, Package: b.Package, Targets: a.targets}
+	scope := build.Scope{Namespace: i.namespace, Package: b.Package, Targets: i.targets}
 	steps, err := build.NewStepResourceFromBundle(b.Bundle, scope, build.Unchecked{})
 	if err != nil {
 		return nil, fmt.Errorf("bundle %q: %w", arg, err)
 	}
-	a.setSteps(steps.Steps)
-	return a, o.findPermissions(ctx, a.client, a)
+	i.setSteps(steps.Steps)
+	return i, o.findPermissions(ctx, i.client, i)
 }
 
-func (a *about) setSteps(steps []step.Step) {
-	for i := range steps {
-		steps[i].Owner.Proofs = unverified{}
+func (i *input) setSteps(steps []step.Step) {
+	for n := range steps {
+		steps[n].Owner.Proofs = unverified{}
 	}
-	a.steps = steps
+	i.steps = steps
 }
 
 // unverified accepts every proof. Only Remit's programs have the keys that verify proofs, and this command writes
@@ -121,57 +121,57 @@ func (unverified) Sign(*unstructured.Unstructured, string, *unstructured.Unstruc
 	return errors.New("this command creates nothing")
 }
 
-// findAccount sets the account to the one in --account. Without --account, it uses the account and the targets of the
+// findAccount sets the account to the one that --account names. Without --account, it uses the account and the targets of the
 // namespace's OperatorGroup.
-func (o *Options) findAccount(ctx context.Context, c client.Client, a *about) error {
+func (o *Options) findAccount(ctx context.Context, c client.Client, i *input) error {
 	if o.Account != "" {
 		account, err := source.ParseAccount(o.Account)
-		a.identity = scoped.ServiceAccountIdentity(account)
-		if a.namespace == "" {
-			a.namespace = account.Namespace
+		i.identity = scoped.ServiceAccountIdentity(account)
+		if i.namespace == "" {
+			i.namespace = account.Namespace
 		}
 		return err
 	}
 	if c == nil {
 		return errors.New("--account is required with --rbac-dir: the ServiceAccount whose permissions limit the install, as NAMESPACE/NAME")
 	}
-	if a.namespace == "" {
+	if i.namespace == "" {
 		var err error
-		if a.namespace, err = o.Cluster.Namespace(); err != nil {
+		if i.namespace, err = o.Cluster.Namespace(); err != nil {
 			return err
 		}
 	}
 	lookup := scoped.Lookup{Reader: c}
-	account, group, err := lookup.Account(ctx, a.namespace)
+	account, group, err := lookup.Account(ctx, i.namespace)
 	if err != nil {
-		return fmt.Errorf("find the account for namespace %q: %w; alternatively, specify an account with --account", a.namespace, err)
+		return fmt.Errorf("find the account for namespace %q: %w; alternatively, specify an account with --account", i.namespace, err)
 	}
-	a.identity, a.group = account.Identity(), group.Name
-	a.targets, err = lookup.Targets(ctx, group, grants.NamespaceFilter{Client: c})
-	if err == nil && len(a.targets) == 0 {
+	i.identity, i.group = account.Identity(), group.Name
+	i.targets, err = lookup.Targets(ctx, group, grants.NamespaceFilter{Client: c})
+	if err == nil && len(i.targets) == 0 {
 		err = errors.New(scoped.NoTargets(group, account))
 	}
 	return err
 }
 
-func (o *Options) findPermissions(ctx context.Context, c client.Client, a *about) error {
+func (o *Options) findPermissions(ctx context.Context, c client.Client, i *input) error {
 	if o.RBACDir != "" {
 		listers, err := grants.Folder(o.RBACDir)
 		if err != nil {
 			return err
 		}
-		a.permissions = grants.Listed(listers, a.identity)
+		i.permissions = grants.Listed(listers, i.identity)
 		return nil
 	}
 	var err error
-	a.permissions, err = grants.Cluster(ctx, c, a.identity, a.namespaces())
+	i.permissions, err = grants.Cluster(ctx, c, i.identity, i.namespaces())
 	return err
 }
 
 // namespaces returns the namespaces in which the identity needs permissions.
-func (a *about) namespaces() []string {
-	out := []string{a.namespace}
-	for _, s := range a.steps {
+func (i *input) namespaces() []string {
+	out := []string{i.namespace}
+	for _, s := range i.steps {
 		if namespace := s.Object.GetNamespace(); namespace != "" {
 			out = append(out, namespace)
 		}
@@ -180,83 +180,83 @@ func (a *about) namespaces() []string {
 	return slices.Compact(out)
 }
 
-func (a *about) evaluate(ctx context.Context) (*result, error) {
-	if a.report != nil {
-		return &result{about: a, report: *a.report}, nil
+func (i *input) evaluate(ctx context.Context) (*result, error) {
+	if i.report != nil {
+		return &result{input: i, report: *i.report}, nil
 	}
-	needs, err := a.needs(ctx)
+	needs, err := i.needs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	more, notes, err := a.successions(ctx)
+	more, notes, err := i.successions(ctx)
 	if err != nil {
 		return nil, err
 	}
-	report := a.permissions.Report(ctx, append(needs, more...))
+	report := i.permissions.Report(ctx, append(needs, more...))
 	report.Notes = append(report.Notes, notes...)
-	if err := report.NoteLeftOut(a.steps); err != nil {
+	if err := report.NoteLeftOut(i.steps); err != nil {
 		return nil, err
 	}
-	if err := a.refuseUnserved(&report); err != nil {
+	if err := i.refuseUnserved(&report); err != nil {
 		return nil, err
 	}
-	a.refuseReserved(ctx, &report)
-	a.refuseMissing(ctx, &report)
-	a.refuseUnmet(&report)
+	i.refuseReserved(ctx, &report)
+	i.refuseMissing(ctx, &report)
+	i.refuseUnmet(&report)
 	report.DeferUntilServed()
-	report.WarnAboutExistingRoles(a.permissions.RulesOf)
-	return &result{about: a, report: report}, nil
+	report.WarnAboutExistingRoles(i.permissions.RulesOf)
+	return &result{input: i, report: report}, nil
 }
 
-// needs returns the permissions that the install requires, except those of a succession.
-func (a *about) needs(ctx context.Context) ([]preflight.Need, error) {
-	if a.install != nil {
-		return a.extensionNeeds(ctx)
+// needs returns the permissions that the install requires, except those for replacing an installed version (see successions).
+func (i *input) needs(ctx context.Context) ([]preflight.Need, error) {
+	if i.install != nil {
+		return i.extensionNeeds(ctx)
 	}
-	needs, err := preflight.NeedsOf(a.steps, a.permissions.RulesOf, func(s step.Step) bool { return execute.ServedByOther(a.live(ctx, s), s) })
-	return append(needs, a.schemaNeeds(ctx)...), err
+	needs, err := preflight.NeedsOf(i.steps, i.permissions.RulesOf, func(s step.Step) bool { return execute.ServedByOther(i.live(ctx, s), s) })
+	return append(needs, i.schemaNeeds(ctx)...), err
 }
 
-func (a *about) schemaNeeds(ctx context.Context) (needs []preflight.Need) {
-	for _, s := range a.steps {
-		needs = append(needs, preflight.SchemaNeeds(s, a.live(ctx, s))...)
+func (i *input) schemaNeeds(ctx context.Context) (needs []preflight.Need) {
+	for _, s := range i.steps {
+		needs = append(needs, preflight.SchemaNeeds(s, i.live(ctx, s))...)
 	}
 	return needs
 }
 
 // live returns the existing CustomResourceDefinition with the same name as the step's object. It returns nil if no
 // cluster is used, if the step is of another kind, or if the CustomResourceDefinition does not exist or cannot be read.
-func (a *about) live(ctx context.Context, s step.Step) *apiextensionsv1.CustomResourceDefinition {
-	if a.client == nil || !s.IsCRD() {
+func (i *input) live(ctx context.Context, s step.Step) *apiextensionsv1.CustomResourceDefinition {
+	if i.client == nil || !s.IsCRD() {
 		return nil
 	}
 	name := s.Object.GetName()
-	if live, asked := a.crds[name]; asked {
+	if live, asked := i.crds[name]; asked {
 		return live
 	}
 	live := &apiextensionsv1.CustomResourceDefinition{}
-	if a.client.Get(ctx, client.ObjectKey{Name: name}, live) != nil {
+	if i.client.Get(ctx, client.ObjectKey{Name: name}, live) != nil {
 		live = nil
 	}
-	if a.crds == nil {
-		a.crds = map[string]*apiextensionsv1.CustomResourceDefinition{}
+	if i.crds == nil {
+		i.crds = map[string]*apiextensionsv1.CustomResourceDefinition{}
 	}
-	a.crds[name] = live
+	i.crds[name] = live
 	return live
 }
 
 // refuseReserved, like the controllers, reports CustomResourceDefinitions that only the default account is allowed to
 // write.
-func (a *about) refuseReserved(ctx context.Context, report *preflight.Report) {
-	written := slices.DeleteFunc(slices.Clone(a.steps), func(s step.Step) bool { return !s.IsCRD() || execute.IsServed(a.live(ctx, s), s) })
+func (i *input) refuseReserved(ctx context.Context, report *preflight.Report) {
+	written := slices.DeleteFunc(slices.Clone(i.steps), func(s step.Step) bool { return !s.IsCRD() || execute.IsServed(i.live(ctx, s), s) })
 	if len(written) == 0 {
 		return
 	}
 	var served execute.Served
-	if a.client != nil {
+	if i.client != nil {
 		var err error
-		if served, err = execute.ReadServed(ctx, a.client, written); err != nil {
-			report.Notes = append(report.Notes, "Cannot determine what else serves the API groups of the bundle's CustomResourceDefinitions: "+err.Error())
+		if served, err = execute.ReadServed(ctx, i.client, written); err != nil {
+			report.Notes = append(report.Notes, "cannot determine what else serves the API groups of the bundle's CustomResourceDefinitions: "+err.Error())
 		}
 	}
 	for _, s := range written {
@@ -267,8 +267,8 @@ func (a *about) refuseReserved(ctx context.Context, report *preflight.Report) {
 }
 
 // refuseUnserved, like the controllers, refuses objects of unserved kinds.
-func (a *about) refuseUnserved(report *preflight.Report) error {
-	if a.client == nil {
+func (i *input) refuseUnserved(report *preflight.Report) error {
+	if i.client == nil {
 		return nil
 	}
 	unserved := kinds.NewUnserved(clock.RealClock{})
@@ -276,10 +276,10 @@ func (a *about) refuseUnserved(report *preflight.Report) error {
 		if gvk == operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.ClusterServiceVersionKind) {
 			return true, nil // Remit's own installation provides this CRD
 		}
-		return unserved.Serves(a.client.RESTMapper(), gvk, "")
+		return unserved.Serves(i.client.RESTMapper(), gvk, "")
 	}
-	if a.install != nil {
-		return assess.RefuseUnserved(report, a.steps, a.install.Provider, isServed)
+	if i.install != nil {
+		return assess.RefuseUnserved(report, i.steps, i.install.Provider, isServed)
 	}
-	return report.RefuseUnserved(a.steps, isServed)
+	return report.RefuseUnserved(i.steps, isServed)
 }
