@@ -38,7 +38,7 @@ type Options struct {
 const example = `  # What the ServiceAccount "installer" needs to install a bundle into its own namespace
   kubectl remit rbac ./my-operator/1.2.3 --account team-a/installer
 
-  # The same, including the account: apply it
+  # Apply the same RBAC, including the account
   kubectl remit rbac ./my-operator/1.2.3 --account team-a/installer --with-account | kubectl apply -f -
 
   # For an operator that watches two other namespaces

@@ -21,7 +21,7 @@ type extensionOptions struct {
 	Source    extension.Source
 }
 
-const extensionExample = `  # Everything that a ClusterExtension in the cluster needs, including the enrollment of its user: apply it
+const extensionExample = `  # Apply everything that a ClusterExtension in the cluster needs, including the enrollment of its user
   kubectl remit rbac clusterextension demo | kubectl apply -f -
 
   # For a ClusterExtension that does not exist yet

@@ -13,7 +13,7 @@ import (
 	"github.com/remit-olm/remit/pkg/step/build"
 )
 
-// allFeatures is the value of --optional for all optional features, and of the flag without a value.
+// allFeatures is the value of --optional that selects all optional features. It is the default if the flag has no value.
 const allFeatures = "all"
 
 func (o *Options) addOptional(cmd *cobra.Command) {
@@ -33,7 +33,8 @@ func features() []string {
 	return out
 }
 
-// optional returns what the selected optional features need, and notes what --optional does not include.
+// optional returns the permissions that the selected optional features need. It prints a note about permissions that --optional
+// does not include.
 func (o *Options) optional(b *bundle.Bundle, scope build.Scope) ([]rbac.Need, error) {
 	var selected []preflight.Feature
 	for _, name := range o.Optional {
@@ -47,7 +48,7 @@ func (o *Options) optional(b *bundle.Bundle, scope build.Scope) ([]rbac.Need, er
 		}
 	}
 	if slices.Contains(selected, preflight.FeatureRoles) {
-		fmt.Fprintln(o.ErrOut, "note: not included are the ClusterRoles olm.og.* of the OperatorGroup: the API server allows only a cluster-admin to write them")
+		fmt.Fprintln(o.ErrOut, "note: the ClusterRoles olm.og.* of the OperatorGroup are not included, because the API server allows only a cluster-admin to write them")
 	}
 	return preflight.Optional(b, scope, selected...)
 }

@@ -39,7 +39,7 @@ func TestPrintsOptionalPermissions(t *testing.T) {
 func TestNotesRolesThatOnlyAClusterAdminMayWrite(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(dir, sample.FS()))
-	for value, want := range map[string]string{"roles": "note: not included are the ClusterRoles olm.og.*", "conditions": ""} {
+	for value, want := range map[string]string{"roles": "note: the ClusterRoles olm.og.* of the OperatorGroup are not included", "conditions": ""} {
 		cmd := NewCommand()
 		var errOut bytes.Buffer
 		cmd.SetOut(&bytes.Buffer{})
