@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// thirdParty is a kind that bundles often contain or require and that the demonstration's cluster does not serve.
+// thirdParty is a kind that bundles often contain or require and that the demonstration's cluster does not serve by default.
 type thirdParty struct {
 	group, kind, plural string
 	cluster             bool

@@ -26,7 +26,7 @@ const (
 	// docsRegistry is a registry with an image of the same catalog, docsImage.
 	docsRegistry = "docs-registry.example.com"
 	docsImage    = "catalogs/sample:v1"
-	// helloImage is an image in docsRegistry of a catalog with an operator for ClusterExtensions.
+	// helloImage is an image in docsRegistry. It contains a catalog with an operator for ClusterExtensions.
 	helloImage = "catalogs/hello:v1"
 	// docsServer is an image whose Pods serve the same catalog over gRPC, as `opm serve` does.
 	docsServer = "example.com/registries/sample:v1"
@@ -113,7 +113,7 @@ func (d *documentation) args() []string {
 	return append([]string{"--catalog-directory=" + docsCatalog + "=" + d.catalog()}, d.registryArgs()...)
 }
 
-// registryArgs returns the flags for docsRegistry of all programs that read images.
+// registryArgs returns the flags with which programs read images from docsRegistry.
 func (d *documentation) registryArgs() []string {
 	return []string{"--registry-mirror=" + docsRegistry + "=" + d.registry.Host, "--registry-plain-http=" + d.registry.Host}
 }

@@ -23,7 +23,7 @@ const extensionName = "hello"
 // extension demonstrates a ClusterExtension without a ServiceAccount: it has no permissions until the report is applied.
 func (d *demo) extension(ctx context.Context) error {
 	message := ""
-	err := d.progress.step(fmt.Sprintf("Create the ClusterExtension %q without a ServiceAccount: Remit reports what it needs and writes nothing", extensionName), func() error {
+	err := d.progress.step(fmt.Sprintf("Create the ClusterExtension %q without a ServiceAccount: Remit reports what is missing and writes nothing", extensionName), func() error {
 		if err := d.createExtension(ctx); err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (d *demo) extensionInstalled(ctx context.Context) error {
 	return nil
 }
 
-// summaryOf returns the lines of a report about the user, without the RBAC to apply.
+// summaryOf returns the lines of a report that are about the user, without the RBAC to apply.
 func summaryOf(report string) string {
 	var out strings.Builder
 	for line := range strings.Lines(report) {

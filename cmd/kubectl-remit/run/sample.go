@@ -128,7 +128,7 @@ func holdBack(all preflight.Report, namespace string, n int) preflight.Report {
 	return out
 }
 
-// greet creates a resource for the operator and waits until it is reconciled.
+// greet creates a resource for the operator and waits until the operator has reconciled it.
 func (t *tenant) greet(ctx context.Context) error {
 	cr := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "sample.remit.dev/v1",
