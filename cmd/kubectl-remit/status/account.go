@@ -14,7 +14,7 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// Conditions that Remit sets.
+// Conditions and reasons that Remit sets.
 const (
 	conditionMultiple = operatorgroup.MultipleOperatorGroup
 	conditionTargets  = operatorgroup.TargetsKnown

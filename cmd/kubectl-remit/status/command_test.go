@@ -100,7 +100,7 @@ func TestShowsClusterExtensionsOfACluster(t *testing.T) {
 	}
 	out, _, err := s.status("", "-A")
 	require.NoError(t, err)
-	require.Equal(t, "Permissions that no ClusterExtension uses. A new ClusterExtension of the same name gets them:\n  in the whole cluster\n"+
+	require.Equal(t, "Permissions that no ClusterExtension uses. A new ClusterExtension with the same identity gets them:\n  in the whole cluster\n"+
 		"    ClusterRoleBinding demo-admin (ClusterRole cluster-admin): User olm:clusterextension:demo\n"+
 		"  To remove enrollments, run kubectl remit unenroll; delete the other objects with kubectl delete\n", out)
 
@@ -129,7 +129,7 @@ func TestShowsClusterExtensionsOfACluster(t *testing.T) {
 	require.NotContains(t, out, "demo-admin")
 
 	require.NoError(t, s.Delete(t.Context(), demo))
-	require.Len(t, s.report("", "-A").Dangling, 3, "its grant and its enrollment remain")
+	require.Len(t, s.report("", "-A").Dangling, 3, "the grant and the enrollment of the deleted extension remain")
 }
 
 func TestNotesWhatTheUserMayNotReadOfClusterExtensions(t *testing.T) {

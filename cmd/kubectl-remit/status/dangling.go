@@ -25,7 +25,7 @@ type Dangling struct {
 	// Namespace is "" for cluster-scoped objects.
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// Role is "<Kind> <name>" of the role of a binding.
+	// Role is the "<Kind> <name>" of the role that a binding refers to.
 	Role string `json:"role,omitempty"`
 	// Identities lists the users and ServiceAccounts that are not the identity of any ClusterExtension.
 	Identities []string `json:"identities"`
@@ -54,7 +54,7 @@ func (w *world) dangling(namespace string) ([]Dangling, error) {
 	return d.found, nil
 }
 
-// search collects grants.
+// search collects the objects to report.
 type search struct {
 	// used contains the identities of all ClusterExtensions.
 	used map[string]bool
@@ -81,8 +81,8 @@ func (d *search) covers(obj client.Object) bool {
 	return d.namespace == "" || obj.GetNamespace() == d.namespace
 }
 
-// binding adds a binding that names users of ClusterExtensions that do not exist, or that belongs to the enrollment of
-// such a user or of a ServiceAccount.
+// binding adds a binding if it names the user of a ClusterExtension that does not exist, or if it belongs to an enrollment that
+// no ClusterExtension uses.
 func (d *search) binding(kind string, b client.Object, ref rbacv1.RoleRef, subjects []rbacv1.Subject) {
 	one := Dangling{Kind: kind, Namespace: b.GetNamespace(), Name: b.GetName(), Role: ref.Kind + " " + ref.Name}
 	identities := usersOf(subjects)
@@ -106,7 +106,7 @@ func usersOf(subjects []rbacv1.Subject) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// role adds the role of a grant or an enrollment that has no binding.
+// role adds a role without a binding if it belongs to a grant or an enrollment that no ClusterExtension uses.
 func (d *search) role(kind string, r client.Object) {
 	one := Dangling{Kind: kind, Namespace: r.GetNamespace(), Name: r.GetName()}
 	if d.bound[r.GetNamespace()+"/"+kind+" "+r.GetName()] {
@@ -132,7 +132,8 @@ func enrolledBy(kind, role, namespace string) string {
 	return scoped.ServiceAccountIdentity(types.NamespacedName{Namespace: namespace, Name: name}).String()
 }
 
-// add adds an object for the identities that no ClusterExtension has. It returns false if there are none.
+// add adds an object for the identities that no ClusterExtension has. It returns false if every identity belongs to a
+// ClusterExtension.
 func (d *search) add(one Dangling, identities []string) bool {
 	for _, identity := range identities {
 		if !d.used[identity] {

@@ -129,8 +129,8 @@ func fillDeletedSteps(ctx context.Context, c client.Reader, g *Group, steps []st
 	return nil
 }
 
-// fillDeletedSecrets reports deleted Secrets with certificates. It reads them because Remit is not allowed to watch
-// them.
+// fillDeletedSecrets reports deleted Secrets with certificates. The statuses do not report them, because Remit is not allowed to
+// watch Secrets.
 func (w *world) fillDeletedSecrets(ctx context.Context, c client.Reader, g *Group, csv *operatorsv1alpha1.ClusterServiceVersion, budget *int) error {
 	var deleted []string
 	for _, r := range csv.Status.RequirementStatus {

@@ -84,11 +84,11 @@ func (w *world) needs(g *Group) ([]preflight.Need, error) {
 	if err != nil {
 		return nil, err
 	}
-	unshown := maps.Clone(installed)
+	withoutPlan := maps.Clone(installed)
 	for _, s := range steps {
-		delete(unshown, s.Owner.CSV)
+		delete(withoutPlan, s.Owner.CSV)
 	}
-	for _, name := range slices.Sorted(maps.Keys(unshown)) {
+	for _, name := range slices.Sorted(maps.Keys(withoutPlan)) {
 		return nil, fmt.Errorf("no InstallPlan contains the manifests from which ClusterServiceVersion %s was installed", name)
 	}
 	needs, err := preflight.NeedsOf(steps, w.rbac.RulesOf, func(step.Step) bool { return false })
@@ -179,7 +179,7 @@ func grantsOf(l rbac.Listers, user rbac.Subject) ([]given, error) {
 	}
 	var out []given
 	add := func(kind, name, namespace string, ref rbacv1.RoleRef, subjects []rbacv1.Subject) error {
-		group, applies := through(subjects, user, namespace)
+		group, applies := membership(subjects, user, namespace)
 		if !applies {
 			return nil
 		}
@@ -206,9 +206,9 @@ func grantsOf(l rbac.Listers, user rbac.Subject) ([]given, error) {
 	return out, nil
 }
 
-// through reports whether the subjects of a binding include the user, and through which group. The group is "" if a
+// membership reports whether the subjects of a binding include the user, and through which group. The group is "" if a
 // subject names the user.
-func through(subjects []rbacv1.Subject, user rbac.Subject, namespace string) (group string, applies bool) {
+func membership(subjects []rbacv1.Subject, user rbac.Subject, namespace string) (group string, applies bool) {
 	for _, s := range subjects {
 		switch s.Kind {
 		case rbacv1.ServiceAccountKind:
@@ -233,9 +233,9 @@ func through(subjects []rbacv1.Subject, user rbac.Subject, namespace string) (gr
 // groups. needed maps scopes to rules.
 func excess(all []given, needed map[string][]rbacv1.PolicyRule) *Unneeded {
 	out := &Unneeded{}
-	var anywhere []rbacv1.PolicyRule
+	var neededAnywhere []rbacv1.PolicyRule
 	for _, rules := range needed {
-		anywhere = append(anywhere, rules...)
+		neededAnywhere = append(neededAnywhere, rules...)
 	}
 	for _, g := range all {
 		if g.group != "" {
@@ -244,7 +244,7 @@ func excess(all []given, needed map[string][]rbacv1.PolicyRule) *Unneeded {
 		}
 		uses := needed[g.namespace]
 		if g.namespace == rbac.ClusterScope {
-			uses = anywhere // a cluster-wide grant applies in each namespace
+			uses = neededAnywhere // a cluster-wide grant applies in each namespace
 		}
 		e := Excess{Binding: g.binding, Role: g.role, Namespace: g.namespace}
 		e.Unused, e.Wider = split(g.rules, rbac.NewSet(needed[g.namespace]), rbac.Atoms(rbac.Compact(uses)))

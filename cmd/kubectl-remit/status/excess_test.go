@@ -103,7 +103,7 @@ func TestFindsTheBindingsOfAnAccount(t *testing.T) {
 		"not at all":      {[]rbacv1.Subject{sa("ns", "x"), {Kind: rbacv1.GroupKind, Name: "y"}}, "", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			group, applies := through(c.subjects, user, c.in)
+			group, applies := membership(c.subjects, user, c.in)
 			require.Equal(t, c.applies, applies)
 			require.Equal(t, c.group, group)
 		})

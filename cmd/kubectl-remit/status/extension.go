@@ -139,7 +139,8 @@ func extensionBlocks(ext *olmv1.ClusterExtension) []Block {
 	return out
 }
 
-// blocks reports whether a condition reports a problem. Progressing is also True while a problem may be temporary.
+// blocks reports whether a condition reports a problem. The condition Progressing with reason Retrying also reports a problem,
+// although its status is True.
 func blocks(c *metav1.Condition) bool {
 	if c.Type == olmv1.TypeProgressing && c.Reason == olmv1.ReasonRetrying {
 		return true
@@ -147,8 +148,8 @@ func blocks(c *metav1.Condition) bool {
 	return c.Status == metav1.ConditionFalse
 }
 
-// repeats reports whether the condition Progressing repeats the problem that the condition Authorized reports. It recognizes
-// the phrases of OLM v1.
+// repeats reports whether the condition Progressing repeats the problem that the condition Authorized reports. It recognizes the
+// phrases with which OLM v1 introduces such a problem.
 func repeats(c *metav1.Condition, earlier []Block) bool {
 	if c.Type != olmv1.TypeProgressing || earlier[0].Condition != olmv1.TypeAuthorized {
 		return false

@@ -203,7 +203,7 @@ func TestReportsGrantsThatNoClusterExtensionUses(t *testing.T) {
 	w := givenExtensions(t, []olmv1.ClusterExtension{running("demo"), account}, objs...)
 	text, r := shown(t, w)
 	_, text, _ = strings.Cut(text, "Permissions that ")
-	require.Equal(t, `no ClusterExtension uses. A new ClusterExtension of the same name gets them:
+	require.Equal(t, `no ClusterExtension uses. A new ClusterExtension with the same identity gets them:
   in the whole cluster
     ClusterRole remit-extension-enrollment-half: enrolls User olm:clusterextension:half
     ClusterRole remit-extension-grant-gone:1: User olm:clusterextension:gone
@@ -216,7 +216,7 @@ func TestReportsGrantsThatNoClusterExtensionUses(t *testing.T) {
     RoleBinding remit-extension-enrollment-left (Role remit-extension-enrollment-left): enrolls ServiceAccount ns/left
   To remove enrollments, run kubectl remit unenroll; delete the other objects with kubectl delete
 `, text)
-	require.False(t, r.blocked(), "unused grants block nothing")
+	require.False(t, r.blocked(), "unused grants do not count as blocked")
 
 	w.requested = "a"
 	_, r = shown(t, w)
@@ -230,7 +230,7 @@ func TestReportsGrantsThatNoClusterExtensionUses(t *testing.T) {
 	}
 }
 
-// A user who may write RBAC in one namespace cannot hide the unused grants of others.
+// A user who may write RBAC in one namespace cannot hide the unused grants in other namespaces.
 func TestUnusedGrantsOfOneNamespaceDoNotHideOthers(t *testing.T) {
 	var all []Dangling
 	for i := range maxDangling + 5 {
@@ -244,7 +244,7 @@ func TestUnusedGrantsOfOneNamespaceDoNotHideOthers(t *testing.T) {
 	require.NotContains(t, b.String(), "b20 ")
 }
 
-// Users can be named in bindings in thousands.
+// Bindings can name any number of users.
 func TestABindingNamesEachUserOnce(t *testing.T) {
 	require.Equal(t, []string{"User olm:clusterextension:a", "User olm:clusterextension:b"}, usersOf([]rbacv1.Subject{userOf("b"), userOf("a"), userOf("b"), userOf("")}))
 	require.Equal(t, rbac.SubjectOf(scoped.Identity{Extension: "a"}).User, userOf("a").Name)

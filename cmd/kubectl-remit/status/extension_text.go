@@ -35,10 +35,10 @@ func (e Extension) write(b *bytes.Buffer) {
 	}
 }
 
-// writeDangling writes the unused grants, at most maxDangling for each namespace: a user who may write RBAC in one namespace
-// cannot hide the grants in another.
+// writeDangling writes the unused grants, at most maxDangling for each namespace, so that a user who may write RBAC in one
+// namespace cannot hide the grants in another.
 func writeDangling(b *bytes.Buffer, all []Dangling) {
-	b.WriteString("Permissions that no ClusterExtension uses. A new ClusterExtension of the same name gets them:\n")
+	b.WriteString("Permissions that no ClusterExtension uses. A new ClusterExtension with the same identity gets them:\n")
 	for start := 0; start < len(all); {
 		end := start
 		for end < len(all) && all[end].Namespace == all[start].Namespace {

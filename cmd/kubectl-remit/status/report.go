@@ -295,8 +295,8 @@ func planBlocks(plan *operatorsv1alpha1.InstallPlan) []Block {
 	return []Block{{"InstallPlan", plan.Name, string(plan.Status.Phase), string(c.Reason), refusals(cmp.Or(c.Message, plan.Status.Message))}}
 }
 
-// blocked reports whether any object is blocked, any account is unusable or any install is not running. Unused grants
-// block nothing.
+// blocked reports whether any object is blocked, any account is unusable or any install is not running. Unused grants do not
+// count.
 func (r *Report) blocked() bool {
 	return slices.ContainsFunc(r.ClusterExtensions, Extension.blocked) || slices.ContainsFunc(r.OperatorGroups, func(g Group) bool {
 		return len(g.Blocked) > 0 || g.Account.Usable == No || slices.ContainsFunc(g.Installed, func(i Install) bool {

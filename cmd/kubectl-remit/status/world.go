@@ -81,7 +81,7 @@ func (w *world) list(ctx context.Context, c client.Client, list client.ObjectLis
 	return err
 }
 
-// gatherExtensions reads the ClusterExtensions. A cluster in which they are not installed has none.
+// gatherExtensions reads the ClusterExtensions. If the cluster does not serve ClusterExtensions, there are none.
 func (w *world) gatherExtensions(ctx context.Context, c client.Client) error {
 	var list olmv1.ClusterExtensionList
 	err := c.List(ctx, &list)
