@@ -20,7 +20,8 @@ const defaultTimeout = 5 * time.Minute
 type Options struct {
 	// CRDs also deletes the CustomResourceDefinitions that were created for the operator.
 	CRDs bool
-	// CustomResources deletes all objects of their kinds, in all namespaces, while the operator is still running.
+	// CustomResources first deletes all objects of these CustomResourceDefinitions, in all namespaces, while the operator is still
+	// running.
 	CustomResources bool
 	// DryRun only reports what would be deleted.
 	DryRun bool
@@ -64,7 +65,7 @@ func NewCommand() *cobra.Command {
 	o.Cluster.AddFlags(cmd)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.CRDs, "crds", false, "also delete the CustomResourceDefinitions that were created for this operator")
-	flags.BoolVar(&o.CustomResources, "delete-custom-resources", false, "with --crds, first delete all objects of their kinds in all namespaces, while the operator is still running")
+	flags.BoolVar(&o.CustomResources, "delete-custom-resources", false, "with --crds, first delete all objects of these CustomResourceDefinitions, in all namespaces, while the operator is still running")
 	flags.BoolVar(&o.DryRun, "dry-run", false, "only print what would be deleted")
 	flags.DurationVar(&o.Timeout, "timeout", defaultTimeout, "maximum time to wait for objects to be removed")
 	return cmd

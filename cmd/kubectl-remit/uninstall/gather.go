@@ -107,9 +107,9 @@ func (i *install) owned() []string {
 	return slices.Sorted(maps.Keys(set))
 }
 
-// gatherCRDs determines the CustomResourceDefinitions to delete: those that the operator owns and that have the labels of
-// its lineage. It refuses if another ClusterServiceVersion needs one of them or if objects of its kind exist. If custom is
-// true, these objects are to be deleted.
+// gatherCRDs determines the CustomResourceDefinitions to delete: those that the operator owns and that have the labels of its
+// lineage. It refuses if another ClusterServiceVersion needs one of them or if objects of its kind exist. If custom is true, it
+// adds these objects to the objects to delete instead of refusing.
 func (i *install) gatherCRDs(ctx context.Context, custom bool) error {
 	for _, name := range i.owned() {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
@@ -134,7 +134,7 @@ func (i *install) gatherCRDs(ctx context.Context, custom bool) error {
 	return i.checkUsers(ctx)
 }
 
-// checkObjects refuses if objects of the kind exist, or adds them to the objects to delete.
+// checkObjects refuses if objects of the kind exist or, if custom is true, adds them to the objects to delete.
 func (i *install) checkObjects(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, custom bool) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kindOf(crd))

@@ -85,7 +85,7 @@ func (i *install) delete(ctx context.Context, o *Options, objs []client.Object) 
 		uid := obj.GetUID()
 		err := i.client.Delete(ctx, obj, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 		switch {
-		case apierrors.IsNotFound(err), apierrors.IsConflict(err): // another object has its name
+		case apierrors.IsNotFound(err), apierrors.IsConflict(err): // already deleted, or replaced by another object
 		case err != nil:
 			return fmt.Errorf("delete %s: %w", i.describe(obj), err)
 		default:
@@ -164,8 +164,8 @@ func kindsOf(objs []client.Object) (out []schema.GroupKind) {
 	return out
 }
 
-// children lists the objects of the kinds with the label of the lineage. Kinds that the user may list neither in all namespaces nor in
-// the install's namespace are added to denied.
+// children lists the objects of the given kinds that have the label of the lineage. It adds kinds to denied that the user may
+// list neither in all namespaces nor in the install's namespace.
 func (i *install) children(ctx context.Context, kinds []schema.GroupKind, denied map[string]bool) (found []client.Object, err error) {
 	for _, gk := range kinds {
 		mapping, err := i.client.RESTMapper().RESTMapping(gk)
@@ -214,7 +214,7 @@ func (i *install) noteKeptCRDs(ctx context.Context, o *Options) {
 	for _, name := range i.owned() {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		if err := i.client.Get(ctx, client.ObjectKey{Name: name}, crd); err == nil && i.lineage.Marks(crd) {
-			fmt.Fprintf(o.ErrOut, "note: CustomResourceDefinition %s is kept; delete it with its objects with: kubectl delete crd %s\n", name, name)
+			fmt.Fprintf(o.ErrOut, "note: CustomResourceDefinition %s is kept; to delete it and all of its objects: kubectl delete crd %s\n", name, name)
 		}
 	}
 }

@@ -129,7 +129,7 @@ func TestDeletesOnlyWhatBelongsToTheSubscription(t *testing.T) {
 	s.create(other, dependency)
 	sub := &operatorsv1alpha1.Subscription{ObjectMeta: s.meta("sub")}
 	require.True(t, s.exists(sub))
-	sub.Status.InstalledCSV, sub.Status.LastUpdated = "other.v1", metav1.Now() // a user who can write the status names another version
+	sub.Status.InstalledCSV, sub.Status.LastUpdated = "other.v1", metav1.Now() // as if a user had written another version to the status
 	require.NoError(t, s.Status().Update(t.Context(), sub))
 
 	out, notes, code := s.uninstall("--dry-run")
@@ -161,17 +161,17 @@ func TestRefusesToDeleteKindsThatAreInUse(t *testing.T) {
 	gadget.SetNamespace("default")
 	gadget.SetName("mine")
 	s.create(gadget)
-	elsewhere := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace + "-b"}}
+	otherNamespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace + "-b"}}
 	user, copied := s.csv("b.v1", s.group()), s.csv("a.v1", s.group())
-	user.Namespace, copied.Namespace = elsewhere.Name, elsewhere.Name
+	user.Namespace, copied.Namespace = otherNamespace.Name, otherNamespace.Name
 	user.Labels, copied.Labels = nil, map[string]string{names.LabelCopiedFrom: s.namespace}
-	s.create(elsewhere, user, copied)
+	s.create(otherNamespace, user, copied)
 
 	out, notes, code := s.uninstall("--crds")
 	require.Equal(t, cli.CodeMissing, code)
 	require.Empty(t, out)
 	require.Contains(t, notes, "refused: objects of CustomResourceDefinition "+crd.Name+" exist: default/mine. Delete them first")
-	require.Contains(t, notes, "refused: ClusterServiceVersion "+elsewhere.Name+"/b.v1 needs CustomResourceDefinition "+crd.Name)
+	require.Contains(t, notes, "refused: ClusterServiceVersion "+otherNamespace.Name+"/b.v1 needs CustomResourceDefinition "+crd.Name)
 	require.NotContains(t, notes, "/a.v1 needs")
 	require.True(t, s.exists(&operatorsv1alpha1.Subscription{ObjectMeta: s.meta("sub")}))
 
@@ -205,7 +205,7 @@ func TestReportsWhatRemains(t *testing.T) {
 	require.Contains(t, out, "clusterserviceversion.operators.coreos.com/a.v1 remains\n")
 	require.Contains(t, notes, "kubectl get events -n "+s.namespace)
 
-	// After the ClusterServiceVersion is removed, the command reports a role that Remit did not remove.
+	// If Remit does not remove a role after the ClusterServiceVersion is removed, the command reports the role.
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.namespace, Labels: map[string]string{names.LabelLineage: s.lineage.Mark()}}}
 	s.create(role, &operatorsv1alpha1.Subscription{ObjectMeta: s.meta("sub"), Spec: &operatorsv1alpha1.SubscriptionSpec{Package: "a"}})
 	require.NoError(t, s.Patch(t.Context(), csv, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
