@@ -287,7 +287,7 @@ func bytes() []Mutant {
 		},
 		{
 			Name: "any-number-of-connections", Rule: 8, File: "pkg/controller/catalogsource/places.go",
-			Old:    "	if !of.taken[key] && len(of.taken) >= p.max {",
+			Old:    "	if !own.taken[key] && len(own.taken) >= p.max {",
 			New:    "	if false {",
 			Killer: unit("pkg/controller/catalogsource", "TestLimitsConnectionsOfANamespace"),
 		},

@@ -33,8 +33,8 @@ type budget struct {
 	// total bounds the usage of all namespaces together. For a namespace whose usage is at most "least", the bound is
 	// "most" instead.
 	total, least, most int64
-	// of is the name of the limited resource, for messages.
-	of string
+	// resource is the name of the limited resource, for messages.
+	resource string
 	// decoding limits the memory that all loaders together use for decoding.
 	decoding *catalog.Decoding
 	// exempt is the namespace to which no limits apply.
@@ -66,21 +66,21 @@ const (
 // newDiskBudget returns the budget for manifests on disk.
 func newDiskBudget(exempt string) *budget {
 	b := newBudget(exempt)
-	b.max, b.total, b.least, b.most, b.of = maxNamespaceDisk, maxTenantDisk, leastNamespaceDisk, mostDisk, "disk"
+	b.max, b.total, b.least, b.most, b.resource = maxNamespaceDisk, maxTenantDisk, leastNamespaceDisk, mostDisk, "disk"
 	return b
 }
 
-// newWorkBudget returns the budget for temporary files. It never wakes CatalogSources, because refused CatalogSources
+// newWorkBudget returns the budget for temporary files. The budget never wakes CatalogSources, because refused CatalogSources
 // would wake each other endlessly.
 func newWorkBudget(exempt string) *budget {
 	b := newBudget(exempt)
-	b.max, b.total, b.least, b.most, b.of = maxNamespaceWork, maxTenantWork, leastNamespaceWork, mostWork, "temporary disk space"
+	b.max, b.total, b.least, b.most, b.resource = maxNamespaceWork, maxTenantWork, leastNamespaceWork, mostWork, "temporary disk space"
 	return b
 }
 
 // newBudget returns the budget for memory. The caller sets wake.
 func newBudget(exempt string) *budget {
-	return &budget{max: maxNamespaceBytes, total: maxTenantBytes, least: leastNamespaceBytes, most: mostBytes, of: "memory", decoding: catalog.NewDecoding(), exempt: exempt, wake: func(types.NamespacedName) {}, used: map[holder]int64{}, refused: map[types.NamespacedName]bool{}}
+	return &budget{max: maxNamespaceBytes, total: maxTenantBytes, least: leastNamespaceBytes, most: mostBytes, resource: "memory", decoding: catalog.NewDecoding(), exempt: exempt, wake: func(types.NamespacedName) {}, used: map[holder]int64{}, refused: map[types.NamespacedName]bool{}}
 }
 
 // loader returns a loader for catalogs of a namespace.
@@ -132,7 +132,7 @@ func (b *budget) check(h holder, size int64) error {
 	if others+size > b.max {
 		b.refused[h.key] = false
 		return fmt.Errorf("the catalog's content needs %d MiB of %s, and the other catalogs of namespace %s use %d MiB; together, at most %d MiB are allowed",
-			mib(size+same), b.of, h.key.Namespace, mib(others-same), mib(b.max))
+			mib(size+same), b.resource, h.key.Namespace, mib(others-same), mib(b.max))
 	}
 	most := b.total
 	if others+size <= b.least {
@@ -140,7 +140,7 @@ func (b *budget) check(h holder, size int64) error {
 	}
 	if all+size > most {
 		b.refused[h.key] = true
-		return fmt.Errorf("the catalog's content needs %d MiB of %s, but the catalogs of all tenants together can use at most %d MiB", mib(size+same), b.of, mib(most))
+		return fmt.Errorf("the catalog's content needs %d MiB of %s, but the catalogs of all tenants together can use at most %d MiB", mib(size+same), b.resource, mib(most))
 	}
 	return nil
 }

@@ -77,8 +77,8 @@ func TestTheMinimumsOfNamespacesAreLimitedInTotal(t *testing.T) {
 			}
 		}
 		_, all := bound.others(holder{})
-		require.Greater(t, all, bound.total, bound.of)
-		require.LessOrEqual(t, all, bound.most, bound.of)
+		require.Greater(t, all, bound.total, bound.resource)
+		require.LessOrEqual(t, all, bound.most, bound.resource)
 	}
 }
 

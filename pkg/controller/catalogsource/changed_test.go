@@ -127,8 +127,8 @@ func TestOtherChangesThatRetryAFailedPull(t *testing.T) {
 	account := func(name string, secrets ...corev1.LocalObjectReference) *corev1.ServiceAccount {
 		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "remit", Name: name}, ImagePullSecrets: secrets}
 	}
-	elsewhere := group("a")
-	elsewhere.Namespace = "elsewhere"
+	otherGroup := group("a")
+	otherGroup.Namespace = "other"
 	for _, row := range []struct {
 		name          string
 		before, after client.Object
@@ -136,7 +136,7 @@ func TestOtherChangesThatRetryAFailedPull(t *testing.T) {
 	}{
 		{"another account", group("a"), group("b"), true},
 		{"an OperatorGroup", nil, group("a"), true},
-		{"an OperatorGroup in another namespace", nil, elsewhere, false},
+		{"an OperatorGroup in another namespace", nil, otherGroup, false},
 		{"an OperatorGroup's status", group("a"), group("a"), false},
 		{"pull secrets of the CatalogSource's ServiceAccount", account("cat"), account("cat", corev1.LocalObjectReference{Name: "x"}), true},
 		{"a new ServiceAccount of the same name with a pull secret", nil, account("cat", corev1.LocalObjectReference{Name: "x"}), true},

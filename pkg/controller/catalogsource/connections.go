@@ -64,7 +64,7 @@ func newConnections(budget *budget, wake func(types.NamespacedName)) *connection
 	}
 	c.places = &places{
 		max: maxConnections, has: fmt.Sprintf("connections to %d registries", maxConnections), then: "will connect",
-		exempt: budget.exempt, wake: func(key types.NamespacedName) { c.wake(key) }, of: map[string]*placesOf{},
+		exempt: budget.exempt, wake: func(key types.NamespacedName) { c.wake(key) }, byNamespace: map[string]*namespacePlaces{},
 	}
 	return c
 }
@@ -245,7 +245,7 @@ func (e *connection) pauseAfter(err error) bool {
 	return false
 }
 
-// list lists a registry. The listed content counts toward the budget as soon as it exceeds the content that it
+// list reads the content of a registry. The listed content counts toward the budget as soon as it exceeds the content that it
 // replaces, even while the load waits for its turn.
 func (c *connections) list(ctx context.Context, key types.NamespacedName, e *connection, client cataloggrpc.RegistryClient) (*catalog.Snapshot, error) {
 	before := c.budget.holds(e.holder)

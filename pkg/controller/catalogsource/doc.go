@@ -8,10 +8,10 @@
 //	grpc, spec.address             a registry, over gRPC            the connection's state
 //	configmap, internal            a ConfigMap in the namespace     a watch on its metadata
 //
-// If a catalog becomes malformed, its last good content is kept, and its status reports the problem. Catalogs do not
-// affect each other: each registry or image has its own goroutine, and each directory its own lock. Pods run only in
-// the global catalog namespace, as the controller identity, and in namespaces whose OperatorGroup uses the
-// installation's default account, as that account (docs/adr/0017). Users' ConfigMaps are never written.
+// If a catalog becomes malformed, its last good content is kept, and its status reports the problem. Catalogs do not affect each
+// other: each registry or image has its own goroutine, and each directory its own lock. Registry Pods are created only in the
+// global catalog namespace, as the controller identity, and in namespaces whose OperatorGroup uses the installation's default
+// account, as that account (docs/adr/0017). Users' ConfigMaps are never written.
 //
 // CatalogSources are read as unstructured objects, because decoding `updateStrategy: {}` into the type panics
 // (operator-framework/api v0.45.0), which would allow any author to crash the program.

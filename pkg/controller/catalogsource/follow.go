@@ -22,8 +22,8 @@ const (
 // openFunc watches the metadata of one ConfigMap (see Options.WatchConfigMap).
 type openFunc func(ctx context.Context, listers rbac.Listers, key types.NamespacedName) (watch.Interface, error)
 
-// configMapWatches watches the ConfigMaps that CatalogSources name, one watch each. It uses an identity that is allowed
-// to watch them: for tenants, the account of the namespace. As a manager.Runnable, it stops the watches when the
+// configMapWatches watches the ConfigMaps that CatalogSources name, with one watch for each CatalogSource. It uses an identity
+// that is allowed to watch them: for tenants, the account of the namespace. As a manager.Runnable, it stops the watches when the
 // program ends.
 type configMapWatches struct {
 	// open watches the metadata of one ConfigMap; nil disables watches.
@@ -102,8 +102,8 @@ func (f *configMapWatches) watched(namespace string) int {
 	return n
 }
 
-// begin starts reading events from the watch, and wakes the CatalogSource when its ConfigMap differs from the version
-// that was read; "" means that the ConfigMap did not exist.
+// begin starts reading events from the watch, and wakes the CatalogSource when its ConfigMap differs from the version that was
+// read. version is "" if the ConfigMap did not exist.
 func (f *configMapWatches) begin(key types.NamespacedName, version string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

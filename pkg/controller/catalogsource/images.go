@@ -105,7 +105,7 @@ func newImages(client *image.Client, store *disk.Store, budget *budget, wake fun
 	}
 	i.places = &places{
 		max: maxImages, has: fmt.Sprintf("%d catalogs that are read from images", maxImages), then: "will be loaded",
-		exempt: budget.exempt, wake: func(key types.NamespacedName) { i.wake(key) }, of: map[string]*placesOf{},
+		exempt: budget.exempt, wake: func(key types.NamespacedName) { i.wake(key) }, byNamespace: map[string]*namespacePlaces{},
 	}
 	return i
 }

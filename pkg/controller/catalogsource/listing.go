@@ -44,7 +44,7 @@ type listing struct {
 
 // load waits for a turn, and then lists a registry.
 func (l *lanes) load(ctx context.Context, namespace string, client cataloggrpc.RegistryClient, kept catalog.Kept) (*catalog.Snapshot, error) {
-	turn, ctx, err := l.of(namespace).join(ctx, namespace)
+	turn, ctx, err := l.turnsOf(namespace).join(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}

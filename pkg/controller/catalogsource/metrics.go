@@ -9,7 +9,7 @@ import (
 	"github.com/remit-olm/remit/pkg/controller/kit"
 )
 
-// newSnapshots returns OLM's counter of the snapshots of catalogs' content.
+// newSnapshots returns OLM's counter of published catalog snapshots.
 func newSnapshots() prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{Name: "catalog_source_snapshots_total", Help: "Number of times that the content of a catalog was published because it was new or had changed."})
 }

@@ -18,12 +18,12 @@ type places struct {
 	max       int
 	has, then string
 	// exempt is the namespace to which no limit applies.
-	exempt string
-	wake   func(types.NamespacedName)
-	of     map[string]*placesOf
+	exempt      string
+	wake        func(types.NamespacedName)
+	byNamespace map[string]*namespacePlaces
 }
 
-type placesOf struct{ taken, waiting map[types.NamespacedName]bool }
+type namespacePlaces struct{ taken, waiting map[types.NamespacedName]bool }
 
 // take takes a place for a CatalogSource. If no place is available, it returns an error and the CatalogSource waits for
 // a place.
@@ -31,43 +31,43 @@ func (p *places) take(key types.NamespacedName) error {
 	if key.Namespace == p.exempt {
 		return nil
 	}
-	of := p.of[key.Namespace]
-	if of == nil {
-		of = &placesOf{taken: map[types.NamespacedName]bool{}, waiting: map[types.NamespacedName]bool{}}
-		p.of[key.Namespace] = of
+	own := p.byNamespace[key.Namespace]
+	if own == nil {
+		own = &namespacePlaces{taken: map[types.NamespacedName]bool{}, waiting: map[types.NamespacedName]bool{}}
+		p.byNamespace[key.Namespace] = own
 	}
-	if !of.taken[key] && len(of.taken) >= p.max {
-		of.waiting[key] = true
+	if !own.taken[key] && len(own.taken) >= p.max {
+		own.waiting[key] = true
 		return fmt.Errorf("namespace %s already has %s, which is the limit; this CatalogSource %s after another CatalogSource in the namespace is deleted", key.Namespace, p.has, p.then)
 	}
-	of.taken[key] = true
-	delete(of.waiting, key)
-	p.wakeNext(of)
+	own.taken[key] = true
+	delete(own.waiting, key)
+	p.wakeNext(own)
 	return nil
 }
 
 // leave releases the place of a CatalogSource or, if the CatalogSource is waiting for a place, removes it from the
 // queue.
 func (p *places) leave(key types.NamespacedName) {
-	of := p.of[key.Namespace]
-	if of == nil {
+	own := p.byNamespace[key.Namespace]
+	if own == nil {
 		return
 	}
-	delete(of.taken, key)
-	delete(of.waiting, key)
-	if len(of.taken)+len(of.waiting) == 0 {
-		delete(p.of, key.Namespace)
+	delete(own.taken, key)
+	delete(own.waiting, key)
+	if len(own.taken)+len(own.waiting) == 0 {
+		delete(p.byNamespace, key.Namespace)
 	}
-	p.wakeNext(of)
+	p.wakeNext(own)
 }
 
 // wakeNext wakes a waiting CatalogSource if a place is available. That CatalogSource takes the place or leaves; in both
 // cases, the next one is woken.
-func (p *places) wakeNext(of *placesOf) {
-	if len(of.taken) >= p.max {
+func (p *places) wakeNext(own *namespacePlaces) {
+	if len(own.taken) >= p.max {
 		return
 	}
-	for key := range of.waiting {
+	for key := range own.waiting {
 		p.wake(key)
 		return
 	}

@@ -55,14 +55,14 @@ func TestLimitsConnectionsOfANamespace(t *testing.T) {
 		_ = connect(at("t1", maxConnections+n), "10.0.0.1:1")
 	}
 	require.NotEmpty(t, woken, "with two free places, the first woken CatalogSource wakes another")
-	require.Len(t, c.places.of["t1"].taken, maxConnections)
+	require.Len(t, c.places.byNamespace["t1"].taken, maxConnections)
 	for key := range c.byKey {
 		c.drop(key)
 	}
 	for n := range 10 {
 		c.drop(at("t1", maxConnections+n))
 	}
-	require.Empty(t, c.places.of)
+	require.Empty(t, c.places.byNamespace)
 }
 
 func TestLimitsCatalogsInImagesOfANamespace(t *testing.T) {
@@ -93,5 +93,5 @@ func TestLimitsCatalogsInImagesOfANamespace(t *testing.T) {
 	for n := range maxImages + 10 {
 		i.drop(at("t1", n))
 	}
-	require.NotContains(t, i.places.of, "t1")
+	require.NotContains(t, i.places.byNamespace, "t1")
 }

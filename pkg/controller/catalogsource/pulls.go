@@ -108,17 +108,17 @@ func (i *images) isKnown(ctx context.Context, access image.Access, e *imageEntry
 	return false, nil
 }
 
-// pull reads the catalog in an image, unless the catalog is already on disk. of is the holder whose content the catalog
+// pull reads the catalog in an image, unless the catalog is already on disk. replaced is the holder whose content the catalog
 // may replace.
-func (i *images) pull(ctx context.Context, of holder, from *image.Image, extract string) (*catalog.Snapshot, error) {
-	namespace := of.key.Namespace
-	room := i.room(of)
+func (i *images) pull(ctx context.Context, replaced holder, from *image.Image, extract string) (*catalog.Snapshot, error) {
+	namespace := replaced.key.Namespace
+	room := i.room(replaced)
 	defer room.release()
 	limits := i.limits(namespace)
 	got, err := pull.Read(ctx, from, pull.Options{
 		Disk: i.disk, Extract: extract, MaxFiles: limits.files, MaxContents: limits.contents, Take: room.take, Displays: true,
 		Turn: func(ctx context.Context) (context.Context, fbc.Loader, func(), error) {
-			turn, ctx, err := i.parses.of(namespace).join(ctx, namespace)
+			turn, ctx, err := i.parses.turnsOf(namespace).join(ctx, namespace)
 			if err != nil {
 				return ctx, fbc.Loader{}, nil, err
 			}

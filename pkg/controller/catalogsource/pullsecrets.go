@@ -23,9 +23,9 @@ import (
 // the next attempt.
 const maxWatches = 8
 
-// pullSecrets reads the pull secrets of images, and retries a failed pull when something that it depends on changes. It
-// reads Secrets with an identity that is allowed to read them. Outside the global catalog namespace, the controller
-// identity is not allowed to.
+// pullSecrets reads the pull secrets of images, and retries a failed pull when something that it depends on changes. It reads
+// Secrets with an identity that is allowed to read them. Outside the global catalog namespace, the controller identity is not
+// allowed to read Secrets.
 type pullSecrets struct {
 	*Options
 	// interests tracks the RBAC that reading Secrets depends on.

@@ -32,7 +32,7 @@ func TestWatchesPullSecretsAfterAFailedPull(t *testing.T) {
 	type watched struct {
 		name, version string
 		changed       func()
-		ctx           context.Context //nolint:containedctx // the test waits for its end
+		ctx           context.Context //nolint:containedctx // the test waits until the context ends
 	}
 	watches := make(chan watched, 10)
 	w.pulls.WatchSecret = func(ctx context.Context, key types.NamespacedName, version string, changed func()) {

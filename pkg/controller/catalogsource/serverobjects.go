@@ -92,9 +92,9 @@ func (s *servers) change(ctx context.Context, live, want client.Object, edit fun
 	return nil
 }
 
-// podTarget returns the address of a Pod's registry, or the problem with the address. The address is that of the Pod
-// itself, because a Service can select any Pod with the same labels. Because the address is reported by a node, it is
-// refused if it is local to this machine.
+// podTarget returns the address of a Pod's registry, or the problem with the address. The address is that of the Pod itself,
+// because a Service can select any Pod with the same labels. A node reports the address, so it is refused if it is local to this
+// machine.
 func podTarget(pod *corev1.Pod) (target, trouble string) {
 	ip, err := netip.ParseAddr(pod.Status.PodIP)
 	if err != nil || image.IsLocal(ip) {

@@ -82,20 +82,20 @@ func TestReplacedContentIsDeleted(t *testing.T) {
 
 func TestReadingLeavesSpaceForOthers(t *testing.T) {
 	work := newWorkBudget("global")
-	of := func(namespace, name string) *room {
+	newRoom := func(namespace, name string) *room {
 		return &room{work: work, memory: newBudget("global"), h: holder{by: fromImage, key: types.NamespacedName{Namespace: namespace, Name: name}}}
 	}
 	for _, namespace := range []string{"t1", "t2"} {
 		for _, name := range []string{"a", "b"} {
-			require.NoError(t, of(namespace, name).take(maxTenantFiles+maxTenantContents))
+			require.NoError(t, newRoom(namespace, name).take(maxTenantFiles+maxTenantContents))
 		}
 	}
-	require.ErrorContains(t, of("t1", "c").take(1), "of temporary disk space", "a namespace is limited to its share")
-	late := of("t3", "a")
+	require.ErrorContains(t, newRoom("t1", "c").take(1), "of temporary disk space", "a namespace is limited to its share")
+	late := newRoom("t3", "a")
 	require.NoError(t, late.take(leastNamespaceWork), "each namespace has a minimum")
-	require.NoError(t, of("global", "a").take(8<<30), "the global catalog namespace has no limit")
+	require.NoError(t, newRoom("global", "a").take(8<<30), "the global catalog namespace has no limit")
 	for _, name := range []string{"a", "b", "c", "d"} {
-		_ = of("t4", name).take(maxTenantContents)
+		_ = newRoom("t4", name).take(maxTenantContents)
 	}
 	require.ErrorContains(t, late.take(maxTenantContents), "the catalogs of all tenants")
 	late.release()

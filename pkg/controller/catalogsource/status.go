@@ -20,7 +20,7 @@ const (
 	protocolGRPC     = "grpc"
 	// maxMessage bounds status.message, in bytes.
 	maxMessage = 2048
-	// typePackagesExcluded is True while invalid packages are excluded. The contract does not define it.
+	// typePackagesExcluded is True while invalid packages are excluded. OLM v0 has no such condition.
 	typePackagesExcluded  = "PackagesExcluded"
 	reasonInvalidPackages = "InvalidPackages"
 )

@@ -61,7 +61,7 @@ func TestDesired(t *testing.T) {
 		old  operatorsv1alpha1.CatalogSourceStatus
 		seen observation
 		want operatorsv1alpha1.CatalogSourceStatus
-		// later changes want to the status an hour later.
+		// later edits want to obtain the status expected an hour later.
 		later func(*operatorsv1alpha1.CatalogSourceStatus)
 	}{
 		{name: "a new catalog becomes ready", seen: ready,

@@ -32,23 +32,23 @@ type tenantServers struct {
 	watchServices func(context.Context) error
 
 	mu sync.Mutex
-	// current contains the servers that act as the default account, and account is the UID of that account. end stops
-	// their cache. All are zero until the first call of as.
+	// current contains the servers that act as the default account, and account is the UID of that account. end stops their cache.
+	// All are zero until the first call of forAccount.
 	account types.UID
 	current *servers
 	end     func()
 }
 
-// refused is why no registry runs in a tenant's namespace. A change to the OperatorGroup or the default account wakes
+// refused is the reason why no registry runs in a tenant's namespace. A change to the OperatorGroup or the default account wakes
 // the CatalogSource.
 type refused struct{ why string }
 
 // Error implements error.
 func (r refused) Error() string { return r.why }
 
-// in returns the servers of a namespace, or a refused error. It reads the OperatorGroup and the account without a cache,
-// because writes depend on them.
-func (t *tenantServers) in(ctx context.Context, namespace string) (*servers, error) {
+// forNamespace returns the servers of a namespace, or a refused error. It reads the OperatorGroup and the account without a
+// cache, because writes depend on them.
+func (t *tenantServers) forNamespace(ctx context.Context, namespace string) (*servers, error) {
 	if t.Accounts == nil || t.Default.Account.Name == "" {
 		return nil, refused{fmt.Sprintf("Such an image is a registry, and registries run only in the global catalog namespace %q. "+
 			"Use an image with a file-based catalog (see opm render), or ask for the CatalogSource to be created in namespace %q", t.GlobalNamespace, t.GlobalNamespace)}
@@ -64,12 +64,12 @@ func (t *tenantServers) in(ctx context.Context, namespace string) (*servers, err
 		return nil, refused{fmt.Sprintf("%s, but OperatorGroup %s/%s names ServiceAccount %s. Use an image with a file-based catalog (see opm render)",
 			where, og.Namespace, og.Name, account.Name)}
 	}
-	return t.as(ctx, account)
+	return t.forAccount(ctx, account)
 }
 
-// as returns the servers of the default account. It creates them for the first call, and again if the account was
+// forAccount returns the servers of the default account. It creates them for the first call, and again if the account was
 // recreated.
-func (t *tenantServers) as(ctx context.Context, account scoped.Account) (*servers, error) {
+func (t *tenantServers) forAccount(ctx context.Context, account scoped.Account) (*servers, error) {
 	own, err := t.Accounts.For(ctx, account)
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (t *tenantServers) as(ctx context.Context, account scoped.Account) (*server
 	if t.end != nil {
 		t.end()
 	}
-	t.end = t.Launch(func(ctx context.Context) { _ = cached.Start(ctx) }) // it only fails if it is called twice
+	t.end = t.Launch(func(ctx context.Context) { _ = cached.Start(ctx) }) // Start only fails if it is called twice
 	lazy := &lazyCache{Cache: cached, notify: t.notify, check: canListPods(own, ""), missing: []client.Object{&corev1.Pod{}, &corev1.Service{}}}
 	watch := func(ctx context.Context) error {
 		if err := lazy.watch(ctx); err != nil {
@@ -147,7 +147,7 @@ func (r *Reconciler) serversOf(ctx context.Context, cs *operatorsv1alpha1.Catalo
 	if cs.Namespace == r.GlobalNamespace {
 		return r.servers, nil
 	}
-	at, err := r.tenants.in(ctx, cs.Namespace)
+	at, err := r.tenants.forNamespace(ctx, cs.Namespace)
 	if kit.Is[refused](err) {
 		if image == "" {
 			return nil, nil

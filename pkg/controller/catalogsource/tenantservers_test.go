@@ -17,7 +17,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
-// The API server has checked that the author of an OperatorGroup may use the default account, but nothing has checked the
+// The API server has checked that the author of an OperatorGroup may use the default account, but it does not check this for the
 // authors of CatalogSources.
 func TestRunsATenantsRegistryOnlyIfTheOperatorGroupUsesTheDefaultAccount(t *testing.T) {
 	group := func(name, account string) client.Object {
@@ -26,20 +26,20 @@ func TestRunsATenantsRegistryOnlyIfTheOperatorGroupUsesTheDefaultAccount(t *test
 	account := func(namespace, name string) client.Object {
 		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(namespace + name)}}
 	}
-	everywhere := scoped.Default{Account: types.NamespacedName{Namespace: "remit", Name: "default"}}
-	elsewhere := scoped.Default{Account: everywhere.Account, Namespaces: []string{"other"}}
+	forAllNamespaces := scoped.Default{Account: types.NamespacedName{Namespace: "remit", Name: "default"}}
+	forOther := scoped.Default{Account: forAllNamespaces.Account, Namespaces: []string{"other"}}
 	for name, tt := range map[string]struct {
 		by      scoped.Default
 		objects []client.Object
 		refusal string
 	}{
 		"no default account":                      {scoped.Default{}, []client.Object{group("a", "")}, `registries run only in the global catalog namespace "remit-catalogs"`},
-		"no OperatorGroup":                        {everywhere, nil, `has no OperatorGroup`},
-		"two OperatorGroups":                      {everywhere, []client.Object{group("a", ""), group("b", "")}, `has 2 OperatorGroups`},
-		"an OperatorGroup with its own account":   {everywhere, []client.Object{group("a", "installer"), account("team", "installer")}, "OperatorGroup team/a names ServiceAccount installer"},
-		"a default account that does not exist":   {everywhere, []client.Object{group("a", "")}, "not found"},
-		"a default account for other namespaces":  {elsewhere, []client.Object{group("a", ""), account("remit", "default")}, "no default account is configured for its namespace"},
-		"an OperatorGroup of the default account": {everywhere, []client.Object{group("a", ""), account("remit", "default")}, ""},
+		"no OperatorGroup":                        {forAllNamespaces, nil, `has no OperatorGroup`},
+		"two OperatorGroups":                      {forAllNamespaces, []client.Object{group("a", ""), group("b", "")}, `has 2 OperatorGroups`},
+		"an OperatorGroup with its own account":   {forAllNamespaces, []client.Object{group("a", "installer"), account("team", "installer")}, "OperatorGroup team/a names ServiceAccount installer"},
+		"a default account that does not exist":   {forAllNamespaces, []client.Object{group("a", "")}, "not found"},
+		"a default account for other namespaces":  {forOther, []client.Object{group("a", ""), account("remit", "default")}, "no default account is configured for its namespace"},
+		"an OperatorGroup of the default account": {forAllNamespaces, []client.Object{group("a", ""), account("remit", "default")}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scheme := runtime.NewScheme()
@@ -49,7 +49,7 @@ func TestRunsATenantsRegistryOnlyIfTheOperatorGroupUsesTheDefaultAccount(t *test
 			accounts, err := scoped.NewClients(scoped.Options{Base: &rest.Config{Host: "http://127.0.0.1:1"}, Scheme: scheme, Mapper: live.RESTMapper()})
 			require.NoError(t, err)
 			s := &tenantServers{Options: &Options{Live: live, Default: tt.by, Accounts: accounts, GlobalNamespace: "remit-catalogs"}}
-			_, err = s.in(t.Context(), "team")
+			_, err = s.forNamespace(t.Context(), "team")
 			if tt.refusal == "" { // a token of the default account is requested
 				require.Error(t, err)
 				require.False(t, kit.Is[refused](err), "%v", err)

@@ -34,9 +34,9 @@ type turns struct {
 	serial int
 }
 
-// turn waits for a slot or uses one. of.mu protects its fields.
+// turn waits for a slot or uses one. turns.mu protects its fields.
 type turn struct {
-	of        *turns
+	turns     *turns
 	namespace string
 	stop      context.CancelCauseFunc
 	// granted is closed when the turn gets a slot.
@@ -50,7 +50,7 @@ type turn struct {
 // join waits for a slot. The returned context is canceled if the turn is stopped. The caller must call leave.
 func (t *turns) join(ctx context.Context, namespace string) (*turn, context.Context, error) {
 	ctx, stop := context.WithCancelCause(ctx)
-	w := &turn{of: t, namespace: namespace, stop: stop}
+	w := &turn{turns: t, namespace: namespace, stop: stop}
 	if err := w.wait(ctx); err != nil {
 		w.leave()
 		return nil, ctx, err
@@ -60,7 +60,7 @@ func (t *turns) join(ctx context.Context, namespace string) (*turn, context.Cont
 
 // wait queues for a slot.
 func (w *turn) wait(ctx context.Context) error {
-	t := w.of
+	t := w.turns
 	t.mu.Lock()
 	w.granted = make(chan struct{})
 	granted := w.granted
@@ -77,12 +77,12 @@ func (w *turn) wait(ctx context.Context) error {
 
 // yield releases the slot if another turn should have it, and waits for a new one.
 func (w *turn) yield(ctx context.Context) error {
-	w.of.mu.Lock()
+	w.turns.mu.Lock()
 	asked := w.asked
 	if asked {
-		w.of.remove(w)
+		w.turns.remove(w)
 	}
-	w.of.mu.Unlock()
+	w.turns.mu.Unlock()
 	if !asked {
 		return context.Cause(ctx)
 	}
@@ -92,10 +92,10 @@ func (w *turn) yield(ctx context.Context) error {
 // leave releases the slot, or the position in the queue.
 func (w *turn) leave() {
 	w.stop(nil)
-	w.of.mu.Lock()
-	defer w.of.mu.Unlock()
-	w.of.remove(w)
-	w.of.advance()
+	w.turns.mu.Lock()
+	defer w.turns.mu.Unlock()
+	w.turns.remove(w)
+	w.turns.advance()
 }
 
 // remove removes a turn from the slots and the queue. The caller must hold the lock.
@@ -216,7 +216,7 @@ type lanes struct {
 	global, tenants *turns
 }
 
-func (l *lanes) of(namespace string) *turns {
+func (l *lanes) turnsOf(namespace string) *turns {
 	if namespace == l.reserved {
 		return l.global
 	}
