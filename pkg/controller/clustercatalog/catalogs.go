@@ -41,7 +41,7 @@ type loaded struct {
 	pull.Catalog
 	// ref is the image, by digest.
 	ref string
-	// at is when it was read.
+	// at is when the content was read.
 	at time.Time
 }
 

@@ -35,8 +35,8 @@ import (
 	"github.com/remit-olm/remit/test/env/registry"
 )
 
-// program runs the controller and the HTTPS server against a real API server, and returns a client of the latter that
-// trusts the published CA.
+// program runs the controller and the HTTPS server against a real API server, and returns an HTTP client that trusts the
+// published CA.
 func program(t *testing.T, c client.Client) *http.Client {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "clustercatalog-"}}

@@ -7,6 +7,6 @@
 // changes. Until the new content has been read, and if it is malformed, the last good content is served. The content of
 // an unavailable ClusterCatalog is deleted.
 //
-// ClusterCatalogs are cluster-scoped, so their authors act on behalf of the whole cluster. No budgets apply to them, as
-// for CatalogSources in the global catalog namespace, but the limits for a single catalog do.
+// ClusterCatalogs are cluster-scoped, so their authors act on behalf of the whole cluster. As for CatalogSources in the global
+// catalog namespace, no budgets apply to them, but the limits for a single catalog do.
 package clustercatalog

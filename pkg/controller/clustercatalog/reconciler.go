@@ -35,7 +35,8 @@ const (
 
 // Server serves the objects of catalogs to clients.
 type Server interface {
-	// Put starts or continues to serve a catalog, with these objects. Delete stops serving it, and Base returns its URL.
+	// Put starts or continues to serve a catalog, with the objects in lines. Delete stops serving the catalog, and Base returns its
+	// URL.
 	Put(catalog string, lines *disk.Lines, modified time.Time)
 	Delete(catalog string)
 	Base(catalog string) string
@@ -74,11 +75,11 @@ func New(o Options) (*Reconciler, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	waker, decoding, as := &kit.Waker{}, catalog.NewDecoding(), &access{o.Keychain, o.Clock}
+	waker, decoding, credentials := &kit.Waker{}, catalog.NewDecoding(), &access{o.Keychain, o.Clock}
 	return &Reconciler{Options: o, waker: waker, catalogs: &catalogs{
-		client: o.Images, access: as, disk: o.Disk, wake: waker.Wake, clock: o.Clock, decoding: decoding,
+		client: o.Images, access: credentials, disk: o.Disk, wake: waker.Wake, clock: o.Clock, decoding: decoding,
 		pulls: kit.Slots{Max: maxPulls}, parses: kit.Slots{Max: 1}, byName: map[string]*entry{},
-	}, bundles: bundleimage.New(bundleimage.Options{Client: o.Images, Disk: o.Disk, Decoding: decoding, Access: as, Touch: o.Store.TouchImage})}, nil
+	}, bundles: bundleimage.New(bundleimage.Options{Client: o.Images, Disk: o.Disk, Decoding: decoding, Access: credentials, Touch: o.Store.TouchImage})}, nil
 }
 
 // SetupWithManager registers the controller and its goroutines.

@@ -85,7 +85,7 @@ func problem(seen view) string {
 	return text
 }
 
-// isUnavailable reports whether the content must not be served. The API server sets an empty mode to Available.
+// isUnavailable reports whether the content must not be served. The API server defaults the mode to Available.
 func isUnavailable(k *olmv1.ClusterCatalog) bool {
 	return k.Spec.AvailabilityMode == olmv1.AvailabilityModeUnavailable
 }
