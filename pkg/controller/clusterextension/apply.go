@@ -76,8 +76,8 @@ func (s *run) stepsIn(phase render.Phase) []step.Step {
 	return out
 }
 
-// applyPhases writes the objects that are not in the desired state, one phase after the other. Each phase waits until the
-// objects of the earlier ones are available.
+// applyPhases writes the objects that are not in the desired state, one phase after the other. Each phase waits until the objects
+// of earlier phases are available.
 func applyPhases(ctx context.Context, s *run) (outcome, error) {
 	if err := s.begin(ctx); err != nil {
 		return outcome{}, err
@@ -269,6 +269,6 @@ func (s *run) setVersion() {
 		s.ext.Status.Install = &olmv1.ClusterExtensionInstallStatus{Bundle: now}
 		s.event("Installed", fmt.Sprintf("Installed bundle %q, version %s", now.Name, now.Version))
 	}
-	s.findings.Changes = nil // they describe the completed upgrade
+	s.findings.Changes = nil // the changes describe the upgrade, which is complete
 	s.memory.Change(s.key(), func(is *remembered) { is.previous = nil })
 }

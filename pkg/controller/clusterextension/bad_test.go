@@ -24,7 +24,7 @@ func inline(json string) func(*olmv1.ClusterExtension) {
 	}
 }
 
-// Section 6 of the design: for each mistake, a condition reports what exists instead, and nothing is written.
+// For each mistake in a ClusterExtension, a condition describes the mistake and lists valid values, and nothing is written.
 func TestBadInputIsDescribed(t *testing.T) {
 	t.Parallel()
 	onlyAll := strings.NewReplacer("{type: SingleNamespace, supported: true}, {type: OwnNamespace, supported: true}", "{type: SingleNamespace, supported: false}")

@@ -63,7 +63,7 @@ func (s *run) certify(ctx context.Context) error {
 			next = min(next, c.After)
 		}
 		if c.Done != cert.Keep {
-			log.FromContext(ctx).Info("Certificate", "deployment", d.Name, "action", c.Done, "reason", c.Reason, "expires", c.Expires)
+			log.FromContext(ctx).Info("Updated certificate", "deployment", d.Name, "action", c.Done, "reason", c.Reason, "expires", c.Expires)
 		}
 		sets[d.Name] = plan.Certificates(d.Name).Public()
 	}

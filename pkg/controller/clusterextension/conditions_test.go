@@ -13,7 +13,7 @@ import (
 	olmv1 "github.com/remit-olm/remit/api/v1"
 )
 
-// A run that stops before it checks the permissions keeps the condition of the last one, unless the identity has changed.
+// A run that stops before it checks the permissions keeps the condition of the previous run, unless the identity has changed.
 func TestAuthorizedDescribesTheCurrentIdentity(t *testing.T) {
 	t.Parallel()
 	ext := extension("a", func(ext *olmv1.ClusterExtension) {
@@ -37,7 +37,7 @@ func TestSendsNoStatusFromAnOutdatedCache(t *testing.T) {
 	patches := 0
 	u := givenUnit(t, interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, name string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 		patches++
-		return c.SubResource(name).Patch(ctx, obj, patch, opts...) //nolint:wrapcheck // it implements the same interface
+		return c.SubResource(name).Patch(ctx, obj, patch, opts...) //nolint:wrapcheck // a wrapper returns the original error
 	}}, extension("a"))
 	read := func() *olmv1.ClusterExtension {
 		ext := &olmv1.ClusterExtension{}

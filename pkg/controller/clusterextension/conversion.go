@@ -71,7 +71,7 @@ func (s *run) resetAll(ctx context.Context, converted []*apiextensionsv1.CustomR
 	}
 	changed, err := s.installer().Reset(ctx, converted)
 	if len(changed) > 0 {
-		log.FromContext(ctx).Info("Removed", "changes", changed, "identity", s.identity.String())
+		log.FromContext(ctx).Info("Reset conversions", "changes", changed, "identity", s.identity.String())
 	}
 	for _, crd := range converted {
 		s.reset[crd.Name] = err == nil

@@ -136,8 +136,8 @@ func givenStory(t *testing.T, version string) (w *world, from int64) {
 	return w, from
 }
 
-// diedOrInstalled waits until the program has died or installed the version, and reports whether it died: the number of
-// writes can vary.
+// diedOrInstalled waits until the program has died or installed the version, and reports whether the program died. Both are
+// possible, because the number of writes can vary.
 func (w *world) diedOrInstalled(k *killer, version string) (died bool) {
 	w.t.Helper()
 	require.Eventually(w.t, func() bool {

@@ -20,11 +20,10 @@ import (
 	"github.com/remit-olm/remit/pkg/preflight"
 )
 
-// The numbers of the tests in this file are those of the defects of OLM v1's preflight, which the design page
-// permission-preflight.md lists in section 1.7. Number 2 (the identity of synthetic users) is
-// TestInstallsAsTheSyntheticUserAfterTheReportIsApplied, number 8 (an unknown kind hides all other findings) is
-// TestWaitsForUnservedKinds, and number 12 (other authorizers) is tested in package preflight, which asks the API server
-// about every permission that RBAC does not grant.
+// Each test in this file is named after a known defect in the preflight of OLM v1. Other tests cover the missing numbers:
+// TestInstallsAsTheSyntheticUserAfterTheReportIsApplied covers 2 (the identity of synthetic users), TestWaitsForUnservedKinds
+// covers 8 (an unknown kind hides all other findings), and the tests of package preflight cover 12 (other authorizers), because
+// that package asks the API server about every permission that RBAC does not grant.
 
 // missing installs a bundle as a user who is only enrolled, and returns the rules in the condition Progressing.
 func (w *world) missing(manifests ...string) string {

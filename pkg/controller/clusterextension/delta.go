@@ -8,8 +8,8 @@ import (
 	"github.com/remit-olm/remit/pkg/preflight"
 )
 
-// changes returns the differences between the permissions of the installed version and those of the version to install.
-// It returns none if the catalog does not have the installed version, or its image has not been read yet.
+// changes returns the differences between the permissions of the installed version and those of the version to install. It
+// returns none if the catalog does not contain the installed version, or the image of that version has not been read yet.
 func (s *run) changes(ctx context.Context) []preflight.Change {
 	from := s.installedBundle(ctx)
 	if from == nil {
@@ -18,7 +18,7 @@ func (s *run) changes(ctx context.Context) []preflight.Change {
 	return preflight.ChangesOf(from.CSV, s.bundle.CSV, s.ext.Spec.Namespace, s.rendered.Targets)
 }
 
-// installedBundle returns the content of the installed version if another one is to be installed.
+// installedBundle returns the content of the installed version if another version is to be installed.
 func (s *run) installedBundle(ctx context.Context) *bundle.Bundle {
 	is := s.ext.Status.Install
 	if is == nil || s.resolved.Bundle == nil || s.isInstalled() {

@@ -53,7 +53,7 @@ func (s *run) compare(ctx context.Context, st step.Step) (comparison, error) {
 		return known, nil
 	}
 	if p := s.memory.Get(s.key()).pass; p != nil && p.hash == s.hash && p.marks[apply.Describe(st.Object)] != nil {
-		return comparison{}, nil // the definition was written from this version
+		return comparison{}, nil // this install has already written the definition
 	}
 	if exists, err = apply.Read(ctx, s.Live, key, live); err != nil || !exists {
 		return comparison{}, err
@@ -106,7 +106,7 @@ func (s *run) inspect(ctx context.Context, state execute.State) error {
 		result, err := check.Read(ctx, s.executor.Account, live)
 		switch {
 		case apierrors.IsForbidden(err):
-			s.refuse(state.Step, fmt.Errorf("existing objects must be validated against the new schema: %v", err)) //nolint:errorlint // not a refused write
+			s.refuse(state.Step, fmt.Errorf("existing objects must be validated against the new schema: %v", err)) //nolint:errorlint // err is not wrapped, because it must not count as a refused write
 			continue
 		case err != nil:
 			return fmt.Errorf("validate existing objects against the new schema of %s: %w", apply.Describe(state.Step.Object), err)

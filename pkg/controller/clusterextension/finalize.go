@@ -140,9 +140,9 @@ func (s *run) finishConversions(ctx context.Context) (outcome, error) {
 	return rolling(why), nil
 }
 
-// isOrphaned reports whether the operator is to be kept, because the extension is deleted with --cascade=orphan: a
-// Deployment of the lineage has no owner reference to the extension. The finalizer "orphan" alone does not show this,
-// because the garbage collector removes it after it has removed the owner references.
+// isOrphaned reports whether the operator is to be kept, because the extension is deleted with --cascade=orphan: a Deployment of
+// the lineage has no owner reference to the extension. The finalizer "orphan" alone does not show this, because the garbage
+// collector removes that finalizer after it has removed the owner references.
 func (s *run) isOrphaned(ctx context.Context, objs []*unstructured.Unstructured) (bool, error) {
 	for _, obj := range objs {
 		if !isDeployment(obj) {

@@ -29,7 +29,7 @@ func (f *found) Get(ctx context.Context, key client.ObjectKey, obj client.Object
 		return err
 	}
 	if watchedByController(apply.Reference(gvk, "", "")) != nil {
-		return f.Client.Get(ctx, key, obj, opts...) //nolint:wrapcheck // it implements the same interface
+		return f.Client.Get(ctx, key, obj, opts...) //nolint:wrapcheck // a wrapper returns the original error
 	}
 	for _, have := range f.objects {
 		if have.GroupVersionKind() == gvk && client.ObjectKeyFromObject(have) == key {
@@ -47,7 +47,7 @@ func (f *found) List(ctx context.Context, list client.ObjectList, opts ...client
 	}
 	gvk.Kind = gvk.Kind[:len(gvk.Kind)-len("List")]
 	if watchedByController(apply.Reference(gvk, "", "")) != nil {
-		return f.Client.List(ctx, list, opts...) //nolint:wrapcheck // it implements the same interface
+		return f.Client.List(ctx, list, opts...) //nolint:wrapcheck // a wrapper returns the original error
 	}
 	var items []runtime.Object
 	for _, have := range f.objects {

@@ -15,8 +15,8 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// findIdentity determines the identity from the cache. If it cannot be used yet, the run continues, so that the status
-// also reports the permissions that the identity needs; openClients stops it.
+// findIdentity determines the identity from the cache. If the identity cannot be used yet, the run continues until openClients,
+// so that the status also reports the permissions that the identity needs.
 func findIdentity(ctx context.Context, s *run) (outcome, error) {
 	identity, exists, err := s.lookUp(ctx, s.Client)
 	if err != nil {

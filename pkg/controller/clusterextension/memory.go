@@ -49,7 +49,7 @@ type remembered struct {
 	certifyAt    time.Time
 	// issuedFor is the key of the extension in hooks.Memory.
 	issuedFor types.NamespacedName
-	// served contains the resource versions of the Services and Secrets of these Deployments, by keyOf.
+	// served contains the resource versions of the Services and Secrets for the certificates of the Deployments, keyed by keyOf.
 	served map[string]uint64
 	// comparisons contains the permissions that changes to CustomResourceDefinitions require, by name.
 	comparisons map[string]comparison
@@ -81,8 +81,8 @@ func (is *remembered) restoreContent(installed string) {
 // published identifies the last report. where describes its location or, if it could not be written, the reason.
 type published struct {
 	hash, where string
-	// retryAt is the time of the next attempt to write a report that could not be written, and delay is its distance
-	// from the last attempt. Both are zero after a success.
+	// retryAt is the time of the next attempt to write a report that could not be written, and delay is the time between the last
+	// attempt and the next. Both are zero after a success.
 	retryAt time.Time
 	delay   time.Duration
 }
@@ -106,7 +106,7 @@ type pass struct {
 	completed bool
 	// begun is when the first object was written.
 	begun time.Time
-	// marks are the objects that were found in, or brought to, the desired state, by apply.Describe.
+	// marks are the objects that were found in, or brought to, the desired state, keyed by apply.Describe.
 	marks map[string]*mark
 }
 

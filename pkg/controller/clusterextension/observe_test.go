@@ -29,8 +29,8 @@ func TestPausesBetweenRestorations(t *testing.T) {
 		s.after, s.paused = 0, nil
 		isDesired, err := s.isDesired(t.Context(), st.Object)
 		require.NoError(t, err)
-		require.Equal(t, s.after > 0, isDesired, "it is restored when the pause is over")
-		require.Equal(t, isDesired, len(s.paused) == 1, "the status names it during the pause")
+		require.Equal(t, s.after > 0, isDesired, "the object is restored when the pause is over")
+		require.Equal(t, isDesired, len(s.paused) == 1, "the status names the object during the pause")
 		return s.after
 	}
 	require.Zero(t, restored(), "the first restoration is immediate")
@@ -47,7 +47,7 @@ func TestPausesBetweenRestorations(t *testing.T) {
 	}
 	require.Equal(t, lastPause, restored())
 	s.mark(st, st.Object, false)
-	require.Equal(t, lastPause, s.pass.marks[apply.Describe(st.Object)].pause, "it was not restored")
+	require.Equal(t, lastPause, s.pass.marks[apply.Describe(st.Object)].pause, "the object was not restored")
 	clock.SetTime(clock.Now().Add(time.Hour))
-	require.Zero(t, restored(), "nothing has changed it for some time")
+	require.Zero(t, restored(), "nothing has changed the object for some time")
 }

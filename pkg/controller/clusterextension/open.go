@@ -26,8 +26,8 @@ func openClients(ctx context.Context, s *run) (outcome, error) {
 	var unusable *scoped.Error
 	switch {
 	case errors.As(err, &unusable) && unusable.Reason == scoped.AccountNotEnrolled:
-		// RBAC allows it. The API server's own cache may lag behind, or the API server may not support constrained
-		// impersonation.
+		// RBAC allows this program to act as the identity. The API server's own cache may lag behind, or the API server may not support
+		// constrained impersonation.
 		return outcome{}, fmt.Errorf("%w", err)
 	case errors.As(err, &unusable):
 		s.unusable = unusable

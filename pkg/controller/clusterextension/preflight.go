@@ -47,7 +47,7 @@ func checkPermissions(ctx context.Context, s *run) (outcome, error) {
 	s.publish(ctx)
 	s.awaitsKinds = len(s.findings.Refused) > 0
 	if s.findings.Blind {
-		s.wakeAfter(s.memory.nextDelay(s.key())) // no watch reports a grant
+		s.wakeAfter(s.memory.nextDelay(s.key())) // RBAC cannot be read, so no watch reports a grant
 	}
 	return s.unauthorized(ctx)
 }

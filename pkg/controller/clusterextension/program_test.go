@@ -48,7 +48,8 @@ import (
 // home is the namespace of the program under test.
 const home = "remit"
 
-// controllerRules are all permissions of the controller identity: this controller's part of the closed list.
+// controllerRules returns the cluster-wide permissions that the controller identity has in these tests: those that this
+// controller needs, and no others.
 func controllerRules() []rbacv1.PolicyRule {
 	rule := func(group, resources, verbs string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: strings.Fields(resources), Verbs: strings.Fields(verbs)}

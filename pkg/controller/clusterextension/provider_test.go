@@ -102,8 +102,8 @@ func TestCertManagerIssuesTheCertificates(t *testing.T) {
 	require.Eventually(t, func() bool { return w.exists(w.issued("Certificate"), "op-service-cert") }, patience, tick)
 }
 
-// refusesToOverwrite checks that a Secret of another user stops the install, and that nothing was written after this
-// offset of the audit log. It then deletes the Secret.
+// refusesToOverwrite checks that a Secret of another user stops the install, and that nothing was written since then. from is an
+// offset in the audit log. It then deletes the Secret.
 func (w *world) refusesToOverwrite(from int64) {
 	w.t.Helper()
 	secret := "Secret " + w.name + "/op-service-cert"
@@ -113,7 +113,7 @@ func (w *world) refusesToOverwrite(from int64) {
 				"delete it if nothing else needs it")
 	}, patience, tick)
 	require.Empty(w.t, w.requests(from, func(e audit.Event) bool {
-		return w.sentAs(e) && e.Wrote() && e.Object.APIGroup != "authentication.k8s.io" // the enrollment is tested by a request
+		return w.sentAs(e) && e.Wrote() && e.Object.APIGroup != "authentication.k8s.io" // a token request tests the enrollment
 	}))
 	require.NoError(w.t, w.admin.Delete(w.t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "op-service-cert"}}))
 }

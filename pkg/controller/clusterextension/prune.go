@@ -96,9 +96,9 @@ func (s *run) removals(ctx context.Context) ([]preflight.Need, error) {
 	return needs, err
 }
 
-// others returns the objects that earlier versions may have left behind: those in the inventory, and those in the cache
-// with the mark of the lineage. It omits CustomResourceDefinitions, which are kept until the extension is deleted,
-// because their objects would be lost.
+// others returns the objects that earlier versions may have left behind: those in the inventory, and those in the cache with the
+// mark of the lineage. It omits CustomResourceDefinitions, which are kept until the extension is deleted, because deleting a
+// CustomResourceDefinition also deletes its custom resources.
 func (s *run) others(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	wanted := map[string]bool{}
 	for _, st := range s.steps {
@@ -178,8 +178,8 @@ func (s *run) marked(ctx context.Context) ([]*unstructured.Unstructured, error) 
 	return out, nil
 }
 
-// aboutKeptCRDs describes the CustomResourceDefinitions of the lineage that this version does not have. Those without an
-// owner reference to the extension are not deleted together with it: an earlier extension kept them, or this one is to
+// aboutKeptCRDs describes the CustomResourceDefinitions of the lineage that this version does not have. Those without an owner
+// reference to the extension are not deleted together with it: an earlier extension kept them, or this extension is configured to
 // keep them.
 func (s *run) aboutKeptCRDs(ctx context.Context) ([]string, error) {
 	list := &apiextensionsv1.CustomResourceDefinitionList{}

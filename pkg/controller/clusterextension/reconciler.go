@@ -40,7 +40,8 @@ type Options struct {
 	// Live reads from the API server, as the controller identity.
 	Live    client.Reader
 	Clients Clients
-	// ControllerIdentity is the user that this program runs as. It must be allowed to act as the identities of extensions (enrollment).
+	// ControllerIdentity is the user that this program runs as. It must be allowed to act as the identities of extensions
+	// (enrollment).
 	ControllerIdentity rbac.Subject
 	// Catalogs contains the content of ClusterCatalogs. catalog.Store implements it.
 	Catalogs resolver.Catalogs

@@ -52,8 +52,8 @@ func TestRemovalNeedsNoServiceAccount(t *testing.T) {
 	}, patience, 100*time.Millisecond)
 }
 
-// With --cascade=orphan, the garbage collector keeps everything, and the operator keeps converting: Remit neither stops it nor resets
-// its conversions.
+// With --cascade=orphan, the garbage collector keeps everything, and the operator keeps converting: Remit neither stops it nor
+// resets its conversions.
 func TestAnOrphaningDeletionKeepsTheOperator(t *testing.T) {
 	t.Parallel()
 	for name, annotations := range map[string]map[string]string{

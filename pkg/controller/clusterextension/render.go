@@ -89,8 +89,8 @@ func (s *run) holds(rule rbacv1.PolicyRule) bool {
 	return s.covers(rbac.ClusterScope, []rbacv1.PolicyRule{rule})
 }
 
-// covers reports whether the identity has these permissions in a namespace. The permissions of each namespace are
-// evaluated once per run.
+// covers reports whether the rules that the identity has in a namespace cover the given rules. The permissions of each namespace
+// are evaluated once per run.
 func (s *run) covers(namespace string, rules []rbacv1.PolicyRule) bool {
 	set, known := s.permissions[namespace]
 	if !known {

@@ -59,7 +59,7 @@ func (s *run) writeReport(ctx context.Context) (where string, err error) {
 		return known.where, nil
 	}
 	now := published{hash: hash, where: fmt.Sprintf("The full report is in %s (%s, %s).", apply.Describe(report.Object()), preflight.FileReport, preflight.FileGrant)}
-	// The controller identity writes it, because an identity that is missing permissions may not be able to.
+	// The controller identity writes the report, because an identity that is missing permissions may not be able to.
 	err = report.Write(ctx, s.Live, s.Client)
 	switch {
 	case apply.IsCollision(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err):

@@ -23,7 +23,7 @@ import (
 func resolveBundle(ctx context.Context, s *run) (outcome, error) {
 	request, err := assess.Request(s.ext)
 	if err != nil {
-		return blocked(err.Error()), nil //nolint:nilerr // the condition reports it
+		return blocked(err.Error()), nil //nolint:nilerr // the condition reports the error
 	}
 	catalogs, err := s.catalogs(ctx)
 	if err != nil {
@@ -113,7 +113,7 @@ func readBundle(ctx context.Context, s *run) (outcome, error) {
 	}
 	parsed, err := bundle.ParseContent(raw)
 	if err != nil {
-		return blocked(s.aboutBundle(err)), nil //nolint:nilerr // the condition reports it
+		return blocked(s.aboutBundle(err)), nil //nolint:nilerr // the condition reports the error
 	}
 	if parsed.CSV.Name != from.Bundle.Name {
 		return blocked(s.aboutBundle(fmt.Errorf("its ClusterServiceVersion has another name, %q", parsed.CSV.Name))), nil
@@ -123,8 +123,8 @@ func readBundle(ctx context.Context, s *run) (outcome, error) {
 	return proceed(), nil
 }
 
-// contentOf requests the content of a bundle of the resolved catalog. From then on, attempts to read the bundle's image
-// wake the extension, until a run ends that has not requested the content.
+// contentOf requests the content of a bundle of the resolved catalog. From then on, attempts to read the bundle's image wake the
+// extension, until a run ends without requesting the content.
 func (s *run) contentOf(ctx context.Context, channel string, b *catalog.Bundle) (*catalog.Content, error) {
 	if b.Image != "" {
 		s.images = append(s.images, b.Image)

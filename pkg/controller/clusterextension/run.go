@@ -41,14 +41,14 @@ type run struct {
 	permissions map[string]rbac.Set
 	// lookups look up which kinds the cluster serves.
 	lookups *requirement.Lookups
-	// unusable is the reason why the identity cannot be used yet, or nil: it does not exist or is not enrolled.
+	// unusable is the reason why the identity cannot be used yet, or nil: the identity does not exist or is not enrolled.
 	unusable *scoped.Error
 	resolved resolve.Result
 	bundle   *bundle.Bundle
 	owner    ownerutil.Owner
 	rendered *render.Rendered
-	// steps are the rendered objects. hashes contains the hash of each, and hash identifies all, without certificates, and the
-	// identity.
+	// steps are the rendered objects. hashes contains the hash of each object. hash identifies all objects, without certificates,
+	// and the identity.
 	steps  []step.Step
 	hashes map[*unstructured.Unstructured]string
 	hash   string
@@ -67,7 +67,8 @@ type run struct {
 	paused []string
 	// pass records what was done to reach the desired state.
 	pass *pass
-	// reset are the names of the CustomResourceDefinitions whose conversions this run has reset: the cache may still show them.
+	// reset are the names of the CustomResourceDefinitions whose conversions this run has reset, because the cache may still show
+	// the conversions.
 	reset map[string]bool
 	// certified is true after this run checked the certificates.
 	certified bool
@@ -87,7 +88,7 @@ func newRun(r *Reconciler, ext *olmv1.ClusterExtension) *run {
 	if is := r.memory.Get(ext.Name); is.uid != "" && is.uid != ext.UID {
 		r.forget(ext.Name)
 	}
-	// Until the run ends, it is not known what it waits for.
+	// Until the run ends, what the extension waits for is unknown.
 	r.memory.Change(ext.Name, func(is *remembered) { is.uid, is.awaitsKinds, is.awaitsCatalogs = ext.UID, true, true })
 	s := &run{
 		Reconciler: r, saved: ext, ext: ext.DeepCopy(), states: map[*unstructured.Unstructured]execute.State{}, permissions: map[string]rbac.Set{},
@@ -113,7 +114,7 @@ func stop(value metav1.ConditionStatus, reason, message string) outcome {
 	return outcome{stopped: true, progressing: metav1.Condition{Status: value, Reason: reason, Message: message}}
 }
 
-// waiting stops a run until something changes that does not depend on the spec.
+// waiting stops a run that may continue without a change to the spec.
 func waiting(message string) outcome {
 	return stop(metav1.ConditionTrue, olmv1.ReasonRetrying, message)
 }
@@ -147,9 +148,8 @@ func (s *run) wakeAfter(d time.Duration) {
 	}
 }
 
-// noteAccount records that the result depends on the existence of a ServiceAccount or, if the name is "", of all
-// ServiceAccounts in the namespace. From then on, their creation and deletion wake the extension, until a run ends that
-// has not looked them up.
+// noteAccount records that the result depends on the existence of a ServiceAccount or, if the name is "", of all ServiceAccounts
+// in the namespace. From then on, their creation and deletion wake the extension, until a run ends without looking them up.
 func (s *run) noteAccount(account types.NamespacedName) {
 	if !slices.Contains(s.accounts, account) {
 		s.accounts = append(s.accounts, account)

@@ -82,11 +82,11 @@ func groupOf(obj *unstructured.Unstructured) group {
 func (s *run) watchedTogether() map[group]bool {
 	counts, out := map[group]int{}, map[group]bool{}
 	for _, st := range s.steps {
-		of := groupOf(st.Object)
-		if counts[of]++; counts[of] == maxSingle+1 && watchedByController(st.Object) == nil {
+		g := groupOf(st.Object)
+		if counts[g]++; counts[g] == maxSingle+1 && watchedByController(st.Object) == nil {
 			need := watchNeed(st.Object)
 			need.Rules[0].ResourceNames = nil
-			out[of] = s.covers(need.Namespace, need.Rules)
+			out[g] = s.covers(need.Namespace, need.Rules)
 		}
 	}
 	return out

@@ -68,9 +68,9 @@ func TestManyObjectsOfAKindShareAWatch(t *testing.T) {
 	for _, st := range s.steps {
 		names = append(names, st.Object.GetName())
 	}
-	require.Empty(t, count(s), "it is not allowed to watch any")
+	require.Empty(t, count(s), "the identity is not allowed to watch ConfigMaps")
 	s.permissions["ns"] = rbac.NewSet([]rbacv1.PolicyRule{reads("configmaps", names...)})
-	require.Len(t, count(s), maxSingle+1, "it is not allowed to watch the namespace")
+	require.Len(t, count(s), maxSingle+1, "the identity is not allowed to watch all ConfigMaps of the namespace")
 }
 
 func TestTheNumberOfWatchesIsLimited(t *testing.T) {

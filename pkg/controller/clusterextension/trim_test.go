@@ -92,7 +92,7 @@ func listing(t *testing.T, objs ...*unstructured.Unstructured) *server {
 	return s
 }
 
-// A watch of a namespace includes objects of other users.
+// A watch of a namespace also receives objects of other users.
 func TestForeignObjectsInASharedWatchAreTrimmed(t *testing.T) {
 	t.Parallel()
 	u := givenUnit(t, interceptor.Funcs{})

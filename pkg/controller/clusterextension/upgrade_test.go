@@ -59,7 +59,7 @@ func TestUpgradesAfterTheAddedPermissionsAreGranted(t *testing.T) {
 	w.apply(w.report(preflight.FileGrant))
 	w.awaitInstalled("1.1.0")
 	require.True(t, w.exists(&corev1.ConfigMap{}, "other"))
-	require.False(t, w.exists(&corev1.ConfigMap{}, "defaults"), "the new version does not have it")
+	require.False(t, w.exists(&corev1.ConfigMap{}, "defaults"), "the new version does not contain this ConfigMap")
 	require.Len(t, w.clusterRoles(), len(before))
 	require.NotEqual(t, before, w.clusterRoles())
 	w.checkOwners()
@@ -76,20 +76,20 @@ func TestAFailingUpgradeKeepsTheInstalledVersion(t *testing.T) {
 		assert.Equal(t2, "images.test/fails", w.deployment().Spec.Template.Spec.Containers[0].Image)
 	}, patience, tick)
 	w.await(olmv1.TypeAvailable, metav1.ConditionFalse, olmv1.ReasonRollingOut)
-	require.EventuallyWithT(t, func(t2 *assert.CollectT) { // its probe may fail for a moment on a busy machine
+	require.EventuallyWithT(t, func(t2 *assert.CollectT) { // on a busy machine, the probe of the old Pod may fail temporarily
 		assert.Equal(t2, int32(1), w.deployment().Status.AvailableReplicas, "a Pod of the old version runs")
 	}, patience, tick)
 	require.Equal(t, "1.0.0", w.get().Status.Install.Bundle.Version)
 	require.True(t, w.exists(&corev1.ConfigMap{}, "defaults"), "nothing is removed before the new version is available")
 	w.await(olmv1.TypeInstalled, metav1.ConditionTrue, olmv1.ReasonSucceeded)
 
-	w.publish("1.2.0", "op.v1.1.0", csv, crd, otherConfigMap) // it cannot be reached, because 1.1.0 was never available
+	w.publish("1.2.0", "op.v1.1.0", csv, crd, otherConfigMap) // cannot be installed, because it replaces only 1.1.0, which never became available
 	w.publish("1.2.1", "op.v1.0.0", csv, crd, otherConfigMap)
 	w.awaitInstalled("1.2.1")
 	require.False(t, w.exists(&corev1.ConfigMap{}, "defaults"))
 }
 
-// Objects that users delete are created again; what they add is kept.
+// Objects that users delete are created again. What users add to an object is kept.
 func TestRestoresObjects(t *testing.T) {
 	t.Parallel()
 	w := given(t)
@@ -136,7 +136,7 @@ func TestReportsObjectsThatAreNotRestoredYet(t *testing.T) {
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "defaults"}}
 	const text = "other clients repeatedly change or delete these objects, which are restored at increasing intervals: ConfigMap "
 	require.Eventually(t, func() bool {
-		_ = w.admin.Delete(t.Context(), cm) // it may not exist
+		_ = w.admin.Delete(t.Context(), cm) // the ConfigMap may not exist
 		all := w.get().Status.Conditions
 		c, progressing := meta.FindStatusCondition(all, olmv1.TypeAvailable), meta.FindStatusCondition(all, olmv1.TypeProgressing)
 		return strings.Contains(progressing.Message, text) && c.Status == metav1.ConditionFalse && c.Reason == olmv1.ReasonRollingOut && c.Message == text+w.name+"/defaults"

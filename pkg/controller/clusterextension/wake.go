@@ -62,7 +62,7 @@ func (r *Reconciler) Using(ctx context.Context, change catalog.Change) []reconci
 	}
 	k := &olmv1.ClusterCatalog{}
 	if err := r.Client.Get(ctx, change.Catalog, k); err != nil {
-		k.Name = change.Catalog.Name // its labels are unknown, but the extensions that used it are known
+		k.Name = change.Catalog.Name // the labels of a deleted catalog are unknown, but memory contains the extensions that used it
 	}
 	return r.usingCatalog(ctx, k)
 }
@@ -92,7 +92,7 @@ func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object)
 	obj := kit.Latest(before, after)
 	switch obj.(type) {
 	case *corev1.ServiceAccount:
-		if before != nil && after != nil && before.GetUID() == after.GetUID() { // otherwise, it was recreated while the watch was interrupted
+		if before != nil && after != nil && before.GetUID() == after.GetUID() { // if the UIDs differ, the ServiceAccount was recreated while the watch was interrupted
 			return out
 		}
 		return append(out, r.usingAccount(ctx, client.ObjectKeyFromObject(obj))...)
@@ -117,8 +117,8 @@ func (r *Reconciler) usingAccount(ctx context.Context, account types.NamespacedN
 	})
 }
 
-// ownersOf returns requests for the extensions that own an object. Owner references and labels only name candidates: anyone
-// who can write an object can name any extension, and must not be able to wake it.
+// ownersOf returns requests for the extensions that own an object. Owner references and labels only name candidates: anyone who
+// can write an object can name any extension, and must not be able to wake that extension.
 func (r *Reconciler) ownersOf(ctx context.Context, objs ...client.Object) []reconcile.Request {
 	var out []reconcile.Request
 	for _, obj := range objs {

@@ -112,13 +112,13 @@ func TestAServiceAccountWakesTheExtensionsThatLookedItUp(t *testing.T) {
 	require.NoError(t, s.use(&render.Rendered{Objects: []render.Object{{Unstructured: sa}}}))
 	s.noteAccount(types.NamespacedName{Namespace: "webhooks"})
 	for range 2 { // during the run, and afterwards
-		require.Equal(t, []string{"synthetic"}, created("ns", "op"), "it may collide with the ServiceAccount of the bundle")
-		require.Equal(t, []string{"synthetic"}, created("webhooks", "any"), "a webhook may require its permissions")
+		require.Equal(t, []string{"synthetic"}, created("ns", "op"), "the new ServiceAccount may collide with that of the bundle")
+		require.Equal(t, []string{"synthetic"}, created("webhooks", "any"), "a webhook may need the permissions of the new ServiceAccount")
 		require.Empty(t, created("ns", "unrelated"))
 		require.NoError(t, s.conclude(t.Context(), proceed(), nil))
 	}
 	require.NoError(t, u.begin(synthetic).conclude(t.Context(), proceed(), nil))
-	require.Empty(t, created("ns", "op"), "the last run did not look it up")
+	require.Empty(t, created("ns", "op"), "the last run did not look up the ServiceAccount")
 }
 
 // withPackages publishes the content of a catalog.
@@ -175,13 +175,13 @@ func TestACatalogWakesTheExtensionsThatItMayAffect(t *testing.T) {
 	require.Equal(t, []string{"lost"}, changed("empty"))
 	require.Equal(t, []string{"lost"}, namesIn(u.usingCatalog(t.Context(), empty)))
 	u.withPackages("empty", "op")
-	require.Equal(t, []string{"in-x", "lost"}, changed("empty"), "it has the package now")
+	require.Equal(t, []string{"in-x", "lost"}, changed("empty"), "the catalog contains the package now")
 	u.withPackages("cat-x", "other")
-	require.Equal(t, []string{"in-x", "lost"}, changed("cat-x"), "it had the package")
+	require.Equal(t, []string{"in-x", "lost"}, changed("cat-x"), "the catalog contained the package")
 	u.store.Delete(types.NamespacedName{Name: "cat-x"})
 	require.NoError(t, u.Client.Delete(t.Context(), x))
-	require.Equal(t, []string{"in-x", "lost"}, changed("cat-x"), "it was deleted")
-	require.Equal(t, []string{"in-x", "lost"}, namesIn(u.usingCatalog(t.Context(), clusterCatalog("new", "x"))), "its content may replace that of others")
+	require.Equal(t, []string{"in-x", "lost"}, changed("cat-x"), "the catalog was deleted")
+	require.Equal(t, []string{"in-x", "lost"}, namesIn(u.usingCatalog(t.Context(), clusterCatalog("new", "x"))), "extensions may use the new catalog instead of other catalogs")
 }
 
 // unread is a Reader for bundles whose images have not been read yet.

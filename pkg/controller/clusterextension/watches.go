@@ -83,8 +83,8 @@ func (w *watches) enqueue(_ context.Context, queue workqueue.TypedRateLimitingIn
 	return nil
 }
 
-// claim watches these objects for an extension, as the identity, and stops watching all others. It must not be called
-// concurrently for the same extension.
+// claim watches the given objects for an extension, as the identity, and stops watching the extension's other objects. It must
+// not be called concurrently for the same extension.
 func (w *watches) claim(ctx context.Context, ext *olmv1.ClusterExtension, identity scoped.Identity, objs []watched) error {
 	if len(objs) == 0 {
 		w.release(ext.Name)
@@ -177,7 +177,7 @@ func (w *watches) open(key string, identity scoped.Identity) (*identityCache, er
 	}
 	cache, err := scopedcache.New(config, scopedcache.Options{
 		Scheme: w.scheme, Mapper: w.mapper, HTTPClient: httpClient, ReadTimeout: time.Millisecond, Transform: w.trim,
-		// A change to the identity's permissions wakes the extension, which determines what it may watch.
+		// No rechecks are needed: a change to the identity's permissions wakes the extension, and its run determines the watches again.
 		RecheckPeriod: -1,
 	})
 	if err != nil {
@@ -188,9 +188,9 @@ func (w *watches) open(key string, identity scoped.Identity) (*identityCache, er
 	}
 	c.end = w.Launch(func(ctx context.Context) {
 		if w.queue != nil {
-			_ = cache.Changes(nil).Start(ctx, w.queue) // it never returns an error
+			_ = cache.Changes(nil).Start(ctx, w.queue) // Start never returns an error
 		}
-		_ = cache.Start(ctx) // it only fails if it is called twice
+		_ = cache.Start(ctx) // Start only fails if it is called twice
 	})
 	w.caches[key] = c
 	return c, nil
