@@ -14,13 +14,13 @@ func copies() []Mutant {
 			Name: "copies-of-others-deleted", Rule: 7, File: dir + "/pass.go",
 			Old:    "found.DeletionTimestamp != nil || !p.r.isOwnCopy(found) {",
 			New:    "found.DeletionTimestamp != nil {",
-			Killer: unit(dir, "TestNeverTouchesWhatItDidNotCreate"),
+			Killer: unit(dir, "TestNeverChangesWhatItDidNotCreate"),
 		},
 		{
 			Name: "copies-of-others-overwritten", Rule: 7, File: dir + "/pass.go",
 			Old:    "case found.Labels[names.LabelCopiedFrom] != p.want.key.Namespace || !p.r.isOwnCopy(found):",
 			New:    "case found.Labels[names.LabelCopiedFrom] != p.want.key.Namespace:",
-			Killer: unit(dir, "TestNeverTouchesWhatItDidNotCreate"),
+			Killer: unit(dir, "TestNeverChangesWhatItDidNotCreate"),
 		},
 		{
 			Name: "copies-of-copies", Rule: 3, File: dir + "/targets.go",

@@ -45,9 +45,9 @@ func (r *Reconciler) reconcileConfig(ctx context.Context, _ ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	var all progress
-	r.progress.Each(func(_ types.NamespacedName, of progress) {
-		all.missing += of.missing
-		all.surplus += of.surplus
+	r.progress.Each(func(_ types.NamespacedName, p progress) {
+		all.missing += p.missing
+		all.surplus += p.surplus
 	})
 	after := config.DeepCopy()
 	meta.SetStatusCondition(&after.Status.Conditions, condition(config, all))

@@ -70,8 +70,8 @@ func harmless(all map[string]string) map[string]string {
 	return kept
 }
 
-// in returns the copy for a namespace, without a proof.
-func (c content) in(namespace, name string) *unstructured.Unstructured {
+// copyIn returns the copy for a namespace, without a proof.
+func (c content) copyIn(namespace, name string) *unstructured.Unstructured {
 	obj := &unstructured.Unstructured{Object: map[string]any{"spec": runtime.DeepCopyJSONValue(c.spec)}}
 	obj.SetGroupVersionKind(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.ClusterServiceVersionKind))
 	obj.SetNamespace(namespace)

@@ -149,7 +149,7 @@ func TestWritesNothingIfNothingChangesInManyNamespaces(t *testing.T) {
 	require.Len(t, w.settle(), 600)
 	require.Empty(t, w.settle())
 
-	// One pass of a changed source is limited.
+	// One reconcile of a changed source writes a limited number of copies.
 	recorded.Edit(w.Server, original(), func(c *operatorsv1alpha1.ClusterServiceVersion) { c.Spec.DisplayName = "Renamed" })
 	result, err := w.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "home", Name: "op.v1"}})
 	require.NoError(t, err)
@@ -231,8 +231,8 @@ func TestDeletesCopiesWithWrongAnnotations(t *testing.T) {
 	}
 }
 
-// Remit never touches a ClusterServiceVersion that it did not create as a copy, regardless of its labels.
-func TestNeverTouchesWhatItDidNotCreate(t *testing.T) {
+// Remit never changes a ClusterServiceVersion that it did not create as a copy, regardless of its labels.
+func TestNeverChangesWhatItDidNotCreate(t *testing.T) {
 	collision := "event: Warning CopyCollision on ClusterServiceVersion home/op.v1: not copied into these namespaces, because another ClusterServiceVersion there has the same name: t1"
 	for name, edit := range map[string]func(*operatorsv1alpha1.ClusterServiceVersion){
 		"live": func(c *operatorsv1alpha1.ClusterServiceVersion) { c.Labels = nil },
@@ -357,10 +357,10 @@ func TestConditionOfOLMConfig(t *testing.T) {
 }
 
 func TestIsSettled(t *testing.T) {
-	of := func(version, hash string, by ...string) *metav1.PartialObjectMetadata {
+	copyWith := func(version, hash string, writers ...string) *metav1.PartialObjectMetadata {
 		m := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: version, Annotations: map[string]string{names.AnnotationCopyHash: hash}}}
-		for _, b := range by {
-			manager, sub, _ := strings.Cut(b, "/")
+		for _, writer := range writers {
+			manager, sub, _ := strings.Cut(writer, "/")
 			m.ManagedFields = append(m.ManagedFields, metav1.ManagedFieldsEntry{Manager: manager, Subresource: sub})
 		}
 		return m
@@ -370,21 +370,21 @@ func TestIsSettled(t *testing.T) {
 		seen  string
 		want  bool
 	}{
-		"as it was written":                            {of("7", "h"), "7", true},
-		"changed after it was written":                 {of("8", "h"), "7", false},
-		"the cache is older than the write":            {of("6", "old"), "7", true},
-		"the source has changed":                       {of("7", "old"), "7", false},
-		"after a restart":                              {of("7", "h", "remit-olm", "remit-olm/status"), "", true},
-		"after a restart, without its status":          {of("7", "h", "remit-olm"), "", false},
-		"after a restart, written by another client":   {of("7", "h", "remit-olm", "remit-olm/status", "kubectl-edit/status"), "", false},
-		"after a restart, copied from an older source": {of("7", "old", "remit-olm", "remit-olm/status"), "", false},
-		"after a restart, the spec was changed":        {of("7", "h", "remit-olm", "remit-olm/status", "kubectl-edit"), "", false},
+		"as it was written":                            {copyWith("7", "h"), "7", true},
+		"changed after it was written":                 {copyWith("8", "h"), "7", false},
+		"the cache is older than the write":            {copyWith("6", "old"), "7", true},
+		"the source has changed":                       {copyWith("7", "old"), "7", false},
+		"after a restart":                              {copyWith("7", "h", "remit-olm", "remit-olm/status"), "", true},
+		"after a restart, without its status":          {copyWith("7", "h", "remit-olm"), "", false},
+		"after a restart, written by another client":   {copyWith("7", "h", "remit-olm", "remit-olm/status", "kubectl-edit/status"), "", false},
+		"after a restart, copied from an older source": {copyWith("7", "old", "remit-olm", "remit-olm/status"), "", false},
+		"after a restart, the spec was changed":        {copyWith("7", "h", "remit-olm", "remit-olm/status", "kubectl-edit"), "", false},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, row.want, isSettled(row.found, "h", row.seen)) })
 	}
 }
 
-// A namespace whose quota or policy refuses the copy does not prevent the copies in others, however many there are.
+// Namespaces whose quota or policy refuses the copy do not prevent copies in other namespaces, however many refuse it.
 func TestRefusalsInSomeNamespacesDoNotAffectOthers(t *testing.T) {
 	var names []string
 	refused := apierrors.NewForbidden(operatorsv1alpha1.Resource("clusterserviceversions"), "op.v1", errors.New("exceeded quota"))
@@ -399,7 +399,7 @@ func TestRefusalsInSomeNamespacesDoNotAffectOthers(t *testing.T) {
 	for ; w.csv("z2") == nil; passes++ {
 		require.Less(t, passes, 3)
 		_, err := w.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "home", Name: "op.v1"}})
-		require.ErrorContains(t, err, "exceeded quota", "so that it is retried with a growing delay")
+		require.ErrorContains(t, err, "exceeded quota", "an error is retried with a growing delay")
 		require.LessOrEqual(t, len(w.Writes()), 2*maxCopies)
 	}
 	require.NotNil(t, w.csv("z1"))
@@ -415,7 +415,8 @@ func TestErrorsOfTheAPIServerEndAPass(t *testing.T) {
 	require.Len(t, w.Writes(), maxErrors)
 }
 
-// remit-self-copies does not let Remit delete a copy that has an owner. Any user who may change the copy can add one.
+// The admission policy remit-self-copies does not let Remit delete a copy that has an owner reference. Any user who may change
+// the copy can add one.
 func TestACopyWithAnOwnerIsNotDeleted(t *testing.T) {
 	w := newWorld(t, group("t1", "t2"), "t1", "t2")
 	w.settle()

@@ -36,7 +36,7 @@ type pass struct {
 	// collisions are the namespaces in which another ClusterServiceVersion has the name of the copy.
 	collisions []string
 	errs       []error
-	// broken is the number of errors that are not decisions about one namespace.
+	// broken is the number of errors that may affect all namespaces, unlike refusals by the quota or policy of one namespace.
 	broken int
 	// next is the namespace of the first copy that was not written because of the limits.
 	next string
@@ -50,7 +50,7 @@ func (p *pass) run(ctx context.Context, copies []metav1.PartialObjectMetadata) {
 	if p.want.undecided {
 		return
 	}
-	p.written = 0 // so that copies that cannot be deleted do not prevent others from being written
+	p.written = 0 // so that copies that cannot be deleted do not prevent other copies from being written
 	first, _ := slices.BinarySearch(p.want.namespaces, p.r.next.Get(p.want.key))
 	for _, namespace := range slices.Concat(p.want.namespaces[first:], p.want.namespaces[:first]) {
 		before := p.left
@@ -71,25 +71,25 @@ func (p *pass) mayWrite(ctx context.Context) bool {
 	return true
 }
 
-// failed records an error. A quota or policy of one namespace does not prevent the copies in others.
-func (p *pass) failed(err error, does, namespace string) {
+// failed records an error. A refusal by the quota or policy of one namespace does not prevent copies in other namespaces.
+func (p *pass) failed(err error, action, namespace string) {
 	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
 		p.broken++
 	}
 	if len(p.errs) == maxErrors {
 		return
 	}
-	p.errs = append(p.errs, fmt.Errorf("%s the copy of ClusterServiceVersion %s in namespace %q: %w", does, p.want.key, namespace, err))
+	p.errs = append(p.errs, fmt.Errorf("%s the copy of ClusterServiceVersion %s in namespace %q: %w", action, p.want.key, namespace, err))
 }
 
 // deleteUnwanted deletes a copy of the source that Remit created, if the copy is not wanted or its annotations are
 // wrong. A wanted copy is created again when its deletion is observed.
 func (p *pass) deleteUnwanted(ctx context.Context, found *metav1.PartialObjectMetadata) {
 	keep := p.want.undecided || isWanted(p.want, found.Namespace)
-	if keep && isOf(found, p.want) || found.DeletionTimestamp != nil || !p.r.isOwnCopy(found) {
+	if keep && isCopyOf(found, p.want) || found.DeletionTimestamp != nil || !p.r.isOwnCopy(found) {
 		return
 	}
-	if len(found.OwnerReferences) > 0 { // remit-self-copies refuses its deletion; the event of a change causes another pass
+	if len(found.OwnerReferences) > 0 { // the admission policy remit-self-copies refuses its deletion; a change to the copy causes another pass
 		p.surplus++
 		return
 	}
@@ -119,8 +119,8 @@ func (p *pass) ensure(ctx context.Context, namespace string) {
 		p.create(ctx, key)
 	case err != nil:
 		p.failed(err, "get", namespace)
-	case found.DeletionTimestamp != nil || found.Labels[names.LabelCopiedFrom] == p.want.key.Namespace && p.r.isOwnCopy(found) && !isOf(found, p.want):
-		p.missing++ // it is being deleted, and will be created again
+	case found.DeletionTimestamp != nil || found.Labels[names.LabelCopiedFrom] == p.want.key.Namespace && p.r.isOwnCopy(found) && !isCopyOf(found, p.want):
+		p.missing++ // the copy is being deleted, and will be created again
 	case found.Labels[names.LabelCopiedFrom] != p.want.key.Namespace || !p.r.isOwnCopy(found):
 		p.collisions = append(p.collisions, namespace)
 	case !isSettled(found, p.want.content.annotations[names.AnnotationCopyHash], p.r.seen.Get(found.UID)):
@@ -168,7 +168,7 @@ func (p *pass) create(ctx context.Context, key client.ObjectKey) {
 		p.failed(err, "create", key.Namespace)
 		return
 	}
-	obj := p.want.content.in(key.Namespace, key.Name)
+	obj := p.want.content.copyIn(key.Namespace, key.Name)
 	err = p.r.Proofs.Sign(obj, names.HolderCopy, nil)
 	if err == nil {
 		err = p.r.Client.Create(ctx, obj, client.FieldOwner(names.UserAgentOLM))

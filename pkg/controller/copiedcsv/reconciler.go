@@ -185,8 +185,8 @@ func (r *Reconciler) isOwnCopy(obj client.Object) bool {
 	return r.Proofs.Proves(obj, names.HolderCopy)
 }
 
-// isOf reports whether an object has the label and the annotations of a copy of a source.
-func isOf(obj metav1.Object, w wanted) bool {
+// isCopyOf reports whether an object has the label and the annotations of a copy of a source.
+func isCopyOf(obj metav1.Object, w wanted) bool {
 	return obj.GetLabels()[names.LabelCopiedFrom] == w.key.Namespace &&
 		obj.GetAnnotations()[names.AnnotationOperatorNamespace] == w.key.Namespace &&
 		(w.group == nil || obj.GetAnnotations()[names.AnnotationOperatorGroup] == w.group.Name)

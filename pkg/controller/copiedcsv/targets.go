@@ -30,7 +30,7 @@ type wanted struct {
 	namespaces []string
 	// global is true if the OperatorGroup targets all namespaces, and disabled if there are no copies for that reason.
 	global, disabled bool
-	// undecided is true if existing copies are to be kept, but no copies are to be written: the phase is not known yet.
+	// undecided is true if existing copies are to be kept, but no copies are to be written, because the phase is not known yet.
 	undecided bool
 }
 

@@ -79,8 +79,8 @@ func appearing() builder.Predicates {
 	return builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})
 }
 
-// planning accepts the creation and deletion of InstallPlans, and updates that change which ClusterServiceVersions a plan still has
-// to create.
+// planning accepts the creation and deletion of InstallPlans, and updates that change which ClusterServiceVersions a plan still
+// has to create.
 func planning() builder.Predicates {
 	return builder.WithPredicates(predicate.Funcs{UpdateFunc: isPlanning})
 }
