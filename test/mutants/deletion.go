@@ -75,7 +75,7 @@ func deletion() []Mutant {
 		return nil // no account is left that could remove them`,
 			New: `	case false:
 		return nil // no account is left that could remove them`,
-			Killer: unit("pkg/controller/csv", "TestLeaveWithoutAnAccountIsNotAnError"),
+			Killer: unit("pkg/controller/csv", "TestDetachWithoutAnAccountIsNotAnError"),
 		},
 		{
 			Name: "fields-of-others-are-surplus", Rule: 6, File: "pkg/lib/apply/surplus.go",

@@ -62,7 +62,7 @@ func (r *Reconciler) certifyOne(ctx context.Context, s *scope, d serving.Deploym
 		return asItIs, s.notCertified(d.Name, first, err)
 	}
 	if c.Done != cert.Keep {
-		log.FromContext(ctx).Info("Certificate", "deployment", d.Name, "action", c.Done, "reason", c.Reason, "expires", c.Expires)
+		log.FromContext(ctx).Info("Updated certificate", "deployment", d.Name, "action", c.Done, "reason", c.Reason, "expires", c.Expires)
 	}
 	return c, nil
 }

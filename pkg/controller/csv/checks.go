@@ -72,7 +72,7 @@ func strategyValid(f Facts) *Transition {
 	return valid(f.Strategy, reasonInvalidStrategy, messageInvalidStrategy)
 }
 
-// webhooksValid leaves the names of webhooks to the event if the contract defines the message.
+// webhooksValid reports the names of webhooks only in the event if the contract defines the message.
 func webhooksValid(f Facts) *Transition {
 	t := valid(f.Webhooks, reasonInvalidWebhook, "%s")
 	if message := webhook.ContractMessage(f.Webhooks); message != "" {
@@ -87,7 +87,7 @@ func apisUnclaimed(f Facts) *Transition {
 	return valid(f.Taken, reasonOwnerConflict, messageNoAdoption+": %s")
 }
 
-// kindsUnclaimed leaves the names to the event, because the contract defines the message.
+// kindsUnclaimed reports the names only in the event, because the contract defines the message.
 func kindsUnclaimed(f Facts) *Transition {
 	t := to(phaseFailed, reasonOwnerConflict, messageKindConflict)
 	t.Detail = messageKindConflict + ": " + f.Contested

@@ -27,9 +27,9 @@ func rbacLists() []client.ObjectList {
 	}
 }
 
-// ofLineage lists the cached RBAC objects that installs of this lineage created. The API server decides whether the
+// rbacOfLineage lists the cached RBAC objects that installs of this lineage created. The API server decides whether the
 // account may delete them.
-func (r *Reconciler) ofLineage(ctx context.Context, owner ownerutil.Owner) ([]client.Object, error) {
+func (r *Reconciler) rbacOfLineage(ctx context.Context, owner ownerutil.Owner) ([]client.Object, error) {
 	var out []client.Object
 	for _, list := range rbacLists() {
 		err := r.Client.List(ctx, list, client.MatchingFields{kit.LineageIndex: owner.Mark()}, client.UnsafeDisableDeepCopy)
@@ -57,7 +57,7 @@ func (r *Reconciler) ofLineage(ctx context.Context, owner ownerutil.Owner) ([]cl
 
 // children returns the objects of the lineage that were created for this CSV.
 func (r *Reconciler) children(ctx context.Context, owner ownerutil.Owner) ([]client.Object, error) {
-	all, err := r.ofLineage(ctx, owner)
+	all, err := r.rbacOfLineage(ctx, owner)
 	return slices.DeleteFunc(all, func(o client.Object) bool {
 		return o.GetLabels()[names.LabelOwner] != ownerutil.LabelValue(owner.CSV)
 	}), err

@@ -62,8 +62,8 @@ func (r *Reconciler) labeled(ctx context.Context, key client.ObjectKey) (client.
 	return obj, nil
 }
 
-// isStuck reports whether a CSV is being deleted and still has finalizers. Any user who may label an installed CSV as a copy could
-// otherwise prevent its clean-up.
+// isStuck reports whether a CSV is being deleted and still has finalizers. Such a CSV is finalized even if it is labeled as a
+// copy. Otherwise, any user who may label an installed CSV as a copy could prevent its cleanup.
 func isStuck(obj client.Object) bool {
 	return obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) > 0
 }

@@ -118,12 +118,12 @@ func (s *scope) demandsOf(namespaced, cluster []rbacv1.PolicyRule) []demand {
 // build.Grants, they include the permission to read Namespaces if the operator serves all namespaces.
 func (s *scope) demandsOnAccount() []demand {
 	var out []demand
-	everywhere := false
+	allNamespaces := false
 	for _, p := range bundle.Permissions(s.csv) {
 		out = append(out, s.demandsOf(p.Namespaced, p.Cluster)...)
-		everywhere = everywhere || len(p.Namespaced) > 0 && slices.Contains(s.targets, rbac.ClusterScope)
+		allNamespaces = allNamespaces || len(p.Namespaced) > 0 && slices.Contains(s.targets, rbac.ClusterScope)
 	}
-	if everywhere {
+	if allNamespaces {
 		out = append(out, demand{kind: ruleCluster, scopes: []string{rbac.ClusterScope}, rules: []rbacv1.PolicyRule{build.ReadNamespaces()}})
 	}
 	return out

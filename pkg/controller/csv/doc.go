@@ -18,7 +18,7 @@
 //	Succeeded    -> Failed        a requirement or a Deployment is missing or unhealthy
 //	Failed       -> Pending       the reason for the failure no longer applies
 //	             -> Succeeded     the Deployments became available after all
-//	any          -> Replacing     a newer version replaces it; then Deleting, once that has Succeeded
+//	any          -> Replacing     a newer version replaces the CSV; Deleting follows once the newer version is Succeeded
 //	any          -> Failed        there is not exactly one suitable OperatorGroup, or the strategy is invalid
 //	not Succeeded-> Pending       there is no account to act as
 //

@@ -14,10 +14,9 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/keyed"
 )
 
-// noteEdits reports images in the operator's Deployments that another field manager has set, with the command that
-// restores the images of the ClusterServiceVersion. Remit does not restore them itself: the other manager owns the
-// field, Remit never forces ownership (docs/adr/0005), and two managers that both force it would overwrite each other's
-// changes forever.
+// noteEdits reports images in the operator's Deployments that another field manager has set, with the command that restores the
+// images of the ClusterServiceVersion. Remit does not restore them itself: the other manager owns the field, Remit never forces
+// ownership (docs/adr/0005), and two managers that both force ownership would overwrite each other's changes forever.
 func (r *Reconciler) noteEdits(ctx context.Context, s *scope) error {
 	answers := map[string]edited{}
 	for _, want := range s.deployments {
@@ -39,7 +38,7 @@ func (r *Reconciler) noteEdit(ctx context.Context, s *scope, cached, want *appsv
 	if len(deployment.OtherImages(cached, want)) == 0 {
 		return nil
 	}
-	answer, known := r.edits.of(client.ObjectKeyFromObject(s.csv), cached, want)
+	answer, known := r.edits.cached(client.ObjectKeyFromObject(s.csv), cached, want)
 	if !known {
 		live := &appsv1.Deployment{}
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(want), live); err != nil {
@@ -87,8 +86,8 @@ type edits struct {
 	keyed.Map[client.ObjectKey, map[string]edited]
 }
 
-// of returns the cached result for this resource version of a Deployment and these wanted images.
-func (e *edits) of(csv client.ObjectKey, live, want *appsv1.Deployment) (edited, bool) {
+// cached returns the cached result if it is about the same version and manager of the live Deployment and the same wanted images.
+func (e *edits) cached(csv client.ObjectKey, live, want *appsv1.Deployment) (edited, bool) {
 	answer, ok := e.Get(csv)[want.Name]
 	ok = ok && answer.uid == live.UID && answer.version == live.ResourceVersion && answer.manager == apply.Manager(want.Labels) &&
 		slices.Equal(answer.others, deployment.OtherImages(live, want))

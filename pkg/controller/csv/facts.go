@@ -27,7 +27,8 @@ type Facts struct {
 	// Waits describes what a CSV that was never installed is still waiting for: the replacement of its older version to
 	// begin, or the InstallPlan that installs the CSV to finish.
 	Waits string
-	// HeldBack is the reason why the operator does not allow its older version to be replaced; Waits then contains it as well.
+	// HeldBack is the reason why the operator does not allow its older version to be replaced; Waits then contains this reason as
+	// well.
 	HeldBack string
 	// Group is set if the namespace's OperatorGroups do not allow this CSV to run.
 	Group *Problem

@@ -102,10 +102,10 @@ func (r *Reconciler) callers(ctx context.Context, s *scope, stop bool) (objs, co
 	return append(objs, running...), converted, err
 }
 
-// leave removes the webhooks, APIs and conversions of an operator whose namespace is terminating, so that the namespace
+// detach removes the webhooks, APIs and conversions of an operator whose namespace is terminating, so that the namespace
 // can be deleted. It deletes the operator's Deployments but does not wait for its Pods, because the account is about to
 // be deleted as well. Objects that cannot be removed are reported when the CSV itself is deleted.
-func (r *Reconciler) leave(ctx context.Context, s *scope) error {
+func (r *Reconciler) detach(ctx context.Context, s *scope) error {
 	if err := r.gatherSiblings(ctx, s); err != nil {
 		return err
 	}

@@ -204,7 +204,7 @@ func TestAnOrphanedOperatorAndItsConversionAreKept(t *testing.T) {
 }
 
 // An error would be retried for as long as the namespace is terminating.
-func TestLeaveWithoutAnAccountIsNotAnError(t *testing.T) {
+func TestDetachWithoutAnAccountIsNotAnError(t *testing.T) {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "demo.v1.0.0", UID: "u"}}
 	owner := (&Reconciler{Options: Options{Proofs: proofs.Keys()}}).ownerOf(csv, nil)
 	config := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
@@ -215,7 +215,7 @@ func TestLeaveWithoutAnAccountIsNotAnError(t *testing.T) {
 	left, _, err := r.callers(t.Context(), &scope{csv: csv, owner: owner}, false)
 	require.NoError(t, err)
 	require.Len(t, left, 1)
-	require.NoError(t, r.leave(t.Context(), s), "the OperatorGroup was already deleted")
+	require.NoError(t, r.detach(t.Context(), s), "the OperatorGroup was already deleted")
 	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(config), config))
 }
 

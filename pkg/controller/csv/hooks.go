@@ -157,7 +157,7 @@ func (r *Reconciler) call(ctx context.Context, s *scope, name string) (bool, err
 	if account, barred := s.writer(warrant.Install); barred == nil && s.hooks.Certified(name) {
 		changed, err := r.installer(s, account).Ensure(ctx, s.hooks, s.live, name)
 		if len(changed) > 0 {
-			log.FromContext(ctx).Info("Installed", "changes", changed, "account", s.account.Key().String())
+			log.FromContext(ctx).Info("Installed webhooks and APIs", "changes", changed, "account", s.account.Key().String())
 			s.facts.Unsynced = true
 		}
 		if ok, err := s.refusedCall(err); !ok {
@@ -200,7 +200,7 @@ func (r *Reconciler) pruneHooks(ctx context.Context, s *scope) error {
 	}
 	changed, err := r.installer(s, account).Prune(ctx, s.hooks, s.live)
 	if len(changed) > 0 {
-		log.FromContext(ctx).Info("Removed", "changes", changed, "account", s.account.Key().String())
+		log.FromContext(ctx).Info("Removed webhooks and APIs", "changes", changed, "account", s.account.Key().String())
 	}
 	_, err = s.refusedCall(err)
 	return err

@@ -90,7 +90,7 @@ func (r *Reconciler) install(ctx context.Context, s *scope) error {
 	}
 	changed, err := installer.Install(ctx, s.owner, s.deployments)
 	if len(changed) > 0 {
-		log.FromContext(ctx).Info("Installed", "changes", changed, "account", s.account.Key().String())
+		log.FromContext(ctx).Info("Installed Deployments", "changes", changed, "account", s.account.Key().String())
 	}
 	return err
 }

@@ -126,13 +126,13 @@ func TestReportsUndecidedChecksOfBothActions(t *testing.T) {
 
 // OLM reports no requirement about its own permissions.
 func TestTheDefaultAccountIsNotARequirement(t *testing.T) {
-	of := func(isDefault bool, refused error) []operatorsv1alpha1.RequirementStatus {
+	requirements := func(isDefault bool, refused error) []operatorsv1alpha1.RequirementStatus {
 		s := &scope{acting: warrant.Of(fake.NewClientBuilder().Build()), account: scoped.Account{Namespace: "remit", Name: "acct", Default: isDefault}}
 		s.facts.Refused = refused
 		s.requireAccount()
 		return s.requirements
 	}
-	require.Empty(t, of(true, nil))
-	require.Len(t, of(true, errors.New("a default account that is not cluster-admin")), 1)
-	require.Len(t, of(false, nil), 1)
+	require.Empty(t, requirements(true, nil))
+	require.Len(t, requirements(true, errors.New("a default account that is not cluster-admin")), 1)
+	require.Len(t, requirements(false, nil), 1)
 }

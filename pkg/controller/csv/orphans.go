@@ -65,7 +65,7 @@ func (r *Reconciler) grouped(ctx context.Context, og client.Object) []reconcile.
 		if err := r.Client.List(ctx, list, client.MatchingLabels{names.LabelOwnerNamespace: og.GetNamespace()}, client.UnsafeDisableDeepCopy); err != nil {
 			continue // the cache is not synced yet; its initial list enqueues the owners of all objects
 		}
-		_ = meta.EachListItem(list, func(o runtime.Object) error { // only this function can return errors, and it returns none
+		_ = meta.EachListItem(list, func(o runtime.Object) error { // the callback never returns an error
 			if obj, ok := o.(client.Object); ok {
 				out = append(out, r.orphaned(ctx, obj)...)
 			}
@@ -75,9 +75,9 @@ func (r *Reconciler) grouped(ctx context.Context, og client.Object) []reconcile.
 	return out
 }
 
-// removeOrphans removes, as the account of its namespace, what a CSV that no longer exists left behind and the API server still
-// uses: webhook configurations, APIServices and the conversions of CustomResourceDefinitions. Usually, finalize has removed
-// them. key.Name is the CSV's name or, if that is too long for a label, the label's value.
+// removeOrphans removes, as the account of the namespace, objects of a CSV that no longer exists and that the API server still
+// uses: webhook configurations, APIServices and the conversions of CustomResourceDefinitions. Usually, finalize has already
+// removed them. key.Name is the CSV's name or, if that is too long for a label, the label's value.
 func (r *Reconciler) removeOrphans(ctx context.Context, key client.ObjectKey) error {
 	s := &scope{csv: &operatorsv1alpha1.ClusterServiceVersion{}, facts: Facts{Now: r.Clock.Now(), Obsolete: true}}
 	s.csv.Namespace, s.csv.Name = key.Namespace, key.Name
@@ -118,8 +118,8 @@ func (r *Reconciler) removeOrphan(ctx context.Context, s *scope, account client.
 	return err
 }
 
-// orphans returns the objects whose labels name the CSV, unless it or another CSV of the object's lineage exists according to the
-// API server. isRemovable decides which of them are removed.
+// orphans returns the objects whose labels name the CSV, unless that CSV or another CSV of the object's lineage exists according
+// to the API server. isRemovable decides which of them are removed.
 func (r *Reconciler) orphans(ctx context.Context, s *scope) ([]client.Object, error) {
 	var found []client.Object
 	label := ownerutil.LabelValue(s.csv.Name)

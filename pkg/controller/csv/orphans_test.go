@@ -116,8 +116,8 @@ func TestOrphansWakeTheCSVThatTheyName(t *testing.T) {
 		obj  client.Object
 		want []ctrl.Request
 	}{
-		{"of a ClusterServiceVersion that exists", olmAPI("t1"), nil},
-		{"of one that does not exist", other, request("t2", "demo.v1.0.0")},
+		{"the owner exists", olmAPI("t1"), nil},
+		{"the owner does not exist", other, request("t2", "demo.v1.0.0")},
 		{"without OLM's labels", unlabeled, nil},
 		{"a CustomResourceDefinition without a conversion", crd, nil},
 		{"a CustomResourceDefinition with a conversion", converted, request("t2", "demo.v1.0.0")},
@@ -128,7 +128,7 @@ func TestOrphansWakeTheCSVThatTheyName(t *testing.T) {
 	og := group("og", "acct")
 	require.Equal(t, request("t1", "demo.v1.0.0"), r.grouped(t.Context(), og))
 	og.Namespace = "t2"
-	require.Equal(t, request("t2", "demo.v1.0.0"), r.grouped(t.Context(), og), "it may name the account that removes the orphan")
+	require.Equal(t, request("t2", "demo.v1.0.0"), r.grouped(t.Context(), og), "the OperatorGroup may name the account that removes the orphan")
 }
 
 func TestBindingsOfTheDefaultAccountHaveTheNamesOfOLM(t *testing.T) {

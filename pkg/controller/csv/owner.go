@@ -25,11 +25,10 @@ func isCopy(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 	return copied
 }
 
-// ownerOf returns the owner of the CSV's objects. A CSV that an InstallPlan created belongs to the lineage that its
-// proof names. The candidates for its package come from the Subscription, the component label and the bundle's
-// properties. Any other CSV is direct, regardless of its labels: it belongs to the lineage that it is proven to have
-// inherited from the version that it replaced. If there is none, it forms a lineage with the CSVs whose names differ only
-// in the version.
+// ownerOf returns the owner of the CSV's objects. A CSV that an InstallPlan created belongs to the lineage that its proof names.
+// The candidates for its package come from the Subscription, the component label and the bundle's properties. Any other CSV is
+// direct, regardless of its labels: it belongs to the lineage that it is proven to have inherited from the version that it
+// replaced. If there is no such lineage, the CSV forms a lineage with the CSVs whose names differ only in the version.
 func (r *Reconciler) ownerOf(csv *operatorsv1alpha1.ClusterServiceVersion, sub *operatorsv1alpha1.Subscription) ownerutil.Owner {
 	owner := ownerutil.Owner{CSV: csv.Name, UID: csv.UID, Proofs: r.Proofs}
 	for _, pkg := range packages(csv, sub) {
@@ -91,8 +90,8 @@ func (r *Reconciler) hasInstalled(ctx context.Context, csv *operatorsv1alpha1.Cl
 	})
 }
 
-// settleLineage adds the lineage that a direct CSV inherits, with a proof, so that the CSV keeps the lineage when the version that
-// it replaces no longer exists. It must be called before objects of the lineage are written.
+// settleLineage adds the lineage that a direct CSV inherits, with a proof, so that the CSV keeps the lineage when the version
+// that it replaces no longer exists. It must be called before objects of the lineage are written.
 func (r *Reconciler) settleLineage(s *scope, after *operatorsv1alpha1.ClusterServiceVersion) error {
 	if !s.owner.Direct || s.owner.Lineage == directLineage(s.csv) {
 		return nil
@@ -134,7 +133,7 @@ func packages(csv *operatorsv1alpha1.ClusterServiceVersion, sub *operatorsv1alph
 			} `json:"value"`
 		} `json:"properties"`
 	}
-	// Other content does not name a package.
+	// An annotation with other content does not name a package.
 	if json.Unmarshal([]byte(csv.Annotations[names.AnnotationProperties]), &properties) == nil {
 		for _, p := range properties.Properties {
 			if p.Type == "olm.package" {

@@ -171,7 +171,8 @@ func (r *Reconciler) ensure(ctx context.Context, s *scope, account client.Client
 	return changed, nil
 }
 
-// ensureOne applies one object. It only adds an owner reference to a ServiceAccount that another install in the namespace created.
+// ensureOne applies one object. It only adds an owner reference to a ServiceAccount that another install in the namespace
+// created.
 func (r *Reconciler) ensureOne(ctx context.Context, s *scope, account client.Client, roles execute.Roles, obj *unstructured.Unstructured) (apply.Result, *unstructured.Unstructured, error) {
 	if obj.GetKind() == "ServiceAccount" {
 		live, err := apply.Live(ctx, account, obj)
@@ -215,9 +216,9 @@ func (r *Reconciler) inPlace(ctx context.Context, s *scope, want *unstructured.U
 	return live, nil
 }
 
-// annotate sets the OperatorGroup's annotations, which only Remit may set, on the CSV. It also sets the finalizer if
-// the CSV will own objects outside its namespace, and the lineage that the CSV inherits from the version that it
-// replaces. An InstallPlan creates its CSVs with both. done is false if the patch failed or the cache is outdated.
+// annotate sets the OperatorGroup's annotations, which only Remit may set, on the CSV. It also sets the finalizer if the CSV will
+// own objects outside its namespace, and the lineage that the CSV inherits from the version that it replaces. CSVs that an
+// InstallPlan creates already have both. done is false if the patch failed or the cache is outdated.
 func (r *Reconciler) annotate(ctx context.Context, s *scope, account client.Client) (done bool, err error) {
 	after := s.csv.DeepCopy()
 	if after.Annotations == nil {

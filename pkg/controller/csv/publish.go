@@ -42,9 +42,9 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) error {
 		switch {
 		case err == nil:
 			s.published(obj)
-			log.FromContext(ctx).Info("Published", "object", apply.Describe(obj), "result", result, "account", s.account.Key().String())
+			log.FromContext(ctx).Info("Published ClusterRole", "object", apply.Describe(obj), "result", result, "account", s.account.Key().String())
 		case refusal(err):
-			log.FromContext(ctx).Info("Not publishing", "object", apply.Describe(obj), "why", err.Error())
+			log.FromContext(ctx).Info("Cannot publish ClusterRole", "object", apply.Describe(obj), "why", err.Error())
 		case !apierrors.IsConflict(err):
 			return err
 		}
@@ -138,7 +138,7 @@ func (r *Reconciler) addFinalizer(ctx context.Context, s *scope, account client.
 	case apierrors.IsConflict(err):
 		return nil
 	case err != nil && refusal(err):
-		log.FromContext(ctx).Info("Not publishing", "why", err.Error())
+		log.FromContext(ctx).Info("Cannot publish ClusterRoles", "why", err.Error())
 		return nil
 	case err != nil:
 		return fmt.Errorf("set the finalizer of ClusterServiceVersion %s/%s: %w", s.csv.Namespace, s.csv.Name, err)
@@ -147,8 +147,8 @@ func (r *Reconciler) addFinalizer(ctx context.Context, s *scope, account client.
 	return nil
 }
 
-// published records that a ClusterRole was just written for this version. It prevents the role from being removed
-// because the cache still shows it as that of an earlier version.
+// published records that a ClusterRole was just written for this version. This prevents the role from being removed while the
+// cache still shows it as a role of an earlier version.
 func (s *scope) published(obj *unstructured.Unstructured) {
 	if s.justPublished == nil {
 		s.justPublished = map[string]bool{}

@@ -134,7 +134,7 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope) (ctrl.Result, erro
 	}
 	if s.namespace.DeletionTimestamp != nil {
 		s.facts.Obsolete = true
-		return ctrl.Result{}, r.leave(ctx, s)
+		return ctrl.Result{}, r.detach(ctx, s)
 	}
 	if err := r.gather(ctx, s); err != nil || s.leftToOLM {
 		return ctrl.Result{}, err

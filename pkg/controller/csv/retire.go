@@ -77,7 +77,7 @@ func (r *Reconciler) removeReplaced(ctx context.Context, s *scope) (Transition, 
 // object before its CSV, so earlier asks the API server whether the CSV of an object exists before treating the object
 // as left behind.
 func (r *Reconciler) earlier(ctx context.Context, s *scope) ([]client.Object, error) {
-	all, err := r.ofLineage(ctx, s.owner)
+	all, err := r.rbacOfLineage(ctx, s.owner)
 	if err != nil {
 		return nil, err
 	}

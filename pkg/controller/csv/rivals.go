@@ -34,8 +34,8 @@ func hasRival(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 	return !isCopy(csv) && csv.Status.Phase == phaseFailed && csv.Status.Reason == reasonOwnerConflictGroups
 }
 
-// gatherRivals records in the facts if the CSV's OperatorGroup has static APIs that do not include the CSV's, or if an
-// operator of another OperatorGroup already provides one of them.
+// gatherRivals records in the facts if the CSV's OperatorGroup has static APIs that do not include the CSV's, or if an operator
+// of another OperatorGroup already provides one of the CSV's APIs.
 func (r *Reconciler) gatherRivals(ctx context.Context, s *scope) error {
 	if s.facts.Group != nil || s.facts.ReplacedBy != "" {
 		return nil

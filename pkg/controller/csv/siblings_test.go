@@ -108,7 +108,7 @@ func TestIsBeforeFollowsReplacements(t *testing.T) {
 
 func TestOnlyVersionsOfALineageReplaceEachOther(t *testing.T) {
 	r := &Reconciler{Options: Options{Proofs: proofs.Keys()}}
-	of := func(pkg string) *operatorsv1alpha1.ClusterServiceVersion {
+	csvFor := func(pkg string) *operatorsv1alpha1.ClusterServiceVersion {
 		csv := csvOf("demo.v" + fmt.Sprint(len(pkg)))
 		if pkg != "" {
 			owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: pkg, Namespace: csv.Namespace}, Proofs: proofs.Keys()}
@@ -120,9 +120,9 @@ func TestOnlyVersionsOfALineageReplaceEachOther(t *testing.T) {
 		this, other string
 		want        bool
 	}{{"a", "a", true}, {"a", "b", false}, {"", "", true}, {"a", "", false}, {"", "b", false}, {"demo", "", false}} {
-		csv := of(row.this)
+		csv := csvFor(row.this)
 		s := &scope{csv: csv, owner: r.ownerOf(csv, nil)}
-		require.Equal(t, row.want, r.related(s, of(row.other), nil), "%q and %q", row.this, row.other)
+		require.Equal(t, row.want, r.related(s, csvFor(row.other), nil), "%q and %q", row.this, row.other)
 	}
 }
 
@@ -136,16 +136,16 @@ func TestTheOlderOwnerOfAKindKeepsIt(t *testing.T) {
 		return csv
 	}
 	mine := owning("mine", 5, "a.example.com", "b.example.com")
-	of := func(c *operatorsv1alpha1.ClusterServiceVersion) siblings { return siblings{c.Name: c} }
+	siblingsOf := func(c *operatorsv1alpha1.ClusterServiceVersion) siblings { return siblings{c.Name: c} }
 	older := owning("older", 6, "c.example.com", "b.example.com")
-	require.Equal(t, "ClusterServiceVersion older owns CustomResourceDefinition b.example.com", contested(mine, of(older), nil))
-	require.Empty(t, contested(older, of(mine), nil), "a new CSV does not affect an installed one")
-	require.Empty(t, contested(mine, of(older), of(older)), "versions of one lineage")
-	require.Empty(t, contested(owning("mine replaces older", 5, "b.example.com"), of(older), nil), "a version that claims to replace it collides with its objects")
-	require.Empty(t, contested(mine, of(owning("old terminating", 6, "a.example.com")), nil))
-	require.Empty(t, contested(mine, of(owning("other", 6, "c.example.com")), nil))
-	require.NotEmpty(t, contested(mine, of(owning("as-old", 5, "a.example.com")), nil), "the name decides if the age is the same")
-	require.Empty(t, contested(owning("as-old", 5, "a.example.com"), of(mine), nil))
+	require.Equal(t, "ClusterServiceVersion older owns CustomResourceDefinition b.example.com", contested(mine, siblingsOf(older), nil))
+	require.Empty(t, contested(older, siblingsOf(mine), nil), "a new CSV does not affect an installed one")
+	require.Empty(t, contested(mine, siblingsOf(older), siblingsOf(older)), "versions of one lineage")
+	require.Empty(t, contested(owning("mine replaces older", 5, "b.example.com"), siblingsOf(older), nil), "a version that claims to replace the owner collides with the owner's objects")
+	require.Empty(t, contested(mine, siblingsOf(owning("old terminating", 6, "a.example.com")), nil))
+	require.Empty(t, contested(mine, siblingsOf(owning("other", 6, "c.example.com")), nil))
+	require.NotEmpty(t, contested(mine, siblingsOf(owning("as-old", 5, "a.example.com")), nil), "the name decides if the age is the same")
+	require.Empty(t, contested(owning("as-old", 5, "a.example.com"), siblingsOf(mine), nil))
 }
 
 func TestACSVWaitsForItsInstallPlan(t *testing.T) {

@@ -93,9 +93,9 @@ func (s *scope) conditionAccess() ([]*unstructured.Unstructured, error) {
 }
 
 // grantCondition writes, as the account, the Role and RoleBinding that let the operator update its OperatorCondition. want
-// contains all roles and bindings of the install. Operators that report no conditions do not need them. If the account does
-// not have the same permissions or may not write the objects, nothing is written and the install continues; the
-// operatorcondition controller reports what is missing.
+// contains all roles and bindings of the install. Operators that report no conditions need neither object. If the account does
+// not have the same permissions or may not write the objects, nothing is written and the install continues; the operatorcondition
+// controller reports what is missing.
 func (r *Reconciler) grantCondition(ctx context.Context, s *scope, account client.Client, want, access []*unstructured.Unstructured) error {
 	due, err := r.notInPlace(ctx, s, access)
 	if err != nil || len(due) == 0 {
@@ -121,7 +121,7 @@ func (r *Reconciler) grantCondition(ctx context.Context, s *scope, account clien
 		case kit.Is[*apply.DelayedError](err):
 			s.wakeAfter(minDelay)
 		}
-		log.FromContext(ctx).Info("Not allowing the operator to update its OperatorCondition", "why", summary(err))
+		log.FromContext(ctx).Info("Cannot allow the operator to update its OperatorCondition", "why", summary(err))
 		return nil
 	}
 	return nil

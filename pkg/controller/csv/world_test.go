@@ -68,8 +68,8 @@ type world struct {
 	r       *Reconciler
 	clock   *testclock.FakePassiveClock
 	csv     *operatorsv1alpha1.ClusterServiceVersion
-	// unopened is the error returned when the account's client is opened, and own the error returned when its
-	// enrollment is checked.
+	// unopened is the error returned when the account's client is opened. own is the error returned when the account's enrollment is
+	// checked.
 	unopened, own error
 }
 
@@ -85,7 +85,7 @@ func newWorld(t *testing.T) *world {
 		group("og", "acct", "t1"), serviceAccount("acct"), things(), grant("all"), w.csv,
 	)
 	w.options = Options{
-		Client: w.Cached("remit"), Live: w.Client("remit"), Accounts: around{w}, Enrollment: around{w}, RBAC: w.RBAC(), Proofs: proofs.Keys(), Recorder: w.Recorder(),
+		Client: w.Cached("remit"), Live: w.Client("remit"), Accounts: dependencies{w}, Enrollment: dependencies{w}, RBAC: w.RBAC(), Proofs: proofs.Keys(), Recorder: w.Recorder(),
 		ServerVersion: func() (string, error) { return "v1.36.0", nil }, Clock: w.clock,
 	}
 	w.put(rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})
@@ -98,21 +98,21 @@ func (w *world) put(rules ...rbacv1.PolicyRule) {
 	w.Put(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Rules: rules})
 }
 
-// around implements the interfaces accounts and enrollment for a world's Reconciler.
-type around struct{ *world }
+// dependencies implements the interfaces accounts and enrollment for a world's Reconciler.
+type dependencies struct{ *world }
 
 // For implements accounts.
-func (a around) For(_ context.Context, account scoped.Account) (client.Client, error) {
-	return a.Client(account.Name), a.unopened
+func (d dependencies) For(_ context.Context, account scoped.Account) (client.Client, error) {
+	return d.Client(account.Name), d.unopened
 }
 
 // Open implements accounts.
-func (a around) Open(account scoped.Account) (client.Client, error) {
-	return a.Client(account.Name), nil
+func (d dependencies) Open(account scoped.Account) (client.Client, error) {
+	return d.Client(account.Name), nil
 }
 
 // Own implements enrollment.
-func (a around) Own(rbac.Listers, scoped.Account) error { return a.own }
+func (d dependencies) Own(rbac.Listers, scoped.Account) error { return d.own }
 
 // effect contains all writes that are made while a ClusterServiceVersion is reconciled until nothing changes, and its
 // status afterwards.
@@ -183,7 +183,7 @@ func (o *effect) note(wrote []string) {
 // shown returns a copy of out that includes the status of the ClusterServiceVersion.
 func (w *world) shown(out effect) effect {
 	if !w.Has(w.csv) {
-		return out // it was deleted
+		return out // the ClusterServiceVersion was deleted
 	}
 	st := w.csv.Status
 	out.phase, out.reason, out.message = st.Phase, st.Reason, recorded.Mask(st.Message)
