@@ -130,7 +130,7 @@ func (s *run) checkProvided(ctx context.Context, csv *operatorsv1alpha1.ClusterS
 		Filter: preflight.NamespaceFilter{RBAC: listers, Ask: preflight.Reviews(r.Client)},
 	}.Exists(ctx, csv, s.targets)
 	if found || err != nil {
-		return errors.Join(fmt.Errorf("%w: another OperatorGroup may provide its APIs", errDeferred), err)
+		return errors.Join(fmt.Errorf("%w: another OperatorGroup may provide the APIs of the ClusterServiceVersion", errDeferred), err)
 	}
 	return nil
 }

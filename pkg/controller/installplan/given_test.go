@@ -117,7 +117,7 @@ func newWorld(t *testing.T, changes ...change) *world {
 	w.pin = resolver.Pin{Subscription: "demo", SubscriptionUID: "sub", CatalogNamespace: "ns", Catalog: "cat", Package: "demo", Channel: "stable", Bundle: "demo.v1.0.0"}
 	w.plan.Spec = operatorsv1alpha1.InstallPlanSpec{Approval: operatorsv1alpha1.ApprovalAutomatic, Approved: true, Generation: 1}
 	w.options = Options{
-		Client: w.Cached("remit"), Live: w.Client("remit"), Accounts: around{w}, Enrollment: around{w}, Catalogs: around{w}, RBAC: w.RBAC(), Proofs: proofs.Keys(), Recorder: w.Recorder(),
+		Client: w.Cached("remit"), Live: w.Client("remit"), Accounts: dependencies{w}, Enrollment: dependencies{w}, Catalogs: dependencies{w}, RBAC: w.RBAC(), Proofs: proofs.Keys(), Recorder: w.Recorder(),
 		ServerVersion: func() (string, error) { return "v1.36.0", nil }, Home: "remit", GlobalCatalogNamespace: "global", Clock: testclock.NewFakePassiveClock(time.Now()),
 	}
 	w.Before("acct: apply RoleBinding ns/demo.v1.0.0-demo-#", func() { w.establish("things.example.com") })
@@ -164,29 +164,29 @@ func (w *world) establish(name string) {
 	})
 }
 
-// around implements what a world's Reconciler depends on: the catalogs, the account clients and the enrollment.
-type around struct{ *world }
+// dependencies implements what a world's Reconciler depends on: the catalogs, the account clients and the enrollment.
+type dependencies struct{ *world }
 
 // Get implements resolver.Catalogs.
-func (a around) Get(key types.NamespacedName) (*catalog.Snapshot, bool) {
-	return &catalog.Snapshot{Key: key, Reader: a}, key.Name == "cat"
+func (d dependencies) Get(key types.NamespacedName) (*catalog.Snapshot, bool) {
+	return &catalog.Snapshot{Key: key, Reader: d}, key.Name == "cat"
 }
 
 // Content implements catalog.ContentReader.
-func (a around) Content(context.Context, string, string, string) (*catalog.Content, error) {
-	return a.content(), a.unread
+func (d dependencies) Content(context.Context, string, string, string) (*catalog.Content, error) {
+	return d.content(), d.unread
 }
 
 // For implements AccountClients.
-func (a around) For(_ context.Context, account scoped.Account) (client.Client, error) {
-	return a.Client(account.Name), a.unopened
+func (d dependencies) For(_ context.Context, account scoped.Account) (client.Client, error) {
+	return d.Client(account.Name), d.unopened
 }
 
 // Missing implements Options.Enrollment.
-func (a around) Missing(rbac.Listers, scoped.Account) ([]string, error) { return a.missing, nil }
+func (d dependencies) Missing(rbac.Listers, scoped.Account) ([]string, error) { return d.missing, nil }
 
 // Own implements Options.Enrollment.
-func (a around) Own(rbac.Listers, scoped.Account) error { return nil }
+func (d dependencies) Own(rbac.Listers, scoped.Account) error { return nil }
 
 // effect is the outcome of reconciling the plan: its status, writes and next reconcile.
 type effect struct {
@@ -204,7 +204,7 @@ type effect struct {
 	// after is the delay before a reconcile that no event triggers; failed is an error that is retried.
 	after  time.Duration
 	failed string
-	// asks means that the next reconcile sends requests although nothing has changed.
+	// asks means that the next reconcile sends requests even if nothing has changed.
 	asks bool
 }
 
@@ -298,8 +298,8 @@ func lineage(pkg string) ownerutil.Owner {
 	return ownerutil.Owner{Lineage: ownerutil.Lineage{Package: pkg, Namespace: "ns"}, CSV: pkg + ".v1.0.0", Proofs: proofs.Keys()}
 }
 
-// of marks an object as created by the install of a package.
-func of[T client.Object](pkg string, obj T) T {
+// createdFor marks an object as created by the install of a package.
+func createdFor[T client.Object](pkg string, obj T) T {
 	proofs.Mark(obj, lineage(pkg))
 	return obj
 }

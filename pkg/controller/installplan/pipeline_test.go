@@ -226,21 +226,21 @@ func TestObstaclesAreReportedBeforeTheFirstWrite(t *testing.T) {
 		"it was not changed: " + remedy
 	checkRows(t, []row{
 		{"an object of a user", []change{with(configMap("defaults"))}, blocked("- ConfigMap ns/defaults " + theirs)},
-		{"an object of another install", []change{with(of("other", configMap("defaults")))}, blocked("- ConfigMap ns/defaults " + theirs)},
+		{"an object of another install", []change{with(createdFor("other", configMap("defaults")))}, blocked("- ConfigMap ns/defaults " + theirs)},
 		{"an object with forged labels", []change{with(forged(configMap("defaults")))}, blocked("- ConfigMap ns/defaults already exists and was not created by this install: it has the lineage label of package \"demo\" in namespace \"ns\", " +
 			"but it has no proof that Remit created it (annotation remit.dev/proof); it was not changed: " + remedy)},
-		{"a CustomResourceDefinition of an earlier namespace", []change{with(of("demo", existingCRD(t, func(c *apiextensionsv1.CustomResourceDefinition) {
+		{"a CustomResourceDefinition of an earlier namespace", []change{with(createdFor("demo", existingCRD(t, func(c *apiextensionsv1.CustomResourceDefinition) {
 			c.CreationTimestamp, c.Spec.Versions[0].Name = old, "v0"
 		})))},
 			blocked(`- CustomResourceDefinition things.example.com already exists and was not created by this install: it has the lineage label of package "demo" in namespace "ns", but ` +
 				"it was created for an earlier namespace with the same name; an administrator can delete it or, after a restore from a backup, set trusted-before in Secret remit/remit-proof; it was not changed: " + remedy)},
 		{"a CustomResourceDefinition of another install that does not serve the version", []change{with(existingCRD(t, func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Versions[0].Name = "v0" }))},
 			blocked("- CustomResourceDefinition things.example.com " + theirs)},
-		{"a CustomResourceDefinition with objects of a removed version", []change{with(of("demo", existingCRD(t, func(c *apiextensionsv1.CustomResourceDefinition) { c.Status.StoredVersions = []string{"v0"} })))},
+		{"a CustomResourceDefinition with objects of a removed version", []change{with(createdFor("demo", existingCRD(t, func(c *apiextensionsv1.CustomResourceDefinition) { c.Status.StoredVersions = []string{"v0"} })))},
 			blocked(`- CustomResourceDefinition things.example.com: risk of data loss updating "things.example.com": new CRD removes version v0 that is listed as a stored version on the existing CRD`)},
 		{"a CustomResourceDefinition of a protected group", []change{bundled(demoCSV, strings.ReplaceAll(demoCRD, "example.com", "apps.k8s.io"), demoConfigMap)},
 			blocked("- CustomResourceDefinition things.apps.k8s.io is in a protected API group: only the installation's default account may write it")},
-		{"existing objects that a stricter schema does not accept", []change{with(of("demo", existingCRD(t, func(*apiextensionsv1.CustomResourceDefinition) {})), thing()), bundled(demoCSV, stricterCRD, demoConfigMap)},
+		{"existing objects that a stricter schema does not accept", []change{with(createdFor("demo", existingCRD(t, func(*apiextensionsv1.CustomResourceDefinition) {})), thing()), bundled(demoCSV, stricterCRD, demoConfigMap)},
 			blocked(`- CustomResourceDefinition things.example.com: error validating existing CRs against new CRD's schema for "things.example.com": updated validation is too restrictive: ` +
 				"1 object(s) would be invalid in version v1: ns/first (spec: Required value)").with(func(o *effect) { o.after = minRecheck })},
 		{"a foreign binding of the operator's role", []change{bindingBeforeRole}, blocked("- Role ns/demo.v1.0.0-demo-#: RoleBinding ns/theirs already exists and was not created by this install: " +

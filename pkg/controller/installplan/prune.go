@@ -21,8 +21,8 @@ const (
 	prunedPlans = 5
 )
 
-// prune removes old finished plans as the account. If the account is not allowed to delete them, they are kept.
-// Installed objects do not depend on them, and a failure does not affect the current plan.
+// prune removes old finished plans as the account. If the account is not allowed to delete them, they are kept. Installed objects
+// do not depend on old plans, and a failure does not affect the current plan.
 func (s *run) prune(ctx context.Context) {
 	list := &operatorsv1alpha1.InstallPlanList{}
 	if err := s.reconciler.Client.List(ctx, list, client.InNamespace(s.plan.Namespace)); err != nil {

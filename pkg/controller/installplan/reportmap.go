@@ -25,9 +25,9 @@ type published struct{ hash, where string }
 
 func (s *run) key() types.NamespacedName { return client.ObjectKeyFromObject(s.plan) }
 
-// publish sets the plan's conditions and writes the complete report to a ConfigMap. It creates no ConfigMap for a plan
-// that has never had findings. If the findings have been resolved, it overwrites the report with an empty one. The plan
-// does not wait for this: no condition refers to an empty report, and awaitReport returns its error.
+// publish sets the plan's conditions and writes the complete report to a ConfigMap. It creates no ConfigMap for a plan that has
+// never had findings. If the findings have been resolved, it overwrites the report with an empty one. The plan does not wait
+// until the empty report is written, because no condition refers to an empty report; awaitReport records the error.
 func (s *run) publish(ctx context.Context) {
 	s.findings.WarnAboutExistingRoles(s.reconciler.RBAC.RulesOf)
 	clean := s.findings.Clear() && len(s.findings.Unknown) == 0
@@ -79,7 +79,7 @@ func (s *run) reportWriter(ctx context.Context) func() (where string, err error)
 			return known.where, nil
 		}
 		where := fmt.Sprintf("The full report is in %s (%s, %s).", apply.Describe(report.Object()), preflight.FileReport, preflight.FileGrant)
-		// The controller identity writes it, because an account that is missing permissions may not be able to.
+		// The controller identity writes the report, because an account that is missing permissions may not be able to.
 		err := report.Write(ctx, r.Live, r.Client)
 		if apply.IsCollision(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 			where = "The full report could not be written: " + status.Text(status.OneLine(err.Error()))

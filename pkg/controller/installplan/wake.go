@@ -116,18 +116,18 @@ func (r *Reconciler) claiming(ctx context.Context, obj client.Object) []reconcil
 	}
 	return r.unfinished(ctx, func(ip *operatorsv1alpha1.InstallPlan) bool {
 		return slices.ContainsFunc(ip.Status.Plan, func(s *operatorsv1alpha1.Step) bool {
-			_, of, _ := strings.Cut(s.Resource.Name, ".")
-			return s.Resource.Group == apiextensionsv1.GroupName && group.Same(of, api.Spec.Group)
+			_, apiGroup, _ := strings.Cut(s.Resource.Name, ".")
+			return s.Resource.Group == apiextensionsv1.GroupName && group.Same(apiGroup, api.Spec.Group)
 		})
 	})
 }
 
 func usedBy(crd *apiextensionsv1.CustomResourceDefinition, s *operatorsv1alpha1.Step) bool {
 	if s.Resource.Group == apiextensionsv1.GroupName {
-		_, of, _ := strings.Cut(s.Resource.Name, ".")
+		_, apiGroup, _ := strings.Cut(s.Resource.Name, ".")
 		// In an API group below k8s.io, an existing CustomResourceDefinition can rule out those of other owners
 		// (execute.Served).
-		return s.Resource.Name == crd.Name || group.Community(of) && group.Same(of, crd.Spec.Group)
+		return s.Resource.Name == crd.Name || group.Community(apiGroup) && group.Same(apiGroup, crd.Spec.Group)
 	}
 	return s.Resource.Group == crd.Spec.Group && s.Resource.Kind == crd.Spec.Names.Kind
 }
