@@ -47,7 +47,7 @@ func (i Inventory[T]) Collect(to chan<- prometheus.Metric) {
 		return
 	}
 	var items []T
-	_ = meta.EachListItem(list, func(item runtime.Object) error { // only this function can return errors, and it returns none
+	_ = meta.EachListItem(list, func(item runtime.Object) error { // the callback never returns an error
 		if obj, ok := item.(T); ok {
 			items = append(items, obj)
 		}
@@ -58,7 +58,7 @@ func (i Inventory[T]) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// Gauge returns a metric with a number and the values of the description's labels.
+// Gauge returns a gauge with the given value. labels contains the values of the labels that desc declares.
 func Gauge(desc *prometheus.Desc, value int, labels ...string) prometheus.Metric {
 	bounded := make([]string, len(labels))
 	for i := range labels {
@@ -67,7 +67,7 @@ func Gauge(desc *prometheus.Desc, value int, labels ...string) prometheus.Metric
 	return prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(value), bounded...)
 }
 
-// MaxLabel is the maximum number of bytes of a label's value. The names of objects are not longer.
+// MaxLabel is the maximum number of bytes of a metric label's value. The names of objects are never longer.
 const MaxLabel = 253
 
 // Label truncates a text and replaces bytes that are not valid UTF-8, so that it can be the value of a metric's label: users

@@ -14,7 +14,7 @@ import (
 	"github.com/remit-olm/remit/test/env/exposition"
 )
 
-// pods is a cache that contains the given number of Pods, or returns an error.
+// pods is a cache that contains a number of Pods, or returns an error.
 type pods struct {
 	client.Reader
 	number int
@@ -28,20 +28,20 @@ func (p pods) List(_ context.Context, list client.ObjectList, _ ...client.ListOp
 
 func TestInventory(t *testing.T) {
 	count := prometheus.NewDesc("pod_count", "Number of Pods.", nil, nil)
-	of := func(cached client.Reader) prometheus.Collector {
+	inventory := func(cached client.Reader) prometheus.Collector {
 		return Inventory[*corev1.Pod]{
 			Cached: cached, List: func() client.ObjectList { return &corev1.PodList{} }, Descs: []*prometheus.Desc{count},
 			Metrics: func(all []*corev1.Pod) []prometheus.Metric { return []prometheus.Metric{Gauge(count, len(all))} },
 		}
 	}
-	require.Equal(t, []string{"pod_count 3"}, exposition.Lines(t, of(pods{number: 3})))
-	require.Equal(t, []string{"pod_count 0"}, exposition.Lines(t, of(pods{})))
+	require.Equal(t, []string{"pod_count 3"}, exposition.Lines(t, inventory(pods{number: 3})))
+	require.Equal(t, []string{"pod_count 0"}, exposition.Lines(t, inventory(pods{})))
 
 	registry := prometheus.NewRegistry()
-	require.NoError(t, RegisterMetrics(registry, of(pods{err: errors.New("not synced")})))
+	require.NoError(t, RegisterMetrics(registry, inventory(pods{err: errors.New("not synced")})))
 	_, err := registry.Gather()
 	require.ErrorContains(t, err, "list *v1.PodList: not synced")
-	require.Error(t, RegisterMetrics(registry, of(pods{})), "registered twice")
+	require.Error(t, RegisterMetrics(registry, inventory(pods{})), "registered twice")
 }
 
 func TestLabelsOfMetricsAreBounded(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 // LineageIndex is the index of objects by their lineage label.
 const LineageIndex = "remit.dev/lineage"
 
-// IndexLineage adds LineageIndex for the kinds of objects that an install creates cluster-wide. A manager's cache must contain
-// the index once.
+// IndexLineage adds LineageIndex for the kinds of objects that an install can create outside its namespace. A manager's cache
+// must contain the index once.
 func IndexLineage(ctx context.Context, indexer client.FieldIndexer) error {
 	mark := func(obj client.Object) []string { return []string{obj.GetLabels()[names.LabelLineage]} }
 	for _, obj := range []client.Object{

@@ -25,7 +25,7 @@ func Matching[T client.Object](ctx context.Context, cached client.Reader, list c
 		return nil // the cache is not synced yet; its initial list enqueues all objects
 	}
 	var out []ctrl.Request
-	_ = meta.EachListItem(list, func(item runtime.Object) error { // only this function can return errors, and it returns none
+	_ = meta.EachListItem(list, func(item runtime.Object) error { // the callback never returns an error
 		if obj, ok := item.(T); ok && match(obj) {
 			out = append(out, Request(obj.GetNamespace(), obj.GetName()))
 		}
@@ -86,16 +86,16 @@ func (i *Interests) Track(req ctrl.Request, listers *rbac.Listers) (done func())
 }
 
 // Concerned lists the requests whose reconciles looked up an object that the change affects, and the requests for each
-// OperatorGroup whose account or targets the change affects. before is nil for a new object, and after is nil for a
-// deleted one. The function "of" returns the requests for an OperatorGroup.
-func (i *Interests) Concerned(ctx context.Context, cached scoped.Lookup, before, after client.Object, of handler.MapFunc) []ctrl.Request {
+// OperatorGroup whose account or targets the change affects. before is nil for a new object, and after is nil for a deleted one.
+// requestsOf returns the requests for an OperatorGroup.
+func (i *Interests) Concerned(ctx context.Context, cached scoped.Lookup, before, after client.Object, requestsOf handler.MapFunc) []ctrl.Request {
 	groups, err := cached.Concerned(ctx, before, after)
 	if err != nil {
 		return nil // the cache is not synced yet; its initial list enqueues all objects
 	}
 	out := i.lookups.Concerned(before, after)
 	for g := range groups {
-		out = append(out, of(ctx, &groups[g])...)
+		out = append(out, requestsOf(ctx, &groups[g])...)
 	}
 	return out
 }

@@ -28,8 +28,8 @@ const (
 
 // Access finds the credentials for the images of a catalog's bundles, and waits after failures.
 type Access interface {
-	// Access returns the credentials for an image of a catalog, whose author named the pull secrets. The error lists
-	// secrets that could not be read.
+	// Access returns the credentials for an image of a catalog. secrets lists the pull secrets that the author of the catalog named.
+	// The error lists secrets that could not be read.
 	Access(ctx context.Context, catalog types.NamespacedName, secrets []string, pull kit.Retry) (image.Access, error)
 	// Wait waits after a failed attempt, for the delay or until a retry is requested. It returns the next delay; ok is
 	// false if ctx is done.
@@ -85,7 +85,7 @@ func New(o Options) *Images {
 	return &Images{Options: o, byImage: map[bundleImage]*unpacking{}, slots: kit.Slots{Max: maxUnpacks}}
 }
 
-// Reader returns a Reader for a Snapshot. It returns the manifests from the Snapshot's own Reader, and those in bundle
+// Reader returns a Reader for a Snapshot. That Reader returns the manifests from the Snapshot's own Reader, and those in bundle
 // images. secrets lists the pull secrets that the author of the catalog named.
 func (b *Images) Reader(snap *catalog.Snapshot, secrets []string) catalog.ContentReader {
 	return &reader{Images: b, inline: snap.Reader, key: snap.Key, digest: snap.Digest, secrets: secrets, packages: snap.Packages}
@@ -111,56 +111,56 @@ func (r *reader) Content(ctx context.Context, pkg, channel, bundle string) (*cat
 	if !ok || p.Bundles[bundle] == nil || p.Bundles[bundle].Image == "" {
 		return nil, err
 	}
-	of := bundleImage{catalog: r.key, image: p.Bundles[bundle].Image}
-	if !image.IsDigest(of.image) {
-		of.content = r.digest
+	id := bundleImage{catalog: r.key, image: p.Bundles[bundle].Image}
+	if !image.IsDigest(id.image) {
+		id.content = r.digest
 	}
-	content, err = r.get(of, r.secrets)
+	content, err = r.get(id, r.secrets)
 	if waiting, ok := errors.AsType[*catalog.NotUnpacked](err); ok {
 		waiting.Catalog, waiting.Bundle = r.key, bundle
 	}
 	return content, err
 }
 
-func (b *Images) get(of bundleImage, secrets []string) (*catalog.Content, error) {
+func (b *Images) get(id bundleImage, secrets []string) (*catalog.Content, error) {
 	b.mu.Lock()
-	u, ok := b.byImage[of]
+	u, ok := b.byImage[id]
 	if ok && !slices.Equal(u.secrets, secrets) {
-		b.remove(of)
+		b.remove(id)
 		ok = false
 	}
 	if !ok {
 		u = &unpacking{secrets: secrets, retry: kit.NewRetry()}
-		b.byImage[of] = u
-		b.unpack(of, u)
+		b.byImage[id] = u
+		b.unpack(id, u)
 	}
 	u.asked = true
 	key, failure := u.key, u.failure
 	b.mu.Unlock()
 	if key == "" {
-		return nil, &catalog.NotUnpacked{Image: of.image, Failure: failure}
+		return nil, &catalog.NotUnpacked{Image: id.image, Failure: failure}
 	}
 	content, err := b.Disk.Bundle(key)
 	if errors.Is(err, fs.ErrNotExist) {
 		// The content was deleted to free disk space.
 		b.mu.Lock()
-		if b.byImage[of] == u && u.key == key {
+		if b.byImage[id] == u && u.key == key {
 			u.key = ""
-			b.unpack(of, u)
+			b.unpack(id, u)
 		}
 		b.mu.Unlock()
-		return nil, &catalog.NotUnpacked{Image: of.image}
+		return nil, &catalog.NotUnpacked{Image: id.image}
 	}
 	return content, err
 }
 
-// Drop forgets the bundle images of a CatalogSource and stops their goroutines.
+// Drop forgets the bundle images of a catalog and stops their goroutines.
 func (b *Images) Drop(key types.NamespacedName) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for of := range b.byImage {
-		if of.catalog == key {
-			b.remove(of)
+	for id := range b.byImage {
+		if id.catalog == key {
+			b.remove(id)
 		}
 	}
 }
@@ -169,51 +169,51 @@ func (b *Images) Drop(key types.NamespacedName) {
 func (b *Images) Keep(key types.NamespacedName, content string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for of := range b.byImage {
-		if of.catalog == key && of.content != "" && of.content != content {
-			b.remove(of)
+	for id := range b.byImage {
+		if id.catalog == key && id.content != "" && id.content != content {
+			b.remove(id)
 		}
 	}
 }
 
 // remove forgets an image and stops its goroutine. The caller must hold the lock.
-func (b *Images) remove(of bundleImage) {
-	if u := b.byImage[of]; u != nil {
+func (b *Images) remove(id bundleImage) {
+	if u := b.byImage[id]; u != nil {
 		u.end()
 	}
-	delete(b.byImage, of)
+	delete(b.byImage, id)
 }
 
 // unpack starts the goroutine of an image. The caller must hold the lock.
-func (b *Images) unpack(of bundleImage, u *unpacking) {
-	u.end = b.Launch(func(ctx context.Context) { b.follow(ctx, of, u) })
+func (b *Images) unpack(id bundleImage, u *unpacking) {
+	u.end = b.Launch(func(ctx context.Context) { b.follow(ctx, id, u) })
 }
 
 // follow tries to read an image until it succeeds, with exponential backoff that relevant changes cut short. It retries
 // only if the image was requested again, and never if the image is referenced by digest and is not a bundle.
-func (b *Images) follow(ctx context.Context, of bundleImage, u *unpacking) {
+func (b *Images) follow(ctx context.Context, id bundleImage, u *unpacking) {
 	defer b.Access.Forget(u.retry)
 	for pause := kit.FirstPause; ; {
 		u.retry.Begin()
-		key, err := b.try(ctx, of, u)
+		key, err := b.try(ctx, id, u)
 		if ctx.Err() != nil {
 			return
 		}
 		b.mu.Lock()
 		u.key, u.failure, u.asked = key, err, false
 		b.mu.Unlock()
-		b.Touch(of.catalog, of.image)
-		if err == nil || image.IsDigest(of.image) && errors.Is(err, image.ErrImage) {
+		b.Touch(id.catalog, id.image)
+		if err == nil || image.IsDigest(id.image) && errors.Is(err, image.ErrImage) {
 			return
 		}
 		var ok bool
-		if pause, ok = b.Access.Wait(ctx, of.catalog.Namespace, u.retry, pause); !ok {
+		if pause, ok = b.Access.Wait(ctx, id.catalog.Namespace, u.retry, pause); !ok {
 			return
 		}
 		b.mu.Lock()
 		wanted := u.asked
-		if !wanted && b.byImage[of] == u {
-			delete(b.byImage, of)
+		if !wanted && b.byImage[id] == u {
+			delete(b.byImage, id)
 		}
 		b.mu.Unlock()
 		if !wanted {
@@ -223,16 +223,16 @@ func (b *Images) follow(ctx context.Context, of bundleImage, u *unpacking) {
 }
 
 // try stores the content of an image on disk, unless the content is already there, and returns the content's key.
-func (b *Images) try(ctx context.Context, of bundleImage, u *unpacking) (key string, err error) {
-	free, err := b.slots.Take(ctx, of.catalog.Namespace)
+func (b *Images) try(ctx context.Context, id bundleImage, u *unpacking) (key string, err error) {
+	free, err := b.slots.Take(ctx, id.catalog.Namespace)
 	if err != nil {
 		return "", err
 	}
 	defer free()
 	ctx, cancel := context.WithTimeout(ctx, unpackTimeout)
 	defer cancel()
-	access, unread := b.Access.Access(ctx, of.catalog, u.secrets, u.retry)
-	opened, err := b.Client.Open(ctx, image.Tagged(of.image), access)
+	access, unread := b.Access.Access(ctx, id.catalog, u.secrets, u.retry)
+	opened, err := b.Client.Open(ctx, image.Tagged(id.image), access)
 	if err != nil {
 		if unread != nil {
 			err = fmt.Errorf("%w; the catalog's pull secrets could not be used: %w", err, unread)

@@ -96,7 +96,7 @@ func TestAddsTheContentOfBundleImages(t *testing.T) {
 		u.key = "gone"
 	}
 	images.mu.Unlock()
-	unpacked() // it was deleted to free disk space
+	unpacked() // the content was deleted to free disk space
 	images.Drop(key)
 	require.Empty(t, images.byImage)
 	require.Empty(t, touched)
