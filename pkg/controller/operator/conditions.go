@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// conditionsOf returns the conditions of an object in the format of Operators. Kinds without conditions have none. The
-// condition of a ClusterServiceVersion is its phase: its status contains a history of phases instead of conditions.
+// conditionsOf returns the conditions of an object in the format of Operators, or nil for kinds without conditions. For a
+// ClusterServiceVersion, it returns the phase, because the status contains a history of phases instead of conditions.
 func conditionsOf(obj client.Object) []operatorsv1.Condition {
 	switch o := obj.(type) {
 	case *operatorsv1alpha1.ClusterServiceVersion:

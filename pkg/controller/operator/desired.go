@@ -24,7 +24,8 @@ const (
 	// maxMessage and maxWord are the maximum sizes, in bytes, of a message and of a type or reason.
 	maxMessage = 256
 	maxWord    = 128
-	// maxTexts is the maximum size, in bytes, of the texts of all conditions. The references after it have no conditions.
+	// maxTexts is the maximum size, in bytes, of the texts of all conditions. References beyond this size are listed without
+	// conditions.
 	maxTexts = 64 << 10
 )
 

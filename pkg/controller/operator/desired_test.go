@@ -23,7 +23,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-func of(components ...component) operator {
+func operatorWith(components ...component) operator {
 	return operator{Lineage: ownerutil.Lineage{Package: "demo", Namespace: "t1"}, components: components}
 }
 
@@ -42,11 +42,11 @@ func lines(s operatorsv1.OperatorStatus) []string {
 func TestTheStatusListsComponentsInAFixedOrder(t *testing.T) {
 	components := []component{ref("Subscription", "t1", "s"), ref("Role", "t2", "a"), ref("Role", "t1", "b"), ref("ClusterServiceVersion", "t1", "c")}
 	want := []string{"ClusterServiceVersion t1/c", "Role t1/b", "Role t2/a", "Subscription t1/s"}
-	require.Equal(t, want, lines(desiredStatus(of(components...))))
+	require.Equal(t, want, lines(desiredStatus(operatorWith(components...))))
 	slices.Reverse(components)
-	require.Equal(t, want, lines(desiredStatus(of(components...))))
+	require.Equal(t, want, lines(desiredStatus(operatorWith(components...))))
 	require.Equal(t, []metav1.LabelSelectorRequirement{{Key: "operators.coreos.com/demo.t1", Operator: metav1.LabelSelectorOpExists}},
-		desiredStatus(of()).Components.LabelSelector.MatchExpressions)
+		desiredStatus(operatorWith()).Components.LabelSelector.MatchExpressions)
 }
 
 func TestTheStatusIsLimited(t *testing.T) {
@@ -56,7 +56,7 @@ func TestTheStatusIsLimited(t *testing.T) {
 	for i := range 2 * maxRefs {
 		components = append(components, ref("Role", "t1", fmt.Sprintf("r%04d", i), slices.Repeat([]operatorsv1.Condition{condition}, 2*maxConditions)...))
 	}
-	got := desiredStatus(of(components...))
+	got := desiredStatus(operatorWith(components...))
 	require.Len(t, got.Components.Refs, maxRefs)
 	require.Contains(t, lines(got), "Subscription t1/s", "the most important components are kept")
 	require.Contains(t, lines(got), "Role t1/r0000")
@@ -68,7 +68,7 @@ func TestTheStatusIsLimited(t *testing.T) {
 	require.Less(t, len(text), 200<<10)
 }
 
-// The API server would change such a status, so that it would be written again and again, or reject it.
+// A status that the API server rejects cannot be saved. A status that the API server changes would be written in an endless loop.
 func TestTheStatusContainsNothingThatTheAPIServerChangesOrRejects(t *testing.T) {
 	bad := "a\xff"
 	got := bounded([]operatorsv1.Condition{{Type: operatorsv1.ConditionType(bad), Status: corev1.ConditionStatus(bad), Reason: bad, Message: bad,
@@ -113,14 +113,14 @@ func TestConditionsAreConverted(t *testing.T) {
 func TestProbesAloneAreNoChange(t *testing.T) {
 	at := func(probed, changed int64) operatorsv1.OperatorStatus {
 		p, c := metav1.NewTime(time.Unix(probed, 0)), metav1.NewTime(time.Unix(changed, 0))
-		return desiredStatus(of(ref("Deployment", "t1", "d", operatorsv1.Condition{Type: "Available", Status: "True", LastUpdateTime: &p, LastTransitionTime: &c})))
+		return desiredStatus(operatorWith(ref("Deployment", "t1", "d", operatorsv1.Condition{Type: "Available", Status: "True", LastUpdateTime: &p, LastTransitionTime: &c})))
 	}
 	require.True(t, isSame(at(1, 1), at(2, 1)))
 	require.False(t, isSame(at(1, 1), at(1, 2)))
 	require.False(t, isSame(at(1, 1), operatorsv1.OperatorStatus{}))
 }
 
-// Two operators never have the same name, however long the package is.
+// Two operators never have the same name, however long the package name is.
 func TestNamesIdentifyThePackageAndTheNamespace(t *testing.T) {
 	long := "demo.t2." + strings.Repeat("x", 60)
 	for _, row := range []struct {

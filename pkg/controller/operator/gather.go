@@ -92,7 +92,7 @@ func (r *Reconciler) gather(ctx context.Context, namespace string) (*state, erro
 type install struct {
 	owner      ownerutil.Owner
 	components []component
-	// plans contains the InstallPlans that the Subscriptions name. There can be many Subscriptions, and each names one.
+	// plans contains the InstallPlans that the Subscriptions name. There can be many Subscriptions, and each names one InstallPlan.
 	plans map[types.UID]bool
 }
 
@@ -113,7 +113,7 @@ func (in *install) add(scheme *runtime.Scheme, obj client.Object) error {
 // for which an InstallPlan created it, according to its proof.
 func (r *Reconciler) installs(ctx context.Context, w *state) (map[string]*install, error) {
 	all, marked := map[string]*install{}, map[string]*install{}
-	of := func(pkg string) *install {
+	installOf := func(pkg string) *install {
 		if all[pkg] == nil && isNameable(pkg, w.namespace.Name) {
 			in := &install{plans: map[types.UID]bool{}, owner: ownerutil.Owner{
 				Lineage: ownerutil.Lineage{Package: pkg, Namespace: w.namespace.Name}, Since: w.namespace.CreationTimestamp.Time, Proofs: r.Proofs,
@@ -124,7 +124,7 @@ func (r *Reconciler) installs(ctx context.Context, w *state) (map[string]*instal
 	}
 	for name, live := range w.existing {
 		if r.isOwn(live) {
-			of(strings.TrimSuffix(name, "."+w.namespace.Name))
+			installOf(strings.TrimSuffix(name, "."+w.namespace.Name))
 		}
 	}
 	subs := &operatorsv1alpha1.SubscriptionList{}
@@ -133,7 +133,7 @@ func (r *Reconciler) installs(ctx context.Context, w *state) (map[string]*instal
 	}
 	for i := range subs.Items {
 		if sub := &subs.Items[i]; sub.Spec != nil {
-			if err := r.addSubscription(ctx, of(sub.Spec.Package), sub); err != nil {
+			if err := r.addSubscription(ctx, installOf(sub.Spec.Package), sub); err != nil {
 				return nil, err
 			}
 		}
@@ -146,7 +146,7 @@ func (r *Reconciler) installs(ctx context.Context, w *state) (map[string]*instal
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if err := r.addCSV(ctx, of(r.packageOf(marked, &csvs.Items[i])), &csvs.Items[i]); err != nil {
+		if err := r.addCSV(ctx, installOf(r.packageOf(marked, &csvs.Items[i])), &csvs.Items[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -204,15 +204,15 @@ func (r *Reconciler) addCSV(ctx context.Context, to *install, csv *operatorsv1al
 	return to.add(r.Client.Scheme(), cond)
 }
 
-// addCreated adds the objects of which a proof shows that Remit created them for the package.
+// addCreated adds the objects that Remit created for the package, according to their proofs.
 func (r *Reconciler) addCreated(ctx context.Context, in *install) error {
 	mark := in.owner.Mark()
-	here := []client.ListOption{client.InNamespace(in.owner.Namespace), client.MatchingLabels{names.LabelLineage: mark}}
-	anywhere := []client.ListOption{client.MatchingFields{kit.LineageIndex: mark}}
+	inNamespace := []client.ListOption{client.InNamespace(in.owner.Namespace), client.MatchingLabels{names.LabelLineage: mark}}
+	inCluster := []client.ListOption{client.MatchingFields{kit.LineageIndex: mark}}
 	for _, kind := range createdKinds() {
-		opts := anywhere
+		opts := inCluster
 		if kind.local {
-			opts = here
+			opts = inNamespace
 		}
 		if err := r.Client.List(ctx, kind.list, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
 			return fmt.Errorf("list %T: %w", kind.list, err)
@@ -239,7 +239,7 @@ type createdKind struct {
 	local bool
 }
 
-// createdKinds returns the kinds of objects that installs create and that the program watches anyway.
+// createdKinds returns the kinds of objects that installs create and that other controllers of the program already watch.
 func createdKinds() []createdKind {
 	return []createdKind{
 		{&appsv1.DeploymentList{}, true}, {&corev1.ServiceAccountList{}, true}, {&corev1.ServiceList{}, true},

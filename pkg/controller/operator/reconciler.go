@@ -52,7 +52,7 @@ type Options struct {
 // Reconciler maintains Operators. Each request contains the name of a namespace.
 type Reconciler struct {
 	Options
-	// written contains the fingerprint of the last status that this program wrote, by the name of the Operator, so that the
+	// written contains the fingerprint of the last status that this program wrote, keyed by the name of the Operator, so that the
 	// events of its own writes cause no reconciles.
 	written *keyed.Map[string, string]
 }
@@ -82,8 +82,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, err
 }
 
-// write creates the Operators of the operators that have components, and updates their status. Where there is no
-// OperatorGroup, Remit installs nothing, so it creates no Operators there.
+// write creates the Operators of the operators that have components, and updates their status. In a namespace without an
+// OperatorGroup, Remit installs nothing, so write creates no Operators there.
 func (r *Reconciler) write(ctx context.Context, w *state) error {
 	var errs []error
 	for _, op := range w.operators {
@@ -121,7 +121,7 @@ func (r *Reconciler) create(ctx context.Context, w *state, op operator) (*operat
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("create Operator %s: %w", op.name(), err)
-	case !r.isOwn(made): // the request took so long that the proof does not fit, and the Operator would never be deleted
+	case !r.isOwn(made): // the request took so long that the proof is invalid, so the Operator would never be deleted
 		return nil, errors.Join(fmt.Errorf("create Operator %s: the request took too long", op.name()), apply.Delete(ctx, r.Client, made))
 	}
 	log.FromContext(ctx).Info("Created Operator", "Operator", op.name())
@@ -142,8 +142,8 @@ func (r *Reconciler) updateStatus(ctx context.Context, live *operatorsv1.Operato
 		return nil
 	}
 	after := live.DeepCopy()
-	after.Status = *desired.DeepCopy()                                     // the response is decoded into it, and the cache shares the original
-	return client.IgnoreNotFound(status.Patch(ctx, r.Client, live, after)) // the event of the deletion is pending
+	after.Status = *desired.DeepCopy()                                     // a copy, because Patch decodes the response into after.Status, but desired contains references to cached objects
+	return client.IgnoreNotFound(status.Patch(ctx, r.Client, live, after)) // not found: the deletion event is pending
 }
 
 // deleteOthers deletes the namespace's Operators that have no components. It keeps those that other clients created.

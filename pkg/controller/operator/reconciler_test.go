@@ -204,7 +204,7 @@ func TestTheComponentsAreWhatRemitCreated(t *testing.T) {
 	require.Empty(t, made.Status.Components.Refs[0].UID)
 }
 
-// A user of another namespace, or of the same one, can set every label, but not the proof.
+// Users of this or another namespace can set every label, but not the proof.
 func TestLabelsDoNotMakeComponents(t *testing.T) {
 	t.Parallel()
 	genuine := installed("demo", "t1", "t1")
@@ -282,15 +282,15 @@ func TestChangesWakeTheAffectedNamespace(t *testing.T) {
 	}{
 		{"a new component", nil, role, []string{"t1"}, settle},
 		{"a deleted component", role, nil, []string{"t1"}, settle},
-		{"a component of which the labels were removed", role, edited(role, func(o *rbacv1.Role) { o.Labels = nil }), []string{"t1"}, settle},
-		{"a component of which the labels name other namespaces", nil, edited(role, func(o *rbacv1.Role) {
+		{"a component whose labels were removed", role, edited(role, func(o *rbacv1.Role) { o.Labels = nil }), []string{"t1"}, settle},
+		{"a component whose labels name other namespaces", nil, edited(role, func(o *rbacv1.Role) {
 			o.Labels["operators.coreos.com/x.v1"], o.Labels["operators.coreos.com/demo.v2"], o.Labels[names.LabelOwnerNamespace] = "", "", "v3"
 		}), []string{"t1"}, settle},
-		{"a component of which only the owner labels name the namespace", nil, edited(role, func(o *rbacv1.Role) {
+		{"a component for which only the owner labels name the namespace", nil, edited(role, func(o *rbacv1.Role) {
 			delete(o.Labels, "operators.coreos.com/demo.t1")
 			o.Labels["operators.coreos.com/x.v1"] = ""
 		}), []string{"t1"}, settle},
-		{"a Deployment of which the labels name other namespaces", nil, edited(deployment, func(o *appsv1.Deployment) {
+		{"a Deployment whose labels name other namespaces", nil, edited(deployment, func(o *appsv1.Deployment) {
 			delete(o.Labels, "operators.coreos.com/demo.t1")
 			o.Labels[names.LabelOwnerNamespace] = "v3"
 		}), []string{"t1"}, settle},

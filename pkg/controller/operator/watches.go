@@ -35,10 +35,11 @@ import (
 // workers is the number of namespaces that are reconciled concurrently.
 const workers = 4
 
-// maxCandidates is the number of component labels that are compared with the mark. Objects that Remit creates have one.
+// maxCandidates is the maximum number of an object's component labels that are compared with its mark. Objects that Remit creates
+// have only one.
 const maxCandidates = 4
 
-// SetupWithManager registers the watches, all of which except that of Operators share the informers of other controllers. The
+// SetupWithManager registers the watches. Except for the watch of Operators, they share the informers of other controllers. The
 // controller does not poll or resync.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("operator").
@@ -108,8 +109,8 @@ func (r *Reconciler) concerned(ctx context.Context, before, after client.Object)
 	return slices.Compact(namespaces), delay
 }
 
-// isEmpty reports whether the cache contains neither Subscriptions nor ClusterServiceVersions of a new namespace, which is usually
-// the case. The cache can receive them before the Namespace.
+// isEmpty reports whether the cache contains no Subscriptions and no ClusterServiceVersions of a new namespace, which is usually
+// the case. The cache can receive them before it receives the Namespace.
 func (r *Reconciler) isEmpty(ctx context.Context, namespace string) bool {
 	for _, list := range []client.ObjectList{&operatorsv1alpha1.SubscriptionList{}, &operatorsv1alpha1.ClusterServiceVersionList{}} {
 		err := r.Client.List(ctx, list, client.InNamespace(namespace), client.Limit(1), client.UnsafeDisableDeepCopy)
@@ -125,7 +126,7 @@ func isOperator(obj client.Object) bool {
 	return ok
 }
 
-// isWritten reports whether this program wrote the status of an Operator.
+// isWritten reports whether this program wrote the current status of an Operator.
 func (r *Reconciler) isWritten(obj client.Object) bool {
 	op, ok := obj.(*operatorsv1.Operator)
 	if !ok {
@@ -181,9 +182,9 @@ func (r *Reconciler) namespaces(obj client.Object) []string {
 	return []string{namespaceOfLineage(obj, mark)}
 }
 
-// namespaceOfLineage returns the namespace of the install with this mark, which the labels of an object name. Users can change
-// the labels, so a component label counts only if it fits the mark. If none does, for example because it is truncated, the result
-// is the namespace in the owner labels.
+// namespaceOfLineage returns the namespace of the install with this mark, according to the labels of an object. Users can change
+// the labels, so a component label counts only if it matches the mark. If no component label does, for example because it is
+// truncated, the result is the namespace in the owner labels.
 func namespaceOfLineage(obj client.Object, mark string) string {
 	candidates := 0
 	for key := range obj.GetLabels() {
