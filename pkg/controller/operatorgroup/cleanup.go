@@ -25,10 +25,10 @@ type remembered struct {
 	uid     types.UID
 }
 
-// cleanUp removes, as an account, the ClusterRoles and the namespace labels of a deleted OperatorGroup. It acts as the
-// account that the group had or, if that no longer exists or this program was restarted, as the account of another group
-// of the namespace or the default account. An OperatorGroup has no finalizer, so that it cannot block the deletion of
-// its namespace. Objects that no account can remove remain until the namespace is deleted.
+// cleanUp removes, as an account, the ClusterRoles and the namespace labels of a deleted OperatorGroup. It acts as the account
+// that the group had or, if that account no longer exists or this program was restarted, as the account of another group of the
+// namespace or the default account. An OperatorGroup has no finalizer, so that it cannot block the deletion of its namespace.
+// Objects that no account can remove remain until the namespace is deleted.
 func (r *Reconciler) cleanUp(ctx context.Context, key client.ObjectKey) error {
 	was := r.known.Get(key)
 	roles, err := r.rolesOf(ctx, key)
@@ -66,21 +66,21 @@ func (r *Reconciler) cleanUp(ctx context.Context, key client.ObjectKey) error {
 	return nil
 }
 
-// rolesOf returns the ClusterRoles that were created for an OperatorGroup. Their labels only find them; their proofs
-// decide.
+// rolesOf returns the ClusterRoles that were created for an OperatorGroup. The labels are used only to find the ClusterRoles; the
+// proofs decide.
 func (r *Reconciler) rolesOf(ctx context.Context, key client.ObjectKey) ([]*rbacv1.ClusterRole, error) {
 	namespace := &corev1.Namespace{}
 	if _, err := apply.Read(ctx, r.Client, client.ObjectKey{Name: key.Namespace}, namespace); err != nil {
 		return nil, err
 	}
-	of := owner{key: key, since: namespace.CreationTimestamp.Time, proofs: r.Proofs}
+	groupOwner := owner{key: key, since: namespace.CreationTimestamp.Time, proofs: r.Proofs}
 	list := &rbacv1.ClusterRoleList{}
-	if err := r.Client.List(ctx, list, client.MatchingLabels{names.LabelLineage: of.mark()}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, list, client.MatchingLabels{names.LabelLineage: groupOwner.mark()}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list ClusterRoles: %w", err)
 	}
 	var out []*rbacv1.ClusterRole
 	for i := range list.Items {
-		if role := &list.Items[i]; role.DeletionTimestamp == nil && of.Check(role) == nil {
+		if role := &list.Items[i]; role.DeletionTimestamp == nil && groupOwner.Check(role) == nil {
 			out = append(out, role)
 		}
 	}

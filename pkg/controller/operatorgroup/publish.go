@@ -137,7 +137,7 @@ func (r *Reconciler) roleTasks(f *Facts, apis []provided.API, namespace *corev1.
 	if err := errors.Join(granted.ReadErrors...); err != nil {
 		return nil, fmt.Errorf("determine the effective rules of %s: %w", f.Account.Key(), err)
 	}
-	of := owner{key: client.ObjectKeyFromObject(f.Group), since: namespace.CreationTimestamp.Time, proofs: r.Proofs}
+	groupOwner := owner{key: client.ObjectKeyFromObject(f.Group), since: namespace.CreationTimestamp.Time, proofs: r.Proofs}
 	var out []task
 	// Without APIs, the ClusterRoles are empty. Any account could write them, but might not be allowed to add the first
 	// API later.
@@ -147,17 +147,17 @@ func (r *Reconciler) roleTasks(f *Facts, apis []provided.API, namespace *corev1.
 		if err != nil {
 			return nil, err
 		}
-		want, err := of.own(role, namespace)
+		want, err := groupOwner.own(role, namespace)
 		if err != nil {
 			return nil, err
 		}
-		if live != nil && isInPlace(live, role, of) {
+		if live != nil && isInPlace(live, role, groupOwner) {
 			continue
 		}
 		out = append(out, task{
 			object: "ClusterRole " + role.Name, missing: lines(provided.Missing(aggregating[i], live, granted)),
 			do: func(ctx context.Context, account client.Client) error {
-				_, _, err := apply.Ensure(ctx, account, want, of)
+				_, _, err := apply.Ensure(ctx, account, want, groupOwner)
 				return err
 			},
 		})
@@ -189,8 +189,8 @@ func (r *Reconciler) clusterRole(name string) (*rbacv1.ClusterRole, error) {
 }
 
 // isInPlace reports whether a ClusterRole of the group is in the desired state. Its rules are those that it aggregates.
-func isInPlace(live, want *rbacv1.ClusterRole, of owner) bool {
-	if of.Check(live) != nil {
+func isInPlace(live, want *rbacv1.ClusterRole, groupOwner owner) bool {
+	if groupOwner.Check(live) != nil {
 		return false
 	}
 	var has, wants []rbacv1.AggregationRule

@@ -189,7 +189,8 @@ func TestReportsWhatTheAccountMayNotPublish(t *testing.T) {
 	require.Equal(t, "Thing.v1.example.com", c.published())
 }
 
-// The ClusterRoles of a group without APIs are empty. An account that could not add an API later does not write them.
+// The ClusterRoles of a group without APIs are empty. They are written only if the account could also add the rules for an API
+// later.
 func TestWritesNoRolesThatItCouldNotExtend(t *testing.T) {
 	c := newCluster(t)
 	c.Delete(c.csv)
@@ -201,8 +202,8 @@ func TestWritesNoRolesThatItCouldNotExtend(t *testing.T) {
 func TestRolesOfOtherOwnersAreNeitherChangedNorDeleted(t *testing.T) {
 	c := newCluster(t)
 	forged := provided.GroupRoles(c.og, nil)[0]
-	of := owner{key: client.ObjectKeyFromObject(c.og)}
-	forged.Labels = of.labels()
+	groupOwner := owner{key: client.ObjectKeyFromObject(c.og)}
+	forged.Labels = groupOwner.labels()
 	c.Put(forged)
 	require.NotContains(t, c.settle(), "acct: apply ClusterRole "+forged.Name)
 	require.Equal(t, ReasonRefused, c.condition(ProvidedAPIsPublished).Reason)
@@ -220,11 +221,12 @@ func TestWritesNothingInANamespaceThatTheAPIServerKnowsIsLeftToOLM(t *testing.T)
 	})
 	result, err := c.r.Reconcile(c.t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(given().Group)})
 	require.NoError(t, err)
-	require.NotZero(t, result.RequeueAfter, "until the cache shows the annotation")
+	require.NotZero(t, result.RequeueAfter, "the namespace is checked again until the cache shows the annotation")
 	require.Empty(t, c.Writes())
 }
 
-// A group that selects the namespaces without its own label would otherwise add and remove the label forever.
+// A group that selects namespaces by the labels of OperatorGroups adds no labels. Otherwise, a group that selects the namespaces
+// without its own label would add and remove that label in an endless loop.
 func TestAGroupThatSelectsNamespacesByTheLabelsOfGroupsAddsNone(t *testing.T) {
 	for name, selector := range map[string]*metav1.LabelSelector{
 		"its own":        {MatchExpressions: []metav1.LabelSelectorRequirement{{Key: labelPrefix + "og-uid", Operator: metav1.LabelSelectorOpDoesNotExist}}},

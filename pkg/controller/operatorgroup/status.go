@@ -156,7 +156,7 @@ func targets(f Facts) metav1.Condition {
 	case slices.Equal(f.Targets, []string{scoped.AllNamespaces}):
 		return conditionTrue(TargetsKnown, ReasonAll, "")
 	case f.Problem != nil:
-		return conditionFalse(TargetsKnown, ReasonNoAccountYet, "spec.selector selects no namespaces because it needs an account that is allowed to get them: "+f.Problem.Message)
+		return conditionFalse(TargetsKnown, ReasonNoAccountYet, "spec.selector selects only namespaces that the account is allowed to get, but there is no usable account: "+f.Problem.Message)
 	case f.TooMuch != nil && len(f.Targets) == 0:
 		return conditionFalse(TargetsKnown, ReasonNoAccountYet, "spec.selector selects no namespaces: "+f.TooMuch.Message)
 	}

@@ -111,7 +111,7 @@ func TestConditions(t *testing.T) {
 		{"listed", given(), TargetsKnown, "True", ReasonListed, ""},
 		{"selected", given(selecting("t1")), TargetsKnown, "True", ReasonSelected, "spec.selector selects only namespaces that ServiceAccount t1/acct is allowed to get"},
 		{"none selected", given(selecting()), TargetsKnown, "True", ReasonSelected, "spec.selector selects only namespaces that ServiceAccount t1/acct is allowed to get"},
-		{"selected without an account", given(selecting(), withoutAccount), TargetsKnown, "False", ReasonNoAccountYet, "it needs an account that is allowed to get them: ServiceAccount acct not found"},
+		{"selected without an account", given(selecting(), withoutAccount), TargetsKnown, "False", ReasonNoAccountYet, "but there is no usable account: ServiceAccount acct not found"},
 		{"targets with permissions", given(), TargetNotAllowed, "False", ReasonRights, ""},
 		{"targets without permissions", given(func(f *Facts) { f.WithoutGrants = []string{"kube-system", "t2"} }), TargetNotAllowed, "True", ReasonNoRights,
 			"ServiceAccount t1/acct has not been granted any permissions in kube-system, t2"},
