@@ -34,8 +34,8 @@ const (
 	describeTimeout = 30 * time.Second
 	// sendTimeout bounds one request.
 	sendTimeout = time.Minute
-	// tenantInterval is the minimum time between two versions of a tenant's catalog, which is sent completely: its labels and
-	// names can change at any time.
+	// tenantInterval is the minimum time between sending two versions of a tenant's catalog. Each version is sent completely, and
+	// tenants can change the labels and texts of a CatalogSource at any time.
 	tenantInterval = 10 * time.Second
 	// refusedFactor times tenantInterval is the minimum time between two attempts to send a tenant's catalog for which
 	// package-server has no room.

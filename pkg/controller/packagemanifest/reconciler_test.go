@@ -36,7 +36,7 @@ type server struct {
 	err       error
 	// full contains the catalogs for which there is no room.
 	full map[types.NamespacedName]bool
-	// meanwhile is called while the server refuses a catalog for which it has no room; nil does nothing.
+	// meanwhile, if not nil, is called while the server refuses a catalog for which it has no room.
 	meanwhile func()
 	// ended is closed when the server stops.
 	ended chan struct{}
@@ -194,7 +194,7 @@ func (w *world) reconcile(key types.NamespacedName) error {
 	return err
 }
 
-// sent returns the requests, and forgets them.
+// sent returns the recorded requests, and removes them from the record.
 func (w *world) sent() []string {
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()
@@ -268,7 +268,7 @@ func TestRetriesOnlyWhatCanSucceed(t *testing.T) {
 	n := len(w.server.requests)
 	w.server.mu.Unlock()
 	require.NoError(t, w.reconcile(key))
-	require.Len(t, w.server.requests, n, "it is not sent again until it changes")
+	require.Len(t, w.server.requests, n, "the catalog is not sent again until it changes")
 }
 
 // A tenant can change the labels of a CatalogSource at any time, and each version is sent completely.
@@ -318,7 +318,7 @@ func TestSendsARefusedCatalogAgainWhenThereIsRoom(t *testing.T) {
 	w.await("a/small", "global/other")
 	require.Contains(t, w.sent(), "put a/large")
 
-	t.Log("what is subject to other limits, or does not shrink, leaves no more room")
+	t.Log("a catalog that is subject to other limits, or does not shrink, frees no room")
 	w.Catalogs.Delete(other)
 	require.NoError(t, w.reconcile(other))
 	publish(small, "as many", many)
@@ -338,7 +338,7 @@ func TestSendsARefusedCatalogAgainWhenThereIsRoom(t *testing.T) {
 		require.Equal(t, large, request.NamespacedName)
 		queue.Done(request)
 		require.NoError(t, w.reconcile(large))
-		require.Equal(t, []string{"put a/large"}, w.sent(), "it is still refused, and sent once")
+		require.Equal(t, []string{"put a/large"}, w.sent(), "the catalog is still refused, and sent only once")
 		require.NoError(t, w.reconcile(large))
 		require.Empty(t, w.sent())
 	}
@@ -353,7 +353,7 @@ func TestSendsARefusedCatalogAgainWhenThereIsRoom(t *testing.T) {
 	w.await("a/large")
 }
 
-// What does not free room for a refused catalog must not cause it to be sent again.
+// A refused catalog must not be sent again because of a change that does not free room for it.
 func TestCountsOnlyFreedRoom(t *testing.T) {
 	old, a, b := types.NamespacedName{Namespace: "a", Name: "old"}, types.NamespacedName{Namespace: "a", Name: "a"}, types.NamespacedName{Namespace: "b", Name: "b"}
 	global := types.NamespacedName{Namespace: "global", Name: "g"}
@@ -386,7 +386,8 @@ func TestCountsOnlyFreedRoom(t *testing.T) {
 	require.Equal(t, []types.NamespacedName{b}, s.resize(old, 0))
 }
 
-// A refused catalog of a tenant waits for a minute even if room is freed while it is being sent, which a tenant can arrange.
+// A refused catalog of a tenant waits for a minute even if room is freed while the catalog is being sent, because a tenant can
+// cause that.
 func TestLimitsHowOftenARefusedCatalogIsSent(t *testing.T) {
 	w := given(t)
 	large, small := w.source("a", "large", "u1"), types.NamespacedName{Namespace: "b", Name: "small"}
@@ -407,6 +408,6 @@ func TestLimitsHowOftenARefusedCatalogIsSent(t *testing.T) {
 	require.Equal(t, []string{"put a/large"}, w.sent())
 	result, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: large})
 	require.NoError(t, err)
-	require.Greater(t, result.RequeueAfter, tenantInterval, "it is sent again later")
+	require.Greater(t, result.RequeueAfter, tenantInterval, "the refused catalog is sent again later")
 	require.Empty(t, w.sent())
 }

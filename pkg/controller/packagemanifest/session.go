@@ -40,11 +40,11 @@ type session struct {
 	// pending becomes empty.
 	pending map[types.NamespacedName]bool
 	empty   chan struct{}
-	// sizes contains the bytes that were sent of each catalog that package-server has, or unknownSize. refused contains the
-	// catalogs for which it has no room.
+	// sizes contains the number of bytes that were sent for each catalog that package-server has, or unknownSize. refused contains
+	// the catalogs for which package-server has no room.
 	sizes   map[types.NamespacedName]int64
 	refused map[types.NamespacedName]bool
-	// freed counts how often a catalog was removed or got smaller, by isGlobal.
+	// freed counts how often a catalog was removed or became smaller, keyed by isGlobal.
 	freed    map[bool]int
 	isGlobal func(types.NamespacedName) bool
 }
@@ -56,7 +56,7 @@ const unknownSize = 1
 // maxRetried bounds the number of refused catalogs that are sent again when package-server has room for more.
 const maxRetried = 4
 
-// wakeUp is called when the APIService changes.
+// wakeUp notifies Start that the APIService has changed.
 func (s *sessions) wakeUp() {
 	select {
 	case s.changed <- struct{}{}:
@@ -224,7 +224,7 @@ func (s *session) resize(key types.NamespacedName, size int64) []types.Namespace
 		delete(s.sizes, key)
 	}
 	if size >= before {
-		return nil // this includes the removal of a catalog that was only refused
+		return nil // includes the removal of a catalog that was only refused
 	}
 	isGlobal := s.isGlobal(key)
 	s.freed[isGlobal]++
