@@ -93,15 +93,15 @@ func (r *Reconciler) resolve(ctx context.Context, w *world, ns resolver.Namespac
 
 // views returns the views of a namespace that is not resolved now, with the problem and heads of p. It returns nil
 // while a resolution is queued or running, so that the statuses do not change.
-func (p *parked) views(of map[types.UID]*view, w *world) map[types.UID]*view {
+func (p *parked) views(all map[types.UID]*view, w *world) map[types.UID]*view {
 	if p == nil || p.problem == nil {
 		return nil
 	}
 	w.after = p.after
-	for uid, v := range of {
+	for uid, v := range all {
 		v.problem, v.head = p.problem, p.heads[uid]
 	}
-	return of
+	return all
 }
 
 // viewOf describes a Subscription as it is before the resolution.

@@ -156,7 +156,7 @@ func TestGeneratedNamesAreValid(t *testing.T) {
 
 // The key depends on all inputs of a resolution and on nothing else.
 func TestAnAnswerIsCachedUntilAnInputChanges(t *testing.T) {
-	of := func(change func(*world)) [32]byte {
+	keyAfter := func(change func(*world)) [32]byte {
 		w := offering(subscription("a", ""))
 		change(w)
 		views := map[types.UID]*view{}
@@ -165,9 +165,9 @@ func TestAnAnswerIsCachedUntilAnInputChanges(t *testing.T) {
 		}
 		return key(w, w.toResolve(views))
 	}
-	base := of(func(*world) {})
-	require.Equal(t, base, of(func(*world) {}))
-	require.Equal(t, base, of(func(w *world) { w.subscriptions[0].ResourceVersion = "7" }), "a status change does not require another resolution")
+	base := keyAfter(func(*world) {})
+	require.Equal(t, base, keyAfter(func(*world) {}))
+	require.Equal(t, base, keyAfter(func(w *world) { w.subscriptions[0].ResourceVersion = "7" }), "a status change does not require another resolution")
 	owned := operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "op.v1"}}
 	proofs.Mark(&owned, ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "op", Namespace: "ns"}, Proofs: proofs.Keys()})
 	succeeded := owned
@@ -194,7 +194,7 @@ func TestAnAnswerIsCachedUntilAnInputChanges(t *testing.T) {
 		"excluded global catalogs":    func(w *world) { w.input.ExcludeGlobal = true },
 		"a dependency's Subscription": func(w *world) { w.subscriptions[0].Annotations = map[string]string{names.AnnotationGeneratedBy: "x"} },
 	} {
-		got := of(change)
+		got := keyAfter(change)
 		require.NotContains(t, seen, got, "%s and %s", what, seen[got])
 		seen[got] = what
 	}

@@ -69,6 +69,6 @@ func TestChecksMarksOnceForAllSubscriptions(t *testing.T) {
 	w := crowd(200, 100, 0, checks)
 	views := w.views()
 	require.NotNil(t, views["u0"].installed)
-	require.Len(t, w.toResolve(views).Others, 49, "the others have no Subscription")
+	require.Len(t, w.toResolve(views).Others, 49, "the other versions have no Subscription")
 	require.Equal(t, 51, checks.checks, "only versions with the mark of a requested package are checked")
 }

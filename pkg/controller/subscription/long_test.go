@@ -17,8 +17,8 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// pigeons returns Subscriptions to 15 packages, each of which must own one of only 14 kinds, so resolving them exceeds
-// any limit.
+// pigeons returns Subscriptions to 15 packages, each of which must own one of only 14 kinds (the pigeonhole problem), so that
+// their resolution exceeds any limit.
 func pigeons() (resolver.Input, resolver.Namespace) {
 	const holes = 14
 	s := &catalog.Snapshot{Key: types.NamespacedName{Namespace: "ns", Name: "cat"}, Digest: "d", Packages: map[string]*catalog.Package{}}

@@ -116,7 +116,7 @@ func (r *Reconciler) save(ctx context.Context, sub *operatorsv1alpha1.Subscripti
 
 // view contains what a reconcile has determined about a Subscription. The Subscription's status is derived from it.
 type view struct {
-	// installed is the newest existing CSV of the Subscription's package, or nil; head is the newest version in its
+	// installed is the newest existing CSV of the Subscription's package, or nil; head is the newest version in the Subscription's
 	// channel.
 	installed *operatorsv1alpha1.ClusterServiceVersion
 	head      string

@@ -21,10 +21,11 @@ import (
 // refers to was deleted. The name of the new plan therefore differs but still depends only on its content, and the new
 // plan must be approved again if approval is required.
 
-// isSpent reports whether an existing plan is spent, which means that a resolution with the same content needs a new
-// plan. The cache may show that a plan is complete before it shows the plan's ClusterServiceVersions. It may also show
-// that a ClusterServiceVersion was deleted before it shows that its Subscription was deleted, even if the Subscription
-// was deleted first. Therefore, isSpent reads both live, unless the cache contains the ClusterServiceVersion.
+// isSpent reports whether an existing plan is spent, which means that a resolution with the same content needs a new plan. The
+// cache may show that a plan is complete before it shows the plan's ClusterServiceVersions. It may also show that a
+// ClusterServiceVersion was deleted before it shows that its Subscription was deleted, even if the Subscription was deleted
+// first. Therefore, isSpent reads the ClusterServiceVersion and the Subscription live, unless the cache contains the
+// ClusterServiceVersion.
 func (r *Reconciler) isSpent(ctx context.Context, w *world, ip *operatorsv1alpha1.InstallPlan, plan resolver.Plan) (bool, error) {
 	if ip.DeletionTimestamp != nil {
 		return false, nil
