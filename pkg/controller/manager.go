@@ -55,7 +55,8 @@ func renewal(lease time.Duration) (deadline, retry time.Duration) {
 }
 
 // NewManager returns a manager whose cache drops copied ClusterServiceVersions, managed fields, the schemas of
-// CustomResourceDefinitions and the bundle content in InstallPlans. No controller reads these from the cache, and they would use most of the memory.
+// CustomResourceDefinitions and the bundle content in InstallPlans. No controller reads these from the cache, and they would use
+// most of its memory.
 func NewManager(config *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 	scheme, err := NewScheme()
 	if err != nil {

@@ -93,11 +93,11 @@ func (t *tenants) watchSecret(ctx context.Context, key types.NamespacedName, ver
 // watchConfigMap watches the metadata of one ConfigMap. If the account is not enrolled or not allowed to watch the
 // ConfigMap, it returns nil without sending a request.
 func (t *tenants) watchConfigMap(ctx context.Context, listers rbac.Listers, key types.NamespacedName) (watch.Interface, error) {
-	as, err := t.configMapWatcher(ctx, listers, key)
-	if err != nil || as == nil {
+	watcher, err := t.configMapWatcher(ctx, listers, key)
+	if err != nil || watcher == nil {
 		return nil, err
 	}
-	return watchMetadata(ctx, as, "ConfigMap", key)
+	return watchMetadata(ctx, watcher, "ConfigMap", key)
 }
 
 func (t *tenants) configMapWatcher(ctx context.Context, listers rbac.Listers, key types.NamespacedName) (client.WithWatch, error) {
@@ -124,10 +124,10 @@ func (t *tenants) configMapWatcher(ctx context.Context, listers rbac.Listers, ke
 }
 
 // watchMetadata watches the metadata of one object of the core group.
-func watchMetadata(ctx context.Context, as client.WithWatch, kind string, key types.NamespacedName) (watch.Interface, error) {
+func watchMetadata(ctx context.Context, watcher client.WithWatch, kind string, key types.NamespacedName) (watch.Interface, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind + "List"))
-	events, err := as.Watch(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name})
+	events, err := watcher.Watch(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name})
 	if err != nil {
 		return nil, fmt.Errorf("watch %s %s: %w", kind, key, err)
 	}
