@@ -23,7 +23,7 @@ func objects(t *testing.T, texts ...string) []step.Step {
 	return out
 }
 
-// readable converts the permissions to a map from subject to scope to lines, so that failures are readable.
+// readable converts the permissions to lines, keyed by subject and scope, so that failures are readable.
 func readable(all []grantee) map[string]map[string][]string {
 	out := map[string]map[string][]string{}
 	for _, g := range all {

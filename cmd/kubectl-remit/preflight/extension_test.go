@@ -26,7 +26,7 @@ func sampleCatalog(t *testing.T) string {
 	return file
 }
 
-// described returns arguments that describe a ClusterExtension without a cluster.
+// described returns arguments that describe a ClusterExtension completely, so that no cluster is needed.
 func described(t *testing.T, more ...string) []string {
 	t.Helper()
 	return append([]string{"clusterextension", "demo", "--catalog=" + sampleCatalog(t), "--package=" + sample.Package, "--namespace=demo-system"}, more...)
@@ -253,8 +253,8 @@ func TestListsTheRequirementsOfABundle(t *testing.T) {
 	require.Contains(t, strings.Join(d.Notes, "\n"), prefix+"an operator with package: other and with version in range: >=1.0.0")
 }
 
-// Permissions that are needed only to remove an extension and keep its CustomResourceDefinitions are reported as
-// notes: nothing waits for them.
+// Permissions that are needed only to remove an extension and keep its CustomResourceDefinitions are reported as notes, because
+// nothing waits for these permissions.
 func TestNotesTheOptionalPermissionsOfARemoval(t *testing.T) {
 	csv := strings.Replace(hookCSV(), "{required: [", "{owned: [{name: hooks.hook.example.com, version: v1, kind: Hook}], required: [", 1) +
 		"  - {type: ConversionWebhook, generateName: c.hook.example.com, deploymentName: hook, containerPort: 9443, conversionCRDs: [hooks.hook.example.com],\n" +

@@ -66,7 +66,7 @@ func (s *site) status(as string, args ...string) (out, notes string, err error) 
 	return stdout.String(), stderr.String(), err
 }
 
-// report returns the report as YAML or JSON contains it.
+// report runs the command as a user, and decodes its JSON output.
 func (s *site) report(as string, args ...string) Report {
 	s.Helper()
 	out, notes, _ := s.status(as, append(args, "-o", "json")...)

@@ -63,7 +63,7 @@ func (s *site) meta(name string) metav1.ObjectMeta {
 // group is an API group that no other test uses.
 func (s *site) group() string { return s.namespace + ".example.com" }
 
-// csv returns a ClusterServiceVersion of the lineage that owns the kind Gadget of a group.
+// csv returns a ClusterServiceVersion of the site's lineage. It owns the kind Gadget in an API group.
 func (s *site) csv(name, group string) *operatorsv1alpha1.ClusterServiceVersion {
 	s.Helper()
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
@@ -74,10 +74,10 @@ func (s *site) csv(name, group string) *operatorsv1alpha1.ClusterServiceVersion 
 }
 
 // crd creates the CustomResourceDefinition of the kind Gadget, with the label of a lineage, and waits until it is served.
-func (s *site) crd(of ownerutil.Lineage) *apiextensionsv1.CustomResourceDefinition {
+func (s *site) crd(lineage ownerutil.Lineage) *apiextensionsv1.CustomResourceDefinition {
 	s.Helper()
 	crd := env.Gadgets(s.group())
-	crd.Labels = map[string]string{names.LabelLineage: of.Mark()}
+	crd.Labels = map[string]string{names.LabelLineage: lineage.Mark()}
 	s.create(crd)
 	require.EventuallyWithT(s, func(c *assert.CollectT) {
 		list := &unstructured.UnstructuredList{}
