@@ -132,7 +132,7 @@ func TestPollsTheDigestOfAnImage(t *testing.T) {
 	require.Equal(t, 1, w.offered(t, "cat"))
 }
 
-// Most catalog images also contain a registry that serves their content, because OLM runs them.
+// Most catalog images also contain a registry that serves the catalog, because OLM runs a catalog image as a Pod.
 func TestReadsAnImageThatIsAlsoARegistryInProcess(t *testing.T) {
 	images := registry.New(t)
 	w := running(t)

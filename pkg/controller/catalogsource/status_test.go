@@ -69,7 +69,7 @@ func TestDesired(t *testing.T) {
 				s.RegistryServiceStatus.CreatedAt, s.GRPCConnectionState.LastConnectTime = now, now
 			})},
 		{name: "a ready catalog is unchanged", old: readyStatus, seen: ready, want: readyStatus},
-		{name: "a catalog that turns malformed keeps its last connect", old: readyStatus,
+		{name: "a catalog that becomes malformed keeps its lastConnect", old: readyStatus,
 			seen: observation{state: "TRANSIENT_FAILURE", address: "in-process", problem: &problem{"RegistryServerError", "bad"}},
 			want: with(func(s *operatorsv1alpha1.CatalogSourceStatus) {
 				s.Reason, s.Message = "RegistryServerError", "bad"

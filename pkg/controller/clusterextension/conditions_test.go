@@ -31,7 +31,8 @@ func TestAuthorizedDescribesTheCurrentIdentity(t *testing.T) {
 	require.Equal(t, olmv1.ReasonEvaluationIncomplete, authorized(&olmv1.Identity{Kind: olmv1.IdentityKindServiceAccount, Namespace: "ns", Name: "installer"}))
 }
 
-// While the cache does not show the last patch of the status, a run cannot save another one. The API server would refuse it.
+// While the cache does not show the last patch of the status, a run cannot save another status, because the API server would
+// refuse the patch.
 func TestSendsNoStatusFromAnOutdatedCache(t *testing.T) {
 	t.Parallel()
 	patches := 0

@@ -25,7 +25,8 @@ import (
 // covers 8 (an unknown kind hides all other findings), and the tests of package preflight cover 12 (other authorizers), because
 // that package asks the API server about every permission that RBAC does not grant.
 
-// missing installs a bundle as a user who is only enrolled, and returns the rules in the condition Progressing.
+// missing installs a bundle as a user who is enrolled but has no permissions, and returns the message of the condition
+// Progressing.
 func (w *world) missing(manifests ...string) string {
 	w.t.Helper()
 	w.enroll()

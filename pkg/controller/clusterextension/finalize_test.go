@@ -117,10 +117,10 @@ func TestFinalizationStopsTheOperator(t *testing.T) {
 		warns              bool
 	}{
 		"stops the extension's operator": {edit: unchanged, isStopped: true, isReset: true},
-		// The garbage collector may have removed the finalizer "orphan" before the extension is finalized. It removes the owner
-		// references before that.
+		// The garbage collector removes the owner references, and then the finalizer "orphan". When the extension is finalized, that
+		// finalizer may already be missing.
 		"keeps an orphaned operator": {edit: func(d *appsv1.Deployment) { d.OwnerReferences = nil }},
-		// Its Pods would run without the conversion.
+		// The Pods of the Deployment continue to run without the conversion.
 		"keeps a Deployment without a proof": {edit: func(d *appsv1.Deployment) { delete(d.Annotations, names.AnnotationProof) }, warns: true},
 	} {
 		d := givenDeletion(t, interceptor.Funcs{}, tc.edit)
@@ -143,7 +143,7 @@ func TestFinalizationDoesNotWaitForEnrollment(t *testing.T) {
 	require.True(t, d.warned())
 }
 
-// The time that Pods take to terminate does not count.
+// The time that Pods take to terminate does not count toward the ten minutes.
 func TestFinalizationMayFailForTenMinutes(t *testing.T) {
 	t.Parallel()
 	failing := errors.New("the API server is not available")

@@ -174,8 +174,8 @@ func TestRemovalNeedsNoPermissions(t *testing.T) {
 
 func (w *world) crdName() string { return "things." + w.name + ".example.com" }
 
-// With the annotation, CustomResourceDefinitions are kept, and a later extension with the same name takes them over.
-// Otherwise, it could neither convert their objects nor upgrade them.
+// With the annotation, CustomResourceDefinitions are kept, and a later extension with the same name takes them over. Otherwise,
+// that extension could neither convert the custom resources nor upgrade the CustomResourceDefinitions.
 func TestKeepsCRDsOnRequest(t *testing.T) {
 	t.Parallel()
 	w := given(t)

@@ -80,7 +80,7 @@ type program struct {
 	provider serving.Provider
 }
 
-// private returns a program for the extensions that have its name in their label. It is not running yet.
+// private returns a program, which is not running yet, for the extensions whose label contains the program's name.
 func (p *program) private(name string) *program {
 	return &program{Instance: p.Instance, admin: p.admin, store: &catalog.Store{}, selects: labelProgram + "=" + name}
 }

@@ -102,8 +102,8 @@ func TestCertManagerIssuesTheCertificates(t *testing.T) {
 	require.Eventually(t, func() bool { return w.exists(w.issued("Certificate"), "op-service-cert") }, patience, tick)
 }
 
-// refusesToOverwrite checks that a Secret of another user stops the install, and that nothing was written since then. from is an
-// offset in the audit log. It then deletes the Secret.
+// refusesToOverwrite checks that a Secret of another user stops the install, and that the audit log contains no writes after the
+// offset from. Then it deletes the Secret.
 func (w *world) refusesToOverwrite(from int64) {
 	w.t.Helper()
 	secret := "Secret " + w.name + "/op-service-cert"

@@ -1,5 +1,5 @@
-// Package csv moves each ClusterServiceVersion through its phases. It is the only writer of their status. Everything
-// that an install needs is written as the account of the OperatorGroup.
+// Package csv moves each ClusterServiceVersion through its phases. It is the only writer of the status of ClusterServiceVersions.
+// Everything that an install needs is written as the account of the OperatorGroup.
 //
 //	gather facts -> Next(Facts) Transition (pure) -> act as the account -> one status patch
 //

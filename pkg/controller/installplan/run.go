@@ -154,7 +154,7 @@ func findAccount(ctx context.Context, s *run) (outcome, error) {
 	}
 	none := scoped.NoTargets(og, account)
 	if !s.reconciler.RBAC.Readable() {
-		return outcome{}, &refused{reasonCheckFailed, none} // no watch reports a grant
+		return outcome{}, &refused{reasonCheckFailed, none} // RBAC cannot be read, so no watch reports a grant
 	}
 	return wait(reasonCheckFailed, none), nil
 }

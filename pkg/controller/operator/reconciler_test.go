@@ -230,7 +230,7 @@ func TestLabelsDoNotMakeComponents(t *testing.T) {
 	require.Empty(t, w.r.namespaces(forged[0]), "forged objects do not cause reconciles either")
 }
 
-// An object that was created for an earlier namespace with the same name belongs to no Operator of the new one.
+// An object that was created for an earlier namespace with the same name belongs to no Operator of the new namespace.
 func TestARecreatedNamespaceInheritsNothing(t *testing.T) {
 	t.Parallel()
 	objs := installed("demo", "t1", "t1")

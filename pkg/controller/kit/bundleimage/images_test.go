@@ -21,17 +21,17 @@ import (
 
 const csv = `{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"a.v1"}}`
 
-// anywhere is an Access without credentials that never retries.
-type anywhere struct{}
+// anonymous is an Access that allows registries at any address, without credentials, and never retries.
+type anonymous struct{}
 
-func (anywhere) Access(context.Context, types.NamespacedName, []string, kit.Retry) (image.Access, error) {
+func (anonymous) Access(context.Context, types.NamespacedName, []string, kit.Retry) (image.Access, error) {
 	return image.Access{Anywhere: true}, nil
 }
-func (anywhere) Wait(ctx context.Context, _ string, _ kit.Retry, _ time.Duration) (time.Duration, bool) {
+func (anonymous) Wait(ctx context.Context, _ string, _ kit.Retry, _ time.Duration) (time.Duration, bool) {
 	<-ctx.Done()
 	return 0, false
 }
-func (anywhere) Forget(kit.Retry) {}
+func (anonymous) Forget(kit.Retry) {}
 
 // inline is a Reader of a catalog that contains one bundle.
 type inline struct{ content *catalog.Content }
@@ -55,7 +55,7 @@ func TestAddsTheContentOfBundleImages(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	touched := make(chan catalog.Change, 10)
-	images := New(Options{Client: client, Disk: store, Decoding: catalog.NewDecoding(), Access: anywhere{}, Touch: func(key types.NamespacedName, image string) { touched <- catalog.Change{Catalog: key, Image: image} }})
+	images := New(Options{Client: client, Disk: store, Decoding: catalog.NewDecoding(), Access: anonymous{}, Touch: func(key types.NamespacedName, image string) { touched <- catalog.Change{Catalog: key, Image: image} }})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- images.Start(ctx) }()
