@@ -57,6 +57,10 @@ func sights() []row {
 			s.subscribe()
 			s.refused("selects no namespaces")
 			s.targetsAre()
+			s.Eventually(func(c *assert.CollectT) { // otherwise, the catalog's health may change after the comparison has begun
+				health := s.Subscription(c).Status.CatalogHealth
+				assert.True(c, len(health) > 0 && health[0].Healthy)
+			})
 			without := s.traces()
 			s.label(neighbor, team)
 			s.settle()
