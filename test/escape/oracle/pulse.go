@@ -31,6 +31,9 @@ const (
 	// pulses is the number of operators of each kind in the catalog of the healthy installs, which are installed one after the
 	// other.
 	pulses = 150
+	// withPod is how often a healthy install has a Pod: the first, and then every eighth. The Pod is work for the control plane
+	// and not for Remit's programs.
+	withPod = 8
 	// patience is the timeout of a healthy install.
 	patience = 60 * time.Second
 	tick     = 20 * time.Millisecond
@@ -110,7 +113,7 @@ func (p *pulse) addExtensions(ctx context.Context, cluster *env.Cluster, image s
 
 // startExtension is like start, but installs a ClusterExtension.
 func (p *pulse) startExtension(ctx context.Context) <-chan beaten {
-	name := extensionOf(p.nextExtension % pulses)
+	name := p.choose(p.nextExtension, extensionOf)
 	p.nextExtension++
 	return measured(func() error { return p.beatExtension(ctx, name) })
 }
@@ -143,9 +146,18 @@ type beaten struct {
 
 // start begins an install and returns a channel for its result.
 func (p *pulse) start(ctx context.Context) <-chan beaten {
-	name := packageOf(p.next % pulses)
+	name := p.choose(p.next, packageOf)
 	p.next++
 	return measured(func() error { return p.beat(ctx, name) })
+}
+
+// choose returns the package of the n-th healthy install of a kind. nameOf returns the packages of this kind with a Pod.
+func (p *pulse) choose(n int, nameOf func(int) string) string {
+	if n%withPod == 0 {
+		return nameOf(n / withPod % pulses)
+	}
+	p.nextBarrier++
+	return barrierOf(p.nextBarrier % pulses)
 }
 
 // barrier uses beat or beatExtension to install and remove an operator without Pods, which is much less work for the control
