@@ -176,7 +176,7 @@ func manyRequests(s *scene) {
 	group.SetLimit(8)
 	for range oracle.MaxRequests + 1 {
 		group.Go(func() error {
-			return acct.Get(s.T.Context(), client.ObjectKey{Namespace: s.Namespace, Name: "default"}, &corev1.ServiceAccount{})
+			return acct.Get(s.T.Context(), client.ObjectKey{Namespace: s.Namespace, Name: accountName}, &corev1.ServiceAccount{})
 		})
 	}
 	require.NoError(s.T, group.Wait())
