@@ -70,11 +70,10 @@ stories: build controlplane kubectl ## Run the user stories on the embedded cont
 	ESCAPE_ROWS=sample $(GO_STORIES) ./test/escape $(STORIES)
 
 # The slowest packages come first: escape and corpus need the processors, and the others mostly wait. The go command runs a package
-# only once, even if it is listed twice.
+# only once, even if it is listed twice. PROFILE affects only test/e2e.
 .PHONY: test-rest
 test-rest: build controlplane bin/differential ## Run the tests that `make test` omits: all other escape rows, kills, registries, real operators, the user stories in the profile compat, and fuzzing.
-	ESCAPE_ROWS=rest $(GO_STORIES) ./test/escape ./test/corpus ./test/hooks ./test/silence ./test/registries ./test/olm $(REST)
-	$(MAKE) stories-compat
+	PROFILE=compat ESCAPE_ROWS=rest $(GO_STORIES) ./test/escape ./test/corpus ./test/hooks ./test/silence ./test/registries ./test/olm ./test/e2e $(REST)
 	$(MAKE) fuzz FUZZTIME=5s
 
 .PHONY: stories-compat
