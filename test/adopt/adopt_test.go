@@ -139,7 +139,7 @@ func TestTakesOverAndGivesBack(t *testing.T) {
 	}
 	before := state(t, all)
 
-	t.Log("Remit does nothing in a namespace that is left to OLM, and the dry run lists everything and writes nothing")
+	t.Log("Remit does nothing in a namespace that is left to OLM, and the dry run lists all objects and writes nothing")
 	for _, r := range spaces {
 		report := adopt(t, 0, "-n", r.Namespace)
 		requireComplete(t, r, report)

@@ -65,7 +65,7 @@ func TestTakesOverAllNamespacesAtOnce(t *testing.T) {
 	before, refused := state(t, adoptable), state(t, unproven.made)
 	running := []map[string]string{global.running(), single.running()}
 
-	t.Log("the dry run lists all namespaces, and for the AllNamespaces group also what is cluster-wide")
+	t.Log("the dry run lists all namespaces and, for the OperatorGroup of all namespaces, the cluster-scoped objects")
 	report := adopt(t, 1, "-A")
 	require.NotEmpty(t, ofNamespace(t, report, unproven.Namespace).Refused)
 	for _, r := range []*recorded{global, single} {
@@ -89,7 +89,7 @@ func TestTakesOverAllNamespacesAtOnce(t *testing.T) {
 	requireManaged(t, "", global.Namespace, global.copies, single.Namespace, single.copies)
 	requireManaged(t, "olm", unproven.Namespace)
 
-	t.Log("--undo -A gives all of them back")
+	t.Log("--undo -A returns all namespaces to OLM")
 	report = adopt(t, 0, "-A", "--undo", "--yes")
 	for _, r := range []*recorded{global, single} {
 		for _, obj := range ofNamespace(t, report, r.Namespace).Objects {
@@ -99,7 +99,7 @@ func TestTakesOverAllNamespacesAtOnce(t *testing.T) {
 	require.Equal(t, before, state(t, adoptable))
 	requireManaged(t, "olm", global.Namespace, global.copies, single.Namespace, single.copies)
 
-	t.Log("Remit regards the adopted operators as installed, also that of the AllNamespaces group")
+	t.Log("Remit regards the adopted operators as installed, including the one for all namespaces")
 	adopt(t, 1, "-A", "--yes")
 	scaleRemit(t, 1)
 	for i, r := range []*recorded{global, single} {
@@ -107,7 +107,7 @@ func TestTakesOverAllNamespacesAtOnce(t *testing.T) {
 		r.requireInstalled()
 		require.Equal(t, running[i], r.running())
 	}
-	adopt(t, 0, "-A", "--undo", "--yes") // other tests adopt only their own namespaces
+	adopt(t, 0, "-A", "--undo", "--yes") // return the namespaces of this test, so that they do not affect other tests
 }
 
 // requireManaged requires the annotation of the OperatorGroups of namespaces.
@@ -133,7 +133,7 @@ func TestOnlyOLMItselfPreventsAnAdoption(t *testing.T) {
 		r.Create(d)
 		return d
 	}
-	t.Log("a tenant's Deployments with the names of OLM's programs prevent nothing, whatever the tenant grants them in the namespace")
+	t.Log("a tenant's Deployments with the names of OLM's programs do not prevent an adoption, whatever the tenant grants them in the namespace")
 	other := r.Other(nil)
 	r.Create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: other, Name: "programs"}})
 	everything := rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}
@@ -144,7 +144,7 @@ func TestOnlyOLMItselfPreventsAnAdoption(t *testing.T) {
 	programs := []*appsv1.Deployment{started(other, "olm-operator"), started(other, "catalog-operator")}
 	require.Empty(t, adopt(t, 0, "-n", r.Namespace).Problems)
 
-	t.Log("with OLM's permissions, either prevents it until it has no replicas")
+	t.Log("with OLM's permissions, either Deployment prevents an adoption until it has no replicas")
 	olm := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "olm-" + other}, Subjects: subjects,
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}}
 	r.Create(olm)
@@ -170,7 +170,7 @@ func TestOnlyOLMItselfPreventsAnAdoption(t *testing.T) {
 	})
 	require.Empty(t, adopt(t, 0, "-n", r.Namespace).Problems)
 
-	t.Log("whoever may not ask about permissions adopts nothing while such a Deployment has replicas")
+	t.Log("a user who may not create SubjectAccessReviews cannot adopt while such a Deployment has replicas")
 	require.NoError(t, cluster.Client.Delete(t.Context(), olm))
 	started(r.Other(nil), "olm-operator")
 	r.Grant("", rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list"}})

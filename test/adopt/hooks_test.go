@@ -92,8 +92,8 @@ func (r *recorded) withHooks(c *csv) {
 		Group: echo.Group, Version: "v1", Kind: "Echo", Name: "echoes", DeploymentName: apis, ContainerPort: 5443}}
 }
 
-// serves creates what OLM creates for Deployments that serve webhooks and APIs (contract 1.12 and 1.13). The Pods
-// wait for it.
+// serves creates the objects that OLM creates for Deployments that serve webhooks and APIs. The Pods wait for the
+// Secrets among them.
 func (r *recorded) serves(c *csv) {
 	r.T.Helper()
 	for name, port := range map[string]int32{hooked: 9443, apis: 5443} {
@@ -114,7 +114,7 @@ func (r *recorded) serves(c *csv) {
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:auth-delegator"}}, byOLM)
 	reader := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: service + "-auth-reader", Labels: map[string]string{"olm.managed": "true"}},
 		Subjects: r.subject(), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "extension-apiserver-authentication-reader"}}
-	require.NoError(r.T, cluster.Client.Create(r.T.Context(), reader, byOLM)) // OLM leaves no label by which it could be found
+	require.NoError(r.T, cluster.Client.Create(r.T.Context(), reader, byOLM)) // OLM sets no label by which this binding could be found
 }
 
 // called creates the objects that make the API server call the operator, once its Pods are ready.
@@ -139,7 +139,8 @@ func (r *recorded) subject() []rbacv1.Subject {
 	return []rbacv1.Subject{{Kind: "ServiceAccount", Name: hooked, Namespace: r.Namespace}}
 }
 
-// unreachable returns what the API server cannot call: the webhook, which refuses a message, or the API.
+// unreachable lists the operator's endpoints that the API server cannot call: the webhook, the API or both. If the
+// webhook is reachable, it refuses a message.
 func (r *recorded) unreachable() []string {
 	var out []string
 	refused := &corev1.ConfigMap{ObjectMeta: r.Meta("message"), Data: map[string]string{"message": samplehooks.Refused}}
@@ -170,8 +171,8 @@ func errText(err error) string {
 	return err.Error()
 }
 
-// call sends requests for the webhook until the returned function is called, which returns the number of requests, and the
-// first that failed because the webhook could not be called. Remit switches a webhook off while it is replaced.
+// call sends requests for the webhook until the returned function is called, which returns the number of requests, and
+// the first that failed because the webhook could not be called. Remit disables a webhook while it is being replaced.
 func (r *recorded) call() (end func() (int, error)) {
 	ctx, cancel := context.WithCancel(r.T.Context())
 	type calls struct {

@@ -127,7 +127,7 @@ func TestEachControllerLeavesANamespaceToOLM(t *testing.T) {
 	for name, a := range acts() {
 		assert.Zero(t, a.in(events), "controller %s has acted in the namespace that is left to OLM", name)
 	}
-	require.Empty(t, events, "nothing was requested there, not even a read, which a second check before a write needs")
+	require.Empty(t, events, "no request may be sent there, not even the read with which a controller checks the annotation again before a write")
 
 	t.Log("without the annotation, each controller acts")
 	for _, obj := range []client.Object{&operatorsv1.OperatorGroup{ObjectMeta: left.Meta("group")}, &operatorsv1alpha1.CatalogSource{ObjectMeta: left.Meta("catalog")}} {
@@ -162,9 +162,9 @@ func TestUsesNoCatalogThatIsLeftToOLM(t *testing.T) {
 	require.NoError(t, tn.Get("left", cs))
 	require.Empty(t, cs.Status)
 
-	t.Log("adopt lists it, and removes the annotation, although the namespace has no operator of OLM's")
+	t.Log("adopt lists the CatalogSource and removes its annotation, although OLM installed no operator in the namespace")
 	report := adopt(t, 0, "-n", tn.Namespace, "--yes")
-	requireVerdict(t, report, "CatalogSource", "left", "left", "Remit uses it")
+	requireVerdict(t, report, "CatalogSource", "left", "left", "Remit uses the catalog")
 	tn.Eventually(func(c *assert.CollectT) {
 		assert.Equal(c, "left.v1.0.0", reported(c).Status.InstalledCSV)
 	})

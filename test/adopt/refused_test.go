@@ -29,7 +29,7 @@ func TestRefusesObjectsWithoutProof(t *testing.T) {
 	r := newRecorded(cluster.Tenant(t))
 	c := r.operator("op", "catalog")
 
-	t.Log("labels on other tenants' objects and excess permissions prove nothing and block nothing")
+	t.Log("labels on other tenants' objects, and bindings with excess permissions, are neither evidence nor a reason to refuse the adoption")
 	neighbor := r.Other(nil)
 	foreign := &corev1.ServiceAccount{ObjectMeta: r.clusterMeta(c, "neighbor")}
 	foreign.Namespace = neighbor

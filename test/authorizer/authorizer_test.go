@@ -67,7 +67,7 @@ func reviews(t *testing.T) int {
 }
 
 // Any authorizer can allow a request, but only RBAC determines which permissions a user can grant. The API server
-// behaves the same way (rule semantics, row 63).
+// behaves the same way (row 63 of test/differential/rows).
 func TestAnotherAuthorizerAllowsRequestsAndGrantsNothing(t *testing.T) {
 	tn := subscribed(t, func(a *authorizationv1.ResourceAttributes) (bool, bool) {
 		return a != nil && a.Verb != "escalate" && a.Verb != "bind", false

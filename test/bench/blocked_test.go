@@ -177,8 +177,8 @@ func (b *blocked) extend() {
 	b.unenrolled.Says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonNotEnrolled)
 }
 
-// tenants returns the namespaces of all objects. It creates an account in those of the ClusterExtensions; the others already
-// have one.
+// tenants returns the namespaces of all objects. In those of the ClusterExtensions, it creates an account; the others
+// already have one.
 func (b *blocked) tenants() []*env.Tenant {
 	b.tb.Helper()
 	out := []*env.Tenant{b.plan, b.csv, b.group, b.installed}

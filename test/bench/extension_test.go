@@ -153,7 +153,7 @@ func BenchmarkExtensionGrant(b *testing.B) {
 			refused += refusals
 		}
 	}
-	reportGrants(b, fmt.Sprintf("From a grant to the next write as the user of a ClusterExtension, %d first refused:", refused), env.UserPieces(), times)
+	reportGrants(b, fmt.Sprintf("From a grant to the next successful write as the user of a ClusterExtension, after %d refused writes in total:", refused), env.UserPieces(), times)
 }
 
 // waitingExtension is a ClusterExtension whose user needs one more RBAC change.

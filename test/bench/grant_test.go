@@ -44,7 +44,7 @@ func BenchmarkGrant(b *testing.B) {
 			refused += refusals
 		}
 	}
-	reportGrants(b, fmt.Sprintf("From a grant to the account's next write, %d first refused:", refused), env.Pieces(), times)
+	reportGrants(b, fmt.Sprintf("From a grant to the account's next successful write, after %d refused writes in total:", refused), env.Pieces(), times)
 }
 
 // reportGrants reports the times from a grant to the next write, by the name of the kind of grant.

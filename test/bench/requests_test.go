@@ -14,8 +14,8 @@ import (
 	"github.com/remit-olm/remit/test/env/audit"
 )
 
-// requests contains the audit events of requests that were sent as a controller identity, as a tenant's account or as the
-// user of a ClusterExtension, except watches and requests for leases.
+// requests contains the audit events of requests that were sent as a controller identity, as a tenant's account or as
+// the user of a ClusterExtension, except watches and requests for Leases.
 type requests []audit.Event
 
 // stillness is the time without requests after which an install counts as finished.

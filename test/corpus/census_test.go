@@ -161,7 +161,8 @@ func (c *testCase) kept(r removal) (out []string) {
 	return out
 }
 
-// forgotten returns an error while the cache contains objects of a deleted install, which the next one would be mistaken for.
+// forgotten returns an error while the cache contains objects of a deleted install, because they could be mistaken for
+// objects of the next install.
 func (w *world) forgotten(ctx context.Context, c *testCase) error {
 	for _, list := range []client.ObjectList{
 		&operatorsv1alpha1.SubscriptionList{}, &operatorsv1alpha1.InstallPlanList{}, &operatorsv1alpha1.ClusterServiceVersionList{},

@@ -15,8 +15,9 @@
 // modes. CORPUS=all (make corpus) uses all bundles and all modes, which takes about 15 minutes on two cores. If E2E_DIR
 // names a directory, the control plane's state is kept there. CORPUS_RUN (a regular expression) selects cases by name.
 //
-// The same holds for ClusterExtensions without a ServiceAccount, for each bundle in the widest mode that a ClusterExtension can
-// use. By default, only a few bundles are installed; with CORPUS=all, all of them, which doubles the time.
+// The same tests run for ClusterExtensions without a ServiceAccount, with each bundle in the widest mode that a
+// ClusterExtension can use. By default, only a few bundles are installed; CORPUS=all installs all of them, which
+// doubles the time.
 //
 // testdata/shapes has hand-written bundles. Each has one unusual property that occurs in published operators. They are
 // installed in the same way on the same cluster, even without CORPUS_DIR, and uninstalled with --crds.

@@ -24,7 +24,7 @@ import (
 	"github.com/remit-olm/remit/pkg/preflight"
 )
 
-// onServer determines how many cases are also tested on the real API server: one in onServer.
+// onServer determines how many cases are also tested on the real API server: one of every onServer cases.
 const onServer = 6
 
 // tally counts the results of mutations.

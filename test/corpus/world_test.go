@@ -409,8 +409,9 @@ func (w *world) withoutGroupRoles(ctx context.Context, c *testCase) error {
 	return fmt.Errorf("ClusterRole %s of a deleted OperatorGroup still exists", roles.Items[0].Name)
 }
 
-// nudged waits until the objects are deleted and repeats the deletion periodically. It returns only after the last deletion has
-// completed, because a later one could delete an object that another case has created under the same name.
+// nudged waits until the objects are deleted, and repeats the delete requests periodically. It returns only after the
+// last request has completed, because a request that is still in flight could delete an object that another case has
+// created under the same name.
 func (w *world) nudged(ctx context.Context, objs ...client.Object) error {
 	repeat, stop := context.WithCancel(ctx)
 	var repeating sync.WaitGroup

@@ -2,7 +2,7 @@
 //
 //	kubernetes_test.go  Kubernetes' own escalation check and RBAC authorizer, as a program (controlplane/differential),
 //	                    on random clusters; counts pairs of existing and requested permissions
-//	rows_test.go        the 69 rows of the design (package rows), and a real API server
+//	rows_test.go        the 69 corner cases of package rows, and a real API server
 //	server_test.go      a real API server, to which a ServiceAccount sends writes of random roles and bindings
 //
 // Every verdict must be the same. Some of the comparisons run with the other tests, and all of them with

@@ -61,7 +61,7 @@ func TestAManualPlanWaitsForApproval(t *testing.T) {
 	tn.Succeeded(bundle.CSV)
 }
 
-// As OLM's clients do, the author updates the status with the resource version of the creation.
+// As OLM's clients do, the author updates the status with the resource version that the create request returned.
 func TestRefusesStepsOfAManuallyCreatedPlan(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)

@@ -110,8 +110,8 @@ func listsOnlyIfAllowed(t *testing.T, tn *env.Tenant, group string) {
 	require.Contains(t, out, refusal)
 }
 
-// As in Kubernetes, a version may stop being served, because its objects can be read in another version. It must not
-// be removed while objects can be stored in it.
+// As in Kubernetes, a version may stop being served, because its objects can be read in another version. A version must
+// not be removed while objects can be stored in it.
 func TestAVersionCanBeUnservedButNotRemovedWhileObjectsAreStoredInIt(t *testing.T) {
 	t.Parallel()
 	tn, group := brings(t)

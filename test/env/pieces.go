@@ -22,7 +22,7 @@ type Piece struct {
 	Last func(tn *Tenant, rules []rbacv1.PolicyRule)
 }
 
-// toNamespaceGroup is the name of the only Piece that gives no permissions to users.
+// toNamespaceGroup is the name of the only Piece that cannot give permissions to a user who is not a ServiceAccount.
 const toNamespaceGroup = "a RoleBinding to the namespace's accounts"
 
 // Pieces lists the ways in which an account can get missing permissions.

@@ -89,7 +89,7 @@ func (p *Program) Start() error {
 	return nil
 }
 
-// Exited reports whether the process has exited. It must have been started.
+// Exited reports whether the process has exited. Start must have been called before.
 func (p *Program) Exited() bool {
 	select {
 	case <-p.done:

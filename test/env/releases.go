@@ -22,10 +22,9 @@ import (
 //	a.v2.0.0 stable,beta replaces=a.v1.0.0 skips=a.v1.5.0 range=<2.0.0 needs=b:>=1.0.0 kind=example.com/v1/Thing reads=secrets everywhere=nodes global deprecated=why
 //
 // The package is the part before ".v"; the default channel is the first channel of the package's first line. Every
-// operator requests permission to read ConfigMaps; "reads" adds permission to read another resource, and
-// "everywhere" does so in the whole cluster. "kind" names a kind
-// that the version requires. A version with "global" supports only AllNamespaces, so it fails in a namespace whose
-// OperatorGroup has targets.
+// operator requests permission to read ConfigMaps. "reads" adds permission to read another resource in the target
+// namespaces, and "everywhere" in the whole cluster. "kind" names a kind that the version requires. A version with
+// "global" supports only AllNamespaces, so it fails in a namespace whose OperatorGroup has targets.
 func Releases(lines ...string) string { return ReleasesWith(nil, lines...) }
 
 // Brings maps versions to the CustomResourceDefinitions that they contain and own.

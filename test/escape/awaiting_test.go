@@ -66,7 +66,7 @@ func awaitings() []row {
 			require.Equal(s.T, forge.ServiceAccount, own.Subjects[0].Name)
 		}},
 		{number: "211", title: "a binding to the Role of a certificate, created before the Role", holds: calling(p0()), play: func(s *scene) {
-			s.allow(func(c oracle.Change) bool { return s.madeByOurs(c) })
+			s.allow(func(c oracle.Change) bool { return s.isForHooks(c) })
 			secret := forge.Deployment + "-service-cert"
 			theirs := s.plant(secret)
 			s.install(bundleOf(hooked(csv(), harmless())))

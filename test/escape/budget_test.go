@@ -21,18 +21,18 @@ const (
 // budgets returns rows about the cost of evaluating rules.
 func budgets() []row {
 	return []row{
-		{number: "150", title: "a bundle whose CSV has a rule of 40 000 resourceNames", holds: p1(), directory: func() string {
+		{number: "150", title: "a bundle whose CSV has a rule with 40,000 resourceNames", holds: p1(), directory: func() string {
 			return forge.Catalog(bundleOf(csv().Permissions(forge.Entry(forge.ServiceAccount, reads("endpoints", 0, hugeNames)))))
 		}, play: func(s *scene) {
 			s.installDirectory()
 			s.refused("rule 1 has 40000 resourceNames; at most 1000 are allowed")
 		}},
-		{number: "150a", title: "six CSVs with a rule of 40 000 resourceNames each", holds: p0(), play: func(s *scene) {
+		{number: "150a", title: "six CSVs, each with a rule with 40,000 resourceNames", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
 			s.huge(reads("endpoints", 0, hugeNames))
 			s.eachHuge("rule 1 has 40000 resourceNames")
 		}},
-		{number: "150b", title: "six CSVs with 40 rules of 1 000 resourceNames each, for an account that has all of these permissions but one", holds: p0(), play: func(s *scene) {
+		{number: "150b", title: "six CSVs, each with 40 rules with 1,000 resourceNames, for an account that has all of these permissions but one", holds: p0(), play: func(s *scene) {
 			s.bind(rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: s.Namespace, Name: accountName}, "many", profile{own: []rbacv1.PolicyRule{{
 				APIGroups: []string{""}, Resources: []string{"endpoints"}, Verbs: []string{"get"}, ResourceNames: manyNames(0, hugeNames),
 			}}})

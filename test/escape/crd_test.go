@@ -130,7 +130,7 @@ func crds() []row {
 			s.planSays("a conversion webhook needs a CSV that supports only the install mode AllNamespaces")
 			s.noCRDWrites()
 		}},
-		{number: "28a", title: "a conversion webhook for another owner's CRD, in a CSV that may have one", holds: convertsAnything(), play: func(s *scene) {
+		{number: "28a", title: "a conversion webhook for another owner's CRD, in a CSV that may declare conversion webhooks", holds: convertsAnything(), play: func(s *scene) {
 			s.allow(func(c oracle.Change) bool { return c.Group == rbacv1.GroupName && c.Namespace == "" })
 			s.group()
 			s.publish(bundleOf(everywhere(converting(csv())), widgets("", v1)))

@@ -130,7 +130,7 @@ func deployments() []row {
 				require.Empty(s.T, pods.Items)
 				s.madeByAccount("deployments", forge.Deployment)
 			}},
-			{number: "50", title: "annotations of the CSV that are copied to its pods", holds: p0(), play: func(s *scene) {
+			{number: "50", title: "annotations of the CSV that are copied to its Pods", holds: p0(), play: func(s *scene) {
 				annotations := map[string]any{
 					"container.apparmor.security.beta.kubernetes.io/operator": "unconfined", "k8s.v1.cni.cncf.io/networks": "kube-system/host",
 					"sidecar.istio.io/inject": "false", "kubectl.kubernetes.io/default-container": "x", "operatorframework.io/kept": "yes", "description": "kept",

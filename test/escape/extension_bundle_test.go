@@ -232,7 +232,7 @@ func extensionBundles() []row {
 			}
 		}},
 		{number: "227d", title: "a webhook in all namespaces", play: func(s *scene) {
-			s.allow(func(c oracle.Change) bool { return c.How == "created" && s.madeByOurs(c) })
+			s.allow(func(c oracle.Change) bool { return c.How == "created" && s.isForHooks(c) })
 			x := s.extension("own", bundleOf(hooked(csv(), harmless())))
 			x.enroll()
 			x.grant(allPowerful())

@@ -111,8 +111,8 @@ func webhooks() []row {
 		}}
 	}
 	return []row{
-		needs("31", "a mutating webhook on pods under P0", p0(), hook("Mutating", intercepting("", "pods", "CREATE")), "mutatingwebhookconfigurations"),
-		{number: "31-direct", title: "a mutating webhook on pods, in a tenant's own CSV", holds: p0(), play: func(s *scene) {
+		needs("31", "a mutating webhook on Pods under P0", p0(), hook("Mutating", intercepting("", "pods", "CREATE")), "mutatingwebhookconfigurations"),
+		{number: "31-direct", title: "a mutating webhook on Pods, in a tenant's own CSV", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
 			require.NoError(s.T, s.apply(s.mallory(), hooked(csv(), hook("Mutating", intercepting("", "pods", "CREATE"))).Object))
 			s.csvSays(failed, "mutatingwebhookconfigurations")
@@ -139,7 +139,7 @@ func webhooks() []row {
 			s.uncalled()
 		}},
 		{number: "32a", title: "a webhook on all namespaces excludes the system namespaces", holds: forAll(calling(p0())), play: func(s *scene) {
-			s.allow(s.madeByOurs)
+			s.allow(s.isForHooks)
 			s.group()
 			s.publish(bundleOf(hooked(everywhere(csv()), harmless())))
 			s.subscribe()
@@ -169,7 +169,7 @@ func webhooks() []row {
 		invalid("35", "a webhook that fails on the deletion of everything", hooked(csv(), hook("Validating", intercepting("*", "'*'", "DELETE"), "failurePolicy: Fail")),
 			"webhook rules cannot include all groups"),
 		{number: "35a", title: "a namespace can be deleted although its webhook fails on every deletion", holds: calling(p1()), play: func(s *scene) {
-			s.allow(s.madeByOurs)
+			s.allow(s.isForHooks)
 			s.install(bundleOf(hooked(csv(), hook("Validating", intercepting("", "'*'", "DELETE"), "failurePolicy: Fail", "timeoutSeconds: 1"))))
 			s.Complete()
 			s.csvSays(succeeded)
@@ -194,7 +194,7 @@ func webhooks() []row {
 			Set(map[string]any{"cert-manager.io/inject-ca-from-secret": "kube-system/crown"}, "metadata", "annotations"), `is not in namespace`),
 		{number: "37", title: "an OperatorGroup whose selector matches namespaces that a tenant labels", holds: calling(seesItself()), play: func(s *scene) {
 			s.allow(func(c oracle.Change) bool {
-				return s.madeByOurs(c) || c.Name == neighbor && c.Resource == "namespaces"
+				return s.isForHooks(c) || c.Name == neighbor && c.Resource == "namespaces"
 			})
 			s.grantGet()
 			label := map[string]string{"escape.test/team": s.Namespace}
@@ -256,7 +256,7 @@ func apis() []row {
 		}},
 		invalid("41", "an API whose version contains a path", owningAPI(csv(), "evil.io", "v1/../x"), "is invalid"),
 		{number: "41a", title: "a Deployment whose bindings would collide with those of another owner", holds: serving(p1()), play: func(s *scene) {
-			s.allow(s.madeByOurs)
+			s.allow(s.isForHooks)
 			theirs := s.bindingOf("operator-service-system:auth-delegator")
 			s.install(bundleOf(owningAPI(csv(), s.Namespace+".escape.test", "v1").Set("system:foo", "spec", "displayName")))
 			s.Complete()
@@ -268,7 +268,7 @@ func apis() []row {
 			s.uncalled()
 		}},
 		{number: "43", title: "Deployments with the same name in two namespaces, each with an API", holds: serving(p1()), play: func(s *scene) {
-			s.allow(s.madeByOurs)
+			s.allow(s.isForHooks)
 			owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: probe, Namespace: neighbor}, CSV: probeCSV}
 			theirs := s.bindingOf("operator-service-system:auth-delegator-" + ownerutil.Hash(owner.Namespace, owner.Package, "operator-service"))
 			s.install(bundleOf(owningAPI(csv(), s.Namespace+".escape.test", "v1")))
@@ -319,7 +319,7 @@ func certificates() []row {
 			return &corev1.Service{ObjectMeta: s.Meta("operator-service"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 443}}}}
 		}),
 		{number: "54b", title: "a CA that a user plants in a Secret with the operator's marks", holds: calling(p0()), play: func(s *scene) {
-			s.allow(s.madeByOurs)
+			s.allow(s.isForHooks)
 			pair := evil(s)
 			planted := &corev1.Secret{ObjectMeta: s.Meta("operator-service-cert"), Type: corev1.SecretTypeTLS, Data: cert.Set{Current: pair}.Data()}
 			planted.Labels = ownerutil.Owner{Lineage: ownerutil.Lineage{Package: probe, Namespace: s.Namespace}, CSV: probeCSV}.Labels()
@@ -338,7 +338,7 @@ func certificates() []row {
 			s.uncalled()
 		}},
 		{number: "54c", title: "a CA that a user puts into the operator's Secret", holds: calling(p0()), play: func(s *scene) {
-			s.allow(s.madeByOurs)
+			s.allow(s.isForHooks)
 			s.install(bundleOf(hooked(csv(), harmless())))
 			s.Complete()
 			s.csvSays(succeeded)
@@ -360,7 +360,7 @@ func certificates() []row {
 			s.uncalled()
 		}},
 		{number: "54d", title: "no message contains a private key", holds: calling(p0()), play: func(s *scene) {
-			s.allow(s.madeByOurs)
+			s.allow(s.isForHooks)
 			s.install(bundleOf(hooked(csv(), harmless())))
 			s.Complete()
 			s.csvSays(succeeded)
@@ -377,9 +377,9 @@ func certificates() []row {
 	}
 }
 
-// madeByOurs reports whether a change outside the namespace is expected when the scene's webhooks and APIs are
+// isForHooks reports whether a change outside the namespace is expected when the scene's webhooks and APIs are
 // installed, that is, whether it concerns a webhook configuration, an APIService or RBAC for an API.
-func (s *scene) madeByOurs(c oracle.Change) bool {
+func (s *scene) isForHooks(c oracle.Change) bool {
 	switch c.Group {
 	case "admissionregistration.k8s.io":
 		return strings.HasPrefix(c.Name, "probe.escape.test-")

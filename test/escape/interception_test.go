@@ -109,7 +109,7 @@ func reading() []row {
 			s.uncalled()
 		}},
 		{number: "194a", title: "a webhook on Secrets in all namespaces, in a rule that is too large to evaluate", holds: forAll(sightless()), play: func(s *scene) {
-			s.allow(s.madeByOurs)
+			s.allow(s.isForHooks)
 			s.group()
 			require.NoError(s.T, s.apply(s.mallory(), hooked(everywhere(csv()), padded()).Object))
 			s.csvSays(failed, "combinations")
@@ -188,7 +188,7 @@ func conferring() []row {
 			s.uncalled()
 		}},
 		{number: "142e", title: "a stronger ServiceAccount that is created after a mutating webhook on Pods is reported", holds: calling(p1()), play: func(s *scene) {
-			s.allow(s.madeByOurs)
+			s.allow(s.isForHooks)
 			s.install(bundleOf(hooked(csv(), hook("Mutating", intercepting("", "pods", "CREATE")))))
 			s.Complete()
 			s.csvSays(succeeded)
@@ -219,7 +219,7 @@ func conferring() []row {
 			s.uncalled()
 		}},
 		{number: "142f", title: "a validating webhook on Pods, which cannot change them, is allowed", holds: calling(p1()), boss: true, play: func(s *scene) {
-			s.allow(s.madeByOurs)
+			s.allow(s.isForHooks)
 			s.install(bundleOf(hooked(csv(), hook("Validating", intercepting("", "pods", "CREATE")))))
 			s.Complete()
 			require.Equal(s.T, succeeded, s.csvSays(succeeded).Status.Phase)

@@ -23,8 +23,8 @@ const (
  metadata: {name: escape-feeds, labels: {rbac.authorization.k8s.io/aggregate-to-admin: "true", team: kept}},
  rules: [{apiGroups: [escape.example.com], resources: [feeds], verbs: [get]}]}`
 
-	// orders are labels and annotations that instruct other programs in the cluster, which act with their own permissions, and a
-	// harmless label and annotation.
+	// orders contains labels and annotations that instruct other programs in the cluster to act with their own
+	// permissions, and in addition a harmless label and a harmless annotation.
 	orders = `labels: {olm.catalogSource: catalog, pod-security.kubernetes.io/enforce: privileged, app.kubernetes.io/name: kept},
  annotations: {cert-manager.io/inject-ca-from: kube-system/crown, service.beta.openshift.io/inject-cabundle: "true",
   service.beta.openshift.io/serving-cert-secret-name: stolen, example.com/team: kept}`
@@ -87,7 +87,7 @@ func keys() []row {
 				assert.True(c, apierrors.IsNotFound(err), "%v", err)
 			})
 		}},
-		{number: "124a", title: "instructions for other programs on a CRD, a Service and pods", holds: p2(), play: func(s *scene) {
+		{number: "124a", title: "instructions for other programs on a CRD, a Service and Pods", holds: p2(), play: func(s *scene) {
 			const group = "orders.escape.example.com"
 			s.allow(func(c oracle.Change) bool {
 				return c.How == "created" && (c.Name == "gadgets."+group || c.Name == "v1."+group)
@@ -125,7 +125,7 @@ func keys() []row {
 			s.leftOut(s.csvSays(succeeded).Status.Message, "Deployment "+s.Namespace+"/"+forge.Deployment, order)
 			s.unordered(order)
 		}},
-		{number: "145-direct", title: "instructions for other programs on pods, in a tenant's own CSV", holds: p0(), play: func(s *scene) {
+		{number: "145-direct", title: "instructions for other programs on Pods, in a tenant's own CSV", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
 			annotations := map[string]any{order: "unconfined", "example.com/team": "kept"}
 			require.NoError(s.T, s.apply(s.mallory(), csv().PodMetadata(annotations, "annotations").Object))

@@ -23,8 +23,8 @@ func broken(number, title, manifest string, words ...string) row {
 
 func base64Of(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
-// broken94 returns a row whose bundle must be refused because the CSV's icon is invalid.
-func broken94(number, title, mediaType, data string, words ...string) row {
+// brokenIcon returns a row whose bundle must be refused because the CSV's icon is invalid.
+func brokenIcon(number, title, mediaType, data string, words ...string) row {
 	return row{number: number, title: title, holds: p1(), play: func(s *scene) {
 		icon := map[string]any{"mediatype": mediaType, "base64data": data}
 		s.install(bundleOf(csv().Set([]any{icon}, "spec", "icon")))
@@ -61,8 +61,8 @@ func manyKeys(n int) string {
 
 func malformed() []row {
 	rows := []row{
-		broken94("94", "an icon that is an HTML page with a script", "text/html", base64Of("<script>alert(1)</script>"), "mediatype"),
-		broken94("94a", "an icon whose media type breaks out of an HTML attribute", `image/png" onerror="alert(1)`, base64Of("x"), "mediatype"),
+		brokenIcon("94", "an icon that is an HTML page with a script", "text/html", base64Of("<script>alert(1)</script>"), "mediatype"),
+		brokenIcon("94a", "an icon whose media type breaks out of an HTML attribute", `image/png" onerror="alert(1)`, base64Of("x"), "mediatype"),
 		{number: "94b", title: "an icon whose data breaks out of an HTML attribute", holds: p1(), play: func(s *scene) {
 			icon := map[string]any{"mediatype": "image/png", "base64data": `"><script>alert(1)</script>`}
 			s.install(bundleOf(csv().Set([]any{icon}, "spec", "icon")))
@@ -87,10 +87,10 @@ func malformed() []row {
 			s.Succeeded(probeCSV) // the CSV does not exceed the size limit for objects
 		}},
 		broken("110", "an alias bomb", configMap+laughs(9), "YAML"),
-		brokenLarge("110a", "nesting that is 10 000 levels deep", func() string {
+		brokenLarge("110a", "nesting that is 10,000 levels deep", func() string {
 			return configMap + "x: " + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000)
 		}, "manifest"),
-		brokenLarge("110b", "1 000 000 keys", func() string { return manyKeys(1_000_000) }, "bytes"),
+		brokenLarge("110b", "1,000,000 keys", func() string { return manyKeys(1_000_000) }, "bytes"),
 		broken("110c", "duplicate keys", configMap+"data: {a: one}\ndata: {a: two}\n", "already"),
 		broken("110d", "two documents", configMap+"---\n"+configMap, "several YAML documents"),
 		broken("110e", "a second document after a document end marker", configMap+"...\n"+replaced(configMap, "broken", "hidden"), "several YAML documents"),

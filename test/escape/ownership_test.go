@@ -43,7 +43,7 @@ func ownership() []row {
 			require.Empty(s.T, csv.Finalizers)
 			require.Empty(s.T, csv.OwnerReferences)
 		}},
-		{number: "86", title: "foreign objects with an operator's marks, when it is removed", holds: removesAnything(), play: func(s *scene) {
+		{number: "86", title: "foreign objects with an operator's marks, when the operator is removed", holds: removesAnything(), play: func(s *scene) {
 			s.allow(func(c oracle.Change) bool {
 				return c.Group == rbacv1.GroupName && c.Namespace == "" && c.How == "created"
 			})
@@ -57,7 +57,7 @@ func ownership() []row {
 				require.NoError(s.T, cluster.Client.Get(s.T.Context(), client.ObjectKeyFromObject(obj), obj), "%T %s", obj, obj.GetName())
 			}
 		}},
-		{number: "86a", title: "foreign objects with an operator's marks, while it is installed", holds: removesAnything(), play: func(s *scene) {
+		{number: "86a", title: "foreign objects with an operator's marks, while the operator is installed", holds: removesAnything(), play: func(s *scene) {
 			s.install(bundleOf(csv()))
 			s.Succeeded(probeCSV)
 			foreign := s.markedAsOurs()

@@ -32,9 +32,9 @@ func (s *scene) stranger() client.Client {
 	return s.knownAs("stranger")
 }
 
-// waits asserts that the stranger cannot create a binding to a Role before a report tells users to create the Role,
-// which would then be granted to the stranger.
-func (s *scene) waits(stranger client.Client, role string) {
+// cannotBindEarly asserts that the stranger cannot bind a Role to themselves before users create the Role as a report
+// tells them to. Otherwise, the stranger would get the permissions of the Role.
+func (s *scene) cannotBindEarly(stranger client.Client, role string) {
 	s.T.Helper()
 	made := &rbacv1.Role{ObjectMeta: s.Meta(role)}
 	require.NoError(s.T, stranger.Create(s.T.Context(), made))
@@ -67,7 +67,7 @@ func pastes() []row {
 			for _, role := range []string{"remit-enrollment-later", "remit-author-acct:alice", "remit-author-acct:x:stranger", "remit-author-acct:group:stranger",
 				"remit-author-acct:user:stranger", "remit-author-acct:strang~0er",
 				fmt.Sprintf("remit-grant-%s:acct:aaaaaaaa", s.Namespace), "remit-grant-stranger", "remit-author-stranger"} {
-				s.waits(stranger, role)
+				s.cannotBindEarly(stranger, role)
 			}
 			// An author may be bound only to the Role that enroll prints for that author, regardless of the author's name.
 			for _, kind := range []string{rbacv1.UserKind, rbacv1.GroupKind} {

@@ -40,7 +40,7 @@ func resolutions() []row {
 			s.settle() // meanwhile, another tenant can resolve and install
 			s.refused(stopped, "package p")
 		}},
-		{number: "152", title: "1 000 CEL rules over 7 000 bundles", holds: p0(), directory: ruledCatalog, play: func(s *scene) {
+		{number: "152", title: "1,000 CEL rules over 7,000 bundles", holds: p0(), directory: ruledCatalog, play: func(s *scene) {
 			s.installDirectory()
 			s.refused(stopped, "package "+probe)
 		}},

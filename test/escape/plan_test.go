@@ -139,13 +139,13 @@ func installPlans() []row {
 			})
 			s.nothingWritten()
 		}},
-		{number: "74", title: "10 000 steps", holds: p0(), directory: manyManifests(9_000, 8), play: refusedDirectory("9001 manifests")},
-		{number: "74c", title: "a catalog with more than 10 000 manifests in one bundle", holds: p0(), directory: manyManifests(10_000, 8), play: func(s *scene) {
+		{number: "74", title: "9,001 manifests in one bundle", holds: p0(), directory: manyManifests(9_000, 8), play: refusedDirectory("9001 manifests")},
+		{number: "74c", title: "a catalog with more than 10,000 manifests in one bundle", holds: p0(), directory: manyManifests(10_000, 8), play: func(s *scene) {
 			s.installDirectory()
 			s.catalogSays("more than 10000 manifests")
 			s.refused("its content is not available")
 		}},
-		{number: "74a", title: "1 001 steps", holds: p0(), directory: manyManifests(999, 8), play: refusedDirectory("steps", "1000")},
+		{number: "74a", title: "1,001 steps", holds: p0(), directory: manyManifests(999, 8), play: refusedDirectory("steps", "1000")},
 		{number: "74b", title: "manifests of 1.4 MB in total", holds: p0(), directory: manyManifests(700, 2000), play: func(s *scene) {
 			s.group(s.Namespace)
 			s.Catalog("catalog", image(s.number))

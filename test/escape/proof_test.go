@@ -175,7 +175,7 @@ func forgeries() []row {
 			s.Create(granted)
 		}},
 		{number: "134", title: "a Secret with the marks and the field manager of the certificate that an install creates", holds: calling(p0()), play: func(s *scene) {
-			s.allow(s.madeByOurs)
+			s.allow(s.isForHooks)
 			theirs := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
 				"data": map[string]any{"tls.crt": "eA==", "tls.key": "eA=="}}}
 			theirs.SetName("operator-service-cert")

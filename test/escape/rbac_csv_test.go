@@ -58,7 +58,7 @@ func rbacInCSV() []row {
 			`{apiGroups: [""], resources: [serviceaccounts], verbs: [impersonate]}`), "escalate", "bind", "impersonate"),
 		asks("2c", "subresources that no rule of the account names", p0(),
 			permits(`{apiGroups: [""], resources: ["pods/exec", "serviceaccounts/token"], verbs: [create]}`), "pods/exec", "serviceaccounts/token"),
-		{number: "2d", title: "10 000 rules", holds: p0(), directory: manyRules, play: func(s *scene) {
+		{number: "2d", title: "10,000 rules", holds: p0(), directory: manyRules, play: func(s *scene) {
 			s.installDirectory()
 			message := s.isMissing("The full report is in ConfigMap")
 			require.Less(s.T, len(message), 33<<10)

@@ -137,7 +137,7 @@ func rbacManifests() []row {
 				assert.Error(c, s.Get(probeCSV, &operatorsv1alpha1.ClusterServiceVersion{}))
 			})
 		}},
-		manifests("21", "a PriorityClass for all pods in the cluster", p1(), []string{
+		manifests("21", "a PriorityClass for all Pods in the cluster", p1(), []string{
 			`{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: escape-first}, value: 1000000000, globalDefault: true}`,
 		}, "priorityclasses", "at the cluster scope"),
 		{number: "20c", title: "a ServiceAccount with the name of another bundle's ServiceAccount", holds: p0(), play: func(s *scene) {

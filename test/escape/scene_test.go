@@ -123,7 +123,7 @@ func newScene(t testing.TB, r row) *scene {
 		s.told.Stronger = []string{bossName}
 	}
 	s.Enroll()
-	require.NoError(t, judge.Look(t.Context(), &s.told))
+	require.NoError(t, judge.Register(t.Context(), &s.told))
 	s.audited = auditedUntilNow(t)
 	return s
 }
@@ -293,7 +293,7 @@ func (s *scene) mallory() client.Client {
 	return s.knownAs(malloryName)
 }
 
-// knownAs returns a client for a user who may list pods, once the API server has observed that permission.
+// knownAs returns a client for a user who may list Pods, once the API server has observed that permission.
 func (s *scene) knownAs(user string) client.Client {
 	s.T.Helper()
 	c := cluster.As(s.T, user)

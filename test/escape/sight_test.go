@@ -50,7 +50,7 @@ func sights() []row {
 			require.NoError(s.T, s.Get(forge.Deployment, deployment))
 			require.Equal(s.T, s.Namespace, deployment.Spec.Template.Annotations[names.AnnotationTargetNamespaces])
 		}},
-		{number: "181a", title: "a selector that matches only a namespace that the account may not get at first", holds: seesItself(), play: func(s *scene) {
+		{number: "181a", title: "a selector that matches only a namespace that, at first, the account may not get", holds: seesItself(), play: func(s *scene) {
 			team := s.team()
 			s.selecting(team)
 			s.publish(bundleOf(csv()))

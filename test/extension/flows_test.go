@@ -20,8 +20,7 @@ import (
 
 const installer = "installer"
 
-// The first flow of the enhancement proposal: there is no ServiceAccount, and the administrator applies the manifests in the
-// report.
+// There is no ServiceAccount, and the administrator applies the manifests in the report.
 func TestAClusterExtensionWithoutAServiceAccount(t *testing.T) {
 	t.Parallel()
 	s := given(t)
@@ -104,7 +103,7 @@ func isFor(subjects []rbacv1.Subject, identity scoped.Identity) bool {
 	return false
 }
 
-// The second flow: the ClusterExtension names a ServiceAccount, which does not have to exist yet.
+// The ClusterExtension names a ServiceAccount, which does not have to exist yet.
 func TestAClusterExtensionWithAServiceAccount(t *testing.T) {
 	t.Parallel()
 	s := given(t)

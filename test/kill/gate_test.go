@@ -45,8 +45,8 @@ func newGate(t *testing.T, config *rest.Config) *gate {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
 			if isWrite(r.Out) {
-				// complete a write that the API server has received, even if its sender is killed: for a canceled write, the
-				// audit log does not show whether it created the object
+				// Complete a write that the API server has received, even if its sender is killed: for a canceled write, the audit
+				// log does not show whether it created the object.
 				r.Out = r.Out.WithContext(context.WithoutCancel(r.Out.Context()))
 			}
 		},

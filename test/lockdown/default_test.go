@@ -67,8 +67,9 @@ func publishes(tn *env.Tenant) {
 	})
 }
 
-// Row 58 of the escape suite, and the bypass of the author check in ADR 0008: where the default account does not apply, an
-// empty serviceAccountName means no account, regardless of how it became empty.
+// This covers row 58 of the escape suite, and the bypass of the author check that ADR 0008 describes: where the default
+// account does not apply, an empty serviceAccountName means that there is no account, regardless of how it became
+// empty.
 func TestAnEmptyNameInstallsNothingInOtherNamespaces(t *testing.T) {
 	c, err := limited()
 	require.NoError(t, err)

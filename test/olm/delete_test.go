@@ -57,9 +57,9 @@ func TestADeletedCSVLeavesNothingBehind(t *testing.T) {
 	require.Empty(t, clusterRoles(tn, t))
 }
 
-// letSelfDropFinalizers grants cmd/olm permission to patch CSVs. A custom resource has no finalizers subresource that
+// allowFinalizerRemoval grants cmd/olm permission to patch CSVs. A custom resource has no finalizers subresource that
 // can be written, so removing a finalizer requires a patch of the object.
-func letSelfDropFinalizers(tn *env.Tenant) {
+func allowFinalizerRemoval(tn *env.Tenant) {
 	tn.T.Helper()
 	tn.Create(&rbacv1.Role{ObjectMeta: tn.Meta("finalizers"), Rules: []rbacv1.PolicyRule{
 		rule("operators.coreos.com", "clusterserviceversions", "patch")}})
@@ -71,7 +71,7 @@ func TestReportsWhatRemainsIfTheAccountIsDeleted(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	got := installWithClusterPermission(tn)
-	letSelfDropFinalizers(tn)
+	allowFinalizerRemoval(tn)
 	require.NoError(t, cluster.Client.Delete(t.Context(), &corev1.ServiceAccount{ObjectMeta: tn.Meta(env.AccountName)}))
 	require.NoError(t, cluster.Client.Delete(t.Context(), got))
 	requireGone(tn)

@@ -59,5 +59,5 @@ func (x extended) remove() {
 	require.NoError(x.T, cluster.Client.Delete(x.T.Context(), x.Get()))
 }
 
-// removed does not wait: the final comparison of the cluster does.
+// removed does not wait, because the final comparison of the cluster waits for all removals.
 func (x extended) removed() {}

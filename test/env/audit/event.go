@@ -60,8 +60,9 @@ func (e Event) IsWrite() bool {
 // Wrote reports whether the request was a successful write.
 func (e Event) Wrote() bool { return e.IsWrite() && e.Response.Code/100 == 2 }
 
-// DescribesGroup reports whether the operatorgroup controller sent the request to patch a Namespace or an OperatorGroup. It
-// labels the target namespaces of an OperatorGroup and annotates the group, whether or not something is installed.
+// DescribesGroup reports whether the operatorgroup controller sent the request to patch a Namespace or an
+// OperatorGroup. The controller labels the target namespaces of an OperatorGroup and annotates the OperatorGroup,
+// whether or not an operator is installed.
 func (e Event) DescribesGroup() bool {
 	return e.Verb == "patch" && e.Object != nil && (e.Object.Resource == "namespaces" || e.Object.Resource == "operatorgroups") &&
 		e.Object.Subresource == "" && strings.HasSuffix(e.RequestURI, "?fieldManager=remit-operatorgroup")

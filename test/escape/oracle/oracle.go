@@ -115,10 +115,10 @@ func (s *Scene) boundIn(scope string) []identity {
 	return out
 }
 
-// Look registers a scene before its attack. From then on, every Check allows the scene's accounts to act in its
-// namespace. For the first scene, Look also takes a snapshot. Later scenes are compared with the snapshot of the
+// Register registers a scene before its attack. From then on, every Check allows the scene's accounts to act in its
+// namespace. For the first scene, Register also takes a snapshot. Later scenes are compared with the snapshot of the
 // previous Check, so that no change is missed.
-func (o *Oracle) Look(ctx context.Context, scene *Scene) error {
+func (o *Oracle) Register(ctx context.Context, scene *Scene) error {
 	o.meet(scene)
 	if o.last == nil {
 		if err := o.see(ctx); err != nil {
@@ -282,8 +282,8 @@ func violated(invariant string, what []string) error {
 	return fmt.Errorf("%s: %d violations:\n  %s", invariant, len(what), strings.Join(what[:min(maxLines, len(what))], "\n  "))
 }
 
-// Thief is the user agent of requests that rows send with a stolen token of one of Remit's programs. They are not
-// attributed to the program.
+// Thief is the user agent of requests that rows send with a stolen token of one of Remit's programs. These requests are
+// not attributed to the program.
 const Thief = "thief"
 
 // checkControllers checks I2.
