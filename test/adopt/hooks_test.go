@@ -139,8 +139,8 @@ func (r *recorded) subject() []rbacv1.Subject {
 	return []rbacv1.Subject{{Kind: "ServiceAccount", Name: hooked, Namespace: r.Namespace}}
 }
 
-// unreachable lists the operator's endpoints that the API server cannot call: the webhook, the API or both. If the
-// webhook is reachable, it refuses a message.
+// unreachable lists the operator's endpoints that the API server cannot call: the webhook, the API or both. The webhook
+// counts as reachable if it refuses the message that it must refuse.
 func (r *recorded) unreachable() []string {
 	var out []string
 	refused := &corev1.ConfigMap{ObjectMeta: r.Meta("message"), Data: map[string]string{"message": samplehooks.Refused}}

@@ -42,7 +42,8 @@ const (
 	fleetImage         = "catalogs.test/fleet"
 	// inFlight is the number of installs at the same time, and helpers the number of namespaces that are prepared at the same time.
 	inFlight, helpers = 4, 8
-	// eventRetry is longer than client-go waits before it writes an event again that was emitted twice within a few milliseconds.
+	// eventRetry is longer than the delay after which client-go writes an event again that was emitted twice within a few
+	// milliseconds.
 	eventRetry = 15 * time.Second
 	// maxFleetRequests is the maximum average number of requests of one install: by the programs and as the account. It is 36 with
 	// 500 namespaces.

@@ -48,9 +48,9 @@ func (c *testCase) namespaces() []string {
 	return slices.Sorted(maps.Keys(set))
 }
 
-// users are the objects that the cluster creates in each namespace, and those that the case's user creates in addition to
-// the Subscription.
-var users = []string{"configmaps/kube-root-ca.crt", "serviceaccounts/default", "catalogsources.operators.coreos.com/catalog", "operatorgroups.operators.coreos.com/group"}
+// unmanaged are the objects in a namespace that Remit does not create: those that the cluster creates in each
+// namespace, and those that the case's user creates in addition to the Subscription.
+var unmanaged = []string{"configmaps/kube-root-ca.crt", "serviceaccounts/default", "catalogsources.operators.coreos.com/catalog", "operatorgroups.operators.coreos.com/group"}
 
 // removal is a way of uninstalling an operator, and determines what may remain.
 type removal string
@@ -101,8 +101,8 @@ func checkRemovals(t *testing.T, table []outcome) {
 	}
 }
 
-// uninstall uninstalls the operator of a case with the command, as a user would. After that, the objects that has selects must be
-// those from before the install, except that CustomResourceDefinitions are kept without --crds.
+// uninstall uninstalls the operator of a case with the command, as a user would. After that, the case must have the
+// same objects as before the install (see has), except that CustomResourceDefinitions are kept without --crds.
 func (w *world) uninstall(ctx context.Context, c *testCase, r removal, before env.Census, outside []client.Object) error {
 	if err := w.run(ctx, c, r); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (w *world) uninstall(ctx context.Context, c *testCase, r removal, before en
 			return err
 		}
 		left := before.Difference(after, func(object string) bool {
-			return slices.ContainsFunc(users, func(s string) bool { return strings.HasSuffix(object, "/"+s) })
+			return slices.ContainsFunc(unmanaged, func(s string) bool { return strings.HasSuffix(object, "/"+s) })
 		})
 		if want := c.kept(r); !slices.Equal(left, want) {
 			return fmt.Errorf("the difference to before the install is %q, not %q", left, want)

@@ -72,8 +72,8 @@ func (r *grpcRegistry) GetBundle(_ context.Context, in *api.GetBundleRequest) (*
 	return r.bundle, nil
 }
 
-// played is the number of simulated Pods.
-var played atomic.Int32
+// simulated is the number of simulated Pods.
+var simulated atomic.Int32
 
 // Registry serves the sample's bundle from a Pod that this process simulates, behind a Service in the namespace, and
 // returns the Service's address.
@@ -91,7 +91,7 @@ func (tn *Tenant) Serve(name string, r api.RegistryServer) string {
 	network, err := netip.ParsePrefix(tn.Cluster.PodNet)
 	require.NoError(tn.T, err)
 	ip := network.Addr().As4()
-	ip[2], ip[3] = 200, byte(played.Add(1))
+	ip[2], ip[3] = 200, byte(simulated.Add(1))
 	pod := netip.AddrFrom4(ip)
 	ip[0] = 127
 	listener, err := (&net.ListenConfig{}).Listen(tn.T.Context(), "tcp", netip.AddrPortFrom(netip.AddrFrom4(ip), registryPort).String())

@@ -100,20 +100,20 @@ func crds() []row {
 		refusedAs("26b", "a CRD of another owner, changed to cluster scope",
 			strings.Replace(widgets("", v1), "scope: Namespaced", "scope: Cluster", 1), collides),
 		{number: "26c", title: "a second version with a restrictive schema for its own CRD, to probe the objects of others", holds: lists("26c"), play: func(s *scene) {
-			s.fishes("26c")
+			s.rejectsNeighborsWidget("26c")
 			s.Eventually(func(c *assert.CollectT) {
 				got := s.Subscription(c).Status.GetCondition(names.ConditionObjectsRefused)
 				assert.Contains(c, got.Message, "1 object(s) would be invalid in version v1: 1 in namespaces that the OperatorGroup does not select")
 			})
-			s.tellsNothing()
+			s.disclosesNothing()
 		}},
 		{number: "26d", title: "a second version with a restrictive schema for its own CRD, with an account that may not list the objects", holds: p2(), play: func(s *scene) {
-			s.fishes("26d")
+			s.rejectsNeighborsWidget("26d")
 			s.Eventually(func(c *assert.CollectT) {
 				got := s.Subscription(c).Status.GetCondition(names.ConditionPermissionsMissing)
 				assert.Contains(c, got.Message, `cannot list resource "widgets" in API group "fished-26d.example.com" at the cluster scope`)
 			})
-			s.tellsNothing()
+			s.disclosesNothing()
 			require.Empty(s.T, s.requests(func(e audit.Event) bool {
 				return e.Verb == "list" && e.Object != nil && e.Object.APIGroup == "fished-26d.example.com" && e.User.Username == scoped.Username(s.Namespace, accountName)
 			}))
@@ -164,9 +164,9 @@ func lists(number string) profile {
 	return p
 }
 
-// fishes installs a bundle with a CRD for widgets in an API group that only this row uses, and creates a widget as the
-// neighbor. Then it publishes a second version of the bundle, whose schema rejects the widget's value.
-func (s *scene) fishes(number string) {
+// rejectsNeighborsWidget installs a bundle with a CRD for widgets in an API group that only this row uses, and creates
+// a widget as the neighbor. Then it publishes a second version of the bundle, whose schema rejects the widget's value.
+func (s *scene) rejectsNeighborsWidget(number string) {
 	s.T.Helper()
 	group := "fished-" + number + ".example.com"
 	brings := func(c forge.CSV, schema string) *forge.Bundle {
@@ -180,19 +180,19 @@ func (s *scene) fishes(number string) {
 	s.Succeeded(probeCSV)
 	widget := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1", "kind": "Widget", "spec": map[string]any{"value": secretValue}}}
 	widget.SetNamespace(neighbor)
-	widget.SetName(fished)
+	widget.SetName(neighborsWidget)
 	s.createOutside(widget)
 	next := brings(later(), fishing)
 	next.Version, next.Edges = "2.0.0", map[string]any{"replaces": probeCSV}
 	s.republish(next)
 }
 
-// fished is the name of the widget that fishes creates as the neighbor.
-const fished = "neighbors-widget"
+// neighborsWidget is the name of the widget that rejectsNeighborsWidget creates as the neighbor.
+const neighborsWidget = "neighbors-widget"
 
-// tellsNothing asserts that no object in the namespace mentions the neighbor's widget or the neighbor's namespace. The
+// disclosesNothing asserts that no object in the namespace mentions the neighbor's widget or the neighbor's namespace. The
 // oracle checks that the widget's value does not leak.
-func (s *scene) tellsNothing() {
+func (s *scene) disclosesNothing() {
 	s.T.Helper()
 	s.settle()
 	for _, list := range []client.ObjectList{
@@ -201,7 +201,7 @@ func (s *scene) tellsNothing() {
 		s.list(list)
 		text, err := json.Marshal(list)
 		require.NoError(s.T, err)
-		require.NotContains(s.T, string(text), fished)
+		require.NotContains(s.T, string(text), neighborsWidget)
 		require.NotContains(s.T, string(text), neighbor+"/")
 	}
 	s.csvSays(succeeded)

@@ -104,7 +104,7 @@ func extensionBundles() []row {
 			x.Installed("1.0.0")
 			widget := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1", "kind": "Widget", "spec": map[string]any{"value": secretValue}}}
 			widget.SetNamespace(neighbor)
-			widget.SetName(fished)
+			widget.SetName(neighborsWidget)
 			s.createOutside(widget)
 			next := brings(forge.NewCSV(laterCSV).Set("2.0.0", "spec", "version"), fishing)
 			next.Version, next.Edges = "2.0.0", map[string]any{"replaces": probeCSV}

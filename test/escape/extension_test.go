@@ -31,7 +31,7 @@ import (
 type extension struct {
 	*env.Extension
 	scene *scene
-	// namespace is the namespace that it installs into.
+	// namespace is the namespace into which the ClusterExtension installs.
 	namespace string
 	// catalog is the name of its ClusterCatalog.
 	catalog string

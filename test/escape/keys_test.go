@@ -23,29 +23,29 @@ const (
  metadata: {name: escape-feeds, labels: {rbac.authorization.k8s.io/aggregate-to-admin: "true", team: kept}},
  rules: [{apiGroups: [escape.example.com], resources: [feeds], verbs: [get]}]}`
 
-	// orders contains labels and annotations that instruct other programs in the cluster to act with their own
+	// instructions contains labels and annotations that instruct other programs in the cluster to act with their own
 	// permissions, and in addition a harmless label and a harmless annotation.
-	orders = `labels: {olm.catalogSource: catalog, pod-security.kubernetes.io/enforce: privileged, app.kubernetes.io/name: kept},
+	instructions = `labels: {olm.catalogSource: catalog, pod-security.kubernetes.io/enforce: privileged, app.kubernetes.io/name: kept},
  annotations: {cert-manager.io/inject-ca-from: kube-system/crown, service.beta.openshift.io/inject-cabundle: "true",
   service.beta.openshift.io/serving-cert-secret-name: stolen, example.com/team: kept}`
 
-	// order is a Pod annotation that selects an AppArmor profile on the node.
-	order = "container.apparmor.security.beta.kubernetes.io/" + forge.Deployment
+	// appArmor is a Pod annotation that selects an AppArmor profile on the node.
+	appArmor = "container.apparmor.security.beta.kubernetes.io/" + forge.Deployment
 )
 
-// ordered asserts that, of the labels and annotations in orders, the object has only the harmless ones.
-func (s *scene) ordered(name string, obj client.Object) {
+// withoutInstructions asserts that, of the labels and annotations in instructions, the object has only the harmless ones.
+func (s *scene) withoutInstructions(name string, obj client.Object) {
 	s.T.Helper()
 	require.NoError(s.T, s.Get(name, obj))
-	s.harmless(obj.GetLabels(), "olm.catalogSource", "pod-security.kubernetes.io/enforce")
-	s.harmless(obj.GetAnnotations(), "cert-manager.io/inject-ca-from", "service.beta.openshift.io/inject-cabundle", "service.beta.openshift.io/serving-cert-secret-name")
+	s.omits(obj.GetLabels(), "olm.catalogSource", "pod-security.kubernetes.io/enforce")
+	s.omits(obj.GetAnnotations(), "cert-manager.io/inject-ca-from", "service.beta.openshift.io/inject-cabundle", "service.beta.openshift.io/serving-cert-secret-name")
 	require.Equal(s.T, "kept", obj.GetLabels()["app.kubernetes.io/name"])
 	require.Equal(s.T, "kept", obj.GetAnnotations()["example.com/team"])
 }
 
-func (s *scene) harmless(all map[string]string, orders ...string) {
+func (s *scene) omits(all map[string]string, keys ...string) {
 	s.T.Helper()
-	for _, key := range orders {
+	for _, key := range keys {
 		require.NotContains(s.T, all, key)
 	}
 }
@@ -77,7 +77,7 @@ func keys() []row {
 			made, admin := &rbacv1.ClusterRole{}, &rbacv1.ClusterRole{}
 			require.NoError(s.T, cluster.Client.Get(s.T.Context(), client.ObjectKey{Name: "escape-feeds"}, made))
 			require.Equal(s.T, "kept", made.Labels["team"])
-			s.harmless(made.Labels, "rbac.authorization.k8s.io/aggregate-to-admin")
+			s.omits(made.Labels, "rbac.authorization.k8s.io/aggregate-to-admin")
 			require.NoError(s.T, cluster.Client.Get(s.T.Context(), client.ObjectKey{Name: "admin"}, admin))
 			require.False(s.T, slices.ContainsFunc(admin.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "feeds") }))
 			s.allow(nil) // nothing that the install created outside the namespace may remain
@@ -92,7 +92,7 @@ func keys() []row {
 			s.allow(func(c oracle.Change) bool {
 				return c.How == "created" && (c.Name == "gadgets."+group || c.Name == "v1."+group)
 			})
-			marked := func(name string) string { return "name: " + name + ", " + orders }
+			marked := func(name string) string { return "name: " + name + ", " + instructions }
 			crd := replaced(crdOf(group, "gadgets", "Gadget", "", servedVersion("v1", true, anything)), "name: gadgets."+group, marked("gadgets."+group))
 			pods := map[string]any{"app": forge.Deployment, "olm.catalogSource": "catalog"}
 			s.install(bundleOf(owning("gadgets."+group, "v1", "Gadget").PodMetadata(pods, "labels"), crd,
@@ -105,43 +105,43 @@ func keys() []row {
 			}
 			s.leftOut(message, "Deployment "+s.Namespace+"/"+forge.Deployment, "olm.catalogSource")
 			s.Succeeded(probeCSV)
-			s.ordered("ordering", &corev1.Service{})
-			s.ordered("ordering", &corev1.ConfigMap{})
+			s.withoutInstructions("ordering", &corev1.Service{})
+			s.withoutInstructions("ordering", &corev1.ConfigMap{})
 			made := &unstructured.Unstructured{}
 			made.SetAPIVersion("apiextensions.k8s.io/v1")
 			made.SetKind("CustomResourceDefinition")
-			s.ordered("gadgets."+group, made)
+			s.withoutInstructions("gadgets."+group, made)
 			d := &appsv1.Deployment{}
 			require.NoError(s.T, s.Get(forge.Deployment, d))
-			s.harmless(d.Spec.Template.Labels, "olm.catalogSource")
+			s.omits(d.Spec.Template.Labels, "olm.catalogSource")
 		}},
 		{number: "145", title: "instructions for other programs in a Subscription's config", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
 			s.publish(bundleOf(csv()))
 			s.subscribe(func(spec *operatorsv1alpha1.SubscriptionSpec) {
-				spec.Config = &operatorsv1alpha1.SubscriptionConfig{Annotations: map[string]string{order: "unconfined", "example.com/team": "kept"}}
+				spec.Config = &operatorsv1alpha1.SubscriptionConfig{Annotations: map[string]string{appArmor: "unconfined", "example.com/team": "kept"}}
 			})
-			s.leftOut(s.installed(), "Deployment "+s.Namespace+"/"+forge.Deployment, order)
-			s.leftOut(s.csvSays(succeeded).Status.Message, "Deployment "+s.Namespace+"/"+forge.Deployment, order)
-			s.unordered(order)
+			s.leftOut(s.installed(), "Deployment "+s.Namespace+"/"+forge.Deployment, appArmor)
+			s.leftOut(s.csvSays(succeeded).Status.Message, "Deployment "+s.Namespace+"/"+forge.Deployment, appArmor)
+			s.withoutInstruction(appArmor)
 		}},
 		{number: "145-direct", title: "instructions for other programs on Pods, in a tenant's own CSV", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
-			annotations := map[string]any{order: "unconfined", "example.com/team": "kept"}
+			annotations := map[string]any{appArmor: "unconfined", "example.com/team": "kept"}
 			require.NoError(s.T, s.apply(s.mallory(), csv().PodMetadata(annotations, "annotations").Object))
-			s.leftOut(s.csvSays(succeeded).Status.Message, "Deployment "+s.Namespace+"/"+forge.Deployment, order)
-			s.unordered(order)
+			s.leftOut(s.csvSays(succeeded).Status.Message, "Deployment "+s.Namespace+"/"+forge.Deployment, appArmor)
+			s.withoutInstruction(appArmor)
 		}},
 	}
 }
 
-// unordered asserts that the operator's Deployment does not have the annotation order, and that its pod template has
+// withoutInstruction asserts that the operator's Deployment does not have the annotation key, and that its pod template has
 // only the harmless annotation.
-func (s *scene) unordered(order string) {
+func (s *scene) withoutInstruction(key string) {
 	s.T.Helper()
 	d := &appsv1.Deployment{}
 	require.NoError(s.T, s.Get(forge.Deployment, d))
-	s.harmless(d.Annotations, order)
-	s.harmless(d.Spec.Template.Annotations, order)
+	s.omits(d.Annotations, key)
+	s.omits(d.Spec.Template.Annotations, key)
 	require.Equal(s.T, "kept", d.Spec.Template.Annotations["example.com/team"])
 }

@@ -27,8 +27,8 @@ import (
 )
 
 const (
-	// blessed is the global catalog namespace, whose catalogs all namespaces may use.
-	blessed = "cat"
+	// globalCatalogs is the global catalog namespace, whose catalogs all namespaces may use.
+	globalCatalogs = "cat"
 	// neighbor is the namespace of another tenant.
 	neighbor = "t2"
 	// secretValue is a value that is private to the neighbor and must not appear outside the neighbor's namespaces.
@@ -73,7 +73,7 @@ func run(m *testing.M) int {
 		return fail(err)
 	}
 	plain := "--registry-plain-http=" + images.Host
-	cluster, err = env.Start(ctx, env.Options{Catalogs: catalogs, CatalogArgs: []string{"--global-catalog-namespace=" + blessed, plain},
+	cluster, err = env.Start(ctx, env.Options{Catalogs: catalogs, CatalogArgs: []string{"--global-catalog-namespace=" + globalCatalogs, plain},
 		Extensions: true, ExtensionArgs: []string{plain}, Args: verbose()})
 	if err != nil {
 		return fail(err)
@@ -162,7 +162,7 @@ func placeCanaries(ctx context.Context, c client.Client) error {
 		},
 	}
 	for _, obj := range []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: blessed}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: globalCatalogs}},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: neighbor}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "crown"}, StringData: map[string]string{"key": secretValue}},
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "y"}, Data: map[string]string{"key": secretValue}},

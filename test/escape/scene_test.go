@@ -409,8 +409,8 @@ func (s *scene) csvSays(phase operatorsv1alpha1.ClusterServiceVersionPhase, word
 	return csv
 }
 
-// settle returns once both programs have installed an operator for another tenant. By then, they have started all work
-// that was pending for this scene.
+// settle returns once both programs for OLM v0 have installed an operator for another tenant. By then, they have
+// started all work that was pending for this scene.
 func (s *scene) settle() {
 	s.T.Helper()
 	require.NoError(s.T, judge.Beat(s.T.Context()))

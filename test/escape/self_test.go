@@ -27,7 +27,7 @@ import (
 type theft struct {
 	*scene
 	identity client.Client
-	// program is the program that owns the token, and other is the other program.
+	// program is the program that owns the token, and other is another program.
 	program, other string
 }
 

@@ -68,7 +68,7 @@ func TestClientsListInChunks(t *testing.T) {
 	c, err := dynamic.NewForConfig(cluster.Config())
 	require.NoError(t, err)
 	packages := c.Resource(packagesv1.GroupVersion.WithResource(packagesv1.ResourcePackageManifests)).Namespace(s.namespace)
-	require.EventuallyWithT(t, func(c *assert.CollectT) { // a token expires when another test changes a global catalog
+	require.EventuallyWithT(t, func(c *assert.CollectT) { // a continue token expires when another test changes a global catalog
 		var names []string
 		for o := (metav1.ListOptions{Limit: 1}); ; {
 			list, err := packages.List(t.Context(), o)

@@ -18,8 +18,8 @@ import (
 	"github.com/remit-olm/remit/test/env"
 )
 
-// The package that all namespaces install. It needs permissions in the whole cluster, so that an operator has objects that only
-// Remit deletes, and a CustomResourceDefinition, which all namespaces share.
+// The package that is installed in all namespaces. Its operator has cluster-wide permissions, so that each install has
+// ClusterRoles, which only Remit deletes, and a CustomResourceDefinition, which all namespaces share.
 const (
 	pkg   = "demo"
 	first = pkg + ".v1.0.0"

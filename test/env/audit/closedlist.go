@@ -54,7 +54,7 @@ var closedList = []permit{
 	{group: operators, subresource: "status", verbs: []string{"patch", "update"}},
 	{group: operators, subresource: "finalizers", verbs: []string{"patch", "update"}},
 	{group: operators, resources: []string{"clusterserviceversions"}, verbs: []string{"patch"}, like: removesFinalizers},
-	// 3: copies; admission restricts the writes to them
+	// 3: copies; admission restricts these writes to copies
 	{group: operators, resources: []string{"clusterserviceversions"}, verbs: []string{"create", "delete", "patch"}, by: names.ServiceAccountOLM, like: writesCopy},
 	// 4: events
 	{group: "", resources: []string{"events"}, verbs: []string{"create", "patch"}},

@@ -144,10 +144,10 @@ func (a *authority) beyond(ctx context.Context, bound identity, scope string, ru
 	return strings.FieldsFunc(missing, func(r rune) bool { return r == '\n' }), nil
 }
 
-// stand creates a user with the given rules in the whole cluster and in the oracle's own namespace, and waits until the
+// createUser creates a user with the given rules in the whole cluster and in the oracle's own namespace, and waits until the
 // API server has observed them. It also returns a function that deletes the user's RBAC. The choice of the namespace
 // does not matter, because rules do not depend on it.
-func (a *authority) stand(ctx context.Context, name string, cluster, own []rbacv1.PolicyRule) (identity, func(), error) {
+func (a *authority) createUser(ctx context.Context, name string, cluster, own []rbacv1.PolicyRule) (identity, func(), error) {
 	subject := []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}}
 	wide, narrow := metav1.ObjectMeta{Name: name}, metav1.ObjectMeta{Namespace: ownNamespace, Name: name}
 	objects := []client.Object{

@@ -77,7 +77,7 @@ func (b *bound) unite(ctx context.Context) error {
 		}
 	}
 	own := slices.DeleteFunc(all[b.scene.Namespace], func(r rbacv1.PolicyRule) bool { return len(r.NonResourceURLs) > 0 })
-	who, remove, err := b.authority.stand(ctx, "remit-oracle-"+b.scene.Namespace, all[clusterScope], own)
+	who, remove, err := b.authority.createUser(ctx, "remit-oracle-"+b.scene.Namespace, all[clusterScope], own)
 	b.union, b.remove = &who, remove
 	return err
 }

@@ -174,8 +174,8 @@ func (o *Oracle) BeatExtensions(ctx context.Context) error {
 	return o.pulse.barrier(ctx, o.pulse.beatExtension)
 }
 
-// Beat installs an operator without Pods for another tenant. When it returns, both programs have processed all earlier
-// work.
+// Beat installs an operator without Pods for another tenant. When it returns, both programs for OLM v0 have processed
+// all earlier work.
 func (o *Oracle) Beat(ctx context.Context) error { return o.pulse.barrier(ctx, o.pulse.beat) }
 
 // Check compares the cluster with the last snapshot. It returns an error that lists all violated invariants.
