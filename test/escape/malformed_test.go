@@ -125,7 +125,7 @@ func malformed() []row {
 			s.install(bundleOf(csv(), forge.NewCSV("hidden.v1.0.0").String()))
 			s.refused("two ClusterServiceVersions")
 		}},
-		{number: "111a", title: "a ClusterServiceVersion whose name differs from the catalog's", holds: p1(), play: func(s *scene) {
+		{number: "111a", title: "a ClusterServiceVersion whose name differs from its name in the catalog", holds: p1(), play: func(s *scene) {
 			b := bundleOf(csv())
 			b.Name = "something-else.v1.0.0"
 			s.install(b)
