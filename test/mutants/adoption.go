@@ -24,9 +24,9 @@ func adoption() []Mutant {
 		},
 		{
 			Name: "objects-created-at-the-same-time-are-adopted", Rule: 7, File: "pkg/lib/apply/apply.go",
-			Old:    "		if f.Manager != manager || f.Operation != metav1.ManagedFieldsOperationApply {",
-			New:    `		if f.Manager == "" && f.Operation != metav1.ManagedFieldsOperationApply {`,
-			Killer: unit("pkg/lib/apply", "TestAConcurrentCreationIsACollision"),
+			Old:    "	made.SetResourceVersion(absentVersion)\n",
+			New:    "",
+			Killer: unit("pkg/lib/apply", "TestAnObjectThatWasCreatedConcurrentlyIsNotChanged"),
 		},
 		{
 			Name: "one-field-manager-for-all-lineages", Rule: 7, File: "pkg/lib/apply/apply.go",

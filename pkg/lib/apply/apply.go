@@ -135,9 +135,16 @@ func WouldCreate(ctx context.Context, dry client.Client, desired *unstructured.U
 	return err == nil && isUnstored(made)
 }
 
-// isUnstored reports whether an object is the response to a dry run that would have created it. Only stored objects have
-// a resource version.
-func isUnstored(made *unstructured.Unstructured) bool { return made.GetResourceVersion() == "" }
+// absentVersion is a resource version that no stored object has. The API server ignores the version in an apply that creates
+// an object, and rejects an apply to an existing object that has another version. An apply with this version therefore never
+// changes an existing object, regardless of who created it.
+const absentVersion = "9223372036854775807"
+
+// isUnstored reports whether an object is the response to a dry run that would have created it. Such a response contains the
+// version that was sent.
+func isUnstored(made *unstructured.Unstructured) bool {
+	return made.GetResourceVersion() == absentVersion || made.GetResourceVersion() == ""
+}
 
 // change applies want to a live object. It fails with a conflict error if the object has changed since it was read.
 func change(ctx context.Context, c client.Client, live, want *unstructured.Unstructured) (Result, *unstructured.Unstructured, error) {
@@ -162,10 +169,9 @@ func Live(ctx context.Context, c client.Reader, desired *unstructured.Unstructur
 	return live, nil
 }
 
-// Manager returns the field manager with which an install applies an object with these labels. Each lineage has its
-// own. Server-side apply has no "only if absent" option, but it refuses to change fields that another manager applied.
-// The lineage labels of two installs differ, so if both create the same object concurrently, the second one fails. The
-// field manager does not prove ownership, because clients can choose any.
+// Manager returns the field manager with which an install applies an object with these labels. Each lineage has its own, so
+// that server-side apply refuses to change fields that another lineage or client applied. The field manager does not prove
+// ownership, because clients can choose any.
 func Manager(labels map[string]string) string {
 	if mark := labels[names.LabelLineage]; mark != "" {
 		return names.FieldManager + "-" + mark
@@ -173,24 +179,17 @@ func Manager(labels map[string]string) string {
 	return names.FieldManager
 }
 
-// create applies an object that did not exist when the caller tried to read it. If another client created the object
-// in the meantime, the response contains that client's field manager; create then withdraws its own fields, in
-// particular the proof, and returns a CollisionError.
-//
-// If another client applied the object with the same field manager, the object has exactly the desired fields,
-// because an apply removes other fields that the same manager applied.
+// create applies an object that did not exist when the caller tried to read it. If another client has created the object in the
+// meantime, it fails with a conflict error and does not change the object.
 func create(ctx context.Context, c client.Client, desired *unstructured.Unstructured, owner Owner) (*unstructured.Unstructured, error) {
 	made := desired.DeepCopy()
 	if err := owner.Prove(made, nil); err != nil {
 		return nil, fmt.Errorf("prove ownership of %s: %w", Describe(desired), err)
 	}
 	sent := made.GetAnnotations()[names.AnnotationProof]
+	made.SetResourceVersion(absentVersion)
 	if err := send(ctx, c, made); err != nil {
 		return nil, err
-	}
-	if other := otherManager(made, Manager(desired.GetLabels())); other != "" {
-		collision := &CollisionError{Object: Describe(desired), Why: fmt.Sprintf("%q created the object at the same time", other)}
-		return nil, errors.Join(collision, withdraw(ctx, c, made, desired))
 	}
 	again := desired.DeepCopy()
 	if err := owner.Prove(again, made); err != nil {
@@ -201,28 +200,6 @@ func create(ctx context.Context, c client.Client, desired *unstructured.Unstruct
 	}
 	_, made, err := change(ctx, c, made, again) // the creation took too long: the object needs a proof with a later time
 	return made, err
-}
-
-// otherManager returns the name of a field manager that changed a new object, other than by an apply as manager, or ""
-// if there is none.
-func otherManager(made *unstructured.Unstructured, manager string) string {
-	for _, f := range made.GetManagedFields() {
-		if f.Manager != manager || f.Operation != metav1.ManagedFieldsOperationApply {
-			return f.Manager
-		}
-	}
-	return ""
-}
-
-// withdraw removes the fields that create applied to an object that another client had created.
-func withdraw(ctx context.Context, c client.Client, made, desired *unstructured.Unstructured) error {
-	nothing := Reference(made.GroupVersionKind(), made.GetNamespace(), made.GetName())
-	nothing.SetUID(made.GetUID())
-	err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(nothing), client.FieldOwner(Manager(desired.GetLabels())))
-	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("remove the applied fields of %s: %w", Describe(desired), err)
-	}
-	return nil
 }
 
 func send(ctx context.Context, c client.Client, obj *unstructured.Unstructured) error {

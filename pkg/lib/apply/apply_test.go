@@ -185,29 +185,34 @@ func TestAConcurrentChangeIsAConflict(t *testing.T) {
 	require.Equal(t, map[string]any{"x": "theirs"}, w.live().Object["data"])
 }
 
-func TestAConcurrentCreationIsACollision(t *testing.T) {
+func TestAnObjectThatWasCreatedConcurrentlyIsNotChanged(t *testing.T) {
 	t.Parallel()
-	for _, manager := range []string{"other", names.FieldManager} {
-		t.Run(manager, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			theirs := map[string]string{"b": "theirs"}
-			once := sync.OnceFunc(func() {
-				cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "cm"}, Data: theirs}
-				require.NoError(t, w.client.Create(t.Context(), cm, client.FieldOwner(manager)))
+	applied := func(w *world, manager string) {
+		theirs := w.configMap(map[string]any{"b": "theirs"})
+		theirs.SetLabels(nil)
+		require.NoError(t, w.client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(theirs), client.FieldOwner(manager)))
+	}
+	created := func(w *world, manager string) {
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "cm"}, Data: map[string]string{"b": "theirs"}}
+		require.NoError(t, w.client.Create(t.Context(), cm, client.FieldOwner(manager)))
+	}
+	for name, write := range map[string]func(w *world, manager string){"applied": applied, "created": created} {
+		for _, manager := range []string{"other", names.FieldManager} {
+			t.Run(name+" by "+manager, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				var theirs *unstructured.Unstructured
+				once := sync.OnceFunc(func() {
+					write(w, manager)
+					theirs = w.live()
+				})
+				_, _, err := w.ensure(w.interfering(once), w.configMap(map[string]any{"a": "1"}))
+				require.True(t, apierrors.IsConflict(err), "%v", err)
+				require.Equal(t, theirs, w.live())
+				_, _, err = w.ensure(w.client, w.configMap(map[string]any{"a": "1"}))
+				require.ErrorContains(t, err, "already exists and was not created by this install: it has no label", "the object is not adopted later")
 			})
-			_, _, err := w.ensure(w.interfering(once), w.configMap(map[string]any{"a": "1"}))
-			var collision *apply.CollisionError
-			require.ErrorAs(t, err, &collision)
-			require.ErrorContains(t, err, `created the object at the same time`)
-
-			left := w.live()
-			require.Equal(t, map[string]any{"b": "theirs"}, left.Object["data"])
-			require.Empty(t, left.GetLabels())
-			require.Empty(t, left.GetAnnotations(), "the proof is withdrawn")
-			_, _, err = w.ensure(w.client, w.configMap(map[string]any{"a": "1"}))
-			require.ErrorContains(t, err, "already exists and was not created by this install: it has no label", "the object is not adopted later")
-		})
+		}
 	}
 }
 

@@ -220,6 +220,7 @@ func (u *asUser) merge(ctx context.Context, c client.WithWatch, want *unstructur
 	case apierrors.IsNotFound(err) && isDryRun:
 		return want, nil
 	case apierrors.IsNotFound(err):
+		want.SetResourceVersion("") // the API server ignores it
 		u.initialize(want)
 		return want, c.Create(ctx, want)
 	case err != nil:
