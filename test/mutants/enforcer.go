@@ -12,8 +12,8 @@ func enforcer() []Mutant {
 		},
 		{
 			Name: "no-live-check-before-writes", Rule: 1, File: "pkg/controller/installplan/apply.go",
-			Old:    "account, group, err := r.Default.Lookup(r.Live).Account(ctx, s.plan.Namespace)",
-			New:    "account, group, err := r.Default.Lookup(r.Client).Account(ctx, s.plan.Namespace)",
+			Old:    "group, err := r.Default.Lookup(r.Live).OperatorGroup(ctx, s.plan.Namespace)",
+			New:    "group, err := r.Default.Lookup(r.Client).OperatorGroup(ctx, s.plan.Namespace)",
 			Killer: unit("pkg/controller/installplan", "TestSendsNothingAsAReplacedAccount"),
 		},
 		{

@@ -113,7 +113,7 @@ func (r *Reconciler) openClient(s *scope) error {
 	if err != nil {
 		return err
 	}
-	s.acting = warrant.Of(&guarded{Client: own, mint: r.clientFor, lookup: r.Default.Lookup(r.Live), namespace: s.csv.Namespace, account: s.account})
+	s.acting = warrant.Of(&guarded{Client: own, mint: r.clientFor, lookup: r.Default.Lookup(r.Live), cached: r.Client, namespace: s.csv.Namespace, account: s.account})
 	return nil
 }
 

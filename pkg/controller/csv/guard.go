@@ -13,14 +13,17 @@ import (
 )
 
 // guarded is a client that acts as an account found in the cache. Before its first write, and before it reads a Secret,
-// it verifies the account against the API server, because these operations must not rely on the cache. It reads single
+// it verifies against the API server that the OperatorGroup still names the account, because these operations must not rely on the
+// cache. The ServiceAccount itself is not read: its token is requested for its UID. guarded reads single
 // objects live as the controller identity, except Secrets, which only the account is allowed to read. Therefore, a
 // reconcile that changes nothing and handles no certificates needs no token, and these reads are its only requests.
 type guarded struct {
 	client.Client
 	// mint requests a token for the account, and returns a client that uses it.
-	mint      func(ctx context.Context, account scoped.Account) (client.Client, error)
+	mint func(ctx context.Context, account scoped.Account) (client.Client, error)
+	// lookup reads from the API server, and cached from the cache.
 	lookup    scoped.Lookup
+	cached    client.Reader
 	namespace string
 	account   scoped.Account
 	confirmed bool
@@ -30,8 +33,12 @@ func (g *guarded) confirm(ctx context.Context) error {
 	if g.confirmed {
 		return nil
 	}
-	account, group, err := g.lookup.Account(ctx, g.namespace)
+	group, err := g.lookup.OperatorGroup(ctx, g.namespace)
 	if err := cmp.Or(scoped.CheckNotLeft(group), err); err != nil {
+		return err
+	}
+	account, err := g.lookup.Default.Lookup(g.cached).AccountOf(ctx, group)
+	if err != nil {
 		return err
 	}
 	if account != g.account {

@@ -184,7 +184,7 @@ func (r *Reconciler) ensureOne(ctx context.Context, s *scope, account client.Cli
 		}
 		return apply.From(ctx, account, live, obj, s.owner)
 	}
-	return roles.Ensure(ctx, account, obj)
+	return roles.EnsureUncached(ctx, account, obj)
 }
 
 // inPlace returns the cached object, or nil if that object does not exist or is not in the desired state. If the cache

@@ -112,7 +112,7 @@ func (r *Reconciler) grantCondition(ctx context.Context, s *scope, account clien
 	}
 	roles := execute.Roles{RBAC: r.RBAC, Owner: s.owner, Rendered: want, Live: r.Live}
 	for _, obj := range due {
-		_, _, err := roles.Ensure(ctx, account, obj)
+		_, _, err := roles.EnsureUncached(ctx, account, obj)
 		switch {
 		case err == nil:
 			continue

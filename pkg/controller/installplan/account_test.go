@@ -1,6 +1,7 @@
 package installplan
 
 import (
+	"context"
 	"testing"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
@@ -16,33 +17,58 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
-// The cache may contain an account long after the account was replaced. No client is created before the account is read
-// from the API server, and no step is executed once the cache shows the replacement.
+// The cache may name an account long after the OperatorGroup names another one. No client is created before the OperatorGroup is
+// read from the API server, and no step is executed once the cache shows the replacement.
 func TestSendsNothingAsAReplacedAccount(t *testing.T) {
+	// Accounts is not set, so creating a client would panic.
+	cached := accountRun(t, "acct", "boss")
+	require.NoError(t, cached.sameAccount(t.Context()), "the cache is outdated")
+	_, err := openClients(t.Context(), cached)
+	require.ErrorContains(t, err, "the account of namespace \"ns\" changed")
+
+	known := accountRun(t, "boss", "boss")
+	require.ErrorContains(t, known.sameAccount(t.Context()), "while the plan was executed")
+	_, err = openClients(t.Context(), known)
+	require.ErrorContains(t, err, "the account of namespace \"ns\" changed")
+}
+
+// The ServiceAccount is not read from the API server, because the token is requested for the UID of the cached one.
+func TestOpensTheClientForTheUIDOfTheCachedAccount(t *testing.T) {
+	s := accountRun(t, "acct", "acct")
+	var opened scoped.Account
+	s.reconciler.Accounts = openerFunc(func(account scoped.Account) error {
+		opened = account
+		return &scoped.Error{Reason: scoped.AccountChanged, Message: "recreated"}
+	})
+	out, err := openClients(t.Context(), s)
+	require.NoError(t, err)
+	require.Equal(t, wait(reasonCheckFailed, "recreated").message, out.message)
+	require.EqualValues(t, "1", opened.UID)
+}
+
+// openerFunc implements AccountClients.
+type openerFunc func(scoped.Account) error
+
+func (f openerFunc) For(_ context.Context, account scoped.Account) (client.Client, error) {
+	return nil, f(account)
+}
+
+// accountRun returns a run for the account "acct" with UID 1, in a namespace whose OperatorGroup names the given accounts: in the
+// cache, and according to the API server, which has no ServiceAccounts.
+func accountRun(t *testing.T, cached, live string) *run {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{operatorsv1.AddToScheme, operatorsv1alpha1.AddToScheme, corev1.AddToScheme} {
 		require.NoError(t, add(scheme))
 	}
 	plan := &operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "a", ResourceVersion: "1"}}
-	// world returns a client for a namespace whose account has the given name and UID.
-	world := func(name string, uid types.UID) client.Client {
-		return fake.NewClientBuilder().WithScheme(scheme).WithObjects(plan.DeepCopy(),
-			&operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "og"},
-				Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: name}},
-			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: uid}}).Build()
+	world := func(name string, more ...client.Object) client.Client {
+		og := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "og"}, Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: name}}
+		return fake.NewClientBuilder().WithScheme(scheme).WithObjects(plan.DeepCopy(), og).WithObjects(more...).Build()
 	}
-	account := scoped.Account{Namespace: "ns", Name: "acct", UID: "1"}
-	for name, now := range map[string]client.Client{"made anew": world("acct", "2"), "another": world("boss", "1")} {
-		t.Run(name, func(t *testing.T) {
-			cached := &run{account: account, saved: plan, plan: plan.DeepCopy(),
-				reconciler: &Reconciler{Options: Options{Live: now, Client: world("acct", "1")}}}
-			require.NoError(t, cached.sameAccount(t.Context()), "the cache is outdated")
-			// Accounts is not set, so creating a client would panic.
-			_, err := openClients(t.Context(), cached)
-			require.ErrorContains(t, err, "the account of namespace \"ns\" changed")
-
-			known := &run{account: account, saved: plan, plan: plan.DeepCopy(), reconciler: &Reconciler{Options: Options{Live: now, Client: now}}}
-			require.ErrorContains(t, known.sameAccount(t.Context()), "while the plan was executed")
-		})
+	made := func(name string, uid types.UID) client.Object {
+		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: uid}}
 	}
+	return &run{account: scoped.Account{Namespace: "ns", Name: "acct", UID: "1"}, saved: plan, plan: plan.DeepCopy(),
+		reconciler: &Reconciler{Options: Options{Live: world(live), Client: world(cached, made("acct", "1"), made("boss", "2"))}}}
 }

@@ -27,20 +27,26 @@ import (
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
-// openClients reads the account again, live, and creates the clients for the writes. Before this, no request is sent as
+// openClients reads the OperatorGroup again, live, and creates the clients for the writes. Before this, no request is sent as
 // the account. If a token is refused although the cache shows the enrollment, openClients returns an error that is
 // retried, because the API server's own cache may briefly lag behind.
 func openClients(ctx context.Context, s *run) (outcome, error) {
 	r := s.reconciler
 	var current errgroup.Group
 	current.Go(func() error { return s.checkCurrent(ctx) })
-	account, group, err := r.Default.Lookup(r.Live).Account(ctx, s.plan.Namespace)
+	group, err := r.Default.Lookup(r.Live).OperatorGroup(ctx, s.plan.Namespace)
 	if err := current.Wait(); err != nil {
 		return outcome{}, err
 	}
 	if scoped.CheckNotLeft(group) != nil {
 		return outcome{}, errStale
 	}
+	if err != nil {
+		return waitForAccount(err)
+	}
+	// The cached ServiceAccount is sufficient: its token is requested for its UID, so if the ServiceAccount was deleted or
+	// recreated, the API server rejects the request or the earlier token.
+	account, err := r.Default.Lookup(r.Client).AccountOf(ctx, group)
 	if err != nil {
 		return waitForAccount(err)
 	}

@@ -50,7 +50,7 @@ func (s *run) report(out outcome, err error) error {
 		st.Phase = operatorsv1alpha1.InstallPlanPhaseFailed
 		st.Message = status.Text(fatal.Error())
 		s.setInstalled(corev1.ConditionFalse, fatal.reason, st.Message)
-		s.event(corev1.EventTypeWarning, string(fatal.reason), st.Message)
+		s.warnFailed(string(fatal.reason), st.Message)
 		return nil
 	case errors.As(err, &denied):
 		st.Message = status.Text(denied.Error())
@@ -81,12 +81,12 @@ func describeInvalid(err error) error {
 	return err
 }
 
+// setComplete emits no event: the event of the ClusterServiceVersion reports the result of the install.
 func (s *run) setComplete(message string) {
 	st := &s.plan.Status
 	st.Phase = operatorsv1alpha1.InstallPlanPhaseComplete
 	st.Message = ""
 	s.setInstalled(corev1.ConditionTrue, "", status.Text(message))
-	s.event(corev1.EventTypeNormal, "InstallSucceeded", "all steps are done")
 }
 
 // setFindings sets the two conditions that report the preflight's findings.
@@ -229,8 +229,9 @@ func (s *run) reference(st *operatorsv1alpha1.Step) string {
 
 func (s *run) now() metav1.Time { return metav1.NewTime(s.reconciler.Clock.Now()) }
 
-func (s *run) event(kind, reason, message string) {
-	s.reconciler.Recorder.Eventf(s.plan, nil, kind, reason, "Install", "%s", status.Note(message))
+// warnFailed emits an event about the failure of the plan.
+func (s *run) warnFailed(reason, message string) {
+	s.reconciler.Recorder.Eventf(s.plan, nil, corev1.EventTypeWarning, reason, "Install", "%s", status.Note(message))
 }
 
 // warn reports the API server's warnings about writing a step, in an event about the step (OLM v0 contract).

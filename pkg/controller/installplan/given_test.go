@@ -389,13 +389,22 @@ func forged(obj *corev1.ConfigMap) *corev1.ConfigMap {
 // bindingBeforeRole binds another subject to the demo's role before the role exists, which is possible because the
 // role's name is predictable.
 func bindingBeforeRole(w *world) {
-	other := newWorld(w.t)
+	theirs := theirBinding(w.t)
+	theirs.Name = "theirs"
+	w.Put(theirs)
+}
+
+// bindingOfOthers creates the binding of the demo's role with another subject.
+func bindingOfOthers(w *world) { w.Put(theirBinding(w.t)) }
+
+func theirBinding(t *testing.T) *rbacv1.RoleBinding {
+	other := newWorld(t)
 	other.reconcile()
 	bindings, err := other.RBAC().RoleBindings.RoleBindings("ns").List(labels.Everything())
-	require.NoError(w.t, err)
-	require.Len(w.t, bindings, 1)
-	w.Put(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "theirs"}, RoleRef: bindings[0].RoleRef,
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "mallory"}}})
+	require.NoError(t, err)
+	require.Len(t, bindings, 1)
+	return &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: bindings[0].Name}, RoleRef: bindings[0].RoleRef,
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "mallory"}}}
 }
 
 // thing returns a custom resource of the kind that the demo defines.

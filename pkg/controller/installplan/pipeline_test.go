@@ -24,7 +24,6 @@ import (
 
 const (
 	writesReport = "remit: apply ConfigMap ns/remit-report-install-#"
-	succeeds     = "event: Normal InstallSucceeded on InstallPlan ns/install-#: all steps are done"
 	deploys      = "acct: apply Deployment ns/demo"
 )
 
@@ -57,7 +56,7 @@ const inReport = "The full report is in ConfigMap ns/remit-report-install-# (rep
 
 // completes returns the expected effect for a plan that completes. steps contains the statuses of its steps.
 func completes(steps string, writes ...string) effect {
-	return effect{phase: "Complete", installed: "True", missing: "False PermissionsHeld", refused: "False AcceptedByAPIServer", steps: steps, writes: append(writes, succeeds)}
+	return effect{phase: "Complete", installed: "True", missing: "False PermissionsHeld", refused: "False AcceptedByAPIServer", steps: steps, writes: writes}
 }
 
 // failsMidway returns the expected effect for a plan whose run ends with an error after some writes.
@@ -331,7 +330,10 @@ func TestExecutionsThatFailAreRetried(t *testing.T) {
 			w.plan.Labels = map[string]string{names.LabelManaged: "x"}
 			w.Put(w.plan)
 		})}, effect{after: cacheLag, asks: true}},
-		{"an object that was deleted in the meantime", []change{beforeRequest(lastStep, func(w *world) {
+		{"a binding that another client creates in the meantime is not changed", []change{beforeRequest(lastStep, bindingOfOthers)},
+			failsMidway("+++++?", `apply RoleBinding ns/demo.v1.0.0-demo-#: Operation cannot be fulfilled on rolebindings.rbac.authorization.k8s.io "demo.v1.0.0-demo-#": the object has version 2`,
+				append(upTo(5), lastStep+" (refused)")...).with(func(o *effect) { o.installed, o.message = "", "" })},
+		{"an existing object that was deleted in the meantime", []change{with(createdFor("demo", configMap("defaults"))), beforeRequest(lastStep, func(w *world) {
 			w.establish("things.example.com")
 			w.Delete(configMap("defaults"))
 		})}, failsMidway("++++++", "ConfigMap ns/defaults was deleted after it was created", steps()...)},

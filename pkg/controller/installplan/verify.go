@@ -14,17 +14,17 @@ import (
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
-// verify checks that every object still exists if this run wrote any of them, because other controllers may have
-// removed an object that was just created. If the cache contains the object that was written, verify uses the cache;
-// otherwise, it reads the object from the API server. A missing object makes this run fail, and the next run creates it
-// again.
+// verify checks that the objects that existed before this run still exist if this run wrote any object: for example, the
+// garbage collector may have been about to delete them. If the cache contains the object that was written, verify uses the
+// cache; otherwise, it reads the object from the API server. A missing object makes this run fail, and the next run creates it
+// again. Objects that this run created are not read again, because the API server has just confirmed that they exist.
 func verify(ctx context.Context, s *run) (outcome, error) {
 	if !s.wrote {
 		return proceed(), nil
 	}
 	var unseen []step.Step
 	for i, st := range s.steps {
-		if !s.cached(ctx, st, s.done[i]) {
+		if s.states[i].Live != nil && !s.cached(ctx, st, s.done[i]) {
 			unseen = append(unseen, st)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,13 +41,35 @@ func (r Roles) Ensure(ctx context.Context, c client.Client, role *unstructured.U
 	if err := apply.Check(live, role, r.Owner); err != nil {
 		return "", nil, err
 	}
+	return r.from(ctx, c, live, role)
+}
+
+// EnsureUncached is like Ensure for a role or a binding that may not be in the cache. It does not read such an object: if the object
+// exists after all, the write fails with a conflict error, and the event for the object is pending.
+func (r Roles) EnsureUncached(ctx context.Context, c client.Client, obj *unstructured.Unstructured) (apply.Result, *unstructured.Unstructured, error) {
+	if !isUncached(r.RBAC, obj) {
+		return r.Ensure(ctx, c, obj)
+	}
+	return r.from(ctx, c, nil, obj)
+}
+
+func (r Roles) from(ctx context.Context, c client.Client, live, role *unstructured.Unstructured) (apply.Result, *unstructured.Unstructured, error) {
 	var result apply.Result
 	var written *unstructured.Unstructured
-	err = r.guard(ctx, c, live, role, func(live *unstructured.Unstructured) (err error) {
+	err := r.guard(ctx, c, live, role, func(live *unstructured.Unstructured) (err error) {
 		result, written, err = apply.From(ctx, c, live, role, r.Owner)
 		return err
 	})
 	return result, written, err
+}
+
+// isUncached reports whether the cache shows that a role or a binding does not exist.
+func isUncached(l rbac.Listers, obj *unstructured.Unstructured) bool {
+	if !l.Readable() {
+		return false
+	}
+	_, err := l.Untracked().Object(obj.GetKind(), obj.GetNamespace(), obj.GetName())
+	return apierrors.IsNotFound(err)
 }
 
 // guard calls write with the live object of a role or a binding. Before it writes a role, it verifies that no foreign

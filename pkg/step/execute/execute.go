@@ -7,6 +7,8 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"golang.org/x/sync/errgroup"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -74,17 +76,20 @@ func (e *Executor) Gather(ctx context.Context, steps []step.Step) ([]State, erro
 
 // GatherNew does the same as Gather with fewer requests if most of the objects do not exist yet. Where possible, it first
 // sends the dry run of an object. If the response shows that the object does not exist, neither a read nor another dry
-// run is needed. It reads only the other objects.
+// run is needed. A binding to a role of the plan cannot be tried: GatherNew reads it only if the cache contains it, because
+// the write fails if the object exists after all. It reads the other objects.
 func (e *Executor) GatherNew(ctx context.Context, steps []step.Step) ([]State, error) {
 	planned, made := PlannedKinds(steps), map[string]bool{}
 	for _, s := range steps {
 		made[apply.Describe(s.Object)] = true
 	}
 	states, err := e.gather(ctx, steps, func(ctx context.Context, s step.Step) observation {
-		if s.IsCRD() || made[RoleOf(s.Object)] || planned[s.Object.GroupVersionKind().GroupKind()] {
+		switch {
+		case made[RoleOf(s.Object)] && isUncached(e.RBAC, s.Object):
+			return observation{}
+		case made[RoleOf(s.Object)], planned[s.Object.GroupVersionKind().GroupKind()], s.IsCRD() && !e.mayBeNew(ctx, s):
 			return e.live(ctx, s)
-		}
-		if apply.WouldCreate(ctx, client.NewDryRunClient(e.Account), s.Object, s.Owner) {
+		case apply.WouldCreate(ctx, client.NewDryRunClient(e.Writer(s)), s.Object, s.Owner):
 			return observation{accepted: true}
 		}
 		return e.live(ctx, s)
@@ -93,6 +98,20 @@ func (e *Executor) GatherNew(ctx context.Context, steps []step.Step) ([]State, e
 		states[i].accepted = states[i].accepted && len(e.csvs) == 0 // the dry runs had no owner references
 	}
 	return states, err
+}
+
+// mayBeNew reports whether the cache does not contain a CustomResourceDefinition, and the account may write it.
+func (e *Executor) mayBeNew(ctx context.Context, s step.Step) bool {
+	err := e.Cluster.Get(ctx, client.ObjectKeyFromObject(s.Object), &apiextensionsv1.CustomResourceDefinition{})
+	return apierrors.IsNotFound(err) && e.protection(s) == nil
+}
+
+// protection returns the reason why a CustomResourceDefinition must not be written, or nil.
+func (e *Executor) protection(s step.Step) error {
+	if e.IsDefault {
+		return nil
+	}
+	return cmp.Or(Reserved(s), e.served.Taken(s))
 }
 
 func (e *Executor) gather(ctx context.Context, steps []step.Step, read func(context.Context, step.Step) observation) ([]State, error) {
@@ -177,7 +196,7 @@ func (e *Executor) check(ctx context.Context, s State) error {
 		if s.Live != nil && Serves(s.Live, s.Step.Object) {
 			return nil
 		}
-		if err := cmp.Or(Reserved(s.Step), e.served.Taken(s.Step)); err != nil && !e.IsDefault {
+		if err := e.protection(s.Step); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -33,7 +34,7 @@ type plan struct {
 
 func newPlan(t *testing.T) *plan {
 	t.Helper()
-	c, err := client.NewWithWatch(controlplane.Shared(t).Config(), client.Options{})
+	c, err := client.NewWithWatch(controlplane.Shared(t).Config(), client.Options{Scheme: proofs.Scheme()})
 	require.NoError(t, err)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "new-"}}
 	require.NoError(t, c.Create(t.Context(), ns))
@@ -79,6 +80,41 @@ func TestAnAcceptedCreationNeedsOneRequest(t *testing.T) {
 	require.NoError(t, p.executor.DryRun(t.Context(), state))
 	require.Equal(t, []int64{0, 1}, []int64{p.reads.Load(), p.writes.Load()})
 	require.True(t, apierrors.IsNotFound(p.client.Get(t.Context(), client.ObjectKeyFromObject(state.Step.Object), &corev1.ConfigMap{})), "nothing is stored")
+}
+
+// A Role and its RoleBinding that do not exist need one dry run, because the binding can be tried only when the Role exists, and a
+// CustomResourceDefinition is not read before its dry run.
+func TestNewBindingsAndDefinitionsAreNotRead(t *testing.T) {
+	p := newPlan(t)
+	role, binding, crd := p.step("k"), p.step("k"), p.step("k")
+	role.Object = p.object("rbac.authorization.k8s.io/v1", "Role", "r")
+	binding.Object = p.object("rbac.authorization.k8s.io/v1", "RoleBinding", "r")
+	binding.Object.Object["roleRef"] = map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"}
+	name := p.owner.Namespace + "s"
+	crd.Object = p.object("apiextensions.k8s.io/v1", "CustomResourceDefinition", name+"."+p.owner.Namespace+".example.com")
+	crd.Object.SetNamespace("")
+	crd.Object.Object["spec"] = map[string]any{"group": p.owner.Namespace + ".example.com", "scope": "Namespaced",
+		"names":    map[string]any{"kind": "Thing", "listKind": "ThingList", "plural": name, "singular": "thing"},
+		"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object"}}}}}
+	p.executor.Facts = p.executor.Account // counts the reads of the CustomResourceDefinition
+	states, err := p.executor.GatherNew(t.Context(), []step.Step{crd, role, binding})
+	require.NoError(t, err)
+	for _, state := range states {
+		require.NoError(t, state.Problem)
+		require.Nil(t, state.Live)
+	}
+	require.Equal(t, []int64{0, 2}, []int64{p.reads.Load(), p.writes.Load()})
+	for _, state := range execute.Tryable(states) {
+		require.NoError(t, p.executor.DryRun(t.Context(), state))
+	}
+	require.Equal(t, []int64{0, 2}, []int64{p.reads.Load(), p.writes.Load()})
+}
+
+// object returns an object of the plan's owner without content.
+func (p *plan) object(version, kind, name string) *unstructured.Unstructured {
+	obj := apply.Reference(schema.FromAPIVersionAndKind(version, kind), p.owner.Namespace, name)
+	obj.SetLabels(p.owner.Labels())
+	return obj
 }
 
 func TestADryRunDoesNotHideACollision(t *testing.T) {
