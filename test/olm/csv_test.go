@@ -54,7 +54,7 @@ func TestACSVSucceedsWithMinimalPermissions(t *testing.T) {
 	require.Equal(t, tn.Namespace, d.Spec.Template.Annotations["olm.targetNamespaces"])
 	require.Equal(t, corev1.EnvVar{Name: "OPERATOR_CONDITION_NAME", Value: "demo.v1.0.0"}, d.Spec.Template.Spec.Containers[0].Env[0])
 	require.EqualValues(t, 1, *d.Spec.RevisionHistoryLimit)
-	requireEvent(tn, "AllRequirementsMet")
+	requireEvent(tn, "InstallSucceeded")
 }
 
 func requireRequirement(t *testing.T, c *csv, name, dependent string) {

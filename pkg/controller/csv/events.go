@@ -17,10 +17,15 @@ const (
 	eventFinalizerStuck = "FinalizerStuck"
 )
 
-// transitioned emits one event for a transition of a CSV, and counts upgrades.
+// transitioned emits one event for a transition of a CSV, and counts upgrades. It emits none if the Deployments were just
+// written: the event would have the same reason as the one that reports success, and client-go would send both as repetitions
+// of one event.
 func (r *Reconciler) transitioned(csv *operatorsv1alpha1.ClusterServiceVersion, t Transition) {
 	if t.Reason == reasonReplaced {
 		r.metrics.upgrades.Inc()
+	}
+	if t.Phase == phaseInstalling && t.Reason == reasonInstallSuccessful {
+		return
 	}
 	kind := corev1.EventTypeNormal
 	if t.Phase == phaseFailed {

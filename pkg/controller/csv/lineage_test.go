@@ -22,7 +22,7 @@ func renamed(name, replaces string) change {
 	return func(w *world) {
 		c := parsed(w.t, demo, &operatorsv1alpha1.ClusterServiceVersion{})
 		c.Name, c.Spec.Replaces = name, replaces
-		c.CreationTimestamp = metav1.NewTime(w.clock.Now())
+		c.CreationTimestamp = metav1.NewTime(w.clock.Now().Add(-settleTime))
 		w.Put(c)
 	}
 }
@@ -54,12 +54,12 @@ func TestAVersionWithAnotherNameInheritsTheLineageOfTheOneItReplaces(t *testing.
 	labeled := deploymentOf("demo")
 	labeled.Labels = map[string]string{names.LabelOwner: "demo.v0.9.0", names.LabelOwnerNamespace: "t1", names.LabelOwnerKind: "ClusterServiceVersion"}
 	checkRows(t, []row{
-		{"the Deployment is taken over", second(), installs("RequirementsUnknown "+toInstall, called("other.v2.0.0", prepares(deploys))...)},
+		{"the Deployment is taken over", second(), installs(toInstall, called("other.v2.0.0", prepares(deploys))...)},
 		{"the roles of the old version are removed", second(settled, available("demo")),
 			runs("InstallSucceeded", completed, removed()...)},
 		{"the old version is deleted", second(installed, as("demo.v1.0.0")), effect{moves: "Replaced", writes: []string{"acct: delete ClusterServiceVersion t1/demo.v1.0.0"}}},
 		{"the new version keeps the lineage after the old one was deleted", second(installed, as("demo.v1.0.0"), settled, as("other.v2.0.0")), runs("", completed)},
-		{"the lineage is inherited again", third, installs("RequirementsUnknown "+toInstall, called("more.v3.0.0", prepares(deploys))...)},
+		{"the lineage is inherited again", third, installs(toInstall, called("more.v3.0.0", prepares(deploys))...)},
 		{"an installed version keeps its own lineage", []change{installed, renamed("x.v1.0.0", ""), phaseOf("x.v1.0.0", phaseReplacing),
 			spec(func(s *operatorsv1alpha1.ClusterServiceVersionSpec) { s.Replaces = "x.v1.0.0" })}, runs("", completed)},
 		{"a lineage that a user only claims is not inherited", []change{installed, claims}, refuses(ofDemo("other", "; no InstallPlan is known to have created "+
@@ -67,7 +67,7 @@ func TestAVersionWithAnotherNameInheritsTheLineageOfTheOneItReplaces(t *testing.
 		{"the lineage of a package is not inherited", []change{planned, installed, renamed("other.v2.0.0", "demo.v1.0.0"), as("other.v2.0.0")},
 			refuses(ofDemo("other", ""), called("other.v2.0.0", prepares())...)},
 		{"versions that replace one another in a circle", []change{renamed("x.v1.0.0", "y.v1.0.0"), renamed("y.v1.0.0", "x.v1.0.0"), phaseOf("x.v1.0.0", phaseReplacing),
-			spec(func(s *operatorsv1alpha1.ClusterServiceVersionSpec) { s.Replaces = "x.v1.0.0" })}, installs("RequirementsUnknown "+toInstall, prepares(deploys)...)},
+			spec(func(s *operatorsv1alpha1.ClusterServiceVersionSpec) { s.Replaces = "x.v1.0.0" })}, installs(toInstall, prepares(deploys)...)},
 		{"a Deployment with OLM's labels is reported", []change{with(labeled)}, refuses(ofDemo("demo", "; its label olm.owner names ClusterServiceVersion demo.v0.9.0, "+
 			"but labels do not prove which install created an object"), prepares()...)},
 	})
@@ -117,16 +117,16 @@ func TestServiceAccountsAreSharedByTheInstallsOfANamespace(t *testing.T) {
 	}
 	const pods = `ServiceAccount demo: PresentNotSatisfied Policy rule not satisfied for service account: in namespace t1 {apiGroups: [""], resources: ["pods"], verbs: ["get"]}`
 	notOurs := func(unmet string) effect {
-		return effect{phase: phasePending, reason: reasonRequirementsNotMet, moves: "RequirementsUnknown RequirementsNotMet", unmet: []string{unmet}, writes: []string{annotates},
+		return effect{phase: phasePending, reason: reasonRequirementsNotMet, moves: "RequirementsNotMet", unmet: []string{unmet}, writes: []string{annotates},
 			message: "one or more requirements couldn't be found: " + strings.Replace(ofDemo("demo", ""), "Deployment", "ServiceAccount", 1)}
 	}
 	const ofAnother = "ServiceAccount demo: PresentNotSatisfied Service account is owned by another ClusterServiceVersion"
 	const exceeds = `deployment "demo" may not run as ServiceAccount "demo": the install of the ClusterServiceVersion did not create it, and it has permissions that ` +
 		`ServiceAccount t1/acct does not have: in namespace t1 {apiGroups: [""], resources: ["secrets"], verbs: ["get"]}`
 	checkRows(t, []row{
-		{"a ServiceAccount of another package", []change{sharedWith(ours)}, installs("RequirementsUnknown "+toInstall, prepares(deploys)...)},
+		{"a ServiceAccount of another package", []change{sharedWith(ours)}, installs(toInstall, prepares(deploys)...)},
 		{"a ServiceAccount of a version that a user created", []change{sharedWith(ownerutil.Lineage{Package: "a", Namespace: "t1", Direct: true})},
-			installs("RequirementsUnknown "+toInstall, prepares(deploys)...)},
+			installs(toInstall, prepares(deploys)...)},
 		{"an installed operator", []change{sharedWith(ours), installed}, runs("", completed)},
 		{"a ServiceAccount that a later install of the namespace shares", []change{installed, func(w *world) {
 			sa := serviceAccount("demo")

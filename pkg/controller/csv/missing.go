@@ -122,6 +122,7 @@ func (r *Reconciler) forget(key client.ObjectKey) {
 	r.memory.Forget(key)
 	r.edits.keep(key, nil)
 	r.refusals.Delete(key)
+	r.replaced.ForgetFunc(func(k client.ObjectKey) bool { return k == key })
 }
 
 // describeMissing describes a missing rule and its scope. It splits a rule with many resources into several lines.

@@ -136,7 +136,7 @@ func TestBindingsOfTheDefaultAccountHaveTheNamesOfOLM(t *testing.T) {
 	serving := []string{"boss: patch ClusterServiceVersion t1/demo.v1.0.0", "boss: apply ServiceAccount t1/demo", "boss: apply Role t1/demo.v1.0.0-demo-#",
 		"boss: apply RoleBinding t1/demo.v1.0.0-demo-#", "boss: apply Role t1/demo-service-cert", "boss: apply RoleBinding t1/demo-service-cert"}
 	bind := func(toAsk, toRead string) effect {
-		return installs("RequirementsUnknown "+toInstall, slices.Concat(serving, []string{"boss: apply ClusterRoleBinding " + toAsk, "boss: apply RoleBinding kube-system/" + toRead,
+		return installs(toInstall, slices.Concat(serving, []string{"boss: apply ClusterRoleBinding " + toAsk, "boss: apply RoleBinding kube-system/" + toRead,
 			"boss: apply Role t1/demo.v1.0.0-condition-#", "boss: apply RoleBinding t1/demo.v1.0.0-condition-#", "boss: apply Service t1/demo-service",
 			"boss: apply Secret t1/demo-service-cert", "boss: apply Deployment t1/demo"})...)
 	}

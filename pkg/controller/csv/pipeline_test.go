@@ -29,7 +29,7 @@ const (
 	refusedWrite = "acct: apply Deployment t1/demo (refused)"
 	observes     = `installing: waiting for deployment demo to become ready: waiting for spec update of deployment "demo" to be observed...`
 	completed    = "install strategy completed with no errors"
-	toInstall    = "AllRequirementsMet InstallSucceeded InstallWaiting"
+	toInstall    = "InstallWaiting"
 )
 
 // prepares returns the writes that precede the write of the Deployment, in order, followed by the given ones.
@@ -69,7 +69,7 @@ func runs(moves, message string, writes ...string) effect {
 // refuses returns the expected outcome of an install when the account is not allowed to write its Deployment.
 func refuses(message string, writes ...string) effect {
 	return effect{phase: phaseFailed, reason: reasonNoRetry, message: "install strategy failed: " + message,
-		moves: "RequirementsUnknown AllRequirementsMet InstallComponentFailedNoRetry!", writes: writes}
+		moves: "InstallComponentFailedNoRetry!", writes: writes}
 }
 
 func (o effect) with(edit func(*effect)) effect {
@@ -129,7 +129,7 @@ func TestTheGroupAndTheContentAreCheckedFirst(t *testing.T) {
 		})},
 			fails("APIServiceInstallFailed", `APIService "v1.widgets.example.com": deployment "none" is not part of the install strategy`, "APIService v1.widgets.example.com: DeploymentNotFound ")},
 		{"an OperatorGroup that is created later", []change{without(group("og", "")), settled, with(group("og", "acct", "t1"))},
-			installs("RequirementsUnknown "+toInstall, prepares(deploys)...)},
+			installs(toInstall, prepares(deploys)...)},
 		{"a copy", []change{editing(func(c *operatorsv1alpha1.ClusterServiceVersion) {
 			c.Labels = map[string]string{names.LabelCopiedFrom: "x"}
 		})}, effect{}},
@@ -137,7 +137,7 @@ func TestTheGroupAndTheContentAreCheckedFirst(t *testing.T) {
 			w.options.IsCopy = func(obj client.Object) bool { return obj.GetName() == w.csv.Name }
 		}}, effect{}},
 		{"a status that only looks like a copy's", []change{editing(func(c *operatorsv1alpha1.ClusterServiceVersion) { c.Status.Reason = operatorsv1alpha1.CSVReasonCopied })},
-			installs("RequirementsUnknown "+toInstall, prepares(deploys)...)},
+			installs(toInstall, prepares(deploys)...)},
 	})
 }
 
@@ -193,7 +193,7 @@ func TestRequirementsOfEachKind(t *testing.T) {
 		return func(w *world) { recorded.Edit(w.Server, things(), edit) }
 	}
 	unmet := func(what string) effect {
-		return effect{phase: phasePending, reason: reasonRequirementsNotMet, message: "one or more requirements couldn't be found", moves: "RequirementsUnknown RequirementsNotMet",
+		return effect{phase: phasePending, reason: reasonRequirementsNotMet, message: "one or more requirements couldn't be found", moves: "RequirementsNotMet",
 			unmet: []string{what}, writes: prepares()}
 	}
 	checkRows(t, []row{
@@ -228,10 +228,10 @@ func TestPermissionsBoundTheInstall(t *testing.T) {
 	checkRows(t, []row{
 		{"an account without the operator's permissions", []change{may(rule("", "serviceaccounts", "get", "create", "patch"))},
 			effect{phase: phasePending, reason: reasonRequirementsNotMet, message: "one or more requirements couldn't be found: ServiceAccount t1/acct is missing permissions: " + pods,
-				moves: "RequirementsUnknown RequirementsNotMet", unmet: []string{"ServiceAccount demo: NotPresent Service account does not exist", uncovered + pods + "; " + deployment}}},
+				moves: "RequirementsNotMet", unmet: []string{"ServiceAccount demo: NotPresent Service account does not exist", uncovered + pods + "; " + deployment}}},
 		{"an account that may not write Deployments", []change{may(withoutDeployments()...)}, unpermitted},
 		{"a permission that is granted later", []change{may(withoutDeployments()...), settled, may(append(withoutDeployments(), rule("apps", "deployments", "*"))...)},
-			installs("DetectedClusterChange "+toInstall, deploys)},
+			installs(toInstall, deploys)},
 		{"an account that loses permissions after the install", []change{installed, may(rule("", "serviceaccounts", "get"))},
 			runs("", completed+"; ExceedsAccount: ServiceAccount t1/acct is missing permissions: "+pods+"; ExceedsAccount: ServiceAccount t1/acct is missing permissions: "+deployment).
 				with(func(o *effect) { o.unmet = []string{uncovered + pods + "; " + deployment} })},
@@ -242,7 +242,7 @@ func TestPermissionsBoundTheInstall(t *testing.T) {
 			unpermitted.with(func(o *effect) { o.moves = "InstallComponentFailedNoRetry!" })},
 		{"a status that claims to be installed", []change{may(withoutDeployments()...), phase(phaseSucceeded, reasonInstallSuccessful)},
 			unpermitted.with(func(o *effect) {
-				o.moves = "ComponentUnhealthy! NeedsReinstall AllRequirementsMet InstallComponentFailedNoRetry!"
+				o.moves = "ComponentUnhealthy! InstallComponentFailedNoRetry!"
 			})},
 	})
 }
@@ -253,31 +253,30 @@ func TestInstallsThatFail(t *testing.T) {
 		"it was not changed: delete it if nothing else needs it, or uninstall the operator that its labels olm.owner and olm.owner.namespace identify"
 	down := errors.New("connection refused")
 	failed := effect{phase: phaseFailed, reason: reasonComponentFailed, message: "install strategy failed: apply Deployment t1/demo: connection refused",
-		moves: "RequirementsUnknown AllRequirementsMet InstallComponentFailed!", writes: prepares(refusedWrite), after: time.Second}
+		moves: "InstallComponentFailed!", writes: prepares(refusedWrite), after: time.Second}
 	late := func(d time.Duration) func(*effect) { return func(o *effect) { o.after = d } }
 	checkRows(t, []row{
 		{"a quota", []change{limited(quota)}, refuses(quotaMessage, prepares(refusedWrite)...).with(late(time.Second))},
 		{"a quota that remains is checked rarely", []change{limited(quota), settled, passing(time.Minute)},
 			refuses(quotaMessage).with(late(time.Minute)).with(func(o *effect) { o.moves = "" })},
-		{"a quota that was raised", []change{limited(quota), settled, limited(nil)}, installs("DetectedClusterChange "+toInstall, deploys)},
+		{"a quota that was raised", []change{limited(quota), settled, limited(nil)}, installs(toInstall, deploys)},
 		{"a refusal although the dry run was accepted is retried with delays", []change{refusing(deploys, quota)},
-			refuses(quotaMessage, prepares(refusedWrite, refusedWrite)...).with(late(time.Second)).with(func(o *effect) {
-				o.moves += " DetectedClusterChange AllRequirementsMet InstallComponentFailedNoRetry!"
-			})},
+			refuses(quotaMessage, prepares(refusedWrite)...)},
+		{"and the second retry is delayed", []change{refusing(deploys, quota), settled}, refuses(quotaMessage).with(late(time.Second)).with(func(o *effect) { o.moves = "" })},
 		{"the end of a later refusal takes effect immediately", []change{refusing(deploys, quota), settled, limited(quota), settled, limited(nil)},
-			installs("DetectedClusterChange "+toInstall, deploys)},
+			installs(toInstall, deploys)},
 		{"a refusal after an accepted dry run is delayed again", []change{refusing(deploys, quota), settled, limited(quota), settled, limited(nil), refusing(deploys, quota)},
 			refuses(quotaMessage, refusedWrite).with(late(time.Second)).with(func(o *effect) {
-				o.moves = "DetectedClusterChange AllRequirementsMet InstallComponentFailedNoRetry!"
+				o.moves = "InstallComponentFailedNoRetry!"
 			})},
 		{"an API server that is down", []change{refusing(deploys, down)}, failed},
 		{"an API server that is down again", []change{refusing(deploys, down), settled, passing(time.Minute)},
 			failed.with(func(o *effect) {
-				o.moves, o.writes, o.after = "NeedsReinstall AllRequirementsMet InstallComponentFailed!", []string{refusedWrite}, time.Minute
+				o.moves, o.writes, o.after = "InstallComponentFailed!", []string{refusedWrite}, time.Minute
 			})},
 		{"a Deployment that a user created", []change{with(deploymentOf("demo"))}, refuses(theirs, prepares()...)},
 		{"a role that is refused", []change{refusing("acct: apply Role t1/demo.v1.0.0-demo-#", quota)}, effect{
-			phase: phasePending, reason: reasonRequirementsNotMet, after: time.Second, moves: "RequirementsUnknown RequirementsNotMet",
+			phase: phasePending, reason: reasonRequirementsNotMet, after: time.Second, moves: "RequirementsNotMet",
 			message: `one or more requirements couldn't be found: apply Role t1/demo.v1.0.0-demo-#: deployments.apps "demo" is forbidden: exceeded quota`,
 			unmet:   []string{`ServiceAccount demo: PresentNotSatisfied Policy rule not satisfied for service account: in namespace t1 {apiGroups: [""], resources: ["pods"], verbs: ["get"]}`},
 			writes:  append(prepares()[:2], slices.Repeat([]string{"acct: apply Role t1/demo.v1.0.0-demo-# (refused)"}, 3)...),
@@ -294,17 +293,21 @@ func TestInstalls(t *testing.T) {
 		return []string{"acct: " + verb + " RoleBinding " + namespace + "/demo.v1.0.0-demo-#", "acct: " + verb + " Role " + namespace + "/demo.v1.0.0-demo-#"}
 	}
 	checkRows(t, []row{
-		{"the operator's ServiceAccount, role, binding and Deployment", nil, installs("RequirementsUnknown "+toInstall, prepares(deploys)...)},
+		{"the operator's ServiceAccount, role, binding and Deployment", nil, installs(toInstall, prepares(deploys)...)},
 		{"an operator that is available", []change{settled, available("demo")}, runs("InstallSucceeded", completed)},
 		{"an operator that is installed", []change{installed}, runs("", completed)},
-		{"roles in each target", []change{targets("t2")}, installs("RequirementsUnknown "+toInstall, slices.Concat([]string{annotates, "acct: apply ServiceAccount t1/demo",
+		{"roles in each target", []change{targets("t2")}, installs(toInstall, slices.Concat([]string{annotates, "acct: apply ServiceAccount t1/demo",
 			"acct: apply Role t1/demo.v1.0.0-demo-#", outside("apply", "t2")[1], "acct: apply RoleBinding t1/demo.v1.0.0-demo-#", outside("apply", "t2")[0]}, reports(), []string{deploys})...)},
 		{"roles in a target that is removed", []change{targets("t2", "t3"), installed, targets("t2")},
-			installs("ComponentUnhealthy! NeedsReinstall "+toInstall, slices.Concat([]string{annotates}, outside("delete", "t3"), []string{deploys})...)},
-		{"nothing is reported in the first seconds of its InstallPlan", []change{planInProgress, passing(settleTime / 2)}, effect{after: settleTime / 2}},
+			installs("ComponentUnhealthy! "+toInstall, slices.Concat([]string{annotates}, outside("delete", "t3"), []string{deploys})...)},
+		{"nothing is reported in the first seconds of its InstallPlan", []change{planInProgress, created, passing(settleTime / 2)}, effect{after: settleTime / 2}},
+		{"nothing is reported if the Deployment is available within seconds", []change{created, settled, passing(settleTime / 2), available("demo")}, runs("InstallSucceeded", completed)},
+		{"nothing is reported while the Deployment may become available within seconds", []change{created, settled, passing(settleTime / 2)}, effect{after: settleTime / 2}},
+		{"a problem is reported at once", []change{created, without(things())}, effect{phase: phasePending, reason: reasonRequirementsNotMet, moves: "RequirementsNotMet",
+			message: "one or more requirements couldn't be found", unmet: []string{"CustomResourceDefinition things.example.com: NotPresent CRD is not present"}, writes: prepares()}},
 		{"nothing while its InstallPlan is in progress", []change{planInProgress, passing(settleTime)},
 			effect{phase: phasePending, reason: reasonRequirementsUnknown, message: "requirements not yet checked: InstallPlan install-x is in progress", moves: "RequirementsUnknown"}},
-		{"a Deployment that was deleted", []change{installed, without(deploymentOf("demo"))}, installs("ComponentUnhealthy! NeedsReinstall "+toInstall, deploys)},
+		{"a Deployment that was deleted", []change{installed, without(deploymentOf("demo"))}, installs("ComponentUnhealthy! "+toInstall, deploys)},
 		// The binding to the Role still exists, so the Role is first written in sealed form and then with its rules. A Role
 		// with resource names cannot be sealed.
 		{"a role that was deleted", []change{installed, withoutRoles},
@@ -313,15 +316,15 @@ func TestInstalls(t *testing.T) {
 			runs("", completed+"; Role t2/demo.v1.0.0-demo-# is being deleted").with(func(o *effect) { o.after = minDelay })},
 		{"a role whose deletion another user blocks is reported", []change{targets("t1", "t2"), installed, keptInDeletion("t2"), without(deploymentOf("demo"))},
 			effect{phase: phasePending, reason: reasonRequirementsNotMet, message: messageNotMet + ": Role t2/demo.v1.0.0-demo-# is being deleted",
-				moves: "ComponentUnhealthy! NeedsReinstall RequirementsNotMet", after: minDelay}},
+				moves: "ComponentUnhealthy! RequirementsNotMet", after: minDelay}},
 		{"nothing after its CustomResourceDefinition was deleted", []change{installed, without(things())},
 			fails("RequirementsNotMet", "requirements not met", "CustomResourceDefinition things.example.com: NotPresent CRD is not present")},
 		{"nothing after the CustomResourceDefinition was recreated", []change{installed, without(things()), settled, with(things())},
-			runs("RequirementsUnknown AllRequirementsMet InstallSucceeded InstallSucceeded", completed)},
+			runs("InstallSucceeded", completed)},
 		{"nothing after its OperatorGroup was deleted", []change{installed, without(group("og", ""))}, fails("NoOperatorGroup", "csv in namespace with no operatorgroups")},
 		{"nothing while a Deployment is scaled to 0", []change{installed, func(w *world) {
 			recorded.Edit(w.Server, deploymentOf("demo"), func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To(int32(0)) })
-		}}, installs("ComponentUnhealthy! NeedsReinstall " + toInstall).with(func(o *effect) {
+		}}, installs("ComponentUnhealthy! " + toInstall).with(func(o *effect) {
 			o.message = `installing: waiting for deployment demo to become ready: deployment "demo" is scaled to 0 replicas; to scale it up, run: kubectl scale deployment demo -n t1 --replicas=1`
 		})},
 	})
@@ -344,7 +347,7 @@ func TestUpgrades(t *testing.T) {
 		{"a version that an InstallPlan created is not replaced by one that a user created", []change{planned, installed, next}, runs("", completed)},
 		{"the new version waits until the old one is being replaced", []change{installed, next, as("demo.v2.0.0"), passing(settleTime)}, effect{phase: phasePending, reason: reasonRequirementsUnknown, moves: "RequirementsUnknown",
 			message: "requirements not yet checked: ClusterServiceVersion demo.v1.0.0 is not being replaced yet"}},
-		{"the new version is installed", second(), installs("RequirementsUnknown "+toInstall, v2(prepares(deploys))...)},
+		{"the new version is installed", second(), installs(toInstall, v2(prepares(deploys))...)},
 		{"the new version removes the roles of the old one", second(settled, available("demo")),
 			runs("InstallSucceeded", completed, removed()...)},
 		{"the new version does not remove roles without a proof", second(settled, available("demo"), unproven("t1")),
@@ -412,13 +415,13 @@ func TestCallers(t *testing.T) {
 	checks := func(d time.Duration) func(*effect) { return func(o *effect) { o.after = d } }
 	checkRows(t, []row{
 		{"a webhook's certificate comes before the Deployment", []change{admission},
-			installs("RequirementsUnknown "+toInstall, slices.Concat(preparesOnly(serving...), reports(), certified)...).with(func(o *effect) { o.unmet = []string{absent} })},
+			installs(toInstall, slices.Concat(preparesOnly(serving...), reports(), certified)...).with(func(o *effect) { o.unmet = []string{absent} })},
 		{"a webhook is configured when the Deployment is ready", []change{admission, settled, available("demo")},
 			runs("InstallSucceeded", completed, "acct: apply "+configuration).with(checks(secretCheckInterval))},
 		{"an old certificate gets a successor, which callers trust before it is used", rotated(), runs("", completed, "acct: apply Service t1/demo-service", "acct: apply "+configuration,
 			"acct: patch Secret t1/demo-service-cert").with(checks(10 * time.Second))},
 		{"the successor is used when callers trust it", rotated(settled, passing(10*time.Second)),
-			installs("NeedsCertRotation "+toInstall, "acct: patch Secret t1/demo-service-cert", deploys)},
+			installs(toInstall, "acct: patch Secret t1/demo-service-cert", deploys)},
 		{"the predecessor is removed when no Pod uses it", rotated(settled, passing(10*time.Second), settled, available("demo")),
 			runs("InstallSucceeded", completed, "acct: apply "+configuration, "acct: patch Secret t1/demo-service-cert", "acct: apply Service t1/demo-service").with(checks(secretCheckInterval))},
 		{"a webhook is removed with its operator, before the finalizer", []change{admission, installed, func(w *world) { w.Delete(w.csv) }},
@@ -440,7 +443,7 @@ func TestCallers(t *testing.T) {
 		{"an API is registered when the Deployment is ready", []change{serves, settled, available("demo")},
 			effect{phase: phaseInstalling, reason: reasonWaiting, message: "installing: APIService v1.widgets.example.com is not available: missing condition",
 				writes: []string{"acct: apply APIService v1.widgets.example.com"}, after: 5 * time.Minute}},
-		{"an API's bindings come before the Deployment", []change{serves}, installs("RequirementsUnknown "+toInstall, slices.Concat(preparesOnly(serving...),
+		{"an API's bindings come before the Deployment", []change{serves}, installs(toInstall, slices.Concat(preparesOnly(serving...),
 			[]string{"acct: apply ClusterRoleBinding demo-service-system:auth-delegator-#", "acct: apply RoleBinding kube-system/demo-service-auth-reader-#"}, reports(), certified)...)},
 		{"an API of another owner", []change{serves, served}, fails("OwnerConflict",
 			`unable to adopt APIService: pre-existing APIService v1.widgets.example.com is not adoptable: it does not have the lineage label of package "demo" in namespace "t1"`,

@@ -82,6 +82,7 @@ type Reconciler struct {
 	// refused.
 	refusals *keyed.Map[client.ObjectKey, bool]
 	metrics  *metrics
+	replaced *status.Replaced
 }
 
 // New returns a Reconciler, or an error if required options are missing.
@@ -95,7 +96,7 @@ func New(o Options) (*Reconciler, error) {
 	return &Reconciler{
 		Options: o, confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, interests: &kit.Interests{},
 		unserved: kinds.NewUnserved(o.Clock), memory: &hooks.Memory{}, edits: &edits{}, metrics: newMetrics(o.Clock),
-		refusals: &keyed.Map[client.ObjectKey, bool]{},
+		refusals: &keyed.Map[client.ObjectKey, bool]{}, replaced: &status.Replaced{},
 	}, nil
 }
 
@@ -112,6 +113,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	if exists, err := r.read(ctx, req.NamespacedName, csv); err != nil || !exists {
 		return ctrl.Result{}, err
+	}
+	if r.replaced.Has(csv) {
+		return ctrl.Result{}, nil
 	}
 	s := &scope{csv: csv, facts: Facts{CSV: csv.DeepCopy(), Now: r.Clock.Now()}}
 	if r.isInert(csv) && csv.DeletionTimestamp == nil {
@@ -231,14 +235,15 @@ func (r *Reconciler) act(ctx context.Context, s *scope, t Transition) (Transitio
 	return failed, nil
 }
 
-// finish patches the status once, and emits one event each time the phase or reason changes.
+// finish patches the status once, and emits one event if the phase or reason changes. Phases that the same patch enters
+// and leaves have no event: the conditions list them.
 func (r *Reconciler) finish(ctx context.Context, s *scope) (ctrl.Result, error) {
 	after := s.facts.CSV
 	if s.evaluated {
 		after.SetRequirementStatus(s.shown())
 		s.certificateStatus(&after.Status)
 	}
-	if err := status.Patch(ctx, r.Client, s.csv, after); err != nil {
+	if err := r.replaced.Patch(ctx, r.Client, s.csv, after); err != nil {
 		if apierrors.IsConflict(err) {
 			return ctrl.Result{}, nil
 		}
@@ -246,7 +251,9 @@ func (r *Reconciler) finish(ctx context.Context, s *scope) (ctrl.Result, error) 
 	}
 	for _, m := range s.moves {
 		log.FromContext(ctx).Info("Changed phase", "from", m.from, "phase", m.Phase, "reason", m.Reason)
-		r.transitioned(s.csv, m.Transition)
+	}
+	if n := len(s.moves); n > 0 {
+		r.transitioned(s.csv, s.moves[n-1].Transition)
 	}
 	return ctrl.Result{RequeueAfter: s.after}, nil
 }

@@ -119,15 +119,17 @@ func waitsFor(s *scope, older *operatorsv1alpha1.ClusterServiceVersion) string {
 	return fmt.Sprintf("InstallPlan %s is in progress", sub.Status.InstallPlanRef.Name)
 }
 
-// settleTime is the delay before the status of a new, waiting CSV is written. Most InstallPlans finish sooner, so an
-// earlier status would soon be replaced.
+// settleTime is the delay before the status of a new CSV that waits is written. Most InstallPlans finish sooner, and most
+// Deployments are available sooner, so an earlier status would soon be replaced.
 const settleTime = 2 * time.Second
 
-// unsettled returns the remaining delay before the status of a waiting CSV is written, or 0 if it is written now. If this
-// program's clock differs from the API server's, the delay may be shorter.
+// unsettled returns the remaining delay before the status of a new CSV is written, or 0 if it is written now. Only a CSV that
+// waits for its InstallPlan or its Deployments is delayed; problems are reported at once. If this program's clock differs from
+// the API server's, the delay may be shorter.
 func unsettled(f Facts, read *operatorsv1alpha1.ClusterServiceVersion) time.Duration {
 	age := f.Now.Sub(read.CreationTimestamp.Time)
-	if f.Waits == "" || read.Status.Phase != phaseNone || f.CSV.Status.Phase != phasePending || age < 0 {
+	waits := f.Waits != "" && f.CSV.Status.Phase == phasePending || f.CSV.Status.Phase == phaseInstalling
+	if !waits || read.Status.Phase != phaseNone || age < 0 {
 		return 0
 	}
 	return max(0, settleTime-age)

@@ -79,7 +79,7 @@ type change func(*world)
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, clock: testclock.NewFakePassiveClock(time.Now().Truncate(time.Second)), csv: parsed(t, demo, &operatorsv1alpha1.ClusterServiceVersion{})}
-	w.csv.CreationTimestamp = metav1.NewTime(w.clock.Now())
+	w.csv.CreationTimestamp = metav1.NewTime(w.clock.Now().Add(-settleTime))
 	w.Server = recorded.New(t, indexFields,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "t1", UID: "t1", CreationTimestamp: metav1.NewTime(time.Now().Add(-time.Hour))}},
 		group("og", "acct", "t1"), serviceAccount("acct"), things(), grant("all"), w.csv,
@@ -252,6 +252,11 @@ func thingsRoles() []client.Object {
 	return out
 }
 
+// created makes the ClusterServiceVersion a new one.
+func created(w *world) {
+	editing(func(c *operatorsv1alpha1.ClusterServiceVersion) { c.CreationTimestamp = metav1.NewTime(w.clock.Now()) })(w)
+}
+
 func deploymentOf(name string) *appsv1.Deployment {
 	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: name}}
 }
@@ -325,7 +330,7 @@ func as(name string) change {
 func next(w *world) {
 	c := parsed(w.t, demo, &operatorsv1alpha1.ClusterServiceVersion{})
 	c.Name, c.Spec.Replaces = "demo.v2.0.0", "demo.v1.0.0"
-	c.CreationTimestamp = metav1.NewTime(w.clock.Now())
+	c.CreationTimestamp = metav1.NewTime(w.clock.Now().Add(-settleTime))
 	w.Put(c)
 }
 

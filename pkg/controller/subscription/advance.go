@@ -234,9 +234,7 @@ func (r *Reconciler) await(w *world, known *known, views map[types.UID]*view, co
 			each(views, concerned, func(v *view) { v.unpackFailed = &reasoned{reasonUnpackFailed, message} })
 			return
 		}
-		if w.after == 0 || left < w.after {
-			w.after = left
-		}
+		w.wakeAfter(left)
 	}
 	each(views, concerned, func(v *view) { v.unpacking = waiting.Error() })
 }

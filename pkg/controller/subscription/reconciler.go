@@ -53,6 +53,7 @@ type Reconciler struct {
 	ask       preflight.Reviewer
 	interests *kit.Interests
 	metrics   *metrics
+	replaced  *status.Replaced
 }
 
 // New returns a Reconciler, or an error if a required option is missing.
@@ -66,7 +67,7 @@ func New(o Options) (*Reconciler, error) {
 	known := &answers{}
 	r := &Reconciler{
 		Options: o, indexes: &resolver.Indexes{}, answers: known, kinds: &kinds{}, long: newLongQueue(o.Clock, known),
-		ask: preflight.Reviews(o.Client), interests: &kit.Interests{}, metrics: newMetrics(o.Clock),
+		ask: preflight.Reviews(o.Client), interests: &kit.Interests{}, metrics: newMetrics(o.Clock), replaced: &status.Replaced{},
 	}
 	r.long.metrics = r.metrics
 	r.long.served = func(ctx context.Context) (served, error) { return r.kinds.served(ctx, o.Client) }
@@ -87,10 +88,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	r.metrics.reconciled(req.Name, world.subscriptions)
 	views, err := r.advance(ctx, world)
 	errs := []error{err}
+	r.replaced.ForgetFunc(func(key client.ObjectKey) bool { return key.Namespace == req.Name && !world.hasSubscription(key.Name) })
 	for i := range world.subscriptions {
 		sub := &world.subscriptions[i]
-		if v := views[sub.UID]; v != nil {
-			errs = append(errs, r.save(ctx, sub, *v))
+		if v := views[sub.UID]; v != nil && !r.replaced.Has(sub) {
+			errs = append(errs, r.save(ctx, world, sub, *v))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -99,10 +101,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: world.after}, nil
 }
 
-func (r *Reconciler) save(ctx context.Context, sub *operatorsv1alpha1.Subscription, v view) error {
+// save patches the status of a Subscription. If the status only shows the progress of a new plan, save requests another
+// reconcile instead.
+func (r *Reconciler) save(ctx context.Context, w *world, sub *operatorsv1alpha1.Subscription, v view) error {
 	after := sub.DeepCopy()
 	r.write(after, v)
-	err := status.Patch(ctx, r.Client, sub, after)
+	if left := unsettled(v.plan, &sub.Status, &after.Status, r.Clock.Now()); left > 0 {
+		w.wakeAfter(left)
+		return nil
+	}
+	err := r.replaced.Patch(ctx, r.Client, sub, after)
 	if err != nil && !apierrors.IsConflict(err) { // after a conflict, the event for the newer version triggers another reconcile
 		return fmt.Errorf("update status of Subscription %s: %w", client.ObjectKeyFromObject(sub), err)
 	}

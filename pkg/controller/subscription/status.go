@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -50,6 +51,36 @@ func (r *Reconciler) write(sub *operatorsv1alpha1.Subscription, v view) {
 	if !equality.Semantic.DeepEqual(before, st) {
 		st.LastUpdated = now
 	}
+}
+
+// settleTime is the delay before the status of a Subscription shows the progress of a new plan. Most plans finish sooner.
+const settleTime = 2 * time.Second
+
+// unsettled returns the remaining delay before a status is written, or 0 if it is written now. A status is delayed only if it
+// differs from the stored one in nothing but the progress of a new plan that the stored one refers to. If this program's clock
+// differs from the API server's, the delay may be shorter.
+func unsettled(plan *operatorsv1alpha1.InstallPlan, before, after *operatorsv1alpha1.SubscriptionStatus, now time.Time) time.Duration {
+	if plan == nil || !inFlight(plan) || plan.Status.GetCondition(operatorsv1alpha1.InstallPlanInstalled).Status == corev1.ConditionFalse {
+		return 0
+	}
+	const pending = operatorsv1alpha1.SubscriptionInstallPlanPending
+	was, is := before.GetCondition(pending), after.GetCondition(pending)
+	if was.Status != corev1.ConditionTrue || is.Status != corev1.ConditionTrue || was.Reason != reasonNotYetReconciled {
+		return 0 // for example, the plan is waiting for approval or has been approved
+	}
+	settled := after.DeepCopy()
+	settled.State, settled.InstalledCSV, settled.LastUpdated = before.State, before.InstalledCSV, before.LastUpdated
+	settled.SetCondition(was)
+	for _, t := range []operatorsv1alpha1.SubscriptionConditionType{typePermissionsMissing, typeObjectsRefused} {
+		if before.GetCondition(t).Reason == "" && after.GetCondition(t).Status == corev1.ConditionFalse {
+			settled.RemoveConditions(t)
+		}
+	}
+	age := now.Sub(plan.CreationTimestamp.Time)
+	if age < 0 || !equality.Semantic.DeepEqual(before, settled) {
+		return 0
+	}
+	return max(0, settleTime-age)
 }
 
 func writeInstall(st *operatorsv1alpha1.SubscriptionStatus, v view) {

@@ -48,6 +48,18 @@ type world struct {
 	found *findings
 }
 
+// hasSubscription reports whether a Subscription with this name exists.
+func (w *world) hasSubscription(name string) bool {
+	return slices.ContainsFunc(w.subscriptions, func(sub operatorsv1alpha1.Subscription) bool { return sub.Name == name })
+}
+
+// wakeAfter requests another reconcile after at most d.
+func (w *world) wakeAfter(d time.Duration) {
+	if w.after == 0 || d < w.after {
+		w.after = d
+	}
+}
+
 func (r *Reconciler) gather(ctx context.Context, namespace string) (*world, error) {
 	w := &world{namespace: namespace, proofs: r.Proofs}
 	subs, csvs, plans := &operatorsv1alpha1.SubscriptionList{}, &operatorsv1alpha1.ClusterServiceVersionList{}, &operatorsv1alpha1.InstallPlanList{}

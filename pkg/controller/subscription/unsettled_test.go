@@ -1,0 +1,71 @@
+package subscription
+
+import (
+	"testing"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testclock "k8s.io/utils/clock/testing"
+)
+
+// The stored status refers to a plan that was just created. A status that only shows the plan's progress is delayed; each other
+// change is written at once.
+func TestProgressOfANewPlanIsNotWrittenAtOnce(t *testing.T) {
+	t.Parallel()
+	permissions := operatorsv1alpha1.InstallPlanCondition{Type: "PermissionsMissing", Status: corev1.ConditionFalse, Reason: "PermissionsHeld"}
+	missing := operatorsv1alpha1.InstallPlanCondition{Type: "PermissionsMissing", Status: corev1.ConditionTrue, Reason: "AccountLacksPermissions"}
+	exists := func(v *view) {
+		v.installed = &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: "a.v1"}}
+	}
+	const half = settleTime / 2
+	for _, row := range []struct {
+		name string
+		age  time.Duration
+		now  []func(*view)
+		want time.Duration
+	}{
+		{"its CSV exists", half, []func(*view){plan("a.v1", ""), exists}, half},
+		{"it is being executed", half, []func(*view){plan("a.v1", "Installing", permissions), exists}, half},
+		{"nothing has changed", half, []func(*view){plan("a.v1", "")}, half},
+		{"the plan is older", settleTime, []func(*view){plan("a.v1", ""), exists}, 0},
+		{"the plan was created in the future, according to this clock", -time.Second, []func(*view){plan("a.v1", ""), exists}, 0},
+		{"it is complete", half, []func(*view){plan("a.v1", "Complete"), exists}, 0},
+		{"it has failed", half, []func(*view){plan("a.v1", "Failed", because("InstallComponentFailed", "x"))}, 0},
+		{"it waits", half, []func(*view){plan("a.v1", "Installing", because("InstallCheckFailed", "x"))}, 0},
+		{"permissions are missing", half, []func(*view){plan("a.v1", "Installing", missing)}, 0},
+		{"another version", half, []func(*view){plan("a.v2", "")}, 0},
+		{"another plan", half, []func(*view){plan("a.v1", ""), func(v *view) { v.plan.UID = "other" }}, 0},
+		{"no plan", half, nil, 0},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			clock := testclock.NewFakePassiveClock(time.Now())
+			r := &Reconciler{Options: Options{Clock: clock}}
+			stored := &operatorsv1alpha1.Subscription{}
+			r.write(stored, given(plan("a.v1", "")))
+			clock.SetTime(clock.Now().Add(time.Second))
+			v := given(row.now...)
+			if v.plan != nil {
+				v.plan.CreationTimestamp = metav1.NewTime(clock.Now().Add(-row.age))
+			}
+			after := stored.DeepCopy()
+			r.write(after, v)
+			require.Equal(t, row.want, unsettled(v.plan, &stored.Status, &after.Status, clock.Now()))
+		})
+	}
+}
+
+func TestAnApprovalIsWrittenAtOnce(t *testing.T) {
+	t.Parallel()
+	r := &Reconciler{Options: Options{Clock: testclock.NewFakePassiveClock(time.Now())}}
+	stored := &operatorsv1alpha1.Subscription{}
+	r.write(stored, given(plan("a.v1", "RequiresApproval")))
+	v := given(plan("a.v1", "Installing"))
+	v.plan.CreationTimestamp = metav1.NewTime(r.Clock.Now())
+	after := stored.DeepCopy()
+	r.write(after, v)
+	require.Zero(t, unsettled(v.plan, &stored.Status, &after.Status, r.Clock.Now()), "the csv controller waits for the plan from now on")
+}
