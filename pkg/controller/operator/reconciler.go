@@ -24,8 +24,8 @@ import (
 
 const (
 	// settle is the delay between an event and its reconcile. An install causes many events within a few seconds, which
-	// need only a few updates of its Operator.
-	settle = time.Second
+	// usually need only one update of its Operator.
+	settle = 2 * time.Second
 	// correction is the delay between a change to an Operator and its reconcile. It limits the number of writes if another
 	// program, such as OLM v0, also maintains the Operator.
 	correction = time.Minute
