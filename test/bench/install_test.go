@@ -7,11 +7,24 @@ import (
 	"testing"
 	"time"
 
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env"
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
@@ -20,10 +33,14 @@ const (
 	// installs is the number of operators that are installed one after the other: enough for a stable median, but few
 	// enough to finish within half a minute.
 	installs = 15
+	// bareApplies is the number of operators whose objects are applied without Remit, for comparison.
+	bareApplies = 5
 	// together is the number of namespaces that subscribe at the same time.
 	together = 50
 	// aftermath is how long requests are recorded after the installs.
 	aftermath = time.Minute
+	// maxInstallRequests is the maximum number of requests of one bounded install, by the programs and as the account.
+	maxInstallRequests = 30
 	// patience is the timeout of a single install, with a margin for slow machines.
 	patience = 5 * time.Minute
 )
@@ -110,10 +127,13 @@ func subscribe(tn *env.Tenant) {
 }
 
 // BenchmarkInstall measures the installs of small operators one after the other, each in its own bounded namespace.
+//
+// It compares them with applying the same objects by one client, one after the other, until the Deployment is available.
 func BenchmarkInstall(b *testing.B) {
-	var times []time.Duration
+	var times, bare []time.Duration
 	var requests []int
 	for range b.N {
+		var tenants []*env.Tenant
 		for n := range installs {
 			tn := tenant(b, n)
 			ready(tn)
@@ -124,12 +144,20 @@ func BenchmarkInstall(b *testing.B) {
 			quiet(b)
 			sent := between(b, from, mark(b))
 			requests = append(requests, len(sent))
+			tenants = append(tenants, tn)
 			if n == installs-1 {
 				report(fmt.Sprintf("Requests of one install (%d):", len(sent)), sent.table())
+				report("In order, with the start and the duration in milliseconds:", sent.sequence())
 			}
 		}
+		for _, tn := range tenants[:bareApplies] {
+			bare = append(bare, applied(b, tn))
+		}
 	}
-	reportInstalls(b, times, requests)
+	median := reportInstalls(b, times, requests)
+	b.ReportMetric(quantile(bare, 0.5).Seconds(), "s/median-bare")
+	b.ReportMetric(float64(quantile(times, 0.5))/float64(quantile(bare, 0.5)), "times-bare")
+	require.LessOrEqual(b, median, maxInstallRequests)
 }
 
 // reportInstalls reports how long the installs took and how many requests each of them sent. It returns the median number of
@@ -144,6 +172,80 @@ func reportInstalls(b *testing.B, times []time.Duration, counts []int) (median i
 	b.ReportMetric(float64(counts[len(counts)-1]), "requests/max")
 	b.ReportMetric(0, "ns/op")
 	return median
+}
+
+// applied removes the tenant's operator, applies the same objects to another namespace, as an account whose permissions the API
+// server checks, and returns how long it takes until the Deployment is available. Remit ignores that namespace.
+func applied(b *testing.B, from *env.Tenant) time.Duration {
+	b.Helper()
+	c := cluster(b)
+	to := c.Tenant(b)
+	objs := installed(b, from, to.Namespace)
+	for _, obj := range append(slices.Clone(objs), apply.Reference(corev1.SchemeGroupVersion.WithKind("Namespace"), "", from.Namespace)) {
+		if obj.GetNamespace() == "" {
+			require.NoError(b, c.Client.Delete(b.Context(), obj.DeepCopy()))
+			to.Eventually(func(t *assert.CollectT) {
+				assert.True(t, apierrors.IsNotFound(c.Client.Get(b.Context(), client.ObjectKeyFromObject(obj), obj.DeepCopy())))
+			})
+		}
+	}
+	to.Create(&operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: to.Namespace, Name: "group", Annotations: map[string]string{names.AnnotationManagedBy: names.ManagedByOLM}},
+		Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: env.AccountName, TargetNamespaces: []string{to.Namespace}}})
+	to.Grant(rbac.ClusterScope, rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})
+	account := c.As(b, scoped.Username(to.Account.Namespace, to.Account.Name))
+	quiet(b)
+	return timed(b, &appsv1.DeploymentList{}, []string{to.Namespace}, func(obj client.Object) string {
+		if d, ok := obj.(*appsv1.Deployment); ok && d.Status.AvailableReplicas > 0 {
+			return d.Namespace
+		}
+		return ""
+	}, func() {
+		for _, obj := range objs {
+			assert.NoError(b, account.Apply(b.Context(), client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("bare")), obj.GetKind())
+		}
+	})[0]
+}
+
+// installed returns the objects that the installs in a namespace have created, in the order in which they were written, as they
+// would be applied to another namespace.
+func installed(b *testing.B, tn *env.Tenant, to string) []*unstructured.Unstructured {
+	b.Helper()
+	csv := &operatorsv1alpha1.ClusterServiceVersion{}
+	require.NoError(b, tn.Get(bundle.CSV, csv))
+	var out []*unstructured.Unstructured
+	for _, kind := range []schema.GroupVersionKind{
+		operatorsv1alpha1.SchemeGroupVersion.WithKind("ClusterServiceVersion"), apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"),
+		corev1.SchemeGroupVersion.WithKind("ServiceAccount"), corev1.SchemeGroupVersion.WithKind("ConfigMap"), corev1.SchemeGroupVersion.WithKind("Service"),
+		rbacv1.SchemeGroupVersion.WithKind("Role"), rbacv1.SchemeGroupVersion.WithKind("RoleBinding"), appsv1.SchemeGroupVersion.WithKind("Deployment"),
+	} {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind)
+		require.NoError(b, tn.Cluster.Client.List(b.Context(), list, client.MatchingLabels{names.LabelLineage: csv.Labels[names.LabelLineage]}))
+		require.Len(b, list.Items, 1, kind.Kind)
+		out = append(out, bareObject(&list.Items[0], to))
+	}
+	return out
+}
+
+// bareObject returns an object without what the API server has set, and with another namespace.
+func bareObject(live *unstructured.Unstructured, namespace string) *unstructured.Unstructured {
+	out := apply.Reference(live.GroupVersionKind(), "", live.GetName())
+	if live.GetNamespace() != "" {
+		out.SetNamespace(namespace)
+	}
+	for key, value := range live.Object {
+		if key != "metadata" && key != "status" {
+			out.Object[key] = value
+		}
+	}
+	unstructured.RemoveNestedField(out.Object, "spec", "clusterIP")
+	unstructured.RemoveNestedField(out.Object, "spec", "clusterIPs")
+	if subjects, ok := out.Object["subjects"].([]any); ok {
+		for _, s := range subjects {
+			s.(map[string]any)["namespace"] = namespace //nolint:forcetypeassert // the API server returned it
+		}
+	}
+	return out
 }
 
 // BenchmarkInstallTogether measures installs in many bounded namespaces whose Subscriptions are created at the same

@@ -45,9 +45,8 @@ const (
 	// eventRetry is longer than the delay after which client-go writes an event again that was emitted twice within a few
 	// milliseconds.
 	eventRetry = 15 * time.Second
-	// maxFleetRequests is the maximum average number of requests of one install: by the programs and as the account. It is 36 with
-	// 500 namespaces.
-	maxFleetRequests = 60
+	// maxFleetRequests is the maximum average number of requests of one install: by the programs and as the account.
+	maxFleetRequests = 32
 )
 
 // memory is the resident memory of a program in KiB: in total, and the part that is not mapped from files.

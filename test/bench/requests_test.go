@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -18,8 +19,9 @@ import (
 // the user of a ClusterExtension, except watches and requests for Leases.
 type requests []audit.Event
 
-// stillness is the time without requests after which an install counts as finished.
-const stillness = 1500 * time.Millisecond
+// stillness is the time without requests after which an install counts as finished. It is longer than the controllers wait before they
+// write the status of an Operator.
+const stillness = 3 * time.Second
 
 func ours(self audit.Identities, e audit.Event) bool {
 	if e.Verb == "watch" || e.Object != nil && e.Object.Resource == "leases" {
@@ -80,35 +82,54 @@ func quiet(b testing.TB) {
 func (r requests) table() []string {
 	counts := map[string]int{}
 	for _, e := range r {
-		who := sender(e)
-		what := e.RequestURI
-		if o := e.Object; o != nil {
-			what = o.Resource
-			if o.Subresource != "" {
-				what += "/" + o.Subresource
-			}
-			if o.APIGroup != "" {
-				what += "." + o.APIGroup
-			}
-		}
-		if who == "account" {
-			who += " (" + e.UserAgent + ")"
-		}
-		line := fmt.Sprintf("%-24s %-8s %s", who, e.Verb, what)
-		if strings.Contains(e.RequestURI, "dryRun=") {
-			line += " (dry run)"
-		}
-		if e.Response.Code >= 400 {
-			line += fmt.Sprintf(" (%d)", e.Response.Code)
-		}
-		counts[line]++
+		counts[line(e)]++
 	}
 	var out []string
-	for line, n := range counts {
-		out = append(out, fmt.Sprintf("%s %d", line, n))
+	for _, line := range slices.Sorted(maps.Keys(counts)) {
+		out = append(out, fmt.Sprint(line, " ", counts[line]))
 	}
-	slices.Sort(out)
 	return out
+}
+
+// sequence lists the requests in the order in which the API server received them, with the time since the first one and the
+// duration in milliseconds.
+func (r requests) sequence() []string {
+	sorted := slices.SortedFunc(slices.Values(r), func(a, b audit.Event) int { return a.Received.Compare(b.Received) })
+	var out []string
+	for _, e := range sorted {
+		name := ""
+		if e.Object != nil {
+			name = e.Object.Name
+		}
+		out = append(out, fmt.Sprintf("%5d +%-4d %s %s", e.Received.Sub(sorted[0].Received).Milliseconds(), e.Answered.Sub(e.Received).Milliseconds(), line(e), name))
+	}
+	return out
+}
+
+// line describes a request by its identity, verb, resource and, if it was rejected, its status code.
+func line(e audit.Event) string {
+	who := sender(e)
+	what := e.RequestURI
+	if o := e.Object; o != nil {
+		what = o.Resource
+		if o.Subresource != "" {
+			what += "/" + o.Subresource
+		}
+		if o.APIGroup != "" {
+			what += "." + o.APIGroup
+		}
+	}
+	if who == "account" {
+		who += " (" + e.UserAgent + ")"
+	}
+	line := fmt.Sprintf("%-24s %-8s %s", who, e.Verb, what)
+	if strings.Contains(e.RequestURI, "dryRun=") {
+		line += " (dry run)"
+	}
+	if e.Response.Code >= 400 {
+		line += fmt.Sprintf(" (%d)", e.Response.Code)
+	}
+	return line
 }
 
 // sender returns the program that sent a request, or describes the identity in whose name it was sent.
