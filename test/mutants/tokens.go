@@ -26,10 +26,21 @@ func tokens() []Mutant {
 		},
 		{
 			Name: "forgotten-token-is-kept", Rule: 5, File: "pkg/lib/scoped/clients.go",
-			Old: `		delete(c.entries, key)
+			Old: `	delete(c.entries, identity.Username())
 `,
 			New:    "",
 			Killer: unit("pkg/lib/scoped", "TestForgetDropsTheToken"),
+		},
+		{
+			Name: "context-chooses-the-account", Rule: 5, File: "pkg/lib/scoped/sender.go",
+			Old: `	return context.WithValue(ctx, senderKey{}, c.sender)
+`,
+			New: `	if ctx.Value(senderKey{}) != nil {
+		return ctx
+	}
+	return context.WithValue(ctx, senderKey{}, c.sender)
+`,
+			Killer: unit("pkg/lib/scoped", "TestAClientSendsItsRequestsAsItsOwnAccountOnly"),
 		},
 		{
 			Name: "credentials-of-the-controller-are-sent", Rule: 5, File: "pkg/lib/scoped/clients.go",

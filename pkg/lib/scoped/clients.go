@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -33,30 +34,31 @@ type Options struct {
 	Clock clock.PassiveClock
 }
 
-// Clients creates and caches one client for each identity in use. The client of an account has its own transport and
-// token; those of synthetic users share the transport of the controller identity. It is safe for concurrent use.
+// Clients creates and caches one client for each identity in use. The clients of accounts share one client-go transport, and
+// each request carries the token of its account; those of synthetic users share the transport of the controller identity. It
+// is safe for concurrent use.
 type Clients struct {
 	options Options
 	mint    corev1client.ServiceAccountsGetter
+	// unauthenticated is the transport, and shared is the client, of all accounts.
+	unauthenticated http.RoundTripper
+	shared          client.WithWatch
 
 	mu sync.Mutex
 	// entries contains the clients by user name.
 	entries map[string]*entry
 }
 
-// idleTimeout is how long idle connections of accounts stay open.
-const idleTimeout = 90 * time.Second
-
 type entry struct {
 	identity Identity
 	// check returns an *Error if the identity is not usable. It sends no request if the identity was usable recently.
 	check  func(context.Context) error
-	source *tokenSource // nil for a synthetic user
 	client client.WithWatch
-	// config and http are those of client.
-	config *rest.Config
-	http   *http.Client
-	close  func()
+	// connect returns a configuration and an HTTP client that authenticate as the identity.
+	connect func() (*rest.Config, *http.Client, error)
+	source  *tokenSource // nil for a synthetic user
+	// used is when the entry was last used.
+	used time.Time
 }
 
 // NewClients returns an empty cache of clients, or an error if a required option is missing. It sends no request.
@@ -71,7 +73,18 @@ func NewClients(o Options) (*Clients, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create the client for token requests: %w", err)
 	}
-	return &Clients{options: o, mint: mint, entries: map[string]*entry{}}, nil
+	c := &Clients{options: o, mint: mint, entries: map[string]*entry{}}
+	if c.unauthenticated, err = rest.TransportFor(c.anonymous()); err != nil {
+		return nil, fmt.Errorf("create the transport of accounts: %w", err)
+	}
+	config, httpClient, err := c.through(dispatcher{})
+	if err != nil {
+		return nil, fmt.Errorf("create the client of accounts: %w", err)
+	}
+	if c.shared, err = c.client(config, httpClient); err != nil {
+		return nil, fmt.Errorf("create the client of accounts: %w", err)
+	}
+	return c, nil
 }
 
 // For returns a client that is authenticated as the account. For requests a token if there is no valid one, so that it
@@ -104,7 +117,7 @@ func (c *Clients) Connect(identity Identity) (*rest.Config, *http.Client, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	return rest.CopyConfig(e.config), e.http, nil
+	return e.connect()
 }
 
 // Open returns a client that is authenticated as the account, without sending a request. The client requests the token
@@ -125,25 +138,17 @@ func (c *Clients) Forget(key types.NamespacedName) { c.ForgetIdentity(ServiceAcc
 func (c *Clients) ForgetIdentity(identity Identity) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.forget(identity.Username())
-}
-
-func (c *Clients) forget(key string) {
-	if e, ok := c.entries[key]; ok {
-		e.close()
-		delete(c.entries, key)
-	}
+	delete(c.entries, identity.Username())
 }
 
 func (c *Clients) entry(identity Identity) (*entry, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	now := c.options.Clock.Now()
 	key := identity.Username()
-	if e, ok := c.entries[key]; ok {
-		if e.identity.Account.UID == identity.Account.UID {
-			return e, nil
-		}
-		c.forget(key)
+	if e, ok := c.entries[key]; ok && e.identity.Account.UID == identity.Account.UID {
+		e.used = now
+		return e, nil
 	}
 	open := c.open
 	if identity.IsSynthetic() {
@@ -153,6 +158,9 @@ func (c *Clients) entry(identity Identity) (*entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create a client for %s: %w", identity, err)
 	}
+	e.used = now
+	// A new client is a good time to drop those that are no longer used, for example because the OperatorGroup was deleted.
+	maps.DeleteFunc(c.entries, func(_ string, e *entry) bool { return now.Sub(e.used) > tokenLifetime })
 	c.entries[key] = e
 	return e, nil
 }
@@ -161,33 +169,23 @@ func (c *Clients) open(identity Identity) (*entry, error) {
 	if identity.Account.UID == "" {
 		return nil, errors.New("the UID of the ServiceAccount is required")
 	}
-	config := c.anonymous()
-	tlsConfig, err := rest.TLSConfigFor(config)
-	if err != nil {
-		return nil, err
-	}
-	base := &http.Transport{
-		Proxy:             http.ProxyFromEnvironment,
-		TLSClientConfig:   tlsConfig,
-		ForceAttemptHTTP2: true,
-		IdleConnTimeout:   idleTimeout,
-	}
 	source := &tokenSource{account: identity.Account, mint: c.mint, clock: c.options.Clock}
-	config.TLSClientConfig = rest.TLSClientConfig{}
-	config.Transport = &transport{source: source, next: base}
-	httpClient, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return nil, err
-	}
-	typed, err := c.client(config, httpClient)
-	if err != nil {
-		return nil, err
-	}
+	sender := &transport{source: source, next: c.unauthenticated}
 	check := func(ctx context.Context) error {
 		_, err := source.get(ctx)
 		return err
 	}
-	return &entry{identity: identity, check: check, source: source, client: typed, config: config, http: httpClient, close: base.CloseIdleConnections}, nil
+	connect := func() (*rest.Config, *http.Client, error) { return c.through(sender) }
+	return &entry{identity: identity, check: check, source: source, client: &accountClient{WithWatch: c.shared, sender: sender}, connect: connect}, nil
+}
+
+// through returns a configuration without credentials, and an HTTP client that sends requests through the transport.
+func (c *Clients) through(next http.RoundTripper) (*rest.Config, *http.Client, error) {
+	config := c.anonymous()
+	config.TLSClientConfig = rest.TLSClientConfig{}
+	config.Transport = next
+	httpClient, err := rest.HTTPClientFor(config)
+	return config, httpClient, err
 }
 
 func (c *Clients) client(config *rest.Config, httpClient *http.Client) (client.WithWatch, error) {

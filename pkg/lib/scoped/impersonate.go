@@ -46,7 +46,8 @@ func (c *Clients) openSynthetic(identity Identity) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &entry{identity: identity, check: i.check, client: typed, config: config, http: httpClient, close: func() {}}, nil
+	connect := func() (*rest.Config, *http.Client, error) { return rest.CopyConfig(config), httpClient, nil }
+	return &entry{identity: identity, check: i.check, client: typed, connect: connect}, nil
 }
 
 // impersonator sends requests as a synthetic user.
