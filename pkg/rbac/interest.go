@@ -1,6 +1,9 @@
 package rbac
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // maxLookups is the maximum number of lookups that are tracked individually for one reconcile.
 const maxLookups = 1000
@@ -18,9 +21,10 @@ const maxLookups = 1000
 type Interests[K comparable] struct {
 	mu sync.Mutex
 	// lookups contains, by key, the lookups of the last reconcile. waiting contains, by lookup, the keys whose last or
-	// current reconcile made it.
+	// current reconcile made it, each once. It contains slices because most lookups have one key, for which a map needs ten
+	// times the memory.
 	lookups map[K]map[string]bool
-	waiting map[string]map[K]bool
+	waiting map[string][]K
 }
 
 // Track returns listers for one reconcile and a function to call when it ends. A lookup is recorded before it is
@@ -35,7 +39,7 @@ func (i *Interests[K]) note(who K, current map[string]bool, lookups []string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.waiting == nil {
-		i.lookups, i.waiting = map[K]map[string]bool{}, map[string]map[K]bool{}
+		i.lookups, i.waiting = map[K]map[string]bool{}, map[string][]K{}
 	}
 	for _, lookup := range lookups {
 		if !current[lookup] && len(current) >= maxLookups {
@@ -45,10 +49,9 @@ func (i *Interests[K]) note(who K, current map[string]bool, lookups []string) {
 			continue
 		}
 		current[lookup] = true
-		if i.waiting[lookup] == nil {
-			i.waiting[lookup] = map[K]bool{}
+		if !i.lookups[who][lookup] {
+			i.waiting[lookup] = append(i.waiting[lookup], who)
 		}
-		i.waiting[lookup][who] = true
 	}
 }
 
@@ -59,16 +62,26 @@ func (i *Interests[K]) end(who K, current map[string]bool) {
 		if current[lookup] {
 			continue
 		}
-		delete(i.waiting[lookup], who)
-		if len(i.waiting[lookup]) == 0 {
-			delete(i.waiting, lookup)
-		}
+		i.forget(who, lookup)
 	}
 	if len(current) == 0 {
 		delete(i.lookups, who)
 		return
 	}
 	i.lookups[who] = current
+}
+
+// forget removes a key from those that wait for the lookup. Their order does not matter.
+func (i *Interests[K]) forget(who K, lookup string) {
+	keys := i.waiting[lookup]
+	if len(keys) == 1 {
+		delete(i.waiting, lookup)
+		return
+	}
+	last := len(keys) - 1
+	keys[slices.Index(keys, who)] = keys[last]
+	clear(keys[last:])
+	i.waiting[lookup] = keys[:last]
 }
 
 // Concerned returns the keys whose last reconcile may have a different result after a change to a Role, ClusterRole,
@@ -81,7 +94,7 @@ func (i *Interests[K]) Concerned(before, after any) []K {
 	seen := map[K]bool{}
 	var out []K
 	for _, lookup := range lookups {
-		for who := range i.waiting[lookup] {
+		for _, who := range i.waiting[lookup] {
 			if !seen[who] {
 				seen[who] = true
 				out = append(out, who)
