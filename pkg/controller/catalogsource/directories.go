@@ -3,6 +3,7 @@ package catalogsource
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -30,7 +31,8 @@ type directories struct {
 // directory is one catalog directory. It is read when it is first used and after each change.
 type directory struct {
 	path string
-	// disk stores the parts of the content that are only displayed, such as icons; nil means that they are not available.
+	// disk stores the manifests, and the parts of the content that are only displayed, such as icons. If it is nil, the manifests
+	// are in memory and the other parts are not available.
 	disk *disk.Store
 	// watch starts watching the files; nil if they are not watched.
 	watch func(path string) error
@@ -170,6 +172,14 @@ func (d *directory) read(ctx context.Context) (*catalog.Snapshot, error) {
 	if d.disk == nil {
 		return loader.LoadDirectory(ctx, os.DirFS(d.path))
 	}
+	contents, err := d.disk.NewContents(0, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := contents.Unlink(); err != nil {
+		return nil, errors.Join(disk.WriteError(err), contents.Close())
+	}
+	loader.Contents = contents
 	shown, err := display.Record(d.disk, &loader, nil)
 	if err != nil {
 		return nil, err
