@@ -8,9 +8,12 @@ import (
 	"os"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/remit-olm/remit/cmd/internal/program"
 )
 
 func main() {
+	program.LimitGarbage()
 	if err := run(ctrl.SetupSignalHandler(), os.Args[1:]); err != nil {
 		fmt.Fprintf(os.Stderr, "package-server: %v\n", err)
 		os.Exit(1)
