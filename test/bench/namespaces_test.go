@@ -49,8 +49,9 @@ const (
 	maxFleetRequests = 32
 )
 
-// memory is the resident memory of a program in KiB: in total, and the part that is not mapped from files.
-type memory struct{ total, anonymous int }
+// memory is the resident memory of a program in KiB: in total, the parts that are not and that are mapped from files, and the
+// proportional set size, in which each program has only its share of pages that several programs map.
+type memory struct{ total, anonymous, mapped, proportional int }
 
 // fleet is a cluster with all of Remit's programs, one bounded operator in each of its namespaces, and one operator for all
 // namespaces, whose ClusterServiceVersion is copied to them. All operators come from one global catalog.
@@ -90,15 +91,18 @@ func BenchmarkNamespaces(b *testing.B) {
 		report(fmt.Sprintf("Requests in %s of idling, including watches and Leases (%d):", pause, len(idle)), idle.table())
 		report("Resident memory after idling:", f.memoryTable())
 		report("From Subscription to Succeeded:", []string{quantiles(times)})
-		total := 0
+		var all memory
 		for _, m := range f.resident() {
-			total += m.total
+			all.add(m)
 		}
 		b.ReportMetric(quantile(times, 0.5).Seconds(), "s/median")
 		b.ReportMetric(quantile(times, 0.99).Seconds(), "s/p99")
 		b.ReportMetric(float64(len(sent))/float64(n), "requests/install")
 		b.ReportMetric(float64(len(idle.busy(f.cluster))), "requests-idle")
-		b.ReportMetric(float64(total)/1024, "MiB-resident")
+		b.ReportMetric(float64(all.total)/1024, "MiB-resident")
+		b.ReportMetric(float64(all.anonymous)/1024, "MiB-anonymous")
+		b.ReportMetric(float64(all.mapped)/1024, "MiB-mapped")
+		b.ReportMetric(float64(all.proportional)/1024, "MiB-PSS")
 		b.ReportMetric(float64(rbacHeap(b, f.cluster))/(1<<20), "MiB-RBAC/program")
 	}
 	b.ReportMetric(0, "ns/op")
@@ -277,12 +281,28 @@ func (f *fleet) resident() map[string]memory {
 		if err != nil || field(string(text), "PPid:") != f.cluster.PID {
 			continue // another cluster's
 		}
-		out[filepath.Base(exe)] = memory{total: field(string(text), "VmRSS:"), anonymous: field(string(text), "RssAnon:")}
+		rollup, err := os.ReadFile(filepath.Join(filepath.Dir(link), "smaps_rollup"))
+		require.NoError(f.tb, err)
+		out[filepath.Base(exe)] = memory{
+			total: field(string(text), "VmRSS:"), anonymous: field(string(text), "RssAnon:"), mapped: field(string(text), "RssFile:"),
+			proportional: field(string(rollup), "Pss:"),
+		}
 	}
 	return out
 }
 
-// field returns the number in a line of /proc/<pid>/status; 0 if there is no such line.
+func (m *memory) add(other memory) {
+	m.total += other.total
+	m.anonymous += other.anonymous
+	m.mapped += other.mapped
+	m.proportional += other.proportional
+}
+
+func (m memory) String() string {
+	return fmt.Sprintf("%4d MiB: %4d anonymous, %4d mapped from files; PSS %4d MiB", m.total>>10, m.anonymous>>10, m.mapped>>10, m.proportional>>10)
+}
+
+// field returns the number in a line of /proc/<pid>/status or smaps_rollup; 0 if there is no such line.
 func field(status, name string) int {
 	_, rest, _ := strings.Cut(status, "\n"+name)
 	words := strings.Fields(rest)
@@ -297,10 +317,12 @@ func (f *fleet) memoryTable() []string {
 	f.tb.Helper()
 	all := f.resident()
 	var out []string
+	var sum memory
 	for _, program := range slices.Sorted(maps.Keys(all)) {
-		out = append(out, fmt.Sprintf("%-16s %4d MiB, of which %4d MiB are not mapped from files", program, all[program].total>>10, all[program].anonymous>>10))
+		out = append(out, fmt.Sprintf("%-16s %s", program, all[program]))
+		sum.add(all[program])
 	}
-	return out
+	return append(out, fmt.Sprintf("%-16s %s", "total", sum))
 }
 
 // rbacHeap returns the number of bytes on the heap that informers of all RBAC objects need in one program. It starts the same
