@@ -55,8 +55,8 @@ func renewal(lease time.Duration) (deadline, retry time.Duration) {
 }
 
 // NewManager returns a manager whose cache drops copied ClusterServiceVersions, managed fields, the schemas of
-// CustomResourceDefinitions and the bundle content in InstallPlans. No controller reads these from the cache, and they would use
-// most of its memory.
+// CustomResourceDefinitions, the bundle content in InstallPlans, and the manifests in the status of complete ones. No controller
+// reads these from the cache, and they would use most of its memory.
 func NewManager(config *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 	scheme, err := NewScheme()
 	if err != nil {
@@ -135,6 +135,14 @@ func withoutContent(obj any) (any, error) {
 	}
 	plan.ManagedFields = nil
 	delete(plan.Annotations, names.AnnotationContent)
+	if plan.Status.Phase != operatorsv1alpha1.InstallPlanPhaseComplete {
+		return plan, nil // its status is patched by comparison with the cached one
+	}
+	for _, step := range plan.Status.Plan {
+		if step != nil {
+			step.Resource.Manifest = ""
+		}
+	}
 	return plan, nil
 }
 

@@ -26,6 +26,22 @@ func TestTheCacheContainsNoContentOfInstallPlans(t *testing.T) {
 	require.Equal(t, "a tombstone", other)
 }
 
+func TestTheCacheContainsNoManifestsOfCompleteInstallPlans(t *testing.T) {
+	for phase, want := range map[operatorsv1alpha1.InstallPlanPhase]string{
+		operatorsv1alpha1.InstallPlanPhaseComplete: "", operatorsv1alpha1.InstallPlanPhaseInstalling: "{}", operatorsv1alpha1.InstallPlanPhaseFailed: "{}",
+	} {
+		shown := &operatorsv1alpha1.Step{
+			Resource: operatorsv1alpha1.StepResource{Kind: "Role", Name: "x", Manifest: "{}"}, Status: operatorsv1alpha1.StepStatusCreated,
+		}
+		plan := &operatorsv1alpha1.InstallPlan{Status: operatorsv1alpha1.InstallPlanStatus{Phase: phase, Plan: []*operatorsv1alpha1.Step{shown, nil}}}
+		_, err := withoutContent(plan)
+		require.NoError(t, err)
+		require.Equal(t, &operatorsv1alpha1.Step{
+			Resource: operatorsv1alpha1.StepResource{Kind: "Role", Name: "x", Manifest: want}, Status: operatorsv1alpha1.StepStatusCreated,
+		}, plan.Status.Plan[0], phase)
+	}
+}
+
 func TestRenewalKeepsTheRatiosOfTheDefaults(t *testing.T) {
 	deadline, retry := renewal(DefaultLeaseDuration)
 	require.Equal(t, []time.Duration{10 * time.Second, 2 * time.Second}, []time.Duration{deadline, retry})
