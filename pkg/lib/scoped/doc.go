@@ -7,7 +7,7 @@
 // The account is the ServiceAccount that the namespace's only OperatorGroup names or, if it names none, the
 // installation's default account (security model, rule 2). Tokens are requested through the TokenRequest API, bound to
 // the ServiceAccount's UID, kept in memory, refreshed after 80% of their lifetime and after a 401 response, and dropped
-// when the account is deleted (docs/adr/0002).
+// when the account is deleted, or when its client was not used for the life of a token (docs/adr/0002).
 //
 // A synthetic user has no ServiceAccount. Its client impersonates it with the controller identity's own credentials
 // (docs/adr/0044).
