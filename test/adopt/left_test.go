@@ -164,7 +164,7 @@ func TestUsesNoCatalogThatIsLeftToOLM(t *testing.T) {
 
 	t.Log("adopt lists the CatalogSource and removes its annotation, although OLM installed no operator in the namespace")
 	report := adopt(t, 0, "-n", tn.Namespace, "--yes")
-	requireVerdict(t, report, "CatalogSource", "left", "left", "Remit uses the catalog")
+	requireVerdict(t, report, "CatalogSource", "left", "left", "Remit uses it without changes")
 	tn.Eventually(func(c *assert.CollectT) {
 		assert.Equal(c, "left.v1.0.0", reported(c).Status.InstalledCSV)
 	})

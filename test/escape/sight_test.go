@@ -91,7 +91,7 @@ func sights() []row {
 			for name, account := range map[string]string{"nameless": "", "missing": "later"} {
 				s.Create(&operatorsv1.OperatorGroup{ObjectMeta: s.Meta(name), Spec: operatorsv1.OperatorGroupSpec{
 					ServiceAccountName: account, Selector: &metav1.LabelSelector{MatchLabels: team}}})
-				s.GroupSays(name, "TargetsKnown", metav1.ConditionFalse, "NoUsableAccount", "spec.selector selects no namespaces")
+				s.GroupSays(name, "TargetsKnown", metav1.ConditionFalse, "NoUsableAccount", "there is no usable account")
 				og := &operatorsv1.OperatorGroup{}
 				require.NoError(s.T, s.Get(name, og))
 				require.Empty(s.T, og.Status.Namespaces)
