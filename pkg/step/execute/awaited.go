@@ -44,13 +44,16 @@ func (r Roles) Ensure(ctx context.Context, c client.Client, role *unstructured.U
 	return r.from(ctx, c, live, role)
 }
 
-// EnsureUncached is like Ensure for a role or a binding that may not be in the cache. It does not read such an object: if the object
-// exists after all, the write fails with a conflict error, and the event for the object is pending.
+// EnsureUncached is like Ensure for a role or a binding that may not be in the cache. It first tries to create such an object, and
+// reads it only if this causes a conflict: the object exists, although the cache does not contain it yet.
 func (r Roles) EnsureUncached(ctx context.Context, c client.Client, obj *unstructured.Unstructured) (apply.Result, *unstructured.Unstructured, error) {
-	if !isUncached(r.RBAC, obj) {
-		return r.Ensure(ctx, c, obj)
+	if isUncached(r.RBAC, obj) {
+		result, made, err := r.from(ctx, c, nil, obj)
+		if !apierrors.IsConflict(err) {
+			return result, made, err
+		}
 	}
-	return r.from(ctx, c, nil, obj)
+	return r.Ensure(ctx, c, obj)
 }
 
 func (r Roles) from(ctx context.Context, c client.Client, live, role *unstructured.Unstructured) (apply.Result, *unstructured.Unstructured, error) {
@@ -63,11 +66,8 @@ func (r Roles) from(ctx context.Context, c client.Client, live, role *unstructur
 	return result, written, err
 }
 
-// isUncached reports whether the cache shows that a role or a binding does not exist.
+// isUncached reports whether the cache shows that a role or a binding does not exist. It returns false if RBAC cannot be read.
 func isUncached(l rbac.Listers, obj *unstructured.Unstructured) bool {
-	if !l.Readable() {
-		return false
-	}
 	_, err := l.Untracked().Object(obj.GetKind(), obj.GetNamespace(), obj.GetName())
 	return apierrors.IsNotFound(err)
 }
@@ -83,7 +83,7 @@ func (r Roles) guard(ctx context.Context, c client.Client, live, obj *unstructur
 		return err
 	}
 	err = write(live)
-	if IsBinding(obj) && apply.IsFieldConflict(err) {
+	if IsBinding(obj) && live != nil && apply.IsFieldConflict(err) {
 		return &apply.CollisionError{Object: apply.Describe(obj), Found: "no longer matches what this install created",
 			Why: "its subjects were changed by another field manager", Remedy: "delete it, and it will be recreated"}
 	}

@@ -330,3 +330,27 @@ func TestAnOwnBindingChangedByOthersIsACollision(t *testing.T) {
 	_, err = executor.Do(t.Context(), states[0])
 	require.ErrorContains(t, err, remedy)
 }
+
+// The cache contains no objects, although a role of the install and a binding of another user exist.
+func TestAnObjectThatIsNotInTheCacheYetIsRead(t *testing.T) {
+	s := newSealing(t)
+	result, _, err := s.roles.EnsureUncached(t.Context(), s.client, s.role)
+	require.NoError(t, err)
+	require.Equal(t, apply.Updated, result)
+	require.Len(t, s.live().Rules, 2)
+
+	require.NoError(t, s.client.Create(t.Context(), s.theirs))
+	for _, subject := range []string{s.theirs.Subjects[0].Name, "mine"} {
+		mine := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+			"roleRef":  map[string]any{"apiGroup": rbacv1.GroupName, "kind": "Role", "name": "r"},
+			"subjects": []any{map[string]any{"apiGroup": rbacv1.GroupName, "kind": "User", "name": subject}}}}
+		mine.SetNamespace(s.theirs.Namespace)
+		mine.SetName(s.theirs.Name)
+		mine.SetLabels(s.roles.Owner.Labels())
+		_, _, err = s.roles.EnsureUncached(t.Context(), s.client, mine)
+		require.ErrorContains(t, err, "RoleBinding "+s.theirs.Namespace+"/theirs already exists and was not created by this install: ")
+		live := &rbacv1.RoleBinding{}
+		require.NoError(t, s.client.Get(t.Context(), client.ObjectKeyFromObject(s.theirs), live))
+		require.Equal(t, s.theirs.ResourceVersion, live.ResourceVersion)
+	}
+}
