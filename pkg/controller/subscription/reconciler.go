@@ -91,7 +91,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	r.replaced.ForgetFunc(func(key client.ObjectKey) bool { return key.Namespace == req.Name && !world.hasSubscription(key.Name) })
 	for i := range world.subscriptions {
 		sub := &world.subscriptions[i]
-		if v := views[sub.UID]; v != nil && !r.replaced.Has(sub) {
+		if v := views[sub.UID]; v != nil {
 			errs = append(errs, r.save(ctx, world, sub, *v))
 		}
 	}
@@ -101,9 +101,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: world.after}, nil
 }
 
-// save patches the status of a Subscription. If the status only shows the progress of a new plan, save requests another
-// reconcile instead.
+// save patches the status of a Subscription, unless the Subscription is an outdated version. If the status only shows the progress
+// of a new plan, save requests another reconcile instead.
 func (r *Reconciler) save(ctx context.Context, w *world, sub *operatorsv1alpha1.Subscription, v view) error {
+	if r.replaced.Has(sub) {
+		return nil
+	}
 	after := sub.DeepCopy()
 	r.write(after, v)
 	if left := unsettled(v.plan, &sub.Status, &after.Status, r.Clock.Now()); left > 0 {

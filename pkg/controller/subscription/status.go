@@ -60,13 +60,13 @@ const settleTime = 2 * time.Second
 // differs from the stored one in nothing but the progress of a new plan that the stored one refers to. If this program's clock
 // differs from the API server's, the delay may be shorter.
 func unsettled(plan *operatorsv1alpha1.InstallPlan, before, after *operatorsv1alpha1.SubscriptionStatus, now time.Time) time.Duration {
-	if plan == nil || !inFlight(plan) || plan.Status.GetCondition(operatorsv1alpha1.InstallPlanInstalled).Status == corev1.ConditionFalse {
+	if plan == nil || !progresses(plan) {
 		return 0
 	}
 	const pending = operatorsv1alpha1.SubscriptionInstallPlanPending
 	was, is := before.GetCondition(pending), after.GetCondition(pending)
 	if was.Status != corev1.ConditionTrue || is.Status != corev1.ConditionTrue || was.Reason != reasonNotYetReconciled {
-		return 0 // for example, the plan is waiting for approval or has been approved
+		return 0 // for example, the plan has been approved
 	}
 	settled := after.DeepCopy()
 	settled.State, settled.InstalledCSV, settled.LastUpdated = before.State, before.InstalledCSV, before.LastUpdated
@@ -81,6 +81,12 @@ func unsettled(plan *operatorsv1alpha1.InstallPlan, before, after *operatorsv1al
 		return 0
 	}
 	return max(0, settleTime-age)
+}
+
+// progresses reports whether a plan in flight waits for nothing, not even for its approval.
+func progresses(plan *operatorsv1alpha1.InstallPlan) bool {
+	return inFlight(plan) && plan.Status.Phase != operatorsv1alpha1.InstallPlanPhaseRequiresApproval &&
+		plan.Status.GetCondition(operatorsv1alpha1.InstallPlanInstalled).Status != corev1.ConditionFalse
 }
 
 func writeInstall(st *operatorsv1alpha1.SubscriptionStatus, v view) {

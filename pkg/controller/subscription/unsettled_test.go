@@ -1,6 +1,7 @@
 package subscription
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -8,7 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
 // The stored status refers to a plan that was just created. A status that only shows the plan's progress is delayed; each other
@@ -34,6 +41,7 @@ func TestProgressOfANewPlanIsNotWrittenAtOnce(t *testing.T) {
 		{"the plan was created in the future, according to this clock", -time.Second, []func(*view){plan("a.v1", ""), exists}, 0},
 		{"it is complete", half, []func(*view){plan("a.v1", "Complete"), exists}, 0},
 		{"it has failed", half, []func(*view){plan("a.v1", "Failed", because("InstallComponentFailed", "x"))}, 0},
+		{"it waits for approval", half, []func(*view){plan("a.v1", "RequiresApproval")}, 0},
 		{"it waits", half, []func(*view){plan("a.v1", "Installing", because("InstallCheckFailed", "x"))}, 0},
 		{"permissions are missing", half, []func(*view){plan("a.v1", "Installing", missing)}, 0},
 		{"another version", half, []func(*view){plan("a.v2", "")}, 0},
@@ -68,4 +76,33 @@ func TestAnApprovalIsWrittenAtOnce(t *testing.T) {
 	after := stored.DeepCopy()
 	r.write(after, v)
 	require.Zero(t, unsettled(v.plan, &stored.Status, &after.Status, r.Clock.Now()), "the csv controller waits for the plan from now on")
+}
+
+func TestTheStatusOfAnOutdatedVersionIsNotWritten(t *testing.T) {
+	t.Parallel()
+	scheme := runtime.NewScheme()
+	require.NoError(t, operatorsv1alpha1.AddToScheme(scheme))
+	sub, patches := subscription("a", ""), 0
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(sub).WithStatusSubresource(sub).WithInterceptorFuncs(interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, c client.Client, name string, obj client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			patches++
+			return c.SubResource(name).Patch(ctx, obj, p, opts...)
+		},
+	}).Build()
+	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(sub), sub))
+	r := &Reconciler{Options: Options{Client: c, Clock: testclock.NewFakePassiveClock(time.Now())}, replaced: &status.Replaced{}}
+	w := &world{}
+	require.NoError(t, r.save(t.Context(), w, sub, given(plan("a.v1", ""))))
+	require.Equal(t, 1, patches)
+	require.NoError(t, r.save(t.Context(), w, sub, given(plan("a.v1", "Complete"))))
+	require.Equal(t, 1, patches, "the event for the newer version is pending")
+
+	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(sub), sub))
+	v := given(plan("a.v1", "Installing"))
+	v.plan.CreationTimestamp = metav1.NewTime(r.Clock.Now())
+	require.NoError(t, r.save(t.Context(), w, sub, v))
+	require.Equal(t, 1, patches, "the status only shows the progress of the plan")
+	require.Equal(t, settleTime, w.after)
+	require.NoError(t, r.save(t.Context(), w, sub, given(plan("a.v1", "Complete"))))
+	require.Equal(t, 2, patches)
 }
