@@ -274,6 +274,9 @@ func TestInstallsThatFail(t *testing.T) {
 			failed.with(func(o *effect) {
 				o.moves, o.writes, o.after = "InstallComponentFailed!", []string{refusedWrite}, time.Minute
 			})},
+		{"a Deployment that another client creates in the meantime", []change{refusing(deploys, apierrors.NewApplyConflict(
+			[]metav1.StatusCause{{Type: metav1.CauseTypeFieldManagerConflict, Field: ".spec.replicas"}}, "conflict with other"))},
+			refuses("apply Deployment t1/demo: conflict with other; to recreate it without the edits: kubectl delete deployment demo -n t1", prepares(refusedWrite)...)},
 		{"a Deployment that a user created", []change{with(deploymentOf("demo"))}, refuses(theirs, prepares()...)},
 		{"a role that is refused", []change{refusing("acct: apply Role t1/demo.v1.0.0-demo-#", quota)}, effect{
 			phase: phasePending, reason: reasonRequirementsNotMet, after: time.Second, moves: "RequirementsNotMet",

@@ -98,10 +98,11 @@ func WithRemedy(err error, obj *unstructured.Unstructured) error {
 	return fmt.Errorf("%w; to recreate it without the edits: kubectl delete deployment %s -n %s", err, obj.GetName(), obj.GetNamespace())
 }
 
-// isWritten reports whether a Deployment was written from exactly this spec, regardless of later changes by others.
+// isWritten reports whether a Deployment was written from exactly this spec, regardless of later changes by others. live is nil if
+// the Deployment did not exist.
 func isWritten(live *unstructured.Unstructured, want *appsv1.Deployment, owner ownerutil.Owner) bool {
 	d := &appsv1.Deployment{}
-	return apply.Decode(live, d) == nil && d.DeletionTimestamp == nil && installed(d, want, owner)
+	return live != nil && apply.Decode(live, d) == nil && d.DeletionTimestamp == nil && installed(d, want, owner)
 }
 
 // InPlace reports whether a live, cached object belongs to this lineage and has every wanted field.
