@@ -5,6 +5,8 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -57,4 +59,19 @@ func TestMoveEndsWhenAPhaseGoesBack(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, phasePending, last.Phase)
 	require.Len(t, s.moves, 1)
+}
+
+// An event of another object reconciles the ClusterServiceVersion before the cache contains its new status.
+func TestAVersionWhoseStatusWasReplacedIsNotReconciled(t *testing.T) {
+	w := newWorld(t)
+	installed(w)
+	w.Delete(things())
+	w.Lag(w.csv.DeepCopy())
+	reconciled := func() []string {
+		_, err := w.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w.csv)})
+		require.NoError(t, err)
+		return w.Writes()
+	}
+	require.Contains(t, reconciled(), "remit: patch status of ClusterServiceVersion t1/demo.v1.0.0")
+	require.Empty(t, reconciled())
 }

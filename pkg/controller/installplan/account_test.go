@@ -32,6 +32,14 @@ func TestSendsNothingAsAReplacedAccount(t *testing.T) {
 	require.ErrorContains(t, err, "the account of namespace \"ns\" changed")
 }
 
+func TestSendsNothingAsARecreatedAccount(t *testing.T) {
+	s := accountRun(t, "acct", "acct") // Accounts is not set, so creating a client would panic
+	s.account.UID = "0"
+	require.ErrorContains(t, s.sameAccount(t.Context()), "while the plan was executed")
+	_, err := openClients(t.Context(), s)
+	require.ErrorContains(t, err, "the account of namespace \"ns\" changed")
+}
+
 // The ServiceAccount is not read from the API server, because the token is requested for the UID of the cached one.
 func TestOpensTheClientForTheUIDOfTheCachedAccount(t *testing.T) {
 	s := accountRun(t, "acct", "acct")

@@ -45,7 +45,7 @@ func openClients(ctx context.Context, s *run) (outcome, error) {
 		return waitForAccount(err)
 	}
 	// The cached ServiceAccount is sufficient: its token is requested for its UID, so if the ServiceAccount was deleted or
-	// recreated, the API server rejects the request or the earlier token.
+	// recreated, the API server rejects the request, and the earlier token as soon as it forgets that the token was valid (10 s).
 	account, err := r.Default.Lookup(r.Client).AccountOf(ctx, group)
 	if err != nil {
 		return waitForAccount(err)

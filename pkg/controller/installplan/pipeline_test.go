@@ -244,6 +244,11 @@ func TestObstaclesAreReportedBeforeTheFirstWrite(t *testing.T) {
 				"1 object(s) would be invalid in version v1: ns/first (spec: Required value)").with(func(o *effect) { o.after = minRecheck })},
 		{"a foreign binding of the operator's role", []change{bindingBeforeRole}, blocked("- Role ns/demo.v1.0.0-demo-#: RoleBinding ns/theirs already exists and was not created by this install: " +
 			"it refers to Role ns/demo.v1.0.0-demo-# and would grant its subjects the operator's permissions; it was not changed: delete it")},
+		{"a binding of a user that has the name of the operator's", []change{func(w *world) {
+			b := theirBinding(w.t)
+			b.Subjects = nil
+			w.Put(b)
+		}}, blocked("- RoleBinding ns/demo.v1.0.0-demo-# " + theirs)},
 		{"a quota", []change{refusing("acct: try ConfigMap ns/defaults", quota)}, blocked("- ConfigMap ns/defaults: " + quota.Error())},
 		{"a quota for the Deployment", []change{refusing("acct: try Deployment ns/demo", quota)}, blocked("- Deployment ns/demo: " + quota.Error())},
 		{"an invalid object", []change{refusing("acct: try ConfigMap ns/defaults", malformed)},

@@ -216,6 +216,19 @@ func TestAnObjectThatWasCreatedConcurrentlyIsNotChanged(t *testing.T) {
 	}
 }
 
+// An apply that changes nothing would succeed if the API server did not compare the versions.
+func TestAnIdenticalObjectThatWasCreatedConcurrentlyIsAConflict(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	once := sync.OnceFunc(func() {
+		_, _, err := w.ensure(w.client, w.configMap(map[string]any{"a": "1"}))
+		require.NoError(t, err)
+	})
+	_, _, err := w.ensure(w.interfering(once), w.configMap(map[string]any{"a": "1"}))
+	require.True(t, apierrors.IsConflict(err), "%v", err)
+	require.False(t, apply.IsCollision(err), "%v", err)
+}
+
 // late is an owner whose first proof of an object does not match the object's creation time.
 type late struct{ us }
 
