@@ -71,15 +71,19 @@ func (i *Interests[K]) end(who K, current map[string]bool) {
 	i.lookups[who] = current
 }
 
-// forget removes a key from those that wait for the lookup. Their order does not matter.
+// forget removes a key, if it is there, from those that wait for the lookup. Their order does not matter.
 func (i *Interests[K]) forget(who K, lookup string) {
 	keys := i.waiting[lookup]
+	at := slices.Index(keys, who)
+	if at < 0 {
+		return
+	}
 	if len(keys) == 1 {
 		delete(i.waiting, lookup)
 		return
 	}
 	last := len(keys) - 1
-	keys[slices.Index(keys, who)] = keys[last]
+	keys[at] = keys[last]
 	clear(keys[last:])
 	i.waiting[lookup] = keys[:last]
 }

@@ -255,6 +255,28 @@ func TestLookupsReplaceThoseOfThePreviousReconcile(t *testing.T) {
 	require.Empty(t, i.waiting)
 }
 
+// Two reconciles must not track the same key at the same time. A caller that does it anyway must not end the program or make
+// other keys miss changes.
+func TestOverlappingReconcilesOfAKeyDoNotAffectOtherKeys(t *testing.T) {
+	me := ServiceAccount("t1", "acct")
+	w, i := newWorld(t), &Interests[string]{}
+	ask(t, i, "plan", w, askEffectiveRules(me, "t1"))
+	_, first := i.Track("plan", w.Listers)
+	second, done := i.Track("plan", w.Listers)
+	_, err := second.EffectiveRules(me, "t1")
+	require.NoError(t, err)
+	first() // forgets the lookups of the second one
+	done()
+
+	ask(t, i, "other", w, askEffectiveRules(me, "t1"))
+	_, done = i.Track("plan", w.Listers)
+	require.NotPanics(t, done)
+	require.Equal(t, []string{"other"}, i.Concerned(nil, binding("t1", "b", ref(kindRole, "r"), account("t1", "acct"))))
+	_, done = i.Track("other", w.Listers)
+	done()
+	require.Empty(t, i.waiting)
+}
+
 func TestMemoryOfManyLookupsIsBounded(t *testing.T) {
 	me := ServiceAccount("t1", "acct")
 	in := func(n int) string { return fmt.Sprint("ns", n) }
