@@ -145,7 +145,9 @@ func (b *Images) get(id bundleImage, secrets []string) (*catalog.Content, error)
 		// The content was deleted to free disk space.
 		b.mu.Lock()
 		if b.byImage[id] == u && u.key == key {
-			u.key = ""
+			// The last goroutine may not have ended yet, and forgets its own retry when it does.
+			u = &unpacking{secrets: u.secrets, asked: true, retry: kit.NewRetry()}
+			b.byImage[id] = u
 			b.unpack(id, u)
 		}
 		b.mu.Unlock()
