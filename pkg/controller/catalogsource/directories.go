@@ -49,6 +49,8 @@ type directory struct {
 	// before compareAt.
 	seen      mark
 	compareAt time.Time
+	// readAt is when the files are read again because the local disk was full; zero if they are not.
+	readAt time.Time
 
 	// users maps each CatalogSource that uses the directory to its state when unwatched files were last compared for
 	// it.
@@ -121,9 +123,13 @@ func (d *directory) load(ctx context.Context, user types.NamespacedName, state s
 	if d.err = err; err == nil {
 		d.content = d.updatedWith(snap)
 	}
-	d.loaded, d.seen = version, now
+	d.loaded, d.seen, d.readAt = version, now, time.Time{}
 	d.users.Set(user, state)
-	return d.content, 0
+	if errors.Is(err, disk.ErrWrite) { // no change to the files reports that there is space again
+		again = lastReload
+		d.readAt = time.Now().Add(again)
+	}
+	return d.content, again
 }
 
 // follow starts watching the files. If that fails, load checks them for changes once for each change to a CatalogSource
@@ -139,9 +145,13 @@ func (d *directory) follow(ctx context.Context) {
 	}
 }
 
-// isChanged reports whether unwatched files have changed since they were read. If it is too early to compare them, it
-// returns the delay until then.
+// isChanged reports whether files that the local disk had no space for are to be read again, or unwatched files have changed
+// since they were read. If it is too early to read or compare them, it returns the delay until then.
 func (d *directory) isChanged(user types.NamespacedName, state string) (changed bool, again time.Duration) {
+	if !d.readAt.IsZero() {
+		wait := time.Until(d.readAt)
+		return wait <= 0, max(wait, 0)
+	}
 	if !d.unwatched.Load() || d.users.Get(user) == state {
 		return false, 0
 	}
@@ -160,7 +170,7 @@ func (d *directory) compare() mark {
 	return now
 }
 
-func (d *directory) read(ctx context.Context) (*catalog.Snapshot, error) {
+func (d *directory) read(ctx context.Context) (snap *catalog.Snapshot, err error) {
 	info, err := os.Stat(d.path)
 	if err != nil {
 		return nil, err
@@ -180,12 +190,17 @@ func (d *directory) read(ctx context.Context) (*catalog.Snapshot, error) {
 		return nil, errors.Join(disk.WriteError(err), contents.Close())
 	}
 	loader.Contents = contents
+	defer func() {
+		if err != nil {
+			_ = contents.Close() // its space may be what the disk lacks
+		}
+	}()
 	shown, err := display.Record(d.disk, &loader, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer shown.Discard()
-	snap, err := loader.LoadDirectory(ctx, os.DirFS(d.path))
+	snap, err = loader.LoadDirectory(ctx, os.DirFS(d.path))
 	if err == nil {
 		err = shown.Finish("", snap)
 	}

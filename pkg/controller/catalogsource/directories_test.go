@@ -1,10 +1,14 @@
 package catalogsource
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -64,4 +68,56 @@ func TestTheManifestsOfADirectoryAreOnDiskOnly(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(store, "*", "*"))
 	require.NoError(t, err)
 	require.Empty(t, left, "no file remains that somebody must delete")
+}
+
+// A full disk is not a property of the catalog, so it must not last until somebody changes the files.
+func TestADirectoryIsReadAgainWhenTheDiskHasSpace(t *testing.T) {
+	path, store := t.TempDir(), t.TempDir()
+	opened, err := disk.Open(store, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, opened.Close()) })
+	d := newDirectories(map[string]string{"img": path}, opened).byImage["img"]
+	write(t, filepath.Join(path, "catalog.yaml"), withManifest(`{"kind":"A"}`))
+	work, away := filepath.Join(store, "work"), filepath.Join(store, "away")
+	require.NoError(t, os.Rename(work, away))
+
+	got, again := d.load(t.Context(), key("cat"), "")
+	require.ErrorIs(t, got.err, disk.ErrWrite)
+	require.Equal(t, lastReload, again)
+	require.NoError(t, os.Rename(away, work))
+	got, again = d.load(t.Context(), key("other"), "")
+	require.ErrorIs(t, got.err, disk.ErrWrite, "CatalogSources cannot make the program read the files more often")
+	require.Positive(t, again)
+
+	d.readAt = time.Now()
+	got, again = d.load(t.Context(), key("cat"), "")
+	require.NoError(t, got.err)
+	require.NotNil(t, got.good)
+	require.Zero(t, again)
+}
+
+func TestAFailedReadKeepsNoFileOpen(t *testing.T) {
+	path, store := t.TempDir(), t.TempDir()
+	opened, err := disk.Open(store, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, opened.Close()) })
+	d := newDirectories(map[string]string{"img": path}, opened).byImage["img"]
+	write(t, filepath.Join(path, "catalog.yaml"), withManifest(`{"kind":"A"}`))
+	_, err = d.read(canceled(t))
+	require.Error(t, err)
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip("needs /proc")
+	}
+	for _, e := range entries {
+		target, _ := os.Readlink(filepath.Join("/proc/self/fd", e.Name())) // fails for the descriptor of the directory itself
+		require.False(t, strings.HasPrefix(target, filepath.Join(store, "work")), target)
+	}
+}
+
+func canceled(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
 }
