@@ -44,7 +44,7 @@ func run() error {
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:  scheme,
 		Metrics: server.Options{BindAddress: "0"},
-		// Memcached resources are watched in the whole cluster. Other resources are watched only where a reconcile reads them.
+		// Memcached resources are watched cluster-wide. Other resources are watched only where a reconcile reads them.
 		NewCache: scopedcache.Builder(scopedcache.Options{Primary: []client.Object{&api.Memcached{}}}, &scoped),
 	})
 	if err != nil {

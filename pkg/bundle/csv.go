@@ -86,7 +86,7 @@ func checkServiceAccountName(where, name string) error {
 // Rules are the permissions that a CSV requests for one ServiceAccount.
 type Rules struct {
 	ServiceAccount string
-	// Namespaced rules apply in each target namespace, Cluster rules in the whole cluster.
+	// Namespaced rules apply in each target namespace, Cluster rules apply cluster-wide.
 	Namespaced []rbacv1.PolicyRule
 	Cluster    []rbacv1.PolicyRule
 }

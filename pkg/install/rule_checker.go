@@ -45,7 +45,7 @@ func NewCSVRuleChecker(
 	}
 }
 
-// RuleSatisfied reports whether the ServiceAccount has the rule in the namespace, or in the whole cluster if
+// RuleSatisfied reports whether the ServiceAccount has the rule in the namespace, or cluster-wide if
 // namespace is "". It returns an error for a rule that the API server would reject.
 func (c *CSVRuleChecker) RuleSatisfied(sa *corev1.ServiceAccount, namespace string, rule rbacv1.PolicyRule) (bool, error) {
 	rules := []rbacv1.PolicyRule{rule}
@@ -53,7 +53,7 @@ func (c *CSVRuleChecker) RuleSatisfied(sa *corev1.ServiceAccount, namespace stri
 	return err == nil && effective.Covers(rules), err
 }
 
-// MissingRules returns the rules that the ServiceAccount does not have in the namespace, or in the whole cluster if
+// MissingRules returns the rules that the ServiceAccount does not have in the namespace, or cluster-wide if
 // namespace is "". It returns an error if the API server would reject a rule, or if the rules expand to more than
 // rbac.MaxAtoms.
 func (c *CSVRuleChecker) MissingRules(sa *corev1.ServiceAccount, namespace string, rules []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) {

@@ -69,7 +69,7 @@ func TestRuleSatisfied(t *testing.T) {
 	}{
 		{"rule of a Role in its namespace", acct, "t1", on("pods", "get"), true, ""},
 		{"rule of a Role in another namespace", acct, "t2", on("pods", "get"), false, ""},
-		{"rule of a Role in the whole cluster", acct, rbac.ClusterScope, on("pods", "get"), false, ""},
+		{"rule of a Role, cluster-wide", acct, rbac.ClusterScope, on("pods", "get"), false, ""},
 		{"cluster-wide rule of a group", acct, rbac.ClusterScope, on("nodes", "list"), true, ""},
 		{"cluster-wide rule of a group in a namespace", acct, "t2", on("nodes", "list"), true, ""},
 		{"partly covered rule", acct, "t1", on("pods", "get", "list"), false, ""},

@@ -81,7 +81,7 @@ func (r Report) ChangedText() string {
 			head = h
 			lines = append(lines, head)
 		}
-		where := "in the whole cluster"
+		where := "cluster-wide"
 		if c.Namespace != rbac.ClusterScope {
 			where = fmt.Sprintf("in namespace %q", c.Namespace)
 		}

@@ -29,7 +29,7 @@ func TestListsGainedAndLostPermissionsOfAVersion(t *testing.T) {
 		{From: "op.v1", To: "op.v2", Namespace: "ns", Added: reads("secrets"), Removed: reads("nodes")},
 	}, got)
 	require.Equal(t, `op.v2 requests different permissions than op.v1:
-+ {apiGroups: [""], resources: ["nodes"], verbs: ["get"]} in the whole cluster
++ {apiGroups: [""], resources: ["nodes"], verbs: ["get"]} cluster-wide
 + {apiGroups: [""], resources: ["secrets"], verbs: ["get"]} in namespace "ns"
 - {apiGroups: [""], resources: ["nodes"], verbs: ["get"]} in namespace "ns"`, Report{Changes: got}.ChangedText())
 

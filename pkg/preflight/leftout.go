@@ -64,8 +64,8 @@ func omissions(steps []step.Step) ([]string, error) {
 	return lines, nil
 }
 
-// limitWarnings replaces all warnings after the first maxWarnings with their number, because an untrusted bundle can
-// cause many.
+// limitWarnings replaces all warnings after the first maxWarnings with a count, because an untrusted bundle can cause
+// many.
 func limitWarnings(warnings []string) []string {
 	if len(warnings) <= maxWarnings {
 		return warnings

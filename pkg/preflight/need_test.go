@@ -90,7 +90,7 @@ func TestNeedsOfEachKind(t *testing.T) {
 			onX("target", rbacv1.GroupName, "roles", "Role target/x", "apply Role target/x", "create", "patch", "get"),
 			onX("target", rbacv1.GroupName, "roles", "Role target/x", "remove Role target/x with ClusterServiceVersion ns/csv", "delete"),
 		}},
-		{"a ClusterRole's rules, in the whole cluster", rbacObject(t, "ClusterRole", "", rules), append(cluster[:2:2], Need{
+		{"a ClusterRole's rules, cluster-wide", rbacObject(t, "ClusterRole", "", rules), append(cluster[:2:2], Need{
 			Rules: pods, Granted: true, Object: "ClusterRole x", Cause: "grant the rules of ClusterRole x", Alternatives: escalate("clusterroles"),
 		})},
 		{"58 an aggregated ClusterRole requires all permissions", rbacObject(t, "ClusterRole", "", "aggregationRule: {clusterRoleSelectors: [{}]}"), append(cluster[:2:2], Need{

@@ -13,7 +13,7 @@ import (
 	"github.com/remit-olm/remit/pkg/step/crd"
 )
 
-// SchemaNeeds returns the need to list custom resources in the whole cluster if the new schema of an existing
+// SchemaNeeds returns the need to list custom resources cluster-wide if the new schema of an existing
 // CustomResourceDefinition might reject objects that the live schema accepts: the existing objects are then validated
 // against the new schema. It returns nil if the live CustomResourceDefinition has another owner, because Remit then
 // does not write it.

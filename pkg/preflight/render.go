@@ -146,7 +146,7 @@ func (r Report) refusedLines() []string {
 	return lines
 }
 
-// join joins the lines that fit into limit bytes and, if some do not fit, appends their number.
+// join joins the lines that fit into limit bytes and, if some do not fit, appends a count of the others.
 func join(lines []string, limit int) string {
 	const room = 32
 	var b strings.Builder

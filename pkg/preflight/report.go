@@ -85,7 +85,7 @@ type Report struct {
 }
 
 // Examine reports which of the needs the identity's permissions do not cover. permissionsIn returns the permissions in
-// a namespace, or in the whole cluster for "". If not all permissions could be read, those that seem to be missing are
+// a namespace, or cluster-wide for "". If not all permissions could be read, those that seem to be missing are
 // Unknown.
 func Examine(identity scoped.Identity, needs []Need, permissionsIn func(namespace string) rbac.Permissions) Report {
 	report := Report{Identity: identity}
@@ -213,7 +213,7 @@ func (r Report) Final() bool {
 	return slices.ContainsFunc(r.Refused, func(f Refusal) bool { return f.Final })
 }
 
-// Scope lists the missing rules in one namespace, or in the whole cluster.
+// Scope lists the missing rules in one namespace, or cluster-wide.
 type Scope struct {
 	Namespace string
 	Rules     []rbacv1.PolicyRule

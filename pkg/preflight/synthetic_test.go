@@ -79,7 +79,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: %[5]q}]
 }
 
 func TestReportsThatASyntheticUserHasTooManyPermissions(t *testing.T) {
-	for namespace, where := range map[string]string{"": " in the whole cluster", "ns": " in a namespace"} {
+	for namespace, where := range map[string]string{"": " cluster-wide", "ns": " in a namespace"} {
 		err := preflight.AsAccountError(extension, &rbac.LimitError{User: extension.Username(), Namespace: namespace})
 		require.Equal(t, scoped.AccountHoldsTooMuch, scoped.ReasonOf(err))
 		require.ErrorContains(t, err, "the roles bound to User olm:clusterextension:demo"+where+" have more")

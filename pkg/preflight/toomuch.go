@@ -20,7 +20,7 @@ func AsAccountError(identity scoped.Identity, err error) error {
 	where := " in another namespace" // readers of the message may not be allowed to see the namespace's name
 	switch {
 	case tooMuch.Namespace == rbac.ClusterScope:
-		where = " in the whole cluster"
+		where = " cluster-wide"
 	case tooMuch.Namespace == home:
 		where = ""
 	case identity.IsSynthetic():

@@ -30,7 +30,7 @@ func (e *LimitError) Error() string {
 	case e.AllNamespaces:
 		where = "in all namespaces combined"
 	case e.Namespace == ClusterScope:
-		where = "in the whole cluster"
+		where = "cluster-wide"
 	}
 	return fmt.Sprintf("the roles bound to %s %s have more than the supported maximum of %d verbs, API groups, resources, names and URLs", e.User, where, MaxValues)
 }

@@ -92,9 +92,9 @@ func (r *recorded) withHooks(c *csv) {
 		Group: echo.Group, Version: "v1", Kind: "Echo", Name: "echoes", DeploymentName: apis, ContainerPort: 5443}}
 }
 
-// serves creates the objects that OLM creates for Deployments that serve webhooks and APIs. The Pods wait for the
+// createServingObjects creates the objects that OLM creates for Deployments that serve webhooks and APIs. The Pods wait for the
 // Secrets among them.
-func (r *recorded) serves(c *csv) {
+func (r *recorded) createServingObjects(c *csv) {
 	r.T.Helper()
 	for name, port := range map[string]int32{hooked: 9443, apis: 5443} {
 		service, issued := cert.ServiceName(name), r.certificates[name]
@@ -232,7 +232,7 @@ func TestTakesOverWebhooksAndAPIs(t *testing.T) {
 	tn.GrantReleases()
 	r := newRecorded(tn)
 	c := r.operator(hooked, "catalog", r.withHooks)
-	r.serves(c)
+	r.createServingObjects(c)
 	r.grantHooks(c)
 	r.ready()
 	r.called(c)

@@ -60,7 +60,7 @@ func (s *extensionSite) create(obj client.Object) {
 	require.NoError(s, s.admin.Create(s.Context(), obj))
 }
 
-// author returns the client of a new user with these permissions in the namespace and in the whole cluster.
+// author returns the client of a new user with these permissions in the namespace and cluster-wide.
 func (s *extensionSite) author(inNamespace []rbacv1.PolicyRule, inCluster ...rbacv1.PolicyRule) *author {
 	s.Helper()
 	a := &author{extensionSite: s, name: "author-" + rand.String(6)}

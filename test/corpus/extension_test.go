@@ -94,7 +94,7 @@ func newExtensionWorld(t *testing.T, all []*testCase) *world {
 	}, &olmv1.ClusterExtension{})
 	w.refs = map[string]string{}
 	for _, c := range all {
-		cfg, err := fbc.FromBundles(t.Context(), os.DirFS(alone(t, c.published)))
+		cfg, err := fbc.FromBundles(t.Context(), os.DirFS(withoutDependencies(t, c.published)))
 		require.NoError(t, err)
 		var text bytes.Buffer
 		require.NoError(t, declcfg.WriteJSON(*cfg, &text))

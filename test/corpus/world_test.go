@@ -65,9 +65,9 @@ type world struct {
 
 func image(p *published) string { return "catalogs.test/" + p.pkg + ":" + p.version }
 
-// alone returns a directory that contains a bundle without its declared dependencies, because a case installs one
+// withoutDependencies returns a directory that contains a bundle without its declared dependencies, because a case installs one
 // bundle with only the RBAC printed for it. Stand-ins replace the kinds that its CSV requires.
-func alone(t *testing.T, p *published) string {
+func withoutDependencies(t *testing.T, p *published) string {
 	t.Helper()
 	const dependencies = "metadata/dependencies.yaml"
 	if _, err := os.Stat(filepath.Join(p.dir, dependencies)); err != nil {
@@ -84,7 +84,7 @@ func newWorld(t *testing.T, all []*testCase) *world {
 	catalogs := map[string]string{}
 	groups := map[string]bool{}
 	for _, c := range all {
-		catalogs[image(c.published)] = alone(t, c.published)
+		catalogs[image(c.published)] = withoutDependencies(t, c.published)
 		for _, name := range c.crds() {
 			groups[groupOf(name)] = true
 		}

@@ -195,7 +195,7 @@ func (d dice) question(l rbac.Listers) question {
 		if d.oneIn(2) {
 			from = []rbacv1.PolicyRule{d.rule(anything)}
 		}
-		// Permissions in the whole cluster apply in every namespace.
+		// Cluster-wide permissions apply in every namespace.
 		r, ok := d.requestFor(namespaces[d.IntN(len(namespaces))], from)
 		if ok {
 			r.allowed = l.Permissions(who, r.Namespace).Check([]rbacv1.PolicyRule{r.rule()}).Covered()

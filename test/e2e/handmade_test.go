@@ -33,7 +33,7 @@ func byHand(tn *env.Tenant, name string, edit func(*operatorsv1alpha1.ClusterSer
 	})
 }
 
-// grantEverything allows the account to do everything in its namespace, or in the whole cluster for rbac.ClusterScope.
+// grantEverything allows the account to do everything in its namespace, or cluster-wide for rbac.ClusterScope.
 func grantEverything(tn *env.Tenant, scope string) {
 	tn.T.Helper()
 	tn.Grant(scope, rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})

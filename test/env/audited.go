@@ -127,7 +127,7 @@ func (c *Cluster) CheckIdentities(ctx context.Context) ([]string, error) {
 	return out, err
 }
 
-// RunTests runs a package's tests, checks Remit's requests against the closed list, prints their number, and stops
+// RunTests runs a package's tests, checks Remit's requests against the closed list, prints how many there were, and stops
 // the cluster. It returns the exit code of the process.
 func (c *Cluster) RunTests(m *testing.M) int {
 	code := m.Run()

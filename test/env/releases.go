@@ -23,7 +23,7 @@ import (
 //
 // The package is the part before ".v"; the default channel is the first channel of the package's first line. Every
 // operator requests permission to read ConfigMaps. "reads" adds permission to read another resource in the target
-// namespaces, and "everywhere" in the whole cluster. "kind" names a kind that the version requires. A version with
+// namespaces, and "everywhere" cluster-wide. "kind" names a kind that the version requires. A version with
 // "global" supports only AllNamespaces, so it fails in a namespace whose OperatorGroup has targets.
 func Releases(lines ...string) string { return ReleasesWith(nil, lines...) }
 

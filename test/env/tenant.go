@@ -173,7 +173,7 @@ func (tn *Tenant) Subscribe(catalog, pkg, channel string, edit ...func(*operator
 	return sub
 }
 
-// Grant grants the account rules in a namespace, or in the whole cluster for rbac.ClusterScope. Deleting the returned
+// Grant grants the account rules in a namespace, or cluster-wide for rbac.ClusterScope. Deleting the returned
 // binding revokes them. The default account already has all permissions.
 func (tn *Tenant) Grant(namespace string, rules ...rbacv1.PolicyRule) client.Object {
 	tn.T.Helper()

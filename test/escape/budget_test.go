@@ -68,7 +68,7 @@ func (s *scene) huge(rules ...string) {
 	mallory := s.mallory()
 	for i := range hugeCSVs {
 		name := fmt.Sprint("huge", i)
-		c := forge.NewCSV(hugeName(i)).Apart(name).Permissions(forge.Entry(name, rules...))
+		c := forge.NewCSV(hugeName(i)).RenameObjects(name).Permissions(forge.Entry(name, rules...))
 		require.NoError(s.T, s.apply(mallory, c.Object))
 	}
 }

@@ -133,7 +133,7 @@ func crds() []row {
 		{number: "28a", title: "a conversion webhook for another owner's CRD, in a CSV that may declare conversion webhooks", holds: convertsAnything(), play: func(s *scene) {
 			s.allow(func(c oracle.Change) bool { return c.Group == rbacv1.GroupName && c.Namespace == "" })
 			s.group()
-			s.publish(bundleOf(everywhere(converting(csv())), widgets("", v1)))
+			s.publish(bundleOf(onlyAllNamespaces(converting(csv())), widgets("", v1)))
 			s.subscribe()
 			s.csvSays(failed, "CustomResourceDefinition widgets.acme.io already exists and was not created by this install")
 			s.removeCSV()
@@ -182,7 +182,7 @@ func (s *scene) rejectsNeighborsWidget(number string) {
 	widget.SetNamespace(neighbor)
 	widget.SetName(neighborsWidget)
 	s.createOutside(widget)
-	next := brings(later(), fishing)
+	next := brings(nextVersion(), fishing)
 	next.Version, next.Edges = "2.0.0", map[string]any{"replaces": probeCSV}
 	s.republish(next)
 }
@@ -217,8 +217,8 @@ func converting(c forge.CSV) forge.CSV {
 		}}, "spec", "webhookdefinitions")
 }
 
-// everywhere returns the CSV with AllNamespaces as its only install mode.
-func everywhere(c forge.CSV) forge.CSV {
+// onlyAllNamespaces returns the CSV with AllNamespaces as its only install mode.
+func onlyAllNamespaces(c forge.CSV) forge.CSV {
 	return c.Set([]any{map[string]any{"type": "AllNamespaces", "supported": true}}, "spec", "installModes")
 }
 

@@ -106,14 +106,14 @@ func (s *scene) attack() client.Client {
 		catalogAt(s.Tenant, fmt.Sprintf("trickling-%d", i), endless)
 	}
 	for i := range links {
-		link := forge.NewCSV(linkName(i)).Apart(fmt.Sprintf("chain-%d", i))
+		link := forge.NewCSV(linkName(i)).RenameObjects(fmt.Sprintf("chain-%d", i))
 		if i > 0 {
 			link = link.Set(linkName(i-1), "spec", "replaces")
 		}
 		require.NoError(s.T, s.apply(author, link.Object))
 	}
 	for i := range hugeCSVs {
-		huge := forge.NewCSV(hugeName(i)).Apart(fmt.Sprint("huge", i)).Permissions(forge.Entry(fmt.Sprint("huge", i), reads("endpoints", 0, hugeNames)))
+		huge := forge.NewCSV(hugeName(i)).RenameObjects(fmt.Sprint("huge", i)).Permissions(forge.Entry(fmt.Sprint("huge", i), reads("endpoints", 0, hugeNames)))
 		require.NoError(s.T, s.apply(author, huge.Object))
 	}
 	return author

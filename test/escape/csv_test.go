@@ -41,7 +41,7 @@ func csvs() []row {
 	return []row{
 		edited("76", "an installed CSV that is edited to request clusterPermissions", func(spec *operatorsv1alpha1.ClusterServiceVersionSpec) {
 			spec.InstallStrategy.StrategySpec.ClusterPermissions = everythingFor
-		}, "Policy rule not satisfied", "in the whole cluster"),
+		}, "Policy rule not satisfied", "cluster-wide"),
 		edited("76a", "an installed CSV that is edited to request more permissions", func(spec *operatorsv1alpha1.ClusterServiceVersionSpec) {
 			spec.InstallStrategy.StrategySpec.Permissions = everythingFor
 		}, "Policy rule not satisfied", "in namespace"),
@@ -52,7 +52,7 @@ func csvs() []row {
 			s.install(bundleOf(csv()))
 			victim := s.Succeeded(probeCSV)
 			author := s.authorWho(rule("operators.coreos.com", "clusterserviceversions", "create"), actAs(accountName))
-			attacker := forge.NewCSV("attacker.v9.0.0").Apart("attacker").Set(probeCSV, "spec", "replaces")
+			attacker := forge.NewCSV("attacker.v9.0.0").RenameObjects("attacker").Set(probeCSV, "spec", "replaces")
 			require.NoError(s.T, s.apply(author, attacker.Object))
 			s.Eventually(func(c *assert.CollectT) {
 				assert.NotEqual(c, operatorsv1alpha1.CSVPhaseNone, s.CSV(c, "attacker.v9.0.0").Status.Phase)

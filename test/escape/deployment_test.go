@@ -24,8 +24,8 @@ func withoutDeployments() profile {
 	return p
 }
 
-// notAs returns rows whose Deployment must not run as the ServiceAccount that it names.
-func notAs(number, title string, c func() forge.CSV, words ...string) []row {
+// refusedServiceAccount returns rows whose Deployment must not run as the ServiceAccount that it names.
+func refusedServiceAccount(number, title string, c func() forge.CSV, words ...string) []row {
 	return []row{
 		{number: number, title: title, holds: p0(), boss: true, play: func(s *scene) {
 			s.install(bundleOf(c()))
@@ -46,10 +46,10 @@ func deployments() []row {
 		return func() forge.CSV { return csv().PodSpec(name, "serviceAccountName") }
 	}
 	return slices.Concat(
-		notAs("44", "a Deployment that runs as a stronger ServiceAccount", runsAs(bossName), "may not run as ServiceAccount", bossName),
-		notAs("44a", "a Deployment that names a stronger ServiceAccount in the deprecated field",
+		refusedServiceAccount("44", "a Deployment that runs as a stronger ServiceAccount", runsAs(bossName), "may not run as ServiceAccount", bossName),
+		refusedServiceAccount("44a", "a Deployment that names a stronger ServiceAccount in the deprecated field",
 			func() forge.CSV { return csv().PodSpec(nil, "serviceAccountName").PodSpec(bossName, "serviceAccount") }, "may not run as", bossName),
-		notAs("44b", "a Deployment that runs as the account itself", runsAs(accountName), "it is the account that bounds this install"),
+		refusedServiceAccount("44b", "a Deployment that runs as the account itself", runsAs(accountName), "it is the account that bounds this install"),
 		[]row{
 			{number: "44c", title: "a CSV that declares the stronger ServiceAccount as its own", holds: p0(), boss: true, play: func(s *scene) {
 				s.install(bundleOf(declaresBoss()))

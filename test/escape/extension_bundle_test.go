@@ -28,8 +28,8 @@ const (
 	theirsMap = `{apiVersion: v1, kind: ConfigMap, metadata: {name: kept}, data: {key: theirs}}`
 )
 
-// apart returns a harmless CSV whose objects have different names from those of csv.
-func apart() forge.CSV { return csv().Apart("apart") }
+// renamedCSV returns a harmless CSV whose objects have different names from those of csv.
+func renamedCSV() forge.CSV { return csv().RenameObjects("apart") }
 
 // extensionBundles returns rows in which a bundle of a ClusterExtension, or its status, tries to take over objects of other
 // owners or to change objects that Remit depends on.
@@ -37,7 +37,7 @@ func extensionBundles() []row {
 	return []row{
 		{number: "224", title: "a bundle with an object of another ClusterExtension", play: func(s *scene) {
 			before := s.victim()
-			x := s.extension("thief", bundleOf(apart(), theirsMap))
+			x := s.extension("thief", bundleOf(renamedCSV(), theirsMap))
 			x.install(p0())
 			x.refused("ConfigMap "+s.Namespace+"/kept", collides)
 			s.settleExtensions()
@@ -55,7 +55,7 @@ func extensionBundles() []row {
 			forged.SetFinalizers([]string{"example.com/stay", names.FinalizerExtension})
 			text, err := forged.MarshalJSON()
 			require.NoError(s.T, err)
-			x := s.extension("thief", bundleOf(apart(), string(text)))
+			x := s.extension("thief", bundleOf(renamedCSV(), string(text)))
 			x.install(p0())
 			x.Installed("1.0.0")
 			got := s.installedObject("v1", "ConfigMap", "forged")
@@ -69,7 +69,7 @@ func extensionBundles() []row {
 			s.same(got)
 		}},
 		{number: "224b", title: "objects with the labels, the owner, the field manager and a copied proof of a ClusterExtension", play: func(s *scene) {
-			donor := s.extension("donor", bundleOf(apart(), `{apiVersion: v1, kind: ConfigMap, metadata: {name: donated}}`))
+			donor := s.extension("donor", bundleOf(renamedCSV(), `{apiVersion: v1, kind: ConfigMap, metadata: {name: donated}}`))
 			donor.install(p0())
 			donor.Installed("1.0.0")
 			x := s.extension("own", bundleOf(csv(), keptMap, `{apiVersion: v1, kind: ConfigMap, metadata: {name: copied}}`))
@@ -116,11 +116,11 @@ func extensionBundles() []row {
 		}},
 		{number: "225", title: "a forged inventory in the status, before an upgrade that removes objects", play: func(s *scene) {
 			others := s.victim()
-			x := s.extension("own", bundleOf(apart(), `{apiVersion: v1, kind: ConfigMap, metadata: {name: dropped}}`))
+			x := s.extension("own", bundleOf(renamedCSV(), `{apiVersion: v1, kind: ConfigMap, metadata: {name: dropped}}`))
 			x.install(p0())
 			x.Installed("1.0.0")
 			others = append(others, s.disguised(x, "disguised", s.installedObject("v1", "ConfigMap", "dropped").GetAnnotations()[proofAnnotation]))
-			next := forge.Of(probe, forge.NewCSV(laterCSV).Set("2.0.0", "spec", "version").Apart("apart").
+			next := forge.Of(probe, forge.NewCSV(laterCSV).Set("2.0.0", "spec", "version").RenameObjects("apart").
 				Permissions(forge.Entry("apart", `{apiGroups: [batch], resources: [jobs], verbs: [get]}`)))
 			next.Version, next.Edges = "2.0.0", map[string]any{"replaces": probeCSV}
 			x.upgrade(next)
@@ -197,7 +197,7 @@ func extensionBundles() []row {
 			s.refused("ClusterExtension")
 		}},
 		{number: "227a", title: "a bundle that enrolls and grants other ClusterExtensions", play: func(s *scene) {
-			other := s.extension("other", bundleOf(apart()))
+			other := s.extension("other", bundleOf(renamedCSV()))
 			other.grant(p0())
 			other.create(other.as(""))
 			var manifests []string

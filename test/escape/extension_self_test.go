@@ -29,7 +29,7 @@ func stolenFromExtensions() []row {
 		{number: "180d", title: "the stolen token of remit-extension, in Remit's own namespace and the whole cluster", holds: p0(), play: func(s *scene) {
 			x := s.steal(names.ServiceAccountExtension, names.ServiceAccountOLM)
 			x.atHome()
-			x.elsewhere()
+			x.attackOutsideRemit()
 			x.inExtensions()
 		}},
 		{number: "180e", title: "the stolen token of remit-extension, and users and ServiceAccounts that are not enrolled", holds: p0(), boss: true, play: func(s *scene) {
@@ -56,8 +56,8 @@ func stolenFromExtensions() []row {
 	}
 }
 
-// elsewhere tries to read and write objects outside Remit's namespace: cluster-scoped objects and objects of tenants.
-func (x *theft) elsewhere() {
+// attackOutsideRemit tries to read and write objects outside Remit's namespace: cluster-scoped objects and objects of tenants.
+func (x *theft) attackOutsideRemit() {
 	x.T.Helper()
 	x.readRefused("a Secret of the control plane", "kube-system", "crown", &corev1.Secret{})
 	x.readRefused("a ConfigMap of the control plane", "kube-system", "y", &corev1.ConfigMap{})

@@ -250,7 +250,7 @@ func (s *scene) same(before ...*unstructured.Unstructured) {
 	}
 }
 
-// author is a user who may write ClusterExtensions in the whole cluster, and nothing else.
+// author is a user who may write ClusterExtensions cluster-wide, and nothing else.
 const author = "author"
 
 // extensionAuthor creates the user and returns the user's client, once the API server has observed the permissions.

@@ -29,7 +29,7 @@ func neighbors() []row {
 			s.group(s.Namespace)
 			author := s.csvAuthor()
 			for i := range chainLength {
-				link := forge.NewCSV(linkName(i)).Apart(fmt.Sprintf("chain-%d", i)).
+				link := forge.NewCSV(linkName(i)).RenameObjects(fmt.Sprintf("chain-%d", i)).
 					Set(map[string]any{names.LabelLineage: "forged"}, "metadata", "labels")
 				if i > 0 {
 					link = link.Set(linkName(i-1), "spec", "replaces")

@@ -157,10 +157,10 @@ func installPlans() []row {
 			})
 		}},
 		{number: "75", title: "a ConfigMap with the name of a plan's report", play: func(s *scene) {
-			s.instead(func(*corev1.ConfigMap) {})
+			s.replaceReport(func(*corev1.ConfigMap) {})
 		}},
 		{number: "75a", title: "a ConfigMap with the name of a plan's report, owned by the plan", play: func(s *scene) {
-			s.instead(func(cm *corev1.ConfigMap) {
+			s.replaceReport(func(cm *corev1.ConfigMap) {
 				ip := s.Plan(s.T)
 				cm.OwnerReferences = []metav1.OwnerReference{{APIVersion: "operators.coreos.com/v1alpha1", Kind: "InstallPlan", Name: ip.Name, UID: ip.UID}}
 			})
@@ -197,9 +197,9 @@ func (s *scene) foreignPlan(generation int) {
 	})
 }
 
-// instead replaces, as a tenant, a plan's report with another ConfigMap of the same name, and then triggers a change to
+// replaceReport replaces, as a tenant, a plan's report with another ConfigMap of the same name, and then triggers a change to
 // the report. It asserts that Remit does not overwrite the ConfigMap.
-func (s *scene) instead(edit func(cm *corev1.ConfigMap)) {
+func (s *scene) replaceReport(edit func(cm *corev1.ConfigMap)) {
 	s.T.Helper()
 	s.install(bundleOf(csv()))
 	s.PermissionsMissing()

@@ -65,7 +65,7 @@ func forgeries() []row {
 		{number: "130", title: "a CSV that replaces an install's CSV and has its marks and field manager, by a user who may not delete that CSV", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv()))
 			victim := s.Succeeded(probeCSV)
-			attacker := forge.NewCSV("attacker.v9.0.0").Apart("attacker").Set(probeCSV, "spec", "replaces").Set(s.marks(), "metadata", "labels")
+			attacker := forge.NewCSV("attacker.v9.0.0").RenameObjects("attacker").Set(probeCSV, "spec", "replaces").Set(s.marks(), "metadata", "labels")
 			theirs := &unstructured.Unstructured{Object: attacker.Object}
 			theirs.SetNamespace(s.Namespace)
 			author := s.csvAuthor()
@@ -77,7 +77,7 @@ func forgeries() []row {
 		{number: "130a", title: "a CSV that replaces an install's CSV and has its marks, field manager and a copy of its proof", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv()))
 			victim := s.Succeeded(probeCSV)
-			attacker := forge.NewCSV("attacker.v9.0.0").Apart("attacker").Set(probeCSV, "spec", "replaces").Set(s.marks(), "metadata", "labels").
+			attacker := forge.NewCSV("attacker.v9.0.0").RenameObjects("attacker").Set(probeCSV, "spec", "replaces").Set(s.marks(), "metadata", "labels").
 				Set(map[string]any{proofAnnotation: victim.Annotations[proofAnnotation]}, "metadata", "annotations")
 			theirs := &unstructured.Unstructured{Object: attacker.Object}
 			theirs.SetNamespace(s.Namespace)
@@ -296,7 +296,7 @@ func (s *scene) replaced(name string) *unstructured.Unstructured {
 
 // upgrade returns the bundle of the next version, which contains the same ConfigMap as the bundle of the first version.
 func (s *scene) upgrade() *forge.Bundle {
-	b := forge.Of(probe, later().Set("2.0.0", "spec", "version"), keptMap)
+	b := forge.Of(probe, nextVersion().Set("2.0.0", "spec", "version"), keptMap)
 	b.Version, b.Edges = "2.0.0", map[string]any{"replaces": probeCSV}
 	return b
 }

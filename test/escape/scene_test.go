@@ -60,7 +60,7 @@ type row struct {
 	play func(s *scene)
 }
 
-// profile contains the account's rules in its namespace and in the whole cluster.
+// profile contains the account's rules in its namespace and cluster-wide.
 type profile struct{ own, cluster []rbacv1.PolicyRule }
 
 // rule returns a rule for the given resources, which are separated by spaces.

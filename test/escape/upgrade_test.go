@@ -19,8 +19,8 @@ const (
 	olderCSV = probe + ".v0.9.0"
 )
 
-// later returns the harmless CSV of the next version, which rows modify.
-func later() forge.CSV { return forge.NewCSV(laterCSV).Set(probeCSV, "spec", "replaces") }
+// nextVersion returns the harmless CSV of the next version, which rows modify.
+func nextVersion() forge.CSV { return forge.NewCSV(laterCSV).Set(probeCSV, "spec", "replaces") }
 
 // upgrades returns rows about upgrades with manually created ClusterServiceVersions and through Subscriptions.
 func upgrades() []row {
@@ -29,7 +29,7 @@ func upgrades() []row {
 			mallory := s.firstVersion()
 			before := &appsv1.Deployment{}
 			require.NoError(s.T, s.Get(forge.Deployment, before))
-			require.NoError(s.T, s.apply(mallory, later().ClusterPermissions(forge.Entry("operator", all)).Object))
+			require.NoError(s.T, s.apply(mallory, nextVersion().ClusterPermissions(forge.Entry("operator", all)).Object))
 			s.Eventually(func(c *assert.CollectT) {
 				csv := s.CSV(c, laterCSV)
 				assert.Equal(c, pending, csv.Status.Phase)
@@ -43,7 +43,7 @@ func upgrades() []row {
 		}},
 		{number: "100", title: "a second version with other permissions for the same ServiceAccount", holds: p0(), play: func(s *scene) {
 			mallory := s.firstVersion()
-			require.NoError(s.T, s.apply(mallory, later().Permissions(
+			require.NoError(s.T, s.apply(mallory, nextVersion().Permissions(
 				forge.Entry("operator", `{apiGroups: [""], resources: [secrets], verbs: [get]}`)).Object))
 			s.Eventually(func(c *assert.CollectT) {
 				assert.Equal(c, succeeded, s.CSV(c, laterCSV).Status.Phase)
@@ -58,7 +58,7 @@ func upgrades() []row {
 		{number: "101", title: "a version of another package that claims to replace and skip the installed one", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv()))
 			victim := s.Succeeded(probeCSV)
-			other := forge.Of("other", forge.NewCSV("other.v9.0.0").Apart("other").Set("9.0.0", "spec", "version").Set(probeCSV, "spec", "replaces"))
+			other := forge.Of("other", forge.NewCSV("other.v9.0.0").RenameObjects("other").Set("9.0.0", "spec", "version").Set(probeCSV, "spec", "replaces"))
 			other.Version, other.Edges = "9.0.0", map[string]any{"replaces": probeCSV, "skips": []any{probeCSV}, "skipRange": "<9.0.0"}
 			s.republish(bundleOf(csv()), other)
 			s.Subscribe("catalog", "other", forge.Channel)
@@ -80,7 +80,7 @@ func upgrades() []row {
 			for key, value := range owner.Labels() {
 				labels[key] = value
 			}
-			attacker := forge.NewCSV("attacker.v9.0.0").Apart("attacker").Set(probeCSV, "spec", "replaces").Set(labels, "metadata", "labels")
+			attacker := forge.NewCSV("attacker.v9.0.0").RenameObjects("attacker").Set(probeCSV, "spec", "replaces").Set(labels, "metadata", "labels")
 			require.NoError(s.T, s.apply(s.csvAuthor(), attacker.Object))
 			s.Eventually(func(c *assert.CollectT) { assert.Equal(c, succeeded, s.CSV(c, "attacker.v9.0.0").Status.Phase) })
 			s.settle()

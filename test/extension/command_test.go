@@ -127,8 +127,9 @@ func TestCommandsForClusterExtensionsReportMissingPackages(t *testing.T) {
 	agreeOnConstraints(t, base)
 }
 
-// agreeOnConstraints checks that the commands and the controller report the same unmet olm.constraint. Only the properties of
-// an installed operator show that it is not met, and they are in a ClusterCatalog that the ClusterExtension does not select.
+// agreeOnConstraints checks that the commands and the controller report the same unmet olm.constraint. The
+// constraint is not met because of the properties of an installed operator, which are in a ClusterCatalog that the
+// ClusterExtension does not select.
 func agreeOnConstraints(t *testing.T, base *scene) {
 	t.Helper()
 	name := base.Name + "-not"

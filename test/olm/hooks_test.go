@@ -156,7 +156,7 @@ func TestCreatesWebhooksAfterAGrant(t *testing.T) {
 	tn.Group(env.AccountName, tn.Namespace)
 	newCSV(tn, withHook())
 	got := requirePhase(tn, failed, operatorsv1alpha1.CSVReasonComponentFailedNoRetry)
-	require.Contains(t, got.Status.Message, `in the whole cluster {apiGroups: ["admissionregistration.k8s.io"]`)
+	require.Contains(t, got.Status.Message, `cluster-wide {apiGroups: ["admissionregistration.k8s.io"]`)
 	var dependents []string
 	for _, r := range got.Status.RequirementStatus {
 		if r.Name == "v.demo.test.io" {

@@ -30,8 +30,8 @@ func missingCRD(c *csv) {
 	c.Spec.CustomResourceDefinitions.Required = []operatorsv1alpha1.CRDDescription{{Name: "things." + c.Namespace + ".test", Version: "v1", Kind: "Thing"}}
 }
 
-// upgrading returns a tenant with the older version installed, which has permissions in another namespace and in the
-// whole cluster. mayDelete contains additional permissions for the account.
+// upgrading returns a tenant with the older version installed, which has permissions in another namespace and
+// cluster-wide. mayDelete contains additional permissions for the account.
 func upgrading(t *testing.T, mayDelete ...rbacv1.PolicyRule) (tn *env.Tenant, other string) {
 	t.Helper()
 	tn = cluster.Tenant(t)

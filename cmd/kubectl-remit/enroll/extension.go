@@ -24,7 +24,7 @@ func impersonations() []string {
 // extensionOptions are the options of the commands enroll clusterextension and unenroll clusterextension.
 type extensionOptions struct {
 	Options
-	// Impersonation is one of impersonations.
+	// Impersonation is one of the values that impersonations returns.
 	Impersonation string
 }
 

@@ -21,7 +21,7 @@ type grantee struct {
 	scopes  []scope
 }
 
-// scope contains the permissions that are granted in some namespaces, or in the whole cluster (rbac.ClusterScope).
+// scope contains the permissions that are granted in some namespaces, or cluster-wide (rbac.ClusterScope).
 type scope struct {
 	namespaces []string
 	// rules contain no redundant permissions.
@@ -162,7 +162,7 @@ func (s scope) lines() []string {
 func (s scope) where() string {
 	switch {
 	case s.namespaces[0] == rbac.ClusterScope:
-		return "in the whole cluster"
+		return "cluster-wide"
 	case len(s.namespaces) == 1:
 		return "in namespace " + s.namespaces[0]
 	}

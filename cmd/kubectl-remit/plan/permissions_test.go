@@ -55,13 +55,13 @@ func TestListsPermissionsBySubject(t *testing.T) {
 	pods := []string{`{apiGroups: [""], resources: ["pods"], verbs: ["get", "list"]}`}
 	require.Equal(t, map[string]map[string][]string{
 		"ServiceAccount ns/op": {
-			"in the whole cluster":                {`{apiGroups: [""], resources: ["nodes"], verbs: ["get"]}`},
+			"cluster-wide":                        {`{apiGroups: [""], resources: ["nodes"], verbs: ["get"]}`},
 			"in each of the namespaces ns, other": pods,
 			"in namespace third":                  {"all rules of ClusterRole view, which is not part of the plan"},
 		},
 		"ServiceAccount ns/other":    {"in namespace ns": {"all rules of Role ns/missing, which is not part of the plan"}},
 		"User eve":                   {"in namespace ns": {"all rules of Role ns/missing, which is not part of the plan"}},
-		"Group system:authenticated": {"in the whole cluster": {"all rules of ClusterRole gathers, which aggregates the rules of other ClusterRoles"}},
+		"Group system:authenticated": {"cluster-wide": {"all rules of ClusterRole gathers, which aggregates the rules of other ClusterRoles"}},
 	}, readable(got.grantees))
 	require.Equal(t, map[string]map[string][]string{
 		"Role ns/idle": {"in namespace ns": {`{apiGroups: [""], resources: ["secrets"], verbs: ["get"]}`}},
@@ -90,6 +90,6 @@ func TestShowsUnboundRoles(t *testing.T) {
 	require.NoError(t, err)
 	var b bytes.Buffer
 	writePermissions(&b, p)
-	require.Equal(t, "\nPermissions that the plan grants:\n  not bound by the plan: ClusterRole c\n    in the whole cluster\n"+
+	require.Equal(t, "\nPermissions that the plan grants:\n  not bound by the plan: ClusterRole c\n    cluster-wide\n"+
 		`      {apiGroups: [""], resources: ["nodes"], verbs: ["get"]}`+"\n", b.String())
 }

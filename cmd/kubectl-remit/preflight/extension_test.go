@@ -115,7 +115,7 @@ func TestReadsTheClusterExtensionFromAManifest(t *testing.T) {
 	write(head + "metadata: {name: demo}\n" + spec + "---\n" + head + "metadata: {name: other}\n" + spec)
 	for want, more := range map[string][]string{
 		"it contains 2 ClusterExtensions; specify one of them: demo, other":          nil,
-		"it does not contain ClusterExtension \"x\", but demo, other":                {"x"},
+		"it does not contain ClusterExtension \"x\"; it contains: demo, other":       {"x"},
 		"--namespace=y: ClusterExtension other is installed in namespace":            {"other", "-n", "y"},
 		"--filename and --package are mutually exclusive":                            {"--package=x"},
 		"--service-account requires --package: otherwise, the ClusterExtension dete": {"--service-account=x"},

@@ -39,8 +39,8 @@ func newExtensionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "clusterextension NAME",
 		Short: "Print the minimal RBAC that a ClusterExtension needs",
-		Long: "Print the Roles, ClusterRoles and bindings that the identity of a ClusterExtension needs to install, run and remove the version that would be installed, " +
-			"and nothing more, and the enrollment that allows Remit to act as the identity: the user olm:clusterextension:NAME or, if the ClusterExtension names one, a ServiceAccount.\n\n" +
+		Long: "Print the minimal Roles, ClusterRoles and bindings that the identity of a ClusterExtension needs to install, run and remove the version that would be " +
+			"installed, and the enrollment that allows Remit to act as the identity: the user olm:clusterextension:NAME or, if the ClusterExtension names one, a ServiceAccount.\n\n" +
 			"The ClusterExtension is read from the cluster or from a manifest (--filename), or is described by --package; in the last two cases, it need not exist. The version is selected " +
 			"from the ClusterCatalogs of the cluster or, with --catalog, from a directory, a file or an image. With --catalog and --filename or --package, no cluster is used.\n\n" +
 			"The command reads the cluster as you and writes nothing. It reads the content of ClusterCatalogs through the API server, which requires get on services/proxy in Remit's namespace.",

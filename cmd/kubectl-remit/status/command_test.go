@@ -100,7 +100,7 @@ func TestShowsClusterExtensionsOfACluster(t *testing.T) {
 	}
 	out, _, err := s.status("", "-A")
 	require.NoError(t, err)
-	require.Equal(t, "Permissions that no ClusterExtension uses. A new ClusterExtension with the same identity gets them:\n  in the whole cluster\n"+
+	require.Equal(t, "Permissions that no ClusterExtension uses. A new ClusterExtension with the same identity gets them:\n  cluster-wide\n"+
 		"    ClusterRoleBinding demo-admin (ClusterRole cluster-admin): User olm:clusterextension:demo\n"+
 		"  To remove enrollments, run kubectl remit unenroll; delete the other objects with kubectl delete\n", out)
 

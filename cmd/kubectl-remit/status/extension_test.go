@@ -204,7 +204,7 @@ func TestReportsGrantsThatNoClusterExtensionUses(t *testing.T) {
 	text, r := shown(t, w)
 	_, text, _ = strings.Cut(text, "Permissions that ")
 	require.Equal(t, `no ClusterExtension uses. A new ClusterExtension with the same identity gets them:
-  in the whole cluster
+  cluster-wide
     ClusterRole remit-extension-enrollment-half: enrolls User olm:clusterextension:half
     ClusterRole remit-extension-grant-gone:1: User olm:clusterextension:gone
     ClusterRoleBinding admin (ClusterRole cluster-admin): User olm:clusterextension:gone

@@ -44,7 +44,7 @@ func writeDangling(b *bytes.Buffer, all []Dangling) {
 		for end < len(all) && all[end].Namespace == all[start].Namespace {
 			end++
 		}
-		where := "in the whole cluster"
+		where := "cluster-wide"
 		if namespace := all[start].Namespace; namespace != "" {
 			where = "in namespace " + namespace
 		}

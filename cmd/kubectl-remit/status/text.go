@@ -125,7 +125,7 @@ func joined(a, b string) string {
 func (h *Unneeded) write(b *bytes.Buffer) {
 	b.WriteString("  Permissions that no install needs:" + none(len(h.Excess)))
 	for _, e := range h.Excess {
-		where := "in the whole cluster"
+		where := "cluster-wide"
 		if e.Namespace != rbac.ClusterScope {
 			where = "in namespace " + e.Namespace
 		}

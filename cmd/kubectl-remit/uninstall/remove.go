@@ -41,7 +41,7 @@ func (i *install) remove(ctx context.Context, o *Options) error {
 		return err
 	}
 	if left := i.waitDeleted(ctx, objects(custom)); len(left) > 0 {
-		return i.remains(o, "the operator was not deleted, because it may have to remove finalizers of objects that still exist", left)
+		return i.remains(o, "the operator was not deleted, because it may have to remove finalizers from objects that still exist", left)
 	}
 	crds := len(rest) - len(i.crds)
 	if err := i.delete(ctx, o, rest[:crds]); err != nil {

@@ -314,7 +314,7 @@ func TestReportsWhyNothingIsServed(t *testing.T) {
 	requireCondition(t, got, olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonBlocked, "the image contains no file-based catalog")
 }
 
-// The image is requested again after 10 seconds, and then at doubling intervals.
+// The image is requested again after 10 seconds, and then with exponential backoff.
 func TestRetriesAFailedPull(t *testing.T) {
 	w := given(t)
 	w.registry.Answer(func(out http.ResponseWriter, _ *http.Request) bool {

@@ -84,7 +84,7 @@ func (s *run) render(ctx context.Context, certificates func(deployment string) c
 	})
 }
 
-// holds reports whether the identity has a permission in the whole cluster.
+// holds reports whether the identity has a permission cluster-wide.
 func (s *run) holds(rule rbacv1.PolicyRule) bool {
 	return s.covers(rbac.ClusterScope, []rbacv1.PolicyRule{rule})
 }

@@ -65,7 +65,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, copies cache.Cache, chan
 		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.global), changing()).
 		Watches(&operatorsv1.OLMConfig{}, handler.EnqueueRequestsFromMapFunc(r.global), builder.WithPredicates(predicate.And(config, predicate.GenerationChangedPredicate{}))).
-		WatchesRawSource(source.Kind[client.Object](copies, kit.Copy(), handler.EnqueueRequestsFromMapFunc(r.copied), r.forgetting())).
+		WatchesRawSource(source.Kind[client.Object](copies, kit.Copy(), handler.EnqueueRequestsFromMapFunc(r.copied), r.forgetDeleted())).
 		WatchesRawSource(changes).
 		Complete(r)
 	if err != nil {
@@ -99,8 +99,8 @@ func changing() builder.Predicates {
 	}})
 }
 
-// forgetting accepts all events, and forgets the copies that were deleted.
-func (r *Reconciler) forgetting() predicate.Predicate {
+// forgetDeleted returns a predicate that accepts all events and forgets deleted copies.
+func (r *Reconciler) forgetDeleted() predicate.Predicate {
 	return predicate.Funcs{DeleteFunc: func(e event.DeleteEvent) bool {
 		r.seen.Delete(e.Object.GetUID())
 		return true

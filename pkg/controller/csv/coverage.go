@@ -40,8 +40,8 @@ type coverage struct {
 	// dependents has one entry per rule, in the CSV's order. An entry is satisfied if the ServiceAccount has the rule in
 	// every scope.
 	dependents []operatorsv1alpha1.DependentStatus
-	// missing lists the missing rules as sorted lines in the form "in namespace <ns> <rule>" or "in the whole cluster
-	// <rule>".
+	// missing lists the missing rules as sorted lines in the form "in namespace <ns> <rule>" or
+	// "cluster-wide <rule>".
 	missing []string
 }
 

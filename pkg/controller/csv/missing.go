@@ -24,7 +24,7 @@ import (
 // authorizes each write.
 type MissingPermissionsError struct {
 	Account scoped.Account
-	// Missing contains lines in the form "in namespace <ns> <rule>" or "in the whole cluster <rule>".
+	// Missing contains lines in the form "in namespace <ns> <rule>" or "cluster-wide <rule>".
 	Missing []string
 	// Refused lists needs that cannot be checked, regardless of the account's permissions, for example because rules
 	// exceed the limits.
@@ -127,7 +127,7 @@ func (r *Reconciler) forget(key client.ObjectKey) {
 
 // describeMissing describes a missing rule and its scope. It splits a rule with many resources into several lines.
 func describeMissing(namespace string, rule rbacv1.PolicyRule) []string {
-	where := "in the whole cluster "
+	where := "cluster-wide "
 	if namespace != rbac.ClusterScope {
 		where = "in namespace " + namespace + " "
 	}

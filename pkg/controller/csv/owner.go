@@ -133,7 +133,7 @@ func packages(csv *operatorsv1alpha1.ClusterServiceVersion, sub *operatorsv1alph
 			} `json:"value"`
 		} `json:"properties"`
 	}
-	// An annotation with other content does not name a package.
+	// Invalid JSON is ignored: such an annotation does not name a package.
 	if json.Unmarshal([]byte(csv.Annotations[names.AnnotationProperties]), &properties) == nil {
 		for _, p := range properties.Properties {
 			if p.Type == "olm.package" {

@@ -25,7 +25,7 @@ import (
 type holds map[string]string
 
 // gatherHolds reads the OperatorConditions of a namespace. Who created them does not matter: the API server decides who
-// may write them, and they can only delay or permit an upgrade, which never exceeds the account.
+// may write them, and they can only delay or permit an upgrade, which is bounded by the account.
 func (r *Reconciler) gatherHolds(ctx context.Context, namespace string) (holds, error) {
 	list := &operatorsv2.OperatorConditionList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {

@@ -134,14 +134,14 @@ func typeName(name string) string {
 	}
 }
 
-// unknown describes a field that does not exist or is repeated.
+// unknown describes a field that does not exist or is set more than once.
 func unknown(err error) error {
 	field := Path
 	if at, ok := err.(kjson.FieldError); ok { //nolint:errorlint // an interface that the library documents for these errors
 		field += "." + at.FieldPath()
 	}
 	if strings.HasPrefix(err.Error(), "duplicate") {
-		return &ConfigError{field, "the field is repeated"}
+		return &ConfigError{field, "the field is set more than once"}
 	}
 	return &ConfigError{field, "the field is not supported; supported fields: watchNamespace, deploymentConfig.{" +
 		"affinity,annotations,env,envFrom,nodeSelector,resources,tolerations,volumeMounts,volumes}"}

@@ -17,7 +17,7 @@ func TestParseConfigNamesTheWrongField(t *testing.T) {
 		{"an unknown field", `{"watchnamespace": "x"}`, "spec.config.inline.watchnamespace: " + supported},
 		{"a field that has no effect", `{"deploymentConfig": {"selector": {}}}`, "spec.config.inline.deploymentConfig.selector: " + supported},
 		{"an unknown nested field", `{"deploymentConfig": {"env": [{"name": "a"}, {"nam": "b"}]}}`, "spec.config.inline.deploymentConfig.env[1].nam: " + supported},
-		{"a repeated field", `{"watchNamespace": "a", "watchNamespace": "b"}`, "spec.config.inline.watchNamespace: the field is repeated"},
+		{"a repeated field", `{"watchNamespace": "a", "watchNamespace": "b"}`, "spec.config.inline.watchNamespace: the field is set more than once"},
 		{"another type", `{"watchNamespace": {"name": "x"}}`, "spec.config.inline.watchNamespace: must be of type string, but is of type object"},
 		{"another nested type", `{"deploymentConfig": {"tolerations": {}}}`, "spec.config.inline.deploymentConfig.tolerations: must be of type array, but is of type object"},
 		{"a number", `{"deploymentConfig": {"env": [{"name": 1}]}}`, "spec.config.inline.deploymentConfig.env.name: must be of type string, but is of type number"},

@@ -215,7 +215,7 @@ func clusterCatalogs(all []Catalog) string {
 // maxNamed bounds the number of names or versions that a message lists.
 const maxNamed = 5
 
-// shortened returns at most maxNamed items and, if there are more, their number.
+// shortened returns at most maxNamed items and, if there are more, a count of the others.
 func shortened(all []string) []string {
 	if len(all) <= maxNamed {
 		return all

@@ -78,7 +78,7 @@ func deploymentOf(csv types.UID, namespace, targets string, age time.Duration) *
 	return d
 }
 
-// grant sets the permissions of the other account on the API: in a namespace or, for "", in the whole cluster.
+// grant sets the permissions of the other account on the API: in a namespace or, for "", cluster-wide.
 func (s *scene) grant(namespace string, verbs ...string) {
 	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "theirs", Name: "acct"}}
 	rules := []rbacv1.PolicyRule{{APIGroups: []string{"example.com"}, Resources: []string{"things"}, Verbs: verbs}}

@@ -15,7 +15,7 @@ import (
 type Demand struct {
 	// Namespaced rules are required in every target namespace of the OperatorGroup.
 	Namespaced []rbacv1.PolicyRule
-	// Cluster rules are required in the whole cluster.
+	// Cluster rules are required cluster-wide.
 	Cluster []rbacv1.PolicyRule
 	// Identities is true if the operator can make workloads run as any ServiceAccount of a target namespace. The account
 	// then needs the permissions of all these ServiceAccounts.

@@ -44,7 +44,7 @@ type Input struct {
 	// Scopes returns the scope of a resource, as Builtin does. It is required for admission webhooks of a bounded
 	// group.
 	Scopes Scopes
-	// Holds reports whether the account has a rule in the whole cluster; nil means that it does not.
+	// Holds reports whether the account has a cluster-wide rule; nil means that it does not.
 	Holds func(rbacv1.PolicyRule) bool
 }
 

@@ -27,9 +27,9 @@ const (
 	errAdmission contractError = "webhook rules cannot include MutatingWebhookConfiguration or ValidatingWebhookConfiguration resources"
 )
 
-// errIdentity refuses webhooks for the API groups of authentication and authorization, which could read other users' tokens or
+// errIdentity refuses webhooks for the authentication and authorization API groups, which could read other users' tokens or
 // change authorization decisions about these users. The contract does not define this error.
-var errIdentity = errors.New("webhook rules cannot include the groups of authentication and authorization")
+var errIdentity = errors.New("webhook rules cannot include the authentication and authorization API groups")
 
 // ContractMessage returns the message that the contract defines for an error from Validate, or "" if it defines none.
 // Tools compare the whole message, so it does not name the webhook; the text of the error does.

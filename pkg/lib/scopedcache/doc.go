@@ -34,7 +34,7 @@
 //
 // GetInformer returns the only informer of a kind. For, Owns and Watches of a controller add handlers to it, which receive each
 // change to an object once, no matter how many claims cover it. GetInformer claims only primary kinds (Options.Primary), which
-// are the kinds that the operator reconciles. It claims them in the whole cluster.
+// are the kinds that the operator reconciles. It claims them cluster-wide.
 //
 // # Limits
 //

@@ -12,7 +12,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scopedcache"
 )
 
-// A manager whose cache watches ConfigMaps in the whole cluster, and other kinds only in the scopes that are read.
+// A manager whose cache watches ConfigMaps cluster-wide, and other kinds only in the scopes that are read.
 func ExampleBuilder() {
 	var scoped *scopedcache.Cache
 	mgr, err := ctrl.NewManager(ctrl.GetConfigOrDie(), ctrl.Options{

@@ -507,7 +507,7 @@ func TestAFailingListDoesNotDelayOtherKinds(t *testing.T) {
 	}
 }
 
-// The list of a primary kind in the whole cluster fails or hangs while a namespace is claimed and listed.
+// The cluster-wide list of a primary kind fails or hangs while a namespace is claimed and listed.
 func TestAPrimaryKindDoesNotDelayReads(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(*http.Request) *http.Response{"fails": tooMany, "is not answered": unanswered} {

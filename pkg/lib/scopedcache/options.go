@@ -61,8 +61,8 @@ type Options struct {
 	// the previous state of the object. Deletions are reported even if it returns an error.
 	Transform toolscache.TransformFunc
 
-	// Primary kinds are those that the operator reconciles. GetInformer, which a controller's For calls, claims them in the
-	// whole cluster. It does not claim other kinds.
+	// Primary kinds are those that the operator reconciles. GetInformer, which a controller's For calls, claims them
+	// cluster-wide. It does not claim other kinds.
 	Primary []client.Object
 	// Static claims last as long as the cache.
 	Static []Claim

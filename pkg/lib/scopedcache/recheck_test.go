@@ -28,7 +28,7 @@ func TestARecheckBetweenTwoWatchesInterruptsNoList(t *testing.T) {
 	require.False(t, second.IsStopped())
 }
 
-// recheckedBetweenWatches returns a Live feed that was rechecked after its watch ended, and before the next one is opened.
+// recheckedBetweenWatches returns a Live feed that was rechecked after its watch ended and before the next one opens.
 func recheckedBetweenWatches(t *testing.T) (*fake, *feed) {
 	t.Helper()
 	f := newFake(t)

@@ -172,8 +172,8 @@ func NewServiceAccountStepResources(csv *operatorsv1alpha1.ClusterServiceVersion
 	return objects, excess, err
 }
 
-// RBACForClusterServiceVersion returns the CSV's permissions that the account is missing: namespaced permissions in each
-// target, and cluster permissions in the whole cluster.
+// RBACForClusterServiceVersion returns the CSV's permissions that the account is missing: its namespaced permissions in
+// each target, and its cluster permissions.
 func RBACForClusterServiceVersion(csv *operatorsv1alpha1.ClusterServiceVersion, scope Scope, checker RuleChecker) ([]Excess, error) {
 	var excess []Excess
 	for _, g := range Grants(csv, scope.Namespace, scope.Targets) {

@@ -33,8 +33,8 @@ type Grant struct {
 }
 
 // Grants returns the CSV's permissions for an OperatorGroup with these targets. Namespaced permissions apply in the
-// operator's own namespace and in every target, or in the whole cluster if the group selects all namespaces; cluster
-// permissions apply in the whole cluster.
+// operator's own namespace and in every target, or cluster-wide if the group selects all namespaces; cluster
+// permissions apply cluster-wide.
 func Grants(csv *operatorsv1alpha1.ClusterServiceVersion, operatorNamespace string, targets []string) []Grant {
 	var grants []Grant
 	for _, p := range bundle.Permissions(csv) {

@@ -49,10 +49,10 @@ func TestGrantsFollowTheTargets(t *testing.T) {
 		{"the operator's own namespace", pods, nil, []string{"own"}, []Grant{in("own", pods...)}},
 		{"the operator's own namespace is always included", pods, nil, []string{"b", "a"}, []Grant{in("a", pods...), in("b", pods...), in("own", pods...)}},
 		{"all namespaces become the whole cluster, with permission to read namespaces", pods, nil, []string{""}, []Grant{in("", pods[0], seeNamespaces())}},
-		{"cluster permissions apply in the whole cluster", nil, nodes, []string{"own"}, []Grant{in("", nodes...)}},
+		{"cluster permissions apply cluster-wide", nil, nodes, []string{"own"}, []Grant{in("", nodes...)}},
 		{"cluster permissions do not need permission to read namespaces", nil, nodes, []string{""}, []Grant{in("", nodes...)}},
 		{"permissions of both kinds", pods, nodes, []string{"own"}, []Grant{in("own", pods...), in("", nodes...)}},
-		{"permissions of both kinds in the whole cluster are merged", pods, nodes, []string{""}, []Grant{in("", nodes[0], pods[0], seeNamespaces())}},
+		{"permissions of both kinds cluster-wide are merged", pods, nodes, []string{""}, []Grant{in("", nodes[0], pods[0], seeNamespaces())}},
 		{"no grant without rules", []rbacv1.PolicyRule{}, nil, []string{"own"}, nil},
 		{"no permissions", nil, nil, []string{""}, nil},
 	} {

@@ -78,8 +78,8 @@ func binding(namespace, name string, to rbacv1.RoleRef, subjects ...rbacv1.Subje
 	return &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: to, Subjects: subjects}
 }
 
-// in returns a role with the rules and a binding that grants it to the account, in the namespace or in the whole
-// cluster.
+// in returns a role with the rules and a binding that grants it to the account, in the namespace or
+// cluster-wide.
 func in(namespace string, texts ...string) []any { return to(acct(t1), namespace, texts...) }
 
 func to(subject rbacv1.Subject, namespace string, texts ...string) []any {

@@ -121,9 +121,9 @@ func (c CSV) PodMetadata(value any, fields ...string) CSV {
 	return c.deployment(value, append([]string{"spec", "template", "metadata"}, fields...)...)
 }
 
-// Apart renames the CSV's Deployment and ServiceAccount, so that several CSVs can be installed in one namespace. It
+// RenameObjects renames the CSV's Deployment and ServiceAccount, so that several CSVs can be installed in one namespace. It
 // also resets the CSV's permissions.
-func (c CSV) Apart(name string) CSV {
+func (c CSV) RenameObjects(name string) CSV {
 	c.deployment(name, "name").PodSpec(name, "serviceAccountName")
 	return c.Permissions(Entry(name, `{apiGroups: [""], resources: [configmaps], verbs: [get, list, watch]}`))
 }

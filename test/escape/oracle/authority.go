@@ -144,7 +144,7 @@ func (a *authority) beyond(ctx context.Context, bound identity, scope string, ru
 	return strings.FieldsFunc(missing, func(r rune) bool { return r == '\n' }), nil
 }
 
-// createUser creates a user with the given rules in the whole cluster and in the oracle's own namespace, and waits until the
+// createUser creates a user with the given rules cluster-wide and in the oracle's own namespace, and waits until the
 // API server has observed them. It also returns a function that deletes the user's RBAC. The choice of the namespace
 // does not matter, because rules do not depend on it.
 func (a *authority) createUser(ctx context.Context, name string, cluster, own []rbacv1.PolicyRule) (identity, func(), error) {

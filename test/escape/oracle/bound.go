@@ -23,8 +23,8 @@ type claim struct {
 type bound struct {
 	authority *authority
 	scene     *Scene
-	// union is a user with the current and earlier permissions of all accounts, in the scene's namespace and in the whole
-	// cluster. It is created on demand.
+	// union is a user with the current and earlier permissions of all accounts, in the scene's namespace and
+	// cluster-wide. It is created on demand.
 	union  *identity
 	remove func()
 }

@@ -61,7 +61,7 @@ func healthy(nameOf func(int) string, replicas int64) []*forge.Bundle {
 	var bundles []*forge.Bundle
 	for n := range pulses {
 		name := nameOf(n)
-		bundles = append(bundles, forge.Of(name, forge.NewCSV(name+".v1.0.0").Apart(name).Replicas(replicas)))
+		bundles = append(bundles, forge.Of(name, forge.NewCSV(name+".v1.0.0").RenameObjects(name).Replicas(replicas)))
 	}
 	return bundles
 }

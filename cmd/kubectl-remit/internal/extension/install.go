@@ -154,7 +154,7 @@ func (f *Flags) read(ctx context.Context, from resolve.Result) (*bundle.Bundle, 
 	return parsed, nil
 }
 
-// Render renders the objects. holds reports whether the identity has a permission in the whole cluster.
+// Render renders the objects. holds reports whether the identity has a cluster-wide permission.
 func (i *Install) Render(holds func(rbacv1.PolicyRule) bool) error {
 	config, err := assess.Config(i.Extension)
 	if err != nil {

@@ -132,7 +132,7 @@ func choose(all []*olmv1.ClusterExtension, name string) (*olmv1.ClusterExtension
 	case name == "":
 		return nil, fmt.Errorf("it contains %d ClusterExtensions; specify one of them: %s", len(all), strings.Join(found, ", "))
 	case i < 0:
-		return nil, fmt.Errorf("it does not contain ClusterExtension %q, but %s", name, strings.Join(found, ", "))
+		return nil, fmt.Errorf("it does not contain ClusterExtension %q; it contains: %s", name, strings.Join(found, ", "))
 	default:
 		return all[i], nil
 	}

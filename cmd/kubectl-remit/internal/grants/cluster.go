@@ -23,7 +23,7 @@ import (
 // pageSize is the number of objects per list request.
 const pageSize = 500
 
-// Cluster determines the identity's permissions in the whole cluster and in the given namespaces. It reads RBAC as the
+// Cluster determines the identity's permissions cluster-wide and in the given namespaces. It reads RBAC as the
 // user of the client. If the user is not allowed to read RBAC, Cluster asks the API server about each rule instead. If
 // this is not allowed either, it returns an error.
 func Cluster(ctx context.Context, c client.Client, identity scoped.Identity, namespaces []string) (*Permissions, error) {
@@ -53,7 +53,7 @@ func Cluster(ctx context.Context, c client.Client, identity scoped.Identity, nam
 	return r, nil
 }
 
-// Read reads, as the user of the client, the RBAC that applies in the whole cluster and in the namespaces, or in all
+// Read reads, as the user of the client, the RBAC that applies cluster-wide and in the namespaces, or in all
 // namespaces if namespaces is nil.
 func Read(ctx context.Context, c client.Client, namespaces []string) (rbac.Listers, error) {
 	s := newStore()
