@@ -75,7 +75,7 @@ func ValidateBinding(binding *rbacv1.ClusterRoleBinding) error {
 	namespaced, ref := binding.Namespace != ClusterScope, binding.RoleRef
 	switch {
 	case ref.APIGroup != "" && ref.APIGroup != rbacv1.GroupName:
-		return fmt.Errorf("roleRef has apiGroup %q, want %q", ref.APIGroup, rbacv1.GroupName)
+		return fmt.Errorf("roleRef has apiGroup %q, but must have %q", ref.APIGroup, rbacv1.GroupName)
 	case ref.Kind != kindClusterRole && (ref.Kind != kindRole || !namespaced):
 		return fmt.Errorf("roleRef has unsupported kind %q", ref.Kind)
 	case ref.Name == "":

@@ -21,7 +21,7 @@ import (
 
 const (
 	// demoUp is the last line that `kubectl remit run` prints before it waits for Ctrl-C.
-	demoUp = "The cluster stays up until Ctrl-C."
+	demoUp = "The cluster stays up until you press Ctrl-C."
 	// upWithin is the timeout for starting the cluster, and stoppedWithin for stopping it.
 	upWithin      = 3 * time.Minute
 	stoppedWithin = time.Minute

@@ -54,7 +54,7 @@ func NewCommand() *cobra.Command {
 			"nothing in its namespace is written.\n\n" +
 			"OLM and Remit never manage the same namespace. The annotation " + names.AnnotationManagedBy + "=" + names.ManagedByOLM + " on an OperatorGroup or a CatalogSource " +
 			"leaves it to OLM; the command removes the annotation last. OLM does not support this annotation, so OLM's Deployments must be scaled to zero.\n\n" +
-			"The command runs as you. It requires permission to read Remit's keys and to patch all of the objects, so it is intended for cluster administrators.\n\n" +
+			"The command uses your credentials. It requires permission to read Remit's keys and to patch all of the objects, so it is intended for cluster administrators.\n\n" +
 			"The exit status is 0 if everything can be or was taken over, 1 if a namespace was refused, and 2 on any other failure.",
 		Example: example,
 		Args:    cli.NoArgs,

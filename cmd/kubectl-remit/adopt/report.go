@@ -103,7 +103,7 @@ func (o *Options) print(r *Report) error {
 	case len(r.Namespaces) == 0 && len(r.Problems) == 0:
 		fmt.Fprintln(o.Out, "There is nothing to adopt.")
 	case r.DryRun:
-		fmt.Fprintln(o.Out, "Nothing was written. To write, add --yes.")
+		fmt.Fprintln(o.Out, "Nothing was written. To apply the changes, add --yes.")
 	case len(r.Problems) > 0:
 		fmt.Fprintln(o.Out, "Nothing was written.")
 	}

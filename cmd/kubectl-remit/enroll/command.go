@@ -71,7 +71,7 @@ func NewCommand() *cobra.Command {
 		Long: "Let Remit's programs request tokens for one ServiceAccount, so that OperatorGroups can name it. This creates " +
 			"a Role and a RoleBinding in its namespace. With --author, also let users name it in an OperatorGroup, by granting them permission to impersonate it. " +
 			"With --for=clusterextensions, ClusterExtensions can name it instead.\n\n" +
-			"The command runs as you, and requires the permissions that it grants: create on serviceaccounts/token of this ServiceAccount and, for --author, " +
+			"The command uses your credentials, and requires the permissions that it grants: create on serviceaccounts/token of this ServiceAccount and, for --author, " +
 			"impersonate on it. A namespace's administrator (ClusterRole admin) has both.",
 		Example: enrollExample,
 	}, o.enroll)

@@ -48,7 +48,7 @@ func newExtensionCommand() *cobra.Command {
 			"In Kubernetes 1.36 and later, the permission is limited to the verbs of the requests that Remit sends (constrained impersonation). Older API servers " +
 			"support only the permission to send any request as the user; --impersonation=legacy also selects this form for API servers that disable the feature " +
 			"gate ConstrainedImpersonation.\n\n" +
-			"The command runs as you, and requires the permissions that it grants. A cluster administrator has them.",
+			"The command uses your credentials, and requires the permissions that it grants. A cluster administrator has them.",
 		Example: extensionExample,
 	}, o.enroll)
 }

@@ -49,7 +49,7 @@ func NewCommand() *cobra.Command {
 		Short: "List the permissions that an account is missing for an install",
 		Long: "List all permissions that an account is missing for installing a bundle, or for executing an existing InstallPlan, and print the RBAC that grants them. " +
 			"By default, the account and the target namespaces are those of the namespace's OperatorGroup.\n\n" +
-			"The command reads RBAC from the cluster as you. If you are not allowed to read RBAC, it sends access reviews to the API server instead, " +
+			"The command reads RBAC from the cluster with your credentials. If you are not allowed to read RBAC, it sends access reviews to the API server instead, " +
 			"if you are allowed to create them. With --rbac-dir, it does not use a cluster.\n\n" +
 			"The exit status is 0 if nothing is missing, 1 if something is missing, and 2 if the check could not be completed.",
 		Example: example,

@@ -52,7 +52,7 @@ func newExtensionCommand() *cobra.Command {
 			"If Remit is not allowed to act as the identity, also print the enrollment.\n\n" +
 			"The ClusterExtension is read from the cluster or from a manifest (--filename), or is described by --package; in the last two cases, it need not exist. The version is selected " +
 			"from the ClusterCatalogs of the cluster or, with --catalog, from a directory, a file or an image. With --rbac-dir, no cluster is used.\n\n" +
-			"The command reads the cluster as you and writes nothing. It reads the content of ClusterCatalogs through the API server, which requires get on services/proxy in Remit's namespace.\n\n" +
+			"The command reads the cluster with your credentials and writes nothing. It reads the content of ClusterCatalogs through the API server, which requires get on services/proxy in Remit's namespace.\n\n" +
 			"The exit status is 0 if nothing is missing, 1 if something is missing, and 2 if the check could not be completed.",
 		Example: extensionExample,
 		Args:    o.Extension.Args,

@@ -43,7 +43,7 @@ func newExtensionCommand() *cobra.Command {
 			"installed, and the enrollment that allows Remit to act as the identity: the user olm:clusterextension:NAME or, if the ClusterExtension names one, a ServiceAccount.\n\n" +
 			"The ClusterExtension is read from the cluster or from a manifest (--filename), or is described by --package; in the last two cases, it need not exist. The version is selected " +
 			"from the ClusterCatalogs of the cluster or, with --catalog, from a directory, a file or an image. With --catalog and --filename or --package, no cluster is used.\n\n" +
-			"The command reads the cluster as you and writes nothing. It reads the content of ClusterCatalogs through the API server, which requires get on services/proxy in Remit's namespace.",
+			"The command reads the cluster with your credentials and writes nothing. It reads the content of ClusterCatalogs through the API server, which requires get on services/proxy in Remit's namespace.",
 		Example: extensionExample,
 		Args:    o.Extension.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -117,7 +117,7 @@ func TestAClusterStaysUpIfPackagesAreNotInstalled(t *testing.T) {
 			out := &bytes.Buffer{}
 			d := &demo{Options: Options{Exit: row.exit, Out: out}, progress: newProgress(out), cluster: &controlplane.Instance{Kubeconfig: "/tmp/kubeconfig"}}
 			require.Equal(t, row.result, d.finish(ended, row.result))
-			require.Equal(t, row.staysUp, strings.Contains(out.String(), "stays up until Ctrl-C"), out.String())
+			require.Equal(t, row.staysUp, strings.Contains(out.String(), "stays up until you press Ctrl-C"), out.String())
 			require.Equal(t, row.staysUp && row.result != nil, strings.Contains(out.String(), "1 of 2 packages are not installed: op"), out.String())
 		})
 	}

@@ -32,7 +32,7 @@ type Options struct {
 	Out     io.Writer
 }
 
-const example = `  # Demonstrate a bounded install, then stay up until Ctrl-C
+const example = `  # Demonstrate a bounded install, then stay up until you press Ctrl-C
   kubectl remit run
 
   # Exit with status 0 or 1 afterwards
@@ -100,7 +100,7 @@ func (d *demo) finish(ctx context.Context, result error) error {
 		d.progress.say("\nSome packages are not installed: %v.\nTo see what blocks a package: kubectl remit status -n demo-<package>", result)
 	}
 	d.follow()
-	d.progress.say("\nThe cluster stays up until Ctrl-C.")
+	d.progress.say("\nThe cluster stays up until you press Ctrl-C.")
 	select {
 	case <-ctx.Done():
 	case <-d.cluster.Done():

@@ -43,7 +43,7 @@ func NewCommand() *cobra.Command {
 			"For each ClusterExtension, show its identity and whether Remit can use it, the installed version, and what is blocked and why. " +
 			"Also show the grants and enrollments that no ClusterExtension uses, such as those that remain after a ClusterExtension was deleted. " +
 			"With a namespace, this covers the ClusterExtensions with this spec.namespace, and RBAC in the namespace. With -A, it covers the whole cluster.\n\n" +
-			"The command reads the cluster as you. It lists what you are not allowed to read and reports the rest.\n\n" +
+			"The command reads the cluster with your credentials. It lists what you are not allowed to read and reports the rest.\n\n" +
 			"The exit status is 0 if nothing is blocked, 1 if something is blocked or not running yet, and 2 if the status could not be determined.",
 		Example: example,
 		Args:    cli.NoArgs,

@@ -51,7 +51,7 @@ func NewCommand() *cobra.Command {
 			"for them, and report what remains. CustomResourceDefinitions are kept, because deleting one deletes all of its objects. With --crds, those that were " +
 			"created for this operator are deleted too. This is refused, before anything is deleted, if objects of their kinds exist or if another " +
 			"ClusterServiceVersion needs them.\n\n" +
-			"The command deletes as you; Remit removes the operator's objects as the account of the OperatorGroup. With --crds, you need permission to list " +
+			"The command uses your credentials to delete these objects; Remit removes the operator's objects as the account of the OperatorGroup. With --crds, you need permission to list " +
 			"ClusterServiceVersions and the kinds' objects in all namespaces.\n\n" +
 			"The exit status is 0 if everything was removed, 1 if something remains or the command was refused, and 2 on any other failure.",
 		Example: example,

@@ -77,7 +77,7 @@ type connectionLog struct{ log logr.Logger }
 
 // Write implements io.Writer.
 func (c connectionLog) Write(text []byte) (int, error) {
-	c.log.V(2).Info("Connection of a catalog client failed", "reason", string(text))
+	c.log.V(2).Info("Connection from a catalog client failed", "reason", string(text))
 	return len(text), nil
 }
 

@@ -66,7 +66,7 @@ func (s *run) remove(ctx context.Context, obj *unstructured.Unstructured, how me
 		return client.IgnoreNotFound(err)
 	}
 	if why := s.owner.Check(live); why != nil {
-		log.FromContext(ctx).Info("Keeping an object of an earlier version", "object", apply.Describe(obj), "why", why.Error())
+		log.FromContext(ctx).Info("Keeping an object of an earlier version", "object", apply.Describe(obj), "reason", why.Error())
 		return nil
 	}
 	if err := apply.Delete(ctx, s.executor.Account, live, client.PropagationPolicy(how)); err != nil {

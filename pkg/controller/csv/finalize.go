@@ -50,7 +50,7 @@ func (r *Reconciler) finalize(ctx context.Context, s *scope) error {
 			return err
 		}
 	} else if len(left) > 0 {
-		log.FromContext(ctx).Info("Leaving objects behind", "why", why.Error(), "objects", len(left))
+		log.FromContext(ctx).Info("Leaving objects behind", "reason", why.Error(), "objects", len(left))
 		r.leftBehind(s.csv, left, summary(why))
 	}
 	return r.dropFinalizer(ctx, s, account)
@@ -178,7 +178,7 @@ func (r *Reconciler) removeAll(ctx context.Context, s *scope, account client.Cli
 	if len(remain) == 0 {
 		return waiting, nil
 	}
-	log.FromContext(ctx).Info("Waiting for permission to remove objects", "objects", len(remain), "why", why.Error())
+	log.FromContext(ctx).Info("Waiting for permission to remove objects", "objects", len(remain), "reason", why.Error())
 	r.leftBehind(s.csv, remain, summary(why))
 	return true, again
 }

@@ -88,7 +88,7 @@ func (r *Reconciler) removeOrphans(ctx context.Context, key client.ObjectKey) er
 	}
 	account, err := r.cleaner(ctx, s)
 	if scoped.ReasonOf(err) != "" {
-		log.FromContext(ctx).Info("Leaving orphaned objects", "why", err.Error(), "objects", len(found))
+		log.FromContext(ctx).Info("Leaving orphaned objects", "reason", err.Error(), "objects", len(found))
 		return nil
 	}
 	if err != nil {
@@ -112,7 +112,7 @@ func (r *Reconciler) removeOrphan(ctx context.Context, s *scope, account client.
 	case err == nil:
 		log.FromContext(ctx).Info("Removed an orphaned object", "object", apply.Describe(obj), "account", s.account.Key().String())
 	case isMissingPermissions(err):
-		log.FromContext(ctx).Info("Waiting for permission to remove an orphaned object", "object", apply.Describe(obj), "why", err.Error())
+		log.FromContext(ctx).Info("Waiting for permission to remove an orphaned object", "object", apply.Describe(obj), "reason", err.Error())
 		return nil
 	}
 	return err

@@ -44,7 +44,7 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) error {
 			s.published(obj)
 			log.FromContext(ctx).Info("Published ClusterRole", "object", apply.Describe(obj), "result", result, "account", s.account.Key().String())
 		case refusal(err):
-			log.FromContext(ctx).Info("Cannot publish ClusterRole", "object", apply.Describe(obj), "why", err.Error())
+			log.FromContext(ctx).Info("Cannot publish ClusterRole", "object", apply.Describe(obj), "reason", err.Error())
 		case !apierrors.IsConflict(err):
 			return err
 		}
@@ -138,7 +138,7 @@ func (r *Reconciler) addFinalizer(ctx context.Context, s *scope, account client.
 	case apierrors.IsConflict(err):
 		return nil
 	case err != nil && refusal(err):
-		log.FromContext(ctx).Info("Cannot publish ClusterRoles", "why", err.Error())
+		log.FromContext(ctx).Info("Cannot publish ClusterRoles", "reason", err.Error())
 		return nil
 	case err != nil:
 		return fmt.Errorf("set the finalizer of ClusterServiceVersion %s/%s: %w", s.csv.Namespace, s.csv.Name, err)

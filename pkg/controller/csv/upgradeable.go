@@ -121,7 +121,7 @@ func (r *Reconciler) grantCondition(ctx context.Context, s *scope, account clien
 		case kit.Is[*apply.DelayedError](err):
 			s.wakeAfter(minDelay)
 		}
-		log.FromContext(ctx).Info("Cannot allow the operator to update its OperatorCondition", "why", summary(err))
+		log.FromContext(ctx).Info("Cannot allow the operator to update its OperatorCondition", "reason", summary(err))
 		return nil
 	}
 	return nil

@@ -35,7 +35,7 @@ func deploy(ctx context.Context, s *run) (outcome, error) {
 			continue
 		}
 		if err := s.deployOne(ctx, st.Owner, s.done[i].Live); err != nil {
-			log.FromContext(ctx).Info("Deferring the Deployments to the csv controller", "ClusterServiceVersion", st.Owner.CSV, "why", err.Error())
+			log.FromContext(ctx).Info("Deferring the Deployments to the csv controller", "ClusterServiceVersion", st.Owner.CSV, "reason", err.Error())
 		}
 	}
 	return proceed(), nil

@@ -35,7 +35,7 @@ func (s *run) prune(ctx context.Context) {
 	for _, ip := range old {
 		err := s.executor.Account.Delete(ctx, ip, client.Preconditions{UID: &ip.UID, ResourceVersion: &ip.ResourceVersion})
 		if client.IgnoreNotFound(err) != nil {
-			log.FromContext(ctx).Info("Keeping an old InstallPlan", "InstallPlan", ip.Name, "why", err.Error())
+			log.FromContext(ctx).Info("Keeping an old InstallPlan", "InstallPlan", ip.Name, "reason", err.Error())
 			return
 		}
 		log.FromContext(ctx).Info("Removed an old InstallPlan", "InstallPlan", ip.Name, "account", s.account.Key().String())

@@ -45,7 +45,7 @@ func (r *Reconciler) cleanUp(ctx context.Context, key client.ObjectKey) error {
 	}
 	account, c, err := r.cleaner(ctx, key.Namespace, was.account)
 	if scoped.ReasonOf(err) != "" {
-		log.FromContext(ctx).Info("Leaving objects of a deleted OperatorGroup", "why", err.Error(), "objects", len(roles)+len(namespaces))
+		log.FromContext(ctx).Info("Keeping objects of a deleted OperatorGroup", "reason", err.Error(), "objects", len(roles)+len(namespaces))
 		return nil
 	}
 	if err != nil {

@@ -91,8 +91,8 @@ func (k *Keys) Check(obj client.Object, holder string) error {
 	return k.CheckSince(obj, holder, time.Time{})
 }
 
-// CheckSince is like Check, but also rejects objects that were created before since, apart from a tolerance for clock
-// skew. The holder did not exist at that time, so such objects were created for an earlier holder with the same name.
+// CheckSince is like Check, but also rejects objects that were created before the time "since", apart from a tolerance for
+// clock skew. The holder did not exist at that time, so such objects were created for an earlier holder with the same name.
 // EntryUnprovenBefore and EntryTrustedBefore take precedence; a restore, for example, can create holders after their
 // objects.
 func (k *Keys) CheckSince(obj client.Object, holder string, since time.Time) error {
