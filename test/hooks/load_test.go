@@ -34,7 +34,7 @@ type load struct {
 const workers = 2
 
 // callPause is the pause between two calls of a worker, which leaves enough CPU time for the programs under test.
-const callPause = 40 * time.Millisecond
+const callPause = 80 * time.Millisecond
 
 func startLoad(t *testing.T, c *env.Cluster, namespace string) *load {
 	t.Helper()
