@@ -312,6 +312,17 @@ func TestStepsAreWrittenInOrder(t *testing.T) {
 	})
 }
 
+func TestANewDefinitionIsTriedAsTheCRDAccount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	crdAccount(w)
+	w.Put(account("remit", "crds"))
+	w.reconcile()
+	requests := w.Requests()
+	require.Contains(t, requests, "crds: try CustomResourceDefinition things.example.com")
+	require.NotContains(t, requests, "acct: try CustomResourceDefinition things.example.com")
+}
+
 func TestExecutionsThatFailAreRetried(t *testing.T) {
 	t.Parallel()
 	configMaps := schema.GroupResource{Resource: "configmaps"}
