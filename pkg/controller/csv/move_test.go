@@ -2,9 +2,11 @@ package csv
 
 import (
 	"testing"
+	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -74,4 +76,33 @@ func TestAVersionWhoseStatusWasReplacedIsNotReconciled(t *testing.T) {
 	}
 	require.Contains(t, reconciled(), "remit: patch status of ClusterServiceVersion t1/demo.v1.0.0")
 	require.Empty(t, reconciled())
+}
+
+func TestOnlyTheWaitOfANewVersionIsNotReportedAtOnce(t *testing.T) {
+	const half = settleTime / 2
+	for _, row := range []struct {
+		name         string
+		age          time.Duration
+		stored, next operatorsv1alpha1.ClusterServiceVersionPhase
+		waits        string
+		want         time.Duration
+	}{
+		{"its Deployments may become available", half, phaseNone, phaseInstalling, "", half},
+		{"it waits for its InstallPlan", half, phaseNone, phasePending, "a plan", half},
+		{"a requirement is missing", half, phaseNone, phasePending, "", 0},
+		{"it has failed", half, phaseNone, phaseFailed, "", 0},
+		{"it is available", half, phaseNone, phaseSucceeded, "", 0},
+		{"it has a status", half, phasePending, phaseInstalling, "", 0},
+		{"it is older", settleTime, phaseNone, phaseInstalling, "", 0},
+		{"it was created in the future, according to this clock", -time.Second, phaseNone, phaseInstalling, "", 0},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			now := time.Now()
+			stored := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now.Add(-row.age))}}
+			stored.Status.Phase = row.stored
+			next := stored.DeepCopy()
+			next.Status.Phase = row.next
+			require.Equal(t, row.want, unsettled(Facts{CSV: next, Now: now, Waits: row.waits}, stored))
+		})
+	}
 }
