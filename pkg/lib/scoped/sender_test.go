@@ -117,6 +117,23 @@ func TestDropsClientsThatAreNoLongerUsed(t *testing.T) {
 	}
 }
 
+// A recreated account has another UID, and the token of the deleted one is not valid for it.
+func TestARecreatedAccountHasItsOwnClient(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	deleted, recreated := w.account, w.account
+	deleted.UID, recreated.UID = "deleted", "recreated"
+	before, err := w.clients.Open(deleted)
+	require.NoError(t, err)
+	after, err := w.clients.Open(recreated)
+	require.NoError(t, err)
+	require.NotSame(t, before, after)
+	again, err := w.clients.Open(recreated)
+	require.NoError(t, err)
+	require.Same(t, after, again)
+	require.Len(t, w.clients.entries, 1, "the token of the deleted account is dropped")
+}
+
 func TestAccountsShareConnections(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).enroll()
