@@ -10,11 +10,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/preflight"
@@ -146,9 +148,15 @@ func TestDefect13RefusalsByAdmissionAreFoundBeforeTheFirstWrite(t *testing.T) {
 	w.create(&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "none"}, Spec: corev1.ResourceQuotaSpec{
 		Hard: corev1.ResourceList{"count/deployments.apps": resource.MustParse("0")},
 	}})
+	labels := map[string]string{"app": "refused"}
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "refused"}, Spec: appsv1.DeploymentSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}},
+	}}
 	require.Eventually(t, func() bool { // the quota is enforced once its controller has counted the objects
-		q := &corev1.ResourceQuota{}
-		return w.exists(q, "none") && len(q.Status.Hard) > 0
+		err := w.admin.Create(t.Context(), deployment.DeepCopy(), client.DryRunAll)
+		return err != nil && strings.Contains(err.Error(), "exceeded quota")
 	}, patience, tick)
 	w.grantAll()
 	w.publish("1.0.0", "", csv, crd, configMap)

@@ -314,9 +314,7 @@ func TestStepsAreWrittenInOrder(t *testing.T) {
 
 func TestANewDefinitionIsTriedAsTheCRDAccount(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	crdAccount(w)
-	w.Put(account("remit", "crds"))
+	w := newWorld(t, crdAccount, with(account("remit", "crds")))
 	w.reconcile()
 	requests := w.Requests()
 	require.Contains(t, requests, "crds: try CustomResourceDefinition things.example.com")

@@ -146,7 +146,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case saveErr != nil:
 		return ctrl.Result{}, errors.Join(err, saveErr)
 	case finished(run.plan):
-		r.forget(req) // no later reconcile can forget the plan, because the event for the plan's own status update does not wake the plan
+		r.forget(req) // a finished plan waits for nothing
 		return ctrl.Result{}, err
 	}
 	return r.requeue(req, run, err)
