@@ -52,8 +52,6 @@ PACKAGES ?= 3
 # -count=1 disables the cache: the go command does not track that these tests depend on bin/ and on other packages' files.
 # GOGC=200 halves the frequency of garbage collection, which saves about 10% of the tests' CPU time.
 GO_STORIES = GOGC=200 $(GO_TEST) -count=1 -shuffle=on -timeout 40m -p $(PACKAGES)
-# Two of the first four packages that test-rest runs mostly wait, so one more can run.
-test-rest: PACKAGES = 4
 
 # The parts run sequentially. Running them at the same time is faster, but raises the load average on two cores above 25.
 .PHONY: test
@@ -75,7 +73,7 @@ stories: build controlplane kubectl ## Run the user stories on the embedded cont
 # only once, even if it is listed twice. PROFILE affects only test/e2e.
 .PHONY: test-rest
 test-rest: build controlplane bin/differential ## Run the tests that `make test` omits: all other escape rows, kills, registries, real operators, the user stories in the profile compat, and fuzzing.
-	PROFILE=compat ESCAPE_ROWS=rest $(GO_STORIES) ./test/escape ./test/corpus ./test/silence ./test/hooks ./test/registries ./test/olm ./test/e2e $(REST)
+	PROFILE=compat ESCAPE_ROWS=rest $(GO_STORIES) ./test/escape ./test/corpus ./test/hooks ./test/silence ./test/registries ./test/olm ./test/e2e $(REST)
 	$(MAKE) fuzz FUZZTIME=5s
 
 .PHONY: stories-compat
