@@ -73,8 +73,8 @@ func (c *Contents) Discard() {
 	_ = os.Remove(c.file.Name())
 }
 
-// Unlink deletes the name of the file, so that nobody needs to close the contents: they remain readable, and their space on
-// disk is free when the garbage collector closes the file.
+// Unlink deletes the name of the file. The contents remain readable and need not be closed: the space on disk is freed when the
+// garbage collector closes the file.
 func (c *Contents) Unlink() error { return os.Remove(c.file.Name()) }
 
 // Close closes the file, which Sweep may then delete. Later reads fail; readers must use the catalog's newer content.

@@ -67,17 +67,12 @@ func TestTheManifestsOfADirectoryAreOnDiskOnly(t *testing.T) {
 
 	left, err := filepath.Glob(filepath.Join(store, "*", "*"))
 	require.NoError(t, err)
-	require.Empty(t, left, "no file remains that somebody must delete")
+	require.Empty(t, left, "no file remains on disk")
 }
 
-// A full disk is not a property of the catalog, so it must not last until somebody changes the files.
+// A failed write because of a full disk is retried even if the files of the catalog do not change.
 func TestADirectoryIsReadAgainWhenTheDiskHasSpace(t *testing.T) {
-	path, store := t.TempDir(), t.TempDir()
-	opened, err := disk.Open(store, 0)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, opened.Close()) })
-	d := newDirectories(map[string]string{"img": path}, opened).byImage["img"]
-	write(t, filepath.Join(path, "catalog.yaml"), withManifest(`{"kind":"A"}`))
+	d, store := oneDirectory(t)
 	work, away := filepath.Join(store, "work"), filepath.Join(store, "away")
 	require.NoError(t, os.Rename(work, away))
 
@@ -97,13 +92,8 @@ func TestADirectoryIsReadAgainWhenTheDiskHasSpace(t *testing.T) {
 }
 
 func TestAFailedReadKeepsNoFileOpen(t *testing.T) {
-	path, store := t.TempDir(), t.TempDir()
-	opened, err := disk.Open(store, 0)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, opened.Close()) })
-	d := newDirectories(map[string]string{"img": path}, opened).byImage["img"]
-	write(t, filepath.Join(path, "catalog.yaml"), withManifest(`{"kind":"A"}`))
-	_, err = d.read(canceled(t))
+	d, store := oneDirectory(t)
+	_, err := d.read(canceled(t))
 	require.Error(t, err)
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -120,4 +110,15 @@ func canceled(t *testing.T) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	return ctx
+}
+
+// oneDirectory returns a catalog directory with one bundle, and the directory on disk in which its manifests are stored.
+func oneDirectory(t *testing.T) (d *directory, store string) {
+	t.Helper()
+	path, store := t.TempDir(), t.TempDir()
+	opened, err := disk.Open(store, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, opened.Close()) })
+	write(t, filepath.Join(path, "catalog.yaml"), withManifest(`{"kind":"A"}`))
+	return newDirectories(map[string]string{"img": path}, opened).byImage["img"], store
 }
