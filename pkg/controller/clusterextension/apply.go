@@ -4,15 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/extension/render"
+	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/step"
@@ -157,6 +160,9 @@ func (s *run) applyOne(ctx context.Context, st step.Step) error {
 		s.mark(st, state.Live, false)
 		return nil
 	}
+	if err := s.checkOwner(ctx, state.Live, st.Object); err != nil {
+		return err
+	}
 	done, err := s.executor.Do(ctx, state)
 	if err != nil {
 		return err
@@ -166,6 +172,21 @@ func (s *run) applyOne(ctx context.Context, st step.Step) error {
 	s.mark(st, done.Live, done.Status == operatorsv1alpha1.StepStatusCreated)
 	log.FromContext(ctx).V(1).Info("Applied", "object", apply.Describe(st.Object), "identity", s.identity.String(), "result", done.Status)
 	return nil
+}
+
+// checkOwner reads the extension again if an object that was read from the API server lacks a desired owner reference: the
+// garbage collector removes the references if the extension is deleted with --cascade=orphan. If they were restored, it would
+// delete the objects. live is nil if the object does not exist.
+func (s *run) checkOwner(ctx context.Context, live, desired *unstructured.Unstructured) error {
+	if live == nil || !lacksOwner(live, desired) {
+		return nil
+	}
+	return s.checkCurrent(ctx)
+}
+
+// lacksOwner reports whether an existing object lacks a desired owner reference.
+func lacksOwner(live client.Object, desired *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(desired.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return !deployment.OwnedBy(live, ref.UID) })
 }
 
 // mark records that an object is in the desired state.

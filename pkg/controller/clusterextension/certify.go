@@ -134,6 +134,9 @@ func (s *run) liveHooks(ctx context.Context) (*hooks.Live, error) {
 	read := &found{Client: s.Client}
 	for _, st := range steps {
 		obj, err := apply.Live(ctx, s.executor.Account, st.Object)
+		if err == nil {
+			err = s.checkOwner(ctx, obj, st.Object)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -116,7 +116,7 @@ func (s *run) finishConversions(ctx context.Context) (outcome, error) {
 	}
 	s.owner.Proofs = s.Proofs
 	converted, err := s.keptConversions(ctx)
-	if err != nil || len(converted) == 0 || controllerutil.ContainsFinalizer(s.ext, metav1.FinalizerOrphanDependents) {
+	if err != nil || len(converted) == 0 || s.orphaning.Includes(s.ext) {
 		return outcome{}, err
 	}
 	out, err := s.runPhases(ctx, findIdentity, stopUnusable, openClients)
@@ -140,9 +140,9 @@ func (s *run) finishConversions(ctx context.Context) (outcome, error) {
 	return rolling(why), nil
 }
 
-// isOrphaned reports whether the operator is to be kept, because the extension is deleted with --cascade=orphan: a Deployment of
-// the lineage has no owner reference to the extension. The finalizer "orphan" alone does not show this, because the garbage
-// collector removes that finalizer after it has removed the owner references.
+// isOrphaned reports whether a Deployment of the lineage has no owner reference to the extension. This shows that the extension
+// is deleted with --cascade=orphan, and the operator is to be kept, even if the garbage collector removed the finalizer "orphan"
+// while the program was not running.
 func (s *run) isOrphaned(ctx context.Context, objs []*unstructured.Unstructured) (bool, error) {
 	for _, obj := range objs {
 		if !isDeployment(obj) {

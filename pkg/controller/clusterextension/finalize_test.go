@@ -10,21 +10,28 @@ import (
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/events"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/extension/render"
 	"github.com/remit-olm/remit/pkg/install/hooks"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/kinds"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/pkg/step"
+	"github.com/remit-olm/remit/pkg/step/execute"
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
@@ -130,6 +137,65 @@ func TestFinalizationStopsTheOperator(t *testing.T) {
 		require.Equal(t, !tc.isStopped, d.exists(d.deployment()), name)
 		require.Equal(t, tc.isReset, d.strategy() == apiextensionsv1.NoneConverter, name)
 		require.Equal(t, tc.warns, d.warned(), name)
+	}
+}
+
+// The finalizer "orphan" is missing when the extension is finalized, and a reconcile that began before the deletion has restored
+// the owner references.
+func TestFinalizationRemembersAnOrphaningDeletion(t *testing.T) {
+	t.Parallel()
+	d := givenDeletion(t, interceptor.Funcs{}, unchanged)
+	orphaning := d.ext.DeepCopy()
+	orphaning.Finalizers = append(orphaning.Finalizers, metav1.FinalizerOrphanDependents)
+	require.True(t, d.orphaning.Predicate().Update(event.UpdateEvent{ObjectOld: d.ext, ObjectNew: orphaning}))
+	_, deleted, err := d.finalize()
+	require.NoError(t, err)
+	require.True(t, deleted)
+	require.True(t, d.exists(d.deployment()))
+	require.Equal(t, apiextensionsv1.WebhookConverter, d.strategy())
+	require.False(t, d.warned())
+}
+
+// The cache does not show yet that the extension is being deleted, and the garbage collector has removed the owner references. If
+// they were restored, it would delete the objects.
+func TestAnOrphaningDeletionIsNotedBeforeOwnerReferencesAreRestored(t *testing.T) {
+	t.Parallel()
+	cached := extension("op")
+	deleting := cached.DeepCopy()
+	deleting.DeletionTimestamp, deleting.Finalizers = &metav1.Time{Time: time.Now()}, []string{names.FinalizerExtension}
+	for name, tc := range map[string]struct {
+		live    *olmv1.ClusterExtension
+		removed bool
+		want    error
+	}{
+		"the extension is being deleted":              {live: deleting, removed: true, want: errStale},
+		"another client removed the owner references": {live: cached, removed: true},
+		"the object still has its owner references":   {live: deleting}, // the write fails if they are removed in the meantime
+	} {
+		owner := givenUnit(t, interceptor.Funcs{}).owner(cached)
+		live := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "op", UID: "uid-c"}}
+		if !tc.removed {
+			live.OwnerReferences = []metav1.OwnerReference{owner.Reference()}
+		}
+		proofs.Mark(live, owner)
+		u := givenUnit(t, interceptor.Funcs{}, tc.live.DeepCopy(), live)
+		s := u.begin(cached)
+		s.rendered, s.pass, s.executor = &render.Rendered{}, &pass{marks: map[string]*mark{}}, &execute.Executor{Account: u.Client, CRDs: u.Client, Facts: u.Client}
+		desired := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
+		desired.SetNamespace("ns")
+		desired.SetName("op")
+		desired.SetOwnerReferences([]metav1.OwnerReference{owner.Reference()})
+		st := step.Step{Object: desired, Owner: owner}
+		found, err := apply.Live(t.Context(), u.Client, desired)
+		require.NoError(t, err)
+		s.states[desired] = execute.State{Step: st, Live: found}
+		err = s.applyOne(t.Context(), st)
+		require.ErrorIs(t, err, tc.want, name)
+		if tc.want == nil {
+			require.NoError(t, err, name)
+		}
+		require.NoError(t, u.Client.Get(t.Context(), client.ObjectKeyFromObject(live), live))
+		require.Equal(t, tc.want == nil, len(live.OwnerReferences) > 0, name)
 	}
 }
 

@@ -8,13 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/bundle"
-	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
@@ -89,7 +87,7 @@ func hasMetadata(live client.Object, desired *unstructured.Unstructured) bool {
 		return true
 	}
 	return contains(live.GetLabels(), desired.GetLabels()) && contains(live.GetAnnotations(), desired.GetAnnotations()) &&
-		!slices.ContainsFunc(desired.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return !deployment.OwnedBy(live, ref.UID) })
+		!lacksOwner(live, desired)
 }
 
 // observe returns an object from a cache, or nil if it does not exist. known is false if the object is not watched.

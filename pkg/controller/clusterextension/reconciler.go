@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/install/cert"
 	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/install/serving"
@@ -81,6 +82,8 @@ type Reconciler struct {
 	memory    *memory
 	issued    *hooks.Memory
 	watches   *watches
+	// orphaning contains the extensions that are deleted with --cascade=orphan.
+	orphaning *kit.Orphaning
 }
 
 // New returns a Reconciler. It returns an error if a required option is missing.
@@ -93,7 +96,7 @@ func New(o Options) (*Reconciler, error) {
 	}
 	return &Reconciler{
 		Options: o, confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, unserved: kinds.NewUnserved(o.Clock),
-		indexes: &resolver.Indexes{}, interests: &rbac.Interests[ctrl.Request]{}, memory: &memory{}, issued: &hooks.Memory{},
+		indexes: &resolver.Indexes{}, interests: &rbac.Interests[ctrl.Request]{}, memory: &memory{}, issued: &hooks.Memory{}, orphaning: &kit.Orphaning{},
 		watches: newWatches(o.Clients, o.Client.Scheme(), o.Client.RESTMapper(), o.Proofs),
 	}, nil
 }

@@ -15,6 +15,7 @@ import (
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/extension/assess"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/test/env/proofs"
@@ -36,7 +37,7 @@ func givenUnit(t *testing.T, calls interceptor.Funcs, objs ...client.Object) *un
 		WithStatusSubresource(&olmv1.ClusterExtension{}).WithInterceptorFuncs(calls).Build()
 	u := &unit{t: t, clock: testclock.NewFakePassiveClock(time.Now()), store: &catalog.Store{}}
 	u.Reconciler = &Reconciler{
-		Options: Options{Client: c, Live: c, Catalogs: u.store, Proofs: proofs.Keys(), Clock: u.clock, Namespace: "remit"}, memory: &memory{},
+		Options: Options{Client: c, Live: c, Catalogs: u.store, Proofs: proofs.Keys(), Clock: u.clock, Namespace: "remit"}, memory: &memory{}, orphaning: &kit.Orphaning{},
 	}
 	return u
 }

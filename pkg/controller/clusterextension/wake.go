@@ -40,7 +40,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 	changed := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("clusterextension").
-		For(&olmv1.ClusterExtension{}, changed).
+		For(&olmv1.ClusterExtension{}, builder.WithPredicates(r.orphaning.Predicate()), changed).
 		Watches(&olmv1.ClusterCatalog{}, handler.EnqueueRequestsFromMapFunc(r.usingCatalog),
 			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
 		Watches(&olmv1.ClusterExtension{}, handler.EnqueueRequestsFromMapFunc(r.usingKind), builder.WithPredicates(installs())).

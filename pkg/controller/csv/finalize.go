@@ -10,7 +10,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -87,7 +86,7 @@ func (r *Reconciler) isDeleted(ctx context.Context, s *scope) (bool, error) {
 // elements of objs.
 func (r *Reconciler) callers(ctx context.Context, s *scope, stop bool) (objs, converted []client.Object, err error) {
 	objs, crds, err := hooks.Remains(ctx, r.Client, s.owner, client.MatchingFields{kit.LineageIndex: s.owner.Mark()})
-	if err != nil || s.facts.ReplacedBy != "" || controllerutil.ContainsFinalizer(s.csv, metav1.FinalizerOrphanDependents) {
+	if err != nil || s.facts.ReplacedBy != "" || r.orphaning.Includes(s.csv) {
 		return objs, nil, err
 	}
 	for _, crd := range crds {

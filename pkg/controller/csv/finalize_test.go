@@ -25,6 +25,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -89,7 +90,7 @@ func newRemoval(t *testing.T, more ...client.Object) *removal {
 	out.r = &Reconciler{Options: Options{Client: out.client, Recorder: events.NewFakeRecorder(100), Clock: out.clock, Proofs: proofs.Keys(), RBAC: rbac.Listers{
 		Roles: rbacv1listers.NewRoleLister(none), RoleBindings: rbacv1listers.NewRoleBindingLister(none),
 		ClusterRoles: rbacv1listers.NewClusterRoleLister(none), ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(none),
-	}}}
+	}}, orphaning: &kit.Orphaning{}}
 	return out
 }
 
@@ -192,15 +193,24 @@ func TestAConversionOfAnotherVersionIsNotReset(t *testing.T) {
 	require.False(t, waiting, "the other version has no conversion")
 }
 
-// kubectl delete --cascade=orphan does not stop the operator.
+// kubectl delete --cascade=orphan does not stop the operator, even if the garbage collector has already removed its finalizer when
+// the CSV is finalized.
 func TestAnOrphanedOperatorAndItsConversionAreKept(t *testing.T) {
 	t.Parallel()
-	w := newRemoval(t)
-	w.csv.Finalizers = append(w.csv.Finalizers, metav1.FinalizerOrphanDependents)
-	waiting, _ := w.remove()
-	require.False(t, waiting)
-	require.Equal(t, apiextensionsv1.WebhookConverter, w.strategy())
-	require.True(t, w.exists(&appsv1.Deployment{}, "d"))
+	for _, isRemoved := range []bool{false, true} {
+		w := newRemoval(t)
+		orphaning := w.csv.DeepCopy()
+		orphaning.Finalizers = append(orphaning.Finalizers, metav1.FinalizerOrphanDependents)
+		require.True(t, w.r.orphaning.Predicate().Update(event.UpdateEvent{ObjectOld: w.csv, ObjectNew: orphaning}))
+		if !isRemoved {
+			w.csv.Finalizers = orphaning.Finalizers
+			w.r.orphaning = &kit.Orphaning{}
+		}
+		waiting, _ := w.remove()
+		require.False(t, waiting)
+		require.Equal(t, apiextensionsv1.WebhookConverter, w.strategy())
+		require.True(t, w.exists(&appsv1.Deployment{}, "d"))
+	}
 }
 
 // An error would be retried for as long as the namespace is terminating.
@@ -210,7 +220,7 @@ func TestDetachWithoutAnAccountIsNotAnError(t *testing.T) {
 	config := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
 	proofs.Mark(config, owner)
 	c := indexed(t, csv, config)
-	r := &Reconciler{Options: Options{Client: c, Live: c, Proofs: proofs.Keys()}}
+	r := &Reconciler{Options: Options{Client: c, Live: c, Proofs: proofs.Keys()}, orphaning: &kit.Orphaning{}}
 	s := &scope{csv: csv, facts: Facts{CSV: csv}}
 	left, _, err := r.callers(t.Context(), &scope{csv: csv, owner: owner}, false)
 	require.NoError(t, err)

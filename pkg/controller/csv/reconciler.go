@@ -83,6 +83,8 @@ type Reconciler struct {
 	refusals *keyed.Map[client.ObjectKey, bool]
 	metrics  *metrics
 	replaced *status.Replaced
+	// orphaning contains the CSVs that are deleted with --cascade=orphan.
+	orphaning *kit.Orphaning
 }
 
 // New returns a Reconciler, or an error if required options are missing.
@@ -96,7 +98,7 @@ func New(o Options) (*Reconciler, error) {
 	return &Reconciler{
 		Options: o, confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, interests: &kit.Interests{},
 		unserved: kinds.NewUnserved(o.Clock), memory: &hooks.Memory{}, edits: &edits{}, metrics: newMetrics(o.Clock),
-		refusals: &keyed.Map[client.ObjectKey, bool]{}, replaced: &status.Replaced{},
+		refusals: &keyed.Map[client.ObjectKey, bool]{}, replaced: &status.Replaced{}, orphaning: &kit.Orphaning{},
 	}, nil
 }
 

@@ -46,7 +46,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 	}
 	return r.watchCopies(ctrl.NewControllerManagedBy(mgr).Named("csv").
 		WithOptions(fairqueue.Options(workers, nil)).
-		For(&operatorsv1alpha1.ClusterServiceVersion{}).
+		For(&operatorsv1alpha1.ClusterServiceVersion{}, builder.WithPredicates(r.orphaning.Predicate())).
 		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.neighbors)).
 		Watches(&operatorsv1alpha1.Subscription{}, handler.EnqueueRequestsFromMapFunc(r.subscribed)).
 		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.grouped)).
