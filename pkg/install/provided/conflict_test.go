@@ -247,7 +247,7 @@ func TestTheWorkForClaimsOfOtherTenantsIsLimited(t *testing.T) {
 	for i := range maxCandidates {
 		csv := csvIn("evil", "things.example.com")
 		csv.Name, csv.UID = fmt.Sprintf("op.%d", i), types.UID(fmt.Sprint(i))
-		csv.CreationTimestamp = metav1.Now()
+		csv.CreationTimestamp = metav1.NewTime(time.Now().Add(time.Minute))
 		s.Put(csv)
 	}
 	require.True(t, s.conflict(t), "the oldest come first")
