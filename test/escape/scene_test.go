@@ -496,9 +496,11 @@ func TestEscape(t *testing.T) {
 			s := newScene(t, r)
 			defer func() {
 				s.judged()
-				if !t.Failed() {
-					passed.Add(1)
+				if t.Failed() {
+					failed = append(failed, t.Name())
+					return
 				}
+				passed.Add(1)
 			}()
 			r.play(s)
 		})
