@@ -1,25 +1,57 @@
 package execute_test
 
 import (
+	"slices"
 	"testing"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/manifests"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/step"
 )
 
+// serveCSVs installs the CustomResourceDefinition of ClusterServiceVersions. Without ClusterServiceVersions that exist, the garbage
+// collector would delete the objects that they own as soon as another package has installed the definition.
+func (p *plan) serveCSVs() {
+	p.t.Helper()
+	objs, err := manifests.Render(manifests.ProfileBounded)
+	require.NoError(p.t, err)
+	objs = slices.DeleteFunc(objs, func(o *unstructured.Unstructured) bool {
+		return o.GetName() != "clusterserviceversions.operators.coreos.com"
+	})
+	require.Len(p.t, objs, 1)
+	require.NoError(p.t, manifests.Apply(p.t.Context(), p.client, objs))
+}
+
+// csv returns the UID of a ClusterServiceVersion, which it creates if it does not exist.
+func (p *plan) csv(name string) types.UID {
+	p.t.Helper()
+	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: p.owner.Namespace, Name: name}}
+	csv.Spec.DisplayName = name
+	csv.Spec.InstallStrategy.StrategyName = operatorsv1alpha1.InstallStrategyNameDeployment
+	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []operatorsv1alpha1.StrategyDeploymentSpec{}
+	err := p.client.Create(p.t.Context(), csv)
+	if apierrors.IsAlreadyExists(err) {
+		err = p.client.Get(p.t.Context(), client.ObjectKeyFromObject(csv), csv)
+	}
+	require.NoError(p.t, err)
+	return csv.UID
+}
+
 // account returns the step for a ServiceAccount of a package's version.
 func (p *plan) account(pkg, version string) step.Step {
 	owner := p.owner
-	owner.Package, owner.CSV, owner.UID = pkg, pkg+"."+version, types.UID(pkg+"-"+version)
+	owner.Package, owner.CSV = pkg, pkg+"."+version
+	owner.UID = p.csv(owner.CSV)
 	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ServiceAccount"}}
 	obj.SetNamespace(owner.Namespace)
 	obj.SetName("shared")
@@ -58,6 +90,7 @@ func (p *plan) sharedBy() (labels map[string]string, owners []string) {
 func TestPackagesOfANamespaceShareAServiceAccount(t *testing.T) {
 	created, present := operatorsv1alpha1.StepStatusCreated, operatorsv1alpha1.StepStatusPresent
 	p := newPlan(t)
+	p.serveCSVs()
 	a, b := p.account("a", "v1"), p.account("b", "v1")
 	require.Equal(t, []operatorsv1alpha1.StepStatus{created, present}, p.execute(a, b), "in one plan")
 	labels, owners := p.sharedBy()
@@ -77,6 +110,7 @@ func TestPackagesOfANamespaceShareAServiceAccount(t *testing.T) {
 
 func TestServiceAccountsOfOthersAreNotShared(t *testing.T) {
 	p := newPlan(t)
+	p.serveCSVs()
 	extension := p.owner
 	extension.Extension = "x"
 	for name, owner := range map[string]ownerutil.Owner{"a ClusterExtension": extension, "a user": {}} {
