@@ -44,8 +44,8 @@ var (
 	directories string
 	// ran counts the rows that have run, and passed counts those that have passed.
 	ran, passed atomic.Int32
-	// failed contains the names of the rows that have failed. They are repeated at the end, where a long log shows them.
-	failed []string
+	// failedRows contains the names of the rows that have failed. They are repeated at the end, where a long log shows them.
+	failedRows []string
 )
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -96,7 +96,7 @@ func run(m *testing.M) int {
 	if judge != nil {
 		fmt.Printf("escape: %d of %d rows passed; the oracle made %d checks of each of its %d invariants; the programs used at most %d MiB\n",
 			passed.Load(), ran.Load(), judge.Checks, oracle.Invariants, judge.Largest>>20)
-		for _, name := range failed {
+		for _, name := range failedRows {
 			fmt.Println("escape: failed:", name)
 		}
 		fmt.Printf("escape: maxima in a row: %s of CPU time for a program, %d requests from an identity, %s for the healthy install\n",

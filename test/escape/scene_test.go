@@ -497,7 +497,7 @@ func TestEscape(t *testing.T) {
 			defer func() {
 				s.judged()
 				if t.Failed() {
-					failed = append(failed, t.Name())
+					failedRows = append(failedRows, t.Name())
 					return
 				}
 				passed.Add(1)
