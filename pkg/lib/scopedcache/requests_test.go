@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -38,22 +39,24 @@ func TestUnansweredRequestsEnd(t *testing.T) {
 // Only the beginning of the response to a watch must be received in time.
 func TestWatchesMayTakeLongToRead(t *testing.T) {
 	t.Parallel()
-	var used *http.Request
-	answering := roundTripper(func(r *http.Request) (*http.Response, error) {
-		used = r
-		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("answer"))}, nil
+	synctest.Test(t, func(t *testing.T) {
+		var used *http.Request
+		answering := roundTripper(func(r *http.Request) (*http.Response, error) {
+			used = r
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("answer"))}, nil
+		})
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost?watch=true", nil)
+		require.NoError(t, err)
+		response, err := quietTransport{RoundTripper: answering, patience: 10 * time.Millisecond}.RoundTrip(r)
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		require.NoError(t, used.Context().Err())
+		read, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		require.Equal(t, "answer", string(read))
+		require.NoError(t, response.Body.Close())
+		require.Error(t, used.Context().Err(), "the context of the request is canceled")
 	})
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost?watch=true", nil)
-	require.NoError(t, err)
-	response, err := quietTransport{RoundTripper: answering, patience: 10 * time.Millisecond}.RoundTrip(r)
-	require.NoError(t, err)
-	<-time.After(50 * time.Millisecond)
-	require.NoError(t, used.Context().Err())
-	read, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
-	require.Equal(t, "answer", string(read))
-	require.NoError(t, response.Body.Close())
-	require.Error(t, used.Context().Err(), "the context of the request is canceled")
 }
 
 // If the API server starts to respond to a list and then sends no more data, the list is repeated. A watch may be

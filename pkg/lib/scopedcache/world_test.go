@@ -26,10 +26,11 @@ import (
 
 	"github.com/remit-olm/remit/pkg/lib/scopedcache"
 	"github.com/remit-olm/remit/test/env/controlplane"
+	"github.com/remit-olm/remit/test/env/racing"
 )
 
 // patience is the maximum time for which a test waits for an expected result.
-const patience = time.Minute
+const patience = racing.Slowdown * time.Minute
 
 // settled is longer than the cache waits before it notifies owners of a change.
 const settled = 150 * time.Millisecond

@@ -1,7 +1,6 @@
 package execute_test
 
 import (
-	"slices"
 	"testing"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -13,35 +12,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/remit-olm/remit/manifests"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/step"
+	"github.com/remit-olm/remit/test/env/controlplane"
+	"github.com/remit-olm/remit/test/env/crds"
 )
 
-// serveCSVs installs the CustomResourceDefinition of ClusterServiceVersions. Without ClusterServiceVersions that exist, the garbage
-// collector would delete the objects that they own as soon as another package has installed the definition.
-func (p *plan) serveCSVs() {
-	p.t.Helper()
-	objs, err := manifests.Render(manifests.ProfileBounded)
-	require.NoError(p.t, err)
-	objs = slices.DeleteFunc(objs, func(o *unstructured.Unstructured) bool {
-		return o.GetName() != "clusterserviceversions.operators.coreos.com"
-	})
-	require.Len(p.t, objs, 1)
-	require.NoError(p.t, manifests.Apply(p.t.Context(), p.client, objs))
-}
-
-// csv returns the UID of a ClusterServiceVersion, which it creates if it does not exist.
+// csv returns the UID of a ClusterServiceVersion, which it creates if it does not exist. The garbage collector deletes objects whose
+// owner does not exist.
 func (p *plan) csv(name string) types.UID {
 	p.t.Helper()
 	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: p.owner.Namespace, Name: name}}
 	csv.Spec.DisplayName = name
 	csv.Spec.InstallStrategy.StrategyName = operatorsv1alpha1.InstallStrategyNameDeployment
 	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []operatorsv1alpha1.StrategyDeploymentSpec{}
-	err := p.client.Create(p.t.Context(), csv)
+	c := crds.InstallCSVs(p.t, controlplane.Shared(p.t).Config())
+	err := c.Create(p.t.Context(), csv)
 	if apierrors.IsAlreadyExists(err) {
-		err = p.client.Get(p.t.Context(), client.ObjectKeyFromObject(csv), csv)
+		err = c.Get(p.t.Context(), client.ObjectKeyFromObject(csv), csv)
 	}
 	require.NoError(p.t, err)
 	return csv.UID
@@ -90,7 +79,6 @@ func (p *plan) sharedBy() (labels map[string]string, owners []string) {
 func TestPackagesOfANamespaceShareAServiceAccount(t *testing.T) {
 	created, present := operatorsv1alpha1.StepStatusCreated, operatorsv1alpha1.StepStatusPresent
 	p := newPlan(t)
-	p.serveCSVs()
 	a, b := p.account("a", "v1"), p.account("b", "v1")
 	require.Equal(t, []operatorsv1alpha1.StepStatus{created, present}, p.execute(a, b), "in one plan")
 	labels, owners := p.sharedBy()
@@ -110,7 +98,6 @@ func TestPackagesOfANamespaceShareAServiceAccount(t *testing.T) {
 
 func TestServiceAccountsOfOthersAreNotShared(t *testing.T) {
 	p := newPlan(t)
-	p.serveCSVs()
 	extension := p.owner
 	extension.Extension = "x"
 	for name, owner := range map[string]ownerutil.Owner{"a ClusterExtension": extension, "a user": {}} {

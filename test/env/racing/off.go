@@ -1,0 +1,6 @@
+//go:build !race
+
+package racing
+
+// Slowdown is by how much tests are slower than usual.
+const Slowdown = 1
