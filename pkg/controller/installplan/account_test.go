@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
@@ -79,4 +80,21 @@ func accountRun(t *testing.T, cached, live string) *run {
 	}
 	return &run{account: scoped.Account{Namespace: "ns", Name: "acct", UID: "1"}, saved: plan, plan: plan.DeepCopy(),
 		reconciler: &Reconciler{Options: Options{Live: world(live), Client: world(cached, made("acct", "1"), made("boss", "2"))}}}
+}
+
+// The cache does not contain the OperatorGroup yet. A plan of OLM must not get a status that says so.
+func TestAPlanOfOLMGetsNoStatusFromAnOutdatedCache(t *testing.T) {
+	for by, want := range map[string]error{names.ManagedByOLM: errStale, "": nil} {
+		s := accountRun(t, "acct", "acct")
+		og := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "og"}}
+		require.NoError(t, s.reconciler.Client.Delete(t.Context(), og))
+		live, ok := s.reconciler.Live.(client.Client)
+		require.True(t, ok)
+		require.NoError(t, live.Get(t.Context(), client.ObjectKeyFromObject(og), og))
+		og.Annotations = map[string]string{names.AnnotationManagedBy: by}
+		require.NoError(t, live.Update(t.Context(), og))
+		out, err := findAccount(t.Context(), s)
+		require.ErrorIs(t, err, want)
+		require.Equal(t, want == nil, out.message != "", "waits for an OperatorGroup")
+	}
 }

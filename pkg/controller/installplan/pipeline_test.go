@@ -157,7 +157,7 @@ func TestPlansWaitForTheirAccount(t *testing.T) {
 	acct := scoped.Account{Namespace: "ns", Name: "acct"}
 	checkRows(t, []row{
 		{"no OperatorGroup", []change{without(operatorGroup("og", ""))},
-			paused("InstallCheckFailed", `namespace "ns" has no OperatorGroup; create one with a ServiceAccount in spec.serviceAccountName`)},
+			paused("InstallCheckFailed", `namespace "ns" has no OperatorGroup; create one with a ServiceAccount in spec.serviceAccountName`).with(asks)},
 		{"two OperatorGroups", []change{with(operatorGroup("more", "acct"))}, paused("InstallCheckFailed", `namespace "ns" has 2 OperatorGroups (more, og); exactly one is required`)},
 		{"an OperatorGroup without an account", []change{with(operatorGroup("og", ""))},
 			paused("InstallCheckFailed", `OperatorGroup ns/og does not name a ServiceAccount (spec.serviceAccountName) and no default account is configured for its namespace; nothing can be installed`)},

@@ -141,6 +141,14 @@ func awaitApproval(_ context.Context, s *run) (outcome, error) {
 // again, live, before anything is sent.
 func findAccount(ctx context.Context, s *run) (outcome, error) {
 	account, og, err := s.reconciler.Default.Lookup(s.reconciler.Client).Account(ctx, s.plan.Namespace)
+	if scoped.ReasonOf(err) == scoped.NoOperatorGroup {
+		// The cache may be outdated, and the status of a plan that OLM manages must not change.
+		if left, err := s.reconciler.Default.Lookup(s.reconciler.Live).LeavesToOLM(ctx, s.plan.Namespace); err != nil {
+			return outcome{}, err
+		} else if left {
+			return outcome{}, errStale
+		}
+	}
 	if err != nil {
 		return waitForAccount(err)
 	}

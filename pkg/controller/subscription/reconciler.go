@@ -76,14 +76,20 @@ func New(o Options) (*Reconciler, error) {
 
 // Reconcile resolves and updates all Subscriptions in the namespace that the request names.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	if left, err := r.Default.Lookup(r.Client).LeavesToOLM(ctx, req.Name); left || err != nil {
-		r.long.drop(req.Name)
-		r.answers.Delete(req.Name)
-		return ctrl.Result{}, err
-	}
-	world, err := r.gather(ctx, req.Name)
+	left, err := r.Default.Lookup(r.Client).LeavesToOLM(ctx, req.Name)
 	if err != nil {
 		return ctrl.Result{}, err
+	}
+	var world *world
+	if !left {
+		if world, err = r.gather(ctx, req.Name); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	if left || world.leftToOLM {
+		r.long.drop(req.Name)
+		r.answers.Delete(req.Name)
+		return ctrl.Result{}, nil
 	}
 	r.metrics.reconciled(req.Name, world.subscriptions)
 	views, err := r.advance(ctx, world)

@@ -24,7 +24,9 @@ import (
 
 // world contains all inputs for one namespace. They are read from the cache once per reconcile.
 type world struct {
-	namespace     string
+	namespace string
+	// leftToOLM is true if OLM manages the namespace but the cache does not show this yet.
+	leftToOLM     bool
 	proofs        ownerutil.Proofs
 	subscriptions []operatorsv1alpha1.Subscription
 	csvs          []operatorsv1alpha1.ClusterServiceVersion
@@ -124,6 +126,11 @@ func (r *Reconciler) gatherInput(ctx context.Context, w *world) error {
 	switch {
 	case errors.As(err, &problem):
 		w.blocked = &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: problem.Message}
+		if problem.Reason == scoped.NoOperatorGroup {
+			// The cache may be outdated, and the status of a Subscription that OLM manages must not change.
+			w.leftToOLM, err = r.Default.Lookup(r.Live).LeavesToOLM(ctx, w.namespace)
+			return err
+		}
 		return nil
 	case err != nil:
 		return err

@@ -1,0 +1,37 @@
+package subscription
+
+import (
+	"errors"
+	"testing"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/test/env/proofs"
+)
+
+// The cache does not contain the OperatorGroup yet. A Subscription of OLM must not get a status that says so.
+func TestASubscriptionOfOLMGetsNoStatusFromAnOutdatedCache(t *testing.T) {
+	for by, isWritten := range map[string]bool{names.ManagedByOLM: false, "": true} {
+		sub := subscription("a", operatorsv1alpha1.ApprovalAutomatic)
+		cached := fake.NewClientBuilder().WithScheme(proofs.Scheme()).WithObjects(sub).WithStatusSubresource(sub).Build()
+		og := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "og", Annotations: map[string]string{names.AnnotationManagedBy: by}}}
+		live := fake.NewClientBuilder().WithScheme(proofs.Scheme()).WithObjects(og).Build()
+		r, err := New(Options{Client: cached, Live: live, Catalogs: &catalog.Store{}, RBAC: rbac.Unreadable(errors.New("not in this test")),
+			Recorder: events.NewFakeRecorder(10), Proofs: proofs.Keys(), GlobalCatalogNamespace: "olm"})
+		require.NoError(t, err)
+		_, err = r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "ns"}})
+		require.NoError(t, err)
+		require.NoError(t, cached.Get(t.Context(), client.ObjectKeyFromObject(sub), sub))
+		require.Equal(t, isWritten, len(sub.Status.Conditions) > 0)
+	}
+}
