@@ -73,7 +73,8 @@ func (w *Worker) reportOnce(ctx context.Context) bool {
 }
 
 // statusPatch encodes a strategic merge patch of a Pod's status. Conditions are merged field by field, so an empty
-// field must be sent as an explicit null; otherwise, the reason for the last failure would remain.
+// field must be sent as an explicit null; otherwise, the reason for the last failure would remain. The addresses replace
+// those of an earlier run with another network; merged, they would be rejected as two addresses of one family.
 func statusPatch(uid types.UID, status corev1.PodStatus) ([]byte, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
 	if err != nil {
@@ -87,6 +88,10 @@ func statusPatch(uid types.UID, status corev1.PodStatus) ([]byte, error) {
 				fields[name] = nil
 			}
 		}
+	}
+	for _, name := range []string{"podIPs", "hostIPs"} {
+		addresses, _ := content[name].([]any)
+		content[name] = append([]any{map[string]any{"$patch": "replace"}}, addresses...)
 	}
 	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid}, "status": content})
 }

@@ -1,12 +1,14 @@
 package pod
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
 func running(ready bool) corev1.ContainerStatus {
@@ -103,4 +105,21 @@ func isTrue(s corev1.PodStatus, kind corev1.PodConditionType) bool {
 		}
 	}
 	return false
+}
+
+// After a restart, the control plane may have another network, because another one has taken the old network in the meantime.
+func TestNewAddressesReplaceThoseOfAnEarlierRun(t *testing.T) {
+	patch, err := statusPatch("u", view{pod: &corev1.Pod{}, podIP: "10.9.0.1", hostIP: "10.9.255.253"}.status())
+	require.NoError(t, err)
+	for _, before := range []string{
+		`{}`,
+		`{"status":{"podIP":"10.7.0.1","podIPs":[{"ip":"10.7.0.1"}],"hostIP":"10.7.255.253","hostIPs":[{"ip":"10.7.255.253"}]}}`,
+	} {
+		patched, err := strategicpatch.StrategicMergePatch([]byte(before), patch, corev1.Pod{})
+		require.NoError(t, err)
+		var after corev1.Pod
+		require.NoError(t, json.Unmarshal(patched, &after))
+		require.Equal(t, []corev1.PodIP{{IP: "10.9.0.1"}}, after.Status.PodIPs)
+		require.Equal(t, []corev1.HostIP{{IP: "10.9.255.253"}}, after.Status.HostIPs)
+	}
 }
