@@ -171,6 +171,7 @@ func malformed() []row {
   managedFields: [{manager: kubectl, operation: Apply, apiVersion: v1, fieldsType: FieldsV1, fieldsV1: {"f:data": {}}}]
   annotations: {kubectl.kubernetes.io/last-applied-configuration: "{}", remit.dev/plan: "[]", kept: "yes"}`)))
 			s.Succeeded(probeCSV)
+			s.Complete()
 			cm := &corev1.ConfigMap{}
 			require.NoError(s.T, s.Get("broken", cm))
 			require.NotEqual(s.T, "00000000-0000-0000-0000-000000000000", string(cm.UID))

@@ -27,6 +27,7 @@ func ownership() []row {
 			 ownerReferences: [{apiVersion: v1, kind: Namespace, name: kube-system, uid: a, blockOwnerDeletion: true, controller: true},
 			  {apiVersion: v1, kind: Node, name: remit-node, uid: b}, {apiVersion: operators.coreos.com/v1alpha1, kind: ClusterServiceVersion, name: other, uid: c}]}}`))
 			csv := s.Succeeded(probeCSV)
+			s.Complete()
 			cm := &corev1.ConfigMap{}
 			require.NoError(s.T, s.Get("owned", cm))
 			require.Empty(s.T, cm.Finalizers)
