@@ -110,6 +110,9 @@ func (x *theft) atHome() {
 	}
 	x.patchRefused("the other program's Lease", &coordinationv1.Lease{ObjectMeta: home(x.other)}, `{"spec":{"holderIdentity":"me"}}`)
 	x.patchRefused("the root certificates", &corev1.ConfigMap{ObjectMeta: home("kube-root-ca.crt")}, `{"data":{"ca.crt":"mine"}}`)
+	x.Eventually(func(c *assert.CollectT) { // a policy can deny a change only if the object exists
+		assert.NoError(c, x.Get("kube-root-ca.crt", &corev1.ConfigMap{}))
+	})
 	x.patchRefused("the root certificates of a tenant", &corev1.ConfigMap{ObjectMeta: x.Meta("kube-root-ca.crt")}, `{"data":{"ca.crt":"mine"}}`)
 	x.patchRefused("the other program's ServiceAccount", &corev1.ServiceAccount{ObjectMeta: home(x.other)}, `{"imagePullSecrets":[{"name":"x"}]}`)
 	x.refused("a token for the other program", x.identity.SubResource("token").Create(x.T.Context(), &corev1.ServiceAccount{ObjectMeta: home(x.other)}, &authenticationv1.TokenRequest{}))
