@@ -36,19 +36,14 @@ func TestANewInstallRequestsOneToken(t *testing.T) {
 
 func TestWaitsForAKindThatNoCatalogOffers(t *testing.T) {
 	t.Parallel()
-	tn := cluster.Tenant(t)
-	grantSample(tn, tn.Namespace)
-	tn.Group(env.AccountName, tn.Namespace)
-	tn.Catalog("catalog", image(catalogRequiring))
-	subscribe(tn, func(s *operatorsv1alpha1.SubscriptionSpec) { s.InstallPlanApproval = operatorsv1alpha1.ApprovalManual })
-	tn.SubscriptionSays(operatorsv1alpha1.SubscriptionResolutionFailed, resolver.ConstraintsNotSatisfiable,
-		"requires an operator providing an API with group: requiring.remit.dev, version: v1, kind: Wanted. No catalog")
+	tn := waitingForWanted(t)
 
 	// The Deployments also wait if the kind's CRD is deleted before the plan is executed.
 	crd := env.CRD("wanted", "requiring.remit.dev", "Wanted")
 	tn.Create(crd)
 	tn.Eventually(func(c *assert.CollectT) { assert.NotEmpty(c, tn.Plan(c).Status.Plan) })
 	tn.RemoveCRD(crd)
+	waitingForWanted(t) // by then, the cache no longer contains the kind
 	approve(t, tn)
 	tn.Complete()
 	tn.Eventually(func(c *assert.CollectT) {
@@ -59,4 +54,17 @@ func TestWaitsForAKindThatNoCatalogOffers(t *testing.T) {
 
 	tn.Create(env.CRD("wanted", "requiring.remit.dev", "Wanted"))
 	tn.Succeeded(bundle.CSV)
+}
+
+// waitingForWanted returns a tenant whose Subscription waits for the kind Wanted, and whose InstallPlans need approval.
+func waitingForWanted(t *testing.T) *env.Tenant {
+	t.Helper()
+	tn := cluster.Tenant(t)
+	grantSample(tn, tn.Namespace)
+	tn.Group(env.AccountName, tn.Namespace)
+	tn.Catalog("catalog", image(catalogRequiring))
+	subscribe(tn, func(s *operatorsv1alpha1.SubscriptionSpec) { s.InstallPlanApproval = operatorsv1alpha1.ApprovalManual })
+	tn.SubscriptionSays(operatorsv1alpha1.SubscriptionResolutionFailed, resolver.ConstraintsNotSatisfiable,
+		"requires an operator providing an API with group: requiring.remit.dev, version: v1, kind: Wanted. No catalog")
+	return tn
 }
