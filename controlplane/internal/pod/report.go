@@ -74,7 +74,7 @@ func (w *Worker) reportOnce(ctx context.Context) bool {
 
 // statusPatch encodes a strategic merge patch of a Pod's status. Conditions are merged field by field, so an empty
 // field must be sent as an explicit null; otherwise, the reason for the last failure would remain. The addresses replace
-// those of an earlier run with another network; merged, they would be rejected as two addresses of one family.
+// those of an earlier run with another network. If they were merged, the API server would reject two addresses of one family.
 func statusPatch(uid types.UID, status corev1.PodStatus) ([]byte, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
 	if err != nil {

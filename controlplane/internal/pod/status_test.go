@@ -107,7 +107,7 @@ func isTrue(s corev1.PodStatus, kind corev1.PodConditionType) bool {
 	return false
 }
 
-// After a restart, the control plane may have another network, because another one has taken the old network in the meantime.
+// After a restart, the control plane may have another network, because another control plane has taken the old network in the meantime.
 func TestNewAddressesReplaceThoseOfAnEarlierRun(t *testing.T) {
 	patch, err := statusPatch("u", view{pod: &corev1.Pod{}, podIP: "10.9.0.1", hostIP: "10.9.255.253"}.status())
 	require.NoError(t, err)

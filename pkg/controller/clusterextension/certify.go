@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/remit-olm/remit/pkg/extension/render"
@@ -119,8 +121,32 @@ func (s *run) noticeEdit(ctx context.Context, obj *unstructured.Unstructured) er
 	return nil
 }
 
+// installer returns an installer of certificates, webhooks and conversions. It reads objects itself before it writes them, so
+// that checkOwner cannot check them: instead, the extension is read again before each write.
 func (s *run) installer() hooks.Installer {
-	return hooks.Installer{Account: s.executor.Account, Policy: s.Options.Certificates, Now: s.Clock.Now(), Memory: s.issued}
+	return hooks.Installer{Account: &current{s.executor.Account, s.checkCurrent}, Policy: s.Options.Certificates, Now: s.Clock.Now(), Memory: s.issued}
+}
+
+// current is a client that calls check before it applies or patches an object. If check returns an error, nothing is sent.
+type current struct {
+	client.Client
+	check func(context.Context) error
+}
+
+// Apply implements client.Writer.
+func (c *current) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+	if err := c.check(ctx); err != nil {
+		return err
+	}
+	return c.Client.Apply(ctx, obj, opts...)
+}
+
+// Patch implements client.Writer.
+func (c *current) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	if err := c.check(ctx); err != nil {
+		return err
+	}
+	return c.Client.Patch(ctx, obj, patch, opts...)
 }
 
 // liveHooks reads, as the identity, the objects through which the API server calls the operator.
@@ -134,9 +160,6 @@ func (s *run) liveHooks(ctx context.Context) (*hooks.Live, error) {
 	read := &found{Client: s.Client}
 	for _, st := range steps {
 		obj, err := apply.Live(ctx, s.executor.Account, st.Object)
-		if err == nil {
-			err = s.checkOwner(ctx, obj, st.Object)
-		}
 		if err != nil {
 			return nil, err
 		}

@@ -142,7 +142,7 @@ func (s *run) finishConversions(ctx context.Context) (outcome, error) {
 
 // isOrphaned reports whether a Deployment of the lineage has no owner reference to the extension. This shows that the extension
 // is deleted with --cascade=orphan, and the operator is to be kept, even if the garbage collector removed the finalizer "orphan"
-// while the program was not running.
+// while the program was not running or its watch was interrupted.
 func (s *run) isOrphaned(ctx context.Context, objs []*unstructured.Unstructured) (bool, error) {
 	for _, obj := range objs {
 		if !isDeployment(obj) {

@@ -199,6 +199,37 @@ func TestAnOrphaningDeletionIsNotedBeforeOwnerReferencesAreRestored(t *testing.T
 	}
 }
 
+// The garbage collector has removed the owner references before the installer of certificates reads the object.
+func TestAnOrphaningDeletionIsNotedBeforeCertificatesAreWritten(t *testing.T) {
+	t.Parallel()
+	cached := extension("op")
+	deleting := cached.DeepCopy()
+	deleting.DeletionTimestamp, deleting.Finalizers = &metav1.Time{Time: time.Now()}, []string{names.FinalizerExtension}
+	for _, tc := range []struct {
+		live *olmv1.ClusterExtension
+		want error
+	}{{deleting, errStale}, {cached, nil}} {
+		owner := givenUnit(t, interceptor.Funcs{}).owner(cached)
+		live := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "op", UID: "uid-c"}}
+		proofs.Mark(live, owner)
+		u := givenUnit(t, interceptor.Funcs{}, tc.live.DeepCopy(), live)
+		s := u.begin(cached)
+		s.executor = &execute.Executor{Account: u.Client}
+		desired := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
+		desired.SetNamespace("ns")
+		desired.SetName("op")
+		desired.SetOwnerReferences([]metav1.OwnerReference{owner.Reference()})
+		_, _, err := apply.Ensure(t.Context(), s.installer().Account, desired, owner)
+		require.ErrorIs(t, err, tc.want)
+		patch := client.MergeFrom(live.DeepCopy())
+		live.Data = map[string]string{"patched": "true"}
+		require.ErrorIs(t, s.installer().Account.Patch(t.Context(), live, patch), tc.want)
+		require.NoError(t, u.Client.Get(t.Context(), client.ObjectKeyFromObject(live), live))
+		require.Equal(t, tc.want == nil, len(live.OwnerReferences) > 0)
+		require.Equal(t, tc.want == nil, len(live.Data) > 0)
+	}
+}
+
 func TestFinalizationDoesNotWaitForEnrollment(t *testing.T) {
 	t.Parallel()
 	d := givenDeletion(t, interceptor.Funcs{}, unchanged)

@@ -37,10 +37,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 		return fmt.Errorf("add the watches: %w", err)
 	}
 	// The controller's own changes to the status wake nothing.
-	changed := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))
+	changed := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("clusterextension").
-		For(&olmv1.ClusterExtension{}, builder.WithPredicates(r.orphaning.Predicate()), changed).
+		For(&olmv1.ClusterExtension{}, builder.WithPredicates(r.orphaning.Predicate(), changed)).
 		Watches(&olmv1.ClusterCatalog{}, handler.EnqueueRequestsFromMapFunc(r.usingCatalog),
 			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
 		Watches(&olmv1.ClusterExtension{}, handler.EnqueueRequestsFromMapFunc(r.usingKind), builder.WithPredicates(installs())).

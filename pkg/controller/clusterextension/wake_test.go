@@ -12,10 +12,12 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/catalog"
@@ -23,6 +25,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/test/env/handlers"
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
@@ -33,6 +36,27 @@ func namesIn(requests []reconcile.Request) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// The update does not wake the extension, because it changes only finalizers.
+func TestTheWatchRecordsOrphaningDeletions(t *testing.T) {
+	t.Parallel()
+	deleting := extension("op")
+	deleting.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	orphaning := deleting.DeepCopy()
+	orphaning.Finalizers = []string{metav1.FinalizerOrphanDependents}
+	u := givenUnit(t, interceptor.Funcs{})
+	u.watches = newWatches(nil, nil, nil, nil)
+	none := source.Func(func(context.Context, workqueue.TypedRateLimitingInterface[reconcile.Request]) error { return nil })
+	added := handlers.Of(t, deleting, u.Client.Scheme(), func(mgr ctrl.Manager) error { return u.SetupWithManager(mgr, none, none) })
+	for !u.orphaning.Includes(deleting) {
+		select {
+		case handler := <-added:
+			handler.OnUpdate(deleting, orphaning)
+		case <-time.After(10 * time.Second):
+			require.Fail(t, "no watch records orphaning deletions")
+		}
+	}
 }
 
 // Anyone who may create objects can copy owner references and labels, but not the proof.

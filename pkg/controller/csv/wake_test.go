@@ -1,7 +1,9 @@
 package csv
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -10,15 +12,36 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/test/env/handlers"
 	"github.com/remit-olm/remit/test/env/proofs"
 )
+
+func TestTheWatchRecordsOrphaningDeletions(t *testing.T) {
+	w := newRemoval(t)
+	deleting := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "op.v1", UID: "1", DeletionTimestamp: &metav1.Time{Time: time.Now()}}}
+	orphaning := deleting.DeepCopy()
+	orphaning.Finalizers = []string{metav1.FinalizerOrphanDependents}
+	none := source.Func(func(context.Context, workqueue.TypedRateLimitingInterface[reconcile.Request]) error { return nil })
+	added := handlers.Of(t, deleting, w.client.Scheme(), func(mgr ctrl.Manager) error { return w.r.SetupWithManager(t.Context(), mgr, none) })
+	for !w.r.orphaning.Includes(deleting) {
+		select {
+		case handler := <-added:
+			handler.OnUpdate(deleting, orphaning)
+		case <-time.After(10 * time.Second):
+			require.Fail(t, "no watch records orphaning deletions")
+		}
+	}
+}
 
 func TestChangesWakeTheAffectedCSVs(t *testing.T) {
 	scheme := runtime.NewScheme()

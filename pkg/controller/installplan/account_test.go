@@ -84,7 +84,7 @@ func accountRun(t *testing.T, cached, live string) *run {
 
 // The cache does not contain the OperatorGroup yet. A plan of OLM must not get a status that says so.
 func TestAPlanOfOLMGetsNoStatusFromAnOutdatedCache(t *testing.T) {
-	for by, want := range map[string]error{names.ManagedByOLM: errStale, "": nil} {
+	for by, want := range map[string]error{names.ManagedByOLM: errLeftToOLM, "": nil} {
 		s := accountRun(t, "acct", "acct")
 		og := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "og"}}
 		require.NoError(t, s.reconciler.Client.Delete(t.Context(), og))
@@ -96,5 +96,9 @@ func TestAPlanOfOLMGetsNoStatusFromAnOutdatedCache(t *testing.T) {
 		out, err := findAccount(t.Context(), s)
 		require.ErrorIs(t, err, want)
 		require.Equal(t, want == nil, out.message != "", "waits for an OperatorGroup")
+		_, _, missing := s.reconciler.Default.Lookup(s.reconciler.Client).Account(t.Context(), "ns")
+		s.saved.Status.Message, s.plan.Status.Phase = missing.Error(), operatorsv1alpha1.InstallPlanPhaseInstalling
+		_, err = findAccount(t.Context(), s)
+		require.ErrorIs(t, err, want, "the message is unchanged, but the phase is not")
 	}
 }

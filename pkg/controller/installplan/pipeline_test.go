@@ -157,7 +157,12 @@ func TestPlansWaitForTheirAccount(t *testing.T) {
 	acct := scoped.Account{Namespace: "ns", Name: "acct"}
 	checkRows(t, []row{
 		{"no OperatorGroup", []change{without(operatorGroup("og", ""))},
-			paused("InstallCheckFailed", `namespace "ns" has no OperatorGroup; create one with a ServiceAccount in spec.serviceAccountName`).with(asks)},
+			paused("InstallCheckFailed", `namespace "ns" has no OperatorGroup; create one with a ServiceAccount in spec.serviceAccountName`)},
+		{"an OperatorGroup of OLM that the cache does not show yet", []change{without(operatorGroup("og", "")), beforeRequest("remit: list OperatorGroupList", func(w *world) {
+			group := operatorGroup("og", "acct")
+			group.Annotations = map[string]string{names.AnnotationManagedBy: names.ManagedByOLM}
+			w.Put(group)
+		})}, effect{}},
 		{"two OperatorGroups", []change{with(operatorGroup("more", "acct"))}, paused("InstallCheckFailed", `namespace "ns" has 2 OperatorGroups (more, og); exactly one is required`)},
 		{"an OperatorGroup without an account", []change{with(operatorGroup("og", ""))},
 			paused("InstallCheckFailed", `OperatorGroup ns/og does not name a ServiceAccount (spec.serviceAccountName) and no default account is configured for its namespace; nothing can be installed`)},

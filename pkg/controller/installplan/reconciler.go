@@ -135,7 +135,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		complete,
 	)
 	run.awaitReport()
-	if errors.Is(err, errStale) {
+	switch {
+	case errors.Is(err, errLeftToOLM):
+		return ctrl.Result{}, nil
+	case errors.Is(err, errStale):
 		return ctrl.Result{RequeueAfter: cacheLag}, nil
 	}
 	err = errors.Join(run.report(out, err), run.unpublished)
@@ -192,6 +195,10 @@ func finished(ip *operatorsv1alpha1.InstallPlan) bool {
 // errStale means that the cached InstallPlan is outdated. The plan is reconciled again after cacheLag, because the
 // pending watch event does not wake a plan whose newer version this controller has written.
 var errStale = errors.New("the InstallPlan has changed since it was read")
+
+// errLeftToOLM means that OLM v0 manages the plan's namespace, and that the cache does not show the OperatorGroup yet. The
+// pending event of the OperatorGroup wakes the plan.
+var errLeftToOLM = errors.New("OLM v0 manages the namespace")
 
 // checkCurrent reads the plan again, live, before anything is sent. An outdated cache must not lead to another
 // execution of a plan that is already finished, or that was deleted together with the objects that it created.

@@ -18,6 +18,7 @@ import (
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/resolver"
 	"github.com/remit-olm/remit/pkg/step"
@@ -141,12 +142,12 @@ func awaitApproval(_ context.Context, s *run) (outcome, error) {
 // again, live, before anything is sent.
 func findAccount(ctx context.Context, s *run) (outcome, error) {
 	account, og, err := s.reconciler.Default.Lookup(s.reconciler.Client).Account(ctx, s.plan.Namespace)
-	if scoped.ReasonOf(err) == scoped.NoOperatorGroup {
+	if scoped.ReasonOf(err) == scoped.NoOperatorGroup && !s.reports(err) {
 		// The cache may be outdated, and the status of a plan that OLM manages must not change.
 		if left, err := s.reconciler.Default.Lookup(s.reconciler.Live).LeavesToOLM(ctx, s.plan.Namespace); err != nil {
 			return outcome{}, err
 		} else if left {
-			return outcome{}, errStale
+			return outcome{}, errLeftToOLM
 		}
 	}
 	if err != nil {
@@ -165,6 +166,12 @@ func findAccount(ctx context.Context, s *run) (outcome, error) {
 		return outcome{}, &refused{reasonCheckFailed, none} // RBAC cannot be read, so no watch reports a grant
 	}
 	return wait(reasonCheckFailed, none), nil
+}
+
+// reports reports whether the saved status shows that the plan waits for the reason of err.
+func (s *run) reports(err error) bool {
+	was := s.saved.Status
+	return was.Phase == s.plan.Status.Phase && was.Message == status.Text(err.Error())
 }
 
 // waitForAccount makes the run wait if err is a problem with the account, because watches on OperatorGroups,

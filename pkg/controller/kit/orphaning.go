@@ -13,14 +13,16 @@ import (
 
 // Orphaning records which objects are deleted with the propagation policy Orphan, as with kubectl delete
 // --cascade=orphan. The finalizer "orphan" alone does not show this: the garbage collector removes it after it has removed
-// the owner references of the dependents, often before a controller reconciles the object. Nothing is known about objects
-// from which the garbage collector removed the finalizer before the program started. The zero value is ready for use.
+// the owner references of the dependents, often before a controller reconciles the object. Orphaning does not recognize objects
+// from which the garbage collector removed the finalizer before the watch began, or while it was interrupted. The zero value is
+// ready for use.
 type Orphaning struct {
 	objects keyed.Map[types.UID, bool]
 }
 
 // Predicate returns a predicate that records what the events show, and accepts all events. It must be the first predicate of
-// the watch, because the predicates after one that rejects an event are not called.
+// the watch, because the predicates after one that rejects an event are not called. Pass all predicates of a watch to the same
+// builder.WithPredicates, because a second one replaces the first.
 func (o *Orphaning) Predicate() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool {

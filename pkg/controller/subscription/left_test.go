@@ -1,6 +1,7 @@
 package subscription
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -34,4 +36,19 @@ func TestASubscriptionOfOLMGetsNoStatusFromAnOutdatedCache(t *testing.T) {
 		require.NoError(t, cached.Get(t.Context(), client.ObjectKeyFromObject(sub), sub))
 		require.Equal(t, isWritten, len(sub.Status.Conditions) > 0)
 	}
+}
+
+// Events of ClusterServiceVersions and InstallPlans wake namespaces that have no Subscriptions.
+func TestNoRequestsForANamespaceWithoutSubscriptions(t *testing.T) {
+	cached := fake.NewClientBuilder().WithScheme(proofs.Scheme()).Build()
+	live := fake.NewClientBuilder().WithScheme(proofs.Scheme()).WithInterceptorFuncs(interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			return errors.New("a request")
+		},
+	}).Build()
+	r, err := New(Options{Client: cached, Live: live, Catalogs: &catalog.Store{}, RBAC: rbac.Unreadable(errors.New("not in this test")),
+		Recorder: events.NewFakeRecorder(10), Proofs: proofs.Keys(), GlobalCatalogNamespace: "olm"})
+	require.NoError(t, err)
+	_, err = r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "ns"}})
+	require.NoError(t, err)
 }

@@ -126,7 +126,7 @@ func (r *Reconciler) gatherInput(ctx context.Context, w *world) error {
 	switch {
 	case errors.As(err, &problem):
 		w.blocked = &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: problem.Message}
-		if problem.Reason == scoped.NoOperatorGroup {
+		if problem.Reason == scoped.NoOperatorGroup && len(w.subscriptions) > 0 {
 			// The cache may be outdated, and the status of a Subscription that OLM manages must not change.
 			w.leftToOLM, err = r.Default.Lookup(r.Live).LeavesToOLM(ctx, w.namespace)
 			return err

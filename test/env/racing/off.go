@@ -2,5 +2,5 @@
 
 package racing
 
-// Slowdown is by how much tests are slower than usual.
+// Slowdown is the factor by which tests may be slower than usual.
 const Slowdown = 1
