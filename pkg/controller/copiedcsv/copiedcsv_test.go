@@ -140,6 +140,27 @@ func TestCopiesIntoTheTargets(t *testing.T) {
 	require.Empty(t, w.settle())
 }
 
+// unlistable fails to list Namespaces and InstallPlans.
+type unlistable struct{ client.Client }
+
+func (c unlistable) List(ctx context.Context, list client.ObjectList, o ...client.ListOption) error {
+	switch list.(type) {
+	case *corev1.NamespaceList, *operatorsv1alpha1.InstallPlanList:
+		return errors.New("takes longer with each namespace of the cluster")
+	}
+	return c.Client.List(ctx, list, o...)
+}
+
+func TestAnOperatorForItsOwnNamespaceIsQuick(t *testing.T) {
+	w := newWorld(t, group("home"), "t1")
+	w.r.Client = unlistable{w.r.Client}
+	require.Empty(t, w.settle())
+	w = newWorld(t, group("home", "t1"), "t1")
+	w.r.Client = unlistable{w.r.Client}
+	_, err := w.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "home", Name: "op.v1"}})
+	require.ErrorContains(t, err, "takes longer")
+}
+
 func TestWritesNothingIfNothingChangesInManyNamespaces(t *testing.T) {
 	var targets []string
 	for i := range 300 {

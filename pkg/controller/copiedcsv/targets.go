@@ -107,6 +107,8 @@ func (r *Reconciler) existing(ctx context.Context, w *wanted, targets []string) 
 			return nil, err
 		}
 		w.disabled = !config.CopiedCSVsAreEnabled()
+	} else if !slices.ContainsFunc(targets, func(target string) bool { return target != w.key.Namespace }) {
+		return nil, nil // as for most operators, whose reconciles must not take longer with each namespace of the cluster
 	}
 	installing, err := r.installing(ctx, w.key.Name)
 	if err != nil {
