@@ -23,18 +23,16 @@ type Strings struct {
 
 // Compact replaces the strings in a decoded object, including keys and values of maps, by equal strings that share memory, and
 // removes unused capacity from slices. It follows pointers, and changes only exported fields. obj is a pointer. No other goroutine
-// must use the object.
-func (s *Strings) Compact(obj any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.visit(reflect.ValueOf(obj))
-}
+// must use the object. A large object does not block other calls: only share holds the lock.
+func (s *Strings) Compact(obj any) { s.visit(reflect.ValueOf(obj)) }
 
 // share returns a known string that is equal to text, or else text.
 func (s *Strings) share(text string) string {
 	if text == "" || len(text) > maxLength {
 		return text
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if known, ok := s.known[text]; ok {
 		return known
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand"
+	"slices"
 	"strings"
 	"testing"
 	"unsafe"
@@ -103,6 +104,27 @@ func TestSharedStringsAreLimited(t *testing.T) {
 	before := len(s.known)
 	s.share(strings.Repeat("y", maxLength+1))
 	require.Len(t, s.known, before, "very long strings are not kept")
+}
+
+// Informers of all kinds share the strings, and tenants can write large objects of some kinds.
+func TestALargeObjectDoesNotBlockOthers(t *testing.T) {
+	var s Strings
+	large := &rbacv1.PolicyRule{Verbs: slices.Repeat([]string{"x"}, 2_000_000)}
+	large.Verbs[0], large.Verbs[len(large.Verbs)-1] = "first", "last"
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.Compact(large)
+	}()
+	begun, done := false, false
+	for !begun {
+		s.mu.Lock()
+		_, begun = s.known["first"]
+		_, done = s.known["last"]
+		s.mu.Unlock()
+	}
+	require.False(t, done, "the lock is free while an object is visited")
+	<-ended
 }
 
 func BenchmarkCompact(b *testing.B) {
