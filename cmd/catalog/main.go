@@ -18,6 +18,7 @@ func main() {
 		Name:      "catalog",
 		UserAgent: names.UserAgentCatalog,
 		AddFlags:  o.add,
+		Trim:      controller.TrimForCatalog,
 		Setup: func(ctx context.Context, mgr ctrl.Manager, common program.Common) error {
 			controllers, err := o.controllers(common)
 			if err != nil {

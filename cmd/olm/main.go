@@ -22,6 +22,7 @@ func main() {
 	program.Main(program.Program{
 		Name:      "olm",
 		UserAgent: names.UserAgentOLM,
+		Trim:      controller.TrimForOLM,
 		AddFlags: func(flags *pflag.FlagSet) {
 			flags.StringSliceVar(&protected, "protected-copied-csv-namespaces", nil,
 				"namespaces that get copied ClusterServiceVersions even if OLMConfig disables copied ClusterServiceVersions")

@@ -43,6 +43,9 @@ type ManagerOptions struct {
 	// LeaseDuration is how long the other replicas wait, after the leader last renewed its Lease, before one of them becomes the
 	// leader. The default is DefaultLeaseDuration.
 	LeaseDuration time.Duration
+	// Trim removes from an object what the program's controllers do not read from the cache; nil means Trim. It may be called
+	// twice for an object.
+	Trim func(client.Object)
 }
 
 // DefaultLeaseDuration is the default of controller-runtime and of Kubernetes' own components.
@@ -54,9 +57,7 @@ func renewal(lease time.Duration) (deadline, retry time.Duration) {
 	return lease * 2 / 3, lease * 2 / 15
 }
 
-// NewManager returns a manager whose cache drops copied ClusterServiceVersions, managed fields, the schemas of
-// CustomResourceDefinitions, the bundle content in InstallPlans, and the manifests in the status of complete ones. No controller
-// reads these from the cache, and they would use most of its memory.
+// NewManager returns a manager whose cache does not contain copied ClusterServiceVersions, nor what o.Trim removes.
 func NewManager(config *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 	scheme, err := NewScheme()
 	if err != nil {
@@ -79,11 +80,9 @@ func NewManager(config *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 		RenewDeadline:                 &deadline,
 		RetryPeriod:                   &retry,
 		Cache: cache.Options{
-			DefaultTransform: cache.TransformStripManagedFields(),
+			DefaultTransform: transform(o.Trim),
 			ByObject: map[client.Object]cache.ByObject{
-				&apiextensionsv1.CustomResourceDefinition{}: {Transform: withoutSchemas},
-				&operatorsv1alpha1.InstallPlan{}:            {Transform: withoutContent},
-				&operatorsv1alpha1.ClusterServiceVersion{}:  {Label: kit.IsNotCopied()}, // for copies, see kit.NewCopies
+				&operatorsv1alpha1.ClusterServiceVersion{}: {Label: kit.IsNotCopied()}, // for copies, see kit.NewCopies
 				&corev1.Secret{}: { // this program is not allowed to read any other Secret (docs/adr/0019)
 					Namespaces: map[string]cache.Config{o.Namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", names.SecretProof)}},
 				},
@@ -114,36 +113,6 @@ func NewScheme() (*runtime.Scheme, error) {
 		}
 	}
 	return scheme, nil
-}
-
-func withoutSchemas(obj any) (any, error) {
-	crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
-	if !ok {
-		return obj, nil
-	}
-	crd.ManagedFields = nil
-	for i := range crd.Spec.Versions {
-		crd.Spec.Versions[i].Schema = nil
-	}
-	return crd, nil
-}
-
-func withoutContent(obj any) (any, error) {
-	plan, ok := obj.(*operatorsv1alpha1.InstallPlan)
-	if !ok {
-		return obj, nil
-	}
-	plan.ManagedFields = nil
-	delete(plan.Annotations, names.AnnotationContent)
-	if plan.Status.Phase != operatorsv1alpha1.InstallPlanPhaseComplete {
-		return plan, nil // its status is patched by comparison with the cached one
-	}
-	for _, step := range plan.Status.Plan {
-		if step != nil {
-			step.Resource.Manifest = ""
-		}
-	}
-	return plan, nil
 }
 
 // OwnNamespace returns the namespace that a program runs in: the value of OPERATOR_NAMESPACE or, if it is empty, the

@@ -11,15 +11,17 @@ import (
 // permissions are missing, as the OLM v0 contract specifies. The missing permissions follow, grouped by scope.
 const AccountNotCovering = "Policy rule not satisfied for service account: "
 
+// IsExcess reports whether a requirement lists permissions that an account is missing.
+func IsExcess(r operatorsv1alpha1.RequirementStatus) bool {
+	return r.Kind == "ServiceAccount" && strings.HasPrefix(r.Message, AccountNotCovering)
+}
+
 // ExceedsAccount returns the permissions that the account with this UID is missing according to a
 // ClusterServiceVersion's status, or "" if there are none.
 func ExceedsAccount(csv *operatorsv1alpha1.ClusterServiceVersion, account types.UID) string {
 	for _, r := range csv.Status.RequirementStatus {
-		if r.Kind != "ServiceAccount" || r.UUID != string(account) {
-			continue
-		}
-		if excess, ok := strings.CutPrefix(r.Message, AccountNotCovering); ok {
-			return excess
+		if IsExcess(r) && r.UUID == string(account) {
+			return strings.TrimPrefix(r.Message, AccountNotCovering)
 		}
 	}
 	return ""

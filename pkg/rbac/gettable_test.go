@@ -52,7 +52,7 @@ func TestTrackedLookupsDoNotGrowWithNamespaces(t *testing.T) {
 	}
 	require.Empty(t, ask(t, i, "few", w, gettable("a", "b")))
 	require.Empty(t, ask(t, i, "many", w, gettable(slices.Repeat([]string{"a", "b"}, 500)...)))
-	require.Len(t, i.lookups["many"], len(i.lookups["few"]))
+	require.Len(t, i.interests["many"].lookups, len(i.interests["few"].lookups))
 
 	before, after := w.put(t, role("a", "r", "get :namespaces"))
 	require.Empty(t, i.Concerned(before, after), "no binding refers to the role")

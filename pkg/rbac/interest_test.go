@@ -251,7 +251,7 @@ func TestLookupsReplaceThoseOfThePreviousReconcile(t *testing.T) {
 	_, done = i.Track("plan", w.Listers)
 	done()
 	require.Empty(t, i.Concerned(nil, in("t2")))
-	require.Empty(t, i.lookups, "a key without lookups is forgotten")
+	require.Empty(t, i.interests, "a key without lookups is forgotten")
 	require.Empty(t, i.waiting)
 }
 
@@ -298,7 +298,7 @@ func TestMemoryOfManyLookupsIsBounded(t *testing.T) {
 	_, small := track(1_000)
 	w, large := track(10_000)
 	require.Equal(t, len(small.waiting), len(large.waiting))
-	require.LessOrEqual(t, len(large.lookups["all"]), maxLookups+10)
+	require.LessOrEqual(t, len(large.interests["all"].lookups), maxLookups+10)
 
 	last := in(9_999)
 	require.Equal(t, []string{"all"}, large.Concerned(w.put(t, binding(last, "other", ref(kindRole, "r"), account("t1", "acct")))))
@@ -306,8 +306,8 @@ func TestMemoryOfManyLookupsIsBounded(t *testing.T) {
 	require.Equal(t, []string{"all"}, large.Concerned(w.put(t, role(last, "r", "get :pods"))))
 	require.Empty(t, large.Concerned(w.put(t, binding(last, "unrelated", ref(kindRole, "r"), account("t5", "acct")))))
 	ask(t, large, "all", w, func(testing.TB, Listers) any { return nil })
-	require.Len(t, large.lookups, 1)
-	require.Len(t, large.waiting, len(large.lookups["one"]), "the previous lookups of the key are removed")
+	require.Len(t, large.interests, 1)
+	require.Len(t, large.waiting, len(large.interests["one"].lookups), "the previous lookups of the key are removed")
 }
 
 // A change between the lookup and the answer must wake the key, because the answer might not reflect the change.

@@ -98,7 +98,9 @@ func runOLM(t *testing.T, c *env.Cluster, clock *testclock.FakePassiveClock) {
 	require.NoError(t, c.Client.SubResource("token").Create(t.Context(), sa, token))
 	config := rest.AnonymousClientConfig(c.Config())
 	config.BearerToken = token.Status.Token
-	mgr, err := controller.NewManager(config, controller.ManagerOptions{UserAgent: names.UserAgentOLM, Namespace: names.DefaultNamespace, MetricsAddress: "0", HealthAddress: "0"})
+	mgr, err := controller.NewManager(config, controller.ManagerOptions{
+		UserAgent: names.UserAgentOLM, Namespace: names.DefaultNamespace, MetricsAddress: "0", HealthAddress: "0", Trim: controller.TrimForOLM,
+	})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	require.NoError(t, controller.OLM(ctx, mgr, controller.OLMOptions{Namespace: names.DefaultNamespace, Clock: clock}))

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/validation"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/remit-olm/remit/pkg/controller"
@@ -35,6 +36,8 @@ type Program struct {
 	Packages bool
 	// AddFlags adds the program's own flags; it may be nil.
 	AddFlags func(*pflag.FlagSet)
+	// Trim removes from an object what the program does not read from its cache; nil means controller.Trim.
+	Trim func(client.Object)
 	// Setup registers the program's controllers.
 	Setup func(ctx context.Context, mgr ctrl.Manager, common Common) error
 }
@@ -179,6 +182,7 @@ func (p Program) start(ctx context.Context, v *flagValues, common Common) error 
 		HealthAddress:  v.healthAddress,
 		LeaderElection: v.leaderElect,
 		LeaseDuration:  v.leaseDuration,
+		Trim:           p.Trim,
 	})
 	if err != nil {
 		return err

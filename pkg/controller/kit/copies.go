@@ -7,9 +7,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
+	"github.com/remit-olm/remit/pkg/lib/compact"
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
@@ -48,12 +50,12 @@ type copies struct{ cache.Cache }
 func (c copies) GetCache() cache.Cache { return c.Cache }
 
 // NewCopies returns a cache of the metadata of the ClusterServiceVersions that are labeled as copies. The manager's own
-// cache contains all others. There can be tens of thousands of copies, so their content is never requested. Of the
-// managed fields, the cache keeps only the names of the managers and the subresources that they wrote.
+// cache contains all others. There can be tens of thousands of copies, so their content is never requested, and the cache
+// does not contain the labels and annotations that describe the operator, such as its examples.
 func NewCopies(mgr ctrl.Manager) (cache.Cache, error) {
 	c, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-		DefaultLabelSelector: IsCopied(), DefaultTransform: onlyWriters,
+		DefaultLabelSelector: IsCopied(), DefaultTransform: trimCopies(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cache of copied ClusterServiceVersions: %w", err)
@@ -61,11 +63,34 @@ func NewCopies(mgr ctrl.Manager) (cache.Cache, error) {
 	return c, mgr.Add(copies{c})
 }
 
-func onlyWriters(obj any) (any, error) {
-	if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
-		for i, entry := range meta.ManagedFields {
-			meta.ManagedFields[i] = metav1.ManagedFieldsEntry{Manager: entry.Manager, Subresource: entry.Subresource}
+func trimCopies() toolscache.TransformFunc {
+	shared := &compact.Strings{}
+	return func(obj any) (any, error) {
+		if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
+			trimCopy(meta)
+			shared.Compact(meta)
+		}
+		return obj, nil
+	}
+}
+
+// trimCopy keeps, of a copy's labels and annotations, what identifies its source and proves that Remit created it, and of its
+// managed fields, the names of the managers and the subresources that they wrote.
+func trimCopy(meta *metav1.PartialObjectMetadata) {
+	meta.Labels = only(meta.Labels, names.LabelCopiedFrom)
+	meta.Annotations = only(meta.Annotations, names.AnnotationProof, names.AnnotationCopyHash, names.AnnotationOperatorGroup, names.AnnotationOperatorNamespace)
+	for i, entry := range meta.ManagedFields {
+		meta.ManagedFields[i] = metav1.ManagedFieldsEntry{Manager: entry.Manager, Subresource: entry.Subresource}
+	}
+}
+
+// only returns the entries with these keys.
+func only(all map[string]string, keys ...string) map[string]string {
+	out := make(map[string]string, len(keys))
+	for _, key := range keys {
+		if value, ok := all[key]; ok {
+			out[key] = value
 		}
 	}
-	return obj, nil
+	return out
 }

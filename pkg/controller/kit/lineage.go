@@ -13,13 +13,18 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// LineageIndex is the index of objects by their lineage label.
+// LineageIndex is the index of objects by their lineage label. It does not contain objects without the label.
 const LineageIndex = "remit.dev/lineage"
 
 // IndexLineage adds LineageIndex for the kinds of objects that an install can create outside its namespace. A manager's cache
 // must contain the index once.
 func IndexLineage(ctx context.Context, indexer client.FieldIndexer) error {
-	mark := func(obj client.Object) []string { return []string{obj.GetLabels()[names.LabelLineage]} }
+	mark := func(obj client.Object) []string {
+		if mark := obj.GetLabels()[names.LabelLineage]; mark != "" {
+			return []string{mark}
+		}
+		return nil
+	}
 	for _, obj := range []client.Object{
 		&rbacv1.ClusterRoleBinding{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.Role{},
 		&admissionregistrationv1.ValidatingWebhookConfiguration{}, &admissionregistrationv1.MutatingWebhookConfiguration{},

@@ -125,10 +125,6 @@ func size(conditions []operatorsv1.Condition) int {
 	return n
 }
 
-// isSame reports whether two statuses differ at most in the times at which conditions were last probed, which do not
-// justify a write.
-func isSame(a, b operatorsv1.OperatorStatus) bool { return fingerprint(a) == fingerprint(b) }
-
 // fingerprint returns a hash of a status without the times at which conditions were last probed.
 func fingerprint(s operatorsv1.OperatorStatus) string {
 	text, _ := json.Marshal(withoutProbes(s)) // the types contain only what JSON can represent

@@ -115,9 +115,9 @@ func TestProbesAloneAreNoChange(t *testing.T) {
 		p, c := metav1.NewTime(time.Unix(probed, 0)), metav1.NewTime(time.Unix(changed, 0))
 		return desiredStatus(operatorWith(ref("Deployment", "t1", "d", operatorsv1.Condition{Type: "Available", Status: "True", LastUpdateTime: &p, LastTransitionTime: &c})))
 	}
-	require.True(t, isSame(at(1, 1), at(2, 1)))
-	require.False(t, isSame(at(1, 1), at(1, 2)))
-	require.False(t, isSame(at(1, 1), operatorsv1.OperatorStatus{}))
+	require.Equal(t, fingerprint(at(1, 1)), fingerprint(at(2, 1)))
+	require.NotEqual(t, fingerprint(at(1, 1)), fingerprint(at(1, 2)))
+	require.NotEqual(t, fingerprint(at(1, 1)), fingerprint(operatorsv1.OperatorStatus{}))
 }
 
 // Two operators never have the same name, however long the package name is.

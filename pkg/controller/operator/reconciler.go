@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -19,7 +21,6 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
-	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
 const (
@@ -137,13 +138,28 @@ func (r *Reconciler) isOwn(op *operatorsv1.Operator) bool {
 // its name identifies the operator, and its status has no effect.
 func (r *Reconciler) updateStatus(ctx context.Context, live *operatorsv1.Operator, op operator) error {
 	desired := desiredStatus(op)
-	r.written.Set(live.Name, fingerprint(desired))
-	if isSame(live.Status, desired) {
+	text := fingerprint(desired)
+	r.written.Set(live.Name, text)
+	if fingerprintOf(live) == text {
 		return nil
 	}
-	after := live.DeepCopy()
-	after.Status = *desired.DeepCopy()                                     // a copy, because Patch decodes the response into after.Status, but desired contains references to cached objects
-	return client.IgnoreNotFound(status.Patch(ctx, r.Client, live, after)) // not found: the deletion event is pending
+	body, err := json.Marshal([]operation{{"add", "/metadata/resourceVersion", live.ResourceVersion}, {"add", "/status", desired}})
+	if err != nil {
+		return fmt.Errorf("encode the status of Operator %s: %w", live.Name, err)
+	}
+	err = r.Client.Status().Patch(ctx, &operatorsv1.Operator{ObjectMeta: metav1.ObjectMeta{Name: live.Name}}, client.RawPatch(types.JSONPatchType, body))
+	if client.IgnoreNotFound(err) != nil { // not found: the deletion event is pending
+		return fmt.Errorf("patch the status of Operator %s: %w", live.Name, err)
+	}
+	return nil
+}
+
+// operation is an operation of a JSON patch. The patch replaces the whole status, because the cache does not contain the current
+// one. With the resource version, the API server refuses it with a conflict if the Operator has changed.
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
 }
 
 // deleteOthers deletes the namespace's Operators that have no components. It keeps those that other clients created.

@@ -50,13 +50,27 @@ func newWorld(t *testing.T, changes ...change) *world {
 	t.Helper()
 	w := &world{t: t, Server: recorded.New(t, indexAll, namespace("t1"), namespace("t2"),
 		&operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "og"}}, subscription("t1", "demo"))}
-	r, err := New(Options{Client: w.Cached("remit"), Proofs: proofs.Keys()})
+	r, err := New(Options{Client: trimmed{w.Cached("remit")}, Proofs: proofs.Keys()})
 	require.NoError(t, err)
 	w.r = r
 	for _, c := range changes {
 		c(w)
 	}
 	return w
+}
+
+// trimmed reads Operators from a cache that contains them as Trim leaves them.
+type trimmed struct{ client.Client }
+
+// List implements client.Client.
+func (c trimmed) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	err := c.Client.List(ctx, list, opts...)
+	if operators, ok := list.(*operatorsv1.OperatorList); ok {
+		for i := range operators.Items {
+			Trim(&operators.Items[i])
+		}
+	}
+	return err
 }
 
 func namespace(name string) *corev1.Namespace {

@@ -132,7 +132,7 @@ func (r *Reconciler) isWritten(obj client.Object) bool {
 	if !ok {
 		return false
 	}
-	return r.written.Get(op.Name) == fingerprint(op.Status)
+	return r.written.Get(op.Name) == fingerprintOf(op)
 }
 
 // facts is what a reconcile reads from a component.

@@ -17,14 +17,16 @@ type metrics struct {
 	clock       clock.PassiveClock
 	resolutions *prometheus.SummaryVec
 	total       *prometheus.Desc
-	// syncs contains the Subscriptions of each namespace that has any, keyed by name. A reconcile replaces the inner map.
-	syncs keyed.Map[string, map[string]syncs]
+	// syncs contains the Subscriptions of each namespace that has any. A reconcile replaces the slice, which is smaller
+	// than a map.
+	syncs keyed.Map[string, []syncs]
 }
 
 // syncs counts the reconciles of a Subscription since the values of the metric's labels last changed.
 type syncs struct {
-	labels [5]string
-	count  int
+	subscription string
+	labels       [5]string
+	count        int
 }
 
 func newMetrics(c clock.PassiveClock) *metrics {
@@ -56,7 +58,7 @@ func (m *metrics) Describe(to chan<- *prometheus.Desc) { to <- m.total }
 // Collect implements prometheus.Collector. Subscriptions of different namespaces can have the same labels.
 func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	sums := map[[5]string]int{}
-	m.syncs.Each(func(_ string, subs map[string]syncs) {
+	m.syncs.Each(func(_ string, subs []syncs) {
 		for _, sub := range subs {
 			sums[sub.labels] += sub.count
 		}
@@ -75,20 +77,27 @@ func (m *metrics) reconciled(namespace string, subs []operatorsv1alpha1.Subscrip
 		m.syncs.Delete(namespace)
 		return
 	}
-	before, after := m.syncs.Get(namespace), map[string]syncs{}
+	before := map[string]syncs{}
+	for _, old := range m.syncs.Get(namespace) {
+		before[old.subscription] = old
+	}
+	after := make([]syncs, 0, len(subs))
 	for i := range subs {
 		sub := &subs[i]
 		if sub.Spec == nil {
 			continue
 		}
-		now := syncs{labels: [5]string{sub.Name, sub.Status.InstalledCSV, sub.Spec.Channel, sub.Spec.Package, string(sub.Spec.InstallPlanApproval)}, count: 1}
+		now := syncs{
+			subscription: sub.Name, count: 1,
+			labels: [5]string{sub.Name, sub.Status.InstalledCSV, sub.Spec.Channel, sub.Spec.Package, string(sub.Spec.InstallPlanApproval)},
+		}
 		for i := range now.labels {
 			now.labels[i] = kit.Label(now.labels[i])
 		}
 		if old := before[sub.Name]; old.labels == now.labels {
 			now.count += old.count
 		}
-		after[sub.Name] = now
+		after = append(after, now)
 	}
 	m.syncs.Set(namespace, after)
 }

@@ -47,7 +47,19 @@ type Clients struct {
 	mu sync.Mutex
 	// entries contains the clients by user name.
 	entries map[string]*entry
+	// sweeping is true while a timer runs that drops unused clients.
+	sweeping bool
 }
+
+const (
+	// keepUnused is how long the client and token of an account are kept without being used. Most accounts send requests only
+	// during an install, and a token uses more memory than everything else that belongs to an account. Clients of synthetic
+	// users have no token, but verify the impersonation again when they are rebuilt; keepSynthetic applies to them.
+	keepUnused    = 5 * time.Minute
+	keepSynthetic = 30 * time.Minute
+	// sweepInterval is how often unused clients are dropped.
+	sweepInterval = time.Minute
+)
 
 type entry struct {
 	identity Identity
@@ -159,10 +171,32 @@ func (c *Clients) entry(identity Identity) (*entry, error) {
 		return nil, fmt.Errorf("create a client for %s: %w", identity, err)
 	}
 	e.used = now
-	// A new client is a good time to drop those that are no longer used, for example because the OperatorGroup was deleted.
-	maps.DeleteFunc(c.entries, func(_ string, e *entry) bool { return now.Sub(e.used) > tokenLifetime })
 	c.entries[key] = e
+	if !c.sweeping {
+		c.sweeping = true
+		time.AfterFunc(sweepInterval, c.sweep)
+	}
 	return e, nil
+}
+
+// isUnused reports whether a client is no longer worth keeping.
+func (e *entry) isUnused(now time.Time) bool {
+	keep := keepUnused
+	if e.identity.IsSynthetic() {
+		keep = keepSynthetic
+	}
+	return now.Sub(e.used) > keep
+}
+
+// sweep drops the clients that are no longer used, and repeats until there are none.
+func (c *Clients) sweep() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.options.Clock.Now()
+	maps.DeleteFunc(c.entries, func(_ string, e *entry) bool { return e.isUnused(now) })
+	if c.sweeping = len(c.entries) > 0; c.sweeping {
+		time.AfterFunc(sweepInterval, c.sweep)
+	}
 }
 
 func (c *Clients) open(identity Identity) (*entry, error) {

@@ -405,6 +405,10 @@ func TestSyntheticUsersShareAClientPerIdentity(t *testing.T) {
 	second, err := w.clients.As(t.Context(), w.identity)
 	require.NoError(t, err)
 	require.Same(t, first, second)
+	w.clients.sweep()
+	require.Len(t, w.clients.entries, 1)
+	require.False(t, w.clients.entries[w.identity.Username()].isUnused(w.clients.options.Clock.Now().Add(keepSynthetic-time.Minute)))
+	require.True(t, w.clients.entries[w.identity.Username()].isUnused(w.clients.options.Clock.Now().Add(keepSynthetic+time.Minute)))
 	w.clients.ForgetIdentity(w.identity)
 	require.Empty(t, w.clients.entries)
 }

@@ -90,31 +90,32 @@ func TestAForgottenClientIsRebuilt(t *testing.T) {
 func TestDropsClientsThatAreNoLongerUsed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	account := func(name string) Account {
-		return Account{Namespace: w.account.Namespace, Name: name, UID: "a"}
-	}
 	for _, row := range []struct {
 		after time.Duration
 		use   string
 		want  []string
 	}{
 		{0, "a", []string{"a"}},
-		{20 * time.Minute, "b", []string{"a", "b"}},
-		{20 * time.Minute, "b", []string{"a", "b"}}, // only a new client drops others
+		{keepUnused, "b", []string{"a", "b"}},
+		{keepUnused, "b", []string{"b"}},
 		{0, "c", []string{"b", "c"}},
-		{20 * time.Minute, "b", []string{"b", "c"}},
-		{20 * time.Minute, "d", []string{"b", "d"}},
-		{0, "a", []string{"a", "b", "d"}},
+		{keepUnused + time.Second, "d", []string{"d"}},
 	} {
 		w.clock.SetTime(w.clock.Now().Add(row.after))
-		_, err := w.clients.Open(account(row.use))
+		_, err := w.clients.Open(Account{Namespace: w.account.Namespace, Name: row.use, UID: "a"})
 		require.NoError(t, err)
+		w.clients.sweep()
 		var got []string
 		for _, e := range w.clients.entries {
 			got = append(got, e.identity.Account.Name)
 		}
 		require.ElementsMatch(t, row.want, got)
+		require.True(t, w.clients.sweeping)
 	}
+	w.clock.SetTime(w.clock.Now().Add(time.Hour))
+	w.clients.sweep()
+	require.Empty(t, w.clients.entries)
+	require.False(t, w.clients.sweeping, "no timer runs without clients")
 }
 
 // A recreated account has another UID, and the token of the deleted one is not valid for it.
