@@ -139,9 +139,11 @@ fuzz: FUZZTIME ?= 50000x
 fuzz: ## Fuzz the parsers of untrusted input (catalogs, ClusterServiceVersions, archives), two targets at a time: FUZZTIME=50000x for each.
 	printf '%s\n' $(FUZZ) | xargs -P 2 -I '{}' sh -c 'f={}; $(GO) test -run "^$$" -fuzz "^$${f#*:}$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x -parallel 1 "$${f%:*}"'
 
+# test/bench runs last and alone, and ends with a table of all its results, which can be pasted into docs/benchmarks.md.
 .PHONY: bench
-bench: build controlplane ## Run the benchmarks.
-	$(GO) test -run '^$$' -timeout 40m -bench . -benchmem ./...
+bench: build controlplane ## Run the benchmarks, and print a table of results beside those of docs/benchmarks.md. BENCH_TOGETHER=50,400 BENCH_NAMESPACES=500,2000 BENCH_IDLE=5m.
+	$(GO) test -run '^$$' -timeout 40m -bench . -benchmem $$($(GO) list ./... | grep -v '/test/bench$$')
+	$(GO) test -run '^$$' -timeout 3h -bench . -benchtime 1x ./test/bench
 
 ##
 ## Code quality

@@ -67,6 +67,7 @@ func BenchmarkBlocked(b *testing.B) {
 	b.ReportMetric(float64(len(sent)), "requests/minute-blocked")
 	b.ReportMetric(float64(looks), "reconciles/minute-blocked")
 	b.ReportMetric(0, "ns/op")
+	record(row{name: fmt.Sprintf("blocked installs: requests / reconciles during %d unrelated changes", churn), result: fmt.Sprintf("%d / %d", len(sent), looks), limit: "0 / 0"})
 }
 
 // BenchmarkBlockedBy counts the requests that each blocked install causes per minute, grouped by the finding that
@@ -82,6 +83,7 @@ func BenchmarkBlockedBy(b *testing.B) {
 		lines = append(lines, fmt.Sprintf("%-10s %d", source.Name, len(sent[source.Name])))
 		lines = append(lines, sent[source.Name].table()...)
 		b.ReportMetric(float64(len(sent[source.Name])), "requests/minute-by-"+source.Name)
+		record(row{name: fmt.Sprintf("install blocked by %s: requests in the minute after the eighth retry", source.Name), result: fmt.Sprint(len(sent[source.Name]))})
 	}
 	report(fmt.Sprintf("Requests in %s while blocked, by source:", blockedFor), lines)
 	b.ReportMetric(0, "ns/op")

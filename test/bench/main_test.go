@@ -1,11 +1,13 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -30,6 +32,8 @@ type world struct {
 	images *registry.Server
 	// tables are printed at the end, because a benchmark's own log is truncated after a few lines.
 	tables []string
+	// rows are the lines of the table of results, which is printed last.
+	rows []row
 }
 
 var shared world
@@ -42,9 +46,13 @@ func run(m *testing.M) int {
 		return fail(err)
 	}
 	defer func() { _ = os.RemoveAll(shared.dir) }()
+	before := load()
 	code := m.Run()
 	for _, t := range shared.tables {
 		fmt.Println(t)
+	}
+	if err := printResults(before); err != nil {
+		code = fail(err)
 	}
 	if shared.cluster == nil {
 		return code
@@ -88,6 +96,35 @@ func content(b testing.TB, n int) *bundle.Bundle {
 // report stores a table that is printed at the end of the run.
 func report(title string, lines []string) {
 	shared.tables = append(shared.tables, title+"\n  "+strings.Join(lines, "\n  "))
+}
+
+// numbers returns the comma-separated numbers in an environment variable or, if it is not set, in a default.
+func numbers(b *testing.B, variable, standard string) (out []int) {
+	b.Helper()
+	for text := range strings.SplitSeq(cmp.Or(os.Getenv(variable), standard), ",") {
+		n, err := strconv.Atoi(text)
+		require.NoError(b, err, variable)
+		out = append(out, n)
+	}
+	return out
+}
+
+// each calls do for the numbers from 0 to n-1, several at the same time.
+func each(n, together int, do func(i int)) {
+	next := make(chan int)
+	var all sync.WaitGroup
+	for range together {
+		all.Go(func() {
+			for i := range next {
+				do(i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	all.Wait()
 }
 
 // writeCatalogs creates a directory for each catalog and returns the directories, keyed by image.

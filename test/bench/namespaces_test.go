@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -33,8 +32,8 @@ import (
 )
 
 const (
-	// envNamespaces and envIdle are environment variables: the number of namespaces of BenchmarkNamespaces, and how long it records
-	// requests after the installs.
+	// envNamespaces and envIdle are environment variables: the numbers of namespaces of BenchmarkNamespaces, separated by commas, and
+	// how long it records requests after the installs.
 	envNamespaces, envIdle = "BENCH_NAMESPACES", "BENCH_IDLE"
 	// releases is the number of versions of each package in the catalog, and packages the number of packages. The largest published
 	// catalogs have about as many bundles.
@@ -48,10 +47,6 @@ const (
 	// maxFleetRequests is the maximum average number of requests of one install: by the programs and as the account.
 	maxFleetRequests = 32
 )
-
-// memory is the resident memory of a program in KiB: in total, the parts that are not and that are mapped from files, and the
-// proportional set size, in which each program has only its share of pages that several programs map.
-type memory struct{ total, anonymous, mapped, proportional int }
 
 // fleet is a cluster with all of Remit's programs, one bounded operator in each of its namespaces, and one operator for all
 // namespaces, whose ClusterServiceVersion is copied to them. All operators come from one global catalog.
@@ -72,40 +67,103 @@ func TestNamespaces(t *testing.T) {
 	require.LessOrEqual(t, len(sent), maxFleetRequests*len(times), strings.Join(sent.table(), "\n"))
 	idle := f.idle(10 * time.Second)
 	require.Empty(t, idle.busy(f.cluster).table())
-	require.NotEmpty(t, f.resident())
+	require.NotEmpty(t, resident(t, f.cluster))
+	require.Empty(t, f.restart("olm").writes.table())
 }
 
-// BenchmarkNamespaces measures what Remit needs on a cluster with many namespaces.
+// limitsMemory are the limits of the resident memory of catalog and olm, by the number of namespaces.
+var limitsMemory = map[int]string{500: "≤ 150 MiB", 2000: "≤ 300 MiB"}
+
+// BenchmarkNamespaces measures what Remit needs on a cluster with many namespaces: for their installs, while idle, after a grant in
+// one of them, and after a restart.
 func BenchmarkNamespaces(b *testing.B) {
-	n, err := strconv.Atoi(cmp.Or(os.Getenv(envNamespaces), "500"))
-	require.NoError(b, err)
 	pause, err := time.ParseDuration(cmp.Or(os.Getenv(envIdle), "5m"))
 	require.NoError(b, err)
-	for range b.N {
-		f := newFleet(b, n, packages)
-		report("Resident memory before the installs:", f.memoryTable())
-		times, sent := f.install()
-		report(fmt.Sprintf("Requests of %d installs, by identity and verb (%d):", n, len(sent)), sent.byVerb())
-		report("Requests of these installs in detail:", sent.table())
-		idle := f.idle(pause)
-		report(fmt.Sprintf("Requests in %s of idling, including watches and Leases (%d):", pause, len(idle)), idle.table())
-		report("Resident memory after idling:", f.memoryTable())
-		report("From Subscription to Succeeded:", []string{quantiles(times)})
-		var all memory
-		for _, m := range f.resident() {
-			all.add(m)
-		}
-		b.ReportMetric(quantile(times, 0.5).Seconds(), "s/median")
-		b.ReportMetric(quantile(times, 0.99).Seconds(), "s/p99")
-		b.ReportMetric(float64(len(sent))/float64(n), "requests/install")
-		b.ReportMetric(float64(len(idle.busy(f.cluster))), "requests-idle")
-		b.ReportMetric(float64(all.total)/1024, "MiB-resident")
-		b.ReportMetric(float64(all.anonymous)/1024, "MiB-anonymous")
-		b.ReportMetric(float64(all.mapped)/1024, "MiB-mapped")
-		b.ReportMetric(float64(all.proportional)/1024, "MiB-PSS")
-		b.ReportMetric(float64(rbacHeap(b, f.cluster))/(1<<20), "MiB-RBAC/program")
+	for _, n := range numbers(b, envNamespaces, "500,2000") {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			for range b.N {
+				f := newFleet(b, n, packages)
+				report("Resident memory before the installs:", memoryTable(resident(b, f.cluster)))
+				f.measureInstalls(b)
+				f.measureIdling(b, pause)
+				f.measureMemory(b)
+				f.measureGrants(b)
+				f.measureRestarts(b)
+			}
+			b.ReportMetric(0, "ns/op")
+		})
 	}
-	b.ReportMetric(0, "ns/op")
+}
+
+// subject returns the beginning of the names of the fleet's results.
+func (f *fleet) subject() string { return fmt.Sprintf("%d namespaces: ", len(f.tenants)) }
+
+func (f *fleet) measureInstalls(b *testing.B) {
+	b.Helper()
+	times, sent := f.install()
+	requests := float64(len(sent)) / float64(len(times))
+	report(fmt.Sprintf("Requests of %d installs, by identity and verb (%d):", len(times), len(sent)), sent.byVerb())
+	report("Requests of these installs in detail:", sent.table())
+	report("From Subscription to Succeeded:", []string{quantiles(times)})
+	b.ReportMetric(quantile(times, 0.5).Seconds(), "s/median")
+	b.ReportMetric(quantile(times, 0.99).Seconds(), "s/p99")
+	b.ReportMetric(requests, "requests/install")
+	record(row{name: f.subject() + "from the creation of a Subscription to Succeeded, median / p99 / maximum", result: inSeconds(times, 0.5, 0.99, 1)},
+		row{name: f.subject() + "requests of each install, on average", result: fmt.Sprintf("%.1f", requests)})
+}
+
+func (f *fleet) measureIdling(b *testing.B, pause time.Duration) {
+	b.Helper()
+	sent := f.idle(pause)
+	busy := sent.busy(f.cluster)
+	report(fmt.Sprintf("Requests in %s of idling, including watches and Leases (%d):", pause, len(sent)), sent.table())
+	b.ReportMetric(float64(len(busy)), "requests-idle")
+	record(row{name: f.subject() + fmt.Sprintf("requests in %.3g idle minutes, except watches and Leases", pause.Minutes()), result: fmt.Sprint(len(busy)), limit: "0"})
+}
+
+func (f *fleet) measureMemory(b *testing.B) {
+	b.Helper()
+	all := resident(b, f.cluster)
+	report("Resident memory after idling:", memoryTable(all))
+	var sum, both memory
+	for program, m := range all {
+		sum.add(m)
+		if slices.Contains(restarted, program) {
+			both.add(m)
+		}
+	}
+	grants := float64(rbacHeap(b, f.cluster)) / (1 << 20)
+	b.ReportMetric(float64(sum.total)/1024, "MiB-resident")
+	b.ReportMetric(float64(sum.anonymous)/1024, "MiB-anonymous")
+	b.ReportMetric(float64(sum.mapped)/1024, "MiB-mapped")
+	b.ReportMetric(float64(sum.proportional)/1024, "MiB-PSS")
+	b.ReportMetric(grants, "MiB-RBAC/program")
+	record(row{name: f.subject() + "resident memory of catalog and olm: in total / anonymous / mapped from files", result: both.parts(), limit: limitsMemory[len(f.tenants)]})
+	for _, program := range slices.Sorted(maps.Keys(all)) {
+		record(row{name: f.subject() + "resident memory of " + program, result: all[program].parts()})
+	}
+	record(row{name: f.subject() + "heap for the informers of RBAC, in each of catalog, olm and extension", result: fmt.Sprintf("%.1f MiB", grants)})
+}
+
+func (f *fleet) measureGrants(b *testing.B) {
+	b.Helper()
+	by, refused := f.grants(b)
+	times := reportGrants(b, fmt.Sprintf("%sfrom a grant to the account's next successful write, after %d refused writes in total:", f.subject(), refused), env.Pieces(), by)
+	record(row{name: f.subject() + fmt.Sprintf("from a grant to the next write, p50 / p99 / maximum of %d", len(times)), result: inMillis(times, 0.5, 0.99, 1), limit: limitGrant})
+}
+
+func (f *fleet) measureRestarts(b *testing.B) {
+	b.Helper()
+	for _, program := range restarted {
+		s := f.restart(program)
+		report(fmt.Sprintf("%sRequests after the restart of %s (%d):", f.subject(), program, len(s.sent)), s.sent.table())
+		report(fmt.Sprintf("Of these, writes (%d):", len(s.writes)), s.writes.table())
+		b.ReportMetric(s.done.Seconds(), "s/restart-"+program)
+		subject := f.subject() + "restart of " + program + ": "
+		record(row{name: subject + "until ready / all reconciled", result: fmt.Sprintf("%.1f / %.1f s", s.ready.Seconds(), s.done.Seconds())},
+			row{name: subject + "peak / final resident memory", result: fmt.Sprintf("%d / %d MiB", s.after.peak>>10, s.after.total>>10)},
+			row{name: subject + "writes, except Leases", result: fmt.Sprint(len(s.writes)), limit: "0"})
+	}
 }
 
 // newFleet starts the cluster, installs the operator for all namespaces, and prepares n namespaces for Subscriptions.
@@ -132,7 +190,7 @@ func newFleet(tb testing.TB, n, packages int) *fleet {
 	everywhere.Group(env.AccountName)
 	everywhere.Subscribe("fleet", "global", "stable", f.fromGlobal)
 	f.tenants = make([]*env.Tenant, n)
-	f.each(helpers, func(i int) {
+	each(n, helpers, func(i int) {
 		tn := c.Tenant(tb)
 		tn.GrantReleases()
 		tn.Group(env.AccountName, tn.Namespace)
@@ -163,24 +221,6 @@ func (f *fleet) fromGlobal(s *operatorsv1alpha1.SubscriptionSpec) {
 	s.CatalogSourceNamespace = f.cluster.Catalogs
 }
 
-// each calls do for the index of each namespace, several at the same time.
-func (f *fleet) each(together int, do func(i int)) {
-	next := make(chan int)
-	var all sync.WaitGroup
-	for range together {
-		all.Go(func() {
-			for i := range next {
-				do(i)
-			}
-		})
-	}
-	for i := range f.tenants {
-		next <- i
-	}
-	close(next)
-	all.Wait()
-}
-
 // install subscribes all namespaces, a few at a time. It returns the time from the creation of each Subscription until its
 // ClusterServiceVersion has succeeded, and the requests of all installs.
 func (f *fleet) install() ([]time.Duration, requests) {
@@ -189,7 +229,7 @@ func (f *fleet) install() ([]time.Duration, requests) {
 	succeeded := f.watch()
 	var mu sync.Mutex
 	var times []time.Duration
-	f.each(inFlight, func(i int) {
+	each(len(f.tenants), inFlight, func(i int) {
 		tn := f.tenants[i]
 		start := time.Now()
 		tn.Subscribe("fleet", fmt.Sprint("fleet-", i%f.packages), "stable", f.fromGlobal)
@@ -232,8 +272,7 @@ func (f *fleet) watch() map[string]chan struct{} {
 func (f *fleet) idle(pause time.Duration) requests {
 	f.tb.Helper()
 	time.Sleep(eventRetry)
-	from, err := f.cluster.AuditedUntilNow(f.tb.Context(), f.read)
-	require.NoError(f.tb, err)
+	from := f.offset()
 	time.Sleep(pause)
 	identities := f.cluster.ControllerIdentities()
 	sent, _, err := f.cluster.AuditedFrom(f.tb.Context(), from, func(e audit.Event) bool {
@@ -264,65 +303,6 @@ func (r requests) byVerb() []string {
 		out = append(out, fmt.Sprint(line, " ", counts[line]))
 	}
 	return out
-}
-
-// resident returns the memory of each of Remit's programs.
-func (f *fleet) resident() map[string]memory {
-	f.tb.Helper()
-	all, err := filepath.Glob("/proc/[0-9]*/exe")
-	require.NoError(f.tb, err)
-	out := map[string]memory{}
-	for _, link := range all {
-		exe, err := os.Readlink(link)
-		if err != nil || filepath.Dir(exe) != f.cluster.Bin {
-			continue
-		}
-		text, err := os.ReadFile(filepath.Join(filepath.Dir(link), "status"))
-		if err != nil || field(string(text), "PPid:") != f.cluster.PID {
-			continue // another cluster's
-		}
-		rollup, err := os.ReadFile(filepath.Join(filepath.Dir(link), "smaps_rollup"))
-		require.NoError(f.tb, err)
-		out[filepath.Base(exe)] = memory{
-			total: field(string(text), "VmRSS:"), anonymous: field(string(text), "RssAnon:"), mapped: field(string(text), "RssFile:"),
-			proportional: field(string(rollup), "Pss:"),
-		}
-	}
-	return out
-}
-
-func (m *memory) add(other memory) {
-	m.total += other.total
-	m.anonymous += other.anonymous
-	m.mapped += other.mapped
-	m.proportional += other.proportional
-}
-
-func (m memory) String() string {
-	return fmt.Sprintf("%4d MiB: %4d anonymous, %4d mapped from files; PSS %4d MiB", m.total>>10, m.anonymous>>10, m.mapped>>10, m.proportional>>10)
-}
-
-// field returns the number in a line of /proc/<pid>/status or smaps_rollup; 0 if there is no such line.
-func field(status, name string) int {
-	_, rest, _ := strings.Cut(status, "\n"+name)
-	words := strings.Fields(rest)
-	if len(words) == 0 {
-		return 0
-	}
-	n, _ := strconv.Atoi(words[0])
-	return n
-}
-
-func (f *fleet) memoryTable() []string {
-	f.tb.Helper()
-	all := f.resident()
-	var out []string
-	var sum memory
-	for _, program := range slices.Sorted(maps.Keys(all)) {
-		out = append(out, fmt.Sprintf("%-16s %s", program, all[program]))
-		sum.add(all[program])
-	}
-	return append(out, fmt.Sprintf("%-16s %s", "total", sum))
 }
 
 // rbacHeap returns the number of bytes on the heap that informers of all RBAC objects need in one program. It starts the same

@@ -152,21 +152,21 @@ func (c *Cluster) install(ctx context.Context, o Options) error {
 		objs = append(slices.Clone(objs), more...)
 	}
 	packages := manifests.Args{Deployment: names.ServiceAccountPackageServer, Args: []string{"--bind-address=" + controlplane.ListenIP + ":5443"}}
-	catalog := manifests.Args{Deployment: names.ServiceAccountCatalog, Args: append(listen(9441), o.CatalogArgs...)}
+	catalog := manifests.Args{Deployment: names.ServiceAccountCatalog, Args: append(listen(names.ServiceAccountCatalog), o.CatalogArgs...)}
 	for image, dir := range o.Catalogs {
 		catalog.Args = append(catalog.Args, "--catalog-directory="+image+"="+dir)
 	}
-	olm := manifests.Args{Deployment: names.ServiceAccountOLM, Args: listen(9442)}
-	extension := manifests.Args{Deployment: names.ServiceAccountExtension, Args: append(listen(9443), o.ExtensionArgs...)}
+	olm := manifests.Args{Deployment: names.ServiceAccountOLM, Args: listen(names.ServiceAccountOLM)}
+	extension := manifests.Args{Deployment: names.ServiceAccountExtension, Args: append(listen(names.ServiceAccountExtension), o.ExtensionArgs...)}
 	extension.Args = append(extension.Args, "--catalog-content-bind-address="+controlplane.ListenIP+":8443")
 	return manifests.Apply(ctx, c.Client, objs, append([]manifests.Args{catalog, olm, extension, packages}, o.Args...)...)
 }
 
 // listen returns flags that override those in the manifests. A program must listen only on the address of its Pod,
 // including for metrics.
-func listen(port int) []string {
+func listen(account string) []string {
 	return []string{
-		fmt.Sprintf("--health-probe-bind-address=%s:%d", controlplane.ListenIP, port),
+		fmt.Sprintf("--health-probe-bind-address=%s:%d", controlplane.ListenIP, healthPorts[account]),
 		fmt.Sprintf("--metrics-bind-address=%s:%d", controlplane.ListenIP, metricsPort),
 	}
 }

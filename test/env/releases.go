@@ -217,18 +217,22 @@ func (tn *Tenant) PublishWith(name string, brings Brings, lines ...string) {
 	}})
 }
 
-// GrantReleases grants the account the permissions that the operators of Releases need, including for upgrades. It does
-// not grant the permissions that "reads" and "everywhere" add.
+// GrantReleases grants the account the ReleaseRules.
 func (tn *Tenant) GrantReleases() {
 	tn.T.Helper()
+	tn.Grant(tn.Namespace, ReleaseRules()...)
+}
+
+// ReleaseRules returns the permissions that the operators of Releases need in their namespace, including for upgrades. It does not
+// return those that "reads" and "everywhere" add.
+func ReleaseRules() []rbacv1.PolicyRule {
 	all := func(group string, resources ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"get", "create", "patch", "delete"}}
 	}
-	tn.Grant(tn.Namespace,
+	return []rbacv1.PolicyRule{
 		all("", "serviceaccounts"), all("apps", "deployments"), all(rbacv1.GroupName, "roles", "rolebindings"),
 		all(operatorsv1alpha1.GroupName, "clusterserviceversions", "installplans"),
-		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "watch"}},
-		rbacv1.PolicyRule{APIGroups: []string{operatorsv1alpha1.GroupName}, Resources: []string{"operatorconditions"},
-			Verbs: []string{"get", "update", "patch"}},
-	)
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "watch"}},
+		{APIGroups: []string{operatorsv1alpha1.GroupName}, Resources: []string{"operatorconditions"}, Verbs: []string{"get", "update", "patch"}},
+	}
 }
