@@ -178,6 +178,23 @@ func TestANamespaceIsSlowForTenTimesTheDuration(t *testing.T) {
 	}
 }
 
+// Each record of a quick item stays in memory for QuickFor.
+func TestQuickItemsAreRecordedAtIntervals(t *testing.T) {
+	for again, want := range map[time.Duration]class{time.Second: unknown, quickAgain - time.Second: unknown, quickAgain: quick} {
+		clock := clocktesting.NewFakeClock(time.Now())
+		turns := newTurns(groupOf, Limits{Workers: 4, Share: 1, Clock: clock})
+		turns.Push("a/0")
+		turns.release(turns.Pop())
+		clock.Step(again)
+		turns.Push("a/0")
+		turns.release(turns.Pop())
+		clock.Step(QuickFor - again - time.Second)
+		require.Equal(t, quick, turns.classOf(&group[string]{name: "a"}))
+		clock.Step(2 * time.Second)
+		require.Equal(t, want, turns.classOf(&group[string]{name: "a"}), again)
+	}
+}
+
 // Each release is followed by only one Get. If a release made two items available, one of them would wait even though
 // workers are idle.
 func TestAReleaseMakesOneMoreItemAvailable(t *testing.T) {

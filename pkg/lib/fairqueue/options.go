@@ -21,8 +21,10 @@ const (
 	// SlowForMost is the longest time for which a namespace counts as slow because of one item.
 	SlowForMost = 2 * time.Hour
 	slowTimes   = 10
-	// QuickFor is how long a namespace counts as quick after a quick item.
+	// QuickFor is how long a namespace counts as quick after a quick item, less up to quickAgain.
 	QuickFor = time.Hour
+	// quickAgain is the minimum time between two quick items of a namespace that are recorded.
+	quickAgain = QuickFor / 10
 	// ReconcileTimeout is the maximum duration of a reconcile. A reconcile that times out is retried like a failed one.
 	ReconcileTimeout = 10 * time.Minute
 	// FirstRetry is the delay before the first retry with RetryLimiter. It is short, because the API server's authorizer

@@ -171,9 +171,17 @@ func (t *turns[T]) learn(g *group[T], took time.Duration) {
 	if took > Slow {
 		t.quickGroups.Delete(g.name)
 		t.slowGroups.Set(g.name, nil, min(max(SlowFor, slowTimes*took), SlowForMost))
-	} else if _, isSlow := t.slowGroups.Get(g.name); !isSlow {
-		t.quickGroups.Set(g.name, nil, QuickFor)
+	} else if _, isSlow := t.slowGroups.Get(g.name); !isSlow && !t.wasQuick(g) {
+		t.quickGroups.Set(g.name, t.limits.Clock.Now(), QuickFor)
 	}
+}
+
+// wasQuick reports whether a group had a quick item so recently that it need not be recorded again. Each record stays in memory
+// until it expires, and a group can have many items in that time.
+func (t *turns[T]) wasQuick(g *group[T]) bool {
+	recorded, _ := t.quickGroups.Get(g.name)
+	at, ok := recorded.(time.Time)
+	return ok && t.limits.Clock.Since(at) < quickAgain
 }
 
 func (t *turns[T]) classOf(g *group[T]) class {
