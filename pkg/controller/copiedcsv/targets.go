@@ -73,6 +73,9 @@ func (r *Reconciler) gatherTargets(ctx context.Context, w *wanted) error {
 	if err != nil {
 		return withoutProblems(err)
 	}
+	if slices.Equal(targets, []string{w.key.Namespace}) {
+		return nil // as for most operators, whose reconciles must not take longer with each namespace of the cluster
+	}
 	if targets, err = r.existing(ctx, w, targets); err != nil {
 		return err
 	}
@@ -107,8 +110,6 @@ func (r *Reconciler) existing(ctx context.Context, w *wanted, targets []string) 
 			return nil, err
 		}
 		w.disabled = !config.CopiedCSVsAreEnabled()
-	} else if !slices.ContainsFunc(targets, func(target string) bool { return target != w.key.Namespace }) {
-		return nil, nil // as for most operators, whose reconciles must not take longer with each namespace of the cluster
 	}
 	installing, err := r.installing(ctx, w.key.Name)
 	if err != nil {

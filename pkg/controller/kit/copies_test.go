@@ -24,7 +24,7 @@ func TestTheCacheOfCopiesContainsNoDescriptions(t *testing.T) {
 	want.DeepCopyInto(copied)
 	copied.Labels["operators.coreos.com/demo.t1"], copied.Annotations["alm-examples"] = "", "[]"
 	for i := range copied.ManagedFields {
-		copied.ManagedFields[i].Operation, copied.ManagedFields[i].FieldsV1 = metav1.ManagedFieldsOperationUpdate, &metav1.FieldsV1{Raw: []byte("{}")}
+		copied.ManagedFields[i].Operation, copied.ManagedFields[i].FieldsV1 = metav1.ManagedFieldsOperationUpdate, metav1.NewFieldsV1("{}")
 	}
 	trim := trimCopies()
 	for range 2 { // informers can transform an object twice
