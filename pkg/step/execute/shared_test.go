@@ -2,8 +2,10 @@ package execute_test
 
 import (
 	"testing"
+	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,11 +30,13 @@ func (p *plan) csv(name string) types.UID {
 	csv.Spec.InstallStrategy.StrategyName = operatorsv1alpha1.InstallStrategyNameDeployment
 	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []operatorsv1alpha1.StrategyDeploymentSpec{}
 	c := crds.InstallCSVs(p.t, controlplane.Shared(p.t).Config())
-	err := c.Create(p.t.Context(), csv)
-	if apierrors.IsAlreadyExists(err) {
-		err = c.Get(p.t.Context(), client.ObjectKeyFromObject(csv), csv)
-	}
-	require.NoError(p.t, err)
+	require.EventuallyWithT(p.t, func(t *assert.CollectT) { // the kind may not be discoverable yet
+		err := c.Create(p.t.Context(), csv)
+		if apierrors.IsAlreadyExists(err) {
+			err = c.Get(p.t.Context(), client.ObjectKeyFromObject(csv), csv)
+		}
+		assert.NoError(t, err)
+	}, time.Minute, 50*time.Millisecond)
 	return csv.UID
 }
 
