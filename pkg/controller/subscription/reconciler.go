@@ -28,7 +28,8 @@ import (
 type Options struct {
 	// Client reads from the cache, and writes Subscriptions, InstallPlans and statuses as the controller identity.
 	Client client.Client
-	// Live reads ClusterServiceVersions and Subscriptions from the API server as the controller identity.
+	// Live reads ClusterServiceVersions, InstallPlans, OperatorGroups and Subscriptions from the API server as the controller
+	// identity.
 	Live     client.Reader
 	Catalogs resolver.Catalogs
 	RBAC     rbac.Listers
