@@ -130,6 +130,26 @@ func TestStoreNotifiesOfDeletionOnce(t *testing.T) {
 	require.Equal(t, 3, told)
 }
 
+func TestACatalogIsLoadingUntilItsContentIsKnown(t *testing.T) {
+	var s Store
+	told := 0
+	s.Watch(func(Change) { told++ })
+	k := types.NamespacedName{Namespace: "n", Name: "c"}
+	require.True(t, s.IsLoading(k))
+	require.False(t, s.SetUnavailable(k))
+	require.False(t, s.SetUnavailable(k))
+	require.False(t, s.IsLoading(k))
+	require.Equal(t, 1, told, "only what was not known yet")
+	require.True(t, s.Put(&Snapshot{Key: k}))
+	require.False(t, s.IsLoading(k))
+	require.True(t, s.SetUnavailable(k))
+	require.Equal(t, 3, told)
+	_, ok := s.Get(k)
+	require.False(t, ok)
+	s.Delete(k)
+	require.True(t, s.IsLoading(k), "another object with this name is loaded anew")
+}
+
 func TestContentDigestDependsOnManifestsInOrder(t *testing.T) {
 	digest := func(manifests ...string) string {
 		c := &Content{}

@@ -41,7 +41,9 @@ func (e *NotUnpacked) Unwrap() error { return e.Failure }
 type Store struct {
 	mu        sync.RWMutex
 	snapshots map[types.NamespacedName]*Snapshot
-	watchers  []func(Change)
+	// unavailable contains the catalogs without content whose content has been found to be missing or unusable.
+	unavailable map[types.NamespacedName]struct{}
+	watchers    []func(Change)
 }
 
 // Change describes a change in a Store. The watchers of the Store receive it.
@@ -68,6 +70,7 @@ func (s *Store) Put(snap *Snapshot) bool {
 		s.snapshots = map[types.NamespacedName]*Snapshot{}
 	}
 	s.snapshots[snap.Key] = snap
+	delete(s.unavailable, snap.Key)
 	s.mu.Unlock()
 	if old != nil && old.Digest == snap.Digest && old.Priority == snap.Priority {
 		return false
@@ -76,11 +79,39 @@ func (s *Store) Put(snap *Snapshot) bool {
 	return true
 }
 
-// Delete removes a catalog's content. It notifies the watchers and returns true if there was any.
+// IsLoading reports whether nothing is known yet about a catalog's content: it has neither been published nor found to be unavailable.
+func (s *Store) IsLoading(key types.NamespacedName) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	_, published := s.snapshots[key]
+	_, unavailable := s.unavailable[key]
+	return !published && !unavailable
+}
+
+// SetUnavailable removes a catalog's content, because that is missing or unusable. It notifies the watchers if this was not known yet,
+// and returns true if there was any content.
+func (s *Store) SetUnavailable(key types.NamespacedName) bool {
+	s.mu.Lock()
+	_, existed := s.snapshots[key]
+	_, known := s.unavailable[key]
+	delete(s.snapshots, key)
+	if s.unavailable == nil {
+		s.unavailable = map[types.NamespacedName]struct{}{}
+	}
+	s.unavailable[key] = struct{}{}
+	s.mu.Unlock()
+	if !known {
+		s.Touch(key)
+	}
+	return existed
+}
+
+// Delete removes all that is known about a catalog that no longer exists. It notifies the watchers and returns true if there was any.
 func (s *Store) Delete(key types.NamespacedName) bool {
 	s.mu.Lock()
 	_, existed := s.snapshots[key]
 	delete(s.snapshots, key)
+	delete(s.unavailable, key)
 	s.mu.Unlock()
 	if existed {
 		s.Touch(key)

@@ -68,7 +68,9 @@ func TestNamespaces(t *testing.T) {
 	idle := f.idle(10 * time.Second)
 	require.Empty(t, idle.busy(f.cluster).table())
 	require.NotEmpty(t, resident(t, f.cluster))
-	require.Empty(t, f.restart("olm").writes.table())
+	for _, program := range restarted {
+		require.Empty(t, f.restart(program).writes.table(), program)
+	}
 }
 
 // limitsMemory are the limits of the resident memory of catalog and olm, by the number of namespaces.

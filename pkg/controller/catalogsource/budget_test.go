@@ -102,7 +102,7 @@ func TestACatalogThatExceedsTheBudgetOfItsNamespace(t *testing.T) {
 	requireReady(t, w.afterCheck(t, "image"))
 	requireReady(t, w.reconcile(t, "first"))
 
-	w.forget(t.Context(), key("first"))
+	w.forget(t.Context(), key("first"), w.Store.Delete)
 	requireReady(t, w.reconcile(t, "second"))
 	_, ok = w.Store.Get(key("second"))
 	require.True(t, ok)

@@ -79,6 +79,22 @@ func (w *world) offered(t *testing.T, name string) int {
 	return len(snap.Packages["a"].Bundles)
 }
 
+func TestAnImageIsLoadingUntilItHasBeenPulledOnce(t *testing.T) {
+	s := registry.New(t)
+	ref, _ := push(t, s, "team/catalog:v1", goodCatalog)
+	pull := make(chan struct{})
+	s.Answer(func(http.ResponseWriter, *http.Request) bool {
+		<-pull
+		return false
+	})
+	w := running(t, catalogSource("cat", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: ref}))
+	w.reconcile(t, "cat")
+	require.True(t, w.Store.IsLoading(key("cat")))
+	close(pull)
+	w.afterCheck(t, "cat")
+	require.False(t, w.Store.IsLoading(key("cat")))
+}
+
 func TestPollsTheDigestOfAnImage(t *testing.T) {
 	s := registry.New(t)
 	ref, _ := push(t, s, "team/catalog:v1", goodCatalog)

@@ -178,23 +178,27 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	u := newObject()
 	err := r.Cache.Get(ctx, req.NamespacedName, u)
-	if apierrors.IsNotFound(err) || (err == nil && (u.GetDeletionTimestamp() != nil || scoped.LeftToOLM(u))) {
-		r.forget(ctx, req.NamespacedName)
+	if apierrors.IsNotFound(err) || (err == nil && u.GetDeletionTimestamp() != nil) {
+		r.forget(ctx, req.NamespacedName, r.Store.Delete)
 		return ctrl.Result{}, nil
 	}
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("get CatalogSource: %w", err)
 	}
+	if scoped.LeftToOLM(u) {
+		r.forget(ctx, req.NamespacedName, r.Store.SetUnavailable)
+		return ctrl.Result{}, nil
+	}
 	cs, err := decode(u)
 	if err != nil {
-		r.forget(ctx, req.NamespacedName)
+		r.forget(ctx, req.NamespacedName, r.Store.SetUnavailable)
 		return ctrl.Result{}, reconcile.TerminalError(err)
 	}
 	seen := r.observe(ctx, cs)
 	if ctx.Err() != nil {
 		return ctrl.Result{}, ctx.Err()
 	}
-	r.publish(ctx, cs, seen.snapshot)
+	r.publish(ctx, cs, seen)
 	now := r.Clock.Now()
 	want := desired(cs, seen, metav1.NewTime(now).Rfc3339Copy())
 	if err := r.writeStatus(ctx, u, cs, want); err != nil {
@@ -211,7 +215,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: again}, nil
 }
 
-func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) {
+// forget releases all that belongs to a CatalogSource, and withdraws its content with the given method of the Store.
+func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName, withdraw func(types.NamespacedName) bool) {
 	r.directories.drop(key)
 	r.connections.drop(key)
 	r.configMaps.drop(key)
@@ -219,20 +224,23 @@ func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) {
 	r.images.drop(key)
 	r.bundles.Drop(key)
 	r.servers.histories.Delete(key)
-	r.withdraw(ctx, key)
+	reportWithdrawal(ctx, withdraw(key))
 }
 
-func (r *Reconciler) withdraw(ctx context.Context, key types.NamespacedName) {
-	if r.Store.Delete(key) {
+func reportWithdrawal(ctx context.Context, existed bool) {
+	if existed {
 		ctrl.LoggerFrom(ctx).Info("Withdrew catalog")
 	}
 }
 
-// publish publishes a copy of the snapshot, because CatalogSources can share the content of a directory.
-func (r *Reconciler) publish(ctx context.Context, cs *operatorsv1alpha1.CatalogSource, snap *catalog.Snapshot) {
+// publish publishes a copy of the snapshot, because CatalogSources can share the content of a directory. Without a snapshot, it
+// withdraws the content. While the first attempt to load it has neither succeeded nor failed, there is nothing to withdraw.
+func (r *Reconciler) publish(ctx context.Context, cs *operatorsv1alpha1.CatalogSource, seen observation) {
 	key := client.ObjectKeyFromObject(cs)
+	snap := seen.snapshot
 	if snap == nil {
-		r.withdraw(ctx, key)
+		isLoading := seen.problem == nil && seen.retry == nil && r.Store.IsLoading(key)
+		reportWithdrawal(ctx, !isLoading && r.Store.SetUnavailable(key))
 		return
 	}
 	own := *snap

@@ -259,6 +259,7 @@ func TestReportsWhyACatalogCannotBeServed(t *testing.T) {
 			}
 			_, ok := w.Store.Get(key("cat"))
 			require.False(t, ok)
+			require.False(t, w.Store.IsLoading(key("cat")))
 		})
 	}
 }

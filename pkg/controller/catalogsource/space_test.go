@@ -59,7 +59,7 @@ func TestDoesNotReadAnImageThatExceedsTheBudgetAgain(t *testing.T) {
 	require.True(t, w.isRetried(t, true))
 	require.Eventually(t, func() bool { return w.reconcile(t, "cat").Message == "" }, time.Minute, 10*time.Millisecond)
 	require.Len(t, kept(), 3)
-	w.forget(t.Context(), key("cat"))
+	w.forget(t.Context(), key("cat"), w.Store.Delete)
 	require.Empty(t, kept(), "dropped content is deleted")
 }
 

@@ -9,6 +9,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -31,7 +32,7 @@ type Options struct {
 	// Live reads ClusterServiceVersions, InstallPlans, OperatorGroups and Subscriptions from the API server as the controller
 	// identity.
 	Live     client.Reader
-	Catalogs resolver.Catalogs
+	Catalogs Catalogs
 	RBAC     rbac.Listers
 	Recorder events.EventRecorder
 	// Proofs verifies that an InstallPlan created a ClusterServiceVersion.
@@ -42,6 +43,13 @@ type Options struct {
 	Default scoped.Default
 	// Clock defaults to the system clock.
 	Clock clock.PassiveClock
+}
+
+// Catalogs provides the content of the CatalogSources (catalog.Store).
+type Catalogs interface {
+	resolver.Catalogs
+	// IsLoading reports whether nothing is known yet about the content of a CatalogSource.
+	IsLoading(key types.NamespacedName) bool
 }
 
 // Reconciler resolves the Subscriptions of a namespace, creates its InstallPlans and writes the Subscriptions' status.
@@ -55,6 +63,7 @@ type Reconciler struct {
 	interests *kit.Interests
 	metrics   *metrics
 	replaced  *status.Replaced
+	reloading *reloading
 }
 
 // New returns a Reconciler, or an error if a required option is missing.
@@ -68,7 +77,7 @@ func New(o Options) (*Reconciler, error) {
 	known := &answers{}
 	r := &Reconciler{
 		Options: o, indexes: &resolver.Indexes{}, answers: known, kinds: &kinds{}, long: newLongQueue(o.Clock, known),
-		ask: preflight.Reviews(o.Client), interests: &kit.Interests{}, metrics: newMetrics(o.Clock), replaced: &status.Replaced{},
+		ask: preflight.Reviews(o.Client), interests: &kit.Interests{}, metrics: newMetrics(o.Clock), replaced: &status.Replaced{}, reloading: &reloading{},
 	}
 	r.long.metrics = r.metrics
 	r.long.served = func(ctx context.Context) (served, error) { return r.kinds.served(ctx, o.Client) }
@@ -109,9 +118,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 // save patches the status of a Subscription, unless the Subscription is an outdated version. If the status only shows the progress
-// of a new plan, save requests another reconcile instead.
+// of a new plan, or catalogs are being loaded after a restart, another reconcile writes it.
 func (r *Reconciler) save(ctx context.Context, w *world, sub *operatorsv1alpha1.Subscription, v view) error {
 	if r.replaced.Has(sub) {
+		return nil
+	}
+	if v.catalog.wasHealthy(&sub.Status) && r.isLoadingAny(w) && r.reloading.hold(w.namespace) {
 		return nil
 	}
 	after := sub.DeepCopy()

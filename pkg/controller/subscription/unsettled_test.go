@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
@@ -90,7 +91,7 @@ func TestTheStatusOfAnOutdatedVersionIsNotWritten(t *testing.T) {
 		},
 	}).Build()
 	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(sub), sub))
-	r := &Reconciler{Options: Options{Client: c, Clock: testclock.NewFakePassiveClock(time.Now())}, replaced: &status.Replaced{}}
+	r := &Reconciler{Options: Options{Client: c, Catalogs: &catalog.Store{}, Clock: testclock.NewFakePassiveClock(time.Now())}, replaced: &status.Replaced{}, reloading: &reloading{}}
 	w := &world{}
 	require.NoError(t, r.save(t.Context(), w, sub, given(plan("a.v1", ""))))
 	require.Equal(t, 1, patches)
