@@ -8,9 +8,11 @@ import (
 	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
 // API is an API that a ClusterServiceVersion owns.
@@ -82,7 +84,13 @@ func Allows(annotation string, apis []API) bool {
 // index indexes ClusterServiceVersions, except copies, by the APIs that they own.
 const index = "remit.dev/provided-api"
 
-// Index adds the index that Conflicts requires.
+// servesIndex indexes Deployments by the namespaces that their Pods' annotation lists, or by servesAll.
+const (
+	servesIndex = "remit.dev/serves"
+	servesAll   = "*" // not the name of a namespace
+)
+
+// Index adds the indexes that Conflicts requires.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	err := indexer.IndexField(ctx, &operatorsv1alpha1.ClusterServiceVersion{}, index, func(obj client.Object) []string {
 		csv, ok := obj.(*operatorsv1alpha1.ClusterServiceVersion)
@@ -98,5 +106,33 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	if err != nil {
 		return fmt.Errorf("index ClusterServiceVersions by API: %w", err)
 	}
+	err = indexer.IndexField(ctx, &appsv1.Deployment{}, servesIndex, func(obj client.Object) []string {
+		if d, ok := obj.(*appsv1.Deployment); ok {
+			return serves(d)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("index Deployments by the namespaces that they serve: %w", err)
+	}
 	return nil
+}
+
+// serves returns the keys of a Deployment in servesIndex.
+func serves(d *appsv1.Deployment) []string {
+	namespaces := served(d)
+	if slices.Contains(namespaces, scoped.AllNamespaces) {
+		return []string{servesAll}
+	}
+	return namespaces
+}
+
+// served returns the targets for which a Deployment was written, or nil if its Pods have no such annotation. The annotation has at
+// most MaxTargets namespaces, unless someone else has edited it.
+func served(d *appsv1.Deployment) []string {
+	targets, annotated := d.Spec.Template.Annotations[names.AnnotationTargetNamespaces]
+	if !annotated {
+		return nil
+	}
+	return strings.SplitN(targets, ",", scoped.MaxTargets+1)
 }

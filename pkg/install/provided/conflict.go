@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -15,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/install/deployment"
-	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -32,6 +30,8 @@ const (
 	// first, and maxDeployments the number of Deployments of each.
 	maxCandidates  = 1000
 	maxDeployments = 20
+	// maxLookups is the number of targets for which Deployments are looked up by target.
+	maxLookups = 20
 )
 
 // Conflicts finds conflicts with the operators of other OperatorGroups. All fields are required.
@@ -64,6 +64,9 @@ func (c Conflicts) Exists(ctx context.Context, csv *operatorsv1alpha1.ClusterSer
 	}
 	own, err := c.claims(ctx, siblings, targets)
 	if err != nil {
+		return false, err
+	}
+	if rivals, err = c.serving(ctx, rivals, targets); err != nil {
 		return false, err
 	}
 	others, err := c.claims(ctx, rivals[:min(len(rivals), maxCandidates)], targets)
@@ -106,6 +109,26 @@ func (c Conflicts) providers(ctx context.Context, namespace string, apis []API) 
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return inside, outside, nil
+}
+
+// serving returns the ClusterServiceVersions whose namespaces contain a Deployment that serves one of the targets. It saves reading
+// the Deployments of the same operator in every other namespace, and may return all if there are many targets.
+func (c Conflicts) serving(ctx context.Context, csvs []*operatorsv1alpha1.ClusterServiceVersion, targets []string) ([]*operatorsv1alpha1.ClusterServiceVersion, error) {
+	if len(csvs) == 0 || len(targets) > maxLookups || slices.Contains(targets, scoped.AllNamespaces) {
+		return csvs, nil
+	}
+	namespaces := map[string]bool{}
+	for _, target := range append([]string{servesAll}, targets...) {
+		list := &appsv1.DeploymentList{}
+		err := cmp.Or(ctx.Err(), c.Reader.List(ctx, list, client.MatchingFields{servesIndex: target}, client.UnsafeDisableDeepCopy))
+		if err != nil {
+			return nil, fmt.Errorf("list Deployments that serve %s: %w", target, err)
+		}
+		for i := range list.Items {
+			namespaces[list.Items[i].Namespace] = true
+		}
+	}
+	return slices.DeleteFunc(csvs, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool { return !namespaces[csv.Namespace] }), nil
 }
 
 // claims returns the claims of the ClusterServiceVersions that serve one of the targets.
@@ -170,12 +193,10 @@ func (c Conflicts) claim(ctx context.Context, csv *operatorsv1alpha1.ClusterServ
 		if client.IgnoreNotFound(err) != nil {
 			return out, fmt.Errorf("get Deployment %s/%s: %w", csv.Namespace, spec.Name, err)
 		}
-		served, annotated := d.Spec.Template.Annotations[names.AnnotationTargetNamespaces]
-		if err != nil || !annotated || !deployment.OwnedBy(d, csv.UID) {
+		if err != nil || !deployment.OwnedBy(d, csv.UID) {
 			continue
 		}
-		// The annotation has at most MaxTargets namespaces, unless someone else has edited it.
-		shared := intersect(targets, strings.SplitN(served, ",", scoped.MaxTargets+1))
+		shared := intersect(targets, served(d))
 		if len(shared) == 0 {
 			continue
 		}

@@ -250,6 +250,9 @@ func TestTheWorkForClaimsOfOtherTenantsIsLimited(t *testing.T) {
 		csv.CreationTimestamp = metav1.NewTime(time.Now().Add(time.Minute))
 		s.Put(csv)
 	}
+	serving := deploymentIn("evil", "shared", 0)
+	serving.Name = "serving"
+	s.Put(serving)
 	require.True(t, s.conflict(t), "the oldest come first")
 	reads := &counted{Reader: s.Cached("self")}
 	c := Conflicts{Reader: reads, RBAC: s.RBAC(), Proofs: proofs.Keys(), Groups: scoped.Default{}.Lookup(reads), Filter: filter{s.RBAC()}}
@@ -261,6 +264,23 @@ func TestTheWorkForClaimsOfOtherTenantsIsLimited(t *testing.T) {
 	cancel()
 	_, err = c.Exists(ended, s.mine, s.targets)
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// Many tenants install the same operator, each for its own namespace.
+func TestNothingIsReadOfOperatorsThatServeOtherNamespaces(t *testing.T) {
+	s := newScene(t)
+	s.Put(deploymentIn("theirs", "other", 0))
+	for _, namespace := range []string{"a", "b", "c"} {
+		s.Put(csvIn(namespace, "things.example.com"), deploymentIn(namespace, namespace, time.Hour))
+	}
+	for targets, reads := range map[string]int{"shared": 1, "shared,a": 2, "a,b": 3, "": 5, strings.Repeat("x,", maxLookups) + "a": 5} {
+		counts := &counted{Reader: s.Cached("self")}
+		c := Conflicts{Reader: counts, RBAC: s.RBAC(), Proofs: proofs.Keys(), Groups: scoped.Default{}.Lookup(counts), Filter: filter{s.RBAC()}}
+		found, err := c.Exists(t.Context(), s.mine, strings.Split(targets, ","))
+		require.NoError(t, err)
+		require.False(t, found)
+		require.Equal(t, reads, counts.n, "the own Deployment, and those that serve %q", targets)
+	}
 }
 
 func TestAnEditedAnnotationOfADeploymentIsReadUpToALimit(t *testing.T) {
