@@ -13,8 +13,9 @@ import (
 )
 
 func main() {
-	program.LimitGarbage()
-	if err := run(ctrl.SetupSignalHandler(), os.Args[1:]); err != nil {
+	ctx := ctrl.SetupSignalHandler()
+	program.ManageMemory(ctx)
+	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintf(os.Stderr, "package-server: %v\n", err)
 		os.Exit(1)
 	}

@@ -1,6 +1,7 @@
 package program
 
 import (
+	"runtime"
 	"runtime/debug"
 	"testing"
 
@@ -14,13 +15,45 @@ func current() int {
 	return percent
 }
 
-func TestGarbageIsCollectedMoreOftenUnlessGOGCIsSet(t *testing.T) {
-	before := current()
+func TestTheHeapMayGrowByAPercentageUnlessGOGCIsSet(t *testing.T) {
+	before := debug.SetGCPercent(gcPercent + 1)
 	t.Cleanup(func() { debug.SetGCPercent(before) })
-	t.Setenv("GOGC", "100")
-	LimitGarbage()
-	require.Equal(t, before, current())
+	t.Setenv("GOGC", "101")
+	ManageMemory(t.Context())
+	require.Equal(t, gcPercent+1, current())
 	t.Setenv("GOGC", "")
-	LimitGarbage()
+	ManageMemory(t.Context())
 	require.Equal(t, gcPercent, current())
+}
+
+// released returns the number of bytes that were returned to the operating system.
+func released() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapReleased
+}
+
+func TestReturnsMemoryOnceWhenIdle(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	const size = 256 << 20
+	h := heap{}.trim()
+	for range size / (1 << 20) {
+		runtime.KeepAlive(make([]byte, 1<<20))
+	}
+	before := released()
+	h = h.trim()
+	require.LessOrEqual(t, released(), before, "the program is busy")
+	h = h.trim()
+	require.Greater(t, released(), before+size/2, "the program is idle")
+	require.Less(t, h.trimmed, uint64(size/2))
+
+	cycles := collections()
+	require.Equal(t, h.trimmed, h.trim().trimmed)
+	require.Equal(t, cycles, collections(), "the heap has not grown")
+}
+
+func collections() uint32 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.NumGC
 }

@@ -91,8 +91,9 @@ func (v *flagValues) addDefaultAccount(flags *pflag.FlagSet) {
 
 // Main runs the program until it receives SIGTERM or SIGINT. If the program fails, Main exits with code 1.
 func Main(p Program) {
-	LimitGarbage()
-	if err := p.run(ctrl.SetupSignalHandler(), os.Args[1:]); err != nil {
+	ctx := ctrl.SetupSignalHandler()
+	ManageMemory(ctx)
+	if err := p.run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", p.Name, err)
 		os.Exit(1)
 	}
