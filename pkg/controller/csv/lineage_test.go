@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/test/env/proofs"
@@ -22,7 +23,7 @@ func renamed(name, replaces string) change {
 	return func(w *world) {
 		c := parsed(w.t, demo, &operatorsv1alpha1.ClusterServiceVersion{})
 		c.Name, c.Spec.Replaces = name, replaces
-		c.CreationTimestamp = metav1.NewTime(w.clock.Now().Add(-settleTime))
+		c.CreationTimestamp = metav1.NewTime(w.clock.Now().Add(-kit.SettleTime))
 		w.Put(c)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
@@ -79,7 +80,7 @@ func TestAVersionWhoseStatusWasReplacedIsNotReconciled(t *testing.T) {
 }
 
 func TestOnlyTheWaitOfANewVersionIsNotReportedAtOnce(t *testing.T) {
-	const half = settleTime / 2
+	const half = kit.SettleTime / 2
 	for _, row := range []struct {
 		name         string
 		age          time.Duration
@@ -93,7 +94,7 @@ func TestOnlyTheWaitOfANewVersionIsNotReportedAtOnce(t *testing.T) {
 		{"it has failed", half, phaseNone, phaseFailed, "", 0},
 		{"it is available", half, phaseNone, phaseSucceeded, "", 0},
 		{"it has a status", half, phasePending, phaseInstalling, "", 0},
-		{"it is older", settleTime, phaseNone, phaseInstalling, "", 0},
+		{"it is older", kit.SettleTime, phaseNone, phaseInstalling, "", 0},
 		{"it was created in the future, according to this clock", -time.Second, phaseNone, phaseInstalling, "", 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -102,7 +103,7 @@ func TestOnlyTheWaitOfANewVersionIsNotReportedAtOnce(t *testing.T) {
 			stored.Status.Phase = row.stored
 			next := stored.DeepCopy()
 			next.Status.Phase = row.next
-			require.Equal(t, row.want, unsettled(Facts{CSV: next, Now: now, Waits: row.waits}, stored))
+			require.Equal(t, row.want, unsettled(Facts{CSV: next, Now: now, Waits: row.waits}, stored, kit.NewSettling()))
 		})
 	}
 }

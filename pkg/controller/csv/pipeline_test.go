@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/test/env/recorded"
@@ -303,12 +304,12 @@ func TestInstalls(t *testing.T) {
 			"acct: apply Role t1/demo.v1.0.0-demo-#", outside("apply", "t2")[1], "acct: apply RoleBinding t1/demo.v1.0.0-demo-#", outside("apply", "t2")[0]}, reports(), []string{deploys})...)},
 		{"roles in a target that is removed", []change{targets("t2", "t3"), installed, targets("t2")},
 			installs("ComponentUnhealthy! "+toInstall, slices.Concat([]string{annotates}, outside("delete", "t3"), []string{deploys})...)},
-		{"nothing is reported in the first seconds of its InstallPlan", []change{planInProgress, created, passing(settleTime / 2)}, effect{after: settleTime / 2}},
-		{"nothing is reported if the Deployment is available within seconds", []change{created, settled, passing(settleTime / 2), available("demo")}, runs("InstallSucceeded", completed)},
-		{"nothing is reported while the Deployment may become available within seconds", []change{created, settled, passing(settleTime / 2)}, effect{after: settleTime / 2}},
+		{"nothing is reported in the first seconds of its InstallPlan", []change{planInProgress, created, passing(kit.SettleTime / 2)}, effect{after: kit.SettleTime / 2}},
+		{"nothing is reported if the Deployment is available within seconds", []change{created, settled, passing(kit.SettleTime / 2), available("demo")}, runs("InstallSucceeded", completed)},
+		{"nothing is reported while the Deployment may become available within seconds", []change{created, settled, passing(kit.SettleTime / 2)}, effect{after: kit.SettleTime / 2}},
 		{"a problem is reported at once", []change{created, without(things())}, effect{phase: phasePending, reason: reasonRequirementsNotMet, moves: "RequirementsNotMet",
 			message: "one or more requirements couldn't be found", unmet: []string{"CustomResourceDefinition things.example.com: NotPresent CRD is not present"}, writes: prepares()}},
-		{"nothing while its InstallPlan is in progress", []change{planInProgress, passing(settleTime)},
+		{"nothing while its InstallPlan is in progress", []change{planInProgress, passing(kit.SettleTime)},
 			effect{phase: phasePending, reason: reasonRequirementsUnknown, message: "requirements not yet checked: InstallPlan install-x is in progress", moves: "RequirementsUnknown"}},
 		{"a Deployment that was deleted", []change{installed, without(deploymentOf("demo"))}, installs("ComponentUnhealthy! "+toInstall, deploys)},
 		// The binding to the Role still exists, so the Role is first written in sealed form and then with its rules. A Role
@@ -348,7 +349,7 @@ func TestUpgrades(t *testing.T) {
 	checkRows(t, []row{
 		{"the old version is being replaced", []change{installed, next}, effect{phase: phaseReplacing, reason: reasonBeingReplaced, message: "being replaced by csv: demo.v2.0.0", moves: "BeingReplaced"}},
 		{"a version that an InstallPlan created is not replaced by one that a user created", []change{planned, installed, next}, runs("", completed)},
-		{"the new version waits until the old one is being replaced", []change{installed, next, as("demo.v2.0.0"), passing(settleTime)}, effect{phase: phasePending, reason: reasonRequirementsUnknown, moves: "RequirementsUnknown",
+		{"the new version waits until the old one is being replaced", []change{installed, next, as("demo.v2.0.0"), passing(kit.SettleTime)}, effect{phase: phasePending, reason: reasonRequirementsUnknown, moves: "RequirementsUnknown",
 			message: "requirements not yet checked: ClusterServiceVersion demo.v1.0.0 is not being replaced yet"}},
 		{"the new version is installed", second(), installs(toInstall, v2(prepares(deploys))...)},
 		{"the new version removes the roles of the old one", second(settled, available("demo")),

@@ -85,6 +85,7 @@ type Reconciler struct {
 	replaced *status.Replaced
 	// orphaning contains the CSVs that are deleted with --cascade=orphan.
 	orphaning *kit.Orphaning
+	settling  *kit.Settling
 }
 
 // New returns a Reconciler, or an error if required options are missing.
@@ -98,7 +99,7 @@ func New(o Options) (*Reconciler, error) {
 	return &Reconciler{
 		Options: o, confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, interests: &kit.Interests{},
 		unserved: kinds.NewUnserved(o.Clock), memory: &hooks.Memory{}, edits: &edits{}, metrics: newMetrics(o.Clock),
-		refusals: &keyed.Map[client.ObjectKey, bool]{}, replaced: &status.Replaced{}, orphaning: &kit.Orphaning{},
+		refusals: &keyed.Map[client.ObjectKey, bool]{}, replaced: &status.Replaced{}, orphaning: &kit.Orphaning{}, settling: kit.NewSettling(),
 	}, nil
 }
 
@@ -152,7 +153,7 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope) (ctrl.Result, erro
 		return ctrl.Result{}, err
 	}
 	r.forgetRefusal(s)
-	if left := unsettled(s.facts, s.csv); left > 0 {
+	if left := unsettled(s.facts, s.csv, r.settling); left > 0 {
 		return ctrl.Result{RequeueAfter: left}, nil
 	}
 	s.wakeAfter(last.After)

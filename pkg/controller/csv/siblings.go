@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
@@ -119,20 +120,16 @@ func waitsFor(s *scope, older *operatorsv1alpha1.ClusterServiceVersion) string {
 	return fmt.Sprintf("InstallPlan %s is in progress", sub.Status.InstallPlanRef.Name)
 }
 
-// settleTime is the delay before the status of a new CSV that waits is written. Most InstallPlans finish sooner, and most
-// Deployments are available sooner, so an earlier status would soon be replaced.
-const settleTime = 2 * time.Second
-
 // unsettled returns the remaining delay before the status of a new CSV is written, or 0 if it is written now. Only a CSV that
-// waits for its InstallPlan or its Deployments is delayed; problems are reported at once. If this program's clock differs from
-// the API server's, the delay may be shorter.
-func unsettled(f Facts, read *operatorsv1alpha1.ClusterServiceVersion) time.Duration {
+// waits for its InstallPlan or its Deployments is delayed, because most InstallPlans finish soon and most Deployments are available
+// soon; problems are reported at once. If this program's clock differs from the API server's, the delay may be shorter.
+func unsettled(f Facts, read *operatorsv1alpha1.ClusterServiceVersion, settling *kit.Settling) time.Duration {
 	age := f.Now.Sub(read.CreationTimestamp.Time)
 	waits := f.Waits != "" && f.CSV.Status.Phase == phasePending || f.CSV.Status.Phase == phaseInstalling
 	if !waits || read.Status.Phase != phaseNone || age < 0 {
 		return 0
 	}
-	return max(0, settleTime-age)
+	return max(0, settling.Time(read.Namespace)-age)
 }
 
 // subscriptionOf returns the Subscription that a CSV was installed for, or nil. The Subscription's status alone is not

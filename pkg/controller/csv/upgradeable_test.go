@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/remit-olm/remit/pkg/controller/kit"
 )
 
 // reporting makes the OperatorCondition of the demo's first version report whether it is upgradeable.
@@ -40,9 +42,9 @@ func heldBack(why string) effect {
 	return effect{phase: phasePending, reason: reasonNotUpgradeable, message: "operator is not upgradeable: " + why, moves: "OperatorConditionNotUpgradeable"}
 }
 
-// afterNext returns the changes of a row: the demo is installed, and its next version has existed for longer than settleTime.
+// afterNext returns the changes of a row: the demo is installed, and its next version has existed for longer than kit.SettleTime.
 func afterNext(more ...change) []change {
-	return append([]change{installed, next, passing(settleTime)}, more...)
+	return append([]change{installed, next, passing(kit.SettleTime)}, more...)
 }
 
 func TestOperatorsHoldBackTheirUpgrade(t *testing.T) {
@@ -50,9 +52,9 @@ func TestOperatorsHoldBackTheirUpgrade(t *testing.T) {
 	v2 := as("demo.v2.0.0")
 	v3 := func(w *world) {
 		c := parsed(w.t, demo, &operatorsv1alpha1.ClusterServiceVersion{})
-		c.Name, c.Spec.Replaces, c.CreationTimestamp = "demo.v3.0.0", "demo.v2.0.0", metav1.NewTime(w.clock.Now().Add(-settleTime))
+		c.Name, c.Spec.Replaces, c.CreationTimestamp = "demo.v3.0.0", "demo.v2.0.0", metav1.NewTime(w.clock.Now().Add(-kit.SettleTime))
 		w.Put(c)
-		passing(settleTime)(w)
+		passing(kit.SettleTime)(w)
 	}
 	starts := effect{phase: phasePending, reason: reasonRequirementsUnknown, moves: "RequirementsUnknown",
 		message: "requirements not yet checked: ClusterServiceVersion demo.v1.0.0 is not being replaced yet"}

@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/yaml"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/install/provided"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
@@ -79,7 +80,7 @@ type change func(*world)
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, clock: testclock.NewFakePassiveClock(time.Now().Truncate(time.Second)), csv: parsed(t, demo, &operatorsv1alpha1.ClusterServiceVersion{})}
-	w.csv.CreationTimestamp = metav1.NewTime(w.clock.Now().Add(-settleTime))
+	w.csv.CreationTimestamp = metav1.NewTime(w.clock.Now().Add(-kit.SettleTime))
 	w.Server = recorded.New(t, indexFields,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "t1", UID: "t1", CreationTimestamp: metav1.NewTime(time.Now().Add(-time.Hour))}},
 		group("og", "acct", "t1"), serviceAccount("acct"), things(), grant("all"), w.csv,
@@ -330,7 +331,7 @@ func as(name string) change {
 func next(w *world) {
 	c := parsed(w.t, demo, &operatorsv1alpha1.ClusterServiceVersion{})
 	c.Name, c.Spec.Replaces = "demo.v2.0.0", "demo.v1.0.0"
-	c.CreationTimestamp = metav1.NewTime(w.clock.Now().Add(-settleTime))
+	c.CreationTimestamp = metav1.NewTime(w.clock.Now().Add(-kit.SettleTime))
 	w.Put(c)
 }
 

@@ -123,7 +123,7 @@ func (s *run) isNew() bool {
 // saveInterval is the minimum interval between saves of the plan while its steps are executed. A save costs as much as
 // a step and only informs users: after a restart, the plan reads the live state again and resumes at the first step
 // that is not done.
-const saveInterval = 500 * time.Millisecond
+const saveInterval = 2 * time.Second
 
 // resume replaces a status that describes what the plan was waiting for. applySteps calls resume before the first
 // write.

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/keyed"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -24,9 +25,6 @@ import (
 )
 
 const (
-	// settle is the delay between an event and its reconcile. An install causes many events within a few seconds, which
-	// usually need only one update of its Operator.
-	settle = 2 * time.Second
 	// correction is the delay between a change to an Operator and its reconcile. It limits the number of writes if another
 	// program, such as OLM v0, also maintains the Operator.
 	correction = time.Minute
@@ -56,6 +54,9 @@ type Reconciler struct {
 	// written contains the fingerprint of the last status that this program wrote, keyed by the name of the Operator, so that the
 	// events of its own writes cause no reconciles.
 	written *keyed.Map[string, string]
+	// settling determines the delay between an event and its reconcile. An install causes many events within a few seconds, which
+	// usually need only one update of its Operator.
+	settling *kit.Settling
 }
 
 // New returns a Reconciler, or an error if a required option is missing.
@@ -63,7 +64,7 @@ func New(o Options) (*Reconciler, error) {
 	if o.Client == nil || o.Proofs == nil {
 		return nil, errors.New("operator: Client and Proofs are required")
 	}
-	return &Reconciler{Options: o, written: &keyed.Map[string, string]{}}, nil
+	return &Reconciler{Options: o, written: &keyed.Map[string, string]{}, settling: kit.NewSettling()}, nil
 }
 
 // Reconcile implements reconcile.Reconciler. It maintains all Operators of a namespace, because their number is limited. A
@@ -78,7 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	err = errors.Join(r.write(ctx, w), r.deleteOthers(ctx, w))
 	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: settle}, nil
+		return ctrl.Result{RequeueAfter: kit.SettleTime}, nil
 	}
 	return ctrl.Result{}, err
 }

@@ -277,7 +277,7 @@ func TestAConflictIsRetriedQuietly(t *testing.T) {
 		refusing(reports, apierrors.NewConflict(operatorsv1.Resource("operators"), "demo.t1", errors.New("changed"))))
 	result, err := w.reconcile("t1")
 	require.NoError(t, err)
-	require.Equal(t, settle, result.RequeueAfter)
+	require.Equal(t, kit.SettleTime, result.RequeueAfter)
 }
 
 func TestChangesWakeTheAffectedNamespace(t *testing.T) {
@@ -294,35 +294,35 @@ func TestChangesWakeTheAffectedNamespace(t *testing.T) {
 		want          []string
 		delay         time.Duration
 	}{
-		{"a new component", nil, role, []string{"t1"}, settle},
-		{"a deleted component", role, nil, []string{"t1"}, settle},
-		{"a component whose labels were removed", role, edited(role, func(o *rbacv1.Role) { o.Labels = nil }), []string{"t1"}, settle},
+		{"a new component", nil, role, []string{"t1"}, kit.SettleTime},
+		{"a deleted component", role, nil, []string{"t1"}, kit.SettleTime},
+		{"a component whose labels were removed", role, edited(role, func(o *rbacv1.Role) { o.Labels = nil }), []string{"t1"}, kit.SettleTime},
 		{"a component whose labels name other namespaces", nil, edited(role, func(o *rbacv1.Role) {
 			o.Labels["operators.coreos.com/x.v1"], o.Labels["operators.coreos.com/demo.v2"], o.Labels[names.LabelOwnerNamespace] = "", "", "v3"
-		}), []string{"t1"}, settle},
+		}), []string{"t1"}, kit.SettleTime},
 		{"a component for which only the owner labels name the namespace", nil, edited(role, func(o *rbacv1.Role) {
 			delete(o.Labels, "operators.coreos.com/demo.t1")
 			o.Labels["operators.coreos.com/x.v1"] = ""
-		}), []string{"t1"}, settle},
+		}), []string{"t1"}, kit.SettleTime},
 		{"a Deployment whose labels name other namespaces", nil, edited(deployment, func(o *appsv1.Deployment) {
 			delete(o.Labels, "operators.coreos.com/demo.t1")
 			o.Labels[names.LabelOwnerNamespace] = "v3"
-		}), []string{"t1"}, settle},
+		}), []string{"t1"}, kit.SettleTime},
 		{"an unrelated change to a component", role, edited(role, func(o *rbacv1.Role) { o.Rules = []rbacv1.PolicyRule{{}} }), nil, 0},
-		{"an object that Remit did not create", nil, edited(role, func(o *rbacv1.Role) { o.Name = "x" }), nil, settle},
+		{"an object that Remit did not create", nil, edited(role, func(o *rbacv1.Role) { o.Name = "x" }), nil, kit.SettleTime},
 		{"a condition", deployment, edited(deployment, func(o *appsv1.Deployment) {
 			o.Status.Conditions = []appsv1.DeploymentCondition{{Type: "Available", Status: "True"}}
-		}), []string{"t1"}, settle},
-		{"the package of a Subscription", subscription("t1", "a"), subscription("t1", "b"), []string{"t1"}, settle},
+		}), []string{"t1"}, kit.SettleTime},
+		{"the package of a Subscription", subscription("t1", "a"), subscription("t1", "b"), []string{"t1"}, kit.SettleTime},
 		{"a Namespace whose labels change", namespace("t1"), edited(namespace("t1"), func(o *corev1.Namespace) { o.Labels = map[string]string{"a": "b"} }), nil, 0},
 		{"a new Namespace", nil, namespace("t9"), nil, 0},
-		{"a Namespace that the cache receives after its Subscriptions", nil, namespace("t1"), []string{"t1"}, settle},
-		{"a deleted Namespace", namespace("t1"), nil, []string{"t1"}, settle},
-		{"an Operator when the program starts", nil, made, []string{"t1"}, settle},
+		{"a Namespace that the cache receives after its Subscriptions", nil, namespace("t1"), []string{"t1"}, kit.SettleTime},
+		{"a deleted Namespace", namespace("t1"), nil, []string{"t1"}, kit.SettleTime},
+		{"an Operator when the program starts", nil, made, []string{"t1"}, kit.SettleTime},
 		{"a status that this program wrote", edited(made, func(o *operatorsv1.Operator) { o.Status.Components = nil }), made, nil, 0},
 		{"a status that another client wrote", made, edited(made, func(o *operatorsv1.Operator) { o.Status.Components = nil }), []string{"t1"}, correction},
-		{"an Operator without a namespace in its name", nil, edited(made, func(o *operatorsv1.Operator) { o.Name = "x" }), nil, settle},
-		{"a deleted Operator", made, nil, []string{"t1"}, settle},
+		{"an Operator without a namespace in its name", nil, edited(made, func(o *operatorsv1.Operator) { o.Name = "x" }), nil, kit.SettleTime},
+		{"a deleted Operator", made, nil, []string{"t1"}, kit.SettleTime},
 	} {
 		got, delay := w.r.concerned(t.Context(), row.before, row.after)
 		require.ElementsMatch(t, row.want, got, row.name)

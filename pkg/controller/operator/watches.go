@@ -56,7 +56,7 @@ func (r *Reconciler) events(informers cache.Informers) source.Source {
 			err := kit.OnEvent(ctx, informers, kind, func(before, after client.Object) {
 				namespaces, delay := r.concerned(ctx, before, after)
 				for _, namespace := range namespaces {
-					queue.AddAfter(kit.Request("", namespace), delay)
+					queue.AddAfter(kit.Request("", namespace), max(delay, r.settling.Time(namespace)))
 				}
 			})
 			if err != nil {
@@ -78,10 +78,10 @@ func kinds() []client.Object {
 	}
 }
 
-// concerned returns the namespaces whose Operators a change affects, and the delay before their reconcile. before is nil for a
-// new object, and after is nil for a deleted one.
+// concerned returns the namespaces whose Operators a change affects, and the minimum delay before their reconcile. before is nil
+// for a new object, and after is nil for a deleted one.
 func (r *Reconciler) concerned(ctx context.Context, before, after client.Object) (namespaces []string, delay time.Duration) {
-	delay = settle
+	delay = kit.SettleTime
 	switch {
 	case after == nil:
 		if isOperator(before) {

@@ -64,6 +64,7 @@ type Reconciler struct {
 	metrics   *metrics
 	replaced  *status.Replaced
 	reloading *reloading
+	settling  *kit.Settling
 }
 
 // New returns a Reconciler, or an error if a required option is missing.
@@ -77,7 +78,7 @@ func New(o Options) (*Reconciler, error) {
 	known := &answers{}
 	r := &Reconciler{
 		Options: o, indexes: &resolver.Indexes{}, answers: known, kinds: &kinds{}, long: newLongQueue(o.Clock, known),
-		ask: preflight.Reviews(o.Client), interests: &kit.Interests{}, metrics: newMetrics(o.Clock), replaced: &status.Replaced{}, reloading: &reloading{},
+		ask: preflight.Reviews(o.Client), interests: &kit.Interests{}, metrics: newMetrics(o.Clock), replaced: &status.Replaced{}, reloading: &reloading{}, settling: kit.NewSettling(),
 	}
 	r.long.metrics = r.metrics
 	r.long.served = func(ctx context.Context) (served, error) { return r.kinds.served(ctx, o.Client) }
@@ -128,7 +129,7 @@ func (r *Reconciler) save(ctx context.Context, w *world, sub *operatorsv1alpha1.
 	}
 	after := sub.DeepCopy()
 	r.write(after, v)
-	if left := unsettled(v.plan, &sub.Status, &after.Status, r.Clock.Now()); left > 0 {
+	if left := r.unsettled(v.plan, &sub.Status, &after.Status); left > 0 {
 		w.wakeAfter(left)
 		return nil
 	}

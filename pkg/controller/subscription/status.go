@@ -53,13 +53,10 @@ func (r *Reconciler) write(sub *operatorsv1alpha1.Subscription, v view) {
 	}
 }
 
-// settleTime is the delay before the status of a Subscription shows the progress of a new plan. Most plans finish sooner.
-const settleTime = 2 * time.Second
-
 // unsettled returns the remaining delay before a status is written, or 0 if it is written now. A status is delayed only if it
 // differs from the stored one in nothing but the progress of a new plan that the stored one refers to. If this program's clock
 // differs from the API server's, the delay may be shorter.
-func unsettled(plan *operatorsv1alpha1.InstallPlan, before, after *operatorsv1alpha1.SubscriptionStatus, now time.Time) time.Duration {
+func (r *Reconciler) unsettled(plan *operatorsv1alpha1.InstallPlan, before, after *operatorsv1alpha1.SubscriptionStatus) time.Duration {
 	if plan == nil || !progresses(plan) {
 		return 0
 	}
@@ -76,11 +73,11 @@ func unsettled(plan *operatorsv1alpha1.InstallPlan, before, after *operatorsv1al
 			settled.RemoveConditions(t)
 		}
 	}
-	age := now.Sub(plan.CreationTimestamp.Time)
+	age := r.Clock.Since(plan.CreationTimestamp.Time)
 	if age < 0 || !equality.Semantic.DeepEqual(before, settled) {
 		return 0
 	}
-	return max(0, settleTime-age)
+	return max(0, r.settling.Time(plan.Namespace)-age)
 }
 
 // progresses reports whether a plan in flight waits for nothing, not even for its approval.

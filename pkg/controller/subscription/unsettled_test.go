@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
@@ -28,7 +29,7 @@ func TestProgressOfANewPlanIsNotWrittenAtOnce(t *testing.T) {
 	exists := func(v *view) {
 		v.installed = &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: "a.v1"}}
 	}
-	const half = settleTime / 2
+	const half = kit.SettleTime / 2
 	for _, row := range []struct {
 		name string
 		age  time.Duration
@@ -38,7 +39,7 @@ func TestProgressOfANewPlanIsNotWrittenAtOnce(t *testing.T) {
 		{"its CSV exists", half, []func(*view){plan("a.v1", ""), exists}, half},
 		{"it is being executed", half, []func(*view){plan("a.v1", "Installing", permissions), exists}, half},
 		{"nothing has changed", half, []func(*view){plan("a.v1", "")}, half},
-		{"the plan is older", settleTime, []func(*view){plan("a.v1", ""), exists}, 0},
+		{"the plan is older", kit.SettleTime, []func(*view){plan("a.v1", ""), exists}, 0},
 		{"the plan was created in the future, according to this clock", -time.Second, []func(*view){plan("a.v1", ""), exists}, 0},
 		{"it is complete", half, []func(*view){plan("a.v1", "Complete"), exists}, 0},
 		{"it has failed", half, []func(*view){plan("a.v1", "Failed", because("InstallComponentFailed", "x"))}, 0},
@@ -52,7 +53,7 @@ func TestProgressOfANewPlanIsNotWrittenAtOnce(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			clock := testclock.NewFakePassiveClock(time.Now())
-			r := &Reconciler{Options: Options{Clock: clock}}
+			r := &Reconciler{Options: Options{Clock: clock}, settling: kit.NewSettling()}
 			stored := &operatorsv1alpha1.Subscription{}
 			r.write(stored, given(plan("a.v1", "")))
 			clock.SetTime(clock.Now().Add(time.Second))
@@ -62,21 +63,21 @@ func TestProgressOfANewPlanIsNotWrittenAtOnce(t *testing.T) {
 			}
 			after := stored.DeepCopy()
 			r.write(after, v)
-			require.Equal(t, row.want, unsettled(v.plan, &stored.Status, &after.Status, clock.Now()))
+			require.Equal(t, row.want, r.unsettled(v.plan, &stored.Status, &after.Status))
 		})
 	}
 }
 
 func TestAnApprovalIsWrittenAtOnce(t *testing.T) {
 	t.Parallel()
-	r := &Reconciler{Options: Options{Clock: testclock.NewFakePassiveClock(time.Now())}}
+	r := &Reconciler{Options: Options{Clock: testclock.NewFakePassiveClock(time.Now())}, settling: kit.NewSettling()}
 	stored := &operatorsv1alpha1.Subscription{}
 	r.write(stored, given(plan("a.v1", "RequiresApproval")))
 	v := given(plan("a.v1", "Installing"))
 	v.plan.CreationTimestamp = metav1.NewTime(r.Clock.Now())
 	after := stored.DeepCopy()
 	r.write(after, v)
-	require.Zero(t, unsettled(v.plan, &stored.Status, &after.Status, r.Clock.Now()), "the csv controller waits for the plan from now on")
+	require.Zero(t, r.unsettled(v.plan, &stored.Status, &after.Status), "the csv controller waits for the plan from now on")
 }
 
 func TestTheStatusOfAnOutdatedVersionIsNotWritten(t *testing.T) {
@@ -91,7 +92,7 @@ func TestTheStatusOfAnOutdatedVersionIsNotWritten(t *testing.T) {
 		},
 	}).Build()
 	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(sub), sub))
-	r := &Reconciler{Options: Options{Client: c, Catalogs: &catalog.Store{}, Clock: testclock.NewFakePassiveClock(time.Now())}, replaced: &status.Replaced{}, reloading: &reloading{}}
+	r := &Reconciler{Options: Options{Client: c, Catalogs: &catalog.Store{}, Clock: testclock.NewFakePassiveClock(time.Now())}, replaced: &status.Replaced{}, reloading: &reloading{}, settling: kit.NewSettling()}
 	w := &world{}
 	require.NoError(t, r.save(t.Context(), w, sub, given(plan("a.v1", ""))))
 	require.Equal(t, 1, patches)
@@ -103,7 +104,7 @@ func TestTheStatusOfAnOutdatedVersionIsNotWritten(t *testing.T) {
 	v.plan.CreationTimestamp = metav1.NewTime(r.Clock.Now())
 	require.NoError(t, r.save(t.Context(), w, sub, v))
 	require.Equal(t, 1, patches, "the status only shows the progress of the plan")
-	require.Equal(t, settleTime, w.after)
+	require.Equal(t, kit.SettleTime, w.after)
 	require.NoError(t, r.save(t.Context(), w, sub, given(plan("a.v1", "Complete"))))
 	require.Equal(t, 2, patches)
 }
