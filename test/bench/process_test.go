@@ -20,7 +20,7 @@ import (
 const (
 	// clockTick is the unit of CPU time in /proc on every Linux system that Go supports.
 	clockTick = 10 * time.Millisecond
-	// controlPlane, benchmark, others and idle are names in a usage, besides those of Remit's programs. The control plane is one
+	// controlPlane, benchmark, others and idle are names in a usage, in addition to those of Remit's programs. The control plane is one
 	// process, which contains the API server, etcd, the controller manager, the scheduler and the node.
 	controlPlane, benchmark, others, idle = "control plane", "benchmark", "other processes", "idle"
 )
