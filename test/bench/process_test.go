@@ -111,8 +111,8 @@ func memoryTable(all map[string]memory) []string {
 // usage is CPU time by process.
 type usage map[string]time.Duration
 
-// spent returns the CPU time that Remit's programs, the control plane and the benchmark have used so far. The rest is that of other
-// processes, and idle.
+// spent returns the CPU time that Remit's programs, the control plane, the benchmark and all other processes have used so far, and
+// the time for which the processors were idle.
 func spent(tb testing.TB, c *env.Cluster) usage {
 	tb.Helper()
 	out := usage{controlPlane: cpuTime(tb, c.PID), benchmark: cpuTime(tb, os.Getpid())}

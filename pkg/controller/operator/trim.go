@@ -14,7 +14,7 @@ func Trim(op *operatorsv1.Operator) {
 	if isTrimmed(op) {
 		return
 	}
-	// The fingerprint is in the managed fields because nobody can forge it there: the API server accepts only entries with an
+	// The fingerprint is in the managed fields because it cannot be forged there: the API server accepts only entries with an
 	// operation.
 	op.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: fingerprint(op.Status)}}
 	op.Status, op.Labels = operatorsv1.OperatorStatus{}, nil
