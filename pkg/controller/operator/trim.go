@@ -7,7 +7,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// Trim replaces the status of an Operator by its fingerprint, and removes the labels and all annotations except the proof. A cache
+// Trim replaces the status of an Operator with its fingerprint, and removes the labels and all annotations except the proof. A cache
 // calls it with each Operator, because a status is large and is only compared as a whole. Trim has no effect on an Operator that it
 // has already trimmed.
 func Trim(op *operatorsv1.Operator) {
