@@ -15,7 +15,7 @@ import (
 // envTogether is an environment variable: the numbers of namespaces that subscribe at the same time, separated by commas.
 const envTogether = "BENCH_TOGETHER"
 
-// limitsTogether are the limits of the time until all installs have succeeded, by their number.
+// limitsTogether contains the limits for the time until all installs have succeeded, by the number of installs.
 var limitsTogether = map[int]string{50: "all ≤ 10 s", 400: "all ≤ 60 s"}
 
 // BenchmarkInstallTogether measures installs in many bounded namespaces whose Subscriptions are created at the same time.
