@@ -60,8 +60,8 @@ func field(pid int, file, name string) int {
 	return n
 }
 
-// memory is the resident memory of a program in KiB: in total, the parts that are not and that are mapped from files, the
-// proportional set size, in which each program has only its share of pages that several programs map, and the highest total so far.
+// memory is the resident memory of a program in KiB: the total, the part that is not mapped from files, the part that is, the
+// proportional set size, which counts only a program's share of pages that several programs map, and the highest total so far.
 type memory struct{ total, anonymous, mapped, proportional, peak int }
 
 func memoryOf(pid int) memory {
@@ -83,7 +83,7 @@ func (m memory) String() string {
 	return fmt.Sprintf("%4d MiB: %4d anonymous, %4d mapped from files; PSS %4d MiB; peak %4d MiB", m.total>>10, m.anonymous>>10, m.mapped>>10, m.proportional>>10, m.peak>>10)
 }
 
-// parts returns the total, and the parts that are not and that are mapped from files.
+// parts returns the total, the part that is not mapped from files, and the part that is.
 func (m memory) parts() string {
 	return fmt.Sprintf("%d / %d / %d MiB", m.total>>10, m.anonymous>>10, m.mapped>>10)
 }
