@@ -25,7 +25,7 @@ func main() {
 		Trim:      controller.TrimForOLM,
 		AddFlags: func(flags *pflag.FlagSet) {
 			flags.StringSliceVar(&protected, "protected-copied-csv-namespaces", nil,
-				"namespaces that get copied ClusterServiceVersions even if OLMConfig disables copied ClusterServiceVersions")
+				"namespaces that have copied ClusterServiceVersions even if OLMConfig disables copied ClusterServiceVersions")
 			flags.DurationVar(&life, "serving-certificate-life", cert.DefaultLife,
 				"validity period of the serving certificates of operators' webhooks and APIs; a certificate is rotated after two thirds of its validity period")
 		},

@@ -35,7 +35,7 @@ type Install struct {
 	Config *operatorsv1alpha1.SubscriptionConfig
 }
 
-// KindBundleSecret is the kind that the contract displays for Secrets from a bundle.
+// KindBundleSecret is the kind that an InstallPlan displays for Secrets from a bundle (OLM v0 contract).
 const KindBundleSecret = "BundleSecret"
 
 // ShownKind returns the kind to display in the InstallPlan's status.

@@ -125,7 +125,8 @@ func subscribe(tn *env.Tenant) {
 
 // BenchmarkInstall measures the installs of small operators one after the other, each in its own bounded namespace.
 //
-// It compares them with applying the same objects by one client, one after the other, until the Deployment is available.
+// It compares the time with that of a client that applies the same objects one after the other and waits until the Deployment is
+// available.
 func BenchmarkInstall(b *testing.B) {
 	var times, bare []time.Duration
 	var requests []int
@@ -278,7 +279,7 @@ func installed(b *testing.B, tn *env.Tenant) []unstructured.Unstructured {
 	return out
 }
 
-// bareObject returns an object without what the API server has set, and with another namespace.
+// bareObject returns a copy of an object for the given namespace, without the fields that the API server has set.
 func bareObject(live *unstructured.Unstructured, namespace string) *unstructured.Unstructured {
 	out := apply.Reference(live.GroupVersionKind(), "", live.GetName())
 	if live.GetNamespace() != "" {

@@ -20,7 +20,7 @@ import (
 const (
 	// clockTick is the unit of CPU time in /proc on every Linux system that Go supports.
 	clockTick = 10 * time.Millisecond
-	// controlPlane, benchmark, others and idle are names in a usage, besides those of Remit's programs. The control plane is one
+	// controlPlane, benchmark, others and idle are names in a usage, in addition to those of Remit's programs. The control plane is one
 	// process, which contains the API server, etcd, the controller manager, the scheduler and the node.
 	controlPlane, benchmark, others, idle = "control plane", "benchmark", "other processes", "idle"
 )
@@ -60,8 +60,8 @@ func field(pid int, file, name string) int {
 	return n
 }
 
-// memory is the resident memory of a program in KiB: in total, the parts that are not and that are mapped from files, the
-// proportional set size, in which each program has only its share of pages that several programs map, and the highest total so far.
+// memory is the resident memory of a program in KiB: the total, the part that is not mapped from files, the part that is, the
+// proportional set size, which counts only a program's share of pages that several programs map, and the highest total so far.
 type memory struct{ total, anonymous, mapped, proportional, peak int }
 
 func memoryOf(pid int) memory {
@@ -83,7 +83,7 @@ func (m memory) String() string {
 	return fmt.Sprintf("%4d MiB: %4d anonymous, %4d mapped from files; PSS %4d MiB; peak %4d MiB", m.total>>10, m.anonymous>>10, m.mapped>>10, m.proportional>>10, m.peak>>10)
 }
 
-// parts returns the total, and the parts that are not and that are mapped from files.
+// parts returns the total, the part that is not mapped from files, and the part that is.
 func (m memory) parts() string {
 	return fmt.Sprintf("%d / %d / %d MiB", m.total>>10, m.anonymous>>10, m.mapped>>10)
 }
@@ -111,8 +111,8 @@ func memoryTable(all map[string]memory) []string {
 // usage is CPU time by process.
 type usage map[string]time.Duration
 
-// spent returns the CPU time that Remit's programs, the control plane and the benchmark have used so far. The rest is that of other
-// processes, and idle.
+// spent returns the CPU time that Remit's programs, the control plane, the benchmark and all other processes have used so far, and
+// the time for which the processors were idle.
 func spent(tb testing.TB, c *env.Cluster) usage {
 	tb.Helper()
 	out := usage{controlPlane: cpuTime(tb, c.PID), benchmark: cpuTime(tb, os.Getpid())}

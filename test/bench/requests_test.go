@@ -38,7 +38,7 @@ type recorder struct {
 	read int64
 }
 
-// sent returns all requests recorded so far. Each call decodes only what was added to the audit log since the last one.
+// sent returns all requests recorded so far. Each call decodes only what has been added to the audit log since the last one.
 func (r *recorder) sent(b testing.TB) requests {
 	b.Helper()
 	added, next, err := r.cluster.AuditedFrom(context.Background(), r.read, func(e audit.Event) bool { return ours(r.cluster.ControllerIdentities(), e) })

@@ -24,7 +24,7 @@ var titles = []string{"metric", thisRun, "limit", "bare apply", "previous"}
 
 // row is one line of the table of results. All benchmarks record their results in it, and the table is printed at the end of a run.
 type row struct {
-	// name says what is measured, in which unit and of how many. It finds the previous result.
+	// name describes what is measured, the unit and the number of objects. The previous result is looked up by it.
 	name, result string
 	// limit is the highest result that is acceptable, and bare is the result of applying the same objects without Remit in the same
 	// run. Both are optional.

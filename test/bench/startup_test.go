@@ -25,8 +25,8 @@ var restarted = []string{"catalog", "olm"}
 
 // startup is what a program does after its start.
 type startup struct {
-	// ready is the time from the start until the program says that it is ready, and done is the time until it has finished its last
-	// reconcile and its last request.
+	// ready is the time from the start until the program reports that it is ready, and done is the time until it has finished its
+	// last reconcile and its last request.
 	ready, done time.Duration
 	// after is the memory after that.
 	after memory
@@ -34,8 +34,8 @@ type startup struct {
 	sent, writes requests
 }
 
-// restart ends a program and observes the process that replaces it until that has reconciled all objects. The program ends as it does
-// when its Pod is deleted, so it releases its Lease.
+// restart ends a program and observes its replacement until all objects have been reconciled. The program ends as it does when its Pod
+// is deleted, so it releases its Lease.
 func (f *fleet) restart(program string) startup {
 	f.tb.Helper()
 	account := "remit-" + program

@@ -15,12 +15,12 @@ import (
 // envTogether is an environment variable: the numbers of namespaces that subscribe at the same time, separated by commas.
 const envTogether = "BENCH_TOGETHER"
 
-// limitsTogether are the limits of the time until all installs have succeeded, by their number.
+// limitsTogether contains the limits for the time until all installs have succeeded, by the number of installs.
 var limitsTogether = map[int]string{50: "all ≤ 10 s", 400: "all ≤ 60 s"}
 
 // BenchmarkInstallTogether measures installs in many bounded namespaces whose Subscriptions are created at the same time.
 //
-// It compares them with applying the same objects to as many namespaces at the same time, and with the CPU time that this takes.
+// It compares the time and the CPU time with those of applying the same objects to as many namespaces at the same time.
 func BenchmarkInstallTogether(b *testing.B) {
 	for _, n := range numbers(b, envTogether, "50,400") {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -58,7 +58,7 @@ func installTogether(b *testing.B, n int) {
 	together{n, sent, after, times, used}.report(b, appliedTogether(b, tenants[0], n))
 }
 
-// together is what a number of installs at the same time has taken: the requests until they have succeeded and afterwards, the time
+// together is the measurement of a number of concurrent installs: the requests until they have succeeded and afterwards, the time
 // until each of them has succeeded, and the CPU time until all of them have.
 type together struct {
 	n           int

@@ -87,7 +87,7 @@ func TestTheOracleDetectsEveryViolation(t *testing.T) {
 			require.NoError(s.T, s.bearing(s.Namespace, bossName).Create(s.T.Context(), cm))
 			s.T.Cleanup(func() { _ = cluster.Client.Delete(context.Background(), cm) })
 		}},
-		{"I3", "a change of an object that the test created", []string{"I3", "configmaps " + neighbor + "/shared was created"}, func(s *scene) {
+		{"I3", "a change to an object that the test created", []string{"I3", "configmaps " + neighbor + "/shared was created"}, func(s *scene) {
 			cm := &corev1.ConfigMap{}
 			cm.Namespace, cm.Name = neighbor, "shared"
 			s.createOutside(cm.DeepCopy())

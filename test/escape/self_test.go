@@ -199,8 +199,8 @@ func (x *theft) services(registry server.Registry) {
 	}
 	live := made.DeepCopy()
 	x.createOutside(live)
-	x.patchRefused("a later change of externalIPs", live, `{"spec":{"externalIPs":["192.0.2.1"]}}`)
-	x.patchRefused("a later change of the type", live, `{"spec":{"type":"LoadBalancer"}}`)
+	x.patchRefused("a later change to externalIPs", live, `{"spec":{"externalIPs":["192.0.2.1"]}}`)
+	x.patchRefused("a later change to the type", live, `{"spec":{"type":"LoadBalancer"}}`)
 	x.patchRefused("the status", live, `{"metadata":{"ownerReferences":null}}`)
 	defer x.deleteService(live)
 	x.refused("the status of a Service", x.identity.Status().Patch(x.T.Context(), live,

@@ -9,7 +9,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog/server"
 )
 
-// history records what happened to a CatalogSource's Pods since the program started. It is not safe for concurrent use.
+// history records what has happened to a CatalogSource's Pods since the program started. It is not safe for concurrent use.
 type history struct {
 	// made is the creation time of the last serving Pod; pause is the minimum delay before the next one.
 	made  time.Time

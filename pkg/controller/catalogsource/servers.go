@@ -57,11 +57,11 @@ type managed struct {
 	// own reads Namespaces and ServiceAccounts from the controller identity's cache.
 	own   client.Reader
 	clock clock.Clock
-	// histories has an entry for each CatalogSource whose registry was run since the program started.
+	// histories has an entry for each CatalogSource whose registry has been run since the program started.
 	histories keyed.Map[types.NamespacedName, *history]
 }
 
-// mayExist reports whether objects of the CatalogSource may exist: it owns a ServiceAccount, or its registry was run
+// mayExist reports whether objects of the CatalogSource may exist: it owns a ServiceAccount, or its registry has been run
 // since the program started.
 func (m *managed) mayExist(ctx context.Context, cs *operatorsv1alpha1.CatalogSource) (bool, error) {
 	if m.histories.Get(client.ObjectKeyFromObject(cs)) != nil {

@@ -49,7 +49,7 @@ type loaded struct {
 type view struct {
 	// good is the last good content, if any.
 	good *loaded
-	// checked means that the image was checked since the spec changed.
+	// checked means that the image has been checked since the spec changed.
 	checked bool
 	// err is the error of the last check. It is a pull.Refused if the image is the cause.
 	err error

@@ -36,7 +36,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 	if err := mgr.Add(r.watches); err != nil {
 		return fmt.Errorf("add the watches: %w", err)
 	}
-	// The controller's own changes to the status wake nothing.
+	// The controller's own changes to the status do not trigger a reconcile.
 	changed := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("clusterextension").

@@ -18,7 +18,7 @@ import (
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
-// renamed creates a version with another name, but with the Deployment of the demo, that replaces a version.
+// renamed creates a version that replaces the given one. It has a different name, but the same Deployment as the demo.
 func renamed(name, replaces string) change {
 	return func(w *world) {
 		c := parsed(w.t, demo, &operatorsv1alpha1.ClusterServiceVersion{})

@@ -167,7 +167,7 @@ func failedByRefusal(f Facts) Transition {
 	return to(phasePending, reasonClusterChange, messageClusterChange)
 }
 
-// wasRetried reports whether a refusal was retried since the last success.
+// wasRetried reports whether a refusal has been retried since the last success.
 func wasRetried(f Facts) bool {
 	conditions := f.CSV.Status.Conditions
 	for i := len(conditions) - 1; i >= 0 && conditions[i].Phase != phaseSucceeded; i-- {

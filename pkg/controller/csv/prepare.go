@@ -192,7 +192,7 @@ func (r *Reconciler) ensureOne(ctx context.Context, s *scope, account client.Cli
 func (r *Reconciler) inPlace(ctx context.Context, s *scope, want *unstructured.Unstructured) (client.Object, error) {
 	typed, err := r.Client.Scheme().New(want.GroupVersionKind())
 	if err != nil {
-		return nil, fmt.Errorf("kind of %s: %w", apply.Describe(want), err)
+		return nil, fmt.Errorf("determine the kind of %s: %w", apply.Describe(want), err)
 	}
 	live, ok := typed.(client.Object)
 	if !ok {

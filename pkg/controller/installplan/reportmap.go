@@ -61,8 +61,8 @@ func (s *run) hasReported() bool {
 }
 
 // reportWriter returns a function that writes the report with the current findings. The function returns a sentence
-// about the report's location, or about why it could not be written. After an error, the caller should retry. It does
-// not use s, so that it can run while the plan is executed.
+// about the report's location, or about why the report could not be written. After an error, the caller should retry. The
+// function does not use s, so that it can run while the plan is executed.
 func (s *run) reportWriter(ctx context.Context) func() (where string, err error) {
 	files, err := s.findings.Files()
 	if err != nil {

@@ -111,7 +111,7 @@ func (r *Reconciler) write(ctx context.Context, w *state) error {
 func (r *Reconciler) create(ctx context.Context, w *state, op operator) (*operatorsv1.Operator, error) {
 	signed := apply.Reference(operatorsv1.GroupVersion.WithKind("Operator"), "", op.name())
 	if err := r.Proofs.Sign(signed, names.HolderOperator, nil); err != nil {
-		return nil, fmt.Errorf("prove that Remit creates Operator %s: %w", op.name(), err)
+		return nil, fmt.Errorf("prove ownership of Operator %s: %w", op.name(), err)
 	}
 	made := &operatorsv1.Operator{ObjectMeta: metav1.ObjectMeta{
 		Name: op.name(), Annotations: signed.GetAnnotations(),

@@ -7,14 +7,14 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// Trim replaces the status of an Operator by its fingerprint, and removes the labels and all annotations except the proof. A cache
+// Trim replaces the status of an Operator with its fingerprint, and removes the labels and all annotations except the proof. A cache
 // calls it with each Operator, because a status is large and is only compared as a whole. Trim has no effect on an Operator that it
 // has already trimmed.
 func Trim(op *operatorsv1.Operator) {
 	if isTrimmed(op) {
 		return
 	}
-	// The fingerprint is in the managed fields because nobody can forge it there: the API server accepts only entries with an
+	// The fingerprint is in the managed fields because it cannot be forged there: the API server accepts only entries with an
 	// operation.
 	op.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: fingerprint(op.Status)}}
 	op.Status, op.Labels = operatorsv1.OperatorStatus{}, nil

@@ -28,7 +28,7 @@ const (
 // maxLines is the maximum size, in bytes, of each list in the message.
 const maxLines = 2 << 10
 
-// setAccess adds the condition. was contains the previous conditions.
+// setAccess adds the condition OperatorAccess. was contains the previous conditions, for the transition time.
 func setAccess(after *operatorsv2.OperatorCondition, was []metav1.Condition, problem string) {
 	c := metav1.Condition{
 		Type: conditionAccess, Status: metav1.ConditionFalse, Reason: reasonAccountLacksRules, Message: problem,

@@ -200,8 +200,8 @@ func (s *session) frees(key types.NamespacedName) int {
 	return s.freed[s.isGlobal(key)]
 }
 
-// refuse records that package-server had no room for a catalog. If room was freed since the given number of frees, refuse
-// returns false, and the catalog can be sent again.
+// refuse records that package-server had no room for a catalog. The argument is the result of frees before the catalog was sent.
+// If room has been freed since then, refuse returns false, and the catalog can be sent again.
 func (s *session) refuse(key types.NamespacedName, frees int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -82,8 +82,8 @@ func (c Conflicts) Exists(ctx context.Context, csv *operatorsv1alpha1.ClusterSer
 	return false, nil
 }
 
-// providers returns the ClusterServiceVersions that provide one of the APIs: those inside the namespace and those outside. The
-// result omits ClusterServiceVersions outside that are being deleted, and sorts the others outside by age, oldest first.
+// providers returns the ClusterServiceVersions that provide one of the APIs: those inside the namespace and those outside. Of
+// the latter, it omits those that are being deleted and sorts the others by age, oldest first.
 func (c Conflicts) providers(ctx context.Context, namespace string, apis []API) (inside, outside []*operatorsv1alpha1.ClusterServiceVersion, err error) {
 	seen := map[client.ObjectKey]bool{}
 	for _, api := range apis {

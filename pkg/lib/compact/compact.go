@@ -21,9 +21,9 @@ type Strings struct {
 	bytes int
 }
 
-// Compact replaces the strings in a decoded object, including keys and values of maps, by equal strings that share memory, and
-// removes unused capacity from slices. It follows pointers, and changes only exported fields. obj is a pointer. No other goroutine
-// must use the object. A large object does not block other calls: only share holds the lock.
+// Compact replaces the strings in a decoded object, including keys and values of maps, with equal strings that share memory,
+// and removes unused capacity from slices. It follows pointers, and changes only exported fields. obj is a pointer. The object must
+// not be used by other goroutines. A large object does not block other calls: only share holds the lock.
 func (s *Strings) Compact(obj any) { s.visit(reflect.ValueOf(obj)) }
 
 // share returns a known string that is equal to text, or else text.

@@ -21,7 +21,7 @@ const (
 	// SlowForMost is the longest time for which a namespace counts as slow because of one item.
 	SlowForMost = 2 * time.Hour
 	slowTimes   = 10
-	// QuickFor is how long a namespace counts as quick after a quick item, less up to quickAgain.
+	// QuickFor is how long a namespace counts as quick after a quick item. The time can be shorter by up to quickAgain.
 	QuickFor = time.Hour
 	// quickAgain is the minimum time between two quick items of a namespace that are recorded.
 	quickAgain = QuickFor / 10

@@ -172,8 +172,9 @@ func (o Owner) Shares(obj client.Object) bool {
 // maxCandidates is the number of lineages for which OwnerIn looks for a proof. Remit's own objects have one component label.
 const maxCandidates = 20
 
-// OwnerIn returns the owner for which Remit created an object if that is a ClusterServiceVersion in the namespace. The
-// object's labels only suggest the owner; the proof for its lineage decides. since is the creation time of the namespace.
+// OwnerIn returns the owner for which Remit created an object, if the owner is a ClusterServiceVersion in the namespace.
+// The object's labels only suggest the owner; the proof for its lineage decides. since is the creation time of the
+// namespace.
 func OwnerIn(obj client.Object, namespace string, since time.Time, proofs Proofs) (Owner, bool) {
 	candidates := 0
 	for key := range obj.GetLabels() {

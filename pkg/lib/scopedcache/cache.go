@@ -32,8 +32,8 @@ type Cache struct {
 	log        logr.Logger
 	events     *events
 	counts     *counts
-	// lists limits concurrent first lists, retries the retries of refused watches, and hinted the retries after hints. The slot
-	// of a retry is released when the retry succeeds, or after a time that depends on Options.ProbeQPS.
+	// lists limits concurrent first lists, retries limits retries of refused watches, and hinted limits retries after hints. The
+	// slot of a retry is released when the retry succeeds, or after a time that depends on Options.ProbeQPS.
 	lists, retries, hinted *shares
 
 	feeds   sync.WaitGroup

@@ -50,8 +50,8 @@ func (c *Cache) own(owner OwnerRef, owned ownedScope) (*kind, error) {
 	return k, nil
 }
 
-// disown removes the claims of an owner for which drop returns true from the owner's claims. It returns their scopes by kind.
-// The caller holds the mutex, and must release it before it updates these kinds.
+// disown removes those of an owner's claims for which drop returns true, and returns their scopes by kind. The caller holds the
+// mutex, and must release it before it updates these kinds.
 func (c *Cache) disown(owner OwnerRef, drop func(ownedScope) bool) map[*kind][]Scope {
 	out := map[*kind][]Scope{}
 	for owned := range c.owners[owner] {

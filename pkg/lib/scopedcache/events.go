@@ -68,7 +68,7 @@ func (e *events) exists(uid types.UID) {
 	e.cache.gone.Remove(uid)
 }
 
-// takeDeleted returns the objects that were deleted since the last call.
+// takeDeleted returns the objects that have been deleted since the last call.
 func (e *events) takeDeleted() map[types.UID]struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -131,8 +131,8 @@ func (c *Cache) releaseDeleted() {
 	}
 }
 
-// takeReleased ends the claims and sessions of the owners that were deleted since the last call, and returns the claims. It holds
-// the mutex until it returns, so that an owner that turns out to exist cannot add claims in the meantime.
+// takeReleased ends the claims and sessions of the owners that have been deleted since the last call, and returns the claims. It
+// holds the mutex until it returns, so that an owner that turns out to exist cannot add claims in the meantime.
 func (c *Cache) takeReleased() map[OwnerRef]map[*kind][]Scope {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -38,8 +38,8 @@ func (k *kind) requested(f *feed) *time.Timer {
 	return k.expectWatchAfter(f, k.streamOf(f))
 }
 
-// expectWatchAfter is called when a watch is ending or has ended. If neither the returned timer is stopped nor another watch is
-// opened in time, a Live feed enters the state Backoff.
+// expectWatchAfter is called when a watch is ending or has ended. A Live feed enters the state Backoff unless the returned timer is
+// stopped or another watch is opened in time.
 func (k *kind) expectWatchAfter(f *feed, before *stream) *time.Timer {
 	return time.AfterFunc(k.cache.options.limits.answer, func() {
 		k.mu.Lock()

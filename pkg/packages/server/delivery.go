@@ -20,7 +20,7 @@ type delivery struct {
 	// releases contains the functions that release the memory of the events, oldest first: the one that the handler is
 	// writing, if any, and the one that the handler has not taken yet, if any.
 	releases []func()
-	// wrote is true if something was written since the last flush. ended is true if the handler has returned.
+	// wrote is true if something has been written since the last flush. ended is true if the handler has returned.
 	wrote, ended bool
 }
 

@@ -50,7 +50,7 @@ func (m *manifests) Watch(ctx context.Context, options *metainternalversion.List
 	return w, nil
 }
 
-// watcher sends the changes of the packages that match a selection.
+// watcher sends the changes to the packages that match a selection.
 type watcher struct {
 	selection
 	store     *store.Store

@@ -125,7 +125,7 @@ func (s *Store) SetComplete() {
 	s.complete = true
 }
 
-// IsComplete reports whether all catalogs were delivered since the program started.
+// IsComplete reports whether all catalogs have been delivered since the program started.
 func (s *Store) IsComplete() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -64,7 +64,7 @@ type State struct {
 	// Problem is the reason why the step cannot be executed: a collision, or a kind that the cluster does not serve or
 	// that the account is not allowed to write.
 	Problem error
-	// accepted is true if the API server has already accepted the creation of the object as a dry run.
+	// accepted is true if the API server has already accepted the creation of the object in a dry run.
 	accepted bool
 }
 

@@ -149,7 +149,7 @@ func (f *Flags) read(ctx context.Context, from resolve.Result) (*bundle.Bundle, 
 		}
 	}
 	if parsed.CSV.Name != from.Bundle.Name {
-		return nil, fmt.Errorf("its ClusterServiceVersion has another name, %q", parsed.CSV.Name)
+		return nil, fmt.Errorf("its ClusterServiceVersion has a different name: %q", parsed.CSV.Name)
 	}
 	return parsed, nil
 }
