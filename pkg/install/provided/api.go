@@ -84,10 +84,13 @@ func Allows(annotation string, apis []API) bool {
 // index indexes ClusterServiceVersions, except copies, by the APIs that they own.
 const index = "remit.dev/provided-api"
 
-// servesIndex indexes Deployments by the namespaces that their Pods' annotation lists, or by servesAll.
+// servesIndex indexes Deployments by the namespaces that the annotation of their Pods lists, or by servesAll.
 const (
 	servesIndex = "remit.dev/serves"
 	servesAll   = "*" // not the name of a namespace
+	// maxKeys is the number of namespaces for which a Deployment is indexed. One that serves more is indexed as if it served all,
+	// because an index needs much more memory than the annotation, which any user can write.
+	maxKeys = 20
 )
 
 // Index adds the indexes that Conflicts requires.
@@ -121,7 +124,7 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 // serves returns the keys of a Deployment in servesIndex.
 func serves(d *appsv1.Deployment) []string {
 	namespaces := served(d)
-	if slices.Contains(namespaces, scoped.AllNamespaces) {
+	if len(namespaces) > maxKeys || slices.Contains(namespaces, scoped.AllNamespaces) {
 		return []string{servesAll}
 	}
 	return namespaces

@@ -290,3 +290,15 @@ func TestAnEditedAnnotationOfADeploymentIsReadUpToALimit(t *testing.T) {
 	})
 	require.False(t, s.conflict(t))
 }
+
+// Any user can write the annotation, and an index needs about 600 bytes for each namespace.
+func TestADeploymentWithManyTargetsIsIndexedOnce(t *testing.T) {
+	s := newScene(t)
+	for _, others := range []int{maxKeys - 1, maxKeys, scoped.MaxTargets - 1} {
+		s.editTheirs(func(d *appsv1.Deployment) {
+			d.Spec.Template.Annotations[names.AnnotationTargetNamespaces] = strings.Repeat("x,", others) + "shared"
+			require.LessOrEqual(t, len(serves(d)), maxKeys)
+		})
+		require.True(t, s.conflict(t), "the conflict is found with %d other targets", others)
+	}
+}
