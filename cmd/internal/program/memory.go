@@ -16,7 +16,7 @@ const (
 	// in that time. Renewing its Lease and receiving a few events takes less, and an install takes more.
 	memoryCheck = 20 * time.Second
 	idleBytes   = 4 << 20
-	// minGrowth is the least growth of the heap that is worth a garbage collection, as a fraction of the heap.
+	// minGrowth is the divisor that determines which growth of the heap is worth a garbage collection: an eighth of the heap.
 	minGrowth = 8
 )
 
@@ -44,30 +44,43 @@ func ManageMemory(ctx context.Context) {
 
 // heap describes the heap of this program at the last check, in bytes.
 type heap struct {
-	// allocated is the sum of all allocations so far. trimmed is the size of the heap after memory was returned last.
-	allocated, trimmed uint64
+	// allocated is the sum of all allocations so far.
+	allocated uint64
+	// trimmed is the size of the heap after memory was returned last, and overhead the part of it that no object used.
+	trimmed, overhead uint64
 }
 
-// trim returns memory to the operating system if the program is idle and its heap has grown since the last time.
+// trim returns memory to the operating system if the program is idle and its heap has grown since the last time, or objects that were
+// in use at that time no longer are.
 func (h heap) trim() heap {
-	allocated, size := readHeap()
-	if allocated-h.allocated < idleBytes && size > h.trimmed+h.trimmed/minGrowth {
+	now := readHeap()
+	least := min(h.trimmed, now.live+h.overhead)
+	if now.allocated-h.allocated < idleBytes && now.size > least+least/minGrowth {
 		debug.FreeOSMemory()
-		_, h.trimmed = readHeap()
+		after := readHeap()
+		h.trimmed, h.overhead = after.size, after.size-min(after.live, after.size)
 	}
-	h.allocated = allocated
+	h.allocated = now.allocated
 	return h
 }
 
-// readHeap returns the sum of all allocations so far, and the size of the heap: what is in use and what is kept for later use.
-func readHeap() (allocated, size uint64) {
+// sizes describes the heap of this program, in bytes.
+type sizes struct {
+	// allocated is the sum of all allocations so far. live is the size of the objects that were in use at the last garbage collection.
+	allocated, live uint64
+	// size is the size of the heap: its objects, including garbage, and what is kept for later use.
+	size uint64
+}
+
+func readHeap() sizes {
 	samples := []metrics.Sample{
-		{Name: "/gc/heap/allocs:bytes"},
+		{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"},
 		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
 	}
 	metrics.Read(samples)
-	for _, s := range samples[1:] {
-		size += s.Value.Uint64()
+	out := sizes{allocated: samples[0].Value.Uint64(), live: samples[1].Value.Uint64()}
+	for _, s := range samples[2:] {
+		out.size += s.Value.Uint64()
 	}
-	return samples[0].Value.Uint64(), size
+	return out
 }

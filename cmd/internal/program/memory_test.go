@@ -52,6 +52,24 @@ func TestReturnsMemoryOnceWhenIdle(t *testing.T) {
 	require.Equal(t, cycles, collections(), "the heap has not grown")
 }
 
+// For example, a large catalog was deleted. The heap does not grow, so only the live objects show it.
+func TestReturnsTheMemoryOfObjectsThatAreNoLongerInUse(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	const size = 128 << 20
+	kept := make([]byte, size)
+	h := heap{}.trim().trim()
+	require.Greater(t, h.trimmed, uint64(size))
+	runtime.KeepAlive(kept)
+	runtime.GC()
+	before := released()
+	h = h.trim()
+	require.Greater(t, released(), before+size/2)
+	require.Less(t, h.trimmed, uint64(size/2))
+	cycles := collections()
+	h.trim()
+	require.Equal(t, cycles, collections(), "nothing has changed since")
+}
+
 func collections() uint32 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
