@@ -178,14 +178,14 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	u := newObject()
 	err := r.Cache.Get(ctx, req.NamespacedName, u)
-	if apierrors.IsNotFound(err) || (err == nil && u.GetDeletionTimestamp() != nil) {
+	if apierrors.IsNotFound(err) {
 		r.forget(ctx, req.NamespacedName, r.Store.Delete)
 		return ctrl.Result{}, nil
 	}
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("get CatalogSource: %w", err)
 	}
-	if scoped.LeftToOLM(u) {
+	if u.GetDeletionTimestamp() != nil || scoped.LeftToOLM(u) {
 		r.forget(ctx, req.NamespacedName, r.Store.SetUnavailable)
 		return ctrl.Result{}, nil
 	}

@@ -189,8 +189,20 @@ func TestACatalogInADirectory(t *testing.T) {
 	require.NoError(t, err)
 	_, ok = w.Store.Get(key("cat"))
 	require.False(t, ok, "a deleted CatalogSource's content is withdrawn")
+	require.True(t, w.Store.IsLoading(key("cat")), "nothing is known about another CatalogSource with this name")
 	_, ok = w.Store.Get(key("twin"))
 	require.True(t, ok)
+}
+
+// A finalizer can keep a CatalogSource for long. Until then, it is visible, but is not loaded again after a restart.
+func TestACatalogSourceThatIsBeingDeletedIsUnavailable(t *testing.T) {
+	cs := catalogSource("cat", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: "example.com/catalog"})
+	cs.Finalizers = []string{"example.com/wait"}
+	w := given(t, nil, cs)
+	require.NoError(t, w.Delete(t.Context(), cs))
+	_, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: key("cat")})
+	require.NoError(t, err)
+	require.False(t, w.Store.IsLoading(key("cat")))
 }
 
 func TestABrokenFileRemovesNoPackages(t *testing.T) {
