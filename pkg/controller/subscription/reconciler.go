@@ -119,16 +119,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 // save patches the status of a Subscription, unless the Subscription is an outdated version. If the status only shows the progress
-// of a new plan, or catalogs are being loaded after a restart, another reconcile writes it.
+// of a new plan, or only differs because catalogs are being loaded after a restart, another reconcile writes it.
 func (r *Reconciler) save(ctx context.Context, w *world, sub *operatorsv1alpha1.Subscription, v view) error {
 	if r.replaced.Has(sub) {
 		return nil
 	}
-	if v.catalog.wasHealthy(&sub.Status) && r.isLoadingAny(w) && r.reloading.hold(w.namespace) {
-		return nil
-	}
 	after := sub.DeepCopy()
 	r.write(after, v)
+	if w.isLoading && v.catalog.wasHealthy(&sub.Status) && !v.hasNews(&sub.Status, &after.Status) && r.reloading.hold(w.namespace) {
+		return nil
+	}
 	if left := r.unsettled(v.plan, &sub.Status, &after.Status); left > 0 {
 		w.wakeAfter(left)
 		return nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
@@ -57,9 +58,9 @@ func (l *reloading) hold(namespace string) bool {
 	return l.active
 }
 
-// isLoadingAny reports whether nothing is known yet about the content of a catalog that the namespace can use.
-func (r *Reconciler) isLoadingAny(w *world) bool {
-	return slices.ContainsFunc(w.input.Visible, r.Catalogs.IsLoading)
+// isLoadingAny reports whether nothing is known yet about the content of one of the catalogs.
+func (r *Reconciler) isLoadingAny(visible []types.NamespacedName) bool {
+	return slices.ContainsFunc(visible, r.Catalogs.IsLoading)
 }
 
 // wasHealthy reports whether a status says that the catalog is healthy.
@@ -67,4 +68,26 @@ func (v catalogView) wasHealthy(st *operatorsv1alpha1.SubscriptionStatus) bool {
 	return v.source != nil && slices.ContainsFunc(st.CatalogHealth, func(h operatorsv1alpha1.SubscriptionCatalogHealth) bool {
 		return h.Healthy && h.CatalogSourceRef != nil && h.CatalogSourceRef.UID == v.source.UID
 	})
+}
+
+// hasNews reports whether two statuses differ in what does not depend on catalogs: the installed version, whether the account still
+// has its permissions, and the state of the plan. These are written at once, because users may have to act, and because the csv
+// controller waits for the plan. Without a plan, the conditions about plans say nothing, because a plan that waits for its approval is
+// found again only when the catalogs have been loaded.
+func (v view) hasNews(before, after *operatorsv1alpha1.SubscriptionStatus) bool {
+	differs := func(t operatorsv1alpha1.SubscriptionConditionType) bool {
+		was, is := before.GetCondition(t), after.GetCondition(t)
+		return was.Status != is.Status || was.Reason != is.Reason || was.Message != is.Message
+	}
+	if before.InstalledCSV != after.InstalledCSV || differs(typeExceedsAccount) {
+		return true
+	}
+	return v.plan != nil && (before.InstallPlanRef == nil || before.InstallPlanRef.UID != v.plan.UID || slices.ContainsFunc(ofPlans(), differs))
+}
+
+// ofPlans returns the types of the conditions that describe the state of a plan.
+func ofPlans() []operatorsv1alpha1.SubscriptionConditionType {
+	return []operatorsv1alpha1.SubscriptionConditionType{
+		operatorsv1alpha1.SubscriptionInstallPlanPending, operatorsv1alpha1.SubscriptionInstallPlanFailed, typePermissionsMissing, typeObjectsRefused,
+	}
 }

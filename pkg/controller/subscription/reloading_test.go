@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/install"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env/proofs"
 )
@@ -92,4 +93,62 @@ func TestKeepsStatusesWhileCatalogsAreLoadedAgain(t *testing.T) {
 			require.True(t, restart(t, before...).writes(t), name)
 		})
 	}
+}
+
+// The csv controller waits for a plan as long as the status of the Subscription says that the plan is pending.
+func TestNewsThatDoNotDependOnCatalogsAreNotKeptBack(t *testing.T) {
+	exists := func(v *view) {
+		v.installed = &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: "a.v1"}}
+	}
+	unloaded := func(v *view) { v.catalog.healthy = false }
+	exceeding := func(v *view) {
+		v.installed.Status.RequirementStatus = []operatorsv1alpha1.RequirementStatus{{Kind: "ServiceAccount", Message: install.AccountNotCovering + "get pods"}}
+	}
+	missing := permissionsMissing(corev1.ConditionTrue, "get pods")
+	type views = []func(*view)
+	for _, row := range []struct {
+		name        string
+		before, now views
+		want        bool
+	}{
+		{"the catalog is not loaded", views{installed("a.v1", "Succeeded"), head("a.v2")}, views{installed("a.v1", "Succeeded"), unloaded}, false},
+		{"the resolution fails", views{plan("a.v1", "Complete"), exists}, views{plan("a.v1", "Complete"), exists, problem, unloaded}, false},
+		{"a plan that waits for approval is not found yet", views{plan("a.v1", "RequiresApproval")}, views{problem, unloaded}, false},
+		{"a plan that is being executed", views{plan("a.v1", "Installing"), exists}, views{plan("a.v1", "Installing"), exists, unloaded}, false},
+		{"the plan is complete", views{plan("a.v1", "Installing"), exists}, views{plan("a.v1", "Complete"), exists}, true},
+		{"the plan has been approved", views{plan("a.v1", "RequiresApproval")}, views{plan("a.v1", "Installing")}, true},
+		{"the plan has failed", views{plan("a.v1", "Installing")}, views{plan("a.v1", "Failed", because("InstallComponentFailed", "x"))}, true},
+		{"the plan is missing permissions", views{plan("a.v1", "Installing")}, views{plan("a.v1", "Installing", missing)}, true},
+		{"the first plan", nil, views{plan("a.v1", "Complete")}, true},
+		{"another plan", views{plan("a.v1", "Complete")}, views{plan("a.v1", "Complete"), func(v *view) { v.plan.UID = "other" }}, true},
+		{"the version is installed", nil, views{installed("a.v1", "Succeeded")}, true},
+		{"the version was deleted", views{installed("a.v1", "Succeeded")}, nil, true},
+		{"the account no longer has the permissions", views{installed("a.v1", "Succeeded")}, views{installed("a.v1", "Succeeded"), exceeding}, true},
+	} {
+		r := restart(t)
+		sub := &operatorsv1alpha1.Subscription{}
+		require.NoError(t, r.cached.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "sub"}, sub))
+		r.write(sub, given(row.before...))
+		require.NoError(t, r.cached.Status().Update(t.Context(), sub))
+		stored := sub.ResourceVersion
+		require.NoError(t, r.save(t.Context(), &world{namespace: "ns", isLoading: true}, sub, given(row.now...)))
+		require.NoError(t, r.cached.Get(t.Context(), client.ObjectKeyFromObject(sub), sub))
+		require.Equal(t, row.want, sub.ResourceVersion != stored, row.name)
+	}
+}
+
+// arriving is a catalog that is loaded right after it was first read.
+type arriving struct{ *catalog.Store }
+
+func (a arriving) Get(key types.NamespacedName) (*catalog.Snapshot, bool) {
+	snap, ok := a.Store.Get(key)
+	a.Put(&catalog.Snapshot{Key: key})
+	return snap, ok
+}
+
+func TestACatalogThatIsLoadedDuringAReconcileIsNotReportedAsUnhealthy(t *testing.T) {
+	r := restart(t, health(true, "source"))
+	r.Catalogs = arriving{r.store}
+	require.False(t, r.writes(t), "the catalog wakes the namespace again")
+	require.False(t, r.store.IsLoading(types.NamespacedName{Namespace: "ns", Name: "cat"}))
 }

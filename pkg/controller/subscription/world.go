@@ -39,6 +39,9 @@ type world struct {
 	// forward is true if failed versions can be replaced.
 	forward bool
 	input   resolver.Input
+	// isLoading is true if nothing was known about a visible catalog before anything was read from catalogs. A catalog that has been
+	// loaded in the meantime wakes the namespace again.
+	isLoading bool
 	// blocked is the reason that nothing can be resolved in the namespace, for example because it has no usable account
 	// or no targets.
 	blocked *resolver.Problem
@@ -120,6 +123,7 @@ func (r *Reconciler) gatherInput(ctx context.Context, w *world) error {
 		Serves:                 w.asking.serves, // does not reference the world, so queued jobs do not keep the world in memory
 		RBAC:                   r.RBAC,
 	}
+	w.isLoading = r.isLoadingAny(w.input.Visible)
 	lookup := r.Default.Lookup(r.Client)
 	account, og, err := lookup.Account(ctx, w.namespace)
 	var problem *scoped.Error
