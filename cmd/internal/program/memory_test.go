@@ -15,7 +15,7 @@ func current() int {
 	return percent
 }
 
-func TestTheHeapMayGrowByAPercentageUnlessGOGCIsSet(t *testing.T) {
+func TestGarbageIsCollectedMoreOftenUnlessGOGCIsSet(t *testing.T) {
 	before := debug.SetGCPercent(gcPercent + 1)
 	t.Cleanup(func() { debug.SetGCPercent(before) })
 	t.Setenv("GOGC", "101")
