@@ -9,14 +9,17 @@ import (
 )
 
 const (
-	// gcPercent is the default of GOGC in Remit's programs: the heap may grow by this percentage before garbage is collected. The
-	// programs allocate little compared to the objects in their caches, so more frequent collections cost less than the memory that
-	// Go's own default, 100, keeps unused and fragments (docs/benchmarks.md).
-	gcPercent = 40
+	// gcPercent and minGarbage determine when garbage is collected: when the heap has grown by this percentage, or by this number of
+	// bytes if that is more. With Go's own default, 100%, more memory would be unused and fragmented in a cluster with many namespaces.
+	// With only a percentage, a small heap would be collected several times in each second of a busy time (docs/benchmarks.md).
+	gcPercent  = 40
+	minGarbage = 16 << 20
 	// memoryCheck is the interval at which a program checks whether it is idle, that is, whether it has allocated less than idleBytes
 	// in that time. Renewing its Lease and receiving a few events takes less, and an install takes more.
 	memoryCheck = 20 * time.Second
 	idleBytes   = 4 << 20
+	// maxPercent limits the percentage for the small heap of a program that has just started.
+	maxPercent = 400
 	// minGrowth is the least growth of the heap that is worth a garbage collection, as a fraction of the heap.
 	minGrowth = 8
 )
@@ -28,11 +31,11 @@ func ManageMemory(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	debug.SetGCPercent(gcPercent)
+	h := heap{}.trim()
 	go func() {
 		ticker := time.NewTicker(memoryCheck)
 		defer ticker.Stop()
-		for h := (heap{}); ; {
+		for {
 			select {
 			case <-ctx.Done():
 				return
@@ -47,28 +50,46 @@ func ManageMemory(ctx context.Context) {
 type heap struct {
 	// allocated is the sum of all allocations so far. trimmed is the size of the heap after memory was returned last.
 	allocated, trimmed uint64
+	// percent is the value of GOGC that is in effect; 0 means that none has been set.
+	percent int
 }
 
-// trim returns memory to the operating system if the program is idle and its heap has grown since the last time.
+// trim returns memory to the operating system if the program is idle and its heap has grown since the last time. It also adapts GOGC
+// to the amount of memory in use.
 func (h heap) trim() heap {
-	allocated, size := readHeap()
-	if allocated-h.allocated < idleBytes && size > h.trimmed+h.trimmed/minGrowth {
+	now := readHeap()
+	if now.allocated-h.allocated < idleBytes && now.size > h.trimmed+h.trimmed/minGrowth {
 		debug.FreeOSMemory()
-		_, h.trimmed = readHeap()
+		h.trimmed = readHeap().size
 	}
-	h.allocated = allocated
+	h.allocated = now.allocated
+	if percent := percentFor(now.live); percent != h.percent {
+		debug.SetGCPercent(percent)
+		h.percent = percent
+	}
 	return h
 }
 
-// readHeap returns the sum of all allocations so far, and the size of the heap: what is in use and what is kept for later use.
-func readHeap() (allocated, size uint64) {
+// percentFor returns the value of GOGC for an amount of memory in use, in steps of 10.
+func percentFor(live uint64) int {
+	const step = 10
+	percent := min(minGarbage*100/max(live, 1), maxPercent)
+	return int(max(percent/step*step, gcPercent))
+}
+
+// reading is the state of the heap, in bytes: the sum of all allocations so far, the size including what is kept for later use, and
+// what was in use after the last garbage collection.
+type reading struct{ allocated, size, live uint64 }
+
+func readHeap() (r reading) {
 	samples := []metrics.Sample{
-		{Name: "/gc/heap/allocs:bytes"},
+		{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"},
 		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
 	}
 	metrics.Read(samples)
-	for _, s := range samples[1:] {
-		size += s.Value.Uint64()
+	r.allocated, r.live = samples[0].Value.Uint64(), samples[1].Value.Uint64()
+	for _, s := range samples[2:] {
+		r.size += s.Value.Uint64()
 	}
-	return samples[0].Value.Uint64(), size
+	return r
 }
