@@ -129,7 +129,7 @@ func (r *Reconciler) save(ctx context.Context, w *world, sub *operatorsv1alpha1.
 	}
 	after := sub.DeepCopy()
 	r.write(after, v)
-	if left := r.unsettled(v.plan, &sub.Status, &after.Status); left > 0 {
+	if left := r.unsettled(v, &sub.Status, &after.Status); left > 0 {
 		w.wakeAfter(left)
 		return nil
 	}
