@@ -406,6 +406,18 @@ func bytes() []Mutant {
 			Killer: unit("pkg/packages/server", "TestServesIcons"),
 		},
 		{
+			Name: "each-install-of-a-tenant-delays-the-statuses-of-others", Rule: 8, File: "pkg/controller/kit/settling.go",
+			Old:    "s.active.Set(namespace, nil, maxSettleTime)",
+			New:    "s.active.Set(&namespace, nil, maxSettleTime)",
+			Killer: unit("pkg/controller/kit", "TestStatusesAreDelayedLongerWhileManyOperatorsAreInstalled"),
+		},
+		{
+			Name: "a-catalog-that-never-loads-keeps-statuses-forever", Rule: 8, File: "pkg/controller/subscription/reloading.go",
+			Old:    "	l.active, l.held = false, nil",
+			New:    "	l.held = map[string]struct{}{}",
+			Killer: unit("pkg/controller/subscription", "TestKeepsStatusesWhileCatalogsAreLoadedAgain"),
+		},
+		{
 			Name: "claims-of-strangers-are-examined-without-limit", Rule: 8, File: "pkg/install/provided/conflict.go",
 			Old:    "specs[:min(len(specs), maxDeployments)]",
 			New:    "specs[:max(len(specs), 0*maxDeployments)]",

@@ -9,29 +9,33 @@ import (
 )
 
 const (
-	// gcPercent is the default of GOGC in Remit's programs: the heap may grow by this percentage before garbage is collected
-	// (docs/benchmarks.md).
-	gcPercent = 100
+	// gcPercent and minGarbage determine when garbage is collected: when the heap has grown by this percentage, or by this number of
+	// bytes if that is more. With Go's own default, 100%, more memory would be unused and fragmented in a cluster with many namespaces.
+	// With only a percentage, a small heap would be collected several times in each second of a busy time (docs/benchmarks.md).
+	gcPercent  = 40
+	minGarbage = 16 << 20
 	// memoryCheck is the interval at which a program checks whether it is idle, that is, whether it has allocated less than idleBytes
 	// in that time. Renewing its Lease and receiving a few events takes less, and an install takes more.
 	memoryCheck = 20 * time.Second
 	idleBytes   = 4 << 20
-	// minGrowth is the divisor that determines which growth of the heap is worth a garbage collection: an eighth of the heap.
+	// maxPercent limits the percentage for the small heap of a program that has just started.
+	maxPercent = 400
+	// minGrowth is the divisor for the least growth of the heap that is worth a garbage collection: an eighth of the heap.
 	minGrowth = 8
 )
 
-// ManageMemory lets the program's heap grow while it works, and returns unused memory to the operating system when it is idle, as
-// Remit's programs are most of the time. Otherwise, the memory in use would depend on what the program did last. If GOGC is set,
-// ManageMemory does nothing. It returns immediately; the work ends with ctx.
+// ManageMemory makes the program collect garbage more often than Go's default, and return unused memory to the operating system when
+// it is idle, as Remit's programs are most of the time. Otherwise, the memory in use would depend on what the program did last. If
+// GOGC is set, ManageMemory does nothing. It returns immediately; the work ends with ctx.
 func ManageMemory(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	debug.SetGCPercent(gcPercent)
+	h := heap{}.trim()
 	go func() {
 		ticker := time.NewTicker(memoryCheck)
 		defer ticker.Stop()
-		for h := (heap{}); ; {
+		for {
 			select {
 			case <-ctx.Done():
 				return
@@ -46,41 +50,50 @@ func ManageMemory(ctx context.Context) {
 type heap struct {
 	// allocated is the sum of all allocations so far.
 	allocated uint64
-	// trimmed is the size of the heap after memory was returned last, and overhead the part of it that no object used.
+	// trimmed is the size of the heap after memory was returned last, and overhead the part of it that was not in use.
 	trimmed, overhead uint64
+	// percent is the value of GOGC that is in effect; 0 means that none has been set.
+	percent int
 }
 
-// trim returns memory to the operating system if the program is idle and its heap has grown since the last time, or objects that were
-// in use at that time no longer are.
+// trim returns memory to the operating system if the program is idle and its heap has grown since the last time, or part of what was in
+// use then no longer is. It also adapts GOGC to the amount of memory in use.
 func (h heap) trim() heap {
 	now := readHeap()
 	least := min(h.trimmed, now.live+h.overhead)
 	if now.allocated-h.allocated < idleBytes && now.size > least+least/minGrowth {
 		debug.FreeOSMemory()
-		after := readHeap()
-		h.trimmed, h.overhead = after.size, after.size-min(after.live, after.size)
+		now = readHeap()
+		h.trimmed, h.overhead = now.size, now.size-min(now.live, now.size)
 	}
 	h.allocated = now.allocated
+	if percent := percentFor(now.live); percent != h.percent {
+		debug.SetGCPercent(percent)
+		h.percent = percent
+	}
 	return h
 }
 
-// sizes describes the heap of this program, in bytes.
-type sizes struct {
-	// allocated is the sum of all allocations so far. live is the size of the objects that were in use at the last garbage collection.
-	allocated, live uint64
-	// size is the size of the heap: its objects, including garbage, and what is kept for later use.
-	size uint64
+// percentFor returns the value of GOGC for an amount of memory in use, in steps of 10.
+func percentFor(live uint64) int {
+	const step = 10
+	percent := min(minGarbage*100/max(live, 1), maxPercent)
+	return int(max(percent/step*step, gcPercent))
 }
 
-func readHeap() sizes {
+// reading is the state of the heap, in bytes: the sum of all allocations so far, the size including what is kept for later use, and
+// what was in use after the last garbage collection.
+type reading struct{ allocated, size, live uint64 }
+
+func readHeap() (r reading) {
 	samples := []metrics.Sample{
 		{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"},
 		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
 	}
 	metrics.Read(samples)
-	out := sizes{allocated: samples[0].Value.Uint64(), live: samples[1].Value.Uint64()}
+	r.allocated, r.live = samples[0].Value.Uint64(), samples[1].Value.Uint64()
 	for _, s := range samples[2:] {
-		out.size += s.Value.Uint64()
+		r.size += s.Value.Uint64()
 	}
-	return out
+	return r
 }

@@ -15,15 +15,21 @@ func current() int {
 	return percent
 }
 
-func TestTheHeapMayGrowByAPercentageUnlessGOGCIsSet(t *testing.T) {
+func TestGarbageIsCollectedMoreOftenUnlessGOGCIsSet(t *testing.T) {
 	before := debug.SetGCPercent(gcPercent + 1)
 	t.Cleanup(func() { debug.SetGCPercent(before) })
-	t.Setenv("GOGC", "101")
+	t.Setenv("GOGC", "41")
 	ManageMemory(t.Context())
 	require.Equal(t, gcPercent+1, current())
 	t.Setenv("GOGC", "")
 	ManageMemory(t.Context())
-	require.Equal(t, gcPercent, current())
+	require.Equal(t, percentFor(readHeap().live), current())
+}
+
+func TestASmallHeapGrowsByAMinimumBeforeGarbageIsCollected(t *testing.T) {
+	for live, percent := range map[uint64]int{0: 400, 4 << 20: 400, 15 << 20: 100, 16 << 20: 100, 20 << 20: 80, 39 << 20: 40, 40 << 20: 40, 1 << 30: 40} {
+		require.Equal(t, percent, percentFor(live), "%d bytes", live)
+	}
 }
 
 // released returns the number of bytes that were returned to the operating system.
@@ -37,11 +43,13 @@ func TestReturnsMemoryOnceWhenIdle(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	const size = 256 << 20
 	h := heap{}.trim()
+	debug.SetGCPercent(-1)
 	for range size / (1 << 20) {
 		runtime.KeepAlive(make([]byte, 1<<20))
 	}
 	before := released()
 	h = h.trim()
+	debug.SetGCPercent(-1)
 	require.LessOrEqual(t, released(), before, "the program is busy")
 	h = h.trim()
 	require.Greater(t, released(), before+size/2, "the program is idle")
@@ -58,6 +66,7 @@ func TestReturnsTheMemoryOfObjectsThatAreNoLongerInUse(t *testing.T) {
 	const size = 128 << 20
 	kept := make([]byte, size)
 	h := heap{}.trim().trim()
+	debug.SetGCPercent(-1)
 	require.Greater(t, h.trimmed, uint64(size))
 	runtime.KeepAlive(kept)
 	runtime.GC()

@@ -38,7 +38,7 @@ type wanted struct {
 func (r *Reconciler) want(ctx context.Context, key types.NamespacedName) (wanted, error) {
 	w := wanted{key: key}
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
-	switch err := r.Client.Get(ctx, key, csv); {
+	switch err := r.Client.Get(ctx, key, csv, client.UnsafeDisableDeepCopy); { // only read from here on
 	case apierrors.IsNotFound(err):
 		return w, nil
 	case err != nil:

@@ -129,7 +129,7 @@ func (r *Reconciler) save(ctx context.Context, w *world, sub *operatorsv1alpha1.
 	if w.isLoading && v.catalog.wasHealthy(&sub.Status) && !v.hasNews(&sub.Status, &after.Status) && r.reloading.hold(w.namespace) {
 		return nil
 	}
-	if left := r.unsettled(v.plan, &sub.Status, &after.Status); left > 0 {
+	if left := r.unsettled(v, &sub.Status, &after.Status); left > 0 {
 		w.wakeAfter(left)
 		return nil
 	}

@@ -71,7 +71,7 @@ func (v catalogView) wasHealthy(st *operatorsv1alpha1.SubscriptionStatus) bool {
 }
 
 // hasNews reports whether two statuses differ in what does not depend on catalogs: the installed version, whether the account still
-// has its permissions, and the state of the plan. These are written at once, because users may have to act, and because the csv
+// has its permissions, the reason that a plan could not be created, and the state of the plan. These are written at once, because users may have to act, and because the csv
 // controller waits for the plan. Without a plan, the conditions about plans say nothing, because a plan that waits for its approval is
 // found again only when the catalogs have been loaded.
 func (v view) hasNews(before, after *operatorsv1alpha1.SubscriptionStatus) bool {
@@ -80,6 +80,9 @@ func (v view) hasNews(before, after *operatorsv1alpha1.SubscriptionStatus) bool 
 		return was.Status != is.Status || was.Reason != is.Reason || was.Message != is.Message
 	}
 	if before.InstalledCSV != after.InstalledCSV || differs(typeExceedsAccount) {
+		return true
+	}
+	if v.unpackFailed != nil && differs(operatorsv1alpha1.SubscriptionBundleUnpackFailed) {
 		return true
 	}
 	return v.plan != nil && (before.InstallPlanRef == nil || before.InstallPlanRef.UID != v.plan.UID || slices.ContainsFunc(ofPlans(), differs))

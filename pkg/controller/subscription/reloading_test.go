@@ -118,6 +118,7 @@ func TestNewsThatDoNotDependOnCatalogsAreNotKeptBack(t *testing.T) {
 		{"the plan is complete", views{plan("a.v1", "Installing"), exists}, views{plan("a.v1", "Complete"), exists}, true},
 		{"the plan has been approved", views{plan("a.v1", "RequiresApproval")}, views{plan("a.v1", "Installing")}, true},
 		{"the plan has failed", views{plan("a.v1", "Installing")}, views{plan("a.v1", "Failed", because("InstallComponentFailed", "x"))}, true},
+		{"the plan cannot be created", nil, views{func(v *view) { v.unpackFailed = &reasoned{reasonEnsureFailed, "quota"} }}, true},
 		{"the plan is missing permissions", views{plan("a.v1", "Installing")}, views{plan("a.v1", "Installing", missing)}, true},
 		{"the first plan", nil, views{plan("a.v1", "Complete")}, true},
 		{"another plan", views{plan("a.v1", "Complete")}, views{plan("a.v1", "Complete"), func(v *view) { v.plan.UID = "other" }}, true},

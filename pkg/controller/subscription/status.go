@@ -56,7 +56,8 @@ func (r *Reconciler) write(sub *operatorsv1alpha1.Subscription, v view) {
 // unsettled returns the remaining delay before a status is written, or 0 if it is written now. A status is delayed only if it
 // differs from the stored one in nothing but the progress of a new plan that the stored one refers to. If this program's clock
 // differs from the API server's, the delay may be shorter.
-func (r *Reconciler) unsettled(plan *operatorsv1alpha1.InstallPlan, before, after *operatorsv1alpha1.SubscriptionStatus) time.Duration {
+func (r *Reconciler) unsettled(v view, before, after *operatorsv1alpha1.SubscriptionStatus) time.Duration {
+	plan := v.plan
 	if plan == nil || !progresses(plan) {
 		return 0
 	}
@@ -74,6 +75,9 @@ func (r *Reconciler) unsettled(plan *operatorsv1alpha1.InstallPlan, before, afte
 		}
 	}
 	age := r.Clock.Since(plan.CreationTimestamp.Time)
+	if v.installed != nil { // many plans may have been executed before this one
+		age = min(age, r.Clock.Since(v.installed.CreationTimestamp.Time))
+	}
 	if age < 0 || !equality.Semantic.DeepEqual(before, settled) {
 		return 0
 	}

@@ -30,6 +30,8 @@ func TestProgressOfANewPlanIsNotWrittenAtOnce(t *testing.T) {
 		v.installed = &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: "a.v1"}}
 	}
 	const half = kit.SettleTime / 2
+	clock := testclock.NewFakePassiveClock(time.Now())
+	begun := func(v *view) { v.installed.CreationTimestamp = metav1.NewTime(clock.Now().Add(-half)) }
 	for _, row := range []struct {
 		name string
 		age  time.Duration
@@ -40,6 +42,7 @@ func TestProgressOfANewPlanIsNotWrittenAtOnce(t *testing.T) {
 		{"it is being executed", half, []func(*view){plan("a.v1", "Installing", permissions), exists}, half},
 		{"nothing has changed", half, []func(*view){plan("a.v1", "")}, half},
 		{"the plan is older", kit.SettleTime, []func(*view){plan("a.v1", ""), exists}, 0},
+		{"the plan is older than its CSV", time.Hour, []func(*view){plan("a.v1", ""), exists, begun}, half},
 		{"the plan was created in the future, according to this clock", -time.Second, []func(*view){plan("a.v1", ""), exists}, 0},
 		{"it is complete", half, []func(*view){plan("a.v1", "Complete"), exists}, 0},
 		{"it has failed", half, []func(*view){plan("a.v1", "Failed", because("InstallComponentFailed", "x"))}, 0},
@@ -52,18 +55,16 @@ func TestProgressOfANewPlanIsNotWrittenAtOnce(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			clock := testclock.NewFakePassiveClock(time.Now())
 			r := &Reconciler{Options: Options{Clock: clock}, settling: kit.NewSettling()}
 			stored := &operatorsv1alpha1.Subscription{}
 			r.write(stored, given(plan("a.v1", "")))
-			clock.SetTime(clock.Now().Add(time.Second))
 			v := given(row.now...)
 			if v.plan != nil {
 				v.plan.CreationTimestamp = metav1.NewTime(clock.Now().Add(-row.age))
 			}
 			after := stored.DeepCopy()
 			r.write(after, v)
-			require.Equal(t, row.want, r.unsettled(v.plan, &stored.Status, &after.Status))
+			require.Equal(t, row.want, r.unsettled(v, &stored.Status, &after.Status))
 		})
 	}
 }
@@ -77,7 +78,7 @@ func TestAnApprovalIsWrittenAtOnce(t *testing.T) {
 	v.plan.CreationTimestamp = metav1.NewTime(r.Clock.Now())
 	after := stored.DeepCopy()
 	r.write(after, v)
-	require.Zero(t, r.unsettled(v.plan, &stored.Status, &after.Status), "the csv controller waits for the plan from now on")
+	require.Zero(t, r.unsettled(v, &stored.Status, &after.Status), "the csv controller waits for the plan from now on")
 }
 
 func TestTheStatusOfAnOutdatedVersionIsNotWritten(t *testing.T) {
