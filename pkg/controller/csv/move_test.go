@@ -107,3 +107,11 @@ func TestOnlyTheWaitOfANewVersionIsNotReportedAtOnce(t *testing.T) {
 		})
 	}
 }
+
+func TestAVersionThatIsHeldBackIsReportedAtOnce(t *testing.T) {
+	now := time.Now()
+	stored := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now)}}
+	next := stored.DeepCopy()
+	next.Status.Phase = phasePending
+	require.Zero(t, unsettled(Facts{CSV: next, Now: now, Waits: "busy", HeldBack: "busy"}, stored, kit.NewSettling()))
+}

@@ -125,7 +125,7 @@ func waitsFor(s *scope, older *operatorsv1alpha1.ClusterServiceVersion) string {
 // soon; problems are reported at once. If this program's clock differs from the API server's, the delay may be shorter.
 func unsettled(f Facts, read *operatorsv1alpha1.ClusterServiceVersion, settling *kit.Settling) time.Duration {
 	age := f.Now.Sub(read.CreationTimestamp.Time)
-	waits := f.Waits != "" && f.CSV.Status.Phase == phasePending || f.CSV.Status.Phase == phaseInstalling
+	waits := f.Waits != "" && f.HeldBack == "" && f.CSV.Status.Phase == phasePending || f.CSV.Status.Phase == phaseInstalling
 	if !waits || read.Status.Phase != phaseNone || age < 0 {
 		return 0
 	}
