@@ -106,14 +106,19 @@ type Notify func(before, after client.Object)
 
 // OnEvent calls notify for each existing object of a kind, and for each later change.
 func OnEvent(ctx context.Context, informers cache.Informers, kind client.Object, notify Notify) error {
-	return handle(ctx, informers, kind, events(notify, true))
+	return OnEvents(ctx, informers, kind, notify, notify)
+}
+
+// OnEvents calls existing for each object of a kind that exists when the program starts, and changed for each later change.
+func OnEvents(ctx context.Context, informers cache.Informers, kind client.Object, existing, changed Notify) error {
+	return handle(ctx, informers, kind, events(existing, changed))
 }
 
 // OnChange calls notify for each change to an object of these kinds. It does not call notify for objects that exist
 // when the program starts, because the workers start after these objects are read.
 func OnChange(ctx context.Context, informers cache.Informers, kinds []client.Object, notify Notify) error {
 	for _, kind := range kinds {
-		if err := handle(ctx, informers, kind, events(notify, false)); err != nil {
+		if err := handle(ctx, informers, kind, events(nil, notify)); err != nil {
 			return err
 		}
 	}
@@ -131,23 +136,28 @@ func handle(ctx context.Context, informers cache.Informers, kind client.Object, 
 	return nil
 }
 
-// events returns a handler that calls notify. It includes the objects of the initial list only if withFirst is true.
-func events(notify Notify, withFirst bool) toolscache.ResourceEventHandler {
+// events returns a handler that calls existing, unless it is nil, for the objects of the initial list, and changed for changes.
+func events(existing, changed Notify) toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, isFirst bool) {
-			if after := object(obj); after != nil && (withFirst || !isFirst) {
-				notify(nil, after)
+			after := object(obj)
+			switch {
+			case after == nil:
+			case !isFirst:
+				changed(nil, after)
+			case existing != nil:
+				existing(nil, after)
 			}
 		},
 		UpdateFunc: func(was, is any) {
 			before, after := object(was), object(is)
 			if before != nil && after != nil {
-				notify(before, after)
+				changed(before, after)
 			}
 		},
 		DeleteFunc: func(obj any) {
 			if before := object(obj); before != nil {
-				notify(before, nil)
+				changed(before, nil)
 			}
 		},
 	}

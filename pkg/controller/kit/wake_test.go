@@ -15,10 +15,10 @@ func TestInformerEventsBecomeChangesBetweenTwoStates(t *testing.T) {
 	type seen struct{ before, after client.Object }
 	var got []seen
 	notify := func(before, after client.Object) { got = append(got, seen{before, after}) }
-	events(notify, true).OnAdd(is, true)
+	events(notify, nil).OnAdd(is, true)
 	require.Equal(t, []seen{{nil, is}}, got)
 
-	h := events(notify, false)
+	h := events(nil, notify)
 	got = nil
 	h.OnAdd(is, true)
 	require.Empty(t, got, "objects that exist at the start do not wake a reconciler")

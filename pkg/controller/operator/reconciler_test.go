@@ -17,8 +17,12 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -329,6 +333,43 @@ func TestChangesWakeTheAffectedNamespace(t *testing.T) {
 		require.Equal(t, row.delay, delay, row.name)
 	}
 	require.Empty(t, w.r.written.Get("demo.t1"), "forgotten after the deletion")
+}
+
+// informers records the handlers of events.
+type informers struct {
+	cache.Informers
+	cache.Informer
+	handlers []toolscache.ResourceEventHandler
+}
+
+func (i *informers) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
+	return i, nil
+}
+
+func (i *informers) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	i.handlers = append(i.handlers, h)
+	return nil, nil
+}
+
+// delays records the delay of the last request.
+type delays struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+	last time.Duration
+}
+
+func (d *delays) AddAfter(_ reconcile.Request, after time.Duration) { d.last = after }
+
+func TestOnlyInstallsDelayOperators(t *testing.T) {
+	w := newWorld(t)
+	watched, queue := &informers{}, &delays{}
+	require.NoError(t, w.r.events(watched).Start(t.Context(), queue))
+	require.Len(t, watched.handlers, len(kinds()))
+	for _, isFirst := range []bool{true, false} {
+		for i := range 100 {
+			watched.handlers[0].OnAdd(subscription(fmt.Sprint("t", i), "a"), isFirst)
+		}
+		require.Equal(t, isFirst, queue.last == kit.SettleTime, "%s", queue.last)
+	}
 }
 
 func edited[T client.Object](obj T, edit func(T)) client.Object {

@@ -49,17 +49,20 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 }
 
 // events returns a source that enqueues the namespace of each changed object after a delay, so that one reconcile handles
-// many events.
+// many events. The objects that exist when the program starts do not increase the delay, because nothing is being installed.
 func (r *Reconciler) events(informers cache.Informers) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		for _, kind := range kinds() {
-			err := kit.OnEvent(ctx, informers, kind, func(before, after client.Object) {
+		enqueue := func(settling func(namespace string) time.Duration) kit.Notify {
+			return func(before, after client.Object) {
 				namespaces, delay := r.concerned(ctx, before, after)
 				for _, namespace := range namespaces {
-					queue.AddAfter(kit.Request("", namespace), max(delay, r.settling.Time(namespace)))
+					queue.AddAfter(kit.Request("", namespace), max(delay, settling(namespace)))
 				}
-			})
-			if err != nil {
+			}
+		}
+		existing, changed := enqueue(func(string) time.Duration { return 0 }), enqueue(r.settling.Time)
+		for _, kind := range kinds() {
+			if err := kit.OnEvents(ctx, informers, kind, existing, changed); err != nil {
 				return err
 			}
 		}
