@@ -70,10 +70,10 @@ func (v catalogView) wasHealthy(st *operatorsv1alpha1.SubscriptionStatus) bool {
 	})
 }
 
-// hasNews reports whether two statuses differ in what does not depend on catalogs: the installed version, whether the account still
-// has its permissions, the reason that a plan could not be created, and the state of the plan. These are written at once, because users may have to act, and because the csv
-// controller waits for the plan. Without a plan, the conditions about plans say nothing, because a plan that waits for its approval is
-// found again only when the catalogs have been loaded.
+// hasNews reports whether two statuses differ in what does not depend on catalogs: the installed version, permissions that the account
+// no longer has, the reason that a plan could not be created, and the state of the plan. These are written at once, because users may
+// have to act, and because the csv controller waits for the plan. Without a plan, the conditions about plans say nothing: a plan that
+// waits for its approval is found again only when the catalogs have been loaded.
 func (v view) hasNews(before, after *operatorsv1alpha1.SubscriptionStatus) bool {
 	differs := func(t operatorsv1alpha1.SubscriptionConditionType) bool {
 		was, is := before.GetCondition(t), after.GetCondition(t)
