@@ -239,7 +239,7 @@ func (r *Reconciler) publish(ctx context.Context, cs *operatorsv1alpha1.CatalogS
 	key := client.ObjectKeyFromObject(cs)
 	snap := seen.snapshot
 	if snap == nil {
-		isLoading := seen.problem == nil && seen.retry == nil && r.Store.IsLoading(key)
+		isLoading := seen.problem == nil && r.Store.IsLoading(key)
 		reportWithdrawal(ctx, !isLoading && r.Store.SetUnavailable(key))
 		return
 	}

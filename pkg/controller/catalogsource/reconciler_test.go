@@ -2,6 +2,7 @@ package catalogsource
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -22,10 +24,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/disk"
 	"github.com/remit-olm/remit/pkg/image"
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
@@ -194,15 +198,47 @@ func TestACatalogInADirectory(t *testing.T) {
 	require.True(t, ok)
 }
 
-// A finalizer can keep a CatalogSource for long. Until then, it is visible, but is not loaded again after a restart.
-func TestACatalogSourceThatIsBeingDeletedIsUnavailable(t *testing.T) {
-	cs := catalogSource("cat", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: "example.com/catalog"})
-	cs.Finalizers = []string{"example.com/wait"}
-	w := given(t, nil, cs)
-	require.NoError(t, w.Delete(t.Context(), cs))
-	_, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: key("cat")})
-	require.NoError(t, err)
-	require.False(t, w.Store.IsLoading(key("cat")))
+// undecodable reads CatalogSources that this program cannot decode.
+type undecodable struct{ client.Reader }
+
+func (c undecodable) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	err := c.Reader.Get(ctx, key, obj, opts...)
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		u.Object["spec"] = "text"
+	}
+	return err
+}
+
+// These CatalogSources remain visible, but are not loaded again after a restart.
+func TestACatalogThatWillNotBeLoadedIsUnavailable(t *testing.T) {
+	for name, change := range map[string]func(*testing.T, *world, *operatorsv1alpha1.CatalogSource){
+		"it is being deleted, but has a finalizer": func(t *testing.T, w *world, cs *operatorsv1alpha1.CatalogSource) {
+			require.NoError(t, w.Delete(t.Context(), cs))
+		},
+		"OLM manages it": func(t *testing.T, w *world, cs *operatorsv1alpha1.CatalogSource) {
+			cs.Annotations = map[string]string{names.AnnotationManagedBy: names.ManagedByOLM}
+			require.NoError(t, w.Update(t.Context(), cs))
+		},
+		"it cannot be decoded": func(_ *testing.T, w *world, _ *operatorsv1alpha1.CatalogSource) { w.Cache = undecodable{w.Cache} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cs := catalogSource("cat", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: "example.com/catalog"})
+			cs.Finalizers = []string{"example.com/wait"}
+			w := given(t, nil, cs)
+			require.NoError(t, w.Get(t.Context(), key("cat"), cs))
+			change(t, w, cs)
+			_, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: key("cat")})
+			require.NoError(t, ignoreTerminal(err))
+			require.False(t, w.Store.IsLoading(key("cat")))
+		})
+	}
+}
+
+func ignoreTerminal(err error) error {
+	if errors.Is(err, reconcile.TerminalError(nil)) {
+		return nil
+	}
+	return err
 }
 
 func TestABrokenFileRemovesNoPackages(t *testing.T) {

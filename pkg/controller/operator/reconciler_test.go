@@ -370,6 +370,9 @@ func TestOnlyInstallsDelayOperators(t *testing.T) {
 		}
 		require.Equal(t, isFirst, queue.last == kit.SettleTime, "%s", queue.last)
 	}
+	before := &operatorsv1.Operator{ObjectMeta: metav1.ObjectMeta{Name: "demo.t1"}}
+	watched.handlers[0].OnUpdate(before, edited(before, func(o *operatorsv1.Operator) { o.Status.Components = &operatorsv1.Components{} }))
+	require.Equal(t, correction, queue.last, "another client wrote a status")
 }
 
 func edited[T client.Object](obj T, edit func(T)) client.Object {

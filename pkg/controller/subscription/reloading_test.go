@@ -123,6 +123,7 @@ func TestNewsThatDoNotDependOnCatalogsAreNotKeptBack(t *testing.T) {
 		{"the first plan", nil, views{plan("a.v1", "Complete")}, true},
 		{"another plan", views{plan("a.v1", "Complete")}, views{plan("a.v1", "Complete"), func(v *view) { v.plan.UID = "other" }}, true},
 		{"the version is installed", nil, views{installed("a.v1", "Succeeded")}, true},
+		{"the catalog was deleted", nil, views{func(v *view) { v.catalog.source = nil }}, true},
 		{"the version was deleted", views{installed("a.v1", "Succeeded")}, nil, true},
 		{"the account no longer has the permissions", views{installed("a.v1", "Succeeded")}, views{installed("a.v1", "Succeeded"), exceeding}, true},
 	} {
