@@ -37,12 +37,12 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 		return fmt.Errorf("add the watches: %w", err)
 	}
 	// The controller's own changes to the status do not trigger a reconcile.
-	changed := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	changed := predicate.Or(kit.SpecChanged(), predicate.AnnotationChangedPredicate{})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("clusterextension").
 		For(&olmv1.ClusterExtension{}, builder.WithPredicates(r.orphaning.Predicate(), changed)).
 		Watches(&olmv1.ClusterCatalog{}, handler.EnqueueRequestsFromMapFunc(r.usingCatalog),
-			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
+			builder.WithPredicates(predicate.Or(kit.SpecChanged(), predicate.LabelChangedPredicate{}))).
 		Watches(&olmv1.ClusterExtension{}, handler.EnqueueRequestsFromMapFunc(r.usingKind), builder.WithPredicates(installs())).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.usingKind)).
 		Watches(&apiregistrationv1.APIService{}, handler.EnqueueRequestsFromMapFunc(r.usingKind)).

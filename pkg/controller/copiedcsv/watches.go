@@ -62,9 +62,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, copies cache.Cache, chan
 		For(&operatorsv1alpha1.ClusterServiceVersion{}).
 		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.namesakes), appearing()).
 		Watches(&operatorsv1alpha1.InstallPlan{}, handler.EnqueueRequestsFromMapFunc(r.planned), planning()).
-		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(predicate.Or(kit.SpecChanged(), predicate.AnnotationChangedPredicate{}))).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.global), changing()).
-		Watches(&operatorsv1.OLMConfig{}, handler.EnqueueRequestsFromMapFunc(r.global), builder.WithPredicates(predicate.And(config, predicate.GenerationChangedPredicate{}))).
+		Watches(&operatorsv1.OLMConfig{}, handler.EnqueueRequestsFromMapFunc(r.global), builder.WithPredicates(predicate.And(config, kit.SpecChanged()))).
 		WatchesRawSource(source.Kind[client.Object](copies, kit.Copy(), handler.EnqueueRequestsFromMapFunc(r.copied), r.forgetDeleted())).
 		WatchesRawSource(changes).
 		Complete(r)

@@ -26,9 +26,9 @@ const workers = 8
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changes source.Source) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("operatorcondition").
 		WithOptions(fairqueue.Options(workers, nil)).
-		For(&operatorsv1alpha1.ClusterServiceVersion{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&operatorsv1alpha1.ClusterServiceVersion{}, builder.WithPredicates(kit.SpecChanged())).
 		Watches(&operatorsv2.OperatorCondition{}, &handler.EnqueueRequestForObject{}).
-		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(predicate.Or(kit.SpecChanged(), predicate.AnnotationChangedPredicate{}))).
 		WatchesRawSource(changes).
 		Complete(r)
 }

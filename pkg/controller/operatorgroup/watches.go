@@ -33,7 +33,7 @@ const cacheLag = 100 * time.Millisecond
 // SetupWithManager registers the watches; the controller does not poll or resync. changes wakes the OperatorGroups that
 // Concerned returns.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changes source.Source) error {
-	own := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, statusChanged(), publishedChanged(), handedOver()))
+	own := builder.WithPredicates(predicate.Or(kit.SpecChanged(), statusChanged(), publishedChanged(), handedOver()))
 	created := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})
 	return ctrl.NewControllerManagedBy(mgr).Named("operatorgroup").
 		WithOptions(fairqueue.Options(workers, nil)).

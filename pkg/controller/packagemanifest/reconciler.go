@@ -111,7 +111,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cat
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
-		Watches(newObject(), &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
+		Watches(newObject(), &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.Or(kit.SpecChanged(), predicate.LabelChangedPredicate{}))).
 		WatchesRawSource(catalogs).
 		WatchesRawSource(source.Func(r.waker.Start)).
 		WithOptions(fairqueue.Options(workers, fairqueue.RetryLimiter(fairqueue.LastRetry))).

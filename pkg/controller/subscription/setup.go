@@ -15,9 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -46,7 +44,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, own).
 		Watches(&operatorsv1alpha1.InstallPlan{}, own).
 		Watches(&operatorsv1.OperatorGroup{}, own).
-		Watches(metadata(operatorsv1alpha1.CatalogSourceKind), handler.EnqueueRequestsFromMapFunc(r.catalogUsers), builder.WithPredicates(ignoreUpdates())).
+		// This controller only checks whether a CatalogSource exists. Its content and priority come from the catalog's Store, which
+		// reports their changes.
+		Watches(metadata(operatorsv1alpha1.CatalogSourceKind), handler.EnqueueRequestsFromMapFunc(r.catalogUsers), builder.WithPredicates(kit.Replaced())).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.namespacesInNeed)).
 		WatchesRawSource(catalogs).
 		WatchesRawSource(changes).
@@ -70,12 +70,6 @@ func (r *Reconciler) catalogUsers(ctx context.Context, source client.Object) []r
 		namespace = metav1.NamespaceAll
 	}
 	return r.Namespaces(ctx, namespace)
-}
-
-// ignoreUpdates returns a predicate that drops updates to a CatalogSource, because this controller only checks whether
-// the CatalogSource exists. The content and priority come from the catalog's Store, which reports their changes.
-func ignoreUpdates() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() }}
 }
 
 // namespacesInNeed returns requests for the namespaces in which a Subscription could not be resolved or an upgrade is

@@ -12,7 +12,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
 )
@@ -87,13 +86,4 @@ func TestACatalogSourceWakesOnlyNamespacesThatCanUseIt(t *testing.T) {
 	require.Equal(t, []ctrl.Request{request("a")}, r.catalogUsers(t.Context(), source("a")))
 	require.Empty(t, r.catalogUsers(t.Context(), source("c")), "the namespace has no Subscriptions")
 	require.ElementsMatch(t, []ctrl.Request{request("a"), request("b")}, r.catalogUsers(t.Context(), source("global")))
-
-	labeled, recreated := source("global"), source("global")
-	labeled.SetLabels(map[string]string{"x": "y"})
-	recreated.SetUID("2")
-	for after, want := range map[client.Object]bool{labeled: false, recreated: true} {
-		require.Equal(t, want, ignoreUpdates().Update(event.UpdateEvent{ObjectOld: source("global"), ObjectNew: after}))
-	}
-	require.True(t, ignoreUpdates().Create(event.CreateEvent{Object: recreated}))
-	require.True(t, ignoreUpdates().Delete(event.DeleteEvent{Object: recreated}))
 }
