@@ -15,7 +15,7 @@ import (
 const (
 	// settling is the time without reconciles after which a restarted program has reconciled everything. It is longer than any
 	// controller waits for more events.
-	settling = 10 * time.Second
+	settling = 12 * time.Second
 	// polling is the interval at which a restarted program is observed, and the precision of the results.
 	polling = 200 * time.Millisecond
 )

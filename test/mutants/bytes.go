@@ -418,6 +418,12 @@ func bytes() []Mutant {
 			Killer: unit("pkg/controller/subscription", "TestKeepsStatusesWhileCatalogsAreLoadedAgain"),
 		},
 		{
+			Name: "a-deployment-is-indexed-for-each-namespace-that-it-names", Rule: 8, File: "pkg/install/provided/api.go",
+			Old:    "len(namespaces) > maxKeys || ",
+			New:    "",
+			Killer: unit("pkg/install/provided", "TestADeploymentWithManyTargetsIsIndexedOnce"),
+		},
+		{
 			Name: "claims-of-strangers-are-examined-without-limit", Rule: 8, File: "pkg/install/provided/conflict.go",
 			Old:    "specs[:min(len(specs), maxDeployments)]",
 			New:    "specs[:max(len(specs), 0*maxDeployments)]",
