@@ -3,6 +3,7 @@ package program
 import (
 	"context"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -31,11 +32,12 @@ func ManageMemory(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	h := heap{}.trim()
+	debug.SetGCPercent(percentFor(readHeap().live))
+	afterCollections(ctx, func() { debug.SetGCPercent(percentFor(readHeap().live)) })
 	go func() {
 		ticker := time.NewTicker(memoryCheck)
 		defer ticker.Stop()
-		for {
+		for h := (heap{}); ; {
 			select {
 			case <-ctx.Done():
 				return
@@ -46,18 +48,28 @@ func ManageMemory(ctx context.Context) {
 	}()
 }
 
+// afterCollections calls do after each garbage collection until ctx ends. It relies on the finalizer of an object that nothing
+// references.
+func afterCollections(ctx context.Context, do func()) {
+	type unused struct{ _ *int } // with a pointer, so that it is not allocated together with other objects
+	runtime.SetFinalizer(&unused{}, func(*unused) {
+		if ctx.Err() == nil {
+			do()
+			afterCollections(ctx, do)
+		}
+	})
+}
+
 // heap describes the heap of this program at the last check, in bytes.
 type heap struct {
 	// allocated is the sum of all allocations so far.
 	allocated uint64
 	// trimmed is the size of the heap after memory was returned last, and overhead the part of it that was not in use.
 	trimmed, overhead uint64
-	// percent is the value of GOGC that is in effect; 0 means that none has been set.
-	percent int
 }
 
 // trim returns memory to the operating system if the program is idle and its heap has grown since the last time, or part of what was in
-// use then no longer is. It also adapts GOGC to the amount of memory in use.
+// use then no longer is.
 func (h heap) trim() heap {
 	now := readHeap()
 	least := min(h.trimmed, now.live+h.overhead)
@@ -67,10 +79,6 @@ func (h heap) trim() heap {
 		h.trimmed, h.overhead = now.size, now.size-min(now.live, now.size)
 	}
 	h.allocated = now.allocated
-	if percent := percentFor(now.live); percent != h.percent {
-		debug.SetGCPercent(percent)
-		h.percent = percent
-	}
 	return h
 }
 

@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -24,6 +25,13 @@ func TestGarbageIsCollectedMoreOftenUnlessGOGCIsSet(t *testing.T) {
 	t.Setenv("GOGC", "")
 	ManageMemory(t.Context())
 	require.Equal(t, percentFor(readHeap().live), current())
+
+	kept := make([]byte, 10*minGarbage)
+	runtime.GC()
+	require.Eventually(t, func() bool { return current() == gcPercent }, time.Minute, time.Millisecond, "the heap is large")
+	runtime.KeepAlive(kept)
+	runtime.GC()
+	require.Eventually(t, func() bool { return current() > gcPercent }, time.Minute, time.Millisecond, "the heap is small")
 }
 
 func TestASmallHeapGrowsByAMinimumBeforeGarbageIsCollected(t *testing.T) {
@@ -43,13 +51,11 @@ func TestReturnsMemoryOnceWhenIdle(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	const size = 256 << 20
 	h := heap{}.trim()
-	debug.SetGCPercent(-1)
 	for range size / (1 << 20) {
 		runtime.KeepAlive(make([]byte, 1<<20))
 	}
 	before := released()
 	h = h.trim()
-	debug.SetGCPercent(-1)
 	require.LessOrEqual(t, released(), before, "the program is busy")
 	h = h.trim()
 	require.Greater(t, released(), before+size/2, "the program is idle")
@@ -66,7 +72,6 @@ func TestReturnsTheMemoryOfObjectsThatAreNoLongerInUse(t *testing.T) {
 	const size = 128 << 20
 	kept := make([]byte, size)
 	h := heap{}.trim().trim()
-	debug.SetGCPercent(-1)
 	require.Greater(t, h.trimmed, uint64(size))
 	runtime.KeepAlive(kept)
 	runtime.GC()
