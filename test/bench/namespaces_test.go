@@ -60,7 +60,7 @@ type fleet struct {
 // TestNamespaces checks the results that are the same on any machine: how many requests an install causes, and that there are none
 // afterwards.
 func TestNamespaces(t *testing.T) {
-	f := newFleet(t, 20, 5)
+	f := newFleet(t, 20, packages) // a large catalog, which is not loaded at once after a restart
 	times, sent := f.install()
 	require.Len(t, times, len(f.tenants))
 	t.Logf("%d requests of %d installs", len(sent), len(times))
