@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 const (
@@ -26,8 +28,9 @@ const (
 )
 
 // ManageMemory makes the program collect garbage more often than Go's default, and return unused memory to the operating system when
-// it is idle, as Remit's programs are most of the time. Otherwise, the memory in use would depend on what the program did last. If
-// GOGC is set, ManageMemory does nothing. It returns immediately; the work ends with ctx.
+// it is idle, as Remit's programs are most of the time. Otherwise, the memory in use would depend on what the program did last. The
+// memory includes the pages of the executable, half of which only the start of a program needs. If GOGC is set, ManageMemory does
+// nothing. It returns immediately; the work ends with ctx.
 func ManageMemory(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -42,7 +45,7 @@ func ManageMemory(ctx context.Context) {
 			case <-ctx.Done():
 				return
 			case <-ticker.C:
-				h = h.trim()
+				h = h.trim(releaseCode)
 			}
 		}
 	}()
@@ -66,19 +69,27 @@ type heap struct {
 	allocated uint64
 	// trimmed is the size of the heap after memory was returned last, and overhead the part of it that was not in use.
 	trimmed, overhead uint64
+	// idle says whether the program was idle.
+	idle bool
 }
 
 // trim returns memory to the operating system if the program is idle and its heap has grown since the last time, or part of what was in
-// use then no longer is.
-func (h heap) trim() heap {
+// use then no longer is. It calls releaseCode when the program becomes idle.
+func (h heap) trim(releaseCode func() error) heap {
 	now := readHeap()
+	idle := now.allocated-h.allocated < idleBytes
 	least := min(h.trimmed, now.live+h.overhead)
-	if now.allocated-h.allocated < idleBytes && now.size > least+least/minGrowth {
+	if idle && now.size > least+least/minGrowth {
 		debug.FreeOSMemory()
 		now = readHeap()
 		h.trimmed, h.overhead = now.size, now.size-min(now.live, now.size)
 	}
-	h.allocated = now.allocated
+	if idle && !h.idle {
+		if err := releaseCode(); err != nil {
+			ctrl.Log.V(1).Info("The program's code stays in memory", "reason", err.Error())
+		}
+	}
+	h.allocated, h.idle = now.allocated, idle
 	return h
 }
 

@@ -1,6 +1,7 @@
 package program
 
 import (
+	"errors"
 	"runtime"
 	"runtime/debug"
 	"testing"
@@ -50,19 +51,19 @@ func released() uint64 {
 func TestReturnsMemoryOnceWhenIdle(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	const size = 256 << 20
-	h := heap{}.trim()
+	h := heap{}.trim(releaseCode)
 	for range size / (1 << 20) {
 		runtime.KeepAlive(make([]byte, 1<<20))
 	}
 	before := released()
-	h = h.trim()
+	h = h.trim(releaseCode)
 	require.LessOrEqual(t, released(), before, "the program is busy")
-	h = h.trim()
+	h = h.trim(releaseCode)
 	require.Greater(t, released(), before+size/2, "the program is idle")
 	require.Less(t, h.trimmed, uint64(size/2))
 
 	cycles := collections()
-	require.Equal(t, h.trimmed, h.trim().trimmed)
+	require.Equal(t, h.trimmed, h.trim(releaseCode).trimmed)
 	require.Equal(t, cycles, collections(), "the heap has not grown")
 }
 
@@ -71,16 +72,16 @@ func TestReturnsTheMemoryOfObjectsThatAreNoLongerInUse(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	const size = 128 << 20
 	kept := make([]byte, size)
-	h := heap{}.trim().trim()
+	h := heap{}.trim(releaseCode).trim(releaseCode)
 	require.Greater(t, h.trimmed, uint64(size))
 	runtime.KeepAlive(kept)
 	runtime.GC()
 	before := released()
-	h = h.trim()
+	h = h.trim(releaseCode)
 	require.Greater(t, released(), before+size/2)
 	require.Less(t, h.trimmed, uint64(size/2))
 	cycles := collections()
-	h.trim()
+	h.trim(releaseCode)
 	require.Equal(t, cycles, collections(), "nothing has changed since")
 }
 
@@ -88,4 +89,22 @@ func collections() uint32 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.NumGC
+}
+
+func TestReleasesTheCodeWheneverTheProgramBecomesIdle(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	var calls int
+	release := func() error {
+		calls++
+		return errors.New("not supported by this kernel")
+	}
+	h := heap{}.trim(release)
+	runtime.KeepAlive(make([]byte, 2*idleBytes))
+	h = h.trim(release)
+	require.Zero(t, calls, "the program is busy")
+	h = h.trim(release).trim(release)
+	require.Equal(t, 1, calls, "the program is still idle")
+	runtime.KeepAlive(make([]byte, 2*idleBytes))
+	h.trim(release).trim(release)
+	require.Equal(t, 2, calls)
 }
