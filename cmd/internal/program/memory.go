@@ -29,7 +29,7 @@ const (
 
 // ManageMemory makes the program collect garbage more often than Go's default, and return unused memory to the operating system when
 // it is idle, as Remit's programs are most of the time. Otherwise, the memory in use would depend on what the program did last. The
-// memory includes the pages of the executable, half of which only the start of a program needs. If GOGC is set, ManageMemory does
+// memory includes the pages of the executable, many of which only the start of a program needs. If GOGC is set, ManageMemory does
 // nothing. It returns immediately; the work ends with ctx.
 func ManageMemory(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
@@ -69,13 +69,13 @@ type heap struct {
 	allocated uint64
 	// trimmed is the size of the heap after memory was returned last, and overhead the part of it that was not in use.
 	trimmed, overhead uint64
-	// idle says whether the program was idle.
+	// idle reports whether the program was idle at the last check.
 	idle bool
 }
 
 // trim returns memory to the operating system if the program is idle and its heap has grown since the last time, or part of what was in
-// use then no longer is. It calls releaseCode when the program becomes idle.
-func (h heap) trim(releaseCode func() error) heap {
+// use then no longer is. It calls release when the program becomes idle.
+func (h heap) trim(release func() error) heap {
 	now := readHeap()
 	idle := now.allocated-h.allocated < idleBytes
 	least := min(h.trimmed, now.live+h.overhead)
@@ -85,9 +85,10 @@ func (h heap) trim(releaseCode func() error) heap {
 		h.trimmed, h.overhead = now.size, now.size-min(now.live, now.size)
 	}
 	if idle && !h.idle {
-		if err := releaseCode(); err != nil {
-			ctrl.Log.V(1).Info("The program's code stays in memory", "reason", err.Error())
+		if err := release(); err != nil {
+			ctrl.Log.V(1).Info("Could not release the pages of the executable", "reason", err.Error())
 		}
+		now = readHeap() // releasing allocates, which does not make the program busy
 	}
 	h.allocated, h.idle = now.allocated, idle
 	return h
