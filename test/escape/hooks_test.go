@@ -173,7 +173,7 @@ func webhooks() []row {
 			s.install(bundleOf(hooked(csv(), hook("Validating", intercepting("", "'*'", "DELETE"), "failurePolicy: Fail", "timeoutSeconds: 1"))))
 			s.Complete()
 			s.csvSays(succeeded)
-			s.leave()
+			s.deleteNamespace()
 			s.Eventually(func(c *assert.CollectT) {
 				assert.Empty(c, s.configurations(c))
 				assert.True(c, apierrors.IsNotFound(cluster.Client.Get(s.T.Context(), client.ObjectKey{Name: s.Namespace}, &corev1.Namespace{})))

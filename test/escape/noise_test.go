@@ -53,8 +53,8 @@ func (r *trickling) ListBundles(_ *api.ListBundlesRequest, stream api.Registry_L
 func (s *scene) other(suffix string) *env.Tenant {
 	s.T.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace + "-" + suffix}}
-	s.createOutside(namespace)
-	left = append(left, namespace.Name)
+	s.Create(namespace)
+	s.T.Cleanup(func() { leave(s.T, namespace.Name) })
 	return &env.Tenant{T: s.T, Cluster: s.Cluster, Namespace: namespace.Name}
 }
 

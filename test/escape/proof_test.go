@@ -369,7 +369,7 @@ func (s *scene) setKeys(data map[string][]byte) {
 // five seconds after the given time, recreates it with an account that has the profile.
 func (s *scene) succeededBy(created time.Time, holds profile) {
 	s.T.Helper()
-	require.NoError(s.T, cluster.Client.Delete(s.T.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}))
+	s.deleteNamespace()
 	s.Eventually(func(c *assert.CollectT) {
 		err := cluster.Client.Get(s.T.Context(), client.ObjectKey{Name: s.Namespace}, &corev1.Namespace{})
 		assert.True(c, apierrors.IsNotFound(err) && time.Since(created) > 5*time.Second, "%v", err)

@@ -188,9 +188,20 @@ var left []string
 // leave starts the deletion of the namespace.
 func (s *scene) leave() {
 	s.T.Helper()
-	left = append(left, s.Namespace)
-	err := cluster.Client.Delete(context.WithoutCancel(s.T.Context()), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}})
-	assert.NoError(s.T, client.IgnoreNotFound(err))
+	leave(s.T, s.Namespace)
+}
+
+// leave starts the deletion of a namespace.
+func leave(t testing.TB, namespace string) {
+	t.Helper()
+	left = append(left, namespace)
+	assert.NoError(t, judge.Leave(context.WithoutCancel(t.Context()), namespace))
+}
+
+// deleteNamespace deletes the namespace, and leaves its content to the namespace controller.
+func (s *scene) deleteNamespace() {
+	s.T.Helper()
+	require.NoError(s.T, cluster.Client.Delete(s.T.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}))
 }
 
 // explain logs the statuses that help to debug a failure.
@@ -507,6 +518,7 @@ func TestEscape(t *testing.T) {
 	}
 	t.Run("all namespaces are deleted", func(t *testing.T) {
 		require.EventuallyWithT(t, func(c *assert.CollectT) {
+			assert.NoError(c, judge.Sweep(t.Context()))
 			namespaces := &corev1.NamespaceList{}
 			assert.NoError(c, cluster.Client.List(t.Context(), namespaces))
 			for i := range namespaces.Items {

@@ -50,6 +50,8 @@ type Oracle struct {
 	accounts map[types.NamespacedName]bool
 	// extensions maps the names of all ClusterExtensions so far to the namespace of their scene.
 	extensions map[string]string
+	// leaving contains the namespaces that Leave has marked as terminating and that are not empty yet.
+	leaving map[string]bool
 	// last is the last snapshot, audited the offset of the audit log at that time, and worked the CPU time that the
 	// programs had used by then.
 	last    *Snapshot
@@ -78,7 +80,8 @@ func New(ctx context.Context, cluster *env.Cluster, image string) (*Oracle, erro
 		return nil, err
 	}
 	o := &Oracle{cluster: cluster, client: client, logs: &logs{dir: cluster.Dir, read: map[string]int64{}},
-		scenes: map[string]bool{pulseNamespace: true}, accounts: map[types.NamespacedName]bool{}, extensions: map[string]string{}}
+		scenes: map[string]bool{pulseNamespace: true}, accounts: map[types.NamespacedName]bool{}, extensions: map[string]string{},
+		leaving: map[string]bool{}}
 	if o.authority, err = newAuthority(ctx, client.RESTClient(), cluster.Client); err != nil {
 		return nil, fmt.Errorf("prepare requests to the API server: %w", err)
 	}
@@ -187,6 +190,9 @@ func (o *Oracle) Check(ctx context.Context, scene *Scene) error {
 		return err
 	}
 	o.last = after
+	if err := o.sweep(ctx); err != nil {
+		return err
+	}
 	beats := []<-chan beaten{o.pulse.start(ctx)}
 	if len(scene.Extensions) > 0 {
 		beats = append(beats, o.pulse.startExtension(ctx))

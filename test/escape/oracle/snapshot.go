@@ -53,6 +53,8 @@ type Snapshot struct {
 	objects map[Key]version
 	// bodies contains the lists as the API server sent them.
 	bodies map[schema.GroupResource][]byte
+	// resources contains the version in which each resource was listed.
+	resources map[schema.GroupResource]schema.GroupVersionResource
 }
 
 // lists is the number of resources that a snapshot lists concurrently. For each list, the API server waits for etcd.
@@ -64,11 +66,13 @@ func take(ctx context.Context, client *discovery.DiscoveryClient) (*Snapshot, er
 	if err != nil {
 		return nil, err
 	}
-	s := &Snapshot{objects: map[Key]version{}, bodies: map[schema.GroupResource][]byte{}}
+	s := &Snapshot{objects: map[Key]version{}, bodies: map[schema.GroupResource][]byte{},
+		resources: map[schema.GroupResource]schema.GroupVersionResource{}}
 	var lock sync.Mutex
 	reads, ctx := errgroup.WithContext(ctx)
 	reads.SetLimit(lists)
 	for _, gvr := range resources {
+		s.resources[gvr.GroupResource()] = gvr
 		reads.Go(func() error {
 			body, objects, err := list(ctx, client.RESTClient(), gvr)
 			if err != nil || body == nil {
@@ -109,15 +113,11 @@ func listable(client *discovery.DiscoveryClient) ([]schema.GroupVersionResource,
 // list returns the objects of one resource: the response and the version of each object. It returns nothing if the
 // resource's CustomResourceDefinition was deleted in the meantime.
 func list(ctx context.Context, client rest.Interface, gvr schema.GroupVersionResource) ([]byte, map[Key]version, error) {
-	path := []string{"apis", gvr.Group, gvr.Version, gvr.Resource}
-	if gvr.Group == "" {
-		path = []string{"api", gvr.Version, gvr.Resource}
-	}
 	accept := "application/json"
 	if gvr.GroupResource() == schemas {
 		accept += ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 	}
-	body, err := client.Get().AbsPath(path...).SetHeader("Accept", accept).DoRaw(ctx)
+	body, err := client.Get().AbsPath(pathOf(gvr)...).SetHeader("Accept", accept).DoRaw(ctx)
 	if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
 		return nil, nil, nil
 	}
@@ -143,6 +143,15 @@ func list(ctx context.Context, client rest.Interface, gvr schema.GroupVersionRes
 		out[key] = version{item.Metadata.UID, item.Metadata.ResourceVersion}
 	}
 	return body, out, nil
+}
+
+// pathOf returns the path of a resource in the API. The scope is empty, or "namespaces" and the name of one.
+func pathOf(gvr schema.GroupVersionResource, scope ...string) []string {
+	path := []string{"apis", gvr.Group, gvr.Version}
+	if gvr.Group == "" {
+		path = []string{"api", gvr.Version}
+	}
+	return append(append(path, scope...), gvr.Resource)
 }
 
 // Change describes how one object differs between two snapshots.
