@@ -449,19 +449,36 @@ func TestACopyWithAnOwnerIsNotDeleted(t *testing.T) {
 	require.Equal(t, []string{"remit: delete ClusterServiceVersion t1/op.v1"}, w.settle())
 }
 
+// Otherwise, each of many tenants with the same operator would wake all others.
+func TestNamesakesWakeOnlySourcesThatAreCopied(t *testing.T) {
+	w := newWorld(t, group("home"), "t1")
+	namesake := original()
+	namesake.Namespace = "t1"
+	require.Empty(t, w.settle())
+	require.Empty(t, w.r.namesakes(t.Context(), namesake))
+	recorded.Edit(w.Server, group(), func(og *operatorsv1.OperatorGroup) { og.Spec.TargetNamespaces = []string{"home", "t1"} })
+	w.settle()
+	require.Len(t, w.r.namesakes(t.Context(), namesake), 1)
+	recorded.Edit(w.Server, group(), func(og *operatorsv1.OperatorGroup) { og.Spec.TargetNamespaces = []string{"home"} })
+	w.settle()
+	require.Empty(t, w.r.namesakes(t.Context(), namesake))
+}
+
 // A tenant's plan can name any number of ClusterServiceVersions, and change often.
 func TestAPlanWakesNamesakesIfItInstallsAnotherName(t *testing.T) {
 	w := newWorld(t, group("t1"), "t1")
 	plan := &operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "p"}}
 	plan.Spec.ClusterServiceVersionNames = []string{"other.v1", "op.v1"}
 	source := []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: "home", Name: "op.v1"}}}
+	require.Empty(t, w.r.planned(t.Context(), plan), "the source was not reconciled yet")
+	require.Equal(t, made("t1"), w.settle())
 	require.Equal(t, source, w.r.planned(t.Context(), plan))
 	plan.Namespace = "home"
 	require.Empty(t, w.r.planned(t.Context(), plan))
 	plan.Namespace, plan.Spec.ClusterServiceVersionNames = "t1", append(slices.Repeat([]string{"x"}, maxPlanned), "op.v1")
 	require.Empty(t, w.r.planned(t.Context(), plan))
 	w.Put(plan)
-	require.Equal(t, made("t1"), w.settle())
+	require.Empty(t, w.settle())
 
 	for name, row := range map[string]struct {
 		edit func(p *operatorsv1alpha1.InstallPlan)

@@ -73,6 +73,8 @@ type Reconciler struct {
 	Options
 	interests *kit.Interests
 	ask       preflight.Reviewer
+	// reaching contains the sources whose OperatorGroup targets other namespaces than their own.
+	reaching *keyed.Map[types.NamespacedName, bool]
 	// seen contains the resource version of each copy when it was last known to be in the desired state, keyed by
 	// UID.
 	seen *keyed.Map[types.UID, string]
@@ -101,7 +103,7 @@ func New(o Options) (*Reconciler, error) {
 		return nil, errors.New("copiedcsv: Client, Copies, Live, RBAC, Recorder and Proofs are required")
 	}
 	return &Reconciler{
-		Options: o, interests: &kit.Interests{}, ask: preflight.Reviews(o.Client), seen: &keyed.Map[types.UID, string]{}, next: &keyed.Map[types.NamespacedName, string]{},
+		Options: o, interests: &kit.Interests{}, ask: preflight.Reviews(o.Client), reaching: &keyed.Map[types.NamespacedName, bool]{}, seen: &keyed.Map[types.UID, string]{}, next: &keyed.Map[types.NamespacedName, string]{},
 		reported: &keyed.Map[types.NamespacedName, reported]{}, progress: &keyed.Map[types.NamespacedName, progress]{}, reporter: &kit.Waker{},
 	}, nil
 }
@@ -141,6 +143,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Reconciler) report(p *pass) {
 	key := p.want.key
 	if p.want.csv == nil {
+		r.reaching.Delete(key)
 		r.reported.Delete(key)
 		if before := r.progress.Delete(key); before != (progress{}) {
 			r.reporter.Wake(types.NamespacedName{Name: configName})

@@ -74,8 +74,10 @@ func (r *Reconciler) gatherTargets(ctx context.Context, w *wanted) error {
 		return withoutProblems(err)
 	}
 	if slices.Equal(targets, []string{w.key.Namespace}) {
+		r.reaching.Delete(w.key)
 		return nil // as for most operators, whose reconciles must not take longer with each namespace of the cluster
 	}
+	r.reaching.Set(w.key, true) // before namesakes are looked up in the cache, so that none is missed
 	if targets, err = r.existing(ctx, w, targets); err != nil {
 		return err
 	}

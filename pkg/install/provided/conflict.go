@@ -58,15 +58,19 @@ type Conflicts struct {
 // were installed at the same time, the one with the older Deployment keeps the API.
 func (c Conflicts) Exists(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, targets []string) (bool, error) {
 	apis := Of(csv)
+	serving, err := c.serving(ctx, csv.Namespace, targets)
+	if err != nil || (serving != nil && len(serving) == 0) {
+		return false, err
+	}
 	siblings, rivals, err := c.providers(ctx, csv.Namespace, apis)
 	if err != nil {
 		return false, err
 	}
+	if serving != nil {
+		rivals = slices.DeleteFunc(rivals, func(rival *operatorsv1alpha1.ClusterServiceVersion) bool { return !serving[rival.Namespace] })
+	}
 	own, err := c.claims(ctx, siblings, targets)
 	if err != nil {
-		return false, err
-	}
-	if rivals, err = c.serving(ctx, rivals, targets); err != nil {
 		return false, err
 	}
 	others, err := c.claims(ctx, rivals[:min(len(rivals), maxCandidates)], targets)
@@ -111,11 +115,11 @@ func (c Conflicts) providers(ctx context.Context, namespace string, apis []API) 
 	return inside, outside, nil
 }
 
-// serving returns the ClusterServiceVersions whose namespaces contain a Deployment that serves one of the targets. It saves reading
-// the Deployments of the same operator in every other namespace, and may return all if there are many targets.
-func (c Conflicts) serving(ctx context.Context, csvs []*operatorsv1alpha1.ClusterServiceVersion, targets []string) ([]*operatorsv1alpha1.ClusterServiceVersion, error) {
-	if len(csvs) == 0 || len(targets) > maxLookups || slices.Contains(targets, scoped.AllNamespaces) {
-		return csvs, nil
+// serving returns the other namespaces that contain a Deployment that serves one of the targets, or nil if there are many targets. It
+// saves listing the same operator in every other namespace.
+func (c Conflicts) serving(ctx context.Context, own string, targets []string) (map[string]bool, error) {
+	if len(targets) > maxLookups || slices.Contains(targets, scoped.AllNamespaces) {
+		return nil, nil
 	}
 	namespaces := map[string]bool{}
 	for _, target := range append([]string{servesAll}, targets...) {
@@ -128,7 +132,8 @@ func (c Conflicts) serving(ctx context.Context, csvs []*operatorsv1alpha1.Cluste
 			namespaces[list.Items[i].Namespace] = true
 		}
 	}
-	return slices.DeleteFunc(csvs, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool { return !namespaces[csv.Namespace] }), nil
+	delete(namespaces, own)
+	return namespaces, nil
 }
 
 // claims returns the claims of the ClusterServiceVersions that serve one of the targets.
