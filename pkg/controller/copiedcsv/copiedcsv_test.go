@@ -157,8 +157,10 @@ func TestAnOperatorForItsOwnNamespaceIsQuick(t *testing.T) {
 	require.Empty(t, w.settle())
 	w = newWorld(t, group("home", "t1"), "t1")
 	w.r.Client = unlistable{w.r.Client}
-	_, err := w.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "home", Name: "op.v1"}})
+	key := types.NamespacedName{Namespace: "home", Name: "op.v1"}
+	_, err := w.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
 	require.ErrorContains(t, err, "takes longer")
+	require.True(t, w.r.reaching.Get(key), "a namesake that appears from now on wakes it")
 }
 
 func TestWritesNothingIfNothingChangesInManyNamespaces(t *testing.T) {
@@ -462,6 +464,27 @@ func TestNamesakesWakeOnlySourcesThatAreCopied(t *testing.T) {
 	recorded.Edit(w.Server, group(), func(og *operatorsv1.OperatorGroup) { og.Spec.TargetNamespaces = []string{"home"} })
 	w.settle()
 	require.Empty(t, w.r.namesakes(t.Context(), namesake))
+}
+
+// A tenant could fill the memory with sources that no longer exist.
+func TestDeletedSourcesAreForgotten(t *testing.T) {
+	for name, left := range map[string]bool{"deleted": false, "deleted while OLM v0 manages the namespace": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, group("t1"), "t1")
+			w.settle()
+			key := types.NamespacedName{Namespace: "home", Name: "op.v1"}
+			require.True(t, w.r.reaching.Get(key))
+			if left {
+				recorded.Edit(w.Server, group(), func(og *operatorsv1.OperatorGroup) {
+					og.Annotations = map[string]string{names.AnnotationManagedBy: names.ManagedByOLM}
+				})
+			}
+			w.Delete(original())
+			w.settle()
+			require.False(t, w.r.reaching.Get(key))
+			w.r.reported.Each(func(key types.NamespacedName, _ reported) { t.Errorf("%s is not forgotten", key) })
+		})
+	}
 }
 
 // A tenant's plan can name any number of ClusterServiceVersions, and change often.

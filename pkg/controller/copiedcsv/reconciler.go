@@ -113,7 +113,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	tracked := *r
 	r = &tracked
 	defer r.interests.Track(req, &r.RBAC)()
-	if left, err := (scoped.Lookup{Reader: r.Client}).LeavesToOLM(ctx, req.Namespace); left || err != nil {
+	left, err := (scoped.Lookup{Reader: r.Client}).LeavesToOLM(ctx, req.Namespace)
+	if left {
+		r.next.Delete(req.NamespacedName)
+		r.forget(req.NamespacedName) // a change of the annotation wakes the sources that still exist
+	}
+	if left || err != nil {
 		return ctrl.Result{}, err
 	}
 	want, err := r.want(ctx, req.NamespacedName)
@@ -143,11 +148,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Reconciler) report(p *pass) {
 	key := p.want.key
 	if p.want.csv == nil {
-		r.reaching.Delete(key)
-		r.reported.Delete(key)
-		if before := r.progress.Delete(key); before != (progress{}) {
-			r.reporter.Wake(types.NamespacedName{Name: configName})
-		}
+		r.forget(key)
 		return
 	}
 	now := reported{disabled: p.want.disabled, collisions: p.collisionsText()}
@@ -165,6 +166,15 @@ func (r *Reconciler) report(p *pass) {
 	}
 	if r.progress.Get(key) != reached {
 		r.progress.Set(key, reached)
+		r.reporter.Wake(types.NamespacedName{Name: configName})
+	}
+}
+
+// forget removes what is known about a source that does not exist or that is left to OLM v0.
+func (r *Reconciler) forget(key types.NamespacedName) {
+	r.reaching.Delete(key)
+	r.reported.Delete(key)
+	if before := r.progress.Delete(key); before != (progress{}) {
 		r.reporter.Wake(types.NamespacedName{Name: configName})
 	}
 }

@@ -112,8 +112,9 @@ func (r *Reconciler) copied(ctx context.Context, obj client.Object) []reconcile.
 	return append(r.namesakes(ctx, obj), reconcile.Request{NamespacedName: sourceOf(obj)})
 }
 
-// namesakes returns requests for the ClusterServiceVersions in other namespaces that have the name of the object and may be copied
-// to its namespace. The same operator in each of many namespaces is usually not copied, so its installs wake no others.
+// namesakes returns requests for the ClusterServiceVersions that have the name of the object and whose OperatorGroup targets other
+// namespaces than their own. That of an operator that is installed in each of many namespaces usually does not, so its installs wake
+// no others.
 func (r *Reconciler) namesakes(ctx context.Context, obj client.Object) []reconcile.Request {
 	return r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 		return csv.Namespace != obj.GetNamespace() && r.reaching.Get(client.ObjectKeyFromObject(csv))

@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/install/deployment"
@@ -58,16 +60,16 @@ type Conflicts struct {
 // were installed at the same time, the one with the older Deployment keeps the API.
 func (c Conflicts) Exists(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, targets []string) (bool, error) {
 	apis := Of(csv)
+	if len(apis) == 0 {
+		return false, nil
+	}
 	serving, err := c.serving(ctx, csv.Namespace, targets)
 	if err != nil || (serving != nil && len(serving) == 0) {
 		return false, err
 	}
-	siblings, rivals, err := c.providers(ctx, csv.Namespace, apis)
+	siblings, rivals, err := c.providers(ctx, csv.Namespace, serving, apis)
 	if err != nil {
 		return false, err
-	}
-	if serving != nil {
-		rivals = slices.DeleteFunc(rivals, func(rival *operatorsv1alpha1.ClusterServiceVersion) bool { return !serving[rival.Namespace] })
 	}
 	own, err := c.claims(ctx, siblings, targets)
 	if err != nil {
@@ -87,26 +89,33 @@ func (c Conflicts) Exists(ctx context.Context, csv *operatorsv1alpha1.ClusterSer
 }
 
 // providers returns the ClusterServiceVersions that provide one of the APIs: those inside the namespace and those outside. Of
-// the latter, it omits those that are being deleted and sorts the others by age, oldest first.
-func (c Conflicts) providers(ctx context.Context, namespace string, apis []API) (inside, outside []*operatorsv1alpha1.ClusterServiceVersion, err error) {
+// the latter, it omits those that are being deleted or whose namespace is not serving, and sorts the others by age, oldest first. If
+// only a few namespaces are serving, it lists only these, because the same operator may be installed in many others.
+func (c Conflicts) providers(ctx context.Context, own string, serving map[string]bool, apis []API) (inside, outside []*operatorsv1alpha1.ClusterServiceVersion, err error) {
+	namespaces := []string{metav1.NamespaceAll}
+	if serving != nil && len(serving) <= maxLookups {
+		namespaces = append(slices.Collect(maps.Keys(serving)), own)
+	}
 	seen := map[client.ObjectKey]bool{}
 	for _, api := range apis {
-		list := &operatorsv1alpha1.ClusterServiceVersionList{}
-		err := cmp.Or(ctx.Err(), c.Reader.List(ctx, list, client.MatchingFields{index: api.String()}, client.UnsafeDisableDeepCopy))
-		if err != nil {
-			return nil, nil, fmt.Errorf("list ClusterServiceVersions that provide %s: %w", api, err)
-		}
-		for i := range list.Items {
-			csv := &list.Items[i]
-			key := client.ObjectKeyFromObject(csv)
-			switch {
-			case seen[key]:
-			case csv.Namespace == namespace:
-				inside = append(inside, csv)
-			case csv.DeletionTimestamp == nil:
-				outside = append(outside, csv)
+		for _, namespace := range namespaces {
+			list := &operatorsv1alpha1.ClusterServiceVersionList{}
+			err := cmp.Or(ctx.Err(), c.Reader.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{index: api.String()}, client.UnsafeDisableDeepCopy))
+			if err != nil {
+				return nil, nil, fmt.Errorf("list ClusterServiceVersions that provide %s: %w", api, err)
 			}
-			seen[key] = true
+			for i := range list.Items {
+				csv := &list.Items[i]
+				key := client.ObjectKeyFromObject(csv)
+				switch {
+				case seen[key]:
+				case csv.Namespace == own:
+					inside = append(inside, csv)
+				case csv.DeletionTimestamp == nil && (serving == nil || serving[csv.Namespace]):
+					outside = append(outside, csv)
+				}
+				seen[key] = true
+			}
 		}
 	}
 	slices.SortFunc(outside, func(a, b *operatorsv1alpha1.ClusterServiceVersion) int {

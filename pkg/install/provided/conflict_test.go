@@ -269,7 +269,7 @@ func TestTheWorkForClaimsOfOtherTenantsIsLimited(t *testing.T) {
 // Many tenants install the same operator, each for its own namespace.
 func TestNothingIsReadOfOperatorsThatServeOtherNamespaces(t *testing.T) {
 	s := newScene(t)
-	s.Put(deploymentIn("theirs", "other", 0))
+	s.Put(deploymentIn("theirs", "other", 0), deploymentIn("mine", "shared", time.Hour))
 	for _, namespace := range []string{"a", "b", "c"} {
 		s.Put(csvIn(namespace, "things.example.com"), deploymentIn(namespace, namespace, time.Hour))
 	}
