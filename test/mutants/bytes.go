@@ -442,6 +442,24 @@ func bytes() []Mutant {
 			Killer: unit("pkg/controller/copiedcsv", "TestRefusalsInSomeNamespacesDoNotAffectOthers"),
 		},
 		{
+			Name: "deleted-sources-are-remembered-forever", Rule: 8, File: "pkg/controller/copiedcsv/reconciler.go",
+			Old:    "		r.forget(req.NamespacedName)",
+			New:    "		_ = r.forget",
+			Killer: unit("pkg/controller/copiedcsv", "TestDeletedSourcesAreForgotten"),
+		},
+		{
+			Name: "every-namesake-wakes-all-others", Rule: 8, File: "pkg/controller/copiedcsv/watches.go",
+			Old:    " && r.reaching.Get(client.ObjectKeyFromObject(csv))",
+			New:    "",
+			Killer: unit("pkg/controller/copiedcsv", "TestNamesakesWakeOnlySourcesThatAreCopied"),
+		},
+		{
+			Name: "the-own-deployment-counts-as-a-conflict", Rule: 8, File: "pkg/install/provided/conflict.go",
+			Old:    "	delete(namespaces, own)",
+			New:    "	_ = own",
+			Killer: unit("pkg/install/provided", "TestNothingIsReadOfOperatorsThatServeOtherNamespaces"),
+		},
+		{
 			Name: "a-namespace-ends-the-watches-of-others", Rule: 8, File: "pkg/packages/store/history.go",
 			Old:    "len(list.all) > len(most.all) {",
 			New:    "len(list.all) < len(most.all) && len(list.all) > 0 {",
