@@ -202,6 +202,7 @@ func newFleet(tb testing.TB, n, packages int) *fleet {
 		tn.Group(env.AccountName, tn.Namespace)
 		f.tenants[i] = tn
 	})
+	require.False(tb, tb.Failed(), "a namespace could not be prepared")
 	everywhere.Succeeded("global.v1.0.0")
 	require.EventuallyWithT(tb, func(c *assert.CollectT) {
 		copies := kit.Copies()
