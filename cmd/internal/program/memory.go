@@ -16,7 +16,7 @@ const (
 	// bytes if that is more. With Go's own default, 100%, more memory would be unused and fragmented in a cluster with many namespaces.
 	// With only a percentage, a small heap would be collected several times in each second of a busy time (docs/benchmarks.md).
 	gcPercent  = 40
-	minGarbage = 32 << 20
+	minGarbage = 16 << 20
 	// memoryCheck is the interval at which a program checks whether it is idle, that is, whether it has allocated less than idleBytes
 	// in that time. Renewing its Lease and receiving a few events takes less, and an install takes more.
 	memoryCheck = 20 * time.Second

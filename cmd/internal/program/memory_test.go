@@ -36,7 +36,7 @@ func TestGarbageIsCollectedMoreOftenUnlessGOGCIsSet(t *testing.T) {
 }
 
 func TestASmallHeapGrowsByAMinimumBeforeGarbageIsCollected(t *testing.T) {
-	for live, percent := range map[uint64]int{0: 400, 8 << 20: 400, 30 << 20: 100, 32 << 20: 100, 40 << 20: 80, 79 << 20: 40, 80 << 20: 40, 1 << 30: 40} {
+	for live, percent := range map[uint64]int{0: 400, 4 << 20: 400, 15 << 20: 100, 16 << 20: 100, 20 << 20: 80, 39 << 20: 40, 40 << 20: 40, 1 << 30: 40} {
 		require.Equal(t, percent, percentFor(live), "%d bytes", live)
 	}
 }
