@@ -32,7 +32,8 @@ const (
 	// first, and maxDeployments the number of Deployments of each.
 	maxCandidates  = 1000
 	maxDeployments = 20
-	// maxLookups is the number of targets for which Deployments are looked up by target.
+	// maxLookups is the number of targets for which Deployments are looked up by target, and the number of namespaces with such
+	// Deployments in which ClusterServiceVersions are looked up by namespace.
 	maxLookups = 20
 )
 
