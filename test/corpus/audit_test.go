@@ -16,8 +16,9 @@ import (
 
 // traffic summarizes the requests from one account.
 type traffic struct {
+	// requests is the number of requests, except those that publish the OperatorGroup.
 	requests int
-	// writes is the number of requests that could have changed an object. A ClusterExtension's identity also reads before
+	// writes is the number of these requests that could have changed an object. A ClusterExtension's identity also reads before
 	// all permissions are granted.
 	writes  int
 	refused []string
@@ -60,9 +61,11 @@ func accounts(events []audit.Event) map[string]*traffic {
 			t = &traffic{used: map[use]bool{}}
 			out[namespace] = t
 		}
-		t.requests++
-		if e.IsWrite() && !isReview(e) {
-			t.writes++
+		if !isPublication(e) {
+			t.requests++
+			if e.IsWrite() && !isReview(e) {
+				t.writes++
+			}
 		}
 		if e.Response.Code == 403 {
 			t.refused = append(t.refused, e.String())
@@ -72,6 +75,14 @@ func accounts(events []audit.Event) map[string]*traffic {
 		}
 	}
 	return out
+}
+
+// isPublication reports whether a request maintains the ClusterRoles of an OperatorGroup or the labels of its target
+// namespaces. They are written as soon as the account is allowed to, even if permissions for an install are missing.
+func isPublication(e audit.Event) bool {
+	o := e.Object
+	return o != nil && (o.Resource == "clusterroles" && strings.HasPrefix(o.Name, "olm.og.group.") ||
+		o.Resource == "namespaces" && strings.HasSuffix(e.RequestURI, "fieldManager="+names.FieldManager+"-operatorgroup"))
 }
 
 // isReview reports whether a request asks the API server about the sender.

@@ -56,11 +56,14 @@ func (c *Cluster) Tenant(t testing.TB) *Tenant {
 	if len(name) > 40 {
 		name = name[:40]
 	}
-	tn := &Tenant{T: t, Cluster: c, Namespace: strings.Trim(name, "-") + "-" + rand.String(5)}
+	tn := &Tenant{T: t, Cluster: c}
 	var err error
 	tn.Since, err = audit.End(c.AuditLog)
 	require.NoError(t, err)
-	tn.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tn.Namespace}})
+	// The API server generates another name if the first one exists, which is likely with thousands of namespaces.
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: strings.Trim(name, "-") + "-"}}
+	tn.Create(namespace)
+	tn.Namespace = namespace.Name
 	if c.IsCompat() {
 		tn.Account = types.NamespacedName{Namespace: c.Home, Name: "remit-default"}
 		return tn
