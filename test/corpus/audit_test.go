@@ -16,10 +16,10 @@ import (
 
 // traffic summarizes the requests from one account.
 type traffic struct {
-	// requests is the number of requests, except those that publish the OperatorGroup.
+	// requests is the number of requests, except those that publish the OperatorGroup and were not refused.
 	requests int
-	// writes is the number of these requests that could have changed an object. A ClusterExtension's identity also reads before
-	// all permissions are granted.
+	// writes is the number of these requests that could have changed an object. A ClusterExtension's identity also reads
+	// before all permissions are granted.
 	writes  int
 	refused []string
 	// used is the set of permissions that the account's requests needed.
@@ -61,7 +61,7 @@ func accounts(events []audit.Event) map[string]*traffic {
 			t = &traffic{used: map[use]bool{}}
 			out[namespace] = t
 		}
-		if !isPublication(e) {
+		if e.Response.Code == 403 || !isPublication(e) {
 			t.requests++
 			if e.IsWrite() && !isReview(e) {
 				t.writes++
@@ -81,8 +81,11 @@ func accounts(events []audit.Event) map[string]*traffic {
 // namespaces. They are written as soon as the account is allowed to, even if permissions for an install are missing.
 func isPublication(e audit.Event) bool {
 	o := e.Object
-	return o != nil && (o.Resource == "clusterroles" && strings.HasPrefix(o.Name, "olm.og.group.") ||
-		o.Resource == "namespaces" && strings.HasSuffix(e.RequestURI, "fieldManager="+names.FieldManager+"-operatorgroup"))
+	if o == nil || e.Impersonated != nil {
+		return false
+	}
+	return o.Resource == "namespaces" && e.DescribesGroup() ||
+		o.APIGroup == rbacv1.GroupName && o.Resource == "clusterroles" && strings.HasPrefix(o.Name, "olm.og.group.")
 }
 
 // isReview reports whether a request asks the API server about the sender.
