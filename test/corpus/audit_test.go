@@ -78,7 +78,8 @@ func accounts(events []audit.Event) map[string]*traffic {
 }
 
 // isPublication reports whether a request maintains the ClusterRoles of an OperatorGroup or the labels of its target
-// namespaces. They are written as soon as the account is allowed to, even if permissions for an install are missing.
+// namespaces. They are written as soon as the account is allowed to, even if permissions for an install are missing. The
+// annotation is not: without a ClusterServiceVersion, it has no APIs to list.
 func isPublication(e audit.Event) bool {
 	o := e.Object
 	if o == nil || e.Impersonated != nil {

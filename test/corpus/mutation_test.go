@@ -141,7 +141,8 @@ func (c *testCase) relocated() *testCase {
 }
 
 // mutateOnServer installs with one verb removed: the InstallPlan or the ClusterExtension must report exactly that verb. No
-// request may be sent as the account, and no write as the identity of the ClusterExtension.
+// request may be sent as the account, except to publish the OperatorGroup, and no write as the identity of the
+// ClusterExtension.
 func (w *world) mutateOnServer(ctx context.Context, c *testCase) error {
 	printed, err := c.printed(ctx)
 	if err != nil {
