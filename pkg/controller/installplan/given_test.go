@@ -304,6 +304,17 @@ func createdFor[T client.Object](pkg string, obj T) T {
 	return obj
 }
 
+// otherCSV returns the ClusterServiceVersion that ownedByOther makes the owner of an object.
+func otherCSV() *operatorsv1alpha1.ClusterServiceVersion {
+	return &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo.v0.9.0", UID: "other"}}
+}
+
+func ownedByOther(obj *corev1.ConfigMap) *corev1.ConfigMap {
+	csv := otherCSV()
+	obj.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(csv, operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.ClusterServiceVersionKind))}
+	return obj
+}
+
 // parsed decodes a manifest into an object and returns the object.
 func parsed[T client.Object](t *testing.T, manifest string, into T) T {
 	t.Helper()

@@ -255,6 +255,8 @@ func TestObstaclesAreReportedBeforeTheFirstWrite(t *testing.T) {
 			w.Put(b)
 		}}, blocked("- RoleBinding ns/demo.v1.0.0-demo-# " + theirs)},
 		{"a quota", []change{refusing("acct: try ConfigMap ns/defaults", quota)}, blocked("- ConfigMap ns/defaults: " + quota.Error())},
+		{"a quota for an object whose owner changes", []change{with(otherCSV(), ownedByOther(createdFor("demo", configMap("defaults")))), refusing("acct: try ConfigMap ns/defaults", quota)},
+			blocked("- ConfigMap ns/defaults: " + quota.Error())},
 		{"a quota for the Deployment", []change{refusing("acct: try Deployment ns/demo", quota)}, blocked("- Deployment ns/demo: " + quota.Error())},
 		{"an invalid object", []change{refusing("acct: try ConfigMap ns/defaults", malformed)},
 			fails("InstallComponentFailed", "1 object(s) were refused; nothing was written.\n- ConfigMap ns/defaults: "+malformed.Error()+"\n"+inReport).with(func(o *effect) {

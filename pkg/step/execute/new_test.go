@@ -20,6 +20,7 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 	"github.com/remit-olm/remit/pkg/step/execute"
 	"github.com/remit-olm/remit/test/env/controlplane"
+	"github.com/remit-olm/remit/test/env/crds"
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
@@ -115,6 +116,24 @@ func (p *plan) object(version, kind, name string) *unstructured.Unstructured {
 	obj := apply.Reference(schema.FromAPIVersionAndKind(version, kind), p.owner.Namespace, name)
 	obj.SetLabels(p.owner.Labels())
 	return obj
+}
+
+// If the ClusterServiceVersion exists, it becomes the owner of the other objects, which the first dry run did not include.
+func TestADryRunIsRepeatedWithTheOwner(t *testing.T) {
+	crds.InstallCSVs(t, controlplane.Shared(t).Config())
+	p := newPlan(t)
+	csv := p.step("k")
+	csv.Object = p.object("operators.coreos.com/v1alpha1", "ClusterServiceVersion", p.owner.CSV)
+	csv.Object.Object["spec"] = map[string]any{"displayName": "p", "install": map[string]any{"strategy": "deployment"}}
+	_, _, err := apply.Ensure(t.Context(), p.client, csv.Object, p.owner)
+	require.NoError(t, err)
+	states, err := p.executor.GatherNew(t.Context(), []step.Step{csv, p.step("k")})
+	require.NoError(t, err)
+	require.NotNil(t, states[0].Live)
+	require.Nil(t, states[1].Live)
+	writes := p.writes.Load()
+	require.NoError(t, p.executor.DryRun(t.Context(), states[1]))
+	require.Equal(t, writes+1, p.writes.Load())
 }
 
 func TestADryRunDoesNotHideACollision(t *testing.T) {
