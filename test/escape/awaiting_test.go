@@ -17,7 +17,7 @@ import (
 // awaitings returns rows about bindings to an operator's role that is empty or does not exist.
 func awaitings() []row {
 	return []row{
-		{number: "209", title: "a Role that is emptied with the install's field manager, and bound", holds: p0(), play: func(s *scene) {
+		{number: "209", title: "a Role that is emptied with the install's field manager, and bound", holds: p0(), long: true, play: func(s *scene) {
 			s.install(bundleOf(csv()))
 			s.Succeeded(probeCSV)
 			stranger := s.patcher()

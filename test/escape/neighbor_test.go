@@ -25,7 +25,7 @@ const chainLength = 200
 // neighbors returns rows in which a tenant tries to block or deceive other tenants.
 func neighbors() []row {
 	return []row{
-		{number: "160", title: "two hundred ClusterServiceVersions in a chain", holds: p0(), play: func(s *scene) {
+		{number: "160", title: "two hundred ClusterServiceVersions in a chain", holds: p0(), long: true, play: func(s *scene) {
 			s.group(s.Namespace)
 			author := s.csvAuthor()
 			for i := range chainLength {
