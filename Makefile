@@ -46,8 +46,9 @@ REST = $(filter-out $(shell $(GO) list $(STORIES)) %/test/mutants %/test/escape,
 
 # Without debugging information, linking takes half the time. `make lint` runs vet.
 GO_TEST = $(GO) test -vet=off -ldflags='-s -w'
-# The number of packages whose tests run at the same time. With four packages that mostly compute, two cores are overloaded: programs
-# lose their leases, waits poll more often, and the whole run takes a third longer.
+# The number of packages whose tests run at the same time. With four of those in `make test`, two cores are overloaded: programs lose
+# their leases, and waits poll more often. In test-rest, the packages in WAITING mostly wait, so four run at the same time.
+REST_PACKAGES := $(or $(PACKAGES),4)
 PACKAGES ?= 3
 # -count=1 disables the cache: the go command does not track that these tests depend on bin/ and on other packages' files.
 # GOGC=200 halves the frequency of garbage collection, which saves about 10% of the tests' CPU time.
@@ -69,11 +70,11 @@ unit: build controlplane-verify ## Run the tests of the packages and of the cont
 stories: build controlplane kubectl ## Run the user stories on the embedded control plane, the documentation's examples, and a sample of the escape suite.
 	ESCAPE_ROWS=sample $(GO_STORIES) ./test/escape $(STORIES)
 
-# Four packages run at the same time, because those in WAITING mostly wait. escape and corpus take the longest, so they come first. The
-# go command runs a package only once, even if it is listed twice. PROFILE affects only test/e2e.
+# escape and corpus take the longest, so they come first. The go command runs a package only once, even if it is listed twice. PROFILE
+# affects only test/e2e.
 WAITING := ./test/silence ./test/kill ./test/bench ./test/replicas ./test/extension ./test/registries
 .PHONY: test-rest
-test-rest: PACKAGES = 4
+test-rest: PACKAGES = $(REST_PACKAGES)
 test-rest: build controlplane bin/differential ## Run the tests that `make test` omits: all other escape rows, kills, registries, real operators, the user stories in the profile compat, and fuzzing.
 	PROFILE=compat ESCAPE_ROWS=rest $(GO_STORIES) ./test/escape ./test/corpus ./test/hooks $(WAITING) ./test/olm ./test/e2e $(REST)
 	$(MAKE) fuzz FUZZTIME=2000x
