@@ -46,8 +46,8 @@ REST = $(filter-out $(shell $(GO) list $(STORIES)) %/test/mutants %/test/escape,
 
 # Without debugging information, linking takes half the time. `make lint` runs vet.
 GO_TEST = $(GO) test -vet=off -ldflags='-s -w'
-# The number of packages whose tests run at the same time. With four of those in `make test`, two cores are overloaded: programs lose
-# their leases, and waits poll more often. In test-rest, the packages in WAITING mostly wait, so four run at the same time.
+# The number of packages whose tests run at the same time. With 4 in all targets, two cores were overloaded: programs lost their leases,
+# waits polled more often, and the whole run took a third longer. In test-rest, the packages in WAITING mostly wait, so it runs four.
 REST_PACKAGES := $(or $(PACKAGES),4)
 PACKAGES ?= 3
 # -count=1 disables the cache: the go command does not track that these tests depend on bin/ and on other packages' files.
