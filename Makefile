@@ -70,9 +70,9 @@ unit: build controlplane-verify ## Run the tests of the packages and of the cont
 stories: build controlplane kubectl ## Run the user stories on the embedded control plane, the documentation's examples, and a sample of the escape suite.
 	ESCAPE_ROWS=sample $(GO_STORIES) ./test/escape $(STORIES)
 
-# escape and corpus take the longest, so they come first. The go command runs a package only once, even if it is listed twice. PROFILE
-# affects only test/e2e.
-WAITING := ./test/silence ./test/kill ./test/bench ./test/replicas ./test/extension ./test/registries
+# escape and corpus take the longest, so they come first. The packages in WAITING come early, because at the end nothing would run
+# beside them. The go command runs a package only once, even if it is listed twice. PROFILE affects only test/e2e.
+WAITING := ./test/silence ./test/kill ./test/bench ./test/replicas ./test/lockdown ./test/adopt ./test/extension ./test/registries
 .PHONY: test-rest
 test-rest: PACKAGES = $(REST_PACKAGES)
 test-rest: build controlplane bin/differential ## Run the tests that `make test` omits: all other escape rows, kills, registries, real operators, the user stories in the profile compat, and fuzzing.
