@@ -72,7 +72,7 @@ stories: build controlplane kubectl ## Run the user stories on the embedded cont
 
 # escape and corpus take the longest, so they come first. The packages in WAITING come early, because at the end nothing would run
 # beside them. The go command runs a package only once, even if it is listed twice. PROFILE affects only test/e2e.
-WAITING := ./test/silence ./test/kill ./test/bench ./test/replicas ./test/lockdown ./test/adopt ./test/extension ./test/registries
+WAITING := ./test/silence ./test/kill ./test/bench ./test/replicas ./test/lockdown ./test/adopt ./test/registries ./test/extension ./test/packages
 .PHONY: test-rest
 test-rest: PACKAGES = $(REST_PACKAGES)
 test-rest: build controlplane bin/differential ## Run the tests that `make test` omits: all other escape rows, kills, registries, real operators, the user stories in the profile compat, and fuzzing.

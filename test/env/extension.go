@@ -63,11 +63,11 @@ func (c *Cluster) ServeCatalog(t testing.TB, images *registry.Server, name, cont
 	k.Spec.Source = olmv1.ClusterCatalogSource{Type: olmv1.CatalogSourceTypeImage, Image: &olmv1.ImageSource{Ref: ref}}
 	require.NoError(t, c.Client.Create(t.Context(), k))
 	t.Cleanup(func() { _ = c.Client.Delete(context.Background(), k) })
-	require.EventuallyWithT(t, func(collect *assert.CollectT) {
+	Eventually(t, func(collect *assert.CollectT) {
 		if assert.NoError(collect, c.Client.Get(t.Context(), client.ObjectKeyFromObject(k), k)) {
 			assert.True(collect, meta.IsStatusConditionTrue(k.Status.Conditions, olmv1.TypeServing), "%+v", k.Status.Conditions)
 		}
-	}, Patience, tick)
+	})
 }
 
 // Create creates objects as the cluster administrator.
@@ -91,7 +91,7 @@ func (x *Extension) Get() *olmv1.ClusterExtension {
 func (x *Extension) Says(kind string, status metav1.ConditionStatus, reason string, words ...string) string {
 	x.T.Helper()
 	message := ""
-	require.EventuallyWithT(x.T, func(c *assert.CollectT) {
+	Eventually(x.T, func(c *assert.CollectT) {
 		ext := x.Get()
 		got := meta.FindStatusCondition(ext.Status.Conditions, kind)
 		if assert.NotNil(c, got) {
@@ -102,19 +102,19 @@ func (x *Extension) Says(kind string, status metav1.ConditionStatus, reason stri
 			}
 			message = got.Message
 		}
-	}, Patience, tick)
+	})
 	return message
 }
 
 // Installed waits until the given version is installed.
 func (x *Extension) Installed(version string) {
 	x.T.Helper()
-	require.EventuallyWithT(x.T, func(c *assert.CollectT) {
+	Eventually(x.T, func(c *assert.CollectT) {
 		ext := x.Get()
 		if assert.NotNil(c, ext.Status.Install, "%+v", ext.Status.Conditions) {
 			assert.Equal(c, version, ext.Status.Install.Bundle.Version, "%+v", ext.Status.Conditions)
 		}
-	}, Patience, tick)
+	})
 	x.Says(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonSucceeded)
 	x.Says(olmv1.TypeAuthorized, metav1.ConditionTrue, olmv1.ReasonSucceeded)
 }
@@ -195,7 +195,7 @@ func (x *Extension) Remove() {
 	ext := x.Get()
 	require.NotEmpty(x.T, ext.Status.Inventory)
 	require.NoError(x.T, x.Cluster.Client.Delete(x.T.Context(), ext))
-	require.EventuallyWithT(x.T, func(c *assert.CollectT) {
+	Eventually(x.T, func(c *assert.CollectT) {
 		for _, o := range ext.Status.Inventory {
 			mapping, err := x.Cluster.Client.RESTMapper().RESTMapping(schema.GroupKind{Group: o.Group, Kind: o.Kind})
 			if !assert.NoError(c, err) {
@@ -206,7 +206,7 @@ func (x *Extension) Remove() {
 			err = x.Cluster.Client.Get(x.T.Context(), client.ObjectKey{Namespace: o.Namespace, Name: o.Name}, obj)
 			assert.True(c, apierrors.IsNotFound(err), "%s %s/%s: %v", o.Kind, o.Namespace, o.Name, err)
 		}
-	}, Patience, tick)
+	})
 }
 
 // Mark returns the current end of the audit log.

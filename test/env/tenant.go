@@ -31,6 +31,8 @@ const (
 	// other work.
 	Patience = 3 * time.Minute
 	tick     = 50 * time.Millisecond
+	// pauseStep is by how much Eventually extends the pause after each attempt, up to maxPause.
+	pauseStep, maxPause = 10 * time.Millisecond, 200 * time.Millisecond
 	// AccountName is the name of every tenant's ServiceAccount.
 	AccountName = "installer"
 )
@@ -217,7 +219,19 @@ func (tn *Tenant) Needs(b *bundle.Bundle, pkg string, targets ...string) preflig
 // Eventually waits until check passes.
 func (tn *Tenant) Eventually(check func(c *assert.CollectT)) {
 	tn.T.Helper()
-	require.EventuallyWithT(tn.T, check, Patience, tick)
+	Eventually(tn.T, check)
+}
+
+// Eventually waits until check passes. The time between two attempts grows from 50 to 250 ms, because on a busy machine, frequent
+// requests would delay what the test waits for.
+func Eventually(t testing.TB, check func(c *assert.CollectT)) {
+	t.Helper()
+	pause := time.Duration(0)
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		time.Sleep(pause)
+		pause = min(pause+pauseStep, maxPause)
+		check(c)
+	}, Patience, tick)
 }
 
 // Plan returns the only InstallPlan in the namespace.

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -154,13 +153,15 @@ func (s *scene) tokensOf(name string) []audit.Event {
 	})
 }
 
-// forgeStatus edits the OperatorGroup's status with the given client. Remit may or may not have written the status before.
+// forgeStatus edits the OperatorGroup's status with the given client, after Remit has written it.
 func (s *scene) forgeStatus(c client.Client, edit func(st *operatorsv1.OperatorGroupStatus)) {
 	s.T.Helper()
 	og := &operatorsv1.OperatorGroup{}
-	require.NoError(s.T, s.Get(groupName, og))
+	s.Eventually(func(c *assert.CollectT) {
+		assert.NoError(c, s.Get(groupName, og))
+		assert.NotNil(c, og.Status.LastUpdated)
+	})
 	before := og.DeepCopy()
-	og.Status.LastUpdated = ptr.To(metav1.Now()) // required in every status
 	edit(&og.Status)
 	require.NoError(s.T, c.Status().Patch(s.T.Context(), og, client.MergeFrom(before)))
 }

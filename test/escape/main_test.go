@@ -31,9 +31,6 @@ const (
 	globalCatalogs = "cat"
 	// neighbor is the namespace of another tenant.
 	neighbor = "t2"
-	// batch is the number of rows after which the oracle installs healthy operators when several processes share the rows.
-	// Otherwise, it does so after each row.
-	batch = 4
 	// secretValue is a value that is private to the neighbor and must not appear outside the neighbor's namespaces.
 	secretValue = "the-neighbors-own-business"
 )
@@ -91,9 +88,6 @@ func run(m *testing.M) int {
 			return fail(err)
 		}
 		judge.Canary, judge.Homes = secretValue, []string{neighbor, "kube-system"}
-		if *turn != "" {
-			judge.Batch = batch
-		}
 		return m.Run()
 	}()
 	if err := cluster.Stop(); err != nil {

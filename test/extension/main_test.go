@@ -3,7 +3,6 @@ package extension
 import (
 	"os"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -38,5 +37,5 @@ func options(string) (env.Options, error) {
 // eventually asserts that a condition becomes true.
 func eventually(t *testing.T, check func(c *assert.CollectT)) {
 	t.Helper()
-	require.EventuallyWithT(t, check, env.Patience, 50*time.Millisecond)
+	env.Eventually(t, check)
 }

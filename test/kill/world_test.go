@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -86,7 +85,7 @@ func (w *world) firedOr(t *testing.T, s *shot, done func(c *assert.CollectT)) bo
 
 func eventually(t *testing.T, check func(c *assert.CollectT)) {
 	t.Helper()
-	require.EventuallyWithT(t, check, env.Patience, 50*time.Millisecond)
+	env.Eventually(t, check)
 }
 
 // madeOnce asserts that no object was created or deleted more than once. It returns the requests that created or deleted

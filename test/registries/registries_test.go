@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/assert"
@@ -24,12 +23,9 @@ import (
 
 const global = names.DefaultCatalogNamespace
 
-// patience is a timeout that allows for a poll and the delays of a Pod's probes.
-const patience = 3 * time.Minute
-
 func eventually(t *testing.T, check func(c *assert.CollectT)) {
 	t.Helper()
-	require.EventuallyWithT(t, check, patience, 100*time.Millisecond)
+	env.Eventually(t, check)
 }
 
 func sample(t *testing.T) string {

@@ -29,8 +29,6 @@ type Scene struct {
 	Extensions []string
 	// Stronger are ServiceAccounts of the namespace that intentionally have more permissions than the account.
 	Stronger []string
-	// Noisy scenes use many resources. Check always installs healthy operators after them.
-	Noisy bool
 	// Allowed reports whether a change to an object outside the namespace is legitimate because the account has permission
 	// to make it.
 	Allowed func(Change) bool
@@ -54,20 +52,16 @@ type Oracle struct {
 	extensions map[string]string
 	// leaving contains the namespaces that Leave has marked as terminating and that are not empty yet.
 	leaving map[string]bool
-	// last is the last snapshot, audited the offset of the audit log at that time, and worked the CPU time that the
-	// programs had used by then.
+	// last is the last snapshot, audited the offset of the audit log after it, and worked the CPU time that the programs had
+	// used by then. late are the requests between the beginning of the snapshot and the offset.
 	last    *Snapshot
 	audited int64
+	late    []audit.Event
 	worked  map[Program]time.Duration
 	// Canary is a string that only objects in the namespaces Homes may contain. If it is "", the oracle does not search for
 	// it.
 	Canary string
 	Homes  []string
-	// Batch is the number of scenes after which Check installs healthy operators. If it is 0, Check does so after each scene.
-	Batch int
-	// unserved contains the scenes since the last healthy install, and unservedExtensions those of them with
-	// ClusterExtensions.
-	unserved, unservedExtensions []string
 	// Checks counts how often each invariant was checked.
 	Checks int
 	// Largest is the largest resident size of one of Remit's programs so far, in bytes.
@@ -192,20 +186,28 @@ func (o *Oracle) Beat(ctx context.Context) error { return o.pulse.barrier(ctx, o
 func (o *Oracle) Check(ctx context.Context, scene *Scene) error {
 	o.meet(scene)
 	before := o.last
-	after, err := take(ctx, o.client)
+	earlier, next, err := o.cluster.AuditedFrom(ctx, o.audited, func(audit.Event) bool { return true })
 	if err != nil {
+		return err
+	}
+	after := o.unchanged(earlier)
+	if err := after.complete(ctx, o.client); err != nil {
 		return err
 	}
 	o.last = after
 	if err := o.sweep(ctx); err != nil {
 		return err
 	}
-	served := o.startHealthy(ctx, scene)
-	requests, next, err := o.cluster.AuditedFrom(ctx, o.audited, func(audit.Event) bool { return true })
+	beats := []<-chan beaten{o.pulse.start(ctx)}
+	if len(scene.Extensions) > 0 {
+		beats = append(beats, o.pulse.startExtension(ctx))
+	}
+	late, next, err := o.cluster.AuditedFrom(ctx, next, func(audit.Event) bool { return true })
 	if err != nil {
 		return err
 	}
-	o.audited = next
+	o.audited, o.late = next, late
+	requests := slices.Concat(earlier, late)
 	log := newLedger(o.cluster.ControllerIdentities(), requests)
 	unbound, runs, err := o.checkAuthority(ctx, scene, before, after, log)
 	if err != nil {
@@ -230,7 +232,7 @@ func (o *Oracle) Check(ctx context.Context, scene *Scene) error {
 		violated("I2 (controller identities stay within the closed list)", o.checkControllers(requests)),
 		violated("I3 (nothing outside changes)", slices.Concat(mixed, o.changesOutside(scene, after.since(before), log))),
 		violated("I4 (no tokens and no secrets of others leak)", leaks),
-		violated("I5 (others can still install)", slices.Concat(busy, o.talkative(requests), served())),
+		violated("I5 (others can still install)", slices.Concat(busy, o.talkative(requests), o.served(beats))),
 		violated("I6 (memory is bounded)", large),
 		violated("I7 (nothing runs with more permissions than the account)", runs),
 	)
@@ -262,6 +264,24 @@ func (o *Oracle) leaks(s *Snapshot) ([]string, error) {
 	}
 	logged, err := o.logs.leaks(o.Canary)
 	return append(out, logged...), err
+}
+
+// served waits for the healthy installs and returns their errors.
+func (o *Oracle) served(beats []<-chan beaten) []string {
+	var out []string
+	for _, beat := range beats {
+		b := <-beat
+		o.Slowest = max(o.Slowest, b.took)
+		out = append(out, lines(b.err)...)
+	}
+	return out
+}
+
+func lines(err error) []string {
+	if err == nil {
+		return nil
+	}
+	return []string{err.Error()}
 }
 
 // maxLines is the maximum number of violations of one invariant in an error.

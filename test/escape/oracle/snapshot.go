@@ -62,16 +62,23 @@ const lists = 8
 
 // take returns a snapshot of all resources that can be listed.
 func take(ctx context.Context, client *discovery.DiscoveryClient) (*Snapshot, error) {
+	s := newSnapshot()
+	return s, s.complete(ctx, client)
+}
+
+// complete lists the resources that the snapshot does not contain yet.
+func (s *Snapshot) complete(ctx context.Context, client *discovery.DiscoveryClient) error {
 	resources, err := listable(client)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s := &Snapshot{objects: map[Key]version{}, bodies: map[schema.GroupResource][]byte{},
-		resources: map[schema.GroupResource]schema.GroupVersionResource{}}
 	var lock sync.Mutex
 	reads, ctx := errgroup.WithContext(ctx)
 	reads.SetLimit(lists)
 	for _, gvr := range resources {
+		if _, ok := s.resources[gvr.GroupResource()]; ok {
+			continue
+		}
 		s.resources[gvr.GroupResource()] = gvr
 		reads.Go(func() error {
 			body, objects, err := list(ctx, client.RESTClient(), gvr)
@@ -85,7 +92,12 @@ func take(ctx context.Context, client *discovery.DiscoveryClient) (*Snapshot, er
 			return nil
 		})
 	}
-	return s, reads.Wait()
+	return reads.Wait()
+}
+
+func newSnapshot() *Snapshot {
+	return &Snapshot{objects: map[Key]version{}, bodies: map[schema.GroupResource][]byte{},
+		resources: map[schema.GroupResource]schema.GroupVersionResource{}}
 }
 
 // listable returns the resources that can be listed, each in one version.
