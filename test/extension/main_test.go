@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/remit-olm/remit/test/env"
 	"github.com/remit-olm/remit/test/env/registry"
