@@ -70,8 +70,8 @@ unit: build controlplane-verify ## Run the tests of the packages and of the cont
 stories: build controlplane kubectl ## Run the user stories on the embedded control plane, the documentation's examples, and a sample of the escape suite.
 	ESCAPE_ROWS=sample $(GO_STORIES) ./test/escape $(STORIES)
 
-# escape and corpus take the longest, so they come first. The packages in WAITING come early, because at the end nothing would run
-# beside them. The go command runs a package only once, even if it is listed twice. PROFILE affects only test/e2e.
+# escape and corpus take the longest, so they come first. The packages in WAITING mostly wait, so they come early: at the end, no other
+# packages would be left to run beside them. The go command runs a package only once, even if it is listed twice. PROFILE affects only test/e2e.
 WAITING := ./test/silence ./test/kill ./test/bench ./test/replicas ./test/lockdown ./test/adopt ./test/registries ./test/extension ./test/packages
 .PHONY: test-rest
 test-rest: PACKAGES = $(REST_PACKAGES)

@@ -31,7 +31,7 @@ const (
 	// other work.
 	Patience = 3 * time.Minute
 	tick     = 50 * time.Millisecond
-	// pauseStep is by how much Eventually extends the pause after each attempt, up to maxPause.
+	// pauseStep is added to Eventually's pause between attempts each time, up to maxPause.
 	pauseStep, maxPause = 10 * time.Millisecond, 200 * time.Millisecond
 	// AccountName is the name of every tenant's ServiceAccount.
 	AccountName = "installer"
@@ -222,8 +222,8 @@ func (tn *Tenant) Eventually(check func(c *assert.CollectT)) {
 	Eventually(tn.T, check)
 }
 
-// Eventually waits until check passes. The time between two attempts grows from 50 to 250 ms, because on a busy machine, frequent
-// requests would delay what the test waits for.
+// Eventually waits until check passes. At first, the attempts start about 60 ms apart, and later 200 ms, because on a busy machine,
+// frequent requests would slow down what the test waits for.
 func Eventually(t testing.TB, check func(c *assert.CollectT)) {
 	t.Helper()
 	pause := time.Duration(0)

@@ -516,6 +516,10 @@ func TestEscape(t *testing.T) {
 			r.play(s)
 		})
 	}
+	t.Run("nothing changed without a request", func(t *testing.T) {
+		judge.ListAll()
+		newScene(t, row{number: "end", holds: p0()}).judged()
+	})
 	t.Run("all namespaces are deleted", func(t *testing.T) {
 		require.EventuallyWithT(t, func(c *assert.CollectT) {
 			assert.NoError(c, judge.Sweep(t.Context()))

@@ -22,11 +22,15 @@ const extensionPrefix = "olm:clusterextension:"
 type ledger struct {
 	self   audit.Identities
 	writes map[Key][]audit.Event
+	// requests contains all requests since the last check.
+	requests []audit.Event
 }
 
-func newLedger(self audit.Identities, requests []audit.Event) *ledger {
-	l := &ledger{self: self, writes: map[Key][]audit.Event{}}
-	for _, e := range requests {
+// newLedger returns the ledger of a check. late contains requests that the last check has already seen, but whose effects may be
+// missing from its snapshot.
+func newLedger(self audit.Identities, late, requests []audit.Event) *ledger {
+	l := &ledger{self: self, writes: map[Key][]audit.Event{}, requests: requests}
+	for _, e := range slices.Concat(late, requests) {
 		if e.Wrote() && e.Object != nil {
 			key := keyOf(e.Object)
 			l.writes[key] = append(l.writes[key], e)

@@ -53,10 +53,12 @@ type Oracle struct {
 	// leaving contains the namespaces that Leave has marked as terminating and that are not empty yet.
 	leaving map[string]bool
 	// last is the last snapshot, audited the offset of the audit log after it, and worked the CPU time that the programs had
-	// used by then. late are the requests between the beginning of the snapshot and the offset.
+	// used by then. late contains the requests between the beginning of the snapshot and the offset.
 	last    *Snapshot
 	audited int64
 	late    []audit.Event
+	// listAll makes the next Check list all resources.
+	listAll bool
 	worked  map[Program]time.Duration
 	// Canary is a string that only objects in the namespaces Homes may contain. If it is "", the oracle does not search for
 	// it.
@@ -182,6 +184,9 @@ func (o *Oracle) BeatExtensions(ctx context.Context) error {
 // all earlier work.
 func (o *Oracle) Beat(ctx context.Context) error { return o.pulse.barrier(ctx, o.pulse.beat) }
 
+// ListAll makes the next Check list all resources, even if the audit log has no requests that may have changed them.
+func (o *Oracle) ListAll() { o.listAll = true }
+
 // Check compares the cluster with the last snapshot. It returns an error that lists all violated invariants.
 func (o *Oracle) Check(ctx context.Context, scene *Scene) error {
 	o.meet(scene)
@@ -206,9 +211,9 @@ func (o *Oracle) Check(ctx context.Context, scene *Scene) error {
 	if err != nil {
 		return err
 	}
-	o.audited, o.late = next, late
 	requests := slices.Concat(earlier, late)
-	log := newLedger(o.cluster.ControllerIdentities(), requests)
+	log := newLedger(o.cluster.ControllerIdentities(), o.late, requests)
+	o.audited, o.late, o.listAll = next, late, false
 	unbound, runs, err := o.checkAuthority(ctx, scene, before, after, log)
 	if err != nil {
 		return err

@@ -155,17 +155,19 @@ func (b *bound) checkRuns(ctx context.Context, w *rbacWorld, before, after *Snap
 
 // ran adds ServiceAccounts to the map who: those of all workloads that a ServiceAccount of a tenant or of Remit wrote.
 func (l *ledger) ran(who map[types.NamespacedName]string) error {
-	for key, events := range l.writes {
-		for _, e := range events {
-			if len(e.Returned) == 0 || !slices.Contains(running, key.GroupResource) || !byAccount(e) {
-				continue
-			}
-			var w workload
-			if err := json.Unmarshal(e.Returned, &w); err != nil {
-				return fmt.Errorf("%s: %w", e, err)
-			}
-			who[w.runsAs()] = key.String() + ", which " + e.Actor() + " wrote,"
+	for _, e := range l.requests {
+		if !e.Wrote() || e.Object == nil || len(e.Returned) == 0 || !byAccount(e) {
+			continue
 		}
+		key := keyOf(e.Object)
+		if !slices.Contains(running, key.GroupResource) {
+			continue
+		}
+		var w workload
+		if err := json.Unmarshal(e.Returned, &w); err != nil {
+			return fmt.Errorf("%s: %w", e, err)
+		}
+		who[w.runsAs()] = key.String() + ", which " + e.Actor() + " wrote,"
 	}
 	return nil
 }
