@@ -31,7 +31,7 @@ const (
 	// other work.
 	Patience = 3 * time.Minute
 	tick     = 50 * time.Millisecond
-	// pauseStep is added to Eventually's pause between attempts each time, up to maxPause.
+	// Eventually's pause before an attempt grows by pauseStep each time, up to maxPause.
 	pauseStep, maxPause = 10 * time.Millisecond, 200 * time.Millisecond
 	// AccountName is the name of every tenant's ServiceAccount.
 	AccountName = "installer"
@@ -222,7 +222,7 @@ func (tn *Tenant) Eventually(check func(c *assert.CollectT)) {
 	Eventually(tn.T, check)
 }
 
-// Eventually waits until check passes. At first, the attempts start about 60 ms apart, and later 200 ms, because on a busy machine,
+// Eventually waits until check passes. Attempts start about 60 ms apart at first and 200 ms apart later, because on a busy machine,
 // frequent requests would slow down what the test waits for.
 func Eventually(t testing.TB, check func(c *assert.CollectT)) {
 	t.Helper()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -45,7 +46,29 @@ func newWorld(t *testing.T, cp *controlplane.Instance) *world {
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	w.namespace = namespace.Name
+	t.Cleanup(w.explain)
 	return w
+}
+
+// explain logs the statuses and logs of the Pods if the test has failed.
+func (w *world) explain() {
+	if !w.t.Failed() {
+		return
+	}
+	pods, err := w.client.CoreV1().Pods(w.namespace).List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		w.t.Log(err)
+		return
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		w.t.Logf("%s: %+v", pod.Name, pod.Status)
+		logs, _ := filepath.Glob(filepath.Join(w.cp.Dir, "pods", w.namespace+"_"+pod.Name+"_*", "*.log")) // the pattern is valid
+		for _, file := range logs {
+			text, err := os.ReadFile(file)
+			w.t.Logf("%s: %.2000s %v", file, text, err)
+		}
+	}
 }
 
 func (w *world) eventually(check func(c *require.Assertions)) {

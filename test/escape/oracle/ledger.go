@@ -18,11 +18,11 @@ const accountPrefix = "system:serviceaccount:"
 // extensionPrefix is the prefix of the user names of ClusterExtensions without a ServiceAccount.
 const extensionPrefix = "olm:clusterextension:"
 
-// ledger records, from the audit log, which users wrote which objects between two checks.
+// ledger records which users wrote which objects since the last snapshot began, according to the audit log.
 type ledger struct {
 	self   audit.Identities
 	writes map[Key][]audit.Event
-	// requests contains all requests since the last check.
+	// requests contains the requests that no check has seen before.
 	requests []audit.Event
 }
 

@@ -57,9 +57,9 @@ type Oracle struct {
 	last    *Snapshot
 	audited int64
 	late    []audit.Event
+	worked  map[Program]time.Duration
 	// listAll makes the next Check list all resources.
 	listAll bool
-	worked  map[Program]time.Duration
 	// Canary is a string that only objects in the namespaces Homes may contain. If it is "", the oracle does not search for
 	// it.
 	Canary string

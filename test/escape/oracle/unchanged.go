@@ -8,8 +8,8 @@ import (
 	"github.com/remit-olm/remit/test/env/audit"
 )
 
-// completeEvery is how often a Check lists all resources, to find changes that are missing from the audit log: the first time, and
-// every tenth time after it.
+// completeEvery is how often a Check lists all resources, to find changes that are missing from the audit log: the first Check does, and
+// every tenth one after it.
 const completeEvery = 10
 
 // unchanged returns the part of the last snapshot that is still true according to the audit log. requests contains the requests
@@ -36,8 +36,8 @@ func (o *Oracle) unchanged(requests []audit.Event) *Snapshot {
 	return o.last.without(changed)
 }
 
-// mayHaveWritten reports whether a request may have changed an object. Reviews only answer questions. A deletecollection is refused
-// as soon as one object cannot be deleted, when others have already been deleted.
+// mayHaveWritten reports whether a request may have changed an object. Reviews only answer questions. A deletecollection fails as soon
+// as one object cannot be deleted, possibly after others have been deleted.
 func mayHaveWritten(e audit.Event) bool {
 	refused := e.Response.Code/100 == 4 && e.Verb != "deletecollection"
 	return e.IsWrite() && !refused && (e.Object == nil || e.Object.APIGroup != "authentication.k8s.io" && e.Object.APIGroup != "authorization.k8s.io")
