@@ -179,7 +179,7 @@ func TestServiceCAIssuesTheCertificates(t *testing.T) {
 
 	// The shared program, in which Remit issues the certificates, takes over. The Secret was not created by Remit.
 	published := w.snap
-	published.Reader = w
+	published.Reader = w.contents
 	running(t).store.Put(&published)
 	w.edit(func(ext *olmv1.ClusterExtension) { ext.Labels = nil })
 	require.Eventually(t, func() bool {

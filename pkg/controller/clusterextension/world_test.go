@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -38,8 +39,8 @@ type world struct {
 	t    *testing.T
 	name string
 	snap catalog.Snapshot
-	// contents contains the manifests of the bundles.
-	contents map[string][]string
+	// contents contains the manifests of the published bundles. Controllers read it, so publish replaces it.
+	contents contents
 	// requires are the dependencies of the bundles that are published next.
 	requires []catalog.Property
 }
@@ -49,7 +50,7 @@ var worlds atomic.Int64
 func given(t *testing.T) *world {
 	t.Helper()
 	p := running(t)
-	w := &world{program: p, t: t, name: fmt.Sprintf("x%d-%d", worlds.Add(1), time.Now().UnixNano()%100000), contents: map[string][]string{}}
+	w := &world{program: p, t: t, name: fmt.Sprintf("x%d-%d", worlds.Add(1), time.Now().UnixNano()%100000), contents: contents{}}
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}})
 	k := &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: w.name}}
 	k.Spec.Source = olmv1.ClusterCatalogSource{Type: olmv1.CatalogSourceTypeImage, Image: &olmv1.ImageSource{Ref: "images.test/catalog:v1"}}
@@ -67,10 +68,13 @@ func given(t *testing.T) *world {
 	return w
 }
 
+// contents maps the names of bundles to their manifests.
+type contents map[string][]string
+
 // Content implements catalog.ContentReader.
-func (w *world) Content(_ context.Context, _, _, bundle string) (*catalog.Content, error) {
+func (c contents) Content(_ context.Context, _, _, bundle string) (*catalog.Content, error) {
 	out := &catalog.Content{}
-	for _, text := range w.contents[bundle] {
+	for _, text := range c[bundle] {
 		out.Manifests = append(out.Manifests, []byte(text))
 	}
 	if len(out.Manifests) == 0 {
@@ -96,13 +100,15 @@ func (w *world) publish(version, replaces string, manifests ...string) {
 		bundles[k] = v
 	}
 	pkg.Bundles = bundles
+	w.contents = maps.Clone(w.contents)
+	replacer := strings.NewReplacer("NAME", w.name, "VERSION", version)
 	for _, m := range manifests {
-		w.contents[name] = append(w.contents[name], strings.ReplaceAll(strings.ReplaceAll(m, "NAME", w.name), "VERSION", version))
+		w.contents[name] = append(w.contents[name], replacer.Replace(m))
 	}
 	w.snap.Packages = map[string]*catalog.Package{"op": &pkg}
 	w.snap.Digest = fmt.Sprintf("sha256:%d", time.Now().UnixNano())
 	published := w.snap
-	published.Reader = w
+	published.Reader = w.contents
 	w.store.Put(&published)
 }
 
