@@ -75,7 +75,7 @@ func (c *cluster) start(ctx context.Context) error {
 	return c.id.writeAdmin(c.options.dir)
 }
 
-// stop stops all components in reverse order: Pods first, while their status can still be reported, and etcd last.
+// stop stops all components in reverse order: Pods first, because they use the API server, and etcd last.
 func (c *cluster) stop() {
 	if c.pods != nil {
 		c.pods.Stop()

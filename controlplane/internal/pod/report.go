@@ -50,10 +50,13 @@ func (w *Worker) report(ctx context.Context) {
 // reportOnce patches the status. It returns false if it must be called again. The UID in the patch is a precondition
 // that protects a later Pod of the same name. Conditions are merged by type, so those of other controllers (readiness
 // gates) are kept.
+//
+// After Shutdown, it sends nothing, so that the API still reports the Pod as running, and the next start runs it again.
+// This is checked after the status was read: a status in which the shutdown has ended a process is never sent.
 func (w *Worker) reportOnce(ctx context.Context) bool {
 	pod := w.Pod()
 	status := w.status(pod)
-	if same(pod.Status, status) {
+	if w.isShutdown() || same(pod.Status, status) {
 		return true
 	}
 	patch, err := statusPatch(pod.UID, status)

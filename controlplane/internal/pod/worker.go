@@ -87,10 +87,7 @@ func (w *Worker) Run(ctx context.Context) {
 	sidecars.Wait()
 	stopReports()
 	reporter.Wait()
-	// Send the final report. On shutdown, send none, so that the API still reports the Pods as running at the next start.
-	if !w.isShutdown() {
-		w.reportOnce(context.WithoutCancel(ctx))
-	}
+	w.reportOnce(context.WithoutCancel(ctx))
 }
 
 // Clean removes the Pod's files, except its logs. Call it after Run.
@@ -121,7 +118,7 @@ func (w *Worker) Update(pod *corev1.Pod) {
 // Wake tells the worker that a Secret or ConfigMap in the namespace has changed.
 func (w *Worker) Wake() { w.woken.Fire() }
 
-// Shutdown shortens the grace period and suppresses the final report.
+// Shutdown shortens the grace period and suppresses all further reports.
 func (w *Worker) Shutdown() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -121,6 +121,30 @@ func TestStoppingAWorkerEndsItsProcessAndCleaningKeepsTheLog(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(h.PodDir(pod), "volumes"))
 }
 
+// If the Pod were reported as ended, the next start of the control plane would not run it again.
+func TestAShutdownDoesNotReportThatProcessesEnded(t *testing.T) {
+	t.Parallel()
+	sidecar := shell("sidecar", "trap '' TERM; touch shared/up; while :; do sleep 0.05; done")
+	sidecar.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
+	pod := newPod(corev1.RestartPolicyAlways, shell("main", "sleep 600"))
+	pod.Spec.InitContainers = []corev1.Container{sidecar, shell("second", "until test -f shared/up; do sleep 0.05; done")}
+	h := newHost(t, pod)
+	w := NewWorker(h, pod, h.Net.Pod(0, 1))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.Run(ctx)
+	}()
+	eventually(t, h, func(c *assert.CollectT, s corev1.PodStatus) { require.NotNil(c, s.ContainerStatuses[0].State.Running) })
+	w.Shutdown()
+	cancel()
+	<-done
+	status := reported(t, h)
+	require.Equal(t, corev1.PodRunning, status.Phase)
+	require.NotNil(t, status.ContainerStatuses[0].State.Running)
+}
+
 // pretended starts a Pod with an unmapped image; annotate changes its annotations.
 func pretended(t *testing.T, annotations map[string]string) (h *Host, annotate func(key, value string)) {
 	t.Helper()
