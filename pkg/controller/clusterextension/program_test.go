@@ -149,7 +149,8 @@ func prepare(t *testing.T, cp *controlplane.Instance) *program {
 	for _, image := range []string{"works", "works2"} {
 		require.NoError(t, cp.MapImage("images.test/"+image, "/bin/sleep"))
 	}
-	require.NoError(t, cp.MapImage("images.test/fails", "/bin/false"))
+	// A Pod without probes is ready while its process runs, even if only for a moment. This file cannot be executed.
+	require.NoError(t, cp.MapImage("images.test/fails", os.DevNull))
 	return p
 }
 
