@@ -71,9 +71,10 @@ func TestTriesMirrorsFirst(t *testing.T) {
 // secure starts a registry with a self-signed certificate, and returns its host and the certificate.
 func secure(t *testing.T) (host string, authority []byte) {
 	t.Helper()
-	server := httptest.NewTLSServer(ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(server.Close)
+	server := httptest.NewUnstartedServer(ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0))))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
 	host = strings.TrimPrefix(server.URL, "https://")
 	made, err := registry.Bundle(fstest.MapFS{"manifests/x": {Data: []byte("x")}})
 	require.NoError(t, err)

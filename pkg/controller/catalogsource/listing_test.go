@@ -49,8 +49,9 @@ func TestHalfListedRegistriesShareTheBudgetOfTheirNamespace(t *testing.T) {
 		var taken, refused atomic.Int64
 		for n := range 8 {
 			key := types.NamespacedName{Namespace: "t1", Name: fmt.Sprint(n)}
-			e := &connection{holder: holder{fromAddress, key, n}}
-			c.byKey[key] = e
+			c.byKey[key] = &connection{holder: holder{fromAddress, key, n}}
+		}
+		for key, e := range c.byKey {
 			go func() {
 				for ctx.Err() == nil {
 					if _, err := c.list(ctx, key, e, &greedy{bundles: 200, taken: &taken}); err != nil && strings.Contains(err.Error(), "together, at most 4 MiB are allowed") {

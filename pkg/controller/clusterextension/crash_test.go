@@ -35,6 +35,13 @@ func (k *killer) wrap(config *rest.Config) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &dying{k, next} })
 }
 
+// writes returns the number of writes so far.
+func (k *killer) writes() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.wrote
+}
+
 type dying struct {
 	*killer
 	next http.RoundTripper
@@ -86,8 +93,9 @@ func TestResumesAfterEachWrite(t *testing.T) {
 			w.awaitInstalled(version)
 			stop()
 			w.createdOnce(from)
-			require.Greater(t, k.wrote, leastWrites, "too few writes")
-			for n := 1; n <= k.wrote; n++ {
+			writes := k.writes()
+			require.Greater(t, writes, leastWrites, "too few writes")
+			for n := 1; n <= writes; n++ {
 				t.Run(fmt.Sprint(n), func(t *testing.T) {
 					t.Parallel()
 					resumesAfter(t, version, n)

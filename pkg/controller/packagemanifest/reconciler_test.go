@@ -131,6 +131,7 @@ type world struct {
 	*Reconciler
 	server *server
 	client client.Client
+	woken  sync.WaitGroup // of the reconciles that a session has started
 }
 
 func given(t *testing.T) *world {
@@ -177,7 +178,7 @@ func (w *world) available() {
 func (w *world) start() {
 	w.Helper()
 	ctx, cancel := context.WithCancel(w.Context())
-	w.sessions.wake = func(key types.NamespacedName) { go func() { _ = w.reconcile(key) }() } // the tests check the result
+	w.sessions.wake = func(key types.NamespacedName) { w.woken.Go(func() { _ = w.reconcile(key) }) } // the tests check the result
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -186,12 +187,20 @@ func (w *world) start() {
 	w.Cleanup(func() {
 		cancel()
 		<-ended
+		w.woken.Wait()
 	})
 }
 
 func (w *world) reconcile(key types.NamespacedName) error {
 	_, err := w.Reconcile(w.Context(), ctrl.Request{NamespacedName: key})
 	return err
+}
+
+// requests returns the recorded requests.
+func (w *world) requests() []string {
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	return slices.Clone(w.server.requests)
 }
 
 // sent returns the recorded requests, and removes them from the record.
@@ -219,21 +228,19 @@ func TestSendsCatalogsInASession(t *testing.T) {
 	w.server.has[gone] = Known{Digest: "x", UID: "u3"}
 	w.start()
 	require.NoError(t, w.reconcile(one), "without package-server, nothing is sent")
-	require.Empty(t, w.server.requests)
+	require.Empty(t, w.requests())
 	w.available()
 	w.await("a/one", "b/two")
 
-	w.server.mu.Lock()
-	w.server.requests = nil
-	w.server.mu.Unlock()
+	w.sent()
 	require.NoError(t, w.reconcile(one))
-	require.Empty(t, w.server.requests, "the content is the same")
+	require.Empty(t, w.requests(), "the content is the same")
 	w.publish(one, "2")
 	require.NoError(t, w.reconcile(one))
-	require.Equal(t, []string{"put a/one"}, w.server.requests)
+	require.Equal(t, []string{"put a/one"}, w.requests())
 	w.Catalogs.Delete(two)
 	require.NoError(t, w.reconcile(two))
-	require.Equal(t, []string{"put a/one", "delete b/two"}, w.server.requests)
+	require.Equal(t, []string{"put a/one", "delete b/two"}, w.requests())
 
 	w.server.restart()
 	w.sessions.wakeUp()
@@ -258,17 +265,16 @@ func TestRetriesOnlyWhatCanSucceed(t *testing.T) {
 	w.server.err = errors.New("connection refused")
 	w.start()
 	w.available()
-	require.Eventually(t, func() bool { return w.sessions.current() != nil }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return len(w.requests()) > 0 }, time.Minute, time.Millisecond)
+	w.woken.Wait()
 	require.ErrorContains(t, w.reconcile(key), "connection refused")
 	w.server.mu.Lock()
 	w.server.err = apierrors.NewRequestEntityTooLargeError("no room")
 	w.server.mu.Unlock()
 	require.NoError(t, w.reconcile(key))
-	w.server.mu.Lock()
-	n := len(w.server.requests)
-	w.server.mu.Unlock()
+	n := len(w.requests())
 	require.NoError(t, w.reconcile(key))
-	require.Len(t, w.server.requests, n, "the catalog is not sent again until it changes")
+	require.Len(t, w.requests(), n, "the catalog is not sent again until it changes")
 }
 
 // A tenant can change the labels of a CatalogSource at any time, and each version is sent completely.

@@ -3,6 +3,7 @@ package scoped
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -118,7 +119,21 @@ func (w *world) mints() int {
 	return len(w.minted)
 }
 
-func (w *world) source() *tokenSource { return w.clients.entries[w.user()].source }
+func (w *world) source() *tokenSource { return known(w.clients)[w.user()].source }
+
+// known returns the clients. A timer may remove some of them at the same time.
+func known(c *Clients) map[string]*entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.entries)
+}
+
+// sweeps reports whether a timer will remove unused clients.
+func sweeps(c *Clients) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sweeping
+}
 
 func TestClientsAuthenticateAsTheAccount(t *testing.T) {
 	t.Parallel()
@@ -204,7 +219,7 @@ func TestForgetDropsTheToken(t *testing.T) {
 		_, err := w.whoami()
 		require.NoError(t, err)
 		w.clients.Forget(w.account.Key())
-		require.Empty(t, w.clients.entries)
+		require.Empty(t, known(w.clients))
 	}
 	require.Equal(t, 2, w.mints())
 	w.clients.Forget(types.NamespacedName{Namespace: "x", Name: "unknown"})

@@ -389,7 +389,7 @@ func TestRefusesIdentitiesThatItMustNotImpersonate(t *testing.T) {
 		_, err = clients.As(t.Context(), nothing)
 		require.ErrorContains(t, err, "the UID of the ServiceAccount is required")
 	}
-	require.Empty(t, clients.entries)
+	require.Empty(t, known(clients))
 
 	// The API server would ignore the first impersonation and use credentials that must not be used.
 	config.Impersonate.UserName = "system:serviceaccount:remit:remit-extension"
@@ -406,11 +406,11 @@ func TestSyntheticUsersShareAClientPerIdentity(t *testing.T) {
 	require.NoError(t, err)
 	require.Same(t, first, second)
 	w.clients.sweep()
-	require.Len(t, w.clients.entries, 1)
-	require.False(t, w.clients.entries[w.identity.Username()].isUnused(w.clients.options.Clock.Now().Add(keepSynthetic-time.Minute)))
-	require.True(t, w.clients.entries[w.identity.Username()].isUnused(w.clients.options.Clock.Now().Add(keepSynthetic+time.Minute)))
+	require.Len(t, known(w.clients), 1)
+	require.False(t, known(w.clients)[w.identity.Username()].isUnused(w.clients.options.Clock.Now().Add(keepSynthetic-time.Minute)))
+	require.True(t, known(w.clients)[w.identity.Username()].isUnused(w.clients.options.Clock.Now().Add(keepSynthetic+time.Minute)))
 	w.clients.ForgetIdentity(w.identity)
-	require.Empty(t, w.clients.entries)
+	require.Empty(t, known(w.clients))
 }
 
 func TestTheVersionSuggestsTheFormOfImpersonation(t *testing.T) {

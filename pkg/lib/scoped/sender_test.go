@@ -106,16 +106,16 @@ func TestDropsClientsThatAreNoLongerUsed(t *testing.T) {
 		require.NoError(t, err)
 		w.clients.sweep()
 		var got []string
-		for _, e := range w.clients.entries {
+		for _, e := range known(w.clients) {
 			got = append(got, e.identity.Account.Name)
 		}
 		require.ElementsMatch(t, row.want, got)
-		require.True(t, w.clients.sweeping)
+		require.True(t, sweeps(w.clients))
 	}
 	w.clock.SetTime(w.clock.Now().Add(time.Hour))
 	w.clients.sweep()
-	require.Empty(t, w.clients.entries)
-	require.False(t, w.clients.sweeping, "no timer runs without clients")
+	require.Empty(t, known(w.clients))
+	require.False(t, sweeps(w.clients), "no timer runs without clients")
 }
 
 // A recreated account has another UID, and the token of the deleted one is not valid for it.
@@ -132,7 +132,7 @@ func TestARecreatedAccountHasItsOwnClient(t *testing.T) {
 	again, err := w.clients.Open(recreated)
 	require.NoError(t, err)
 	require.Same(t, after, again)
-	require.Len(t, w.clients.entries, 1, "the token of the deleted account is dropped")
+	require.Len(t, known(w.clients), 1, "the token of the deleted account is dropped")
 }
 
 func TestAccountsShareConnections(t *testing.T) {

@@ -36,7 +36,7 @@ func TestAStalledWatchIsReplaced(t *testing.T) {
 			w.secret(x, "a")
 			o := owner("o")
 			stalled := make(chan *valve, 1)
-			w.log.through = func(r *http.Request, from io.ReadCloser) io.ReadCloser {
+			w.log.pass(func(r *http.Request, from io.ReadCloser) io.ReadCloser {
 				if describe(r) != "watch secrets "+x || resumed != (r.URL.Query().Get("sendInitialEvents") == "") {
 					return from
 				}
@@ -45,7 +45,7 @@ func TestAStalledWatchIsReplaced(t *testing.T) {
 				v.set(false)
 				stalled <- v
 				return v
-			}
+			})
 			w.claim(o, scopedcache.Live, secrets(scopedcache.Namespace(x)))
 			v := <-stalled
 			v.set(true)

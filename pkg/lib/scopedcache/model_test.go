@@ -81,7 +81,7 @@ func TestModel(t *testing.T) {
 		o.ReadTimeout = 100 * time.Millisecond
 		o.CoalesceObjects = 0
 	})
-	w.log.through = newLagging
+	w.log.pass(newLagging)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Start(ctx) }()

@@ -469,12 +469,17 @@ func (v *valve) has(text string) bool {
 	return bytes.Contains(v.got, []byte(text))
 }
 
+// pass makes the log pass the responses of watches through a function, which is called with the log's mutex held.
+func (l *requestLog) pass(through func(*http.Request, io.ReadCloser) io.ReadCloser) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.through = through
+}
+
 // hold shuts the response of the next watch of a scope, given in the format of the log, and returns its valve.
 func (w *world) hold(watch string) <-chan *valve {
 	out := make(chan *valve, 1)
-	w.log.mu.Lock()
-	defer w.log.mu.Unlock()
-	w.log.through = func(r *http.Request, from io.ReadCloser) io.ReadCloser {
+	w.log.pass(func(r *http.Request, from io.ReadCloser) io.ReadCloser {
 		if describe(r) != "watch secrets "+watch {
 			return from
 		}
@@ -482,7 +487,7 @@ func (w *world) hold(watch string) <-chan *valve {
 		v := newValve(from)
 		out <- v
 		return v
-	}
+	})
 	return out
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -153,12 +154,14 @@ func TestAUserWhoseRequestsWaitLeavesTheServerAvailable(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, code)
 	codes := make(chan int, maxRequests)
+	var waiting sync.WaitGroup
+	defer func() { cancel(); waiting.Wait() }()
 	for range maxRequests - 1 {
-		go func() {
+		waiting.Go(func() {
 			if code, err := status(list, "slow"); err == nil {
 				codes <- code
 			}
-		}()
+		})
 	}
 	timeout := time.After(30 * time.Second) // a request that is not refused would wait for up to a minute
 	for range maxRequests - maxTakingUser {

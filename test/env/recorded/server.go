@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
@@ -40,7 +41,7 @@ type Server struct {
 	lagging map[string]client.Object
 
 	mu       sync.Mutex
-	lastUID  int
+	lastUID  atomic.Int64
 	refusals map[string]error
 	before   map[string]func()
 	writes   []string
@@ -133,8 +134,7 @@ func (s *Server) Put(objects ...client.Object) {
 // initialize sets the fields that the API server sets on a new object.
 func (s *Server) initialize(obj client.Object) {
 	if obj.GetUID() == "" {
-		s.lastUID++
-		obj.SetUID(types.UID(fmt.Sprintf("uid-%d", s.lastUID)))
+		obj.SetUID(types.UID(fmt.Sprintf("uid-%d", s.lastUID.Add(1))))
 	}
 	if created := obj.GetCreationTimestamp(); created.IsZero() {
 		obj.SetCreationTimestamp(metav1.Now().Rfc3339Copy())
