@@ -64,7 +64,7 @@ test-all: test test-rest ## Run all tests.
 # Unit tests use little memory but spend much of their time on garbage collection. GOGC=400 makes some of them 25% faster.
 .PHONY: unit
 unit: build controlplane-verify ## Run the tests of the packages and of the control plane.
-	GOGC=400 $(GO_TEST) -p 4 -parallel 8 $$($(GO) list ./... | grep -v '^$(MODULE)/test/') ./test/mutants
+	GOGC=400 $(GO_TEST) -timeout 40m -p 4 -parallel 8 $$($(GO) list ./... | grep -v '^$(MODULE)/test/') ./test/mutants
 
 .PHONY: stories
 stories: build controlplane kubectl ## Run the user stories on the embedded control plane, the documentation's examples, and a sample of the escape suite.

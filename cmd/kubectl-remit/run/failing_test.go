@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // If the catalog program exits immediately, for example because the machine's limit of inotify instances is reached,
@@ -18,16 +19,29 @@ func TestShowsTheLogOfAFailingPod(t *testing.T) {
 	require.NoError(t, err)
 	dir := t.TempDir()
 	require.NoError(t, os.Symlink(filepath.Join(bin, programControlPlane), filepath.Join(dir, programControlPlane)))
+	failed := filepath.Join(dir, "failed")
 	for name, script := range map[string]string{
-		programCatalog: "echo 'watch catalog directories: too many open files'; exit 1", programOLM: "exec sleep 600", programSample: "exec sleep 600",
+		// Before the second run of the program, the status of its Pod has been reported.
+		programCatalog: "echo 'watch catalog directories: too many open files'; mkdir " + failed + ".once || touch " + failed + "; exit 1", programOLM: "exec sleep 600", programSample: "exec sleep 600",
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700))
 	}
 	out := &bytes.Buffer{}
-	d := &demo{Options: Options{Timeout: 40 * time.Second, Out: out}, progress: newProgress(out), programs: programs(dir)}
+	d := &demo{Options: Options{Timeout: 10 * time.Minute, Out: out}, progress: newProgress(out), programs: programs(dir)}
 	defer d.stop()
 	catalog := t.TempDir()
-	require.Error(t, d.try(t.Context(), func(ctx context.Context) error { return d.start(ctx, catalog) }))
+	require.Error(t, d.try(t.Context(), func(ctx context.Context) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		go func() {
+			defer cancel()
+			_ = wait.PollUntilContextCancel(ctx, 100*time.Millisecond, false, func(context.Context) (bool, error) {
+				_, err := os.Stat(failed)
+				return err == nil, nil
+			})
+		}()
+		return d.start(ctx, catalog)
+	}))
 	require.Contains(t, out.String(), "Pod remit/remit-catalog-")
 	require.Contains(t, out.String(), "watch catalog directories: too many open files")
 }

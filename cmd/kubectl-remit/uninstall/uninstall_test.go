@@ -200,7 +200,7 @@ func TestReportsWhatRemains(t *testing.T) {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: s.meta("a.v1")}
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":["operators.coreos.com/csv-cleanup"]}}`))
 	require.NoError(t, s.Patch(t.Context(), csv, patch))
-	out, notes, code := s.uninstall("--timeout=1s")
+	out, notes, code := s.uninstall("--timeout=5s")
 	require.Equal(t, cli.CodeMissing, code)
 	require.Contains(t, out, "clusterserviceversion.operators.coreos.com/a.v1 remains\n")
 	require.Contains(t, notes, "kubectl get events -n "+s.namespace)
@@ -209,7 +209,7 @@ func TestReportsWhatRemains(t *testing.T) {
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.namespace, Labels: map[string]string{names.LabelLineage: s.lineage.Mark()}}}
 	s.create(role, &operatorsv1alpha1.Subscription{ObjectMeta: s.meta("sub"), Spec: &operatorsv1alpha1.SubscriptionSpec{Package: "a"}})
 	require.NoError(t, s.Patch(t.Context(), csv, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
-	out, _, code = s.uninstall("--timeout=2s")
+	out, _, code = s.uninstall("--timeout=10s")
 	require.Equal(t, cli.CodeMissing, code)
 	require.Contains(t, out, "clusterrole.rbac.authorization.k8s.io/"+s.namespace+" remains\n")
 	require.NotContains(t, out, "a.v1 remains")

@@ -98,6 +98,7 @@ func TestOnFailureRestartsUntilSuccess(t *testing.T) {
 func TestStoppingAWorkerEndsItsProcessAndCleaningKeepsTheLog(t *testing.T) {
 	t.Parallel()
 	pod := newPod(corev1.RestartPolicyAlways, shell("main", "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done"))
+	pod.Spec.TerminationGracePeriodSeconds = new(int64(30)) // the process ends much sooner
 	h := newHost(t, pod)
 	w := NewWorker(h, pod, h.Net.Pod(0, 1))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -111,7 +112,7 @@ func TestStoppingAWorkerEndsItsProcessAndCleaningKeepsTheLog(t *testing.T) {
 		require.NoError(c, err)
 		require.Equal(c, "up\n", string(content))
 		require.Equal(c, corev1.PodRunning, reported(c, h).Phase)
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	cancel()
 	<-done
 	w.Clean()
@@ -172,7 +173,7 @@ func eventually(t *testing.T, h *Host, check func(c *assert.CollectT, s corev1.P
 		s := reported(c, h)
 		require.Len(c, s.ContainerStatuses, 1)
 		check(c, s)
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 }
 
 func TestASimulatedPodIsReadyAsAnnotated(t *testing.T) {

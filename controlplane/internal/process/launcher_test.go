@@ -39,10 +39,10 @@ func TestStopKillsTheWholeGroupAfterTheGracePeriod(t *testing.T) {
 		require.NoError(c, err)
 		child, err = strconv.Atoi(strings.TrimSpace(string(content)))
 		require.NoError(c, err)
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	p.Stop(10 * time.Millisecond)
 	require.Equal(t, Exit{Code: 137, Signal: 9}, p.Exit())
-	require.EventuallyWithT(t, func(c *collect) { require.False(c, alive(child)) }, 10*time.Second, 10*time.Millisecond)
+	require.EventuallyWithT(t, func(c *collect) { require.False(c, alive(child)) }, time.Minute, 10*time.Millisecond)
 }
 
 // alive reports whether a process is running. A zombie does not count as running, because nothing here reaps a

@@ -55,7 +55,7 @@ func givenCluster(t *testing.T, directories map[string]string) *cluster {
 	out := &cluster{Client: c, store: &catalog.Store{}, namespace: ns.Name}
 	require.EventuallyWithT(t, func(col *assert.CollectT) {
 		require.NoError(col, c.List(t.Context(), newObjects(), client.InNamespace(ns.Name)))
-	}, 30*time.Second, 100*time.Millisecond, "the API is served")
+	}, time.Minute, 100*time.Millisecond, "the API is served")
 	out.run(t, cp, scheme, directories)
 	return out
 }
@@ -122,7 +122,7 @@ func (c *cluster) eventually(t *testing.T, name, reason, state string, bundles i
 		if ok {
 			require.Len(col, snap.Packages["a"].Bundles, bundles)
 		}
-	}, 20*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 }
 
 func TestCatalogSourcesOnAnAPIServer(t *testing.T) {
@@ -169,6 +169,6 @@ func TestCatalogSourcesOnAnAPIServer(t *testing.T) {
 		require.EventuallyWithT(t, func(col *assert.CollectT) {
 			_, ok := c.store.Get(c.key("address"))
 			require.False(col, ok)
-		}, 20*time.Second, 50*time.Millisecond)
+		}, time.Minute, 50*time.Millisecond)
 	})
 }

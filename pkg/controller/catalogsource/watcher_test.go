@@ -60,7 +60,7 @@ func TestWatcherDetectsChanges(t *testing.T) {
 				after := load()
 				require.NoError(c, after.err)
 				require.Len(c, after.good.Packages["a"].Bundles, 2)
-			}, 10*time.Second, 50*time.Millisecond)
+			}, time.Minute, 50*time.Millisecond)
 		})
 	}
 }

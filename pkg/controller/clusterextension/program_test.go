@@ -78,6 +78,8 @@ type program struct {
 	selects string
 	// provider issues certificates.
 	provider serving.Provider
+	// cache is that of the running controller, or nil.
+	cache client.Reader
 }
 
 // private returns a program, which is not running yet, for the extensions whose label contains the program's name.
@@ -170,9 +172,11 @@ func (p *program) run(t *testing.T, edits ...func(*rest.Config)) (stop func()) {
 	r := p.reconciler(ctx, t, mgr)
 	require.NoError(t, r.SetupWithManager(mgr, p.published(r), changes(mgr, r)))
 	ended := make(chan error, 1)
+	p.cache = mgr.GetCache()
 	go func() { ended <- mgr.Start(ctx) }()
 	return func() {
 		cancel()
+		p.cache = nil
 		if err := <-ended; err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
@@ -262,7 +266,7 @@ func changes(mgr ctrl.Manager, r *clusterextension.Reconciler) source.Source {
 }
 
 const (
-	patience = time.Minute
+	patience = 3 * time.Minute // far longer than needed on an idle machine
 	tick     = 50 * time.Millisecond
 )
 

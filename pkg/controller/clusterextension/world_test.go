@@ -134,7 +134,8 @@ func (w *world) apply(text string) {
 	}
 }
 
-// install creates the extension.
+// install creates the extension. If the controller is running, its cache contains the catalogs, so that no earlier status says
+// that there is no catalog.
 func (w *world) install(edits ...func(*olmv1.ClusterExtension)) {
 	w.t.Helper()
 	ext := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: w.name}}
@@ -145,7 +146,25 @@ func (w *world) install(edits ...func(*olmv1.ClusterExtension)) {
 	for _, edit := range edits {
 		edit(ext)
 	}
+	if w.cache != nil {
+		w.awaitCatalogs()
+	}
 	w.create(ext)
+}
+
+// awaitCatalogs waits until the cache of the controller contains all catalogs that exist now.
+func (w *world) awaitCatalogs() {
+	w.t.Helper()
+	existing := &olmv1.ClusterCatalogList{}
+	require.NoError(w.t, w.admin.List(w.t.Context(), existing))
+	require.EventuallyWithT(w.t, func(t *assert.CollectT) {
+		for i := range existing.Items {
+			key := client.ObjectKeyFromObject(&existing.Items[i])
+			if err := w.cache.Get(w.t.Context(), key, &olmv1.ClusterCatalog{}); err != nil {
+				assert.True(t, apierrors.IsNotFound(w.admin.Get(w.t.Context(), key, &olmv1.ClusterCatalog{})), "%s: %v", key, err)
+			}
+		}
+	}, patience, tick)
 }
 
 // installed installs version 1.0.0 of a bundle as a cluster-admin.

@@ -180,7 +180,7 @@ func TestServedKinds(t *testing.T) {
 	// the API server can start to serve the kind between the two lookups of one check
 	require.EventuallyWithT(t, func(collect *assert.CollectT) {
 		assert.Equal(collect, served, both("served.example.com", "v1", "Thing"))
-	}, 30*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 	require.Equal(t, unserved, both("served.example.com", "v2", "Thing"))
 
 	lookups := w.Lookups()

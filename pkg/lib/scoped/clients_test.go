@@ -95,7 +95,7 @@ func (w *world) enroll() *world {
 	require.EventuallyWithT(w.t, func(c *assert.CollectT) {
 		_, err := w.clients.For(w.t.Context(), w.account)
 		require.NoError(c, err)
-	}, 30*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	w.clients.Forget(w.account.Key())
 	w.minted = nil
 	return w
@@ -235,7 +235,7 @@ func TestARevocationTakesEffectWhenTheTokenExpires(t *testing.T) {
 		w.clock.SetTime(w.clock.Now().Add(time.Hour))
 		_, err := w.whoami()
 		require.Equal(c, AccountNotEnrolled, ReasonOf(err))
-	}, 30*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	require.Empty(t, w.source().token)
 }
 

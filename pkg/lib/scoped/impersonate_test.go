@@ -76,7 +76,7 @@ func (w *extensionWorld) create(obj client.Object) {
 
 func (w *extensionWorld) eventually(check func(c *assert.CollectT)) {
 	w.Helper()
-	require.EventuallyWithT(w, check, 30*time.Second, 50*time.Millisecond)
+	require.EventuallyWithT(w, check, time.Minute, 50*time.Millisecond)
 }
 
 // enroll enrolls the extension and waits until the API server observes the enrollment.
@@ -263,7 +263,7 @@ func TestAConstrainedEnrollmentAllowsOnlyRemitsVerbs(t *testing.T) {
 		w.eventually(func(c *assert.CollectT) {
 			require.Equal(c, http.StatusCreated, send(http.MethodPost, maps+"?dryRun=All", object("probe")))
 		})
-		token := "/api/v1/namespaces/" + w.namespace + "/serviceaccounts/default/token"
+		token := "/api/v1/namespaces/" + w.namespace + "/serviceaccounts/" + names.ServiceAccountExtension + "/token"
 		for _, row := range []struct {
 			what, method, path, body string
 			code                     int

@@ -32,7 +32,7 @@ func (w *world) another(name string) Account {
 	require.EventuallyWithT(w.t, func(c *assert.CollectT) {
 		_, err := w.clients.For(w.t.Context(), account)
 		require.NoError(c, err)
-	}, 30*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	return account
 }
 

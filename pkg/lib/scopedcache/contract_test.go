@@ -218,7 +218,7 @@ func TestT44StartAndStop(t *testing.T) {
 	require.Greater(t, goroutines(), before)
 	cancel()
 	require.NoError(t, <-ended)
-	require.EventuallyWithT(t, func(ct *assert.CollectT) { assert.Equal(ct, before, goroutines()) }, time.Second, time.Millisecond,
+	require.EventuallyWithT(t, func(ct *assert.CollectT) { assert.Equal(ct, before, goroutines()) }, time.Minute, 10*time.Millisecond,
 		"goroutines may still be exiting after Start returned")
 	require.True(t, informer.IsStopped())
 	w.watches()
@@ -349,7 +349,7 @@ func TestT45BecomingLeaderRestartsNoWatch(t *testing.T) {
 	require.NoError(t, w.admin.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: x, Name: "a"}}))
 	seen, made := w.managed(scopedcache.Options{Linger: -1, Primary: []client.Object{&corev1.ConfigMap{}}}, cache.Options{}, func(o *ctrl.Options) {
 		o.LeaderElection, o.LeaderElectionID, o.LeaderElectionNamespace = true, "leader", x
-		o.RetryPeriod, o.RenewDeadline, o.LeaseDuration = ptr.To(100*time.Millisecond), ptr.To(5*time.Second), ptr.To(10*time.Second)
+		o.RetryPeriod, o.RenewDeadline, o.LeaseDuration = ptr.To(100*time.Millisecond), ptr.To(60*time.Second), ptr.To(90*time.Second)
 	})
 	_, err := made.GetInformer(t.Context(), &corev1.ConfigMap{})
 	require.NoError(t, err)

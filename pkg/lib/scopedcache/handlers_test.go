@@ -30,6 +30,7 @@ func TestAResyncWaitsForChanges(t *testing.T) {
 	<-updates
 	f.secrets.mu.Lock() // the mutex is held while an object changes
 	defer f.secrets.mu.Unlock()
+	require.Eventually(t, func() bool { return f.secrets.objects.handlers.pending() == 0 }, time.Minute, time.Millisecond)
 	<-time.After(50 * time.Millisecond)
 	for range len(updates) { // these updates were already being delivered
 		<-updates

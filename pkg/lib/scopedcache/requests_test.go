@@ -83,14 +83,15 @@ func TestAStalledListIsRepeated(t *testing.T) {
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
 	c, err := New(&rest.Config{Host: server.URL}, Options{Mapper: mapper, RecheckPeriod: -1, Retry: Retry{Initial: time.Millisecond, Max: time.Millisecond}})
 	require.NoError(t, err)
-	c.connection.http.Transport = quietTransport{RoundTripper: http.DefaultTransport, patience: 200 * time.Millisecond}
+	const patience = 2 * time.Second // shorter than the time in which the watch below must not end
+	c.connection.http.Transport = quietTransport{RoundTripper: http.DefaultTransport, patience: patience}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Start(ctx) }()
 	c.Ensure(ctx, ownerOf("o"), Claim{Kind: &corev1.Secret{}, Scope: Namespace("x")})
 	state := func() State { return c.Status(ownerOf("o"))[0].State }
-	require.Eventually(t, func() bool { return state() == Live }, 10*time.Second, 10*time.Millisecond)
-	require.Never(t, func() bool { return state() != Live }, time.Second, 10*time.Millisecond, "a watch may be silent")
+	require.Eventually(t, func() bool { return state() == Live }, time.Minute, 10*time.Millisecond)
+	require.Never(t, func() bool { return state() != Live }, patience+time.Second, 10*time.Millisecond, "a watch may be silent")
 	require.EqualValues(t, 2, lists.Load(), fmt.Sprint(lists.Load()))
 	cancel()
 	require.NoError(t, <-ended)

@@ -178,7 +178,7 @@ func TestEventsThatWereReadLeaveRoom(t *testing.T) {
 }
 
 func TestEndsAWatchThatIsNotRead(t *testing.T) {
-	const stall = 100 * time.Millisecond
+	const stall = 500 * time.Millisecond
 	resume, result := make(chan struct{}), make(chan error, 1)
 	handler := withDelivery(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		flusher, _ := w.(http.Flusher)

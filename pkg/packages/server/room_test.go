@@ -28,7 +28,7 @@ func (r *room) waits(t *testing.T, name string, bytes int64) bool {
 	t.Helper()
 	ctx, end := request(t, name)
 	defer end()
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer cancel()
 	err := r.take(ctx, bytes)
 	require.True(t, err == nil || apierrors.IsTooManyRequests(err), "%v", err)

@@ -284,10 +284,10 @@ func TestReportsChanges(t *testing.T) {
 	for _, w := range []watch.Interface{listing, all} {                                     // before the next change, which a watch may combine with this one
 		require.ElementsMatch(t, []string{"MODIFIED b@c", "ADDED n@c"}, seen(t, w, 2))
 	}
+	require.Equal(t, "ADDED b@c", seen(t, selected, 1)[0])
 	s.put("other", "d", record("d", "e", "y"))
 	s.put("n", "own", record("own", "b", "z"))
 	s.put(global, "c", record("c", "b", "x"))
-	require.Equal(t, "ADDED b@c", seen(t, selected, 1)[0])
 
 	// The watch adds the package of the same name that another catalog still contains.
 	s.put("n", "own")

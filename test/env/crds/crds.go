@@ -8,10 +8,12 @@ import (
 	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -52,5 +54,23 @@ func install(t testing.TB, config *rest.Config, objs []*unstructured.Unstructure
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	require.NoError(t, manifests.Apply(ctx, c, objs))
+	awaitServed(t, config, objs)
 	return c
+}
+
+// awaitServed waits until the kinds of the CustomResourceDefinitions can be discovered and listed, which may take longer than
+// until they are established.
+func awaitServed(t testing.TB, config *rest.Config, objs []*unstructured.Unstructured) {
+	t.Helper()
+	for _, obj := range objs {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, crd))
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(schema.GroupVersionKind{Group: crd.Spec.Group, Version: crd.Spec.Versions[0].Name, Kind: crd.Spec.Names.ListKind})
+		require.EventuallyWithT(t, func(ct *assert.CollectT) {
+			c, err := client.New(config, client.Options{}) // a new client for each attempt, because a client remembers which kinds it did not find
+			require.NoError(ct, err)
+			assert.NoError(ct, c.List(t.Context(), list, client.Limit(1)))
+		}, time.Minute, 50*time.Millisecond)
+	}
 }
