@@ -6,6 +6,9 @@ import (
 	"slices"
 )
 
+// statusClientClosedRequest is the code that the API server logs when the client closed the connection before the response.
+const statusClientClosedRequest = 499
+
 // meta contains the parts of a returned object's metadata that removesFinalizers needs.
 type meta struct {
 	Metadata struct {
@@ -15,15 +18,16 @@ type meta struct {
 
 // removesFinalizers reports whether the request is a patch that changes only the finalizers of an object that is being deleted.
 // The API server does not allow adding finalizers to such an object (docs/adr/0006). A patch that fails because the object has
-// already been deleted or changed also counts, since it has no effect.
+// already been deleted or changed also counts, since it has no effect. So does one without a response, because the program was
+// killed or the API server timed out.
 func removesFinalizers(e Event) bool {
 	if !patchesFinalizers(e) {
 		return false
 	}
-	switch e.Response.Code {
-	case http.StatusNotFound, http.StatusConflict:
+	switch code := e.Response.Code; {
+	case code == http.StatusNotFound, code == http.StatusConflict, code >= statusClientClosedRequest:
 		return true
-	case http.StatusOK:
+	case code == http.StatusOK:
 		var now meta
 		return json.Unmarshal(e.Returned, &now) == nil && now.Metadata.DeletionTimestamp != ""
 	}
