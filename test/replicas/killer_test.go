@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,6 +27,8 @@ const (
 	// lease is the programs' lease duration. It is short, because each kill of a leader interrupts the program's work for this
 	// long.
 	lease = "3s"
+	// leaderTimeout is how long a kill is delayed until its program has a leader again.
+	leaderTimeout = 30 * time.Second
 )
 
 // killer kills one replica after the other and restarts it. Each round kills all replicas, in random order.
@@ -37,7 +40,9 @@ type killer struct {
 	done   sync.WaitGroup
 	// kills and exits count how often a replica was killed, and how often one exited because it lost its Lease.
 	kills, exits int
-	err          error
+	// killed is the time of the last kill of each program, keyed by its ServiceAccount.
+	killed map[string]time.Time
+	err    error
 }
 
 // newKiller starts the replicas of all programs. The environment variable REPLICAS_SEED repeats the order of an earlier run.
@@ -50,7 +55,7 @@ func newKiller(t *testing.T, args map[string][]string) *killer {
 		require.NoError(t, err)
 	}
 	fmt.Printf("replicas: REPLICAS_SEED=%d\n", seed)
-	k := &killer{random: rand.New(rand.NewPCG(seed, seed))}
+	k := &killer{random: rand.New(rand.NewPCG(seed, seed)), killed: map[string]time.Time{}}
 	for _, account := range programs {
 		for range replicas {
 			own := append([]string{"--leader-elect", "--leader-elect-lease-duration=" + lease}, args[account]...)
@@ -78,16 +83,43 @@ func (k *killer) run(ctx context.Context) error {
 	defer ticks.Stop()
 	for {
 		for _, i := range k.random.Perm(len(k.all)) {
-			select {
-			case <-ctx.Done():
+			if !await(ctx, ticks) {
 				return nil
-			case <-ticks.C:
+			}
+			if k.awaitLeader(ctx, k.all[i].Account) > killInterval { // on a slow machine, a new leader needs time to work
+				ticks.Reset(killInterval)
+				if !await(ctx, ticks) {
+					return nil
+				}
 			}
 			if err := k.restart(k.all[i]); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// await waits for a tick. It returns false if the context ends.
+func await(ctx context.Context, ticks *time.Ticker) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-ticks.C:
+		return ctx.Err() == nil
+	}
+}
+
+// awaitLeader waits until a replica of the program has renewed the Lease since the last kill, because a program whose replicas are
+// killed before one of them leads never does any work. It returns how long that took.
+func (k *killer) awaitLeader(ctx context.Context, account string) time.Duration {
+	began := time.Now()
+	_ = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, leaderTimeout, true, func(ctx context.Context) (bool, error) {
+		held := &coordinationv1.Lease{}
+		err := cluster.Client.Get(ctx, client.ObjectKey{Namespace: cluster.Home, Name: account}, held)
+		return err == nil && ptr.Deref(held.Spec.HolderIdentity, "") != "" && held.Spec.RenewTime != nil &&
+			held.Spec.RenewTime.After(k.killed[account]), nil
+	})
+	return time.Since(began)
 }
 
 // restart kills and restarts a replica. It also restarts those that exited.
@@ -99,6 +131,7 @@ func (k *killer) restart(victim *env.Program) error {
 		case p == victim:
 			k.kills++
 			p.Kill()
+			k.killed[p.Account] = time.Now()
 		default:
 			continue
 		}
