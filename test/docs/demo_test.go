@@ -23,8 +23,8 @@ const (
 	// demoUp is the last line that `kubectl remit run` prints before it waits for Ctrl-C.
 	demoUp = "The cluster stays up until you press Ctrl-C."
 	// upWithin is the timeout for starting the cluster, and stoppedWithin for stopping it.
-	upWithin      = 3 * time.Minute
-	stoppedWithin = time.Minute
+	upWithin      = 6 * time.Minute
+	stoppedWithin = 2 * time.Minute
 )
 
 // In the output of `kubectl remit run`, setUp matches the line that prepares a terminal for the pages, and tried
@@ -50,7 +50,7 @@ func startDemo(dir string) (*demo, error) {
 	// Because of Pdeathsig, the kernel interrupts the command when the thread that started it exits. TestMain's goroutine
 	// keeps this thread until the process exits, even if the process crashes.
 	runtime.LockOSThread()
-	d := &demo{dir: dir, cmd: exec.Command("bin/kubectl-remit", "run"), ended: make(chan error, 1)}
+	d := &demo{dir: dir, cmd: exec.Command("bin/kubectl-remit", "run", "--timeout=5m"), ended: make(chan error, 1)}
 	d.cmd.Dir = root
 	d.cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 	d.cmd.Stderr = os.Stderr
@@ -111,7 +111,14 @@ func (d *demo) stop() error {
 	}
 }
 
-// shell runs a line in a shell with the environment that the pages require, and returns the combined output.
+// waitTimeout matches a timeout of kubectl wait that is long enough for readers.
+var waitTimeout = regexp.MustCompile(`(kubectl wait [^|;&]*--timeout[= ])(?:60|120)s`)
+
+// patient returns the line with longer timeouts of kubectl wait, because the machine may be busy with other tests.
+func patient(line string) string { return waitTimeout.ReplaceAllString(line, "${1}170s") }
+
+// shell runs a line in a shell with the environment that the pages require, and returns the combined output. kubectl wait waits
+// longer than on the page.
 func (d *demo) shell(ctx context.Context, line, stdin string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
@@ -119,7 +126,7 @@ func (d *demo) shell(ctx context.Context, line, stdin string) (string, error) {
 	if ready == nil {
 		return "", fmt.Errorf("kubectl remit run did not print the command that prepares a terminal:\n%s", d.printed)
 	}
-	cmd := exec.CommandContext(ctx, "sh", "-c", ready[1]+"\n"+line)
+	cmd := exec.CommandContext(ctx, "sh", "-c", ready[1]+"\n"+patient(line))
 	cmd.Stdin = strings.NewReader(stdin)
 	for _, v := range os.Environ() {
 		if name, _, _ := strings.Cut(v, "="); name != "KUBECONFIG" && name != "OPERATOR_NAMESPACE" && name != "GLOBAL_CATALOG_NAMESPACE" {

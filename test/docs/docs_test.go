@@ -14,7 +14,7 @@ package docs
 //
 // Each command runs in a shell after the line that `kubectl remit run` prints for readers, which sets the working
 // directory, KUBECONFIG and PATH. "kubectl" is bin/kubectl if `make kubectl` has built it, and otherwise the installed
-// one.
+// one. kubectl wait gets a longer timeout than on the page.
 //
 // The blocks of a page run in order. Pages run at the same time, so each has its own namespaces and cluster-scoped names.
 
@@ -39,7 +39,7 @@ import (
 const (
 	root = "../.."
 	// commandTimeout is the timeout of one command.
-	commandTimeout = 3 * time.Minute
+	commandTimeout = 4 * time.Minute
 	// parallel is the number of pages that run concurrently. They mostly wait.
 	parallel = "8"
 )
