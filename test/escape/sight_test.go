@@ -38,6 +38,7 @@ func sights() []row {
 			s.targetsAre(s.Namespace)
 			s.namesNoNeighbor()
 
+			s.settle() // the install may not have written its last status yet
 			before := s.traces()
 			s.label(neighbor, map[string]string{teamLabel: ""})
 			s.settle()

@@ -95,6 +95,8 @@ func (s *scene) noWayBack(version string) {
 	s.T.Helper()
 	s.install(bundleOf(csv()))
 	victim := s.Succeeded(probeCSV)
+	s.Complete()
+	s.settle()
 	written := len(s.writes())
 	older := forge.Of(probe, forge.NewCSV(olderCSV).Set("0.9.0", "spec", "version"))
 	older.Version, older.Edges = version, map[string]any{"skipRange": "<2.0.0"}
