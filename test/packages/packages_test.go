@@ -41,23 +41,24 @@ func TestKubectlListsPackages(t *testing.T) {
 		assert.Regexp(c, `\nwidgets +Our catalog +\d+`, out)
 	}, "get", "packagemanifests", "-n", s.namespace)
 
-	out, err := kubectl(t, "get", "packagemanifests", "-n", s.namespace, "-l", "catalog="+s.catalog+",operatorframework.io/arch.arm64=supported", "-o", "name")
-	require.NoError(t, err, out)
-	require.Equal(t, "packagemanifest.packages.operators.coreos.com/widgets\n", out)
-	out, err = kubectl(t, "get", "packagemanifests", "-A", "--field-selector", "metadata.name=etcd", "-l", "catalog="+global, "-o", "jsonpath={.items[*].metadata.namespace}")
-	require.NoError(t, err, out)
-	require.Equal(t, cluster.Catalogs, out)
-	out, err = kubectl(t, "get", "packagemanifest", "widgets", "-n", s.namespace, "-o", "yaml")
-	require.NoError(t, err, out)
-	for _, part := range []string{
-		"catalogSource: " + s.catalog, "catalogSourceNamespace: " + s.namespace, "currentCSV: widgets.v2", "displayName: Widgets", "description: A store", "base64data: ",
-		"mediatype: image/svg+xml", "defaultChannel: stable", "version: 1.0.0", "provider: Us", "namespace: " + s.namespace,
-	} {
-		require.Contains(t, out, part)
-	}
-	out, err = kubectl(t, "explain", "packagemanifests.status.channels.currentCSVDesc")
-	require.NoError(t, err, out)
-	require.Contains(t, out, "installModes")
+	// On a busy machine, the API server may not reach package-server for a moment, and observes its OpenAPI schema with a delay.
+	eventually(t, func(c *assert.CollectT, out string) {
+		assert.Equal(c, "packagemanifest.packages.operators.coreos.com/widgets\n", out)
+	}, "get", "packagemanifests", "-n", s.namespace, "-l", "catalog="+s.catalog+",operatorframework.io/arch.arm64=supported", "-o", "name")
+	eventually(t, func(c *assert.CollectT, out string) {
+		assert.Equal(c, cluster.Catalogs, out)
+	}, "get", "packagemanifests", "-A", "--field-selector", "metadata.name=etcd", "-l", "catalog="+global, "-o", "jsonpath={.items[*].metadata.namespace}")
+	eventually(t, func(c *assert.CollectT, out string) {
+		for _, part := range []string{
+			"catalogSource: " + s.catalog, "catalogSourceNamespace: " + s.namespace, "currentCSV: widgets.v2", "displayName: Widgets", "description: A store", "base64data: ",
+			"mediatype: image/svg+xml", "defaultChannel: stable", "version: 1.0.0", "provider: Us", "namespace: " + s.namespace,
+		} {
+			assert.Contains(c, out, part)
+		}
+	}, "get", "packagemanifest", "widgets", "-n", s.namespace, "-o", "yaml")
+	eventually(t, func(c *assert.CollectT, out string) {
+		assert.Contains(c, out, "installModes")
+	}, "explain", "packagemanifests.status.channels.currentCSVDesc")
 }
 
 func TestClientsListInChunks(t *testing.T) {
