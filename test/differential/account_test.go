@@ -207,9 +207,10 @@ func (a *account) disturb() {
 
 // settle waits until the API server's authorizer has observed all writes, and returns the RBAC objects. The authorizer
 // has one watch for each of the four kinds, so settle writes one object of each kind and waits until the authorizer has
-// observed these objects.
+// observed these objects. Before, it waits for the writes of the ClusterRole aggregation controller.
 func (a *account) settle() rbac.Listers {
 	a.t.Helper()
+	a.awaitGathered()
 	a.markers++
 	name := fmt.Sprint("marker", a.markers)
 	rule := rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{a.id + name}}
@@ -222,13 +223,18 @@ func (a *account) settle() rbac.Listers {
 	a.create(roleBinding(a.home, name, roleRef(kindRole, name), subject))
 	a.awaitAllowed(a.id+name, rbac.ClusterScope, rule.Resources[0])
 	a.awaitAllowed(subject.Name, a.home, rule.Resources[0])
-	var l rbac.Listers
+	return a.awaitGathered().listers(a.t, true)
+}
+
+// awaitGathered waits until the aggregated ClusterRoles are up to date, and returns all RBAC objects.
+func (a *account) awaitGathered() world {
+	a.t.Helper()
+	var w world
 	require.EventuallyWithT(a.t, func(c *assert.CollectT) {
-		w := a.read()
+		w = a.read()
 		assert.True(c, gathered(w.ClusterRoles), "the aggregated ClusterRoles are up to date")
-		l = w.listers(a.t, true)
 	}, patience, 20*time.Millisecond)
-	return l
+	return w
 }
 
 func (a *account) awaitAllowed(user, namespace, resource string) {
