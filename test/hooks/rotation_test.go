@@ -20,7 +20,7 @@ import (
 
 const (
 	// shortLife is the lifetime of a certificate. A third of it must suffice to roll out a Pod on a slow machine.
-	shortLife = time.Minute
+	shortLife = 75 * time.Second
 	// rotations is the default number of rotations. The environment variable ROTATIONS overrides it.
 	rotations = 2
 )
