@@ -203,6 +203,9 @@ func TestChecksThePermissionOfTheRequestsUser(t *testing.T) {
 		user := scoped.Username(s.namespace, "ci")
 		s.grant(user, rbacv1.PolicyRule{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"operatorgroups"}, Verbs: []string{"*"}})
 		c := s.cluster.As(s.T, user, rbac.ServiceAccount(s.namespace, "").Groups...)
+		s.eventually(func(c2 *assert.CollectT) {
+			assert.ErrorContains(c2, c.Create(s.Context(), s.group("group", installer)), policy)
+		})
 		s.denied(c.Create(s.Context(), s.group("group", installer)), "user '"+user+"' may not impersonate")
 
 		s.grantIn("default", user, impersonate(installer))
