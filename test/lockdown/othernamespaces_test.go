@@ -123,16 +123,23 @@ func change(t *testing.T, c *env.Cluster, obj client.Object, weaken func(obj cli
 		return
 	}
 	weaken(obj)
-	require.NoError(t, c.Client.Update(t.Context(), obj))
-	t.Cleanup(func() {
-		require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error { // the API server may have updated the status
-			if err := c.Client.Get(context.Background(), client.ObjectKeyFromObject(obj), obj); err != nil {
-				return err
-			}
-			before.SetResourceVersion(obj.GetResourceVersion())
-			return c.Client.Update(context.Background(), before)
-		}))
-	})
+	overwrite(t, c, obj)
+	t.Cleanup(func() { overwrite(t, c, before) })
+}
+
+// overwrite updates an object, even if the API server has updated its status in the meantime.
+func overwrite(t *testing.T, c *env.Cluster, obj client.Object) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		live, ok := obj.DeepCopyObject().(client.Object)
+		require.True(t, ok)
+		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(obj), live); err != nil {
+			return err
+		}
+		obj.SetResourceVersion(live.GetResourceVersion())
+		return c.Client.Update(ctx, obj)
+	}))
 }
 
 // refusesToStart runs a program as its own ServiceAccount, asserts that the program exits with an error, and returns

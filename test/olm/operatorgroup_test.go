@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env"
@@ -52,9 +53,9 @@ func TestTargetsBySelectorFollowTheLabels(t *testing.T) {
 	tn.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tn.Namespace + "-a", Labels: map[string]string{"team": tn.Namespace}}})
 	requireTargets(tn, tn.Namespace+"-a")
 
-	require.NoError(t, tn.Get("group", og))
+	before := og.DeepCopy()
 	og.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "x", Operator: "Like"}}}
-	require.NoError(t, cluster.Client.Update(t.Context(), og))
+	require.NoError(t, cluster.Client.Patch(t.Context(), og, client.MergeFrom(before)))
 	requireCondition(tn, "group", "TargetsKnown", metav1.ConditionFalse, "InvalidSelector")
 }
 
