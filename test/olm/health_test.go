@@ -17,14 +17,14 @@ import (
 	"github.com/remit-olm/remit/test/env"
 )
 
-// twoReplicas sets a CSV's Deployment to two replicas, one of which may be unavailable, with Pods that take a while to become
-// ready.
+// twoReplicas sets a CSV's Deployment to two replicas, one of which may be unavailable, with Pods that take so long to become ready
+// that a busy machine observes that one is missing.
 func twoReplicas(c *csv) {
 	spec := &c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec
 	spec.Replicas = ptr.To(int32(2))
 	spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType,
 		RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: ptr.To(intstr.FromInt32(1))}}
-	spec.Template.Annotations = map[string]string{"standin.test/start-after": "2s"}
+	spec.Template.Annotations = map[string]string{"standin.test/start-after": "10s"}
 }
 
 // installed returns a tenant whose edited CSV has succeeded.
