@@ -2,6 +2,7 @@ package olm
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"regexp"
 	"slices"
@@ -329,6 +330,16 @@ func TestDeletesANamespaceWhoseWebhookDoesNotAnswer(t *testing.T) {
 // the number of days.
 var daysLeft = regexp.MustCompile(`^csv_serving_certificate_days_left\{deployment="demo",name="demo.v1.0.0",namespace="([^"]+)"\} (\S+)$`)
 
+// expiryOfCertificate returns when the serving certificate of the Deployment "demo" expires.
+func expiryOfCertificate(tn *env.Tenant) time.Time {
+	tn.T.Helper()
+	secret := &corev1.Secret{}
+	require.NoError(tn.T, tn.Get(cert.SecretName("demo"), secret))
+	pair, err := tls.X509KeyPair(secret.Data[cert.KeyCertificate], secret.Data[cert.KeyPrivate])
+	require.NoError(tn.T, err)
+	return pair.Leaf.NotAfter
+}
+
 func TestReportsAForbiddenRotationBeforeItIsDue(t *testing.T) {
 	t.Parallel()
 	tn, _ := hooked(t)
@@ -342,12 +353,14 @@ func TestReportsAForbiddenRotationBeforeItIsDue(t *testing.T) {
 		}
 	}
 	require.NotEmpty(t, taken)
+	expiry := expiryOfCertificate(tn)
+	require.WithinDuration(t, time.Now().Add(cert.DefaultLife), expiry, 24*time.Hour)
 	got := &csv{}
 	tn.Eventually(func(c *assert.CollectT) {
 		assert.NoError(c, tn.Get("demo.v1.0.0", got))
 		assert.Equal(c, operatorsv1alpha1.CSVPhaseSucceeded, got.Status.Phase)
 		assert.Contains(c, got.Status.Message, `CertificateRotationBlocked: the certificate of deployment "demo", which expires on `+
-			time.Now().Add(cert.DefaultLife).UTC().Format(time.DateOnly)+", cannot be rotated: ServiceAccount "+tn.Account.String()+
+			expiry.UTC().Format(time.DateOnly)+", cannot be rotated: ServiceAccount "+tn.Account.String()+
 			` is missing permissions: in namespace `+tn.Namespace+` {apiGroups: [""], resources: ["secrets"], resourceNames: ["demo-service-cert"], verbs: [`)
 		for _, r := range got.Status.RequirementStatus {
 			if r.Kind == "Secret" {
