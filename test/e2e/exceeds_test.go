@@ -34,7 +34,7 @@ func TestReportsAnOperatorThatExceedsItsAccount(t *testing.T) {
 	regrant()
 	tn.Group(env.AccountName, tn.Namespace)
 	tn.Succeeded(bundle.CSV)
-	require.Empty(t, exceeds(tn, t).Status)
+	tn.Eventually(func(c *assert.CollectT) { assert.Empty(c, exceeds(tn, c).Status) })
 
 	require.NoError(t, cluster.Client.Delete(t.Context(), inNamespace))
 	tn.Eventually(func(c *assert.CollectT) {

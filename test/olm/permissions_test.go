@@ -81,10 +81,16 @@ func TestReportsInWhichTargetsRulesAreMissing(t *testing.T) {
 	tn.Grant(b, manageRBAC()...)
 	tn.Group(env.AccountName, tn.Namespace, a, b)
 	newCSV(tn)
-	got := requirePhase(tn, pending, "RequirementsNotMet")
-	account := requirement(t, got, env.AccountName)
-	require.Equal(t, `Policy rule not satisfied for service account: in namespace `+b+` {apiGroups: [""], resources: ["configmaps"], verbs: ["get"]}`, account.Message)
-	require.EqualValues(t, "NotSatisfied", account.Dependents[0].Status)
+	requirePhase(tn, pending, "RequirementsNotMet")
+	tn.Eventually(func(c *assert.CollectT) { // Remit observes the grants one after the other
+		got := &csv{}
+		assert.NoError(c, tn.Get("demo.v1.0.0", got))
+		account := requirement(c, got, env.AccountName)
+		assert.Equal(c, `Policy rule not satisfied for service account: in namespace `+b+` {apiGroups: [""], resources: ["configmaps"], verbs: ["get"]}`, account.Message)
+		if assert.NotEmpty(c, account.Dependents) {
+			assert.EqualValues(c, "NotSatisfied", account.Dependents[0].Status)
+		}
+	})
 	tn.Grant(b, readConfigMaps())
 	requireSucceeded(tn)
 }
