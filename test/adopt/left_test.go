@@ -27,6 +27,14 @@ type workload struct {
 // newWorkload creates a namespace with the annotations on its OperatorGroup and CatalogSource.
 func newWorkload(t *testing.T, annotations map[string]string) workload {
 	t.Helper()
+	w := newGroup(t, annotations)
+	w.fill(annotations)
+	return w
+}
+
+// newGroup creates the namespace of a workload with only the OperatorGroup.
+func newGroup(t *testing.T, annotations map[string]string) workload {
+	t.Helper()
 	tn := cluster.Tenant(t)
 	w := workload{&recorded{Tenant: tn, copies: tn.Other(nil), targets: tn.Namespace}, tn.Since}
 	tn.GrantReleases()
@@ -38,22 +46,27 @@ func newWorkload(t *testing.T, annotations map[string]string) workload {
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "group", Annotations: annotations},
 		Spec:       operatorsv1.OperatorGroupSpec{ServiceAccountName: env.AccountName, TargetNamespaces: []string{w.Namespace, w.copies}},
 	})
-	tn.Create(&corev1.ConfigMap{ObjectMeta: w.Meta("catalog"), Data: map[string]string{"catalog.json": env.Releases("op.v1.0.0 stable")}})
+	return w
+}
+
+// fill creates the other objects of a workload.
+func (w workload) fill(annotations map[string]string) {
+	w.T.Helper()
+	w.Create(&corev1.ConfigMap{ObjectMeta: w.Meta("catalog"), Data: map[string]string{"catalog.json": env.Releases("op.v1.0.0 stable")}})
 	cs := &operatorsv1alpha1.CatalogSource{ObjectMeta: w.Meta("catalog"), Spec: operatorsv1alpha1.CatalogSourceSpec{
 		SourceType: operatorsv1alpha1.SourceTypeConfigmap, ConfigMap: "catalog"}}
 	cs.Annotations = annotations
-	tn.Create(cs)
+	w.Create(cs)
 	c := w.newCSV("done")
 	c.Spec.CustomResourceDefinitions.Owned = nil
 	w.create(c, byCatalog)
 	now := metav1.Now()
-	require.NoError(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c))
+	require.NoError(w.T, cluster.Client.Get(w.T.Context(), client.ObjectKeyFromObject(c), c))
 	before := c.DeepCopy()
 	c.SetPhase(operatorsv1alpha1.CSVPhaseSucceeded, operatorsv1alpha1.CSVReasonInstallSuccessful, "install strategy completed with no errors", &now)
-	require.NoError(t, cluster.Client.Status().Patch(t.Context(), c, client.MergeFrom(before)))
-	tn.Subscribe("catalog", "op", "stable")
+	require.NoError(w.T, cluster.Client.Status().Patch(w.T.Context(), c, client.MergeFrom(before)))
+	w.Subscribe("catalog", "op", "stable")
 	w.strayPlan()
-	return w
 }
 
 // strayPlan creates an InstallPlan that a user has written, which Remit refuses as soon as it has steps.
@@ -121,7 +134,9 @@ func (w workload) requireActed(why string) {
 }
 
 func TestEachControllerLeavesANamespaceToOLM(t *testing.T) {
-	left := newWorkload(t, leftToOLM())
+	left := newGroup(t, leftToOLM())
+	newWorkload(t, nil).requireActed("before the other objects are created, so that the programs have observed the OperatorGroup")
+	left.fill(leftToOLM())
 	newWorkload(t, nil).requireActed("in a namespace that Remit manages, which was created later")
 	events := left.requests()
 	for name, a := range acts() {

@@ -84,6 +84,9 @@ func TestALeftoverWebhookIsRemovedWhenTheNamespaceHasAnAccountAgain(t *testing.T
 	require.Equal(t, 1, webhooks(t))
 
 	require.NoError(t, cluster.Client.Delete(t.Context(), og))
+	tn.Eventually(func(c *assert.CollectT) { // otherwise, Remit may remove the webhook as the account before it observes the deletion
+		assert.Equal(c, operatorsv1alpha1.CSVReasonNoOperatorGroup, tn.CSV(c, "called").Status.Reason)
+	})
 	require.NoError(t, cluster.Client.Delete(t.Context(), &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: tn.Meta("called")}))
 	tn.Eventually(func(c *assert.CollectT) {
 		assert.True(c, apierrors.IsNotFound(tn.Get("called", &operatorsv1alpha1.ClusterServiceVersion{})))

@@ -11,6 +11,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -73,6 +74,7 @@ func TestReportsWhatRemainsIfTheAccountIsDeleted(t *testing.T) {
 	got := installWithClusterPermission(tn)
 	allowFinalizerRemoval(tn)
 	require.NoError(t, cluster.Client.Delete(t.Context(), &corev1.ServiceAccount{ObjectMeta: tn.Meta(env.AccountName)}))
+	requireCondition(tn, "group", "AccountUsable", metav1.ConditionFalse, "ServiceAccountNotFound") // Remit has observed the deletion
 	require.NoError(t, cluster.Client.Delete(t.Context(), got))
 	requireGone(tn)
 	require.Len(t, clusterRoles(tn, t), 1)

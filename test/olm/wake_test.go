@@ -118,6 +118,11 @@ func TestAGrantWakesACSVThatIsBeingRemoved(t *testing.T) {
 		}
 	}
 	require.NotEmpty(t, taken)
+	tn.Eventually(func(ct *assert.CollectT) { // Remit has observed the deletions
+		got := &csv{}
+		assert.NoError(ct, tn.Get(c.Name, got))
+		assert.Contains(ct, got.Status.Message, "is missing permissions")
+	})
 	require.NoError(t, cluster.Client.Delete(t.Context(), c))
 	requireEvent(tn, "LeftBehind")
 	require.NoError(t, tn.Get(c.Name, c), "it waits")
