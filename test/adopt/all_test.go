@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	command "github.com/remit-olm/remit/cmd/kubectl-remit/adopt"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
 // newGlobal creates a namespace with an OperatorGroup that selects all namespaces, and one operator. OLM generates
@@ -148,6 +150,8 @@ func TestOnlyOLMItselfPreventsAnAdoption(t *testing.T) {
 	olm := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "olm-" + other}, Subjects: subjects,
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}}
 	r.Create(olm)
+	everywhere := &authorizationv1.ResourceAttributes{Verb: "*", Group: "*", Resource: "*"}
+	cluster.AwaitAllowed(t, authorizationv1.SubjectAccessReviewSpec{User: scoped.Username(other, "programs"), ResourceAttributes: everywhere})
 	before := state(t, r.made)
 	for i, d := range programs {
 		r.Eventually(func(c *assert.CollectT) { // the authorizer may not have observed the binding or the end of a Pod yet
