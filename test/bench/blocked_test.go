@@ -207,6 +207,7 @@ func csvOf(tb testing.TB, tn *env.Tenant) *operatorsv1alpha1.ClusterServiceVersi
 func (b *blocked) listen(window time.Duration) (woken map[string]int, sent requests) {
 	b.tb.Helper()
 	tenants := b.tenants()
+	time.Sleep(eventRetry)
 	before := b.asleep()
 	from, over := mark(b.tb), time.After(window)
 	for n := range churn {
