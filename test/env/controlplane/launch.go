@@ -18,7 +18,7 @@ import (
 const (
 	// startTimeout is long because the machine may be busy compiling. On an idle machine, the start takes three seconds.
 	startTimeout = 3 * time.Minute
-	stopTimeout  = 30 * time.Second
+	stopTimeout  = 2 * time.Minute
 	poll         = 20 * time.Millisecond
 	logTail      = 4096
 )

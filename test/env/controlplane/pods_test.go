@@ -149,7 +149,7 @@ func TestAPodThatFailsItsLivenessProbeIsRestarted(t *testing.T) {
 	require.NoError(t, err)
 	w.waitExited(first.PID, first.Child)
 	w.eventually(func(c *require.Assertions) {
-		c.EqualValues(1, w.pod(c, "a").Status.ContainerStatuses[0].RestartCount)
+		c.GreaterOrEqual(w.pod(c, "a").Status.ContainerStatuses[0].RestartCount, int32(1)) // on a busy machine, a probe may fail again
 		c.True(w.isReady("a"))
 	})
 	require.NotEqual(t, first.PID, w.report("a").PID)

@@ -143,7 +143,7 @@ func secretSource(name string) corev1.VolumeSource {
 }
 
 func httpProbe(path string) *corev1.Probe {
-	return &corev1.Probe{PeriodSeconds: 1, FailureThreshold: 1, ProbeHandler: corev1.ProbeHandler{
+	return &corev1.Probe{PeriodSeconds: 1, TimeoutSeconds: 10, FailureThreshold: 1, ProbeHandler: corev1.ProbeHandler{
 		HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(8080)},
 	}}
 }
