@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/catalog/server"
@@ -226,7 +227,9 @@ func TestDeletesARegistryThatIsNoLongerNeeded(t *testing.T) {
 	eventually(t, func(c *assert.CollectT) {
 		cs := s.get(c)
 		assert.Empty(c, cs.Status.Message)
-		assert.Equal(c, "in-process", cs.Status.GRPCConnectionState.Address)
+		if assert.NotNil(c, cs.Status.GRPCConnectionState) {
+			assert.Equal(c, "in-process", cs.Status.GRPCConnectionState.Address)
+		}
 	})
 
 	s.edit(func(spec *operatorsv1alpha1.CatalogSourceSpec) { spec.Image = ref })
@@ -360,7 +363,7 @@ func TestAcceptsChangesByAMutatingWebhook(t *testing.T) {
 			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "x"}}}}
 		restrict(probe)
 		assert.NoError(c, client.NewDryRunClient(cluster.Client).Create(t.Context(), probe))
-		assert.EqualValues(c, 7, *probe.Spec.TerminationGracePeriodSeconds)
+		assert.EqualValues(c, 7, ptr.Deref(probe.Spec.TerminationGracePeriodSeconds, 0))
 	})
 	s := create(t, name, operatorsv1alpha1.CatalogSourceSpec{Image: ref})
 	pod := s.pod(pinned)
