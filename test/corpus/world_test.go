@@ -372,11 +372,16 @@ func (w *world) clear(ctx context.Context, c *testCase, printed []*unstructured.
 		errs = append(errs, client.IgnoreNotFound(w.Client.Delete(ctx, obj, client.PropagationPolicy(metav1.DeletePropagationBackground))))
 	}
 	if c.extension {
-		remove(c.clusterExtension())
+		ext := c.clusterExtension()
+		remove(ext)
+		ext.SetGroupVersionKind(olmv1.GroupVersion.WithKind(olmv1.KindClusterExtension))
+		errs = append(errs, w.waitDeleted(ctx, ext))
 		remove(c.clusterCatalog(""))
 	}
 	remove(&operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "group"}})
-	errs = append(errs, w.until(ctx, func() error { return w.withoutGroupRoles(ctx, c) }))
+	errs = append(errs, w.until(ctx, func() error {
+		return errors.Join(w.withoutGroupRoles(ctx, c), w.withoutGroupLabels(ctx, c))
+	}))
 	remove(&operatorsv1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "catalog"}})
 	for _, obj := range printed {
 		if obj.GetKind() != "Namespace" {
@@ -407,6 +412,23 @@ func (w *world) withoutGroupRoles(ctx context.Context, c *testCase) error {
 		return err
 	}
 	return fmt.Errorf("ClusterRole %s of a deleted OperatorGroup still exists", roles.Items[0].Name)
+}
+
+// withoutGroupLabels returns an error while namespaces of the case have the label of its OperatorGroup, which Remit also removes
+// as the account.
+func (w *world) withoutGroupLabels(ctx context.Context, c *testCase) error {
+	for _, name := range c.namespaces() {
+		ns := &corev1.Namespace{}
+		if err := w.Client.Get(ctx, client.ObjectKey{Name: name}, ns); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		for label := range ns.Labels {
+			if strings.HasPrefix(label, "olm.operatorgroup.uid/") {
+				return fmt.Errorf("namespace %s still has the label %s of a deleted OperatorGroup", name, label)
+			}
+		}
+	}
+	return nil
 }
 
 // nudged waits until the objects are deleted, and repeats the delete requests periodically. It returns only after the
