@@ -44,8 +44,8 @@ func addAnySchema(ctx context.Context, c client.Client) error {
 	})
 }
 
-// addExtensions installs the API and the policies of ClusterExtensions, and waits until the API server enforces them. The profile compat gets the schema of the API, and the
-// profile bounded one that accepts any spec.
+// addExtensions installs the API and the policies of ClusterExtensions, and waits until the API server enforces them. The profile
+// compat gets the schema of the API, and the profile bounded one that accepts any spec.
 func addExtensions(ctx context.Context, profile string) error {
 	c := clusters[profile].Client
 	if profile == manifests.ProfileBounded {
