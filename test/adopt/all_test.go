@@ -154,7 +154,7 @@ func TestOnlyOLMItselfPreventsAnAdoption(t *testing.T) {
 	cluster.AwaitAllowed(t, authorizationv1.SubjectAccessReviewSpec{User: scoped.Username(other, "programs"), ResourceAttributes: everywhere})
 	before := state(t, r.made)
 	for i, d := range programs {
-		r.Eventually(func(c *assert.CollectT) { // the authorizer may not have observed the binding or the end of a Pod yet
+		r.Eventually(func(c *assert.CollectT) { // the end of a Pod may not have been observed yet
 			report := adopt(t, 1, "-n", r.Namespace, "--yes")
 			if assert.Len(c, report.Problems, len(programs)-i) {
 				assert.Contains(c, report.Problems[0], fmt.Sprintf("OLM is running: Deployment %s/%s has replicas", other, d.Name))

@@ -111,7 +111,7 @@ func (d *demo) stop() error {
 	}
 }
 
-// waitTimeout matches a timeout of kubectl wait that is long enough for readers.
+// waitTimeout matches the timeouts of kubectl wait on the pages.
 var waitTimeout = regexp.MustCompile(`(kubectl wait [^|;&]*--timeout[= ])(?:60|120)s`)
 
 // patient returns the line with longer timeouts of kubectl wait, because the machine may be busy with other tests.

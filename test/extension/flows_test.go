@@ -37,9 +37,9 @@ func TestAClusterExtensionWithoutAServiceAccount(t *testing.T) {
 	s.Says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions)
 	s.nothingWritten(s.Since)
 	from, granted := s.Mark(), time.Now()
-	observed := s.pasteGrant()
+	complete := s.pasteGrant()
 	s.Installed("1.0.0")
-	require.Less(t, s.oneRound(from, granted, observed), 40)
+	require.Less(t, s.oneRound(from, granted, complete), 40)
 	require.True(t, s.exists())
 
 	s.upgrades()
@@ -57,9 +57,9 @@ func (s *scene) upgrades() {
 	require.Equal(s.t, "1.0.0", s.Get().Status.Install.Bundle.Version)
 	require.True(s.t, s.exists())
 	from, granted := s.Mark(), time.Now()
-	observed := s.pasteGrant()
+	complete := s.pasteGrant()
 	s.Installed("2.0.0")
-	s.oneRound(from, granted, observed)
+	s.oneRound(from, granted, complete)
 }
 
 // removesWithoutItsIdentity removes all grants and the enrollment, and then the ClusterExtension.
@@ -115,9 +115,9 @@ func TestAClusterExtensionWithAServiceAccount(t *testing.T) {
 	s.Says(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions)
 	s.nothingWritten(s.Since)
 	from, granted := s.Mark(), time.Now()
-	observed := s.pasteGrant()
+	complete := s.pasteGrant()
 	s.Installed("1.0.0")
-	require.Less(t, s.oneRound(from, granted, observed), 40)
+	require.Less(t, s.oneRound(from, granted, complete), 40)
 	require.Equal(t, &olmv1.Identity{
 		Kind: olmv1.IdentityKindServiceAccount, Namespace: s.Name, Name: installer,
 		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + s.Name, "system:authenticated"},

@@ -5,21 +5,17 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/test/env"
 	"github.com/remit-olm/remit/test/env/audit"
@@ -71,60 +67,34 @@ func (s *scene) nothingWritten(from int64) {
 	}
 }
 
-// pasteGrant applies the grant in the report as the cluster administrator, and returns when the API server's authorizer had
-// observed all of it.
-func (s *scene) pasteGrant() (observed time.Time) {
+// pasteGrant applies the grant in the report as the cluster administrator, and returns the time before its last change.
+func (s *scene) pasteGrant() (complete time.Time) {
 	s.t.Helper()
-	objs := s.Reported(preflight.FileGrant)
-	cluster.Apply(s.t, objs...)
-	identity := s.Identity()
-	for _, obj := range objs {
-		rules, _, err := unstructured.NestedSlice(obj.Object, "rules") // bindings have none
-		require.NoError(s.t, err)
-		for _, r := range rules {
-			rule := &rbacv1.PolicyRule{}
-			content, ok := r.(map[string]any)
-			require.True(s.t, ok)
-			require.NoError(s.t, runtime.DefaultUnstructuredConverter.FromUnstructured(content, rule))
-			cluster.AwaitAllowed(s.t, requestOf(identity, obj.GetNamespace(), *rule))
+	version := func(obj *unstructured.Unstructured) string {
+		live := obj.DeepCopy()
+		require.NoError(s.t, client.IgnoreNotFound(cluster.Client.Get(s.t.Context(), client.ObjectKeyFromObject(obj), live)))
+		return live.GetResourceVersion()
+	}
+	for _, obj := range s.Reported(preflight.FileGrant) {
+		old, now := version(obj), time.Now()
+		if cluster.Apply(s.t, obj.DeepCopy()); version(obj) != old {
+			complete = now
 		}
 	}
-	return time.Now()
-}
-
-// requestOf returns a request of the identity that the rule allows.
-func requestOf(identity scoped.Identity, namespace string, rule rbacv1.PolicyRule) authorizationv1.SubjectAccessReviewSpec {
-	out := authorizationv1.SubjectAccessReviewSpec{User: identity.Username(), Groups: identity.Groups()}
-	if len(rule.NonResourceURLs) > 0 {
-		out.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: rule.NonResourceURLs[0], Verb: rule.Verbs[0]}
-		return out
-	}
-	resource, subresource, _ := strings.Cut(rule.Resources[0], "/")
-	out.ResourceAttributes = &authorizationv1.ResourceAttributes{
-		Namespace: namespace, Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: resource, Subresource: subresource,
-	}
-	if len(rule.ResourceNames) > 0 {
-		out.ResourceAttributes.Name = rule.ResourceNames[0]
-	}
-	return out
+	return complete
 }
 
 // oneRound asserts that the API server refused no request sent as the identity, logs the time from the grant to the first
-// write, and returns the number of requests. If the API server's authorizer observed the grant later than Remit, requests up to
-// the last one that it refused before then are not counted.
-func (s *scene) oneRound(from int64, granted, observed time.Time) int {
+// write, and returns the number of requests. Requests up to the last one that was refused because the API server's authorizer
+// observed the grant later than Remit are not counted.
+func (s *scene) oneRound(from int64, granted, complete time.Time) int {
 	s.t.Helper()
 	all := s.Requests(from)
-	for i, e := range slices.Backward(all) {
-		if e.Response.Code == http.StatusForbidden && e.Received.Before(observed) {
-			all = all[i+1:]
-			break
-		}
-	}
 	for _, e := range all {
-		require.NotEqual(s.t, http.StatusForbidden, e.Response.Code, e.String())
 		require.NotEqual(s.t, http.StatusConflict, e.Response.Code, e.String())
 	}
+	all, err := audit.AfterGrant(all, complete)
+	require.NoError(s.t, err)
 	first := slices.IndexFunc(all, audit.Event.Wrote)
 	require.GreaterOrEqual(s.t, first, 0, "nothing was written")
 	s.t.Logf("%s: %d requests; first write %s after the grant", s.Identity(), len(all), all[first].Received.Sub(granted).Round(time.Millisecond))

@@ -27,7 +27,7 @@ const (
 	// lease is the programs' lease duration. It is short, because each kill of a leader interrupts the program's work for this
 	// long.
 	lease = "3s"
-	// leaderTimeout is how long a kill is delayed until its program has a leader again.
+	// leaderTimeout is the maximum delay of a kill while its program has no leader.
 	leaderTimeout = 30 * time.Second
 )
 
@@ -92,9 +92,13 @@ func (k *killer) run(ctx context.Context) error {
 					return nil
 				}
 			}
+			if ctx.Err() != nil {
+				return nil
+			}
 			if err := k.restart(k.all[i]); err != nil {
 				return err
 			}
+			ticks.Reset(killInterval)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package run
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,6 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/util/wait"
 )
+
+func TestUntilSaysWhatItWaitedFor(t *testing.T) {
+	d := &demo{Options: Options{Timeout: 100 * time.Millisecond}}
+	err := d.until(t.Context(), func(context.Context) error { return errors.New("not ready") })
+	require.EqualError(t, err, "timed out after 100ms: not ready")
+}
 
 // If the catalog program exits immediately, for example because the machine's limit of inotify instances is reached,
 // Remit never becomes ready.

@@ -52,7 +52,8 @@ func (w *Worker) report(ctx context.Context) {
 // gates) are kept.
 //
 // After Shutdown, it sends nothing, so that the API still reports the Pod as running, and the next start runs it again.
-// This is checked after the status was read: a status in which the shutdown has ended a process is never sent.
+// This is checked after the status was read: a status in which the shutdown has ended a process is never sent. An end that was not
+// reported before is also lost.
 func (w *Worker) reportOnce(ctx context.Context) bool {
 	pod := w.Pod()
 	status := w.status(pod)

@@ -84,11 +84,7 @@ func TestInstallsAsTheSyntheticUserAfterTheReportIsApplied(t *testing.T) {
 	text := w.await(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonNotEnrolled)
 	t.Logf("first status: %s", time.Since(begun))
 	require.Contains(t, text, "kubectl remit enroll clusterextension "+w.name)
-	progress := ""
-	require.Eventually(t, func() bool { // the extension may have been reconciled before its catalog was in the cache
-		progress = w.await(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
-		return strings.Contains(progress, "pre-authorization failed")
-	}, patience, tick)
+	progress := w.await(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
 	require.Contains(t, progress, `error for resolved bundle "op.v1.0.0" with version "1.0.0": pre-authorization failed: service account requires the following permissions to manage cluster extension:`)
 	require.Contains(t, progress, `Namespace:"" APIGroups:[apiextensions.k8s.io] Resources:[customresourcedefinitions] ResourceNames:[things.`+w.name+`.example.com] Verbs:[create,patch]`)
 	w.await(olmv1.TypeInstalled, metav1.ConditionFalse, olmv1.ReasonFailed)
@@ -102,34 +98,20 @@ func TestInstallsAsTheSyntheticUserAfterTheReportIsApplied(t *testing.T) {
 	require.Contains(t, w.await(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions), "To grant the missing permissions, apply:")
 	require.Empty(t, w.requests(from, func(e audit.Event) bool { return w.sentAs(e) && e.AsksToWrite() }), "nothing is written")
 	granted := w.logEnd()
-	w.apply(w.report(preflight.FileGrant))
+	complete := w.apply(w.report(preflight.FileGrant))
 	w.awaitInstalled("1.0.0")
 	w.await(olmv1.TypeAuthorized, metav1.ConditionTrue, olmv1.ReasonSucceeded)
 	w.await(olmv1.TypeAvailable, metav1.ConditionTrue, olmv1.ReasonSucceeded)
 	w.await(olmv1.TypeInstalled, metav1.ConditionTrue, olmv1.ReasonSucceeded)
 	w.await(olmv1.TypeDeprecated, metav1.ConditionFalse, olmv1.ReasonNotDeprecated)
 	require.True(t, w.exists(&corev1.ConfigMap{}, "defaults"))
-	sent := acceptedAtLast(t, w.requests(granted, w.sentAs))
+	sent, err := audit.AfterGrant(w.requests(granted, w.sentAs), complete)
+	require.NoError(t, err)
 	require.NotEmpty(t, sent)
 	require.LessOrEqual(t, len(sent), 25)
 	require.Len(t, w.get().Status.Inventory, 6)
 	w.checkOwners()
 	require.Contains(t, w.report(preflight.FileGrant), "is not missing any permissions")
-}
-
-// acceptedAtLast requires that each request that was refused was accepted later, and returns the requests after the last refusal. The API
-// server may refuse requests at first, because it may see a grant later than the controller.
-func acceptedAtLast(t *testing.T, sent []audit.Event) []audit.Event {
-	t.Helper()
-	refused, after := map[string]bool{}, 0
-	for n, e := range sent {
-		key := e.Verb + " " + e.RequestURI
-		if delete(refused, key); e.Response.Code == 403 {
-			refused[key], after = true, n+1
-		}
-	}
-	require.Empty(t, refused, "the grant must be sufficient")
-	return sent[after:]
 }
 
 // checkOwners checks that everything in the inventory has an owner reference to the extension, which is not a controller

@@ -117,25 +117,30 @@ func (w *world) create(obj client.Object) {
 	require.NoError(w.t, w.admin.Create(w.t.Context(), obj))
 }
 
-// apply creates the objects in YAML, like an administrator who applies a report.
-func (w *world) apply(text string) {
+// apply creates the objects in YAML, like an administrator who applies a report. It returns the time before the last one
+// that did not exist.
+func (w *world) apply(text string) (last time.Time) {
 	w.t.Helper()
 	reader := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader([]byte(text)), 4096)
 	for {
 		obj := &unstructured.Unstructured{}
 		err := reader.Decode(&obj.Object)
 		if errors.Is(err, io.EOF) {
-			return
+			return last
 		}
 		require.NoError(w.t, err, text)
 		if len(obj.Object) > 0 {
-			require.NoError(w.t, client.IgnoreAlreadyExists(w.admin.Create(w.t.Context(), obj)), text)
+			now := time.Now()
+			err := w.admin.Create(w.t.Context(), obj)
+			if require.NoError(w.t, client.IgnoreAlreadyExists(err), text); err == nil {
+				last = now
+			}
 		}
 	}
 }
 
-// install creates the extension. If the controller is running, its cache contains the catalogs, so that no earlier status says
-// that there is no catalog.
+// install creates the extension. If the controller is running, it first waits until the controller's cache contains all catalogs;
+// otherwise, the first status could say that there is none.
 func (w *world) install(edits ...func(*olmv1.ClusterExtension)) {
 	w.t.Helper()
 	ext := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: w.name}}

@@ -24,10 +24,10 @@ func removesFinalizers(e Event) bool {
 	if !patchesFinalizers(e) {
 		return false
 	}
-	switch code := e.Response.Code; {
-	case code == http.StatusNotFound, code == http.StatusConflict, code >= statusClientClosedRequest:
+	switch e.Response.Code {
+	case http.StatusNotFound, http.StatusConflict, statusClientClosedRequest, http.StatusGatewayTimeout:
 		return true
-	case code == http.StatusOK:
+	case http.StatusOK:
 		var now meta
 		return json.Unmarshal(e.Returned, &now) == nil && now.Metadata.DeletionTimestamp != ""
 	}

@@ -39,9 +39,9 @@ type Server struct {
 	allowed map[string]bool
 	// lagging contains the outdated objects that caches return.
 	lagging map[string]client.Object
+	lastUID atomic.Int64
 
 	mu       sync.Mutex
-	lastUID  atomic.Int64
 	refusals map[string]error
 	before   map[string]func()
 	writes   []string
