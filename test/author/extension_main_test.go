@@ -2,6 +2,7 @@ package author
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -110,7 +111,7 @@ func awaitExtensionPolicies(ctx context.Context, c *env.Cluster) error {
 		return isRefusedBy(ofAuthor, extensionPolicy) && isRefusedBy(ofBinding, "'remit-extension-grant-bindings'"), nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait for the policies of ClusterExtensions: %w; last answers: %v; %v", err, ofAuthor, ofBinding)
+		return fmt.Errorf("wait for the policies of ClusterExtensions: %w", errors.Join(err, ofAuthor, ofBinding))
 	}
 	return nil
 }
