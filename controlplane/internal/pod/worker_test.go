@@ -53,6 +53,21 @@ func reported(t require.TestingT, h *Host) corev1.PodStatus {
 	return pod.Status
 }
 
+// start runs a worker until the returned function is called, which waits until its processes have ended.
+func start(t *testing.T, w *Worker) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.Run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
 func TestInitContainersAndSidecarsRunInOrderBeforeTheMainOne(t *testing.T) {
 	t.Parallel()
 	sidecar := shell("sidecar", "echo sidecar >>shared/order; sleep 600")
@@ -101,20 +116,14 @@ func TestStoppingAWorkerEndsItsProcessAndCleaningKeepsTheLog(t *testing.T) {
 	pod.Spec.TerminationGracePeriodSeconds = new(int64(30)) // the process ends much sooner
 	h := newHost(t, pod)
 	w := NewWorker(h, pod, h.Net.Pod(0, 1))
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		w.Run(ctx)
-	}()
+	stop := start(t, w)
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		content, err := os.ReadFile(h.LogFile(pod, "main"))
 		require.NoError(c, err)
 		require.Equal(c, "up\n", string(content))
 		require.Equal(c, corev1.PodRunning, reported(c, h).Phase)
 	}, time.Minute, 10*time.Millisecond)
-	cancel()
-	<-done
+	stop()
 	w.Clean()
 	content, err := os.ReadFile(h.LogFile(pod, "main"))
 	require.NoError(t, err)
@@ -131,16 +140,10 @@ func TestAShutdownDoesNotReportThatProcessesEnded(t *testing.T) {
 	pod.Spec.InitContainers = []corev1.Container{sidecar, shell("second", "until test -f shared/up; do sleep 0.05; done")}
 	h := newHost(t, pod)
 	w := NewWorker(h, pod, h.Net.Pod(0, 1))
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		w.Run(ctx)
-	}()
+	stop := start(t, w)
 	eventually(t, h, func(c *assert.CollectT, s corev1.PodStatus) { require.NotNil(c, s.ContainerStatuses[0].State.Running) })
 	w.Shutdown()
-	cancel()
-	<-done
+	stop()
 	status := reported(t, h)
 	require.Equal(t, corev1.PodRunning, status.Phase)
 	require.NotNil(t, status.ContainerStatuses[0].State.Running)
@@ -153,13 +156,8 @@ func pretended(t *testing.T, annotations map[string]string) (h *Host, annotate f
 	pod.Annotations = annotations
 	h = newHost(t, pod)
 	w := NewWorker(h, pod, h.Net.Pod(0, 1))
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		w.Run(ctx)
-	}()
-	t.Cleanup(func() { cancel(); <-done })
+	stop := start(t, w)
+	t.Cleanup(stop)
 	return h, func(key, value string) {
 		changed := w.Pod().DeepCopy()
 		changed.Annotations = map[string]string{key: value}
