@@ -26,9 +26,6 @@ const (
 	editPause = 100 * time.Millisecond
 	// links is the number of CSVs in a hostile author's chain.
 	links = 20
-	// hugePerNamespace is the number of CSVs with a huge rule in each attacking namespace. Together, they exceed the number of workers
-	// of each controller. More would mostly measure the API server, to which each costs seconds of CPU time.
-	hugePerNamespace = hugeCSVs / 3
 )
 
 // crowdFigure is the measurement of row 190. It is printed at the end of a run.
@@ -115,7 +112,7 @@ func (s *scene) attack() client.Client {
 		}
 		require.NoError(s.T, s.apply(author, link.Object))
 	}
-	for i := range hugePerNamespace {
+	for i := range hugeCSVs {
 		huge := forge.NewCSV(hugeName(i)).RenameObjects(fmt.Sprint("huge", i)).Permissions(forge.Entry(fmt.Sprint("huge", i), reads("endpoints", 0, hugeNames)))
 		require.NoError(s.T, s.apply(author, huge.Object))
 	}
