@@ -209,14 +209,14 @@ func TestT20AReleaseWakesReads(t *testing.T) {
 
 // This test is not parallel, because it counts goroutines.
 func TestT21ManyOwnersAtOnce(t *testing.T) {
-	before := goroutines()
+	running := goroutines(t)
 	w := prepare(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Start(ctx) }()
 	require.True(t, w.WaitForCacheSync(ctx))
-	idle := before + 2 // Start, and the goroutine that notifies owners
-	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, idle, goroutines()) })
+	const idle = 2 // Start, and the goroutine that notifies owners
+	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, idle, running()) })
 	x, y := w.namespace(), w.namespace()
 	w.grant("", all)
 	scopes := []scopedcache.Scope{scopedcache.Cluster(), scopedcache.Namespace(x), scopedcache.Namespace(y)}
@@ -246,12 +246,12 @@ func TestT21ManyOwnersAtOnce(t *testing.T) {
 	}
 	wait.Wait()
 	w.watches()
-	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, idle, goroutines(), "no state of the claims remains") })
+	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, idle, running(), "no state of the claims remains") })
 	w.claim(owner("last"), scopedcache.Live, secrets(scopedcache.Object(x, "0")))
 	w.watches(x + "/0")
 	cancel()
 	require.NoError(t, <-ended)
-	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, before, goroutines()) })
+	w.eventually(func(ct *assert.CollectT) { assert.Zero(ct, running()) })
 }
 
 func TestT22AQuicklyRepeatedClaimNeedsNoRequest(t *testing.T) {
