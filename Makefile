@@ -13,6 +13,7 @@ LINT := $(TOOLS)/golangci-lint
 MOCKGEN := $(TOOLS)/mockgen
 VULNCHECK := $(TOOLS)/govulncheck
 CONTROLLERGEN := $(TOOLS)/controller-gen
+GOTESTSUM := $(TOOLS)/gotestsum
 
 .DEFAULT_GOAL := help
 
@@ -45,14 +46,17 @@ STORIES := ./test/docs ./test/e2e ./test/layers ./test/env/... ./test/operators/
 REST = $(filter-out $(shell $(GO) list $(STORIES)) %/test/mutants %/test/escape,$(shell $(GO) list ./test/...))
 
 # Without debugging information, linking takes half the time. `make lint` runs vet.
-GO_TEST = $(GO) test -vet=off -ldflags='-s -w'
+TEST_FLAGS = -vet=off -ldflags='-s -w' -timeout 40m
 # The number of packages whose tests run at the same time. With 4 in all targets, two cores were overloaded: programs lost their leases,
 # waits polled more often, and the whole run took a third longer. In test-rest, the packages in WAITING mostly wait, so it runs four.
 REST_PACKAGES := $(or $(PACKAGES),4)
 PACKAGES ?= 3
 # -count=1 disables the cache: the go command does not track that these tests depend on bin/ and on other packages' files.
+STORY_FLAGS = $(TEST_FLAGS) -count=1 -shuffle=on -p $(PACKAGES)
 # GOGC=200 halves the frequency of garbage collection, which saves about 10% of the tests' CPU time.
-GO_STORIES = GOGC=200 $(GO_TEST) -count=1 -shuffle=on -timeout 40m -p $(PACKAGES)
+STORY_ENV = GOGC=200
+# A failed test is repeated once: GOTEST <name of the report> <packages> <flags>.
+GOTEST = hack/gotest.sh $(GOTESTSUM)
 
 # The parts run sequentially. Running them at the same time is faster, but raises the load average on two cores above 25.
 .PHONY: test
@@ -63,25 +67,31 @@ test-all: test test-rest ## Run all tests.
 
 # Unit tests use little memory but spend much of their time on garbage collection. GOGC=400 makes some of them 25% faster.
 .PHONY: unit
-unit: build controlplane-verify ## Run the tests of the packages and of the control plane.
-	GOGC=400 $(GO_TEST) -timeout 40m -p 4 -parallel 8 $$($(GO) list ./... | grep -v '^$(MODULE)/test/') ./test/mutants
+unit: build controlplane-verify $(GOTESTSUM) ## Run the tests of the packages and of the control plane.
+	GOGC=400 $(GOTEST) unit "$$($(GO) list ./... | grep -v '^$(MODULE)/test/') ./test/mutants" $(TEST_FLAGS) -p 4 -parallel 8
 
 .PHONY: stories
-stories: build controlplane kubectl ## Run the user stories on the embedded control plane, the documentation's examples, and a sample of the escape suite.
-	ESCAPE_ROWS=sample $(GO_STORIES) ./test/escape $(STORIES)
+stories: build controlplane kubectl $(GOTESTSUM) ## Run the user stories on the embedded control plane, the documentation's examples, and a sample of the escape suite.
+	$(STORY_ENV) ESCAPE_ROWS=sample $(GOTEST) stories "./test/escape $(STORIES)" $(STORY_FLAGS)
 
-# escape and corpus take the longest, so they come first. The packages in WAITING mostly wait, so they come early: at the end, no other
-# packages would be left to run beside them. The go command runs a package only once, even if it is listed twice. PROFILE affects only test/e2e.
-WAITING := ./test/silence ./test/kill ./test/bench ./test/replicas ./test/lockdown ./test/adopt ./test/registries ./test/extension ./test/packages
+# These packages take the longest or mostly wait, so they come first: at the end, no other packages would be left to run beside them.
+# PROFILE affects only test/e2e.
+WAITING := ./test/corpus ./test/hooks ./test/silence ./test/kill ./test/bench ./test/replicas ./test/lockdown ./test/adopt \
+	./test/registries ./test/extension ./test/packages ./test/olm ./test/e2e
+# SHARD=2 selects every fourth package, escape row and fuzz target, beginning with the second; SHARD=all selects all.
+SHARD ?= all
+nth = $(if $(filter all,$(SHARD)),$(1),$(shell printf '%s\n' $(1) | awk 'NR % 4 == $(SHARD) % 4'))
+ESCAPE_SHARD = $(if $(filter all,$(SHARD)),,$(SHARD)/4)
 .PHONY: test-rest
 test-rest: PACKAGES = $(REST_PACKAGES)
-test-rest: build controlplane bin/differential ## Run the tests that `make test` omits: all other escape rows, kills, registries, real operators, the user stories in the profile compat, and fuzzing.
-	PROFILE=compat ESCAPE_ROWS=rest $(GO_STORIES) ./test/escape ./test/corpus ./test/hooks $(WAITING) ./test/olm ./test/e2e $(REST)
-	$(MAKE) fuzz FUZZTIME=2000x
+test-rest: build controlplane bin/differential $(GOTESTSUM) ## Run the tests that `make test` omits: all other escape rows, kills, registries, real operators, the user stories in the profile compat, and fuzzing. SHARD=1 to SHARD=4 run a quarter.
+	$(STORY_ENV) PROFILE=compat ESCAPE_ROWS=rest ESCAPE_SHARD=$(ESCAPE_SHARD) $(GOTEST) rest-$(SHARD) \
+		"./test/escape $(call nth,$(shell $(GO) list $(WAITING) $(REST) | awk '!seen[$$0]++'))" $(STORY_FLAGS)
+	$(MAKE) fuzz FUZZTIME=2000x FUZZ='$(call nth,$(FUZZ))'
 
 .PHONY: stories-compat
-stories-compat: build controlplane ## Run the user stories in the profile compat: as the default account, which is cluster-admin.
-	PROFILE=compat $(GO_STORIES) ./test/e2e
+stories-compat: build controlplane $(GOTESTSUM) ## Run the user stories in the profile compat: as the default account, which is cluster-admin.
+	$(STORY_ENV) PROFILE=compat $(GOTEST) stories-compat ./test/e2e $(STORY_FLAGS)
 
 # Only the race detector needs cgo, and therefore a C compiler. Programs that run in Pods write race reports to their logs.
 RACE := CGO_ENABLED=1 $(GO)
@@ -93,9 +103,10 @@ SEQUENTIAL := /pkg/(resolver|rbac|bundle|extension)(/|$$)
 race: build controlplane race-stories ## Run the tests of all packages, and the user stories, with the race detector. Needs a C compiler.
 	$(RACE) test -race -shuffle=on -timeout 40m $$($(GO) list ./cmd/... ./pkg/...)
 
-.PHONY: race-concurrent
-race-concurrent: build controlplane race-stories ## Like race, but without the unit tests of packages that start no goroutines.
-	$(RACE) test -race -shuffle=on -timeout 40m $$($(GO) list ./cmd/... ./pkg/... | grep -vE '$(SEQUENTIAL)')
+# Shard 4 is the user stories, which test the programs themselves.
+.PHONY: race-shard
+race-shard: build controlplane ## Run a quarter of race, without the unit tests of packages that start no goroutines: SHARD=1 to SHARD=4.
+	$(if $(filter 4,$(SHARD)),$(MAKE) race-stories,$(RACE) test -race -shuffle=on -timeout 40m $$($(GO) list ./cmd/... ./pkg/... | grep -vE '$(SEQUENTIAL)' | awk 'NR % 3 == $(SHARD) % 3'))
 
 .PHONY: race-stories
 race-stories: build controlplane ## Run the user stories with the race detector.
@@ -187,6 +198,7 @@ $(LINT): ; $(call tool,github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
 $(MOCKGEN): ; $(call tool,github.com/golang/mock/mockgen)
 $(VULNCHECK): ; $(call tool,golang.org/x/vuln/cmd/govulncheck)
 $(CONTROLLERGEN): ; $(call tool,sigs.k8s.io/controller-tools/cmd/controller-gen)
+$(GOTESTSUM): ; $(call tool,gotest.tools/gotestsum)
 
 define tool
 $(GO) -C hack/tools build -trimpath -ldflags '-s -w' -o $@ $(1)

@@ -11,5 +11,5 @@ kubectl: ## Build bin/kubectl at the control plane's version, for machines witho
 bin/differential: # Build Kubernetes' own RBAC code as a program, for test/differential.
 	cd controlplane && GOWORK=off CGO_ENABLED=0 go build -o ../bin/differential ./differential
 
-controlplane-verify: controlplane ## Vet and test the control plane's own module.
-	cd controlplane && GOWORK=off CGO_ENABLED=0 go vet ./... && GOWORK=off CGO_ENABLED=0 go test ./...
+controlplane-verify: controlplane $(GOTESTSUM) ## Vet and test the control plane's own module.
+	cd controlplane && GOWORK=off CGO_ENABLED=0 go vet ./... && GOWORK=off CGO_ENABLED=0 ../$(GOTEST) controlplane ./... -timeout 40m

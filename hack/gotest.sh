@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Runs tests through gotestsum and repeats each failed test once. A test that fails twice fails the run; one that passes the second time
+# is flaky, and is listed in bin/reruns/<name>.txt. If more than five tests fail, none is repeated.
+# Usage: gotest.sh <gotestsum> <name> <packages> <arguments of go test>
+set -euo pipefail
+
+gotestsum=$1 name=$2 packages=$3
+shift 3
+reports=$(dirname "${BASH_SOURCE[0]}")/../bin/reruns
+report=$reports/$name.txt
+mkdir -p "$reports"
+: >"$report"
+status=0
+"$gotestsum" --format standard-quiet --rerun-fails=1 --rerun-fails-max-failures=5 --rerun-fails-report "$report" \
+  --packages "$packages" -- "$@" || status=$?
+# A package can fail although none of its tests does, for example in TestMain. gotestsum repeats such a package without any test, which
+# proves nothing, and then succeeds. Its report names the package with an empty test.
+if grep -E '\.: [0-9]+ runs' "$report"; then
+  echo "$0: these packages failed outside of their tests, which cannot be repeated" >&2
+  exit 1
+fi
+exit "$status"
