@@ -81,6 +81,23 @@ func chosen() []row {
 		}
 		return 1
 	})
+	return everyNth(out, os.Getenv("ESCAPE_SHARD"))
+}
+
+// everyNth returns the rows in a part such as "2/4": every fourth row, beginning with the second. If part is empty, it returns
+// all rows. These rows run in one process, which reports each of them as a test, so that a failed one can be repeated alone.
+func everyNth(rows []row, part string) []row {
+	if part == "" {
+		return rows
+	}
+	var first, n int
+	if _, err := fmt.Sscanf(part, "%d/%d", &first, &n); err != nil || first < 1 || first > n {
+		panic(fmt.Sprintf("ESCAPE_SHARD=%s is not a part such as 2/4", part))
+	}
+	var out []row
+	for i := first - 1; i < len(rows); i += n {
+		out = append(out, rows[i])
+	}
 	return out
 }
 
@@ -122,7 +139,7 @@ func nextTurn(path string) (int, error) {
 // shardsToStart returns the number of processes among which the rows are divided, or 0 if this process runs its rows
 // itself.
 func shardsToStart() int {
-	if *shard != 0 || *shards < 2 || isSample() || flag.Lookup("test.run").Value.String() != "" {
+	if *shard != 0 || *shards < 2 || isSample() || os.Getenv("ESCAPE_SHARD") != "" || flag.Lookup("test.run").Value.String() != "" {
 		return 0
 	}
 	return *shards
