@@ -252,10 +252,10 @@ func hints() []Mutant {
 			Killer: unit("pkg/install/provided", "TestTheFirstOperatorKeepsItsAPIs"),
 		},
 		{
-			Name: "the-default-account-publishes-any-api", Rule: 7, File: "pkg/controller/csv/publish.go",
-			Old:    "	return found && (!s.account.Default || s.owner.Owns(obj)), err",
-			New:    "	return found, err",
-			Killer: unit("pkg/controller/csv", "TestTheDefaultAccountPublishesOnlyAPIsOfTheLineage"),
+			Name: "any-api-is-published", Rule: 7, File: "pkg/controller/csv/publish.go",
+			Old:    "	return found && s.owner.Owns(obj), err",
+			New:    "	return found && (!s.account.Default || s.owner.Owns(obj)), err",
+			Killer: unit("pkg/controller/csv", "TestPublishesOnlyAPIsOfTheLineage"),
 		},
 		{
 			Name: "roles-are-published-before-the-operator-runs", Rule: 3, File: "pkg/install/warrant/warrant.go",

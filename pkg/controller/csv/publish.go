@@ -113,9 +113,9 @@ func (s *scope) publishable(role *rbacv1.ClusterRole) (*unstructured.Unstructure
 }
 
 // mayPublish reports whether permissions for an API may be added to the default roles of Kubernetes. A CSV can list any
-// API as owned, so the API must exist and must not belong to Kubernetes or Remit. The escalation check of the API server
-// limits what an account can grant, but the installation's default account has all permissions: on its behalf, only APIs
-// that this lineage installed are published.
+// API as owned, so only APIs that this lineage is proven to have installed are published, and none that belong to
+// Kubernetes or Remit. The escalation check of the API server is not sufficient: it limits what the account grants, but
+// the users of every namespace would receive the permissions that the account has on another operator's API.
 func (r *Reconciler) mayPublish(ctx context.Context, s *scope, api provided.API) (bool, error) {
 	if apigroup.Protected(api.Group) {
 		return false, nil
@@ -126,7 +126,7 @@ func (r *Reconciler) mayPublish(ctx context.Context, s *scope, api provided.API)
 		obj, key.Name = &apiregistrationv1.APIService{}, api.Version+"."+api.Group
 	}
 	found, err := apply.Read(ctx, r.Client, key, obj)
-	return found && (!s.account.Default || s.owner.Owns(obj)), err
+	return found && s.owner.Owns(obj), err
 }
 
 // addFinalizer sets the finalizer as the account. The event triggers another reconcile.

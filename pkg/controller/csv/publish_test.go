@@ -18,6 +18,7 @@ func publishing(t *testing.T, given ...change) (*world, []string) {
 	t.Helper()
 	w := newWorld(t)
 	w.Delete(thingsRoles()...)
+	installedBy(directLineage(w.csv))(w)
 	for _, c := range given {
 		c(w)
 	}
@@ -32,6 +33,15 @@ func publishing(t *testing.T, given ...change) (*world, []string) {
 		}
 	}
 	return w, roles
+}
+
+// installedBy makes the API of the demo one that a lineage has installed.
+func installedBy(lineage ownerutil.Lineage) change {
+	return func(w *world) {
+		crd := things()
+		proofs.Mark(crd, ownerutil.Owner{Lineage: lineage, Proofs: proofs.Keys()})
+		w.Put(crd)
+	}
 }
 
 var allThingsRoles = []string{
@@ -67,20 +77,23 @@ func TestLeavesRolesOfOtherOwnersUnchanged(t *testing.T) {
 	require.Len(t, roles, 3)
 }
 
-// The default account has all permissions, so the escalation check of the API server does not stop a bundle that lists
-// the API of another operator as owned.
-func TestTheDefaultAccountPublishesOnlyAPIsOfTheLineage(t *testing.T) {
-	asDefault := func(w *world) {
-		w.options.Default = scoped.Default{Account: client.ObjectKey{Namespace: "t1", Name: "acct"}}
-		w.Put(group("og", "", "t1"))
+// A CSV can list the API of another operator as owned. The escalation check of the API server does not stop it if the
+// account may use that API, as the default account may use all.
+func TestPublishesOnlyAPIsOfTheLineage(t *testing.T) {
+	for name, account := range map[string]change{
+		"as the group's account": func(*world) {},
+		"as the default account": func(w *world) {
+			w.options.Default = scoped.Default{Account: client.ObjectKey{Namespace: "t1", Name: "acct"}}
+			w.Put(group("og", "", "t1"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, roles := publishing(t, account, func(w *world) { w.Put(things()) })
+			require.Empty(t, roles, "a user installed the API")
+			_, roles = publishing(t, account, installedBy(ownerutil.Lineage{Package: "other", Namespace: "t2"}))
+			require.Empty(t, roles)
+			_, roles = publishing(t, account)
+			require.Equal(t, allThingsRoles, roles)
+		})
 	}
-	_, roles := publishing(t, asDefault)
-	require.Empty(t, roles)
-
-	_, roles = publishing(t, asDefault, func(w *world) {
-		crd := things()
-		proofs.Mark(crd, ownerutil.Owner{Lineage: directLineage(w.csv), CSV: w.csv.Name, Proofs: proofs.Keys()})
-		w.Put(crd)
-	})
-	require.Equal(t, allThingsRoles, roles)
 }
