@@ -12,7 +12,9 @@ import (
 
 // reservedDomains lists the domains of labels and annotations that control programs in the cluster. For example, a
 // label on a ClusterRole aggregates its rules into other roles, and an annotation makes a controller read or write a
-// Secret. Keys without a domain that begin with "olm." are reserved as well.
+// Secret. All keys that begin with "olm." are reserved as well: Remit selects by some of them, for example the roles that
+// an OperatorGroup aggregates (olm.opgroup.permissions/). build.DropAggregated removes the labels that other ClusterRoles
+// of the cluster aggregate by.
 func reservedDomains() []string {
 	return []string{
 		"k8s.io", "kubernetes.io", "openshift.io", "cert-manager.io", "operators.coreos.com", "operatorframework.io", "remit.dev",
@@ -61,8 +63,8 @@ func Harmless(kind, key string) bool {
 }
 
 func reserved(key string) bool {
-	domain, _, prefixed := strings.Cut(strings.ToLower(key), "/")
-	if !prefixed && strings.HasPrefix(domain, "olm.") {
+	domain, _, _ := strings.Cut(strings.ToLower(key), "/")
+	if strings.HasPrefix(domain, "olm.") {
 		return true
 	}
 	// Some keys that the API server defines have no prefix, for example api-approved.kubernetes.io.

@@ -26,6 +26,8 @@ func TestHarmless(t *testing.T) {
 		{"ClusterRole", "rbac.authorization.k8s.io/aggregate-to-edit", false},
 		{"ClusterRole", "RBAC.authorization.K8S.io/aggregate-to-edit", false},
 		{"ClusterRole", "rbac.authorization.kubernetes.io/autoupdate", false},
+		{"ClusterRole", "olm.opgroup.permissions/aggregate-to-7b2c0f0ce5f4a1d2-admin", false},
+		{"ClusterRole", "OLM.opgroup.permissions/aggregate-to-7b2c0f0ce5f4a1d2-admin", false},
 		{"ServiceAccount", "kubernetes.io/enforce-mountable-secrets", false},
 		{"Secret", "kubernetes.io/service-account.name", true},
 		{"ConfigMap", "k8s.io/x", false},

@@ -42,6 +42,30 @@ func hints() []Mutant {
 			Killer: unit("pkg/step/build", "TestAStepListsDroppedLabelsAndAnnotations"),
 		},
 		{
+			Name: "labels-of-group-roles-kept", Rule: 3, File: "pkg/bundle/keys.go",
+			Old:    "	if strings.HasPrefix(domain, \"olm.\") {",
+			New:    "	if domain == key && strings.HasPrefix(domain, \"olm.\") {",
+			Killer: unit("pkg/install/provided", "TestRolesOfAGroupAggregateThoseOfItsAPIs"),
+		},
+		{
+			Name: "labels-by-which-others-aggregate-kept", Rule: 3, File: "pkg/step/build/aggregated.go",
+			Old:    "		if keys.Has(key) {",
+			New:    "		if false && keys.Has(key) {",
+			Killer: unit("pkg/step/build", "TestDropsLabelsByWhichOthersAggregate"),
+		},
+		{
+			Name: "plans-keep-labels-by-which-others-aggregate", Rule: 3, File: "pkg/controller/installplan/run.go",
+			Old:    "build.DropAggregated(steps, ",
+			New:    "build.DropAggregated(nil, ",
+			Killer: row("331"),
+		},
+		{
+			Name: "extensions-keep-labels-by-which-others-aggregate", Rule: 3, File: "pkg/controller/clusterextension/render.go",
+			Old:    "build.DropAggregated(s.steps, ",
+			New:    "build.DropAggregated(nil, ",
+			Killer: row("332"),
+		},
+		{
 			Name: "an-edited-plan-is-executed", Rule: 3, File: "pkg/resolver/plan.go",
 			Old:    "	if name != want {",
 			New:    `	if name == "" && want != name {`,

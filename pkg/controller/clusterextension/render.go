@@ -19,6 +19,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/pkg/step/build"
 )
 
 // renderObjects turns the bundle into steps.
@@ -56,6 +57,9 @@ func (s *run) renderWith(ctx context.Context, certificates map[string]cert.Set) 
 // garbage collector keeps them.
 func (s *run) use(r *render.Rendered) error {
 	s.rendered, s.steps, s.hashes = r, assess.Steps(r, s.owner), map[*unstructured.Unstructured]string{}
+	if err := build.DropAggregated(s.steps, s.RBAC.Untracked().ClusterRoles); err != nil {
+		return err
+	}
 	for _, st := range s.steps {
 		if st.IsCRD() && assess.KeepsCRDs(s.ext) {
 			st.Object.SetOwnerReferences(nil)

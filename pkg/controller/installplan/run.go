@@ -22,6 +22,7 @@ import (
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/resolver"
 	"github.com/remit-olm/remit/pkg/step"
+	"github.com/remit-olm/remit/pkg/step/build"
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
@@ -211,6 +212,9 @@ func makeSteps(ctx context.Context, s *run) (outcome, error) {
 	}
 	for i := range steps {
 		steps[i].Owner.Proofs, steps[i].Owner.Since = r.Proofs, namespace.CreationTimestamp.Time
+	}
+	if err := build.DropAggregated(steps, r.RBAC.Untracked().ClusterRoles); err != nil {
+		return outcome{}, err
 	}
 	s.steps = steps
 	if err := s.configure(ctx); err != nil {

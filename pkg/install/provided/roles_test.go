@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
@@ -42,6 +43,15 @@ func TestRolesOfAGroupAggregateThoseOfItsAPIs(t *testing.T) {
 		selector, err := metav1.LabelSelectorAsSelector(&roles[i].AggregationRule.ClusterRoleSelectors[0])
 		require.NoError(t, err)
 		require.True(t, selector.Matches(labels.Set(apis[i].Labels)))
+	}
+	for _, role := range append(roles, apis...) {
+		selected := role.Labels
+		if role.AggregationRule != nil {
+			selected = role.AggregationRule.ClusterRoleSelectors[0].MatchLabels
+		}
+		for key := range selected {
+			require.False(t, bundle.Harmless("ClusterRole", key), "a bundle must not set %s", key)
+		}
 	}
 	require.Nil(t, GroupRoles(group, nil)[0].AggregationRule)
 	group.Namespace = "t2"

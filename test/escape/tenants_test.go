@@ -1,0 +1,112 @@
+package escape
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/test/escape/oracle"
+)
+
+// tenants returns rows in which a tenant tries to change what belongs to another one, or to widen the roles of others, with
+// permissions that it does have.
+func tenants() []row {
+	widgetsUser := p3()
+	widgetsUser.cluster = append(widgetsUser.cluster, rule("acme.io", "widgets", "*"),
+		named(rule("apiextensions.k8s.io", "customresourcedefinitions", "get"), "widgets.acme.io"))
+	return []row{
+		{number: "330", title: "a CSV that only lists another owner's API as owned, with an account that may use it", holds: widgetsUser, play: func(s *scene) {
+			s.install(bundleOf(owning("widgets.acme.io", "v1", "Widget")))
+			s.Succeeded(probeCSV)
+			s.settle()
+			for _, name := range []string{"admin", "edit", "view", "crdview"} {
+				err := cluster.Client.Get(s.T.Context(), client.ObjectKey{Name: "widgets.acme.io-v1-" + name}, &rbacv1.ClusterRole{})
+				require.True(s.T, apierrors.IsNotFound(err), "%v", err)
+			}
+		}},
+		{number: "331", title: "a ClusterRole with the labels by which other ClusterRoles aggregate rules", holds: feeder(), play: func(s *scene) {
+			keys := s.aggregators()
+			s.allow(feeds)
+			s.install(bundleOf(csv(), feedingBy(keys)))
+			s.leftOut(s.installed(), "ClusterRole escape-feeds", keys...)
+			s.feedsNothing(keys)
+			s.Succeeded(probeCSV)
+			s.allow(nil)
+			s.uninstall()
+			s.gone("escape-feeds")
+		}},
+		{number: "332", title: "a ClusterExtension with a ClusterRole by which other ClusterRoles aggregate rules", play: func(s *scene) {
+			keys := s.aggregators()
+			s.allow(feeds)
+			x := s.extension("feeding", bundleOf(csv(), feedingBy(keys)))
+			x.install(feeder())
+			x.Installed("1.0.0")
+			s.feedsNothing(keys)
+			s.allow(nil)
+			x.Remove()
+			s.gone("escape-feeds")
+		}},
+	}
+}
+
+// feeder returns profile P3 with the permission that feedingBy grants.
+func feeder() profile {
+	p := p3()
+	p.cluster = append(p.cluster, rule("escape.example.com", "feeds", "get"))
+	return p
+}
+
+// feeds matches the ClusterRole of feedingBy.
+func feeds(c oracle.Change) bool {
+	return c.Group == rbacv1.GroupName && c.Name == "escape-feeds" && c.How == "created"
+}
+
+// feedingBy returns a ClusterRole with these labels.
+func feedingBy(keys []string) string {
+	return strings.Replace(feeding, "{rbac.authorization.k8s.io/aggregate-to-admin: ", "{"+strings.Join(keys, `: "true", `)+": ", 1)
+}
+
+// aggregators creates a ClusterRole of an administrator and one like those of OperatorGroups, which aggregate the
+// ClusterRoles with the labels that it returns.
+func (s *scene) aggregators() []string {
+	s.T.Helper()
+	keys := []string{"acme.io/aggregate-to-" + s.Namespace, "olm.opgroup.permissions/aggregate-to-7b2c0f0ce5f4a1d2-admin"}
+	for i, key := range keys {
+		s.createOutside(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: aggregatorName(s, i)}, AggregationRule: &rbacv1.AggregationRule{
+			ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{key: "true"}}}}})
+	}
+	return keys
+}
+
+func aggregatorName(s *scene, i int) string { return fmt.Sprintf("%s-aggregates-%d", s.Namespace, i) }
+
+// feedsNothing asserts that the ClusterRole of the install has none of the labels, and that no ClusterRole of aggregators has
+// its rules.
+func (s *scene) feedsNothing(keys []string) {
+	s.T.Helper()
+	made := &rbacv1.ClusterRole{}
+	require.NoError(s.T, cluster.Client.Get(s.T.Context(), client.ObjectKey{Name: "escape-feeds"}, made))
+	require.Equal(s.T, "kept", made.Labels["team"])
+	s.omits(made.Labels, keys...)
+	for i := range keys {
+		other := &rbacv1.ClusterRole{}
+		require.NoError(s.T, cluster.Client.Get(s.T.Context(), client.ObjectKey{Name: aggregatorName(s, i)}, other))
+		require.False(s.T, slices.ContainsFunc(other.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "feeds") }))
+	}
+}
+
+// gone waits until a ClusterRole does not exist.
+func (s *scene) gone(name string) {
+	s.T.Helper()
+	s.Eventually(func(c *assert.CollectT) {
+		err := cluster.Client.Get(s.T.Context(), client.ObjectKey{Name: name}, &rbacv1.ClusterRole{})
+		assert.True(c, apierrors.IsNotFound(err), "%v", err)
+	})
+}
