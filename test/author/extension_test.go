@@ -310,6 +310,30 @@ func TestAnExtensionsNamespaceIsPartOfItsIdentity(t *testing.T) {
 	s.refused(a.Patch(t.Context(), s.extension(s.name, ""), move), "may not impersonate ServiceAccount default/"+installer)
 }
 
+// The identity installs what the spec selects and configures, so each of these changes is a use of the identity.
+func TestChecksEveryChangeOfWhatAnExtensionInstalls(t *testing.T) {
+	for _, account := range []string{"", installer} {
+		eachSchema(t, func(t *testing.T, s *extensionSite) {
+			unprivileged, a := s.author(nil), s.author(only(impersonate(installer)), install(s.name))
+			obj := s.made(account)
+			says := map[string]string{"": "may not install as olm:clusterextension:" + s.name, installer: "may not impersonate ServiceAccount " + s.namespace + "/" + installer}[account]
+			for _, edit := range []string{
+				`{"spec":{"source":{"catalog":{"version":"2"}}}}`,
+				`{"spec":{"source":{"catalog":{"channels":["beta"]}}}}`,
+				`{"spec":{"source":{"catalog":{"selector":{"matchLabels":{"a":"b"}}}}}}`,
+				`{"spec":{"source":{"catalog":{"upgradeConstraintPolicy":"SelfCertified"}}}}`,
+				`{"spec":{"install":{"preflight":{"crdUpgradeSafety":{"enforcement":"None"}}}}}`,
+				`{"spec":{"config":{"configType":"Inline","inline":{"deploymentConfig":{"volumes":[{"name":"root","hostPath":{"path":"/"}}]}}}}}`,
+				`{"spec":{"config":{"inline":{"deploymentConfig":{"env":[{"name":"LD_PRELOAD","value":"/evil.so"}]}}}}}`,
+			} {
+				patch := client.RawPatch(types.MergePatchType, []byte(edit))
+				s.refused(unprivileged.Patch(t.Context(), obj.DeepCopy(), patch), says)
+				require.NoError(t, a.Patch(t.Context(), obj.DeepCopy(), patch), edit)
+			}
+		})
+	}
+}
+
 // Otherwise, permissions that are still granted to the name would apply to another author's content.
 func TestARecreatedExtensionIsCheckedAgain(t *testing.T) {
 	eachSchema(t, func(t *testing.T, s *extensionSite) {
@@ -334,7 +358,7 @@ func TestOtherChangesOfAnExtensionAreNotChecked(t *testing.T) {
 			obj := s.made(account)
 			for _, edit := range []string{
 				`{"metadata":{"labels":{"a":"b"},"finalizers":["example.com/keep"]}}`,
-				`{"spec":{"source":{"catalog":{"version":"2"}}}}`,
+				`{"spec":{"source":{"catalog":{"version":"1"}}}}`, // the same as before
 				`{"status":{"x":"y"}}`,
 			} {
 				require.NoError(t, unprivileged.Patch(t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(edit))), edit)

@@ -5,13 +5,19 @@ import (
 	"slices"
 	"strings"
 
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/test/escape/forge"
 	"github.com/remit-olm/remit/test/escape/oracle"
 )
 
@@ -53,7 +59,62 @@ func tenants() []row {
 			x.Remove()
 			s.gone("escape-feeds")
 		}},
+		{number: "333", title: "a ClusterExtension whose configuration a user may only patch", play: func(s *scene) {
+			x := s.extension("patched", bundleOf(csv()))
+			x.install(p0())
+			x.Installed("1.0.0")
+			c := s.extensionAuthor()
+			for _, inline := range hostileConfigs() {
+				s.authorRefused(x.edit(c, func(ext *olmv1.ClusterExtension) {
+					ext.Spec.Config.Inline.Raw = fmt.Appendf(nil, `{"watchNamespace":%q,"deploymentConfig":%s}`, s.Namespace, inline)
+				}))
+			}
+			s.authorRefused(x.edit(c, func(ext *olmv1.ClusterExtension) { ext.Spec.Source.Catalog.Selector = nil }))
+			require.NoError(s.T, x.edit(c, func(ext *olmv1.ClusterExtension) { ext.Labels = map[string]string{"team": "a"} }))
+			s.settleExtensions()
+			s.runsUnchanged()
+		}},
+		{number: "334", title: "a Subscription by a user who may only write Subscriptions", holds: p0(), play: func(s *scene) {
+			s.install(bundleOf(csv()))
+			s.Succeeded(probeCSV)
+			const user = "subscriber"
+			s.bind(rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}, user, profile{own: []rbacv1.PolicyRule{
+				rule("operators.coreos.com", "subscriptions", "*"), rule("", "pods", "list"),
+			}})
+			c := s.knownAs(user)
+			refused := func(err error) {
+				require.True(s.T, apierrors.IsForbidden(err), "%v", err)
+				require.ErrorContains(s.T, err, "may not impersonate ServiceAccount "+s.Namespace+"/"+accountName)
+			}
+			for _, config := range hostileConfigs() {
+				refused(c.Patch(s.T.Context(), s.Subscription(s.T), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"config":%s}}`, config))))
+			}
+			refused(c.Patch(s.T.Context(), s.Subscription(s.T), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"source":"other"}}`))))
+			refused(c.Create(s.T.Context(), &operatorsv1alpha1.Subscription{ObjectMeta: s.Meta("another"), Spec: &operatorsv1alpha1.SubscriptionSpec{
+				CatalogSource: "catalog", CatalogSourceNamespace: s.Namespace, Package: "other",
+			}}))
+			s.settle()
+			s.runsUnchanged()
+		}},
 	}
+}
+
+// hostileConfigs returns values for the config of a Subscription with which the Pods of an operator run other code.
+func hostileConfigs() []string {
+	return []string{
+		`{"volumes":[{"name":"root","hostPath":{"path":"/"}}],"volumeMounts":[{"name":"root","mountPath":"/host"}]}`,
+		`{"env":[{"name":"LD_PRELOAD","value":"/evil.so"}]}`,
+		`{"volumes":[{"name":"evil","image":{"reference":"example.com/evil:v1"}}]}`,
+	}
+}
+
+// runsUnchanged asserts that the operator's Deployment has none of hostileConfigs.
+func (s *scene) runsUnchanged() {
+	s.T.Helper()
+	d := &appsv1.Deployment{}
+	require.NoError(s.T, s.Get(forge.Deployment, d))
+	require.Empty(s.T, d.Spec.Template.Spec.Volumes)
+	require.False(s.T, slices.ContainsFunc(d.Spec.Template.Spec.Containers[0].Env, func(e corev1.EnvVar) bool { return e.Name == "LD_PRELOAD" }))
 }
 
 // feeder returns profile P3 with the permission that feedingBy grants.

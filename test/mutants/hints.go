@@ -66,6 +66,24 @@ func hints() []Mutant {
 			Killer: row("332"),
 		},
 		{
+			Name: "anyone-configures-subscriptions", Rule: 5, File: "manifests/policy/csv-author.yaml",
+			Old:    "resources: [clusterserviceversions, subscriptions]",
+			New:    "resources: [clusterserviceversions]",
+			Killer: row("334"),
+		},
+		{
+			Name: "anyone-configures-extensions", Rule: 5, File: "manifests/extensions/policy/author.yaml",
+			Old:    "request.operation == 'CREATE' || object.metadata.generation != oldObject.metadata.generation",
+			New:    "request.operation == 'CREATE' || object.?spec.?serviceAccount != oldObject.?spec.?serviceAccount",
+			Killer: row("333"),
+		},
+		{
+			Name: "remit-changes-subscriptions", Rule: 5, File: "manifests/policy/csv-author.yaml",
+			Old:    "request.operation == 'CREATE' && request.resource.resource in ['installplans', 'subscriptions']",
+			New:    "request.resource.resource in ['installplans', 'subscriptions']",
+			Killer: unit("test/author", "TestRemitCreatesSubscriptionsForDependencies"),
+		},
+		{
 			Name: "an-edited-plan-is-executed", Rule: 3, File: "pkg/resolver/plan.go",
 			Old:    "	if name != want {",
 			New:    `	if name == "" && want != name {`,
