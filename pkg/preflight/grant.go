@@ -9,6 +9,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
@@ -28,6 +29,20 @@ func (r Report) Manifests() []byte {
 	return text
 }
 
+// Objects returns the objects of Manifests, each role before its binding.
+func (r Report) Objects() []client.Object {
+	var out []client.Object
+	for _, part := range r.parts(r.grantable()) {
+		out = append(out, r.objects(part)...)
+	}
+	return out
+}
+
+func (r Report) objects(p part) []client.Object {
+	role, binding := rbac.RoleAndBinding(metav1.ObjectMeta{Name: p.name, Namespace: p.namespace}, p.rules, r.Identity.Subject())
+	return []client.Object{role, binding}
+}
+
 // grantable returns the missing and the unknown rules, or nil if none are missing.
 func (r Report) grantable() []Scope {
 	if r.Empty() {
@@ -42,9 +57,7 @@ func (r Report) manifests(scopes []Scope, limit int) (text []byte, left int) {
 	var out bytes.Buffer
 	for _, part := range r.parts(scopes) {
 		var text bytes.Buffer
-		role, binding := rbac.RoleAndBinding(metav1.ObjectMeta{Name: part.name, Namespace: part.namespace}, part.rules,
-			r.Identity.Subject())
-		for _, obj := range []runtime.Object{role, binding} {
+		for _, obj := range r.objects(part) {
 			text.WriteString("---\n")
 			text.Write(encode(obj))
 		}

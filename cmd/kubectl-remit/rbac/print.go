@@ -3,15 +3,12 @@ package rbac
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -38,7 +35,7 @@ func (o *Options) objects(account types.NamespacedName, report preflight.Report)
 // objectsOf returns the given objects and the objects of the report's grant.
 func objectsOf(first []client.Object, report preflight.Report) ([]*unstructured.Unstructured, error) {
 	var out []*unstructured.Unstructured
-	for _, obj := range first {
+	for _, obj := range append(first, report.Objects()...) {
 		u, err := apply.Object(obj)
 		if err != nil {
 			return nil, err
@@ -46,18 +43,7 @@ func objectsOf(first []client.Object, report preflight.Report) ([]*unstructured.
 		delete(u.Object, "spec") // omit the empty spec of a Namespace
 		out = append(out, u)
 	}
-	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(report.Manifests()), 4096)
-	for {
-		obj := &unstructured.Unstructured{}
-		err := decoder.Decode(&obj.Object)
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read manifests: %w", err)
-		}
-		out = append(out, obj)
-	}
+	return out, nil
 }
 
 func accountObjects(account types.NamespacedName, remitNamespace string) []client.Object {
