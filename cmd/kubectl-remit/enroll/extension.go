@@ -11,6 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
+	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/ensure"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
@@ -97,7 +99,7 @@ func (o *extensionOptions) enroll(cmd *cobra.Command, identity scoped.Identity) 
 			how = scoped.ImpersonationConstrained
 			fmt.Fprintln(o.ErrOut, "note: constrained impersonation requires Kubernetes 1.36; for an older API server, use --impersonation=legacy")
 		}
-		return o.print(o.objects(identity, how), dryRun(created))
+		return o.print(o.objects(identity, how), dryRun(ensure.Created))
 	}
 	c, err := o.Cluster.Client(o.ErrOut)
 	if err != nil {
@@ -110,7 +112,7 @@ func (o *extensionOptions) enroll(cmd *cobra.Command, identity scoped.Identity) 
 	if how == scoped.ImpersonationLegacy {
 		fmt.Fprintf(o.ErrOut, "note: this enrollment is not limited to the verbs that Remit uses; it allows every request as %s\n", identity.Username())
 	}
-	return extensionHint(o.each(cmd.Context(), c, o.objects(identity, how), change.make), identity)
+	return extensionHint(o.each(cmd.Context(), c, o.objects(identity, how), ensure.Change.Make), identity)
 }
 
 func (o *extensionOptions) unenroll(cmd *cobra.Command, identity scoped.Identity) error {
@@ -124,7 +126,7 @@ func (o *extensionOptions) unenroll(cmd *cobra.Command, identity scoped.Identity
 		if how == "" {
 			how = scoped.ImpersonationConstrained
 		}
-		return o.print(objects(how), dryRun(deleted))
+		return o.print(objects(how), dryRun(ensure.Deleted))
 	}
 	c, err := o.Cluster.Client(o.ErrOut)
 	if err != nil {
@@ -134,7 +136,7 @@ func (o *extensionOptions) unenroll(cmd *cobra.Command, identity scoped.Identity
 	if err != nil {
 		return extensionHint(err, identity)
 	}
-	return extensionHint(o.each(cmd.Context(), c, objects(how), change.remove), identity)
+	return extensionHint(o.each(cmd.Context(), c, objects(how), ensure.Change.Remove), identity)
 }
 
 // objects returns the objects that enroll creates, each role before its binding.
@@ -169,9 +171,9 @@ func (o *extensionOptions) findImpersonation(ctx context.Context, c client.Clien
 			break
 		}
 		if err != nil {
-			return "", fmt.Errorf("get %s: %w", describe(want), err)
+			return "", fmt.Errorf("get %s: %w", apply.Describe(want), err)
 		}
-		if sameRules(live, live.Rules, rulesOf(want)) == nil {
+		if ensure.SameRules(live, want) {
 			return how, nil
 		}
 	}

@@ -1,4 +1,4 @@
-package enroll
+package ensure
 
 import (
 	"cmp"
@@ -9,24 +9,34 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// compare returns an error if an existing object differs from the one that enroll creates, because the commands do not
+// compare returns an error if an existing object differs from the one that the command creates, because the commands do not
 // change such objects. If the only difference is that a binding does not name all subjects, compare returns false and
 // no error, because enroll adds the subjects.
-func compare(live, want client.Object) (complete bool, err error) {
+func compare(command string, live, want client.Object) (complete bool, err error) {
 	if fmt.Sprintf("%T", live) != fmt.Sprintf("%T", want) {
 		return false, fmt.Errorf("%T is not a %T", live, want)
 	}
+	complete, difference := true, ""
 	switch want := want.(type) {
 	case *rbacv1.Role, *rbacv1.ClusterRole:
-		return true, sameRules(live, rulesOf(live), rulesOf(want))
+		difference = differentRules(live, want)
 	case *rbacv1.RoleBinding, *rbacv1.ClusterRoleBinding:
-		return sameBinding(live, want)
+		complete, difference = differentBinding(live, want)
+	default:
+		return false, fmt.Errorf("%T is not created by %s", want, command)
 	}
-	return false, fmt.Errorf("%T is not created by enroll", want)
+	if difference != "" {
+		return false, fmt.Errorf("%s already exists and was not created by %s: it %s; nothing was changed. Delete it or correct it first", apply.Describe(live), command, difference)
+	}
+	return complete, nil
 }
+
+// SameRules reports whether two roles have the same rules.
+func SameRules(live, want client.Object) bool { return differentRules(live, want) == "" }
 
 func rulesOf(obj client.Object) []rbacv1.PolicyRule {
 	switch role := obj.(type) {
@@ -38,14 +48,15 @@ func rulesOf(obj client.Object) []rbacv1.PolicyRule {
 	return nil
 }
 
-func sameRules(live client.Object, has, wants []rbacv1.PolicyRule) error {
+func differentRules(live, want client.Object) string {
+	has, wants := rulesOf(live), rulesOf(want)
 	if more := rbac.Missing(wants, has); len(more) > 0 {
-		return collision(live, "grants "+lines(more))
+		return "grants " + lines(more)
 	}
 	if less := rbac.Missing(has, wants); len(less) > 0 {
-		return collision(live, "does not grant "+lines(less))
+		return "does not grant " + lines(less)
 	}
-	return nil
+	return ""
 }
 
 func lines(rules []rbacv1.PolicyRule) string {
@@ -56,10 +67,10 @@ func lines(rules []rbacv1.PolicyRule) string {
 	return strings.Join(out, ", ")
 }
 
-func sameBinding(live, want client.Object) (complete bool, err error) {
+func differentBinding(live, want client.Object) (complete bool, difference string) {
 	has, wants := rbac.RoleRefOf(live), rbac.RoleRefOf(want)
 	if has.Kind != wants.Kind || has.Name != wants.Name {
-		return false, collision(live, fmt.Sprintf("binds %s %q", has.Kind, has.Name))
+		return false, fmt.Sprintf("binds %s %q", has.Kind, has.Name)
 	}
 	wanted := subjects(want)
 	var more []string
@@ -69,9 +80,9 @@ func sameBinding(live, want client.Object) (complete bool, err error) {
 		}
 	}
 	if len(more) > 0 {
-		return false, collision(live, "names "+strings.Join(more, ", "))
+		return false, "names " + strings.Join(more, ", ")
 	}
-	return !slices.ContainsFunc(wanted, func(s string) bool { return !slices.Contains(subjects(live), s) }), nil
+	return !slices.ContainsFunc(wanted, func(s string) bool { return !slices.Contains(subjects(live), s) }), ""
 }
 
 // subjects describes the subjects of a binding. A ServiceAccount without a namespace is in the binding's namespace.
@@ -86,16 +97,4 @@ func subjects(binding client.Object) []string {
 		out = append(out, fmt.Sprintf("%s %q", s.Kind, name))
 	}
 	return out
-}
-
-func collision(obj client.Object, has string) error {
-	return fmt.Errorf("%s already exists and was not created by enroll: it %s; nothing was changed. Delete it or correct it first", describe(obj), has)
-}
-
-func describe(obj client.Object) string {
-	name := obj.GetName()
-	if obj.GetNamespace() != "" {
-		name = obj.GetNamespace() + "/" + name
-	}
-	return obj.GetObjectKind().GroupVersionKind().Kind + " " + name
 }

@@ -1,0 +1,131 @@
+package ensure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+// fieldManager is the field manager of the commands.
+const fieldManager = "kubectl-remit"
+
+// Results, in kubectl's terms.
+const (
+	Created    = "created"
+	Configured = "configured"
+	Unchanged  = "unchanged"
+	Deleted    = "deleted"
+	NotFound   = "not found"
+)
+
+// Change is a wanted object and its current state. Gather returns Changes.
+type Change struct {
+	want client.Object
+	// live is nil if the object does not exist.
+	live client.Object
+	// complete is set if live needs no change.
+	complete bool
+}
+
+// Gather reads the current state of the objects. If there are objects that the command must not change, it returns one
+// error that lists all of them, so nothing is written.
+func Gather(ctx context.Context, c client.Client, command string, objs []client.Object) ([]Change, error) {
+	changes := make([]Change, 0, len(objs))
+	var problems []error
+	for _, want := range objs {
+		x := Change{want: want}
+		live, err := read(ctx, c, want)
+		if err != nil {
+			return nil, err
+		}
+		if live != nil {
+			x.live = live
+			if x.complete, err = compare(command, live, want); err != nil {
+				problems = append(problems, err)
+			}
+		}
+		changes = append(changes, x)
+	}
+	return changes, errors.Join(problems...)
+}
+
+func read(ctx context.Context, c client.Client, want client.Object) (client.Object, error) {
+	live, ok := want.DeepCopyObject().(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("%T is not an object", want)
+	}
+	err := c.Get(ctx, client.ObjectKeyFromObject(want), live)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get %s: %w", apply.Describe(want), err)
+	}
+	live.GetObjectKind().SetGroupVersionKind(want.GetObjectKind().GroupVersionKind())
+	return live, nil
+}
+
+// Make creates the object or adds the missing subjects, and returns the result in kubectl's terms.
+func (x Change) Make(ctx context.Context, c client.Client) (string, error) {
+	switch {
+	case x.live == nil:
+		obj, _ := x.want.DeepCopyObject().(client.Object)
+		if err := c.Create(ctx, obj, client.FieldOwner(fieldManager)); err != nil {
+			return "", fmt.Errorf("create %s: %w", apply.Describe(x.want), err)
+		}
+		return Created, nil
+	case x.complete:
+		return Unchanged, nil
+	}
+	if !copySubjects(x.live, x.want) { // compare reports only bindings as incomplete
+		return "", fmt.Errorf("%T is not a binding", x.live)
+	}
+	if err := c.Update(ctx, x.live, client.FieldOwner(fieldManager)); err != nil {
+		return "", fmt.Errorf("update %s: %w", apply.Describe(x.want), err)
+	}
+	return Configured, nil
+}
+
+// copySubjects copies the subjects of one binding to another. It returns false if the objects are not bindings.
+func copySubjects(to, from client.Object) bool {
+	switch to := to.(type) {
+	case *rbacv1.RoleBinding:
+		to.Subjects = slices.Clone(rbac.SubjectsOf(from))
+	case *rbacv1.ClusterRoleBinding:
+		to.Subjects = slices.Clone(rbac.SubjectsOf(from))
+	default:
+		return false
+	}
+	return true
+}
+
+// Remove deletes the object and returns the result in kubectl's terms, or an error if the object has changed since it
+// was read.
+func (x Change) Remove(ctx context.Context, c client.Client) (string, error) {
+	if x.live == nil {
+		return NotFound, nil
+	}
+	err := c.Delete(ctx, x.live, client.Preconditions{
+		UID: ptr.To(x.live.GetUID()), ResourceVersion: ptr.To(x.live.GetResourceVersion()),
+	})
+	if client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("delete %s: %w", apply.Describe(x.want), err)
+	}
+	return Deleted, nil
+}
+
+// Resource returns the resource and the name of an object, as kubectl prints them.
+func Resource(obj client.Object) string {
+	gvk := obj.GetObjectKind().GroupVersionKind()
+	return fmt.Sprintf("%s.%s/%s", strings.ToLower(gvk.Kind), gvk.Group, obj.GetName())
+}
