@@ -31,12 +31,14 @@ const example = `  # Is the account of this namespace's OperatorGroup allowed to
   # Without a cluster: read the account's permissions from a directory of manifests
   kubectl remit preflight ./my-operator/1.2.3 --account team-a/installer --rbac-dir ./rbac
 
-  # What is missing for the plan of a Subscription? Apply the RBAC that grants it
-  kubectl remit preflight subscription/my-operator -n team-a
-  kubectl remit preflight subscription/my-operator -n team-a | sed -n '/^---/,$p' | kubectl apply -f -
+  # Apply the RBAC that grants what is missing
+  kubectl remit preflight ./my-operator/1.2.3 -n team-a -o yaml | kubectl apply -f -
 
-  # Is another account allowed to execute an InstallPlan?
-  kubectl remit preflight installplan/install-abcde -n team-a --account team-a/other -o yaml
+  # What is missing for the plan of a Subscription? To grant it: kubectl remit grant subscription/my-operator -n team-a
+  kubectl remit preflight subscription/my-operator -n team-a
+
+  # Is another account allowed to execute an InstallPlan? Print the purpose of each rule
+  kubectl remit preflight installplan/install-abcde -n team-a --account team-a/other -o report
 
   # What is missing for a ClusterExtension?
   kubectl remit preflight clusterextension my-extension`
@@ -47,10 +49,12 @@ func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "preflight BUNDLE | subscription/NAME | installplan/NAME",
 		Short: "List the permissions that an account is missing for an install",
-		Long: "List all permissions that an account is missing for installing a bundle, or for executing an existing InstallPlan, and print the RBAC that grants them. " +
+		Long: "List all permissions that an account is missing for installing a bundle, or for executing an existing InstallPlan. " +
 			"By default, the account and the target namespaces are those of the namespace's OperatorGroup.\n\n" +
 			"The command reads RBAC from the cluster with your credentials. If you are not allowed to read RBAC, it sends access reviews to the API server instead, " +
 			"if you are allowed to create them. With --rbac-dir, it does not use a cluster.\n\n" +
+			"With -o yaml or -o json, standard output consists only of the objects that grant what is missing, and everything else is printed to standard error. " +
+			"With -o report, the output describes every rule and its purpose, for programs.\n\n" +
 			"The exit status is 0 if nothing is missing, 1 if something is missing, and 2 if the check could not be completed.",
 		Example: example,
 		Args:    cli.ExactArgs("BUNDLE | subscription/NAME | installplan/NAME"),
@@ -69,7 +73,7 @@ func NewCommand() *cobra.Command {
 		},
 	}
 	o.AddFlags(cmd)
-	o.Format.AddFlag(cmd)
+	o.Format.AddFlag(cmd, formatReport)
 	o.Cluster.AddFlags(cmd)
 	cmd.Flags().StringVar(&o.RBACDir, "rbac-dir", "", "check the RBAC manifests below this directory instead of a cluster")
 	_ = cmd.MarkFlagDirname("rbac-dir") // fails only for an undefined flag

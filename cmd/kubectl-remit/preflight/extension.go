@@ -29,9 +29,8 @@ type extensionOptions struct {
 	In        io.Reader
 }
 
-const extensionExample = `  # What is missing for a ClusterExtension? Apply the RBAC that grants it
+const extensionExample = `  # What is missing for a ClusterExtension? To grant it: kubectl remit grant clusterextension/demo
   kubectl remit preflight clusterextension demo
-  kubectl remit preflight clusterextension demo | sed -n '/^---/,$p' | kubectl apply -f -
 
   # For a ClusterExtension that does not exist yet
   kubectl remit preflight clusterextension -f demo.yaml
@@ -48,8 +47,9 @@ func newExtensionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "clusterextension NAME",
 		Short: "List the permissions that the identity of a ClusterExtension is missing",
-		Long: "List all permissions that the identity of a ClusterExtension is missing for the version that would be installed, and print the RBAC that grants them. " +
-			"If Remit is not allowed to act as the identity, also print the enrollment.\n\n" +
+		Long: "List all permissions that the identity of a ClusterExtension is missing for the version that would be installed, and report whether Remit is allowed to act as the identity.\n\n" +
+			"With -o yaml or -o json, standard output consists only of the objects that grant what is missing, including the enrollment, and everything else is printed to standard error. " +
+			"With -o report, the output describes every rule and its purpose, for programs.\n\n" +
 			"The ClusterExtension is read from the cluster or from a manifest (--filename), or is described by --package; in the last two cases, it need not exist. The version is selected " +
 			"from the ClusterCatalogs of the cluster or, with --catalog, from a directory, a file or an image. With --rbac-dir, no cluster is used.\n\n" +
 			"The command reads the cluster with your credentials and writes nothing. It reads the content of ClusterCatalogs through the API server, which requires get on services/proxy in Remit's namespace.\n\n" +
@@ -69,7 +69,7 @@ func newExtensionCommand() *cobra.Command {
 		ValidArgsFunction: o.Options.Cluster.CompleteNames(func() client.ObjectList { return &olmv1.ClusterExtensionList{} }),
 	}
 	o.Extension.AddFlags(cmd)
-	o.Format.AddFlag(cmd)
+	o.Format.AddFlag(cmd, formatReport)
 	o.Options.Cluster.AddFlags(cmd)
 	cmd.Flags().StringVar(&o.RBACDir, "rbac-dir", "", "check the RBAC manifests below this directory instead of a cluster")
 	_ = cmd.MarkFlagDirname("rbac-dir") // fails only for an undefined flag
@@ -77,33 +77,41 @@ func newExtensionCommand() *cobra.Command {
 }
 
 func (o *extensionOptions) run(ctx context.Context, name string) error {
+	r, err := o.check(ctx, name)
+	if err != nil {
+		return err
+	}
+	if err := r.print(o.Out, o.ErrOut, o.Format); err != nil {
+		return err
+	}
+	return r.err()
+}
+
+func (o *extensionOptions) check(ctx context.Context, name string) (*result, error) {
 	from := extension.Source{Cluster: o.Options.Cluster, In: o.In, ErrOut: o.ErrOut}
 	if o.RBACDir != "" {
 		if o.Extension.NeedsCluster() {
-			return errors.New("--rbac-dir requires --catalog, and --filename or --package: otherwise, the ClusterExtension and its catalog would be read from a cluster")
+			return nil, errors.New("--rbac-dir requires --catalog, and --filename or --package: otherwise, the ClusterExtension and its catalog would be read from a cluster")
 		}
 		from.Cluster = nil
 	}
 	install, err := o.Extension.Load(ctx, name, from)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	i, err := o.extensionInput(ctx, install)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r, err := i.evaluate(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := o.checkEnrollment(r, from); err != nil {
-		return err
+		return nil, err
 	}
 	r.report.Notes = append(r.report.Notes, install.Notes...)
-	if err := r.print(o.Out, o.ErrOut, o.Format); err != nil {
-		return err
-	}
-	return r.err()
+	return r, nil
 }
 
 // extensionInput returns the input of the check. The objects are rendered again, because the webhooks depend on the identity's

@@ -2,13 +2,13 @@ package preflight
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/rbac"
@@ -69,8 +69,8 @@ func TestTheRBACOfAClusterExtensionIsSufficient(t *testing.T) {
 			require.Equal(t, cli.CodeMissing, code)
 			require.Contains(t, out, `cannot list resource "greetings" in API group "sample.remit.dev"`)
 			require.NotContains(t, out, "not enrolled")
-			_, grant, _ := strings.Cut(out, "---\n")
-			_, code, err = remit(t, append(args, "--rbac-dir", folder(t, less+"---\n"+grant))...)
+			grant, _, _ := remit(t, append(args, "--rbac-dir", folder(t, less), "-o", "yaml")...)
+			_, code, err = remit(t, append(args, "--rbac-dir", folder(t, less+grant))...)
 			require.NoError(t, err)
 			require.Zero(t, code)
 		})
@@ -85,14 +85,19 @@ func TestReportsThatAClusterExtensionIsNotEnrolled(t *testing.T) {
 		enrollment, _, _ := strings.Cut(all, "  namespace: remit\n")
 		out, code, _ := remit(t, append(args, "--rbac-dir", folder(t, grant))...)
 		require.Equal(t, cli.CodeMissing, code)
-		require.Contains(t, out, "\n"+user+" is not enrolled: Remit is not allowed to act as it.\n"+enrollment)
+		require.Contains(t, out, "\n"+user+" is not enrolled: Remit is not allowed to act as it.\n")
+		out, code, _ = remit(t, append(args, "--rbac-dir", folder(t, grant), "-o", "yaml")...)
+		require.Equal(t, cli.CodeMissing, code)
+		require.Equal(t, strings.TrimPrefix(enrollment+"  namespace: remit\n", "---\n"), strings.TrimPrefix(out, "---\n"))
 
-		out, code, _ = remit(t, append(args, "--rbac-dir", folder(t, ""), "-o", "json")...)
+		out, code, _ = remit(t, append(args, "--rbac-dir", folder(t, ""), "-o", "report")...)
 		require.Equal(t, cli.CodeMissing, code)
 		var d document
-		require.NoError(t, json.Unmarshal([]byte(out), &d))
+		require.NoError(t, yaml.UnmarshalStrict([]byte(out), &d))
 		require.False(t, d.Complete)
-		out, code, err := remit(t, append(args, "--rbac-dir", folder(t, d.Enrollment+d.Grant))...)
+		require.True(t, d.NotEnrolled)
+		out, _, _ = remit(t, append(args, "--rbac-dir", folder(t, ""), "-o", "yaml")...)
+		out, code, err := remit(t, append(args, "--rbac-dir", folder(t, out))...)
 		require.NoError(t, err, out)
 		require.Zero(t, code)
 	}
@@ -238,11 +243,11 @@ func TestTheProviderOfCertificatesDeterminesThePermissions(t *testing.T) {
 // Without a cluster, the requirements of a bundle are listed but not checked.
 func TestListsTheRequirementsOfABundle(t *testing.T) {
 	args := []string{"clusterextension", "demo", "--catalog=" + hookCatalog(t, hookCSV()), "--package=hook", "--namespace=demo-system"}
-	out, code, err := remit(t, append(args, "--rbac-dir", folder(t, printedRBAC(t, args)), "-o", "json")...)
+	out, code, err := remit(t, append(args, "--rbac-dir", folder(t, printedRBAC(t, args)), "-o", "report")...)
 	require.NoError(t, err, "unchecked requirements do not make the check fail")
 	require.Zero(t, code)
 	var d document
-	require.NoError(t, json.Unmarshal([]byte(out), &d))
+	require.NoError(t, yaml.UnmarshalStrict([]byte(out), &d))
 	const prefix = "not checked without a cluster: the bundle requires "
 	require.Subset(t, d.Notes, []string{
 		prefix + "Kubernetes 1.30.0 or later",
@@ -268,11 +273,11 @@ func TestNotesTheOptionalPermissionsOfARemoval(t *testing.T) {
 	args := []string{"clusterextension", "-f", file, "--catalog=" + hookCatalog(t, csv, converted)}
 	notes := func(granted string) string {
 		t.Helper()
-		out, code, err := remit(t, append(args, "--rbac-dir", folder(t, granted), "-o", "json")...)
+		out, code, err := remit(t, append(args, "--rbac-dir", folder(t, granted), "-o", "report")...)
 		require.NoError(t, err)
 		require.Zero(t, code)
 		var d document
-		require.NoError(t, json.Unmarshal([]byte(out), &d))
+		require.NoError(t, yaml.UnmarshalStrict([]byte(out), &d))
 		return strings.Join(d.Notes, "\n")
 	}
 	write("")

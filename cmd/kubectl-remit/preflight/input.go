@@ -56,6 +56,8 @@ type input struct {
 	client client.Client
 	// crds caches the cluster's CustomResourceDefinitions that were read, by name.
 	crds map[string]*apiextensionsv1.CustomResourceDefinition
+	// plan is set for an InstallPlan.
+	plan *operatorsv1alpha1.InstallPlan
 	// install is set for a ClusterExtension.
 	install *extension.Install
 	// report is set if the controller has already reported the result.

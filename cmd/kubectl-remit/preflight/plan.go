@@ -48,7 +48,7 @@ func (o *Options) objectInput(ctx context.Context, obj client.Object, name strin
 	if err != nil {
 		return nil, err
 	}
-	i.what, i.from, i.client = "InstallPlan "+plan.Name, fromSteps, c
+	i.what, i.from, i.client, i.plan = "InstallPlan "+plan.Name, fromSteps, c, plan
 	if err := o.findAccount(ctx, c, i); err != nil {
 		return nil, err
 	}

@@ -1,9 +1,9 @@
 package preflight
 
 import (
-	"bytes"
 	"fmt"
 	"io"
+	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,12 +31,12 @@ type document struct {
 	// Complete is true if nothing is missing and nothing is unknown.
 	Complete           bool `json:"complete"`
 	preflight.Document `json:",inline"`
-	// Grant is YAML that grants everything that is missing.
-	Grant string `json:"grant,omitempty"`
-	// Enrollment is YAML that allows Remit to act as the identity of a ClusterExtension, if Remit is not allowed to do so
-	// yet.
-	Enrollment string `json:"enrollment,omitempty"`
+	// NotEnrolled is true if Remit is not allowed to act as the identity of a ClusterExtension.
+	NotEnrolled bool `json:"notEnrolled,omitempty"`
 }
+
+// formatReport prints a document instead of objects.
+const formatReport cli.Format = "report"
 
 // err returns the error that the command returns, or nil if nothing is missing and nothing is unknown.
 func (r *result) err() error {
@@ -49,15 +49,17 @@ func (r *result) err() error {
 	return nil
 }
 
+// objects returns the objects that grant everything that is missing, in an order in which they can be created.
+func (r *result) objects() []client.Object {
+	return append(slices.Clone(r.enrollment), r.report.Objects()...)
+}
+
+// print prints the result. With YAML and JSON, standard output consists of objects alone, so that users can apply it.
 func (r *result) print(out, errOut io.Writer, format cli.Format) error {
-	enrollment, err := r.enrollmentText()
-	if err != nil {
-		return err
-	}
-	if format != cli.Text {
-		return format.Encode(out, document{
+	if format == formatReport {
+		return cli.YAML.Encode(out, document{
 			About: r.what, From: r.from, Namespace: r.namespace, Targets: r.targets, Complete: r.err() == nil,
-			Document: r.report.Document(), Grant: string(r.report.Manifests()), Enrollment: enrollment,
+			Document: r.report.Document(), NotEnrolled: len(r.enrollment) > 0,
 		})
 	}
 	for _, note := range r.report.Notes {
@@ -66,29 +68,29 @@ func (r *result) print(out, errOut io.Writer, format cli.Format) error {
 	for _, f := range r.report.Unknown {
 		fmt.Fprintln(errOut, "unknown:", status.OneLine(f.Cause+": "+f.Why))
 	}
-	return r.text(out, enrollment)
+	if format == cli.Text {
+		err := r.text(out)
+		if err == nil && len(r.objects()) > 0 {
+			_, err = fmt.Fprintln(out, "To print the RBAC that grants this, add -o yaml.")
+		}
+		return err
+	}
+	if err := r.text(errOut); err != nil {
+		return err
+	}
+	return format.EncodeObjects(out, r.objects())
 }
 
-// text writes what is missing, and the RBAC that grants it.
-func (r *result) text(out io.Writer, enrollment string) (err error) {
+// text describes what is missing.
+func (r *result) text(out io.Writer) (err error) {
 	switch {
 	case !r.report.Clear():
 		_, err = fmt.Fprintf(out, "%s\n", r.report.Refusals())
 	case len(r.report.Unknown) == 0:
 		_, err = fmt.Fprintf(out, "%s has all permissions that %s needs in namespace %q.\n", r.identity, r.what, r.namespace)
 	}
-	if err == nil && enrollment != "" {
-		_, err = fmt.Fprintf(out, "%s is not enrolled: Remit is not allowed to act as it.\n%s", r.identity, enrollment)
-	}
-	if err == nil && !r.report.Clear() {
-		_, err = out.Write(r.report.Manifests())
+	if err == nil && len(r.enrollment) > 0 {
+		_, err = fmt.Fprintf(out, "%s is not enrolled: Remit is not allowed to act as it.\n", r.identity)
 	}
 	return err
-}
-
-// enrollmentText returns the enrollment as YAML.
-func (r *result) enrollmentText() (string, error) {
-	var out bytes.Buffer
-	err := cli.YAML.EncodeObjects(&out, r.enrollment)
-	return out.String(), err
 }

@@ -1,15 +1,20 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
 // Format is the value of a command's --output flag.
@@ -25,54 +30,91 @@ const (
 // Formats returns all formats, the default first.
 func Formats() []Format { return []Format{Text, YAML, JSON} }
 
-// AddFlag adds -o/--output to a command.
-func (f *Format) AddFlag(cmd *cobra.Command) {
+// AddFlag adds -o/--output to a command. more are formats of this command, in addition to Formats.
+func (f *Format) AddFlag(cmd *cobra.Command, more ...Format) {
 	if *f == "" {
 		*f = Text
 	}
-	cmd.Flags().VarP(f, "output", "o", "output format: "+formatList())
-	complete := cobra.FixedCompletions([]string{string(Text), string(YAML), string(JSON)}, cobra.ShellCompDirectiveNoFileComp)
+	flag := &formatFlag{value: f, allowed: append(Formats(), more...)}
+	cmd.Flags().VarP(flag, "output", "o", "output format: "+flag.list(", "))
+	complete := cobra.FixedCompletions(strings.Fields(flag.list(" ")), cobra.ShellCompDirectiveNoFileComp)
 	_ = cmd.RegisterFlagCompletionFunc("output", complete) // fails only for an undefined flag
 }
 
-func formatList() string {
-	list := make([]string, 0, len(Formats()))
-	for _, f := range Formats() {
-		list = append(list, string(f))
+// formatFlag is the flag --output of one command.
+type formatFlag struct {
+	value   *Format
+	allowed []Format
+}
+
+func (f *formatFlag) list(separator string) string {
+	list := make([]string, 0, len(f.allowed))
+	for _, format := range f.allowed {
+		list = append(list, string(format))
 	}
-	return strings.Join(list, ", ")
+	return strings.Join(list, separator)
 }
 
 // Set implements pflag.Value.
-func (f *Format) Set(s string) error {
-	if !slices.Contains(Formats(), Format(s)) {
-		return fmt.Errorf("must be one of %s", formatList())
+func (f *formatFlag) Set(s string) error {
+	if !slices.Contains(f.allowed, Format(s)) {
+		return fmt.Errorf("must be one of %s", f.list(", "))
 	}
-	*f = Format(s)
+	*f.value = Format(s)
 	return nil
 }
 
 // String implements pflag.Value.
-func (f *Format) String() string { return string(*f) }
+func (f *formatFlag) String() string {
+	if f.value == nil {
+		return ""
+	}
+	return string(*f.value)
+}
 
 // Type implements pflag.Value.
-func (f *Format) Type() string { return "format" }
+func (f *formatFlag) Type() string { return "format" }
 
-// Encode writes a value as YAML or JSON. Both use the json tags as field names.
+// Encode writes a value as YAML or JSON. Both use the json tags as field names. A Writer changes nothing in the output.
 func (f Format) Encode(out io.Writer, value any) error {
-	var text []byte
-	var err error
-	if f == YAML {
-		text, err = yaml.Marshal(value)
-	} else {
-		text, err = json.MarshalIndent(value, "", "  ")
-		text = append(text, '\n')
-	}
+	text, err := f.marshal(value)
 	if err != nil {
 		return fmt.Errorf("encode: %w", err)
 	}
+	if f == YAML && bytes.HasPrefix(text, []byte("{")) {
+		text = append([]byte("---\n"), text...) // otherwise, decoders expect JSON, which has fewer escape sequences
+	}
 	_, err = out.Write(text)
 	return err
+}
+
+func (f Format) marshal(value any) ([]byte, error) {
+	if f == YAML {
+		text, err := yaml.Marshal(value)
+		if err == nil && status.Clean(string(text)) == string(text) {
+			return text, nil
+		}
+	}
+	text, err := json.MarshalIndent(value, "", "  ")
+	return append(f.escaped(text), '\n'), err
+}
+
+// escaped replaces characters in JSON that a Writer would replace, which occur only in strings, with escape sequences.
+func (f Format) escaped(text []byte) []byte {
+	out := make([]byte, 0, len(text))
+	for _, r := range string(text) {
+		switch {
+		case status.Clean(string(r)) == string(r):
+			out = utf8.AppendRune(out, r)
+		case f == YAML:
+			out = fmt.Appendf(out, `\U%08x`, r)
+		default:
+			for _, unit := range utf16.AppendRune(nil, r) {
+				out = fmt.Appendf(out, `\u%04x`, unit)
+			}
+		}
+	}
+	return out
 }
 
 // EncodeObjects writes API objects as kubectl does: as YAML documents, or as a List in JSON.
@@ -81,10 +123,11 @@ func (f Format) EncodeObjects(out io.Writer, objs []client.Object) error {
 		return f.Encode(out, map[string]any{"apiVersion": "v1", "kind": "List", "items": objs})
 	}
 	for _, obj := range objs {
-		if _, err := io.WriteString(out, "---\n"); err != nil {
-			return err
+		text, err := f.marshal(obj)
+		if err != nil {
+			return fmt.Errorf("encode: %w", err)
 		}
-		if err := f.Encode(out, obj); err != nil {
+		if _, err := out.Write(append([]byte("---\n"), text...)); err != nil {
 			return err
 		}
 	}

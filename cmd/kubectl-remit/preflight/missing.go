@@ -1,0 +1,72 @@
+package preflight
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
+	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/extension"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+)
+
+// Missing is what an object in the cluster is missing, for a command that grants it.
+type Missing struct {
+	// Identity is the account or user that is missing permissions.
+	Identity scoped.Identity
+	// Objects grant everything that is missing, in an order in which they can be created.
+	Objects []client.Object
+	// Basis identifies what was examined: the object with its content, and the ServiceAccount with its UID. Another plan, another
+	// version or a ServiceAccount that was created again has another Basis.
+	Basis string
+
+	result *result
+}
+
+// Describe writes what is missing, and everything else that the check found, as text. The text contains no YAML.
+func (m *Missing) Describe(out io.Writer) error { return m.result.print(io.Discard, out, cli.YAML) }
+
+// Err returns nil if nothing is missing and no object is refused, as for the command preflight.
+func (m *Missing) Err() error { return m.result.err() }
+
+// MissingForPlan examines an InstallPlan, or the InstallPlan of a Subscription.
+func MissingForPlan(ctx context.Context, cluster *cli.Cluster, namespace string, obj client.Object, name string, errOut io.Writer) (*Missing, error) {
+	o := &Options{Cluster: cluster, Namespace: namespace, ErrOut: errOut}
+	i, err := o.objectInput(ctx, obj, name)
+	if err != nil {
+		return nil, err
+	}
+	if i.from == fromReport {
+		return nil, fmt.Errorf("%s does not contain the manifests of its bundles, and other users can change its report: check the bundle with kubectl remit preflight instead", i.what)
+	}
+	r, err := i.evaluate(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.missing(fmt.Sprintf("%s %s", i.what, i.plan.UID)), nil // the plan's name commits to its content
+}
+
+// MissingForExtension examines a ClusterExtension.
+func MissingForExtension(ctx context.Context, cluster *cli.Cluster, flags extension.Flags, name string, errOut io.Writer) (*Missing, error) {
+	o := &extensionOptions{Options: Options{Cluster: cluster, ErrOut: errOut}, Extension: flags}
+	r, err := o.check(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if key := r.identity.Account.Key(); !r.identity.IsSynthetic() {
+		sa := &corev1.ServiceAccount{}
+		if err := r.client.Get(ctx, key, sa); err != nil {
+			return nil, fmt.Errorf("%s is installed as ServiceAccount %s: %w", r.what, key, err)
+		}
+		r.identity.Account.UID = sa.UID
+	}
+	return r.missing(fmt.Sprintf("%s %s", r.what, r.install.Extension.UID)), nil // what includes the bundle and its version
+}
+
+// missing returns the result for a command that grants what is missing. basis identifies the object.
+func (r *result) missing(basis string) *Missing {
+	return &Missing{Identity: r.identity, Objects: r.objects(), Basis: fmt.Sprintf("%s %s %s", basis, r.identity, r.identity.Account.UID), result: r}
+}

@@ -1,0 +1,67 @@
+package preflight
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/preflight"
+)
+
+// injected is a text that opens a YAML document with a binding to cluster-admin.
+const injected = "list them\n---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: injected}\n" +
+	"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}\nsubjects: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: stranger}]\n...\n#\u202e"
+
+// decodeAll returns the objects that kubectl apply would read.
+func decodeAll(t *testing.T, text []byte) (out []*unstructured.Unstructured) {
+	t.Helper()
+	for decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096); ; {
+		obj := &unstructured.Unstructured{}
+		err := decoder.Decode(&obj.Object)
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		require.NoError(t, err, "%s", text)
+		out = append(out, obj)
+	}
+}
+
+func TestYAMLConsistsOnlyOfTheGrant(t *testing.T) {
+	report := preflight.Report{
+		Identity: scoped.ServiceAccountIdentity(types.NamespacedName{Namespace: "team-a", Name: "installer"}),
+		Findings: []preflight.Finding{{Namespace: "team-a", Cause: injected, Missing: []rbacv1.PolicyRule{{
+			Verbs: []string{"get", injected}, APIGroups: []string{injected}, Resources: []string{injected}, ResourceNames: []string{injected},
+		}}}},
+		Unknown: []preflight.Finding{{Namespace: "team-a", Cause: injected, Why: injected}},
+		Refused: []preflight.Refusal{{Object: injected, Message: injected}},
+		Notes:   []string{injected},
+		InUse:   []string{injected},
+		Details: injected,
+	}
+	r := &result{input: &input{what: injected, from: fromBundle, identity: report.Identity, namespace: "team-a"}, report: report}
+	want := make([]*unstructured.Unstructured, 0, 2)
+	for _, obj := range report.Objects() {
+		u, err := apply.Object(obj)
+		require.NoError(t, err)
+		want = append(want, u)
+	}
+	require.Len(t, want, 2)
+	var out, notes bytes.Buffer
+	require.NoError(t, r.print(cli.NewWriter(&out), cli.NewWriter(&notes), cli.YAML))
+	require.Equal(t, want, decodeAll(t, out.Bytes()))
+	require.Contains(t, notes.String(), "is missing 1 permission")
+
+	out.Reset()
+	require.NoError(t, r.print(cli.NewWriter(&out), io.Discard, formatReport))
+	require.Len(t, decodeAll(t, out.Bytes()), 1, "%s", out.String())
+}
