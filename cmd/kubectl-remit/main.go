@@ -13,6 +13,7 @@ import (
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/adopt"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/enroll"
+	"github.com/remit-olm/remit/cmd/kubectl-remit/grant"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/plan"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/preflight"
@@ -59,6 +60,6 @@ func root() *cobra.Command {
 		SilenceErrors: true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl remit"},
 	}
-	cmd.AddCommand(adopt.NewCommand(), enroll.NewCommand(), enroll.NewUnenrollCommand(), plan.NewCommand(), preflight.NewCommand(), rbac.NewCommand(), run.NewCommand(), status.NewCommand(), uninstall.NewCommand())
+	cmd.AddCommand(adopt.NewCommand(), enroll.NewCommand(), enroll.NewUnenrollCommand(), grant.NewCommand(), plan.NewCommand(), preflight.NewCommand(), rbac.NewCommand(), run.NewCommand(), status.NewCommand(), uninstall.NewCommand())
 	return cmd
 }

@@ -6,17 +6,12 @@ import (
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
 // Binding is a RoleBinding or a ClusterRoleBinding.
-type Binding interface {
-	metav1.Object
-	runtime.Object
-}
+type Binding Object
 
 // Object returns a role or a binding, or a NotFound API error. For other kinds, it returns nil without an error.
 func (l Listers) Object(kind, namespace, name string) (Binding, error) {

@@ -10,27 +10,20 @@ import (
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/extension"
-	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
 // Missing is what an object in the cluster is missing, for a command that grants it.
 type Missing struct {
-	// Identity is the account or user that is missing permissions.
-	Identity scoped.Identity
 	// Objects grant everything that is missing, in an order in which they can be created.
 	Objects []client.Object
 	// Basis identifies what was examined: the object with its content, and the ServiceAccount with its UID. Another plan, another
 	// version or a ServiceAccount that was created again has another Basis.
 	Basis string
-
-	result *result
+	// Describe writes what is missing, and everything else that the check found, as text without YAML.
+	Describe func(out io.Writer) error
+	// Err is the error that the command preflight returns: nil if nothing is missing and no object is refused.
+	Err error
 }
-
-// Describe writes what is missing, and everything else that the check found, as text. The text contains no YAML.
-func (m *Missing) Describe(out io.Writer) error { return m.result.print(io.Discard, out, cli.YAML) }
-
-// Err returns nil if nothing is missing and no object is refused, as for the command preflight.
-func (m *Missing) Err() error { return m.result.err() }
 
 // MissingForPlan examines an InstallPlan, or the InstallPlan of a Subscription.
 func MissingForPlan(ctx context.Context, cluster *cli.Cluster, namespace string, obj client.Object, name string, errOut io.Writer) (*Missing, error) {
@@ -68,5 +61,10 @@ func MissingForExtension(ctx context.Context, cluster *cli.Cluster, flags extens
 
 // missing returns the result for a command that grants what is missing. basis identifies the object.
 func (r *result) missing(basis string) *Missing {
-	return &Missing{Identity: r.identity, Objects: r.objects(), Basis: fmt.Sprintf("%s %s %s", basis, r.identity, r.identity.Account.UID), result: r}
+	return &Missing{
+		Objects:  r.objects(),
+		Basis:    fmt.Sprintf("%s %s %s", basis, r.identity, r.identity.Account.UID),
+		Describe: func(out io.Writer) error { return r.print(io.Discard, out, cli.YAML) },
+		Err:      r.err(),
+	}
 }

@@ -49,6 +49,9 @@ func rulesOf(obj client.Object) []rbacv1.PolicyRule {
 }
 
 func differentRules(live, want client.Object) string {
+	if role, ok := live.(*rbacv1.ClusterRole); ok && role.AggregationRule != nil {
+		return "aggregates other ClusterRoles"
+	}
 	has, wants := rulesOf(live), rulesOf(want)
 	if more := rbac.Missing(wants, has); len(more) > 0 {
 		return "grants " + lines(more)
@@ -72,9 +75,9 @@ func differentBinding(live, want client.Object) (complete bool, difference strin
 	if has.Kind != wants.Kind || has.Name != wants.Name {
 		return false, fmt.Sprintf("binds %s %q", has.Kind, has.Name)
 	}
-	wanted := subjects(want)
+	wanted := Subjects(want)
 	var more []string
-	for _, s := range subjects(live) {
+	for _, s := range Subjects(live) {
 		if !slices.Contains(wanted, s) {
 			more = append(more, s)
 		}
@@ -82,11 +85,11 @@ func differentBinding(live, want client.Object) (complete bool, difference strin
 	if len(more) > 0 {
 		return false, "names " + strings.Join(more, ", ")
 	}
-	return !slices.ContainsFunc(wanted, func(s string) bool { return !slices.Contains(subjects(live), s) }), ""
+	return !slices.ContainsFunc(wanted, func(s string) bool { return !slices.Contains(Subjects(live), s) }), ""
 }
 
-// subjects describes the subjects of a binding. A ServiceAccount without a namespace is in the binding's namespace.
-func subjects(binding client.Object) []string {
+// Subjects describes the subjects of a binding. A ServiceAccount without a namespace is in the binding's namespace.
+func Subjects(binding client.Object) []string {
 	all := rbac.SubjectsOf(binding)
 	out := make([]string, 0, len(all))
 	for _, s := range all {

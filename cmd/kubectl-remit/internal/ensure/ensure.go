@@ -30,11 +30,11 @@ const (
 
 // Change is a wanted object and its current state. Gather returns Changes.
 type Change struct {
-	want client.Object
-	// live is nil if the object does not exist.
-	live client.Object
-	// complete is set if live needs no change.
-	complete bool
+	Want client.Object
+	// Live is nil if the object does not exist.
+	Live client.Object
+	// Complete is set if Live needs no change.
+	Complete bool
 }
 
 // Gather reads the current state of the objects. If there are objects that the command must not change, it returns one
@@ -43,14 +43,14 @@ func Gather(ctx context.Context, c client.Client, command string, objs []client.
 	changes := make([]Change, 0, len(objs))
 	var problems []error
 	for _, want := range objs {
-		x := Change{want: want}
+		x := Change{Want: want}
 		live, err := read(ctx, c, want)
 		if err != nil {
 			return nil, err
 		}
 		if live != nil {
-			x.live = live
-			if x.complete, err = compare(command, live, want); err != nil {
+			x.Live = live
+			if x.Complete, err = compare(command, live, want); err != nil {
 				problems = append(problems, err)
 			}
 		}
@@ -78,20 +78,20 @@ func read(ctx context.Context, c client.Client, want client.Object) (client.Obje
 // Make creates the object or adds the missing subjects, and returns the result in kubectl's terms.
 func (x Change) Make(ctx context.Context, c client.Client) (string, error) {
 	switch {
-	case x.live == nil:
-		obj, _ := x.want.DeepCopyObject().(client.Object)
+	case x.Live == nil:
+		obj, _ := x.Want.DeepCopyObject().(client.Object)
 		if err := c.Create(ctx, obj, client.FieldOwner(fieldManager)); err != nil {
-			return "", fmt.Errorf("create %s: %w", apply.Describe(x.want), err)
+			return "", fmt.Errorf("create %s: %w", apply.Describe(x.Want), err)
 		}
 		return Created, nil
-	case x.complete:
+	case x.Complete:
 		return Unchanged, nil
 	}
-	if !copySubjects(x.live, x.want) { // compare reports only bindings as incomplete
-		return "", fmt.Errorf("%T is not a binding", x.live)
+	if !copySubjects(x.Live, x.Want) { // compare reports only bindings as incomplete
+		return "", fmt.Errorf("%T is not a binding", x.Live)
 	}
-	if err := c.Update(ctx, x.live, client.FieldOwner(fieldManager)); err != nil {
-		return "", fmt.Errorf("update %s: %w", apply.Describe(x.want), err)
+	if err := c.Update(ctx, x.Live, client.FieldOwner(fieldManager)); err != nil {
+		return "", fmt.Errorf("update %s: %w", apply.Describe(x.Want), err)
 	}
 	return Configured, nil
 }
@@ -112,14 +112,14 @@ func copySubjects(to, from client.Object) bool {
 // Remove deletes the object and returns the result in kubectl's terms, or an error if the object has changed since it
 // was read.
 func (x Change) Remove(ctx context.Context, c client.Client) (string, error) {
-	if x.live == nil {
+	if x.Live == nil {
 		return NotFound, nil
 	}
-	err := c.Delete(ctx, x.live, client.Preconditions{
-		UID: ptr.To(x.live.GetUID()), ResourceVersion: ptr.To(x.live.GetResourceVersion()),
+	err := c.Delete(ctx, x.Live, client.Preconditions{
+		UID: ptr.To(x.Live.GetUID()), ResourceVersion: ptr.To(x.Live.GetResourceVersion()),
 	})
 	if client.IgnoreNotFound(err) != nil {
-		return "", fmt.Errorf("delete %s: %w", apply.Describe(x.want), err)
+		return "", fmt.Errorf("delete %s: %w", apply.Describe(x.Want), err)
 	}
 	return Deleted, nil
 }

@@ -64,6 +64,17 @@ func Read(ctx context.Context, c client.Client, namespaces []string) (rbac.Liste
 	return s.listers(), err
 }
 
+// ReadBindings reads, as the user of the client, all bindings that can refer to a Role of the namespace or, for
+// rbac.ClusterScope, to a ClusterRole.
+func ReadBindings(ctx context.Context, c client.Client, namespace string) (rbac.Listers, error) {
+	s := newStore()
+	err := s.list(ctx, c, &rbacv1.RoleBindingList{}, namespace)
+	if err == nil && namespace == rbac.ClusterScope {
+		err = s.list(ctx, c, &rbacv1.ClusterRoleBindingList{}, rbac.ClusterScope)
+	}
+	return s.listers(), err
+}
+
 func (s store) fill(ctx context.Context, c client.Client, namespaces []string) error {
 	if err := s.list(ctx, c, &rbacv1.ClusterRoleList{}, rbac.ClusterScope); err != nil {
 		return err

@@ -1,0 +1,134 @@
+package grant
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
+	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/extension"
+	"github.com/remit-olm/remit/cmd/kubectl-remit/preflight"
+	"github.com/remit-olm/remit/pkg/install/serving"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+)
+
+// Options holds the options of the command.
+type Options struct {
+	// Yes creates the objects without asking.
+	Yes    bool
+	Format cli.Format
+	// RemitNamespace is where Remit is installed, and Provider issues the certificates of webhooks and APIs. Both concern only
+	// ClusterExtensions.
+	RemitNamespace string
+	Provider       serving.Provider
+	Cluster        *cli.Cluster
+	In             io.Reader
+	Out            io.Writer
+	ErrOut         io.Writer
+}
+
+const example = `  # Grant what the account is missing for the InstallPlan install-abcde in the namespace team-a
+  kubectl remit grant team-a/install-abcde
+
+  # For the InstallPlan of a Subscription
+  kubectl remit grant subscription/my-operator -n team-a
+
+  # For a ClusterExtension, including the enrollment of its user
+  kubectl remit grant clusterextension/my-extension
+
+  # Without a question
+  kubectl remit grant subscription/my-operator -n team-a --yes
+
+  # Only print the objects
+  kubectl remit grant subscription/my-operator -n team-a -o yaml`
+
+// usage names the argument of the command.
+const usage = "NAMESPACE/INSTALLPLAN | subscription/NAME | installplan/NAME | clusterextension/NAME"
+
+// NewCommand returns the command.
+func NewCommand() *cobra.Command {
+	o := &Options{Cluster: cli.NewCluster()}
+	cmd := &cobra.Command{
+		Use:   "grant " + usage,
+		Short: "Grant the permissions that an install is missing",
+		Long: "Determine the permissions that the account of an InstallPlan, or the identity of a ClusterExtension, is missing, print the RBAC that grants them, ask, and create it.\n\n" +
+			"The command examines the cluster as preflight does, and does not use what statuses and reports say. " +
+			"If what is missing changes while it asks, it creates nothing. It does not change existing objects: it fails if an object exists " +
+			"that differs from the one to create, or if someone else is already bound to a role that does not exist yet.\n\n" +
+			"The command uses your credentials. To grant permissions, you must have them, or have the verbs escalate and bind. With -o yaml and -o json, it only prints the objects.\n\n" +
+			"The exit status is 0 if everything has been granted or nothing was missing, 1 if you decline or an object cannot be installed for another reason, and 2 on any other failure.",
+		Example: example,
+		Args:    cli.ExactArgs(usage),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.In, o.Out, o.ErrOut = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+			check, err := o.target(args[0], cmd.Flags().Changed("namespace"))
+			if err != nil {
+				return err
+			}
+			return o.run(cmd.Context(), check)
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return []string{"subscription/", "installplan/", "clusterextension/"}, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		},
+	}
+	o.Format.AddFlag(cmd)
+	o.Cluster.AddFlags(cmd)
+	flags := cmd.Flags()
+	flags.BoolVarP(&o.Yes, "yes", "y", false, "create the objects without asking")
+	flags.StringVar(&o.RemitNamespace, "remit-namespace", names.DefaultNamespace, "namespace where Remit is installed, for a ClusterExtension")
+	flags.Var(&o.Provider, "webhook-certificates", "provider of the certificates of webhooks and APIs, for a ClusterExtension; must match the flag of Remit's extension program: "+
+		strings.Join(serving.Providers(), ", "))
+	_ = cmd.RegisterFlagCompletionFunc("webhook-certificates", cobra.FixedCompletions(serving.Providers(), cobra.ShellCompDirectiveNoFileComp)) // fails only for an undefined flag
+	return cmd
+}
+
+// checker determines what is missing.
+type checker func(ctx context.Context) (*preflight.Missing, error)
+
+// target returns a checker for the command's argument. isNamed reports whether --namespace is set.
+func (o *Options) target(arg string, isNamed bool) (checker, error) {
+	kind, name, _ := strings.Cut(arg, "/")
+	if name == "" {
+		return nil, fmt.Errorf("%q: must be %s", arg, usage)
+	}
+	switch strings.ToLower(kind) {
+	case "subscription", "subscriptions", "sub", "subs":
+		return o.plan("", func() client.Object { return &operatorsv1alpha1.Subscription{} }, name), nil
+	case "installplan", "installplans", "ip":
+		return o.plan("", newPlan, name), nil
+	case "clusterextension", "clusterextensions":
+		return o.extension(name), nil
+	}
+	if isNamed {
+		return nil, errors.New("--namespace cannot be used with NAMESPACE/INSTALLPLAN; use installplan/NAME")
+	}
+	key, err := scoped.ParseKey(arg)
+	return o.plan(key.Namespace, newPlan, key.Name), err
+}
+
+func newPlan() client.Object { return &operatorsv1alpha1.InstallPlan{} }
+
+func (o *Options) plan(namespace string, newObject func() client.Object, name string) checker {
+	return func(ctx context.Context) (*preflight.Missing, error) {
+		return preflight.MissingForPlan(ctx, o.Cluster, namespace, newObject(), name, o.ErrOut)
+	}
+}
+
+func (o *Options) extension(name string) checker {
+	return func(ctx context.Context) (*preflight.Missing, error) {
+		flags := extension.Flags{RemitNamespace: o.RemitNamespace, Provider: o.Provider}
+		return preflight.MissingForExtension(ctx, o.Cluster, flags, name, o.ErrOut)
+	}
+}
+
+// ForExtension grants what a ClusterExtension is missing.
+func (o *Options) ForExtension(ctx context.Context, name string) error {
+	return o.run(ctx, o.extension(name))
+}
