@@ -33,6 +33,9 @@ type OLMOptions struct {
 	ProtectedCopies []string
 	// Certificates configures the serving certificates; the zero value means the values that the contract defines.
 	Certificates cert.Policy
+	// ExcessGrace is the time between the report that an operator exceeds its account and the removal of its permissions; 0
+	// means excess.DefaultGrace.
+	ExcessGrace time.Duration
 	// Clock defaults to the system clock.
 	Clock clock.PassiveClock
 }
@@ -59,7 +62,7 @@ func OLM(ctx context.Context, mgr ctrl.Manager, o OLMOptions) error {
 	csvs, err := csv.New(csv.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: own.accounts, Enrollment: own.enrollment, RBAC: own.rbac, Default: o.Default,
 		Recorder: mgr.GetEventRecorder(names.UserAgentOLM), ServerVersion: own.version, Proofs: own.proofs,
-		Spared: []string{o.Namespace, o.CatalogNamespace}, Certificates: o.Certificates, Clock: o.Clock,
+		Spared: []string{o.Namespace, o.CatalogNamespace}, Certificates: o.Certificates, Grace: o.ExcessGrace, Clock: o.Clock,
 		Copies: copies, IsCopy: func(obj client.Object) bool { return own.proofs.Proves(obj, names.HolderCopy) },
 	})
 	if err != nil {

@@ -1,7 +1,9 @@
 package csv
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 
@@ -120,7 +122,7 @@ func withinAccount(f Facts) *Transition {
 	if f.Excess == nil {
 		return nil
 	}
-	return notMet(f.Excess.Error())
+	return notMet(cmp.Or(strings.TrimPrefix(f.Exceeding, noteExceeds), f.Excess.Error()))
 }
 
 func requirementsPresent(f Facts) *Transition {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -148,7 +149,9 @@ func (s *scope) gatherCoverage(l rbac.Listers, want []*unstructured.Unstructured
 		return err
 	}
 	excess := &MissingPermissionsError{Account: s.account, Missing: s.covered.missing}
-	s.facts.Notes = append(s.facts.Notes, noteExceeds+excess.Error())
+	if s.facts.Exceeding == "" && !slices.ContainsFunc(s.facts.Notes, func(note string) bool { return strings.HasPrefix(note, noteExceeds) }) {
+		s.facts.Notes = append(s.facts.Notes, noteExceeds+excess.Error())
+	}
 	may, err := mayGrant(l, s.account, want)
 	if !may {
 		s.facts.Excess = excess

@@ -15,6 +15,7 @@ const (
 	eventLeftBehind     = "LeftBehind"
 	eventStopping       = "Stopping"
 	eventFinalizerStuck = "FinalizerStuck"
+	eventRemoved        = "PermissionsRemoved"
 )
 
 // transitioned emits one event for a transition of a CSV, and counts upgrades. It emits none if the Deployments were just

@@ -45,6 +45,11 @@ type Facts struct {
 	Account *scoped.Error
 	// Excess lists the permissions of the CSV that the account does not have and is not allowed to grant.
 	Excess error
+	// Exceeding describes the roles and bindings of the operator that the account would not be allowed to write any more,
+	// and what happens to them; "" if there are none, or if they are kept. Exceeds is true if the API server has confirmed
+	// this and the grace period is over, and Shrunk if their removal was then tried.
+	Exceeding       string
+	Exceeds, Shrunk bool
 	// Prepared is the error that prevented creating the operator's ServiceAccounts, roles or certificates.
 	Prepared error
 	// Unsynced is true if this reconcile wrote objects that the cache does not show yet. Their watch events trigger

@@ -62,6 +62,7 @@ const (
 	forRemoval   = "remove"
 	forHooks     = "hooks"
 	forCondition = "condition"
+	forShrinking = "shrink"
 	forRotation  = "rotate " // followed by the name of a Deployment
 )
 
@@ -122,6 +123,7 @@ func (r *Reconciler) forget(key client.ObjectKey) {
 	r.memory.Forget(key)
 	r.edits.keep(key, nil)
 	r.refusals.Delete(key)
+	r.excess.Stop(key)
 	r.replaced.ForgetFunc(func(k client.ObjectKey) bool { return k == key })
 }
 

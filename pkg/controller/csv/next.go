@@ -40,6 +40,9 @@ func decide(f Facts) Transition {
 	if t := eligible.failing(f); t != nil {
 		return *t
 	}
+	if f.Shrunk {
+		return to(phaseFailed, reasonExceedsAccount, f.Exceeding)
+	}
 	if f.Account != nil && f.CSV.Status.Phase != phaseSucceeded {
 		return to(phasePending, operatorsv1alpha1.ConditionReason(f.Account.Reason), f.Account.Message)
 	}

@@ -108,12 +108,18 @@ func succeeded(f Facts) Transition {
 	return success(f)
 }
 
+// success returns the transition of an operator that runs. The reason also records when the status first reported that
+// the operator exceeds its account.
 func success(f Facts) Transition {
-	message := messageSucceeded
-	if len(f.Notes) > 0 {
-		message += "; " + strings.Join(f.Notes, "; ")
+	reason, notes := reasonInstallSuccessful, f.Notes
+	if f.Exceeding != "" {
+		reason, notes = reasonExceedsAccount, append([]string{f.Exceeding}, notes...)
 	}
-	return to(phaseSucceeded, reasonInstallSuccessful, message)
+	message := messageSucceeded
+	if len(notes) > 0 {
+		message += "; " + strings.Join(notes, "; ")
+	}
+	return to(phaseSucceeded, reason, message)
 }
 
 // failed returns the transition of a CSV in phase Failed, which leaves the phase if the reason for the failure no
@@ -129,6 +135,8 @@ func failed(f Facts) Transition {
 	case reasonNoOperatorGroup, reasonTooManyGroups, reasonNoTargets, reasonInvalidModes, reasonInvalidStrategy,
 		reasonInvalidWebhook, reasonAPIServiceFailed, reasonOwnerConflict:
 		return to(phasePending, reasonRequirementsUnknown, messageUnknown)
+	case reasonExceedsAccount:
+		return failedByExcess(f)
 	case reasonRequirementsNotMet:
 		return failedByRequirements(f)
 	case reasonNoRetry:
@@ -149,6 +157,18 @@ func failedByRequirements(f Facts) Transition {
 			message += ": " + summary(f.Prepared)
 		}
 		return to(phaseFailed, reasonRequirementsNotMet, message)
+	}
+	return to(phasePending, reasonRequirementsUnknown, messageUnknown)
+}
+
+// failedByExcess leaves phase Failed when the account may write the operator's roles and bindings again. The operator's
+// Pods continue to run without the permissions.
+func failedByExcess(f Facts) Transition {
+	switch {
+	case f.Unsynced:
+		return stay(f)
+	case f.Excess != nil:
+		return to(phaseFailed, reasonExceedsAccount, fmt.Sprintf(messageShrunk, f.Excess))
 	}
 	return to(phasePending, reasonRequirementsUnknown, messageUnknown)
 }

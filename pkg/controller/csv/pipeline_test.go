@@ -233,9 +233,6 @@ func TestPermissionsBoundTheInstall(t *testing.T) {
 		{"an account that may not write Deployments", []change{may(withoutDeployments()...)}, unpermitted},
 		{"a permission that is granted later", []change{may(withoutDeployments()...), settled, may(append(withoutDeployments(), rule("apps", "deployments", "*"))...)},
 			installs(toInstall, deploys)},
-		{"an account that loses permissions after the install", []change{installed, may(rule("", "serviceaccounts", "get"))},
-			runs("", completed+"; ExceedsAccount: ServiceAccount t1/acct is missing permissions: "+pods+"; ExceedsAccount: ServiceAccount t1/acct is missing permissions: "+deployment).
-				with(func(o *effect) { o.unmet = []string{uncovered + pods + "; " + deployment} })},
 		{"an operator that would run as the account", []change{spec(func(s *operatorsv1alpha1.ClusterServiceVersionSpec) {
 			s.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.ServiceAccountName = "acct"
 		})}, refuses(ownAccount, prepares()...).with(func(o *effect) { o.unmet = []string{uncovered + ownAccount} })},

@@ -2,6 +2,8 @@ package csv
 
 import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
 // Short names for phases and reasons that the contract defines.
@@ -42,6 +44,8 @@ const (
 	reasonBeingReplaced       = operatorsv1alpha1.CSVReasonBeingReplaced
 	reasonReplaced            = operatorsv1alpha1.CSVReasonReplaced
 	reasonNotUpgradeable      = operatorsv1alpha1.CSVReasonOperatorConditionNotUpgradeable
+	// reasonExceedsAccount is specific to Remit.
+	reasonExceedsAccount operatorsv1alpha1.ConditionReason = names.ConditionExceedsAccount
 )
 
 // Messages that the OLM v0 contract defines. Details are appended after ": ".
@@ -74,5 +78,6 @@ const (
 	messageNotUpgradeable  = "operator is not upgradeable: %s"
 	messageBeingReplaced   = "being replaced by csv: %s"
 	messageFailForward     = "Fail Forward is enabled, allowing Failed csv to be replaced by csv: %s"
+	messageShrunk          = "permissions that exceed the account were removed, and are restored when the account has them: %v"
 	messageReplaced        = "has been replaced by a newer ClusterServiceVersion that has successfully installed."
 )

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +18,7 @@ import (
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/install"
 	"github.com/remit-olm/remit/pkg/install/cert"
+	"github.com/remit-olm/remit/pkg/install/excess"
 	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/lib/keyed"
 	"github.com/remit-olm/remit/pkg/lib/kinds"
@@ -39,7 +41,7 @@ type enrollment interface {
 	Own(l rbac.Listers, account scoped.Account) error
 }
 
-// Options contains the dependencies of New. All fields except Spared, Default, Certificates and Clock are required.
+// Options contains the dependencies of New. All fields except Spared, Default, Certificates, Grace and Clock are required.
 type Options struct {
 	// Client reads from the cache, and writes the status as the controller identity.
 	Client client.Client
@@ -63,6 +65,9 @@ type Options struct {
 	Certificates cert.Policy
 	// Clock defaults to the system clock.
 	Clock clock.PassiveClock
+	// Grace is the time between the report that an operator exceeds its account and the removal of its permissions; 0 means
+	// excess.DefaultGrace.
+	Grace time.Duration
 	// Copies contains the metadata of the ClusterServiceVersions that are labeled as copies, which Client does not read; nil
 	// means that Client reads them as well.
 	Copies cache.Cache
@@ -86,6 +91,8 @@ type Reconciler struct {
 	// orphaning contains the CSVs that are deleted with --cascade=orphan.
 	orphaning *kit.Orphaning
 	settling  *kit.Settling
+	// excess contains the ends of the grace periods of CSVs that exceed their accounts.
+	excess *excess.Timers[client.ObjectKey]
 }
 
 // New returns a Reconciler, or an error if required options are missing.
@@ -96,10 +103,14 @@ func New(o Options) (*Reconciler, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
+	if o.Grace == 0 {
+		o.Grace = excess.DefaultGrace
+	}
 	return &Reconciler{
 		Options: o, confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, interests: &kit.Interests{},
 		unserved: kinds.NewUnserved(o.Clock), memory: &hooks.Memory{}, edits: &edits{}, metrics: newMetrics(o.Clock),
 		refusals: &keyed.Map[client.ObjectKey, bool]{}, replaced: &status.Replaced{}, orphaning: &kit.Orphaning{}, settling: kit.NewSettling(),
+		excess: &excess.Timers[client.ObjectKey]{},
 	}, nil
 }
 
@@ -167,6 +178,9 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 		return err
 	}
 	if err := r.gatherGroup(ctx, s); err != nil {
+		return err
+	}
+	if err := r.gatherExceeding(ctx, s); err != nil {
 		return err
 	}
 	if err := r.gatherRivals(ctx, s); err != nil {

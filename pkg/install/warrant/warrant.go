@@ -22,6 +22,8 @@ const (
 	Retire Operation = "remove objects of earlier versions"
 	// Publish writes the ClusterRoles of the provided APIs. It is allowed once this version is running.
 	Publish Operation = "publish the provided APIs"
+	// Shrink removes roles and bindings that exceed the account.
+	Shrink Operation = "remove permissions that exceed the account"
 	// CleanUp removes the objects of a ClusterServiceVersion that is being removed.
 	CleanUp Operation = "clean up"
 )
@@ -34,6 +36,9 @@ type Findings struct {
 	Ineligible error
 	// Excess lists the permissions that the account neither has nor is allowed to grant.
 	Excess error
+	// Exceeds is true if the API server has confirmed that the account is missing permissions of live roles and bindings of
+	// the operator, and their grace period is over.
+	Exceeds bool
 	// Prepared is the error from creating the operator's ServiceAccounts, roles or certificates.
 	Prepared error
 	// Unsynced is true if the cache does not contain all objects that were just written.
@@ -68,6 +73,11 @@ func (f Findings) Err(d Operation) error {
 			return nil
 		}
 		return errors.Join(f.Ineligible, errors.New("the Deployments of the ClusterServiceVersion are not ready"))
+	case Shrink:
+		if f.Exceeds {
+			return nil
+		}
+		return errors.New("the operator does not exceed its account, or its grace period is not over")
 	case CleanUp:
 		if f.Obsolete {
 			return nil

@@ -9,7 +9,7 @@ import (
 )
 
 func TestFindingsDenyOperations(t *testing.T) {
-	all := []Operation{Prepare, Install, Renew, Retire, Publish, CleanUp}
+	all := []Operation{Prepare, Install, Renew, Retire, Publish, Shrink, CleanUp}
 	bad := errors.New("bad")
 	sound := Findings{Evaluated: true}
 	for _, tc := range []struct {
@@ -27,6 +27,7 @@ func TestFindingsDenyOperations(t *testing.T) {
 		{"refused", func(f *Findings) { f.Refused = bad }, []Operation{Prepare}},
 		{"the operator runs, and the account lost permissions", func(f *Findings) { f.Excess, f.Unmet, f.Same = bad, true, true }, []Operation{Renew}},
 		{"the operator is ready, and the account lost permissions", func(f *Findings) { f.Excess, f.Same, f.Ready = bad, true, true }, []Operation{Renew, Retire, Publish}},
+		{"the operator exceeds the account", func(f *Findings) { f.Ineligible, f.Exceeds = bad, true }, []Operation{Shrink}},
 		{"the operator is being removed", func(f *Findings) { f.Ineligible, f.Obsolete = bad, true }, []Operation{CleanUp}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -28,3 +28,13 @@ func Delete(ctx context.Context, c client.Writer, obj client.Object, options ...
 	}
 	return nil
 }
+
+// DeleteUnchanged is like Delete, but returns a conflict error if the object has changed since it was read.
+func DeleteUnchanged(ctx context.Context, c client.Writer, obj client.Object) error {
+	uid, version := obj.GetUID(), obj.GetResourceVersion()
+	err := c.Delete(ctx, obj, client.Preconditions{UID: &uid, ResourceVersion: &version})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete %s: %w", Describe(obj), err)
+	}
+	return nil
+}

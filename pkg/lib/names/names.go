@@ -125,6 +125,9 @@ const (
 	// the OperatorGroup governs in its namespace. On a CatalogSource, it means that OLM v0 manages the CatalogSource
 	// (docs/adr/0061). Remit then does not manage these objects.
 	AnnotationManagedBy = "remit.dev/managed-by"
+	// AnnotationKeepExcess on an OperatorGroup, with the value "true", keeps permissions of installed operators that the
+	// account no longer has (docs/adr/0071). An admission policy limits who may set it.
+	AnnotationKeepExcess = "remit.dev/keep-excess-permissions"
 	// AnnotationPlan on an InstallPlan lists the bundles that the plan installs. The hash in the plan's name covers the
 	// value.
 	AnnotationPlan = "remit.dev/plan"

@@ -1,0 +1,256 @@
+package csv
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/remit-olm/remit/pkg/install/excess"
+	"github.com/remit-olm/remit/pkg/install/warrant"
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/lib/status"
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+// gatherExceeding finds the CSV's roles and bindings that its account would not be allowed to write any more, and
+// removes them after a grace period (docs/adr/0071). It does so in every phase, even if the CSV is being replaced or
+// cannot be installed, because the permissions exist regardless of the phase. Without an account, there is nothing to
+// compare them with; this is reported elsewhere.
+func (r *Reconciler) gatherExceeding(ctx context.Context, s *scope) error {
+	if s.group == nil {
+		return nil
+	}
+	account, err := r.Default.Lookup(r.Client).AccountOf(ctx, s.group)
+	if scoped.ReasonOf(err) != "" {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	have, err := r.children(ctx, s.owner)
+	if err != nil {
+		return err
+	}
+	found, err := excess.Account{RulesOf: r.RBAC.RulesOf, Granted: r.granted(account)}.Find(have)
+	if err != nil {
+		return err
+	}
+	key := client.ObjectKeyFromObject(s.csv)
+	switch {
+	case len(found) == 0:
+		r.excess.Stop(key)
+		return nil
+	case scoped.KeepsExcess(s.group):
+		r.excess.Stop(key)
+		s.facts.Notes = append(s.facts.Notes, aboutExcess(account, found, fmt.Sprintf("they are kept because of the annotation %s of OperatorGroup %s/%s",
+			names.AnnotationKeepExcess, s.group.Namespace, s.group.Name)))
+		return nil
+	}
+	due := r.excess.Deadline(key, s.facts.Now, excessReported(s.csv), r.Grace)
+	s.facts.Exceeding = aboutExcess(account, found, fmt.Sprintf("at %s, Remit removes them. To keep them, grant the permissions to the ServiceAccount, or set the annotation %s=true of OperatorGroup %s/%s",
+		due.UTC().Format(time.RFC3339), names.AnnotationKeepExcess, s.group.Namespace, s.group.Name))
+	if left := due.Sub(s.facts.Now); left > 0 {
+		s.wakeAfter(left)
+		return nil
+	}
+	return r.shrink(ctx, s, account, found)
+}
+
+// granted returns the account's permissions by scope, and caches them.
+func (r *Reconciler) granted(account scoped.Account) func(namespace string) rbac.Permissions {
+	known := map[string]rbac.Permissions{}
+	return func(namespace string) rbac.Permissions {
+		if _, ok := known[namespace]; !ok {
+			known[namespace] = r.RBAC.LowerBound(rbac.ServiceAccount(account.Namespace, account.Name), namespace)
+		}
+		return known[namespace]
+	}
+}
+
+// excessReported returns when the status first reported the current excess, or the zero time. The history of a phase
+// that reports no excess ends the search.
+func excessReported(csv *operatorsv1alpha1.ClusterServiceVersion) time.Time {
+	var since time.Time
+	for _, c := range slices.Backward(csv.Status.Conditions) {
+		if c.Phase == phaseSucceeded && c.Reason != reasonExceedsAccount {
+			break
+		}
+		if c.Reason == reasonExceedsAccount && c.LastUpdateTime != nil {
+			since = c.LastUpdateTime.Time
+		}
+	}
+	return since
+}
+
+// shrink removes the roles and bindings whose grace period is over. Everything that the removal depends on is read
+// again: the OperatorGroup and the objects from the API server, which also confirms that it denies the account the
+// permissions. The event for an object that has changed triggers another reconcile.
+func (r *Reconciler) shrink(ctx context.Context, s *scope, account scoped.Account, cached []excess.Object) error {
+	if current, err := r.isCurrent(ctx, s, account); err != nil || !current {
+		return err
+	}
+	live, err := r.reread(ctx, s, cached)
+	if err != nil {
+		return err
+	}
+	found, err := excess.Account{RulesOf: r.liveRules(ctx), Granted: r.granted(account)}.Find(live)
+	if err != nil {
+		return err
+	}
+	s.facts.Unsynced = s.facts.Unsynced || len(found) < len(cached)
+	confirmed, err := excess.Confirm(ctx, excess.Reviewer(r.confirmer.Ask), rbac.ServiceAccount(account.Namespace, account.Name), found)
+	if err != nil {
+		return err
+	}
+	if len(confirmed) == 0 {
+		if len(found) > 0 {
+			s.facts.Exceeding = aboutExcess(account, found, "they are kept, because the API server allows the ServiceAccount what they grant")
+		}
+		return nil
+	}
+	s.facts.Exceeds, s.account = true, account
+	remain, why, err := r.removeExceeding(ctx, s, confirmed)
+	if err != nil {
+		return err
+	}
+	s.facts.Shrunk = true
+	if len(remain) == 0 {
+		s.facts.Exceeding = aboutExcess(account, confirmed, "Remit has removed them, and restores the operator's permissions when the ServiceAccount has them again")
+		return nil
+	}
+	var commands []string
+	for _, obj := range remain {
+		commands = append(commands, r.command(obj))
+	}
+	s.facts.Exceeding = aboutExcess(account, confirmed, fmt.Sprintf("they cannot be removed (%s); to remove them, run: %s", summary(why), lines(commands)))
+	return nil
+}
+
+// aboutExcess describes the permissions that an account is missing, the objects that grant them to the operator, and
+// what happens to these objects.
+func aboutExcess(account scoped.Account, found []excess.Object, fate string) string {
+	missing := &MissingPermissionsError{Account: account}
+	var objects []string
+	for _, o := range found {
+		for _, rule := range o.Missing {
+			missing.Missing = append(missing.Missing, describeMissing(o.Scope, rule)...)
+		}
+		objects = append(objects, apply.Describe(o.Object))
+	}
+	slices.Sort(missing.Missing)
+	missing.Missing = slices.Compact(missing.Missing)
+	return fmt.Sprintf("%s%s; the operator has them through %s: %s", noteExceeds, missing, lines(objects), fate)
+}
+
+// isCurrent reports whether the OperatorGroup in the API server still names the account, and neither leaves the
+// namespace to OLM nor keeps the excess.
+func (r *Reconciler) isCurrent(ctx context.Context, s *scope, account scoped.Account) (bool, error) {
+	live, group, err := r.Default.Lookup(r.Live).Account(ctx, s.csv.Namespace)
+	if scoped.ReasonOf(err) != "" {
+		return false, nil
+	}
+	return err == nil && live == account && !scoped.LeftToOLM(group) && !scoped.KeepsExcess(group), err
+}
+
+// reread reads objects from the API server. It omits those that no longer exist or do not belong to the CSV's lineage.
+func (r *Reconciler) reread(ctx context.Context, s *scope, cached []excess.Object) ([]client.Object, error) {
+	var out []client.Object
+	for _, o := range cached {
+		live, ok := o.Object.DeepCopyObject().(client.Object)
+		if !ok {
+			continue // cannot happen, because the object is a client.Object
+		}
+		err := r.Live.Get(ctx, client.ObjectKeyFromObject(o.Object), live)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("get %s: %w", apply.Describe(o.Object), err)
+		}
+		if err == nil && live.GetUID() == o.Object.GetUID() && live.GetDeletionTimestamp() == nil && s.owner.Owns(live) {
+			out = append(out, live)
+		}
+	}
+	return out, nil
+}
+
+// liveRules returns the rules of roles according to the API server.
+func (r *Reconciler) liveRules(ctx context.Context) rbac.RoleRules {
+	return func(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
+		if ref.Kind == "ClusterRole" {
+			role := &rbacv1.ClusterRole{}
+			err := r.Live.Get(ctx, client.ObjectKey{Name: ref.Name}, role)
+			return role.Rules, err
+		}
+		role := &rbacv1.Role{}
+		err := r.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, role)
+		return role.Rules, err
+	}
+}
+
+// removeExceeding deletes the objects as the account or, where the account is not allowed to, as the default account. It
+// returns the objects that neither of them may delete, and the reason.
+func (r *Reconciler) removeExceeding(ctx context.Context, s *scope, found []excess.Object) (remain []client.Object, why, err error) {
+	for _, o := range found {
+		remain = append(remain, o.Object)
+	}
+	account := s.account
+	allowed := func(obj client.Object) error {
+		return r.missingPermissions(ctx, s, forShrinking, []*unstructured.Unstructured{r.reference(obj)}, "delete")
+	}
+	if remain, why, err = r.removeAs(ctx, s, account, remain, allowed); err != nil || len(remain) == 0 {
+		return remain, why, err
+	}
+	fallback := &operatorsv1.OperatorGroup{}
+	fallback.Namespace = s.csv.Namespace
+	other, noDefault := r.Default.Lookup(r.Live).AccountOf(ctx, fallback)
+	if noDefault != nil || other == account {
+		return remain, why, nil
+	}
+	return r.removeAs(ctx, s, other, remain, func(client.Object) error { return nil })
+}
+
+// removeAs deletes the objects as an account, if the findings of this reconcile permit it. It returns the objects that
+// the account is not allowed to delete, and the reason.
+func (r *Reconciler) removeAs(ctx context.Context, s *scope, account scoped.Account, objs []client.Object, allowed func(client.Object) error) (remain []client.Object, why, err error) {
+	own, err := r.clientFor(ctx, account)
+	if scoped.ReasonOf(err) != "" {
+		return objs, err, nil
+	}
+	if err != nil {
+		return objs, nil, err
+	}
+	deleter, err := warrant.Of(own).For(warrant.Shrink, s.facts.findings())
+	if err != nil {
+		return objs, nil, err
+	}
+	for _, obj := range objs {
+		denied := allowed(obj)
+		if denied == nil {
+			denied = apply.DeleteUnchanged(ctx, deleter, obj)
+		}
+		switch {
+		case denied == nil:
+			s.facts.Unsynced = true
+			log.FromContext(ctx).Info("Removed an object that exceeds the account", "object", apply.Describe(obj), "account", account.Key().String())
+			r.Recorder.Eventf(s.csv, nil, corev1.EventTypeWarning, eventRemoved, "Shrink", "%s",
+				status.Note("removed "+apply.Describe(obj)+", because it exceeds ServiceAccount "+s.account.Key().String()))
+		case apierrors.IsConflict(denied): // the event for the change triggers another reconcile
+			s.facts.Unsynced = true
+		case isDenied(denied):
+			remain, why = append(remain, obj), denied
+		default:
+			return nil, nil, denied
+		}
+	}
+	return remain, why, nil
+}

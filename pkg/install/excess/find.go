@@ -1,0 +1,106 @@
+package excess
+
+import (
+	"fmt"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+// Object is a role or binding that grants permissions that the account neither has nor is allowed to grant.
+type Object struct {
+	Object client.Object
+	// Scope is the namespace in which the permissions are granted, or rbac.ClusterScope.
+	Scope string
+	// Missing are the granted permissions that the account does not have. Alternative is the permission, escalate or bind
+	// on the role, that would allow the account to grant them.
+	Missing     []rbacv1.PolicyRule
+	Alternative rbacv1.PolicyRule
+}
+
+// Account describes the account that bounds an install.
+type Account struct {
+	// RulesOf returns the rules of a role.
+	RulesOf rbac.RoleRules
+	// Granted returns the account's permissions in a scope. It may omit permissions, because Confirm asks the API server
+	// before anything is removed.
+	Granted func(namespace string) rbac.Permissions
+}
+
+// Find returns the roles and bindings that exceed the account, bindings first. A binding to a role that does not exist
+// grants nothing. A role grants nothing either without a binding, so Find returns only roles that were rendered from
+// the permissions of a ClusterServiceVersion, and none to which another of the bindings refers.
+func (a Account) Find(objs []client.Object) ([]Object, error) {
+	var out []Object
+	covered := map[string]bool{} // the roles of bindings that do not exceed the account
+	for _, obj := range objs {
+		binding := bindingOf(obj)
+		if binding == nil {
+			continue
+		}
+		grant, err := rbac.BindingGrant(binding, a.RulesOf)
+		if err != nil {
+			return nil, fmt.Errorf("evaluate %s: %w", apply.Describe(obj), err)
+		}
+		if o, exceeds := a.check(obj, grant); exceeds {
+			out = append(out, o)
+			continue
+		}
+		covered[keyOf(binding.RoleRef.Kind, binding.Namespace, binding.RoleRef.Name)] = true
+	}
+	for _, obj := range objs {
+		role, kind := roleOf(obj)
+		if role == nil || role.Labels[names.LabelPermissionsHash] == "" || covered[keyOf(kind, role.Namespace, role.Name)] {
+			continue
+		}
+		if o, exceeds := a.check(obj, rbac.RoleGrant(role, nil)); exceeds {
+			out = append(out, o)
+		}
+	}
+	return out, nil
+}
+
+// check compares a grant with the account's permissions. Rules that cannot be evaluated do not exceed the account.
+func (a Account) check(obj client.Object, grant rbac.Grant) (Object, bool) {
+	if grant.Invalid != nil || grant.Unresolved || len(grant.Rules) == 0 {
+		return Object{}, false
+	}
+	verdict := grant.Check(a.Granted(grant.Namespace))
+	o := Object{Object: obj, Scope: grant.Namespace, Missing: verdict.Missing, Alternative: grant.Alternative}
+	return o, verdict.Invalid == nil && !verdict.Covered()
+}
+
+func keyOf(kind, namespace, name string) string {
+	if kind == "ClusterRole" {
+		namespace = rbac.ClusterScope
+	}
+	return kind + " " + namespace + "/" + name
+}
+
+// bindingOf returns a RoleBinding or ClusterRoleBinding as a ClusterRoleBinding, which has the same fields, and nil for
+// objects of other kinds.
+func bindingOf(obj client.Object) *rbacv1.ClusterRoleBinding {
+	switch b := obj.(type) {
+	case *rbacv1.RoleBinding:
+		return &rbacv1.ClusterRoleBinding{ObjectMeta: b.ObjectMeta, Subjects: b.Subjects, RoleRef: b.RoleRef}
+	case *rbacv1.ClusterRoleBinding:
+		return b
+	}
+	return nil
+}
+
+// roleOf returns a Role or ClusterRole as a ClusterRole, which has the same fields, and its kind. It returns nil for
+// objects of other kinds.
+func roleOf(obj client.Object) (role *rbacv1.ClusterRole, kind string) {
+	switch r := obj.(type) {
+	case *rbacv1.Role:
+		return &rbacv1.ClusterRole{ObjectMeta: r.ObjectMeta, Rules: r.Rules}, "Role"
+	case *rbacv1.ClusterRole:
+		return r, "ClusterRole"
+	}
+	return nil, ""
+}

@@ -1,0 +1,46 @@
+package excess
+
+import (
+	"time"
+
+	"github.com/remit-olm/remit/pkg/lib/keyed"
+)
+
+// DefaultGrace is the default time between the report that an install exceeds its account and the removal.
+const DefaultGrace = 10 * time.Minute
+
+// observation is the minimum time for which this process observes an excess before anything is removed, even if a
+// status states that the grace period began earlier: any user who can write the status may have written that, and after
+// a restart, a change to RBAC may still be in progress.
+const observation = time.Minute
+
+// Timers contain the end of the grace period of each install that exceeds its account. The zero value is ready to use.
+type Timers[K comparable] struct {
+	ends keyed.Map[K, time.Time]
+}
+
+// Deadline returns the end of an install's grace period, which begins when its status first reported the excess, or now
+// if reported is zero. What the status reports counts only when this process first observes the excess. Therefore, a
+// user who writes the status cannot make anything be removed before this process has observed the excess for some time,
+// and can delay the removal only until the end of a grace period that begins with the process.
+func (t *Timers[K]) Deadline(install K, now, reported time.Time, grace time.Duration) time.Time {
+	return t.ends.Change(install, func(end *time.Time) {
+		if !end.IsZero() {
+			return
+		}
+		*end = now.Add(grace)
+		if !reported.IsZero() && reported.Before(now) {
+			*end = latest(reported.Add(grace), now.Add(min(grace, observation)))
+		}
+	})
+}
+
+// Stop ends the grace period of an install that no longer exceeds its account, or whose excess is kept.
+func (t *Timers[K]) Stop(install K) { t.ends.Delete(install) }
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
