@@ -113,7 +113,7 @@ func run(m *testing.M) int {
 func verbose() []installed.Args {
 	return []installed.Args{
 		{Deployment: names.ServiceAccountCatalog, Args: []string{"--debug"}},
-		{Deployment: names.ServiceAccountOLM, Args: []string{"--debug"}},
+		{Deployment: names.ServiceAccountOLM, Args: []string{"--debug", graceArg}},
 		{Deployment: names.ServiceAccountExtension, Args: []string{"--debug"}},
 	}
 }
