@@ -19,7 +19,7 @@ const room = 240 << 10
 // kept returns a plan and its encoded content.
 func kept(t *testing.T) (Plan, string) {
 	t.Helper()
-	plan, _, err := ResolveSteps(t.Context(), input(), chosen(t, "ns/cat/op/stable/"))
+	plan, _, _, err := ResolveSteps(t.Context(), input(), chosen(t, "ns/cat/op/stable/"))
 	require.NoError(t, err)
 	text, err := input().Keep(t.Context(), plan, room)
 	require.NoError(t, err)

@@ -86,22 +86,23 @@ func (in Input) pin(ctx context.Context, c Choice) (Pin, error) {
 	}, nil
 }
 
-// ResolveSteps pins choices that are installed together and returns the plan and its steps. Each choice must have a
-// Subscription. The error wraps ErrContent if a catalog fails, and otherwise describes a problem with a bundle.
-func ResolveSteps(ctx context.Context, in Input, choices []Choice) (Plan, []step.Step, error) {
+// ResolveSteps pins choices that are installed together and returns the plan, its steps, and the permissions of its
+// ClusterServiceVersions that the account is missing. Each choice must have a Subscription. The error wraps ErrContent if
+// a catalog fails, and otherwise describes a problem with a bundle.
+func ResolveSteps(ctx context.Context, in Input, choices []Choice) (Plan, []step.Step, []build.Excess, error) {
 	plan := Plan{Namespace: in.Namespace}
 	for _, c := range choices {
 		pin, err := in.pin(ctx, c)
 		if err != nil {
-			return plan, nil, err
+			return plan, nil, nil, err
 		}
 		plan.Pins = append(plan.Pins, pin)
 	}
 	slices.SortFunc(plan.Pins, func(a, b Pin) int {
 		return cmp.Or(cmp.Compare(a.Package, b.Package), cmp.Compare(a.Subscription, b.Subscription))
 	})
-	steps, _, err := StepsOf(ctx, in, plan)
-	return plan, steps, err
+	steps, excess, err := StepsOf(ctx, in, plan)
+	return plan, steps, excess, err
 }
 
 // StepsOf computes the steps of a plan from its pins. The error wraps ErrContent if a catalog no longer has the pinned

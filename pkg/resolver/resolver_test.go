@@ -137,7 +137,7 @@ func TestChoosesABundle(t *testing.T) {
 		{"startingCSV in a channel with two heads", "ns/cat/op/split/op.v1", "split", "op.v1"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			plan, steps, err := ResolveSteps(t.Context(), input(), chosen(t, row.sub))
+			plan, steps, _, err := ResolveSteps(t.Context(), input(), chosen(t, row.sub))
 			require.NoError(t, err)
 			require.Len(t, plan.Pins, 1)
 			pin := plan.Pins[0]
@@ -178,11 +178,11 @@ func TestReportsProblemsOfSubscriptions(t *testing.T) {
 }
 
 func TestRefusesABundleWithTheWrongCSV(t *testing.T) {
-	_, _, err := ResolveSteps(t.Context(), input(), chosen(t, "ns/cat/op/image/"))
+	_, _, _, err := ResolveSteps(t.Context(), input(), chosen(t, "ns/cat/op/image/"))
 	require.ErrorIs(t, err, ErrContent)
 	require.ErrorIs(t, err, catalog.ErrNoContent)
 
-	_, _, err = ResolveSteps(t.Context(), input(), chosen(t, "ns/cat/op/wrong/"))
+	_, _, _, err = ResolveSteps(t.Context(), input(), chosen(t, "ns/cat/op/wrong/"))
 	require.EqualError(t, err, `bundle "op.v4": its ClusterServiceVersion is named "other"`)
 }
 
@@ -196,7 +196,7 @@ func TestReportsTheChannelHeadRegardlessOfStartingCSV(t *testing.T) {
 
 func resolved(t *testing.T) Plan {
 	t.Helper()
-	plan, _, err := ResolveSteps(t.Context(), input(), chosen(t, "ns/cat/op/stable/"))
+	plan, _, _, err := ResolveSteps(t.Context(), input(), chosen(t, "ns/cat/op/stable/"))
 	require.NoError(t, err)
 	return plan
 }
@@ -255,11 +255,12 @@ func TestDecodeAcceptsOnlyWhatEncodeWrote(t *testing.T) {
 }
 
 func TestStepsOfAPlanMatchItsResolution(t *testing.T) {
-	plan, want, err := ResolveSteps(t.Context(), input(), chosen(t, "ns/cat/op/stable/"))
+	plan, want, wantExcess, err := ResolveSteps(t.Context(), input(), chosen(t, "ns/cat/op/stable/"))
 	require.NoError(t, err)
 	steps, excess, err := StepsOf(t.Context(), input(), plan)
 	require.NoError(t, err)
 	require.Equal(t, want, steps)
+	require.Equal(t, wantExcess, excess)
 	require.Len(t, excess, 1, "the account has no permissions")
 }
 

@@ -275,3 +275,28 @@ func manyRules() []any {
 	}
 	return out
 }
+
+// The resolution already finds what the account is missing, so this is reported even if no InstallPlan can be created.
+func TestReportsMissingPermissionsBeforeAPlanExists(t *testing.T) {
+	bounded(t)
+	t.Parallel()
+	tn := cluster.Tenant(t)
+	quota := &corev1.ResourceQuota{ObjectMeta: tn.Meta("none"), Spec: corev1.ResourceQuotaSpec{
+		Hard: corev1.ResourceList{"count/installplans.operators.coreos.com": resource.MustParse("0")}}}
+	tn.Create(quota)
+	tn.Eventually(func(c *assert.CollectT) {
+		assert.NoError(c, tn.Get(quota.Name, quota))
+		assert.NotEmpty(c, quota.Status.Hard)
+	})
+	tn.Catalog("catalog", image(catalogSample))
+	tn.Group(env.AccountName, tn.Namespace)
+	subscribe(tn)
+	tn.Eventually(func(c *assert.CollectT) {
+		got := tn.Subscription(c).Status.GetCondition(names.ConditionPermissionsMissing)
+		assert.Equal(c, corev1.ConditionTrue, got.Status)
+		assert.Contains(c, got.Message, "is missing permissions that "+bundle.CSV+" requests: in namespace "+tn.Namespace)
+		assert.Contains(c, got.Message, "The InstallPlan, which does not exist yet, ")
+	})
+	require.NoError(t, cluster.Client.Delete(t.Context(), quota))
+	require.Contains(t, tn.PermissionsMissing(), "\n---\n", "the report of the InstallPlan replaces that of the resolution")
+}

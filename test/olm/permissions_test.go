@@ -2,6 +2,7 @@ package olm
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ func requirement(c assert.TestingT, got *csv, name string) operatorsv1alpha1.Req
 	return operatorsv1alpha1.RequirementStatus{}
 }
 
-func TestReportsLostPermissionsAndRemovesNothing(t *testing.T) {
+func TestReportsLostPermissionsAtOnce(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	grant(tn)
@@ -45,7 +46,8 @@ func TestReportsLostPermissionsAndRemovesNothing(t *testing.T) {
 		missing := `ServiceAccount ` + tn.Account.String() + ` is missing permissions: in namespace ` + tn.Namespace + ` {apiGroups: [""], resources: ["pods"], verbs: ["list"]}`
 		tn.Eventually(func(c *assert.CollectT) {
 			assert.NoError(c, tn.Get("demo.v1.0.0", got))
-			assert.Equal(c, "install strategy completed with no errors; ExceedsAccount: "+missing, got.Status.Message)
+			assert.Regexp(c, "^install strategy completed with no errors; ExceedsAccount: "+regexp.QuoteMeta(missing)+`; the operator has them through RoleBinding .*: at \S+, Remit removes them\. To keep them, `, got.Status.Message)
+			assert.EqualValues(c, "ExceedsAccount", got.Status.Reason)
 		})
 		require.Equal(t, operatorsv1alpha1.CSVPhaseSucceeded, got.Status.Phase)
 		account := requirement(t, got, env.AccountName)
@@ -55,7 +57,7 @@ func TestReportsLostPermissionsAndRemovesNothing(t *testing.T) {
 			dependent("Satisfied", `namespaced rule:{"verbs":["get"],"apiGroups":[""],"resources":["configmaps"]}`),
 			dependent("NotSatisfied", `namespaced rule:{"verbs":["list"],"apiGroups":[""],"resources":["pods"]}`),
 		}, account.Dependents)
-		require.EqualValues(t, "Present", requirement(t, got, "demo").Status, "the operator must keep its permissions")
+		require.EqualValues(t, "Present", requirement(t, got, "demo").Status, "the operator must keep its permissions during the grace period")
 		require.Equal(t, roles, operatorRoles(tn, tn.Namespace))
 		require.NoError(t, tn.Get("demo", &appsv1.Deployment{}))
 

@@ -178,19 +178,23 @@ func (r *Reconciler) install(ctx context.Context, w *world, known *known, set []
 		return nil // the events for the created Subscriptions trigger another reconcile
 	}
 	name := nameOf(set)
-	plan, ok := known.plans[name]
+	resolved, ok := known.plans[name]
 	if !ok {
 		var err error
-		if plan, _, err = resolver.ResolveSteps(ctx, w.input, set); err != nil {
+		if resolved.plan, _, resolved.excess, err = resolver.ResolveSteps(ctx, w.input, set); err != nil {
 			return r.reportUnavailable(w, known, views, concerned, err)
 		}
-		known.plans[name] = plan
+		known.plans[name] = resolved
 	}
+	plan := resolved.plan
 	if pending := w.deletionPending(plan); pending != "" {
-		each(views, concerned, func(v *view) { v.deleting = pending })
+		each(views, concerned, func(v *view) { v.deleting, v.missing = pending, w.missing(resolved) })
 		return nil
 	}
 	ip, err := r.ensurePlan(ctx, w, concerned, plan)
+	if err != nil {
+		each(views, concerned, func(v *view) { v.missing = w.missing(resolved) })
+	}
 	if errors.Is(err, resolver.ErrContent) {
 		return r.reportUnavailable(w, known, views, concerned, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/keyed"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/resolver"
+	"github.com/remit-olm/remit/pkg/step/build"
 )
 
 // answers caches the result of resolving each namespace. While the inputs are unchanged, the namespace is not resolved
@@ -23,10 +24,16 @@ type known struct {
 	key    [sha256.Size]byte
 	used   usedKinds
 	answer *resolver.Answer
-	plans  map[string]resolver.Plan
+	plans  map[string]resolution
 	// awaited contains the time since which the namespace has been waiting for each image. waited contains the times
 	// from the previous reconcile.
 	awaited, waited map[string]time.Time
+}
+
+// resolution is the plan for a set, and the permissions of its ClusterServiceVersions that the account was missing.
+type resolution struct {
+	plan   resolver.Plan
+	excess []build.Excess
 }
 
 // restart begins a reconcile. It keeps the times from the previous reconcile for images that are still awaited.
@@ -48,7 +55,7 @@ func (k *known) awaitedSince(image string, now time.Time) time.Time {
 // find returns the cached answer for a namespace. If the key or a served kind that the answer depends on has changed,
 // it returns a new entry without an answer, which still records the awaited images.
 func (a *answers) find(namespace string, key [sha256.Size]byte, now served) *known {
-	found := &known{key: key, plans: map[string]resolver.Plan{}}
+	found := &known{key: key, plans: map[string]resolution{}}
 	if k := a.Get(namespace); k != nil && k.key == key && k.used.isCurrent(now) {
 		found = k
 	} else if k != nil {

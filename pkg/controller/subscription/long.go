@@ -314,7 +314,7 @@ func (l *longQueue) finish(namespace string, key digest, j *job, answer resolver
 		return // the program is shutting down
 	default:
 		r.stopped, r.failed = nil, 0
-		l.answers.Set(namespace, &known{key: key, used: j.asking.used, answer: &answer, plans: map[string]resolver.Plan{}})
+		l.answers.Set(namespace, &known{key: key, used: j.asking.used, answer: &answer, plans: map[string]resolution{}})
 	}
 	l.waker.Wake(request(namespace).NamespacedName)
 }

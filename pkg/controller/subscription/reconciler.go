@@ -93,7 +93,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	var world *world
 	if !left {
-		if world, err = r.gather(ctx, req.Name); err != nil {
+		tracked := r.RBAC
+		defer r.interests.Track(request(req.Name), &tracked)()
+		if world, err = r.gather(ctx, req.Name, tracked); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
@@ -161,6 +163,9 @@ type view struct {
 	unpackFailed *reasoned
 	// heldBack is the reason that the installed version is kept although another version is available.
 	heldBack *resolver.Problem
+	// missing describes the permissions that the account is missing according to the resolution, as long as there is no plan;
+	// "" if there are none.
+	missing string
 	// deleting describes a version that has to be deleted completely before it is installed again, or is "".
 	deleting string
 	// unpacking describes a bundle that is still being unpacked, or is "".

@@ -204,7 +204,7 @@ func (r *Reconciler) writeConditions(st *operatorsv1alpha1.SubscriptionStatus, v
 		if c, ok := found(v, t); ok {
 			put(t, c.Status, string(c.Reason), c.Message)
 		} else {
-			set(t, nil)
+			set(t, reasonedIf(t == typePermissionsMissing && v.plan == nil && v.missing != "", names.ReasonAccountLacksPermissions, v.missing))
 		}
 	}
 	excess := exceeds(v)

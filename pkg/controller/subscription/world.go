@@ -19,6 +19,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
@@ -39,6 +40,9 @@ type world struct {
 	// forward is true if failed versions can be replaced.
 	forward bool
 	input   resolver.Input
+	// tracked are listers whose lookups wake the namespace when permissions change. They look up the permissions to get
+	// Namespaces and, while there is no plan, those that the resolution found missing. The plan checks all other permissions.
+	tracked rbac.Listers
 	// isLoading is true if nothing was known about a visible catalog before anything was read from catalogs. A catalog that has been
 	// loaded in the meantime wakes the namespace again.
 	isLoading bool
@@ -65,8 +69,9 @@ func (w *world) wakeAfter(d time.Duration) {
 	}
 }
 
-func (r *Reconciler) gather(ctx context.Context, namespace string) (*world, error) {
-	w := &world{namespace: namespace, proofs: r.Proofs}
+// gather reads the inputs of a namespace. tracked contains the RBAC listers of this reconcile.
+func (r *Reconciler) gather(ctx context.Context, namespace string, tracked rbac.Listers) (*world, error) {
+	w := &world{namespace: namespace, proofs: r.Proofs, tracked: tracked}
 	subs, csvs, plans := &operatorsv1alpha1.SubscriptionList{}, &operatorsv1alpha1.ClusterServiceVersionList{}, &operatorsv1alpha1.InstallPlanList{}
 	for _, list := range []client.ObjectList{subs, csvs, plans} {
 		if err := r.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
@@ -110,10 +115,6 @@ func (r *Reconciler) gatherSources(ctx context.Context, w *world) error {
 }
 
 func (r *Reconciler) gatherInput(ctx context.Context, w *world) error {
-	// Only the permissions to get Namespaces are tracked, so that changes to them wake the namespace. The plan checks all
-	// other permissions.
-	tracked := r.RBAC
-	defer r.interests.Track(request(w.namespace), &tracked)()
 	w.input = resolver.Input{
 		Namespace:              w.namespace,
 		GlobalCatalogNamespace: r.GlobalCatalogNamespace,
@@ -143,7 +144,7 @@ func (r *Reconciler) gatherInput(ctx context.Context, w *world) error {
 	w.input.ExcludeGlobal = og.Annotations[names.AnnotationExcludeGlobal] == "true"
 	w.unpackTimeout = unpackTimeout(og)
 	w.forward = og.UpgradeStrategy() == operatorsv1.UpgradeStrategyUnsafeFailForward
-	switch w.input.Targets, err = lookup.Targets(ctx, og, preflight.NamespaceFilter{RBAC: tracked, Ask: r.ask}); {
+	switch w.input.Targets, err = lookup.Targets(ctx, og, preflight.NamespaceFilter{RBAC: w.tracked, Ask: r.ask}); {
 	case err != nil:
 		w.blocked = &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: err.Error()}
 	case len(w.input.Targets) == 0:
