@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/blang/semver/v4"
 	operatorsversion "github.com/operator-framework/api/pkg/lib/version"
@@ -13,6 +14,7 @@ import (
 
 	packagesv1 "github.com/remit-olm/remit/api/packages/v1"
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/lib/budget"
 	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
@@ -41,7 +43,7 @@ type Record struct {
 // Describe returns the record of a package. Parts that cannot be read or are too large are omitted; the context limits the time
 // for reading. If displays is nil, the record contains only data from the package itself.
 func Describe(ctx context.Context, from Source, pkg *catalog.Package, displays catalog.DisplayReader) Record {
-	d := &describer{Record: Record{Uses: map[string]int{}}, displays: displays}
+	d := &describer{Record: Record{Uses: map[string]int{}}, displays: displays, pkg: pkg, heads: map[string]described{}}
 	m := &d.Manifest
 	m.Name, m.Namespace, m.CreationTimestamp = pkg.Name, from.Namespace, from.Created
 	m.Status = packagesv1.PackageManifestStatus{
@@ -53,12 +55,14 @@ func Describe(ctx context.Context, from Source, pkg *catalog.Package, displays c
 	icon := d.packageIcon(ctx, pkg.Name)
 	for _, name := range pkg.ChannelNames() {
 		head, err := pkg.Channels[name].Head()
-		if err != nil {
-			continue // loaders reject such a channel
+		if err != nil || d.isFull && name != pkg.DefaultChannel {
+			continue // loaders reject a channel without a head
 		}
-		seen := d.bundle(ctx, pkg, name, head.Name)
-		m.Status.Channels = append(m.Status.Channels, channel(pkg, pkg.Channels[name], head.Name, seen.CSVDescription))
-		d.use(name, append(seen.Icon, icon...))
+		seen := d.head(ctx, name, head.Name, icon)
+		d.add(channel(pkg, pkg.Channels[name], head.Name, seen.CSVDescription))
+		if seen.icon >= 0 {
+			d.Uses[name] = seen.icon
+		}
 		if name == pkg.DefaultChannel {
 			m.Status.Provider, supported = seen.Provider, seen.labels
 		}
@@ -72,6 +76,15 @@ func Describe(ctx context.Context, from Source, pkg *catalog.Package, displays c
 type describer struct {
 	Record
 	displays catalog.DisplayReader
+	pkg      *catalog.Package
+	// heads contains the descriptions of the bundles that are heads of channels, because many channels can have the same
+	// head. They are brief if the channels' descriptions are omitted.
+	heads map[string]described
+	// size estimates the size of the manifest's channels, and omitted is the number of omissions that were applied to them.
+	size    int64
+	omitted int
+	// isFull is true if a channel was omitted because of the size.
+	isFull bool
 }
 
 // packageIcon returns the icon of the package, if any.
@@ -90,11 +103,28 @@ func (d *describer) packageIcon(ctx context.Context, pkg string) []packagesv1.Ic
 	return []packagesv1.Icon{object.Icon}
 }
 
+// head returns the description of the head of a channel, which it reads once for all channels, and once more for the default
+// channel, whose description is omitted last and determines the package's labels. packageIcons are used if the bundle has none.
+func (d *describer) head(ctx context.Context, channel, name string, packageIcons []packagesv1.Icon) described {
+	seen, ok := d.heads[name]
+	if ok && (!seen.isBrief || channel != d.pkg.DefaultChannel) {
+		return seen
+	}
+	seen = d.bundle(ctx, d.pkg, channel, name)
+	seen.icon = d.use(append(seen.Icon, packageIcons...))
+	seen.Icon = nil
+	d.heads[name] = seen
+	if d.omitted > 0 {
+		d.heads[name] = seen.brief()
+	}
+	return seen
+}
+
 // bundle returns the description of a bundle.
 func (d *describer) bundle(ctx context.Context, pkg *catalog.Package, channel, name string) described {
-	var out described
+	out := described{icon: -1}
 	if d.displays != nil && ctx.Err() == nil {
-		if text, err := d.displays.BundleDisplay(ctx, pkg.Name, channel, name); err == nil && len(text) > 0 && len(text) <= catalog.MaxDisplayBytes {
+		if text, err := d.displays.BundleDisplay(ctx, pkg.Name, channel, name); err == nil && isDisplayable(text) {
 			out = parse(text)
 		}
 	}
@@ -104,41 +134,92 @@ func (d *describer) bundle(ctx context.Context, pkg *catalog.Package, channel, n
 	return out
 }
 
-// use records the icon of a channel: the first one that is not too large.
-func (d *describer) use(channel string, icons []packagesv1.Icon) {
+// isDisplayable reports whether a description can be decoded within the memory of one object.
+func isDisplayable(text []byte) bool {
+	return len(text) > 0 && len(text) <= catalog.MaxDisplayBytes && catalog.JSONCost(text) <= maxParse
+}
+
+// use returns the index of the first icon that is not too large, or -1.
+func (d *describer) use(icons []packagesv1.Icon) int {
 	for _, icon := range icons {
 		if icon.Base64Data == "" || len(icon.Base64Data)+len(icon.Mediatype) > MaxIconBytes {
 			continue
 		}
 		at := slices.Index(d.Icons, icon)
 		if at < 0 && len(d.Icons) == maxIcons {
-			return
+			return -1
 		}
 		if at < 0 {
 			at = len(d.Icons)
 			d.Icons = append(d.Icons, icon)
 		}
-		d.Uses[channel] = at
-		return
+		return at
 	}
+	return -1
 }
 
 // maxIcons bounds the number of distinct icons of one package.
 const maxIcons = 4
 
-// fit omits data until the manifest is within its size limit: first the descriptions of channels other than the default,
-// then all descriptions, then the entries of the channels.
-func (d *describer) fit() {
-	m := &d.Manifest
-	for _, omit := range []func(*packagesv1.PackageChannel){
+// omissions returns functions that omit parts of a channel, in the order in which they are applied to all channels until the
+// manifest is within its size limit: the descriptions of channels other than the default, all descriptions, the entries
+// of the channels, and their deprecation messages.
+func (d *describer) omissions() []func(*packagesv1.PackageChannel) {
+	return []func(*packagesv1.PackageChannel){
 		func(c *packagesv1.PackageChannel) {
-			if c.Name != m.Status.DefaultChannel {
+			if c.Name != d.pkg.DefaultChannel {
 				c.CurrentCSVDesc = brief(c.CurrentCSVDesc)
 			}
 		},
 		func(c *packagesv1.PackageChannel) { c.CurrentCSVDesc = brief(c.CurrentCSVDesc) },
-		func(c *packagesv1.PackageChannel) { c.Entries = c.Entries[:min(len(c.Entries), 1)] },
-	} {
+		func(c *packagesv1.PackageChannel) { c.Entries = slices.Clone(c.Entries[:min(len(c.Entries), 1)]) },
+		func(c *packagesv1.PackageChannel) {
+			for i := range c.Entries {
+				c.Entries[i].Deprecation = nil
+			}
+			c.Deprecation = nil
+		},
+	}
+}
+
+// add adds a channel to the manifest. What does not fit is omitted at once, so that the memory is limited while the channels are
+// read: descriptions and messages are shared by the channels, but not in the encoded manifest. In the end, channels other
+// than the default are omitted.
+func (d *describer) add(c packagesv1.PackageChannel) {
+	all := d.omissions()
+	for _, omit := range all[:d.omitted] {
+		omit(&c)
+	}
+	channels := &d.Manifest.Status.Channels
+	d.size += sizeOf(&c)
+	if d.omitted == len(all) && d.size > MaxManifestBytes && c.Name != d.pkg.DefaultChannel {
+		d.isFull = true
+		return
+	}
+	*channels = append(*channels, c)
+	for d.size > MaxManifestBytes && d.omitted < len(all) {
+		d.size = 0
+		for i := range *channels {
+			all[d.omitted](&(*channels)[i])
+			d.size += sizeOf(&(*channels)[i])
+		}
+		d.omitted++
+		for name, seen := range d.heads {
+			d.heads[name] = seen.brief()
+		}
+	}
+}
+
+// sizeOf estimates the size of a channel in the manifest. Descriptions of many empty values take more memory than text.
+func sizeOf(c *packagesv1.PackageChannel) int64 {
+	size := budget.Of(c)
+	return max(size.Text, size.Memory/4)
+}
+
+// fit applies the omissions that add has not applied until the encoded manifest is within its size limit.
+func (d *describer) fit() {
+	m := &d.Manifest
+	for _, omit := range d.omissions()[d.omitted:] {
 		if text, err := json.Marshal(m); err == nil && len(text) <= MaxManifestBytes {
 			return
 		}
@@ -207,5 +288,5 @@ func deprecated(message string) *packagesv1.Deprecation {
 
 // clean returns a short text as valid UTF-8 without control characters.
 func clean(text string) string {
-	return status.Text(text[:min(len(text), maxText)])
+	return status.Text(strings.Clone(text[:min(len(text), maxText)]))
 }

@@ -23,6 +23,8 @@ const (
 	maxText = 253
 	// maxSupported bounds the number of architectures and operating systems in the labels.
 	maxSupported = 32
+	// maxParse bounds the estimated memory for decoding the description of one bundle.
+	maxParse = 64 << 20
 	// maxEntries bounds the number of entries that are listed for one channel.
 	maxEntries = 2000
 )

@@ -18,6 +18,15 @@ type described struct {
 	packagesv1.CSVDescription
 	// labels are the labels of the ClusterServiceVersion.
 	labels map[string]string
+	// icon is the index of its icon in the record, or -1.
+	icon int
+	// isBrief is true if the description was omitted.
+	isBrief bool
+}
+
+// brief returns the description without what brief descriptions omit.
+func (d described) brief() described {
+	return described{CSVDescription: brief(d.CSVDescription), icon: d.icon, isBrief: true}
 }
 
 // common contains the fields that have the same name in the spec of a ClusterServiceVersion and in olm.csv.metadata.
@@ -87,8 +96,10 @@ func (c common) described() described {
 		DisplayName: c.DisplayName, LongDescription: c.Description, Provider: c.Provider, Keywords: c.Keywords, Links: c.Links,
 		Maintainers: c.Maintainers, Maturity: c.Maturity, MinKubeVersion: c.MinKubeVersion, InstallModes: c.InstallModes, NativeAPIs: c.NativeAPIs,
 	}}
+	seen := map[string]bool{"": true}
 	for _, image := range c.RelatedImages {
-		if image.Image != "" && !slices.Contains(out.RelatedImages, image.Image) {
+		if !seen[image.Image] {
+			seen[image.Image] = true
 			out.RelatedImages = append(out.RelatedImages, image.Image)
 		}
 	}

@@ -134,6 +134,9 @@ const (
 	// AnnotationContent on an InstallPlan contains the compressed content of the plan's bundles, so that users can see
 	// what they approve. The hash in the plan's name covers this value as well (docs/adr/0040).
 	AnnotationContent = "remit.dev/content"
+	// AnnotationTooLarge on an object in a program's cache is the memory, in bytes, that the complete object needs. The cache
+	// contains only a part of such an object, which is not installed (docs/adr/0066). It is never written.
+	AnnotationTooLarge = "remit.dev/too-large"
 )
 
 // HolderCopy is the holder in the proof of a copied ClusterServiceVersion. It differs from the marks of all lineages,
