@@ -165,8 +165,8 @@ func (r *Rendered) addHooks(Input) error {
 	if err != nil {
 		return err
 	}
+	r.replaceManifests(parts)
 	for _, obj := range parts {
-		r.replaceManifest(obj)
 		r.Objects = append(r.Objects, Object{Unstructured: obj, Certified: !r.Hooks.Outsourced()})
 	}
 	for _, list := range []func() ([]*unstructured.Unstructured, error){r.Hooks.Access, r.Hooks.Hooks} {
@@ -181,13 +181,17 @@ func (r *Rendered) addHooks(Input) error {
 	return nil
 }
 
-// replaceManifest removes a manifest of the bundle if the same object is also rendered: some bundles contain the Service of
+// replaceManifests removes manifests of the bundle if the same objects are also rendered: some bundles contain the Service of
 // their webhooks. The install of a CSV overwrites such an object as well.
-func (r *Rendered) replaceManifest(obj *unstructured.Unstructured) {
+func (r *Rendered) replaceManifests(rendered []*unstructured.Unstructured) {
+	identities := map[string]bool{}
+	for _, obj := range rendered {
+		identities[identity(obj)] = true
+	}
 	r.Objects = slices.DeleteFunc(r.Objects, func(o Object) bool {
-		same := identity(o.Unstructured) == identity(obj)
+		same := identities[identity(o.Unstructured)]
 		if same {
-			r.Warnings = append(slices.Clone(r.Warnings), fmt.Sprintf("omitted %s of the bundle: Remit creates this object for the bundle's webhooks and APIs", apply.Describe(obj)))
+			r.Warnings = append(slices.Clone(r.Warnings), fmt.Sprintf("omitted %s of the bundle: Remit creates this object for the bundle's webhooks and APIs", apply.Describe(o.Unstructured)))
 		}
 		return same
 	})

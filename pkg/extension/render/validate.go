@@ -3,7 +3,6 @@ package render
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,17 +25,17 @@ func validate(in Input, csv *operatorsv1alpha1.ClusterServiceVersion) error {
 // validateCRDs returns an error for CustomResourceDefinitions that the CSV owns but the bundle does not contain, and for those
 // that a webhook cannot convert.
 func validateCRDs(b *bundle.Bundle) error {
-	find := func(name string) *unstructured.Unstructured {
-		if i := slices.IndexFunc(b.Objects, func(o *unstructured.Unstructured) bool {
-			return o.GetKind() == "CustomResourceDefinition" && o.GetName() == name
-		}); i >= 0 {
-			return b.Objects[i]
+	crds := map[string]*unstructured.Unstructured{}
+	for _, obj := range b.Objects {
+		if obj.GetKind() == "CustomResourceDefinition" {
+			crds[obj.GetName()] = obj
 		}
-		return nil
 	}
 	var missing []string
+	reported := map[string]bool{}
 	for _, d := range b.CSV.Spec.CustomResourceDefinitions.Owned {
-		if find(d.Name) == nil && !slices.Contains(missing, d.Name) {
+		if crds[d.Name] == nil && !reported[d.Name] {
+			reported[d.Name] = true
 			missing = append(missing, d.Name)
 		}
 	}
@@ -47,7 +46,7 @@ func validateCRDs(b *bundle.Bundle) error {
 	for i := range b.CSV.Spec.WebhookDefinitions {
 		d := &b.CSV.Spec.WebhookDefinitions[i]
 		for _, name := range d.ConversionCRDs {
-			crd := find(name)
+			crd := crds[name]
 			if crd == nil || d.Type != operatorsv1alpha1.ConversionWebhook {
 				continue
 			}

@@ -1,8 +1,8 @@
 package deployment
 
 import (
+	"fmt"
 	"maps"
-	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -19,12 +19,8 @@ func configure(d *appsv1.Deployment, config *operatorsv1alpha1.SubscriptionConfi
 	for _, c := range containers(pod) {
 		configureContainer(c, config)
 	}
-	for _, v := range config.Volumes {
-		pod.Volumes = put(pod.Volumes, *v.DeepCopy(), func(have corev1.Volume) bool { return have.Name == v.Name })
-	}
-	for _, t := range config.Tolerations {
-		pod.Tolerations = put(pod.Tolerations, t, func(have corev1.Toleration) bool { return equality.Semantic.DeepEqual(have, t) })
-	}
+	pod.Volumes = merge(pod.Volumes, config.Volumes, func(v *corev1.Volume) string { return v.Name })
+	pod.Tolerations = merge(pod.Tolerations, config.Tolerations, tolerationKey)
 	if len(config.NodeSelector) > 0 {
 		pod.NodeSelector = maps.Clone(config.NodeSelector)
 	}
@@ -35,27 +31,55 @@ func configure(d *appsv1.Deployment, config *operatorsv1alpha1.SubscriptionConfi
 }
 
 func configureContainer(c *corev1.Container, config *operatorsv1alpha1.SubscriptionConfig) {
-	for _, env := range config.Env {
-		c.Env = withEnv(c.Env, *env.DeepCopy())
-	}
-	for _, from := range config.EnvFrom {
-		c.EnvFrom = put(c.EnvFrom, *from.DeepCopy(), func(have corev1.EnvFromSource) bool { return equality.Semantic.DeepEqual(have, from) })
-	}
-	for _, m := range config.VolumeMounts { // a container cannot have two mounts with the same path
-		c.VolumeMounts = put(c.VolumeMounts, m, func(have corev1.VolumeMount) bool { return have.MountPath == m.MountPath })
-	}
+	c.Env = merge(c.Env, config.Env, envKey)
+	c.EnvFrom = merge(c.EnvFrom, config.EnvFrom, envFromKey)
+	// a container cannot have two mounts with the same path
+	c.VolumeMounts = merge(c.VolumeMounts, config.VolumeMounts, func(m *corev1.VolumeMount) string { return m.MountPath })
 	if config.Resources != nil {
 		c.Resources = *config.Resources.DeepCopy()
 	}
 }
 
-// put replaces the first element for which same returns true, or appends v if there is none.
-func put[T any](list []T, v T, same func(have T) bool) []T {
-	if i := slices.IndexFunc(list, same); i >= 0 {
-		list[i] = v
-		return list
+func envKey(env *corev1.EnvVar) string { return env.Name }
+
+// tolerationKey and envFromKey return values that are equal if and only if the elements are.
+func tolerationKey(t *corev1.Toleration) any {
+	seconds := "none"
+	if t.TolerationSeconds != nil {
+		seconds = fmt.Sprint(*t.TolerationSeconds)
 	}
-	return append(list, v)
+	plain := *t
+	plain.TolerationSeconds = nil
+	return struct {
+		corev1.Toleration
+
+		seconds string
+	}{plain, seconds}
+}
+
+func envFromKey(from *corev1.EnvFromSource) any {
+	type reference struct {
+		isSet    bool
+		name     string
+		optional string
+	}
+	of := func(ref *corev1.LocalObjectReference, optional *bool) reference {
+		if optional == nil {
+			return reference{true, ref.Name, ""}
+		}
+		return reference{true, ref.Name, fmt.Sprint(*optional)}
+	}
+	var configMap, secret reference
+	if from.ConfigMapRef != nil {
+		configMap = of(&from.ConfigMapRef.LocalObjectReference, from.ConfigMapRef.Optional)
+	}
+	if from.SecretRef != nil {
+		secret = of(&from.SecretRef.LocalObjectReference, from.SecretRef.Optional)
+	}
+	return struct {
+		prefix            string
+		configMap, secret reference
+	}{from.Prefix, configMap, secret}
 }
 
 // withAffinity replaces each kind of affinity that the config sets. An empty kind removes the existing one, and an

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/lib/budget"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
@@ -30,6 +31,8 @@ type Input struct {
 	Group map[string]string
 	// Config is the Subscription's config, or nil.
 	Config *operatorsv1alpha1.SubscriptionConfig
+	// Budget is what the Deployments are drawn from; nil means a new one of budget.MaxInstallBytes.
+	Budget *budget.Budget
 	// Pods is called last and may modify the Pod template of a Deployment; nil means no modification.
 	Pods func(deployment string, pod *corev1.PodTemplateSpec)
 }
@@ -51,8 +54,12 @@ func TargetAnnotations(namespace string, targets []string) map[string]string {
 }
 
 // Desired returns the Deployments of the install strategy, in the CSV's order. It returns an error only for a defect
-// in the CSV, which only the CSV's author can fix.
+// in the CSV or the config, which only their authors can fix.
 func Desired(in Input) ([]*appsv1.Deployment, error) {
+	if err := checkSize(in); err != nil {
+		return nil, err
+	}
+	in.Config = in.Config.DeepCopy() // all containers share its parts, but not with the cached Subscription
 	specs := in.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs
 	out := make([]*appsv1.Deployment, 0, len(specs))
 	for i := range specs {
@@ -159,7 +166,7 @@ func copied(key, value string) bool {
 
 // withEnv replaces the variable with the same name, or appends env if there is none.
 func withEnv(list []corev1.EnvVar, env corev1.EnvVar) []corev1.EnvVar {
-	return put(list, env, func(have corev1.EnvVar) bool { return have.Name == env.Name })
+	return merge(list, []corev1.EnvVar{env}, envKey)
 }
 
 // uniqueEnv keeps only the last of several variables with the same name, which is the one that takes effect. Some
@@ -167,11 +174,7 @@ func withEnv(list []corev1.EnvVar, env corev1.EnvVar) []corev1.EnvVar {
 func uniqueEnv(pod *corev1.PodSpec) {
 	for _, list := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
 		for i := range list {
-			var unique []corev1.EnvVar
-			for _, env := range list[i].Env {
-				unique = withEnv(unique, env)
-			}
-			list[i].Env = unique
+			list[i].Env = merge(nil, list[i].Env, envKey)
 		}
 	}
 }

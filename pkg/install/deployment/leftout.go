@@ -13,6 +13,10 @@ import (
 // Pods because other programs in the cluster act on them (bundle.Harmless). It returns one line for each affected
 // Deployment. config is the Subscription's config and may be nil.
 func LeftOut(csv *operatorsv1alpha1.ClusterServiceVersion, config *operatorsv1alpha1.SubscriptionConfig) []string {
+	var fromConfig []string
+	if config != nil && CheckConfig(config) == nil { // keys that Remit itself reads are not reported
+		_, fromConfig = bundle.Keep(operatorsv1alpha1.ClusterServiceVersionKind, config.Annotations)
+	}
 	var out []string
 	for _, spec := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
 		keys := map[string]bool{}
@@ -26,8 +30,8 @@ func LeftOut(csv *operatorsv1alpha1.ClusterServiceVersion, config *operatorsv1al
 		}
 		drop("Deployment", spec.Label)
 		drop("Pod", spec.Spec.Template.Labels, spec.Spec.Template.Annotations)
-		if config != nil { // keys that Remit itself reads are not reported
-			drop(operatorsv1alpha1.ClusterServiceVersionKind, config.Annotations)
+		for _, key := range fromConfig {
+			keys[key] = true
 		}
 		if len(keys) > 0 {
 			out = append(out, bundle.LeftOut("Deployment "+csv.Namespace+"/"+spec.Name, slices.Sorted(maps.Keys(keys))))

@@ -57,23 +57,25 @@ func mount(pod *corev1.PodSpec, volume corev1.Volume, path string, yield bool) {
 		}
 		return
 	}
-	var displaced []string
+	displaced := map[string]bool{}
 	for i := range pod.Containers {
 		c := &pod.Containers[i]
 		c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
 			clashes := m.MountPath == path
 			if clashes {
-				displaced = append(displaced, m.Name)
+				displaced[m.Name] = true
 			}
 			return clashes || m.Name == volume.Name
 		})
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volume.Name, MountPath: path})
 	}
+	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
+		for _, m := range c.VolumeMounts {
+			delete(displaced, m.Name)
+		}
+	}
 	// A Pod waits for the Secrets of all its volumes, even if they are not mounted.
-	pod.Volumes = slices.DeleteFunc(pod.Volumes, func(v corev1.Volume) bool {
-		return v.Name == volume.Name ||
-			slices.Contains(displaced, v.Name) && !mounted(pod, func(m corev1.VolumeMount) bool { return m.Name == v.Name })
-	})
+	pod.Volumes = slices.DeleteFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == volume.Name || displaced[v.Name] })
 	pod.Volumes = append(pod.Volumes, volume)
 }
 

@@ -81,15 +81,15 @@ func scopeOf(rule admissionregistrationv1.RuleWithOperations, group, resource st
 // parts returns the parts of a rule for one scope. Groups with the same resources share a part.
 func parts(rule admissionregistrationv1.RuleWithOperations, s Scope, resources map[string][]string) []part {
 	var out []part
+	seen := map[string]bool{}
 	for _, group := range rule.APIGroups {
-		if len(resources[group]) == 0 {
+		if len(resources[group]) == 0 || seen[group] {
 			continue
 		}
+		seen[group] = true
 		same := func(p part) bool { return slices.Equal(p.rule.Resources, resources[group]) }
 		if i := slices.IndexFunc(out, same); i >= 0 {
-			if !slices.Contains(out[i].rule.APIGroups, group) {
-				out[i].rule.APIGroups = append(out[i].rule.APIGroups, group)
-			}
+			out[i].rule.APIGroups = append(out[i].rule.APIGroups, group)
 			continue
 		}
 		p := part{rule: *rule.DeepCopy(), scope: s}

@@ -51,8 +51,8 @@ const (
 // Validate returns all errors in a CSV's webhook descriptions that do not depend on who installs the CSV. Only the
 // CSV's author can fix them (reason InvalidWebhookDescription).
 func Validate(csv *operatorsv1alpha1.ClusterServiceVersion) error {
-	if n := len(csv.Spec.WebhookDefinitions); n > maxDescriptions {
-		return fmt.Errorf("CSV has %d webhook descriptions; at most %d are supported", n, maxDescriptions)
+	if err := CheckSize(csv); err != nil {
+		return err
 	}
 	var errs []error
 	seen := map[string]bool{}

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/remit-olm/remit/pkg/bundle"
-	"github.com/remit-olm/remit/pkg/install/webhook"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
@@ -58,27 +57,6 @@ func Grants(csv *operatorsv1alpha1.ClusterServiceVersion, operatorNamespace stri
 // webhooks expand to in all scopes of a plan together: the combinations of their rules, multiplied by the number of
 // namespaces in which they apply.
 const MaxCombinations = 500_000
-
-// webhookWeight is the number of combinations that each webhook adds per namespace in addition to its rules.
-const webhookWeight = 50
-
-// CheckScopes returns an error if the permissions and webhooks expand to more than MaxCombinations for an
-// OperatorGroup with these targets.
-func CheckScopes(csv *operatorsv1alpha1.ClusterServiceVersion, operatorNamespace string, targets []string) error {
-	total := 0
-	for _, g := range Grants(csv, operatorNamespace, targets) {
-		total += rbac.Size(g.Rules)
-	}
-	for i := range csv.Spec.WebhookDefinitions {
-		demand := webhook.Intercepts(&csv.Spec.WebhookDefinitions[i], webhook.Builtin)
-		total += rbac.Size(demand.Cluster) + (rbac.Size(demand.Namespaced)+webhookWeight)*max(len(targets), 1)
-	}
-	if total > MaxCombinations {
-		return fmt.Errorf("its permissions and webhooks expand to more than %d combinations in the %d target namespaces: use an OperatorGroup with "+
-			"fewer target namespaces, or one for all namespaces", MaxCombinations, len(targets))
-	}
-	return nil
-}
 
 // ReadNamespaces returns the rule that an operator for all namespaces gets in addition to its own rules.
 func ReadNamespaces() rbacv1.PolicyRule {

@@ -168,6 +168,30 @@ func TestRulesTimesTargetsAreLimited(t *testing.T) {
 	require.ErrorContains(t, CheckScopes(many, "t0", targets[:1]), "with fewer target namespaces", "each webhook alone is below the limits")
 }
 
+// Each role fits, and so does the number of combinations.
+func TestRolesTimesTargetsAreLimited(t *testing.T) {
+	var targets []string
+	for i := range 400 {
+		targets = append(targets, fmt.Sprint("t", i))
+	}
+	named := may("get", "pods")
+	for i := range 1_000 {
+		named.ResourceNames = append(named.ResourceNames, fmt.Sprint(strings.Repeat("n", 200), i))
+	}
+	csv := csvOf("op", []rbacv1.PolicyRule{named}, nil)
+	require.ErrorContains(t, CheckScopes(csv, "t0", targets), "the roles in all target namespaces would need at least")
+	require.NoError(t, CheckScopes(csv, "t0", targets[:100]))
+	require.NoError(t, CheckScopes(csv, "t0", []string{""}))
+
+	for i := range 200 {
+		csv.Spec.InstallStrategy.StrategySpec.Permissions = append(csv.Spec.InstallStrategy.StrategySpec.Permissions,
+			operatorsv1alpha1.StrategyDeploymentPermissions{ServiceAccountName: fmt.Sprint("sa", i), Rules: []rbacv1.PolicyRule{may("get", "pods")}})
+	}
+	csv.Spec.InstallStrategy.StrategySpec.Permissions[0].Rules = nil
+	require.ErrorContains(t, CheckScopes(csv, "t0", targets), "its permissions need 80000 roles in the 400 target namespaces; at most 5000 are allowed")
+	require.NoError(t, CheckScopes(csv, "t0", targets[:20]))
+}
+
 // hooked returns a CSV with the given number of webhooks for these resources.
 func hooked(webhooks int, resources ...string) *operatorsv1alpha1.ClusterServiceVersion {
 	csv := csvOf("sa", nil, nil)

@@ -1,0 +1,39 @@
+package webhook
+
+import (
+	"fmt"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+
+	"github.com/remit-olm/remit/pkg/lib/budget"
+)
+
+const (
+	// maxEntries is the maximum number of entries of each list in a webhook description.
+	maxEntries = 1_000
+	// maxResources is the maximum number of resources that all webhooks of a CSV intercept: the resources of each rule,
+	// multiplied by its API groups. build.MaxCombinations refuses more anyway, but counts only what is already expanded.
+	maxResources = 500_000
+)
+
+// CheckSize returns an error if a CSV's webhook descriptions are too many, or their rules expand to too many resources.
+// [Intercepts] and [Desired] must not be called for such a CSV.
+func CheckSize(csv *operatorsv1alpha1.ClusterServiceVersion) error {
+	if n := len(csv.Spec.WebhookDefinitions); n > maxDescriptions {
+		return fmt.Errorf("CSV has %d webhook descriptions; at most %d are supported", n, maxDescriptions)
+	}
+	total := 0
+	for i := range csv.Spec.WebhookDefinitions {
+		d := &csv.Spec.WebhookDefinitions[i]
+		if err := budget.CheckLists(d, maxEntries); err != nil {
+			return fmt.Errorf("%w: webhook %q", err, d.GenerateName)
+		}
+		for _, rule := range d.Rules {
+			total += max(1, len(rule.APIGroups)*len(rule.Resources))
+		}
+	}
+	if total > maxResources {
+		return fmt.Errorf("the webhooks of the CSV intercept %d resources; at most %d are supported: use fewer rules, apiGroups or resources", total, maxResources)
+	}
+	return nil
+}

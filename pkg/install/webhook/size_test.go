@@ -1,0 +1,48 @@
+package webhook_test
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/remit-olm/remit/pkg/install/webhook"
+)
+
+func ruleOf(groups, resources int) admissionregistrationv1.RuleWithOperations {
+	many := func(prefix string, n int) (out []string) {
+		for i := range n {
+			out = append(out, fmt.Sprint(prefix, i))
+		}
+		return out
+	}
+	return admissionregistrationv1.RuleWithOperations{
+		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+		Rule:       admissionregistrationv1.Rule{APIGroups: many("g", groups), APIVersions: []string{"v1"}, Resources: many("r", resources)},
+	}
+}
+
+// The rules of one webhook of 1 MB would expand to 10 billion resources.
+func TestResourcesTimesGroupsAreLimited(t *testing.T) {
+	csvOf := func(rules ...admissionregistrationv1.RuleWithOperations) *operatorsv1alpha1.ClusterServiceVersion {
+		csv := &operatorsv1alpha1.ClusterServiceVersion{}
+		csv.Spec.WebhookDefinitions = []operatorsv1alpha1.WebhookDescription{{GenerateName: "w", Rules: rules}}
+		return csv
+	}
+	for want, csv := range map[string]*operatorsv1alpha1.ClusterServiceVersion{
+		`rules.apiGroups has 100000 entries; at most 1000 are allowed: webhook "w"`: csvOf(ruleOf(100_000, 100_000)),
+		"the webhooks of the CSV intercept 1000000 resources":                       csvOf(ruleOf(1_000, 1_000)),
+		"rules has 1001 entries": csvOf(make([]admissionregistrationv1.RuleWithOperations, 1_001)...),
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		require.ErrorContains(t, webhook.CheckSize(csv), want)
+		require.ErrorContains(t, webhook.Validate(csv), want)
+		runtime.ReadMemStats(&after)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20))
+	}
+	require.NoError(t, webhook.CheckSize(csvOf(ruleOf(500, 500))))
+}
