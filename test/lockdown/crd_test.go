@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -96,6 +97,7 @@ func TestReportsOnlyFindingsOfTheCRDAccountThatTheAccountMayRead(t *testing.T) {
 	tn.Subscribe("catalog", "a", "stable")
 	tn.Succeeded("a.v1.0.0")
 	mine, foreign := tn.Gadget(group, "v1", tn.Namespace, "own-gadget"), tn.Gadget(group, "v1", other, "foreign-gadget")
+	tn.Grant(rbac.ClusterScope, patches(group)) // the definition has objects of others
 
 	tn.PublishWith("catalog", all, "a.v1.0.0 stable", "a.v2.0.0 stable replaces=a.v1.0.0")
 	refused := func(words ...string) {
@@ -130,6 +132,81 @@ func TestReportsOnlyFindingsOfTheCRDAccountThatTheAccountMayRead(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Equal(t, map[string]bool{scoped.Username(names.DefaultNamespace, crdWriter): true}, readers)
+}
+
+// patches returns the permission to change the definition of gadgets.
+func patches(group string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{apiextensionsv1.GroupName}, Resources: []string{crds}, ResourceNames: []string{"gadgets." + group}, Verbs: []string{"patch"}}
+}
+
+// changesGadgets returns an edit that removes a field and adds a default, which silently changes existing gadgets.
+func changesGadgets(spec *apiextensionsv1.JSONSchemaProps) {
+	delete(spec.Properties, "owner")
+	spec.Properties["size"] = apiextensionsv1.JSONSchemaProps{Type: "integer", Default: &apiextensionsv1.JSON{Raw: []byte("7")}}
+}
+
+// upgradesGadgets installs an operator with gadgets, creates a gadget in each of the namespaces, and offers a version that changes
+// all gadgets.
+func upgradesGadgets(tn *env.Tenant, writer *env.Tenant, namespaces ...string) (group string, gadgets []*unstructured.Unstructured) {
+	tn.T.Helper()
+	tn.GrantReleases()
+	tn.Group(env.AccountName, tn.Namespace)
+	group = tn.Namespace + ".example.com"
+	writer.Grant(rbac.ClusterScope, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{"gadgets"}, Verbs: []string{"list"}})
+	all := env.Brings{"a.v1.0.0": env.Gadgets(group), "a.v2.0.0": env.Gadgets(group, changesGadgets)}
+	tn.PublishWith("catalog", all, "a.v1.0.0 stable")
+	tn.Subscribe("catalog", "a", "stable")
+	tn.Succeeded("a.v1.0.0")
+	for _, namespace := range namespaces {
+		gadgets = append(gadgets, tn.Gadget(group, "v1", namespace, "gadget"))
+	}
+	tn.PublishWith("catalog", all, "a.v1.0.0 stable", "a.v2.0.0 stable replaces=a.v1.0.0")
+	return group, gadgets
+}
+
+// changedBy returns the users who changed the definition of gadgets.
+func changedBy(tn *env.Tenant, group string) map[string]bool {
+	tn.T.Helper()
+	users := map[string]bool{}
+	_, err := tn.Cluster.Audited(tn.T.Context(), func(e audit.Event) bool {
+		if e.Object != nil && e.Object.Resource == crds && e.Object.Name == "gadgets."+group && e.Wrote() && e.Object.Subresource == "" {
+			users[e.User.Username] = true
+		}
+		return false
+	})
+	require.NoError(tn.T, err)
+	return users
+}
+
+// With a CRD account, a tenant who has no permission on CustomResourceDefinitions must not change the objects of another tenant
+// by upgrading an operator (ADR 0068).
+func TestTheCRDAccountChangesNoDefinitionThatOthersUse(t *testing.T) {
+	c, writer := withWriter(t)
+	tn := c.Tenant(t)
+	other := tn.Other(nil)
+	group, gadgets := upgradesGadgets(tn, writer, tn.Namespace, other)
+	for _, words := range []string{`cannot patch resource "customresourcedefinitions"`, "gadgets." + group,
+		`changes defaults in version "v1", removes fields in version "v1"`, "objects that are not in namespaces of this account exist"} {
+		tn.SubscriptionSays(names.ConditionPermissionsMissing, names.ReasonAccountLacksPermissions, words)
+	}
+	foreign := gadgets[1].DeepCopy()
+	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(foreign), foreign))
+	require.Equal(t, gadgets[1].Object["spec"], foreign.Object["spec"])
+	require.Equal(t, map[string]bool{scoped.Username(names.DefaultNamespace, crdWriter): true}, changedBy(tn, group))
+
+	tn.Grant(rbac.ClusterScope, patches(group))
+	tn.Succeeded("a.v2.0.0")
+	require.True(t, changedBy(tn, group)[scoped.Username(tn.Namespace, env.AccountName)])
+}
+
+func TestTheCRDAccountChangesADefinitionThatOnlyTheAccountUses(t *testing.T) {
+	c, writer := withWriter(t)
+	tn := c.Tenant(t)
+	group, gadgets := upgradesGadgets(tn, writer, tn.Namespace)
+	tn.Succeeded("a.v2.0.0")
+	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(gadgets[0]), gadgets[0]))
+	require.Equal(t, map[string]any{"size": int64(7)}, gadgets[0].Object["spec"])
+	require.Equal(t, map[string]bool{scoped.Username(names.DefaultNamespace, crdWriter): true}, changedBy(tn, group))
 }
 
 // withWriter returns the cluster with a CRD account that may write CustomResourceDefinitions.

@@ -84,6 +84,30 @@ func hints() []Mutant {
 			Killer: unit("test/author", "TestRemitCreatesSubscriptionsForDependencies"),
 		},
 		{
+			Name: "the-crd-account-changes-what-others-use", Rule: 1, File: "pkg/controller/installplan/definitions.go",
+			Old:    "		case denied == \"\":",
+			New:    "		case denied == \"\" || denied != \"\":",
+			Killer: unit("pkg/controller/installplan", "TestTheCRDAccountChangesOnlyDefinitionsThatNobodyElseUses"),
+		},
+		{
+			Name: "objects-of-others-do-not-count", Rule: 1, File: "pkg/controller/installplan/definitions.go",
+			Old:    "		may = selected && u.permissionsIn(namespace).Set().Covers(update)",
+			New:    "		may = true || selected && u.permissionsIn(namespace).Set().Covers(update)",
+			Killer: unit("pkg/controller/installplan", "TestTheCRDAccountChangesOnlyDefinitionsThatNobodyElseUses"),
+		},
+		{
+			Name: "operators-of-others-do-not-count", Rule: 1, File: "pkg/controller/installplan/definitions.go",
+			Old:    "copied || !uses(csv, live.Name) {",
+			New:    "copied || !uses(csv, live.Name) || csv.Namespace != u.plan.Namespace {",
+			Killer: unit("pkg/controller/installplan", "TestTheCRDAccountChangesOnlyDefinitionsThatNobodyElseUses"),
+		},
+		{
+			Name: "unread-objects-do-not-count", Rule: 1, File: "pkg/controller/installplan/definitions.go",
+			Old:    "return \"the installation's CRD account is not allowed to list its objects\", nil",
+			New:    "return \"\", nil",
+			Killer: unit("pkg/controller/installplan", "TestTheCRDAccountChangesOnlyDefinitionsThatNobodyElseUses"),
+		},
+		{
 			Name: "an-edited-plan-is-executed", Rule: 3, File: "pkg/resolver/plan.go",
 			Old:    "	if name != want {",
 			New:    `	if name == "" && want != name {`,

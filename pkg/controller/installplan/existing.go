@@ -32,6 +32,7 @@ type compared struct {
 	resourceVersion string
 	needs           []preflight.Need
 	inspection      inspection
+	denial          denial
 }
 
 // inspection is the result of validating the objects of a CustomResourceDefinition against its new schema.
@@ -205,13 +206,14 @@ func (s *run) inspect(ctx context.Context, state execute.State) (inspection, err
 	}
 	found := inspection{resourceVersion: live.ResourceVersion, account: s.account, list: preflight.List(live)}
 	s.warnConverted(live.Name, crd.StricterButConverted(live, want))
+	s.warnAltered(live.Name, crd.Alterations(live, want))
 	for _, version := range crd.Stricter(live, want) {
 		check, err := existing.New(live, want, version)
 		if err != nil {
 			found.unchecked = append(found.unchecked, err.Error())
 			continue
 		}
-		result, err := check.Read(ctx, s.executor.Writer(state.Step), live)
+		result, err := check.Read(ctx, s.executor.Reader(state.Step), live)
 		if apierrors.IsForbidden(err) {
 			//nolint:errorlint // err is not wrapped: it is reported as a finding and must not count as a refused write
 			found.forbidden = fmt.Errorf("existing objects must be validated against the new schema: %v", err)
@@ -246,6 +248,14 @@ func (s *run) warnConverted(name string, versions []string) {
 	if len(versions) > 0 {
 		s.reconciler.Recorder.Eventf(s.plan, nil, corev1.EventTypeWarning, eventCRDValidation, "Validate",
 			"the objects of CustomResourceDefinition %s in version %s were not validated against the new schema, because a webhook converts them", name, strings.Join(versions, ", "))
+	}
+}
+
+// warnAltered reports changes to existing objects that leave them valid.
+func (s *run) warnAltered(name string, alterations []string) {
+	if len(alterations) > 0 {
+		s.reconciler.Recorder.Eventf(s.plan, nil, corev1.EventTypeWarning, eventCRDValidation, "Validate",
+			"the new version of CustomResourceDefinition %s changes existing objects: it %s", name, joined(alterations))
 	}
 }
 

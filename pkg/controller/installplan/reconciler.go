@@ -126,6 +126,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		preflightPlan,
 		openClients,
 		gather,
+		chooseWriters,
 		tryPlan,
 		failIfSuperseded,
 		applySteps,

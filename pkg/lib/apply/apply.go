@@ -122,10 +122,15 @@ func From(ctx context.Context, c client.Client, live, desired *unstructured.Unst
 	if err := owner.Prove(want, live); err != nil {
 		return "", nil, fmt.Errorf("prove ownership of %s: %w", Describe(desired), err)
 	}
-	if Has(live.Object, want.Object) && !hasSurplus(live, want) {
+	if IsInPlace(live, want) {
 		return Unchanged, live, nil
 	}
 	return change(ctx, c, live, want)
+}
+
+// IsInPlace reports whether applying desired would not change the live object.
+func IsInPlace(live, desired *unstructured.Unstructured) bool {
+	return Has(live.Object, desired.Object) && !hasSurplus(live, desired)
 }
 
 // WouldCreate sends desired as a dry run. It returns true if the object does not exist and the API server would accept

@@ -50,21 +50,26 @@ func keepConversion(desired, live *unstructured.Unstructured) {
 // the field manager that removed the webhook, because applying a different strategy would conflict with the removal.
 // restoreConversion returns the live object, which is unchanged if there is nothing to restore.
 func (e *Executor) restoreConversion(ctx context.Context, s State) (*unstructured.Unstructured, error) {
-	declared, _, _ := unstructured.NestedMap(s.Step.Object.Object, "spec", "conversion")
-	mark := s.Step.Object.GetAnnotations()[names.AnnotationConversion]
-	if s.Live == nil || mark == "" || !s.Step.Owner.Owns(s.Live) || converter(s.Live) != names.ConversionReset ||
-		s.Live.GetAnnotations()[names.AnnotationConversion] != names.ConversionReset {
+	if !restoresConversion(s) {
 		return s.Live, nil
 	}
+	declared, _, _ := unstructured.NestedMap(s.Step.Object.Object, "spec", "conversion")
+	mark := s.Step.Object.GetAnnotations()[names.AnnotationConversion]
 	patch, err := webhook.ConversionPatch(s.Live, declared, map[string]string{names.AnnotationConversion: mark})
 	if err != nil {
 		return nil, err
 	}
 	live := s.Live.DeepCopy()
-	if err := e.Writer(s.Step).Patch(ctx, live, patch, client.FieldOwner(names.FieldManager)); err != nil {
+	if err := e.writer(s).Patch(ctx, live, patch, client.FieldOwner(names.FieldManager)); err != nil {
 		return nil, fmt.Errorf("restore the conversion of CustomResourceDefinition %q: %w", s.Live.GetName(), err)
 	}
 	return live, nil
+}
+
+// restoresConversion reports whether restoreConversion changes the live CustomResourceDefinition.
+func restoresConversion(s State) bool {
+	return s.Live != nil && s.Step.Object.GetAnnotations()[names.AnnotationConversion] != "" && s.Step.Owner.Owns(s.Live) &&
+		converter(s.Live) == names.ConversionReset && s.Live.GetAnnotations()[names.AnnotationConversion] == names.ConversionReset
 }
 
 // converter returns the value that AnnotationConversion has if the conversion of a CustomResourceDefinition is

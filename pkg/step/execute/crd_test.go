@@ -139,7 +139,7 @@ func TestAnApprovedGroupRequiresThatNoOtherOwnerServesIt(t *testing.T) {
 	}
 	account, crds := fake.NewClientBuilder().Build(), fake.NewClientBuilder().Build()
 	writer := func(obj *unstructured.Unstructured, byDefault bool) client.Client {
-		return (&Executor{Account: account, CRDs: crds, IsDefault: byDefault}).Writer(step.Step{Object: obj})
+		return (&Executor{Account: account, CRDs: crds, IsDefault: byDefault}).creator(step.Step{Object: obj})
 	}
 	require.Same(t, account, writer(approvedCRD(app), false), "the CRD account writes a protected group only for the default account")
 	require.Same(t, crds, writer(approvedCRD(app), true))

@@ -28,8 +28,9 @@ const readsAtOnce = 4
 type Executor struct {
 	// Account writes everything except CustomResourceDefinitions.
 	Account client.Client
-	// CRDs writes CustomResourceDefinitions, as the account or as the installation's own CRD account. It writes Approved
-	// CustomResourceDefinitions only if Account is the default account; otherwise, Account writes them.
+	// CRDs creates CustomResourceDefinitions, as the account or as the installation's own CRD account. It creates Approved
+	// CustomResourceDefinitions only if Account is the default account; otherwise, Account writes them. It changes existing
+	// ones unless State.ByAccount is set.
 	CRDs client.Client
 	// IsDefault is true if Account is the installation's default account. Only that account may write
 	// CustomResourceDefinitions that are Reserved, or whose groups are Taken.
@@ -64,6 +65,11 @@ type State struct {
 	// Problem is the reason why the step cannot be executed: a collision, or a kind that the cluster does not serve or
 	// that the account is not allowed to write.
 	Problem error
+	// ByAccount is true if Account changes an existing CustomResourceDefinition, although CRDs creates new ones
+	// (docs/adr/0068).
+	ByAccount bool
+	// Kept is true if an existing CustomResourceDefinition needs no change, so nothing is written.
+	Kept bool
 	// accepted is true if the API server has already accepted the creation of the object in a dry run.
 	accepted bool
 }
@@ -89,7 +95,7 @@ func (e *Executor) GatherNew(ctx context.Context, steps []step.Step) ([]State, e
 			return observation{}
 		case made[RoleOf(s.Object)], planned[s.Object.GroupVersionKind().GroupKind()], s.IsCRD() && !e.mayBeNew(ctx, s):
 			return e.live(ctx, s)
-		case apply.WouldCreate(ctx, client.NewDryRunClient(e.Writer(s)), s.Object, s.Owner):
+		case apply.WouldCreate(ctx, client.NewDryRunClient(e.creator(s)), s.Object, s.Owner):
 			return observation{accepted: true}
 		}
 		return e.live(ctx, s)
@@ -234,7 +240,7 @@ type Done struct {
 // Do applies the step's object. It checks the bindings of a role again, because they may have changed while earlier
 // steps were executed.
 func (e *Executor) Do(ctx context.Context, s State) (Done, error) {
-	if s.Step.IsCRD() {
+	if s.Step.IsCRD() && !s.Kept {
 		live, err := e.restoreConversion(ctx, s)
 		if err != nil {
 			return Done{Status: operatorsv1alpha1.StepStatusUnknown}, err
@@ -255,9 +261,9 @@ func (e *Executor) Do(ctx context.Context, s State) (Done, error) {
 
 func (e *Executor) write(ctx context.Context, s State) (Done, error) {
 	desired := e.owned(s.Step)
-	writer := e.Writer(s.Step)
+	writer := e.writer(s)
 	if s.Step.IsCRD() {
-		if s.Live != nil && !s.Step.Owner.Owns(s.Live) && Serves(s.Live, desired) {
+		if s.Kept || s.Live != nil && !s.Step.Owner.Owns(s.Live) && Serves(s.Live, desired) {
 			return Done{operatorsv1alpha1.StepStatusPresent, s.Live}, nil
 		}
 		keepConversion(desired, s.Live)
@@ -286,14 +292,6 @@ func (e *Executor) write(ctx context.Context, s State) (Done, error) {
 		return Done{operatorsv1alpha1.StepStatusPresent, live}, nil
 	}
 	return Done{operatorsv1alpha1.StepStatusCreated, live}, nil
-}
-
-// Writer returns the client that writes the object of a step.
-func (e *Executor) Writer(s step.Step) client.Client {
-	if s.IsCRD() && (e.IsDefault || !Approved(s)) {
-		return e.CRDs
-	}
-	return e.Account
 }
 
 // owned returns a copy of the step's object. It adds an owner reference to the CSV if the CSV exists and is in the same

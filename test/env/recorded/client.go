@@ -74,7 +74,25 @@ func (u *asUser) list(ctx context.Context, c client.WithWatch, list client.Objec
 	if err := u.ask("list " + u.kind(list)); err != nil {
 		return err
 	}
+	if metadata, ok := list.(*metav1.PartialObjectMetadataList); ok && !u.scheme.Recognizes(metadata.GroupVersionKind()) {
+		return listMetadata(ctx, c, metadata, opts...)
+	}
 	return c.List(ctx, list, opts...)
+}
+
+// listMetadata lists the metadata of custom resources, which the fake client supports only for registered kinds.
+func listMetadata(ctx context.Context, c client.Reader, into *metav1.PartialObjectMetadataList, opts ...client.ListOption) error {
+	all := &unstructured.UnstructuredList{}
+	all.SetGroupVersionKind(into.GroupVersionKind())
+	if err := c.List(ctx, all, opts...); err != nil {
+		return err
+	}
+	for i := range all.Items {
+		into.Items = append(into.Items, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+			Namespace: all.Items[i].GetNamespace(), Name: all.Items[i].GetName(), UID: all.Items[i].GetUID(),
+		}})
+	}
+	return nil
 }
 
 func forced(force *bool) string {

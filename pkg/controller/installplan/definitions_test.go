@@ -1,0 +1,94 @@
+package installplan
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+)
+
+// withoutCRDs limits the account to what the demo needs, except permissions on CustomResourceDefinitions, and adds rules.
+func withoutCRDs(more ...rbacv1.PolicyRule) change {
+	return with(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Rules: append(more,
+		rbacv1.PolicyRule{APIGroups: []string{"", "apps", rbacv1.GroupName, "operators.coreos.com"}, Resources: []string{"*"}, Verbs: []string{"*"}})})
+}
+
+// thingIn returns an object of the demo's CustomResourceDefinition.
+func thingIn(namespace string) client.Object {
+	obj := thing()
+	obj.SetNamespace(namespace)
+	return obj
+}
+
+// csvIn returns a ClusterServiceVersion that requires the demo's CustomResourceDefinition.
+func csvIn(namespace string, labels map[string]string) *operatorsv1alpha1.ClusterServiceVersion {
+	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "user.v1", Labels: labels}}
+	csv.Spec.CustomResourceDefinitions.Required = []operatorsv1alpha1.CRDDescription{{Name: "things.example.com", Version: "v1", Kind: "Thing"}}
+	return csv
+}
+
+// With a CRD account, a tenant's upgrade must not change the objects of others.
+func TestTheCRDAccountChangesOnlyDefinitionsThatNobodyElseUses(t *testing.T) {
+	t.Parallel()
+	crds := schema.GroupResource{Group: "example.com", Resource: "things"}
+	patch := rbacv1.PolicyRule{APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, ResourceNames: []string{"things.example.com"}, Verbs: []string{"patch"}}
+	next := strings.Replace(demoCRD, "{type: object}", "{type: object, properties: {spec: {type: object, default: {}}}}", 1)
+	for name, row := range map[string]struct {
+		given []change
+		// writes is the request that changes the definition, or "".
+		writes string
+		// denied is part of the message if the plan waits.
+		denied string
+	}{
+		"nobody else":                        {nil, "crds: apply CustomResourceDefinition things.example.com", ""},
+		"objects of the account's namespace": {[]change{with(thingIn("ns"))}, "crds: apply CustomResourceDefinition things.example.com", ""},
+		"an operator of the account, and a copy of it": {[]change{with(csvIn("ns", nil), csvIn("other", map[string]string{names.LabelCopiedFrom: "ns"}))},
+			"crds: apply CustomResourceDefinition things.example.com", ""},
+		"objects of another namespace": {[]change{with(thingIn("ns"), thingIn("other"))}, "",
+			`changes defaults in version "v1", and objects that are not in namespaces of this account exist`},
+		"an operator of another namespace":         {[]change{with(csvIn("other", nil))}, "", "operators in other namespaces use it"},
+		"unreadable objects":                       {[]change{refusing("crds: list ThingList", apierrors.NewForbidden(crds, "", errors.New("no")))}, "", "is not allowed to list its objects"},
+		"others, and an account that may patch it": {[]change{with(thingIn("other")), withoutCRDs(patch)}, "acct: apply CustomResourceDefinition things.example.com", ""},
+		"others, and no change to the spec":        {[]change{bundled(demoCSV, demoCRD, demoConfigMap), with(thingIn("other"))}, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, append([]change{crdAccount, with(account("remit", "crds")), withoutCRDs(),
+				bundled(demoCSV, next, demoConfigMap), with(createdFor("demo", existingCRD(t, func(*apiextensionsv1.CustomResourceDefinition) {}))), with(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}})}, append(row.given, whichServes("things.example.com"))...)...)
+			out := w.reconcile()
+			require.Empty(t, out.failed)
+			changed := slices.DeleteFunc(slices.Clone(out.writes), func(r string) bool { return !strings.Contains(r, ": apply CustomResourceDefinition") })
+			if row.writes == "" {
+				require.Empty(t, changed)
+			} else {
+				require.Equal(t, []string{row.writes}, changed)
+				require.Contains(t, strings.Join(out.writes, "\n"), "CRDValidation on InstallPlan ns/install-#: the new version of CustomResourceDefinition "+
+					"things.example.com changes existing objects: it changes defaults in version \"v1\"")
+			}
+			w.Get(w.plan)
+			missing := w.plan.Status.GetCondition(names.ConditionPermissionsMissing)
+			if row.denied == "" {
+				require.Equal(t, operatorsv1alpha1.InstallPlanPhaseComplete, w.plan.Status.Phase, w.plan.Status.Message)
+				return
+			}
+			require.Equal(t, corev1.ConditionTrue, missing.Status)
+			require.Contains(t, missing.Message, `cannot patch resource "customresourcedefinitions" in API group "apiextensions.k8s.io" at the cluster scope`)
+			require.Contains(t, missing.Message, row.denied)
+			require.Contains(t, missing.Message, "grant ServiceAccount ns/acct permission to patch it")
+			require.NotContains(t, missing.Message, "other/")
+			require.Empty(t, slices.DeleteFunc(out.writes, func(r string) bool { return !strings.HasPrefix(r, "acct: ") }))
+		})
+	}
+}
