@@ -60,7 +60,7 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Store: from.store,
 		GlobalNamespace: o.GlobalCatalogNamespace, ClusterDomain: o.ClusterDomain, Directories: o.Directories,
 		Images: from.images, Disk: from.disk, Secrets: reads.readSecret, ServerVersion: own.version,
-		WatchSecret: reads.watchSecret, WatchConfigMap: reads.watchConfigMap, RBAC: own.rbac, Default: o.Default, Accounts: own.accounts,
+		WatchSecret: reads.watchSecret, ConfigMaps: reads.readConfigMap, WatchConfigMap: reads.watchConfigMap, RBAC: own.rbac, Default: o.Default, Accounts: own.accounts,
 	})
 	if err != nil {
 		return err

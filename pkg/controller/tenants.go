@@ -35,26 +35,42 @@ func (t *tenants) account(ctx context.Context, namespace string) (scoped.Account
 	return account, err
 }
 
-// readSecret reads a pull secret. It also looks up the account's rules, so that a grant wakes the CatalogSources that
-// are waiting for it.
+// reader returns the client that reads objects of tenants in a namespace. It also looks up the account's rules, so that a
+// grant wakes the CatalogSources that are waiting for it.
+func (t *tenants) reader(ctx context.Context, listers rbac.Listers, namespace string) (client.Reader, error) {
+	if t.isGlobal(namespace) {
+		return t.mgr.GetAPIReader(), nil
+	}
+	account, err := t.account(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.enrollment.Own(listers, account); err != nil {
+		return nil, err
+	}
+	// The result is not needed: the lookup is only tracked, and the API server authorizes the read.
+	_, _ = listers.EffectiveRules(rbac.ServiceAccount(account.Namespace, account.Name), namespace)
+	return t.accounts.For(ctx, account)
+}
+
+// readSecret reads a pull secret.
 func (t *tenants) readSecret(ctx context.Context, listers rbac.Listers, key types.NamespacedName) (*corev1.Secret, error) {
-	reader := t.mgr.GetAPIReader()
-	if !t.isGlobal(key.Namespace) {
-		account, err := t.account(ctx, key.Namespace)
-		if err != nil {
-			return nil, err
-		}
-		if err := t.enrollment.Own(listers, account); err != nil {
-			return nil, err
-		}
-		// The result is not needed: the lookup is only tracked, and the API server authorizes the read.
-		_, _ = listers.EffectiveRules(rbac.ServiceAccount(account.Namespace, account.Name), key.Namespace)
-		if reader, err = t.accounts.For(ctx, account); err != nil {
-			return nil, err
-		}
+	reader, err := t.reader(ctx, listers, key.Namespace)
+	if err != nil {
+		return nil, err
 	}
 	secret := &corev1.Secret{}
 	return secret, reader.Get(ctx, key, secret)
+}
+
+// readConfigMap reads the ConfigMap of a catalog.
+func (t *tenants) readConfigMap(ctx context.Context, listers rbac.Listers, key types.NamespacedName) (*corev1.ConfigMap, error) {
+	reader, err := t.reader(ctx, listers, key.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	cm := &corev1.ConfigMap{}
+	return cm, reader.Get(ctx, key, cm)
 }
 
 // watchSecret watches the metadata of a tenant's pull secret, and calls changed once when its resource version differs

@@ -47,6 +47,7 @@ func TestEveryKindOfCatalogInstallsTheSample(t *testing.T) {
 			content, err := env.SampleFBC()
 			require.NoError(tn.T, err)
 			tn.Create(&corev1.ConfigMap{ObjectMeta: tn.Meta("content"), Data: map[string]string{"catalog.json": content}})
+			tn.GrantCatalog("content")
 			return operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeConfigmap, ConfigMap: "content"}
 		},
 		"a registry at an address": func(tn *env.Tenant) operatorsv1alpha1.CatalogSourceSpec {

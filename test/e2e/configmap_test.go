@@ -23,6 +23,7 @@ func TestAChangedConfigMapWakesItsCatalogThroughTheAccount(t *testing.T) {
 	catalogOf := func() *env.Tenant {
 		tn := cluster.Tenant(t)
 		tn.Group(env.AccountName, tn.Namespace)
+		tn.GrantCatalog("content")
 		content, err := env.SampleFBC()
 		require.NoError(t, err)
 		tn.Create(&corev1.ConfigMap{ObjectMeta: tn.Meta("content"), Data: map[string]string{"catalog.json": content}})

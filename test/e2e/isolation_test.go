@@ -96,6 +96,7 @@ func TestReportsABundleImageThatDoesNotExist(t *testing.T) {
 func TestWaitsForABundleImage(t *testing.T) {
 	tn := cluster.Tenant(t)
 	grantSample(tn, tn.Namespace)
+	tn.GrantCatalog("content")
 	tn.Group(env.AccountName, tn.Namespace)
 	packed, err := registry.Bundle(bundle.FS())
 	require.NoError(t, err)

@@ -217,6 +217,12 @@ func (tn *Tenant) PublishWith(name string, brings Brings, lines ...string) {
 	}})
 }
 
+// GrantCatalog allows the account to read and watch the ConfigMap of a catalog. ReleaseRules include this permission.
+func (tn *Tenant) GrantCatalog(name string, verbs ...string) {
+	tn.T.Helper()
+	tn.Grant(tn.Namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{name}, Verbs: append(verbs, "get")})
+}
+
 // GrantReleases grants the account the ReleaseRules.
 func (tn *Tenant) GrantReleases() {
 	tn.T.Helper()

@@ -156,10 +156,10 @@ func installPlans() []row {
 				assert.Less(c, len(statusText(c, ip)), 1<<20)
 			})
 		}},
-		{number: "75", title: "a ConfigMap with the name of a plan's report", play: func(s *scene) {
+		{number: "75", title: "a ConfigMap with the name of a plan's report", holds: readsCatalogs(), play: func(s *scene) {
 			s.replaceReport(func(*corev1.ConfigMap) {})
 		}},
-		{number: "75a", title: "a ConfigMap with the name of a plan's report, owned by the plan", play: func(s *scene) {
+		{number: "75a", title: "a ConfigMap with the name of a plan's report, owned by the plan", holds: readsCatalogs(), play: func(s *scene) {
 			s.replaceReport(func(cm *corev1.ConfigMap) {
 				ip := s.Plan(s.T)
 				cm.OwnerReferences = []metav1.OwnerReference{{APIVersion: "operators.coreos.com/v1alpha1", Kind: "InstallPlan", Name: ip.Name, UID: ip.UID}}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/test/env/audit"
 	"github.com/remit-olm/remit/test/escape/forge"
 	"github.com/remit-olm/remit/test/escape/oracle"
 )
@@ -96,8 +97,32 @@ func tenants() []row {
 			s.settle()
 			s.runsUnchanged()
 		}},
+		{number: "335", title: "a catalog in a ConfigMap that the account may not read", holds: withoutConfigMaps(), play: func(s *scene) {
+			s.install(bundleOf(csv()))
+			s.catalogSays(`cannot get resource "configmaps"`, "kubectl create role catalog-content -n "+s.Namespace)
+			s.settle()
+			s.nothingWritten()
+			require.Empty(s.T, s.requests(func(e audit.Event) bool {
+				return cluster.ControllerIdentities().Is(e) && e.Object != nil && e.Object.Resource == "configmaps" && e.Object.Namespace == s.Namespace && e.Object.Name == "content"
+			}))
+			s.bind(rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: s.Namespace, Name: accountName}, "reads", readsCatalogs())
+			s.Complete()
+			s.Succeeded(probeCSV)
+		}},
 	}
 }
+
+// withoutConfigMaps returns profile P0 without permissions on ConfigMaps.
+func withoutConfigMaps() profile {
+	p := p0()
+	for i := range p.own {
+		p.own[i].Resources = slices.DeleteFunc(slices.Clone(p.own[i].Resources), func(r string) bool { return r == "configmaps" })
+	}
+	return p
+}
+
+// readsCatalogs returns a profile that only allows reading catalogs in ConfigMaps.
+func readsCatalogs() profile { return profile{own: []rbacv1.PolicyRule{rule("", "configmaps", "get")}} }
 
 // hostileConfigs returns values for the config of a Subscription with which the Pods of an operator run other code.
 func hostileConfigs() []string {

@@ -108,6 +108,12 @@ func hints() []Mutant {
 			Killer: unit("pkg/controller/installplan", "TestTheCRDAccountChangesOnlyDefinitionsThatNobodyElseUses"),
 		},
 		{
+			Name: "catalogs-are-read-as-remit", Rule: 4, File: "pkg/controller/tenants.go",
+			Old:    "	reader, err := t.reader(ctx, listers, key.Namespace)\n	if err != nil {\n		return nil, err\n	}\n	cm := &corev1.ConfigMap{}",
+			New:    "	reader := t.mgr.GetAPIReader()\n	cm := &corev1.ConfigMap{}",
+			Killer: row("335"),
+		},
+		{
 			Name: "an-edited-plan-is-executed", Rule: 3, File: "pkg/resolver/plan.go",
 			Old:    "	if name != want {",
 			New:    `	if name == "" && want != name {`,

@@ -12,8 +12,8 @@ import (
 	"github.com/remit-olm/remit/pkg/controller/kit"
 )
 
-// Changed immediately retries failed pulls, and wakes CatalogSources whose ConfigMaps are not watched, if they depend on
-// the changed object: RBAC, the ServiceAccount that names pull secrets, the namespace's OperatorGroup, or the account
+// Changed immediately retries failed pulls, and wakes CatalogSources whose ConfigMaps are not watched or were watched as
+// another account, if they depend on the changed object: RBAC, the ServiceAccount that names pull secrets, the namespace's OperatorGroup, or the account
 // that the OperatorGroup names. before is nil if the object is new, and after is nil if it was deleted.
 func (r *Reconciler) Changed(ctx context.Context, before, after client.Object) {
 	for _, pull := range r.pulls.interests.Concerned(before, after) {
@@ -48,6 +48,7 @@ func (r *Reconciler) Changed(ctx context.Context, before, after client.Object) {
 
 // accountChanged retries pulls and wakes CatalogSources that depend on the account of a namespace.
 func (r *Reconciler) accountChanged(ctx context.Context, namespace string) {
+	r.follows.unwatch(inNamespace(namespace))
 	r.retryPulls(inNamespace(namespace))
 	if r.Default.Account.Name == "" {
 		return // no registry runs in this namespace

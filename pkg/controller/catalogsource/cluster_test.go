@@ -77,6 +77,10 @@ func (c *cluster) run(t *testing.T, cp *controlplane.Instance, scheme *runtime.S
 	r, err := New(Options{
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Store: c.store, Images: images, Disk: onDisk(t),
 		GlobalNamespace: c.namespace, Directories: directories,
+		ConfigMaps: func(ctx context.Context, _ rbac.Listers, key types.NamespacedName) (*corev1.ConfigMap, error) {
+			cm := &corev1.ConfigMap{}
+			return cm, watcher.Get(ctx, key, cm)
+		},
 		WatchConfigMap: func(ctx context.Context, _ rbac.Listers, key types.NamespacedName) (watch.Interface, error) {
 			return watcher.Watch(ctx, &corev1.ConfigMapList{}, client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name})
 		},

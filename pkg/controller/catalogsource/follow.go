@@ -29,9 +29,8 @@ type configMapWatches struct {
 	// open watches the metadata of one ConfigMap; nil disables watches.
 	open openFunc
 	wake func(types.NamespacedName)
-	// interests tracks the RBAC that determines whether a ConfigMap can be watched.
+	// interests tracks the RBAC that determines whether a ConfigMap can be read and watched.
 	interests *rbac.Interests[types.NamespacedName]
-	rbac      rbac.Listers
 
 	mu    sync.Mutex
 	byKey map[types.NamespacedName]*followed
@@ -49,13 +48,12 @@ type followed struct {
 // prepare opens the watch of a CatalogSource's ConfigMap, before the ConfigMap is read. It returns the delay after
 // which to read the ConfigMap again, or zero if the ConfigMap is watched. prepare must not be called concurrently for
 // the same CatalogSource.
-func (f *configMapWatches) prepare(ctx context.Context, key types.NamespacedName, name string) time.Duration {
+// The listers track what the result depends on.
+func (f *configMapWatches) prepare(ctx context.Context, listers rbac.Listers, key types.NamespacedName, name string) time.Duration {
 	open, pause := f.start(key, name)
 	if open == nil {
 		return pause
 	}
-	listers, done := f.interests.Track(key, f.rbac)
-	defer done()
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	events, err := open(own, listers, types.NamespacedName{Namespace: key.Namespace, Name: name})
 	if err != nil {
@@ -142,6 +140,19 @@ func (f *configMapWatches) remove(key types.NamespacedName) {
 		one.cancel()
 		if one.events != nil {
 			one.events.Stop()
+		}
+	}
+}
+
+// unwatch stops the watches of matching CatalogSources, so that wakeUnwatched wakes them: their ConfigMap cannot be read, or
+// another account has to watch it.
+func (f *configMapWatches) unwatch(match func(types.NamespacedName) bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key, one := range f.byKey {
+		if one.events != nil && match(key) {
+			f.remove(key)
+			f.byKey[key] = &followed{name: one.name, cancel: func() {}}
 		}
 	}
 }

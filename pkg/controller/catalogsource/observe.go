@@ -8,14 +8,15 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"google.golang.org/grpc/connectivity"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cataloggrpc "github.com/remit-olm/remit/pkg/catalog/grpc"
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
 // observe reads the content that a spec names, and releases the content of an earlier spec.
@@ -165,16 +166,23 @@ func (r *Reconciler) target(ctx context.Context, namespace, address string) (str
 
 func (r *Reconciler) observeConfigMap(ctx context.Context, key types.NamespacedName, name string) observation {
 	const reason = operatorsv1alpha1.CatalogSourceConfigMapError
-	again := r.follows.prepare(ctx, key, name)
-	cm := &corev1.ConfigMap{}
-	if err := r.Live.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: name}, cm); err != nil {
-		seen := observation{problem: problemf(reason, "failed to get catalog config map %s: %v", name, err), recheckAfter: again}
-		if apierrors.IsNotFound(err) {
+	listers, done := r.follows.interests.Track(key, r.RBAC)
+	defer done()
+	again := r.follows.prepare(ctx, listers, key, name)
+	cm, err := r.ConfigMaps(ctx, listers, types.NamespacedName{Namespace: key.Namespace, Name: name})
+	if err != nil {
+		seen := observation{problem: problemf(reason, "failed to get catalog config map %s: %v%s", name, err, howToAllow(err, key.Namespace, name)), recheckAfter: again}
+		switch {
+		case apierrors.IsNotFound(err):
 			r.configMaps.drop(key)
 			r.follows.begin(key, "")
 			return seen
+		case scoped.ReasonOf(err) != "" || apierrors.IsForbidden(err): // a change to the account or to RBAC wakes the CatalogSource
+			r.follows.unwatch(func(other types.NamespacedName) bool { return other == key })
+			seen.recheckAfter = lastReload
+		default:
+			seen.retry = fmt.Errorf("get ConfigMap %s: %w", name, err)
 		}
-		seen.retry = fmt.Errorf("get ConfigMap %s: %w", name, err)
 		seen.snapshot = r.configMaps.good(key, name)
 		return seen
 	}
@@ -188,4 +196,14 @@ func (r *Reconciler) observeConfigMap(ctx context.Context, key types.NamespacedN
 		ResourceVersion: cm.ResourceVersion,
 	}
 	return seen
+}
+
+// howToAllow describes how to allow the account to read a ConfigMap that the API server refused to return; "" for other
+// errors. The command contains only names of objects that can exist.
+func howToAllow(err error, namespace, name string) string {
+	if !apierrors.IsForbidden(err) || len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return ""
+	}
+	return fmt.Sprintf(". A catalog is read as the account of the namespace's OperatorGroup. An administrator of the namespace can run: "+
+		"kubectl create role catalog-%[2]s -n %[1]s --verb=get,watch --resource=configmaps --resource-name=%[2]s, and bind the Role to the account", namespace, name)
 }

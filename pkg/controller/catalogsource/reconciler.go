@@ -45,13 +45,13 @@ const (
 	workers = 4
 )
 
-// Options configures a Reconciler. Client, Cache, Live, Store, Images and Disk are required.
+// Options configures a Reconciler. Client, Cache, Live, ConfigMaps, Store, Images and Disk are required.
 type Options struct {
 	// Client writes statuses, and the objects of registries in the global catalog namespace.
 	Client client.Client
 	// Cache reads CatalogSources. It is the manager's GetCache, because the manager's client does not cache unstructured objects.
 	Cache client.Reader
-	// Live reads uncached objects, such as ConfigMaps. It is the manager's GetAPIReader.
+	// Live reads uncached objects. It is the manager's GetAPIReader.
 	Live client.Reader
 	// Store is where content is published. The Reconciler must be its only writer.
 	Store *catalog.Store
@@ -72,10 +72,13 @@ type Options struct {
 	// that the Secret does not exist). It also returns when the context is done or the Secret cannot be watched. A nil
 	// function disables watches.
 	WatchSecret func(ctx context.Context, key types.NamespacedName, version string, changed func())
+	// ConfigMaps reads the ConfigMap of a catalog as an identity that is allowed to read it. It uses the listers for RBAC,
+	// so that relevant changes are tracked.
+	ConfigMaps func(ctx context.Context, listers rbac.Listers, key types.NamespacedName) (*corev1.ConfigMap, error)
 	// WatchConfigMap watches the metadata of one ConfigMap as an identity that is allowed to watch it. It uses the
 	// listers for RBAC, and returns nil if watching is not allowed. A nil function disables watches.
 	WatchConfigMap func(ctx context.Context, listers rbac.Listers, key types.NamespacedName) (watch.Interface, error)
-	// RBAC contains the listers for Secrets and WatchConfigMap.
+	// RBAC contains the listers for Secrets, ConfigMaps and WatchConfigMap.
 	RBAC rbac.Listers
 	// Default is the installation's default account, if any. Accounts creates its client; nil means that registries run
 	// only in the global catalog namespace.
@@ -106,8 +109,8 @@ type Reconciler struct {
 
 // New returns a Reconciler. It fails if the options are invalid.
 func New(o Options) (*Reconciler, error) {
-	if o.Client == nil || o.Cache == nil || o.Live == nil || o.Store == nil || o.Images == nil || o.Disk == nil {
-		return nil, errors.New("catalogsource: Client, Cache, Live, Store, Images and Disk are required")
+	if o.Client == nil || o.Cache == nil || o.Live == nil || o.ConfigMaps == nil || o.Store == nil || o.Images == nil || o.Disk == nil {
+		return nil, errors.New("catalogsource: Client, Cache, Live, ConfigMaps, Store, Images and Disk are required")
 	}
 	for image, dir := range o.Directories {
 		if image == "" || dir == "" {
@@ -126,7 +129,7 @@ func New(o Options) (*Reconciler, error) {
 		directories: newDirectories(o.Directories, o.Disk),
 		connections: newConnections(bound, waker.Wake),
 		configMaps:  &configMaps{budget: bound, disk: o.Disk},
-		follows:     &configMapWatches{open: o.WatchConfigMap, wake: waker.Wake, interests: &rbac.Interests[types.NamespacedName]{}, rbac: o.RBAC},
+		follows:     &configMapWatches{open: o.WatchConfigMap, wake: waker.Wake, interests: &rbac.Interests[types.NamespacedName]{}},
 		images:      newImages(o.Images, o.Disk, bound, waker.Wake, o.Clock),
 		servers:     newServers(o),
 		snapshots:   newSnapshots(),

@@ -63,6 +63,8 @@ type world struct {
 	writes int
 	woken  chan types.NamespacedName
 	clock  *clocktesting.FakeClock
+	// unread is the error returned when the ConfigMap of a catalog is read.
+	unread error
 }
 
 func given(t *testing.T, directories map[string]string, objects ...client.Object) *world {
@@ -95,6 +97,13 @@ func given(t *testing.T, directories map[string]string, objects ...client.Object
 		Secrets: func(ctx context.Context, _ rbac.Listers, key types.NamespacedName) (*corev1.Secret, error) {
 			secret := &corev1.Secret{}
 			return secret, w.Client.Get(ctx, key, secret)
+		},
+		ConfigMaps: func(ctx context.Context, _ rbac.Listers, key types.NamespacedName) (*corev1.ConfigMap, error) {
+			if w.unread != nil {
+				return nil, w.unread
+			}
+			cm := &corev1.ConfigMap{}
+			return cm, w.Client.Get(ctx, key, cm)
 		},
 		ServerVersion: func() (string, error) { return "v1.36.3+k3s1", nil },
 	})
@@ -410,6 +419,6 @@ func TestNewValidatesItsOptions(t *testing.T) {
 	_, err := New(Options{})
 	require.ErrorContains(t, err, "required")
 	c := fake.NewClientBuilder().Build()
-	_, err = New(Options{Client: c, Cache: c, Live: c, Store: &catalog.Store{}, Images: &image.Client{}, Disk: onDisk(t), Directories: map[string]string{"img": ""}})
+	_, err = New(Options{Client: c, Cache: c, Live: c, ConfigMaps: func(context.Context, rbac.Listers, types.NamespacedName) (*corev1.ConfigMap, error) { return nil, nil }, Store: &catalog.Store{}, Images: &image.Client{}, Disk: onDisk(t), Directories: map[string]string{"img": ""}})
 	require.ErrorContains(t, err, "both the image and the directory are required")
 }

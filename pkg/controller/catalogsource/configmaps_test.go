@@ -1,0 +1,41 @@
+package catalogsource
+
+import (
+	"errors"
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+)
+
+// A ConfigMap is read as the account, so a tenant cannot get at the content of one that the account may not read.
+func TestACatalogInAConfigMapThatTheAccountMayNotRead(t *testing.T) {
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "remit", Name: "c"}, Data: map[string]string{"catalog.yaml": goodCatalog}}
+	w := given(t, nil, cm, catalogSource("cat", operatorsv1alpha1.CatalogSourceSpec{SourceType: "internal", ConfigMap: "c"}))
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "c", errors.New(`User "acct" cannot get resource`))
+	for _, unread := range []error{forbidden, &scoped.Error{Reason: scoped.NoOperatorGroup, Message: "namespace has no OperatorGroup"}} {
+		w.unread = unread
+		got := w.reconcile(t, "cat")
+		require.Equal(t, operatorsv1alpha1.CatalogSourceConfigMapError, got.Reason)
+		require.Contains(t, got.Message, unread.Error())
+		_, published := w.Store.Get(key("cat"))
+		require.False(t, published)
+	}
+	w.unread = forbidden
+	require.Contains(t, w.reconcile(t, "cat").Message, "kubectl create role catalog-c -n remit --verb=get,watch --resource=configmaps --resource-name=c")
+	require.Empty(t, howToAllow(forbidden, "remit", "c; reboot"))
+
+	w.unread = nil
+	require.Empty(t, w.reconcile(t, "cat").Reason)
+	w.unread = forbidden
+	got := w.reconcile(t, "cat")
+	require.Equal(t, operatorsv1alpha1.CatalogSourceConfigMapError, got.Reason)
+	_, published := w.Store.Get(key("cat"))
+	require.True(t, published, "the last good content is still served")
+}
