@@ -2,6 +2,7 @@ package enroll
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -10,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/cmd/kubectl-remit/grant"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/ensure"
 	"github.com/remit-olm/remit/pkg/lib/apply"
@@ -28,10 +30,15 @@ type extensionOptions struct {
 	Options
 	// Impersonation is one of the values that impersonations returns.
 	Impersonation string
+	// Grant also grants what the ClusterExtension is missing, after a question unless Yes is set.
+	Grant, Yes bool
 }
 
 const extensionExample = `  # Let Remit act as the synthetic user of the ClusterExtension demo
   kubectl remit enroll clusterextension demo
+
+  # Also grant what the ClusterExtension, which must exist, is missing
+  kubectl remit enroll clusterextension demo --grant
 
   # Let alice create that ClusterExtension
   kubectl remit enroll clusterextension demo --author alice@example.com
@@ -41,7 +48,7 @@ const extensionExample = `  # Let Remit act as the synthetic user of the Cluster
 
 func newExtensionCommand() *cobra.Command {
 	o := &extensionOptions{}
-	return o.command(&cobra.Command{
+	cmd := o.command(&cobra.Command{
 		Use:   "clusterextension NAME",
 		Short: "Let Remit act as the synthetic user of a ClusterExtension",
 		Long: "Let Remit impersonate the synthetic user of a ClusterExtension without spec.serviceAccount: user olm:clusterextension:NAME in group " +
@@ -50,9 +57,27 @@ func newExtensionCommand() *cobra.Command {
 			"In Kubernetes 1.36 and later, the permission is limited to the verbs of the requests that Remit sends (constrained impersonation). Older API servers " +
 			"support only the permission to send any request as the user; --impersonation=legacy also selects this form for API servers that disable the feature " +
 			"gate ConstrainedImpersonation.\n\n" +
+			"With --grant, also grant the user the permissions that the ClusterExtension is missing, as the command grant does: print them, ask, and create them.\n\n" +
 			"The command uses your credentials, and requires the permissions that it grants. A cluster administrator has them.",
 		Example: extensionExample,
-	}, o.enroll)
+	}, o.enrollAndGrant)
+	cmd.Flags().BoolVar(&o.Grant, "grant", false, "also grant the permissions that the ClusterExtension is missing")
+	cmd.Flags().BoolVarP(&o.Yes, "yes", "y", false, "with --grant, create the objects without asking")
+	return cmd
+}
+
+// enrollAndGrant enrolls the identity and, with --grant, grants what the ClusterExtension is missing.
+func (o *extensionOptions) enrollAndGrant(cmd *cobra.Command, identity scoped.Identity) error {
+	if o.Grant && (o.DryRun != dryRunNone || o.Format != cli.Text) {
+		return errors.New("--grant cannot be used with --dry-run or --output; to print the objects, use kubectl remit grant -o yaml")
+	}
+	if err := o.enroll(cmd, identity); err != nil || !o.Grant {
+		return err
+	}
+	more := grant.Options{
+		Yes: o.Yes, Format: cli.Text, RemitNamespace: o.RemitNamespace, Cluster: o.Cluster, In: cmd.InOrStdin(), Out: o.Out, ErrOut: o.ErrOut,
+	}
+	return more.ForExtension(cmd.Context(), identity.Extension)
 }
 
 const unenrollExtensionExample = `  # Stop Remit from acting as the synthetic user of the ClusterExtension demo

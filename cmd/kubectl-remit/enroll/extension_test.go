@@ -183,6 +183,7 @@ func TestReportsWhyItCannotEnrollAClusterExtension(t *testing.T) {
 		`--impersonation=x: must be one of ["auto" "constrained" "legacy"]`: {"a", "--impersonation=x"},
 		`--dry-run=x: must be one of ["none" "client"]`:                     {"a", "--dry-run=x"},
 		"--author and --author-group: names must not be empty":              {"a", "--author="},
+		"--grant cannot be used with --dry-run or --output":                 {"a", "--grant", "--dry-run=client"},
 	} {
 		_, err := s.run(NewCommand(), s.root, append([]string{"clusterextension"}, args...)...)
 		require.ErrorContains(t, err, want)

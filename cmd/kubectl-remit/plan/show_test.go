@@ -154,7 +154,7 @@ func TestAForgedStatusOnlyChangesItsOwnSection(t *testing.T) {
 	got, err := shown(t, plan, nil, "team-a")
 	require.NoError(t, err)
 	require.Equal(t, head+"\nMissing permissions and refused objects, according to the plan's status:\n  is missing 1 permission\n  \n  Permissions that the plan grants: none\n"+
-		"To see everything that is missing and the RBAC that grants it: kubectl remit preflight installplan/"+plan.Name+" -n team-a\n\nThe plan is waiting for approval."+approval, got)
+		"To see everything that is missing and grant it: kubectl remit grant installplan/"+plan.Name+" -n team-a\n\nThe plan is waiting for approval."+approval, got)
 }
 
 func TestReadsContentFromTheGivenBundles(t *testing.T) {

@@ -209,7 +209,7 @@ func (v *view) writeMissing(b *bytes.Buffer) {
 			line(b, 1, "%s", part)
 		}
 	}
-	line(b, 0, "To see everything that is missing and the RBAC that grants it: kubectl remit preflight installplan/%s -n %s", v.plan.Name, v.plan.Namespace)
+	line(b, 0, "To see everything that is missing and grant it: kubectl remit grant installplan/%s -n %s", v.plan.Name, v.plan.Namespace)
 }
 
 func (v *view) writeApproval(b *bytes.Buffer) {

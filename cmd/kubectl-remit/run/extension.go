@@ -12,15 +12,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
-	"github.com/remit-olm/remit/pkg/controller/clusterextension"
+	"github.com/remit-olm/remit/cmd/kubectl-remit/enroll"
 	"github.com/remit-olm/remit/pkg/lib/names"
-	"github.com/remit-olm/remit/pkg/preflight"
 )
 
 // extensionName is the name of the demonstration's ClusterExtension, its package and its namespace.
 const extensionName = "hello"
 
-// extension demonstrates a ClusterExtension without a ServiceAccount: it has no permissions until the report is applied.
+// extension demonstrates a ClusterExtension without a ServiceAccount: it has no permissions until they are granted.
 func (d *demo) extension(ctx context.Context) error {
 	message := ""
 	err := d.progress.step(fmt.Sprintf("Create the ClusterExtension %q without a ServiceAccount: Remit reports what is missing and writes nothing", extensionName), func() error {
@@ -39,7 +38,9 @@ func (d *demo) extension(ctx context.Context) error {
 	d.progress.quote(summaryOf(message))
 	d.progress.say("")
 	granted := time.Now()
-	if err := d.progress.step("Apply the enrollment and the grant from the report", func() error { return d.applyReport(ctx) }); err != nil {
+	if err := d.progress.step(fmt.Sprintf("Enroll the user and grant what is missing: kubectl remit enroll clusterextension %s --grant --yes", extensionName), func() error {
+		return d.command(ctx, enroll.NewCommand(), "clusterextension", extensionName, "--grant", "--yes")
+	}); err != nil {
 		return err
 	}
 	what := fmt.Sprintf("The installation continues, as user %q in group %q", names.UserExtensionPrefix+extensionName, names.GroupExtensions)
@@ -76,24 +77,6 @@ func (d *demo) unauthorized(ctx context.Context) (string, error) {
 func (d *demo) getExtension(ctx context.Context) (*olmv1.ClusterExtension, error) {
 	ext := &olmv1.ClusterExtension{}
 	return ext, d.client.Get(ctx, client.ObjectKey{Name: extensionName}, ext)
-}
-
-// applyReport applies all files of the report that contain RBAC.
-func (d *demo) applyReport(ctx context.Context) error {
-	report := &corev1.ConfigMap{}
-	key := client.ObjectKey{Namespace: names.DefaultNamespace, Name: clusterextension.ReportName(extensionName)}
-	if err := d.client.Get(ctx, key, report); err != nil {
-		return err
-	}
-	for _, file := range []string{clusterextension.FileEnrollment, preflight.FileGrant} {
-		if report.Data[file] == "" {
-			return fmt.Errorf("the report contains no file %s", file)
-		}
-		if err := applyYAML(ctx, d.client, []byte(report.Data[file])); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (d *demo) extensionInstalled(ctx context.Context) error {

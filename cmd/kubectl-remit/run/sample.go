@@ -1,13 +1,16 @@
 package run
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
 
+	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/cmd/kubectl-remit/grant"
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
@@ -84,17 +87,14 @@ func (t *tenant) blockedFirst(ctx context.Context) error {
 	t.progress.say("\n  The Subscription's condition PermissionsMissing:\n")
 	t.progress.quote(report)
 	t.progress.say("")
-	return t.grantReported(ctx, report)
+	return t.grantReported(ctx)
 }
 
-// grantReported applies the RBAC in the report and waits until the install completes.
-func (t *tenant) grantReported(ctx context.Context, report string) error {
-	err := t.progress.step("Apply the reported grant", func() error {
-		manifests, ok := preflight.Paste(report)
-		if !ok {
-			return fmt.Errorf("the report contains no RBAC to apply")
-		}
-		return applyYAML(ctx, t.client, []byte(manifests))
+// grantReported grants what is missing and waits until the install completes.
+func (t *tenant) grantReported(ctx context.Context) error {
+	arg := "subscription/" + t.pkg
+	err := t.progress.step(fmt.Sprintf("Grant what is missing: kubectl remit grant %s -n %s --yes", arg, t.namespace), func() error {
+		return t.command(ctx, grant.NewCommand(), arg, "--namespace="+t.namespace, "--yes")
 	})
 	if err != nil {
 		return err
@@ -110,6 +110,19 @@ func (t *tenant) grantReported(ctx context.Context, report string) error {
 		return err
 	}
 	t.progress.say("  From the grant to a complete plan: %s", complete)
+	return nil
+}
+
+// command runs one of Remit's commands against the cluster, as the cluster's administrator.
+func (d *demo) command(ctx context.Context, cmd *cobra.Command, args ...string) error {
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	cmd.SetArgs(append(args, "--kubeconfig="+d.cluster.Kubeconfig))
+	if err := cmd.ExecuteContext(ctx); err != nil {
+		return fmt.Errorf("%s: %w\n%s", cmd.CommandPath(), err, out.String())
+	}
 	return nil
 }
 

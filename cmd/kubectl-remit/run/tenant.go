@@ -1,22 +1,18 @@
 package run
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
@@ -68,36 +64,16 @@ func (t *tenant) prepare(ctx context.Context) error {
 
 // grant applies the RBAC of a report as the cluster's administrator.
 func (t *tenant) grant(ctx context.Context, report preflight.Report) error {
-	return applyYAML(ctx, t.client, report.Manifests())
-}
-
-func applyYAML(ctx context.Context, c client.Client, text []byte) error {
-	objs, err := decodeAll(text)
-	if err != nil {
-		return err
-	}
-	for _, obj := range objs {
-		if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("kubectl-remit")); err != nil {
-			return fmt.Errorf("apply %s %s: %w", obj.GetKind(), obj.GetName(), err)
+	for _, obj := range report.Objects() {
+		u, err := apply.Object(obj)
+		if err != nil {
+			return err
+		}
+		if err := t.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("kubectl-remit")); err != nil {
+			return fmt.Errorf("apply %s: %w", apply.Describe(obj), err)
 		}
 	}
 	return nil
-}
-
-func decodeAll(text []byte) ([]*unstructured.Unstructured, error) {
-	var out []*unstructured.Unstructured
-	reader := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
-	for {
-		obj := &unstructured.Unstructured{}
-		switch err := reader.Decode(&obj.Object); {
-		case errors.Is(err, io.EOF):
-			return out, nil
-		case err != nil:
-			return nil, fmt.Errorf("decode YAML: %w", err)
-		case len(obj.Object) > 0:
-			out = append(out, obj)
-		}
-	}
 }
 
 // subscribe creates the Subscription to the package.

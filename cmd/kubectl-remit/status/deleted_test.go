@@ -84,11 +84,11 @@ func TestShowsTheCommandThatPrintsTheGrant(t *testing.T) {
 	require.Contains(t, b.String(), `  Blocked:
     Subscription sub: PermissionsMissing: AccountLacksPermissions
       is missing 2 permissions
-      To see everything that is missing and the RBAC that grants it: kubectl remit preflight subscription/sub -n ns
+      To see everything that is missing and grant it: kubectl remit grant subscription/sub -n ns
     Subscription sub: ObjectsRefused: RefusedByAPIServer
       1 object(s) were refused
     InstallPlan install-1: Installing: AccountLacksPermissions
       is missing 2 permissions
-      To see everything that is missing and the RBAC that grants it: kubectl remit preflight installplan/install-1 -n ns
+      To see everything that is missing and grant it: kubectl remit grant installplan/install-1 -n ns
 `)
 }

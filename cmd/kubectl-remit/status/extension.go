@@ -176,7 +176,7 @@ func (e Extension) next() []string {
 		out = append(out, "To let Remit act as the identity: kubectl remit enroll "+command)
 	}
 	if e.Authorized.Status == No && e.Authorized.Reason != olmv1.ReasonIdentityNotFound {
-		out = append(out, "To see everything that is missing and the RBAC that grants it: kubectl remit preflight clusterextension "+e.Name)
+		out = append(out, "To see everything that is missing and grant it: kubectl remit grant clusterextension/"+e.Name)
 	}
 	return out
 }

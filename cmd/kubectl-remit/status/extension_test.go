@@ -85,7 +85,7 @@ func TestReportsWhatBlocksAClusterExtension(t *testing.T) {
 	refused := condition(olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonBlocked, "CustomResourceDefinition x belongs to another")
 	notEnrolled := condition(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonNotEnrolled,
 		"User olm:clusterextension:demo is not enrolled. To enroll it, run \"kubectl remit enroll clusterextension demo\" or apply:"+yaml+"is missing 3 permissions")
-	const seeAll = "    To see everything that is missing and the RBAC that grants it: kubectl remit preflight clusterextension demo\n"
+	const seeAll = "    To see everything that is missing and grant it: kubectl remit grant clusterextension/demo\n"
 	for name, c := range map[string]struct {
 		conditions []metav1.Condition
 		enrolled   bool

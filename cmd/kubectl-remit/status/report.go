@@ -231,7 +231,7 @@ func (b Block) next(namespace string) string {
 	if b.Condition != names.ConditionPermissionsMissing && b.Reason != names.ReasonAccountLacksPermissions {
 		return ""
 	}
-	return fmt.Sprintf("To see everything that is missing and the RBAC that grants it: kubectl remit preflight %s/%s -n %s", strings.ToLower(b.Kind), b.Name, namespace)
+	return fmt.Sprintf("To see everything that is missing and grant it: kubectl remit grant %s/%s -n %s", strings.ToLower(b.Kind), b.Name, namespace)
 }
 
 // approval describes how to approve the Subscription's plan, because the condition of a plan that is waiting for
@@ -276,7 +276,7 @@ func precedence(b Block) int {
 	return 0
 }
 
-// refusals removes the RBAC to apply from a message, because "kubectl remit preflight" prints it.
+// refusals removes the RBAC to apply from a message, because "kubectl remit grant" prints it.
 func refusals(message string) string { return strings.TrimSpace(preflight.WithoutPaste(message)) }
 
 // planBlocks returns a block for a plan that is neither complete nor superseded, and nil for other plans. It is used
