@@ -16,6 +16,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/preflight"
 )
 
 // The cache may name an account long after the OperatorGroup names another one. No client is created before the OperatorGroup is
@@ -101,4 +102,13 @@ func TestAPlanOfOLMGetsNoStatusFromAnOutdatedCache(t *testing.T) {
 		_, err = findAccount(t.Context(), s)
 		require.ErrorIs(t, err, want, "the message is unchanged, but the phase is not")
 	}
+}
+
+// Tools read the account from the status of a plan that waits for permissions or for an approval.
+func TestAPlanNamesItsAccountBeforeItIsExecuted(t *testing.T) {
+	s := accountRun(t, "boss", "boss")
+	s.reconciler.confirmer = &preflight.Confirmer{}
+	_, err := findAccount(t.Context(), s)
+	require.NoError(t, err)
+	require.Equal(t, &corev1.ObjectReference{APIVersion: "v1", Kind: "ServiceAccount", Namespace: "ns", Name: "boss", UID: "2"}, s.plan.Status.AttenuatedServiceAccountRef)
 }

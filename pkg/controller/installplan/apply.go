@@ -65,9 +65,6 @@ func openClients(ctx context.Context, s *run) (outcome, error) {
 		return waitForAccount(err)
 	}
 	s.executor = &execute.Executor{Account: own, IsDefault: account.Default, CRDs: crds, Facts: r.Live, Cluster: r.Client, RBAC: r.RBAC, Pruned: execute.Pruned{}}
-	s.plan.Status.AttenuatedServiceAccountRef = &corev1.ObjectReference{
-		Kind: "ServiceAccount", APIVersion: "v1", Namespace: account.Namespace, Name: account.Name, UID: account.UID,
-	}
 	return proceed(), nil
 }
 

@@ -140,7 +140,7 @@ func awaitApproval(_ context.Context, s *run) (outcome, error) {
 }
 
 // findAccount looks up the account that bounds the plan. It can use the cache, because openClients reads the account
-// again, live, before anything is sent.
+// again, live, before anything is sent. The status names the account while the plan waits for permissions or an approval.
 func findAccount(ctx context.Context, s *run) (outcome, error) {
 	account, og, err := s.reconciler.Default.Lookup(s.reconciler.Client).Account(ctx, s.plan.Namespace)
 	if scoped.ReasonOf(err) == scoped.NoOperatorGroup && !s.reports(err) {
@@ -155,6 +155,9 @@ func findAccount(ctx context.Context, s *run) (outcome, error) {
 		return waitForAccount(err)
 	}
 	s.account, s.group = account, og
+	s.plan.Status.AttenuatedServiceAccountRef = &corev1.ObjectReference{
+		Kind: "ServiceAccount", APIVersion: "v1", Namespace: account.Namespace, Name: account.Name, UID: account.UID,
+	}
 	filter := preflight.NamespaceFilter{RBAC: s.reconciler.RBAC, Ask: s.reconciler.confirmer.Ask}
 	if s.targets, err = s.reconciler.Default.Lookup(s.reconciler.Client).Targets(ctx, og, filter); err != nil {
 		return waitForAccount(err)
