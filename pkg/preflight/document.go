@@ -29,6 +29,8 @@ type Document struct {
 	Account string `json:"account"`
 	// ClusterAdmin explains why the missing permissions amount to cluster-admin; "" if they do not.
 	ClusterAdmin string `json:"clusterAdmin,omitempty"`
+	// Escalation warns about permissions with which others can be obtained; "" if the install grants none.
+	Escalation string `json:"escalation,omitempty"`
 	// Missing contains the rules of the Findings that are not hidden.
 	Missing []ScopeDocument `json:"missing,omitempty"`
 	// Hidden describes missing permissions whose rules must not be shown to every reader.
@@ -62,7 +64,7 @@ type RuleDocument struct {
 // Document returns the Report as a Document.
 func (r Report) Document() Document {
 	d := Document{
-		Account: r.Identity.ID(), ClusterAdmin: r.ClusterAdmin(),
+		Account: r.Identity.ID(), ClusterAdmin: r.ClusterAdmin(), Escalation: r.Escalation(),
 		Missing: explain(visible(r.Findings)), Hidden: r.HiddenCauses(), Later: explain(visible(r.Later)), Unknown: explain(r.Unknown), Allowed: explain(r.Allowed),
 		InUse: r.InUse, Refused: r.Refused, Notes: slices.Clone(r.Notes), Changes: r.Changes,
 	}

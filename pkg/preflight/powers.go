@@ -21,26 +21,47 @@ const (
 // ClusterAdmin explains, in one line, why an account with the missing rules could obtain every permission. It returns
 // "" if the account could not.
 func (r Report) ClusterAdmin() string {
-	causes := map[string]map[string]bool{}
+	causes := powerCauses{}
 	for _, f := range r.Findings {
 		if f.Namespace != rbac.ClusterScope || f.Hidden {
 			continue
 		}
-		for _, power := range rbac.Powers(f.Missing) {
-			if causes[power] == nil {
-				causes[power] = map[string]bool{}
-			}
-			causes[power][f.Cause] = true
-		}
+		causes.add(rbac.Powers(f.Missing), f.Cause)
 	}
 	if len(causes) == 0 {
 		return ""
 	}
-	var why []string
-	for _, power := range slices.Sorted(maps.Keys(causes)) {
-		why = append(why, fmt.Sprintf("%s (%s)", power, causesText(slices.Sorted(maps.Keys(causes[power])))))
+	return "The requested permissions amount to cluster-admin: " + causes.text() + "."
+}
+
+// Escalation warns, in one line, that the install grants permissions with which others can be obtained, so that the operator is not
+// limited to what the identity was granted. It returns "" if the install grants none. The warning does not depend on whether the
+// identity has the permissions.
+func (r Report) Escalation() string {
+	if len(r.escalations) == 0 {
+		return ""
 	}
-	return "The requested permissions amount to cluster-admin: " + strings.Join(why, ", ") + "."
+	return fmt.Sprintf("Warning: the install grants permissions with which an operator can obtain more permissions than %s has: %s.", r.Identity, r.escalations.text())
+}
+
+// powerCauses contains the causes of each power, as keys.
+type powerCauses map[string]map[string]bool
+
+func (p powerCauses) add(powers []string, cause string) {
+	for _, power := range powers {
+		if p[power] == nil {
+			p[power] = map[string]bool{}
+		}
+		p[power][cause] = true
+	}
+}
+
+func (p powerCauses) text() string {
+	var why []string
+	for _, power := range slices.Sorted(maps.Keys(p)) {
+		why = append(why, fmt.Sprintf("%s (%s)", power, causesText(slices.Sorted(maps.Keys(p[power])))))
+	}
+	return strings.Join(why, ", ")
 }
 
 func causesText(causes []string) string {

@@ -61,6 +61,9 @@ func (r Report) refusals(scopes []Scope) string {
 	if changed := r.ChangedText(); changed != "" && len(scopes) > 0 {
 		tail = append(tail, changed)
 	}
+	if warning := r.Escalation(); warning != "" && len(scopes) > 0 && r.ClusterAdmin() == "" {
+		tail = append(tail, warning)
+	}
 	tail = append(tail, r.InUse...)
 	if r.Details != "" {
 		tail = append(tail, r.Details)

@@ -80,6 +80,8 @@ type Report struct {
 	Begun bool
 	// InUse contains warnings about existing roles that have the name of a role in the grant but different rules.
 	InUse []string
+	// escalations are the permissions that the install grants and with which others can be obtained.
+	escalations powerCauses
 	// Details is a sentence for summaries that describes where to find the complete report.
 	Details string
 }
@@ -89,6 +91,7 @@ type Report struct {
 // Unknown.
 func Examine(identity scoped.Identity, needs []Need, permissionsIn func(namespace string) rbac.Permissions) Report {
 	report := Report{Identity: identity}
+	escalations := powerCauses{}
 	scopes := map[string]*effectiveRules{}
 	for _, n := range needs {
 		report.Notes = append(report.Notes, n.Notes...)
@@ -100,11 +103,17 @@ func Examine(identity scoped.Identity, needs []Need, permissionsIn func(namespac
 			report.refuse(Refusal{Object: n.Object, Message: rbac.ErrTooLarge.Error(), Final: true})
 			continue
 		}
+		if n.Granted && !n.Hidden {
+			escalations.add(rbac.Escalations(n.Rules), n.Cause)
+		}
 		if scopes[n.Namespace] == nil {
 			h := permissionsIn(n.Namespace)
 			scopes[n.Namespace] = &effectiveRules{Permissions: h, set: h.Set()}
 		}
 		report.add(n, scopes[n.Namespace])
+	}
+	if len(escalations) > 0 {
+		report.escalations = escalations
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(scopes)) {
 		report.Notes = append(report.Notes, scopes[namespace].notes()...)

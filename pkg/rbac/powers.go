@@ -3,7 +3,9 @@ package rbac
 import (
 	"fmt"
 	"slices"
+	"strings"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
@@ -16,13 +18,19 @@ const ClusterAdmin = "cluster-admin"
 // The verb escalate counts even if it is restricted to a name, because any rules can be written into the named role.
 // The verbs bind and impersonate, if restricted to a name, give only the permissions of the named object, so they count
 // only for the ClusterRole cluster-admin and the group system:masters.
-func Powers(rules []rbacv1.PolicyRule) []string {
+func Powers(rules []rbacv1.PolicyRule) []string { return describe(rules, powers()) }
+
+// Escalations describes those of the rules, in any scope, with which a subject can obtain permissions that it does not have: the verbs
+// escalate and bind on roles, and impersonate, including its constrained forms, with or without resource names.
+func Escalations(rules []rbacv1.PolicyRule) []string { return describe(rules, escalations()) }
+
+func describe(rules []rbacv1.PolicyRule, powers []power) []string {
 	var out []string
 	for _, r := range rules {
 		if len(r.ResourceNames) == 0 && hasStar(r.Verbs) && hasStar(r.APIGroups) && hasStar(r.Resources) {
 			return []string{"every verb on every resource"}
 		}
-		for _, p := range powers() {
+		for _, p := range powers {
 			if p.in(r) {
 				out = append(out, fmt.Sprintf("%q on %s", p.verb, p.resource))
 			}
@@ -34,13 +42,15 @@ func Powers(rules []rbacv1.PolicyRule) []string {
 
 func hasStar(values []string) bool { return slices.Contains(values, rbacv1.VerbAll) }
 
-// power is a verb on a resource that is equivalent to cluster-admin.
+// power is a verb on a resource that lets a subject obtain permissions.
 type power struct {
 	verb, group, resource string
 	// names are the resource names for which a rule counts. If there are none, only rules without resource names count.
 	names []string
 	// anyName is true if rules for any resource name count.
 	anyName bool
+	// forms is a prefix of verbs that also count, or "".
+	forms string
 }
 
 func powers() []power {
@@ -54,10 +64,27 @@ func powers() []power {
 	}
 }
 
+func escalations() []power {
+	var out []power
+	for _, resource := range []string{"clusterroles", "roles"} {
+		for _, verb := range []string{verbBind, verbEscalate} {
+			out = append(out, power{verb: verb, group: rbacv1.GroupName, resource: resource, anyName: true})
+		}
+	}
+	for _, group := range []string{"", authenticationv1.GroupName} {
+		for _, resource := range []string{"groups", "serviceaccounts", "uids", "userextras", "users"} {
+			out = append(out, power{verb: verbImpersonate, group: group, resource: resource, anyName: true, forms: verbImpersonate + ":"})
+		}
+	}
+	return out
+}
+
 func (p power) in(r rbacv1.PolicyRule) bool {
 	named := len(r.ResourceNames) == 0 || p.anyName ||
 		slices.ContainsFunc(r.ResourceNames, func(name string) bool { return slices.Contains(p.names, name) })
-	return named && includes(r.Verbs, p.verb) && includes(r.APIGroups, p.group) && includes(r.Resources, p.resource)
+	verb := includes(r.Verbs, p.verb) || p.forms != "" && slices.ContainsFunc(r.Verbs, func(v string) bool { return strings.HasPrefix(v, p.forms) })
+	resource := includes(r.Resources, p.resource) || slices.ContainsFunc(r.Resources, func(v string) bool { return strings.HasPrefix(v, p.resource+"/") && p.resource == "userextras" })
+	return named && verb && includes(r.APIGroups, p.group) && resource
 }
 
 func includes(values []string, value string) bool {

@@ -6,6 +6,29 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+func TestEscalationsFindsRulesThatGiveMorePermissions(t *testing.T) {
+	const group = "rbac.authorization.k8s.io"
+	for name, row := range map[string]struct {
+		rules []string
+		want  []string
+	}{
+		"everything":               {[]string{"* *:*"}, []string{"every verb on every resource"}},
+		"bind by name":             {[]string{"bind " + group + ":clusterroles,roles [view]"}, []string{`"bind" on clusterroles`, `"bind" on roles`}},
+		"escalate by name":         {[]string{"escalate " + group + ":roles [x]"}, []string{`"escalate" on roles`}},
+		"every verb on roles":      {[]string{"* " + group + ":roles"}, []string{`"bind" on roles`, `"escalate" on roles`}},
+		"verbs on every resource":  {[]string{"bind,get " + group + ":*"}, []string{`"bind" on clusterroles`, `"bind" on roles`}},
+		"impersonate by name":      {[]string{"impersonate :serviceaccounts [x]"}, []string{`"impersonate" on serviceaccounts`}},
+		"impersonate extra fields": {[]string{"impersonate authentication.k8s.io:userextras/scopes,uids"}, []string{`"impersonate" on uids`, `"impersonate" on userextras`}},
+		"constrained impersonate":  {[]string{"impersonate:user-info authentication.k8s.io:users"}, []string{`"impersonate" on users`}},
+		"every verb on users":      {[]string{"* :users"}, []string{`"impersonate" on users`}},
+		"other resources":          {[]string{"bind,escalate,impersonate :pods", "* apps:*", "get,create " + group + ":roles", "impersonate :users/status"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, row.want, Escalations(rules(row.rules...)))
+		})
+	}
+}
+
 func TestPowersFindsRulesThatAmountToClusterAdmin(t *testing.T) {
 	const group = "rbac.authorization.k8s.io"
 	for name, row := range map[string]struct {

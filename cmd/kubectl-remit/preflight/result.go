@@ -65,6 +65,9 @@ func (r *result) print(out, errOut io.Writer, format cli.Format) error {
 	for _, note := range r.report.Notes {
 		fmt.Fprintln(errOut, "note:", status.OneLine(note))
 	}
+	if warning := r.report.Escalation(); warning != "" && r.report.Empty() { // otherwise, the text contains it
+		fmt.Fprintln(errOut, status.OneLine(warning))
+	}
 	for _, f := range r.report.Unknown {
 		fmt.Fprintln(errOut, "unknown:", status.OneLine(f.Cause+": "+f.Why))
 	}

@@ -4,6 +4,7 @@
 package rbac
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -127,5 +128,5 @@ func (o *Options) Run(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	return o.print(report.ClusterAdmin(), objects)
+	return o.print(cmp.Or(report.ClusterAdmin(), report.Escalation()), objects)
 }

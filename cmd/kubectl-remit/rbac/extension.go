@@ -1,6 +1,7 @@
 package rbac
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -106,5 +107,5 @@ func (o *extensionOptions) run(ctx context.Context, name string) error {
 			fmt.Fprintln(o.ErrOut, "note:", text)
 		}
 	}
-	return o.print(report.ClusterAdmin(), objects)
+	return o.print(cmp.Or(report.ClusterAdmin(), report.Escalation()), objects)
 }

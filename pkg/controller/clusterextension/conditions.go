@@ -65,7 +65,7 @@ func (s *run) setAuthorized() {
 	case undecided != "":
 		s.setCondition(typeAuthorized, metav1.ConditionUnknown, olmv1.ReasonEvaluationIncomplete, undecided)
 	default:
-		s.setCondition(typeAuthorized, metav1.ConditionTrue, olmv1.ReasonSucceeded, joinText(fmt.Sprintf("%s has all permissions that the version needs.", s.identity), f.ChangedText()))
+		s.setCondition(typeAuthorized, metav1.ConditionTrue, olmv1.ReasonSucceeded, joinText(fmt.Sprintf("%s has all permissions that the version needs.", s.identity), f.Escalation(), f.ChangedText()))
 	}
 }
 

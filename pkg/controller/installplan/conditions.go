@@ -92,17 +92,19 @@ func (s *run) setComplete(message string) {
 // setFindings sets the two conditions that report the preflight's findings.
 func (s *run) setFindings() {
 	f := s.findings
+	warning := f.Escalation()
+	s.warnEscalation(warning)
 	switch undecided := f.Undecided(); {
 	case s.unserved && s.plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseRequiresApproval:
-		s.setCondition(typePermissionsMissing, corev1.ConditionUnknown, names.ReasonNotTried, status.Text(f.LaterText()))
+		s.setCondition(typePermissionsMissing, corev1.ConditionUnknown, names.ReasonNotTried, status.Text(joined(f.LaterText(), warning)))
 	case s.unserved:
 		s.setCondition(typePermissionsMissing, corev1.ConditionUnknown, names.ReasonNotTried, "")
 	case !f.Empty():
 		s.setCondition(typePermissionsMissing, corev1.ConditionTrue, names.ReasonAccountLacksPermissions, status.Text(f.Summary()))
 	case undecided != "":
-		s.setCondition(typePermissionsMissing, corev1.ConditionUnknown, names.ReasonPermissionsUndecided, status.Text(undecided))
+		s.setCondition(typePermissionsMissing, corev1.ConditionUnknown, names.ReasonPermissionsUndecided, status.Text(joined(undecided, warning)))
 	default:
-		s.setCondition(typePermissionsMissing, corev1.ConditionFalse, names.ReasonPermissionsHeld, status.Text(f.ChangedText()))
+		s.setCondition(typePermissionsMissing, corev1.ConditionFalse, names.ReasonPermissionsHeld, status.Text(joined(warning, f.ChangedText())))
 	}
 	switch {
 	case len(f.Refused) > 0:
@@ -112,6 +114,22 @@ func (s *run) setFindings() {
 	default:
 		s.setCondition(typeObjectsRefused, corev1.ConditionUnknown, names.ReasonNotTried, "")
 	}
+}
+
+// joined joins texts that are not empty, each on its own lines.
+func joined(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), "\n")
+}
+
+// eventEscalation is the reason of events about permissions with which an operator can obtain others.
+const eventEscalation = "GrantsEscalation"
+
+// warnEscalation emits an event, unless the saved status contains the warning.
+func (s *run) warnEscalation(warning string) {
+	if warning == "" || strings.Contains(s.saved.Status.GetCondition(typePermissionsMissing).Message, warning) {
+		return
+	}
+	s.reconciler.Recorder.Eventf(s.plan, nil, corev1.EventTypeWarning, eventEscalation, "Preflight", "%s", status.Note(status.Clean(warning)))
 }
 
 func (s *run) setInstalled(value corev1.ConditionStatus, reason operatorsv1alpha1.InstallPlanConditionReason, message string) {
