@@ -10,6 +10,9 @@ const (
 	// TypeAuthorized reports whether the extension's identity has every permission that the desired version needs. OLM v1
 	// has no such condition.
 	TypeAuthorized = "Authorized"
+	// TypeExceedsIdentity is True while the installed version has permissions that the identity does not have, or after they
+	// were removed. Otherwise, it does not exist. OLM v1 has no such condition.
+	TypeExceedsIdentity = "ExceedsIdentity"
 	// TypeAvailable reports whether the objects of the installed version are available.
 	TypeAvailable = "Available"
 	// TypeDeprecated summarizes the three conditions that follow: it is True if at least one of them is True.
@@ -64,6 +67,18 @@ const (
 	ReasonNotEnrolled = "NotEnrolled"
 	// ReasonEvaluationIncomplete means that the permissions could not be determined completely.
 	ReasonEvaluationIncomplete = "EvaluationIncomplete"
+)
+
+// Reasons of the condition ExceedsIdentity.
+const (
+	// ReasonGracePeriod means that the permissions will be removed at the time in the message.
+	ReasonGracePeriod = "GracePeriod"
+	// ReasonKept means that the permissions are only reported.
+	ReasonKept = "Kept"
+	// ReasonRemoved means that the permissions were removed. They are restored when the identity has them again.
+	ReasonRemoved = "Removed"
+	// ReasonNotRemoved means that the identity is not allowed to remove the permissions.
+	ReasonNotRemoved = "NotRemoved"
 )
 
 // Reasons of a ClusterCatalog's condition Serving.

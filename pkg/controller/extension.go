@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -36,6 +37,9 @@ type ExtensionOptions struct {
 	// Certificates configures the serving certificates that Remit issues; the zero value means the values that the contract
 	// defines.
 	Certificates cert.Policy
+	// ExcessGrace is the time between the report that an extension exceeds its identity and the removal of its permissions; 0
+	// means excess.DefaultGrace.
+	ExcessGrace time.Duration
 }
 
 // Extension registers the controllers of cmd/extension: clustercatalog and clusterextension.
@@ -51,7 +55,7 @@ func Extension(ctx context.Context, mgr ctrl.Manager, o ExtensionOptions) error 
 	extensions, err := clusterextension.New(clusterextension.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clients: own.accounts, ControllerIdentity: own.enrollment.own, Catalogs: from.store, RBAC: own.rbac,
 		Proofs: own.proofs, Recorder: mgr.GetEventRecorder(names.UserAgentExtension), ServerVersion: own.version,
-		Namespace: o.Namespace, Spared: []string{o.Namespace, o.CatalogNamespace}, Provider: o.Provider, Certificates: o.Certificates,
+		Namespace: o.Namespace, Spared: []string{o.Namespace, o.CatalogNamespace}, Provider: o.Provider, Certificates: o.Certificates, Grace: o.ExcessGrace,
 	})
 	if err != nil {
 		return err

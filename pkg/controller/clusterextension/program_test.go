@@ -78,6 +78,8 @@ type program struct {
 	selects string
 	// provider issues certificates.
 	provider serving.Provider
+	// grace is the grace period for permissions that exceed an identity; 0 means the default.
+	grace time.Duration
 	// cache is that of the running controller, or nil.
 	cache client.Reader
 }
@@ -208,7 +210,7 @@ func (p *program) reconciler(ctx context.Context, t *testing.T, mgr ctrl.Manager
 	require.NoError(t, err)
 	r, err := clusterextension.New(clusterextension.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clients: clients, Catalogs: p.store, RBAC: listers, Proofs: proofs.Keys(),
-		ControllerIdentity: rbac.ServiceAccount(home, names.ServiceAccountExtension), Recorder: mgr.GetEventRecorder("remit-extension"), Namespace: home, Provider: p.provider,
+		ControllerIdentity: rbac.ServiceAccount(home, names.ServiceAccountExtension), Recorder: mgr.GetEventRecorder("remit-extension"), Namespace: home, Provider: p.provider, Grace: p.grace,
 		ServerVersion: func() (string, error) {
 			version, err := disco.ServerVersion()
 			if err != nil {

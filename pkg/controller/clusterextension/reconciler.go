@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -17,6 +18,7 @@ import (
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/install/cert"
+	"github.com/remit-olm/remit/pkg/install/excess"
 	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/lib/kinds"
@@ -34,7 +36,7 @@ type Clients interface {
 	Connect(identity scoped.Identity) (*rest.Config, *http.Client, error)
 }
 
-// Options contains the dependencies of New. All fields are required except Spared, Provider, Certificates and Clock.
+// Options contains the dependencies of New. All fields are required except Spared, Provider, Certificates, Grace and Clock.
 type Options struct {
 	// Client reads from the cache, and writes statuses and reports as the controller identity.
 	Client client.Client
@@ -60,6 +62,9 @@ type Options struct {
 	Provider serving.Provider
 	// Certificates configures the certificates that Remit issues.
 	Certificates cert.Policy
+	// Grace is the time between the report that an extension exceeds its identity and the removal of its permissions; 0 means
+	// excess.DefaultGrace.
+	Grace time.Duration
 	// Clock defaults to the real clock.
 	Clock clock.PassiveClock
 }
@@ -84,6 +89,8 @@ type Reconciler struct {
 	watches   *watches
 	// orphaning contains the extensions that are deleted with --cascade=orphan.
 	orphaning *kit.Orphaning
+	// excess contains the ends of the grace periods of extensions that exceed their identities.
+	excess *excess.Timers[types.UID]
 }
 
 // New returns a Reconciler. It returns an error if a required option is missing.
@@ -94,9 +101,13 @@ func New(o Options) (*Reconciler, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
+	if o.Grace == 0 {
+		o.Grace = excess.DefaultGrace
+	}
 	return &Reconciler{
 		Options: o, confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, unserved: kinds.NewUnserved(o.Clock),
 		indexes: &resolver.Indexes{}, interests: &rbac.Interests[ctrl.Request]{}, memory: &memory{}, issued: &hooks.Memory{}, orphaning: &kit.Orphaning{},
+		excess:  &excess.Timers[types.UID]{},
 		watches: newWatches(o.Clients, o.Client.Scheme(), o.Client.RESTMapper(), o.Proofs),
 	}, nil
 }
@@ -139,7 +150,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if errors.Is(err, errStale) {
 		return ctrl.Result{RequeueAfter: cacheLag}, nil
 	}
-	err = s.conclude(ctx, out, err)
+	err = s.conclude(ctx, out, errors.Join(err, s.shrink(ctx)))
 	switch saved, saveErr := s.save(ctx); {
 	case saveErr != nil:
 		return ctrl.Result{}, errors.Join(err, saveErr)
@@ -156,6 +167,7 @@ func (r *Reconciler) forget(name string) {
 	if is := r.memory.Delete(name); is.uid != "" {
 		r.confirmer.Forget(string(is.uid))
 		r.issued.Forget(is.issuedFor)
+		r.excess.Stop(is.uid)
 	}
 	r.watches.release(name)
 }

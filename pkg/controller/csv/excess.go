@@ -9,7 +9,6 @@ import (
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -101,11 +100,11 @@ func (r *Reconciler) shrink(ctx context.Context, s *scope, account scoped.Accoun
 	if current, err := r.isCurrent(ctx, s, account); err != nil || !current {
 		return err
 	}
-	live, err := r.reread(ctx, s, cached)
+	live, err := excess.Reread(ctx, r.Live, s.owner.Owns, cached)
 	if err != nil {
 		return err
 	}
-	found, err := excess.Account{RulesOf: r.liveRules(ctx), Granted: r.granted(account)}.Find(live)
+	found, err := excess.Account{RulesOf: excess.LiveRules(ctx, r.Live), Granted: r.granted(account)}.Find(live)
 	if err != nil {
 		return err
 	}
@@ -141,17 +140,8 @@ func (r *Reconciler) shrink(ctx context.Context, s *scope, account scoped.Accoun
 // aboutExcess describes the permissions that an account is missing, the objects that grant them to the operator, and
 // what happens to these objects.
 func aboutExcess(account scoped.Account, found []excess.Object, fate string) string {
-	missing := &MissingPermissionsError{Account: account}
-	var objects []string
-	for _, o := range found {
-		for _, rule := range o.Missing {
-			missing.Missing = append(missing.Missing, describeMissing(o.Scope, rule)...)
-		}
-		objects = append(objects, apply.Describe(o.Object))
-	}
-	slices.Sort(missing.Missing)
-	missing.Missing = slices.Compact(missing.Missing)
-	return fmt.Sprintf("%s%s; the operator has them through %s: %s", noteExceeds, missing, lines(objects), fate)
+	missing := &MissingPermissionsError{Account: account, Missing: excess.Missing(found, maxLines/2)}
+	return fmt.Sprintf("%s%s; the operator has them through %s: %s", noteExceeds, missing, lines(excess.Names(found)), fate)
 }
 
 // isCurrent reports whether the OperatorGroup in the API server still names the account, and neither leaves the
@@ -162,39 +152,6 @@ func (r *Reconciler) isCurrent(ctx context.Context, s *scope, account scoped.Acc
 		return false, nil
 	}
 	return err == nil && live == account && !scoped.LeftToOLM(group) && !scoped.KeepsExcess(group), err
-}
-
-// reread reads objects from the API server. It omits those that no longer exist or do not belong to the CSV's lineage.
-func (r *Reconciler) reread(ctx context.Context, s *scope, cached []excess.Object) ([]client.Object, error) {
-	var out []client.Object
-	for _, o := range cached {
-		live, ok := o.Object.DeepCopyObject().(client.Object)
-		if !ok {
-			continue // cannot happen, because the object is a client.Object
-		}
-		err := r.Live.Get(ctx, client.ObjectKeyFromObject(o.Object), live)
-		if client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("get %s: %w", apply.Describe(o.Object), err)
-		}
-		if err == nil && live.GetUID() == o.Object.GetUID() && live.GetDeletionTimestamp() == nil && s.owner.Owns(live) {
-			out = append(out, live)
-		}
-	}
-	return out, nil
-}
-
-// liveRules returns the rules of roles according to the API server.
-func (r *Reconciler) liveRules(ctx context.Context) rbac.RoleRules {
-	return func(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
-		if ref.Kind == "ClusterRole" {
-			role := &rbacv1.ClusterRole{}
-			err := r.Live.Get(ctx, client.ObjectKey{Name: ref.Name}, role)
-			return role.Rules, err
-		}
-		role := &rbacv1.Role{}
-		err := r.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, role)
-		return role.Rules, err
-	}
 }
 
 // removeExceeding deletes the objects as the account or, where the account is not allowed to, as the default account. It

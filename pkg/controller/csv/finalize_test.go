@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -233,6 +234,6 @@ func TestCommandsAreQuotedForAShell(t *testing.T) {
 	for name, want := range map[string]string{
 		"plain:Name.v1_2@x": "plain:Name.v1_2@x", "$(id)": "'$(id)'", "a b": "'a b'", "it's": `'it'\''s'`, "a\nb": "'a\nb'", "é": "'é'",
 	} {
-		require.Equal(t, want, shellWord(name))
+		require.Equal(t, want, apply.ShellWord(name))
 	}
 }

@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -131,27 +128,11 @@ func isGarbageCollected(obj client.Object, namespace string) bool {
 	})
 }
 
-// command returns the shell command that removes an object. It quotes the name: names in bundles contain no shell
-// metacharacters, but other users who write objects of a lineage may choose any name.
+// command returns the shell command that removes an object.
 func (r *Reconciler) command(obj client.Object) string {
 	// A CustomResourceDefinition is kept; only its conversion webhook is removed.
 	if _, ok := obj.(*apiextensionsv1.CustomResourceDefinition); ok {
-		return "kubectl patch customresourcedefinition " + shellWord(obj.GetName()) + ` --type=merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'`
+		return "kubectl patch customresourcedefinition " + apply.ShellWord(obj.GetName()) + ` --type=merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'`
 	}
-	out := "kubectl delete " + strings.ToLower(apply.KindOf(obj)) + " " + shellWord(obj.GetName())
-	if obj.GetNamespace() != "" {
-		out += " -n " + obj.GetNamespace()
-	}
-	return out
-}
-
-// shellWord quotes text as a single shell word.
-func shellWord(text string) string {
-	plain := func(r rune) bool {
-		return r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune(":._@-", r))
-	}
-	if strings.ContainsFunc(text, func(r rune) bool { return !plain(r) }) {
-		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-	}
-	return text
+	return apply.DeleteCommand(obj)
 }

@@ -74,8 +74,10 @@ func (a Account) check(obj client.Object, grant rbac.Grant) (Object, bool) {
 	return o, verdict.Invalid == nil && !verdict.Covered()
 }
 
+const kindClusterRole = "ClusterRole"
+
 func keyOf(kind, namespace, name string) string {
-	if kind == "ClusterRole" {
+	if kind == kindClusterRole {
 		namespace = rbac.ClusterScope
 	}
 	return kind + " " + namespace + "/" + name
@@ -100,7 +102,7 @@ func roleOf(obj client.Object) (role *rbacv1.ClusterRole, kind string) {
 	case *rbacv1.Role:
 		return &rbacv1.ClusterRole{ObjectMeta: r.ObjectMeta, Rules: r.Rules}, "Role"
 	case *rbacv1.ClusterRole:
-		return r, "ClusterRole"
+		return r, kindClusterRole
 	}
 	return nil, ""
 }

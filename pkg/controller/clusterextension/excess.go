@@ -1,0 +1,194 @@
+package clusterextension
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/extension/assess"
+	"github.com/remit-olm/remit/pkg/install/excess"
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/lib/status"
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+// maxExcess is the maximum size in bytes of each list in the condition ExceedsIdentity.
+const maxExcess = 700
+
+// shrink finds the extension's roles and bindings that its identity would not be allowed to write any more, reports
+// them, and removes them after a grace period (docs/adr/0071). It does so whatever prevents the run from continuing,
+// such as a missing catalog. Once the identity has the permissions again, the run restores the objects.
+func (s *run) shrink(ctx context.Context) error {
+	missing := s.unusable != nil && s.unusable.Reason == scoped.AccountMissing
+	if s.identity == (scoped.Identity{}) || missing {
+		return nil // there is no identity to compare with, which is reported elsewhere
+	}
+	s.owner = assess.Owner(s.ext, s.owner.CSV)
+	s.owner.Proofs = s.Proofs
+	have, err := s.rbacObjects(ctx)
+	if err != nil {
+		return err
+	}
+	found, err := s.exceeding(s.RBAC.RulesOf).Find(have)
+	switch {
+	case err != nil:
+		return err
+	case len(found) == 0:
+		s.excess.Stop(s.ext.UID)
+		s.endExcess()
+		return nil
+	case scoped.KeepsExcess(s.ext):
+		s.excess.Stop(s.ext.UID)
+		s.setExcess(olmv1.ReasonKept, found, "they are kept because of the annotation "+names.AnnotationKeepExcess)
+		return nil
+	}
+	due := s.excess.Deadline(s.ext.UID, s.Clock.Now(), s.excessReported(), s.Grace)
+	s.setExcess(olmv1.ReasonGracePeriod, found, fmt.Sprintf("at %s, Remit removes them. To keep them, grant the permissions to the %s, or set the annotation %s=true",
+		due.UTC().Format(time.RFC3339), s.identity.Subject().Kind, names.AnnotationKeepExcess))
+	if left := due.Sub(s.Clock.Now()); left > 0 {
+		s.wakeAfter(left)
+		return nil
+	}
+	return s.removeExcess(ctx, found)
+}
+
+// exceeding compares objects with the identity's permissions.
+func (s *run) exceeding(rulesOf rbac.RoleRules) excess.Account {
+	known := map[string]rbac.Permissions{}
+	return excess.Account{RulesOf: rulesOf, Granted: func(namespace string) rbac.Permissions {
+		if _, ok := known[namespace]; !ok {
+			known[namespace] = s.RBAC.LowerBound(rbac.SubjectOf(s.identity), namespace)
+		}
+		return known[namespace]
+	}}
+}
+
+// rbacObjects returns the cached roles and bindings that Remit has created for the extension, bindings first.
+func (s *run) rbacObjects(ctx context.Context) ([]client.Object, error) {
+	var out []client.Object
+	for _, list := range []client.ObjectList{&rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleList{}, &rbacv1.RoleList{}} {
+		if err := s.Client.List(ctx, list, client.MatchingLabels{names.LabelLineage: s.owner.Mark()}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list %T: %w", list, err)
+		}
+		err := meta.EachListItem(list, func(item runtime.Object) error {
+			if obj, ok := item.(client.Object); ok && obj.GetDeletionTimestamp() == nil && s.owner.Owns(obj) {
+				out = append(out, obj)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// excessReported returns when the status first reported the current excess, or the zero time.
+func (s *run) excessReported() time.Time {
+	if was := s.savedCondition(olmv1.TypeExceedsIdentity); was != nil && was.Status == metav1.ConditionTrue && was.Reason == olmv1.ReasonGracePeriod {
+		return was.LastTransitionTime.Time
+	}
+	return time.Time{}
+}
+
+// removeExcess removes the roles and bindings whose grace period is over. Everything that the removal depends on is
+// read again: the extension and the objects from the API server, which also confirms that it denies the identity the
+// permissions. The event for an object that has changed triggers another run.
+func (s *run) removeExcess(ctx context.Context, cached []excess.Object) error {
+	if current, err := s.removesExcess(ctx); err != nil || !current {
+		return err
+	}
+	live, err := excess.Reread(ctx, s.Live, s.owner.Owns, cached)
+	if err != nil {
+		return err
+	}
+	found, err := s.exceeding(excess.LiveRules(ctx, s.Live)).Find(live)
+	if err != nil {
+		return err
+	}
+	confirmed, err := excess.Confirm(ctx, excess.Reviewer(s.confirmer.Ask), rbac.SubjectOf(s.identity), found)
+	if err != nil {
+		return err
+	}
+	if len(confirmed) == 0 {
+		if len(found) > 0 {
+			s.setExcess(olmv1.ReasonKept, found, "they are kept, because the API server allows the identity what they grant")
+		}
+		return nil
+	}
+	own, err := s.Clients.As(ctx, s.identity)
+	remain, why := confirmed, err
+	if scoped.ReasonOf(err) == "" {
+		if err != nil {
+			return err
+		}
+		if remain, why, err = s.deleteExcess(ctx, own, confirmed); err != nil {
+			return err
+		}
+	}
+	if len(remain) == 0 {
+		s.setExcess(olmv1.ReasonRemoved, confirmed, "Remit has removed them, and restores them when the identity has the permissions again")
+		return nil
+	}
+	var commands []string
+	for _, o := range remain {
+		commands = append(commands, apply.DeleteCommand(o.Object))
+	}
+	s.setExcess(olmv1.ReasonNotRemoved, confirmed, fmt.Sprintf("they cannot be removed (%s); to remove them, run: %s", why, status.Lines(commands, maxExcess)))
+	return nil
+}
+
+// removesExcess reports whether the extension in the API server still has the same identity, and does not keep the
+// excess.
+func (s *run) removesExcess(ctx context.Context) (bool, error) {
+	live := &olmv1.ClusterExtension{}
+	exists, err := apply.Read(ctx, s.Live, client.ObjectKey{Name: s.ext.Name}, live)
+	return err == nil && exists && live.UID == s.ext.UID && live.DeletionTimestamp == nil && live.Generation == s.ext.Generation && !scoped.KeepsExcess(live), err
+}
+
+// deleteExcess deletes the objects as the identity. It returns those that the identity is not allowed to delete, and the
+// reason.
+func (s *run) deleteExcess(ctx context.Context, own client.Client, objs []excess.Object) (remain []excess.Object, why, err error) {
+	for _, o := range objs {
+		err := apply.DeleteUnchanged(ctx, own, o.Object)
+		switch {
+		case apierrors.IsForbidden(err):
+			remain, why = append(remain, o), err
+		case apierrors.IsConflict(err): // the event for the change triggers another run
+		case err != nil:
+			return nil, nil, err
+		default:
+			log.FromContext(ctx).Info("Removed an object that exceeds the identity", "object", apply.Describe(o.Object), "identity", s.identity.String())
+			s.Recorder.Eventf(s.ext, nil, corev1.EventTypeWarning, "PermissionsRemoved", "Shrink", "%s",
+				status.Note("removed "+apply.Describe(o.Object)+", because it exceeds "+s.identity.String()))
+		}
+	}
+	return remain, why, nil
+}
+
+// setExcess sets the condition ExceedsIdentity.
+func (s *run) setExcess(reason string, found []excess.Object, fate string) {
+	s.setCondition(olmv1.TypeExceedsIdentity, metav1.ConditionTrue, reason, fmt.Sprintf("%s is missing permissions: %s; the operator has them through %s: %s",
+		s.identity, status.Lines(excess.Missing(found, maxExcess/2), maxExcess), status.Lines(excess.Names(found), maxExcess), fate))
+}
+
+// endExcess removes the condition ExceedsIdentity. After a removal, it remains until the identity has all permissions.
+func (s *run) endExcess() {
+	was := s.savedCondition(olmv1.TypeExceedsIdentity)
+	if was == nil || was.Reason == olmv1.ReasonRemoved && !(s.checked && s.findings.Empty()) {
+		return
+	}
+	meta.RemoveStatusCondition(&s.ext.Status.Conditions, olmv1.TypeExceedsIdentity)
+}

@@ -1,0 +1,73 @@
+package excess
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+// Reread reads objects from the API server. It omits those that no longer exist, are being deleted, or that owns does
+// not accept: only objects that the install has created may be removed.
+func Reread(ctx context.Context, live client.Reader, owns func(client.Object) bool, cached []Object) ([]client.Object, error) {
+	var out []client.Object
+	for _, o := range cached {
+		obj, ok := o.Object.DeepCopyObject().(client.Object)
+		if !ok {
+			return nil, fmt.Errorf("%T is not an API object", o.Object)
+		}
+		err := live.Get(ctx, client.ObjectKeyFromObject(o.Object), obj)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("get %s: %w", apply.Describe(o.Object), err)
+		}
+		if err == nil && obj.GetUID() == o.Object.GetUID() && obj.GetDeletionTimestamp() == nil && owns(obj) {
+			out = append(out, obj)
+		}
+	}
+	return out, nil
+}
+
+// LiveRules returns the rules of roles according to the API server.
+func LiveRules(ctx context.Context, live client.Reader) rbac.RoleRules {
+	return func(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
+		if ref.Kind == kindClusterRole {
+			role := &rbacv1.ClusterRole{}
+			err := live.Get(ctx, client.ObjectKey{Name: ref.Name}, role)
+			return role.Rules, err
+		}
+		role := &rbacv1.Role{}
+		err := live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, role)
+		return role.Rules, err
+	}
+}
+
+// Missing describes the permissions that the account is missing, as sorted lines in the form "in namespace <ns> <rule>" or
+// "cluster-wide <rule>". It splits rules into lines of at most limit bytes where possible.
+func Missing(objs []Object, limit int) []string {
+	var out []string
+	for _, o := range objs {
+		where := "cluster-wide "
+		if o.Scope != rbac.ClusterScope {
+			where = "in namespace " + o.Scope + " "
+		}
+		for _, rule := range rbac.Split(o.Missing, limit) {
+			out = append(out, where+rbac.Line(rule))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Names returns the kinds and names of the objects.
+func Names(objs []Object) []string {
+	var out []string
+	for _, o := range objs {
+		out = append(out, apply.Describe(o.Object))
+	}
+	return out
+}
