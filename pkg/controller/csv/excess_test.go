@@ -118,6 +118,13 @@ func TestWhatStaysAfterTheGracePeriod(t *testing.T) {
 				w.Put(group("og", "boss", "t1"), serviceAccount("boss"))
 			}, due}, message: "Remit removes them"},
 		"what the install did not create": {given: []change{unproven("t1"), weak, settled, due}, message: "ExceedsAccount"},
+		"what the install did not create according to the API server": {
+			given: []change{weak, settled, func(w *world) {
+				for _, b := range w.bindings("t1") {
+					w.Lag(&b)
+				}
+				unproven("t1")(w)
+			}, due}, message: "Remit removes them"},
 		"everything, without an account":  {given: []change{weak, settled, without(serviceAccount("acct")), due}, message: "ServiceAccountNotFound"},
 	} {
 		t.Run(name, func(t *testing.T) {

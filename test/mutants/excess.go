@@ -1,0 +1,80 @@
+package mutants
+
+// excess returns the mutants of the guards that decide which permissions of an operator are removed because they exceed
+// its account.
+func excess() []Mutant {
+	return []Mutant{
+		{
+			Name: "permissions-are-removed-at-once", Rule: 6, File: "pkg/controller/csv/excess.go",
+			Old:    "if left := due.Sub(s.facts.Now); left > 0 {",
+			New:    "if left := due.Sub(s.facts.Now); left > 1<<62 {",
+			Killer: unit("pkg/controller/csv", "TestAnExcessIsRemovedAfterTheGracePeriod"),
+		},
+		{
+			Name: "permissions-are-removed-by-the-cache", Rule: 1, File: "pkg/controller/csv/excess.go",
+			Old:    "confirmed, err := excess.Confirm(ctx, excess.Reviewer(r.confirmer.Ask), rbac.ServiceAccount(account.Namespace, account.Name), found)",
+			New:    "confirmed, err := found, error(nil)",
+			Killer: unit("pkg/controller/csv", "TestWhatStaysAfterTheGracePeriod"),
+		},
+		{
+			Name: "an-account-that-may-grant-is-exceeded", Rule: 1, File: "pkg/install/excess/confirm.go",
+			Old:    "err != nil || !denied {",
+			New:    "err != nil {",
+			Killer: unit("pkg/install/excess", "TestTheAPIServerConfirmsAnExcess"),
+		},
+		{
+			Name: "permissions-of-others-are-removed", Rule: 7, File: "pkg/install/excess/live.go",
+			Old:    " && owns(obj) {",
+			New:    " {",
+			Killer: unit("pkg/controller/csv", "TestWhatStaysAfterTheGracePeriod"),
+		},
+		{
+			Name: "the-annotation-is-read-from-the-cache", Rule: 3, File: "pkg/controller/csv/excess.go",
+			Old:    " && !scoped.KeepsExcess(group), err",
+			New:    ", err",
+			Killer: unit("pkg/controller/csv", "TestWhatStaysAfterTheGracePeriod"),
+		},
+		{
+			Name: "permissions-are-compared-with-an-earlier-account", Rule: 3, File: "pkg/controller/csv/excess.go",
+			Old:    "return err == nil && live == account && ",
+			New:    "return err == nil && live.Name != \"\" && ",
+			Killer: unit("pkg/controller/csv", "TestWhatStaysAfterTheGracePeriod"),
+		},
+		{
+			Name: "a-forged-status-ends-the-grace-period", Rule: 3, File: "pkg/install/excess/timers.go",
+			Old:    "*end = latest(reported.Add(grace), now.Add(min(grace, observation)))",
+			New:    "*end = reported.Add(grace)",
+			Killer: unit("pkg/install/excess", "TestTheGracePeriod"),
+		},
+		{
+			Name: "a-forged-status-restarts-the-grace-period", Rule: 3, File: "pkg/install/excess/timers.go",
+			Old:    "		if !end.IsZero() {",
+			New:    "		if false {",
+			Killer: unit("pkg/install/excess", "TestTheGracePeriod"),
+		},
+		{
+			Name: "shrinking-needs-no-finding", Rule: 6, File: "pkg/install/warrant/warrant.go",
+			Old:    "		if f.Exceeds {",
+			New:    "		if true {",
+			Killer: unit("pkg/install/warrant", "TestFindingsDenyOperations"),
+		},
+		{
+			Name: "an-object-that-changes-is-deleted", Rule: 6, File: "pkg/lib/apply/exact.go",
+			Old:    "client.Preconditions{UID: &uid, ResourceVersion: &version}",
+			New:    "client.Preconditions{UID: &uid}, client.GracePeriodSeconds(len(version)*0)",
+			Killer: unit("pkg/lib/apply", "TestDeletesOnlyWhatIsUnchanged"),
+		},
+		{
+			Name: "tenants-keep-an-excess", Rule: 3, File: "manifests/policy/excess.yaml",
+			Old:    "resource(request.resource.resource).check('keep-excess')",
+			New:    "resource(request.resource.resource).namespace(request.namespace).check('keep-excess')",
+			Killer: unit("test/author", "TestOnlyAnAdministratorKeepsAnExcess"),
+		},
+		{
+			Name: "permissions-of-extensions-are-removed-at-once", Rule: 6, File: "pkg/controller/clusterextension/excess.go",
+			Old:    "if left := due.Sub(s.Clock.Now()); left > 0 {",
+			New:    "if left := due.Sub(s.Clock.Now()); left > 1<<62 {",
+			Killer: unit("pkg/controller/clusterextension", "TestAnExcessIsReportedAtOnceAndKeptOnRequest"),
+		},
+	}
+}
