@@ -16,13 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/lib/budget"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
 // Limits for a bundle's content (security model, rule 8; escape suite 29, 74, 109).
 const (
-	// MaxManifestBytes bounds the size of a manifest as JSON, because etcd limits the size of requests.
-	MaxManifestBytes = 3 << 19
+	// MaxManifestBytes bounds the size of a manifest as JSON.
+	MaxManifestBytes = budget.MaxObjectBytes
 	// MaxManifestText bounds the size of a manifest as its author wrote it, for example as indented YAML.
 	MaxManifestText = 4 << 20
 	// MaxBundleBytes bounds the total size of the manifests.
@@ -159,6 +160,9 @@ func (b *Bundle) add(obj *unstructured.Unstructured) error {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, csv); err != nil {
 		return fmt.Errorf("ClusterServiceVersion %q: %w", obj.GetName(), err)
+	}
+	if size := budget.Of(csv).Memory; size > budget.MaxDecodedBytes {
+		return fmt.Errorf("ClusterServiceVersion %q: %w", obj.GetName(), &budget.ObjectError{Size: size})
 	}
 	b.CSV = csv
 	warnings, err := checkIcons(csv)

@@ -24,8 +24,9 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
-// maxDepth bounds the nesting depth of a manifest.
-const maxDepth = 200
+// maxDepth bounds the nesting depth of a manifest, and maxManifestCost the estimated memory for decoding it. The manifests of
+// the corpus need at most 10 MiB.
+const maxDepth, maxManifestCost = 200, 48 << 20
 
 // parseManifest parses one object and removes its status and the metadata that a bundle's author must not set (escape
 // suite 85, 118, 119).
@@ -46,6 +47,9 @@ func parseManifest(raw []byte) (*unstructured.Unstructured, error) {
 	}
 	if len(data) > MaxManifestBytes {
 		return nil, fmt.Errorf("manifest is %d bytes long as JSON; at most %d are allowed", len(data), MaxManifestBytes)
+	}
+	if cost := catalog.JSONCost(data); cost > maxManifestCost {
+		return nil, fmt.Errorf("manifest would need about %d MiB of memory; at most %d are allowed: use fewer list entries", cost>>20, maxManifestCost>>20)
 	}
 	if err := checkDepth(data); err != nil {
 		return nil, err

@@ -34,6 +34,7 @@ func transform(trim func(client.Object)) toolscache.TransformFunc {
 	return func(received any) (any, error) {
 		if obj, ok := received.(client.Object); ok {
 			trim(obj)
+			reduce(obj)
 			shared.Compact(obj)
 		}
 		return received, nil
@@ -41,7 +42,7 @@ func transform(trim func(client.Object)) toolscache.TransformFunc {
 }
 
 // Trim removes what no program reads from its cache: managed fields and the copy of an object that "kubectl apply" adds to it, the
-// schemas of CustomResourceDefinitions, the bundle content in InstallPlans, and the manifests in the status of complete ones.
+// schemas of CustomResourceDefinitions, the Secrets that ServiceAccounts list, the bundle content in InstallPlans, and the manifests in the status of complete ones.
 func Trim(obj client.Object) {
 	obj.SetManagedFields(nil)
 	if annotations := obj.GetAnnotations(); annotations[corev1.LastAppliedConfigAnnotation] != "" {
@@ -53,6 +54,8 @@ func Trim(obj client.Object) {
 		for i := range o.Spec.Versions {
 			o.Spec.Versions[i].Schema = nil
 		}
+	case *corev1.ServiceAccount:
+		o.Secrets = nil
 	case *operatorsv1alpha1.InstallPlan:
 		delete(o.Annotations, names.AnnotationContent)
 		if o.Status.Phase != operatorsv1alpha1.InstallPlanPhaseComplete {

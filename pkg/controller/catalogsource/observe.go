@@ -15,6 +15,7 @@ import (
 
 	cataloggrpc "github.com/remit-olm/remit/pkg/catalog/grpc"
 	"github.com/remit-olm/remit/pkg/controller/kit"
+	sizes "github.com/remit-olm/remit/pkg/lib/budget"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
@@ -24,6 +25,9 @@ func (r *Reconciler) observe(ctx context.Context, cs *operatorsv1alpha1.CatalogS
 	key := client.ObjectKeyFromObject(cs)
 	spec := &cs.Spec
 	problem := invalid(spec)
+	if err := sizes.Refused(cs); err != nil {
+		problem = problemf(operatorsv1alpha1.CatalogSourceSpecInvalidError, "spec.grpcPodConfig is too large: %v", err)
+	}
 	isGRPC := spec.SourceType == operatorsv1alpha1.SourceTypeGrpc
 	byImage := problem == nil && isGRPC && spec.Image != ""
 	byAddress := problem == nil && isGRPC && spec.Image == ""

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/lib/budget"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -30,7 +31,8 @@ type wanted struct {
 	namespaces []string
 	// global is true if the OperatorGroup targets all namespaces, and disabled if there are no copies for that reason.
 	global, disabled bool
-	// undecided is true if existing copies are to be kept, but no copies are to be written, because the phase is not known yet.
+	// undecided is true if existing copies are to be kept, but no copies are to be written, because the phase is not known yet
+	// or the cache contains only a part of the ClusterServiceVersion.
 	undecided bool
 }
 
@@ -47,7 +49,7 @@ func (r *Reconciler) want(ctx context.Context, key types.NamespacedName) (wanted
 		return w, nil
 	}
 	w.csv = csv
-	if csv.Status.Phase == operatorsv1alpha1.CSVPhaseNone {
+	if csv.Status.Phase == operatorsv1alpha1.CSVPhaseNone || budget.Refused(csv) != nil {
 		w.undecided = true
 		return w, nil
 	}

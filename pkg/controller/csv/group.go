@@ -71,6 +71,9 @@ func supported(csv *operatorsv1alpha1.ClusterServiceVersion, targets []string) *
 
 // gatherStrategy validates the CSV's content and renders its Deployments.
 func (r *Reconciler) gatherStrategy(s *scope) {
+	if s.facts.Strategy = s.tooLarge(); s.facts.Strategy != nil {
+		return
+	}
 	s.facts.Strategy = errors.Join(bundle.ValidateCSV(s.csv), build.CheckScopes(s.csv, s.csv.Namespace, s.targets))
 	if !s.runnable() {
 		return

@@ -1,6 +1,7 @@
 package csv
 
 import (
+	"fmt"
 	"time"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
@@ -12,6 +13,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install"
 	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/install/warrant"
+	"github.com/remit-olm/remit/pkg/lib/budget"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
@@ -82,6 +84,17 @@ func (s *scope) config() *operatorsv1alpha1.SubscriptionConfig {
 		return nil
 	}
 	return s.subscription.Spec.Config
+}
+
+// tooLarge returns an error if the cache contains only a part of the CSV or its Subscription.
+func (s *scope) tooLarge() error {
+	if err := budget.Refused(s.csv); err != nil || s.subscription == nil {
+		return err
+	}
+	if err := budget.Refused(s.subscription); err != nil {
+		return fmt.Errorf("Subscription %s, with the config of the Deployments: %w", s.subscription.Name, err)
+	}
+	return nil
 }
 
 // wakeAfter requests another reconcile after at most d; 0 requests none.

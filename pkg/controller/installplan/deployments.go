@@ -3,6 +3,7 @@ package installplan
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -15,6 +16,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/budget"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/step"
 )
@@ -144,6 +146,9 @@ func (s *run) configOf(ctx context.Context, csv string) (*operatorsv1alpha1.Subs
 		exists, err := apply.Read(ctx, s.reconciler.Client, client.ObjectKey{Namespace: s.plan.Namespace, Name: p.Subscription}, sub)
 		if err != nil {
 			return nil, err
+		}
+		if err := budget.Refused(sub); err != nil {
+			return nil, &unrenderable{fmt.Errorf("Subscription %s, with the config of the Deployments: %w", p.Subscription, err)}
 		}
 		if exists && sub.Spec != nil {
 			return sub.Spec.Config, nil

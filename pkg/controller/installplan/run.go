@@ -221,6 +221,9 @@ func makeSteps(ctx context.Context, s *run) (outcome, error) {
 	}
 	s.steps = steps
 	if err := s.configure(ctx); err != nil {
+		if kit.Is[*unrenderable](err) {
+			return outcome{}, &refused{reasonCheckFailed, err.Error()} // no watch reports changes to the Subscription
+		}
 		return outcome{}, err
 	}
 	if err := s.show(steps); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/lib/budget"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/resolver"
 )
@@ -37,7 +38,9 @@ func (r *Reconciler) advance(ctx context.Context, w *world) (map[types.UID]*view
 		}
 	}
 	for uid, v := range views {
-		v.head, v.problem, v.heldBack = known.answer.Heads[uid], known.answer.Problems[uid], known.answer.HeldBack[uid]
+		if !v.tooLarge {
+			v.head, v.problem, v.heldBack = known.answer.Heads[uid], known.answer.Problems[uid], known.answer.HeldBack[uid]
+		}
 	}
 	known.restart()
 	var errs []error
@@ -63,6 +66,9 @@ func (w *world) views() map[types.UID]*view {
 		v := w.viewOf(sub)
 		if w.blocked != nil && v.installed == nil && v.resolved == "" {
 			v.problem = w.blocked
+		}
+		if err := budget.Refused(sub); err != nil {
+			v.tooLarge, v.problem = true, &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: "spec.config is too large: " + err.Error()}
 		}
 		views[sub.UID] = v
 	}
@@ -99,7 +105,9 @@ func (p *parked) views(all map[types.UID]*view, w *world) map[types.UID]*view {
 	}
 	w.after = p.after
 	for uid, v := range all {
-		v.problem, v.head = p.problem, p.heads[uid]
+		if !v.tooLarge {
+			v.problem, v.head = p.problem, p.heads[uid]
+		}
 	}
 	return all
 }
@@ -125,11 +133,12 @@ func (w *world) viewOf(sub *operatorsv1alpha1.Subscription) *view {
 	return v
 }
 
-// toResolve returns the resolver's input for the namespace.
+// toResolve returns the resolver's input for the namespace. A Subscription of which the cache contains only a part keeps its
+// installed version.
 func (w *world) toResolve(views map[types.UID]*view) (ns resolver.Namespace) {
 	subscribed := w.subscribedCSVs()
 	for i := range w.subscriptions {
-		if v := views[w.subscriptions[i].UID]; v != nil && !w.isDuplicate(&w.subscriptions[i]) {
+		if v := views[w.subscriptions[i].UID]; v != nil && !w.isDuplicate(&w.subscriptions[i]) && (!v.tooLarge || v.installed != nil) {
 			ns.Subjects = append(ns.Subjects, w.subject(&w.subscriptions[i], v))
 		}
 	}
@@ -147,7 +156,7 @@ func (w *world) subject(sub *operatorsv1alpha1.Subscription, v *view) resolver.S
 		s.Planned = w.planOf(sub).pin
 	}
 	if v.installed != nil {
-		s.Keep = !w.replaceable(v.installed)
+		s.Keep = v.tooLarge || !w.replaceable(v.installed)
 	}
 	s.Optional = sub.Annotations[names.AnnotationGeneratedBy] != "" && v.installed == nil && s.Planned == nil
 	return s

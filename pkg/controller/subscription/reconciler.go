@@ -161,6 +161,8 @@ type view struct {
 	// read or the plan could not be created.
 	problem      *resolver.Problem
 	unpackFailed *reasoned
+	// tooLarge is true if the cache contains only a part of the Subscription. The problem then says so.
+	tooLarge bool
 	// heldBack is the reason that the installed version is kept although another version is available.
 	heldBack *resolver.Problem
 	// missing describes the permissions that the account is missing according to the resolution, as long as there is no plan;

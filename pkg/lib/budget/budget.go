@@ -6,10 +6,11 @@ const (
 	// MaxObjectBytes is the size of the largest object that the API server stores: etcd refuses requests of more than
 	// 1.5 MiB.
 	MaxObjectBytes = 3 << 19
-	// MaxInstallBytes is the memory of all objects of one kind that are rendered for one install. The operators of
-	// test/corpus need less than 1 MiB.
+	// MaxInstallBytes is the memory of all objects of one kind that are rendered for one install. Thousands of
+	// roles, or a thousand usual Deployments, fit.
 	MaxInstallBytes = 32 << 20
-	// MaxDecodedBytes is the memory of one object that a user wrote. The objects of test/corpus need less than 4 MiB.
+	// MaxDecodedBytes is the memory of one object that a user wrote. The ClusterServiceVersions of
+	// test/corpus need at most 260 KiB.
 	MaxDecodedBytes = 8 << 20
 )
 

@@ -1,0 +1,34 @@
+package bundle_test
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/catalog"
+)
+
+// The three bytes of "{}," take hundreds of bytes in memory, several times: in the unstructured object, in the typed one, and in
+// each copy.
+func TestListsOfEmptyEntriesAreRefused(t *testing.T) {
+	csv := func(n int) string {
+		return `{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"op.v1"},"spec":{"install":{"strategy":"deployment",
+"spec":{"deployments":[{"name":"op","spec":{"template":{"spec":{"volumes":[` + strings.TrimSuffix(strings.Repeat("{},", n), ",") + `]}}}}]}}}}`
+	}
+	for want, n := range map[string]int{
+		"manifest 1 (ClusterServiceVersion \"op.v1\"): manifest would need about 127 MiB of memory; at most 48 are allowed: use fewer list entries": 500_000,
+		"ClusterServiceVersion \"op.v1\": the object needs ": 100_000,
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := bundle.ParseContent(&catalog.Content{Manifests: [][]byte{[]byte(csv(n))}})
+		runtime.ReadMemStats(&after)
+		require.ErrorContains(t, err, want)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(400<<20))
+	}
+	_, err := bundle.ParseContent(&catalog.Content{Manifests: [][]byte{[]byte(csv(10_000))}})
+	require.NoError(t, err)
+}

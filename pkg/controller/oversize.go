@@ -1,0 +1,57 @@
+package controller
+
+import (
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/budget"
+)
+
+// maxConfigured is the memory of a Subscription or CatalogSource, whose lists of tolerations, volumes and variables are not
+// limited by the API server.
+const maxConfigured = 1 << 20
+
+// reduce removes what makes a user's object take much more memory than text, and marks the object as refused
+// (docs/adr/0066): three Subscriptions of 1.4 MB would otherwise take 430 MiB. The controllers report such an object in its
+// status and install nothing for it. Fields that determine who may do what are never removed; the kinds that have them
+// take only a few times the memory of their text.
+func reduce(obj client.Object) {
+	limit := int64(maxConfigured)
+	if _, ok := obj.(*operatorsv1alpha1.ClusterServiceVersion); ok {
+		limit = budget.MaxDecodedBytes
+	}
+	remove := removal(obj)
+	if remove == nil {
+		return
+	}
+	if size := budget.Of(obj).Memory; size > limit {
+		remove()
+		budget.Refuse(obj, size)
+	}
+}
+
+// removal returns a function that removes what can be large in an object, or nil if nothing is removed from its kind.
+func removal(obj client.Object) func() {
+	switch o := obj.(type) {
+	case *operatorsv1alpha1.Subscription:
+		return func() {
+			if o.Spec != nil {
+				o.Spec.Config = nil
+			}
+		}
+	case *operatorsv1alpha1.ClusterServiceVersion:
+		return func() {
+			o.Spec = operatorsv1alpha1.ClusterServiceVersionSpec{
+				Version: o.Spec.Version, Replaces: o.Spec.Replaces, MinKubeVersion: o.Spec.MinKubeVersion, InstallModes: o.Spec.InstallModes,
+				Cleanup: o.Spec.Cleanup,
+			}
+			o.Status.RequirementStatus = nil
+		}
+	case *unstructured.Unstructured:
+		if o.GetKind() == operatorsv1alpha1.CatalogSourceKind {
+			return func() { unstructured.RemoveNestedField(o.Object, "spec", "grpcPodConfig") }
+		}
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+package controller
+
+import (
+	"bytes"
+	"encoding/json"
+	"runtime"
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/budget"
+)
+
+// stored is the size of the objects that users store in these tests: almost the most that the API server takes.
+const stored = 1_400_000
+
+// empty returns a list of empty entries of the given size as JSON.
+func empty(size int) []byte {
+	return append(append([]byte("["), bytes.Repeat([]byte("{},"), size/3)...), []byte("{}]")...)
+}
+
+func heap() int64 {
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}
+
+// Three Subscriptions of 1.4 MB took 430 MiB in the caches.
+func TestLargeSubscriptionsTakeLittleMemory(t *testing.T) {
+	text := empty(stored)
+	before := heap()
+	var caches []client.Object
+	for _, trim := range []func(client.Object){TrimForCatalog, TrimForOLM, nil} {
+		for range 3 {
+			sub := &operatorsv1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Name: "s", Labels: map[string]string{"a": "b"}}}
+			sub.Spec = &operatorsv1alpha1.SubscriptionSpec{Package: "demo", Channel: "stable", Config: &operatorsv1alpha1.SubscriptionConfig{}}
+			require.NoError(t, json.Unmarshal(text, &sub.Spec.Config.Tolerations))
+			sub.Status.InstalledCSV = "demo.v1"
+			got := cached(t, trim, sub)
+			require.Equal(t, &operatorsv1alpha1.SubscriptionSpec{Package: "demo", Channel: "stable"}, got.Spec)
+			require.Equal(t, "demo.v1", got.Status.InstalledCSV)
+			require.Equal(t, map[string]string{"a": "b"}, got.Labels)
+			require.ErrorContains(t, budget.Refused(got), "MiB of memory, which is more than Remit keeps")
+			caches = append(caches, got)
+		}
+	}
+	require.Less(t, heap()-before, int64(4<<20))
+	runtime.KeepAlive(caches)
+
+	usual := &operatorsv1alpha1.Subscription{Spec: &operatorsv1alpha1.SubscriptionSpec{Config: &operatorsv1alpha1.SubscriptionConfig{Tolerations: make([]corev1.Toleration, 1_000)}}}
+	require.NoError(t, budget.Refused(cached(t, TrimForOLM, usual)))
+	require.Len(t, usual.Spec.Config.Tolerations, 1_000)
+}
+
+func TestLargeClusterServiceVersionsAreNotKept(t *testing.T) {
+	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: "demo.v1"}}
+	csv.Spec.Replaces = "demo.v0"
+	csv.Spec.InstallModes = []operatorsv1alpha1.InstallMode{{Type: operatorsv1alpha1.InstallModeTypeOwnNamespace, Supported: true}}
+	d := operatorsv1alpha1.StrategyDeploymentSpec{Name: "demo", Spec: appsv1.DeploymentSpec{}}
+	require.NoError(t, json.Unmarshal(empty(stored), &d.Spec.Template.Spec.Volumes))
+	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []operatorsv1alpha1.StrategyDeploymentSpec{d}
+	got := cached(t, TrimForOLM, csv.DeepCopy())
+	require.ErrorContains(t, budget.Refused(got), "MiB of memory")
+	require.Equal(t, operatorsv1alpha1.ClusterServiceVersionSpec{Replaces: "demo.v0", InstallModes: csv.Spec.InstallModes}, got.Spec)
+	require.NoError(t, budget.Refused(cached(t, TrimForCatalog, csv)), "this program does not keep the Pods")
+}
+
+func TestLargeCatalogSourcesAreNotKept(t *testing.T) {
+	source := &unstructured.Unstructured{}
+	require.NoError(t, json.Unmarshal([]byte(`{"kind":"CatalogSource","apiVersion":"operators.coreos.com/v1alpha1","metadata":{"name":"c"},
+"spec":{"sourceType":"grpc","image":"i","grpcPodConfig":{"tolerations":`+string(empty(stored))+`}}}`), &source.Object))
+	got := cached(t, TrimForCatalog, source)
+	require.ErrorContains(t, budget.Refused(got), "MiB of memory")
+	require.Equal(t, map[string]any{"sourceType": "grpc", "image": "i"}, got.Object["spec"])
+}
+
+func TestCachesContainNoSecretsOfServiceAccounts(t *testing.T) {
+	sa := &corev1.ServiceAccount{Secrets: []corev1.ObjectReference{{Name: unread}}, ImagePullSecrets: []corev1.LocalObjectReference{{Name: "pull"}}}
+	require.Equal(t, []corev1.LocalObjectReference{{Name: "pull"}}, cached(t, nil, sa).ImagePullSecrets)
+}
