@@ -93,7 +93,7 @@ func (s *run) explainDenial(state execute.State, why string) error {
 	if err == nil {
 		if want, err := crd.Decode(state.Step.Object); err == nil {
 			if all := crd.Alterations(live, want); len(all) > 0 {
-				changes = joined(all)
+				changes = listAlterations(all)
 			}
 		}
 	}
@@ -104,7 +104,7 @@ func (s *run) explainDenial(state execute.State, why string) error {
 // maxAlterations is the number of alterations that a message lists.
 const maxAlterations = 5
 
-func joined(alterations []string) string {
+func listAlterations(alterations []string) string {
 	if more := len(alterations) - maxAlterations; more > 0 {
 		alterations = append(slices.Clone(alterations[:maxAlterations]), fmt.Sprintf("and %d more", more))
 	}

@@ -255,7 +255,7 @@ func (s *run) warnConverted(name string, versions []string) {
 func (s *run) warnAltered(name string, alterations []string) {
 	if len(alterations) > 0 {
 		s.reconciler.Recorder.Eventf(s.plan, nil, corev1.EventTypeWarning, eventCRDValidation, "Validate",
-			"the new version of CustomResourceDefinition %s changes existing objects: it %s", name, joined(alterations))
+			"the new version of CustomResourceDefinition %s changes existing objects: it %s", name, listAlterations(alterations))
 	}
 }
 
