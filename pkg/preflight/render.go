@@ -38,12 +38,6 @@ func (r Report) Summary() string {
 // pasteHead is the heading of the RBAC in a Summary.
 const pasteHead = "\nTo grant the missing permissions, apply:\n"
 
-// Paste returns the RBAC in a Summary; ok is false if the Summary contains none.
-func Paste(summary string) (manifests string, ok bool) {
-	_, manifests, ok = strings.Cut(summary, pasteHead)
-	return manifests, ok
-}
-
 // WithoutPaste returns a Summary without the RBAC that it contains.
 func WithoutPaste(summary string) string {
 	text, _, _ := strings.Cut(summary, pasteHead)

@@ -14,6 +14,7 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/rbac"
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/preflight"
 )
 
@@ -207,12 +209,15 @@ func (w *world) reported(ctx context.Context, c *testCase, m mutation) (string, 
 			return "", final{fmt.Errorf("installed without %s", m)}
 		}
 	}
-	message := w.blockedIn(c.namespace)
-	text, ok := preflight.Paste(message)
-	if !ok {
-		return "", fmt.Errorf("no plan reports missing permissions: %q", message)
+	for i := range plans.Items {
+		if plans.Items[i].Status.GetCondition(names.ConditionPermissionsMissing).Status != corev1.ConditionTrue {
+			continue
+		}
+		report := &corev1.ConfigMap{}
+		err := w.Client.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: names.ReportPrefix + plans.Items[i].Name}, report)
+		return report.Data[preflight.FileGrant], err
 	}
-	return text, nil
+	return "", fmt.Errorf("no plan reports missing permissions: %q", w.blockedIn(c.namespace))
 }
 
 // without returns the printed manifests without the removed verb.

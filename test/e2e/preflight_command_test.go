@@ -15,6 +15,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/test/env"
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
@@ -80,10 +81,12 @@ func TestPreflightOfABundleMatchesThePlan(t *testing.T) {
 			}
 		}
 	}
-	out, _ := preflightOf(t, missing, sub, "-n", tn.Namespace)
-	_, grant, _ := strings.Cut(out, "\n---\n")
-	tn.Paste("To grant the missing permissions, apply:\n---\n" + grant)
+	granted, _, code := cluster.Remit(t, "grant", sub, "-n", tn.Namespace, "--yes")
+	require.Zero(t, code, granted)
 	tn.Succeeded(bundle.CSV)
+	_, told, code := cluster.Remit(t, "grant", sub, "-n", tn.Namespace, "--yes")
+	require.Zero(t, code)
+	require.Contains(t, told, "has all permissions that ")
 	for _, arg := range []string{dir, sub} {
 		out, _ := preflightOf(t, passed, arg, "-n", tn.Namespace)
 		require.Contains(t, out, "has all permissions that ")
@@ -135,9 +138,14 @@ func TestPreflightOfAPlanThatDoesNotContainItsManifests(t *testing.T) {
 	sub := "subscription/" + tn.Subscription(t).Name
 	out, notes := preflightOf(t, missing, sub, "-n", tn.Namespace)
 	require.Contains(t, notes, "the InstallPlan does not contain the manifests of its bundles: using the report in ConfigMap "+tn.Namespace+"/remit-report-"+ip.Name)
-	_, grant, _ := strings.Cut(out, "\n---\n")
-	_, want, _ := strings.Cut(message, "\n---\n")
-	require.Contains(t, want, strings.TrimSpace(grant[strings.Index(grant, "kind: Role\n"):]))
+	require.NotContains(t, out, "kind: Role")
+	grant, _ := preflightOf(t, missing, sub, "-n", tn.Namespace, "-o", "yaml")
+	require.Contains(t, tn.Report().Data[preflight.FileGrant], strings.TrimSpace(grant[strings.Index(grant, "kind: Role\n"):]))
+
+	// Other users can change the report, so it is not a basis for a grant.
+	_, told, code := cluster.Remit(t, "grant", tn.Namespace+"/"+ip.Name, "--yes")
+	require.Equal(t, failed, code)
+	require.Contains(t, told, "other users can change its report: check the bundle with kubectl remit preflight instead")
 
 	_, notes = preflightOf(t, failed, sub, "-n", tn.Namespace, "--account", tn.Namespace+"/default")
 	require.Contains(t, notes, "check the bundle instead")

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/preflight"
 )
 
 // Subscription reads the namespace's only Subscription.
@@ -179,15 +180,22 @@ func (tn *Tenant) GrantMissing() {
 	}
 }
 
-// grantFollows is the line of a PermissionsMissing message that precedes the RBAC to paste.
-const grantFollows = "To grant the missing permissions, apply:\n"
-
-// Paste applies the RBAC in a PermissionsMissing message, as the cluster administrator would with kubectl apply -f -.
+// Paste grants what a PermissionsMissing message reports, as the cluster administrator. It applies the objects in the report of the
+// InstallPlan that has this message. The message also contains them, but no program should cut them out of it.
 func (tn *Tenant) Paste(message string) {
 	tn.T.Helper()
-	_, text, found := strings.Cut(message, grantFollows)
-	require.True(tn.T, found, "the message has no RBAC to apply:\n%s", message)
-	tn.Apply(text)
+	list := &operatorsv1alpha1.InstallPlanList{}
+	require.NoError(tn.T, tn.Cluster.Client.List(tn.T.Context(), list, client.InNamespace(tn.Namespace)))
+	for i := range list.Items {
+		if list.Items[i].Status.GetCondition(names.ConditionPermissionsMissing).Message != message {
+			continue
+		}
+		report := &corev1.ConfigMap{}
+		require.NoError(tn.T, tn.Get(names.ReportPrefix+list.Items[i].Name, report))
+		tn.Apply(report.Data[preflight.FileGrant])
+		return
+	}
+	require.Fail(tn.T, "no InstallPlan has the message", message)
 }
 
 // Apply creates the objects in the given YAML, as the cluster administrator would with kubectl apply -f -.
