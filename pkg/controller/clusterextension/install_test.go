@@ -87,6 +87,7 @@ func TestInstallsAsTheSyntheticUserAfterTheReportIsApplied(t *testing.T) {
 	progress := w.await(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
 	require.Contains(t, progress, `error for resolved bundle "op.v1.0.0" with version "1.0.0": pre-authorization failed: service account requires the following permissions to manage cluster extension:`)
 	require.Contains(t, progress, `Namespace:"" APIGroups:[apiextensions.k8s.io] Resources:[customresourcedefinitions] ResourceNames:[things.`+w.name+`.example.com] Verbs:[create,patch]`)
+	require.Contains(t, progress, `To grant the missing permissions, run "kubectl remit grant clusterextension/`+w.name+`" or apply:`+"\n---\n")
 	w.await(olmv1.TypeInstalled, metav1.ConditionFalse, olmv1.ReasonFailed)
 	ext := w.get()
 	require.Equal(t, &olmv1.Identity{

@@ -66,7 +66,12 @@ func (s *run) whyUnauthorized() outcome {
 	case s.unusable != nil && s.unusable.Reason == scoped.AccountMissing:
 		return waiting("operation cannot proceed due to the following validation error(s): " + s.unusable.Message)
 	case !s.findings.Empty():
-		return waiting(s.aboutBundle(errors.New(preauthorization(s.findings))))
+		enrollment := ""
+		if s.unusable != nil && s.unusable.Reason == scoped.AccountNotEnrolled {
+			enrollment = s.enrollment()
+		}
+		text := preauthorization(s.findings)
+		return waiting(s.aboutBundle(errors.New(text + pasteable(s.ext.Name, s.findings, enrollment, preflight.MaxSummary-len(text)))))
 	case s.unusable != nil:
 		return waiting(s.unusable.Message)
 	}
