@@ -294,7 +294,7 @@ func hints() []Mutant {
 			Killer: unit("pkg/controller/csv", "TestCommandsAreQuotedForAShell"),
 		},
 		{
-			Name: "webhooks-times-targets-are-not-counted", Rule: 8, File: "pkg/step/build/rbac.go",
+			Name: "webhooks-times-targets-are-not-counted", Rule: 8, File: "pkg/step/build/scopes.go",
 			Old:    "(rbac.Size(demand.Namespaced)+webhookWeight)*max(len(targets), 1)",
 			New:    "0*(rbac.Size(demand.Namespaced)+webhookWeight)*max(len(targets), 1)",
 			Killer: unit("pkg/step/build", "TestRulesTimesTargetsAreLimited"),

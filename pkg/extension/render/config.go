@@ -12,6 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/lib/budget"
 )
 
 // Path is the path of the configuration in a ClusterExtension.
@@ -78,6 +81,9 @@ func ParseConfig(raw []byte) (Config, error) {
 		return Config{}, unknown(strict[0])
 	}
 	out := Config{Deployment: in.DeploymentConfig.subscription()}
+	if long := (*budget.ListError)(nil); errors.As(deployment.CheckConfig(out.Deployment), &long) {
+		return Config{}, &ConfigError{Path + ".deploymentConfig." + long.Field, fmt.Sprintf("the field has %d entries; at most %d are allowed", long.Len, long.Max)}
+	}
 	if in.WatchNamespace != nil {
 		out.WatchNamespace = *in.WatchNamespace
 	}

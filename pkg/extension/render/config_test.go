@@ -24,6 +24,8 @@ func TestParseConfigNamesTheWrongField(t *testing.T) {
 		{"another type of value", `[]`, "spec.config.inline: must be of type object, but is of type array"},
 		{"an invalid quantity", `{"deploymentConfig": {"env": [], "resources": {"limits": {"cpu": "many"}}}}`,
 			"spec.config.inline.deploymentConfig.resources: the value is not valid: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"},
+		{"a list that is too long", `{"deploymentConfig": {"tolerations": [` + strings.Repeat("{},", 1_000) + `{}]}}`,
+			"spec.config.inline.deploymentConfig.tolerations: the field has 1001 entries; at most 1000 are allowed"},
 		{"an invalid namespace", `{"watchNamespace": "a/b"}`, `spec.config.inline.watchNamespace: "a/b" is not a valid namespace name`},
 	} {
 		t.Run(row.name, func(t *testing.T) {

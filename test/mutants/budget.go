@@ -1,0 +1,115 @@
+package mutants
+
+// budget returns the mutants of rule 8 for products of sizes (docs/adr/0066).
+func budget() []Mutant {
+	return []Mutant{
+		{
+			Name: "deployments-of-any-size", Rule: 8, File: "pkg/lib/budget/budget.go",
+			Old:    "	if s.Text > MaxObjectBytes {",
+			New:    "	if false {",
+			Killer: unit("pkg/install/deployment", "TestProductsOfSizesAreRefused"),
+		},
+		{
+			Name: "installs-of-any-size", Rule: 8, File: "pkg/lib/budget/budget.go",
+			Old:    "	if b.drawn.Memory > b.max {",
+			New:    "	if false {",
+			Killer: unit("pkg/install/deployment", "TestProductsOfSizesAreRefused"),
+		},
+		{
+			Name: "configs-of-any-length", Rule: 8, File: "pkg/install/deployment/size.go",
+			Old:    "	return budget.CheckLists(config, MaxConfigEntries)",
+			New:    "	return nil",
+			Killer: unit("pkg/install/deployment", "TestProductsOfSizesAreRefused"),
+		},
+		{
+			Name: "inline-configs-of-any-length", Rule: 8, File: "pkg/extension/render/config.go",
+			Old:    "errors.As(deployment.CheckConfig(out.Deployment), &long) {",
+			New:    "errors.As(deployment.CheckConfig(nil), &long) {",
+			Killer: unit("pkg/extension/render", "TestParseConfigNamesTheWrongField"),
+		},
+		{
+			Name: "containers-are-not-multiplied", Rule: 8, File: "pkg/install/deployment/size.go",
+			Old:    "container.Times(len(specs[i].Spec.Template.Spec.Containers))",
+			New:    "container",
+			Killer: unit("pkg/install/deployment", "TestProductsOfSizesAreRefused"),
+		},
+		{
+			Name: "any-number-of-deployments", Rule: 8, File: "pkg/install/deployment/size.go",
+			Old:    "n > MaxDeployments {",
+			New:    "false {",
+			Killer: unit("pkg/install/deployment", "TestProductsOfSizesAreRefused"),
+		},
+		{
+			Name: "groups-times-resources", Rule: 8, File: "pkg/install/webhook/size.go",
+			Old:    "	if total > maxResources {",
+			New:    "	if false {",
+			Killer: unit("pkg/install/webhook", "TestResourcesTimesGroupsAreLimited"),
+		},
+		{
+			Name: "webhook-lists-of-any-length", Rule: 8, File: "pkg/install/webhook/size.go",
+			Old:    "budget.CheckLists(d, maxEntries); err != nil",
+			New:    "budget.CheckLists(d, maxEntries); false",
+			Killer: unit("pkg/install/webhook", "TestResourcesTimesGroupsAreLimited"),
+		},
+		{
+			Name: "roles-times-namespaces", Rule: 8, File: "pkg/step/build/scopes.go",
+			Old:    "b.Draw(namespaced.Times(namespaces - 1)); err != nil",
+			New:    "b.Draw(namespaced); err != nil",
+			Killer: unit("pkg/step/build", "TestRolesTimesTargetsAreLimited"),
+		},
+		{
+			Name: "any-number-of-roles", Rule: 8, File: "pkg/step/build/scopes.go",
+			Old:    "	if size.grants > MaxGrants {",
+			New:    "	if false {",
+			Killer: unit("pkg/step/build", "TestRolesTimesTargetsAreLimited"),
+		},
+		{
+			Name: "channels-times-descriptions", Rule: 8, File: "pkg/packages/describe.go",
+			Old:    "	for d.size > MaxManifestBytes && d.omitted < len(all) {",
+			New:    "	for false {",
+			Killer: unit("pkg/packages", "TestChannelsDoNotMultiplyDescriptions"),
+		},
+		{
+			Name: "heads-are-read-again", Rule: 8, File: "pkg/packages/describe.go",
+			Old:    "	if ok && (!seen.isBrief || channel != d.pkg.DefaultChannel) {",
+			New:    "	if false {",
+			Killer: unit("pkg/packages", "TestChannelsDoNotMultiplyDescriptions"),
+		},
+		{
+			Name: "manifests-of-any-cost", Rule: 8, File: "pkg/bundle/parse.go",
+			Old:    "cost > maxManifestCost {",
+			New:    "cost < 0 {",
+			Killer: unit("pkg/bundle", "TestListsOfEmptyEntriesAreRefused"),
+		},
+		{
+			Name: "bundles-of-any-memory", Rule: 8, File: "pkg/bundle/bundle.go",
+			Old:    "size > budget.MaxDecodedBytes {",
+			New:    "size < 0 {",
+			Killer: unit("pkg/bundle", "TestListsOfEmptyEntriesAreRefused"),
+		},
+		{
+			Name: "large-objects-in-caches", Rule: 8, File: "pkg/controller/oversize.go",
+			Old:    "size > limit {",
+			New:    "size < 0 {",
+			Killer: unit("pkg/controller", "TestLargeSubscriptionsTakeLittleMemory"),
+		},
+		{
+			Name: "parts-of-subscriptions-are-installed", Rule: 8, File: "pkg/controller/csv/scope.go",
+			Old:    "	if err := budget.Refused(s.subscription); err != nil {",
+			New:    "	if err := budget.Refused(s.subscription); false {",
+			Killer: unit("pkg/controller/csv", "TestPartsOfLargeObjectsAreNotInstalled"),
+		},
+		{
+			Name: "parts-of-subscriptions-are-planned", Rule: 8, File: "pkg/controller/installplan/deployments.go",
+			Old:    "		if err := budget.Refused(sub); err != nil {",
+			New:    "		if err := budget.Refused(sub); false {",
+			Killer: unit("pkg/controller/installplan", "TestAPlanWaitsForASubscriptionThatIsTooLarge"),
+		},
+		{
+			Name: "parts-of-subscriptions-are-resolved", Rule: 8, File: "pkg/controller/subscription/advance.go",
+			Old:    "		if err := budget.Refused(sub); err != nil {",
+			New:    "		if err := budget.Refused(sub); false {",
+			Killer: unit("pkg/controller/subscription", "TestASubscriptionThatIsTooLargeSaysSo"),
+		},
+	}
+}
