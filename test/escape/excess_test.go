@@ -8,9 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
@@ -97,6 +99,24 @@ func excesses() []row {
 			s.weaken()
 			s.csvSays(failed, removed)
 			require.NoError(s.T, s.Get("copied", copied), "Remit removes only what it has created")
+		}},
+		{number: "345", title: "a ClusterExtension, whose identity is weakened after the install", holds: p1(), play: func(s *scene) {
+			x := s.extension("greedy", bundleOf(permits(readSecrets)()))
+			s.enrollAccount(accountName)
+			x.create(x.as(accountName))
+			x.Installed("1.0.0")
+			s.operatorCan("list", "secrets", true)
+			keep := func(ext *olmv1.ClusterExtension) {
+				ext.Annotations = map[string]string{names.AnnotationKeepExcess: "true"}
+			}
+			require.ErrorContains(s.T, x.edit(s.extensionAuthor(actAs(accountName)), keep), "a user needs the verb keep-excess on clusterextensions.olm.operatorframework.io")
+			s.weaken()
+			x.Says(olmv1.TypeExceedsIdentity, metav1.ConditionTrue, olmv1.ReasonRemoved, "secrets")
+			s.operatorCan("list", "secrets", false)
+			require.NoError(s.T, s.Get("operator", &appsv1.Deployment{}), "the operator's Pods continue to run")
+			s.strengthen()
+			s.operatorCan("list", "secrets", true)
+			x.Installed("1.0.0")
 		}},
 	}
 }

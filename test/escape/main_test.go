@@ -114,7 +114,7 @@ func verbose() []installed.Args {
 	return []installed.Args{
 		{Deployment: names.ServiceAccountCatalog, Args: []string{"--debug"}},
 		{Deployment: names.ServiceAccountOLM, Args: []string{"--debug", graceArg}},
-		{Deployment: names.ServiceAccountExtension, Args: []string{"--debug"}},
+		{Deployment: names.ServiceAccountExtension, Args: []string{"--debug", graceArg}},
 	}
 }
 

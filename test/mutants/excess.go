@@ -19,7 +19,7 @@ func excess() []Mutant {
 		{
 			Name: "an-account-that-may-grant-is-exceeded", Rule: 1, File: "pkg/install/excess/confirm.go",
 			Old:    "err != nil || !denied {",
-			New:    "err != nil {",
+			New:    "err != nil || !denied && ctx == nil {",
 			Killer: unit("pkg/install/excess", "TestTheAPIServerConfirmsAnExcess"),
 		},
 		{
@@ -54,8 +54,8 @@ func excess() []Mutant {
 		},
 		{
 			Name: "shrinking-needs-no-finding", Rule: 6, File: "pkg/install/warrant/warrant.go",
-			Old:    "		if f.Exceeds {",
-			New:    "		if true {",
+			Old:    "	case !f.Exceeds:",
+			New:    "	case false:",
 			Killer: unit("pkg/install/warrant", "TestFindingsDenyOperations"),
 		},
 		{

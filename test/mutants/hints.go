@@ -288,7 +288,7 @@ func hints() []Mutant {
 			Killer: unit("pkg/preflight", "TestQuotedMessagesCannotImitateAGrant"),
 		},
 		{
-			Name: "commands-are-not-quoted", Rule: 8, File: "pkg/controller/csv/retire.go",
+			Name: "commands-are-not-quoted", Rule: 8, File: "pkg/lib/apply/command.go",
 			Old:    "		return \"'\" + strings.ReplaceAll",
 			New:    "		return text + strings.ReplaceAll",
 			Killer: unit("pkg/controller/csv", "TestCommandsAreQuotedForAShell"),

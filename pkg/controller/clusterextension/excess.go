@@ -41,7 +41,8 @@ func (s *run) shrink(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	found, err := s.exceeding(s.RBAC.RulesOf).Find(have)
+	holder := s.exceeding(s.RBAC.RulesOf)
+	found, err := holder.Find(have)
 	switch {
 	case err != nil:
 		return err
@@ -54,6 +55,10 @@ func (s *run) shrink(ctx context.Context) error {
 		s.setExcess(olmv1.ReasonKept, found, "they are kept because of the annotation "+names.AnnotationKeepExcess)
 		return nil
 	}
+	if left := s.excess.Paused(s.ext.UID, s.Clock.Now()); left > 0 {
+		s.wakeAfter(left) // the condition of the last attempt remains
+		return nil
+	}
 	due := s.excess.Deadline(s.ext.UID, s.Clock.Now(), s.excessReported(), s.Grace)
 	s.setExcess(olmv1.ReasonGracePeriod, found, fmt.Sprintf("at %s, Remit removes them. To keep them, grant the permissions to the %s, or set the annotation %s=true",
 		due.UTC().Format(time.RFC3339), s.identity.Subject().Kind, names.AnnotationKeepExcess))
@@ -61,7 +66,7 @@ func (s *run) shrink(ctx context.Context) error {
 		s.wakeAfter(left)
 		return nil
 	}
-	return s.removeExcess(ctx, found)
+	return s.removeExcess(ctx, holder.Batch(found))
 }
 
 // exceeding compares objects with the identity's permissions.
@@ -103,44 +108,28 @@ func (s *run) excessReported() time.Time {
 	return time.Time{}
 }
 
-// removeExcess removes the roles and bindings whose grace period is over. Everything that the removal depends on is
-// read again: the extension and the objects from the API server, which also confirms that it denies the identity the
-// permissions. The event for an object that has changed triggers another run.
+// removeExcess removes the roles and bindings whose grace period is over, as the identity.
 func (s *run) removeExcess(ctx context.Context, cached []excess.Object) error {
-	if current, err := s.removesExcess(ctx); err != nil || !current {
+	confirmed, err := s.confirmExcess(ctx, cached)
+	if err != nil || len(confirmed) == 0 {
 		return err
 	}
-	live, err := excess.Reread(ctx, s.Live, s.owner.Owns, cached)
-	if err != nil {
-		return err
-	}
-	found, err := s.exceeding(excess.LiveRules(ctx, s.Live)).Find(live)
-	if err != nil {
-		return err
-	}
-	confirmed, err := excess.Confirm(ctx, excess.Reviewer(s.confirmer.Ask), rbac.SubjectOf(s.identity), found)
-	if err != nil {
-		return err
-	}
-	if len(confirmed) == 0 {
-		if len(found) > 0 {
-			s.setExcess(olmv1.ReasonKept, found, "they are kept, because the API server allows the identity what they grant")
-		}
-		return nil
-	}
-	own, err := s.Clients.As(ctx, s.identity)
-	remain, why := confirmed, err
-	if scoped.ReasonOf(err) == "" {
-		if err != nil {
-			return err
-		}
+	own, why := s.Clients.As(ctx, s.identity)
+	remain := confirmed
+	switch {
+	case why == nil:
 		if remain, why, err = s.deleteExcess(ctx, own, confirmed); err != nil {
 			return err
 		}
+	case scoped.ReasonOf(why) == "":
+		return why
 	}
 	if len(remain) == 0 {
 		s.setExcess(olmv1.ReasonRemoved, confirmed, "Remit has removed them, and restores them when the identity has the permissions again")
 		return nil
+	}
+	if len(remain) == len(confirmed) {
+		s.excess.Pause(s.ext.UID, s.Clock.Now())
 	}
 	var commands []string
 	for _, o := range remain {
@@ -148,6 +137,29 @@ func (s *run) removeExcess(ctx context.Context, cached []excess.Object) error {
 	}
 	s.setExcess(olmv1.ReasonNotRemoved, confirmed, fmt.Sprintf("they cannot be removed (%s); to remove them, run: %s", why, status.Lines(commands, maxExcess)))
 	return nil
+}
+
+// confirmExcess returns the objects to remove. Everything that the removal depends on is read again: the extension and
+// the objects from the API server, which also confirms that it denies the identity the permissions. The event for an
+// object that has changed triggers another run.
+func (s *run) confirmExcess(ctx context.Context, cached []excess.Object) ([]excess.Object, error) {
+	if current, err := s.removesExcess(ctx); err != nil || !current {
+		return nil, err
+	}
+	live, err := excess.Reread(ctx, s.Live, s.owner.Owns, cached)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.exceeding(excess.LiveRules(ctx, s.Live)).Find(live)
+	if err != nil {
+		return nil, err
+	}
+	confirmed, err := excess.Confirm(ctx, excess.Reviewer(s.confirmer.Ask), rbac.SubjectOf(s.identity), found)
+	if err == nil && len(confirmed) == 0 && len(found) > 0 {
+		s.excess.Pause(s.ext.UID, s.Clock.Now())
+		s.setExcess(olmv1.ReasonKept, found, "they are kept, because the API server allows the identity what they grant")
+	}
+	return confirmed, err
 }
 
 // removesExcess reports whether the extension in the API server still has the same identity, and does not keep the
@@ -187,8 +199,8 @@ func (s *run) setExcess(reason string, found []excess.Object, fate string) {
 // endExcess removes the condition ExceedsIdentity. After a removal, it remains until the identity has all permissions.
 func (s *run) endExcess() {
 	was := s.savedCondition(olmv1.TypeExceedsIdentity)
-	if was == nil || was.Reason == olmv1.ReasonRemoved && !(s.checked && s.findings.Empty()) {
-		return
+	hasAll := s.checked && s.findings.Empty()
+	if was != nil && (was.Reason != olmv1.ReasonRemoved || hasAll) {
+		meta.RemoveStatusCondition(&s.ext.Status.Conditions, olmv1.TypeExceedsIdentity)
 	}
-	meta.RemoveStatusCondition(&s.ext.Status.Conditions, olmv1.TypeExceedsIdentity)
 }

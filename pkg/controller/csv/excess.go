@@ -42,7 +42,8 @@ func (r *Reconciler) gatherExceeding(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	found, err := excess.Account{RulesOf: r.RBAC.RulesOf, Granted: r.granted(account)}.Find(have)
+	holder := excess.Account{RulesOf: r.RBAC.RulesOf, Granted: r.granted(account)}
+	found, err := holder.Find(have)
 	if err != nil {
 		return err
 	}
@@ -64,7 +65,12 @@ func (r *Reconciler) gatherExceeding(ctx context.Context, s *scope) error {
 		s.wakeAfter(left)
 		return nil
 	}
-	return r.shrink(ctx, s, account, found)
+	if left := r.excess.Paused(key, s.facts.Now); left > 0 {
+		s.facts.Unsynced = true // the status of the last attempt remains
+		s.wakeAfter(left)
+		return nil
+	}
+	return r.shrink(ctx, s, account, holder.Batch(found))
 }
 
 // granted returns the account's permissions by scope, and caches them.
@@ -115,6 +121,7 @@ func (r *Reconciler) shrink(ctx context.Context, s *scope, account scoped.Accoun
 	}
 	if len(confirmed) == 0 {
 		if len(found) > 0 {
+			r.excess.Pause(client.ObjectKeyFromObject(s.csv), s.facts.Now)
 			s.facts.Exceeding = aboutExcess(account, found, "they are kept, because the API server allows the ServiceAccount what they grant")
 		}
 		return nil
@@ -128,6 +135,9 @@ func (r *Reconciler) shrink(ctx context.Context, s *scope, account scoped.Accoun
 	if len(remain) == 0 {
 		s.facts.Exceeding = aboutExcess(account, confirmed, "Remit has removed them, and restores the operator's permissions when the ServiceAccount has them again")
 		return nil
+	}
+	if len(remain) == len(confirmed) {
+		r.excess.Pause(client.ObjectKeyFromObject(s.csv), s.facts.Now)
 	}
 	var commands []string
 	for _, obj := range remain {

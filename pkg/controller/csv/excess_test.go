@@ -125,7 +125,7 @@ func TestWhatStaysAfterTheGracePeriod(t *testing.T) {
 				}
 				unproven("t1")(w)
 			}, due}, message: "Remit removes them"},
-		"everything, without an account":  {given: []change{weak, settled, without(serviceAccount("acct")), due}, message: "ServiceAccountNotFound"},
+		"everything, without an account": {given: []change{weak, settled, without(serviceAccount("acct")), due}, message: "ServiceAccountNotFound"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

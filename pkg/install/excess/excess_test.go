@@ -175,3 +175,39 @@ func TestTheGracePeriod(t *testing.T) {
 		})
 	}
 }
+
+func TestABatchIsLimitedAndBeginsWithWhatTheAccountMayDelete(t *testing.T) {
+	t.Parallel()
+	var found []Object
+	for i := range maxRemoved + 10 {
+		namespace := "other"
+		if i%10 == 0 {
+			namespace = "t1"
+		}
+		found = append(found, Object{Object: &rbacv1.RoleBinding{ObjectMeta: meta(namespace, "b")}})
+	}
+	account := Account{Granted: func(namespace string) rbac.Permissions {
+		out := rbac.Permissions{Namespace: namespace}
+		if namespace == "t1" {
+			out.Rules = []rbacv1.PolicyRule{{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"rolebindings"}, Verbs: []string{"delete"}}}
+		}
+		return out
+	}}
+	got := account.Batch(found)
+	require.Len(t, got, maxRemoved)
+	for i := range got {
+		require.Equal(t, i < 11, got[i].Object.GetNamespace() == "t1")
+	}
+}
+
+func TestAttemptsThatRemoveNothingArePaused(t *testing.T) {
+	t.Parallel()
+	var timers Timers[string]
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	require.Zero(t, timers.Paused("x", now))
+	timers.Pause("x", now)
+	require.Equal(t, pause, timers.Paused("x", now))
+	require.Zero(t, timers.Paused("x", now.Add(pause)))
+	timers.Stop("x")
+	require.Zero(t, timers.Paused("x", now))
+}

@@ -2,6 +2,8 @@ package excess
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -62,6 +64,30 @@ func (a Account) Find(objs []client.Object) ([]Object, error) {
 		}
 	}
 	return out, nil
+}
+
+// maxRemoved is the maximum number of objects that one reconcile removes. An install can have two for each of a thousand
+// target namespaces.
+const maxRemoved = 100
+
+// Batch returns the objects to remove first: those that the account may delete according to RBAC. Otherwise, the order
+// remains the same.
+func (a Account) Batch(found []Object) []Object {
+	rank := func(o Object) int {
+		if a.mayDelete(o.Object) {
+			return 0
+		}
+		return 1
+	}
+	out := slices.Clone(found)
+	slices.SortStableFunc(out, func(x, y Object) int { return rank(x) - rank(y) })
+	return out[:min(len(out), maxRemoved)]
+}
+
+func (a Account) mayDelete(obj client.Object) bool {
+	resource := strings.ToLower(apply.KindOf(obj)) + "s"
+	rule := rbacv1.PolicyRule{APIGroups: []string{rbacv1.GroupName}, Resources: []string{resource}, ResourceNames: []string{obj.GetName()}, Verbs: []string{"delete"}}
+	return a.Granted(obj.GetNamespace()).Set().Covers([]rbacv1.PolicyRule{rule})
 }
 
 // check compares a grant with the account's permissions. Rules that cannot be evaluated do not exceed the account.

@@ -16,7 +16,7 @@ const observation = time.Minute
 
 // Timers contain the end of the grace period of each install that exceeds its account. The zero value is ready to use.
 type Timers[K comparable] struct {
-	ends keyed.Map[K, time.Time]
+	ends, pauses keyed.Map[K, time.Time]
 }
 
 // Deadline returns the end of an install's grace period, which begins when its status first reported the excess, or now
@@ -36,7 +36,22 @@ func (t *Timers[K]) Deadline(install K, now, reported time.Time, grace time.Dura
 }
 
 // Stop ends the grace period of an install that no longer exceeds its account, or whose excess is kept.
-func (t *Timers[K]) Stop(install K) { t.ends.Delete(install) }
+func (t *Timers[K]) Stop(install K) {
+	t.ends.Delete(install)
+	t.pauses.Delete(install)
+}
+
+// pause is the minimum time between two attempts that remove nothing, because each attempt sends requests for each
+// object, and any event of the install could cause one.
+const pause = 10 * time.Second
+
+// Pause records that an attempt has removed nothing.
+func (t *Timers[K]) Pause(install K, now time.Time) { t.pauses.Set(install, now.Add(pause)) }
+
+// Paused returns the time until the next attempt, or 0.
+func (t *Timers[K]) Paused(install K, now time.Time) time.Duration {
+	return max(0, t.pauses.Get(install).Sub(now))
+}
 
 func latest(a, b time.Time) time.Time {
 	if a.After(b) {

@@ -73,18 +73,25 @@ func (f Findings) Err(d Operation) error {
 			return nil
 		}
 		return errors.Join(f.Ineligible, errors.New("the Deployments of the ClusterServiceVersion are not ready"))
-	case Shrink:
-		if f.Exceeds {
-			return nil
-		}
-		return errors.New("the operator does not exceed its account, or its grace period is not over")
 	case CleanUp:
 		if f.Obsolete {
 			return nil
 		}
 		return errors.New("the ClusterServiceVersion is not being removed")
 	}
-	return errors.New("unknown operation")
+	return f.shrink(d)
+}
+
+// shrink returns the reason why roles and bindings may not be removed from a ClusterServiceVersion that is not being
+// removed itself, or nil.
+func (f Findings) shrink(d Operation) error {
+	switch {
+	case d != Shrink:
+		return errors.New("unknown operation")
+	case !f.Exceeds:
+		return errors.New("the operator does not exceed its account, or its grace period is not over")
+	}
+	return nil
 }
 
 func (f Findings) prepare() error { return errors.Join(f.Ineligible, f.Excess) }
