@@ -21,7 +21,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
@@ -70,8 +69,7 @@ func NewManager(config *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 	deadline, retry := renewal(lease)
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
-		Metrics:                       metricsserver.Options{BindAddress: cmp.Or(o.MetricsAddress, "0")},
-		HealthProbeBindAddress:        cmp.Or(o.HealthAddress, "0"),
+		Metrics:                       metricsserver.Options{BindAddress: "0"}, // see servePorts
 		LeaderElection:                o.LeaderElection,
 		LeaderElectionID:              o.UserAgent,
 		LeaderElectionNamespace:       o.Namespace,
@@ -92,11 +90,8 @@ func NewManager(config *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
-	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return nil, fmt.Errorf("health check: %w", err)
-	}
-	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
-		return nil, fmt.Errorf("readiness check: %w", err)
+	if err := servePorts(mgr, o); err != nil {
+		return nil, err
 	}
 	return mgr, nil
 }

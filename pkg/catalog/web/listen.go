@@ -5,24 +5,21 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"github.com/remit-olm/remit/pkg/lib/listen"
 )
 
-// Limits for connections.
 const (
 	// maxConnections bounds the connections of all clients, and maxPerClient bounds those of one client address.
 	maxConnections, maxPerClient = 256, 16
-	// maxStreams bounds the concurrent requests of one HTTP/2 connection.
-	maxStreams     = 8
-	maxHeaderBytes = 16 << 10
-	headerTimeout  = 10 * time.Second
-	idleTimeout    = 90 * time.Second
+	// maxStreams bounds the concurrent requests of one HTTP/2 connection, and maxUnread the bytes of requests that a client
+	// has sent on it and that have not been read.
+	maxStreams, maxUnread = 8, 64 << 10
 	// endTimeout is how long responses can continue after the program is told to stop.
 	endTimeout = 5 * time.Second
 )
@@ -47,13 +44,10 @@ func (l *Listener) Start(ctx context.Context) error {
 
 // Serve is like Start, but uses an open listener.
 func (l *Listener) Serve(ctx context.Context, listening net.Listener) error {
-	server := &http.Server{
-		Handler: l.Handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: responseTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeaderBytes, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: l.Certificate, NextProtos: []string{"h2", "http/1.1"}},
-		// Clients cause failed handshakes, which must not fill the log.
-		ErrorLog: log.New(connectionLog{logr.FromContextOrDiscard(ctx)}, "", 0),
-	}
+	server := listen.Server(logr.FromContextOrDiscard(ctx), "catalog content", l.Handler)
+	server.WriteTimeout = responseTimeout
+	server.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerConnection: maxUnread, MaxReceiveBufferPerStream: maxUnread / maxStreams}
+	server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: l.Certificate, NextProtos: []string{"h2", "http/1.1"}}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -64,80 +58,10 @@ func (l *Listener) Serve(ctx context.Context, listening net.Listener) error {
 			_ = server.Close()
 		}
 	}()
-	err := server.ServeTLS(newLimitedListener(listening), "", "")
+	err := server.ServeTLS(listen.New(listening, listen.Limits{Connections: maxConnections, PerClient: maxPerClient}), "", "")
 	if !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve catalogs: %w", err)
 	}
 	<-ended
 	return nil
-}
-
-// connectionLog writes the errors of connections to the log at a high verbosity.
-type connectionLog struct{ log logr.Logger }
-
-// Write implements io.Writer.
-func (c connectionLog) Write(text []byte) (int, error) {
-	c.log.V(2).Info("Connection from a catalog client failed", "reason", string(text))
-	return len(text), nil
-}
-
-// limitedListener closes connections that exceed the limits immediately, so that clients with many connections do not
-// delay others.
-type limitedListener struct {
-	net.Listener
-	max, maxPerClient int
-
-	mu       sync.Mutex
-	all      int
-	byClient map[string]int
-}
-
-func newLimitedListener(l net.Listener) *limitedListener {
-	return &limitedListener{Listener: l, max: maxConnections, maxPerClient: maxPerClient, byClient: map[string]int{}}
-}
-
-// Accept implements net.Listener.
-func (l *limitedListener) Accept() (net.Conn, error) {
-	for {
-		conn, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		client, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
-		if l.enter(client) {
-			return &limitedConn{Conn: conn, leave: sync.OnceFunc(func() { l.leave(client) })}, nil
-		}
-		_ = conn.Close()
-	}
-}
-
-func (l *limitedListener) enter(client string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.all == l.max || l.byClient[client] == l.maxPerClient {
-		return false
-	}
-	l.all++
-	l.byClient[client]++
-	return true
-}
-
-func (l *limitedListener) leave(client string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.all--
-	if l.byClient[client]--; l.byClient[client] == 0 {
-		delete(l.byClient, client)
-	}
-}
-
-type limitedConn struct {
-	net.Conn
-	leave func()
-}
-
-// Close implements net.Conn.
-func (c *limitedConn) Close() error {
-	c.leave()
-	return c.Conn.Close()
 }

@@ -118,56 +118,6 @@ func large(t *testing.T) *disk.Lines {
 	return l
 }
 
-func TestLimitsConnections(t *testing.T) {
-	inner, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	l := newLimitedListener(inner)
-	l.max, l.maxPerClient = 3, 2
-	var accepted atomic.Int32
-	conns := make(chan net.Conn, 10)
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			accepted.Add(1)
-			conns <- conn
-		}
-	}()
-	t.Cleanup(func() { _ = inner.Close() })
-	from := func(ip string) net.Conn {
-		conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}).DialContext(t.Context(), "tcp", inner.Addr().String())
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = conn.Close() })
-		return conn
-	}
-	requireClosed := func(conn net.Conn) {
-		t.Helper()
-		require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
-		_, err := conn.Read(make([]byte, 1))
-		require.True(t, errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || err != nil && !errors.Is(err, context.DeadlineExceeded), "%v", err)
-	}
-	from("127.0.0.1")
-	from("127.0.0.1")
-	first := <-conns
-	<-conns
-	requireClosed(from("127.0.0.1"))
-	from("127.0.0.2")
-	<-conns
-	requireClosed(from("127.0.0.3"))
-	require.EqualValues(t, 3, accepted.Load())
-
-	require.NoError(t, first.Close())
-	_ = first.Close() // closing a connection again changes nothing
-	from("127.0.0.3")
-	<-conns
-	requireClosed(from("127.0.0.4"))
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	require.Equal(t, map[string]int{"127.0.0.1": 1, "127.0.0.2": 1, "127.0.0.3": 1}, l.byClient)
-}
-
 func trusts(t *testing.T, bundle []byte, c *Certificates, now time.Time) bool {
 	t.Helper()
 	current, err := c.Get(nil)
