@@ -20,6 +20,7 @@ import (
 	"github.com/remit-olm/remit/pkg/controller"
 	"github.com/remit-olm/remit/pkg/lib/logging"
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/version"
 	"github.com/remit-olm/remit/pkg/packages/server"
 	"github.com/remit-olm/remit/pkg/packages/store"
@@ -64,7 +65,8 @@ func (o *options) serve(ctx context.Context) error {
 	<-serving.Issued()
 	api, err := server.New(server.Options{
 		Listener: listener, Certificate: serving, Delegate: server.Delegation(cmp.Or(o.kubeconfig, os.Getenv("KUBECONFIG"))),
-		Store: store.New(store.Options{Directory: o.directory, GlobalNamespace: o.globalNamespace}),
+		Writer: scoped.Username(o.namespace, names.ServiceAccountCatalog),
+		Store:  store.New(store.Options{Directory: o.directory, GlobalNamespace: o.globalNamespace}),
 	})
 	if err != nil {
 		return err

@@ -21,8 +21,11 @@ import (
 	"github.com/remit-olm/remit/pkg/packages/store"
 )
 
-// catalogs is the storage of packagecatalogs.
-type catalogs struct{ store *store.Store }
+// catalogs is the storage of packagecatalogs. receiving is sendTimeout, except in tests.
+type catalogs struct {
+	store     *store.Store
+	receiving time.Duration
+}
 
 var (
 	_ rest.Lister               = &catalogs{}
@@ -169,7 +172,7 @@ func (c *catalogs) write(key types.NamespacedName, w http.ResponseWriter, r *htt
 		c.store.Delete(key)
 		return nil
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(sendTimeout)) // without a deadline, the timeout of the request applies
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(c.receiving)) // without a deadline, the timeout of the request applies
 	err := c.store.Put(key, r.Body)
 	switch {
 	case errors.Is(err, store.ErrFull):

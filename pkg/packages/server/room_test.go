@@ -158,8 +158,11 @@ func TestAUserWhoseRequestsWaitLeavesTheServerAvailable(t *testing.T) {
 	defer func() { cancel(); waiting.Wait() }()
 	for range maxRequests - 1 {
 		waiting.Go(func() {
-			if code, err := status(list, "slow"); err == nil {
-				codes <- code
+			for ctx.Err() == nil { // the server refuses connections if it has too many that it does not know yet
+				if code, err := status(list, "slow"); err == nil {
+					codes <- code
+					return
+				}
 			}
 		})
 	}

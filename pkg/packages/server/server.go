@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/util/compatibility"
 
 	packagesv1 "github.com/remit-olm/remit/api/packages/v1"
+	"github.com/remit-olm/remit/pkg/lib/listen"
 	"github.com/remit-olm/remit/pkg/packages/store"
 )
 
@@ -25,6 +26,10 @@ const (
 	watchEnd = 2 * time.Second
 )
 
+// Limits for connections that are not those of the kube-apiserver, or on which it has not sent a request yet. When it has no
+// connection, it may open one for each request. maxUnserved is enough for the header of a request.
+const maxConnections, maxPerClient, maxUnserved = 256, 64, 64 << 10
+
 // Options configures a Server. All fields are required.
 type Options struct {
 	// Listener accepts the connections.
@@ -33,6 +38,8 @@ type Options struct {
 	Certificate *Certificate
 	// Store contains the packages.
 	Store *store.Store
+	// Writer is the name of the only user who can send catalogs: the catalog program.
+	Writer string
 	// Delegate configures authentication and authorization; Delegation returns the usual values.
 	Delegate func(*genericserver.Config) error
 }
@@ -44,8 +51,8 @@ type Server struct {
 
 // New returns a Server.
 func New(o Options) (*Server, error) {
-	if o.Listener == nil || o.Certificate == nil || o.Store == nil || o.Delegate == nil {
-		return nil, errors.New("packages: Listener, Certificate, Store and Delegate are required")
+	if o.Listener == nil || o.Certificate == nil || o.Store == nil || o.Writer == "" || o.Delegate == nil {
+		return nil, errors.New("packages: Listener, Certificate, Store, Writer and Delegate are required")
 	}
 	config := genericserver.NewConfig(codecs)
 	config.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
@@ -55,9 +62,12 @@ func New(o Options) (*Server, error) {
 	config.MaxRequestsInFlight, config.MaxMutatingRequestsInFlight = maxRequests, maxWrites
 	config.ShutdownWatchTerminationGracePeriod = watchEnd
 	chain := config.BuildHandlerChainFunc
-	config.BuildHandlerChainFunc = func(h http.Handler, c *genericserver.Config) http.Handler { return chain(withDelivery(h, maxStall), c) }
+	limited := listen.New(o.Listener, listen.Limits{Connections: maxConnections, PerClient: maxPerClient, Unserved: maxUnserved})
+	config.BuildHandlerChainFunc = func(h http.Handler, c *genericserver.Config) http.Handler {
+		return withTrust(chain(withServed(withDelivery(h, maxStall), limited, o.Writer), c), limited, c.Authentication.RequestHeaderConfig)
+	}
 	serving := options.NewSecureServingOptions()
-	serving.Listener, serving.BindPort = o.Listener, o.Listener.Addr().(*net.TCPAddr).Port
+	serving.Listener, serving.BindPort = limited, o.Listener.Addr().(*net.TCPAddr).Port
 	serving.ServerCert.GeneratedCert = o.Certificate
 	if err := serving.WithLoopback().ApplyToConfig(config); err != nil {
 		return nil, fmt.Errorf("secure serving: %w", err)
@@ -65,6 +75,7 @@ func New(o Options) (*Server, error) {
 	if err := o.Delegate(config); err != nil {
 		return nil, err
 	}
+	config.Authorization.Authorizer = onlyWriter{o.Writer, config.Authorization.Authorizer}
 	generic, err := config.Complete(nil).New("package-server", genericserver.NewEmptyDelegate())
 	if err != nil {
 		return nil, fmt.Errorf("create API server: %w", err)
@@ -79,7 +90,7 @@ func New(o Options) (*Server, error) {
 
 func storages(from *store.Store) map[string]rest.Storage {
 	all := &manifests{store: from, room: newRoom()}
-	catalogs := &catalogs{from}
+	catalogs := &catalogs{from, sendTimeout}
 	return map[string]rest.Storage{
 		packagesv1.ResourcePackageManifests:                                       all,
 		packagesv1.ResourcePackageManifests + "/" + packagesv1.SubresourceIcon:    &iconREST{all},

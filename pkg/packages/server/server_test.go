@@ -5,7 +5,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -40,10 +42,15 @@ const global = "remit-catalogs"
 // testUser is the header with the name of the user who sends a request.
 const testUser = "Test-User"
 
+// writer is the user that may send catalogs. Requests without testUser are sent as writer.
+const writer = "system:serviceaccount:remit:remit-catalog"
+
 // testServer is a Server that allows all requests; in a cluster, the kube-apiserver authorizes them.
+// Clients connect as the kube-apiserver, which forwards all requests in a cluster.
 type testServer struct {
 	*testing.T
-	store *store.Store
+	proxies authority
+	store   *store.Store
 	*rest.Config
 	client dynamic.NamespaceableResourceInterface
 }
@@ -62,12 +69,13 @@ func servingWith(t *testing.T, issuing *web.Certificates) *testServer {
 	<-certificate.Issued()
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	s := &testServer{T: t, store: store.New(store.Options{Directory: t.TempDir(), GlobalNamespace: global})}
-	api, err := New(Options{Listener: listener, Certificate: certificate, Store: s.store, Delegate: func(c *genericserver.Config) error {
+	s := &testServer{T: t, proxies: newAuthority(t), store: store.New(store.Options{Directory: t.TempDir(), GlobalNamespace: global})}
+	api, err := New(Options{Listener: listener, Certificate: certificate, Store: s.store, Writer: writer, Delegate: func(c *genericserver.Config) error {
 		c.Authentication.Authenticator = authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
-			return &authenticator.Response{User: &user.DefaultInfo{Name: cmp.Or(r.Header.Get(testUser), "someone")}}, true, nil
+			return &authenticator.Response{User: &user.DefaultInfo{Name: cmp.Or(r.Header.Get(testUser), writer)}}, true, nil
 		})
 		c.Authorization.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
+		s.proxies.delegate(c)
 		return nil
 	}})
 	require.NoError(t, err)
@@ -77,7 +85,13 @@ func servingWith(t *testing.T, issuing *web.Certificates) *testServer {
 		cancel()
 		require.NoError(t, <-ended)
 	})
-	s.Config = &rest.Config{Host: "https://" + listener.Addr().String(), QPS: -1, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+	proxy := s.proxies.client("kube-apiserver")
+	key, err := x509.MarshalECPrivateKey(s.proxies.key)
+	require.NoError(t, err)
+	s.Config = &rest.Config{Host: "https://" + listener.Addr().String(), QPS: -1, TLSClientConfig: rest.TLSClientConfig{
+		Insecure: true, CertData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: proxy.Certificate[0]}),
+		KeyData: pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: key}),
+	}}
 	all, err := dynamic.NewForConfig(s.Config)
 	require.NoError(t, err)
 	s.client = all.Resource(packagesv1.GroupVersion.WithResource(packagesv1.ResourcePackageManifests))
@@ -127,7 +141,8 @@ func (s *testServer) request(ctx context.Context, method, path string, body io.R
 	if header != nil {
 		r.Header = header
 	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+	proxy := &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{s.proxies.client("kube-apiserver")}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: proxy, DisableKeepAlives: true}}
 	return client.Do(r)
 }
 
