@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -299,4 +301,38 @@ func args(t *testing.T, deployment *unstructured.Unstructured) []string {
 	found, _, err := unstructured.NestedStringSlice(container, "args")
 	require.NoError(t, err)
 	return found
+}
+
+// The images of the programs may have any user, and Pod Security does not accept root. Each Deployment has a NetworkPolicy that
+// opens no port by number, and metrics only for labeled namespaces.
+func TestPodsHaveAUserAndANetworkPolicy(t *testing.T) {
+	all := installations(t)
+	packages, err := RenderPackages()
+	require.NoError(t, err)
+	all["packages"] = packages
+	for name, objs := range all {
+		policies := map[string]networkingv1.NetworkPolicySpec{}
+		for _, obj := range ofKind(objs, "NetworkPolicy") {
+			policies[obj.GetName()] = convert[networkingv1.NetworkPolicy](t, obj).Spec
+		}
+		for _, obj := range ofKind(objs, "Deployment") {
+			template := convert[appsv1.Deployment](t, obj).Spec.Template
+			require.Equal(t, ptr.To(int64(65532)), template.Spec.SecurityContext.RunAsUser, "%s of %s", obj.GetName(), name)
+			policy, ok := policies[obj.GetName()]
+			require.True(t, ok, "%s of %s", obj.GetName(), name)
+			require.Equal(t, map[string]string{"app.kubernetes.io/name": obj.GetName()}, policy.PodSelector.MatchLabels)
+			require.Equal(t, template.Labels["app.kubernetes.io/name"], obj.GetName())
+			open := map[string]bool{}
+			for _, rule := range policy.Ingress {
+				for _, port := range rule.Ports {
+					open[port.Port.String()] = len(rule.From) == 0
+				}
+			}
+			for _, port := range template.Spec.Containers[0].Ports {
+				everyone, ok := open[port.Name]
+				require.Equal(t, port.Name != "health", ok, "%s of %s: %s", obj.GetName(), name, port.Name)
+				require.Equal(t, port.Name == "content" || port.Name == "https", everyone, "%s of %s: %s", obj.GetName(), name, port.Name)
+			}
+		}
+	}
 }

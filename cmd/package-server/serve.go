@@ -34,7 +34,7 @@ func (o *options) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config.UserAgent = names.UserAgentPackageServer
+	config.UserAgent = version.UserAgent(names.UserAgentPackageServer)
 	scheme, err := controller.NewScheme()
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (o *options) serve(ctx context.Context) error {
 	}()
 	<-serving.Issued()
 	api, err := server.New(server.Options{
-		Listener: listener, Certificate: serving, Delegate: server.Delegation(cmp.Or(o.kubeconfig, os.Getenv("KUBECONFIG"))),
+		Listener: listener, Certificate: serving, Delegate: server.Delegation(cmp.Or(o.kubeconfig, os.Getenv("KUBECONFIG")), version.WithUserAgent(config.UserAgent)),
 		Writer: scoped.Username(o.namespace, names.ServiceAccountCatalog),
 		Store:  store.New(store.Options{Directory: o.directory, GlobalNamespace: o.globalNamespace}),
 	})

@@ -26,11 +26,12 @@ import (
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/version"
 )
 
 // ManagerOptions contains the options of NewManager, which all programs use.
 type ManagerOptions struct {
-	// UserAgent identifies the program in audit logs, and is the name of the leader election Lease.
+	// UserAgent, with the version, identifies the program in audit logs, and is the name of the leader election Lease.
 	UserAgent string
 	// Namespace contains the leader election Lease and the Secret with the proof keys.
 	Namespace string
@@ -63,8 +64,9 @@ func NewManager(config *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 		return nil, err
 	}
 	config = rest.CopyConfig(config)
-	config.UserAgent = o.UserAgent
-	config.QPS = -1 // API Priority and Fairness limits the request rate
+	config.UserAgent = version.UserAgent(o.UserAgent)
+	config.Wrap(version.WithUserAgent(config.UserAgent)) // leader election would send the name of the executable
+	config.QPS = -1                                      // API Priority and Fairness limits the request rate
 	lease := cmp.Or(o.LeaseDuration, DefaultLeaseDuration)
 	deadline, retry := renewal(lease)
 	mgr, err := ctrl.NewManager(config, ctrl.Options{

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/remit-olm/remit/pkg/lib/listen"
+	"github.com/remit-olm/remit/pkg/lib/version"
 )
 
 // free returns an address on which nothing listens.
@@ -27,8 +29,8 @@ func free(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// apiServer starts an API server that serves only what NewManager reads.
-func apiServer(t *testing.T) *rest.Config {
+// apiServer starts an API server that serves only what NewManager reads. received, if set, is called for each request.
+func apiServer(t *testing.T, received func(*http.Request)) *rest.Config {
 	t.Helper()
 	const group = `"groupVersion":"operators.coreos.com/v1alpha1","version":"v1alpha1"`
 	responses := map[string]string{
@@ -39,6 +41,9 @@ func apiServer(t *testing.T) *rest.Config {
 			"resources":[{"name":"clusterserviceversions","namespaced":true,"kind":"ClusterServiceVersion"}]}`,
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if received != nil {
+			received(r)
+		}
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, responses[r.URL.Path])
 	}))
@@ -49,7 +54,7 @@ func apiServer(t *testing.T) *rest.Config {
 // Nobody authenticates at these ports, so each client gets little of them.
 func TestTheHealthAndMetricsPortsAreLimited(t *testing.T) {
 	o := ManagerOptions{UserAgent: "test", Namespace: "remit", HealthAddress: free(t), MetricsAddress: free(t)}
-	mgr, err := NewManager(apiServer(t), o)
+	mgr, err := NewManager(apiServer(t, nil), o)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -99,6 +104,30 @@ func TestTheHealthAndMetricsPortsAreLimited(t *testing.T) {
 		require.Error(t, err)
 		require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
 	}
-	_, err = NewManager(apiServer(t), ManagerOptions{UserAgent: "test", Namespace: "remit", HealthAddress: o.HealthAddress})
+	_, err = NewManager(apiServer(t, nil), ManagerOptions{UserAgent: "test", Namespace: "remit", HealthAddress: o.HealthAddress})
 	require.ErrorContains(t, err, fmt.Sprintf("health port: listen on %q", o.HealthAddress))
+}
+
+// Administrators find out who sends a request from the audit log. The requests for Leases come from a library.
+func TestEveryRequestNamesTheProgramAndItsVersion(t *testing.T) {
+	lease := make(chan struct{})
+	found := sync.OnceFunc(func() { close(lease) })
+	var agents sync.Map
+	mgr, err := NewManager(apiServer(t, func(r *http.Request) {
+		agents.Store(r.UserAgent(), r.URL.Path)
+		if strings.Contains(r.URL.Path, "/leases") {
+			found()
+		}
+	}), ManagerOptions{UserAgent: "remit-test", Namespace: "remit", LeaderElection: true})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	<-lease
+	cancel()
+	require.NoError(t, <-ended)
+	agents.Range(func(agent, path any) bool {
+		require.Equal(t, "remit-test/"+version.String(), agent, path)
+		return true
+	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/proof"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/lib/version"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
@@ -34,7 +35,7 @@ func newShared(ctx context.Context, mgr ctrl.Manager, userAgent, namespace strin
 		return s, err
 	}
 	s.accounts, err = scoped.NewClients(scoped.Options{
-		Base: mgr.GetConfig(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), UserAgent: userAgent,
+		Base: mgr.GetConfig(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), UserAgent: version.UserAgent(userAgent),
 	})
 	if err != nil {
 		return s, err

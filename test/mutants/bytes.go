@@ -364,12 +364,6 @@ func bytes() []Mutant {
 			Killer: unit("pkg/step/execute", "TestGatherStopsAfterAFailedRead"),
 		},
 		{
-			Name: "one-client-takes-all-connections", Rule: 8, File: "pkg/catalog/web/listen.go",
-			Old:    "l.byClient[client] == l.maxPerClient",
-			New:    "false",
-			Killer: unit("pkg/catalog/web", "TestLimitsConnections"),
-		},
-		{
 			Name: "slow-clients-keep-their-turns", Rule: 8, File: "pkg/catalog/web/server.go",
 			Old:    "each: s.chunkTimeout",
 			New:    "each: s.responseTimeout",

@@ -13,6 +13,7 @@ import (
 	genericserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/util/compatibility"
+	"k8s.io/client-go/transport"
 
 	packagesv1 "github.com/remit-olm/remit/api/packages/v1"
 	"github.com/remit-olm/remit/pkg/lib/listen"
@@ -106,11 +107,13 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // Delegation returns a function that delegates authentication and authorization to the kube-apiserver, as every aggregated
-// API server does.
-func Delegation(kubeconfig string) func(*genericserver.Config) error {
+// API server does. wrap wraps the transport of the requests.
+func Delegation(kubeconfig string, wrap transport.WrapperFunc) func(*genericserver.Config) error {
 	return func(config *genericserver.Config) error {
 		authentication, authorization := options.NewDelegatingAuthenticationOptions(), options.NewDelegatingAuthorizationOptions()
 		authentication.RemoteKubeConfigFile, authorization.RemoteKubeConfigFile = kubeconfig, kubeconfig
+		authentication.WithCustomRoundTripper(wrap)
+		authorization.WithCustomRoundTripper(wrap)
 		if err := authentication.ApplyTo(&config.Authentication, config.SecureServing, nil); err != nil {
 			return fmt.Errorf("delegate authentication: %w", err)
 		}

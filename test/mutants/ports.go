@@ -1,0 +1,61 @@
+package mutants
+
+// ports returns the mutants of the limits for ports, which clients reach without credentials (docs/adr/0067).
+func ports() []Mutant {
+	return []Mutant{
+		{
+			Name: "ports-take-every-connection", Rule: 8, File: "pkg/lib/listen/listener.go",
+			Old:    "if l.counted >= l.limits.Connections {",
+			New:    "if false {",
+			Killer: unit("pkg/lib/listen", "TestUnfinishedHeadersUseLittleMemory"),
+		},
+		{
+			Name: "one-client-takes-all-connections", Rule: 8, File: "pkg/lib/listen/listener.go",
+			Old:    "if own >= l.limits.PerClient {",
+			New:    "if false {",
+			Killer: unit("pkg/controller", "TestTheHealthAndMetricsPortsAreLimited"),
+		},
+		{
+			Name: "a-full-port-serves-nobody-else", Rule: 8, File: "pkg/lib/listen/listener.go",
+			Old:    "evicted == nil || len(l.clients[evicted.client]) <= own {",
+			New:    "evicted != nil || own < 0 {",
+			Killer: unit("pkg/packages/server", "TestLimitsConnectionsExceptThoseOfTheAPIServer"),
+		},
+		{
+			Name: "headers-are-not-limited", Rule: 8, File: "pkg/lib/listen/server.go",
+			Old:    "MaxHeaderBytes: MaxHeaderBytes, ErrorLog",
+			New:    "MaxHeaderBytes: 1 << 20, ErrorLog",
+			Killer: unit("pkg/lib/listen", "TestUnfinishedHeadersUseLittleMemory"),
+		},
+		{
+			Name: "clients-send-without-being-authorized", Rule: 8, File: "pkg/lib/listen/listener.go",
+			Old:    "if limit == 0 || c.trusted || c.closed {",
+			New:    "if limit >= 0 {",
+			Killer: unit("pkg/lib/listen", "TestLimitsWhatAClientSendsBeforeARequestIsServed"),
+		},
+		{
+			Name: "any-client-certificate-is-the-api-server", Rule: 8, File: "pkg/packages/server/access.go",
+			Old:    "if _, err := leaf.Verify(options); err != nil {",
+			New:    "if _, err := leaf.Verify(options); err == nil && false {",
+			Killer: unit("pkg/packages/server", "TestLimitsConnectionsExceptThoseOfTheAPIServer"),
+		},
+		{
+			Name: "any-front-proxy-is-the-api-server", Rule: 8, File: "pkg/packages/server/access.go",
+			Old:    "return len(names) == 0 || slices.Contains(names, leaf.Subject.CommonName)",
+			New:    "return len(names) >= 0 || slices.Contains(names, leaf.Subject.CommonName)",
+			Killer: unit("pkg/packages/server", "TestLimitsConnectionsExceptThoseOfTheAPIServer"),
+		},
+		{
+			Name: "everyone-sends-catalogs", Rule: 3, File: "pkg/packages/server/access.go",
+			Old:    "if writes(a) && (a.GetUser() == nil || a.GetUser().GetName() != w.name) {",
+			New:    "if writes(a) && a.GetUser() == nil {",
+			Killer: unit("pkg/packages/server", "TestOnlyTheCatalogProgramSendsCatalogs"),
+		},
+		{
+			Name: "a-catalog-may-arrive-forever", Rule: 8, File: "pkg/packages/server/catalogs.go",
+			Old:    "SetReadDeadline(time.Now().Add(c.receiving))",
+			New:    "SetReadDeadline(time.Time{})",
+			Killer: unit("pkg/packages/server", "TestLimitsTheTimeForReceivingACatalog"),
+		},
+	}
+}
