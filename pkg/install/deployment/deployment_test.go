@@ -127,6 +127,9 @@ func TestStatusTexts(t *testing.T) {
 	available := func(ok corev1.ConditionStatus, message string) appsv1.DeploymentCondition {
 		return appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: ok, Message: message}
 	}
+	refused := func(is corev1.ConditionStatus) appsv1.DeploymentCondition {
+		return appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: is, Reason: "FailedCreate", Message: "exceeded\nquota: q"}
+	}
 	for _, tc := range []struct {
 		name  string
 		gen   int64
@@ -152,6 +155,15 @@ func TestStatusTexts(t *testing.T) {
 		{"not available", 1, appsv1.DeploymentStatus{ObservedGeneration: 1, Conditions: []appsv1.DeploymentCondition{
 			available(corev1.ConditionFalse, "no minimum availability")}},
 			deployment.Progress{Text: `deployment "d" not available: no minimum availability`}},
+		{"pods are refused", 1, appsv1.DeploymentStatus{ObservedGeneration: 1, Conditions: []appsv1.DeploymentCondition{
+			available(corev1.ConditionFalse, "no minimum availability"), refused(corev1.ConditionTrue)}},
+			deployment.Progress{Text: `deployment "d" not available: no minimum availability; its Pods cannot be created: exceeded quota: q`}},
+		{"pods were refused", 1, appsv1.DeploymentStatus{ObservedGeneration: 1, Conditions: []appsv1.DeploymentCondition{
+			available(corev1.ConditionFalse, "no minimum availability"), refused(corev1.ConditionFalse)}},
+			deployment.Progress{Text: `deployment "d" not available: no minimum availability`}},
+		{"stuck because pods are refused", 1, appsv1.DeploymentStatus{ObservedGeneration: 1, Conditions: []appsv1.DeploymentCondition{
+			{Type: appsv1.DeploymentProgressing, Reason: "ProgressDeadlineExceeded"}, refused(corev1.ConditionTrue)}},
+			deployment.Progress{Stuck: true, Text: `deployment "d" exceeded its progress deadline; its Pods cannot be created: exceeded quota: q`}},
 		{"ready", 1, appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1,
 			Conditions: []appsv1.DeploymentCondition{available(corev1.ConditionTrue, "")}},
 			deployment.Progress{Ready: true, Text: `deployment "d" is up-to-date and available`}},

@@ -6,6 +6,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
 // progressDeadlineExceeded is a reason that the Deployment controller sets.
@@ -31,14 +33,23 @@ func Status(d *appsv1.Deployment, wanted *int32) Progress {
 	if want := ptr.Deref(wanted, 1); ptr.Deref(d.Spec.Replicas, 1) == 0 && want > 0 {
 		return Progress{Text: fmt.Sprintf("deployment %q is scaled to 0 replicas; to scale it up, run: kubectl scale deployment %s -n %s --replicas=%d", d.Name, d.Name, d.Namespace, want)}
 	}
-	problem := unavailable(d)
+	problem, refusal := unavailable(d), refusal(d)
 	if problem == "" {
 		return Progress{Ready: true, Text: fmt.Sprintf("deployment %q is up-to-date and available", d.Name)}
 	}
 	if c := condition(d, appsv1.DeploymentProgressing); c != nil && c.Reason == progressDeadlineExceeded {
-		return Progress{Stuck: true, Text: fmt.Sprintf("deployment %q exceeded its progress deadline", d.Name)}
+		return Progress{Stuck: true, Text: fmt.Sprintf("deployment %q exceeded its progress deadline%s", d.Name, refusal)}
 	}
-	return Progress{Text: problem}
+	return Progress{Text: problem + refusal}
+}
+
+// refusal returns why the API server refuses the Pods of a Deployment, for example because of a quota or Pod Security, as the
+// end of a message; or "".
+func refusal(d *appsv1.Deployment) string {
+	if c := condition(d, appsv1.DeploymentReplicaFailure); c != nil && c.Status == corev1.ConditionTrue {
+		return "; its Pods cannot be created: " + status.OneLine(c.Message)
+	}
+	return ""
 }
 
 // unavailable returns why a Deployment is not available, or "".
