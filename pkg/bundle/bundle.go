@@ -55,20 +55,21 @@ func (e *UnsupportedKindError) Error() string {
 	return fmt.Sprintf("manifest %s %q: bundles cannot contain objects of this kind", e.GVK, e.Name)
 }
 
-// ParseContent parses the manifests of one bundle. Each must contain one object of a supported kind, and exactly one
-// object must be a ClusterServiceVersion. Identical duplicates are ignored, and samples of the bundle's own kinds are
-// omitted with a warning.
+// ParseContent parses the objects in the manifests of one bundle (see catalog.ReadObjects). Each must have a supported kind,
+// and exactly one must be a ClusterServiceVersion. Identical duplicates are ignored, and samples of the bundle's own kinds
+// are omitted with a warning.
 func ParseContent(content *catalog.Content) (*Bundle, error) {
 	if n := len(content.Manifests); n > MaxManifests {
 		return nil, fmt.Errorf("bundle has %d manifests; at most %d are allowed", n, MaxManifests)
 	}
 	p := parser{content: content, seen: map[string]int{}, objects: map[int]*unstructured.Unstructured{}}
+	p.bundle.Warnings = slices.Clone(content.Warnings)
 	total := 0
 	for i, raw := range content.Manifests {
 		if total += len(raw); total > MaxBundleBytes {
-			return nil, fmt.Errorf("bundle has more than %d bytes of manifests", MaxBundleBytes)
+			return nil, errTooLarge
 		}
-		if err := p.parse(i, raw); err != nil {
+		if err := p.read(i, raw); err != nil {
 			return nil, err
 		}
 	}
@@ -82,42 +83,79 @@ func ParseContent(content *catalog.Content) (*Bundle, error) {
 	for _, i := range slices.Sorted(maps.Keys(p.objects)) {
 		obj := p.objects[i]
 		if err := errors.Join(b.checkSecret(obj), checkRBAC(obj), checkCRD(obj)); err != nil {
-			return nil, p.named(i, err)
+			return nil, p.named(p.from[i], err)
 		}
 	}
 	Sort(b.Objects)
 	return b, nil
 }
 
+// errTooLarge means that a bundle is too large as text, or as JSON, which aliases can make larger than the text.
+var errTooLarge = fmt.Errorf("bundle has more than %d bytes of manifests", MaxBundleBytes)
+
 // parser parses one bundle.
 type parser struct {
 	content *catalog.Content
 	bundle  Bundle
-	// objects maps the index of a manifest to its parsed object; seen maps a kind and name to the index.
+	// from contains the index of the manifest that contains each object, including the omitted ones; bytes is their total
+	// size as JSON.
+	from  []int
+	bytes int
+	// objects maps the number of an object, which is an index into from, to the parsed object; seen maps a kind and name to
+	// the number.
 	objects map[int]*unstructured.Unstructured
 	seen    map[string]int
 	// samples collects manifests that may be samples of the operator's own kinds; omitSamples checks them.
 	samples []*UnsupportedKindError
 }
 
-func (p *parser) parse(i int, raw []byte) error {
-	obj, err := parseManifest(raw)
+// read parses the objects of a manifest.
+func (p *parser) read(i int, raw []byte) error {
+	if len(raw) > MaxManifestText {
+		return p.named(i, fmt.Errorf("manifest is %d bytes long; at most %d are allowed", len(raw), MaxManifestText))
+	}
+	warnings, err := catalog.ReadObjects(raw, MaxManifestBytes, func(object []byte) error {
+		if p.from = append(p.from, i); len(p.from) > MaxManifests {
+			return fmt.Errorf("bundle has more than %d objects", MaxManifests)
+		}
+		if p.bytes += len(object); p.bytes > MaxBundleBytes {
+			return errTooLarge
+		}
+		return p.parse(object)
+	})
+	for _, text := range warnings {
+		p.warn(i, text)
+	}
+	return p.named(i, err)
+}
+
+// warn adds a warning about a manifest. Further warnings are dropped.
+func (p *parser) warn(i int, text string) {
+	if len(p.bundle.Warnings) < catalog.MaxContentWarnings {
+		p.bundle.Warnings = append(p.bundle.Warnings, p.name(i)+": "+text)
+	}
+}
+
+// parse parses an object of the manifest that is read.
+func (p *parser) parse(data []byte) error {
+	obj, err := parseObject(data)
 	if sample := asSample(err); sample != nil {
 		p.samples = append(p.samples, sample)
 		return nil
 	}
 	if err != nil {
-		return p.named(i, err)
+		return err
 	}
+	number := len(p.from) - 1
 	id := obj.GroupVersionKind().GroupKind().String() + " " + obj.GetName()
 	if first, ok := p.seen[id]; ok {
 		if equality.Semantic.DeepEqual(p.objects[first].Object, obj.Object) {
 			return nil
 		}
-		return p.named(i, fmt.Errorf("bundle has two different manifests for %s; the other is %s", id, p.name(first)))
+		return fmt.Errorf("bundle has two different manifests for %s; the other is %s", id, p.name(p.from[first]))
 	}
-	p.seen[id], p.objects[i] = i, obj
-	return p.named(i, p.bundle.add(obj))
+	p.seen[id], p.objects[number] = number, obj
+	return p.bundle.add(obj)
 }
 
 // named adds the name of the manifest to an error.

@@ -2,7 +2,6 @@ package bundle_test
 
 import (
 	"testing"
-	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
@@ -11,18 +10,18 @@ import (
 )
 
 func TestErrorsNameTheFileOrTheObject(t *testing.T) {
-	files := func(name, text string) fstest.MapFS {
-		return fstest.MapFS{"manifests/csv.yaml": {Data: []byte(csvText)}, "manifests/" + name: {Data: []byte(text)}}
+	files := func(name, text string) *catalog.Content {
+		return &catalog.Content{Manifests: [][]byte{[]byte(csvText), []byte(text)}, Names: []string{"csv.yaml", name}}
 	}
 	for name, row := range map[string]struct{ text, want string }{
-		"malformed":             {"a: [", `manifest "x.yaml": invalid YAML: `},
+		"malformed":             {"a: [", `manifest "x.yaml": document 1: invalid YAML: `},
 		"a kind":                {object("Pod", "metadata: {name: a}"), `manifest "x.yaml": `},
 		"a Secret":              {object("Secret", "metadata: {name: a}\ntype: kubernetes.io/service-account-token"), `manifest "x.yaml": Secret "a": `},
 		"a rule":                {"kind: Role\nmetadata: {name: a}\nrules: [{apiGroups: ['']}]", `manifest "x.yaml": Role "a": `},
 		"a different duplicate": {csvText + "  description: other\n", `manifest "x.yaml": bundle has two different manifests for ClusterServiceVersion.operators.coreos.com op.v1; the other is manifest "csv.yaml"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := bundle.Read(files("x.yaml", row.text))
+			_, err := bundle.ParseContent(files("x.yaml", row.text))
 			require.ErrorContains(t, err, row.want)
 		})
 	}

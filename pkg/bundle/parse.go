@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"sigs.k8s.io/yaml"
 
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/lib/apply"
@@ -28,23 +27,9 @@ import (
 // the corpus need at most 10 MiB.
 const maxDepth, maxManifestCost = 200, 48 << 20
 
-// parseManifest parses one object and removes its status and the metadata that a bundle's author must not set (escape
-// suite 85, 118, 119).
-func parseManifest(raw []byte) (*unstructured.Unstructured, error) {
-	if len(raw) > MaxManifestText {
-		return nil, fmt.Errorf("manifest is %d bytes long; at most %d are allowed", len(raw), MaxManifestText)
-	}
-	doc, err := onlyDocument(raw)
-	if err != nil {
-		return nil, err
-	}
-	if err := catalog.CheckAliases(doc, MaxManifestBytes); err != nil {
-		return nil, fmt.Errorf("invalid YAML: %w", err)
-	}
-	data, err := yaml.YAMLToJSONStrict(doc)
-	if err != nil {
-		return nil, fmt.Errorf("invalid YAML: %w", err)
-	}
+// parseObject parses one object and removes its status and the metadata that a bundle's author must not set (escape suite
+// 85, 118, 119).
+func parseObject(data []byte) (*unstructured.Unstructured, error) {
 	if len(data) > MaxManifestBytes {
 		return nil, fmt.Errorf("manifest is %d bytes long as JSON; at most %d are allowed", len(data), MaxManifestBytes)
 	}
@@ -86,56 +71,6 @@ func completeType(obj *unstructured.Unstructured) {
 			obj.SetAPIVersion(schema.GroupVersion{Group: k.Group, Version: "v1"}.String())
 		}
 	}
-}
-
-// onlyDocument refuses manifests with several YAML documents, because ignoring all but one would silently drop objects.
-func onlyDocument(raw []byte) ([]byte, error) {
-	reader := catalog.Documents(raw)
-	var only []byte
-	for {
-		doc, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, fmt.Errorf("invalid YAML: %w", err)
-		}
-		doc, rest := cutAtEnd(doc)
-		if isBlank(doc) && isBlank(rest) {
-			continue
-		}
-		if only != nil || !isBlank(rest) {
-			return nil, fmt.Errorf("each manifest must be one object, but found several YAML documents")
-		}
-		only = doc
-	}
-	if only == nil {
-		return nil, fmt.Errorf("manifest is empty")
-	}
-	return only, nil
-}
-
-// cutAtEnd splits a document at the end marker "...", because the YAML library ignores everything after it.
-func cutAtEnd(doc []byte) (before, after []byte) {
-	read := 0
-	for line := range bytes.Lines(doc) {
-		read += len(line)
-		if rest, ok := bytes.CutPrefix(line, []byte("...")); ok && (isBlank(rest) || rest[0] == ' ' || rest[0] == '\t') {
-			return doc[:read-len(line)], doc[read:]
-		}
-	}
-	return doc, nil
-}
-
-// isBlank reports whether a document contains only whitespace, comments and document markers.
-func isBlank(doc []byte) bool {
-	for line := range bytes.Lines(doc) {
-		trimmed := bytes.TrimSpace(line)
-		if len(trimmed) > 0 && trimmed[0] != '#' && string(trimmed) != "---" && string(trimmed) != "..." {
-			return false
-		}
-	}
-	return true
 }
 
 func checkDepth(data []byte) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,17 +55,13 @@ func object(kind, rest string) string {
 func TestParseRefuses(t *testing.T) {
 	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 	for _, row := range []struct{ name, manifest, want string }{
-		{"an empty manifest", "", "empty"},
-		{"comments only", "# nothing\n---\n# here\n", "empty"},
-		{"two documents", "kind: ConfigMap\n---\nkind: Secret\n", "several YAML documents"},
-		{"a document after the end marker", "kind: ConfigMap\n... \nkind: Secret\n", "several YAML documents"},
+		{"a second document", object("ConfigMap", "metadata: {name: a}\n---\nkind: Secret\n"), "Secret: metadata.name is missing"},
+		{"a document after the end marker", object("ConfigMap", "metadata: {name: a}\n... \nkind: Secret\n"), "Secret: metadata.name is missing"},
 		{"invalid YAML", "a: [", "invalid YAML"},
-		{"a scalar", "hello", "not an object with a kind"},
-		{"a sequence", "- kind: ConfigMap", "not an object with a kind"},
-		{"an object without a kind", "metadata: {name: a}", "not an object with a kind"},
+		{"an object without a kind", "apiVersion: v1\nmetadata: {name: a}", "not an object with a kind"},
+		{"a kind that is a number", "kind: 1\nmetadata: {name: a}", "not an object with a kind"},
 		{"a CSV without an apiVersion", "{kind: ClusterServiceVersion, metadata: {name: a}}", "ClusterServiceVersion a has no apiVersion"},
 		{"a list", object("ConfigMapList", "items: []"), "each manifest must be one object"},
-		{"a duplicate key", object("ConfigMap", "metadata: {name: a}\nkind: Secret"), "already set in map"},
 		{"nesting that is too deep", object("ConfigMap", "metadata: {name: a}\ndata: "+deep(300)), "nested more than 200 levels deep"},
 		{"an alias bomb of nodes", "a: &a [x,x]\n" + laughs(40), "expand to more than"},
 		{"an alias bomb of bytes", "s: &s " + strings.Repeat("x", 1<<20) + "\nl: [" + strings.Repeat("*s,", 100_000) + "]", "expand to more than"},
@@ -109,6 +106,62 @@ func TestParseRefuses(t *testing.T) {
 			require.ErrorContains(t, err, row.want)
 		})
 	}
+}
+
+// What OLM v0 installs is installed: a manifest may repeat keys, contain several documents or not be an object.
+func TestReadsWhatIsNotOneValidObjectWithAWarning(t *testing.T) {
+	names := func(b *bundle.Bundle) (out []string) {
+		for _, obj := range b.Objects {
+			out = append(out, obj.GetKind()+" "+obj.GetName())
+		}
+		return out
+	}
+	const notAnObject = "omitted, because it is not a Kubernetes object: it has neither apiVersion nor kind"
+	for _, row := range []struct {
+		name, manifest string
+		want           []string
+		warning        string
+	}{
+		{"a repeated key", object("Secret", "metadata: {name: a}\nkind: ConfigMap"), []string{"ConfigMap a"}, `line 4: key "kind" is repeated; its last value is used`},
+		{"a repeated key in a later document", "# x\n---\n# y\n" + object("ConfigMap", "metadata: {name: a}\n---\n") + object("Secret", "metadata:\n  name: a\n  name: b"),
+			[]string{"ConfigMap a", "Secret b"}, `line 12: key "name" is repeated; its last value is used`},
+		{"several documents", object("ConfigMap", "metadata: {name: a}\n...\n") + object("Secret", "metadata: {name: b}\n--- # c\n") + object("Service", "metadata: {name: c}"),
+			[]string{"ConfigMap a", "Secret b", "Service c"}, "line 4: the manifest contains 3 objects, and all of them are used"},
+		{"a description of a package", "packageName: a\nchannels: [{name: stable}]", nil, "line 1: " + notAnObject},
+		{"text", "hello", nil, "line 1: " + notAnObject},
+		{"a list", "# a\n---\n- kind: ConfigMap", nil, "line 1: " + notAnObject},
+		{"an empty manifest", "", nil, "line 1: omitted, because it is empty"},
+		{"comments only", "# nothing\n---\n# here\n", nil, "line 1: omitted, because it is empty"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			b, err := bundle.ParseContent(&catalog.Content{Manifests: [][]byte{[]byte(csvText), []byte(row.manifest)}, Names: []string{"csv.yaml", "x.yaml"}})
+			require.NoError(t, err)
+			require.ElementsMatch(t, row.want, names(b))
+			require.Contains(t, b.Warnings, `manifest "x.yaml": `+row.warning)
+		})
+	}
+}
+
+// The documents of one manifest count like manifests, and so does what aliases add to them.
+func TestLimitsApplyToTheDocumentsOfAManifest(t *testing.T) {
+	_, err := parse(strings.Repeat(object("ConfigMap", "metadata: {name: a}\n---\n"), bundle.MaxManifests))
+	require.ErrorContains(t, err, "bundle has more than 1000 objects")
+
+	var expanding strings.Builder
+	for i := range 2 + bundle.MaxBundleBytes/bundle.MaxManifestBytes {
+		fmt.Fprintf(&expanding, "%sdata: {x: &x %s, y: [%s]}\n---\n", object("ConfigMap", fmt.Sprintf("metadata: {name: a%d}\n", i)),
+			strings.Repeat("x", 1000), strings.TrimSuffix(strings.Repeat("*x,", bundle.MaxManifestBytes/1000-100), ","))
+	}
+	require.Less(t, expanding.Len(), bundle.MaxManifestText)
+	_, err = parse(expanding.String())
+	require.ErrorContains(t, err, "bundle has more than 33554432 bytes")
+}
+
+func TestLimitsTheNumberOfWarnings(t *testing.T) {
+	b, err := parse(slices.Repeat([]string{object("ConfigMap", "metadata: {name: a}\n"+strings.Repeat("kind: ConfigMap\n", 100))}, 50)...)
+	require.NoError(t, err)
+	require.Len(t, b.Warnings, catalog.MaxContentWarnings)
+	require.Equal(t, "manifest 2: and 80 more warnings about this manifest", b.Warnings[20])
 }
 
 // laughs returns YAML with n levels of aliases, each of which doubles the expanded size.
@@ -410,6 +463,8 @@ func FuzzParse(f *testing.F) {
 		}
 		second, err := parseAll(again)
 		require.NoError(t, err)
+		require.Empty(t, second.Warnings, "the warnings describe what the first reading changed")
+		b.Warnings, second.Warnings = nil, nil
 		require.Equal(t, b, second)
 	})
 }

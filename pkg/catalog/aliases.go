@@ -14,22 +14,14 @@ import (
 // of each value. The YAML library limits nodes, not bytes, so a 1 MiB document could otherwise expand to 80 GiB of JSON.
 // Text without both an anchor and an alias, which is the usual case, is only scanned.
 func CheckAliases(data []byte, limit int) error {
-	if !hasIndicator(data, '&') || !hasIndicator(data, '*') || isJSON(data) {
-		return nil
-	}
-	reader := Documents(data)
-	for i := 1; ; i++ {
-		doc, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err == nil {
-			err = checkDocument(doc, limit)
-		}
-		if err != nil {
+	i := 0
+	for _, document := range splitDocuments(data) {
+		i++
+		if err := checkAliases(document, limit); err != nil {
 			return fmt.Errorf("document %d: %w", i, err)
 		}
 	}
+	return nil
 }
 
 // hasIndicator reports whether a character occurs where YAML could interpret it as an indicator: anywhere except within a
@@ -62,8 +54,9 @@ func isJSON(data []byte) bool {
 	}
 }
 
-func checkDocument(doc []byte, limit int) error {
-	if !hasIndicator(doc, '&') || !hasIndicator(doc, '*') {
+// checkAliases checks one document.
+func checkAliases(doc []byte, limit int) error {
+	if !hasIndicator(doc, '&') || !hasIndicator(doc, '*') || isJSON(doc) {
 		return nil
 	}
 	var root yamlv3.Node

@@ -108,6 +108,18 @@ type Content struct {
 	// Names lists the files that contain the manifests, for use in messages. It is empty if unknown, and is not part of the
 	// digest.
 	Names []string
+	// Warnings describe what ReadObjects found in the bundle's files. They are not part of the digest.
+	Warnings []string
+}
+
+// MaxContentWarnings bounds the number of warnings about the files of one bundle.
+const MaxContentWarnings = 100
+
+// Warn adds a warning about a file. Further warnings are dropped.
+func (c *Content) Warn(file, warning string) {
+	if len(c.Warnings) < MaxContentWarnings {
+		c.Warnings = append(c.Warnings, fmt.Sprintf("manifest %q: %s", file, warning))
+	}
 }
 
 // Name returns the name of the file that contains a manifest, or "" if unknown.

@@ -1,6 +1,7 @@
 package env
 
 import (
+	"context"
 	"io/fs"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/remit-olm/remit/manifests"
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/catalog/fbc"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -244,5 +246,7 @@ func (tn *Tenant) Plan(c assert.TestingT) *operatorsv1alpha1.InstallPlan {
 	return &list.Items[0]
 }
 
-// ReadBundle is bundle.Read, for tests in which "bundle" is the package of the sample.
-func ReadBundle(fsys fs.FS) (*bundle.Bundle, error) { return bundle.Read(fsys) }
+// ReadBundle parses the bundle at the root of a file system.
+func ReadBundle(fsys fs.FS) (*bundle.Bundle, error) {
+	return fbc.ReadBundle(context.Background(), fsys)
+}

@@ -109,6 +109,9 @@ func (o *Options) Run(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
+	for _, warning := range b.Warnings {
+		fmt.Fprintln(o.ErrOut, "warning:", warning)
+	}
 	scope, err := o.Scope(b, namespace)
 	if err != nil {
 		return err

@@ -52,6 +52,20 @@ func TestWarnsAboutClusterAdminInTheFirstLine(t *testing.T) {
 	}
 }
 
+func TestReportsFilesThatAreNotObjects(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, sample.FS()))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "manifests", "package.yaml"), []byte("packageName: sample\n"), 0o600))
+	cmd := NewCommand()
+	var out, errOut bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(&errOut)
+	cmd.SetArgs([]string{dir, "--account", "team-a/installer"})
+	require.NoError(t, cmd.ExecuteContext(t.Context()))
+	require.Contains(t, errOut.String(), `warning: manifest "package.yaml": line 1: omitted, because it is not a Kubernetes object`)
+	require.NotContains(t, out.String(), "package.yaml")
+}
+
 func TestRejectsReservedGroupsWithoutApproval(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(dir, sample.FS()))

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/grant"
-	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/catalog/fbc"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/step/build"
@@ -51,7 +51,7 @@ func (d *demo) sample(ctx context.Context) error {
 // blockedFirst installs the operator with an account that is missing permissions, shows the report and grants the
 // permissions.
 func (t *tenant) blockedFirst(ctx context.Context) error {
-	b, err := bundle.Read(samplebundle.FS())
+	b, err := fbc.ReadBundle(ctx, samplebundle.FS())
 	if err != nil {
 		return err
 	}

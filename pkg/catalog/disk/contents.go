@@ -172,14 +172,23 @@ func parseDigest(text string) (out [32]byte, err error) {
 	return [32]byte(raw), nil
 }
 
-// encode writes the file name and the text of each manifest, each preceded by its length.
+// nameOfWarning marks a warning. It is not the name of a file.
+const nameOfWarning = "\x00"
+
+// encode writes the warnings, and the file name and the text of each manifest, each part preceded by its length.
 func encode(content *catalog.Content) []byte {
 	var out []byte
-	for i, m := range content.Manifests {
-		for _, part := range []string{content.Name(i), string(m)} {
+	put := func(name string, text []byte) {
+		for _, part := range [][]byte{[]byte(name), text} {
 			out = binary.AppendUvarint(out, uint64(len(part)))
 			out = append(out, part...)
 		}
+	}
+	for _, warning := range content.Warnings {
+		put(nameOfWarning, []byte(warning))
+	}
+	for i, m := range content.Manifests {
+		put(content.Name(i), m)
 	}
 	return out
 }
@@ -193,6 +202,10 @@ func decode(data []byte, digest string) (*catalog.Content, error) {
 		m, err := part(in)
 		if err != nil || failed != nil || len(out.Manifests) == catalog.MaxManifests {
 			return nil, errDamaged
+		}
+		if string(name) == nameOfWarning && len(out.Warnings) < catalog.MaxContentWarnings {
+			out.Warnings = append(out.Warnings, string(m))
+			continue
 		}
 		named = named || len(name) > 0
 		out.Manifests, out.Names = append(out.Manifests, m), append(out.Names, string(name))

@@ -154,6 +154,7 @@ func TestStoresBundlesByKey(t *testing.T) {
 	require.Equal(t, content.Digest(), got.Digest())
 	require.Empty(t, got.Names)
 	content.Names = []string{"a.yaml", "", "b.yaml"}
+	content.Warnings = []string{"first", "second"}
 	require.NoError(t, s.PutBundle(key, content))
 	got, err = s.Bundle(key)
 	require.NoError(t, err)

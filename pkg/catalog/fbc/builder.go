@@ -29,8 +29,8 @@ type builder struct {
 	entries int
 	// kept estimates the retained memory.
 	kept catalog.Kept
-	// files contains the file names of bundles' manifests, if known.
-	files map[bundleKey][]string
+	// files contains the content of bundles that were read from files, with file names and warnings.
+	files map[bundleKey]*catalog.Content
 	// yamlBytes counts the YAML that was read.
 	yamlBytes atomic.Int64
 	// objects receives every object; it may be nil.
@@ -45,7 +45,7 @@ func newBuilder(contents Contents) *builder {
 		bundles:  map[bundleKey]*catalog.Bundle{},
 		contents: contents,
 		unusable: map[string]bool{},
-		files:    map[bundleKey][]string{},
+		files:    map[bundleKey]*catalog.Content{},
 		kept:     catalog.Kept{Max: catalog.GlobalDecoding().Kept},
 	}
 }
@@ -205,7 +205,9 @@ func (b *builder) addBundle(in *declcfg.Bundle) error {
 	if content == nil {
 		return nil
 	}
-	content.Names = b.files[key]
+	if read := b.files[key]; read != nil {
+		content.Names, content.Warnings = read.Names, read.Warnings
+	}
 	if err := b.contents.Put(in.Package, in.Name, content); err != nil {
 		return wholeError{err}
 	}

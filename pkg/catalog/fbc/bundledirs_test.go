@@ -2,6 +2,7 @@ package fbc
 
 import (
 	"os"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -155,6 +156,45 @@ func TestOmitsABrokenBundleDirectory(t *testing.T) {
 	}
 	_, err = LoadDirectory(t.Context(), files)
 	require.ErrorContains(t, err, `bundle directory "a/2": manifests/csv.yaml: `)
+}
+
+// Bundles in the old format contain a package.yaml, and authors leave other files beside the manifests.
+func TestOmitsFilesThatContainNoObjects(t *testing.T) {
+	files := fstest.MapFS{
+		"metadata/annotations.yaml": annotations("a", "stable"),
+		"manifests/csv.yaml":        csvFile("a.v1", "1.0.0"),
+		"manifests/package.yaml":    {Data: []byte("packageName: a\nchannels: [{name: stable, currentCSV: a.v1}]\n")},
+		"manifests/README":          {Data: []byte("a: [")},
+		"manifests/sa.yaml":         {Data: []byte("kind: ServiceAccount\nmetadata:\n  name: a\n  name: b\n")},
+	}
+	snap, err := LoadDirectory(t.Context(), files)
+	require.NoError(t, err)
+	require.Empty(t, snap.Warnings, "the bundle is complete")
+	content, err := snap.Reader.Content(t.Context(), "a", "stable", "a.v1")
+	require.NoError(t, err)
+	require.Equal(t, []string{"csv.yaml", "sa.yaml"}, content.Names)
+	require.JSONEq(t, `{"kind": "ServiceAccount", "metadata": {"name": "b"}}`, string(content.Manifests[1]))
+	require.Equal(t, []string{
+		`manifest "README": omitted, because its name does not end in .yaml, .yml or .json`,
+		`manifest "package.yaml": line 1: omitted, because it is not a Kubernetes object: it has neither apiVersion nor kind`,
+		`manifest "sa.yaml": line 4: key "name" is repeated; its last value is used`,
+	}, content.Warnings)
+
+	_, err = ReadBundle(t.Context(), files)
+	require.ErrorContains(t, err, "ClusterServiceVersion a.v1 has no apiVersion")
+	files["manifests/csv.yaml"].Data = append([]byte("apiVersion: operators.coreos.com/v1alpha1\n"), files["manifests/csv.yaml"].Data...)
+	b, err := ReadBundle(t.Context(), files)
+	require.NoError(t, err)
+	require.Equal(t, content.Warnings, b.Warnings)
+}
+
+// The limits apply to what the aliases of all documents add, before it is stored.
+func TestLimitsTheDocumentsOfABundle(t *testing.T) {
+	document := "kind: ConfigMap\nx: &x " + strings.Repeat("x", 1000) + "\ny: [" + strings.Repeat("*x,", 3000) + "]\n---\n"
+	_, err := Manifests(t.Context(), fstest.MapFS{"manifests/a.yaml": {Data: []byte(strings.Repeat(document, 6))}}, ".", nil)
+	require.ErrorContains(t, err, "more than 16777216 bytes of manifests")
+	_, err = Manifests(t.Context(), fstest.MapFS{"manifests/a.yaml": {Data: []byte(strings.Repeat("kind: A\n---\n", catalog.MaxManifests+1))}}, ".", nil)
+	require.ErrorContains(t, err, "more than 10000 manifests")
 }
 
 func annotations(pkg, channels string) *fstest.MapFile {

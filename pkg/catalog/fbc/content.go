@@ -34,7 +34,7 @@ func (c memory) Content(_ context.Context, pkg, _, bundle string) (*catalog.Cont
 	if !ok {
 		return nil, fmt.Errorf("package %q, bundle %q: %w", pkg, bundle, catalog.ErrNoContent)
 	}
-	return &catalog.Content{Manifests: slices.Clone(content.Manifests), Names: slices.Clone(content.Names)}, nil
+	return &catalog.Content{Manifests: slices.Clone(content.Manifests), Names: slices.Clone(content.Names), Warnings: slices.Clone(content.Warnings)}, nil
 }
 
 // Digest implements Contents.

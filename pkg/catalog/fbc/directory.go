@@ -32,7 +32,7 @@ func (l Loader) LoadDirectory(ctx context.Context, fsys fs.FS) (*catalog.Snapsho
 		b.problems.add(problem.Error())
 	}
 	for _, bundle := range bundles {
-		b.files[bundleKey{bundle.pkg, bundle.Name}] = bundle.content.Names
+		b.files[bundleKey{bundle.pkg, bundle.Name}] = bundle.content
 	}
 	return b.config(cfg)
 }

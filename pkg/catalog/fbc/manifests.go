@@ -6,85 +6,117 @@ import (
 	"io/fs"
 	"path"
 	"runtime"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/catalog"
-	"github.com/remit-olm/remit/pkg/catalog/manifest"
 )
 
-// Manifests reads the objects in the manifests/ directory of a bundle, in the order of file names. It waits for the memory
+// Manifests reads the objects in the manifests/ directory of the bundle in a directory, in the order of file names. It waits for the memory
 // that decoding each file needs.
-func Manifests(ctx context.Context, fsys fs.FS, bundle string, decoding *catalog.Decoding) (*catalog.Content, error) {
-	dir := path.Join(bundle, dirManifests)
+func Manifests(ctx context.Context, fsys fs.FS, dir string, decoding *catalog.Decoding) (*catalog.Content, error) {
+	dir = path.Join(dir, dirManifests)
 	entries, err := fs.ReadDir(fsys, dir)
 	if err != nil {
 		return nil, err
 	}
-	objects := make([][][]byte, len(entries))
+	r := manifestReader{decoding: decoding, files: make([]manifestFile, len(entries))}
 	var group errgroup.Group
 	// Parsing YAML is slow, so use all processors.
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	size := int64(0)
 	for i, e := range entries {
-		if e.IsDir() || !IsCatalogFile(e.Name()) {
+		f := &r.files[i]
+		f.name = e.Name()
+		if e.IsDir() {
+			continue
+		}
+		if !IsCatalogFile(e.Name()) {
+			f.warnings = []string{"omitted, because its name does not end in .yaml, .yml or .json"}
 			continue
 		}
 		data, err := readFile(fsys, path.Join(dir, e.Name()))
 		if err != nil {
 			return nil, fmt.Errorf("%s/%s: %w", dirManifests, e.Name(), err)
 		}
-		// Limit the text before parsing it. manifest.Split limits the expansion of aliases.
+		// Limit the text before parsing it. catalog.ReadObjects limits the expansion of aliases.
 		if size += int64(len(data)); size > 4*catalog.MaxContentBytes {
 			return nil, tooLarge()
 		}
-		group.Go(func() (err error) {
-			if objects[i], err = split(ctx, data, decoding); err != nil {
-				err = fmt.Errorf("%s/%s: %w", dirManifests, e.Name(), err)
+		group.Go(func() error {
+			if err := r.read(ctx, f, data); err != nil {
+				return fmt.Errorf("%s/%s: %w", dirManifests, f.name, err)
 			}
-			return err
+			return nil
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	files := make([]string, len(entries))
-	for i, e := range entries {
-		files[i] = e.Name()
-	}
-	return joined(files, objects)
+	return r.content(), nil
 }
 
-func split(ctx context.Context, data []byte, decoding *catalog.Decoding) ([][]byte, error) {
+// manifestReader reads the files of one bundle concurrently.
+type manifestReader struct {
+	decoding *catalog.Decoding
+	files    []manifestFile
+	// size is the total size of the objects, in bytes, and count is their number.
+	size, count atomic.Int64
+}
+
+type manifestFile struct {
+	name     string
+	objects  [][]byte
+	warnings []string
+}
+
+func (r *manifestReader) read(ctx context.Context, f *manifestFile, data []byte) error {
 	if err := catalog.CheckCost(data, catalog.DecodingMemory); err != nil {
-		return nil, err
+		return err
 	}
-	end, err := decoding.Begin(ctx, catalog.YAMLCost(data))
+	end, err := r.decoding.Begin(ctx, catalog.YAMLCost(data))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer end()
-	return manifest.Split(data)
+	f.warnings, err = catalog.ReadObjects(data, catalog.MaxContentBytes/4, func(object []byte) error {
+		if r.size.Add(int64(len(object))) > catalog.MaxContentBytes || r.count.Add(1) > catalog.MaxManifests {
+			return tooLarge()
+		}
+		f.objects = append(f.objects, object)
+		return nil
+	})
+	return err
 }
 
-// joined concatenates the objects of all files and records their file names.
-func joined(files []string, objects [][][]byte) (*catalog.Content, error) {
+// content concatenates the objects of all files and records their file names.
+func (r *manifestReader) content() *catalog.Content {
 	out := &catalog.Content{}
-	size := 0
-	for i, docs := range objects {
-		for j, doc := range docs {
-			size += len(doc)
-			name := files[i]
-			if len(docs) > 1 {
-				name = fmt.Sprintf("%s, document %d", name, j+1)
+	for _, f := range r.files {
+		for i := range f.objects {
+			name := f.name
+			if len(f.objects) > 1 {
+				name = fmt.Sprintf("%s, document %d", name, i+1)
 			}
 			out.Names = append(out.Names, name)
 		}
-		if out.Manifests = append(out.Manifests, docs...); size > catalog.MaxContentBytes || len(out.Manifests) > catalog.MaxManifests {
-			return nil, tooLarge()
+		out.Manifests = append(out.Manifests, f.objects...)
+		for _, warning := range f.warnings {
+			out.Warn(f.name, warning)
 		}
 	}
-	return out, nil
+	return out
+}
+
+// ReadBundle parses the bundle at the root of a file system.
+func ReadBundle(ctx context.Context, fsys fs.FS) (*bundle.Bundle, error) {
+	content, err := Manifests(ctx, fsys, ".", nil)
+	if err != nil {
+		return nil, err
+	}
+	return bundle.ParseContent(content)
 }
 
 func tooLarge() error {

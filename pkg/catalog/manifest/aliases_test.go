@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/remit-olm/remit/pkg/catalog"
 )
 
 func TestCheckAliases(t *testing.T) {
@@ -32,7 +34,7 @@ func TestCheckAliases(t *testing.T) {
 				return
 			}
 			require.ErrorContains(t, err, tt.want)
-			_, err = Split([]byte(tt.text))
+			_, err = catalog.ReadObjects([]byte(tt.text), catalog.MaxContentBytes/4, func([]byte) error { return nil })
 			require.ErrorContains(t, err, tt.want)
 		})
 	}

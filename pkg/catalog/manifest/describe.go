@@ -52,7 +52,7 @@ func (d *Description) Bundle(pkg string, manifests [][]byte) declcfg.Bundle {
 }
 
 // Describe derives the description of a bundle of the named package from its manifests, which must be JSON, as returned
-// by Split. Exactly one of them must be a CSV, not counting identical copies.
+// by catalog.ReadObjects. Exactly one of them must be a CSV, not counting identical copies.
 func Describe(pkg string, content *catalog.Content) (*Description, error) {
 	var csvs []csv
 	var crds []crd

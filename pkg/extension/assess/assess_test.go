@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
-	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/catalog/fbc"
 	"github.com/remit-olm/remit/pkg/extension/assess"
 	"github.com/remit-olm/remit/pkg/extension/render"
 	"github.com/remit-olm/remit/pkg/extension/resolve"
@@ -109,7 +109,7 @@ func TestTheRequiredPermissionsOfEveryRealBundleAreSufficient(t *testing.T) {
 	require.NoError(t, err)
 	checked := 0
 	for _, dir := range dirs {
-		b, err := bundle.Read(os.DirFS(dir))
+		b, err := fbc.ReadBundle(t.Context(), os.DirFS(dir))
 		require.NoError(t, err)
 		ext := extension()
 		ext.Spec.Source.Catalog.PackageName = filepath.Base(filepath.Dir(dir))

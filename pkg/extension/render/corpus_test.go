@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/catalog/fbc"
 	"github.com/remit-olm/remit/pkg/extension/render"
 	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
@@ -34,7 +35,7 @@ func TestRendersEveryRealBundle(t *testing.T) {
 		pkg := filepath.Base(filepath.Dir(dir))
 		name := pkg + "/" + filepath.Base(dir)
 		t.Run(name, func(t *testing.T) {
-			b, err := bundle.Read(os.DirFS(dir))
+			b, err := fbc.ReadBundle(t.Context(), os.DirFS(dir))
 			require.NoError(t, err)
 			modes := slices.DeleteFunc(slices.Clone(b.CSV.Spec.InstallModes), func(m operatorsv1alpha1.InstallMode) bool {
 				_, usable := watched()[m.Type]
