@@ -129,6 +129,30 @@ func TestABrokenPackageDoesNotAffectOthers(t *testing.T) {
 	}
 }
 
+func TestMergesARepeatedPackage(t *testing.T) {
+	load := func(packages string) (*catalog.Snapshot, error) {
+		return Load(t.Context(), &corev1.ConfigMap{Data: map[string]string{KeyCSVs: legacyCSVs, KeyCRDs: legacyCRDs, KeyPackages: packages}},
+			fbc.Loader{Limits: catalog.TenantDecoding()})
+	}
+	want, err := load("- {packageName: a, defaultChannel: fast, channels: [{name: stable, currentCSV: a.v1}, {name: fast, currentCSV: a.v2}]}\n")
+	require.NoError(t, err)
+	for name, packages := range map[string]string{
+		"one channel each":   "- {packageName: a, channels: [{name: stable, currentCSV: a.v1}]}\n- {packageName: a, channels: [{name: fast, currentCSV: a.v2}]}\n",
+		"a repeated channel": "- {packageName: a, defaultChannel: fast, channels: [{name: stable, currentCSV: a.v1}, {name: fast, currentCSV: a.v2}]}\n- {packageName: a, defaultChannel: fast, channels: [{name: stable, currentCSV: a.v1}]}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := load(packages)
+			require.NoError(t, err)
+			require.Empty(t, got.Warnings)
+			require.Equal(t, want.Digest, got.Digest)
+		})
+	}
+	_, err = load("- {packageName: a, channels: [{name: stable, currentCSV: a.v1}]}\n- {packageName: a, channels: [{name: stable, currentCSV: a.v2}]}\n")
+	require.ErrorContains(t, err, `package "a": channel "stable" has two different heads, "a.v1" and "a.v2"`)
+	_, err = load("- {packageName: a, channels: [{name: stable, currentCSV: a.v1}]}\n- {packageName: a, channels: [{name: yes, currentCSV: a.v2}]}\n")
+	require.ErrorContains(t, err, "cannot unmarshal bool", "a package is not offered incompletely")
+}
+
 func TestRefusesAReplacesCycle(t *testing.T) {
 	csvs := `
 - {kind: ClusterServiceVersion, metadata: {name: a.v1}, spec: {version: 1.0.0, replaces: a.v2}}

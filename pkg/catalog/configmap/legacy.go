@@ -1,6 +1,7 @@
 package configmap
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,27 +44,52 @@ func loadLegacy(keys map[string][]byte) (*catalog.Snapshot, error) {
 	if l.crds, err = byName(keys, KeyCRDs); err != nil {
 		return nil, err
 	}
-	packages, err := manifest.List(keys[KeyPackages])
+	packages, broken, err := readPackages(keys)
 	if err != nil {
-		return nil, fmt.Errorf("key %q: %w", KeyPackages, err)
+		return nil, err
 	}
-	broken := map[string]error{}
-	for i, data := range packages {
-		var p pkgManifest
+	for _, p := range packages {
 		kept := l.cfg
-		err := json.Unmarshal(data, &p)
-		if err != nil && p.Name == "" {
-			return nil, fmt.Errorf("key %q, element %d: %w", KeyPackages, i+1, err)
-		}
-		if err == nil {
-			err = l.addPackage(&p)
-		}
-		if err != nil {
+		if err := l.addPackage(p); err != nil {
 			l.cfg = kept
-			broken[p.Name] = fmt.Errorf("key %q, package %q: %w", KeyPackages, p.Name, err)
+			broken[p.Name] = err
 		}
+	}
+	for name, err := range broken {
+		broken[name] = fmt.Errorf("key %q, package %q: %w", KeyPackages, name, err)
 	}
 	return fbc.FromConfig(&l.cfg, broken)
+}
+
+// readPackages reads the packages in their order. It merges elements that describe the same package. broken contains the
+// problems of packages, by name; these packages are omitted.
+func readPackages(keys map[string][]byte) (packages []*pkgManifest, broken map[string]error, err error) {
+	elements, err := manifest.List(keys[KeyPackages])
+	if err != nil {
+		return nil, nil, fmt.Errorf("key %q: %w", KeyPackages, err)
+	}
+	broken = map[string]error{}
+	byName := map[string]*pkgManifest{}
+	for i, data := range elements {
+		p := &pkgManifest{}
+		if err := json.Unmarshal(data, p); err != nil {
+			if p.Name == "" {
+				return nil, nil, fmt.Errorf("key %q, element %d: %w", KeyPackages, i+1, err)
+			}
+			broken[p.Name] = err
+			continue
+		}
+		if p.Default == "" && len(p.Channels) == 1 {
+			p.Default = p.Channels[0].Name
+		}
+		if first := byName[p.Name]; first != nil {
+			first.Channels, first.Default = append(first.Channels, p.Channels...), cmp.Or(p.Default, first.Default)
+			continue
+		}
+		byName[p.Name] = p
+		packages = append(packages, p)
+	}
+	return slices.DeleteFunc(packages, func(p *pkgManifest) bool { return broken[p.Name] != nil }), broken, nil
 }
 
 func byName(keys map[string][]byte, key string) (map[string][]byte, error) {
@@ -98,9 +124,6 @@ func (l *legacy) addPackage(p *pkgManifest) error {
 	if len(p.Channels) == 0 {
 		return errors.New("package has no channels")
 	}
-	if p.Default == "" && len(p.Channels) == 1 {
-		p.Default = p.Channels[0].Name
-	}
 	if !slices.ContainsFunc(p.Channels, func(c pkgChannel) bool { return c.Name == p.Default }) {
 		return fmt.Errorf("default channel %q does not exist", p.Default)
 	}
@@ -110,7 +133,15 @@ func (l *legacy) addPackage(p *pkgManifest) error {
 		DefaultChannel: p.Default,
 	})
 	described := map[string]*manifest.Description{}
+	heads := map[string]string{}
 	for _, c := range p.Channels {
+		if head, ok := heads[c.Name]; ok {
+			if head != c.CurrentCSV {
+				return fmt.Errorf("channel %q has two different heads, %q and %q", c.Name, head, c.CurrentCSV)
+			}
+			continue
+		}
+		heads[c.Name] = c.CurrentCSV
 		entries, err := l.chain(p.Name, c.CurrentCSV, described)
 		if err != nil {
 			return fmt.Errorf("channel %q: %w", c.Name, err)
