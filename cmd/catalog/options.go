@@ -12,6 +12,9 @@ import (
 	"github.com/remit-olm/remit/pkg/image"
 )
 
+// defaultWorkloadUser is the user that OLM v0 sets (--set-workload-user-id).
+const defaultWorkloadUser = 1001
+
 // options holds the values of the flags that only this program has.
 type options struct {
 	directories   []string
@@ -20,6 +23,7 @@ type options struct {
 	registries    program.Registries
 	private       []string
 	clusterDomain string
+	workloadUser  int64
 }
 
 func (o *options) add(flags *pflag.FlagSet) {
@@ -32,6 +36,8 @@ func (o *options) add(flags *pflag.FlagSet) {
 		"CIDR or HOST[:PORT] at a private address from which images of tenants' catalogs and bundles may be pulled (repeatable)")
 	flags.StringVar(&o.clusterDomain, "cluster-domain", "",
 		"DNS domain of the cluster's Services; if empty, the domain in /etc/resolv.conf, or cluster.local if there is none")
+	flags.Int64Var(&o.workloadUser, "workload-user-id", defaultWorkloadUser,
+		"numeric user as which a catalog registry runs in restricted mode if its image has no numeric user other than root; 0 sets none, for clusters that assign users")
 	flags.Var(&o.crdAccount, "crd-account",
 		"<namespace>/<name> of the ServiceAccount that creates CustomResourceDefinitions; if empty, the account of the install creates them")
 }
@@ -46,6 +52,10 @@ func (o *options) controllers(common program.Common) (controller.CatalogOptions,
 		CRDAccount:             o.crdAccount.Key(),
 		CacheDirectory:         o.cache,
 		ClusterDomain:          o.clusterDomain,
+		WorkloadUser:           o.workloadUser,
+	}
+	if out.WorkloadUser < 0 {
+		return out, fmt.Errorf("--workload-user-id %d: must not be negative", out.WorkloadUser)
 	}
 	if out.ClusterDomain == "" {
 		out.ClusterDomain = clusterDomain("/etc/resolv.conf")

@@ -35,6 +35,23 @@ func TestParsesTheCRDAccount(t *testing.T) {
 	}
 }
 
+func TestParsesTheWorkloadUser(t *testing.T) {
+	for _, row := range []struct {
+		args []string
+		want int64
+	}{{nil, 1001}, {[]string{"--workload-user-id=0"}, 0}, {[]string{"--workload-user-id=65532"}, 65532}} {
+		o, err := parsed(t, row.args...)
+		require.NoError(t, err)
+		got, err := o.controllers(program.Common{})
+		require.NoError(t, err)
+		require.Equal(t, row.want, got.WorkloadUser)
+	}
+	o, err := parsed(t, "--workload-user-id=-1")
+	require.NoError(t, err)
+	_, err = o.controllers(program.Common{})
+	require.ErrorContains(t, err, "--workload-user-id -1: must not be negative")
+}
+
 func TestParsesCatalogDirectories(t *testing.T) {
 	o, err := parsed(t, "--catalog-directory=a=b", "--catalog-directory=c=d=e")
 	require.NoError(t, err)

@@ -36,6 +36,8 @@ type CatalogOptions struct {
 	Images image.Options
 	// ClusterDomain is the DNS domain of Services; empty means cluster.local.
 	ClusterDomain string
+	// WorkloadUser is the numeric user of restricted registry Pods whose image has none; 0 sets none.
+	WorkloadUser int64
 	// CacheDirectory is where the content of images is kept across restarts; if empty, disk.OpenDefault chooses a
 	// directory.
 	CacheDirectory string
@@ -58,7 +60,7 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 	reads := &tenants{mgr: mgr, accounts: own.accounts, enrollment: own.enrollment, options: o}
 	sources, err := catalogsource.New(catalogsource.Options{
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Store: from.store,
-		GlobalNamespace: o.GlobalCatalogNamespace, ClusterDomain: o.ClusterDomain, Directories: o.Directories,
+		GlobalNamespace: o.GlobalCatalogNamespace, ClusterDomain: o.ClusterDomain, Directories: o.Directories, WorkloadUser: o.WorkloadUser,
 		Images: from.images, Disk: from.disk, Secrets: reads.readSecret, ServerVersion: own.version,
 		WatchSecret: reads.watchSecret, ConfigMaps: reads.readConfigMap, WatchConfigMap: reads.watchConfigMap, RBAC: own.rbac, Default: o.Default, Accounts: own.accounts,
 	})

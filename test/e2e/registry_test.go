@@ -52,6 +52,40 @@ func TestRunsATenantsRegistryAsTheDefaultAccount(t *testing.T) {
 	madeByTheDefaultAccount(tn)
 }
 
+// While the digest of an image is unknown, for example because its registry does not respond, the image runs by tag. When the
+// digest is known, a Pod that runs it takes over.
+func TestRunsARegistryByTagUntilItsDigestIsKnown(t *testing.T) {
+	compat(t)
+	t.Parallel()
+	tn := cluster.Tenant(t)
+	content, err := env.SampleFBC()
+	require.NoError(t, err)
+	ref := images.Host + "/" + tn.Namespace + ":v1"
+	tn.Create(&operatorsv1alpha1.CatalogSource{ObjectMeta: tn.Meta("catalog"), Spec: operatorsv1alpha1.CatalogSourceSpec{
+		SourceType: operatorsv1alpha1.SourceTypeGrpc, Image: ref,
+		GrpcPodConfig: &operatorsv1alpha1.GrpcPodConfig{SecurityContextConfig: operatorsv1alpha1.Restricted, Tolerations: []corev1.Toleration{{Key: "infra", Operator: corev1.TolerationOpExists}}},
+	}})
+	tn.Group(env.AccountName, tn.Namespace)
+	pods := &corev1.PodList{}
+	runs := func(image string) *corev1.Pod {
+		tn.Eventually(func(c *assert.CollectT) {
+			assert.NoError(c, cluster.Client.List(tn.T.Context(), pods, client.InNamespace(tn.Namespace), client.MatchingLabels{"olm.catalogSource": "catalog"}))
+			if assert.Len(c, pods.Items, 1) {
+				assert.Equal(c, image, pods.Items[0].Spec.Containers[0].Image)
+			}
+		})
+		return &pods.Items[0]
+	}
+	pod := runs(ref)
+	require.Contains(t, pod.Spec.Tolerations, corev1.Toleration{Key: "infra", Operator: corev1.TolerationOpExists})
+	require.EqualValues(t, 1001, *pod.Spec.SecurityContext.RunAsUser)
+
+	_, pinned := cluster.PushRegistry(t, images, tn.Namespace+":v1", content)
+	runs(pinned)
+	registryPod(tn, pod.UID)
+	madeByTheDefaultAccount(tn)
+}
+
 // doesNotRunForOthers asserts that nothing runs without an OperatorGroup, and with one that names another account.
 func doesNotRunForOthers(tn *env.Tenant) {
 	tn.T.Helper()

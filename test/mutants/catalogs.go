@@ -39,5 +39,29 @@ func catalogs() []Mutant {
 			New:    "len(p.bundle.Warnings) >= 0 {",
 			Killer: unit("pkg/bundle", "TestLimitsTheNumberOfWarnings"),
 		},
+		{
+			Name: "the-controller-runs-tags", Rule: 4, File: "pkg/controller/catalogsource/servers.go",
+			Old:    "	if !s.byTag || s.watch(ctx) != nil {",
+			New:    "	if s.watch(ctx) != nil {",
+			Killer: unit("pkg/controller/catalogsource", "TestRunsAnUnreadImageByTagUntilItsDigestIsKnown"),
+		},
+		{
+			Name: "registries-without-a-digest", Rule: 8, File: "pkg/catalog/server/objects.go",
+			Old:    "	if !r.ByTag && !isPinned(r.Image) {",
+			New:    "	if false {",
+			Killer: unit("pkg/catalog/server", "TestRefusesAnImageReferencedByTag"),
+		},
+		{
+			Name: "a-tag-replaces-a-digest", Rule: 8, File: "pkg/controller/catalogsource/servers.go",
+			Old:    "func(p *corev1.Pod) bool { return !server.RunsByTag(p) })",
+			New:    "func(p *corev1.Pod) bool { return server.RunsByTag(p) && p == nil })",
+			Killer: unit("pkg/controller/catalogsource", "TestRunsAnUnreadImageByTagUntilItsDigestIsKnown"),
+		},
+		{
+			Name: "an-outage-unpins-an-image", Rule: 8, File: "pkg/controller/catalogsource/images.go",
+			Old:    `view.unread = view.good == nil && view.registry == "" && kit.Is[unopenedError](err)`,
+			New:    `view.unread = err != nil`,
+			Killer: unit("pkg/controller/catalogsource", "TestAnImageIsUnreadUntilItsManifestIsRead"),
+		},
 	}
 }

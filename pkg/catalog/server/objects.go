@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,8 +36,14 @@ const (
 type Registry struct {
 	// Source is the CatalogSource that owns the objects.
 	Source *operatorsv1alpha1.CatalogSource
-	// Image is the image reference by digest.
+	// Image is the image reference by digest. It may contain a tag instead if ByTag is set, because the digest is not known.
 	Image string
+	ByTag bool
+	// ImageUser is the user in the image's configuration; "" means none, or unknown. A restricted Pod runs as WorkloadUser
+	// unless ImageUser is a number other than 0, because the kubelet refuses to start such a Pod. If WorkloadUser is 0, the
+	// Pod sets no user.
+	ImageUser    string
+	WorkloadUser int64
 	// Restricted means that the namespace enforces the restricted Pod Security Standard.
 	Restricted bool
 }
@@ -118,7 +125,7 @@ func (r Registry) Service() *corev1.Service {
 // Pod returns the Pod that serves the registry. Its hash includes the pull secrets, because a Pod uses those that its
 // ServiceAccount had when the Pod was created.
 func (r Registry) Pod() (*corev1.Pod, error) {
-	if !strings.Contains(r.Image, "@") {
+	if !r.ByTag && !isPinned(r.Image) {
 		return nil, errors.New("the image of a registry must be referenced by digest")
 	}
 	out := &corev1.Pod{ObjectMeta: r.meta(""), Spec: r.podSpec()}
@@ -133,6 +140,14 @@ func (r Registry) Pod() (*corev1.Pod, error) {
 		Secrets []string
 	}{out.Spec, r.Source.Spec.Secrets})
 	return out, nil
+}
+
+// isPinned reports whether an image is referenced by digest.
+func isPinned(image string) bool { return strings.Contains(image, "@") }
+
+// RunsByTag reports whether the image of a registry's Pod is not referenced by digest.
+func RunsByTag(p *corev1.Pod) bool {
+	return !slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool { return isPinned(c.Image) })
 }
 
 // AsUpdate returns a copy of the Pod as an update Pod, which no Service selects. The update Pod replaces the serving

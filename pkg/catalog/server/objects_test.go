@@ -212,6 +212,46 @@ func TestRefusesAnImageReferencedByTag(t *testing.T) {
 	r.Image = "quay.io/team/catalog:v1"
 	_, err := r.Pod()
 	require.ErrorContains(t, err, "digest")
+	r.ByTag = true
+	pod, err := r.Pod()
+	require.NoError(t, err)
+	require.Equal(t, corev1.PullAlways, pod.Spec.Containers[0].ImagePullPolicy, "a tag can move")
+	require.True(t, RunsByTag(pod))
+	r.Image = pinned
+	pod, err = r.Pod()
+	require.NoError(t, err)
+	require.False(t, RunsByTag(pod))
+}
+
+// The kubelet does not start a Pod with runAsNonRoot whose user is root or not a number.
+func TestSetsTheWorkloadUserWhereTheImageHasNone(t *testing.T) {
+	for _, row := range []struct {
+		image      string
+		flag       int64
+		restricted bool
+		want       *int64
+	}{
+		{"", 1001, true, ptr.To[int64](1001)},
+		{"root", 1001, true, ptr.To[int64](1001)},
+		{"0", 1001, true, ptr.To[int64](1001)},
+		{"0:1001", 1001, true, ptr.To[int64](1001)},
+		{"nobody:nobody", 1001, true, ptr.To[int64](1001)},
+		{"-1", 1001, true, ptr.To[int64](1001)},
+		{"1", 1001, true, nil},
+		{"65532:0", 1001, true, nil},
+		{"", 0, true, nil},
+		{"root", 1001, false, nil},
+	} {
+		r := given()
+		r.ImageUser, r.WorkloadUser, r.Restricted = row.image, row.flag, row.restricted
+		pod, err := r.Pod()
+		require.NoError(t, err)
+		if row.restricted {
+			require.Equal(t, row.want, pod.Spec.SecurityContext.RunAsUser, row)
+		} else {
+			require.Nil(t, pod.Spec.SecurityContext, row)
+		}
+	}
 }
 
 func TestRefusesInvalidServiceNames(t *testing.T) {

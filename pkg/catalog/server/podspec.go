@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"strconv"
+	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -44,6 +45,7 @@ func (r Registry) podSpec() corev1.PodSpec {
 	configured := config.SecurityContextConfig
 	if configured == operatorsv1alpha1.Restricted || r.Restricted && configured != operatorsv1alpha1.Legacy {
 		restrict(&spec)
+		spec.SecurityContext.RunAsUser = r.runAsUser()
 	}
 	if config.MemoryTarget != nil {
 		target(&spec.Containers[0], *config.MemoryTarget)
@@ -51,13 +53,27 @@ func (r Registry) podSpec() corev1.PodSpec {
 	return spec
 }
 
-// container returns the registry's container. Because the image is referenced by digest, it is pulled only if the node
-// does not have it yet.
+// runAsUser returns the user of a restricted Pod, or nil if the image's own user is suitable or unknown users are left to
+// admission.
+func (r Registry) runAsUser() *int64 {
+	uid, _, _ := strings.Cut(r.ImageUser, ":")
+	if id, err := strconv.ParseInt(uid, 10, 64); err == nil && id > 0 || r.WorkloadUser == 0 {
+		return nil
+	}
+	return &r.WorkloadUser
+}
+
+// container returns the registry's container. An image that is referenced by digest is pulled only if the node does not
+// have it yet.
 func container(image string) corev1.Container {
+	policy := corev1.PullIfNotPresent
+	if !isPinned(image) {
+		policy = corev1.PullAlways
+	}
 	return corev1.Container{
 		Name:                     ContainerName,
 		Image:                    image,
-		ImagePullPolicy:          corev1.PullIfNotPresent,
+		ImagePullPolicy:          policy,
 		Ports:                    []corev1.ContainerPort{{Name: portName, ContainerPort: Port, Protocol: corev1.ProtocolTCP}},
 		ReadinessProbe:           probe(corev1.Probe{InitialDelaySeconds: readinessDelay}),
 		LivenessProbe:            probe(corev1.Probe{InitialDelaySeconds: livenessDelay}),

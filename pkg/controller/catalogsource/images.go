@@ -76,6 +76,11 @@ type imageView struct {
 	// registry. good is then the content of an earlier image with the same name, if any.
 	registry string
 	state    connectivity.State
+	// user is the user in the configuration of the registry's image, or "".
+	user string
+	// unread means that the image's manifest has never been read and could not be read at the last attempt, so that neither
+	// its digest nor its content is known.
+	unread bool
 	// polled is when the digest of the image was last requested successfully.
 	polled *metav1.Time
 }
@@ -262,16 +267,17 @@ func (i *images) check(ctx context.Context, key types.NamespacedName, e *imageEn
 	asked := metav1.NewTime(i.clock.Now()).Rfc3339Copy()
 	switch {
 	case kit.Is[pull.Refused](err):
-		view.err, view.state, view.polled = err, connectivity.TransientFailure, &asked
+		view.err, view.state, view.polled, view.unread = err, connectivity.TransientFailure, &asked, false
 		return view, found, nil
 	case err != nil:
 		view.err, view.state = err, connectivity.TransientFailure
+		view.unread = view.good == nil && view.registry == "" && kit.Is[unopenedError](err)
 		return view, found, err
 	case found.registry != "":
-		view.registry = found.registry
+		view.registry, view.user = found.registry, found.user
 	case found.snapshot != nil:
 		view.good, view.registry = found.snapshot, ""
 	}
-	view.err, view.state, view.polled = nil, connectivity.Ready, &asked
+	view.err, view.state, view.polled, view.unread = nil, connectivity.Ready, &asked, false
 	return view, found, nil
 }

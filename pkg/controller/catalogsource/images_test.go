@@ -148,6 +148,53 @@ func TestPollsTheDigestOfAnImage(t *testing.T) {
 	require.Equal(t, 1, w.offered(t, "cat"))
 }
 
+// Only an image of which nothing is known may run by tag.
+func TestAnImageIsUnreadUntilItsManifestIsRead(t *testing.T) {
+	s := registry.New(t)
+	ref := s.Host + "/db:v1"
+	w := running(t, catalogSource("cat", polled(ref, "10m")), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "remit"}})
+	view := func() imageView {
+		w.images.mu.Lock()
+		e := w.images.byKey[key("cat")]
+		w.images.mu.Unlock()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return e.imageView
+	}
+	w.afterCheck(t, "cat")
+	require.True(t, view().unread)
+	require.Empty(t, view().registry)
+
+	layer, err := registry.Layer(fstest.MapFS{"index.db": {Data: []byte("x")}}, "database")
+	require.NoError(t, err)
+	made, err := registry.Image(nil, layer)
+	require.NoError(t, err)
+	made, err = mutate.Config(made, v1.Config{User: "1001:0"})
+	require.NoError(t, err)
+	_, digest, err := s.Push("db:v1", made)
+	require.NoError(t, err)
+	w.pass(t, 2*firstReload)
+	w.afterCheck(t, "cat")
+	require.False(t, view().unread)
+	require.Equal(t, s.Host+"/db@"+digest, view().registry)
+	require.Equal(t, "1001:0", view().user)
+
+	s.Answer(func(w http.ResponseWriter, _ *http.Request) bool {
+		w.WriteHeader(http.StatusBadGateway)
+		return true
+	})
+	w.pass(t, 12*time.Minute)
+	w.afterCheck(t, "cat")
+	require.Error(t, view().err)
+	require.False(t, view().unread, "an outage does not replace a digest by a tag")
+}
+
+func TestAnInvalidReferenceIsNotUnread(t *testing.T) {
+	w := running(t, catalogSource("cat", polled("no-registry", "10m")))
+	w.afterCheck(t, "cat")
+	require.False(t, w.images.byKey[key("cat")].unread)
+}
+
 // Most catalog images also contain a registry that serves the catalog, because OLM runs a catalog image as a Pod.
 func TestReadsAnImageThatIsAlsoARegistryInProcess(t *testing.T) {
 	images := registry.New(t)

@@ -95,7 +95,11 @@ func (r *Reconciler) observeImage(ctx context.Context, cs *operatorsv1alpha1.Cat
 		r.connections.drop(key)
 		return r.withoutServer(ctx, cs, seen)
 	}
-	at, err := r.serversOf(ctx, cs, view.registry)
+	runs := view.registry
+	if view.unread && cs.Namespace != r.GlobalNamespace {
+		runs = spec.image // by tag, if the namespace's registries run as the default account
+	}
+	at, err := r.serversOf(ctx, cs, runs)
 	if at == nil {
 		r.connections.drop(key)
 		return seen.withoutServers(err, view.registry != "")

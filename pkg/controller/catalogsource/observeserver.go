@@ -35,17 +35,20 @@ func (o observation) withoutServers(err error, isRegistry bool) observation {
 
 // observeServer observes images that are registries, and images that could not be read yet. For an image that could not be
 // read, it only reads the existing Pods and changes nothing, so that an outage of the image registry does not affect
-// running catalogs. seen is the observation of the image itself.
+// running catalogs; if no Pod runs the image by digest, it runs the image by tag where that is allowed (docs/adr/0074). seen is the observation of the image itself.
 func (r *Reconciler) observeServer(ctx context.Context, at *servers, cs *operatorsv1alpha1.CatalogSource, spec imageSpec, view imageView, seen observation) observation {
 	key := client.ObjectKeyFromObject(cs)
 	var run serving
+	pinned := registryImage{reference: view.registry, user: view.user}
 	switch {
+	case view.unread && at.mayRunUnread(ctx, cs):
+		run = at.ensure(ctx, cs, registryImage{reference: spec.image}, nil)
 	case view.registry == "":
 		run = at.running(ctx, cs)
 	case spec.interval == 0 || image.IsDigest(spec.image):
-		run = at.ensure(ctx, cs, view.registry, nil)
+		run = at.ensure(ctx, cs, pinned, nil)
 	default:
-		run = at.ensure(ctx, cs, view.registry, view.polled)
+		run = at.ensure(ctx, cs, pinned, view.polled)
 	}
 	seen.recheckAfter = run.recheckAfter
 	if run.retry {

@@ -32,7 +32,15 @@ func newParseLanes(global string) *lanes {
 type finding struct {
 	snapshot *catalog.Snapshot
 	registry string
+	// user is the user in the configuration of an image to run.
+	user string
 }
+
+// unopenedError means that the manifest of an image could not be read, for example because its registry does not respond.
+type unopenedError struct{ error }
+
+// Unwrap returns the reason.
+func (e unopenedError) Unwrap() error { return e.error }
 
 // newer pulls an image unless its digest is already loaded. For an image that was refused, it returns the same error again.
 func (i *images) newer(ctx context.Context, key types.NamespacedName, e *imageEntry) (finding, error) {
@@ -50,6 +58,9 @@ func (i *images) newerAs(ctx context.Context, key types.NamespacedName, access i
 	}
 	opened, err := i.client.Open(ctx, e.spec.image, access)
 	if err != nil {
+		if _, invalid := image.Reference(e.spec.image); invalid == nil && !errors.Is(err, image.ErrImage) {
+			err = unopenedError{err}
+		}
 		return finding{}, err
 	}
 	found := finding{}
@@ -58,7 +69,8 @@ func (i *images) newerAs(ctx context.Context, key types.NamespacedName, access i
 	switch {
 	case errors.Is(err, layer.ErrNoCatalog):
 		// Use the digest of the index, if any, because the kubelet selects the platform.
-		found.registry, err = opened.Repository+"@"+opened.Named.String(), nil
+		found.registry = opened.Repository + "@" + opened.Named.String()
+		found.user, err = userOf(ctx, opened)
 	case errors.As(err, &half):
 		over = oversize{digest: opened.Named.String(), memory: half.memory}
 	case err == nil && found.snapshot.IsMissingPackagesOf(e.known()):
@@ -78,6 +90,15 @@ func (i *images) newerAs(ctx context.Context, key types.NamespacedName, access i
 		return found, nil
 	}
 	return finding{}, err
+}
+
+// userOf returns the user in the configuration of an image.
+func userOf(ctx context.Context, from *image.Image) (string, error) {
+	config, err := from.Config(ctx)
+	if err != nil {
+		return "", err
+	}
+	return config.Config.User, nil
 }
 
 // known returns the current content, if any.

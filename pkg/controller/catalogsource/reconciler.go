@@ -84,6 +84,8 @@ type Options struct {
 	// only in the global catalog namespace.
 	Default  scoped.Default
 	Accounts *scoped.Clients
+	// WorkloadUser is the numeric user of restricted registry Pods whose image has none; 0 sets none.
+	WorkloadUser int64
 	// ServerVersion returns the API server's version from discovery, for image templates; nil means that it is unknown.
 	ServerVersion func() (string, error)
 	// Clock is used for times in statuses and for polls; it defaults to the real clock.

@@ -48,6 +48,9 @@ type servers struct {
 	live   client.Reader
 	// cached reads Pods and Services after watch has returned.
 	cached client.Reader
+	// byTag means that an image whose digest is unknown runs by tag. The policy remit-self-registries refuses this for the
+	// controller identity (docs/adr/0074).
+	byTag bool
 	// watch makes Pods and Services wake their owners. Watching starts with the first call.
 	watch func(context.Context) error
 }
@@ -57,6 +60,8 @@ type managed struct {
 	// own reads Namespaces and ServiceAccounts from the controller identity's cache.
 	own   client.Reader
 	clock clock.Clock
+	// workloadUser is the user of restricted Pods whose image has none; 0 means none.
+	workloadUser int64
 	// histories has an entry for each CatalogSource whose registry has been run since the program started.
 	histories keyed.Map[types.NamespacedName, *history]
 }
@@ -91,7 +96,7 @@ type serving struct {
 
 func newServers(o Options) *servers {
 	return &servers{
-		managed: &managed{own: o.Client, clock: o.Clock}, client: o.Client, live: o.Live, cached: o.Client,
+		managed: &managed{own: o.Client, clock: o.Clock, workloadUser: o.WorkloadUser}, client: o.Client, live: o.Live, cached: o.Client,
 		watch: func(context.Context) error { return nil },
 	}
 }
@@ -135,9 +140,26 @@ func (s *serving) observePod(pod *corev1.Pod) {
 	}
 }
 
-// ensure creates or updates the objects that run an image, which is referenced by digest, and returns the state. polled
-// is the time of the last poll, or nil if the image is not polled.
-func (s *servers) ensure(ctx context.Context, cs *operatorsv1alpha1.CatalogSource, image string, polled *metav1.Time) serving {
+// registryImage is an image that runs as a registry.
+type registryImage struct {
+	// reference contains the digest or, only if the servers run images by tag, a tag.
+	reference string
+	// user is the user in the image's configuration, or "".
+	user string
+}
+
+// mayRunUnread reports whether an image that could not be read may run: no Pod runs it by digest.
+func (s *servers) mayRunUnread(ctx context.Context, cs *operatorsv1alpha1.CatalogSource) bool {
+	if !s.byTag || s.watch(ctx) != nil {
+		return false
+	}
+	pods, err := s.list(ctx, s.cached, cs)
+	return err == nil && !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return !server.RunsByTag(p) })
+}
+
+// ensure creates or updates the objects that run an image and returns the state. polled is the time of the last poll, or
+// nil if the image is not polled.
+func (s *servers) ensure(ctx context.Context, cs *operatorsv1alpha1.CatalogSource, image registryImage, polled *metav1.Time) serving {
 	if err := server.CheckName(cs.Name); err != nil {
 		return serving{err: err}
 	}
@@ -173,12 +195,15 @@ type objects struct {
 	pod     *corev1.Pod
 }
 
-func (s *servers) wanted(ctx context.Context, cs *operatorsv1alpha1.CatalogSource, image string) (objects, error) {
+func (s *servers) wanted(ctx context.Context, cs *operatorsv1alpha1.CatalogSource, image registryImage) (objects, error) {
 	namespace := &corev1.Namespace{}
 	if err := s.own.Get(ctx, types.NamespacedName{Name: cs.Namespace}, namespace); err != nil {
 		return objects{}, fmt.Errorf("get Namespace %s: %w", cs.Namespace, err)
 	}
-	registry := server.Registry{Source: cs, Image: image, Restricted: namespace.Labels[labelEnforce] == restricted}
+	registry := server.Registry{
+		Source: cs, Image: image.reference, ByTag: s.byTag, ImageUser: image.user, WorkloadUser: s.workloadUser,
+		Restricted: namespace.Labels[labelEnforce] == restricted,
+	}
 	pod, err := registry.Pod()
 	return objects{owner: cs.UID, account: registry.ServiceAccount(), service: registry.Service(), pod: pod}, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -131,13 +132,51 @@ func TestDeletesAPodThatLosesItsLabels(t *testing.T) {
 	s := newServers(Options{Client: c, Live: c, GlobalNamespace: "remit", Clock: clocktesting.NewFakeClock(now.Time)})
 	cs := catalogSource("cat", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: "x"})
 	cs.UID = "u"
-	got := s.ensure(t.Context(), cs, "quay.io/x@sha256:1", nil)
+	got := s.ensure(t.Context(), cs, registryImage{reference: "quay.io/x@sha256:1"}, nil)
 	require.ErrorContains(t, got.err, "an admission webhook changed the Pod's label")
 	require.True(t, got.retry)
 	require.Equal(t, 1, made)
 	list := &corev1.PodList{}
 	require.NoError(t, c.List(t.Context(), list))
 	require.Empty(t, list.Items)
+}
+
+// The digest of an image is unknown while its registry does not respond. The Pod that runs the image by tag is replaced when
+// the digest is known, and never replaces one that runs a digest.
+func TestRunsAnUnreadImageByTagUntilItsDigestIsKnown(t *testing.T) {
+	c := fake.NewClientBuilder().WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team", Labels: map[string]string{labelEnforce: restricted}}}).
+		WithStatusSubresource(&corev1.Pod{}).Build()
+	s := newServers(Options{Client: c, Live: c, Clock: clocktesting.NewFakeClock(now.Time), WorkloadUser: 1001})
+	cs := catalogSource("cat", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: "quay.io/x:v1"})
+	cs.Namespace, cs.UID = "team", "u"
+	byTag, pinned := registryImage{reference: "quay.io/x:v1"}, registryImage{reference: "quay.io/x@sha256:1", user: "2000"}
+	pods := func() []corev1.Pod {
+		list := &corev1.PodList{}
+		require.NoError(t, c.List(t.Context(), list))
+		return list.Items
+	}
+	require.False(t, s.mayRunUnread(t.Context(), cs), "the controller identity runs only digests")
+	require.ErrorContains(t, s.ensure(t.Context(), cs, byTag, nil).err, "must be referenced by digest")
+	require.Empty(t, pods())
+
+	s.byTag = true
+	for range 2 {
+		require.True(t, s.mayRunUnread(t.Context(), cs))
+		require.NoError(t, s.ensure(t.Context(), cs, byTag, nil).err)
+		require.Len(t, pods(), 1)
+	}
+	first := pods()[0]
+	require.Equal(t, "quay.io/x:v1", first.Spec.Containers[0].Image)
+	require.Equal(t, corev1.PullAlways, first.Spec.Containers[0].ImagePullPolicy)
+	require.EqualValues(t, 1001, *first.Spec.SecurityContext.RunAsUser)
+
+	require.NoError(t, s.ensure(t.Context(), cs, pinned, nil).err)
+	require.Len(t, pods(), 2)
+	update := pods()[slices.IndexFunc(pods(), func(p corev1.Pod) bool { return p.Name != first.Name })]
+	require.True(t, server.IsUpdate(&update))
+	require.Equal(t, "quay.io/x@sha256:1", update.Spec.Containers[0].Image)
+	require.Nil(t, update.Spec.SecurityContext.RunAsUser, "the image has a user")
+	require.False(t, s.mayRunUnread(t.Context(), cs))
 }
 
 func TestPodTarget(t *testing.T) {
@@ -151,7 +190,7 @@ func TestPodTarget(t *testing.T) {
 
 func TestRefusesInvalidServiceNames(t *testing.T) {
 	s := newServers(Options{GlobalNamespace: "remit"})
-	got := s.ensure(t.Context(), catalogSource("1st", operatorsv1alpha1.CatalogSourceSpec{}), "quay.io/x@sha256:1", nil)
+	got := s.ensure(t.Context(), catalogSource("1st", operatorsv1alpha1.CatalogSourceSpec{}), registryImage{reference: "quay.io/x@sha256:1"}, nil)
 	require.ErrorContains(t, got.err, `the name of CatalogSource "1st" does not yield a valid Service name`)
 	require.False(t, got.retry)
 }

@@ -94,7 +94,7 @@ func (t *tenantServers) forAccount(ctx context.Context, account scoped.Account) 
 		}
 		return t.watchServices(ctx)
 	}
-	t.account, t.current = account.UID, &servers{managed: t.managed, client: own, live: own, cached: lazy, watch: watch}
+	t.account, t.current = account.UID, &servers{managed: t.managed, byTag: true, client: own, live: own, cached: lazy, watch: watch}
 	return t.current, nil
 }
 
