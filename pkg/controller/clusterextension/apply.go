@@ -156,20 +156,17 @@ func (s *run) applyOne(ctx context.Context, st step.Step) error {
 	if err != nil {
 		return err
 	}
-	if s.isWritten(state) {
-		s.mark(st, state.Live, false)
-		return nil
-	}
 	if err := s.checkOwner(ctx, state.Live, st.Object); err != nil {
 		return err
 	}
-	done, err := s.executor.Do(ctx, state)
+	sent, edits := s.keepEdits(state)
+	done, err := s.executor.Do(ctx, sent)
 	if err != nil {
 		return err
 	}
 	state.Live = done.Live
 	s.states[st.Object] = state
-	s.mark(st, done.Live, done.Status == operatorsv1alpha1.StepStatusCreated)
+	s.mark(st, done.Live, done.Status == operatorsv1alpha1.StepStatusCreated).edits = edits
 	log.FromContext(ctx).V(1).Info("Applied", "object", apply.Describe(st.Object), "identity", s.identity.String(), "result", done.Status)
 	return nil
 }
@@ -190,11 +187,12 @@ func lacksOwner(live client.Object, desired *unstructured.Unstructured) bool {
 }
 
 // mark records that an object is in the desired state.
-func (s *run) mark(st step.Step, live *unstructured.Unstructured, isWritten bool) {
+func (s *run) mark(st step.Step, live *unstructured.Unstructured, isWritten bool) *mark {
 	key := apply.Describe(st.Object)
 	is := markOf(live, s.hashes[st.Object], s.Clock.Now())
 	is.follows(s.pass.marks[key], isWritten)
 	s.pass.marks[key] = is
+	return is
 }
 
 // stateOf returns the state of an object. It reads the object if this run has not done so yet.
@@ -282,6 +280,7 @@ func (s *run) success(ctx context.Context) (outcome, error) {
 	parts = append(parts, kept...)
 	return succeeded(strings.Join(parts, "; ")), nil
 }
+	parts = append(parts, s.aboutEdits()...)
 
 // setVersion records in the status which version is installed.
 func (s *run) setVersion() {

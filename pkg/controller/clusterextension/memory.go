@@ -128,6 +128,8 @@ type mark struct {
 const (
 	firstPause = time.Second
 	lastPause  = 5 * time.Minute
+	// edits describes the fields that other clients have changed, and that are kept.
+	edits []string
 )
 
 // follows sets the pause of a mark that replaces another one of the same object. The first restoration is immediate; the pause

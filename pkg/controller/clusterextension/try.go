@@ -120,18 +120,18 @@ func (s *run) checkCRD(live *unstructured.Unstructured) error {
 // dryRun sends each request that writes an object as a dry run.
 func (s *run) dryRun(ctx context.Context, states []execute.State) error {
 	for _, state := range execute.Tryable(states) {
-		if s.isWritten(state) || s.isCertified(state) {
+		if s.isCertified(state) {
 			continue
 		}
-		if _, err := s.findings.AddDryRun(apply.Describe(state.Step.Object), s.executor.DryRun(ctx, state)); err != nil {
+		sent, _ := s.keepEdits(state)
+		if _, err := s.findings.AddDryRun(apply.Describe(state.Step.Object), s.executor.DryRun(ctx, sent)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// isWritten reports whether a live Deployment was written from the desired spec. Later changes by other clients, such as
-// to the number of replicas, are kept.
+// isWritten reports whether a live Deployment was written from the desired spec.
 func (s *run) isWritten(state execute.State) bool {
 	if state.Live == nil || state.Step.Object.GetKind() != "Deployment" || state.Live.GetDeletionTimestamp() != nil || !s.owner.Owns(state.Live) {
 		return false
