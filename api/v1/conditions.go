@@ -50,6 +50,10 @@ const (
 	ReasonAbsent = "Absent"
 )
 
+// ReasonNotObserved is a reason of the condition Available: the state of the objects is not known, because the program has not
+// observed them since it started, or cannot observe them.
+const ReasonNotObserved = "NotObserved"
+
 // Reasons of the deprecation conditions, in addition to ReasonAbsent.
 const (
 	ReasonDeprecated               = "Deprecated"

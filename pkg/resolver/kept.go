@@ -37,14 +37,23 @@ var (
 // protection against changes, because the plan's name commits to the digest of the manifests. Keep returns "" if the
 // manifests do not fit into limit bytes of text. Like StepsOf, it returns ErrContent if the content is not available.
 func (in Input) Keep(ctx context.Context, plan Plan, limit int) (string, error) {
-	lengths := make([][]int, 0, len(plan.Pins))
-	var manifests [][]byte
-	total := 0
+	contents := make([]*catalog.Content, 0, len(plan.Pins))
 	for _, pin := range plan.Pins {
 		content, err := in.content(ctx, pin)
 		if err != nil {
 			return "", err
 		}
+		contents = append(contents, content)
+	}
+	return Pack(contents, limit)
+}
+
+// Pack returns contents as text, from which [Unpack] reads them back, or "" if they do not fit into limit bytes of text.
+func Pack(contents []*catalog.Content, limit int) (string, error) {
+	lengths := make([][]int, 0, len(contents))
+	var manifests [][]byte
+	total := 0
+	for _, content := range contents {
 		var of []int
 		for _, m := range content.Manifests {
 			if total += len(m); total > maxContent {
@@ -128,27 +137,41 @@ func (p Plan) Restore(text string) ([]*catalog.Content, error) {
 	if text == "" {
 		return nil, ErrNotKept
 	}
-	data, err := decompress(text)
+	contents, err := Unpack(text, len(p.Pins))
 	if err != nil {
 		return nil, fmt.Errorf("%w (%w)", ErrForged, err)
 	}
+	for i, content := range contents {
+		if content.Digest() != p.Pins[i].Digest { //nolint:gosec // Unpack returns one content for each pin
+			return nil, ErrForged
+		}
+	}
+	return contents, nil
+}
+
+// errLengths reports that a text does not have the form of Pack.
+var errLengths = errors.New("the lengths of the manifests are wrong")
+
+// Unpack decodes the text from Pack into n contents. The caller must compare their digests: the text proves nothing.
+func Unpack(text string, n int) ([]*catalog.Content, error) {
+	data, err := decompress(text)
+	if err != nil {
+		return nil, err
+	}
 	head, rest, _ := bytes.Cut(data, []byte("\n"))
 	var lengths [][]int
-	if len(head) > maxLengths || json.Unmarshal(head, &lengths) != nil || len(lengths) != len(p.Pins) {
-		return nil, ErrForged
+	if len(head) > maxLengths || json.Unmarshal(head, &lengths) != nil || len(lengths) != n {
+		return nil, errLengths
 	}
-	out := make([]*catalog.Content, 0, len(p.Pins))
-	for i, sizes := range lengths {
+	out := make([]*catalog.Content, 0, n)
+	for _, sizes := range lengths {
 		content := &catalog.Content{}
 		for _, n := range sizes {
 			if n < 0 || n > len(rest) {
-				return nil, ErrForged
+				return nil, errLengths
 			}
 			content.Manifests = append(content.Manifests, rest[:n:n])
 			rest = rest[n:]
-		}
-		if content.Digest() != p.Pins[i].Digest {
-			return nil, ErrForged
 		}
 		out = append(out, content)
 	}

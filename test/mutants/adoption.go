@@ -207,6 +207,36 @@ func adoption() []Mutant {
 			Killer: row("224"),
 		},
 		{
+			Name: "kept-content-needs-no-proof", Rule: 3, File: "pkg/controller/clusterextension/content.go",
+			Old:    "!ok || !k.proofs.Proves(obj, k.holder(obj))",
+			New:    "!ok || obj == nil",
+			Killer: unit("pkg/controller/clusterextension", "TestKeptContentThatWasChangedIsNotUsed"),
+		},
+		{
+			Name: "the-proof-omits-kept-content", Rule: 3, File: "pkg/controller/clusterextension/content.go",
+			Old:    "ownerutil.Commitment(text) != id.Text",
+			New:    "id.Text == \"\"",
+			Killer: unit("pkg/controller/clusterextension", "TestKeptContentThatWasChangedIsNotUsed"),
+		},
+		{
+			Name: "kept-content-of-any-version", Rule: 3, File: "pkg/controller/clusterextension/content.go",
+			Old:    "id.Package != pkg || id.Name != installed.Name || id.Version != installed.Version",
+			New:    "id.Package != pkg && id.Name != installed.Name",
+			Killer: unit("pkg/controller/clusterextension", "TestKeptContentThatWasChangedIsNotUsed"),
+		},
+		{
+			Name: "available-outlives-its-evidence", Rule: 3, File: "pkg/controller/clusterextension/available.go",
+			Old:    "	if is.probedFor == \"\" {",
+			New:    "	if is.probedFor == \"-\" {",
+			Killer: unit("pkg/controller/clusterextension", "TestAvailableIsUnknownUntilObserved"),
+		},
+		{
+			Name: "edits-of-others-are-overwritten", Rule: 7, File: "pkg/lib/apply/edits.go",
+			Old:    "			case !Contains(is, want):",
+			New:    "			case false:",
+			Killer: unit("pkg/lib/apply", "TestOmitsWhatOtherManagersChanged"),
+		},
+		{
 			Name: "extensions-share-definitions", Rule: 7, File: "pkg/controller/clusterextension/try.go",
 			Old:    "	return apply.Check(live, live, s.owner)",
 			New:    "	return nil",

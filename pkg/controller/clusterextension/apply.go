@@ -137,7 +137,7 @@ func (s *run) begunBefore() bool {
 }
 
 func (s *run) aboutRollout(why string) string {
-	text := fmt.Sprintf("Rolling out bundle %q, version %s", s.bundle.CSV.Name, s.bundle.CSV.Spec.Version)
+	text := fmt.Sprintf("Rolling out bundle %q, version %s", s.bundleName(), s.bundle.CSV.Spec.Version)
 	if why != "" {
 		text += ": " + why
 	}
@@ -229,7 +229,11 @@ func (s *run) await(ctx context.Context, phase render.Phase) (string, error) {
 		if s.certifies(st.Object) {
 			continue
 		}
-		if why, err := s.probe(ctx, st.Object); err != nil || why != "" {
+		why, known, err := s.probe(ctx, st.Object)
+		if !known && err == nil {
+			s.available = unobserved(why)
+		}
+		if err != nil || why != "" {
 			return why, err
 		}
 	}
@@ -242,7 +246,9 @@ func (s *run) unavailable(ctx context.Context, why string, err error) (outcome, 
 	if err != nil {
 		return outcome{}, err
 	}
-	s.available = &metav1.Condition{Status: metav1.ConditionFalse, Reason: olmv1.ReasonRollingOut, Message: why}
+	if s.available == nil {
+		s.available = &metav1.Condition{Status: metav1.ConditionFalse, Reason: olmv1.ReasonRollingOut, Message: why}
+	}
 	s.wakeForCertificates()
 	if !s.pass.completed {
 		return s.withDeadline(rolling(s.aboutRollout(why))), nil
@@ -252,11 +258,12 @@ func (s *run) unavailable(ctx context.Context, why string, err error) (outcome, 
 
 // settled returns the outcome of a run that has nothing to do.
 func (s *run) settled(ctx context.Context) (outcome, error) {
-	s.available = &metav1.Condition{Status: metav1.ConditionTrue, Reason: olmv1.ReasonSucceeded, Message: "All objects are available"}
+	s.available = &metav1.Condition{Status: metav1.ConditionTrue, Reason: olmv1.ReasonSucceeded, Message: allAvailable}
 	if text := s.aboutPaused(); text != "" {
 		s.available = &metav1.Condition{Status: metav1.ConditionFalse, Reason: olmv1.ReasonRollingOut, Message: text}
 	}
 	s.setInventory(false)
+	s.rememberProbed()
 	s.wakeForCertificates()
 	return s.success(ctx)
 }
@@ -264,6 +271,7 @@ func (s *run) settled(ctx context.Context) (outcome, error) {
 // success returns the outcome of a run whose objects are in the desired state, except those whose restoration is
 // paused. It also sets the version, because an earlier run may have failed to save it.
 func (s *run) success(ctx context.Context) (outcome, error) {
+	unkept := s.keepContent(ctx)
 	s.setVersion()
 	parts := []string{"Desired state reached"}
 	if text := s.aboutPaused(); text != "" {
@@ -272,19 +280,22 @@ func (s *run) success(ctx context.Context) (outcome, error) {
 	if s.resolved.Kept != "" {
 		parts = append(parts, s.resolved.Kept)
 	}
+	parts = append(parts, s.aboutEdits()...)
 	parts = append(parts, s.unnoticed()...)
 	kept, err := s.aboutKeptCRDs(ctx)
 	if err != nil {
 		return outcome{}, err
 	}
 	parts = append(parts, kept...)
+	if unkept != "" {
+		parts = append(parts, unkept)
+	}
 	return succeeded(strings.Join(parts, "; ")), nil
 }
-	parts = append(parts, s.aboutEdits()...)
 
 // setVersion records in the status which version is installed.
 func (s *run) setVersion() {
-	now := olmv1.BundleMetadata{Name: s.bundle.CSV.Name, Version: s.version()}
+	now := olmv1.BundleMetadata{Name: s.bundleName(), Version: s.version()}
 	if was := s.ext.Status.Install; was == nil || was.Bundle != now {
 		s.ext.Status.Install = &olmv1.ClusterExtensionInstallStatus{Bundle: now}
 		s.event("Installed", fmt.Sprintf("Installed bundle %q, version %s", now.Name, now.Version))

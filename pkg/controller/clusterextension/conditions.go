@@ -31,6 +31,7 @@ func (s *run) conclude(ctx context.Context, out outcome, err error) error {
 	if err != nil {
 		out = waiting(s.aboutBundle(err))
 	}
+	s.observeInstalled(ctx, err != nil)
 	s.setAuthorized()
 	s.setInstalled(out)
 	s.setProgressing(out)
@@ -107,7 +108,7 @@ func (s *run) setProgressing(out outcome) {
 	}
 }
 
-// setAvailable reports whether the objects of the installed version are available, if the run has determined it.
+// setAvailable reports whether the objects of the installed version are available, if this is known.
 func (s *run) setAvailable() {
 	if s.available != nil {
 		s.setCondition(olmv1.TypeAvailable, s.available.Status, s.available.Reason, s.available.Message)

@@ -44,6 +44,6 @@ func (s *run) installedBundle(ctx context.Context) *bundle.Bundle {
 	if err != nil {
 		return nil
 	}
-	s.memory.Change(s.key(), func(m *remembered) { m.previous = &content{is.Bundle.Name, parsed} })
+	s.memory.Change(s.key(), func(m *remembered) { m.previous = &content{key: is.Bundle.Name, name: is.Bundle.Name, bundle: parsed} })
 	return parsed
 }

@@ -25,8 +25,10 @@ type remembered struct {
 	// previous is the content of the installed version while another one is to be installed. Its key is the name of the bundle.
 	previous *content
 	pass     *pass
-	report   published
-	saved    savedStatus
+	// keeping is the state of the ConfigMap with the content of the installed version.
+	keeping keeping
+	report  published
+	saved   savedStatus
 	// delay is the current delay between attempts after a refusal.
 	delay time.Duration
 	// finalizing is true after the finalization of a deleted extension has begun. failingSince is the time of the first
@@ -51,6 +53,10 @@ type remembered struct {
 	issuedFor types.NamespacedName
 	// served contains the resource versions of the Services and Secrets for the certificates of the Deployments, keyed by keyOf.
 	served map[string]uint64
+	// probed are the objects of the installed version that determine the condition Available, and probedFor is the hash of that
+	// install.
+	probed    []*unstructured.Unstructured
+	probedFor string
 	// comparisons contains the permissions that changes to CustomResourceDefinitions require, by name.
 	comparisons map[string]comparison
 }
@@ -58,22 +64,24 @@ type remembered struct {
 // content is the parsed content of a bundle.
 type content struct {
 	// key identifies the bundle and the version of the catalog's content.
-	key    string
-	bundle *bundle.Bundle
+	key string
+	// name is the name of the bundle in the catalog, and digest that of its manifests; "" if it was read from where it is kept.
+	name, digest string
+	bundle       *bundle.Bundle
 }
 
 // setContent replaces the content. It keeps the content of the installed version as previous, because that version
 // remains installed until the new one is.
 func (is *remembered) setContent(c *content, installed *olmv1.ClusterExtensionInstallStatus) {
-	if was := is.content; was != nil && installed != nil && was.bundle.CSV.Name == installed.Bundle.Name && c.bundle.CSV.Name != installed.Bundle.Name {
-		is.previous = &content{installed.Bundle.Name, was.bundle}
+	if was := is.content; was != nil && installed != nil && was.name == installed.Bundle.Name && c.name != installed.Bundle.Name {
+		is.previous = &content{key: installed.Bundle.Name, name: was.name, digest: was.digest, bundle: was.bundle}
 	}
 	is.content = c
 }
 
 // restoreContent makes the content of the installed version the current one, if it is known.
 func (is *remembered) restoreContent(installed string) {
-	if is.previous != nil && is.previous.key == installed && (is.content == nil || is.content.bundle.CSV.Name != installed) {
+	if is.previous != nil && is.previous.key == installed && (is.content == nil || is.content.name != installed) {
 		is.content, is.previous = is.previous, nil
 	}
 }
@@ -120,6 +128,8 @@ type mark struct {
 	at         time.Time
 	// seen is true after a watch has reported the object.
 	seen bool
+	// edits describes the fields that other clients have changed, and that are kept.
+	edits []string
 	// pause is the minimum time before the object is restored again. It increases while other clients keep changing the object.
 	pause time.Duration
 }
@@ -128,8 +138,6 @@ type mark struct {
 const (
 	firstPause = time.Second
 	lastPause  = 5 * time.Minute
-	// edits describes the fields that other clients have changed, and that are kept.
-	edits []string
 )
 
 // follows sets the pause of a mark that replaces another one of the same object. The first restoration is immediate; the pause

@@ -10,6 +10,7 @@ import (
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/preflight"
 )
 
@@ -27,7 +28,9 @@ func TestRemembersTheContentOfTheInstalledVersion(t *testing.T) {
 	})
 	u := givenUnit(t, interceptor.Funcs{}, ext)
 	remember := func(name string) {
-		u.memory.Change("op", func(is *remembered) { is.setContent(&content{name + "@1", bundleNamed(name)}, ext.Status.Install) })
+		u.memory.Change("op", func(is *remembered) {
+			is.setContent(&content{key: name + "@1", name: name, bundle: bundleNamed(name)}, ext.Status.Install)
+		})
 	}
 	remember("op.v1")
 	remember("op.v2")
@@ -35,7 +38,7 @@ func TestRemembersTheContentOfTheInstalledVersion(t *testing.T) {
 	require.Equal(t, "op.v1", u.memory.Get("op").previous.bundle.CSV.Name)
 	for range 2 {
 		s := u.begin(ext)
-		out, err := s.keepInstalled()
+		out, err := s.keepInstalled(t.Context())
 		require.NoError(t, err)
 		require.False(t, out.stopped)
 		require.Equal(t, "op.v1", s.bundle.CSV.Name)
@@ -45,7 +48,7 @@ func TestRemembersTheContentOfTheInstalledVersion(t *testing.T) {
 	require.NotNil(t, u.memory.Get("op").previous)
 	s := u.begin(ext)
 	s.bundle = bundleNamed("op.v2")
-	s.bundle.CSV.Spec.Version.Major = 2
+	s.resolved.Bundle = &catalog.Bundle{Name: "op.v2", Version: "2.0.0"}
 	s.Recorder = events.NewFakeRecorder(1)
 	s.findings.Changes = []preflight.Change{{From: "op.v1", To: "op.v2"}}
 	s.setVersion()

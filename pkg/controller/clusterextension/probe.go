@@ -19,32 +19,34 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
-// probe describes what an object still needs to become available, or returns "" if it is available. It reads only caches.
-func (s *run) probe(ctx context.Context, obj *unstructured.Unstructured) (string, error) {
+// probe describes what an object still needs to become available, or returns "" if it is available. known is false if its status
+// determines this but was not observed. probe reads only caches.
+func (s *run) probe(ctx context.Context, obj *unstructured.Unstructured) (why string, known bool, err error) {
 	live, known, err := s.observe(ctx, obj)
 	switch {
 	case err != nil:
-		return "", err
+		return "", false, err
 	case !known && assess.IsProbed(obj):
-		return s.aboutUnknown(obj), nil
+		return s.aboutUnknown(obj), false, nil
 	case !known:
-		return "", nil
+		return "", true, nil
 	case live == nil && (assess.IsProbed(obj) || obj.GetKind() == "CustomResourceDefinition"):
-		return fmt.Sprintf("%s does not exist yet", apply.Describe(obj)), nil
+		return fmt.Sprintf("%s does not exist yet", apply.Describe(obj)), true, nil
 	}
 	switch is := live.(type) {
 	case *apiextensionsv1.CustomResourceDefinition:
 		if !apihelpers.IsCRDConditionTrue(is, apiextensionsv1.Established) {
-			return fmt.Sprintf("waiting for %s to be established", apply.Describe(obj)), nil
+			return fmt.Sprintf("waiting for %s to be established", apply.Describe(obj)), true, nil
 		}
 	case *apiregistrationv1.APIService:
 		if ok, why := apiservice.Status(is); !ok {
-			return why, nil
+			return why, true, nil
 		}
 	case *unstructured.Unstructured:
-		return probeStatus(is, obj)
+		why, err := probeStatus(is, obj)
+		return why, true, err
 	}
-	return "", nil
+	return "", true, nil
 }
 
 // aboutUnknown describes why the status of an object is not known.

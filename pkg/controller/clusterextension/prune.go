@@ -48,6 +48,17 @@ func prune(ctx context.Context, s *run) (outcome, error) {
 	return s.settled(ctx)
 }
 
+// bundleName returns the name of the bundle in the catalog. The name of its ClusterServiceVersion may differ.
+func (s *run) bundleName() string {
+	if s.resolved.Bundle != nil {
+		return s.resolved.Bundle.Name
+	}
+	if is := s.ext.Status.Install; is != nil {
+		return is.Bundle.Name
+	}
+	return s.bundle.CSV.Name
+}
+
 // version returns the version of the bundle according to the catalog.
 func (s *run) version() string {
 	if s.resolved.Bundle != nil {

@@ -23,7 +23,6 @@ import (
 	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/lib/kinds"
 	"github.com/remit-olm/remit/pkg/lib/names"
-	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -50,7 +49,7 @@ type Options struct {
 	Catalogs resolver.Catalogs
 	RBAC     rbac.Listers
 	// Proofs signs and verifies the proofs of installed objects.
-	Proofs   ownerutil.Proofs
+	Proofs   Proofs
 	Recorder events.EventRecorder
 	// ServerVersion returns the API server's version according to discovery.
 	ServerVersion func() (string, error)

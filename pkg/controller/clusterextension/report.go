@@ -23,11 +23,16 @@ const maxReportName = 200
 
 // ReportName returns the name of the ConfigMap, in Remit's namespace, with the report about a ClusterExtension.
 func ReportName(extension string) string {
+	return names.ReportPrefix + "clusterextension-" + shortName(extension)
+}
+
+// shortName returns the part of the name of a ConfigMap that stands for an extension.
+func shortName(extension string) string {
 	if len(extension) > maxReportName {
 		// The part of a name after a dot must not begin with "-".
 		extension = strings.TrimRight(extension[:maxReportName], ".") + "-" + ownerutil.Hash(extension)
 	}
-	return names.ReportPrefix + "clusterextension-" + extension
+	return extension
 }
 
 // publish writes the complete report to a ConfigMap. It writes none for an extension that has never had findings. When the

@@ -46,7 +46,7 @@ func resolveBundle(ctx context.Context, s *run) (outcome, error) {
 		return outcome{}, err
 	}
 	if s.resolved.Bundle == nil {
-		return s.keepInstalled()
+		return s.keepInstalled(ctx)
 	}
 	return proceed(), nil
 }
@@ -75,18 +75,18 @@ func catalogLabels(k client.Object) map[string]string {
 	return labels.Merge(k.GetLabels(), labels.Set{olmv1.LabelMetadataName: k.GetName()})
 }
 
-// keepInstalled continues with the content of the installed version if no catalog provides it any longer. The content is
-// lost when the program restarts; the installed objects are then left unchanged.
-func (s *run) keepInstalled() (outcome, error) {
-	if s.ext.Status.Install == nil {
-		return succeeded(s.resolved.Kept), nil
+// keepInstalled continues with the content of the installed version if no catalog provides it any longer. If its content is not
+// known, its objects are left unchanged.
+func (s *run) keepInstalled(ctx context.Context) (outcome, error) {
+	b, why, err := s.installedContent(ctx)
+	switch {
+	case err != nil:
+		return outcome{}, err
+	case b == nil:
+		s.unobserved = "its objects are not checked, because " + why
+		return succeeded(s.resolved.Kept + "; " + s.unobserved), nil
 	}
-	name := s.ext.Status.Install.Bundle.Name
-	is := s.memory.Change(s.key(), func(is *remembered) { is.restoreContent(name) }).content
-	if is == nil || is.bundle.CSV.Name != name {
-		return succeeded(s.resolved.Kept), nil
-	}
-	s.bundle = is.bundle
+	s.bundle = b
 	return proceed(), nil
 }
 
@@ -102,6 +102,13 @@ func readBundle(ctx context.Context, s *run) (outcome, error) {
 		return proceed(), nil
 	}
 	raw, err := s.contentOf(ctx, from.Channel, from.Bundle)
+	if errors.Is(err, catalog.ErrNoContent) && s.isInstalled() { // the installed version is maintained in the meantime
+		known, _, keptErr := s.installedContent(ctx)
+		if known != nil || keptErr != nil {
+			s.bundle = known
+			return outcome{}, keptErr
+		}
+	}
 	var unread *catalog.NotUnpacked
 	switch {
 	case errors.As(err, &unread) && unread.Failure == nil:
@@ -119,7 +126,9 @@ func readBundle(ctx context.Context, s *run) (outcome, error) {
 		return blocked(s.aboutBundle(fmt.Errorf("its ClusterServiceVersion has a different name: %q", parsed.CSV.Name))), nil
 	}
 	s.bundle = parsed
-	s.memory.Change(s.key(), func(is *remembered) { is.setContent(&content{key, parsed}, s.ext.Status.Install) })
+	s.memory.Change(s.key(), func(is *remembered) {
+		is.setContent(&content{key: key, name: from.Bundle.Name, digest: raw.Digest(), bundle: parsed}, s.ext.Status.Install)
+	})
 	return proceed(), nil
 }
 

@@ -74,6 +74,8 @@ type run struct {
 	certified bool
 	// available is the condition Available, or nil if this run did not determine it.
 	available *metav1.Condition
+	// unobserved is the reason why this run cannot observe the objects of the installed version, or "".
+	unobserved string
 	// awaitsKinds is true if a CustomResourceDefinition, an APIService or another extension may resolve what the run waits for.
 	awaitsKinds bool
 	// used are the catalogs that have the package, and images the bundle images whose content was requested.

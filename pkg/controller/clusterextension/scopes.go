@@ -34,6 +34,9 @@ func (s *run) watch(ctx context.Context) error {
 			objs = append(objs, watched{st.Object, scope})
 		}
 	}
+	for _, obj := range s.probedElsewhere(objs) {
+		objs = append(objs, watched{obj, scopedcache.Object(obj.GetNamespace(), obj.GetName())})
+	}
 	return s.watches.claim(ctx, s.ext, s.identity, objs)
 }
 

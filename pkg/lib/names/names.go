@@ -3,6 +3,9 @@ package names
 // ReportPrefix and the name of an InstallPlan form the name of the ConfigMap with the plan's preflight report.
 const ReportPrefix = "remit-report-"
 
+// ContentPrefix and the name of a ClusterExtension form the name of the ConfigMap with the content of the installed version.
+const ContentPrefix = "remit-content-clusterextension-"
+
 // Identities that Remit uses.
 const (
 	// FieldManager is the field manager of everything that Remit applies as an account. For objects with a lineage, the

@@ -67,6 +67,8 @@ var closedList = []permit{
 	{group: extensions, resources: []string{"clusterextensions"}, verbs: []string{"patch"}, by: names.ServiceAccountExtension, like: patchesFinalizers},
 	// docs/adr/0045: the CA of the catalog server
 	{group: "", resources: []string{"configmaps"}, verbs: []string{"patch"}, in: own, prefix: names.ConfigMapCatalogContentCA, by: names.ServiceAccountExtension},
+	// docs/adr/0073: the content of what ClusterExtensions have installed
+	{group: "", resources: []string{"configmaps"}, verbs: []string{"create", "patch"}, in: own, prefix: names.ContentPrefix, by: names.ServiceAccountExtension},
 	// 3: objects that have no effect without an account
 	{group: operators, resources: []string{"installplans", "subscriptions"}, verbs: []string{"create"}},
 	{group: operators, resources: []string{"operatorconditions"}, verbs: []string{"create"}, by: names.ServiceAccountOLM},
