@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/extension/assess"
 	"github.com/remit-olm/remit/pkg/install/excess"
 	"github.com/remit-olm/remit/pkg/lib/apply"
@@ -80,7 +81,8 @@ func (s *run) exceeding(rulesOf rbac.RoleRules) excess.Account {
 	}}
 }
 
-// rbacObjects returns the cached roles and bindings that Remit has created for the extension, bindings first.
+// rbacObjects returns the cached roles and bindings that Remit has created for the extension, bindings first. Those that
+// are being deleted are included: a finalizer can keep them in effect.
 func (s *run) rbacObjects(ctx context.Context) ([]client.Object, error) {
 	var out []client.Object
 	for _, list := range []client.ObjectList{&rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleList{}, &rbacv1.RoleList{}} {
@@ -88,7 +90,7 @@ func (s *run) rbacObjects(ctx context.Context) ([]client.Object, error) {
 			return nil, fmt.Errorf("list %T: %w", list, err)
 		}
 		err := meta.EachListItem(list, func(item runtime.Object) error {
-			if obj, ok := item.(client.Object); ok && obj.GetDeletionTimestamp() == nil && s.owner.Owns(obj) {
+			if obj, ok := item.(client.Object); ok && s.owner.Owns(obj) {
 				out = append(out, obj)
 			}
 			return nil
@@ -133,7 +135,7 @@ func (s *run) removeExcess(ctx context.Context, cached []excess.Object) error {
 	}
 	var commands []string
 	for _, o := range remain {
-		commands = append(commands, apply.DeleteCommand(o.Object))
+		commands = append(commands, excess.Command(o.Object))
 	}
 	s.setExcess(olmv1.ReasonNotRemoved, confirmed, fmt.Sprintf("they cannot be removed (%s); to remove them, run: %s", why, status.Lines(commands, maxExcess)))
 	return nil
@@ -174,9 +176,12 @@ func (s *run) removesExcess(ctx context.Context) (bool, error) {
 // reason.
 func (s *run) deleteExcess(ctx context.Context, own client.Client, objs []excess.Object) (remain []excess.Object, why, err error) {
 	for _, o := range objs {
-		err := apply.DeleteUnchanged(ctx, own, o.Object)
+		err := excess.CheckFinalizers(o.Object)
+		if err == nil {
+			err = apply.DeleteUnchanged(ctx, own, o.Object)
+		}
 		switch {
-		case apierrors.IsForbidden(err):
+		case apierrors.IsForbidden(err) || kit.Is[*excess.KeptError](err):
 			remain, why = append(remain, o), err
 		case apierrors.IsConflict(err): // the event for the change triggers another run
 		case err != nil:

@@ -27,9 +27,15 @@ func rbacLists() []client.ObjectList {
 	}
 }
 
-// rbacOfLineage lists the cached RBAC objects that installs of this lineage created. The API server decides whether the
-// account may delete them.
+// rbacOfLineage lists the cached RBAC objects that installs of this lineage created and that are not being deleted. The
+// API server decides whether the account may delete them.
 func (r *Reconciler) rbacOfLineage(ctx context.Context, owner ownerutil.Owner) ([]client.Object, error) {
+	all, err := r.provenRBAC(ctx, owner)
+	return slices.DeleteFunc(all, func(o client.Object) bool { return o.GetDeletionTimestamp() != nil }), err
+}
+
+// provenRBAC is like rbacOfLineage, but includes objects that are being deleted: a finalizer can keep them in effect.
+func (r *Reconciler) provenRBAC(ctx context.Context, owner ownerutil.Owner) ([]client.Object, error) {
 	var out []client.Object
 	for _, list := range rbacLists() {
 		err := r.Client.List(ctx, list, client.MatchingFields{kit.LineageIndex: owner.Mark()}, client.UnsafeDisableDeepCopy)
@@ -39,7 +45,7 @@ func (r *Reconciler) rbacOfLineage(ctx context.Context, owner ownerutil.Owner) (
 		var found []client.Object
 		err = meta.EachListItem(list, func(o runtime.Object) error {
 			obj, ok := o.(client.Object)
-			if ok && obj.GetDeletionTimestamp() == nil && obj.GetLabels()[names.LabelOwnerNamespace] == owner.Namespace && owner.Owns(obj) {
+			if ok && obj.GetLabels()[names.LabelOwnerNamespace] == owner.Namespace && owner.Owns(obj) {
 				found = append(found, obj)
 			}
 			return nil
@@ -58,9 +64,14 @@ func (r *Reconciler) rbacOfLineage(ctx context.Context, owner ownerutil.Owner) (
 // children returns the objects of the lineage that were created for this CSV.
 func (r *Reconciler) children(ctx context.Context, owner ownerutil.Owner) ([]client.Object, error) {
 	all, err := r.rbacOfLineage(ctx, owner)
-	return slices.DeleteFunc(all, func(o client.Object) bool {
+	return createdFor(owner, all), err
+}
+
+// createdFor returns the objects that were created for a CSV.
+func createdFor(owner ownerutil.Owner, objs []client.Object) []client.Object {
+	return slices.DeleteFunc(objs, func(o client.Object) bool {
 		return o.GetLabels()[names.LabelOwner] != ownerutil.LabelValue(owner.CSV)
-	}), err
+	})
 }
 
 // prune deletes roles and bindings that were rendered from the CSV's permissions and are no longer needed, because the

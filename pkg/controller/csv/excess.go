@@ -1,6 +1,7 @@
 package csv
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/install/excess"
 	"github.com/remit-olm/remit/pkg/install/warrant"
 	"github.com/remit-olm/remit/pkg/lib/apply"
@@ -38,12 +40,12 @@ func (r *Reconciler) gatherExceeding(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	have, err := r.children(ctx, s.owner)
+	have, err := r.provenRBAC(ctx, s.owner)
 	if err != nil {
 		return err
 	}
 	holder := excess.Account{RulesOf: r.RBAC.RulesOf, Granted: r.granted(account)}
-	found, err := holder.Find(have)
+	found, err := holder.Find(createdFor(s.owner, have))
 	if err != nil {
 		return err
 	}
@@ -141,7 +143,7 @@ func (r *Reconciler) shrink(ctx context.Context, s *scope, account scoped.Accoun
 	}
 	var commands []string
 	for _, obj := range remain {
-		commands = append(commands, r.command(obj))
+		commands = append(commands, excess.Command(obj))
 	}
 	s.facts.Exceeding = aboutExcess(account, confirmed, fmt.Sprintf("they cannot be removed (%s); to remove them, run: %s", summary(why), lines(commands)))
 	return nil
@@ -201,7 +203,7 @@ func (r *Reconciler) removeAs(ctx context.Context, s *scope, account scoped.Acco
 		return objs, nil, err
 	}
 	for _, obj := range objs {
-		denied := allowed(obj)
+		denied := cmp.Or(excess.CheckFinalizers(obj), allowed(obj))
 		if denied == nil {
 			denied = apply.DeleteUnchanged(ctx, deleter, obj)
 		}
@@ -213,7 +215,7 @@ func (r *Reconciler) removeAs(ctx context.Context, s *scope, account scoped.Acco
 				status.Note("removed "+apply.Describe(obj)+", because it exceeds ServiceAccount "+s.account.Key().String()))
 		case apierrors.IsConflict(denied): // the event for the change triggers another reconcile
 			s.facts.Unsynced = true
-		case isDenied(denied):
+		case isDenied(denied) || kit.Is[*excess.KeptError](denied):
 			remain, why = append(remain, obj), denied
 		default:
 			return nil, nil, denied

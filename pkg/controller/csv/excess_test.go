@@ -171,6 +171,22 @@ func TestAnExcessThatTheAccountMayNotDelete(t *testing.T) {
 	require.Equal(t, phaseSucceeded, w.settle().phase)
 }
 
+// A user who may not grant the permissions can keep deleted roles and bindings in effect with finalizers.
+func TestAnExcessThatAFinalizerKeeps(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	got := w.given(weak, settled, keptInDeletion("t1"), func(w *world) {
+		for _, b := range w.bindings("t1") {
+			b.Finalizers = []string{"example.com/kept"}
+			w.Put(&b)
+			w.Delete(&b)
+		}
+	}, passing(excess.DefaultGrace))
+	require.Equal(t, reasonExceedsAccount, got.reason)
+	require.Contains(t, got.message, "was deleted, but remains in effect until its finalizers are removed")
+	require.Contains(t, got.message, `kubectl patch rolebinding demo.v1.0.0-demo-# -n t1 --type=merge -p '{"metadata":{"finalizers":null}}'`)
+}
+
 func TestTheDefaultAccountRemovesAnExcess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -12,8 +13,8 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// Reread reads objects from the API server. It omits those that no longer exist, are being deleted, or that owns does
-// not accept: only objects that the install has created may be removed.
+// Reread reads objects from the API server. It omits those that no longer exist, or that owns does not accept: only
+// objects that the install has created may be removed.
 func Reread(ctx context.Context, live client.Reader, owns func(client.Object) bool, cached []Object) ([]client.Object, error) {
 	var out []client.Object
 	for _, o := range cached {
@@ -25,11 +26,36 @@ func Reread(ctx context.Context, live client.Reader, owns func(client.Object) bo
 		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("get %s: %w", apply.Describe(o.Object), err)
 		}
-		if err == nil && obj.GetUID() == o.Object.GetUID() && obj.GetDeletionTimestamp() == nil && owns(obj) {
+		if err == nil && obj.GetUID() == o.Object.GetUID() && owns(obj) {
 			out = append(out, obj)
 		}
 	}
 	return out, nil
+}
+
+// KeptError reports that an object is being deleted, but remains in effect because of its finalizers.
+type KeptError struct {
+	Object client.Object
+}
+
+func (e *KeptError) Error() string {
+	return apply.Describe(e.Object) + " was deleted, but remains in effect until its finalizers are removed"
+}
+
+// CheckFinalizers returns a *KeptError if an object is being deleted, or nil.
+func CheckFinalizers(obj client.Object) error {
+	if obj.GetDeletionTimestamp() == nil {
+		return nil
+	}
+	return &KeptError{Object: obj}
+}
+
+// Command returns the shell command that removes an object, or its finalizers if it is being deleted.
+func Command(obj client.Object) string {
+	if obj.GetDeletionTimestamp() == nil {
+		return apply.DeleteCommand(obj)
+	}
+	return "kubectl patch" + strings.TrimPrefix(apply.DeleteCommand(obj), "kubectl delete") + ` --type=merge -p '{"metadata":{"finalizers":null}}'`
 }
 
 // LiveRules returns the rules of roles according to the API server.
