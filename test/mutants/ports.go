@@ -1,6 +1,7 @@
 package mutants
 
-// ports returns the mutants of the limits for ports, which clients reach without credentials (docs/adr/0067).
+// ports returns the mutants of the limits for ports, which clients reach without credentials (docs/adr/0067), and of what users are
+// told about webhooks.
 func ports() []Mutant {
 	return []Mutant{
 		{
@@ -56,6 +57,18 @@ func ports() []Mutant {
 			Old:    "SetReadDeadline(time.Now().Add(c.receiving))",
 			New:    "SetReadDeadline(time.Time{})",
 			Killer: unit("pkg/packages/server", "TestLimitsTheTimeForReceivingACatalog"),
+		},
+		{
+			Name: "webhooks-are-not-announced", Rule: 0, File: "pkg/controller/installplan/run.go",
+			Old:    "return proceed(), s.announceWebhooks()",
+			New:    "return proceed(), nil",
+			Killer: unit("pkg/controller/installplan", "TestAPlanAnnouncesItsWebhooksBeforeItIsApproved"),
+		},
+		{
+			Name: "names-of-webhooks-are-text", Rule: 8, File: "pkg/controller/installplan/webhooks.go",
+			Old:    `out = append(out, fmt.Sprintf("%q", status.Cut(one, maxName)))`,
+			New:    `out = append(out, status.Cut(one, maxName))`,
+			Killer: unit("pkg/controller/installplan", "TestAnnouncesWebhooks"),
 		},
 	}
 }

@@ -29,6 +29,7 @@ import (
 const (
 	typePermissionsMissing = operatorsv1alpha1.InstallPlanConditionType(names.ConditionPermissionsMissing)
 	typeObjectsRefused     = operatorsv1alpha1.InstallPlanConditionType(names.ConditionObjectsRefused)
+	typeWebhooksIncluded   = operatorsv1alpha1.InstallPlanConditionType(names.ConditionWebhooksIncluded)
 
 	reasonCheckFailed   = operatorsv1alpha1.InstallPlanReasonInstallCheckFailed
 	reasonFailed        = operatorsv1alpha1.InstallPlanReasonComponentFailed

@@ -229,5 +229,5 @@ func makeSteps(ctx context.Context, s *run) (outcome, error) {
 	if err := s.show(steps); err != nil {
 		return outcome{}, err
 	}
-	return proceed(), nil
+	return proceed(), s.announceWebhooks()
 }

@@ -143,6 +143,9 @@ func (r *Reconciler) save(ctx context.Context, w *world, sub *operatorsv1alpha1.
 		for _, c := range newFailures(&sub.Status, &after.Status) {
 			r.Recorder.Eventf(sub, nil, corev1.EventTypeWarning, string(c.Type), "Resolve", "%s", status.Note(c.Message))
 		}
+		if c, ok := newWebhooks(&sub.Status, &after.Status); ok {
+			r.Recorder.Eventf(sub, nil, corev1.EventTypeNormal, string(c.Type), "Install", "%s", status.Note(c.Message))
+		}
 	}
 	return nil
 }

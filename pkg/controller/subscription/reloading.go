@@ -91,6 +91,6 @@ func (v view) hasNews(before, after *operatorsv1alpha1.SubscriptionStatus) bool 
 // ofPlans returns the types of the conditions that describe the state of a plan.
 func ofPlans() []operatorsv1alpha1.SubscriptionConditionType {
 	return []operatorsv1alpha1.SubscriptionConditionType{
-		operatorsv1alpha1.SubscriptionInstallPlanPending, operatorsv1alpha1.SubscriptionInstallPlanFailed, typePermissionsMissing, typeObjectsRefused,
+		operatorsv1alpha1.SubscriptionInstallPlanPending, operatorsv1alpha1.SubscriptionInstallPlanFailed, typePermissionsMissing, typeObjectsRefused, typeWebhooksIncluded,
 	}
 }

@@ -37,6 +37,7 @@ const (
 	typeExceedsAccount     = operatorsv1alpha1.SubscriptionConditionType(names.ConditionExceedsAccount)
 	typeUpgradeHeldBack    = operatorsv1alpha1.SubscriptionConditionType(names.ConditionUpgradeHeldBack)
 	typeObjectsRefused     = operatorsv1alpha1.SubscriptionConditionType(names.ConditionObjectsRefused)
+	typeWebhooksIncluded   = operatorsv1alpha1.SubscriptionConditionType(names.ConditionWebhooksIncluded)
 )
 
 // write updates the Subscription's status from a view. Timestamps change only if other fields change.
@@ -200,7 +201,7 @@ func (r *Reconciler) writeConditions(st *operatorsv1alpha1.SubscriptionStatus, v
 	pending, failed := planConditions(v)
 	set(operatorsv1alpha1.SubscriptionInstallPlanPending, pending)
 	set(operatorsv1alpha1.SubscriptionInstallPlanFailed, failed)
-	for _, t := range []operatorsv1alpha1.SubscriptionConditionType{typePermissionsMissing, typeObjectsRefused} {
+	for _, t := range []operatorsv1alpha1.SubscriptionConditionType{typePermissionsMissing, typeObjectsRefused, typeWebhooksIncluded} {
 		if c, ok := found(v, t); ok {
 			put(t, c.Status, string(c.Reason), c.Message)
 		} else {
@@ -209,6 +210,12 @@ func (r *Reconciler) writeConditions(st *operatorsv1alpha1.SubscriptionStatus, v
 	}
 	excess := exceeds(v)
 	set(typeExceedsAccount, reasonedIf(excess != "", names.ReasonAccountLacksPermissions, excess))
+}
+
+// newWebhooks returns the condition that reports webhooks if it has become true or has another message, which is an event, too.
+func newWebhooks(before, after *operatorsv1alpha1.SubscriptionStatus) (c operatorsv1alpha1.SubscriptionCondition, ok bool) {
+	old, c := before.GetCondition(typeWebhooksIncluded), after.GetCondition(typeWebhooksIncluded)
+	return c, c.Status == corev1.ConditionTrue && (old.Status != c.Status || old.Message != c.Message)
 }
 
 // newFailures returns the conditions that the contract reports in an event, if they became true or have another

@@ -180,6 +180,10 @@ const (
 	ReasonRefusedByAPIServer  = "RefusedByAPIServer"
 	ReasonAcceptedByAPIServer = "AcceptedByAPIServer"
 	ReasonNotTried            = "NotTried"
+	// ConditionWebhooksIncluded on InstallPlans and Subscriptions is True if the plan installs webhooks. The condition's message
+	// reports what they intercept and where. ReasonWebhooksDeclared is its only reason.
+	ConditionWebhooksIncluded = "WebhooksIncluded"
+	ReasonWebhooksDeclared    = "WebhooksDeclared"
 	// ConditionExceedsAccount on a Subscription is True while the installed operator has permissions that its account
 	// does not have. The ClusterServiceVersion's message also contains this name.
 	ConditionExceedsAccount = "ExceedsAccount"
