@@ -34,7 +34,7 @@ func TestCommandsForClusterExtensionsReadClusterCatalogs(t *testing.T) {
 	require.Equal(t, 1, code, notes)
 	require.Contains(t, out, "User olm:clusterextension:commands is missing ")
 	require.Contains(t, out, "- Namespace "+namespace+": it does not exist; create it\n")
-	require.Contains(t, out, "User olm:clusterextension:commands is not enrolled: Remit is not allowed to act as it.\n---\n")
+	require.Contains(t, out, "User olm:clusterextension:commands is not enrolled: Remit is not allowed to act as it.\n")
 	require.NoError(t, cluster.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
 
 	granted, notes, code := cluster.Remit(t, append([]string{"rbac"}, described...)...)
