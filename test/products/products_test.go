@@ -128,7 +128,7 @@ func install(b *bundle.Bundle, config *operatorsv1alpha1.SubscriptionConfig, tar
 		refuse(err)
 	}
 	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "op", Namespace: "ops"}, CSV: b.CSV.Name}
-	drawn := budget.New("the Deployments", budget.MaxInstallBytes)
+	drawn := budget.New("the Deployments", deployment.MaxBytes)
 	_, err = deployment.Desired(deployment.Input{CSV: b.CSV, Owner: owner, Group: deployment.GroupAnnotations("g", "ops", targets), Config: config, Budget: drawn})
 	out.steps = drawn.Drawn().Values
 	refuse(err)

@@ -31,7 +31,7 @@ type Input struct {
 	Group map[string]string
 	// Config is the Subscription's config, or nil.
 	Config *operatorsv1alpha1.SubscriptionConfig
-	// Budget is what the Deployments are drawn from; nil means a new one of budget.MaxInstallBytes.
+	// Budget is what the Deployments are drawn from; nil means a new one of MaxBytes.
 	Budget *budget.Budget
 	// Pods is called last and may modify the Pod template of a Deployment; nil means no modification.
 	Pods func(deployment string, pod *corev1.PodTemplateSpec)

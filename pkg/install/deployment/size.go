@@ -13,6 +13,9 @@ import (
 const (
 	// MaxDeployments is the maximum number of Deployments of one ClusterServiceVersion.
 	MaxDeployments = 1_000
+	// MaxBytes is the memory of all Deployments of one ClusterServiceVersion, as Go types. Until they are applied, they take a few
+	// times as much, for each worker.
+	MaxBytes = 16 << 20
 	// MaxConfigEntries is the maximum number of entries of each list and map in a Subscription's config.
 	MaxConfigEntries = 1_000
 )
@@ -35,7 +38,7 @@ func checkSize(in Input) error {
 	}
 	b := in.Budget
 	if b == nil {
-		b = budget.New("the Deployments", budget.MaxInstallBytes)
+		b = budget.New("the Deployments", MaxBytes)
 	}
 	container, pod := sizeOf(in.Config)
 	pod = pod.Plus(budget.Of(podAnnotations(in, nil))).Plus(budget.Of(in.Owner.Labels()))

@@ -52,7 +52,7 @@ type expansion struct{ combinations, grants int }
 func measure(csv *operatorsv1alpha1.ClusterServiceVersion, operatorNamespace string, targets []string) (out expansion, err error) {
 	all := slices.Contains(targets, rbac.ClusterScope)
 	namespaces := sets.New(targets...).Insert(operatorNamespace).Len()
-	b := budget.New("the roles in all target namespaces", budget.MaxInstallBytes)
+	b := budget.New("the roles in all target namespaces", budget.MaxRoleBytes)
 	for _, p := range bundle.Permissions(csv) {
 		name := fmt.Sprintf("the role of ServiceAccount %q", p.ServiceAccount)
 		cluster, namespaced := budget.Of(p.Cluster), budget.Of(p.Namespaced)
