@@ -33,7 +33,7 @@ func products() []row {
 			s.planSays(`Deployment "`+forge.Deployment+`" would need at least`, "at most 1.5 MiB are allowed", "use fewer containers")
 			s.noDeployments()
 		}},
-		{number: "311", title: "three Subscriptions of 1.4 MB of empty tolerations", holds: p1(), play: func(s *scene) {
+		{number: "311", long: true, title: "three Subscriptions of 1.4 MB of empty tolerations", holds: p1(), play: func(s *scene) {
 			s.group(s.Namespace)
 			s.publish(bundleOf(csv()))
 			mallory, empty := s.mallory(), make([]any, emptyEntries)
