@@ -204,7 +204,7 @@ func (x *extension) owner() ownerutil.Owner {
 
 // manager returns the field manager of the ClusterExtension.
 func (x *extension) manager() client.FieldOwner {
-	return client.FieldOwner(names.FieldManager + "-" + (ownerutil.Lineage{Extension: x.Name}).Mark())
+	return client.FieldOwner(names.FieldManager + "-" + (ownerutil.Lineage{Extension: x.Name}).ShortMark())
 }
 
 // disguise gives an object the labels and the owner reference of the ClusterExtension's objects and, unless proof is "", the

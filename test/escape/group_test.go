@@ -32,8 +32,9 @@ func operatorGroups() []row {
 		}},
 		{number: "59", title: "an OperatorGroup that names a stronger ServiceAccount", holds: p1(), boss: true, play: func(s *scene) {
 			s.group(s.Namespace)
-			s.regroup(s.mallory(), names(bossName))
 			s.publish(bundleOf(csv()))
+			s.catalogReady() // the catalog is read as the account
+			s.regroup(s.mallory(), names(bossName))
 			s.subscribe()
 			s.planSays(bossName, "not enrolled")
 			s.GroupSays(groupName, "AccountUsable", metav1.ConditionFalse, string(scoped.AccountNotEnrolled), bossName)

@@ -245,7 +245,7 @@ func (s *scene) lineage() ownerutil.Lineage {
 
 // manager returns the field manager of the scene's install.
 func (s *scene) manager() client.FieldOwner {
-	return client.FieldOwner(names.FieldManager + "-" + s.lineage().Mark())
+	return client.FieldOwner(names.FieldManager + "-" + s.lineage().ShortMark())
 }
 
 // marks returns all labels of the scene's install.

@@ -105,7 +105,8 @@ func tenants() []row {
 			require.Empty(s.T, s.requests(func(e audit.Event) bool {
 				return cluster.ControllerIdentities().Is(e) && e.Object != nil && e.Object.Resource == "configmaps" && e.Object.Namespace == s.Namespace && e.Object.Name == "content"
 			}))
-			s.bind(rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: s.Namespace, Name: accountName}, "reads", readsCatalogs())
+			s.bind(rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: s.Namespace, Name: accountName}, "reads",
+				profile{own: []rbacv1.PolicyRule{rule("", "configmaps", "get", "list", "watch")}}) // the operator itself lists them
 			s.Complete()
 			s.Succeeded(probeCSV)
 		}},
@@ -123,6 +124,18 @@ func withoutConfigMaps() profile {
 
 // readsCatalogs returns a profile that only allows reading catalogs in ConfigMaps.
 func readsCatalogs() profile { return profile{own: []rbacv1.PolicyRule{rule("", "configmaps", "get")}} }
+
+// catalogReady waits until the content of the namespace's catalog has been read.
+func (s *scene) catalogReady() {
+	s.T.Helper()
+	s.Eventually(func(c *assert.CollectT) {
+		cs := &operatorsv1alpha1.CatalogSource{}
+		assert.NoError(c, s.Get("catalog", cs))
+		if assert.NotNil(c, cs.Status.GRPCConnectionState) {
+			assert.Equal(c, "READY", cs.Status.GRPCConnectionState.LastObservedState, cs.Status.Message)
+		}
+	})
+}
 
 // hostileConfigs returns values for the config of a Subscription with which the Pods of an operator run other code.
 func hostileConfigs() []string {

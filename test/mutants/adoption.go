@@ -30,7 +30,7 @@ func adoption() []Mutant {
 		},
 		{
 			Name: "one-field-manager-for-all-lineages", Rule: 7, File: "pkg/lib/apply/apply.go",
-			Old: `		return names.FieldManager + "-" + mark
+			Old: `		return names.FieldManager + "-" + names.ShortMark(mark)
 `,
 			New: `		return names.FieldManager
 `,
@@ -38,14 +38,14 @@ func adoption() []Mutant {
 		},
 		{
 			Name: "any-proof-is-accepted", Rule: 7, File: "pkg/lib/ownerutil/ownerutil.go",
-			Old:    "	return obj.GetLabels()[names.LabelLineage] == l.Mark()",
+			Old:    "	return l.IsMark(obj.GetLabels()[names.LabelLineage])",
 			New:    `	return obj.GetLabels()[names.LabelLineage] != ""`,
 			Killer: unit("pkg/lib/ownerutil", "TestMarksDistinguishLineages"),
 		},
 		{
 			Name: "extensions-share-the-lineage-of-subscriptions", Rule: 7, File: "pkg/lib/ownerutil/ownerutil.go",
-			Old:    `Hash("extension", l.Extension, "")`,
-			New:    `Hash("extension", l.Extension)`,
+			Old:    `Commitment("extension", l.Extension, "")`,
+			New:    `Commitment("extension", l.Extension)`,
 			Killer: unit("pkg/lib/ownerutil", "TestMarksOfClusterExtensionsAreUnique"),
 		},
 		{
@@ -166,8 +166,8 @@ func adoption() []Mutant {
 		},
 		{
 			Name: "adoption-by-label", Rule: 7, File: "pkg/lib/ownerutil/ownerutil.go",
-			Old:    "	if err := o.Proofs.CheckSince(obj, o.Mark(), since); err != nil {",
-			New:    "	if err := o.Proofs.CheckSince(obj, o.Mark(), since); false {",
+			Old:    "	if err := o.Proofs.CheckSince(obj, obj.GetLabels()[names.LabelLineage], since); err != nil {",
+			New:    "	if err := o.Proofs.CheckSince(obj, obj.GetLabels()[names.LabelLineage], since); false {",
 			Killer: unit("pkg/lib/ownerutil", "TestOwnsRequiresTheMarkAndTheProof"),
 		},
 		{

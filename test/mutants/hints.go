@@ -114,6 +114,18 @@ func hints() []Mutant {
 			Killer: row("335"),
 		},
 		{
+			Name: "half-of-a-mark-is-signed", Rule: 7, File: "pkg/lib/ownerutil/ownerutil.go",
+			Old:    "	return Commitment(l.Package, l.Namespace)\n",
+			New:    "	return Hash(l.Package, l.Namespace)\n",
+			Killer: unit("pkg/lib/ownerutil", "TestOlderObjectsHaveShorterMarks"),
+		},
+		{
+			Name: "a-proof-for-half-of-a-mark-proves-the-whole", Rule: 7, File: "pkg/lib/ownerutil/ownerutil.go",
+			Old:    "CheckSince(obj, obj.GetLabels()[names.LabelLineage], since)",
+			New:    "CheckSince(obj, o.ShortMark(), since)",
+			Killer: unit("pkg/lib/ownerutil", "TestOlderObjectsHaveShorterMarks"),
+		},
+		{
 			Name: "an-edited-plan-is-executed", Rule: 3, File: "pkg/resolver/plan.go",
 			Old:    "	if name != want {",
 			New:    `	if name == "" && want != name {`,
@@ -337,7 +349,7 @@ func hints() []Mutant {
 		},
 		{
 			Name: "roles-of-others-are-deleted-with-a-group", Rule: 7, File: "pkg/controller/operatorgroup/owner.go",
-			Old:    "	return o.proofs.CheckSince(live, o.mark(), o.since)",
+			Old:    "	return o.proofs.CheckSince(live, mark, o.since)",
 			New:    "	return nil",
 			Killer: unit("pkg/controller/operatorgroup", "TestRolesOfOtherOwnersAreNeitherChangedNorDeleted"),
 		},

@@ -167,7 +167,7 @@ func (p *plan) sign(obj client.Object, in *install, labels map[string]string) {
 		p.add(obj, p.refusalOf(obj), in.csv.Name, "it is being deleted")
 	case owner.Proofs != nil && owner.Owns(obj) && !isForeign(obj, owner):
 		p.add(obj, Adopted, in.csv.Name, "")
-	case mark != "" && mark != owner.Mark():
+	case mark != "" && !owner.IsMark(mark):
 		p.add(obj, p.refusalOf(obj), in.csv.Name, "its label "+names.LabelLineage+" names another install of Remit")
 	case isOutside && obj.GetCreationTimestamp().Time.Before(owner.Since):
 		p.add(obj, Left, in.csv.Name, "it is older than the namespace, so it was created for an earlier namespace with the same name")

@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/step"
 )
@@ -49,7 +48,7 @@ func (i *input) successions(ctx context.Context) (needs []preflight.Need, notes 
 // or if the step's version is already installed.
 func (i *input) installed(ctx context.Context, st step.Step) (*operatorsv1alpha1.ClusterServiceVersion, error) {
 	list := &operatorsv1alpha1.ClusterServiceVersionList{}
-	if err := i.client.List(ctx, list, client.InNamespace(i.namespace), client.MatchingLabels{names.LabelLineage: st.Owner.Mark()}); err != nil {
+	if err := i.client.List(ctx, list, client.InNamespace(i.namespace), st.Owner.Marked()); err != nil {
 		return nil, err
 	}
 	var newest *operatorsv1alpha1.ClusterServiceVersion

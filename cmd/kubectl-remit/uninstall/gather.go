@@ -52,7 +52,7 @@ func gather(ctx context.Context, c client.Client, key client.ObjectKey) (*instal
 	}
 	i.lineage = ownerutil.Lineage{Package: i.subscription.Spec.Package, Namespace: key.Namespace}
 	csvs := &operatorsv1alpha1.ClusterServiceVersionList{}
-	if err := c.List(ctx, csvs, client.InNamespace(key.Namespace), client.MatchingLabels{names.LabelLineage: i.lineage.Mark()}); err != nil {
+	if err := c.List(ctx, csvs, client.InNamespace(key.Namespace), i.lineage.Marked()); err != nil {
 		return nil, err
 	}
 	for n := range csvs.Items {

@@ -19,7 +19,6 @@ import (
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
 	"github.com/remit-olm/remit/pkg/bundle"
-	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
 // tick is the interval at which the command checks whether objects still exist.
@@ -177,7 +176,7 @@ func (i *install) children(ctx context.Context, kinds []schema.GroupKind, denied
 		}
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(mapping.GroupVersionKind)
-		marked := client.MatchingLabels{names.LabelLineage: i.lineage.Mark()}
+		marked := i.lineage.Marked()
 		err = i.client.List(ctx, list, marked)
 		if apierrors.IsForbidden(err) && mapping.Scope.Name() == meta.RESTScopeNameNamespace {
 			err = i.client.List(ctx, list, marked, client.InNamespace(i.lineage.Namespace))

@@ -22,7 +22,6 @@ import (
 	"github.com/remit-olm/remit/pkg/extension/assess"
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/apply"
-	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/step"
 )
@@ -172,7 +171,7 @@ func (s *run) marked(ctx context.Context) ([]*unstructured.Unstructured, error) 
 		&rbacv1.ClusterRoleList{}:        rbacv1.SchemeGroupVersion.WithKind("ClusterRole"),
 		&rbacv1.ClusterRoleBindingList{}: rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"),
 	} {
-		err := s.Client.List(ctx, list, client.MatchingLabels{names.LabelLineage: s.owner.Mark()}, client.UnsafeDisableDeepCopy)
+		err := s.Client.List(ctx, list, s.owner.Marked(), client.UnsafeDisableDeepCopy)
 		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", kind.Kind, err)
 		}
@@ -194,7 +193,7 @@ func (s *run) marked(ctx context.Context) ([]*unstructured.Unstructured, error) 
 // keep them.
 func (s *run) aboutKeptCRDs(ctx context.Context) ([]string, error) {
 	list := &apiextensionsv1.CustomResourceDefinitionList{}
-	if err := s.Client.List(ctx, list, client.MatchingLabels{names.LabelLineage: s.owner.Mark()}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := s.Client.List(ctx, list, s.owner.Marked(), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list CustomResourceDefinitions: %w", err)
 	}
 	var owned, others []string

@@ -38,7 +38,7 @@ func (r *Reconciler) rbacOfLineage(ctx context.Context, owner ownerutil.Owner) (
 func (r *Reconciler) provenRBAC(ctx context.Context, owner ownerutil.Owner) ([]client.Object, error) {
 	var out []client.Object
 	for _, list := range rbacLists() {
-		err := r.Client.List(ctx, list, client.MatchingFields{kit.LineageIndex: owner.Mark()}, client.UnsafeDisableDeepCopy)
+		err := r.Client.List(ctx, list, client.MatchingFields{kit.LineageIndex: owner.ShortMark()}, client.UnsafeDisableDeepCopy)
 		if err != nil {
 			return nil, fmt.Errorf("list %T: %w", list, err)
 		}

@@ -85,7 +85,7 @@ func (r *Reconciler) isDeleted(ctx context.Context, s *scope) (bool, error) {
 // its lineage still converts the kind. If the operator has to be stopped before the reset, its Deployments are the last
 // elements of objs.
 func (r *Reconciler) callers(ctx context.Context, s *scope, stop bool) (objs, converted []client.Object, err error) {
-	objs, crds, err := hooks.Remains(ctx, r.Client, s.owner, client.MatchingFields{kit.LineageIndex: s.owner.Mark()})
+	objs, crds, err := hooks.Remains(ctx, r.Client, s.owner, client.MatchingFields{kit.LineageIndex: s.owner.ShortMark()})
 	if err != nil || s.facts.ReplacedBy != "" || r.orphaning.Includes(s.csv) {
 		return objs, nil, err
 	}

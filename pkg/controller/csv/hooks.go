@@ -50,7 +50,7 @@ func (r *Reconciler) gatherHooks(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	if s.live, err = hooks.Gather(ctx, r.Client, s.hooks, client.MatchingFields{kit.LineageIndex: s.owner.Mark()}); err != nil {
+	if s.live, err = hooks.Gather(ctx, r.Client, s.hooks, client.MatchingFields{kit.LineageIndex: s.owner.ShortMark()}); err != nil {
 		return err
 	}
 	s.facts.Taken = s.live.Taken(s.hooks)

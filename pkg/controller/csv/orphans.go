@@ -182,7 +182,7 @@ func (r *Reconciler) isRemovable(ctx context.Context, s *scope, obj client.Objec
 // isStopped reports whether no Deployment of a lineage exists.
 func (r *Reconciler) isStopped(ctx context.Context, owner ownerutil.Owner) (bool, error) {
 	list := &appsv1.DeploymentList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(owner.Namespace), client.MatchingLabels{names.LabelLineage: owner.Mark()}); err != nil {
+	if err := r.Client.List(ctx, list, client.InNamespace(owner.Namespace), owner.Marked()); err != nil {
 		return false, fmt.Errorf("list Deployments in namespace %q: %w", owner.Namespace, err)
 	}
 	return !slices.ContainsFunc(list.Items, func(d appsv1.Deployment) bool { return owner.Owns(&d) }), nil

@@ -13,7 +13,8 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// LineageIndex is the index of objects by their lineage label. It does not contain objects without the label.
+// LineageIndex is the index of objects by their lineage label: its key is the first half of the mark, which older objects have
+// in common with newer ones (names.ShortMark). It does not contain objects without the label.
 const LineageIndex = "remit.dev/lineage"
 
 // IndexLineage adds LineageIndex for the kinds of objects that an install can create outside its namespace. A manager's cache
@@ -21,7 +22,7 @@ const LineageIndex = "remit.dev/lineage"
 func IndexLineage(ctx context.Context, indexer client.FieldIndexer) error {
 	mark := func(obj client.Object) []string {
 		if mark := obj.GetLabels()[names.LabelLineage]; mark != "" {
-			return []string{mark}
+			return []string{names.ShortMark(mark)}
 		}
 		return nil
 	}

@@ -118,7 +118,7 @@ func (r *Reconciler) installs(ctx context.Context, w *state) (map[string]*instal
 			in := &install{plans: map[types.UID]bool{}, owner: ownerutil.Owner{
 				Lineage: ownerutil.Lineage{Package: pkg, Namespace: w.namespace.Name}, Since: w.namespace.CreationTimestamp.Time, Proofs: r.Proofs,
 			}}
-			all[pkg], marked[in.owner.Mark()] = in, in
+			all[pkg], marked[in.owner.ShortMark()] = in, in
 		}
 		return all[pkg]
 	}
@@ -160,7 +160,7 @@ func (r *Reconciler) packageOf(marked map[string]*install, csv *operatorsv1alpha
 	if _, copied := csv.Labels[names.LabelCopiedFrom]; copied || mark == "" {
 		return ""
 	}
-	if in := marked[mark]; in != nil && in.owner.Owns(csv) {
+	if in := marked[names.ShortMark(mark)]; in != nil && in.owner.Owns(csv) {
 		return in.owner.Package
 	}
 	if owner, ok := ownerutil.OwnerIn(csv, csv.Namespace, csv.CreationTimestamp.Time, r.Proofs); ok && !owner.Direct {
@@ -206,9 +206,8 @@ func (r *Reconciler) addCSV(ctx context.Context, to *install, csv *operatorsv1al
 
 // addCreated adds the objects that Remit created for the package, according to their proofs.
 func (r *Reconciler) addCreated(ctx context.Context, in *install) error {
-	mark := in.owner.Mark()
-	inNamespace := []client.ListOption{client.InNamespace(in.owner.Namespace), client.MatchingLabels{names.LabelLineage: mark}}
-	inCluster := []client.ListOption{client.MatchingFields{kit.LineageIndex: mark}}
+	inNamespace := []client.ListOption{client.InNamespace(in.owner.Namespace), in.owner.Marked()}
+	inCluster := []client.ListOption{client.MatchingFields{kit.LineageIndex: in.owner.ShortMark()}}
 	for _, kind := range createdKinds() {
 		opts := inCluster
 		if kind.local {

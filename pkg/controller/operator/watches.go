@@ -201,7 +201,7 @@ func namespaceOfLineage(obj client.Object, mark string) string {
 		}
 		for _, direct := range []bool{false, true} {
 			l := ownerutil.Lineage{Package: strings.TrimSuffix(name, "."+namespace), Namespace: namespace, Direct: direct}
-			if l.Mark() == mark {
+			if l.IsMark(mark) {
 				return namespace
 			}
 		}

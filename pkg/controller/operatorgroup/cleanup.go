@@ -15,6 +15,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
@@ -75,7 +76,7 @@ func (r *Reconciler) rolesOf(ctx context.Context, key client.ObjectKey) ([]*rbac
 	}
 	groupOwner := owner{key: key, since: namespace.CreationTimestamp.Time, proofs: r.Proofs}
 	list := &rbacv1.ClusterRoleList{}
-	if err := r.Client.List(ctx, list, client.MatchingLabels{names.LabelLineage: groupOwner.mark()}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, list, ownerutil.Marked(groupOwner.mark()), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list ClusterRoles: %w", err)
 	}
 	var out []*rbacv1.ClusterRole

@@ -26,15 +26,16 @@ type owner struct {
 
 // mark returns the value of the lineage label. It has four parts, so that it differs from the marks of all lineages.
 func (o owner) mark() string {
-	return ownerutil.Hash("operatorgroup", o.key.Namespace, o.key.Name, "")
+	return ownerutil.Commitment("operatorgroup", o.key.Namespace, o.key.Name, "")
 }
 
 // Check implements apply.Owner.
 func (o owner) Check(live client.Object) error {
-	if live.GetLabels()[names.LabelLineage] != o.mark() {
+	mark := live.GetLabels()[names.LabelLineage]
+	if !ownerutil.IsMark(mark, o.mark()) {
 		return errors.New("it was not created for OperatorGroup " + o.key.String())
 	}
-	return o.proofs.CheckSince(live, o.mark(), o.since)
+	return o.proofs.CheckSince(live, mark, o.since)
 }
 
 // Prove implements apply.Owner.

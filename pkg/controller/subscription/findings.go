@@ -40,7 +40,7 @@ func (w *world) findings() *findings {
 		asked: map[string]bool{}, planned: map[types.UID]planned{}, byContent: map[string]*operatorsv1alpha1.InstallPlan{},
 	}
 	for i := range w.csvs {
-		mark := w.csvs[i].Labels[names.LabelLineage]
+		mark := names.ShortMark(w.csvs[i].Labels[names.LabelLineage])
 		w.found.marked[mark] = append(w.found.marked[mark], &w.csvs[i])
 	}
 	for i := range w.subscriptions {
@@ -105,7 +105,7 @@ func (w *world) ownedBy(pkg string) []*operatorsv1alpha1.ClusterServiceVersion {
 	}
 	owner := w.owner(pkg)
 	var owned []*operatorsv1alpha1.ClusterServiceVersion
-	for _, csv := range f.marked[owner.Mark()] {
+	for _, csv := range f.marked[owner.ShortMark()] {
 		if owner.Owns(csv) {
 			owned = append(owned, csv)
 		}

@@ -123,8 +123,7 @@ func Orphans(ctx context.Context, r client.Reader, owner ownerutil.Owner, want [
 		return nil, nil
 	}
 	list := &appsv1.DeploymentList{}
-	if err := r.List(ctx, list, client.InNamespace(owner.Namespace),
-		client.MatchingLabels{names.LabelLineage: owner.Mark()}); err != nil {
+	if err := r.List(ctx, list, client.InNamespace(owner.Namespace), owner.Marked()); err != nil {
 		return nil, fmt.Errorf("list Deployments in namespace %q: %w", owner.Namespace, err)
 	}
 	var out []*appsv1.Deployment

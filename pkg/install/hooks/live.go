@@ -18,7 +18,6 @@ import (
 	"github.com/remit-olm/remit/pkg/install/webhook"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/group"
-	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
 // Live contains the live objects of a plan and those that an earlier version left behind, as read from a cache.
@@ -41,7 +40,7 @@ type Live struct {
 // through an index of r; if it is empty, Gather selects them by label.
 func Gather(ctx context.Context, r client.Reader, p *Plan, by ...client.ListOption) (*Live, error) {
 	if len(by) == 0 {
-		by = []client.ListOption{client.MatchingLabels{names.LabelLineage: p.in.Owner.Mark()}}
+		by = []client.ListOption{p.in.Owner.Marked()}
 	}
 	live := &Live{services: map[string]*corev1.Service{}, deployments: map[string]*appsv1.Deployment{}, by: by}
 	for _, gather := range []func(context.Context, client.Reader, *Plan) error{

@@ -179,7 +179,7 @@ func Live(ctx context.Context, c client.Reader, desired *unstructured.Unstructur
 // ownership, because clients can choose any.
 func Manager(labels map[string]string) string {
 	if mark := labels[names.LabelLineage]; mark != "" {
-		return names.FieldManager + "-" + mark
+		return names.FieldManager + "-" + names.ShortMark(mark)
 	}
 	return names.FieldManager
 }

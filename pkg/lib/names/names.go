@@ -54,8 +54,8 @@ const (
 	LabelOwner          = "olm.owner"
 	LabelOwnerNamespace = "olm.owner.namespace"
 	LabelOwnerKind      = "olm.owner.kind"
-	// LabelLineage is Remit's ownership label: a hash of the package and the Subscription namespace. A later version
-	// in the same lineage can change objects of an earlier one (rule 7 of the security model).
+	// LabelLineage is Remit's ownership label: the mark of the lineage, a hash of the package and the Subscription
+	// namespace. A later version in the same lineage can change objects of an earlier one (rule 7 of the security model).
 	LabelLineage = "remit.dev/lineage"
 	// LabelExtensionKind and LabelExtensionName are the owner labels of OLM v1 on the objects of a ClusterExtension.
 	LabelExtensionKind = "olm.operatorframework.io/owner-kind"
@@ -196,3 +196,10 @@ const (
 	// ReasonSuperseded on an InstallPlan's Installed condition means that a newer plan replaced it before it was executed.
 	ReasonSuperseded = "Superseded"
 )
+
+// shortMark is the length of the marks that Remit set before they had their full length (docs/adr/0070).
+const shortMark = 16
+
+// ShortMark returns the first half of a mark, which is the whole mark of older objects. It names field managers and indexes
+// objects, but does not identify a lineage: its hash has only 80 bits.
+func ShortMark(mark string) string { return mark[:min(len(mark), shortMark)] }

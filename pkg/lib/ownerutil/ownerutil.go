@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -42,15 +44,40 @@ func DirectLineage(csv, namespace string) Lineage {
 	return Lineage{Package: csv, Namespace: namespace, Direct: true}
 }
 
-// Mark returns the value of the lineage label.
+// Mark returns the value of the lineage label. Nobody can find another lineage with the same mark.
 func (l Lineage) Mark() string {
 	switch {
 	case l.Extension != "":
-		return Hash("extension", l.Extension, "") // three parts, so that the mark differs from that of every package in a namespace
+		return Commitment("extension", l.Extension, "") // three parts, so that the mark differs from that of every package in a namespace
 	case l.Direct:
-		return Hash("direct", l.Package, l.Namespace)
+		return Commitment("direct", l.Package, l.Namespace)
 	}
-	return Hash(l.Package, l.Namespace)
+	return Commitment(l.Package, l.Namespace)
+}
+
+// ShortMark returns the first half of the mark: the mark of objects that were last written before marks had their full length,
+// and the key of indexes of marks (docs/adr/0070).
+func (l Lineage) ShortMark() string { return names.ShortMark(l.Mark()) }
+
+// IsMark reports whether a lineage label is the mark of this lineage, in full or as on older objects.
+func (l Lineage) IsMark(label string) bool { return IsMark(label, l.Mark()) }
+
+// Marked selects objects with the label of this lineage, in full or as on older objects.
+func (l Lineage) Marked() client.ListOption { return Marked(l.Mark()) }
+
+// IsMark reports whether a lineage label is the mark, in full or as on older objects.
+func IsMark(label, mark string) bool {
+	return label == mark || label != "" && label == names.ShortMark(mark)
+}
+
+// Marked selects objects with the mark, in full or as on older objects.
+func Marked(mark string) client.ListOption {
+	values := []string{mark, names.ShortMark(mark)}
+	requirement, err := labels.NewRequirement(names.LabelLineage, selection.In, values)
+	if err != nil { // unreachable: marks are valid label values
+		return client.MatchingLabels{names.LabelLineage: mark}
+	}
+	return client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*requirement)}
 }
 
 // String describes the lineage in messages.
@@ -70,7 +97,7 @@ func (l Lineage) ComponentLabel() string {
 		name = strings.TrimRight(name[:63], ".-_")
 	}
 	if len(content.IsLabelKey(names.LabelComponentPrefix+name)) > 0 {
-		name = l.Mark()
+		name = l.ShortMark()
 	}
 	return names.LabelComponentPrefix + name
 }
@@ -78,7 +105,7 @@ func (l Lineage) ComponentLabel() string {
 // Marks reports whether an object has the label of this lineage. Anyone who can write the object can set the label, so
 // the label does not prove ownership.
 func (l Lineage) Marks(obj metav1.Object) bool {
-	return obj.GetLabels()[names.LabelLineage] == l.Mark()
+	return l.IsMark(obj.GetLabels()[names.LabelLineage])
 }
 
 // NotMarked returns the reason to report for an object without the lineage's label.
@@ -141,7 +168,8 @@ func (o Owner) Check(obj client.Object) error {
 	case o.Extension != "" && o.isKept(obj):
 		since = time.Time{}
 	}
-	if err := o.Proofs.CheckSince(obj, o.Mark(), since); err != nil {
+	// The label is the holder of the proof: it is one of the two marks of the lineage.
+	if err := o.Proofs.CheckSince(obj, obj.GetLabels()[names.LabelLineage], since); err != nil {
 		return fmt.Errorf("it has the lineage label of %s, but %w", o.Lineage, err)
 	}
 	return nil
@@ -151,11 +179,11 @@ func (o Owner) Check(obj client.Object) error {
 // if the object has no such labels. It names a ClusterServiceVersion only if it is in the owner's namespace, which the reader is
 // allowed to see.
 func (o Owner) labelsOfOLM(obj metav1.Object) string {
-	labels := obj.GetLabels()
-	if o.Extension != "" || labels[names.LabelLineage] != "" || labels[names.LabelOwner] == "" || labels[names.LabelOwnerNamespace] != o.Namespace {
+	all := obj.GetLabels()
+	if o.Extension != "" || all[names.LabelLineage] != "" || all[names.LabelOwner] == "" || all[names.LabelOwnerNamespace] != o.Namespace {
 		return ""
 	}
-	return fmt.Sprintf("; its label %s names ClusterServiceVersion %s, but labels do not prove which install created an object", names.LabelOwner, labels[names.LabelOwner])
+	return fmt.Sprintf("; its label %s names ClusterServiceVersion %s, but labels do not prove which install created an object", names.LabelOwner, all[names.LabelOwner])
 }
 
 // Shares reports whether the installs of several ClusterServiceVersions in the owner's namespace use the object: a ServiceAccount

@@ -12,6 +12,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,7 +39,7 @@ func TestComponentLabelFollowsTheContractIfPossible(t *testing.T) {
 	require.Equal(t, "operators.coreos.com/etcd.team-a", Lineage{Package: "etcd", Namespace: "team-a"}.ComponentLabel())
 	require.Equal(t, "operators.coreos.com/"+strings.Repeat("a", 62), Lineage{Package: strings.Repeat("a", 62), Namespace: "n"}.ComponentLabel())
 	odd := Lineage{Package: "a:b", Namespace: "n"}
-	require.Equal(t, "operators.coreos.com/"+odd.Mark(), odd.ComponentLabel())
+	require.Equal(t, "operators.coreos.com/"+odd.ShortMark(), odd.ComponentLabel())
 }
 
 func TestMarksDistinguishLineages(t *testing.T) {
@@ -168,4 +169,29 @@ func TestTheWorkForLabelsOfManyLineagesIsLimited(t *testing.T) {
 		return testing.AllocsPerRun(3, func() { OwnerIn(obj, "n", time.Time{}, nil) })
 	}
 	require.Less(t, work(labeled(10*maxCandidates)), 2*work(labeled(maxCandidates)))
+}
+
+// Marks commit to the whole hash. Objects that were written before have the first half, which stays valid until they are next
+// written (ADR 0070).
+func TestOlderObjectsHaveShorterMarks(t *testing.T) {
+	owner := Owner{Lineage: Lineage{Package: "p", Namespace: "n"}, CSV: "p.v2"}
+	require.Len(t, owner.Mark(), 32)
+	require.Equal(t, Hash("p", "n"), owner.ShortMark(), "the mark of earlier versions of Remit")
+	older := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{names.LabelLineage: owner.ShortMark()}}}
+	newer := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Labels: owner.Labels()}}
+	for obj, holder := range map[*corev1.ConfigMap]string{older: owner.ShortMark(), newer: owner.Mark()} {
+		owner.Proofs = known(holder)
+		require.True(t, owner.Owns(obj))
+		options := (&client.ListOptions{}).ApplyOptions([]client.ListOption{owner.Marked()})
+		require.True(t, options.LabelSelector.Matches(labels.Set(obj.Labels)))
+	}
+	owner.Proofs = known(owner.ShortMark())
+	require.False(t, owner.Owns(newer), "a proof for half of the mark does not prove the whole")
+	owner.Proofs = known(owner.Mark())
+	require.False(t, owner.Owns(older))
+
+	for _, label := range []string{"", owner.Mark()[:31], owner.ShortMark() + "aaaaaaaaaaaaaaaa", owner.ShortMark()[:15]} {
+		require.False(t, owner.IsMark(label), label)
+		require.False(t, (&client.ListOptions{}).ApplyOptions([]client.ListOption{owner.Marked()}).LabelSelector.Matches(labels.Set{names.LabelLineage: label}))
+	}
 }
