@@ -217,10 +217,10 @@ func (tn *Tenant) PublishWith(name string, brings Brings, lines ...string) {
 	}})
 }
 
-// GrantCatalog allows the account to read and watch the ConfigMap of a catalog. ReleaseRules include this permission.
-func (tn *Tenant) GrantCatalog(name string, verbs ...string) {
+// GrantCatalog allows the account to read the ConfigMap of a catalog, but not to watch it. ReleaseRules allow both.
+func (tn *Tenant) GrantCatalog(name string) {
 	tn.T.Helper()
-	tn.Grant(tn.Namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{name}, Verbs: append(verbs, "get")})
+	tn.Grant(tn.Namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{name}, Verbs: []string{"get"}})
 }
 
 // GrantReleases grants the account the ReleaseRules.
