@@ -126,6 +126,12 @@ func hints() []Mutant {
 			Killer: unit("pkg/lib/ownerutil", "TestOlderObjectsHaveShorterMarks"),
 		},
 		{
+			Name: "longer-marks-change-field-managers", Rule: 7, File: "pkg/lib/apply/apply.go",
+			Old:    "names.FieldManager + \"-\" + names.ShortMark(mark)",
+			New:    "names.FieldManager + \"-\" + mark",
+			Killer: unit("pkg/lib/apply", "TestEnsureReplacesAnOlderMark"),
+		},
+		{
 			Name: "an-edited-plan-is-executed", Rule: 3, File: "pkg/resolver/plan.go",
 			Old:    "	if name != want {",
 			New:    `	if name == "" && want != name {`,

@@ -135,6 +135,25 @@ func TestEnsureKeepsFieldsOfOthers(t *testing.T) {
 	require.Equal(t, map[string]any{"a": "1", "b": "theirs"}, w.live().Object["data"])
 }
 
+// An object keeps its field manager when its mark becomes longer, so that no field has two managers (ADR 0070).
+func TestEnsureReplacesAnOlderMark(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const mark = "s2hd2dpw6l4j5jdklh46gnyjgjjmmtq7"
+	older := w.configMap(map[string]any{"a": "1", "b": "1"})
+	older.SetLabels(map[string]string{"owner": "us", names.LabelLineage: mark[:16]})
+	_, _, err := w.ensure(w.client, older)
+	require.NoError(t, err)
+	newer := w.configMap(map[string]any{"a": "2"})
+	newer.SetLabels(map[string]string{"owner": "us", names.LabelLineage: mark})
+	result, live, err := w.ensure(w.client, newer)
+	require.NoError(t, err)
+	require.Equal(t, apply.Updated, result)
+	require.Equal(t, mark, live.GetLabels()[names.LabelLineage])
+	require.Equal(t, map[string]any{"a": "2"}, live.Object["data"])
+	require.Len(t, live.GetManagedFields(), 1)
+}
+
 func TestEnsureRefusesObjectsOfOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
