@@ -23,6 +23,8 @@ type builder struct {
 	// problems describes unusable parts; unusable contains the packages that are excluded because of them.
 	problems problems
 	unusable map[string]bool
+	// anyDefault is Loader.AnyDefault.
+	anyDefault bool
 	// unread is true if a file could not be read completely, so it is unknown which packages are affected.
 	unread  bool
 	bytes   int64
@@ -138,7 +140,7 @@ func (b *builder) addPackage(p *declcfg.Package) error {
 	if err := catalog.CheckName(p.Name); err != nil {
 		return fmt.Errorf("package: %w", err)
 	}
-	if p.DefaultChannel == "" {
+	if p.DefaultChannel == "" && !b.anyDefault {
 		return fmt.Errorf("package %q has no default channel", p.Name)
 	}
 	b.mu.Lock()

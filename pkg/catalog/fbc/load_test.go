@@ -111,6 +111,16 @@ func TestRefusesMalformedCatalogs(t *testing.T) {
 	}
 }
 
+// ClusterExtensions do not use the default channel, and OLM v1 does not require one.
+func TestPackagesMayOmitTheirDefaultChannelOnRequest(t *testing.T) {
+	text := strings.Replace(pkgA, "defaultChannel: stable\n", "", 1) + channelA + bundleA
+	_, err := Loader{}.FromFiles(t.Context(), map[string][]byte{"c.yaml": []byte(text)})
+	require.ErrorContains(t, err, `package "a" has no default channel`)
+	snap, err := Loader{AnyDefault: true}.FromFiles(t.Context(), map[string][]byte{"c.yaml": []byte(text)})
+	require.NoError(t, err)
+	require.Contains(t, snap.Packages["a"].Bundles, "a.v1")
+}
+
 func TestReportsSeveralMalformedFilesTogether(t *testing.T) {
 	fsys := fstest.MapFS{"b.yaml": {Data: []byte("kind: B")}, "a.yaml": {Data: []byte("kind: A")}}
 	_, err := Load(t.Context(), fsys)

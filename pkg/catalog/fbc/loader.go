@@ -27,6 +27,9 @@ type Loader struct {
 	Decoding *catalog.Decoding
 	// Contents stores the manifests.
 	Contents Contents
+	// AnyDefault accepts packages without a default channel, as OLM v1 does: ClusterExtensions do not use it. For CatalogSources,
+	// such packages are excluded.
+	AnyDefault bool
 	// Objects, if set, receives every object of the catalog as JSON, including those with schemas that Remit does not use.
 	// It may be called concurrently, and must not retain the document. If it returns an error, the load stops.
 	Objects func(schema, pkg, name string, document []byte) error
@@ -81,6 +84,7 @@ func (l *Loader) builder() *builder {
 	}
 	l.Limits = cmp.Or(l.Limits, catalog.GlobalDecoding())
 	b := newBuilder(l.Contents)
+	b.anyDefault = l.AnyDefault
 	b.kept = catalog.Kept{Max: l.Limits.Kept, Take: l.Take}
 	b.objects = l.Objects
 	return b

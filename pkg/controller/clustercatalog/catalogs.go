@@ -257,7 +257,7 @@ func (c *catalogs) isKnown(ctx context.Context, e *entry, access image.Access) (
 func (c *catalogs) read(ctx context.Context, from *image.Image) (pull.Catalog, error) {
 	got, err := pull.Read(ctx, from, pull.Options{Disk: c.disk, Lines: true, Turn: func(ctx context.Context) (context.Context, fbc.Loader, func(), error) {
 		end, err := c.parses.Take(ctx, "")
-		return ctx, fbc.Loader{Limits: catalog.GlobalDecoding(), Decoding: c.decoding}, end, err
+		return ctx, fbc.Loader{Limits: catalog.GlobalDecoding(), Decoding: c.decoding, AnyDefault: true}, end, err
 	}})
 	if errors.Is(err, layer.ErrNoCatalog) {
 		err = pull.Refused{Err: errors.New("the image contains no file-based catalog: it has no label " + layer.LabelConfigs)}

@@ -181,3 +181,21 @@ func TestAvailableIsUnknownUntilObserved(t *testing.T) {
 	c := meta.FindStatusCondition(s.ext.Status.Conditions, olmv1.TypeAvailable)
 	require.Equal(t, "Unknown "+olmv1.ReasonNotObserved, string(c.Status)+" "+c.Reason)
 }
+
+// The name of a bundle's ClusterServiceVersion may differ from that of the bundle, which identifies the installed version.
+func TestReadsBundlesWhoseClusterServiceVersionHasAnotherName(t *testing.T) {
+	t.Parallel()
+	ext := extension("op")
+	u := givenUnit(t, interceptor.Funcs{}, ext)
+	s := u.begin(ext)
+	s.resolved = resolve.Result{
+		Package: &catalog.Package{Name: "op"}, Channel: "stable", Bundle: &catalog.Bundle{Name: "other.v1", Version: "1.0.0"},
+		Snapshot: &catalog.Snapshot{Reader: oneContent(keptCSV)},
+	}
+	out, err := readBundle(t.Context(), s)
+	require.NoError(t, err)
+	require.False(t, out.stopped, out.progressing.Message)
+	require.Equal(t, "op.v1", s.bundle.CSV.Name)
+	require.Equal(t, "other.v1", s.bundleName())
+	require.Equal(t, "other.v1", u.memory.Get("op").content.name)
+}

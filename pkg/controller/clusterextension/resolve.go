@@ -122,9 +122,6 @@ func readBundle(ctx context.Context, s *run) (outcome, error) {
 	if err != nil {
 		return blocked(s.aboutBundle(err)), nil //nolint:nilerr // the condition reports the error
 	}
-	if parsed.CSV.Name != from.Bundle.Name {
-		return blocked(s.aboutBundle(fmt.Errorf("its ClusterServiceVersion has a different name: %q", parsed.CSV.Name))), nil
-	}
 	s.bundle = parsed
 	s.memory.Change(s.key(), func(is *remembered) {
 		is.setContent(&content{key: key, name: from.Bundle.Name, digest: raw.Digest(), bundle: parsed}, s.ext.Status.Install)

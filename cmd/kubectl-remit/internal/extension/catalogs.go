@@ -50,7 +50,7 @@ func fileCatalog(ctx context.Context, name string) (*catalog.Snapshot, error) {
 	if len(data) > catalog.MaxCatalogBytes {
 		return nil, fmt.Errorf("larger than %d bytes", catalog.MaxCatalogBytes)
 	}
-	return fbc.Loader{}.FromFiles(ctx, map[string][]byte{filepath.Base(name): data})
+	return fbc.Loader{AnyDefault: true}.FromFiles(ctx, map[string][]byte{filepath.Base(name): data})
 }
 
 // imageCatalog reads the catalog in an image into a temporary directory, which end removes.
@@ -73,7 +73,7 @@ func (f *Flags) imageCatalog(ctx context.Context) (snap *catalog.Snapshot, end f
 	}
 	end = func() { _ = store.Close() }
 	read, err := pull.Read(ctx, opened, pull.Options{Disk: store, Turn: func(ctx context.Context) (context.Context, fbc.Loader, func(), error) {
-		return ctx, fbc.Loader{}, func() {}, nil
+		return ctx, fbc.Loader{AnyDefault: true}, func() {}, nil
 	}})
 	return read.Snapshot, end, err
 }

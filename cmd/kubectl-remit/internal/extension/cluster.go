@@ -92,7 +92,7 @@ func (r *clusterCatalogs) packageOf(ctx context.Context, catalogName, pkg string
 
 // loaded returns a Snapshot with the given objects, which are JSON lines.
 func loaded(ctx context.Context, catalogName string, objects []byte) (*catalog.Snapshot, error) {
-	snap, err := fbc.Loader{}.FromFiles(ctx, map[string][]byte{"catalog.json": objects})
+	snap, err := fbc.Loader{AnyDefault: true}.FromFiles(ctx, map[string][]byte{"catalog.json": objects})
 	if snap != nil {
 		snap.Key.Name = catalogName
 	}

@@ -148,9 +148,6 @@ func (f *Flags) read(ctx context.Context, from resolve.Result) (*bundle.Bundle, 
 			return nil, err
 		}
 	}
-	if parsed.CSV.Name != from.Bundle.Name {
-		return nil, fmt.Errorf("its ClusterServiceVersion has a different name: %q", parsed.CSV.Name)
-	}
 	return parsed, nil
 }
 
