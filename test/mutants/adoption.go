@@ -231,6 +231,12 @@ func adoption() []Mutant {
 			Killer: unit("pkg/controller/clusterextension", "TestAvailableIsUnknownUntilObserved"),
 		},
 		{
+			Name: "advice-deletes-definitions", Rule: 7, File: "pkg/lib/apply/remedy.go",
+			Old:    `KindOf(live) == "CustomResourceDefinition"`,
+			New:    `KindOf(live) == "-"`,
+			Killer: unit("pkg/lib/apply", "TestRemediesNameLabelsThatExistAndKeepDefinitions"),
+		},
+		{
 			Name: "edits-of-others-are-overwritten", Rule: 7, File: "pkg/lib/apply/edits.go",
 			Old:    "			case !Contains(is, want):",
 			New:    "			case false:",

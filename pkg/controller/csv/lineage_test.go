@@ -136,7 +136,9 @@ func TestServiceAccountsAreSharedByTheInstallsOfANamespace(t *testing.T) {
 			w.Put(sa)
 		}}, runs("", completed)},
 		{"a ServiceAccount of another namespace with the labels of this one", []change{sharedWith(ownerutil.Lineage{Package: "a", Namespace: "t2"}, relabeled)}, notOurs(ofAnother)},
-		{"a ServiceAccount of a ClusterExtension with the labels of this namespace", []change{sharedWith(ownerutil.Lineage{Package: "a", Namespace: "t1", Extension: "a"}, relabeled)}, notOurs(pods)},
+		{"a ServiceAccount of a ClusterExtension with the labels of this namespace", []change{sharedWith(ownerutil.Lineage{Package: "a", Namespace: "t1", Extension: "a"}, relabeled)}, notOurs(pods).with(func(o *effect) {
+			o.message = strings.Replace(o.message, "operator that its labels olm.owner and olm.owner.namespace identify", "ClusterExtension that its label olm.operatorframework.io/owner-name identifies", 1)
+		})},
 		{"a ServiceAccount with labels but no proof", []change{sharedWith(ours, func(sa *corev1.ServiceAccount) { delete(sa.Annotations, names.AnnotationProof) })}, notOurs(ofAnother)},
 		{"a ServiceAccount with more permissions than the account", []change{sharedWith(ours), strong, may(append(withoutDeployments(), rule("apps", "deployments", "*"))...)},
 			refuses(exceeds, preparesOnly()...).with(func(o *effect) {

@@ -248,7 +248,7 @@ func TestPermissionsBoundTheInstall(t *testing.T) {
 func TestInstallsThatFail(t *testing.T) {
 	t.Parallel()
 	const theirs = "Deployment t1/demo already exists and was not created by this install: it does not have the lineage label of package \"demo\" in namespace \"t1\"; " +
-		"it was not changed: delete it if nothing else needs it, or uninstall the operator that its labels olm.owner and olm.owner.namespace identify"
+		"it was not changed: delete it if nothing else needs it"
 	down := errors.New("connection refused")
 	failed := effect{phase: phaseFailed, reason: reasonComponentFailed, message: "install strategy failed: apply Deployment t1/demo: connection refused",
 		moves: "InstallComponentFailed!", writes: prepares(refusedWrite), after: time.Second}

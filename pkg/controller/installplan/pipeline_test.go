@@ -226,10 +226,12 @@ func TestObstaclesAreReportedBeforeTheFirstWrite(t *testing.T) {
 	notReady := apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, "defaults", field.ErrorList{field.Forbidden(nil, "no params found for policy binding")})
 	old := metav1.NewTime(time.Now().Add(-2 * time.Hour))
 	const remedy = "delete it if nothing else needs it, or uninstall the operator that its labels olm.owner and olm.owner.namespace identify"
-	const theirs = "already exists and was not created by this install: it does not have the lineage label of package \"demo\" in namespace \"ns\"; " +
-		"it was not changed: " + remedy
+	const unowned = "already exists and was not created by this install: it does not have the lineage label of package \"demo\" in namespace \"ns\"; " +
+		"it was not changed: "
+	const theirs, unlabeled = unowned + remedy, unowned + "delete it if nothing else needs it"
+	const kept = "its custom resources would be deleted with it, so keep it, and use the operator that its labels olm.owner and olm.owner.namespace identify"
 	checkRows(t, []row{
-		{"an object of a user", []change{with(configMap("defaults"))}, blocked("- ConfigMap ns/defaults " + theirs)},
+		{"an object of a user", []change{with(configMap("defaults"))}, blocked("- ConfigMap ns/defaults " + unlabeled)},
 		{"an object of another install", []change{with(createdFor("other", configMap("defaults")))}, blocked("- ConfigMap ns/defaults " + theirs)},
 		{"an object with forged labels", []change{with(forged(configMap("defaults")))}, blocked("- ConfigMap ns/defaults already exists and was not created by this install: it has the lineage label of package \"demo\" in namespace \"ns\", " +
 			"but it has no proof that Remit created it (annotation remit.dev/proof); it was not changed: " + remedy)},
@@ -237,9 +239,9 @@ func TestObstaclesAreReportedBeforeTheFirstWrite(t *testing.T) {
 			c.CreationTimestamp, c.Spec.Versions[0].Name = old, "v0"
 		})))},
 			blocked(`- CustomResourceDefinition things.example.com already exists and was not created by this install: it has the lineage label of package "demo" in namespace "ns", but ` +
-				"it was created for an earlier namespace with the same name; an administrator can delete it or, after a restore from a backup, set trusted-before in Secret remit/remit-proof; it was not changed: " + remedy)},
+				"it was created for an earlier namespace with the same name; an administrator can delete it or, after a restore from a backup, set trusted-before in Secret remit/remit-proof; it was not changed: " + kept)},
 		{"a CustomResourceDefinition of another install that does not serve the version", []change{with(existingCRD(t, func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Versions[0].Name = "v0" }))},
-			blocked("- CustomResourceDefinition things.example.com " + theirs)},
+			blocked("- CustomResourceDefinition things.example.com " + unowned + "its custom resources would be deleted with it, so keep it, and find out what else installed it")},
 		{"a CustomResourceDefinition with objects of a removed version", []change{with(createdFor("demo", existingCRD(t, func(c *apiextensionsv1.CustomResourceDefinition) { c.Status.StoredVersions = []string{"v0"} })))},
 			blocked(`- CustomResourceDefinition things.example.com: risk of data loss updating "things.example.com": new CRD removes version v0 that is listed as a stored version on the existing CRD`)},
 		{"a CustomResourceDefinition of a protected group", []change{bundled(demoCSV, strings.ReplaceAll(demoCRD, "example.com", "apps.k8s.io"), demoConfigMap)},
@@ -253,7 +255,7 @@ func TestObstaclesAreReportedBeforeTheFirstWrite(t *testing.T) {
 			b := theirBinding(w.t)
 			b.Subjects = nil
 			w.Put(b)
-		}}, blocked("- RoleBinding ns/demo.v1.0.0-demo-# " + theirs)},
+		}}, blocked("- RoleBinding ns/demo.v1.0.0-demo-# " + unlabeled)},
 		{"a quota", []change{refusing("acct: try ConfigMap ns/defaults", quota)}, blocked("- ConfigMap ns/defaults: " + quota.Error())},
 		{"a quota for an object whose owner changes", []change{with(otherCSV(), ownedByOther(createdFor("demo", configMap("defaults")))), refusing("acct: try ConfigMap ns/defaults", quota)},
 			blocked("- ConfigMap ns/defaults: " + quota.Error())},

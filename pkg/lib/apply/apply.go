@@ -39,8 +39,8 @@ type CollisionError struct {
 	// Why explains how the collision was recognized.
 	Why string
 	// Remedy describes what the user can do; "" suggests deleting the object or uninstalling the operator that owns it.
-	// The message does not name that operator, because the object's labels can name a namespace that the reader must not
-	// learn about.
+	// Check sets it according to the object's kind and labels. The message does not name that operator, because the object's labels
+	// can name a namespace that the reader must not learn about.
 	Remedy string
 }
 
@@ -101,7 +101,7 @@ func Check(live, desired *unstructured.Unstructured, owner Owner) error {
 		return nil
 	}
 	if why := owner.Check(live); why != nil {
-		return &CollisionError{Object: Describe(desired), Why: why.Error()}
+		return &CollisionError{Object: Describe(desired), Why: why.Error(), Remedy: remedyFor(live)}
 	}
 	return nil
 }

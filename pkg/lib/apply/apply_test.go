@@ -164,7 +164,7 @@ func TestEnsureRefusesObjectsOfOthers(t *testing.T) {
 	var collision *apply.CollisionError
 	require.ErrorAs(t, err, &collision)
 	require.True(t, apply.IsCollision(err))
-	require.EqualError(t, err, "ConfigMap "+w.namespace+"/cm already exists and was not created by this install: it has no label; it was not changed: delete it if nothing else needs it, or uninstall the operator that its labels olm.owner and olm.owner.namespace identify")
+	require.EqualError(t, err, "ConfigMap "+w.namespace+"/cm already exists and was not created by this install: it has no label; it was not changed: delete it if nothing else needs it")
 	require.Equal(t, before.GetResourceVersion(), w.live().GetResourceVersion())
 }
 
