@@ -38,18 +38,7 @@ func (o observation) withoutServers(err error, isRegistry bool) observation {
 // running catalogs; if no Pod runs the image by digest, it runs the image by tag where that is allowed (docs/adr/0074). seen is the observation of the image itself.
 func (r *Reconciler) observeServer(ctx context.Context, at *servers, cs *operatorsv1alpha1.CatalogSource, spec imageSpec, view imageView, seen observation) observation {
 	key := client.ObjectKeyFromObject(cs)
-	var run serving
-	pinned := registryImage{reference: view.registry, user: view.user}
-	switch {
-	case view.unread && at.mayRunUnread(ctx, cs):
-		run = at.ensure(ctx, cs, registryImage{reference: spec.image}, nil)
-	case view.registry == "":
-		run = at.running(ctx, cs)
-	case spec.interval == 0 || image.IsDigest(spec.image):
-		run = at.ensure(ctx, cs, pinned, nil)
-	default:
-		run = at.ensure(ctx, cs, pinned, view.polled)
-	}
+	run := at.run(ctx, cs, spec, view)
 	seen.recheckAfter = run.recheckAfter
 	if run.retry {
 		seen.retry = run.err
@@ -83,6 +72,20 @@ func (r *Reconciler) observeServer(ctx context.Context, at *servers, cs *operato
 		seen.state = connectivity.TransientFailure.String()
 	}
 	return seen
+}
+
+// run runs a registry, or reads the existing Pods, as observeServer describes.
+func (s *servers) run(ctx context.Context, cs *operatorsv1alpha1.CatalogSource, spec imageSpec, view imageView) serving {
+	pinned := registryImage{reference: view.registry, user: view.user}
+	switch {
+	case view.unread && s.mayRunUnread(ctx, cs):
+		return s.ensure(ctx, cs, registryImage{reference: spec.image}, nil)
+	case view.registry == "":
+		return s.running(ctx, cs)
+	case spec.interval == 0 || image.IsDigest(spec.image):
+		return s.ensure(ctx, cs, pinned, nil)
+	}
+	return s.ensure(ctx, cs, pinned, view.polled)
 }
 
 // withError adds an error to the observation, unless it already has a problem.
