@@ -24,7 +24,7 @@ func (o *Oracle) changesOutside(scene *Scene, changes []Change, log *ledger) []s
 		switch {
 		case namespace == scene.Namespace, log.byTest(c):
 		case home != "" && log.fromHome(c.Key, o.homeOfUser, home):
-		case (o.isOperator(c.Key) || o.isReport(c.Key)) && log.onlyByControllers(c.Key):
+		case (o.isOperator(c.Key) || o.isRecord(c.Key)) && log.onlyByControllers(c.Key):
 		case scene.Allowed != nil && scene.Allowed(c):
 		default:
 			out = append(out, c.String())
@@ -88,12 +88,19 @@ func (o *Oracle) homeOfUser(user string) string {
 	return ""
 }
 
-// isReport reports whether an object is the report about a ClusterExtension of a scene.
-func (o *Oracle) isReport(key Key) bool {
+// isRecord reports whether an object is the report about a ClusterExtension of a scene, or its content, which is also kept for
+// the oracle's own ClusterExtensions.
+func (o *Oracle) isRecord(key Key) bool {
 	if key.Group != "" || key.Resource != "configmaps" || key.Namespace != o.cluster.Home {
 		return false
 	}
 	name, ok := strings.CutPrefix(key.Name, "remit-report-clusterextension-")
+	if content, isContent := strings.CutPrefix(key.Name, "remit-content-clusterextension-"); isContent {
+		if strings.HasPrefix(content, healthyExtension) {
+			return true
+		}
+		name, ok = content, true
+	}
 	return ok && slices.ContainsFunc(slices.Collect(maps.Keys(o.extensions)), func(extension string) bool {
 		return name == extension || len(extension) > 200 && strings.HasPrefix(name, extension[:200]+"-")
 	})

@@ -54,7 +54,10 @@ func packageOf(n int) string { return fmt.Sprintf("healthy-%d", n) }
 func barrierOf(n int) string { return fmt.Sprintf("barrier-%d", n) }
 
 // extensionOf returns the name of a healthy ClusterExtension, which is also the name of its package.
-func extensionOf(n int) string { return fmt.Sprintf("healthy-extension-%d", n) }
+func extensionOf(n int) string { return fmt.Sprintf("%s%d", healthyExtension, n) }
+
+// healthyExtension is the beginning of the names of the oracle's ClusterExtensions.
+const healthyExtension = "healthy-extension-"
 
 // healthy returns harmless operators, each in its own package, whose Deployments have this number of Pods.
 func healthy(nameOf func(int) string, replicas int64) []*forge.Bundle {
