@@ -142,7 +142,7 @@ func (p Plan) Restore(text string) ([]*catalog.Content, error) {
 		return nil, fmt.Errorf("%w (%w)", ErrForged, err)
 	}
 	for i, content := range contents {
-		if content.Digest() != p.Pins[i].Digest { //nolint:gosec // Unpack returns one content for each pin
+		if content.Digest() != p.Pins[i].Digest {
 			return nil, ErrForged
 		}
 	}

@@ -40,13 +40,7 @@ func (w *walk) visit(t reflect.Type, f Field, depth int) {
 		if depth > 0 && w.visited[t] || reflect.PointerTo(t).Implements(reflect.TypeFor[json.Marshaler]()) {
 			return
 		}
-		w.visited[t] = true
-		for _, i := range shortestFirst(t) {
-			name := nameIn(t, i)
-			if t.Field(i).IsExported() && name != "-" && name != "status" && name != "managedFields" {
-				w.visit(t.Field(i).Type, f.below(name, i), depth)
-			}
-		}
+		w.visitFields(t, f, depth)
 	case reflect.Map:
 		w.found = append(w.found, f)
 	case reflect.Slice:
@@ -58,6 +52,16 @@ func (w *walk) visit(t reflect.Type, f Field, depth int) {
 			w.visit(t.Elem(), f.below("[]", -1), depth+1)
 		}
 	default: // neither a list nor a map
+	}
+}
+
+func (w *walk) visitFields(t reflect.Type, f Field, depth int) {
+	w.visited[t] = true
+	for _, i := range shortestFirst(t) {
+		name := nameIn(t, i)
+		if t.Field(i).IsExported() && name != "-" && name != "status" && name != "managedFields" {
+			w.visit(t.Field(i).Type, f.below(name, i), depth)
+		}
 	}
 }
 

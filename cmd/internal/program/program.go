@@ -176,7 +176,7 @@ func (p Program) start(ctx context.Context, v *flagValues, common Common) error 
 	if err := check(ctx); err != nil {
 		return err
 	}
-	mgr, err := controller.NewManager(config, controller.ManagerOptions{
+	mgr, err := controller.NewManager(config, controller.ManagerOptions{ //nolint:contextcheck // opening a port does not wait
 		UserAgent:      p.UserAgent,
 		Namespace:      v.namespace,
 		MetricsAddress: v.metricsAddress,

@@ -88,12 +88,11 @@ func (s *site) count(objs []client.Object) (n int) {
 	s.Helper()
 	for _, obj := range objs {
 		live, _ := obj.DeepCopyObject().(client.Object)
-		switch err := s.Get(s.Context(), client.ObjectKeyFromObject(obj), live); {
-		case err == nil:
-			n++
-		default:
+		if err := s.Get(s.Context(), client.ObjectKeyFromObject(obj), live); err != nil {
 			require.True(s, apierrors.IsNotFound(err), err)
+			continue
 		}
+		n++
 	}
 	return n
 }

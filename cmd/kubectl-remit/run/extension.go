@@ -39,7 +39,7 @@ func (d *demo) extension(ctx context.Context) error {
 	d.progress.say("")
 	granted := time.Now()
 	if err := d.progress.step(fmt.Sprintf("Enroll the user and grant what is missing: kubectl remit enroll clusterextension %s --grant --yes", extensionName), func() error {
-		return d.command(ctx, enroll.NewCommand(), "clusterextension", extensionName, "--grant", "--yes")
+		return d.command(ctx, enroll.NewCommand(), "clusterextension", extensionName, "--grant", "--yes") //nolint:contextcheck // the command runs with ctx
 	}); err != nil {
 		return err
 	}

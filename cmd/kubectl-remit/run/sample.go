@@ -94,7 +94,7 @@ func (t *tenant) blockedFirst(ctx context.Context) error {
 func (t *tenant) grantReported(ctx context.Context) error {
 	arg := "subscription/" + t.pkg
 	err := t.progress.step(fmt.Sprintf("Grant what is missing: kubectl remit grant %s -n %s --yes", arg, t.namespace), func() error {
-		return t.command(ctx, grant.NewCommand(), arg, "--namespace="+t.namespace, "--yes")
+		return t.command(ctx, grant.NewCommand(), arg, "--namespace="+t.namespace, "--yes") //nolint:contextcheck // the command runs with ctx
 	})
 	if err != nil {
 		return err

@@ -101,7 +101,7 @@ func (s *run) contentMap(data map[string]string) *unstructured.Unstructured {
 // keepContent keeps the content of the version that is now installed. It returns why this was not possible, for users, or "".
 func (s *run) keepContent(ctx context.Context) string {
 	is := s.memory.Get(s.key())
-	if s.resolved.Bundle == nil || is.content == nil || is.content.bundle != s.bundle || is.content.digest == "" {
+	if s.resolved.Bundle == nil || !is.content.isOf(s.bundle) {
 		return is.keeping.problem // this is the kept content
 	}
 	id := contentID{Package: s.resolved.Package.Name, Name: s.bundleName(), Version: s.version(), Digest: is.content.digest}

@@ -70,6 +70,9 @@ type content struct {
 	bundle       *bundle.Bundle
 }
 
+// isOf reports whether the content is that of a bundle, and was read from a catalog.
+func (c *content) isOf(b *bundle.Bundle) bool { return c != nil && c.bundle == b && c.digest != "" }
+
 // setContent replaces the content. It keeps the content of the installed version as previous, because that version
 // remains installed until the new one is.
 func (is *remembered) setContent(c *content, installed *olmv1.ClusterExtensionInstallStatus) {

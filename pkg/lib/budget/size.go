@@ -42,10 +42,13 @@ func Of(value any) Size {
 	if !v.IsValid() {
 		return s
 	}
-	s.Memory = int64(v.Type().Size())
+	s.Memory = bytesOf(v.Type())
 	s.add(v)
 	return s
 }
+
+// bytesOf returns the size of a value of a type, without what it refers to.
+func bytesOf(t reflect.Type) int64 { return int64(t.Size()) } //nolint:gosec // no type is that large
 
 // add adds what a value consists of. The memory of the value itself is counted where it is stored: in a struct, list or map.
 func (s *Size) add(v reflect.Value) {
@@ -60,7 +63,7 @@ func (s *Size) add(v reflect.Value) {
 			return
 		}
 		if v = v.Elem(); v.Kind() != reflect.Pointer {
-			s.Memory += int64(v.Type().Size())
+			s.Memory += bytesOf(v.Type())
 		}
 		s.add(v)
 	case reflect.Struct:
@@ -107,7 +110,7 @@ func rawBytes(v reflect.Value) (n int64) {
 func (s *Size) addList(v reflect.Value) {
 	s.Text += int64(v.Len()) + 1
 	if v.Kind() == reflect.Slice {
-		s.Memory += int64(v.Len()) * int64(v.Type().Elem().Size())
+		s.Memory += int64(v.Len()) * bytesOf(v.Type().Elem())
 	}
 	if v.Type().Elem().Kind() == reflect.Uint8 {
 		return
@@ -119,7 +122,7 @@ func (s *Size) addList(v reflect.Value) {
 
 func (s *Size) addMap(v reflect.Value) {
 	s.Text++
-	each := int64(v.Type().Key().Size()) + int64(v.Type().Elem().Size())
+	each := bytesOf(v.Type().Key()) + bytesOf(v.Type().Elem())
 	s.Memory += mapHeader + int64(v.Len()+mapGroup-1)/mapGroup*mapGroup*each
 	for all := v.MapRange(); all.Next(); {
 		s.add(all.Key())

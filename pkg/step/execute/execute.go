@@ -282,16 +282,21 @@ func (e *Executor) write(ctx context.Context, s State) (Done, error) {
 	if err != nil {
 		return Done{Status: operatorsv1alpha1.StepStatusUnknown}, err
 	}
+	e.remember(s, live)
+	if result == apply.Unchanged {
+		return Done{operatorsv1alpha1.StepStatusPresent, live}, nil
+	}
+	return Done{operatorsv1alpha1.StepStatusCreated, live}, nil
+}
+
+// remember stores a written object that later steps need.
+func (e *Executor) remember(s State, live *unstructured.Unstructured) {
 	switch {
 	case s.Step.IsCSV():
 		e.csvs[client.ObjectKeyFromObject(live)] = live.GetUID()
 	case live.GetKind() == "ServiceAccount" && e.accounts != nil:
 		e.accounts[apply.Describe(live)] = live
 	}
-	if result == apply.Unchanged {
-		return Done{operatorsv1alpha1.StepStatusPresent, live}, nil
-	}
-	return Done{operatorsv1alpha1.StepStatusCreated, live}, nil
 }
 
 // owned returns a copy of the step's object. It adds an owner reference to the CSV if the CSV exists and is in the same
