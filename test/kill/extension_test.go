@@ -245,7 +245,7 @@ func (e *extension) object(item olmv1.InventoryObject) *unstructured.Unstructure
 
 // hash matches the hashes in labels and in the names of roles and bindings, which depend on the name of the
 // ClusterExtension.
-var hash = regexp.MustCompile(`([-"])[a-z2-7]{16}\b`)
+var hash = regexp.MustCompile(`([-"])[a-z2-7]{16}(?:[a-z2-7]{16})?\b`)
 
 // neutral replaces the name of the ClusterExtension, and all hashes, with placeholders.
 func (e *extension) neutral(text string) string {
