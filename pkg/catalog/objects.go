@@ -85,7 +85,11 @@ func (r *objectReader) object(line int, document []byte, aliases int) ([]byte, e
 	if object = bytes.TrimSpace(object); bytes.Equal(object, []byte("null")) {
 		return nil, nil
 	}
-	if !isObject(object) {
+	is, err := isObject(object)
+	if err != nil {
+		return nil, err
+	}
+	if !is {
 		r.omitted++
 		r.warn(line, "omitted, because it is not a Kubernetes object: it has neither apiVersion nor kind")
 		return nil, nil
@@ -98,10 +102,15 @@ func (r *objectReader) object(line int, document []byte, aliases int) ([]byte, e
 }
 
 // isObject reports whether a JSON value has one of the fields that every Kubernetes object has. An object with only one of
-// them is kept, so that its author learns what is missing.
-func isObject(value []byte) bool {
+// them is kept, so that its author learns what is missing. It returns an error if the value cannot be decoded, for example because
+// it is nested too deeply: it may be an object, which must not be omitted.
+func isObject(value []byte) (bool, error) {
 	var fields map[string]json.RawMessage
-	return json.Unmarshal(value, &fields) == nil && (fields["apiVersion"] != nil || fields["kind"] != nil)
+	err := json.Unmarshal(value, &fields)
+	if _, other := errors.AsType[*json.UnmarshalTypeError](err); other {
+		return false, nil
+	}
+	return fields["apiVersion"] != nil || fields["kind"] != nil, err
 }
 
 // toJSON converts a document. repeated contains the YAML library's descriptions of repeated keys.

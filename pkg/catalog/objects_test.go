@@ -50,6 +50,11 @@ func TestReadObjects(t *testing.T) {
 }
 
 // Each document is checked, also one that only an end marker or content beside the marker separates from the one before.
+func TestReadObjectsOmitsNoObjectThatIsNestedTooDeeply(t *testing.T) {
+	_, _, err := readObjects("kind: A\nx: " + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000))
+	require.ErrorContains(t, err, "depth")
+}
+
 func TestReadObjectsLimitsTheAliasesOfEveryDocument(t *testing.T) {
 	bomb := "x: &x " + strings.Repeat("x", 1000) + "\ny: [" + strings.Repeat("*x,", 100) + "]\n"
 	for _, before := range []string{"", "kind: A\n...\n", "kind: A\n--- # b\n"} {

@@ -8,6 +8,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/test/escape/forge"
@@ -18,6 +19,28 @@ func broken(number, title, manifest string, words ...string) row {
 	return row{number: number, title: title, holds: p1(), play: func(s *scene) {
 		s.install(bundleOf(csv(), manifest))
 		s.refused(words...)
+	}}
+}
+
+// odd returns a row whose bundle OLM v0 installs although one of its manifests is not exactly one object. The plan warns, and
+// the account writes exactly these ConfigMaps, with these values of the key a.
+func odd(number, title, manifest, warning string, want map[string]string) row {
+	return row{number: number, title: title, holds: p1(), play: func(s *scene) {
+		s.install(bundleOf(csv(), manifest))
+		s.Succeeded(probeCSV)
+		require.Contains(s.T, s.Plan(s.T).Status.GetCondition(operatorsv1alpha1.InstallPlanInstalled).Message, warning)
+		got := map[string]string{}
+		for _, name := range []string{"broken", "hidden"} {
+			cm := &corev1.ConfigMap{}
+			if err := s.Get(name, cm); !apierrors.IsNotFound(err) {
+				require.NoError(s.T, err)
+				got[name] = cm.Data["a"]
+			}
+		}
+		if want == nil {
+			want = map[string]string{}
+		}
+		require.Equal(s.T, want, got)
 	}}
 }
 
@@ -91,9 +114,10 @@ func malformed() []row {
 			return configMap + "x: " + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000)
 		}, "manifest"),
 		brokenLarge("110b", "1,000,000 keys", func() string { return manyKeys(1_000_000) }, "bytes"),
-		broken("110c", "duplicate keys", configMap+"data: {a: one}\ndata: {a: two}\n", "already"),
-		broken("110d", "two documents", configMap+"---\n"+configMap, "several YAML documents"),
-		broken("110e", "a second document after a document end marker", configMap+"...\n"+replaced(configMap, "broken", "hidden"), "several YAML documents"),
+		odd("110c", "duplicate keys", configMap+"data: {a: one}\ndata: {a: two}\n", "is repeated; its last value is used", map[string]string{"broken": "two"}),
+		odd("110d", "two documents with the same object", configMap+"---\n"+configMap, "contains 2 objects, and all of them are used", map[string]string{"broken": ""}),
+		odd("110e", "a second document after a document end marker", configMap+"...\n"+replaced(configMap, "broken", "hidden"),
+			"contains 2 objects, and all of them are used", map[string]string{"broken": "", "hidden": ""}),
 		broken("110f", "tabs", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n\tname: broken\n", "YAML"),
 		broken("110g", "a list of objects", `{apiVersion: v1, kind: List, items: []}`, "manifest"),
 		{number: "110k", title: "a value that no ConfigMap can have", holds: p1(), play: func(s *scene) {
@@ -112,8 +136,8 @@ func malformed() []row {
 			require.Equal(s.T, operatorsv1alpha1.InstallPlanPhaseFailed, s.Plan(s.T).Status.Phase)
 			s.nothingWritten()
 		}},
-		broken("110h", "not an object", `"text"`, "not an object"),
-		broken("110i", "nothing", "# nothing\n", "empty"),
+		odd("110h", "not an object", `"text"`, "omitted, because it is not a Kubernetes object", nil),
+		odd("110i", "nothing", "# nothing\n", "omitted, because it is empty", nil),
 		{number: "110j", title: "an alias bomb as the catalog", holds: p1(), play: func(s *scene) {
 			s.group(s.Namespace)
 			s.publishText("schema: olm.package\nname: probe\ndefaultChannel: stable\n" + laughs(9))
