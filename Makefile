@@ -142,9 +142,11 @@ corpus: build controlplane ## Install every bundle of CORPUS_DIR (../shared/corp
 	$(GO) test -c -o bin/corpus.test ./test/corpus
 	cd test/corpus && CORPUS=all ../../bin/corpus.test -test.timeout 3h
 
+FUZZ_TEXT := ./pkg/lib/message:FuzzWhatIsApplied
+
 # One <package>:<target> per run, as the go command requires.
 FUZZ := ./pkg/catalog/fbc:FuzzFromFiles ./pkg/catalog/fbc:FuzzFromBundles ./pkg/catalog/configmap:FuzzLoadLegacy ./pkg/bundle:FuzzParse \
-	./pkg/bundle/unpack:FuzzArchive ./pkg/catalog/layer:FuzzRead
+	./pkg/bundle/unpack:FuzzArchive ./pkg/catalog/layer:FuzzRead $(FUZZ_TEXT)
 
 # By default, minimizing new inputs takes most of the time, so it is limited. FUZZTIME is a number of executions, because the go
 # command sometimes reports a failure, "context deadline exceeded", when a duration has elapsed.
@@ -152,6 +154,10 @@ FUZZ := ./pkg/catalog/fbc:FuzzFromFiles ./pkg/catalog/fbc:FuzzFromBundles ./pkg/
 fuzz: FUZZTIME ?= 50000x
 fuzz: ## Fuzz the parsers of untrusted input (catalogs, ClusterServiceVersions, archives), two targets at a time: FUZZTIME=50000x for each.
 	printf '%s\n' $(FUZZ) | xargs -P 2 -I '{}' sh -c 'f={}; $(GO) test -run "^$$" -fuzz "^$${f#*:}$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x -parallel 1 "$${f%:*}"'
+
+.PHONY: fuzz-text
+fuzz-text: ## Fuzz the writer of text that users paste into kubectl apply.
+	$(MAKE) fuzz FUZZTIME=2000x FUZZ='$(FUZZ_TEXT)'
 
 # test/bench runs last and alone, and ends with a table of all its results, which can be pasted into docs/benchmarks.md.
 .PHONY: bench

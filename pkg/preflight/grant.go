@@ -8,10 +8,9 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
@@ -56,16 +55,12 @@ func (r Report) grantable() []Scope {
 func (r Report) manifests(scopes []Scope, limit int) (text []byte, left int) {
 	var out bytes.Buffer
 	for _, part := range r.parts(scopes) {
-		var text bytes.Buffer
-		for _, obj := range r.objects(part) {
-			text.WriteString("---\n")
-			text.Write(encode(obj))
-		}
-		if out.Len()+text.Len() > limit {
+		text, err := message.Documents(r.objects(part)...)
+		if err != nil || out.Len()+len(text) > limit {
 			left += len(part.rules)
 			continue
 		}
-		out.Write(text.Bytes())
+		out.WriteString(string(text))
 	}
 	return out.Bytes(), left
 }
@@ -112,12 +107,4 @@ func ExtensionOfGrant(role string) (name string, ok bool) {
 	rest, ok := strings.CutPrefix(role, extensionGrant)
 	name, _, hashed := strings.Cut(rest, ":")
 	return name, ok && hashed && name != ""
-}
-
-func encode(obj runtime.Object) []byte {
-	text, err := yaml.Marshal(obj)
-	if err != nil {
-		return []byte("# " + err.Error() + "\n")
-	}
-	return text
 }

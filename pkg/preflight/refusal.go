@@ -24,25 +24,25 @@ func (r *Report) AddDryRun(object string, answer error) (final bool, err error) 
 	switch {
 	case answer == nil:
 	case apply.IsCollision(answer):
-		r.refuse(Refusal{Object: object, Message: message(answer)})
+		r.refuse(Refusal{Object: object, Message: serverMessage(answer)})
 	case IsPolicyNotReady(answer):
 		return false, answer
 	case isUnreadable(answer):
 		final = true
-		r.refuse(Refusal{Object: object, Message: message(answer), Final: true})
+		r.refuse(Refusal{Object: object, Message: serverMessage(answer), Final: true})
 	case isUndecided(answer):
-		r.Unknown = append(r.Unknown, Finding{Cause: "dry run of " + object, Source: SourceDryRun, Why: message(answer)})
+		r.Unknown = append(r.Unknown, Finding{Cause: "dry run of " + object, Source: SourceDryRun, Why: serverMessage(answer)})
 	case isRefusal(answer):
 		final = isMalformed(answer)
-		r.refuse(Refusal{Object: object, Message: message(answer), Final: final})
+		r.refuse(Refusal{Object: object, Message: serverMessage(answer), Final: final})
 	default:
 		return false, answer
 	}
 	return final, nil
 }
 
-// message returns the API server's message without the texts of wrapping errors, truncated and safe to display.
-func message(err error) string {
+// serverMessage returns the API server's message without the texts of wrapping errors, truncated and safe to display.
+func serverMessage(err error) string {
 	text := err.Error()
 	var st apierrors.APIStatus
 	if errors.As(err, &st) && st.Status().Message != "" {

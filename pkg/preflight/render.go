@@ -7,6 +7,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
@@ -56,11 +57,12 @@ func (r Report) refusals(scopes []Scope) string {
 		tail = append(tail, changed)
 	}
 	if warning := r.Escalation(); warning != "" && len(scopes) > 0 && r.ClusterAdmin() == "" {
-		tail = append(tail, warning)
+		tail = append(tail, string(message.Line(warning)))
 	}
-	tail = append(tail, r.InUse...)
-	if r.Details != "" {
-		tail = append(tail, r.Details)
+	for _, line := range append(slices.Clone(r.InUse), r.Details) {
+		if line != "" {
+			tail = append(tail, string(message.Line(line)))
+		}
 	}
 	end := strings.Join(tail, "\n")
 	var text string
@@ -99,7 +101,7 @@ func (r Report) RefusedText() string {
 	if len(r.Refused) == 0 {
 		return ""
 	}
-	return strings.TrimSuffix(join(r.refusedLines(), MaxRefusals)+"\n"+r.Details, "\n")
+	return strings.TrimSuffix(join(r.refusedLines(), MaxRefusals)+"\n"+string(message.Line(r.Details)), "\n")
 }
 
 // LaterText returns text for users who approve a plan. It lists the permissions that will be missing once the cluster serves all
@@ -128,7 +130,7 @@ func (r Report) Undecided() string {
 		return ""
 	}
 	head := fmt.Sprintf("Could not determine whether %s has all needed permissions; the API server decides on each write.", r.Identity)
-	return strings.TrimSuffix(join(append([]string{head}, lines...), MaxRefusals)+"\n"+r.Details, "\n")
+	return strings.TrimSuffix(join(append([]string{head}, lines...), MaxRefusals)+"\n"+string(message.Line(r.Details)), "\n")
 }
 
 func (r Report) refusedLines() []string {
@@ -143,12 +145,14 @@ func (r Report) refusedLines() []string {
 	return lines
 }
 
-// join joins the lines that fit into limit bytes and, if some do not fit, appends a count of the others.
+// join joins the lines that fit into limit bytes and, if some do not fit, appends a count of the others. Lines contain strings of
+// bundles and of the API server: each remains one line, and none can look like the beginning of a YAML document.
 func join(lines []string, limit int) string {
 	const room = 32
 	var b strings.Builder
 	left := 0
-	for _, line := range lines {
+	for _, text := range lines {
+		line := string(message.Line(text))
 		if b.Len()+len(line)+1+room > limit {
 			left++
 			continue
@@ -211,7 +215,7 @@ func sentence(user, namespace string, rule rbacv1.PolicyRule) string {
 	}
 	first, others := "", ""
 	if len(verbs) > 0 {
-		first = verbs[0]
+		first = rbac.Word(verbs[0])
 	}
 	if len(verbs) > 1 {
 		others = ", nor " + alternatives(verbs[1:]) + " it"
@@ -229,8 +233,12 @@ func sentence(user, namespace string, rule rbacv1.PolicyRule) string {
 	return fmt.Sprintf("- User %q cannot %s resource %s in API group %s %s%s", user, first, rbac.Quoted(rule.Resources), rbac.Quoted(rule.APIGroups), scope, others)
 }
 
-// alternatives joins words as "a, b or c".
-func alternatives(words []string) string {
+// alternatives joins verbs as "a, b or c".
+func alternatives(verbs []string) string {
+	words := make([]string, 0, len(verbs))
+	for _, verb := range verbs {
+		words = append(words, rbac.Word(verb))
+	}
 	last := len(words) - 1
 	if last == 0 {
 		return words[0]

@@ -96,7 +96,7 @@ func Examine(identity scoped.Identity, needs []Need, permissionsIn func(namespac
 	for _, n := range needs {
 		report.Notes = append(report.Notes, n.Notes...)
 		if n.Invalid != nil {
-			report.refuse(Refusal{Object: n.Object, Message: message(n.Invalid), Final: true})
+			report.refuse(Refusal{Object: n.Object, Message: serverMessage(n.Invalid), Final: true})
 			continue
 		}
 		if rbac.TooLarge(n.Rules) {
@@ -165,7 +165,7 @@ func (h *effectiveRules) notes() []string {
 // without a dry run.
 func (r *Report) Refuse(object string, why error) {
 	var unserved *execute.UnservedError
-	r.refuse(Refusal{Object: object, Message: message(why), Unserved: errors.As(why, &unserved)})
+	r.refuse(Refusal{Object: object, Message: serverMessage(why), Unserved: errors.As(why, &unserved)})
 }
 
 // DeferUntilServed moves the missing permissions to Later, and drops the allowed and unknown ones, if the cluster does

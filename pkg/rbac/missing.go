@@ -281,3 +281,15 @@ func Quoted(values []string) string {
 	}
 	return strings.Join(out, ", ")
 }
+
+// Word returns a value of a rule as it is if it consists of characters that ordinary values contain; otherwise, in quotes.
+func Word(value string) string {
+	const others = "-._*/:~"
+	odd := func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune(others, r)
+	}
+	if value != "" && !strings.ContainsFunc(value, odd) {
+		return value
+	}
+	return fmt.Sprintf("%q", value)
+}

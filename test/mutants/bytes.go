@@ -34,6 +34,24 @@ func bytes() []Mutant {
 			Killer: unit("pkg/bundle", "TestUnknownFieldsInPermissionsAreRefused"),
 		},
 		{
+			Name: "verbs-are-text", Rule: 8, File: "pkg/preflight/render.go",
+			Old:    "words = append(words, rbac.Word(verb))",
+			New:    "words = append(words, verb)",
+			Killer: unit("pkg/preflight", "TestVerbsThatAreNoWordsAreQuoted"),
+		},
+		{
+			Name: "lines-of-a-report-are-text", Rule: 8, File: "pkg/preflight/render.go",
+			Old:    "		line := string(message.Line(text))",
+			New:    "		line := text + string(message.Line(\"\"))",
+			Killer: unit("pkg/preflight", "TestStringsOfABundleArePartOfOneLine"),
+		},
+		{
+			Name: "rules-in-the-form-of-olm-v1-are-text", Rule: 8, File: "pkg/controller/clusterextension/preflight.go",
+			Old:    "out[i] = rbac.Word(value)",
+			New:    "out[i] = rbac.Word(value)[:0] + value",
+			Killer: unit("pkg/controller/clusterextension", "TestRulesInTheFormOfOLMv1"),
+		},
+		{
 			Name: "any-secret", Rule: 8, File: "pkg/bundle/parse.go",
 			Old:    "	if slices.Contains(secretTypes(), secretType) {",
 			New:    "	if true {",

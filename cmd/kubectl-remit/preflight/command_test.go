@@ -137,3 +137,26 @@ func TestRejectsAMisspelledFieldInPermissions(t *testing.T) {
 	print.SetArgs([]string{dir, "--account=team-a/installer"})
 	require.ErrorContains(t, print.ExecuteContext(t.Context()), want)
 }
+
+// The text of the command is often piped into others, so a bundle must not be able to put a manifest into it.
+func TestAVerbOfABundleIsNoManifest(t *testing.T) {
+	bundle := sampleDir(t)
+	files, err := filepath.Glob(filepath.Join(bundle, "manifests", "*clusterserviceversion*"))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	raw, err := os.ReadFile(files[0])
+	require.NoError(t, err)
+	csv := map[string]any{}
+	require.NoError(t, yaml.Unmarshal(raw, &csv))
+	raw, err = yaml.Marshal(csv)
+	require.NoError(t, err)
+	const verb = `"list them\n---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\n...\n#"`
+	changed := strings.Replace(string(raw), "- list\n", "- "+verb+"\n", 1)
+	require.NotEqual(t, string(raw), changed)
+	require.NoError(t, os.WriteFile(files[0], []byte(changed), 0o600))
+
+	out, code, _ := remit(t, bundle, "--account=team-a/installer", "--rbac-dir", folder(t, ""))
+	require.Equal(t, cli.CodeMissing, code, out)
+	require.Contains(t, out, `list them\n---\napiVersion`)
+	require.NotContains(t, out, "\n---")
+}

@@ -90,7 +90,7 @@ func (r *result) text(out io.Writer) (err error) {
 	case !r.report.Clear():
 		_, err = fmt.Fprintf(out, "%s\n", r.report.Refusals())
 	case len(r.report.Unknown) == 0:
-		_, err = fmt.Fprintf(out, "%s has all permissions that %s needs in namespace %q.\n", r.identity, r.what, r.namespace)
+		_, err = fmt.Fprintf(out, "%s has all permissions that %s needs in namespace %q.\n", r.identity, status.OneLine(r.what), r.namespace)
 	}
 	if err == nil && len(r.enrollment) > 0 {
 		_, err = fmt.Fprintf(out, "%s is not enrolled: Remit is not allowed to act as it.\n", r.identity)

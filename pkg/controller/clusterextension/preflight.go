@@ -14,6 +14,7 @@ import (
 	"github.com/remit-olm/remit/pkg/extension/assess"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/rbac"
 )
 
 // checkPermissions reports all permissions that the identity is missing, before anything is written. It reads the cache, and
@@ -108,7 +109,7 @@ func preauthorization(r preflight.Report) string {
 	return out.String()
 }
 
-// ruleLine formats a rule as OLM v1 does.
+// ruleLine formats a rule as OLM v1 does, but quotes values that contain unusual characters, because they are from a bundle.
 func ruleLine(namespace string, rule rbacv1.PolicyRule) string {
 	text := fmt.Sprintf("Namespace:%q", namespace)
 	for _, part := range []struct {
@@ -116,10 +117,21 @@ func ruleLine(namespace string, rule rbacv1.PolicyRule) string {
 		values []string
 	}{{"APIGroups", rule.APIGroups}, {"Resources", rule.Resources}, {"ResourceNames", rule.ResourceNames}, {"Verbs", rule.Verbs}, {"NonResourceURLs", rule.NonResourceURLs}} {
 		if len(part.values) > 0 {
-			text += fmt.Sprintf(" %s:[%s]", part.name, strings.Join(slices.Sorted(slices.Values(part.values)), ","))
+			text += fmt.Sprintf(" %s:[%s]", part.name, strings.Join(words(part.values), ","))
 		}
 	}
 	return text
+}
+
+// words returns the values in order. The core API group remains empty.
+func words(values []string) []string {
+	out := slices.Sorted(slices.Values(values))
+	for i, value := range out {
+		if value != "" {
+			out[i] = rbac.Word(value)
+		}
+	}
+	return out
 }
 
 // needs returns all permissions that the install needs.

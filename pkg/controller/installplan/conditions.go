@@ -265,7 +265,7 @@ func (s *run) warn(index int, warnings []string) {
 		UID: s.plan.UID, FieldPath: fmt.Sprintf("status.plan[%d]", index),
 	}
 	text := fmt.Sprintf("the API server warns about %s %s: %s", resource.Kind, resource.Name, strings.Join(warnings, "; "))
-	s.reconciler.Recorder.Eventf(about, nil, corev1.EventTypeWarning, eventWarnings, "Install", "%s", status.Note(status.Clean(text)))
+	s.reconciler.Recorder.Eventf(about, nil, corev1.EventTypeWarning, eventWarnings, "Install", "%s", status.Note(status.OneLine(text)))
 }
 
 // eventWarnings is the reason of events that contain warnings from the API server.

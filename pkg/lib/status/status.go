@@ -41,8 +41,8 @@ func Text(message string) string {
 func Note(text string) string { return Cut(text, maxNote) }
 
 // OneLine replaces each sequence of white space, including line breaks, with one space, so that a quoted text cannot
-// look like another line of a message.
-func OneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+// look like another line of a message. It also makes the text safe to display, as Clean does.
+func OneLine(text string) string { return Clean(strings.Join(strings.Fields(text), " ")) }
 
 // Clean makes a text safe to display: it replaces invalid UTF-8, control characters except newlines and tabs, and characters that
 // are invisible, break lines or change the text direction.

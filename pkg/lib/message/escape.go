@@ -1,0 +1,53 @@
+package message
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// isPlain reports whether a text contains no control characters, no characters that are invisible, break lines or change the
+// direction of text, and no invalid UTF-8.
+func isPlain(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, isUnsafe)
+}
+
+// isUnsafe reports whether a terminal, a browser or a YAML parser could interpret the character.
+func isUnsafe(r rune) bool {
+	return unicode.In(r, unicode.C, unicode.Zl, unicode.Zp)
+}
+
+// OneLine replaces line breaks, and the white space around them, and tabs with one space, and other unsafe characters and
+// invalid UTF-8 with U+FFFD.
+func OneLine(text string) string {
+	if isPlain(text) {
+		return text
+	}
+	var out strings.Builder
+	gap := false
+	for _, r := range strings.ToValidUTF8(text, string(utf8.RuneError)) {
+		switch {
+		case isUnsafe(r) && unicode.IsSpace(r):
+			gap = true
+			continue
+		case gap && r == ' ':
+			continue
+		case gap:
+			out.WriteByte(' ')
+		}
+		if gap = false; isUnsafe(r) {
+			r = utf8.RuneError
+		}
+		out.WriteRune(r)
+	}
+	if gap {
+		out.WriteByte(' ')
+	}
+	return out.String()
+}
+
+// opening matches the beginning of a line that YAML or Markdown could interpret: a document or its end, a directive, a comment,
+// a mapping in braces, a key that objects have, or that is quoted or tagged; a block of code, HTML, a heading, a quotation or a
+// table.
+var opening = regexp.MustCompile("^ *(---|\\.\\.\\.|===|```|~~~|[#%{<>|&*!?]|(apiVersion|kind|items) *:|\"[^ ]*\" *:|'[^ ]*' *:)")
