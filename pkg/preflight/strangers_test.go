@@ -19,24 +19,27 @@ const injected = "list them\n---\napiVersion: rbac.authorization.k8s.io/v1\nkind
 func TestStringsOfABundleArePartOfOneLine(t *testing.T) {
 	ordinary := rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}
 	needs := map[string]preflight.Need{
-		"first verb":       {Rules: []rbacv1.PolicyRule{{Verbs: []string{injected}, APIGroups: []string{""}, Resources: []string{"pods"}}}},
-		"verb":             {Rules: []rbacv1.PolicyRule{{Verbs: []string{"get", injected}, APIGroups: []string{""}, Resources: []string{"pods"}}}},
-		"group":            {Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{injected}, Resources: []string{"pods"}}}},
-		"resource":         {Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{injected}}}},
-		"name":             {Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}, ResourceNames: []string{injected}}}},
-		"path":             {Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{injected}}}},
-		"namespace":        {Namespace: injected, Rules: []rbacv1.PolicyRule{ordinary}},
-		"cause":            {Rules: []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}, Cause: injected},
-		"escalating cause": {Granted: true, Rules: []rbacv1.PolicyRule{{Verbs: []string{"bind"}, APIGroups: []string{rbacv1.GroupName}, Resources: []string{"roles"}}}, Cause: injected},
-		"hidden cause":     {Hidden: true, Rules: []rbacv1.PolicyRule{ordinary}, Cause: injected},
-		"undecided":        {ReadError: errors.New(injected), Rules: []rbacv1.PolicyRule{ordinary}, Cause: injected},
-		"object":           {Invalid: errors.New(injected), Object: injected},
+		"first verb":         {Rules: []rbacv1.PolicyRule{{Verbs: []string{injected}, APIGroups: []string{""}, Resources: []string{"pods"}}}},
+		"verb":               {Rules: []rbacv1.PolicyRule{{Verbs: []string{"get", injected}, APIGroups: []string{""}, Resources: []string{"pods"}}}},
+		"group":              {Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{injected}, Resources: []string{"pods"}}}},
+		"resource":           {Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{injected}}}},
+		"name":               {Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}, ResourceNames: []string{injected}}}},
+		"path":               {Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{injected}}}},
+		"namespace":          {Namespace: injected, Rules: []rbacv1.PolicyRule{ordinary}},
+		"cause":              {Rules: []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}, Cause: injected},
+		"escalating cause":   {Granted: true, Rules: []rbacv1.PolicyRule{{Verbs: []string{"bind"}, APIGroups: []string{rbacv1.GroupName}, Resources: []string{"roles"}}}, Cause: injected},
+		"hidden cause":       {Hidden: true, Rules: []rbacv1.PolicyRule{ordinary}, Cause: injected},
+		"undecided":          {ReadError: errors.New(injected), Rules: []rbacv1.PolicyRule{ordinary}, Cause: injected},
+		"rest of the report": {Rules: []rbacv1.PolicyRule{ordinary}},
+		"object":             {Invalid: errors.New(injected), Object: injected},
 	}
 	for name, need := range needs {
 		t.Run(name, func(t *testing.T) {
 			r := preflight.Examine(account(), []preflight.Need{need}, func(string) rbac.Permissions { return rbac.Permissions{} })
-			r.Details, r.InUse = injected, []string{injected}
-			r.Changes = []preflight.Change{{From: injected, To: injected, Namespace: injected, Added: need.Rules, Removed: need.Rules}}
+			if name == "rest of the report" { // not in the other rows, so that each shows its own string
+				r.Details, r.InUse = injected, []string{injected}
+				r.Changes = []preflight.Change{{From: injected, To: injected, Namespace: injected, Added: need.Rules, Removed: need.Rules}}
+			}
 			later := r
 			later.Later = r.Findings
 			summary, _, _ := strings.Cut(r.Summary(), "\nTo grant the missing permissions, apply:\n---\n")
