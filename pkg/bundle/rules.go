@@ -2,9 +2,12 @@ package bundle
 
 import (
 	"fmt"
+	"strings"
+	"unicode"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
@@ -30,11 +33,11 @@ func checkRules(rules []rbacv1.PolicyRule) error {
 		if len(r.ResourceNames) > MaxResourceNames {
 			return fmt.Errorf("rule %d has %d resourceNames; at most %d are allowed; use fewer resourceNames, or split the rule", i+1, len(r.ResourceNames), MaxResourceNames)
 		}
-		for _, list := range [][]string{r.APIGroups, r.Resources, r.ResourceNames, r.Verbs, r.NonResourceURLs} {
-			for _, word := range list {
-				total += len(word)
-			}
+		size, err := checkWords(r)
+		if err != nil {
+			return fmt.Errorf("rule %d: %w", i+1, err)
 		}
+		total += size
 	}
 	if total > MaxRuleBytes {
 		return fmt.Errorf("the rules have %d bytes; at most %d are allowed", total, MaxRuleBytes)
@@ -44,3 +47,24 @@ func checkRules(rules []rbacv1.PolicyRule) error {
 	}
 	return nil
 }
+
+// checkWords returns the total length of the strings in a rule, and an error if one of them contains white space or control
+// characters. The API server accepts any string, but no string with such characters matches a request, and people read these
+// strings in reports (security model, rule 9).
+func checkWords(r rbacv1.PolicyRule) (total int, err error) {
+	for _, field := range []struct {
+		name  string
+		words []string
+	}{{"apiGroups", r.APIGroups}, {"resources", r.Resources}, {"resourceNames", r.ResourceNames}, {"verbs", r.Verbs}, {"nonResourceURLs", r.NonResourceURLs}} {
+		for _, word := range field.words {
+			if !message.IsPlain(word) || strings.ContainsFunc(word, unicode.IsSpace) {
+				return 0, fmt.Errorf("%s: %q contains white space or control characters", field.name, truncated(word))
+			}
+			total += len(word)
+		}
+	}
+	return total, nil
+}
+
+// truncated returns the beginning of a string that is quoted in an error.
+func truncated(word string) string { return word[:min(len(word), 100)] }

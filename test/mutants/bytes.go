@@ -40,6 +40,12 @@ func bytes() []Mutant {
 			Killer: unit("pkg/preflight", "TestVerbsThatAreNoWordsAreQuoted"),
 		},
 		{
+			Name: "rules-may-contain-line-breaks", Rule: 8, File: "pkg/bundle/rules.go",
+			Old:    "if !message.IsPlain(word) || strings.ContainsFunc(word, unicode.IsSpace) {",
+			New:    "if false {",
+			Killer: unit("pkg/bundle", "TestStringsOfRulesAreWords"),
+		},
+		{
 			Name: "lines-of-a-report-are-text", Rule: 8, File: "pkg/preflight/render.go",
 			Old:    "		line := string(message.Line(text))",
 			New:    "		line := text + string(message.Line(\"\"))",

@@ -155,8 +155,8 @@ func TestAVerbOfABundleIsNoManifest(t *testing.T) {
 	require.NotEqual(t, string(raw), changed)
 	require.NoError(t, os.WriteFile(files[0], []byte(changed), 0o600))
 
-	out, code, _ := remit(t, bundle, "--account=team-a/installer", "--rbac-dir", folder(t, ""))
-	require.Equal(t, cli.CodeMissing, code, out)
-	require.Contains(t, out, `list them\n---\napiVersion`)
-	require.NotContains(t, out, "\n---")
+	out, code, err := remit(t, bundle, "--account=team-a/installer", "--rbac-dir", folder(t, ""))
+	require.Equal(t, cli.CodeError, code, out)
+	require.ErrorContains(t, err, `verbs: "list them\n---\napiVersion`)
+	require.NotContains(t, out+err.Error(), "\n---")
 }

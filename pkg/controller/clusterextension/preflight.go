@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/extension/assess"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -109,7 +111,8 @@ func preauthorization(r preflight.Report) string {
 	return out.String()
 }
 
-// ruleLine formats a rule as OLM v1 does, but quotes values that contain unusual characters, because they are from a bundle.
+// ruleLine formats a rule as OLM v1 does, but quotes values that contain white space or control characters, because they are from a
+// bundle.
 func ruleLine(namespace string, rule rbacv1.PolicyRule) string {
 	text := fmt.Sprintf("Namespace:%q", namespace)
 	for _, part := range []struct {
@@ -123,11 +126,11 @@ func ruleLine(namespace string, rule rbacv1.PolicyRule) string {
 	return text
 }
 
-// words returns the values in order. The core API group remains empty.
+// words returns the values in order.
 func words(values []string) []string {
 	out := slices.Sorted(slices.Values(values))
 	for i, value := range out {
-		if value != "" {
+		if !message.IsPlain(value) || strings.ContainsFunc(value, unicode.IsSpace) {
 			out[i] = rbac.Word(value)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/extension/assess"
+	"github.com/remit-olm/remit/pkg/install/excess"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/test/env/proofs"
 )
@@ -37,6 +38,7 @@ func givenUnit(t *testing.T, calls interceptor.Funcs, objs ...client.Object) *un
 		WithStatusSubresource(&olmv1.ClusterExtension{}).WithInterceptorFuncs(calls).Build()
 	u := &unit{t: t, clock: testclock.NewFakePassiveClock(time.Now()), store: &catalog.Store{}}
 	u.Reconciler = &Reconciler{
+		excess:  &excess.Timers[types.UID]{},
 		Options: Options{Client: c, Live: c, Catalogs: u.store, Proofs: proofs.Keys(), Clock: u.clock, Namespace: "remit"}, memory: &memory{}, orphaning: &kit.Orphaning{},
 	}
 	return u

@@ -5,9 +5,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
 const (
@@ -84,7 +85,7 @@ func mistakes(err error) []string {
 	return strings.Split(several, "\n"+indent)
 }
 
-// OddName returns the alphabetically first field name, at any depth, that contains control characters: such a name
+// OddName returns the alphabetically first field name, at any depth, that contains control or invisible characters: such a name
 // could add lines to a text that includes it. odd is false if there is none. The caller must limit the nesting of
 // value.
 func OddName(value any) (name string, odd bool) {
@@ -96,7 +97,7 @@ func OddName(value any) (name string, odd bool) {
 	switch v := value.(type) {
 	case map[string]any:
 		for key, below := range v {
-			if strings.ContainsFunc(key, unicode.IsControl) {
+			if !message.IsPlain(key) {
 				found(key)
 			}
 			if n, isOdd := OddName(below); isOdd {

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// isPlain reports whether a text contains no control characters, no characters that are invisible, break lines or change the
+// IsPlain reports whether a text contains no control characters, no characters that are invisible, break lines or change the
 // direction of text, and no invalid UTF-8.
-func isPlain(text string) bool {
+func IsPlain(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, isUnsafe)
 }
 
@@ -21,7 +21,7 @@ func isUnsafe(r rune) bool {
 // OneLine replaces line breaks, and the white space around them, and tabs with one space, and other unsafe characters and
 // invalid UTF-8 with U+FFFD.
 func OneLine(text string) string {
-	if isPlain(text) {
+	if IsPlain(text) {
 		return text
 	}
 	var out strings.Builder

@@ -15,7 +15,7 @@ func encode(obj any) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encode: %w", err)
 	}
-	if merges := strings.Contains(string(plain), `"\u003c\u003c"`); isPlain(string(plain)) && !merges {
+	if merges := strings.Contains(string(plain), `"\u003c\u003c"`); IsPlain(string(plain)) && !merges {
 		text, err := yaml.JSONToYAML(plain)
 		if err != nil {
 			return "", fmt.Errorf("encode: %w", err)
@@ -49,4 +49,4 @@ func flow(obj any) (string, error) {
 }
 
 // isSafe reports whether a text of several lines contains no unsafe characters except line breaks.
-func isSafe(text string) bool { return isPlain(strings.ReplaceAll(text, "\n", "")) }
+func isSafe(text string) bool { return IsPlain(strings.ReplaceAll(text, "\n", "")) }
