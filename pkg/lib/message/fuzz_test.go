@@ -50,7 +50,7 @@ func FuzzWhatIsApplied(f *testing.F) {
 	})
 }
 
-// fromFirstSeparator returns what `sed -n '/^---/,$p'` prints.
+// fromFirstSeparator returns the lines from the first that begins with ---, which is what people cut out of a message.
 func fromFirstSeparator(text string) string {
 	if strings.HasPrefix(text, "---") {
 		return text
