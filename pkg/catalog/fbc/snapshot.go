@@ -11,6 +11,7 @@ import (
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
 // snapshot assembles the parts. A problem with a package excludes the package and becomes a warning; if no package is left, the
@@ -138,8 +139,11 @@ func (b *builder) joinDeprecation(d declcfg.Deprecation, again bool) error {
 	return nil
 }
 
+// deprecate sets the message of a package, channel or bundle. It becomes part of conditions, so it must be one line (security model,
+// rule 9).
 func deprecate(pkg *catalog.Package, e declcfg.DeprecationEntry) error {
 	name := e.Reference.Name
+	e.Message = string(message.Line(e.Message))
 	switch e.Reference.Schema {
 	case declcfg.SchemaPackage:
 		pkg.Deprecation = e.Message
