@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -21,6 +20,7 @@ import (
 	"github.com/remit-olm/remit/cmd/kubectl-remit/run"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/status"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/uninstall"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/version"
 )
 
@@ -38,7 +38,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cmd.SetArgs(args)
 	err := cmd.ExecuteContext(ctx)
 	if err != nil && err.Error() != "" {
-		fmt.Fprintln(cmd.ErrOrStderr(), "error:", err)
+		message.Fprintln(cmd.ErrOrStderr(), "error:", err)
 	}
 	return cli.ExitCode(err)
 }

@@ -4,19 +4,19 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/remit-olm/remit/cmd/internal/program"
+	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
 func main() {
 	ctx := ctrl.SetupSignalHandler()
 	program.ManageMemory(ctx)
 	if err := run(ctx, os.Args[1:]); err != nil {
-		fmt.Fprintf(os.Stderr, "package-server: %v\n", err)
+		message.Fprintf(os.Stderr, "package-server: %v\n", err)
 		os.Exit(1)
 	}
 }

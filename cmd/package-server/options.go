@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 
 	"github.com/remit-olm/remit/pkg/controller"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/version"
 )
@@ -49,7 +50,7 @@ func parse(args []string) (*options, error) {
 		return nil, err
 	}
 	if showVersion {
-		fmt.Println(version.String())
+		message.Fprintln(os.Stdout, version.String())
 		return nil, nil
 	}
 	if flags.NArg() > 0 {

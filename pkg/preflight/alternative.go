@@ -2,6 +2,8 @@ package preflight
 
 import (
 	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
 // Alternative returns the report with the verbs escalate and bind on roles, by name, in place of the missing rules that these roles
@@ -19,7 +21,7 @@ func (r Report) Alternative() (alternative Report, ok bool) {
 }
 
 // ManifestsWithin returns Manifests if they are not longer than limit bytes; otherwise, ok is false.
-func (r Report) ManifestsWithin(limit int) (manifests string, ok bool) {
+func (r Report) ManifestsWithin(limit int) (manifests message.Text, ok bool) {
 	text, left := r.manifests(r.grantable(), limit)
-	return string(text), left == 0 && len(text) > 0
+	return text, left == 0 && len(text) > 0
 }

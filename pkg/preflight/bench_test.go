@@ -111,7 +111,7 @@ func benchmarkPreflight(b *testing.B, steps []step.Step) {
 			b.ReportAllocs()
 			for b.Loop() {
 				report := check(b, listers)
-				_ = report.Summary()
+				_ = string(report.Summary())
 				_, err := report.Files()
 				require.NoError(b, err)
 			}

@@ -8,6 +8,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step/build"
 )
@@ -73,11 +74,11 @@ func compacted(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 
 // ChangedText returns text that lists, with one rule per line, the permissions that the versions of a plan gain and
 // lose; "" if permissions do not change.
-func (r Report) ChangedText() string {
-	var lines []string
-	head := ""
+func (r Report) ChangedText() message.Text {
+	var lines []message.Text
+	var head message.Text
 	for _, c := range r.Changes {
-		if h := fmt.Sprintf("%s requests %s %s:", c.To, comparison(r.Changes, c), c.From); h != head {
+		if h := message.Sprintf("%s requests %s %s:", c.To, comparison(r.Changes, c), c.From); h != head {
 			head = h
 			lines = append(lines, head)
 		}
@@ -86,10 +87,10 @@ func (r Report) ChangedText() string {
 			where = fmt.Sprintf("in namespace %q", c.Namespace)
 		}
 		for _, rule := range c.Added {
-			lines = append(lines, fmt.Sprintf("+ %s %s", rbac.Line(rule), where))
+			lines = append(lines, message.Sprintf("+ %s %s", rbac.Line(rule), where))
 		}
 		for _, rule := range c.Removed {
-			lines = append(lines, fmt.Sprintf("- %s %s", rbac.Line(rule), where))
+			lines = append(lines, message.Sprintf("- %s %s", rbac.Line(rule), where))
 		}
 	}
 	return join(lines, MaxChanges)

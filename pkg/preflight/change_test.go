@@ -31,10 +31,10 @@ func TestListsGainedAndLostPermissionsOfAVersion(t *testing.T) {
 	require.Equal(t, `op.v2 requests different permissions than op.v1:
 + {apiGroups: [""], resources: ["nodes"], verbs: ["get"]} cluster-wide
 + {apiGroups: [""], resources: ["secrets"], verbs: ["get"]} in namespace "ns"
-- {apiGroups: [""], resources: ["nodes"], verbs: ["get"]} in namespace "ns"`, Report{Changes: got}.ChangedText())
+- {apiGroups: [""], resources: ["nodes"], verbs: ["get"]} in namespace "ns"`, string(Report{Changes: got}.ChangedText()))
 
 	require.Empty(t, ChangesOf(v1, v1, "ns", []string{"ns"}))
-	require.Empty(t, Report{}.ChangedText())
+	require.Empty(t, string(Report{}.ChangedText()))
 	fewer := Report{Changes: ChangesOf(v1, versioned("op.v2", reads("pods"), nil), "ns", []string{"ns"})}
-	require.Contains(t, fewer.ChangedText(), "op.v2 requests fewer permissions than op.v1:\n- {apiGroups")
+	require.Contains(t, string(fewer.ChangedText()), "op.v2 requests fewer permissions than op.v1:\n- {apiGroups")
 }

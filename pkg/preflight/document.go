@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	"sigs.k8s.io/yaml"
 
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
@@ -63,10 +62,14 @@ type RuleDocument struct {
 
 // Document returns the Report as a Document.
 func (r Report) Document() Document {
+	var inUse []string
+	for _, warning := range r.InUse {
+		inUse = append(inUse, string(warning))
+	}
 	d := Document{
-		Account: r.Identity.ID(), ClusterAdmin: r.ClusterAdmin(), Escalation: r.Escalation(),
+		Account: r.Identity.ID(), ClusterAdmin: string(r.ClusterAdmin()), Escalation: string(r.Escalation()),
 		Missing: explain(visible(r.Findings)), Hidden: r.HiddenCauses(), Later: explain(visible(r.Later)), Unknown: explain(r.Unknown), Allowed: explain(r.Allowed),
-		InUse: r.InUse, Refused: r.Refused, Notes: slices.Clone(r.Notes), Changes: r.Changes,
+		InUse: inUse, Refused: r.Refused, Notes: slices.Clone(r.Notes), Changes: r.Changes,
 	}
 	for _, f := range r.Unknown {
 		if len(f.Missing) == 0 { // the finding is not about a particular rule
@@ -167,25 +170,30 @@ const (
 // FileGrant is always present; if nothing is missing, it contains only a comment.
 func (r Report) Files() (map[string]string, error) {
 	grant, left := r.manifests(r.grantable(), MaxGrantFile)
-	head := fmt.Sprintf("# Grants %s its missing permissions.\n", r.Identity)
-	if everything := r.ClusterAdmin(); everything != "" {
-		head = "# " + everything + "\n" + head
+	text, err := message.YAML(r.Document().limited(MaxFiles - len(grant)))
+	if err != nil {
+		return nil, fmt.Errorf("report: %w", err)
 	}
-	switch {
-	case r.Empty():
-		head = fmt.Sprintf("# %s is not missing any permissions.\n", r.Identity)
-	case len(r.InUse) > 0:
-		head += "# " + strings.Join(r.InUse, "\n# ") + "\n"
+	return map[string]string{FileReport: string(text), FileGrant: string(message.Lines(r.comments(left)...) + "\n" + grant)}, nil
+}
+
+// comments returns the lines before the grant. left is the number of rules that are not included.
+func (r Report) comments(left int) []message.Text {
+	if r.Empty() {
+		return []message.Text{message.Sprintf("# %s is not missing any permissions.", r.Identity)}
+	}
+	var out []message.Text
+	if everything := r.ClusterAdmin(); everything != "" {
+		out = append(out, message.Sprintf("# %s", everything))
+	}
+	out = append(out, message.Sprintf("# Grants %s its missing permissions.", r.Identity))
+	for _, warning := range r.InUse {
+		out = append(out, message.Sprintf("# %s", warning))
 	}
 	if left > 0 {
-		head += fmt.Sprintf("# %d rule(s) were omitted because of the size limit: kubectl remit preflight prints all of them.\n", left)
+		out = append(out, message.Sprintf("# %d rule(s) were omitted because of the size limit: kubectl remit preflight prints all of them.", left))
 	}
-	grant = append([]byte(head), grant...)
-	text, err := yaml.Marshal(r.Document().limited(MaxFiles - len(grant)))
-	if err != nil {
-		return nil, fmt.Errorf("encode report: %w", err)
-	}
-	return map[string]string{FileReport: string(text), FileGrant: string(grant)}, nil
+	return out
 }
 
 // limited returns the Document without the entries that do not fit into limit bytes. The size of each entry is an

@@ -84,7 +84,7 @@ func TestAReportFitsAConfigMapAndCountsOmissions(t *testing.T) {
 	for _, object := range strings.Split(all, "---\n")[1:] {
 		require.LessOrEqual(t, len(object), 2*MaxGrantObject, "kubectl apply keeps a copy of at most 256 KiB")
 	}
-	summary := report.Summary()
+	summary := string(report.Summary())
 	require.LessOrEqual(t, len(summary), MaxSummary)
 	require.Contains(t, summary, "ServiceAccount ns/installer is missing 10000 permissions; nothing was written.")
 }
@@ -112,13 +112,13 @@ func TestAReportDoesNotDependOnTheOrderOfFindings(t *testing.T) {
 	r := Report{Identity: bounded, Findings: findings}
 	want, err := r.Files()
 	require.NoError(t, err)
-	summary := r.Summary()
+	summary := string(r.Summary())
 	for range 100 {
 		rand.Shuffle(len(findings), func(i, j int) { findings[i], findings[j] = findings[j], findings[i] })
 		got, err := r.Files()
 		require.NoError(t, err)
 		require.Equal(t, want, got)
-		require.Equal(t, summary, r.Summary())
+		require.Equal(t, summary, string(r.Summary()))
 	}
 }
 
@@ -127,12 +127,12 @@ func TestQuotedMessagesCannotImitateAGrant(t *testing.T) {
 	const hidden = "x\nTo grant the missing permissions, apply:\n---\nkind: ClusterRoleBinding"
 	r := Report{Identity: bounded, Refused: []Refusal{{Object: "Role ns/" + hidden, Message: hidden}},
 		Unknown: []Finding{{Cause: "apply Role ns/" + hidden, Why: hidden, Source: SourceReview}}}
-	for _, text := range []string{r.Summary(), r.RefusedText(), r.Undecided()} {
+	for _, text := range []string{string(r.Summary()), string(r.RefusedText()), string(r.Undecided())} {
 		require.Contains(t, text, "kind: ClusterRoleBinding")
 		require.NotContains(t, text, "\n---\n")
 	}
 	r.Findings = []Finding{requestOf("c", "secrets", "get")}
-	pasted, ok := Paste(r.Summary())
+	pasted, ok := Paste(string(r.Summary()))
 	require.True(t, ok)
 	require.NotContains(t, pasted, "ClusterRoleBinding")
 }
@@ -157,23 +157,23 @@ func TestAnEmptyReport(t *testing.T) {
 	files, err := Report{Identity: bounded}.Files()
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{FileReport: "account: ns/installer\n", FileGrant: "# ServiceAccount ns/installer is not missing any permissions.\n"}, files)
-	require.Empty(t, Report{Identity: bounded}.Summary())
-	require.Empty(t, Report{Identity: bounded}.RefusedText())
-	require.Empty(t, Report{Identity: bounded}.Undecided())
+	require.Empty(t, string(Report{Identity: bounded}.Summary()))
+	require.Empty(t, string(Report{Identity: bounded}.RefusedText()))
+	require.Empty(t, string(Report{Identity: bounded}.Undecided()))
 }
 
 func TestTheSummaryListsRefusalsAndRefersToTheReport(t *testing.T) {
 	r := Report{Identity: bounded, Details: "The rest is elsewhere.", Begun: true,
 		Refused: []Refusal{{Object: "Pod ns/x", Message: "two\nlines"}, {Object: "Role ns/x", Message: "Role ns/x exists"}}}
 	const refused = "2 object(s) were refused; nothing more was written.\n- Pod ns/x: two lines\n- Role ns/x exists\nThe rest is elsewhere."
-	require.Equal(t, refused, r.Summary())
-	require.Equal(t, refused, r.RefusedText())
+	require.Equal(t, refused, string(r.Summary()))
+	require.Equal(t, refused, string(r.RefusedText()))
 	r.Findings = []Finding{requestOf("c", "secrets", "get")}
-	require.True(t, strings.HasPrefix(r.Summary(), "ServiceAccount ns/installer is missing 1 permission; nothing more was written.\n- User "), r.Summary())
-	require.Contains(t, r.Summary(), refused+"\nTo grant the missing permissions, apply:\n---\n")
+	require.True(t, strings.HasPrefix(string(r.Summary()), "ServiceAccount ns/installer is missing 1 permission; nothing more was written.\n- User "), string(r.Summary()))
+	require.Contains(t, string(r.Summary()), refused+"\nTo grant the missing permissions, apply:\n---\n")
 	r.Unknown = []Finding{{Cause: "grant", Why: "no answer"}, {Cause: "dry run", Source: SourceDryRun, Why: "down"}}
 	require.Equal(t, "Could not determine whether ServiceAccount ns/installer has all needed permissions; the API server decides on each write.\n"+
-		"- grant: no answer\nThe rest is elsewhere.", r.Undecided())
+		"- grant: no answer\nThe rest is elsewhere.", string(r.Undecided()))
 }
 
 func TestTheGrantIncludesUnknownPermissions(t *testing.T) {

@@ -18,21 +18,21 @@ func TestWarnsAboutPermissionsWithWhichOthersCanBeObtained(t *testing.T) {
 	require.NoError(t, err)
 	const want = `Warning: the install grants permissions with which an operator can obtain more permissions than ServiceAccount ns/installer has: "bind" on roles (grant the rules of Role ns/x).`
 	missing := Examine(bounded, needs, granting())
-	require.Equal(t, want, missing.Escalation())
-	require.Contains(t, missing.Summary(), "\n"+want+"\n")
+	require.Equal(t, want, string(missing.Escalation()))
+	require.Contains(t, string(missing.Summary()), "\n"+want+"\n")
 	require.Equal(t, want, missing.Document().Escalation)
 
 	all := append(rules, rbacv1.PolicyRule{Verbs: []string{"get", "create", "patch", "delete"}, APIGroups: []string{rbacv1.GroupName}, Resources: []string{"roles"}})
 	held := Examine(bounded, needs, granting(all...))
 	require.True(t, held.Empty())
-	require.Equal(t, want, held.Escalation(), "although nothing is missing")
+	require.Equal(t, want, string(held.Escalation()), "although nothing is missing")
 
 	hidden := Need{Granted: true, Hidden: true, Rules: rules, Cause: "secret"}
 	requested := Need{Rules: rules, Cause: "needed by Remit itself"}
-	require.Empty(t, Examine(bounded, []Need{hidden, requested}, granting()).Escalation())
+	require.Empty(t, string(Examine(bounded, []Need{hidden, requested}, granting()).Escalation()))
 
 	long := Need{Granted: true, Rules: rules, Cause: strings.Repeat("x\n", 1000)}
-	line := Examine(bounded, []Need{long}, granting()).Escalation()
+	line := string(Examine(bounded, []Need{long}, granting()).Escalation())
 	require.NotContains(t, line, "\n")
 	require.Less(t, len(line), 1000)
 }

@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"bytes"
 	"math"
 	"slices"
 	"strings"
@@ -23,7 +22,10 @@ const MaxGrantObject = 128 * 1024
 // Manifests returns YAML that grants the missing permissions: a Role and a RoleBinding for each namespace, and a
 // ClusterRole and a ClusterRoleBinding for the whole cluster. Unknown permissions are included, so that a single grant
 // is sufficient. The result is empty if nothing is missing.
-func (r Report) Manifests() []byte {
+func (r Report) Manifests() []byte { return []byte(r.Grant()) }
+
+// Grant returns the same documents as Manifests.
+func (r Report) Grant() message.Text {
 	text, _ := r.manifests(r.grantable(), math.MaxInt)
 	return text
 }
@@ -52,17 +54,18 @@ func (r Report) grantable() []Scope {
 
 // manifests returns YAML that grants the rules of the scopes, with at most limit bytes. left is the number of rules
 // that did not fit.
-func (r Report) manifests(scopes []Scope, limit int) (text []byte, left int) {
-	var out bytes.Buffer
+func (r Report) manifests(scopes []Scope, limit int) (documents message.Text, left int) {
+	var out []message.Text
 	for _, part := range r.parts(scopes) {
 		text, err := message.Documents(r.objects(part)...)
-		if err != nil || out.Len()+len(text) > limit {
+		if err != nil || len(text) > limit {
 			left += len(part.rules)
 			continue
 		}
-		out.WriteString(string(text))
+		limit -= len(text)
+		out = append(out, text)
 	}
-	return out.Bytes(), left
+	return message.Lines(out...), left
 }
 
 // portions distributes rules so that a Role with one portion is not larger than MaxGrantObject.

@@ -5,6 +5,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
@@ -22,7 +23,7 @@ func (r *Report) WarnAboutExistingRoles(rulesOf rbac.RoleRules) {
 		switch {
 		case err != nil: // usually a NotFound error
 		case len(rbac.Missing(part.rules, rules)) > 0 || len(rbac.Missing(rules, part.rules)) > 0:
-			r.InUse = append(r.InUse, fmt.Sprintf("WARNING: %s exists with different rules, and other subjects may be bound to it. "+
+			r.InUse = append(r.InUse, message.Sprintf("WARNING: %s exists with different rules, and other subjects may be bound to it. "+
 				"Delete it and its bindings before you apply the grant.", object))
 		}
 	}

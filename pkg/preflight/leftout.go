@@ -9,6 +9,7 @@ import (
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/step"
 )
 
@@ -33,9 +34,13 @@ func (r *Report) NoteLeftOut(steps []step.Step) error {
 }
 
 // LeftOutText returns the notes that NoteLeftOut adds, as text of limited length; "" if there are none.
-func LeftOutText(steps []step.Step) (string, error) {
+func LeftOutText(steps []step.Step) (message.Text, error) {
 	lines, err := omissions(steps)
-	return join(lines, maxLeftOut), err
+	texts := make([]message.Text, 0, len(lines))
+	for _, line := range lines {
+		texts = append(texts, message.Line(line))
+	}
+	return join(texts, maxLeftOut), err
 }
 
 func omissions(steps []step.Step) ([]string, error) {

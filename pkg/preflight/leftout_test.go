@@ -29,7 +29,7 @@ func TestNotesOmittedLabelsAndAnnotations(t *testing.T) {
 	require.Equal(t, append(want, "a note"), report.Notes)
 	text, err := LeftOutText([]step.Step{cm, csv})
 	require.NoError(t, err)
-	require.Equal(t, strings.Join(want, "\n"), text)
+	require.EqualValues(t, strings.Join(want, "\n"), text)
 }
 
 // The author of a bundle chooses the number and the length of the label and annotation keys.

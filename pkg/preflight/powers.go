@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/remit-olm/remit/pkg/lib/status"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
@@ -20,7 +20,7 @@ const (
 
 // ClusterAdmin explains, in one line, why an account with the missing rules could obtain every permission. It returns
 // "" if the account could not.
-func (r Report) ClusterAdmin() string {
+func (r Report) ClusterAdmin() message.Text {
 	causes := powerCauses{}
 	for _, f := range r.Findings {
 		if f.Namespace != rbac.ClusterScope || f.Hidden {
@@ -31,17 +31,17 @@ func (r Report) ClusterAdmin() string {
 	if len(causes) == 0 {
 		return ""
 	}
-	return "The requested permissions amount to cluster-admin: " + causes.text() + "."
+	return message.Sprintf("The requested permissions amount to cluster-admin: %s.", causes.text())
 }
 
 // Escalation warns, in one line, that the install grants permissions with which others can be obtained, so that the operator is not
 // limited to what the identity was granted. It returns "" if the install grants none. The warning does not depend on whether the
 // identity has the permissions.
-func (r Report) Escalation() string {
+func (r Report) Escalation() message.Text {
 	if len(r.escalations) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("Warning: the install grants permissions with which an operator can obtain more permissions than %s has: %s.", r.Identity, r.escalations.text())
+	return message.Sprintf("Warning: the install grants permissions with which an operator can obtain more permissions than %s has: %s.", r.Identity, r.escalations.text())
 }
 
 // powerCauses contains the causes of each power, as keys.
@@ -67,7 +67,7 @@ func (p powerCauses) text() string {
 func causesText(causes []string) string {
 	var out []string
 	for _, cause := range causes[:min(len(causes), maxPowerCauses)] {
-		cause = status.OneLine(cause)
+		cause = message.OneLine(cause)
 		if len(cause) > maxPowerCause {
 			cause = strings.ToValidUTF8(cause[:maxPowerCause], "") + "…"
 		}

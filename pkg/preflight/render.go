@@ -8,7 +8,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/remit-olm/remit/pkg/lib/message"
-	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
@@ -21,7 +20,7 @@ const (
 
 // Summary returns the report as text: one sentence, one line for each missing rule in the wording of the API server's
 // refusals, and, if it fits, the RBAC that grants the rules.
-func (r Report) Summary() string {
+func (r Report) Summary() message.Text {
 	scopes := r.Scopes()
 	text := r.refusals(scopes)
 	if len(scopes) == 0 {
@@ -30,55 +29,49 @@ func (r Report) Summary() string {
 	if len(r.Unknown) > 0 {
 		scopes = r.grantable()
 	}
-	if grant, left := r.manifests(scopes, MaxSummary-len(text)-len(pasteHead)); left == 0 {
-		text += pasteHead + string(grant)
+	if grant, left := r.manifests(scopes, MaxSummary-len(text)-len(pasteHead)-1); left == 0 {
+		text = message.Lines(text, pasteHead, grant)
 	}
 	return text
 }
 
-// pasteHead is the heading of the RBAC in a Summary.
-const pasteHead = "\nTo grant the missing permissions, apply:\n"
+// pasteHead is the line before the RBAC in a Summary.
+const pasteHead = "To grant the missing permissions, apply:"
 
 // WithoutPaste returns a Summary without the RBAC that it contains.
 func WithoutPaste(summary string) string {
-	text, _, _ := strings.Cut(summary, pasteHead)
+	text, _, _ := strings.Cut(summary, "\n"+pasteHead+"\n")
 	return text
 }
 
 // Refusals returns the same text as Summary, but always without RBAC.
-func (r Report) Refusals() string { return r.refusals(r.Scopes()) }
+func (r Report) Refusals() message.Text { return r.refusals(r.Scopes()) }
 
-func (r Report) refusals(scopes []Scope) string {
-	var tail []string
+func (r Report) refusals(scopes []Scope) message.Text {
+	var tail []message.Text
 	if len(r.Refused) > 0 {
 		tail = append(tail, join(r.refusedLines(), MaxRefusals))
 	}
-	if changed := r.ChangedText(); changed != "" && len(scopes) > 0 {
-		tail = append(tail, changed)
+	if len(scopes) > 0 {
+		tail = append(tail, r.ChangedText())
 	}
 	if warning := r.Escalation(); warning != "" && len(scopes) > 0 && r.ClusterAdmin() == "" {
-		tail = append(tail, string(message.Line(warning)))
+		tail = append(tail, warning)
 	}
-	for _, line := range append(slices.Clone(r.InUse), r.Details) {
-		if line != "" {
-			tail = append(tail, string(message.Line(line)))
-		}
+	end := message.Lines(append(append(tail, r.InUse...), r.Details)...)
+	if len(scopes)+len(r.HiddenCauses()) == 0 {
+		return end
 	}
-	end := strings.Join(tail, "\n")
-	var text string
-	if len(scopes)+len(r.HiddenCauses()) > 0 {
-		lines := append(append(r.head(scopes), r.lines(scopes, r.Findings)...), r.hiddenLines(r.Findings)...)
-		text = join(lines, MaxSummary-len(end)-1)
-	}
-	return strings.Trim(text+"\n"+end, "\n")
+	lines := append(append(r.head(scopes), r.lines(scopes, r.Findings)...), r.hiddenLines(r.Findings)...)
+	return message.Lines(join(lines, MaxSummary-len(end)-1), end)
 }
 
-func (r Report) head(scopes []Scope) []string {
-	head := fmt.Sprintf("%s is missing %s; %s", r.Identity, permissions(count(scopes)+len(r.HiddenCauses())), r.written())
+func (r Report) head(scopes []Scope) []message.Text {
+	head := message.Sprintf("%s is missing %s; %s", r.Identity, permissions(count(scopes)+len(r.HiddenCauses())), r.written())
 	if everything := r.ClusterAdmin(); everything != "" {
-		return []string{everything, head}
+		return []message.Text{everything, head}
 	}
-	return []string{head}
+	return []message.Text{head}
 }
 
 // permissions formats a number of permissions, such as "2 permissions".
@@ -97,77 +90,76 @@ func (r Report) written() string {
 }
 
 // RefusedText returns text that lists the refused objects with the reasons; "" if there are none.
-func (r Report) RefusedText() string {
+func (r Report) RefusedText() message.Text {
 	if len(r.Refused) == 0 {
 		return ""
 	}
-	return strings.TrimSuffix(join(r.refusedLines(), MaxRefusals)+"\n"+string(message.Line(r.Details)), "\n")
+	return message.Lines(join(r.refusedLines(), MaxRefusals), r.Details)
 }
 
 // LaterText returns text for users who approve a plan. It lists the permissions that will be missing once the cluster serves all
 // kinds, and the permissions that change. It contains no RBAC.
-func (r Report) LaterText() string {
+func (r Report) LaterText() message.Text {
 	scopes := scopesOf(r.Later)
 	n := count(scopes) + len(hiddenCauses(r.Later))
-	lines := []string{fmt.Sprintf("The cluster does not serve all kinds in the plan. Once it does, %s will be missing %s, which need not be granted before then.",
+	lines := []message.Text{message.Sprintf("The cluster does not serve all kinds in the plan. Once it does, %s will be missing %s, which need not be granted before then.",
 		r.Identity, permissions(n))}
 	lines = append(append(lines, r.lines(scopes, r.Later)...), r.hiddenLines(r.Later)...)
 	if n == 0 {
-		lines = []string{fmt.Sprintf("The cluster does not serve all kinds in the plan. %s has all permissions that the plan needs.", r.Identity)}
+		lines = []message.Text{message.Sprintf("The cluster does not serve all kinds in the plan. %s has all permissions that the plan needs.", r.Identity)}
 	}
-	return strings.TrimSuffix(join(lines, MaxSummary)+"\n"+r.ChangedText(), "\n")
+	return message.Lines(join(lines, MaxSummary), r.ChangedText())
 }
 
 // Undecided returns text that lists the permissions that could not be determined; "" if there are none.
-func (r Report) Undecided() string {
-	var lines []string
+func (r Report) Undecided() message.Text {
+	var lines []message.Text
 	for _, f := range r.Unknown {
 		if f.Source != SourceDryRun {
-			lines = append(lines, "- "+status.OneLine(f.Cause+": "+f.Why))
+			lines = append(lines, message.Sprintf("- %s: %s", f.Cause, f.Why))
 		}
 	}
 	if len(lines) == 0 {
 		return ""
 	}
-	head := fmt.Sprintf("Could not determine whether %s has all needed permissions; the API server decides on each write.", r.Identity)
-	return strings.TrimSuffix(join(append([]string{head}, lines...), MaxRefusals)+"\n"+string(message.Line(r.Details)), "\n")
+	head := message.Sprintf("Could not determine whether %s has all needed permissions; the API server decides on each write.", r.Identity)
+	return message.Lines(join(append([]message.Text{head}, lines...), MaxRefusals), r.Details)
 }
 
-func (r Report) refusedLines() []string {
-	lines := []string{fmt.Sprintf("%d object(s) were refused; %s", len(r.Refused), r.written())}
+func (r Report) refusedLines() []message.Text {
+	lines := []message.Text{message.Sprintf("%d object(s) were refused; %s", len(r.Refused), r.written())}
 	for _, f := range r.Refused {
-		text := status.OneLine(f.Message)
-		if !strings.HasPrefix(text, f.Object) {
-			text = f.Object + ": " + text
+		if strings.HasPrefix(f.Message, f.Object) {
+			lines = append(lines, message.Sprintf("- %s", f.Message))
+		} else {
+			lines = append(lines, message.Sprintf("- %s: %s", f.Object, f.Message))
 		}
-		lines = append(lines, "- "+status.OneLine(text))
 	}
 	return lines
 }
 
-// join joins the lines that fit into limit bytes and, if some do not fit, appends a count of the others. Lines contain strings of
-// bundles and of the API server: each remains one line, and none can look like the beginning of a YAML document.
-func join(lines []string, limit int) string {
+// join joins the lines that fit into limit bytes and, if some do not fit, appends a count of the others.
+func join(lines []message.Text, limit int) message.Text {
 	const room = 32
-	var b strings.Builder
-	left := 0
-	for _, text := range lines {
-		line := string(message.Line(text))
-		if b.Len()+len(line)+1+room > limit {
+	var fit []message.Text
+	size, left := 0, 0
+	for _, line := range lines {
+		if size+len(line)+1+room > limit {
 			left++
 			continue
 		}
-		b.WriteString(line + "\n")
+		size += len(line) + 1
+		fit = append(fit, line)
 	}
 	if left > 0 {
-		fmt.Fprintf(&b, "and %d more\n", left)
+		fit = append(fit, message.Sprintf("and %d more", left))
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return message.Lines(fit...)
 }
 
-func (r Report) lines(scopes []Scope, findings []Finding) []string {
+func (r Report) lines(scopes []Scope, findings []Finding) []message.Text {
 	user := r.Identity.Username()
-	var lines []string
+	var lines []message.Text
 	for _, s := range scopes {
 		for _, rule := range s.Rules {
 			if includesCreate(s.Namespace, rule, findings) {
@@ -198,17 +190,17 @@ func includesCreate(namespace string, rule rbacv1.PolicyRule, findings []Finding
 }
 
 // hiddenLines returns one line for each description of missing permissions whose rules must not be shown.
-func (r Report) hiddenLines(findings []Finding) []string {
-	var lines []string
+func (r Report) hiddenLines(findings []Finding) []message.Text {
+	var lines []message.Text
 	for _, what := range hiddenCauses(findings) {
-		lines = append(lines, fmt.Sprintf("- %s is missing %s", r.Identity, what))
+		lines = append(lines, message.Sprintf("- %s is missing %s", r.Identity, what))
 	}
 	return lines
 }
 
 // sentence describes a missing rule in one line, in the wording with which the API server refuses the rule's first
 // verb. The verb create comes first, because readers search for it.
-func sentence(user, namespace string, rule rbacv1.PolicyRule) string {
+func sentence(user, namespace string, rule rbacv1.PolicyRule) message.Text {
 	verbs := slices.Clone(rule.Verbs)
 	if i := slices.Index(verbs, "create"); i > 0 {
 		verbs = slices.Insert(slices.Delete(verbs, i, i+1), 0, "create")
@@ -221,7 +213,7 @@ func sentence(user, namespace string, rule rbacv1.PolicyRule) string {
 		others = ", nor " + alternatives(verbs[1:]) + " it"
 	}
 	if len(rule.NonResourceURLs) > 0 {
-		return fmt.Sprintf("- User %q cannot %s path %s%s", user, first, rbac.Quoted(rule.NonResourceURLs), others)
+		return message.Sprintf("- User %q cannot %s path %s%s", user, first, rbac.Quoted(rule.NonResourceURLs), others)
 	}
 	scope := "at the cluster scope"
 	if namespace != rbac.ClusterScope {
@@ -230,7 +222,7 @@ func sentence(user, namespace string, rule rbacv1.PolicyRule) string {
 	if len(rule.ResourceNames) > 0 {
 		scope += " (named " + rbac.Quoted(rule.ResourceNames) + ")"
 	}
-	return fmt.Sprintf("- User %q cannot %s resource %s in API group %s %s%s", user, first, rbac.Quoted(rule.Resources), rbac.Quoted(rule.APIGroups), scope, others)
+	return message.Sprintf("- User %q cannot %s resource %s in API group %s %s%s", user, first, rbac.Quoted(rule.Resources), rbac.Quoted(rule.APIGroups), scope, others)
 }
 
 // alternatives joins verbs as "a, b or c".

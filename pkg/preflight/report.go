@@ -8,8 +8,8 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
-	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
@@ -79,11 +79,11 @@ type Report struct {
 	// Begun is true if part of the plan has already been written.
 	Begun bool
 	// InUse contains warnings about existing roles that have the name of a role in the grant but different rules.
-	InUse []string
+	InUse []message.Text
 	// escalations are the permissions that the install grants and with which others can be obtained.
 	escalations powerCauses
 	// Details is a sentence for summaries that describes where to find the complete report.
-	Details string
+	Details message.Text
 }
 
 // Examine reports which of the needs the identity's permissions do not cover. permissionsIn returns the permissions in
@@ -153,7 +153,7 @@ func (h *effectiveRules) notes() []string {
 		if inner := errors.Unwrap(err); errors.Is(inner, rbac.ErrUnreadable) {
 			err = inner // no kind of RBAC object can be read
 		}
-		out = append(out, "RBAC cannot be read, so the API server was asked instead: "+status.OneLine(err.Error()))
+		out = append(out, "RBAC cannot be read, so the API server was asked instead: "+message.OneLine(err.Error()))
 	}
 	for _, d := range h.Dangling {
 		out = append(out, d.String())
@@ -200,7 +200,7 @@ func (r *Report) add(n Need, h *effectiveRules) {
 		return
 	default:
 		if err := errors.Join(h.ReadErrors...); err != nil {
-			f.Why = status.OneLine(err.Error())
+			f.Why = message.OneLine(err.Error())
 		}
 	}
 	h.incomplete = true
@@ -277,7 +277,7 @@ func hiddenCauses(findings []Finding) []string {
 	var out []string
 	for _, f := range findings {
 		if f.Hidden {
-			out = append(out, status.OneLine(f.Cause))
+			out = append(out, message.OneLine(f.Cause))
 		}
 	}
 	slices.Sort(out)

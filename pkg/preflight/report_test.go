@@ -120,8 +120,8 @@ func golden(t *testing.T, name, got string) {
 }
 
 func TestTheSummaryOfTheSampleBundle(t *testing.T) {
-	golden(t, "sample-summary.txt", required(t, sampleBundle(t), scope("team-a")).Summary())
-	golden(t, "sample-summary-two-targets.txt", required(t, sampleBundle(t), scope("team-b", "team-c")).Summary())
+	golden(t, "sample-summary.txt", string(required(t, sampleBundle(t), scope("team-a")).Summary()))
+	golden(t, "sample-summary-two-targets.txt", string(required(t, sampleBundle(t), scope("team-b", "team-c")).Summary()))
 }
 
 func TestApplyingTheGrantMakesTheReportEmpty(t *testing.T) {
@@ -132,7 +132,7 @@ func TestApplyingTheGrantMakesTheReportEmpty(t *testing.T) {
 			require.False(t, first.Empty())
 			require.Empty(t, evaluate(t, b, s, granted(t, first.Manifests())).Findings)
 
-			pasted, ok := preflight.Paste(first.Summary())
+			pasted, ok := preflight.Paste(string(first.Summary()))
 			require.True(t, ok)
 			require.Equal(t, string(first.Manifests()), pasted)
 			for _, missing := range strings.SplitAfter(pasted, "---\n")[1:] {
@@ -152,7 +152,7 @@ func TestApplyingTheGrantOfARealBundleMakesTheReportEmpty(t *testing.T) {
 		report := required(t, b, scope("team-a"))
 		require.NotEmpty(t, report.Scopes(), dir)
 		require.Empty(t, evaluate(t, b, scope("team-a"), granted(t, report.Manifests())).Findings, dir)
-		require.LessOrEqual(t, len(report.Summary()), preflight.MaxSummary, dir)
+		require.LessOrEqual(t, len(string(report.Summary())), preflight.MaxSummary, dir)
 	}
 }
 
@@ -164,9 +164,9 @@ func TestALongSummaryOmitsWholeLinesAndCountsThem(t *testing.T) {
 			{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}},
 		}})
 	}
-	summary := report.Summary()
+	summary := string(report.Summary())
 	require.LessOrEqual(t, len(summary), preflight.MaxSummary)
-	require.Equal(t, report.Refusals(), summary, "a grant that does not fit is omitted")
+	require.Equal(t, string(report.Refusals()), summary, "a grant that does not fit is omitted")
 	_, ok := preflight.Paste(summary)
 	require.False(t, ok)
 
@@ -192,7 +192,7 @@ func TestDescribesEachMissingRuleLikeTheAPIServer(t *testing.T) {
 		user + `get path "/metrics", nor head or post it`,
 		user + `get resource "pods" in API group "" in the namespace "ns", nor list it`,
 		user + `create resource "deployments" in API group "apps" in the namespace "ns" (named "op"), nor get or patch it`,
-	}, "\n"), report.Refusals())
+	}, "\n"), string(report.Refusals()))
 }
 
 // Tools search for "cannot create resource", even if the missing permission is part of a larger one.
@@ -200,7 +200,7 @@ func TestNamesTheVerbCreateOfAllVerbs(t *testing.T) {
 	everything := rbacv1.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}
 	create := rbacv1.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{"apps"}, Resources: []string{"deployments"}}
 	refusals := func(missing ...rbacv1.PolicyRule) string {
-		return preflight.Report{Identity: account(), Findings: []preflight.Finding{{Namespace: "ns", Missing: missing}}}.Refusals()
+		return string(preflight.Report{Identity: account(), Findings: []preflight.Finding{{Namespace: "ns", Missing: missing}}}.Refusals())
 	}
 	require.Contains(t, refusals(everything, create), `cannot create resource "*" in API group "*" in the namespace "ns", nor * it`)
 	require.Contains(t, refusals(everything), `cannot * resource "*"`, "the account may have the permission to create")

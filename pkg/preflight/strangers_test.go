@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
@@ -37,15 +38,14 @@ func TestStringsOfABundleArePartOfOneLine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := preflight.Examine(account(), []preflight.Need{need}, func(string) rbac.Permissions { return rbac.Permissions{} })
 			if name == "rest of the report" { // not in the other rows, so that each shows its own string
-				r.Details, r.InUse = injected, []string{injected}
+				r.Details, r.InUse = message.Line(injected), []message.Text{message.Line(injected)}
 				r.Changes = []preflight.Change{{From: injected, To: injected, Namespace: injected, Added: need.Rules, Removed: need.Rules}}
 			}
 			later := r
 			later.Later = r.Findings
-			summary, _, _ := strings.Cut(r.Summary(), "\nTo grant the missing permissions, apply:\n---\n")
-			for _, text := range []string{summary, r.Refusals(), r.RefusedText(), r.Undecided(), r.ChangedText(), later.LaterText()} {
-				require.NotContains(t, text, "\x1b")
-				for line := range strings.Lines(text) {
+			for _, text := range []message.Text{r.Summary().Prose(), r.Refusals(), r.RefusedText(), r.Undecided(), r.ChangedText(), later.LaterText()} {
+				require.NotContains(t, string(text), "\x1b")
+				for line := range strings.Lines(string(text)) {
 					require.NotRegexp(t, `^\s*(---|\.\.\.|#|apiVersion:|kind:|metadata:)`, line)
 				}
 			}

@@ -31,7 +31,7 @@ func TestGrantsOfASyntheticUserHaveAUserSubject(t *testing.T) {
 	report := examineExtension(granted(t, nil))
 	require.Equal(t, `User olm:clusterextension:demo is missing 2 permissions; nothing was written.
 - User "olm:clusterextension:demo" cannot get resource "nodes" in API group "" at the cluster scope
-- User "olm:clusterextension:demo" cannot get resource "pods" in API group "" in the namespace "ns"`, report.Refusals())
+- User "olm:clusterextension:demo" cannot get resource "pods" in API group "" in the namespace "ns"`, string(report.Refusals()))
 	require.Equal(t, "olm:clusterextension:demo", report.Document().Account)
 	manifests := string(report.Manifests())
 	require.Contains(t, manifests, "  name: remit-extension-grant-demo:")

@@ -19,5 +19,5 @@ func TestRefusesRulesWithTooManyCombinations(t *testing.T) {
 			return rbac.Permissions{Rules: []rbacv1.PolicyRule{{APIGroups: all, Resources: all, Verbs: all}}}
 		})
 	require.True(t, report.Final())
-	require.Contains(t, report.Refusals(), rbac.ErrTooLarge.Error())
+	require.Contains(t, string(report.Refusals()), rbac.ErrTooLarge.Error())
 }

@@ -104,7 +104,7 @@ func (c *testCase) mutate(rules grants) (tally, []mutation, error) {
 	}
 	whole := preflight.Examine(c.identity(), needs, rules.permissions)
 	if !whole.Clear() {
-		out.wrong = append(out.wrong, "nothing removed: "+whole.Refusals())
+		out.wrong = append(out.wrong, "nothing removed: "+string(whole.Refusals()))
 	}
 	for _, m := range rules.mutations(c.name()) {
 		out.rules++
@@ -118,7 +118,7 @@ func (c *testCase) mutate(rules grants) (tally, []mutation, error) {
 		case superfluous:
 			out.wrong = append(out.wrong, fmt.Sprintf("%s is not needed", m))
 		case wrong:
-			out.wrong = append(out.wrong, fmt.Sprintf("%s removed: %s", m, report.Refusals()))
+			out.wrong = append(out.wrong, fmt.Sprintf("%s removed: %s", m, string(report.Refusals())))
 		}
 	}
 	return out, good, nil

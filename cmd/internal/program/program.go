@@ -18,6 +18,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/controller"
 	"github.com/remit-olm/remit/pkg/lib/logging"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/version"
@@ -94,7 +95,7 @@ func Main(p Program) {
 	ctx := ctrl.SetupSignalHandler()
 	ManageMemory(ctx)
 	if err := p.run(ctx, os.Args[1:]); err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", p.Name, err)
+		message.Fprintf(os.Stderr, "%s: %v\n", p.Name, err)
 		os.Exit(1)
 	}
 }
@@ -116,7 +117,7 @@ func (p Program) run(ctx context.Context, args []string) error {
 		return err
 	}
 	if v.version {
-		fmt.Println(version.String())
+		message.Fprintln(os.Stdout, version.String())
 		return nil
 	}
 	if flags.NArg() > 0 {

@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
+	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
 // Verdict describes what happens to an object.
@@ -89,7 +90,7 @@ func (o *Options) print(r *Report) error {
 		return o.Format.Encode(o.Out, r)
 	}
 	for _, note := range r.Notes {
-		fmt.Fprintln(o.ErrOut, "note:", note)
+		message.Fprintln(o.ErrOut, "note:", note)
 	}
 	for i := range r.Namespaces {
 		if err := r.Namespaces[i].text(o.Out); err != nil {
@@ -97,59 +98,59 @@ func (o *Options) print(r *Report) error {
 		}
 	}
 	for _, problem := range r.Problems {
-		fmt.Fprintln(o.Out, "refused:", problem)
+		message.Fprintln(o.Out, "refused:", problem)
 	}
 	switch {
 	case len(r.Namespaces) == 0 && len(r.Problems) == 0:
-		fmt.Fprintln(o.Out, "There is nothing to adopt.")
+		message.Fprintln(o.Out, "There is nothing to adopt.")
 	case r.DryRun:
-		fmt.Fprintln(o.Out, "Nothing was written. To apply the changes, add --yes.")
+		message.Fprintln(o.Out, "Nothing was written. To apply the changes, add --yes.")
 	case len(r.Problems) > 0:
-		fmt.Fprintln(o.Out, "Nothing was written.")
+		message.Fprintln(o.Out, "Nothing was written.")
 	}
 	return nil
 }
 
 func (n *Namespace) text(out io.Writer) error {
-	fmt.Fprintf(out, "Namespace %s (managed by %s)\n", n.Name, n.ManagedBy)
+	message.Fprintf(out, "Namespace %s (managed by %s)\n", n.Name, n.ManagedBy)
 	for _, in := range n.Installs {
 		from := "created by a user"
 		if in.Subscription != "" {
 			from = fmt.Sprintf("package %s, Subscription %s", in.Package, in.Subscription)
 		}
-		fmt.Fprintf(out, "  %s: %s\n", in.ClusterServiceVersion, from)
+		message.Fprintf(out, "  %s: %s\n", in.ClusterServiceVersion, from)
 		for _, d := range in.Deployments {
 			d.text(out)
 		}
 	}
 	if len(n.Objects) > 0 {
 		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(table, "  VERDICT\tOBJECT\tFOR\tWHY")
+		message.Fprintln(table, "  VERDICT\tOBJECT\tFOR\tWHY")
 		for _, obj := range n.Objects {
-			fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", obj.Verdict, obj, obj.For, obj.Why)
+			message.Fprintf(table, "  %s\t%s\t%s\t%s\n", obj.Verdict, obj, obj.For, obj.Why)
 		}
 		if err := table.Flush(); err != nil {
 			return err
 		}
 	}
 	for _, note := range n.Notes {
-		fmt.Fprintln(out, "  note:", note)
+		message.Fprintln(out, "  note:", note)
 	}
 	for _, why := range n.Refused {
-		fmt.Fprintln(out, "  refused:", why)
+		message.Fprintln(out, "  refused:", why)
 	}
-	fmt.Fprintln(out, "  "+n.summary())
+	message.Fprintln(out, "  "+n.summary())
 	return nil
 }
 
 func (d Deployment) text(out io.Writer) {
 	if d.Restarts {
-		fmt.Fprintf(out, "    Deployment %s: its Pods will restart: %s\n", d.Name, d.Why)
+		message.Fprintf(out, "    Deployment %s: its Pods will restart: %s\n", d.Name, d.Why)
 	} else {
-		fmt.Fprintf(out, "    Deployment %s: its Pods continue to run\n", d.Name)
+		message.Fprintf(out, "    Deployment %s: its Pods continue to run\n", d.Name)
 	}
 	for _, field := range d.Differs {
-		fmt.Fprintf(out, "      the next update by Remit also sets %s\n", field)
+		message.Fprintf(out, "      the next update by Remit also sets %s\n", field)
 	}
 }
 

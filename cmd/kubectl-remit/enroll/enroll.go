@@ -13,6 +13,7 @@ import (
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/ensure"
+	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
 func (o *Options) enroll(cmd *cobra.Command, account types.NamespacedName) error {
@@ -57,7 +58,7 @@ func (o *Options) each(ctx context.Context, c client.Client, objs []client.Objec
 func (o *Options) exists(ctx context.Context, c client.Client, account types.NamespacedName) error {
 	err := c.Get(ctx, account, &corev1.ServiceAccount{})
 	if apierrors.IsForbidden(err) {
-		fmt.Fprintf(o.ErrOut, "warning: cannot verify that ServiceAccount %s exists: %v\n", account, err)
+		message.Fprintf(o.ErrOut, "warning: cannot verify that ServiceAccount %s exists: %v\n", account, err)
 		return nil
 	}
 	return err
@@ -92,7 +93,7 @@ func (o *Options) print(objs []client.Object, done func(i int) string) error {
 		return o.Format.EncodeObjects(o.Out, objs)
 	}
 	for i, obj := range objs {
-		fmt.Fprintln(o.Out, ensure.Resource(obj), done(i))
+		message.Fprintln(o.Out, ensure.Resource(obj), done(i))
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/ensure"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
@@ -122,7 +123,7 @@ func (o *extensionOptions) enroll(cmd *cobra.Command, identity scoped.Identity) 
 		how := o.impersonation()
 		if how == "" {
 			how = scoped.ImpersonationConstrained
-			fmt.Fprintln(o.ErrOut, "note: constrained impersonation requires Kubernetes 1.36; for an older API server, use --impersonation=legacy")
+			message.Fprintln(o.ErrOut, "note: constrained impersonation requires Kubernetes 1.36; for an older API server, use --impersonation=legacy")
 		}
 		return o.print(o.objects(identity, how), dryRun(ensure.Created))
 	}
@@ -135,7 +136,7 @@ func (o *extensionOptions) enroll(cmd *cobra.Command, identity scoped.Identity) 
 		return extensionHint(err, identity)
 	}
 	if how == scoped.ImpersonationLegacy {
-		fmt.Fprintf(o.ErrOut, "note: this enrollment is not limited to the verbs that Remit uses; it allows every request as %s\n", identity.Username())
+		message.Fprintf(o.ErrOut, "note: this enrollment is not limited to the verbs that Remit uses; it allows every request as %s\n", identity.Username())
 	}
 	return extensionHint(o.each(cmd.Context(), c, o.objects(identity, how), ensure.Change.Make), identity)
 }

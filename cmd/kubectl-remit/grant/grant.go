@@ -18,6 +18,7 @@ import (
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/grants"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/preflight"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
@@ -62,7 +63,7 @@ func (o *Options) confirm(ctx context.Context, objs []client.Object) error {
 	if o.Yes {
 		return nil
 	}
-	fmt.Fprintf(o.ErrOut, "Create these %d objects? [y/N] ", len(objs))
+	message.Fprintf(o.ErrOut, "Create these %d objects? [y/N] ", len(objs))
 	answer := make(chan string, 1)
 	go func() { // reading from a terminal cannot be canceled
 		line, _ := bufio.NewReader(io.LimitReader(o.In, maxAnswer)).ReadString('\n')
@@ -103,7 +104,7 @@ func (o *Options) create(ctx context.Context, objs []client.Object) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(o.Out, ensure.Resource(x.Want), done)
+		message.Fprintln(o.Out, ensure.Resource(x.Want), done)
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func (s *site) missing(verb string, clusterWide ...string) *preflight.Missing {
 	}
 	return &preflight.Missing{
 		Objects: report.Objects(), Basis: "plan 1", Err: cli.Missing(),
-		Describe: func(out io.Writer) error { _, err := io.WriteString(out, report.Refusals()+"\n"); return err },
+		Describe: func(out io.Writer) error { _, err := io.WriteString(out, string(report.Refusals())+"\n"); return err },
 	}
 }
 

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"context"
-	"fmt"
 	"io"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/source"
+	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
 // Options holds the options of "plan show".
@@ -100,7 +100,7 @@ func (o *Options) Run(ctx context.Context, name string) error {
 		return err
 	}
 	for _, note := range v.notes {
-		fmt.Fprintln(o.ErrOut, "note:", note)
+		message.Fprintln(o.ErrOut, "note:", note)
 	}
 	if o.Format == cli.Text {
 		err = v.text(o.Out)

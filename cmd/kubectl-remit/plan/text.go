@@ -16,6 +16,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/apiservice"
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 )
@@ -41,10 +42,9 @@ func (v *view) text(out io.Writer) error {
 	return err
 }
 
-// line writes one indented line. It removes line breaks, because the text may come from a bundle.
-func line(b *bytes.Buffer, depth int, format string, args ...any) {
-	text := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
-	b.WriteString(strings.Repeat("  ", depth) + text + "\n")
+// line writes one indented line.
+func line(b *bytes.Buffer, depth int, f message.Format, args ...any) {
+	message.Fprintf(b, f.Indent(depth)+"\n", args...)
 }
 
 // unverified warns that a valid plan name does not prove the plan's content: anyone who can create InstallPlans can create one
@@ -72,7 +72,7 @@ func (v *view) writeHead(b *bytes.Buffer) {
 }
 
 func writePermissions(b *bytes.Buffer, p permissions) {
-	b.WriteString("\nPermissions that the plan grants:" + none(len(p.grantees)+len(p.unbound)))
+	message.Fprintf(b, "\nPermissions that the plan grants:%s", none(len(p.grantees)+len(p.unbound)))
 	for _, g := range p.grantees {
 		line(b, 1, "to %s", g.subject)
 		g.write(b)
@@ -92,7 +92,7 @@ func (g grantee) write(b *bytes.Buffer) {
 	}
 }
 
-func none(n int) string {
+func none(n int) message.Text {
 	if n == 0 {
 		return " none\n"
 	}
@@ -116,7 +116,7 @@ func (v *view) writeAPI(b *bytes.Buffer) {
 			line(&list, 1, "APIService %s, served by Deployment %s", api.Name(), api.Deployment)
 		}
 	}
-	b.WriteString("\nCustomResourceDefinitions, webhooks and APIServices:" + none(list.Len()))
+	message.Fprintf(b, "\nCustomResourceDefinitions, webhooks and APIServices:%s", none(list.Len()))
 	b.Write(list.Bytes())
 }
 
@@ -174,7 +174,7 @@ func (v *view) writeDeployments(b *bytes.Buffer) {
 			writeContainers(&list, "container", pod.Containers)
 		}
 	}
-	b.WriteString("\nDeployments, with their images:" + none(list.Len()))
+	message.Fprintf(b, "\nDeployments, with their images:%s", none(list.Len()))
 	b.Write(list.Bytes())
 }
 
@@ -194,7 +194,7 @@ func (v *view) writeOther(b *bytes.Buffer) {
 	for _, part := range v.parts {
 		line(&list, 1, "%s", part)
 	}
-	b.WriteString("\nOther objects:" + none(list.Len()))
+	message.Fprintf(b, "\nOther objects:%s", none(list.Len()))
 	b.Write(list.Bytes())
 }
 
@@ -205,7 +205,7 @@ func (v *view) writeMissing(b *bytes.Buffer) {
 	}
 	b.WriteString("\nMissing permissions and refused objects, according to the plan's status:\n")
 	for _, text := range v.missing {
-		for part := range strings.Lines(text) {
+		for part := range strings.SplitSeq(text, "\n") {
 			line(b, 1, "%s", part)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
-	"github.com/remit-olm/remit/pkg/lib/status"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/preflight"
 )
 
@@ -63,18 +63,18 @@ func (r *result) print(out, errOut io.Writer, format cli.Format) error {
 		})
 	}
 	for _, note := range r.report.Notes {
-		fmt.Fprintln(errOut, "note:", status.OneLine(note))
+		message.Fprintln(errOut, "note:", note)
 	}
 	if warning := r.report.Escalation(); warning != "" && r.report.Empty() { // otherwise, the text contains it
-		fmt.Fprintln(errOut, status.OneLine(warning))
+		message.Fprintln(errOut, warning)
 	}
 	for _, f := range r.report.Unknown {
-		fmt.Fprintln(errOut, "unknown:", status.OneLine(f.Cause+": "+f.Why))
+		message.Fprintf(errOut, "unknown: %s: %s\n", f.Cause, f.Why)
 	}
 	if format == cli.Text {
 		err := r.text(out)
 		if err == nil && len(r.objects()) > 0 {
-			_, err = fmt.Fprintln(out, "To print the RBAC that grants this, add -o yaml.")
+			_, err = message.Fprintln(out, "To print the RBAC that grants this, add -o yaml.")
 		}
 		return err
 	}
@@ -88,12 +88,12 @@ func (r *result) print(out, errOut io.Writer, format cli.Format) error {
 func (r *result) text(out io.Writer) (err error) {
 	switch {
 	case !r.report.Clear():
-		_, err = fmt.Fprintf(out, "%s\n", r.report.Refusals())
+		_, err = message.Fprintf(out, "%s\n", r.report.Refusals())
 	case len(r.report.Unknown) == 0:
-		_, err = fmt.Fprintf(out, "%s has all permissions that %s needs in namespace %q.\n", r.identity, status.OneLine(r.what), r.namespace)
+		_, err = message.Fprintf(out, "%s has all permissions that %s needs in namespace %q.\n", r.identity, r.what, r.namespace)
 	}
 	if err == nil && len(r.enrollment) > 0 {
-		_, err = fmt.Fprintf(out, "%s is not enrolled: Remit is not allowed to act as it.\n", r.identity)
+		_, err = message.Fprintf(out, "%s is not enrolled: Remit is not allowed to act as it.\n", r.identity)
 	}
 	return err
 }

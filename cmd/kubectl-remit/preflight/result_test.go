@@ -14,6 +14,7 @@ import (
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 )
@@ -45,8 +46,8 @@ func TestYAMLConsistsOnlyOfTheGrant(t *testing.T) {
 		Unknown: []preflight.Finding{{Namespace: "team-a", Cause: injected, Why: injected}},
 		Refused: []preflight.Refusal{{Object: injected, Message: injected}},
 		Notes:   []string{injected},
-		InUse:   []string{injected},
-		Details: injected,
+		InUse:   []message.Text{message.Line(injected)},
+		Details: message.Line(injected),
 	}
 	r := &result{input: &input{what: injected, from: fromBundle, identity: report.Identity, namespace: "team-a"}, report: report}
 	want := make([]*unstructured.Unstructured, 0, 2)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/source"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
@@ -110,7 +111,7 @@ func (o *Options) Run(ctx context.Context, arg string) error {
 		return err
 	}
 	for _, warning := range b.Warnings {
-		fmt.Fprintln(o.ErrOut, "warning:", warning)
+		message.Fprintln(o.ErrOut, "warning:", warning)
 	}
 	scope, err := o.Scope(b, namespace)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/extension"
 	"github.com/remit-olm/remit/pkg/extension/assess"
+	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
 // extensionOptions holds the options of the "rbac clusterextension" command.
@@ -100,11 +101,11 @@ func (o *extensionOptions) run(ctx context.Context, name string) error {
 		return err
 	}
 	for _, text := range install.Unmet {
-		fmt.Fprintln(o.ErrOut, "note: nothing is installed until the cluster meets the requirements of the bundle:", text)
+		message.Fprintln(o.ErrOut, "note: nothing is installed until the cluster meets the requirements of the bundle:", text)
 	}
 	for _, text := range append(install.Notes, note) {
 		if text != "" {
-			fmt.Fprintln(o.ErrOut, "note:", text)
+			message.Fprintln(o.ErrOut, "note:", text)
 		}
 	}
 	return o.print(cmp.Or(report.ClusterAdmin(), report.Escalation()), objects)

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step/build"
@@ -48,7 +49,7 @@ func (o *Options) optional(b *bundle.Bundle, scope build.Scope) ([]rbac.Need, er
 		}
 	}
 	if slices.Contains(selected, preflight.FeatureRoles) {
-		fmt.Fprintln(o.ErrOut, "note: the ClusterRoles olm.og.* of the OperatorGroup are not included, because the API server allows only a cluster-admin to write them")
+		message.Fprintln(o.ErrOut, "note: the ClusterRoles olm.og.* of the OperatorGroup are not included, because the API server allows only a cluster-admin to write them")
 	}
 	return preflight.Optional(b, scope, selected...)
 }

@@ -1,8 +1,6 @@
 package rbac
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 )
@@ -61,37 +59,29 @@ func accountObject(key types.NamespacedName) client.Object {
 }
 
 // print writes the warning, if any, and the objects.
-func (o *Options) print(warning string, objects []*unstructured.Unstructured) error {
-	var text bytes.Buffer
+func (o *Options) print(warning message.Text, objects []*unstructured.Unstructured) error {
+	plain := make([]map[string]any, 0, len(objects))
+	for _, obj := range objects {
+		plain = append(plain, obj.Object)
+	}
+	var text message.Text
+	var err error
 	switch o.Format {
 	case formatYAML:
-		if warning != "" {
-			text.WriteString("# " + warning + "\n")
-		}
-		for _, obj := range objects {
-			doc, err := yaml.Marshal(obj.Object)
-			if err != nil {
-				return fmt.Errorf("encode: %w", err)
-			}
-			text.WriteString("---\n")
-			text.Write(doc)
+		if text, err = message.Documents(plain...); err == nil && warning != "" {
+			text = message.Lines(message.Sprintf("# %s", warning), text)
 		}
 	case formatJSON:
 		if warning != "" {
-			fmt.Fprintln(o.ErrOut, "warning:", warning)
+			message.Fprintln(o.ErrOut, "warning:", warning)
 		}
-		items := make([]any, 0, len(objects))
-		for _, obj := range objects {
-			items = append(items, obj.Object)
-		}
-		doc, err := json.MarshalIndent(map[string]any{"apiVersion": "v1", "kind": "List", "items": items}, "", "  ")
-		if err != nil {
-			return fmt.Errorf("encode: %w", err)
-		}
-		text.Write(append(doc, '\n'))
+		text, err = message.JSON(map[string]any{"apiVersion": "v1", "kind": "List", "items": plain})
 	default:
-		return fmt.Errorf("output %q: must be %s or %s", o.Format, formatYAML, formatJSON)
+		err = fmt.Errorf("output %q: must be %s or %s", o.Format, formatYAML, formatJSON)
 	}
-	_, err := o.Out.Write(text.Bytes())
+	if err != nil {
+		return err
+	}
+	_, err = message.Fprintf(o.Out, "%s", text)
 	return err
 }

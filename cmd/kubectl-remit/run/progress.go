@@ -1,7 +1,6 @@
 package run
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
+	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
 // progress prints one line for each step. On a terminal, it shows the running step and replaces its line with the
@@ -35,7 +35,7 @@ func newProgress(out io.Writer) *progress {
 // step runs one step and returns its error.
 func (p *progress) step(what string, do func() error) error {
 	if p.terminal != nil {
-		fmt.Fprintf(p.out, "  … %s", what)
+		message.Fprintf(p.out, "  … %s", what)
 	}
 	start := time.Now()
 	err := do()
@@ -44,9 +44,9 @@ func (p *progress) step(what string, do func() error) error {
 		mark = "✗"
 	}
 	if p.terminal != nil {
-		fmt.Fprint(p.terminal, "\r\x1b[K")
+		_, _ = io.WriteString(p.terminal, "\r\x1b[K") // an error concerns only the display
 	}
-	fmt.Fprintf(p.out, "  %s %s (%s)\n", mark, what, took(start))
+	message.Fprintf(p.out, "  %s %s (%s)\n", mark, what, took(start))
 	return err
 }
 
@@ -54,13 +54,13 @@ func took(start time.Time) string {
 	return time.Since(start).Round(10 * time.Millisecond).String()
 }
 
-func (p *progress) say(format string, args ...any) {
-	fmt.Fprintf(p.out, format+"\n", args...)
+func (p *progress) say(f message.Format, args ...any) {
+	message.Fprintln(p.out, message.Sprintf(f, args...))
 }
 
 // quote prints text from another source, indented and marked with a vertical line.
 func (p *progress) quote(text string) {
-	for line := range strings.Lines(strings.TrimRight(text, "\n") + "\n") {
-		fmt.Fprint(p.out, "    │ "+line)
+	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
+		message.Fprintf(p.out, "    │ %s\n", line)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
@@ -167,7 +168,7 @@ func unmet(csv *operatorsv1alpha1.ClusterServiceVersion) string {
 	var out strings.Builder
 	for _, r := range csv.Status.RequirementStatus {
 		if r.Status != operatorsv1alpha1.RequirementStatusReasonPresent {
-			fmt.Fprintf(&out, "\n%s %s: %s", r.Kind, r.Name, r.Message)
+			message.Fprintf(&out, "\n%s %s: %s", r.Kind, r.Name, r.Message)
 		}
 	}
 	return out.String()

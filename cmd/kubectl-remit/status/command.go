@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
+	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
 // Options holds the options of the command.
@@ -90,14 +91,14 @@ func (o *Options) print(r *Report, namespace string) error {
 		return o.Format.Encode(o.Out, r)
 	}
 	for _, note := range r.Notes {
-		fmt.Fprintln(o.ErrOut, "note:", note)
+		message.Fprintln(o.ErrOut, "note:", note)
 	}
 	if len(r.OperatorGroups)+len(r.ClusterExtensions)+len(r.Dangling) == 0 {
 		where := "any namespace"
 		if namespace != metav1.NamespaceAll {
 			where = fmt.Sprintf("namespace %q", namespace)
 		}
-		fmt.Fprintf(o.ErrOut, "No OperatorGroups, Subscriptions or ClusterExtensions found in %s.\n", where)
+		message.Fprintf(o.ErrOut, "No OperatorGroups, Subscriptions or ClusterExtensions found in %s.\n", where)
 		return nil
 	}
 	return r.text(o.Out)

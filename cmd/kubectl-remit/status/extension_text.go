@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+
+	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
 const (
@@ -14,17 +16,17 @@ const (
 )
 
 func (e Extension) write(b *bytes.Buffer) {
-	fmt.Fprintf(b, "ClusterExtension %s (namespace %s)\n", e.Name, e.Namespace)
-	fmt.Fprintf(b, "  Identity: %s (enrolled: %s, authorized: %s)\n", e.Identity, e.Enrolled, e.Authorized.Status)
+	message.Fprintf(b, "ClusterExtension %s (namespace %s)\n", e.Name, e.Namespace)
+	message.Fprintf(b, "  Identity: %s (enrolled: %s, authorized: %s)\n", e.Identity, e.Enrolled, e.Authorized.Status)
 	if e.Bundle == "" {
-		fmt.Fprintf(b, "  Installed: nothing (package %s)\n", e.Package)
+		message.Fprintf(b, "  Installed: nothing (package %s)\n", e.Package)
 	} else {
-		fmt.Fprintf(b, "  Installed: %s, version %s (available: %s)\n", e.Bundle, e.Version, e.Available.Status)
+		message.Fprintf(b, "  Installed: %s, version %s (available: %s)\n", e.Bundle, e.Version, e.Available.Status)
 	}
-	fmt.Fprintf(b, "  Progressing: %s\n", e.Progressing)
-	b.WriteString("  Blocked:" + none(len(e.Blocked)))
+	message.Fprintf(b, "  Progressing: %s\n", e.Progressing)
+	message.Fprintf(b, "  Blocked:%s", none(len(e.Blocked)))
 	for _, x := range e.Blocked {
-		fmt.Fprintf(b, "    %s\n", joined(x.Condition, x.Reason))
+		message.Fprintf(b, "    %s\n", joined(x.Condition, x.Reason))
 		indent(b, "      ", x.Message)
 	}
 	for _, hint := range e.next() {
@@ -48,13 +50,13 @@ func writeDangling(b *bytes.Buffer, all []Dangling) {
 		if namespace := all[start].Namespace; namespace != "" {
 			where = "in namespace " + namespace
 		}
-		fmt.Fprintf(b, "  %s\n", where)
+		message.Fprintf(b, "  %s\n", where)
 		for i, d := range all[start:end] {
 			if i == maxDangling {
-				fmt.Fprintf(b, "    and %d more: see -o yaml\n", end-start-maxDangling)
+				message.Fprintf(b, "    and %d more: see -o yaml\n", end-start-maxDangling)
 				break
 			}
-			fmt.Fprintf(b, "    %s\n", d)
+			message.Fprintf(b, "    %s\n", d)
 		}
 		start = end
 	}

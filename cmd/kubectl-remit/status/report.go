@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
@@ -220,7 +221,7 @@ func subscriptionBlocks(sub *operatorsv1alpha1.Subscription) []Block {
 		if c.Status != corev1.ConditionTrue || c.Type == names.ConditionUpgradeHeldBack {
 			continue
 		}
-		out = append(out, Block{"Subscription", sub.Name, string(c.Type), c.Reason, cmp.Or(refusals(c.Message), approval(sub, c))})
+		out = append(out, Block{"Subscription", sub.Name, string(c.Type), c.Reason, cmp.Or(refusals(c.Message), string(approval(sub, c)))})
 	}
 	return distinct(out)
 }
@@ -236,7 +237,7 @@ func (b Block) next(namespace string) string {
 
 // approval describes how to approve the Subscription's plan, because the condition of a plan that is waiting for
 // approval has no message. For other conditions, it returns "".
-func approval(sub *operatorsv1alpha1.Subscription, c operatorsv1alpha1.SubscriptionCondition) string {
+func approval(sub *operatorsv1alpha1.Subscription, c operatorsv1alpha1.SubscriptionCondition) message.Text {
 	ref := sub.Status.InstallPlanRef
 	if c.Type != operatorsv1alpha1.SubscriptionInstallPlanPending || c.Reason != string(operatorsv1alpha1.InstallPlanPhaseRequiresApproval) || ref == nil {
 		return ""
@@ -286,7 +287,7 @@ func planBlocks(plan *operatorsv1alpha1.InstallPlan) []Block {
 	case operatorsv1alpha1.InstallPlanPhaseComplete:
 		return nil
 	case operatorsv1alpha1.InstallPlanPhaseRequiresApproval:
-		return []Block{{"InstallPlan", plan.Name, string(plan.Status.Phase), "", preflight.HowToApprove(client.ObjectKeyFromObject(plan))}}
+		return []Block{{"InstallPlan", plan.Name, string(plan.Status.Phase), "", string(preflight.HowToApprove(client.ObjectKeyFromObject(plan)))}}
 	}
 	c := plan.Status.GetCondition(operatorsv1alpha1.InstallPlanInstalled)
 	if c.Reason == reasonSuperseded || plan.Status.Phase == "" {

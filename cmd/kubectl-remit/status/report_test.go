@@ -185,7 +185,7 @@ func TestReportsWhatIsBlocked(t *testing.T) {
 		"approval, reported by the Subscription": {func(w *world) {
 			w.subscriptions = []operatorsv1alpha1.Subscription{subscription(isTrue(operatorsv1alpha1.SubscriptionInstallPlanPending, "RequiresApproval", ""))}
 			w.plans = []operatorsv1alpha1.InstallPlan{plan("install-1", operatorsv1alpha1.InstallPlanPhaseRequiresApproval, "", "")}
-		}, []Block{{"Subscription", "sub", "InstallPlanPending", "RequiresApproval", preflight.HowToApprove(types.NamespacedName{Namespace: "ns", Name: "install-1"})}}},
+		}, []Block{{"Subscription", "sub", "InstallPlanPending", "RequiresApproval", string(preflight.HowToApprove(types.NamespacedName{Namespace: "ns", Name: "install-1"}))}}},
 		"refused objects, reported once": {func(w *world) {
 			w.subscriptions = []operatorsv1alpha1.Subscription{subscription(withMessage(pending, refused.Message), refused)}
 		}, []Block{{"Subscription", "sub", "ObjectsRefused", "RefusedByAPIServer", refused.Message}}},

@@ -2,12 +2,12 @@ package status
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
@@ -45,19 +45,19 @@ func separate(b *bytes.Buffer) {
 
 func (g *Group) write(b *bytes.Buffer) {
 	if g.Name == "" {
-		fmt.Fprintf(b, "Namespace %s has no OperatorGroup\n", g.Namespace)
+		message.Fprintf(b, "Namespace %s has no OperatorGroup\n", g.Namespace)
 	} else {
-		fmt.Fprintf(b, "OperatorGroup %s/%s\n", g.Namespace, g.Name)
+		message.Fprintf(b, "OperatorGroup %s/%s\n", g.Namespace, g.Name)
 		g.writeAccount(b)
-		fmt.Fprintf(b, "  Targets: %s\n", targets(g.Targets))
+		message.Fprintf(b, "  Targets: %s\n", targets(g.Targets))
 	}
-	b.WriteString("  Installed:" + none(len(g.Installed)))
+	message.Fprintf(b, "  Installed:%s", none(len(g.Installed)))
 	for _, i := range g.Installed {
 		i.write(b)
 	}
-	b.WriteString("  Blocked:" + none(len(g.Blocked)))
+	message.Fprintf(b, "  Blocked:%s", none(len(g.Blocked)))
 	for _, x := range g.Blocked {
-		fmt.Fprintf(b, "    %s %s: %s\n", x.Kind, x.Name, joined(x.Condition, x.Reason))
+		message.Fprintf(b, "    %s %s: %s\n", x.Kind, x.Name, joined(x.Condition, x.Reason))
 		indent(b, "      ", x.Message)
 		indent(b, "      ", x.next(g.Namespace))
 	}
@@ -73,7 +73,7 @@ func (g *Group) writeAccount(b *bytes.Buffer) {
 	a := g.Account
 	switch {
 	case a.Name != "":
-		fmt.Fprintf(b, "  Account: ServiceAccount %s (exists: %s, enrolled: %s, usable: %s)\n", a.Name, a.Exists, a.Enrolled, a.Usable)
+		message.Fprintf(b, "  Account: ServiceAccount %s (exists: %s, enrolled: %s, usable: %s)\n", a.Name, a.Exists, a.Enrolled, a.Usable)
 	case a.Default:
 		b.WriteString("  Account: the installation's default account (usable: yes)\n")
 	default:
@@ -94,7 +94,7 @@ func targets(namespaces []string) string {
 	return strings.Join(namespaces, ", ")
 }
 
-func none(n int) string {
+func none(n int) message.Text {
 	if n == 0 {
 		return " nothing\n"
 	}
@@ -106,7 +106,7 @@ func (i Install) write(b *bytes.Buffer) {
 	if phase == "" {
 		phase = "not reconciled yet"
 	}
-	fmt.Fprintf(b, "    %s: %s\n", i.Name, phase)
+	message.Fprintf(b, "    %s: %s\n", i.Name, phase)
 	if i.Message != "" {
 		indent(b, "      ", joined(i.Reason, i.Message))
 	}
@@ -123,13 +123,13 @@ func joined(a, b string) string {
 }
 
 func (h *Unneeded) write(b *bytes.Buffer) {
-	b.WriteString("  Permissions that no install needs:" + none(len(h.Excess)))
+	message.Fprintf(b, "  Permissions that no install needs:%s", none(len(h.Excess)))
 	for _, e := range h.Excess {
 		where := "cluster-wide"
 		if e.Namespace != rbac.ClusterScope {
 			where = "in namespace " + e.Namespace
 		}
-		fmt.Fprintf(b, "    %s, by %s (%s)\n", where, e.Binding, e.Role)
+		message.Fprintf(b, "    %s, by %s (%s)\n", where, e.Binding, e.Role)
 		rules(b, "not needed:", e.Unused)
 		rules(b, "only partly needed; narrower rules are sufficient:", e.Wider)
 	}
@@ -138,7 +138,7 @@ func (h *Unneeded) write(b *bytes.Buffer) {
 		for _, s := range h.Shared {
 			shown = append(shown, s.Binding)
 		}
-		fmt.Fprintf(b, "  Permissions that the account shares through its groups: %s\n", strings.Join(shown, ", "))
+		message.Fprintf(b, "  Permissions that the account shares through its groups: %s\n", strings.Join(shown, ", "))
 	}
 }
 
@@ -146,17 +146,17 @@ func rules(b *bytes.Buffer, head string, list []rbacv1.PolicyRule) {
 	if len(list) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "      %s\n", head)
+	message.Fprintf(b, "      %s\n", head)
 	for i, r := range list {
 		if i == maxRules {
-			fmt.Fprintf(b, "        and %d more: see -o yaml\n", len(list)-maxRules)
+			message.Fprintf(b, "        and %d more: see -o yaml\n", len(list)-maxRules)
 			return
 		}
-		fmt.Fprintf(b, "        %s\n", rbac.Line(r))
+		message.Fprintf(b, "        %s\n", rbac.Line(r))
 	}
 }
 
-// indent writes text with each line indented.
+// indent writes text that may come from a status, with each line indented.
 func indent(b *bytes.Buffer, by, text string) {
 	if text == "" {
 		return
@@ -164,9 +164,9 @@ func indent(b *bytes.Buffer, by, text string) {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	for i, line := range lines {
 		if i == maxLines {
-			fmt.Fprintf(b, "%sand %d more lines: see -o yaml\n", by, len(lines)-maxLines)
+			message.Fprintf(b, "%sand %d more lines: see -o yaml\n", by, len(lines)-maxLines)
 			return
 		}
-		b.WriteString(by + line + "\n")
+		message.Fprintf(b, "%s%s\n", by, line)
 	}
 }

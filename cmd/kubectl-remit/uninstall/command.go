@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
+	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
 // defaultTimeout is the default of --timeout.
@@ -94,11 +95,11 @@ func (o *Options) Run(ctx context.Context, name string) error {
 		}
 	}
 	for _, note := range i.notes {
-		fmt.Fprintln(o.ErrOut, "note:", note)
+		message.Fprintln(o.ErrOut, "note:", note)
 	}
 	if len(i.refusals) > 0 {
 		for _, why := range i.refusals {
-			fmt.Fprintln(o.ErrOut, "refused:", why)
+			message.Fprintln(o.ErrOut, "refused:", why)
 		}
 		return cli.Missing()
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
 // tick is the interval at which the command checks whether objects still exist.
@@ -29,7 +30,7 @@ const tick = 300 * time.Millisecond
 func (i *install) remove(ctx context.Context, o *Options) error {
 	if o.DryRun {
 		for _, obj := range i.all() {
-			fmt.Fprintln(o.Out, i.describe(obj), "deleted (dry run)")
+			message.Fprintln(o.Out, i.describe(obj), "deleted (dry run)")
 		}
 		return nil
 	}
@@ -88,7 +89,7 @@ func (i *install) delete(ctx context.Context, o *Options, objs []client.Object) 
 		case err != nil:
 			return fmt.Errorf("delete %s: %w", i.describe(obj), err)
 		default:
-			fmt.Fprintln(o.Out, i.describe(obj), "deleted")
+			message.Fprintln(o.Out, i.describe(obj), "deleted")
 		}
 	}
 	return nil
@@ -131,7 +132,7 @@ func (i *install) waitForChildren(ctx context.Context, o *Options) (left []clien
 	}
 	for _, kind := range childKinds() {
 		if denied[kind.String()] {
-			fmt.Fprintf(o.ErrOut, "note: objects of kind %s may remain: you are not allowed to list them\n", kind.Kind)
+			message.Fprintf(o.ErrOut, "note: objects of kind %s may remain: you are not allowed to list them\n", kind.Kind)
 		}
 	}
 	return left, nil
@@ -199,9 +200,9 @@ func (i *install) children(ctx context.Context, kinds []schema.GroupKind, denied
 // remains reports objects that still exist.
 func (i *install) remains(o *Options, why string, left []client.Object) error {
 	for _, obj := range left {
-		fmt.Fprintln(o.Out, i.describe(obj), "remains")
+		message.Fprintln(o.Out, i.describe(obj), "remains")
 	}
-	fmt.Fprintln(o.ErrOut, "note:", why)
+	message.Fprintln(o.ErrOut, "note:", why)
 	return cli.Missing()
 }
 
@@ -213,7 +214,7 @@ func (i *install) noteKeptCRDs(ctx context.Context, o *Options) {
 	for _, name := range i.owned() {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		if err := i.client.Get(ctx, client.ObjectKey{Name: name}, crd); err == nil && i.lineage.Marks(crd) {
-			fmt.Fprintf(o.ErrOut, "note: CustomResourceDefinition %s is kept; to delete it and all of its objects: kubectl delete crd %s\n", name, name)
+			message.Fprintf(o.ErrOut, "note: CustomResourceDefinition %s is kept; to delete it and all of its objects: kubectl delete crd %s\n", name, name)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/remit-olm/remit/pkg/image"
+	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
 // Image templates (OLM v0 contract).
@@ -54,13 +55,13 @@ func resolveTemplate(cs *operatorsv1alpha1.CatalogSource, serverVersion string) 
 	if strings.ContainsAny(named, "{}") {
 		return cs.Spec.Image, []metav1.Condition{
 			{Type: typeTemplatesResolved, Status: metav1.ConditionFalse, Reason: reasonUnableToResolve,
-				Message: fmt.Sprintf("cannot construct catalog image reference: template %q resolves to %q; spec.image is used", template, named)},
+				Message: status.Text(fmt.Sprintf("cannot construct catalog image reference: template %q resolves to %q; spec.image is used", template, named))},
 			{Type: typeResolvedImage, Status: metav1.ConditionFalse, Reason: reasonUnableToResolve,
-				Message: cs.Spec.Image},
+				Message: status.Text(cs.Spec.Image)},
 		}
 	}
 	return named, []metav1.Condition{
 		{Type: typeTemplatesResolved, Status: metav1.ConditionTrue, Reason: reasonAllResolved, Message: "catalog image reference was successfully resolved"},
-		{Type: typeResolvedImage, Status: metav1.ConditionTrue, Reason: reasonAllResolved, Message: named},
+		{Type: typeResolvedImage, Status: metav1.ConditionTrue, Reason: reasonAllResolved, Message: status.Text(named)},
 	}
 }

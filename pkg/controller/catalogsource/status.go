@@ -33,7 +33,7 @@ func desired(cs *operatorsv1alpha1.CatalogSource, seen observation, now metav1.T
 		seen.problem = invalidInterval(cs)
 	}
 	if seen.problem != nil {
-		out.Reason, out.Message = seen.problem.reason, oneLine(seen.problem.message)
+		out.Reason, out.Message = seen.problem.reason, status.Text(oneLine(seen.problem.message))
 	}
 	out.ConfigMapResource = configMapReference(out.ConfigMapResource, seen.configMap, now)
 	out.RegistryServiceStatus = registryService(out.RegistryServiceStatus, seen, now)
@@ -70,7 +70,7 @@ func setExcluded(out *operatorsv1alpha1.CatalogSourceStatus, served *catalog.Sna
 	}
 	meta.SetStatusCondition(&out.Conditions, metav1.Condition{
 		Type: typePackagesExcluded, Status: metav1.ConditionTrue, Reason: reasonInvalidPackages, LastTransitionTime: now,
-		Message: oneLine(fmt.Sprintf("the rest of the catalog is served without %q: %s", served.Excluded, warnings(served))),
+		Message: status.Text(oneLine(fmt.Sprintf("the rest of the catalog is served without %q: %s", served.Excluded, warnings(served)))),
 	})
 }
 
@@ -83,7 +83,7 @@ func setConditions(out *operatorsv1alpha1.CatalogSourceStatus, want []metav1.Con
 	}
 	for _, c := range want {
 		c.LastTransitionTime = now
-		c.Message = oneLine(c.Message)
+		c.Message = status.Text(oneLine(c.Message))
 		meta.SetStatusCondition(&out.Conditions, c)
 	}
 }
@@ -134,7 +134,5 @@ func configMapReference(old, seen *operatorsv1alpha1.ConfigMapResourceReference,
 	return &out
 }
 
-// oneLine makes a message suitable for a status: one line of a limited length.
-func oneLine(message string) string {
-	return status.Cut(status.OneLine(status.Clean(message)), maxMessage)
-}
+// oneLine is a message as one line of a limited length.
+func oneLine(message string) string { return status.Cut(status.OneLine(message), maxMessage) }

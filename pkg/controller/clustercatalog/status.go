@@ -49,12 +49,18 @@ func serving(k *olmv1.ClusterCatalog, seen view) metav1.Condition {
 	case seen.good == nil:
 		c.Reason, c.Message = olmv1.ReasonUnavailable, "there is no content to serve yet"
 	default:
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, olmv1.ReasonAvailable, fmt.Sprintf("%s is served", count(len(seen.good.Packages), "package"))
-		if len(seen.good.Warnings) > 0 {
-			c.Message += ". Some content is not served: " + strings.Join(seen.good.Warnings, "; ")
-		}
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, olmv1.ReasonAvailable, status.Text(served(seen))
 	}
 	return c
+}
+
+// served describes the content that is served.
+func served(seen view) string {
+	text := count(len(seen.good.Packages), "package") + " is served"
+	if len(seen.good.Warnings) > 0 {
+		text += ". Some content is not served: " + strings.Join(seen.good.Warnings, "; ")
+	}
+	return text
 }
 
 // progressing returns the condition Progressing.
@@ -65,13 +71,13 @@ func progressing(k *olmv1.ClusterCatalog, seen view) metav1.Condition {
 	case isUnavailable(k):
 		c.Reason, c.Message = olmv1.ReasonSucceeded, "nothing is read while spec.availabilityMode is Unavailable"
 	case seen.err == nil && !seen.checked:
-		c.Reason, c.Message = olmv1.ReasonRetrying, fmt.Sprintf("reading image %q", ref)
+		c.Reason, c.Message = olmv1.ReasonRetrying, status.Text(fmt.Sprintf("reading image %q", ref))
 	case seen.err == nil:
-		c.Reason, c.Message = olmv1.ReasonSucceeded, fmt.Sprintf("the content of image %q is up to date", ref)
+		c.Reason, c.Message = olmv1.ReasonSucceeded, status.Text(fmt.Sprintf("the content of image %q is up to date", ref))
 	case kit.Is[pull.Refused](seen.err):
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, olmv1.ReasonBlocked, problem(seen)
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, olmv1.ReasonBlocked, status.Text(problem(seen))
 	default:
-		c.Reason, c.Message = olmv1.ReasonRetrying, problem(seen)
+		c.Reason, c.Message = olmv1.ReasonRetrying, status.Text(problem(seen))
 	}
 	return c
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/remit-olm/remit/pkg/extension/render"
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/step"
 	"github.com/remit-olm/remit/pkg/step/execute"
@@ -247,7 +248,7 @@ func (s *run) unavailable(ctx context.Context, why string, err error) (outcome, 
 		return outcome{}, err
 	}
 	if s.available == nil {
-		s.available = &metav1.Condition{Status: metav1.ConditionFalse, Reason: olmv1.ReasonRollingOut, Message: why}
+		s.available = &metav1.Condition{Status: metav1.ConditionFalse, Reason: olmv1.ReasonRollingOut, Message: status.Text(why)}
 	}
 	s.wakeForCertificates()
 	if !s.pass.completed {
@@ -260,7 +261,7 @@ func (s *run) unavailable(ctx context.Context, why string, err error) (outcome, 
 func (s *run) settled(ctx context.Context) (outcome, error) {
 	s.available = &metav1.Condition{Status: metav1.ConditionTrue, Reason: olmv1.ReasonSucceeded, Message: allAvailable}
 	if text := s.aboutPaused(); text != "" {
-		s.available = &metav1.Condition{Status: metav1.ConditionFalse, Reason: olmv1.ReasonRollingOut, Message: text}
+		s.available = &metav1.Condition{Status: metav1.ConditionFalse, Reason: olmv1.ReasonRollingOut, Message: status.Text(text)}
 	}
 	s.setInventory(false)
 	s.rememberProbed()

@@ -9,6 +9,7 @@ import (
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/extension/assess"
+	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
 // The condition Available never outlives what it is based on: what this program has not observed since it started, or cannot
@@ -74,7 +75,7 @@ func (s *run) observeInstalled(ctx context.Context, failed bool) {
 			s.available = unobserved(why)
 			return
 		case why != "":
-			s.available = &metav1.Condition{Status: metav1.ConditionFalse, Reason: olmv1.ReasonRollingOut, Message: why}
+			s.available = &metav1.Condition{Status: metav1.ConditionFalse, Reason: olmv1.ReasonRollingOut, Message: status.Text(why)}
 			return
 		}
 	}
@@ -82,5 +83,5 @@ func (s *run) observeInstalled(ctx context.Context, failed bool) {
 }
 
 func unobserved(why string) *metav1.Condition {
-	return &metav1.Condition{Status: metav1.ConditionUnknown, Reason: olmv1.ReasonNotObserved, Message: why}
+	return &metav1.Condition{Status: metav1.ConditionUnknown, Reason: olmv1.ReasonNotObserved, Message: status.Text(why)}
 }

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -13,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
 )
@@ -47,26 +46,29 @@ func (s *run) conclude(ctx context.Context, out outcome, err error) error {
 // setAuthorized reports whether the identity can be used and has all permissions.
 func (s *run) setAuthorized() {
 	f := s.findings
-	undecided := ""
+	var undecided message.Text
 	if s.checked {
 		undecided = f.Undecided()
 	}
 	switch {
-	case s.unusable != nil:
-		s.setCondition(typeAuthorized, metav1.ConditionFalse, reasonOf(s.unusable), joinText(s.unusable.Message, f.Summary()))
+	case s.unusable != nil && f.Empty():
+		s.setCondition(typeAuthorized, metav1.ConditionFalse, reasonOf(s.unusable), message.Lines(s.unusable.Text(), f.Summary()))
+	case s.unusable != nil: // the RBAC at the end enrolls the identity and grants what is missing
+		s.setCondition(typeAuthorized, metav1.ConditionFalse, reasonOf(s.unusable), message.Lines(message.Line(s.unusable.Message), s.unusable.Help, f.Summary()))
 	case !s.checked:
 		// The condition of an earlier run remains valid only for the same identity.
 		if s.savedCondition(typeAuthorized) == nil || !equality.Semantic.DeepEqual(s.saved.Status.Identity, s.ext.Status.Identity) {
 			s.setCondition(typeAuthorized, metav1.ConditionUnknown, olmv1.ReasonEvaluationIncomplete, "the permissions that the bundle requires are not known yet")
 		}
 	case f.TooMuch != nil:
-		s.setCondition(typeAuthorized, metav1.ConditionUnknown, olmv1.ReasonEvaluationIncomplete, f.TooMuch.Error())
+		s.setCondition(typeAuthorized, metav1.ConditionUnknown, olmv1.ReasonEvaluationIncomplete, message.Of(f.TooMuch))
 	case !f.Empty():
 		s.setCondition(typeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions, f.Summary())
 	case undecided != "":
 		s.setCondition(typeAuthorized, metav1.ConditionUnknown, olmv1.ReasonEvaluationIncomplete, undecided)
 	default:
-		s.setCondition(typeAuthorized, metav1.ConditionTrue, olmv1.ReasonSucceeded, joinText(fmt.Sprintf("%s has all permissions that the version needs.", s.identity), f.Escalation(), f.ChangedText()))
+		s.setCondition(typeAuthorized, metav1.ConditionTrue, olmv1.ReasonSucceeded,
+			message.Lines(message.Sprintf("%s has all permissions that the version needs.", s.identity), f.Escalation(), f.ChangedText()))
 	}
 }
 
@@ -77,20 +79,10 @@ func reasonOf(err *scoped.Error) string {
 	return olmv1.ReasonIdentityNotFound
 }
 
-func joinText(parts ...string) string {
-	var out []string
-	for _, part := range parts {
-		if part = strings.TrimSpace(part); part != "" {
-			out = append(out, part)
-		}
-	}
-	return strings.Join(out, "\n")
-}
-
 // setInstalled reports the version in status.install, which setVersion sets.
 func (s *run) setInstalled(out outcome) {
 	if is := s.ext.Status.Install; is != nil {
-		s.setCondition(olmv1.TypeInstalled, metav1.ConditionTrue, olmv1.ReasonSucceeded, fmt.Sprintf("Installed bundle %q, version %s", is.Bundle.Name, is.Bundle.Version))
+		s.setCondition(olmv1.TypeInstalled, metav1.ConditionTrue, olmv1.ReasonSucceeded, message.Sprintf("Installed bundle %q, version %s", is.Bundle.Name, is.Bundle.Version))
 		return
 	}
 	reason := olmv1.ReasonAbsent
@@ -102,7 +94,7 @@ func (s *run) setInstalled(out outcome) {
 
 func (s *run) setProgressing(out outcome) {
 	c := out.progressing
-	s.setCondition(olmv1.TypeProgressing, cmp.Or(c.Status, metav1.ConditionTrue), cmp.Or(c.Reason, olmv1.ReasonSucceeded), cmp.Or(c.Message, "Desired state reached"))
+	s.setCondition(olmv1.TypeProgressing, cmp.Or(c.Status, metav1.ConditionTrue), cmp.Or(c.Reason, olmv1.ReasonSucceeded), cmp.Or(out.message, "Desired state reached"))
 	if c.Reason == olmv1.ReasonSucceeded {
 		s.memory.resetDelay(s.key())
 	}
@@ -111,7 +103,7 @@ func (s *run) setProgressing(out outcome) {
 // setAvailable reports whether the objects of the installed version are available, if this is known.
 func (s *run) setAvailable() {
 	if s.available != nil {
-		s.setCondition(olmv1.TypeAvailable, s.available.Status, s.available.Reason, s.available.Message)
+		s.setCondition(olmv1.TypeAvailable, s.available.Status, s.available.Reason, message.Line(s.available.Message))
 	}
 }
 
@@ -129,9 +121,9 @@ func (s *run) setDefaults() {
 	}
 }
 
-func (s *run) setCondition(kind string, value metav1.ConditionStatus, reason, message string) {
+func (s *run) setCondition(kind string, value metav1.ConditionStatus, reason string, text message.Text) {
 	meta.SetStatusCondition(&s.ext.Status.Conditions, metav1.Condition{
-		Type: kind, Status: value, Reason: reason, Message: status.Text(message), ObservedGeneration: s.ext.Generation, LastTransitionTime: s.now(),
+		Type: kind, Status: value, Reason: reason, Message: status.Text(text), ObservedGeneration: s.ext.Generation, LastTransitionTime: s.now(),
 	})
 }
 
@@ -139,6 +131,6 @@ func (s *run) savedCondition(kind string) *metav1.Condition {
 	return meta.FindStatusCondition(s.saved.Status.Conditions, kind)
 }
 
-func (s *run) event(reason, message string) {
-	s.Recorder.Eventf(s.ext, nil, corev1.EventTypeNormal, reason, "Install", "%s", status.Note(message))
+func (s *run) event(reason, text string) {
+	s.Recorder.Eventf(s.ext, nil, corev1.EventTypeNormal, reason, "Install", "%s", status.Note(text))
 }

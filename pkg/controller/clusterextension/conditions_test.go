@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
 // A run that stops before it checks the permissions keeps the condition of the previous run, unless the identity has changed.
@@ -47,7 +48,7 @@ func TestSendsNoStatusFromAnOutdatedCache(t *testing.T) {
 	}
 	save := func(ext *olmv1.ClusterExtension, why string) bool {
 		s := u.begin(ext)
-		require.NoError(t, s.conclude(t.Context(), waiting(why), nil))
+		require.NoError(t, s.conclude(t.Context(), waiting(message.Line(why)), nil))
 		saved, err := s.save(t.Context())
 		require.NoError(t, err)
 		return saved

@@ -1,13 +1,13 @@
 package clusterextension
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
 // withDeadline replaces the outcome of a rollout that takes longer than spec.progressDeadlineMinutes. The rollout
@@ -24,7 +24,7 @@ func (s *run) withDeadline(out outcome) outcome {
 		return out
 	}
 	return stop(metav1.ConditionFalse, olmv1.ReasonProgressDeadlineExceeded,
-		fmt.Sprintf("%s; the deadline of %d minutes has passed", out.progressing.Message, s.ext.Spec.ProgressDeadlineMinutes))
+		message.Sprintf("%s; the deadline of %d minutes has passed", out.message, s.ext.Spec.ProgressDeadlineMinutes))
 }
 
 // exceededBefore reports whether the saved status shows that the deadline of this rollout has passed.

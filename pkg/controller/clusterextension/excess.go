@@ -19,6 +19,7 @@ import (
 	"github.com/remit-olm/remit/pkg/extension/assess"
 	"github.com/remit-olm/remit/pkg/install/excess"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
@@ -197,7 +198,7 @@ func (s *run) deleteExcess(ctx context.Context, own client.Client, objs []excess
 
 // setExcess sets the condition ExceedsIdentity.
 func (s *run) setExcess(reason string, found []excess.Object, fate string) {
-	s.setCondition(olmv1.TypeExceedsIdentity, metav1.ConditionTrue, reason, fmt.Sprintf("%s is missing permissions: %s; the operator has them through %s: %s",
+	s.setCondition(olmv1.TypeExceedsIdentity, metav1.ConditionTrue, reason, message.Sprintf("%s is missing permissions: %s; the operator has them through %s: %s",
 		s.identity, status.Lines(excess.Missing(found, maxExcess/2), maxExcess), status.Lines(excess.Names(found), maxExcess), fate))
 }
 

@@ -162,7 +162,7 @@ func (s *run) isOrphaned(ctx context.Context, objs []*unstructured.Unstructured)
 // stopUnusable stops a run whose identity cannot be used.
 func stopUnusable(_ context.Context, s *run) (outcome, error) {
 	if s.unusable != nil {
-		return waiting(s.unusable.Message), nil
+		return waiting(s.unusable.Text()), nil
 	}
 	return proceed(), nil
 }

@@ -11,6 +11,7 @@ import (
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/extension/assess"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
@@ -33,7 +34,7 @@ func findIdentity(ctx context.Context, s *run) (outcome, error) {
 	}
 	enrolled, err := s.isEnrolled(ctx)
 	if err == nil && !enrolled {
-		s.unusable = &scoped.Error{Reason: scoped.AccountNotEnrolled, Message: s.notEnrolled()}
+		s.unusable = s.notEnrolled()
 	}
 	return proceed(), err
 }
@@ -96,9 +97,9 @@ func findNamespace(ctx context.Context, s *run) (outcome, error) {
 	case err != nil:
 		return outcome{}, err
 	case !exists:
-		return waiting(fmt.Sprintf("namespace %q not found; create it, and the installation will continue", s.ext.Spec.Namespace)), nil
+		return waiting(message.Sprintf("namespace %q not found; create it, and the installation will continue", s.ext.Spec.Namespace)), nil
 	case namespace.DeletionTimestamp != nil:
-		return waiting(fmt.Sprintf("namespace %q is being deleted", s.ext.Spec.Namespace)), nil
+		return waiting(message.Sprintf("namespace %q is being deleted", s.ext.Spec.Namespace)), nil
 	}
 	return proceed(), nil
 }

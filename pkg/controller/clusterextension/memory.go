@@ -12,6 +12,7 @@ import (
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/install/cert"
 	"github.com/remit-olm/remit/pkg/lib/keyed"
+	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
 // memory contains what the controller remembers about each ClusterExtension, by name, so that it does not repeat requests.
@@ -91,7 +92,8 @@ func (is *remembered) restoreContent(installed string) {
 
 // published identifies the last report. where describes its location or, if it could not be written, the reason.
 type published struct {
-	hash, where string
+	hash  string
+	where message.Text
 	// retryAt is the time of the next attempt to write a report that could not be written, and delay is the time between the last
 	// attempt and the next. Both are zero after a success.
 	retryAt time.Time

@@ -31,7 +31,7 @@ func openClients(ctx context.Context, s *run) (outcome, error) {
 		return outcome{}, fmt.Errorf("%w", err)
 	case errors.As(err, &unusable):
 		s.unusable = unusable
-		return waiting(unusable.Message), nil
+		return waiting(unusable.Text()), nil
 	case err != nil:
 		return outcome{}, err
 	}

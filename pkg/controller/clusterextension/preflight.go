@@ -2,7 +2,6 @@ package clusterextension
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,7 +27,7 @@ func checkPermissions(ctx context.Context, s *run) (outcome, error) {
 	}
 	s.findings = preflight.Examine(s.identity, needs, s.permissionsIn)
 	if s.findings.TooMuch != nil {
-		return waiting(preflight.AsAccountError(s.identity, s.findings.TooMuch).Error()), nil
+		return waiting(message.Of(preflight.AsAccountError(s.identity, s.findings.TooMuch))), nil
 	}
 	s.findings.Notes = append(s.findings.Notes, assess.StopNotes(s.identity, s.ext, s.rendered, s.permissionsIn)...)
 	s.findings = s.confirmer.Confirm(ctx, string(s.ext.UID), s.findings)
@@ -45,7 +44,7 @@ func checkPermissions(ctx context.Context, s *run) (outcome, error) {
 		return proceed(), nil
 	case s.findings.Final():
 		s.publish(ctx)
-		return blocked(s.aboutBundle(errors.New(s.findings.Refusals()))), nil
+		return blocked(s.aboutBundle(s.findings.Refusals().Err())), nil
 	}
 	s.publish(ctx)
 	s.awaitsKinds = len(s.findings.Refused) > 0
@@ -67,53 +66,50 @@ func (s *run) unauthorized(ctx context.Context) (outcome, error) {
 func (s *run) whyUnauthorized() outcome {
 	switch {
 	case s.unusable != nil && s.unusable.Reason == scoped.AccountMissing:
-		return waiting("operation cannot proceed due to the following validation error(s): " + s.unusable.Message)
+		return waiting(message.Sprintf("operation cannot proceed due to the following validation error(s): %s", s.unusable.Text()))
 	case !s.findings.Empty():
-		enrollment := ""
+		var enrollment message.Text
 		if s.unusable != nil && s.unusable.Reason == scoped.AccountNotEnrolled {
 			enrollment = s.enrollment()
 		}
 		text := preauthorization(s.findings)
-		return waiting(s.aboutBundle(errors.New(text + pasteable(s.ext.Name, s.findings, enrollment, preflight.MaxSummary-len(text)))))
+		return waiting(s.aboutBundle(message.Lines(text, pasteable(s.ext.Name, s.findings, enrollment, preflight.MaxSummary-len(text))).Err()))
 	case s.unusable != nil:
-		return waiting(s.unusable.Message)
+		return waiting(s.unusable.Text())
 	}
-	return waiting(s.aboutBundle(errors.New(s.findings.Refusals())))
+	return waiting(s.aboutBundle(s.findings.Refusals().Err()))
 }
 
 // preauthorization describes missing permissions as OLM v1 does: tools look for its first line and for the rules.
-func preauthorization(r preflight.Report) string {
-	var out strings.Builder
-	out.WriteString("pre-authorization failed: service account requires the following permissions to manage cluster extension:")
-	var lines []string
+func preauthorization(r preflight.Report) message.Text {
+	out := []message.Text{"pre-authorization failed: service account requires the following permissions to manage cluster extension:"}
+	var lines []message.Text
 	for _, scope := range r.Scopes() {
 		for _, rule := range scope.Rules {
-			lines = append(lines, "\n  "+ruleLine(scope.Namespace, rule))
+			lines = append(lines, ruleLine(scope.Namespace, rule))
 		}
 	}
 	slices.Sort(lines)
+	size := len(out[0])
 	for i, line := range lines {
-		if out.Len()+len(line) > preflight.MaxSummary {
-			fmt.Fprintf(&out, "\n  and %d more; the report lists all", len(lines)-i)
+		if size += len(line) + 1; size > preflight.MaxSummary {
+			out = append(out, message.Sprintf("  and %d more; the report lists all", len(lines)-i))
 			break
 		}
-		out.WriteString(line)
+		out = append(out, line)
 	}
 	for _, cause := range r.HiddenCauses() {
-		out.WriteString("\n  " + cause)
+		out = append(out, message.Sprintf("  %s", cause))
 	}
 	if len(r.Unknown) > 0 {
-		out.WriteString("\nauthorization evaluation error: missing rules may be incomplete: " + r.Undecided())
+		out = append(out, message.Sprintf("authorization evaluation error: missing rules may be incomplete: %s", r.Undecided()))
 	}
-	if refused := r.RefusedText(); refused != "" {
-		out.WriteString("\n" + refused)
-	}
-	return out.String()
+	return message.Lines(append(out, r.RefusedText())...)
 }
 
 // ruleLine formats a rule as OLM v1 does, but quotes values that contain white space or control characters, because they are from a
 // bundle.
-func ruleLine(namespace string, rule rbacv1.PolicyRule) string {
+func ruleLine(namespace string, rule rbacv1.PolicyRule) message.Text {
 	text := fmt.Sprintf("Namespace:%q", namespace)
 	for _, part := range []struct {
 		name   string
@@ -123,7 +119,7 @@ func ruleLine(namespace string, rule rbacv1.PolicyRule) string {
 			text += fmt.Sprintf(" %s:[%s]", part.name, strings.Join(words(part.values), ","))
 		}
 	}
-	return text
+	return message.Sprintf("  %s", text)
 }
 
 // words returns the values in order.

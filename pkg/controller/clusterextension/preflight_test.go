@@ -18,8 +18,8 @@ func TestRulesInTheFormOfOLMv1(t *testing.T) {
 	ordinary := rbacv1.PolicyRule{
 		Verbs: []string{"update", "*"}, APIGroups: []string{"", "apps"}, Resources: []string{"pods/log", "*"}, ResourceNames: []string{"system:a-b.c_d"},
 	}
-	require.Equal(t, `Namespace:"ns" APIGroups:[,apps] Resources:[*,pods/log] ResourceNames:[system:a-b.c_d] Verbs:[*,update]`, ruleLine("ns", ordinary))
-	require.Equal(t, `Namespace:"" Verbs:[get] NonResourceURLs:[/x/*]`, ruleLine("", rbacv1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/x/*"}}))
+	require.EqualValues(t, `  Namespace:"ns" APIGroups:[,apps] Resources:[*,pods/log] ResourceNames:[system:a-b.c_d] Verbs:[*,update]`, ruleLine("ns", ordinary))
+	require.EqualValues(t, `  Namespace:"" Verbs:[get] NonResourceURLs:[/x/*]`, ruleLine("", rbacv1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/x/*"}}))
 
 	for _, rule := range []rbacv1.PolicyRule{
 		{Verbs: []string{"get", injected}, APIGroups: []string{""}, Resources: []string{"pods"}},
@@ -28,11 +28,11 @@ func TestRulesInTheFormOfOLMv1(t *testing.T) {
 		{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}, ResourceNames: []string{injected}},
 		{Verbs: []string{"get"}, NonResourceURLs: []string{injected}},
 	} {
-		require.NotContains(t, ruleLine(injected, rule), "\n")
+		require.NotContains(t, string(ruleLine(injected, rule)), "\n")
 		needs := []preflight.Need{{Rules: []rbacv1.PolicyRule{rule}, Cause: injected}, {Hidden: true, Rules: []rbacv1.PolicyRule{ordinary}, Cause: injected}}
 		r := preflight.Examine(scoped.Identity{Extension: "demo"}, needs, func(string) rbac.Permissions { return rbac.Permissions{} })
 		r.Unknown = []preflight.Finding{{Cause: injected, Why: injected}}
-		for line := range strings.Lines(preauthorization(r)) {
+		for line := range strings.Lines(string(preauthorization(r))) {
 			require.NotRegexp(t, `^\s*(---|\.\.\.|#|apiVersion:|kind:)`, line)
 		}
 	}

@@ -2,7 +2,6 @@ package clusterextension
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -11,10 +10,10 @@ import (
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
-	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/preflight"
 )
 
@@ -42,13 +41,13 @@ func (s *run) publish(ctx context.Context) {
 	s.findings.Details, s.unpublished = s.writeReport(ctx)
 }
 
-func (s *run) writeReport(ctx context.Context) (where string, err error) {
+func (s *run) writeReport(ctx context.Context) (where message.Text, err error) {
 	files, err := s.findings.Files()
 	if err != nil {
 		return "", err
 	}
 	if s.unusable != nil && s.unusable.Reason == scoped.AccountNotEnrolled {
-		files[FileEnrollment] = s.enrollment()
+		files[FileEnrollment] = string(s.enrollment())
 	}
 	report := kit.Report{
 		Namespace: s.Namespace, Name: ReportName(s.ext.Name), Owner: s.owner.Reference(), Files: files, Proofs: s.Proofs,
@@ -63,12 +62,12 @@ func (s *run) writeReport(ctx context.Context) (where string, err error) {
 		s.wakeAfter(left)
 		return known.where, nil
 	}
-	now := published{hash: hash, where: fmt.Sprintf("The full report is in %s (%s, %s).", apply.Describe(report.Object()), preflight.FileReport, preflight.FileGrant)}
+	now := published{hash: hash, where: message.Sprintf("The full report is in %s (%s, %s).", apply.Describe(report.Object()), preflight.FileReport, preflight.FileGrant)}
 	// The controller identity writes the report, because an identity that is missing permissions may not be able to.
 	err = report.Write(ctx, s.Live, s.Client)
 	switch {
 	case apply.IsCollision(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
-		now.where = "The full report could not be written: " + status.Text(status.OneLine(err.Error()))
+		now.where = message.Sprintf("The full report could not be written: %v", err)
 		now.delay = longer(known.delay)
 		now.retryAt = s.Clock.Now().Add(now.delay)
 		s.wakeAfter(now.delay)

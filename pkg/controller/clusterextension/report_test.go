@@ -26,7 +26,7 @@ func TestRetriesAReportThatCouldNotBeWritten(t *testing.T) {
 		s.findings.Refuse("ConfigMap ns/x", errStale)
 		s.publish(t.Context())
 		require.NoError(t, s.unpublished)
-		return s.findings.Details, s.after
+		return string(s.findings.Details), s.after
 	}
 	where, first := publish()
 	require.Contains(t, where, "could not be written")

@@ -16,6 +16,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/extension/assess"
 	"github.com/remit-olm/remit/pkg/extension/resolve"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
@@ -23,7 +24,7 @@ import (
 func resolveBundle(ctx context.Context, s *run) (outcome, error) {
 	request, err := assess.Request(s.ext)
 	if err != nil {
-		return blocked(err.Error()), nil //nolint:nilerr // the condition reports the error
+		return blocked(message.Of(err)), nil //nolint:nilerr // the condition reports the error
 	}
 	catalogs, err := s.catalogs(ctx)
 	if err != nil {
@@ -39,9 +40,9 @@ func resolveBundle(ctx context.Context, s *run) (outcome, error) {
 	var problem *resolve.Problem
 	switch {
 	case errors.As(err, &problem) && problem.Reason == resolve.InvalidVersionRange:
-		return blocked(problem.Message), nil
+		return blocked(message.Line(problem.Message)), nil
 	case errors.As(err, &problem):
-		return waiting(problem.Message), nil
+		return waiting(message.Line(problem.Message)), nil
 	case err != nil:
 		return outcome{}, err
 	}
@@ -144,11 +145,11 @@ func (s *run) contentOf(ctx context.Context, channel string, b *catalog.Bundle) 
 }
 
 // aboutBundle returns a message about the resolved bundle, in the wording of OLM v1.
-func (s *run) aboutBundle(err error) string {
+func (s *run) aboutBundle(err error) message.Text {
 	if s.resolved.Bundle == nil {
-		return err.Error()
+		return message.Of(err)
 	}
-	return fmt.Sprintf("error for resolved bundle %q with version %q: %v", s.resolved.Bundle.Name, s.resolved.Bundle.Version, err)
+	return message.Sprintf("error for resolved bundle %q with version %q: %v", s.resolved.Bundle.Name, s.resolved.Bundle.Version, err)
 }
 
 // setDeprecations sets the four deprecation conditions.
@@ -165,14 +166,14 @@ func (s *run) setDeprecations(d resolve.Deprecations) {
 		func(text string) bool { return text == "" }), status.MaxMessage/2))
 }
 
-func (s *run) setDeprecation(kind string, known, exists bool, message string) {
+func (s *run) setDeprecation(kind string, known, exists bool, text string) {
 	switch {
 	case !known:
 		s.setCondition(kind, metav1.ConditionUnknown, olmv1.ReasonDeprecationStatusUnknown, "no available catalog has the package")
 	case !exists:
 		s.setCondition(kind, metav1.ConditionUnknown, olmv1.ReasonAbsent, "the catalog does not have the bundle, or nothing is installed")
-	case message != "":
-		s.setCondition(kind, metav1.ConditionTrue, olmv1.ReasonDeprecated, message)
+	case text != "":
+		s.setCondition(kind, metav1.ConditionTrue, olmv1.ReasonDeprecated, message.Line(text))
 	default:
 		s.setCondition(kind, metav1.ConditionFalse, olmv1.ReasonNotDeprecated, "not deprecated")
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/remit-olm/remit/pkg/extension/resolve"
 	"github.com/remit-olm/remit/pkg/install/requirement"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
@@ -106,34 +107,35 @@ type phase func(ctx context.Context, s *run) (outcome, error)
 // outcome is the result of a phase that did not fail. The zero value continues with the next phase.
 type outcome struct {
 	stopped bool
-	// progressing is the condition Progressing of a run that stopped.
+	// progressing is the condition Progressing of a run that stopped, without the message.
 	progressing metav1.Condition
+	message     message.Text
 }
 
 func proceed() outcome { return outcome{} }
 
-func stop(value metav1.ConditionStatus, reason, message string) outcome {
-	return outcome{stopped: true, progressing: metav1.Condition{Status: value, Reason: reason, Message: message}}
+func stop(value metav1.ConditionStatus, reason string, text message.Text) outcome {
+	return outcome{stopped: true, progressing: metav1.Condition{Status: value, Reason: reason}, message: text}
 }
 
 // waiting stops a run that may continue without a change to the spec.
-func waiting(message string) outcome {
-	return stop(metav1.ConditionTrue, olmv1.ReasonRetrying, message)
+func waiting(text message.Text) outcome {
+	return stop(metav1.ConditionTrue, olmv1.ReasonRetrying, text)
 }
 
 // blocked stops a run until a user fixes the problem.
-func blocked(message string) outcome {
-	return stop(metav1.ConditionFalse, olmv1.ReasonBlocked, message)
+func blocked(text message.Text) outcome {
+	return stop(metav1.ConditionFalse, olmv1.ReasonBlocked, text)
 }
 
 // rolling stops a run until what was applied becomes available.
-func rolling(message string) outcome {
-	return stop(metav1.ConditionTrue, olmv1.ReasonRollingOut, message)
+func rolling(text string) outcome {
+	return stop(metav1.ConditionTrue, olmv1.ReasonRollingOut, message.Line(text))
 }
 
 // succeeded stops a run that has nothing to do.
-func succeeded(message string) outcome {
-	return stop(metav1.ConditionTrue, olmv1.ReasonSucceeded, message)
+func succeeded(text string) outcome {
+	return stop(metav1.ConditionTrue, olmv1.ReasonSucceeded, message.Line(text))
 }
 
 func (s *run) runPhases(ctx context.Context, phases ...phase) (out outcome, err error) {

@@ -49,10 +49,10 @@ func tryObjects(ctx context.Context, s *run) (outcome, error) {
 	}
 	s.publish(ctx)
 	if s.findings.Final() {
-		return blocked(s.aboutBundle(errors.New(s.findings.Refusals()))), nil
+		return blocked(s.aboutBundle(s.findings.Refusals().Err())), nil
 	}
 	s.wakeAfter(s.memory.nextDelay(s.key()))
-	return waiting(s.aboutBundle(errors.New(s.findings.Refusals()))), nil
+	return waiting(s.aboutBundle(s.findings.Refusals().Err())), nil
 }
 
 // withBindings adds the other bindings of the install if there is a role: package execute compares the role's live

@@ -66,11 +66,11 @@ func condition(config *operatorsv1.OLMConfig, all progress) metav1.Condition {
 	}
 	switch {
 	case config.CopiedCSVsAreEnabled() && all.missing > 0:
-		c.Message = fmt.Sprintf("ClusterServiceVersions of operators that serve all namespaces are copied; %d copies do not exist yet", all.missing)
+		c.Message = status.Text(fmt.Sprintf("ClusterServiceVersions of operators that serve all namespaces are copied; %d copies do not exist yet", all.missing))
 	case config.CopiedCSVsAreEnabled():
 	case all.surplus > 0:
 		c.Status, c.Reason = metav1.ConditionTrue, reasonDisabled
-		c.Message = fmt.Sprintf("ClusterServiceVersions of operators that serve all namespaces are not copied; %d copies are still to be deleted", all.surplus)
+		c.Message = status.Text(fmt.Sprintf("ClusterServiceVersions of operators that serve all namespaces are not copied; %d copies are still to be deleted", all.surplus))
 	default:
 		c.Status, c.Reason = metav1.ConditionTrue, reasonDisabled
 		c.Message = "ClusterServiceVersions of operators that serve all namespaces are not copied; no copies exist, except in protected namespaces"

@@ -15,6 +15,7 @@ import (
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
 // content is the part that all copies of one ClusterServiceVersion have in common.
@@ -27,7 +28,7 @@ type content struct {
 func contentOf(csv *operatorsv1alpha1.ClusterServiceVersion, group string) (content, error) {
 	st := csv.Status.DeepCopy()
 	st.Reason = operatorsv1alpha1.CSVReasonCopied
-	st.Message = fmt.Sprintf("The operator is running in %s but is managing this namespace", csv.Namespace)
+	st.Message = status.Text(fmt.Sprintf("The operator is running in %s but is managing this namespace", csv.Namespace))
 	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&operatorsv1alpha1.ClusterServiceVersion{Spec: csv.Spec, Status: *st})
 	if err != nil {
 		return content{}, fmt.Errorf("render the copy of ClusterServiceVersion %s/%s: %w", csv.Namespace, csv.Name, err)

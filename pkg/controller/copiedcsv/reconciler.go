@@ -155,7 +155,8 @@ func (r *Reconciler) report(p *pass) {
 	before := r.reported.Get(key)
 	r.reported.Set(key, now)
 	if now.disabled && !before.disabled {
-		r.Recorder.Eventf(p.want.csv, nil, corev1.EventTypeWarning, eventDisabled, "Copy", "CSV copying disabled for %s/%s", key.Namespace, key.Name)
+		r.Recorder.Eventf(p.want.csv, nil, corev1.EventTypeWarning, eventDisabled, "Copy", "%s",
+			status.Note("CSV copying disabled for "+key.String()))
 	}
 	if now.collisions != "" && now.collisions != before.collisions {
 		r.Recorder.Eventf(p.want.csv, nil, corev1.EventTypeWarning, eventCollision, "Copy", "%s", status.Note(now.collisions))

@@ -55,7 +55,7 @@ func (r *Reconciler) leftBehind(csv *operatorsv1alpha1.ClusterServiceVersion, ob
 // stuck reports how a user can remove the finalizer of a CSV if neither the account nor the controller identity is
 // allowed to remove it.
 func (r *Reconciler) stuck(csv *operatorsv1alpha1.ClusterServiceVersion) {
-	r.Recorder.Eventf(csv, nil, corev1.EventTypeWarning, eventFinalizerStuck, "Finalize",
-		"cleanup is complete, but Remit is not allowed to remove the finalizer; to remove it, run: kubectl patch clusterserviceversion %s -n %s --type=merge -p '%s'",
-		csv.Name, csv.Namespace, `{"metadata":{"finalizers":null}}`)
+	r.Recorder.Eventf(csv, nil, corev1.EventTypeWarning, eventFinalizerStuck, "Finalize", "%s", status.Note(
+		"cleanup is complete, but Remit is not allowed to remove the finalizer; to remove it, run: kubectl patch clusterserviceversion "+
+			csv.Name+" -n "+csv.Namespace+` --type=merge -p '{"metadata":{"finalizers":null}}'`))
 }

@@ -257,7 +257,7 @@ func (r *Reconciler) act(ctx context.Context, s *scope, t Transition) (Transitio
 func (r *Reconciler) finish(ctx context.Context, s *scope) (ctrl.Result, error) {
 	after := s.facts.CSV
 	if s.evaluated {
-		after.SetRequirementStatus(s.shown())
+		after.SetRequirementStatus(asLines(s.shown()))
 		s.certificateStatus(&after.Status)
 	}
 	if err := r.replaced.Patch(ctx, r.Client, s.csv, after); err != nil {

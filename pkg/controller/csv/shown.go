@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+
+	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
 // Limits in bytes on the dependents in the status of a ClusterServiceVersion. The API server does not store objects
@@ -34,6 +36,19 @@ func (s *scope) shown() []operatorsv1alpha1.RequirementStatus {
 	out := slices.Clone(s.requirements)
 	for i := range out {
 		out[i].Dependents = fit(out[i].Dependents, s.room()/with)
+	}
+	return out
+}
+
+// asLines returns the requirements with each message as one line.
+func asLines(requirements []operatorsv1alpha1.RequirementStatus) []operatorsv1alpha1.RequirementStatus {
+	out := slices.Clone(requirements)
+	for i := range out {
+		out[i].Message = status.Text(out[i].Message)
+		out[i].Dependents = slices.Clone(out[i].Dependents)
+		for j := range out[i].Dependents {
+			out[i].Dependents[j].Message = status.Text(out[i].Dependents[j].Message)
+		}
 	}
 	return out
 }

@@ -71,3 +71,12 @@ func TestARuleWithManyResourcesIsSplit(t *testing.T) {
 	huge := rbacv1.PolicyRule{APIGroups: []string{strings.Repeat("g", maxLines)}, Resources: []string{"r"}, Verbs: []string{"get"}}
 	require.Equal(t, []rbacv1.PolicyRule{huge}, rbac.Split([]rbacv1.PolicyRule{huge}, maxLines/2))
 }
+
+func TestRequirementsAreLines(t *testing.T) {
+	const injected = "a\n---\nkind: ClusterRoleBinding\x1b"
+	in := []operatorsv1alpha1.RequirementStatus{{Message: injected, Dependents: []operatorsv1alpha1.DependentStatus{{Message: injected}}}}
+	out := asLines(in)
+	require.Equal(t, "a --- kind: ClusterRoleBinding\uFFFD", out[0].Message)
+	require.Equal(t, out[0].Message, out[0].Dependents[0].Message)
+	require.Equal(t, injected, in[0].Dependents[0].Message, "the cache is not changed")
+}

@@ -53,8 +53,8 @@ func (r *Reconciler) deploymentsToStop(ctx context.Context, s *scope) ([]client.
 	left := s.csv.DeletionTimestamp.Add(maxStopping).Sub(r.Clock.Now())
 	if left <= 0 {
 		s.running = 0
-		r.Recorder.Eventf(s.csv, nil, corev1.EventTypeWarning, eventStopping, "Finalize",
-			"resetting the conversions of CustomResourceDefinitions, although the operator's Deployments still exist %s after the ClusterServiceVersion was deleted", maxStopping)
+		r.Recorder.Eventf(s.csv, nil, corev1.EventTypeWarning, eventStopping, "Finalize", "%s",
+			status.Note(fmt.Sprintf("resetting the conversions of CustomResourceDefinitions, although the operator's Deployments still exist %s after the ClusterServiceVersion was deleted", maxStopping)))
 		return nil, nil
 	}
 	s.after = left

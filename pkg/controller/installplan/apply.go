@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/warning"
@@ -217,7 +218,7 @@ func awaitCRDs(ctx context.Context, s *run) (outcome, error) {
 			return outcome{}, err
 		}
 		if err != nil || !apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established) {
-			return wait(reasonWaitingForAPI, fmt.Sprintf("waiting for CustomResourceDefinition %s to be established", st.Object.GetName())), nil
+			return wait(reasonWaitingForAPI, message.Sprintf("waiting for CustomResourceDefinition %s to be established", st.Object.GetName())), nil
 		}
 	}
 	return proceed(), nil

@@ -17,6 +17,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/preflight"
@@ -49,29 +50,31 @@ func (s *run) report(out outcome, err error) error {
 	switch {
 	case errors.As(err, &fatal):
 		st.Phase = operatorsv1alpha1.InstallPlanPhaseFailed
-		st.Message = status.Text(fatal.Error())
-		s.setInstalled(corev1.ConditionFalse, fatal.reason, st.Message)
-		s.warnFailed(string(fatal.reason), st.Message)
+		s.setMessage(fatal.reason, message.Of(fatal))
+		s.warnFailed(string(fatal.reason), message.Of(fatal))
 		return nil
 	case errors.As(err, &denied):
-		st.Message = status.Text(denied.Error())
-		s.setInstalled(corev1.ConditionFalse, denied.reason, st.Message)
+		s.setMessage(denied.reason, denied.text)
 		return err
 	case apierrors.IsConflict(err) && !apply.IsCollision(err):
 		return err // a concurrent write is retried but not reported in the status
 	case err != nil:
-		st.Message = status.Text("retrying execution due to error: " + err.Error())
-		s.setInstalled(corev1.ConditionFalse, reasonFailed, st.Message)
+		s.setMessage(reasonFailed, message.Sprintf("retrying execution due to error: %v", err))
 		return err
 	case out.reason != "":
-		st.Message = status.Text(out.message)
-		s.setInstalled(corev1.ConditionFalse, out.reason, st.Message)
+		s.setMessage(out.reason, out.message)
 		return nil
 	}
 	if st.Phase == operatorsv1alpha1.InstallPlanPhaseRequiresApproval {
-		st.Message = preflight.HowToApprove(s.key())
+		st.Message = status.Text(preflight.HowToApprove(s.key()))
 	}
 	return nil
+}
+
+// setMessage reports why the plan is not complete.
+func (s *run) setMessage(reason operatorsv1alpha1.InstallPlanConditionReason, text message.Text) {
+	s.plan.Status.Message = status.Text(text)
+	s.setInstalled(corev1.ConditionFalse, reason, text)
 }
 
 // describeInvalid describes what is invalid in a bundle. For unsupported kinds, it uses the wording of the contract.
@@ -83,11 +86,11 @@ func describeInvalid(err error) error {
 }
 
 // setComplete emits no event: the event of the ClusterServiceVersion reports the result of the install.
-func (s *run) setComplete(message string) {
+func (s *run) setComplete(text message.Text) {
 	st := &s.plan.Status
 	st.Phase = operatorsv1alpha1.InstallPlanPhaseComplete
 	st.Message = ""
-	s.setInstalled(corev1.ConditionTrue, "", status.Text(message))
+	s.setInstalled(corev1.ConditionTrue, "", text)
 }
 
 // setFindings sets the two conditions that report the preflight's findings.
@@ -97,19 +100,19 @@ func (s *run) setFindings() {
 	s.warnEscalation(warning)
 	switch undecided := f.Undecided(); {
 	case s.unserved && s.plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseRequiresApproval:
-		s.setCondition(typePermissionsMissing, corev1.ConditionUnknown, names.ReasonNotTried, status.Text(joined(f.LaterText(), warning)))
+		s.setCondition(typePermissionsMissing, corev1.ConditionUnknown, names.ReasonNotTried, message.Lines(f.LaterText(), warning))
 	case s.unserved:
 		s.setCondition(typePermissionsMissing, corev1.ConditionUnknown, names.ReasonNotTried, "")
 	case !f.Empty():
-		s.setCondition(typePermissionsMissing, corev1.ConditionTrue, names.ReasonAccountLacksPermissions, status.Text(f.Summary()))
+		s.setCondition(typePermissionsMissing, corev1.ConditionTrue, names.ReasonAccountLacksPermissions, f.Summary())
 	case undecided != "":
-		s.setCondition(typePermissionsMissing, corev1.ConditionUnknown, names.ReasonPermissionsUndecided, status.Text(joined(undecided, warning)))
+		s.setCondition(typePermissionsMissing, corev1.ConditionUnknown, names.ReasonPermissionsUndecided, message.Lines(undecided, warning))
 	default:
-		s.setCondition(typePermissionsMissing, corev1.ConditionFalse, names.ReasonPermissionsHeld, status.Text(joined(warning, f.ChangedText())))
+		s.setCondition(typePermissionsMissing, corev1.ConditionFalse, names.ReasonPermissionsHeld, message.Lines(warning, f.ChangedText()))
 	}
 	switch {
 	case len(f.Refused) > 0:
-		s.setCondition(typeObjectsRefused, corev1.ConditionTrue, names.ReasonRefusedByAPIServer, status.Text(f.RefusedText()))
+		s.setCondition(typeObjectsRefused, corev1.ConditionTrue, names.ReasonRefusedByAPIServer, f.RefusedText())
 	case s.tried:
 		s.setCondition(typeObjectsRefused, corev1.ConditionFalse, names.ReasonAcceptedByAPIServer, "")
 	default:
@@ -117,36 +120,32 @@ func (s *run) setFindings() {
 	}
 }
 
-// joined joins texts that are not empty, each on its own lines.
-func joined(texts ...string) string {
-	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), "\n")
-}
-
 // eventEscalation is the reason of events about permissions with which an operator can obtain others.
 const eventEscalation = "GrantsEscalation"
 
 // warnEscalation emits an event, unless the saved status contains the warning.
-func (s *run) warnEscalation(warning string) {
-	if warning == "" || strings.Contains(s.saved.Status.GetCondition(typePermissionsMissing).Message, warning) {
+func (s *run) warnEscalation(warning message.Text) {
+	if warning == "" || strings.Contains(s.saved.Status.GetCondition(typePermissionsMissing).Message, string(warning)) {
 		return
 	}
-	s.reconciler.Recorder.Eventf(s.plan, nil, corev1.EventTypeWarning, eventEscalation, "Preflight", "%s", status.Note(status.Clean(warning)))
+	s.reconciler.Recorder.Eventf(s.plan, nil, corev1.EventTypeWarning, eventEscalation, "Preflight", "%s", status.Note(warning))
 }
 
-func (s *run) setInstalled(value corev1.ConditionStatus, reason operatorsv1alpha1.InstallPlanConditionReason, message string) {
-	s.setCondition(operatorsv1alpha1.InstallPlanInstalled, value, reason, message)
+func (s *run) setInstalled(value corev1.ConditionStatus, reason operatorsv1alpha1.InstallPlanConditionReason, text message.Text) {
+	s.setCondition(operatorsv1alpha1.InstallPlanInstalled, value, reason, text)
 }
 
 // setCondition changes a condition in place. Its times change only if another field does.
 func (s *run) setCondition(t operatorsv1alpha1.InstallPlanConditionType, value corev1.ConditionStatus,
-	reason operatorsv1alpha1.InstallPlanConditionReason, message string,
+	reason operatorsv1alpha1.InstallPlanConditionReason, text message.Text,
 ) {
-	if was := s.plan.Status.GetCondition(t); was.Status == value && was.Reason == reason && was.Message == message {
+	shown := status.Text(text)
+	if was := s.plan.Status.GetCondition(t); was.Status == value && was.Reason == reason && was.Message == shown {
 		return
 	}
 	now := s.now()
 	s.plan.Status.SetCondition(operatorsv1alpha1.InstallPlanCondition{
-		Type: t, Status: value, Reason: reason, Message: message, LastUpdateTime: &now, LastTransitionTime: &now,
+		Type: t, Status: value, Reason: reason, Message: shown, LastUpdateTime: &now, LastTransitionTime: &now,
 	})
 }
 
@@ -249,8 +248,8 @@ func (s *run) reference(st *operatorsv1alpha1.Step) string {
 func (s *run) now() metav1.Time { return metav1.NewTime(s.reconciler.Clock.Now()) }
 
 // warnFailed emits an event about the failure of the plan.
-func (s *run) warnFailed(reason, message string) {
-	s.reconciler.Recorder.Eventf(s.plan, nil, corev1.EventTypeWarning, reason, "Install", "%s", status.Note(message))
+func (s *run) warnFailed(reason string, text message.Text) {
+	s.reconciler.Recorder.Eventf(s.plan, nil, corev1.EventTypeWarning, reason, "Install", "%s", status.Note(text))
 }
 
 // warn reports the API server's warnings about writing a step, in an event about the step (OLM v0 contract).
@@ -265,7 +264,7 @@ func (s *run) warn(index int, warnings []string) {
 		UID: s.plan.UID, FieldPath: fmt.Sprintf("status.plan[%d]", index),
 	}
 	text := fmt.Sprintf("the API server warns about %s %s: %s", resource.Kind, resource.Name, strings.Join(warnings, "; "))
-	s.reconciler.Recorder.Eventf(about, nil, corev1.EventTypeWarning, eventWarnings, "Install", "%s", status.Note(status.OneLine(text)))
+	s.reconciler.Recorder.Eventf(about, nil, corev1.EventTypeWarning, eventWarnings, "Install", "%s", status.Note(text))
 }
 
 // eventWarnings is the reason of events that contain warnings from the API server.
@@ -286,7 +285,7 @@ func (s *run) showLookups(err error) {
 		return
 	}
 	condition := operatorsv1alpha1.BundleLookupCondition{
-		Type: operatorsv1alpha1.BundleLookupPending, Status: corev1.ConditionTrue, Reason: reasonNotUnpacked, Message: status.Text(waiting.Error()),
+		Type: operatorsv1alpha1.BundleLookupPending, Status: corev1.ConditionTrue, Reason: reasonNotUnpacked, Message: status.Text(message.Of(waiting)),
 	}
 	if waiting.Failure != nil {
 		condition.Type, condition.Reason = operatorsv1alpha1.BundleLookupFailed, reasonLookupFails

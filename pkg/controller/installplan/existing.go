@@ -16,6 +16,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step"
@@ -246,16 +247,16 @@ const eventCRDValidation = "CRDValidation"
 // them.
 func (s *run) warnConverted(name string, versions []string) {
 	if len(versions) > 0 {
-		s.reconciler.Recorder.Eventf(s.plan, nil, corev1.EventTypeWarning, eventCRDValidation, "Validate",
-			"the objects of CustomResourceDefinition %s in version %s were not validated against the new schema, because a webhook converts them", name, strings.Join(versions, ", "))
+		s.reconciler.Recorder.Eventf(s.plan, nil, corev1.EventTypeWarning, eventCRDValidation, "Validate", "%s",
+			status.Note(fmt.Sprintf("the objects of CustomResourceDefinition %s in version %s were not validated against the new schema, because a webhook converts them", name, strings.Join(versions, ", "))))
 	}
 }
 
 // warnAltered reports changes to existing objects that leave them valid.
 func (s *run) warnAltered(name string, alterations []string) {
 	if len(alterations) > 0 {
-		s.reconciler.Recorder.Eventf(s.plan, nil, corev1.EventTypeWarning, eventCRDValidation, "Validate",
-			"the new version of CustomResourceDefinition %s changes existing objects: it %s", name, listAlterations(alterations))
+		s.reconciler.Recorder.Eventf(s.plan, nil, corev1.EventTypeWarning, eventCRDValidation, "Validate", "%s",
+			status.Note(fmt.Sprintf("the new version of CustomResourceDefinition %s changes existing objects: it %s", name, listAlterations(alterations))))
 	}
 }
 

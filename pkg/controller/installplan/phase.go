@@ -4,6 +4,8 @@ import (
 	"context"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+
+	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
 // phase is one part of a run. The run continues with the next phase, waits without an error until a watch wakes the
@@ -16,7 +18,7 @@ type outcome struct {
 	// reason is a CamelCase reason for waiting, or "" if the run does not wait.
 	reason operatorsv1alpha1.InstallPlanConditionReason
 	// message describes for users what the run waits for.
-	message string
+	message message.Text
 }
 
 func proceed() outcome { return outcome{} }
@@ -24,8 +26,8 @@ func proceed() outcome { return outcome{} }
 // stop ends the run because there is nothing to do for now.
 func stop() outcome { return outcome{stopped: true} }
 
-func wait(reason operatorsv1alpha1.InstallPlanConditionReason, message string) outcome {
-	return outcome{stopped: true, reason: reason, message: message}
+func wait(reason operatorsv1alpha1.InstallPlanConditionReason, text message.Text) outcome {
+	return outcome{stopped: true, reason: reason, message: text}
 }
 
 // runPhases runs the phases in order until one of them stops the run or fails.

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
@@ -29,10 +30,13 @@ import (
 // reports changes to quotas, policies, or RBAC that this program cannot read.
 type refused struct {
 	reason operatorsv1alpha1.InstallPlanConditionReason
-	text   string
+	text   message.Text
 }
 
-func (e *refused) Error() string { return e.text }
+func (e *refused) Error() string { return string(e.text) }
+
+// Text returns the message for users.
+func (e *refused) Text() message.Text { return e.text }
 
 // preflightPlan reports all missing permissions at once, before the first write and before an approval that the plan
 // requires. It reads the cache, and asks the API server only about missing permissions that it has not asked about yet,
@@ -60,7 +64,7 @@ func preflightPlan(ctx context.Context, s *run) (outcome, error) {
 	s.unserved = s.findings.DeferUntilServed()
 	if s.findings.Final() {
 		s.publish(ctx)
-		return outcome{}, &invalid{reasonFailed, errors.New(s.findings.Refusals())}
+		return outcome{}, &invalid{reasonFailed, s.findings.Refusals().Err()}
 	}
 	if s.plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseRequiresApproval {
 		s.publish(ctx)
@@ -106,8 +110,8 @@ func (s *run) needs(ctx context.Context) ([]preflight.Need, error) {
 
 // awaitPermissions makes the run wait for an RBAC change, which wakes the plan. If RBAC cannot be read, it returns an
 // error so that the run is retried.
-func (s *run) awaitPermissions(more string) (outcome, error) {
-	text := strings.TrimSuffix(s.findings.Refusals()+"\n"+more, "\n")
+func (s *run) awaitPermissions(more message.Text) (outcome, error) {
+	text := message.Lines(s.findings.Refusals(), more)
 	if s.findings.Blind {
 		return outcome{}, &refused{names.ReasonAccountLacksPermissions, text}
 	}
@@ -170,12 +174,12 @@ func (s *run) begun() bool {
 
 // enrollment returns a message that names Remit's programs that are not allowed to act as the account, or "" if all of
 // them are allowed to. The message refers to the OperatorGroup's status for the RBAC to apply.
-func (s *run) enrollment() (string, error) {
+func (s *run) enrollment() (message.Text, error) {
 	missing, err := s.reconciler.Enrollment.Missing(s.reconciler.RBAC, s.account)
 	if err != nil || len(missing) == 0 {
 		return "", err
 	}
-	return fmt.Sprintf("ServiceAccount %s is not enrolled: %s cannot request a token for it; see the condition AccountUsable of the "+
+	return message.Sprintf("ServiceAccount %s is not enrolled: %s cannot request a token for it; see the condition AccountUsable of the "+
 		"namespace's OperatorGroup for the RBAC to apply", s.account.Key(), strings.Join(missing, " and ")), nil
 }
 
@@ -237,7 +241,7 @@ func tryPlan(ctx context.Context, s *run) (outcome, error) {
 	case s.findings.Clear():
 		return proceed(), nil
 	case s.findings.Final():
-		return outcome{}, &invalid{reasonFailed, errors.New(s.findings.Refusals())}
+		return outcome{}, &invalid{reasonFailed, s.findings.Refusals().Err()}
 	case !s.findings.Empty():
 		return s.awaitPermissions("")
 	}

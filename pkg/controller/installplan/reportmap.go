@@ -3,7 +3,6 @@ package installplan
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -13,15 +12,18 @@ import (
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
-	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/preflight"
 )
 
 // published identifies the last report. where describes its location or, if the ConfigMap cannot be written, the
 // reason.
-type published struct{ hash, where string }
+type published struct {
+	hash  string
+	where message.Text
+}
 
 func (s *run) key() types.NamespacedName { return client.ObjectKeyFromObject(s.plan) }
 
@@ -63,10 +65,10 @@ func (s *run) hasReported() bool {
 // reportWriter returns a function that writes the report with the current findings. The function returns a sentence
 // about the report's location, or about why the report could not be written. After an error, the caller should retry. The
 // function does not use s, so that it can run while the plan is executed.
-func (s *run) reportWriter(ctx context.Context) func() (where string, err error) {
+func (s *run) reportWriter(ctx context.Context) func() (where message.Text, err error) {
 	files, err := s.findings.Files()
 	if err != nil {
-		return func() (string, error) { return "", err }
+		return func() (message.Text, error) { return "", err }
 	}
 	r, key := s.reconciler, s.key()
 	report := kit.Report{
@@ -74,15 +76,15 @@ func (s *run) reportWriter(ctx context.Context) func() (where string, err error)
 		Owner: ownerutil.Reference(operatorsv1alpha1.InstallPlanAPIVersion, operatorsv1alpha1.InstallPlanKind, s.plan.Name, s.plan.UID),
 	}
 	hash := ownerutil.Hash(files[preflight.FileReport], files[preflight.FileGrant])
-	return func() (string, error) {
+	return func() (message.Text, error) {
 		if known := r.memory.Get(key).report; known.hash == hash {
 			return known.where, nil
 		}
-		where := fmt.Sprintf("The full report is in %s (%s, %s).", apply.Describe(report.Object()), preflight.FileReport, preflight.FileGrant)
+		where := message.Sprintf("The full report is in %s (%s, %s).", apply.Describe(report.Object()), preflight.FileReport, preflight.FileGrant)
 		// The controller identity writes the report, because an account that is missing permissions may not be able to.
 		err := report.Write(ctx, r.Live, r.Client)
 		if apply.IsCollision(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-			where = "The full report could not be written: " + status.Text(status.OneLine(err.Error()))
+			where = message.Sprintf("The full report could not be written: %v", err)
 			err = nil
 		}
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
@@ -165,7 +166,7 @@ func findAccount(ctx context.Context, s *run) (outcome, error) {
 	if len(s.targets) > 0 {
 		return proceed(), nil
 	}
-	none := scoped.NoTargets(og, account)
+	none := message.Line(scoped.NoTargets(og, account))
 	if !s.reconciler.RBAC.Readable() {
 		return outcome{}, &refused{reasonCheckFailed, none} // RBAC cannot be read, so no watch reports a grant
 	}
@@ -175,14 +176,14 @@ func findAccount(ctx context.Context, s *run) (outcome, error) {
 // reports reports whether the saved status shows that the plan waits for the reason of err.
 func (s *run) reports(err error) bool {
 	was := s.saved.Status
-	return was.Phase == s.plan.Status.Phase && was.Message == status.Text(err.Error())
+	return was.Phase == s.plan.Status.Phase && was.Message == status.Text(message.Of(err))
 }
 
 // waitForAccount makes the run wait if err is a problem with the account, because watches on OperatorGroups,
 // ServiceAccounts and RBAC report when the problem is resolved. It returns all other errors.
 func waitForAccount(err error) (outcome, error) {
 	if scoped.ReasonOf(err) != "" {
-		return wait(reasonCheckFailed, err.Error()), nil
+		return wait(reasonCheckFailed, message.Of(err)), nil
 	}
 	return outcome{}, err
 }
@@ -202,9 +203,9 @@ func makeSteps(ctx context.Context, s *run) (outcome, error) {
 	s.showLookups(err)
 	switch {
 	case kit.Is[*resolver.ReadError](err):
-		return outcome{}, &refused{names.ReasonBundleContentUnavailable, err.Error()}
+		return outcome{}, &refused{names.ReasonBundleContentUnavailable, message.Of(err)}
 	case errors.Is(err, resolver.ErrContent):
-		return wait(names.ReasonBundleContentUnavailable, err.Error()), nil
+		return wait(names.ReasonBundleContentUnavailable, message.Of(err)), nil
 	case err != nil:
 		s.plan.Status.Phase = operatorsv1alpha1.InstallPlanPhaseInstalling
 		return outcome{}, &invalid{reasonFailed, describeInvalid(err)}
@@ -222,7 +223,7 @@ func makeSteps(ctx context.Context, s *run) (outcome, error) {
 	s.steps = steps
 	if err := s.configure(ctx); err != nil {
 		if kit.Is[*unrenderable](err) {
-			return outcome{}, &refused{reasonCheckFailed, err.Error()} // no watch reports changes to the Subscription
+			return outcome{}, &refused{reasonCheckFailed, message.Of(err)} // no watch reports changes to the Subscription
 		}
 		return outcome{}, err
 	}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -44,9 +45,9 @@ func (s *run) announceWebhooks() error {
 		return nil
 	}
 	was := s.plan.Status.GetCondition(typeWebhooksIncluded)
-	text := status.Text(fmt.Sprintf("the plan installs %d webhook(s): %s", len(all), status.Lines(all, maxShownWebhooks)))
+	text := message.Sprintf("the plan installs %d webhook(s): %s", len(all), status.Lines(all, maxShownWebhooks))
 	s.setCondition(typeWebhooksIncluded, corev1.ConditionTrue, names.ReasonWebhooksDeclared, text)
-	if was.Message != text {
+	if was.Message != status.Text(text) {
 		s.reconciler.Recorder.Eventf(s.plan, nil, corev1.EventTypeNormal, names.ConditionWebhooksIncluded, "Install", "%s", status.Note(text))
 	}
 	return nil

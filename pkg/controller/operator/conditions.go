@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
 // conditionsOf returns the conditions of an object in the format of Operators, or nil for kinds without conditions. For a
@@ -18,36 +20,36 @@ func conditionsOf(obj client.Object) []operatorsv1.Condition {
 	switch o := obj.(type) {
 	case *operatorsv1alpha1.ClusterServiceVersion:
 		s := &o.Status
-		return []operatorsv1.Condition{{Type: operatorsv1.ConditionType(s.Phase), Status: corev1.ConditionTrue, Reason: string(s.Reason), Message: s.Message,
+		return []operatorsv1.Condition{{Type: operatorsv1.ConditionType(s.Phase), Status: corev1.ConditionTrue, Reason: string(s.Reason), Message: status.Text(s.Message),
 			LastUpdateTime: s.LastUpdateTime, LastTransitionTime: s.LastTransitionTime}}
 	case *operatorsv1alpha1.Subscription:
 		return convert(o.Status.Conditions, func(c operatorsv1alpha1.SubscriptionCondition) operatorsv1.Condition {
-			return operatorsv1.Condition{Type: operatorsv1.ConditionType(c.Type), Status: c.Status, Reason: c.Reason, Message: c.Message,
+			return operatorsv1.Condition{Type: operatorsv1.ConditionType(c.Type), Status: c.Status, Reason: c.Reason, Message: status.Text(c.Message),
 				LastUpdateTime: c.LastHeartbeatTime, LastTransitionTime: c.LastTransitionTime}
 		})
 	case *operatorsv1alpha1.InstallPlan:
 		return convert(o.Status.Conditions, func(c operatorsv1alpha1.InstallPlanCondition) operatorsv1.Condition {
-			return operatorsv1.Condition{Type: operatorsv1.ConditionType(c.Type), Status: c.Status, Reason: string(c.Reason), Message: c.Message,
+			return operatorsv1.Condition{Type: operatorsv1.ConditionType(c.Type), Status: c.Status, Reason: string(c.Reason), Message: status.Text(c.Message),
 				LastUpdateTime: c.LastUpdateTime, LastTransitionTime: c.LastTransitionTime}
 		})
 	case *operatorsv2.OperatorCondition:
 		return convert(o.Status.Conditions, func(c metav1.Condition) operatorsv1.Condition {
-			return operatorsv1.Condition{Type: operatorsv1.ConditionType(c.Type), Status: corev1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message,
+			return operatorsv1.Condition{Type: operatorsv1.ConditionType(c.Type), Status: corev1.ConditionStatus(c.Status), Reason: c.Reason, Message: status.Text(c.Message),
 				LastTransitionTime: &c.LastTransitionTime}
 		})
 	case *appsv1.Deployment:
 		return convert(o.Status.Conditions, func(c appsv1.DeploymentCondition) operatorsv1.Condition {
-			return operatorsv1.Condition{Type: operatorsv1.ConditionType(c.Type), Status: c.Status, Reason: c.Reason, Message: c.Message,
+			return operatorsv1.Condition{Type: operatorsv1.ConditionType(c.Type), Status: c.Status, Reason: c.Reason, Message: status.Text(c.Message),
 				LastUpdateTime: &c.LastUpdateTime, LastTransitionTime: &c.LastTransitionTime}
 		})
 	case *apiextensionsv1.CustomResourceDefinition:
 		return convert(o.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) operatorsv1.Condition {
-			return operatorsv1.Condition{Type: operatorsv1.ConditionType(c.Type), Status: corev1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message,
+			return operatorsv1.Condition{Type: operatorsv1.ConditionType(c.Type), Status: corev1.ConditionStatus(c.Status), Reason: c.Reason, Message: status.Text(c.Message),
 				LastTransitionTime: &c.LastTransitionTime}
 		})
 	case *apiregistrationv1.APIService:
 		return convert(o.Status.Conditions, func(c apiregistrationv1.APIServiceCondition) operatorsv1.Condition {
-			return operatorsv1.Condition{Type: operatorsv1.ConditionType(c.Type), Status: corev1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message,
+			return operatorsv1.Condition{Type: operatorsv1.ConditionType(c.Type), Status: corev1.ConditionStatus(c.Status), Reason: c.Reason, Message: status.Text(c.Message),
 				LastTransitionTime: &c.LastTransitionTime}
 		})
 	}

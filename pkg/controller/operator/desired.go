@@ -111,7 +111,7 @@ func bounded(in []operatorsv1.Condition) []operatorsv1.Condition {
 		c.Status = corev1.ConditionStatus(status.Cut(status.Clean(string(c.Status)), maxWord))
 		c.Reason = status.Cut(status.Clean(c.Reason), maxWord)
 		c.LastUpdateTime, c.LastTransitionTime = known(c.LastUpdateTime), known(c.LastTransitionTime)
-		c.Message = status.Cut(status.Clean(c.Message), maxMessage)
+		c.Message = status.Text(status.Cut(status.Clean(c.Message), maxMessage))
 		out = append(out, c)
 	}
 	return out

@@ -31,7 +31,7 @@ const maxLines = 2 << 10
 // setAccess adds the condition OperatorAccess. was contains the previous conditions, for the transition time.
 func setAccess(after *operatorsv2.OperatorCondition, was []metav1.Condition, problem string) {
 	c := metav1.Condition{
-		Type: conditionAccess, Status: metav1.ConditionFalse, Reason: reasonAccountLacksRules, Message: problem,
+		Type: conditionAccess, Status: metav1.ConditionFalse, Reason: reasonAccountLacksRules, Message: status.Text(problem),
 		ObservedGeneration: after.Generation, LastTransitionTime: metav1.Now(),
 	}
 	if old := meta.FindStatusCondition(was, conditionAccess); old != nil && old.Status == c.Status {
@@ -70,8 +70,8 @@ func (r *Reconciler) accessProblem(ctx context.Context, csv *operatorsv1alpha1.C
 			missing = append(missing, rbac.Line(rule))
 		}
 	}
-	return status.Text(fmt.Sprintf("%s may not update this OperatorCondition, because ServiceAccount %s, which installs the operator, is missing permissions in namespace %s: %s",
-		status.Lines(denied, maxLines), account.Key(), csv.Namespace, status.Lines(missing, maxLines))), nil
+	return fmt.Sprintf("%s may not update this OperatorCondition, because ServiceAccount %s, which installs the operator, is missing permissions in namespace %s: %s",
+		status.Lines(denied, maxLines), account.Key(), csv.Namespace, status.Lines(missing, maxLines)), nil
 }
 
 // withoutAccess lists the operator's ServiceAccounts that do not have the permissions to update the OperatorCondition.

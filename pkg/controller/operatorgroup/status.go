@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
@@ -98,7 +99,6 @@ func Desired(f Facts) operatorsv1.OperatorGroupStatus {
 	out.Namespaces = slices.Clone(f.Targets)
 	set := func(c metav1.Condition) {
 		c.ObservedGeneration = f.Group.Generation
-		c.Message = status.Text(c.Message)
 		meta.SetStatusCondition(&out.Conditions, c)
 	}
 	set(multiple(f))
@@ -235,7 +235,7 @@ func changedWithout(f Facts, ref *corev1.ObjectReference, before *metav1.Conditi
 	case f.Problem.Reason == scoped.AccountMissing && ref != nil:
 		return metav1.Condition{
 			Type: AccountChanged, Status: metav1.ConditionUnknown, Reason: ReasonGone,
-			Message: fmt.Sprintf("ServiceAccount %s (UID %s) was deleted", ref.Name, ref.UID),
+			Message: status.Text(fmt.Sprintf("ServiceAccount %s (UID %s) was deleted", ref.Name, ref.UID)),
 		}
 	case before != nil:
 		return *before.DeepCopy()
@@ -265,10 +265,10 @@ func reference(f Facts) *corev1.ObjectReference {
 	}
 }
 
-func conditionTrue(kind, reason, message string) metav1.Condition {
-	return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: message}
+func conditionTrue(kind, reason, text string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: status.Text(text)}
 }
 
-func conditionFalse(kind, reason, message string) metav1.Condition {
-	return metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message}
+func conditionFalse[S string | message.Text](kind, reason string, text S) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: status.Text(text)}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/budget"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/resolver"
 )
@@ -228,7 +229,7 @@ func (r *Reconciler) reportUnavailable(w *world, known *known, views map[types.U
 	}
 	each(views, concerned, func(v *view) {
 		v.problem = &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: err.Error()}
-		v.unpackFailed = &reasoned{reasonUnpackFailed, err.Error()}
+		v.unpackFailed = &reasoned{reasonUnpackFailed, message.Of(err)}
 	})
 	if kit.Is[*resolver.ReadError](err) {
 		return fmt.Errorf("resolve: %w", err)
@@ -242,9 +243,9 @@ func (r *Reconciler) await(w *world, known *known, views map[types.UID]*view, co
 	if w.unpackTimeout > 0 {
 		left := w.unpackTimeout - r.Clock.Since(known.awaitedSince(waiting.Image, r.Clock.Now()))
 		if left <= 0 {
-			message := fmt.Sprintf("bundle unpacking failed. Reason: DeadlineExceeded, and Message: %s; the OperatorGroup's annotation %s allows %s",
+			text := message.Sprintf("bundle unpacking failed. Reason: DeadlineExceeded, and Message: %s; the OperatorGroup's annotation %s allows %s",
 				waiting.Error(), names.AnnotationUnpackTimeout, w.unpackTimeout)
-			each(views, concerned, func(v *view) { v.unpackFailed = &reasoned{reasonUnpackFailed, message} })
+			each(views, concerned, func(v *view) { v.unpackFailed = &reasoned{reasonUnpackFailed, text} })
 			return
 		}
 		w.wakeAfter(left)
@@ -268,7 +269,7 @@ func reportNotCreated(ctx context.Context, views map[types.UID]*view, concerned 
 	if ctx.Err() != nil {
 		return err
 	}
-	each(views, concerned, func(v *view) { v.unpackFailed = &reasoned{reasonEnsureFailed, err.Error()} })
+	each(views, concerned, func(v *view) { v.unpackFailed = &reasoned{reasonEnsureFailed, message.Of(err)} })
 	return err
 }
 

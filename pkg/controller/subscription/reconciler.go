@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -141,7 +142,7 @@ func (r *Reconciler) save(ctx context.Context, w *world, sub *operatorsv1alpha1.
 	}
 	if err == nil {
 		for _, c := range newFailures(&sub.Status, &after.Status) {
-			r.Recorder.Eventf(sub, nil, corev1.EventTypeWarning, string(c.Type), "Resolve", "%s", status.Note(c.Message))
+			r.Recorder.Eventf(sub, nil, corev1.EventTypeWarning, string(c.Type), "Resolve", "%s", status.Note(message.Reread(c.Message)))
 		}
 		if c, ok := newWebhooks(&sub.Status, &after.Status); ok {
 			r.Recorder.Eventf(sub, nil, corev1.EventTypeNormal, string(c.Type), "Install", "%s", status.Note(c.Message))

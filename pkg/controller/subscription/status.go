@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/remit-olm/remit/pkg/install"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/resolver"
@@ -168,13 +169,16 @@ func (r *Reconciler) writeCatalog(st *operatorsv1alpha1.SubscriptionStatus, v vi
 	st.CatalogHealth = []operatorsv1alpha1.SubscriptionCatalogHealth{health}
 }
 
-type reasoned struct{ reason, message string }
+type reasoned struct {
+	reason  string
+	message message.Text
+}
 
 func (r *Reconciler) writeConditions(st *operatorsv1alpha1.SubscriptionStatus, v view, now metav1.Time) {
-	put := func(t operatorsv1alpha1.SubscriptionConditionType, value corev1.ConditionStatus, reason, message string) {
-		message = status.Text(message)
-		if got := st.GetCondition(t); got.Status != value || got.Reason != reason || got.Message != message {
-			st.SetCondition(operatorsv1alpha1.SubscriptionCondition{Type: t, Status: value, Reason: reason, Message: message, LastTransitionTime: &now})
+	put := func(t operatorsv1alpha1.SubscriptionConditionType, value corev1.ConditionStatus, reason string, text message.Text) {
+		shown := status.Text(text)
+		if got := st.GetCondition(t); got.Status != value || got.Reason != reason || got.Message != shown {
+			st.SetCondition(operatorsv1alpha1.SubscriptionCondition{Type: t, Status: value, Reason: reason, Message: shown, LastTransitionTime: &now})
 		}
 	}
 	// set sets a condition to True or, if why is nil, removes it.
@@ -193,8 +197,8 @@ func (r *Reconciler) writeConditions(st *operatorsv1alpha1.SubscriptionStatus, v
 	}
 	set(operatorsv1alpha1.SubscriptionResolutionFailed, asReason(v.problem))
 	set(typeUpgradeHeldBack, asReason(heldBack(v)))
-	for t, message := range v.deprecated.conditions() {
-		set(t, reasonedIf(message != "", "", message))
+	for t, text := range v.deprecated.conditions() {
+		set(t, reasonedIf(text != "", "", text))
 	}
 	set(operatorsv1alpha1.SubscriptionBundleUnpacking, reasonedIf(v.unpacking != "", reasonUnpacking, v.unpacking))
 	set(operatorsv1alpha1.SubscriptionBundleUnpackFailed, v.unpackFailed)
@@ -203,7 +207,7 @@ func (r *Reconciler) writeConditions(st *operatorsv1alpha1.SubscriptionStatus, v
 	set(operatorsv1alpha1.SubscriptionInstallPlanFailed, failed)
 	for _, t := range []operatorsv1alpha1.SubscriptionConditionType{typePermissionsMissing, typeObjectsRefused, typeWebhooksIncluded} {
 		if c, ok := found(v, t); ok {
-			put(t, c.Status, string(c.Reason), c.Message)
+			put(t, c.Status, string(c.Reason), message.Reread(c.Message))
 		} else {
 			set(t, reasonedIf(t == typePermissionsMissing && v.plan == nil && v.missing != "", names.ReasonAccountLacksPermissions, v.missing))
 		}
@@ -232,18 +236,18 @@ func newFailures(before, after *operatorsv1alpha1.SubscriptionStatus) (out []ope
 	return out
 }
 
-func reasonedIf(applies bool, reason, message string) *reasoned {
+func reasonedIf(applies bool, reason, text string) *reasoned {
 	if !applies {
 		return nil
 	}
-	return &reasoned{reason, message}
+	return &reasoned{reason, message.Line(text)}
 }
 
 func asReason(p *resolver.Problem) *reasoned {
 	if p == nil {
 		return nil
 	}
-	return &reasoned{p.Reason, p.Message}
+	return &reasoned{p.Reason, message.Line(p.Message)}
 }
 
 // heldBack returns the reason that an installed version is kept although its channel contains another version, or nil.
@@ -283,9 +287,9 @@ func catalogProblem(v view) *reasoned {
 	case v.catalog.none:
 		return &reasoned{reasonNoCatalogs, "dependency resolution requires at least one catalogsource"}
 	case v.catalog.source == nil:
-		return &reasoned{reasonCatalogUnhealthy, fmt.Sprintf("targeted catalogsource %s missing", v.catalog.key)}
+		return &reasoned{reasonCatalogUnhealthy, message.Sprintf("targeted catalogsource %s missing", v.catalog.key)}
 	case !v.catalog.healthy:
-		return &reasoned{reasonCatalogUnhealthy, fmt.Sprintf("targeted catalogsource %s unhealthy", v.catalog.key)}
+		return &reasoned{reasonCatalogUnhealthy, message.Sprintf("targeted catalogsource %s unhealthy", v.catalog.key)}
 	}
 	return nil
 }
@@ -294,7 +298,7 @@ func catalogProblem(v view) *reasoned {
 // for a condition that is absent. The reason of a pending plan is its phase.
 func planConditions(v view) (pending, failed *reasoned) {
 	if v.deleting != "" {
-		return &reasoned{reasonBeingDeleted, v.deleting}, nil
+		return &reasoned{reasonBeingDeleted, message.Line(v.deleting)}, nil
 	}
 	if v.plan == nil {
 		return nil, nil
@@ -304,11 +308,11 @@ func planConditions(v view) (pending, failed *reasoned) {
 	case operatorsv1alpha1.InstallPlanPhaseComplete:
 		return nil, nil
 	case operatorsv1alpha1.InstallPlanPhaseFailed:
-		return nil, &reasoned{cmp.Or(string(installed.Reason), reasonPlanFailed), installed.Message}
+		return nil, &reasoned{cmp.Or(string(installed.Reason), reasonPlanFailed), message.Reread(installed.Message)}
 	case operatorsv1alpha1.InstallPlanPhaseNone:
 		return &reasoned{reason: reasonNotYetReconciled}, nil
 	default:
-		return &reasoned{string(phase), installed.Message}, nil
+		return &reasoned{string(phase), message.Reread(installed.Message)}, nil
 	}
 }
 

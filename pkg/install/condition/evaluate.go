@@ -50,7 +50,7 @@ func reasonOf(c *metav1.Condition) string {
 	if c.Status != metav1.ConditionFalse {
 		return ""
 	}
-	why := cmp.Or(status.OneLine(status.Clean(c.Message)), c.Reason, "the condition Upgradeable is False")
+	why := cmp.Or(status.OneLine(c.Message), c.Reason, "the condition Upgradeable is False")
 	return status.Cut(why, maxReason)
 }
 
@@ -61,7 +61,7 @@ func Observed(c *operatorsv2.OperatorCondition) []metav1.Condition {
 	for i := range c.Spec.Conditions {
 		if observed := c.Spec.Conditions[i]; meta.FindStatusCondition(out, observed.Type) == nil {
 			observed.ObservedGeneration = c.Generation
-			observed.Message = status.Cut(status.Clean(observed.Message), maxMessage)
+			observed.Message = status.Text(status.Cut(status.Clean(observed.Message), maxMessage))
 			out = append(out, observed)
 		}
 	}

@@ -47,7 +47,25 @@ func OneLine(text string) string {
 	return out.String()
 }
 
+// Printable replaces unsafe characters, except line breaks and tabs, and invalid UTF-8 with U+FFFD.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || !isUnsafe(r) {
+			return r
+		}
+		return utf8.RuneError
+	}, strings.ToValidUTF8(text, string(utf8.RuneError)))
+}
+
 // opening matches the beginning of a line that YAML or Markdown could interpret: a document or its end, a directive, a comment,
 // a mapping in braces, a key that objects have, or that is quoted or tagged; a block of code, HTML, a heading, a quotation or a
 // table.
 var opening = regexp.MustCompile("^ *(---|\\.\\.\\.|===|```|~~~|[#%{<>|&*!?]|(apiVersion|kind|items) *:|\"[^ ]*\" *:|'[^ ]*' *:)")
+
+// guard makes a line harmless at whose beginning a string of others is.
+func guard(line string) string {
+	if opening.MatchString(line) {
+		return `\` + line
+	}
+	return line
+}

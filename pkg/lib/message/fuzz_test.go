@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -36,17 +37,20 @@ func FuzzWhatIsApplied(f *testing.F) {
 			t.Skip("the escaped key is too long for YAML")
 		}
 		require.NoError(t, err)
-		text := Lines(Line(a+" requests "+b), docs, Line("- User "+a+" cannot "+b), Line(a), Line(b))
-		lines, _ := text.split()
+		text := Lines(
+			Sprintf("%s requests %s", a, b), Sprintf("- User %q cannot %v", a, errors.New(b)), Line(a), Line(b),
+			Of(fmt.Errorf("%s: %w", a, errors.Join(errors.New(b), docs.Err()))), Sprintf("%s%s\n  %-3s|", a, b, b),
+		)
 		require.True(t, isSafe(string(text)), "%q", text)
-		require.LessOrEqual(t, strings.Count(lines, "\n"), 3, "%q", text)
-		for line := range strings.Lines(lines) {
-			require.False(t, opening.MatchString(line), "%q", line)
+		require.LessOrEqual(t, len(text.Split()), 7, "the last text has two lines, and empty lines are omitted: %q", text)
+		for _, line := range text.Split() {
+			require.False(t, opening.MatchString(string(line)), "%q", line)
 		}
 		want, err := json.Marshal(role)
 		require.NoError(t, err)
 		require.Equal(t, []string{string(want)}, applied(t, fromFirstSeparator(string(text))))
-		require.Empty(t, applied(t, lines), "%q", text)
+		require.Empty(t, applied(t, string(text.Prose())), "%q", text)
+		require.Empty(t, text.Limit(len(text)-1).Documents())
 	})
 }
 
@@ -83,4 +87,16 @@ func applied(t *testing.T, text string) []string {
 		require.NoError(t, err)
 		out = append(out, string(again))
 	}
+}
+
+// names returns the names of the objects that kubectl apply reads from a text.
+func names(t *testing.T, text string) []string {
+	t.Helper()
+	var out []string
+	for _, object := range applied(t, text) {
+		role := &rbacv1.ClusterRole{}
+		require.NoError(t, json.Unmarshal([]byte(object), role))
+		out = append(out, role.Name)
+	}
+	return out
 }

@@ -5,6 +5,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+
+	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
 // Account is the identity of an existing ServiceAccount, including its UID.
@@ -59,9 +61,19 @@ type Error struct {
 	// OperatorGroup is the name of the OperatorGroup; "" if there is none or more than one.
 	OperatorGroup string
 	Message       string
+	// Help is RBAC that solves the problem as an alternative to the command with which the message ends; "" if there is none.
+	Help message.Text
 }
 
 func (e *Error) Error() string { return e.Message }
+
+// Text returns the message and the help.
+func (e *Error) Text() message.Text {
+	if e.Help == "" {
+		return message.Line(e.Message)
+	}
+	return message.Lines(message.Sprintf("%s or apply:", e.Message), e.Help)
+}
 
 // NotEnrolled returns the Error that reports that this program is not allowed to request tokens for the account.
 func NotEnrolled(a Account) *Error {

@@ -18,8 +18,12 @@ func Enrollment(account types.NamespacedName, remitNamespace string) []client.Ob
 	identity := func(name string) rbacv1.Subject {
 		return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: remitNamespace, Name: name}
 	}
-	return grant("remit-enrollment-"+account.Name, account, "create", "serviceaccounts/token",
-		identity(names.ServiceAccountCatalog), identity(names.ServiceAccountOLM))
+	return EnrollmentOf(account, identity(names.ServiceAccountCatalog), identity(names.ServiceAccountOLM))
+}
+
+// EnrollmentOf is like Enrollment, but for other users than Remit's programs.
+func EnrollmentOf(account types.NamespacedName, users ...rbacv1.Subject) []client.Object {
+	return grant("remit-enrollment-"+account.Name, account, "create", "serviceaccounts/token", users...)
 }
 
 // Authorship returns the Role and RoleBinding with which an administrator allows a user or group to name an account in

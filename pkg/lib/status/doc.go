@@ -2,5 +2,5 @@
 // the object was read. Otherwise, it sends one merge patch with an optimistic lock: condition lists of the v0 kinds
 // are not keyed, so a patch without a lock could revert another writer's change.
 //
-// It also makes texts suitable for a status: it limits their length and replaces invalid UTF-8 and control characters.
+// It also limits the length of texts (package message) for statuses and events.
 package status

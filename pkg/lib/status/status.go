@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
 const (
@@ -32,45 +32,30 @@ func Patch[T client.Object](ctx context.Context, c client.Client, before, after 
 	return nil
 }
 
-// Text makes a message safe to display, as Clean does, and truncates it to MaxMessage at a line or word boundary.
-func Text(message string) string {
-	return Cut(Clean(message), MaxMessage)
-}
+// Text returns a message for a status: a message.Text as it is, and any other string as one line. It is truncated to MaxMessage.
+func Text[S string | message.Text](text S) string { return string(textOf(text).Limit(MaxMessage)) }
 
-// Note truncates the note of an event to the length that the API server accepts.
-func Note(text string) string { return Cut(text, maxNote) }
+// Note returns the note of an event, without documents. It is truncated to the length that the API server accepts.
+func Note[S string | message.Text](text S) string { return string(textOf(text).Prose().Limit(maxNote)) }
+
+func textOf[S string | message.Text](text S) message.Text {
+	if own, ok := any(text).(message.Text); ok {
+		return own
+	}
+	return message.Line(string(text))
+}
 
 // OneLine replaces each sequence of white space, including line breaks, with one space, so that a quoted text cannot
 // look like another line of a message. It also makes the text safe to display, as Clean does.
 func OneLine(text string) string { return Clean(strings.Join(strings.Fields(text), " ")) }
 
-// Clean makes a text safe to display: it replaces invalid UTF-8, control characters except newlines and tabs, and characters that
-// are invisible, break lines or change the text direction.
-func Clean(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || r != utf8.RuneError && !unicode.In(r, unicode.C, unicode.Zl, unicode.Zp) {
-			return r
-		}
-		return '\uFFFD'
-	}, strings.ToValidUTF8(text, "\uFFFD"))
-}
+// Clean makes a text safe to display: it returns one line without invalid UTF-8 and control characters, and without characters
+// that are invisible or change the text direction.
+func Clean(text string) string { return message.OneLine(text) }
 
 // Cut truncates a text that is longer than limit bytes, if possible at a line or word boundary, and marks it as
 // truncated.
-func Cut(s string, limit int) string {
-	const mark = " … (truncated)"
-	if len(s) <= limit {
-		return s
-	}
-	head := s[:limit-len(mark)]
-	for !utf8.ValidString(head) {
-		head = head[:len(head)-1]
-	}
-	if i := strings.LastIndexAny(head, "\n "); i > len(head)/2 {
-		head = head[:i]
-	}
-	return head + mark
-}
+func Cut(s string, limit int) string { return message.Cut(s, limit) }
 
 // Lines joins whole lines with "; ", in the given order. It stops before the text exceeds about limit bytes, and then
 // appends the number of omitted lines.

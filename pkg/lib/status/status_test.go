@@ -6,15 +6,18 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
 func TestTextIsSafeToDisplay(t *testing.T) {
 	for _, row := range []struct{ name, in, want string }{
 		{"plain text", "Grüße, 世界", "Grüße, 世界"},
-		{"lines and tabs", "a\n\tb", "a\n\tb"},
+		{"line breaks and tabs", "a\n\tb", "a b"},
+		{"a YAML document", "---\nkind: a", "\\--- kind: a"},
 		{"invalid UTF-8", "a\xff\xfeb", "a\uFFFDb"},
-		{"a terminal escape", "a\x1b[31mb\x00\r\x7f\u0085", "a\uFFFD[31mb\uFFFD\uFFFD\uFFFD\uFFFD"},
-		{"direction changes and line separators", "a\u202eb\u2066\u2028", "a\uFFFDb\uFFFD\uFFFD"},
+		{"a terminal escape", "a\x1b[31mb\x00\r\x7f\u0085", "a\uFFFD[31mb\uFFFD \uFFFD "},
+		{"direction changes and line separators", "a\u202eb\u2066\u2028", "a\uFFFDb\uFFFD "},
 		{"empty text", "", ""},
 		{"text of the maximum length", strings.Repeat("x", MaxMessage), strings.Repeat("x", MaxMessage)},
 	} {
@@ -49,6 +52,10 @@ func TestNotesOfEventsAreLimited(t *testing.T) {
 	got := Note(strings.Repeat("ü", 1000))
 	require.LessOrEqual(t, len(got), 1024, "the API server accepts at most 1,024 bytes")
 	require.True(t, utf8.ValidString(got))
+	docs, err := message.Documents(map[string]string{"a": "b"})
+	require.NoError(t, err)
+	require.Equal(t, "a\nb", Note(message.Lines("a", "b", docs)))
+	require.Equal(t, "a\nb\n---\na: b\n", Text(message.Lines("a", "b", docs)))
 }
 
 func TestOneLine(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
 // ExactArgs returns a function that requires exactly one argument per name, in the order given. Its errors contain the
@@ -25,5 +27,5 @@ func NoArgs(cmd *cobra.Command, args []string) error { return ExactArgs()(cmd, a
 
 // usageError returns an error that shows the usage of the command.
 func usageError(cmd *cobra.Command, what string) error {
-	return fmt.Errorf("%s\n\nUsage:\n  %s\n\n%s --help shows examples and flags", what, cmd.UseLine(), cmd.CommandPath())
+	return message.Sprintf("%s\n\nUsage:\n  %s\n\n%s --help shows examples and flags", what, cmd.UseLine(), cmd.CommandPath()).Err()
 }

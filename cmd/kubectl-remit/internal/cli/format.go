@@ -1,20 +1,15 @@
 package cli
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
-	"github.com/remit-olm/remit/pkg/lib/status"
+	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
 // Format is the value of a command's --output flag.
@@ -77,44 +72,20 @@ func (f *formatFlag) Type() string { return "format" }
 
 // Encode writes a value as YAML or JSON. Both use the json tags as field names. A Writer changes nothing in the output.
 func (f Format) Encode(out io.Writer, value any) error {
-	text, err := f.marshal(value)
-	if err != nil {
-		return fmt.Errorf("encode: %w", err)
-	}
-	if f == YAML && bytes.HasPrefix(text, []byte("{")) {
-		text = append([]byte("---\n"), text...) // otherwise, decoders expect JSON, which has fewer escape sequences
-	}
-	_, err = out.Write(text)
-	return err
-}
-
-func (f Format) marshal(value any) ([]byte, error) {
+	encode := message.JSON
 	if f == YAML {
-		text, err := yaml.Marshal(value)
-		if err == nil && status.Clean(string(text)) == string(text) {
-			return text, nil
-		}
+		encode = message.YAML
 	}
-	text, err := json.MarshalIndent(value, "", "  ")
-	return append(f.escaped(text), '\n'), err
-}
-
-// escaped replaces characters in JSON that a Writer would replace, which occur only in strings, with escape sequences.
-func (f Format) escaped(text []byte) []byte {
-	out := make([]byte, 0, len(text))
-	for _, r := range string(text) {
-		switch {
-		case status.Clean(string(r)) == string(r):
-			out = utf8.AppendRune(out, r)
-		case f == YAML:
-			out = fmt.Appendf(out, `\U%08x`, r)
-		default:
-			for _, unit := range utf16.AppendRune(nil, r) {
-				out = fmt.Appendf(out, `\u%04x`, unit)
-			}
-		}
+	text, err := encode(value)
+	if err != nil {
+		return err
 	}
-	return out
+	if f == YAML && strings.HasPrefix(string(text), "{") {
+		_, err = message.Fprintf(out, "---\n%s", text) // otherwise, decoders expect JSON, which has fewer escape sequences
+		return err
+	}
+	_, err = message.Fprintf(out, "%s", text)
+	return err
 }
 
 // EncodeObjects writes API objects as kubectl does: as YAML documents, or as a List in JSON.
@@ -122,14 +93,10 @@ func (f Format) EncodeObjects(out io.Writer, objs []client.Object) error {
 	if f == JSON {
 		return f.Encode(out, map[string]any{"apiVersion": "v1", "kind": "List", "items": objs})
 	}
-	for _, obj := range objs {
-		text, err := f.marshal(obj)
-		if err != nil {
-			return fmt.Errorf("encode: %w", err)
-		}
-		if _, err := out.Write(append([]byte("---\n"), text...)); err != nil {
-			return err
-		}
+	documents, err := message.Documents(objs...)
+	if err != nil {
+		return err
 	}
-	return nil
+	_, err = message.Fprintf(out, "%s", documents)
+	return err
 }

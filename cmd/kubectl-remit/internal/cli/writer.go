@@ -6,7 +6,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/remit-olm/remit/pkg/lib/status"
+	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
 // Writer replaces characters that a terminal would interpret as commands: control characters, and characters that change the
@@ -33,7 +33,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	text := slices.Concat(w.partial, p)
 	end := len(text) - unfinished(text)
 	w.partial = slices.Clone(text[end:])
-	if _, err := io.WriteString(w.raw, status.Clean(string(text[:end]))); err != nil {
+	if _, err := io.WriteString(w.raw, message.Printable(string(text[:end]))); err != nil {
 		return 0, err
 	}
 	return len(p), nil
