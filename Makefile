@@ -42,7 +42,7 @@ run: build controlplane ## Start everything and demonstrate a bounded install. A
 ##
 
 # STORIES are the packages under test/ that `make test` runs. `make test-rest` runs the others.
-STORIES := ./test/docs ./test/e2e ./test/layers ./test/env/... ./test/operators/...
+STORIES := ./test/docs ./test/e2e ./test/layers ./test/text ./test/env/... ./test/operators/...
 REST = $(filter-out $(shell $(GO) list $(STORIES)) %/test/mutants %/test/escape,$(shell $(GO) list ./test/...))
 
 # Without debugging information, linking takes half the time. `make lint` runs vet.

@@ -46,12 +46,6 @@ func bytes() []Mutant {
 			Killer: unit("pkg/bundle", "TestStringsOfRulesAreWords"),
 		},
 		{
-			Name: "lines-of-a-report-are-text", Rule: 8, File: "pkg/preflight/render.go",
-			Old:    "		line := string(message.Line(text))",
-			New:    "		line := text + string(message.Line(\"\"))",
-			Killer: unit("pkg/preflight", "TestStringsOfABundleArePartOfOneLine"),
-		},
-		{
 			Name: "rules-in-the-form-of-olm-v1-are-text", Rule: 8, File: "pkg/controller/clusterextension/preflight.go",
 			Old:    "out[i] = rbac.Word(value)",
 			New:    "out[i] = rbac.Word(value)[:0] + value",
@@ -92,12 +86,6 @@ func bytes() []Mutant {
 			Old:    "\tcase name == \".\" || name == \"..\" || strings.ContainsAny(name, `/\\`):",
 			New:    `	case name == ".":`,
 			Killer: unit("pkg/catalog", "TestCheckName"),
-		},
-		{
-			Name: "control-characters-are-shown", Rule: 8, File: "pkg/lib/status/status.go",
-			Old:    "r != utf8.RuneError && !unicode.In(",
-			New:    "r != utf8.RuneError || unicode.In(",
-			Killer: unit("pkg/lib/status", "TestTextIsSafeToDisplay"),
 		},
 		{
 			Name: "tenants-registries-anywhere", Rule: 8, File: "pkg/image/client.go",

@@ -41,7 +41,7 @@ func grants() []Mutant {
 		},
 		{
 			Name: "escaped-characters-are-replaced", File: "cmd/kubectl-remit/internal/cli/format.go",
-			Old: "		if err == nil && status.Clean(string(text)) == string(text) {", New: `		if err == nil && status.Clean("") == "" {`,
+			Old: "	encode := message.JSON", New: "	encode := message.YAML",
 			Killer: unit("cmd/kubectl-remit/internal/cli", "TestTheWriterDoesNotChangeEncodedObjects"),
 		},
 		{
@@ -51,7 +51,7 @@ func grants() []Mutant {
 		},
 		{
 			Name: "escalation-is-not-in-the-status", File: "pkg/controller/installplan/conditions.go",
-			Old: "status.Text(joined(warning, f.ChangedText()))", New: "status.Text(joined(f.ChangedText()))",
+			Old: "message.Lines(warning, f.ChangedText())", New: "message.Lines(f.ChangedText())",
 			Killer: unit("pkg/controller/installplan", "TestWarnsAboutEscalationInTheStatusAndOnceInAnEvent"),
 		},
 		{

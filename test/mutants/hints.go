@@ -300,12 +300,6 @@ func hints() []Mutant {
 			Killer: row("142g"),
 		},
 		{
-			Name: "lines-of-a-report-break", Rule: 8, File: "pkg/preflight/render.go",
-			Old:    "		lines = append(lines, \"- \"+status.OneLine(text))",
-			New:    "		lines = append(lines, \"- \"+text)",
-			Killer: unit("pkg/preflight", "TestQuotedMessagesCannotImitateAGrant"),
-		},
-		{
 			Name: "commands-are-not-quoted", Rule: 8, File: "pkg/lib/apply/command.go",
 			Old:    "		return \"'\" + strings.ReplaceAll",
 			New:    "		return text + strings.ReplaceAll",
