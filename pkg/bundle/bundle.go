@@ -17,6 +17,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/lib/budget"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
@@ -202,6 +203,9 @@ func (b *Bundle) add(obj *unstructured.Unstructured) error {
 	if size := budget.Of(csv).Memory; size > budget.MaxDecodedBytes {
 		return fmt.Errorf("ClusterServiceVersion %q: %w", obj.GetName(), &budget.ObjectError{Size: size})
 	}
+	if err := CheckNames("spec", csv.Spec); err != nil {
+		return fmt.Errorf("ClusterServiceVersion %q: %w", obj.GetName(), err)
+	}
 	b.CSV = csv
 	warnings, err := checkIcons(csv)
 	b.Warnings = append(b.Warnings, warnings...)
@@ -235,7 +239,7 @@ func checkRBAC(obj *unstructured.Unstructured) error {
 		binding := &rbacv1.ClusterRoleBinding{} // a RoleBinding has the same fields
 		if err = decodeStrictly("", obj.Object, binding); err == nil {
 			binding.Namespace = someNamespace(kind == "RoleBinding")
-			err = rbac.ValidateBinding(binding)
+			err = cmp.Or(CheckNames("", binding), rbac.ValidateBinding(binding))
 		}
 	}
 	if err != nil {
@@ -256,6 +260,10 @@ func someNamespace(namespaced bool) string {
 func checkCRD(obj *unstructured.Unstructured) error {
 	if obj.GroupVersionKind().GroupKind() != (schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}) {
 		return nil
+	}
+	defined := DefinedKind(obj)
+	if err := cmp.Or(message.CheckWord("spec.group", defined.Group), message.CheckWord("spec.names.kind", defined.Kind)); err != nil {
+		return fmt.Errorf("CustomResourceDefinition %q: %w", obj.GetName(), err)
 	}
 	field, _, err := unstructured.NestedFieldNoCopy(obj.Object, "spec", "versions")
 	if err != nil {

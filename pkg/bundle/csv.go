@@ -23,7 +23,7 @@ func ValidateCSV(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 		return fmt.Errorf("install strategy %q is not supported; it must be %q", strategy.StrategyName,
 			operatorsv1alpha1.InstallStrategyNameDeployment)
 	}
-	var errs []error
+	errs := []error{CheckNames("spec", csv.Spec)}
 	if len(strategy.StrategySpec.DeploymentSpecs) == 0 {
 		errs = append(errs, errors.New("the install strategy has no deployments"))
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
 // maxDepth bounds the nesting depth of a manifest, and maxManifestCost the estimated memory for decoding it. The manifests of
@@ -43,6 +44,9 @@ func parseObject(data []byte) (*unstructured.Unstructured, error) {
 	if err := utiljson.Unmarshal(data, &obj.Object); err != nil || obj.GetKind() == "" {
 		return nil, fmt.Errorf("not an object with a kind")
 	}
+	if err := checkType(obj); err != nil {
+		return nil, err
+	}
 	if obj.IsList() {
 		return nil, fmt.Errorf("each manifest must be one object, but found a list (%s)", obj.GetKind())
 	}
@@ -50,7 +54,7 @@ func parseObject(data []byte) (*unstructured.Unstructured, error) {
 		return nil, fmt.Errorf("%s: a field name contains control characters: %.100q", obj.GetKind(), name)
 	}
 	if obj.GetKind() == operatorsv1alpha1.ClusterServiceVersionKind && obj.GetAPIVersion() == "" {
-		return nil, fmt.Errorf("%s %s has no apiVersion", obj.GetKind(), obj.GetName())
+		return nil, fmt.Errorf("%s %q has no apiVersion", obj.GetKind(), obj.GetName())
 	}
 	completeType(obj)
 	return obj, strip(obj)
@@ -134,7 +138,11 @@ func checkName(obj *unstructured.Unstructured) error {
 	if name == "" {
 		return fmt.Errorf("%s: metadata.name is missing or not a string", obj.GetKind())
 	}
-	if _, _, err := unstructured.NestedString(obj.Object, "metadata", "namespace"); err != nil {
+	namespace, _, err := unstructured.NestedString(obj.Object, "metadata", "namespace")
+	if err != nil {
+		return fmt.Errorf("%s %q: %w", obj.GetKind(), name, err)
+	}
+	if err := message.CheckWord("metadata.namespace", namespace); err != nil { // real bundles contain PLACEHOLDER_NAMESPACE
 		return fmt.Errorf("%s %q: %w", obj.GetKind(), name, err)
 	}
 	problems := content.IsPathSegmentName(name)

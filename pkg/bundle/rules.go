@@ -2,8 +2,6 @@ package bundle
 
 import (
 	"fmt"
-	"strings"
-	"unicode"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
@@ -57,14 +55,11 @@ func checkWords(r rbacv1.PolicyRule) (total int, err error) {
 		words []string
 	}{{"apiGroups", r.APIGroups}, {"resources", r.Resources}, {"resourceNames", r.ResourceNames}, {"verbs", r.Verbs}, {"nonResourceURLs", r.NonResourceURLs}} {
 		for _, word := range field.words {
-			if !message.IsPlain(word) || strings.ContainsFunc(word, unicode.IsSpace) {
-				return 0, fmt.Errorf("%s: %q contains white space or control characters", field.name, truncated(word))
+			if err := message.CheckWord(field.name+":", word); err != nil {
+				return 0, err
 			}
 			total += len(word)
 		}
 	}
 	return total, nil
 }
-
-// truncated returns the beginning of a string that is quoted in an error.
-func truncated(word string) string { return word[:min(len(word), 100)] }

@@ -11,8 +11,8 @@ import (
 )
 
 // stringMap returns the labels or annotations of a manifest, except those whose keys omit matches. It returns an
-// error for values that are not strings: the API server would refuse them later, and lenient parsing would drop all
-// labels or annotations.
+// error for keys that are not valid, and for values that are not strings: the API server would refuse them later, and
+// lenient parsing would drop all labels or annotations.
 func stringMap(obj *unstructured.Unstructured, field string, omit func(key string) bool) (map[string]any, error) {
 	all, _, err := unstructured.NestedNullCoercingStringMap(obj.Object, "metadata", field)
 	if err != nil {
@@ -23,6 +23,9 @@ func stringMap(obj *unstructured.Unstructured, field string, omit func(key strin
 		if !omit(k) {
 			kept[k] = v
 		}
+	}
+	if err := checkKeys(kept); err != nil {
+		return nil, fmt.Errorf("%s %q: metadata.%s: %w", obj.GetKind(), obj.GetName(), field, err)
 	}
 	return kept, nil
 }
