@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/resolver/sat"
 )
 
@@ -78,7 +79,7 @@ func (p *problem) describe(c sat.Constraint, involved map[sat.ID]bool) string {
 	case n.need != nil:
 		return fmt.Sprintf("bundle %s requires an operator %s", n.op.name, n.need.what.text)
 	case n.bad != nil:
-		return fmt.Sprintf("bundle %s has an invalid dependency: %s", n.op.name, n.bad)
+		return fmt.Sprintf("bundle %s has an invalid dependency: %s", n.op.name, message.OneLine(n.bad.Error()))
 	case n.other != nil:
 		return fmt.Sprintf("clusterserviceversion %s exists and is not referenced by a subscription", n.other.name)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/operator-framework/operator-registry/alpha/property"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
@@ -21,7 +22,7 @@ const typeDeprecated = "olm.deprecated"
 // api is a kind that an operator owns.
 type api struct{ Group, Version, Kind string }
 
-func (a api) String() string { return fmt.Sprintf("%s (%s/%s)", a.Kind, a.Group, a.Version) }
+func (a api) String() string { return message.OneLine(fmt.Sprintf("%s (%s/%s)", a.Kind, a.Group, a.Version)) }
 
 // facts describes what an operator provides and requires. It is read from a bundle of a catalog or from an installed
 // version.

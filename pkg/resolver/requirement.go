@@ -11,6 +11,7 @@ import (
 	"github.com/operator-framework/operator-registry/alpha/property"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
 // Limits on the requirements of one bundle.
@@ -23,7 +24,7 @@ const (
 
 // requirement is something that one other operator must provide.
 type requirement struct {
-	// text completes the sentence "requires an operator ..."; message is the author's own text, if any.
+	// text completes the sentence "requires an operator ..."; message is the author's own text, if any. Both are one line.
 	text    string
 	message string
 	// key identifies the requirement across bundles. text cannot do so, because authors control parts of it.
@@ -50,6 +51,7 @@ func requirementsOf(m *meter, properties []catalog.Property) ([]requirement, err
 			return nil, fmt.Errorf("property %s: %w", p.Type, err)
 		}
 		for i := range more {
+			more[i].text, more[i].message = message.OneLine(more[i].text), message.OneLine(more[i].message)
 			more[i].key = fmt.Sprintf("%s %d %s", p.Type, i, p.Value)
 		}
 		if out = append(out, more...); len(out) > MaxRequirements {

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
 // Load lists a registry's bundles. kept limits the memory that the Snapshot uses; a Max of zero means the limit of
@@ -158,7 +159,7 @@ func (l *loader) addBundle(pkg *catalog.Package, in *api.Bundle) error {
 		Version:     in.GetVersion(),
 		Image:       in.GetBundlePath(),
 		Properties:  props,
-		Deprecation: in.GetDeprecation().GetMessage(),
+		Deprecation: lineOf(in.GetDeprecation()),
 	}
 	if err := l.kept.Add(bundle.Size()); err != nil {
 		return err
@@ -179,17 +180,20 @@ func (l *loader) complete(ctx context.Context, client RegistryClient, name strin
 		return err
 	}
 	pkg.DefaultChannel = in.GetDefaultChannelName()
-	pkg.Deprecation = in.GetDeprecation().GetMessage()
+	pkg.Deprecation = lineOf(in.GetDeprecation())
 	for _, c := range in.GetChannels() {
 		if known, ok := pkg.Channels[c.GetName()]; ok {
 			if err := l.kept.Add(int64(len(c.GetDeprecation().GetMessage()))); err != nil {
 				return err
 			}
-			known.Deprecation = c.GetDeprecation().GetMessage()
+			known.Deprecation = lineOf(c.GetDeprecation())
 		}
 	}
 	return pkg.Validate()
 }
+
+// lineOf returns the message of a deprecation. It becomes part of conditions, so it must be one line (security model, rule 9).
+func lineOf(d *api.Deprecation) string { return string(message.Line(d.GetMessage())) }
 
 func contentDigest(in *api.Bundle) string {
 	if in.GetCsvJson() == "" && len(in.GetObject()) == 0 {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/budget"
+	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
 // Path is the path of the configuration in a ClusterExtension.
@@ -81,8 +82,8 @@ func ParseConfig(raw []byte) (Config, error) {
 		return Config{}, unknown(strict[0])
 	}
 	out := Config{Deployment: in.DeploymentConfig.subscription()}
-	if long := (*budget.ListError)(nil); errors.As(deployment.CheckConfig(out.Deployment), &long) {
-		return Config{}, &ConfigError{Path + ".deploymentConfig." + long.Field, fmt.Sprintf("the field has %d entries; at most %d are allowed", long.Len, long.Max)}
+	if err := deployment.CheckConfig(out.Deployment); err != nil {
+		return Config{}, unacceptable(err)
 	}
 	if in.WatchNamespace != nil {
 		out.WatchNamespace = *in.WatchNamespace
@@ -91,6 +92,14 @@ func ParseConfig(raw []byte) (Config, error) {
 		return Config{}, &ConfigError{Path + ".watchNamespace", fmt.Sprintf("%q is not a valid namespace name", out.WatchNamespace)}
 	}
 	return out, nil
+}
+
+// unacceptable describes a field of the deploymentConfig that deployment.CheckConfig does not accept.
+func unacceptable(err error) error {
+	if long := (*budget.ListError)(nil); errors.As(err, &long) {
+		return &ConfigError{Path + ".deploymentConfig." + long.Field, fmt.Sprintf("the field has %d entries; at most %d are allowed", long.Len, long.Max)}
+	}
+	return &ConfigError{Path + ".deploymentConfig", err.Error()}
 }
 
 // mistyped describes a field whose value is not valid.
@@ -144,7 +153,7 @@ func typeName(name string) string {
 func unknown(err error) error {
 	field := Path
 	if at, ok := err.(kjson.FieldError); ok { //nolint:errorlint // an interface that the library documents for these errors
-		field += "." + at.FieldPath()
+		field += "." + message.Word(at.FieldPath())
 	}
 	if strings.HasPrefix(err.Error(), "duplicate") {
 		return &ConfigError{field, "the field is set more than once"}

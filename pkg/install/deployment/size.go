@@ -7,6 +7,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 
+	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/lib/budget"
 )
 
@@ -20,9 +21,13 @@ const (
 	MaxConfigEntries = 1_000
 )
 
-// CheckConfig returns an error, which names the field, if a list or map of a Subscription's config has too many entries.
+// CheckConfig returns an error, which names the field, if a list or map of a Subscription's config has too many entries, or if a name or
+// a key in it is not valid.
 func CheckConfig(config *operatorsv1alpha1.SubscriptionConfig) error {
-	return budget.CheckLists(config, MaxConfigEntries)
+	if err := budget.CheckLists(config, MaxConfigEntries); err != nil {
+		return err
+	}
+	return bundle.CheckNames("", config)
 }
 
 // checkSize returns an error if the Deployments would be larger than the API server and this program can take. Every

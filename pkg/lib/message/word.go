@@ -2,6 +2,7 @@ package message
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -11,6 +12,14 @@ const maxWord = 100
 
 // IsWord reports whether a text contains neither white space nor unsafe characters.
 func IsWord(text string) bool { return IsPlain(text) && !strings.ContainsFunc(text, unicode.IsSpace) }
+
+// Word returns a text as it is if it is a word; otherwise, its beginning in quotes.
+func Word(text string) string {
+	if IsWord(text) {
+		return text
+	}
+	return strconv.Quote(Start(text))
+}
 
 // CheckWord returns an error if a text is not a word. The error quotes the text, after the name of its field.
 func CheckWord(field, text string) error {
