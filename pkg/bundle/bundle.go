@@ -179,13 +179,13 @@ func (p *parser) name(i int) string {
 		} `json:"metadata"`
 	}
 	raw := p.content.Manifests[i]
-	if json.Unmarshal(raw, &head) != nil || head.Kind == "" || len(head.Kind)+len(head.Metadata.Name) > maxIdentity {
+	if json.Unmarshal(raw, &head) != nil || head.Kind == "" || !message.IsWord(head.Kind) || len(head.Kind)+len(head.Metadata.Name) > maxIdentity {
 		return fmt.Sprintf("manifest %d", i+1)
 	}
 	return fmt.Sprintf("manifest %d (%s %q)", i+1, head.Kind, head.Metadata.Name)
 }
 
-// maxIdentity bounds the total length, in bytes, of a kind and name in a message. Longer ones are omitted.
+// maxIdentity bounds the total length, in bytes, of a kind and name in a message. Longer ones, and kinds with white space, are omitted.
 const maxIdentity = 512
 
 func (b *Bundle) add(obj *unstructured.Unstructured) error {
