@@ -93,6 +93,8 @@ func TestParseRefuses(t *testing.T) {
 		{"an annotation key with a comment", object("ConfigMap", `metadata: {name: a, annotations: {"# kind: c": d}}`), `ConfigMap "a": metadata.annotations: key "# kind: c": name part must`},
 		{"a subject with a second document", `{kind: RoleBinding, metadata: {name: a}, roleRef: {kind: Role, name: r}, subjects: [{kind: User, name: "u\n---\nb"}]}`,
 			`RoleBinding "a": subjects[0].name "u\n---\nb" contains white space`},
+		{"a CustomResourceDefinition whose kind has a second document", `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: a}, spec: {names: {kind: "K\n---\nb"}}}`,
+			`CustomResourceDefinition "a": spec.names.kind "K\n---\nb" contains white space`},
 		{"labels that are not strings", object("ConfigMap", "metadata: {name: a, labels: {b: true, c: d}}"), `ConfigMap "a": .metadata.labels`},
 		{"annotations that are not a map", object("ConfigMap", "metadata: {name: a, annotations: [b]}"), `ConfigMap "a": .metadata.annotations`},
 		{"metadata that is not a map", object("ConfigMap", "metadata: a"), "metadata.name is missing or not a string"},

@@ -22,7 +22,9 @@ const typeDeprecated = "olm.deprecated"
 // api is a kind that an operator owns.
 type api struct{ Group, Version, Kind string }
 
-func (a api) String() string { return message.OneLine(fmt.Sprintf("%s (%s/%s)", a.Kind, a.Group, a.Version)) }
+func (a api) String() string {
+	return message.OneLine(fmt.Sprintf("%s (%s/%s)", a.Kind, a.Group, a.Version))
+}
 
 // facts describes what an operator provides and requires. It is read from a bundle of a catalog or from an installed
 // version.

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/resolver/sat"
 )
 
@@ -137,7 +136,7 @@ func (f *facts) statedPackage() string {
 	for _, p := range f.properties {
 		var v property.Package
 		if p.Type == property.TypePackage && json.Unmarshal(p.Value, &v) == nil {
-			return message.OneLine(v.PackageName)
+			return v.PackageName
 		}
 	}
 	return ""

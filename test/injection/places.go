@@ -108,6 +108,9 @@ func placesOfStruct(t reflect.Type, above []reflect.Type) (out []Place) {
 		if !t.Field(i).IsExported() || name == "-" {
 			continue
 		}
+		if name == "" && !t.Field(i).Anonymous {
+			name = t.Field(i).Name
+		}
 		if name != "" {
 			name = "." + name
 		}

@@ -28,10 +28,16 @@ func Strings() []string {
 		"x\n# " + Stranger + ": comment",
 		"x\n```\n" + document + "```",
 		"x\n{kind: ClusterRoleBinding, apiVersion: rbac.authorization.k8s.io/v1, metadata: {name: " + Stranger + "}}\n",
-		"x\x1b[2J\x1b]0;" + Stranger + "\x07",
+		"x.k8s.io/x\x1b[2J\x1b]0;" + Stranger + "\x07", // messages list keys in reserved domains
 		"x\u202e" + Stranger + "\u200b",
 		"---\n" + document,
 	}
+}
+
+// Some returns two of Strings for the place with a number: the first one, and another one that differs from place to place.
+func Some(number int) []string {
+	all := Strings()
+	return []string{all[0], all[1+number%(len(all)-1)]}
 }
 
 // CheckText returns an error if an output, except the objects that Remit itself appends as documents, contains something that one of

@@ -17,8 +17,8 @@ func budget() []Mutant {
 		},
 		{
 			Name: "configs-of-any-length", Rule: 8, File: "pkg/install/deployment/size.go",
-			Old:    "	return budget.CheckLists(config, MaxConfigEntries)",
-			New:    "	return nil",
+			Old:    "err := budget.CheckLists(config, MaxConfigEntries); err != nil {",
+			New:    "err := budget.CheckLists(nil, MaxConfigEntries); err != nil {",
 			Killer: unit("pkg/install/deployment", "TestProductsOfSizesAreRefused"),
 		},
 		{

@@ -159,7 +159,7 @@ func deprecate(pkg *catalog.Package, e declcfg.DeprecationEntry) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s %q not found", clip(e.Reference.Schema), clip(name))
+	return fmt.Errorf("%s %q not found", message.Word(e.Reference.Schema), clip(name))
 }
 
 func (b *builder) validate() {
