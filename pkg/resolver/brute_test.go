@@ -268,12 +268,12 @@ type search struct {
 
 type open []pick
 
-// wants lists the requirements that a version adds. For an installed version, these are only the requirements that
-// other installed versions already meet.
+// wants lists the requirements that a version adds, without those that it meets itself. For an installed version, these
+// are only the requirements that other installed versions already meet.
 func (s *search) wants(p pick) []open {
 	var out []open
 	for _, w := range p.needs {
-		if w.kind != "" && w.metBy(p.version) {
+		if w.metBy(p.version) {
 			continue
 		}
 		if p.installed && !slices.ContainsFunc(s.there, func(i pick) bool { return i.name != p.name && w.metBy(i.version) }) {

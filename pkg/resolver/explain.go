@@ -128,8 +128,7 @@ func (d *decision) advice(p *problem, core []sat.Applied, r *root, involved map[
 		return ConstraintsNotSatisfiable, fmt.Sprintf("None of the versions available to subscription %s can be installed: choose "+
 			"another channel, or contact the author of the package", r.name())
 	case unique.pkg != "" && len(others) == 0:
-		return ConstraintsNotSatisfiable, fmt.Sprintf("Subscription %s requires two versions of package %s, but a namespace can have only one: "+
-			"choose another channel, or use another namespace for the operator that needs the other version", r.name(), unique.pkg)
+		return ConstraintsNotSatisfiable, adviseOneVersion(core, r, unique.pkg)
 	case unique.pkg != "":
 		return ConstraintsNotSatisfiable, fmt.Sprintf("%s require different versions of package %s, but a namespace can have only one: change them "+
 			"to require the same version, or move one of them to another namespace", "Subscriptions "+join(append([]string{r.name()}, others...)), unique.pkg)

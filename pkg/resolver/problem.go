@@ -186,8 +186,8 @@ func (d *decision) needsOf(p *problem, o *operator) ([]*need, error) {
 	}
 	var out []*need
 	before := p.candidates
-	for _, r := range withoutOwnAPIs(p.meter, o.facts, asked) {
-		if err := p.meter.Spend(1 + r.cost + len(p.inPlace)); err != nil {
+	for _, r := range dropSelfMet(p.meter, o.facts, asked) {
+		if err := p.meter.Spend(1 + len(p.inPlace)); err != nil {
 			return nil, err
 		}
 		n := &need{owner: o, what: r, candidates: p.metBy(o, r)}
@@ -329,13 +329,4 @@ func (p *problem) atMostOne(ids []sat.ID, n *note) {
 			}
 		}
 	}
-}
-
-// withoutOwnAPIs removes required kinds that the version itself owns.
-func withoutOwnAPIs(m *meter, f *facts, asked []requirement) []requirement {
-	own := func(r requirement) bool { return r.api != nil && r.match(m, f) }
-	if !slices.ContainsFunc(asked, own) {
-		return asked
-	}
-	return slices.DeleteFunc(slices.Clone(asked), own)
 }

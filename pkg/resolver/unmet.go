@@ -84,8 +84,8 @@ func (c Cluster) Unmet(ctx context.Context, limits Limits, b *catalog.Bundle) ([
 	}
 	present := c.present(m)
 	var out []Unmet
-	for _, r := range withoutOwnAPIs(m, own, asked) {
-		if m.Spend(1+r.cost) != nil {
+	for _, r := range dropSelfMet(m, own, asked) {
+		if m.Spend(1) != nil {
 			break
 		}
 		if !slices.ContainsFunc(present, func(f *facts) bool { return m.Spend(1) == nil && r.match(m, f) }) {

@@ -57,6 +57,7 @@ func TestUnmetRequirements(t *testing.T) {
 		{name: "a kind that the cluster serves", requires: []string{needsThing}, served: "Thing"},
 		{name: "a kind that an operator provides", requires: []string{needsThing}, cluster: Cluster{Installed: []Operator{installed}}},
 		{name: "a kind that the bundle itself provides", requires: []string{needsThing, "olm.gvk " + gvk}},
+		{name: "a range of the bundle's own package", requires: []string{`olm.package.required {"packageName": "op", "versionRange": ">=1.0.0"}`}},
 		{name: "a kind that nothing provides", requires: []string{needsThing}, want: providesThing + "; no available catalog provides one"},
 		{name: "a kind that a catalog offers", requires: []string{needsThing}, cluster: Cluster{Catalogs: []*catalog.Snapshot{offered}}, want: providesThing + fromCatalog},
 		{name: "a package", requires: []string{`olm.package.required {"packageName": "dep", "versionRange": ">=1.0.0 <2.0.0"}`}, cluster: Cluster{Installed: []Operator{installed}}},

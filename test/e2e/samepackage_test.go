@@ -1,0 +1,63 @@
+package e2e
+
+import (
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/test/env"
+)
+
+// A version that requires a range of its own package that includes it is installed and upgraded like any other, with one
+// Subscription.
+func TestInstallsABundleThatRequiresItsOwnPackage(t *testing.T) {
+	t.Parallel()
+	tn := cluster.Tenant(t)
+	const first = "own.v1.0.0 stable needs=own:>=1.0.0"
+	tn.Publish("catalog", first)
+	tn.GrantReleases()
+	tn.Group(env.AccountName, tn.Namespace)
+	tn.Subscribe("catalog", "own", "stable")
+	tn.Installed("own.v1.0.0")
+
+	tn.Publish("catalog", first, "own.v2.0.0 stable replaces=own.v1.0.0 needs=own:>=1.0.0")
+	tn.Installed("own.v2.0.0")
+	require.Equal(t, "own.v2.0.0", tn.Subscription(t).Status.CurrentCSV)
+}
+
+// A namespace has one version of a package. If a version requires another one, the Subscription says so, nothing is
+// created for the requirement, and the first version without it is installed. A second Subscription, to the channel of the
+// other version, leaves the first one's operator alone, also when it is deleted.
+func TestInstallsOneVersionOfAPackage(t *testing.T) {
+	t.Parallel()
+	tn := cluster.Tenant(t)
+	lines := []string{"pair.v2.0.0 main needs=pair:<2.0.0", "pair.v1.0.0 dep"}
+	tn.Publish("catalog", lines...)
+	tn.GrantReleases()
+	tn.Group(env.AccountName, tn.Namespace)
+	tn.Subscribe("catalog", "pair", "main")
+	tn.SubscriptionSays(operatorsv1alpha1.SubscriptionResolutionFailed, "ConstraintsNotSatisfiable",
+		`Bundle "pair.v2.0.0" requires another version of its own package "pair"`)
+	tn.Installed()
+
+	tn.Publish("catalog", append(lines, "pair.v2.1.0 main replaces=pair.v2.0.0")...)
+	tn.Installed("pair.v2.1.0")
+	before := tn.CSV(t, "pair.v2.1.0").UID
+
+	second := &operatorsv1alpha1.Subscription{ObjectMeta: tn.Meta("second"), Spec: &operatorsv1alpha1.SubscriptionSpec{
+		CatalogSource: "catalog", CatalogSourceNamespace: tn.Namespace, Package: "pair", Channel: "dep",
+	}}
+	tn.Create(second)
+	tn.Publish("catalog", append(lines, "pair.v2.1.0 main replaces=pair.v2.0.0", "pair.v2.2.0 main replaces=pair.v2.1.0")...)
+	tn.Installed("pair.v2.2.0")
+	after := tn.CSV(t, "pair.v2.2.0").UID
+	require.NotEqual(t, before, after)
+
+	require.NoError(t, client.IgnoreNotFound(cluster.Client.Delete(t.Context(), second)))
+	tn.Publish("catalog", append(lines, "pair.v2.1.0 main replaces=pair.v2.0.0", "pair.v2.2.0 main replaces=pair.v2.1.0", "other.v1.0.0 stable")...)
+	tn.Subscribe("catalog", "other", "stable")
+	tn.Installed("other.v1.0.0", "pair.v2.2.0")
+	require.Equal(t, after, tn.CSV(t, "pair.v2.2.0").UID)
+}
