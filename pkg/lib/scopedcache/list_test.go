@@ -13,15 +13,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// interrupted calls a function once before controller-runtime's cache lists, or before it removes an informer.
+// interrupted calls a function once before controller-runtime's cache gets or lists, or before it removes an informer.
 type interrupted struct {
 	cache.Cache
-	list, again, remove func()
+	list, again, remove, get func()
 }
 
 func (i *interrupted) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	once(&i.list)
 	return i.Cache.List(ctx, list, opts...)
+}
+
+func (i *interrupted) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	once(&i.get)
+	return i.Cache.Get(ctx, key, obj, opts...)
 }
 
 func (i *interrupted) RemoveInformer(ctx context.Context, obj client.Object) error {
