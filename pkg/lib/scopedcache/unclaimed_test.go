@@ -100,3 +100,19 @@ func TestAnOwnerHasAUID(t *testing.T) {
 	_, err = OwnerOf(owner, scheme.Scheme)
 	require.Error(t, err)
 }
+
+func TestAReleaseKeepsTheClaimsOfOthers(t *testing.T) {
+	t.Parallel()
+	for _, scope := range []Scope{Cluster(), Namespace("x"), Object("x", "a")} {
+		f := newFake(t)
+		f.claim("other", scope)
+		feed := f.claim("o", scope)
+		feed.lists(t, "10", secretAt("a", "10"))
+		f.Release(ownerOf("o"))
+		require.Same(t, feed, f.feed(scope))
+		require.NoError(t, f.read("a"))
+		f.Release(ownerOf("other"))
+		require.Nil(t, f.feed(scope))
+		f.requireUncovered("a")
+	}
+}
