@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -59,9 +60,9 @@ func TestOnlyAServiceAccountOfTheInstallWasMadeByIt(t *testing.T) {
 	}
 }
 
-// Deleting a CustomResourceDefinition would delete its custom resources. The status lists those of an earlier version, like
-// everything else.
-func TestAnUpgradeRemovesNoDefinitions(t *testing.T) {
+// Deleting a CustomResourceDefinition would delete its custom resources, although the status lists those of an earlier version. An
+// APIService without its operator would make the API server's discovery fail, so that no namespace could be deleted.
+func TestWhatAnUpgradeRemoves(t *testing.T) {
 	t.Parallel()
 	d := givenDeletion(t, interceptor.Funcs{}, unchanged)
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "earlier", UID: "uid-r"}}
@@ -69,6 +70,9 @@ func TestAnUpgradeRemovesNoDefinitions(t *testing.T) {
 	forged := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "forged", Labels: role.Labels}}
 	require.NoError(t, d.Client.Create(t.Context(), role))
 	require.NoError(t, d.Client.Create(t.Context(), forged))
+	api := &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: "v1.things.example.com", UID: "uid-api"}}
+	proofs.Mark(api, d.owner(d.ext))
+	require.NoError(t, d.Client.Create(t.Context(), api))
 	d.ext.Status.Inventory = append(d.ext.Status.Inventory,
 		olmv1.InventoryObject{Group: rbacv1.GroupName, Kind: "Role", Namespace: "ns", Name: "another"},
 		olmv1.InventoryObject{Group: apiextensionsv1.GroupName, Kind: "CustomResourceDefinition", Name: "things.example.com"})
@@ -78,7 +82,7 @@ func TestAnUpgradeRemovesNoDefinitions(t *testing.T) {
 	for _, obj := range objs {
 		got = append(got, apply.Describe(obj))
 	}
-	require.Equal(t, []string{"Deployment ns/op", "Role ns/earlier"}, got)
+	require.Equal(t, []string{"APIService v1.things.example.com", "Deployment ns/op", "Role ns/earlier"}, got)
 }
 
 // An object needs no write only as long as it is the one that was written, with everything that shows whose it is.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -116,7 +117,7 @@ func (s *run) others(ctx context.Context) ([]*unstructured.Unstructured, error) 
 	}
 	var out []*unstructured.Unstructured
 	add := func(obj *unstructured.Unstructured) {
-		if key := keyOfKind(obj); !wanted[key] && !(step.Step{Object: obj}).IsCRD() {
+		if key := keyOfKind(obj); !wanted[key] {
 			wanted[key] = true
 			out = append(out, obj)
 		}
@@ -133,7 +134,7 @@ func (s *run) others(ctx context.Context) ([]*unstructured.Unstructured, error) 
 		return nil, err
 	}
 	for _, obj := range recorded {
-		if watchedByController(obj) == nil {
+		if watchedByController(obj) == nil { // marked lists all other kinds that are removed
 			add(obj)
 		}
 	}
@@ -161,7 +162,7 @@ func keyOfKind(obj *unstructured.Unstructured) string {
 	return obj.GroupVersionKind().GroupKind().String() + " " + obj.GetNamespace() + "/" + obj.GetName()
 }
 
-// marked returns the lineage's objects of the kinds that the controller identity watches.
+// marked returns the lineage's objects of the kinds that the controller identity watches, except CustomResourceDefinitions.
 func (s *run) marked(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	var out []*unstructured.Unstructured
 	for list, kind := range map[client.ObjectList]schema.GroupVersionKind{
@@ -170,6 +171,8 @@ func (s *run) marked(ctx context.Context) ([]*unstructured.Unstructured, error) 
 		&rbacv1.RoleBindingList{}:        rbacv1.SchemeGroupVersion.WithKind("RoleBinding"),
 		&rbacv1.ClusterRoleList{}:        rbacv1.SchemeGroupVersion.WithKind("ClusterRole"),
 		&rbacv1.ClusterRoleBindingList{}: rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"),
+
+		&apiregistrationv1.APIServiceList{}: apiregistrationv1.SchemeGroupVersion.WithKind("APIService"),
 	} {
 		err := s.Client.List(ctx, list, s.owner.Marked(), client.UnsafeDisableDeepCopy)
 		if err != nil {
