@@ -335,6 +335,20 @@ func TestConfirmsTheGroupBeforeAWrite(t *testing.T) {
 	require.Empty(t, w.Writes())
 }
 
+// The copies that exist are OLM's business, too.
+func TestCopiesOfANamespaceOfOLMAreLeftAlone(t *testing.T) {
+	w := newWorld(t, group("t1"), "t1", "t2")
+	w.settle()
+	recorded.Edit(w.Server, group("t1"), func(og *operatorsv1.OperatorGroup) {
+		og.Annotations = map[string]string{names.AnnotationManagedBy: names.ManagedByOLM}
+		og.Spec.TargetNamespaces = []string{"t2"}
+	})
+	_, err := w.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "home", Name: "op.v1"}})
+	require.NoError(t, err)
+	require.Empty(t, w.Writes())
+	require.NotNil(t, w.csv("t1"))
+}
+
 func TestCopiesNothingFromANamespaceThatTheAPIServerKnowsIsLeftToOLM(t *testing.T) {
 	w := newWorld(t, group("t1"), "t1")
 	w.Lag(group("t1"))

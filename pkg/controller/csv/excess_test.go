@@ -112,6 +112,8 @@ func TestWhatStaysAfterTheGracePeriod(t *testing.T) {
 		"what the annotation keeps": {given: []change{weak, settled, annotated, settled, due}, message: "they are kept because of the annotation remit.dev/keep-excess-permissions of OperatorGroup t1/og"},
 		"what the annotation keeps according to the API server": {
 			given: []change{weak, settled, func(w *world) { w.Lag(group("og", "acct")); annotated(w) }, due}, message: "Remit removes them"},
+		"everything, if the API server knows that OLM manages the namespace": {
+			given: []change{weak, settled, func(w *world) { w.Lag(group("og", "acct")); w.Put(ofOLM()) }, due}, message: "Remit removes them"},
 		"everything, if the API server knows another account": {
 			given: []change{weak, settled, func(w *world) {
 				w.Lag(group("og", "acct"))

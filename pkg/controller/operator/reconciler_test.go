@@ -326,6 +326,9 @@ func TestChangesWakeTheAffectedNamespace(t *testing.T) {
 		{"a status that this program wrote", edited(made, func(o *operatorsv1.Operator) { o.Status.Components = nil }), made, nil, 0},
 		{"a status that another client wrote", made, edited(made, func(o *operatorsv1.Operator) { o.Status.Components = nil }), []string{"t1"}, correction},
 		{"an Operator without a namespace in its name", nil, edited(made, func(o *operatorsv1.Operator) { o.Name = "x" }), nil, kit.SettleTime},
+		{"an OperatorGroup whose manager changes", group, edited(group, func(o *operatorsv1.OperatorGroup) {
+			o.Annotations = map[string]string{names.AnnotationManagedBy: names.ManagedByOLM}
+		}), []string{"t1"}, kit.SettleTime},
 		{"a deleted Operator", made, nil, []string{"t1"}, kit.SettleTime},
 	} {
 		got, delay := w.r.concerned(t.Context(), row.before, row.after)

@@ -67,6 +67,10 @@ func may(serviceAccount string, rules ...rbacv1.PolicyRule) change {
 	}
 }
 
+func leftToOLM(w *world) {
+	w.Put(&operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "og", Annotations: map[string]string{names.AnnotationManagedBy: names.ManagedByOLM}}})
+}
+
 func with(edit func(*operatorsv2.OperatorCondition)) change {
 	return func(w *world) {
 		c := &operatorsv2.OperatorCondition{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "demo.v1.0.0", Generation: 3}}
@@ -137,6 +141,8 @@ func TestWritesOnlyTheOperatorConditionAndItsStatus(t *testing.T) {
 		{"an OperatorCondition without a ClusterServiceVersion is not maintained", []change{with(conditions), func(w *world) {
 			w.Delete(&operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "demo.v1.0.0"}})
 		}}, nil, ""},
+		{"a namespace of OLM gets none", []change{leftToOLM}, nil, ""},
+		{"an OperatorCondition in a namespace of OLM is not maintained", []change{with(conditions), leftToOLM}, nil, ""},
 		{"the namespace is being deleted", []change{refusing(creates, terminating())}, []string{creates + " (refused)", creates + " (refused)"}, ""},
 		{"a quota is retried", []change{refusing(creates, denied)}, []string{creates + " (refused)"}, "exceeded quota"},
 	} {

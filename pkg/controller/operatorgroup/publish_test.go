@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/remit-olm/remit/pkg/install/provided"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -211,6 +212,26 @@ func TestRolesOfOtherOwnersAreNeitherChangedNorDeleted(t *testing.T) {
 	c.Delete(c.og)
 	c.settle()
 	require.Equal(t, []string{forged.Name}, c.roles())
+}
+
+// The conditions of the OperatorGroup belong to OLM, too.
+func TestWritesNothingInANamespaceOfOLM(t *testing.T) {
+	c := newCluster(t)
+	recorded.Edit(c.Server, given().Group, func(og *operatorsv1.OperatorGroup) {
+		og.Annotations = map[string]string{names.AnnotationManagedBy: names.ManagedByOLM}
+	})
+	_, err := c.r.Reconcile(c.t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(given().Group)})
+	require.NoError(t, err)
+	require.Empty(t, c.Writes())
+	c.Get(c.og)
+	require.Empty(t, c.og.Status.Conditions)
+
+	t.Log("the end of the annotation wakes the OperatorGroup")
+	after := c.og.DeepCopy()
+	after.Annotations = nil
+	require.True(t, handedOver().Update(event.UpdateEvent{ObjectOld: c.og, ObjectNew: after}))
+	require.True(t, handedOver().Update(event.UpdateEvent{ObjectOld: after, ObjectNew: c.og}))
+	require.False(t, handedOver().Update(event.UpdateEvent{ObjectOld: after, ObjectNew: after}))
 }
 
 func TestWritesNothingInANamespaceThatTheAPIServerKnowsIsLeftToOLM(t *testing.T) {

@@ -38,6 +38,22 @@ func TestASubscriptionOfOLMGetsNoStatusFromAnOutdatedCache(t *testing.T) {
 	}
 }
 
+// The conditions of a Subscription in such a namespace are those of OLM.
+func TestASubscriptionOfOLMGetsNoStatus(t *testing.T) {
+	for by, isWritten := range map[string]bool{names.ManagedByOLM: false, "": true} {
+		sub := subscription("a", operatorsv1alpha1.ApprovalAutomatic)
+		og := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "og", Annotations: map[string]string{names.AnnotationManagedBy: by}}}
+		c := fake.NewClientBuilder().WithScheme(proofs.Scheme()).WithObjects(sub, og).WithStatusSubresource(sub).Build()
+		r, err := New(Options{Client: c, Live: c, Catalogs: &catalog.Store{}, RBAC: rbac.Unreadable(errors.New("not in this test")),
+			Recorder: events.NewFakeRecorder(10), Proofs: proofs.Keys(), GlobalCatalogNamespace: "olm"})
+		require.NoError(t, err)
+		_, err = r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "ns"}})
+		require.NoError(t, err)
+		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(sub), sub))
+		require.Equal(t, isWritten, len(sub.Status.Conditions) > 0)
+	}
+}
+
 // Events of ClusterServiceVersions and InstallPlans wake namespaces that have no Subscriptions.
 func TestNoRequestsForANamespaceWithoutSubscriptions(t *testing.T) {
 	cached := fake.NewClientBuilder().WithScheme(proofs.Scheme()).Build()
