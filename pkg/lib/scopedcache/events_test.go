@@ -174,3 +174,19 @@ func TestOwnersAreNotNotifiedOfTheFirstState(t *testing.T) {
 	feed.lists(t, "20")
 	require.Contains(t, f.secrets.unreported(), ownerOf("q"))
 }
+
+// A list decides only about the owners in its own scope.
+func TestAListOfANamespaceReleasesNoOwnersElsewhere(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	for _, namespace := range []string{"owners", "x"} {
+		f.Ensure(t.Context(), ownerOf("static"), Claim{Kind: &corev1.ConfigMap{}, Scope: Namespace(namespace)})
+	}
+	f.claim("o", Namespace("x"))
+	owners, others := f.configMaps.nodeOf(Namespace("owners"), false).feed, f.configMaps.nodeOf(Namespace("x"), false).feed
+	owners.lists(t, "10", configMapAt("o", "10", "o"))
+	owners.denied()
+	others.lists(t, "30")
+	f.events.flush(t.Context())
+	require.Len(t, f.Status(ownerOf("o")), 1, "it may still exist")
+}
