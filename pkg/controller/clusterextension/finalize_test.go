@@ -126,7 +126,8 @@ func TestFinalizationStopsTheOperator(t *testing.T) {
 		"stops the extension's operator": {edit: unchanged, isStopped: true, isReset: true},
 		// The garbage collector removes the owner references, and then the finalizer "orphan". When the extension is finalized, that
 		// finalizer may already be missing.
-		"keeps an orphaned operator": {edit: func(d *appsv1.Deployment) { d.OwnerReferences = nil }},
+		"keeps an orphaned operator":         {edit: func(d *appsv1.Deployment) { d.OwnerReferences = nil }},
+		"keeps a Deployment of another user": {edit: func(d *appsv1.Deployment) { d.Labels, d.Annotations, d.OwnerReferences = nil, nil, nil }, isReset: true},
 		// The Pods of the Deployment continue to run without the conversion.
 		"keeps a Deployment without a proof": {edit: func(d *appsv1.Deployment) { delete(d.Annotations, names.AnnotationProof) }, warns: true},
 	} {
