@@ -171,6 +171,12 @@ func extensions() []Mutant {
 			Killer: unit(pkg, "TestFinalizationStopsTheOperator"),
 		},
 		{
+			Name: "webhooks-outlive-their-operator", Rule: 6, File: pkg + "/finalize.go",
+			Old:    "	if err := s.removeHooks(ctx, objs); err != nil {\n		return outcome{}, err\n	}\n",
+			New:    "",
+			Killer: unit(pkg, "TestFinalizationRemovesTheWebhooks"),
+		},
+		{
 			Name: "orphaning-deletions-are-forgotten", Rule: 6, File: pkg + "/finalize.go",
 			Old:    " || s.orphaning.Includes(s.ext) {",
 			New:    " {",

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -138,6 +139,26 @@ func TestFinalizationStopsTheOperator(t *testing.T) {
 		require.Equal(t, !tc.isStopped, d.exists(d.deployment()), name)
 		require.Equal(t, tc.isReset, d.strategy() == apiextensionsv1.NoneConverter, name)
 		require.Equal(t, tc.warns, d.warned(), name)
+	}
+}
+
+// The API server must not call an operator that is stopped. Configurations of other users with the name of one of them are kept.
+func TestFinalizationRemovesTheWebhooks(t *testing.T) {
+	t.Parallel()
+	for name, isOwn := range map[string]bool{"of the extension": true, "of another user": false} {
+		d := givenDeletion(t, interceptor.Funcs{}, unchanged)
+		config := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "v", UID: "uid-v"}}
+		if isOwn {
+			proofs.Mark(config, d.owner(d.ext))
+		}
+		require.NoError(t, d.Client.Create(t.Context(), config))
+		group := admissionregistrationv1.GroupName
+		require.NoError(t, d.Client.Create(t.Context(), &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: "v1." + group},
+			Spec: apiregistrationv1.APIServiceSpec{Group: group, Version: "v1"}}))
+		d.ext.Status.Inventory = append(d.ext.Status.Inventory, olmv1.InventoryObject{Group: group, Kind: "ValidatingWebhookConfiguration", Name: "v"})
+		_, err := d.Reconciler.finalize(t.Context(), d.ext)
+		require.NoError(t, err, name)
+		require.Equal(t, !isOwn, d.exists(config), name)
 	}
 }
 
