@@ -174,6 +174,12 @@ func scopedCache() []Mutant {
 			Killer: unit(pkg, "TestWhichChangesOfRBACAreHints"),
 		},
 		{
+			Name: "interrupted-watches-of-rbac-are-no-hints", File: pkg + "/watchrbac.go",
+			Old:    "		if status.State == Live && missed[kind] {",
+			New:    "		if status.State != Live && missed[kind] {",
+			Killer: unit(pkg, "TestAnInterruptedWatchOfRBACIsAHint"),
+		},
+		{
 			Name: "rechecks-of-all-namespaces-reach-none", File: pkg + "/recheck.go",
 			Old:    `(namespace == "" || n.scope.namespace == namespace)`,
 			New:    `n.scope.namespace == namespace`,

@@ -118,7 +118,7 @@ func TestAnObjectThatWasReplacedIsNotInTheDesiredState(t *testing.T) {
 	}
 }
 
-// holding is an API server that responds to no watch, and knows which of them are open.
+// holding returns an API server that responds to no watch. ended receives the field selector of each watch that has ended.
 func holding(t *testing.T) (s *server, ended chan string) {
 	t.Helper()
 	s, ended = &server{}, make(chan string, 10)

@@ -71,6 +71,27 @@ func TestWhichChangesOfRBACAreHints(t *testing.T) {
 	}
 }
 
+// A watch of RBAC that was interrupted may have missed a revocation.
+func TestAnInterruptedWatchOfRBACIsAHint(t *testing.T) {
+	t.Parallel()
+	w := &rbacWatcher{recheck: func(string) {}, pending: map[pendingHint]bool{}}
+	notify := w.caughtUp()
+	for _, row := range []struct {
+		kind  client.Object
+		state State
+		want  []string
+	}{
+		{&rbacv1.Role{}, Live, nil},
+		{&rbacv1.Role{}, Backoff, nil},
+		{&rbacv1.ClusterRole{}, Live, nil},
+		{&rbacv1.Role{}, Live, []string{""}},
+		{&rbacv1.Role{}, Live, nil},
+	} {
+		notify(OwnerRef{}, ClaimStatus{Claim: Claim{Kind: row.kind}, State: row.state})
+		require.Equal(t, row.want, w.hinted(), "%T %s", row.kind, row.state)
+	}
+}
+
 func TestARecheckReachesEachWatchOfItsNamespace(t *testing.T) {
 	t.Parallel()
 	for namespace, want := range map[string][]Scope{

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/kubernetes/scheme"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -93,11 +93,11 @@ func TestASessionKeepsOnlyWhatItRenewed(t *testing.T) {
 func TestAnOwnerHasAUID(t *testing.T) {
 	t.Parallel()
 	owner := configMapAt("o", "10", "uid")
-	got, err := OwnerOf(owner, scheme.Scheme)
+	got, err := OwnerOf(owner, clientgoscheme.Scheme)
 	require.NoError(t, err)
 	require.Equal(t, owner.UID, got.UID)
 	owner.UID = ""
-	_, err = OwnerOf(owner, scheme.Scheme)
+	_, err = OwnerOf(owner, clientgoscheme.Scheme)
 	require.Error(t, err)
 }
 
