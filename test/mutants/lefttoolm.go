@@ -115,7 +115,7 @@ func leftToOLM() []Mutant {
 			Name: "csvs-are-cleaned-up-from-an-outdated-cache", File: controllers + "csv/finalize.go",
 			Old:    "	if left := scoped.CheckNotLeft(group); left != nil {",
 			New:    `	if left := scoped.CheckNotLeft(group); left != nil && account.Name == "" {`,
-			Killer: unit(controllers+"csv", "TestNothingIsWrittenAsTheAccountOnceTheAPIServerKnowsTheNamespaceIsLeftToOLM"),
+			Killer: unit(controllers+"csv", "TestNothingIsCleanedUpInANamespaceOfOLM"),
 		},
 		{
 			Name: "an-excess-is-removed-beside-olm", File: controllers + "csv/excess.go",

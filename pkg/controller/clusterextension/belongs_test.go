@@ -73,6 +73,10 @@ func TestWhatAnUpgradeRemoves(t *testing.T) {
 	api := &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: "v1.things.example.com", UID: "uid-api"}}
 	proofs.Mark(api, d.owner(d.ext))
 	require.NoError(t, d.Client.Create(t.Context(), api))
+	for _, group := range []string{rbacv1.GroupName, apiextensionsv1.GroupName} { // served
+		require.NoError(t, d.Client.Create(t.Context(), &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: "v1." + group},
+			Spec: apiregistrationv1.APIServiceSpec{Group: group, Version: "v1"}}))
+	}
 	d.ext.Status.Inventory = append(d.ext.Status.Inventory,
 		olmv1.InventoryObject{Group: rbacv1.GroupName, Kind: "Role", Namespace: "ns", Name: "another"},
 		olmv1.InventoryObject{Group: apiextensionsv1.GroupName, Kind: "CustomResourceDefinition", Name: "things.example.com"})

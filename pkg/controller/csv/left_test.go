@@ -82,3 +82,17 @@ func TestNothingIsWrittenAsTheAccountOnceTheAPIServerKnowsTheNamespaceIsLeftToOL
 		require.Empty(t, wrote, name)
 	}
 }
+
+// What an operator leaves behind is removed as the account, which may be OLM's again.
+func TestNothingIsCleanedUpInANamespaceOfOLM(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var err error
+	w.r, err = New(w.options)
+	require.NoError(t, err)
+	_, err = w.r.cleaner(t.Context(), &scope{csv: w.csv, facts: Facts{CSV: w.csv, Obsolete: true}})
+	require.NoError(t, err)
+	w.Put(ofOLM())
+	_, err = w.r.cleaner(t.Context(), &scope{csv: w.csv, facts: Facts{CSV: w.csv, Obsolete: true}})
+	require.True(t, apierrors.IsConflict(err), "%v", err)
+}

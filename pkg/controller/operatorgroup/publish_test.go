@@ -222,7 +222,7 @@ func TestWritesNothingInANamespaceOfOLM(t *testing.T) {
 	})
 	_, err := c.r.Reconcile(c.t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(given().Group)})
 	require.NoError(t, err)
-	require.Empty(t, c.Writes())
+	require.Empty(t, c.Requests())
 	c.Get(c.og)
 	require.Empty(t, c.og.Status.Conditions)
 
