@@ -12,6 +12,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/extension/assess"
 	"github.com/remit-olm/remit/pkg/install/apiservice"
@@ -32,6 +33,8 @@ func (s *run) probe(ctx context.Context, obj *unstructured.Unstructured) (why st
 		return "", true, nil
 	case live == nil && (assess.IsProbed(obj) || obj.GetKind() == "CustomResourceDefinition"):
 		return fmt.Sprintf("%s does not exist yet", apply.Describe(obj)), true, nil
+	case live != nil && isProbed(obj) && s.isOutdated(live, obj):
+		return s.aboutUnknown(obj), true, nil
 	}
 	switch is := live.(type) {
 	case *apiextensionsv1.CustomResourceDefinition:
@@ -47,6 +50,16 @@ func (s *run) probe(ctx context.Context, obj *unstructured.Unstructured) (why st
 		return why, true, err
 	}
 	return "", true, nil
+}
+
+// isOutdated reports whether the cache does not show yet what this pass has written. The status would be that of an earlier
+// version of the object.
+func (s *run) isOutdated(live client.Object, obj *unstructured.Unstructured) bool {
+	if s.pass == nil {
+		return false
+	}
+	is := s.pass.marks[apply.Describe(obj)]
+	return is != nil && versionOf(live) < is.version
 }
 
 // aboutUnknown describes why the status of an object is not known.
