@@ -27,14 +27,21 @@ func (s *run) probe(ctx context.Context, obj *unstructured.Unstructured) (why st
 	switch {
 	case err != nil:
 		return "", false, err
+	case s.isOutdated(live, obj):
+		return s.aboutUnknown(obj), true, nil
+	}
+	return s.probeObserved(live, known, obj)
+}
+
+// probeObserved is like probe, for what observe returned.
+func (s *run) probeObserved(live client.Object, known bool, obj *unstructured.Unstructured) (why string, isKnown bool, err error) {
+	switch {
 	case !known && assess.IsProbed(obj):
 		return s.aboutUnknown(obj), false, nil
 	case !known:
 		return "", true, nil
 	case live == nil && (assess.IsProbed(obj) || obj.GetKind() == "CustomResourceDefinition"):
 		return fmt.Sprintf("%s does not exist yet", apply.Describe(obj)), true, nil
-	case live != nil && isProbed(obj) && s.isOutdated(live, obj):
-		return s.aboutUnknown(obj), true, nil
 	}
 	switch is := live.(type) {
 	case *apiextensionsv1.CustomResourceDefinition:
@@ -55,7 +62,7 @@ func (s *run) probe(ctx context.Context, obj *unstructured.Unstructured) (why st
 // isOutdated reports whether the cache does not show yet what this pass has written. The status would be that of an earlier
 // version of the object.
 func (s *run) isOutdated(live client.Object, obj *unstructured.Unstructured) bool {
-	if s.pass == nil {
+	if live == nil || s.pass == nil || !isProbed(obj) {
 		return false
 	}
 	is := s.pass.marks[apply.Describe(obj)]
