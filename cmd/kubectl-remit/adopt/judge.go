@@ -157,8 +157,8 @@ func (w *world) judgeCSV(p *plan, in *install) {
 }
 
 // sign adds an object to the objects to sign, unless the object already has the install's proof. The caller has proven that the
-// object belongs to the install.
-func (p *plan) sign(obj client.Object, in *install, labels map[string]string) {
+// object belongs to the install. It reports whether the install has or gets the object.
+func (p *plan) sign(obj client.Object, in *install, labels map[string]string) bool {
 	owner := in.owner
 	mark := obj.GetLabels()[names.LabelLineage]
 	isOutside := obj.GetNamespace() != owner.Namespace
@@ -167,6 +167,7 @@ func (p *plan) sign(obj client.Object, in *install, labels map[string]string) {
 		p.add(obj, p.refusalOf(obj), in.csv.Name, "it is being deleted")
 	case owner.Proofs != nil && owner.Owns(obj) && !isForeign(obj, owner):
 		p.add(obj, Adopted, in.csv.Name, "")
+		return true
 	case mark != "" && !owner.IsMark(mark):
 		p.add(obj, p.refusalOf(obj), in.csv.Name, "its label "+names.LabelLineage+" names another install of Remit")
 	case isOutside && obj.GetCreationTimestamp().Time.Before(owner.Since):
@@ -174,7 +175,9 @@ func (p *plan) sign(obj client.Object, in *install, labels map[string]string) {
 	default:
 		p.add(obj, Adopt, in.csv.Name, "")
 		p.signs = append(p.signs, signing{object: obj, owner: owner, labels: labels})
+		return true
 	}
+	return false
 }
 
 // isForeign reports whether OLM still manages some fields of an object.

@@ -57,11 +57,12 @@ func (j *judge) object(obj client.Object) {
 	case isBinding(obj):
 		j.bound = append(j.bound, boundTo{obj, in})
 	default:
-		j.keepRole(obj)
 		if d, ok := obj.(*appsv1.Deployment); ok {
 			in.deployments[d.Name] = d
 		}
-		j.plan.sign(obj, in, in.owner.Labels())
+		if j.plan.sign(obj, in, in.owner.Labels()) {
+			j.keepRole(obj)
+		}
 	}
 }
 
@@ -106,11 +107,11 @@ func (j *judge) ownerOf(obj client.Object) (*install, string) {
 	return nil, fmt.Sprintf("its labels name ClusterServiceVersion %s, which does not exist", labels[names.LabelOwner])
 }
 
-// isInReach reports whether an object is where an install can have objects: it is cluster-scoped, or in the install's own
-// namespace or a target namespace.
+// isInReach reports whether an object outside an install's namespace is where the install can have objects: it is cluster-scoped,
+// or in a target namespace.
 func isInReach(obj client.Object, in *install) bool {
 	ns := obj.GetNamespace()
-	return ns == "" || ns == in.csv.Namespace || slices.Contains(in.targets, ns) || slices.Contains(in.targets, metav1.NamespaceAll)
+	return ns == "" || slices.Contains(in.targets, ns) || slices.Contains(in.targets, metav1.NamespaceAll)
 }
 
 // isNamespaceOnly reports whether an object's owner references, if any, refer only to Namespaces, as in objects that Remit
