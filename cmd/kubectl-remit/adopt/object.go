@@ -2,6 +2,7 @@ package adopt
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -262,10 +263,7 @@ func (j *judge) definition(obj client.Object) {
 
 func (j *judge) notAlongside(obj client.Object, in *install) string {
 	named := false
-	for key, value := range obj.GetAnnotations() {
-		if !strings.HasPrefix(key, names.AnnotationInstalledAlongsidePrefix) {
-			continue
-		}
+	for _, value := range alongside(obj) {
 		namespace, name, _ := strings.Cut(value, "/")
 		if namespace == in.csv.Namespace && name == in.csv.Name {
 			named = true
@@ -279,4 +277,11 @@ func (j *judge) notAlongside(obj client.Object, in *install) string {
 		return "no annotation " + names.AnnotationInstalledAlongsidePrefix + "... names the ClusterServiceVersion"
 	}
 	return ""
+}
+
+// alongside returns the annotations in which OLM records the ClusterServiceVersions that installed a CustomResourceDefinition.
+func alongside(obj client.Object) map[string]string {
+	out := maps.Clone(obj.GetAnnotations())
+	maps.DeleteFunc(out, func(key, _ string) bool { return !strings.HasPrefix(key, names.AnnotationInstalledAlongsidePrefix) })
+	return out
 }

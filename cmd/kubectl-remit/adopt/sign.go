@@ -220,7 +220,8 @@ func (s *signer) refresh(ctx context.Context, g *signing) bool {
 		return false
 	}
 	same := live.Generation > 0 && live.Generation == g.object.GetGeneration() &&
-		equality.Semantic.DeepEqual(live.OwnerReferences, g.object.GetOwnerReferences()) && maps.Equal(live.Labels, g.object.GetLabels())
+		equality.Semantic.DeepEqual(live.OwnerReferences, g.object.GetOwnerReferences()) && maps.Equal(live.Labels, g.object.GetLabels()) &&
+		maps.Equal(alongside(live), alongside(g.object))
 	if !same && !g.owner.Owns(live) {
 		return false
 	}
