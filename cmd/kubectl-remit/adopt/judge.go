@@ -22,7 +22,7 @@ import (
 type plan struct {
 	namespace string
 	report    Namespace
-	group     *operatorsv1.OperatorGroup
+	groups    []operatorsv1.OperatorGroup
 	catalogs  []metav1.PartialObjectMetadata
 	signs     []signing
 }
@@ -47,9 +47,9 @@ type install struct {
 
 // judge decides what happens to a namespace and all of its objects.
 func (w *world) judge(namespace string) *plan {
-	p := &plan{namespace: namespace, catalogs: w.catalogs[namespace]}
+	p := &plan{namespace: namespace, groups: w.groups[namespace], catalogs: w.catalogs[namespace]}
 	p.report = Namespace{Name: namespace, ManagedBy: "remit"}
-	if slices.ContainsFunc(w.groups[namespace], func(og operatorsv1.OperatorGroup) bool { return scoped.LeftToOLM(&og) }) ||
+	if slices.ContainsFunc(p.groups, func(og operatorsv1.OperatorGroup) bool { return scoped.LeftToOLM(&og) }) ||
 		slices.ContainsFunc(p.catalogs, func(cs metav1.PartialObjectMetadata) bool { return scoped.LeftToOLM(&cs) }) {
 		p.report.ManagedBy = names.ManagedByOLM
 	}
@@ -93,9 +93,9 @@ func (p *plan) add(obj client.Object, v Verdict, csv, why string) {
 // installs returns the operators of a namespace, and validates its OperatorGroup.
 func (w *world) installs(p *plan) []*install {
 	csvs := w.csvs[p.namespace]
-	groups := w.groups[p.namespace]
+	groups := p.groups
 	if len(groups) == 1 {
-		p.group, p.report.OperatorGroup = &groups[0], groups[0].Name
+		p.report.OperatorGroup = groups[0].Name
 	}
 	switch err := w.untargeted[p.namespace]; {
 	case len(csvs) == 0:

@@ -81,8 +81,8 @@ func (p *plan) done() {
 // managed returns the objects whose annotations determine whether OLM or Remit manages the namespace.
 func (p *plan) managed() []client.Object {
 	var out []client.Object
-	if p.group != nil {
-		group := &metav1.PartialObjectMetadata{ObjectMeta: *p.group.ObjectMeta.DeepCopy()}
+	for i := range p.groups {
+		group := &metav1.PartialObjectMetadata{ObjectMeta: *p.groups[i].ObjectMeta.DeepCopy()}
 		group.SetGroupVersionKind(operatorsv1.GroupVersion.WithKind(operatorsv1.OperatorGroupKind))
 		out = append(out, group)
 	}

@@ -39,8 +39,8 @@ func stored(t *testing.T) (*recorded.Server, *signer, *plan) {
 func TestANamespaceIsLeftToOLMUntilEverythingIsSigned(t *testing.T) {
 	const group = "me: patch OperatorGroup own/group"
 	server, s, p := stored(t)
-	p.group.Annotations = nil // it was read before OLM was named
-	server.Put(p.group)
+	p.groups[0].Annotations = nil // it was read before OLM was named
+	server.Put(&p.groups[0])
 	require.NoError(t, s.adopt(t.Context(), p))
 	require.Equal(t, []string{
 		"me: create ConfigMap remit/remit-adopted-own", group,
@@ -206,4 +206,23 @@ func TestAProofDoesNotFitAnotherObject(t *testing.T) {
 	require.NoError(t, g.owner().Check(signed))
 	later := of("Service", with(signed.ObjectMeta, created(signed.CreationTimestamp.Add(time.Hour))))
 	require.Error(t, g.owner().Check(later))
+}
+
+// Without operators, the number of OperatorGroups does not matter, but each of them leaves the namespace to OLM.
+func TestTakesOverEveryGroupOfANamespace(t *testing.T) {
+	g := newGiven(t)
+	left := g.groups["own"][0]
+	left.Annotations = map[string]string{names.AnnotationManagedBy: names.ManagedByOLM}
+	second := *left.DeepCopy()
+	second.Name, second.UID = "second", "own-second"
+	g.groups["own"], g.csvs["own"], g.objects = []operatorsv1.OperatorGroup{left, second}, nil, nil
+	server := recorded.New(t, nil, &left, &second)
+	p := g.judge("own")
+	require.Empty(t, p.report.Refused)
+	require.NoError(t, (&signer{client: server.Client("me"), keys: g.keys, home: "remit"}).adopt(t.Context(), p))
+	for _, name := range []string{"group", "second"} {
+		og := &operatorsv1.OperatorGroup{}
+		require.NoError(t, server.Client("reader").Get(t.Context(), client.ObjectKey{Namespace: "own", Name: name}, og))
+		require.Empty(t, og.Annotations, name)
+	}
 }
