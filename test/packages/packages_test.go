@@ -235,21 +235,36 @@ func TestInformersFollowACatalog(t *testing.T) {
 // The identity of package-server can change only the CA of its APIService, and no other APIService.
 func TestPackageServerCanOnlyPublishItsCA(t *testing.T) {
 	t.Parallel()
-	as := cluster.As(t, scoped.Username(cluster.Home, names.ServiceAccountPackageServer), "system:serviceaccounts", "system:serviceaccounts:"+cluster.Home)
+	user := scoped.Username(cluster.Home, names.ServiceAccountPackageServer)
+	as := client.NewDryRunClient(cluster.As(t, user, "system:serviceaccounts", "system:serviceaccounts:"+cluster.Home))
 	patch := func(name, text string) error {
 		a := &apiregistrationv1.APIService{}
 		a.Name = name
-		return as.Patch(t.Context(), a, client.RawPatch("application/merge-patch+json", []byte(text)), client.DryRunAll)
+		return as.Patch(t.Context(), a, client.RawPatch("application/merge-patch+json", []byte(text)))
 	}
 	const own = "v1.packages.operators.coreos.com"
 	require.NoError(t, patch(own, `{"spec":{"caBundle":"eA=="}}`))
 	for _, text := range []string{
 		`{"spec":{"service":{"name":"other"}}}`, `{"spec":{"caBundle":null,"insecureSkipTLSVerify":true}}`, `{"spec":{"groupPriorityMinimum":1}}`,
 		`{"metadata":{"labels":{"a":"b"}}}`, `{"metadata":{"annotations":{"a":"b"}}}`, `{"metadata":{"finalizers":["a/b"]}}`,
+		`{"spec":{"versionPriority":1}}`,
 	} {
 		require.ErrorContains(t, patch(own, text), "remit-package-server may change only spec.caBundle", text)
 	}
 	require.True(t, apierrors.IsForbidden(patch("v1.apps", `{"spec":{"caBundle":"eA=="}}`)))
+
+	t.Log("the policy does not rely on the permissions")
+	as = client.NewDryRunClient(cluster.As(t, user, "system:masters"))
+	const other, denied = "remit-package-server may only update its own APIService", "remit-package-server may change only spec.caBundle"
+	require.NoError(t, patch(own, `{"spec":{"caBundle":"eA=="}}`))
+	require.ErrorContains(t, patch(own, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"x","uid":"x"}]}}`), denied)
+	require.ErrorContains(t, patch("v1.apps", `{"spec":{"groupPriorityMinimum":1}}`), other)
+	service := &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: "v1.other.example.com"},
+		Spec: apiregistrationv1.APIServiceSpec{Group: "other.example.com", Version: "v1", GroupPriorityMinimum: 1, VersionPriority: 1}}
+	require.ErrorContains(t, as.Create(t.Context(), service), other)
+	service.Name = own
+	status := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"conditions":[{"type":"Available","status":"False"}]}}`))
+	require.ErrorContains(t, as.Status().Patch(t.Context(), service, status), denied)
 }
 
 // Packages are listed again after package-server, which has no storage, restarts. This test must run last.
