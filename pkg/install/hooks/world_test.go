@@ -175,12 +175,18 @@ func (w *world) reconcile() hooks.Certificate {
 		require.NoError(w.t, err)
 		w.ready()
 	}
-	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error { // the API server concurrently changes CRDs' statuses
-		_, err := w.installer().Ensure(ctx, p, live, name)
+	// The API server concurrently changes the statuses of CustomResourceDefinitions. As in the csv controller, the next attempt reads
+	// them again: a patch of an outdated one can never succeed.
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if live, err = hooks.Gather(ctx, cluster.Client, p); err != nil {
+			return err
+		}
+		if _, err := w.installer().Ensure(ctx, p, live, name); err != nil {
+			return err
+		}
+		_, err := w.installer().Prune(ctx, p, live)
 		return err
 	})
-	require.NoError(w.t, err)
-	_, err = w.installer().Prune(ctx, p, live)
 	require.NoError(w.t, err)
 	return c
 }
