@@ -42,21 +42,39 @@ func (s *run) probeObserved(live client.Object, known bool, obj *unstructured.Un
 		return "", true, nil
 	case live == nil && (assess.IsProbed(obj) || obj.GetKind() == "CustomResourceDefinition"):
 		return fmt.Sprintf("%s does not exist yet", apply.Describe(obj)), true, nil
+	case live != nil && isProbed(obj) && s.isOutdated(live, obj):
+		return fmt.Sprintf("waiting for the change to %s to be observed", apply.Describe(obj)), true, nil
 	}
+	why, err = probeLive(live, obj)
+	return why, true, err
+}
+
+// probeLive is like probe, for an object whose cached state is known.
+func probeLive(live client.Object, obj *unstructured.Unstructured) (string, error) {
 	switch is := live.(type) {
 	case *apiextensionsv1.CustomResourceDefinition:
 		if !apihelpers.IsCRDConditionTrue(is, apiextensionsv1.Established) {
-			return fmt.Sprintf("waiting for %s to be established", apply.Describe(obj)), true, nil
+			return fmt.Sprintf("waiting for %s to be established", apply.Describe(obj)), nil
 		}
 	case *apiregistrationv1.APIService:
 		if ok, why := apiservice.Status(is); !ok {
-			return why, true, nil
+			return why, nil
 		}
 	case *unstructured.Unstructured:
-		why, err := probeStatus(is, obj)
-		return why, true, err
+		return probeStatus(is, obj)
 	}
-	return "", true, nil
+	return "", nil
+}
+
+// isOutdated reports whether a cached object, and therefore its status, is older than what this program last wrote or read.
+func (s *run) isOutdated(live client.Object, obj *unstructured.Unstructured) bool {
+	pass := s.memory.Get(s.key()).pass
+	if pass == nil || pass.marks[apply.Describe(obj)] == nil {
+		return false
+	}
+	is := pass.marks[apply.Describe(obj)]
+	// The status does not depend on metadata, whose changes do not increase the generation.
+	return versionOf(live) < is.version && (live.GetUID() != is.uid || is.generation == 0 || live.GetGeneration() < is.generation)
 }
 
 // isOutdated reports whether the cache does not show yet what this pass has written. The status would be that of an earlier
