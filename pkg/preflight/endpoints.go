@@ -43,14 +43,7 @@ func endpointsOf(s step.Step, scopes webhook.Scopes) (endpoints, error) {
 	if wrong := cmp.Or(webhooks, apis); wrong != nil {
 		return endpoints{needs: []Need{{Object: apply.Describe(s.Object), Invalid: wrong}}}, nil
 	}
-	how := howInstalled(s)
-	if webhooks, apis := hooks.Validate(csv, how.Config); webhooks != nil || apis != nil {
-		return endpoints{}, nil
-	}
-	p, err := hooks.New(hooks.Input{
-		CSV: csv, Owner: s.Owner, Config: how.Config, Scopes: scopes,
-		Group: webhook.Group{Bounded: !how.Unbounded, Targets: how.Targets},
-	})
+	p, err := plannedHooks(csv, s, scopes, nil)
 	if err != nil || p.Empty() {
 		return endpoints{}, err
 	}
@@ -64,6 +57,44 @@ func endpointsOf(s step.Step, scopes webhook.Scopes) (endpoints, error) {
 	for _, n := range out.needs {
 		if n.Grants != nil {
 			out.grants = append(out.grants, step.Step{Object: n.Grants, Owner: s.Owner})
+		}
+	}
+	return out, nil
+}
+
+// plannedHooks plans the webhooks and APIs of a valid ClusterServiceVersion. The plan is empty if the Subscription's config is
+// invalid. taken has the same meaning as in hooks.Input.
+func plannedHooks(csv *operatorsv1alpha1.ClusterServiceVersion, s step.Step, scopes webhook.Scopes, taken func(kind, namespace, name string) bool) (*hooks.Plan, error) {
+	how := howInstalled(s)
+	if webhooks, apis := hooks.Validate(csv, how.Config); webhooks != nil || apis != nil {
+		return &hooks.Plan{}, nil
+	}
+	return hooks.New(hooks.Input{
+		CSV: csv, Owner: s.Owner, Config: how.Config, Scopes: scopes, Taken: taken,
+		Group: webhook.Group{Bounded: !how.Unbounded, Targets: how.Targets},
+	})
+}
+
+// Supporting returns all objects that the csv controller writes for the webhooks and APIs of a ClusterServiceVersion: roles and
+// bindings, Services, Secrets, webhook configurations and APIServices. taken has the same meaning as in hooks.Input. It returns
+// none for a ClusterServiceVersion that is invalid.
+func Supporting(s step.Step, taken func(kind, namespace, name string) bool) ([]step.Step, error) {
+	csv := &operatorsv1alpha1.ClusterServiceVersion{}
+	if err := apply.Decode(s.Object, csv); err != nil {
+		return nil, err
+	}
+	p, err := plannedHooks(csv, s, nil, taken)
+	if err != nil || p.Empty() {
+		return nil, err
+	}
+	var out []step.Step
+	for _, render := range []func() ([]*unstructured.Unstructured, error){p.Access, p.Parts, p.Hooks} {
+		objs, err := render()
+		if err != nil {
+			return nil, err
+		}
+		for _, obj := range objs {
+			out = append(out, step.Step{Object: obj, Owner: s.Owner})
 		}
 	}
 	return out, nil

@@ -228,6 +228,9 @@ func tryPlan(ctx context.Context, s *run) (outcome, error) {
 	if err := s.tryDeployments(ctx); err != nil {
 		return waitForAccount(err)
 	}
+	if err := s.trySupporting(ctx); err != nil {
+		return waitForAccount(err)
+	}
 	if err := s.tryExisting(ctx); err != nil {
 		return waitForAccount(err)
 	}
