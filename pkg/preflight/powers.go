@@ -41,7 +41,23 @@ func (r Report) Escalation() message.Text {
 	if len(r.escalations) == 0 {
 		return ""
 	}
-	return message.Sprintf("Warning: the install grants permissions with which an operator can obtain more permissions than %s has: %s.", r.Identity, r.escalations.text())
+	return message.Sprintf("%s%s has: %s.", escalationPrefix, r.Identity, r.escalations.text())
+}
+
+// EventEscalation is the reason of events about permissions with which an operator can obtain others.
+const EventEscalation = "GrantsEscalation"
+
+const escalationPrefix message.Text = "Warning: the install grants permissions with which an operator can obtain more permissions than "
+
+// EscalationIn returns the line of a condition's message that Escalation has written, or "". Users who can write the status can
+// write such a line, too.
+func EscalationIn(message string) string {
+	for line := range strings.Lines(message) {
+		if strings.HasPrefix(line, string(escalationPrefix)) {
+			return strings.TrimSpace(line)
+		}
+	}
+	return ""
 }
 
 // powerCauses contains the causes of each power, as keys.

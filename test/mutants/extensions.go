@@ -129,12 +129,6 @@ func extensions() []Mutant {
 			Killer: unit(pkg, "TestWhatAnUpgradeRemoves"),
 		},
 		{
-			Name: "the-status-of-an-earlier-version-counts", Rule: 3, File: pkg + "/probe.go",
-			Old:    "is != nil && versionOf(live) < is.version",
-			New:    "is != nil && is.version == 0",
-			Killer: unit(pkg, "TestAnObjectIsNotAvailableBeforeTheCacheShowsIt"),
-		},
-		{
 			Name: "replaced-objects-are-as-desired", Rule: 7, File: pkg + "/observe.go",
 			Old:    "	if live.GetUID() != m.uid {",
 			New:    "	if live.GetUID() == \"\" {",

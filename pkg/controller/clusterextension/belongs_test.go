@@ -170,19 +170,3 @@ func TestACacheBelongsToOneIdentity(t *testing.T) {
 	got := map[string]bool{<-ended: true, <-ended: true}
 	require.Equal(t, map[string]bool{"metadata.name=x": true, "metadata.name=y": true}, got)
 }
-
-// The cache still shows the object of the earlier version, which is available.
-func TestAnObjectIsNotAvailableBeforeTheCacheShowsIt(t *testing.T) {
-	t.Parallel()
-	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "things.example.com", UID: "uid-crd", ResourceVersion: "5"}}
-	crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
-	s := givenUnit(t, interceptor.Funcs{}, crd).begin(extension("a"))
-	desired := apply.Reference(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), "", crd.Name)
-	for written, want := range map[uint64]string{5: "", 6: "waiting for the status of CustomResourceDefinition things.example.com"} {
-		s.pass = &pass{marks: map[string]*mark{apply.Describe(desired): {uid: crd.UID, version: written}}}
-		why, known, err := s.probe(t.Context(), desired)
-		require.NoError(t, err)
-		require.True(t, known)
-		require.Equal(t, want, why)
-	}
-}

@@ -27,15 +27,6 @@ func (s *run) probe(ctx context.Context, obj *unstructured.Unstructured) (why st
 	switch {
 	case err != nil:
 		return "", false, err
-	case s.isOutdated(live, obj):
-		return s.aboutUnknown(obj), true, nil
-	}
-	return s.probeObserved(live, known, obj)
-}
-
-// probeObserved is like probe, for what observe returned.
-func (s *run) probeObserved(live client.Object, known bool, obj *unstructured.Unstructured) (why string, isKnown bool, err error) {
-	switch {
 	case !known && assess.IsProbed(obj):
 		return s.aboutUnknown(obj), false, nil
 	case !known:
@@ -75,16 +66,6 @@ func (s *run) isOutdated(live client.Object, obj *unstructured.Unstructured) boo
 	is := pass.marks[apply.Describe(obj)]
 	// The status does not depend on metadata, whose changes do not increase the generation.
 	return versionOf(live) < is.version && (live.GetUID() != is.uid || is.generation == 0 || live.GetGeneration() < is.generation)
-}
-
-// isOutdated reports whether the cache does not show yet what this pass has written. The status would be that of an earlier
-// version of the object.
-func (s *run) isOutdated(live client.Object, obj *unstructured.Unstructured) bool {
-	if live == nil || s.pass == nil || !isProbed(obj) {
-		return false
-	}
-	is := s.pass.marks[apply.Describe(obj)]
-	return is != nil && versionOf(live) < is.version
 }
 
 // aboutUnknown describes why the status of an object is not known.

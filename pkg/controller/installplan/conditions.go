@@ -120,15 +120,12 @@ func (s *run) setFindings() {
 	}
 }
 
-// eventEscalation is the reason of events about permissions with which an operator can obtain others.
-const eventEscalation = "GrantsEscalation"
-
 // warnEscalation emits an event, unless the saved status contains the warning.
 func (s *run) warnEscalation(warning message.Text) {
 	if warning == "" || strings.Contains(s.saved.Status.GetCondition(typePermissionsMissing).Message, string(warning)) {
 		return
 	}
-	s.reconciler.Recorder.Eventf(s.plan, nil, corev1.EventTypeWarning, eventEscalation, "Preflight", "%s", status.Note(warning))
+	s.reconciler.Recorder.Eventf(s.plan, nil, corev1.EventTypeWarning, preflight.EventEscalation, "Preflight", "%s", status.Note(warning))
 }
 
 func (s *run) setInstalled(value corev1.ConditionStatus, reason operatorsv1alpha1.InstallPlanConditionReason, text message.Text) {

@@ -147,6 +147,9 @@ func (r *Reconciler) save(ctx context.Context, w *world, sub *operatorsv1alpha1.
 		if c, ok := newWebhooks(&sub.Status, &after.Status); ok {
 			r.Recorder.Eventf(sub, nil, corev1.EventTypeNormal, string(c.Type), "Install", "%s", status.Note(c.Message))
 		}
+		if warning := newEscalation(&sub.Status, &after.Status); warning != "" {
+			r.Recorder.Eventf(sub, nil, corev1.EventTypeWarning, preflight.EventEscalation, "Preflight", "%s", status.Note(warning))
+		}
 	}
 	return nil
 }

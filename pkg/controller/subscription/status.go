@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
@@ -16,6 +17,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/status"
+	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
@@ -220,6 +222,16 @@ func (r *Reconciler) writeConditions(st *operatorsv1alpha1.SubscriptionStatus, v
 func newWebhooks(before, after *operatorsv1alpha1.SubscriptionStatus) (c operatorsv1alpha1.SubscriptionCondition, ok bool) {
 	old, c := before.GetCondition(typeWebhooksIncluded), after.GetCondition(typeWebhooksIncluded)
 	return c, c.Status == corev1.ConditionTrue && (old.Status != c.Status || old.Message != c.Message)
+}
+
+// newEscalation returns the warning about permissions with which an operator can obtain others, if the status did not contain the
+// same warning before; or "". Users who watch only the Subscription would otherwise learn of it only from a condition that is False.
+func newEscalation(before, after *operatorsv1alpha1.SubscriptionStatus) string {
+	warning := preflight.EscalationIn(after.GetCondition(typePermissionsMissing).Message)
+	if strings.Contains(before.GetCondition(typePermissionsMissing).Message, warning) {
+		return ""
+	}
+	return warning
 }
 
 // newFailures returns the conditions that the contract reports in an event, if they became true or have another
