@@ -175,18 +175,19 @@ func TestOtherChangesOfACSVAreNotChecked(t *testing.T) {
 func TestRefusesACSVWithoutAnOperatorGroup(t *testing.T) {
 	everyProfile(t, func(s *site) {
 		s.writesCSVs(false, s.alice)
-		for _, c := range []client.Client{s.alice, s.carol, s.admin} {
+		for _, c := range []client.Client{s.alice, s.carol} {
 			err := c.Create(s.Context(), s.csv("early"))
 			require.ErrorContains(s, err, noGroup)
 			require.ErrorContains(s, err, "no params found")
 		}
+		require.NoError(s, s.admin.Create(s.Context(), s.csv("by-the-administrator")), "the administrator may use every account (docs/adr/0077)")
 		label := fmt.Appendf(nil, `{"metadata":{"labels":{"remit.dev/clusterserviceversion-first":""}}}`)
 		namespace := &unstructured.Unstructured{}
 		namespace.SetAPIVersion("v1")
 		namespace.SetKind("Namespace")
 		namespace.SetName(s.namespace)
 		require.NoError(s, s.admin.Patch(s.Context(), namespace, client.RawPatch(types.MergePatchType, label)))
-		s.eventually(func(c *assert.CollectT) { assert.NoError(c, s.admin.Create(s.Context(), s.csv("early"))) })
+		s.eventually(func(c *assert.CollectT) { assert.NoError(c, s.alice.Create(s.Context(), s.csv("early"))) })
 	})
 }
 

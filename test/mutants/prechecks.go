@@ -9,5 +9,41 @@ func prechecks() []Mutant {
 			New:    "case live != nil && isProbed(obj) && s.isOutdated(live, obj) && ctx == nil:",
 			Killer: unit("pkg/controller/clusterextension", "TestAStatusFromBeforeTheWriteIsNoEvidence"),
 		},
+		{
+			Name: "supporting-objects-may-be-occupied", Rule: 7, File: "pkg/controller/installplan/supporting.go",
+			Old:    "occupied, err := s.executor.Occupied(ctx, supporting)",
+			New:    "occupied, err := s.executor.Occupied(ctx, supporting[:0])",
+			Killer: unit("pkg/controller/installplan", "TestCollisionsOfSupportingObjectsAreKnownBeforeTheFirstWrite"),
+		},
+		{
+			Name: "supporting-roles-may-be-bound", Rule: 7, File: "pkg/step/execute/occupied.go",
+			Old:    "state.Problem = roles.CheckBindings(ctx, o.live, state.Step.Object)",
+			New:    "_ = roles.CheckBindings(ctx, o.live, state.Step.Object)",
+			Killer: unit("pkg/controller/installplan", "TestCollisionsOfSupportingObjectsAreKnownBeforeTheFirstWrite"),
+		},
+		{
+			Name: "foreign-definitions-may-be-converted", Rule: 7, File: "pkg/controller/installplan/supporting.go",
+			Old:    "if err := apply.Check(state.Live, state.Step.Object, st.Owner); err != nil {",
+			New:    "if err := apply.Check(state.Live, state.Step.Object, st.Owner); err != nil && s == nil {",
+			Killer: unit("pkg/controller/installplan", "TestCollisionsOfSupportingObjectsAreKnownBeforeTheFirstWrite"),
+		},
+		{
+			Name: "anyone-may-claim-to-use-any-account", Rule: 5, File: "manifests/policy/csv-author.yaml",
+			Old:    "params == null ? !variables.ofAny || variables.mayUseAny : variables.name == ''",
+			New:    "params == null ? true : variables.name == ''",
+			Killer: unit("test/author", "TestTheMomentAfterAGroupIsCreatedCannotBeUsed"),
+		},
+		{
+			Name: "anyone-may-remove-the-label-of-any-account", Rule: 5, File: "manifests/policy/csv-author.yaml",
+			Old:    "|| request.operation == 'UPDATE' && 'remit.dev/any-account' in oldObject.metadata.?labels.orValue({})",
+			New:    "",
+			Killer: unit("test/author", "TestTheMomentAfterAGroupIsCreatedCannotBeUsed"),
+		},
+		{
+			Name: "any-account-excludes-the-default-account", Rule: 5, File: "manifests/policy/csv-author.yaml",
+			Old:    "&& (variables.defaultAccount == '' || authorizer.group('')",
+			New:    "&& (true || authorizer.group('')",
+			Killer: unit("test/author", "TestAnyAccountIncludesTheDefaultAccount"),
+		},
 	}
 }
