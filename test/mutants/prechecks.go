@@ -45,5 +45,17 @@ func prechecks() []Mutant {
 			New:    "&& (true || authorizer.group('')",
 			Killer: unit("test/author", "TestAnyAccountIncludesTheDefaultAccount"),
 		},
+		{
+			Name: "removed-labels-of-deployments-stay-away", File: "pkg/install/deployment/state.go",
+			Old:    "|| !hasLabels(live, d) {",
+			New:    "|| !hasLabels(live, live) {",
+			Killer: unit("pkg/controller/csv", "TestInstalls"),
+		},
+		{
+			Name: "an-edit-keeps-other-fields-away", File: "pkg/install/deployment/installer.go",
+			Old:    "	if written {\n		obj, _",
+			New:    "	if written && i.Facts == nil {\n		obj, _",
+			Killer: unit("pkg/install/deployment", "TestRestoresWhatWasRemovedAndKeepsEdits"),
+		},
 	}
 }

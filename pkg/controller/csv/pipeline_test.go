@@ -309,6 +309,11 @@ func TestInstalls(t *testing.T) {
 		{"nothing while its InstallPlan is in progress", []change{planInProgress, passing(kit.SettleTime)},
 			effect{phase: phasePending, reason: reasonRequirementsUnknown, message: "requirements not yet checked: InstallPlan install-x is in progress", moves: "RequirementsUnknown"}},
 		{"a Deployment that was deleted", []change{installed, without(deploymentOf("demo"))}, installs("ComponentUnhealthy! "+toInstall, deploys)},
+		{"a label of a Deployment that was removed", []change{spec(func(s *operatorsv1alpha1.ClusterServiceVersionSpec) {
+			s.InstallStrategy.StrategySpec.DeploymentSpecs[0].Label = map[string]string{"release": "one"}
+		}), installed, func(w *world) {
+			recorded.Edit(w.Server, deploymentOf("demo"), func(d *appsv1.Deployment) { delete(d.Labels, "release") })
+		}}, runs("ComponentUnhealthy! InstallSucceeded", completed, deploys)},
 		// The binding to the Role still exists, so the Role is first written in sealed form and then with its rules. A Role
 		// with resource names cannot be sealed.
 		{"a role that was deleted", []change{installed, withoutRoles},

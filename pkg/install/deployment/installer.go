@@ -60,7 +60,7 @@ func (i Installer) Install(ctx context.Context, owner ownerutil.Owner, want []*a
 }
 
 // Ensure applies one Deployment. If the live Deployment was written from the same spec and another manager has since
-// changed a field, such as an image or the number of replicas, Ensure keeps the change and returns Unchanged.
+// changed a field, such as an image or the number of replicas, Ensure keeps the change and restores only the other fields.
 func (i Installer) Ensure(ctx context.Context, owner ownerutil.Owner, d *appsv1.Deployment) (apply.Result, error) {
 	obj, err := apply.Object(d)
 	if err != nil {
@@ -71,22 +71,32 @@ func (i Installer) Ensure(ctx context.Context, owner ownerutil.Owner, d *appsv1.
 		return "", err
 	}
 	// Compare the hash of the spec. Defaults and equivalent quantities would make a comparison of all fields unreliable.
-	if live != nil && isWritten(live, d, owner) && live.GetGeneration() == 1 {
+	written := isWritten(live, d, owner)
+	if written && live.GetGeneration() == 1 && hasLabels(live, obj) {
 		return apply.Unchanged, nil
 	}
-	if live != nil && i.Before != nil && live.GetLabels()[names.LabelDeploymentSpecHash] != d.Labels[names.LabelDeploymentSpecHash] {
-		if err := apply.Check(live, obj, owner); err != nil {
-			return "", err
-		}
-		if err := i.Before(ctx, d); err != nil {
-			return "", err
-		}
+	if written {
+		obj, _ = apply.WithoutEdits(live, obj)
+	}
+	if err := i.prepare(ctx, owner, d, live); err != nil {
+		return "", err
 	}
 	result, _, err := apply.From(ctx, i.Account, live, obj, owner)
-	if apply.IsFieldConflict(err) && isWritten(live, d, owner) {
+	if apply.IsFieldConflict(err) && written {
 		return apply.Unchanged, nil
 	}
 	return result, WithRemedy(err, obj)
+}
+
+// prepare calls Before if an existing Deployment of the install will be changed.
+func (i Installer) prepare(ctx context.Context, owner ownerutil.Owner, d *appsv1.Deployment, live *unstructured.Unstructured) error {
+	if live == nil || i.Before == nil || live.GetLabels()[names.LabelDeploymentSpecHash] == d.Labels[names.LabelDeploymentSpecHash] {
+		return nil
+	}
+	if err := apply.Check(live, live, owner); err != nil {
+		return err
+	}
+	return i.Before(ctx, d)
 }
 
 // WithRemedy adds a remedy to an apply error if another field manager owns a field of the Deployment: the command that

@@ -57,7 +57,7 @@ func CheckOne(ctx context.Context, r client.Reader, owner ownerutil.Owner, d *ap
 	if !exists {
 		return State{Problem: fmt.Sprintf("missing deployment with name=%s", d.Name)}, nil
 	}
-	if live.DeletionTimestamp != nil || !installed(live, d, owner) {
+	if live.DeletionTimestamp != nil || !installed(live, d, owner) || !hasLabels(live, d) {
 		return State{Problem: fmt.Sprintf("deployment %q does not match the ClusterServiceVersion", d.Name)}, nil
 	}
 	state := State{Installed: true, Untouched: live.Generation == 1, Ready: true}
@@ -78,4 +78,16 @@ func Of(live *appsv1.Deployment, owner ownerutil.Owner) bool {
 // overwrite them repeatedly.
 func installed(live, want *appsv1.Deployment, owner ownerutil.Owner) bool {
 	return Of(live, owner) && live.Labels[names.LabelDeploymentSpecHash] == want.Labels[names.LabelDeploymentSpecHash]
+}
+
+// hasLabels reports whether the live Deployment has all labels of the wanted one. The hash covers only the spec. A label with
+// another value was set by someone else, and is kept like other edits.
+func hasLabels(live, want client.Object) bool {
+	have := live.GetLabels()
+	for key := range want.GetLabels() {
+		if _, ok := have[key]; !ok {
+			return false
+		}
+	}
+	return true
 }
