@@ -60,7 +60,7 @@ func TestReport(t *testing.T) {
 	)
 	configMaps := schema.GroupResource{Resource: "configmaps"}
 	conflict := apierrors.NewConflict(configMaps, "x", errors.New("edited"))
-	collision := &apply.CollisionError{Object: "ConfigMap ns/x", Why: "it is theirs"}
+	collision := &apply.CollisionError{Object: "ConfigMap ns/x", Why: "it is theirs", Remedy: "delete it"}
 	fatal := &invalid{operatorsv1alpha1.InstallPlanReasonPlanUnknown, errors.New("bad\x00plan")}
 	for _, row := range []struct {
 		name            string
@@ -78,7 +78,7 @@ To approve it: kubectl patch installplan install-a -n ns --type merge --patch '{
 		{"is done for now", installing, stop(), nil, installing, "", "", false, false},
 		{"fails and is retried", installing, proceed(), errors.New("no route"), installing, "InstallComponentFailed", "retrying execution due to error: no route", true, false},
 		{"collides with an object", installing, proceed(), collision, installing, "InstallComponentFailed",
-			"retrying execution due to error: ConfigMap ns/x already exists and was not created by this install: it is theirs; it was not changed: delete it if nothing else needs it, or uninstall the operator that its labels olm.owner and olm.owner.namespace identify", true, false},
+			"retrying execution due to error: ConfigMap ns/x already exists and was not created by this install: it is theirs; it was not changed: delete it", true, false},
 		{"meets a concurrent write, which is not reported", installing, proceed(), conflict, installing, "", "", true, false},
 		{"cannot be fixed", installing, proceed(), fmt.Errorf("decode: %w", fatal), failed, "PlanUnknown", "bad\uFFFDplan", false, true},
 	} {

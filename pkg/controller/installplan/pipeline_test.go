@@ -239,7 +239,7 @@ func TestObstaclesAreReportedBeforeTheFirstWrite(t *testing.T) {
 			c.CreationTimestamp, c.Spec.Versions[0].Name = old, "v0"
 		})))},
 			blocked(`- CustomResourceDefinition things.example.com already exists and was not created by this install: it has the lineage label of package "demo" in namespace "ns", but ` +
-				"it was created for an earlier namespace with the same name; an administrator can delete it or, after a restore from a backup, set trusted-before in Secret remit/remit-proof; it was not changed: " + kept)},
+				"it was created for an earlier namespace with the same name; after a restore from a backup, an administrator can set trusted-before in Secret remit/remit-proof; it was not changed: " + kept)},
 		{"a CustomResourceDefinition of another install that does not serve the version", []change{with(existingCRD(t, func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Versions[0].Name = "v0" }))},
 			blocked("- CustomResourceDefinition things.example.com " + unowned + "its custom resources would be deleted with it, so keep it, and find out what else installed it")},
 		{"a CustomResourceDefinition with objects of a removed version", []change{with(createdFor("demo", existingCRD(t, func(c *apiextensionsv1.CustomResourceDefinition) { c.Status.StoredVersions = []string{"v0"} })))},

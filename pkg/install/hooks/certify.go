@@ -201,7 +201,7 @@ func (i Installer) secret(ctx context.Context, p *Plan, name string) (*corev1.Se
 		return nil, err
 	}
 	if why := p.in.Owner.Check(secret); why != nil {
-		return nil, &apply.CollisionError{Object: "Secret " + key.String(), Why: why.Error()}
+		return nil, apply.NewCollision(secret, why)
 	}
 	return secret, nil
 }

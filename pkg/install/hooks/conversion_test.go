@@ -108,6 +108,7 @@ func TestAForeignConversionIsNeverChanged(t *testing.T) {
 	p, live := w.plan()
 	_, err := w.installer().Ensure(t.Context(), p, live, name)
 	require.True(t, apply.IsCollision(err), "%v", err)
+	require.ErrorContains(t, err, "its custom resources would be deleted with it, so keep it, and find out what else installed it")
 	w.csv.Spec.WebhookDefinitions = nil
 	p, live = w.plan()
 	_, err = w.installer().Prune(t.Context(), p, live)

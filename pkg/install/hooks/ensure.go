@@ -81,7 +81,7 @@ func convertible(p *Plan, c webhook.Conversion, crd *apiextensionsv1.CustomResou
 		return &PreservedError{CRD: c.CRD}
 	}
 	if why := p.in.Owner.Check(crd); why != nil {
-		return &apply.CollisionError{Object: "CustomResourceDefinition " + c.CRD, Why: why.Error()}
+		return apply.NewCollision(crd, why)
 	}
 	return nil
 }

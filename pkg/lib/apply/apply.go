@@ -38,16 +38,20 @@ type CollisionError struct {
 	Found string
 	// Why explains how the collision was recognized.
 	Why string
-	// Remedy describes what the user can do; "" suggests deleting the object or uninstalling the operator that owns it.
-	// Check sets it according to the object's kind and labels. The message does not name that operator, because the object's labels
-	// can name a namespace that the reader must not learn about.
+	// Remedy describes what the user can do. Check and NewCollision set it according to the object's kind and labels. The message does not name
+	// the operator that owns the object, because the labels can name a namespace that the reader must not learn about.
 	Remedy string
 }
 
 func (e *CollisionError) Error() string {
 	return fmt.Sprintf("%s %s: %s; it was not changed: %s", e.Object,
 		cmp.Or(e.Found, "already exists and was not created by this install"), e.Why,
-		cmp.Or(e.Remedy, "delete it if nothing else needs it, or uninstall the operator that its labels olm.owner and olm.owner.namespace identify"))
+		cmp.Or(e.Remedy, "find out what else created it"))
+}
+
+// NewCollision reports that a live object is not managed by the owner, because of why.
+func NewCollision(live client.Object, why error) *CollisionError {
+	return &CollisionError{Object: Describe(live), Why: why.Error(), Remedy: remedyFor(live)}
 }
 
 // DelayedError reports that an object cannot be written yet, although the owner is allowed to write it, for example

@@ -132,7 +132,7 @@ func (k *Keys) check(r *ring, obj client.Object, of subject, since time.Time) er
 	case created.Before(r.trustedBefore):
 		return nil
 	case created.Before(since.Add(-skew)):
-		return unproven("it was created for an earlier namespace with the same name; an administrator can delete it or, after a restore from a backup, set %s in Secret %s",
+		return unproven("it was created for an earlier namespace with the same name; after a restore from a backup, an administrator can set %s in Secret %s",
 			EntryTrustedBefore, k.secret)
 	case !has.fits(created):
 		return unproven("its annotation %s was made for an object that was created at another time; after a restore from a backup, an administrator can set %s in Secret %s",

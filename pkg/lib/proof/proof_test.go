@@ -192,7 +192,8 @@ func TestInheritsNothingFromAnEarlierNamespace(t *testing.T) {
 	at := live.GetCreationTimestamp().Time
 	require.NoError(t, keys.CheckSince(live, holder, at.Add(-time.Hour)))
 	require.NoError(t, keys.CheckSince(live, holder, at.Add(time.Second)), "the clocks of two API servers may differ")
-	require.ErrorContains(t, keys.CheckSince(live, holder, at.Add(3*time.Second)), "created for an earlier namespace with the same name")
+	require.ErrorContains(t, keys.CheckSince(live, holder, at.Add(3*time.Second)), "created for an earlier namespace with the same name; after a restore",
+		"the collision adds what to do, which depends on the kind: deleting a CustomResourceDefinition deletes its custom resources")
 
 	data[proof.EntryTrustedBefore] = []byte(at.Add(time.Minute).Format(time.RFC3339))
 	require.NoError(t, keys.Update(data))
