@@ -25,6 +25,10 @@ const (
 	whyCluster   = "only administrators write the resource, and a mutating webhook would change their writes"
 )
 
+// alternative is what users can do about a webhook that is refused.
+const alternative = "remove the rule from the bundle, or install it with a Subscription in a namespace in which an administrator allows the installation's default account " +
+	"(--default-account-namespaces)"
+
 // exclusion describes resources that the webhooks of a bounded group must not intercept.
 type exclusion struct {
 	// in reports whether the exclusion applies to an API group.
@@ -92,8 +96,7 @@ func refused(d *operatorsv1alpha1.WebhookDescription, all []exclusion) error {
 					what, why = resource, whyCluster
 				}
 				if why != "" {
-					return fmt.Errorf("webhook %q may not intercept %q in API group %q: %s; remove the rule, or install with the installation's default account",
-						d.GenerateName, what, name, why)
+					return fmt.Errorf("webhook %q may not intercept %q in API group %q: %s. No permission allows this; %s", d.GenerateName, what, name, why, alternative)
 				}
 			}
 		}

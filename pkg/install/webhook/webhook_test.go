@@ -274,6 +274,14 @@ func TestABoundedGroupDoesNotInterceptRefusedResources(t *testing.T) {
 	require.NoError(t, webhook.Refused(csvWith(hook(conversion, "a"))))
 }
 
+// Users learn that no grant helps, and what an administrator can do.
+func TestTheRefusalOfAWebhookSaysWhatHelps(t *testing.T) {
+	err := webhook.Refused(csvWith(hook(mutating, "webhook.dynatrace.com", rules(on("", "namespaces", admissionregistrationv1.Create, admissionregistrationv1.Update)))))
+	require.EqualError(t, err, `webhook "webhook.dynatrace.com" may not intercept "namespaces" in API group "": only administrators write the resource, and a mutating webhook `+
+		`would change their writes. No permission allows this; remove the rule from the bundle, or install it with a Subscription in a namespace in which an administrator `+
+		`allows the installation's default account (--default-account-namespaces)`)
+}
+
 func TestInterceptingPodTemplatesRequiresIdentities(t *testing.T) {
 	for _, tc := range []struct {
 		rule rule
