@@ -190,9 +190,10 @@ func (s *search) ambiguous(best []offer) *Problem {
 	for _, o := range best {
 		catalogs = append(catalogs, o.catalog)
 	}
-	return &Problem{SeveralCatalogs, fmt.Sprintf("package %q is available in %s, which have the same priority (%d): select one with "+
-		"spec.source.catalog.selector, for example by the label olm.operatorframework.io/metadata.name, or give them different priorities",
-		s.Package, clusterCatalogs(catalogs), catalogs[0].Priority)}
+	// Tools compare the text before the colon, which is OLM v1's.
+	return &Problem{SeveralCatalogs, fmt.Sprintf("found bundles for package %q in multiple catalogs with the same priority [%s]: select one with "+
+		"spec.source.catalog.selector, for example by the label olm.operatorframework.io/metadata.name, or give them different values of spec.priority (%d)",
+		s.Package, strings.Join(shortened(catalogNames(catalogs)), " "), catalogs[0].Priority)}
 }
 
 func catalogNames(all []Catalog) []string {

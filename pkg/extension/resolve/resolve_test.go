@@ -178,8 +178,8 @@ func TestSelectsACatalog(t *testing.T) {
 		{name: "by priority among those with a version in range", catalogs: catalogs(with("a/1", old), with("b", current)),
 			request: Request{Versions: ">1"}, want: "b stable 2.0.0"},
 		{name: "equal priorities", catalogs: catalogs(with("b/2", old), with("a/2", current), with("c/1", current)),
-			want: `SeveralCatalogs: package "op" is available in ClusterCatalogs "a", "b", which have the same priority (2): select one with ` +
-				`spec.source.catalog.selector, for example by the label olm.operatorframework.io/metadata.name, or give them different priorities`},
+			want: `SeveralCatalogs: found bundles for package "op" in multiple catalogs with the same priority [a b]: select one with ` +
+				`spec.source.catalog.selector, for example by the label olm.operatorframework.io/metadata.name, or give them different values of spec.priority (2)`},
 		{name: "equal priorities below a higher one", catalogs: catalogs(with("a", old), with("b", old), with("c/1", current)), want: "c stable 2.0.0"},
 		{name: "equal priorities, but one has no version in range", catalogs: catalogs(with("a", old), with("b", current)),
 			request: Request{Versions: ">1"}, want: "b stable 2.0.0"},
