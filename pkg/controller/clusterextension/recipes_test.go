@@ -1,8 +1,10 @@
 package clusterextension_test
 
 import (
+	"encoding/json"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +16,7 @@ import (
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/controller/clusterextension"
+	"github.com/remit-olm/remit/pkg/preflight"
 )
 
 // recipesPage is the section of the page that says what OLM v1's recipes are missing.
@@ -47,28 +50,10 @@ func missingRules(message string) []string {
 // The RBAC that OLM v1 told users to grant a ServiceAccount suffices, except for what the page lists. With these rules, it does.
 func TestRecipesForOLMv1(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("testdata/olmv1-recipes.yaml")
-	require.NoError(t, err)
 	for _, recipe := range []string{"Helm", "boxcutter", "the guide"} {
 		t.Run(recipe, func(t *testing.T) {
 			t.Parallel()
-			w := given(t)
-			recipes := map[string][]rbacv1.PolicyRule{}
-			require.NoError(t, yaml.UnmarshalStrict([]byte(strings.ReplaceAll(string(text), "NAME", w.name)), &recipes))
-			operator, err := yaml.Marshal(recipes["operator"])
-			require.NoError(t, err)
-			rules := strings.ReplaceAll(string(operator), "\n", "\n      ")
-			w.publish("1.0.0", "", strings.NewReplacer(
-				"clusterPermissions: [{serviceAccountName: op, rules: [{apiGroups: [NAME.example.com], resources: [things], verbs: [get, list, watch]}]}]", "clusterPermissions: []",
-				`permissions: [{serviceAccountName: op, rules: [{apiGroups: [""], resources: [configmaps], verbs: [get]}]}]`,
-				"permissions:\n      - serviceAccountName: op\n        rules:\n        "+strings.ReplaceAll(strings.TrimSpace(rules), "\n", "\n  "),
-			).Replace(csv), crd, configMap, `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: op}, spec: {podSelector: {}}}`)
-
-			w.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "installer"}})
-			w.grant("recipe", append(recipes[recipe], recipes["operator"]...)...)
-			w.install(func(ext *olmv1.ClusterExtension) { ext.Spec.ServiceAccount.Name = "installer" })
-			w.await(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonNotEnrolled)
-			w.apply(w.report(clusterextension.FileEnrollment))
+			w := givenRecipe(t, recipe)
 			if want := recipeOf(t, recipe); len(want) > 0 {
 				w.await(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions)
 				require.ElementsMatch(t, want, missingRules(w.await(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)))
@@ -78,6 +63,55 @@ func TestRecipesForOLMv1(t *testing.T) {
 			w.await(olmv1.TypeAvailable, metav1.ConditionTrue, olmv1.ReasonSucceeded)
 		})
 	}
+}
+
+// The page says which parts of the recipes are not needed: Remit writes by name, and needs neither update nor delete. It watches
+// only Deployments, and lists and watches nothing else that it installs.
+func TestRemitNeedsLessThanTheRecipesForOLMv1(t *testing.T) {
+	t.Parallel()
+	w := givenRecipe(t, "only the operator")
+	w.await(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions)
+	grant, rules := w.report(preflight.FileGrant), 0
+	w.apply(grant)
+	w.awaitInstalled("1.0.0")
+	for doc := range strings.SplitSeq(grant, "\n---\n") {
+		role := rbacv1.ClusterRole{} // a Role has the same rules
+		require.NoError(t, yaml.Unmarshal([]byte(doc), &role))
+		for _, rule := range role.Rules {
+			rules++
+			if !slices.Contains(rule.Resources, "namespaces") {
+				require.NotEmpty(t, rule.ResourceNames, rule)
+			}
+			require.NotContains(t, rule.Verbs, "update", rule)
+			require.NotContains(t, rule.Verbs, "delete", rule)
+			require.False(t, slices.Contains(rule.Verbs, "watch") && !slices.Contains(rule.Resources, "deployments") && !slices.Contains(rule.Resources, "namespaces"), rule)
+			require.NotContains(t, rule.APIGroups, "olm.operatorframework.io", rule)
+		}
+	}
+	require.Greater(t, rules, 3)
+}
+
+// givenRecipe installs a bundle as an enrolled ServiceAccount with the permissions of a recipe.
+func givenRecipe(t *testing.T, recipe string) *world {
+	t.Helper()
+	text, err := os.ReadFile("testdata/olmv1-recipes.yaml")
+	require.NoError(t, err)
+	w := given(t)
+	recipes := map[string][]rbacv1.PolicyRule{}
+	require.NoError(t, yaml.UnmarshalStrict([]byte(strings.ReplaceAll(string(text), "NAME", w.name)), &recipes))
+	operator, err := json.Marshal(recipes["operator"])
+	require.NoError(t, err)
+	w.publish("1.0.0", "", strings.NewReplacer(
+		"clusterPermissions: [{serviceAccountName: op, rules: [{apiGroups: [NAME.example.com], resources: [things], verbs: [get, list, watch]}]}]", "clusterPermissions: []",
+		`rules: [{apiGroups: [""], resources: [configmaps], verbs: [get]}]`, "rules: "+string(operator),
+	).Replace(csv), crd, configMap, `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: op}, spec: {podSelector: {}}}`)
+
+	w.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "installer"}})
+	w.grant("recipe", append(recipes[recipe], recipes["operator"]...)...)
+	w.install(func(ext *olmv1.ClusterExtension) { ext.Spec.ServiceAccount.Name = "installer" })
+	w.await(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonNotEnrolled)
+	w.apply(w.report(clusterextension.FileEnrollment))
+	return w
 }
 
 // rulesOf parses rules in the form of OLM v1.
