@@ -54,7 +54,7 @@ func parseObject(data []byte) (*unstructured.Unstructured, error) {
 		return nil, fmt.Errorf("%s: a field name contains control characters: %.100q", obj.GetKind(), name)
 	}
 	if obj.GetKind() == operatorsv1alpha1.ClusterServiceVersionKind && obj.GetAPIVersion() == "" {
-		return nil, fmt.Errorf("%s %q has no apiVersion", obj.GetKind(), obj.GetName())
+		return nil, fmt.Errorf("%s %q: missing APIVersion", obj.GetKind(), obj.GetName())
 	}
 	completeType(obj)
 	return obj, strip(obj)

@@ -60,7 +60,7 @@ func TestParseRefuses(t *testing.T) {
 		{"invalid YAML", "a: [", "invalid YAML"},
 		{"an object without a kind", "apiVersion: v1\nmetadata: {name: a}", "not an object with a kind"},
 		{"a kind that is a number", "kind: 1\nmetadata: {name: a}", "not an object with a kind"},
-		{"a CSV without an apiVersion", "{kind: ClusterServiceVersion, metadata: {name: a}}", `ClusterServiceVersion "a" has no apiVersion`},
+		{"a CSV without an apiVersion", "{kind: ClusterServiceVersion, metadata: {name: a}}", `ClusterServiceVersion "a": missing APIVersion`},
 		{"a list", object("ConfigMapList", "items: []"), "each manifest must be one object"},
 		{"nesting that is too deep", object("ConfigMap", "metadata: {name: a}\ndata: "+deep(300)), "nested more than 200 levels deep"},
 		{"an alias bomb of nodes", "a: &a [x,x]\n" + laughs(40), "expand to more than"},

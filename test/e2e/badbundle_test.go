@@ -14,7 +14,7 @@ func TestRefusesAnInvalidBundleAsAWhole(t *testing.T) {
 	t.Parallel()
 	for catalog, text := range map[string]string{
 		"no-deployments":          "the install strategy has no deployments",
-		"csv-without-version":     "has no apiVersion",
+		"csv-without-version":     "missing APIVersion",
 		"rule-without-verbs":      "verbs",
 		"rule-without-groups":     "apiGroups",
 		"bad-serviceaccount-name": `serviceAccountName "Not_A_Name"`,

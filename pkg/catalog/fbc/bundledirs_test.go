@@ -181,7 +181,7 @@ func TestOmitsFilesThatContainNoObjects(t *testing.T) {
 	}, content.Warnings)
 
 	_, err = ReadBundle(t.Context(), files)
-	require.ErrorContains(t, err, `ClusterServiceVersion "a.v1" has no apiVersion`)
+	require.ErrorContains(t, err, `ClusterServiceVersion "a.v1": missing APIVersion`)
 	files["manifests/csv.yaml"].Data = append([]byte("apiVersion: operators.coreos.com/v1alpha1\n"), files["manifests/csv.yaml"].Data...)
 	b, err := ReadBundle(t.Context(), files)
 	require.NoError(t, err)
