@@ -1,7 +1,7 @@
 // Package server serves PackageManifests as an aggregated API (packages.operators.coreos.com/v1), with the generic API
 // server of Kubernetes, which delegates authentication and authorization to the kube-apiserver.
 //
-//	packagemanifests            get, list and watch; lists and events contain no icons
+//	packagemanifests            get, list and watch; without icons
 //	packagemanifests/icon       the icon, with an ETag
 //	packagecatalogs             list and watch: which catalogs are served
 //	packagecatalogs/content     PUT and DELETE: the catalog program sends catalogs

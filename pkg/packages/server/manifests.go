@@ -57,7 +57,7 @@ func (m *manifests) Get(ctx context.Context, name string, _ *metav1.GetOptions) 
 	if err := m.room.take(ctx, e.Bytes); err != nil {
 		return nil, err
 	}
-	out, err := manifest(e, v, withIcons)
+	out, err := manifest(e, v)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
@@ -104,7 +104,7 @@ func (m *manifests) List(ctx context.Context, options *metainternalversion.ListO
 	}
 	out := &packagesv1.PackageManifestList{ListMeta: p.meta, Items: make([]packagesv1.PackageManifest, 0, len(p.entries))}
 	for _, e := range p.entries {
-		obj, err := manifest(e, s.View, withoutIcons)
+		obj, err := manifest(e, s.View)
 		if err != nil {
 			return nil, apierrors.NewInternalError(err)
 		}

@@ -12,8 +12,9 @@ import (
 	"github.com/remit-olm/remit/pkg/packages/store"
 )
 
-// manifest returns the PackageManifest of an entry as it appears in a view.
-func manifest(e *store.Entry, v store.View, icons icons) (*packagesv1.PackageManifest, error) {
+// manifest returns the PackageManifest of an entry as it appears in a view. As in OLM, it contains no icons: clients read
+// packagemanifests/icon.
+func manifest(e *store.Entry, v store.View) (*packagesv1.PackageManifest, error) {
 	record, err := e.Record()
 	if err != nil {
 		return nil, err
@@ -21,23 +22,8 @@ func manifest(e *store.Entry, v store.View, icons icons) (*packagesv1.PackageMan
 	out := &record.Manifest
 	out.ObjectMeta = meta(e, v)
 	out.APIVersion, out.Kind = packagesv1.GroupVersion.String(), packagesv1.KindPackageManifest
-	if icons == withIcons {
-		for i := range out.Status.Channels {
-			if at, ok := record.Uses[out.Status.Channels[i].Name]; ok {
-				out.Status.Channels[i].CurrentCSVDesc.Icon = record.Icons[at : at+1]
-			}
-		}
-	}
 	return out, nil
 }
-
-// icons determines whether a PackageManifest contains icons.
-type icons int
-
-const (
-	withoutIcons icons = iota
-	withIcons
-)
 
 func meta(e *store.Entry, v store.View) metav1.ObjectMeta {
 	return metav1.ObjectMeta{

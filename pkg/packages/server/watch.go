@@ -199,7 +199,7 @@ func (w *watcher) sendCurrent(ctx context.Context, kind watch.EventType, c store
 		return true
 	}
 	w.delivery.offer(release)
-	obj, err := manifest(e, w.View, withoutIcons)
+	obj, err := manifest(e, w.View)
 	if err != nil {
 		status := apierrors.NewInternalError(err).Status()
 		w.send(ctx, watch.Event{Type: watch.Error, Object: &status})
