@@ -2,7 +2,6 @@ package copiedcsv
 
 import (
 	"context"
-	"fmt"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -58,22 +57,29 @@ func (r *Reconciler) reconcileConfig(ctx context.Context, _ ctrl.Request) (ctrl.
 	return ctrl.Result{}, err
 }
 
-// condition describes the copies of all operators whose OperatorGroup targets all namespaces.
+// Messages of the condition DisabledCopiedCSVs, which tools compare with those of OLM.
+const (
+	messageCopied    = "Copied CSVs are enabled and present across the cluster"
+	messageMissing   = "Copied CSVs are enabled and at least one copied CSVs is missing"
+	messageNotCopied = "Copied CSVs are disabled and no unexpected copied CSVs were found for operators installed in AllNamespace mode"
+	messageSurplus   = "Copied CSVs are disabled and at least one unexpected copied CSV was found for an operator installed in AllNamespace mode"
+)
+
+// condition describes the copies of all operators whose OperatorGroup targets all namespaces. As in OLM, it is True when
+// all copies that OLMConfig disables have been deleted.
 func condition(config *operatorsv1.OLMConfig, all progress) metav1.Condition {
 	c := metav1.Condition{
 		Type: operatorsv1.DisabledCopiedCSVsConditionType, Status: metav1.ConditionFalse, Reason: reasonEnabled, ObservedGeneration: config.Generation,
-		Message: "ClusterServiceVersions of operators that serve all namespaces are copied; all copies exist",
+		Message: messageCopied,
 	}
 	switch {
 	case config.CopiedCSVsAreEnabled() && all.missing > 0:
-		c.Message = status.Text(fmt.Sprintf("ClusterServiceVersions of operators that serve all namespaces are copied; %d copies do not exist yet", all.missing))
+		c.Message = messageMissing
 	case config.CopiedCSVsAreEnabled():
 	case all.surplus > 0:
-		c.Status, c.Reason = metav1.ConditionTrue, reasonDisabled
-		c.Message = status.Text(fmt.Sprintf("ClusterServiceVersions of operators that serve all namespaces are not copied; %d copies are still to be deleted", all.surplus))
+		c.Reason, c.Message = reasonDisabled, messageSurplus
 	default:
-		c.Status, c.Reason = metav1.ConditionTrue, reasonDisabled
-		c.Message = "ClusterServiceVersions of operators that serve all namespaces are not copied; no copies exist, except in protected namespaces"
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, reasonDisabled, messageNotCopied
 	}
 	return c
 }

@@ -382,10 +382,10 @@ func TestConditionOfOLMConfig(t *testing.T) {
 		state    progress
 		want     string
 	}{
-		{false, progress{}, "False CopiedCSVsEnabled ClusterServiceVersions of operators that serve all namespaces are copied; all copies exist"},
-		{false, progress{missing: 2}, "False CopiedCSVsEnabled ClusterServiceVersions of operators that serve all namespaces are copied; 2 copies do not exist yet"},
-		{true, progress{surplus: 3}, "True CopiedCSVsDisabled ClusterServiceVersions of operators that serve all namespaces are not copied; 3 copies are still to be deleted"},
-		{true, progress{}, "True CopiedCSVsDisabled ClusterServiceVersions of operators that serve all namespaces are not copied; no copies exist, except in protected namespaces"},
+		{false, progress{}, "False CopiedCSVsEnabled Copied CSVs are enabled and present across the cluster"},
+		{false, progress{missing: 2}, "False CopiedCSVsEnabled Copied CSVs are enabled and at least one copied CSVs is missing"},
+		{true, progress{surplus: 3}, "False CopiedCSVsDisabled Copied CSVs are disabled and at least one unexpected copied CSV was found for an operator installed in AllNamespace mode"},
+		{true, progress{}, "True CopiedCSVsDisabled Copied CSVs are disabled and no unexpected copied CSVs were found for operators installed in AllNamespace mode"},
 	} {
 		config := &operatorsv1.OLMConfig{Spec: operatorsv1.OLMConfigSpec{Features: &operatorsv1.Features{DisableCopiedCSVs: &row.disabled}}}
 		c := condition(config, row.state)
