@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -43,6 +44,13 @@ type operator struct {
 
 // name returns the name of the Operator. A namespace's name contains no dots, so two operators never have the same name.
 func (o operator) name() string { return operatorName(o.Package, o.Namespace) }
+
+// isBegun reports whether anything was installed.
+func (o operator) isBegun() bool {
+	return slices.ContainsFunc(o.components, func(c component) bool {
+		return c.ref.Kind != operatorsv1alpha1.SubscriptionKind && c.ref.Kind != operatorsv1alpha1.InstallPlanKind
+	})
+}
 
 func operatorName(pkg, namespace string) string { return pkg + "." + namespace }
 

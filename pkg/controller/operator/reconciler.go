@@ -99,6 +99,9 @@ func (r *Reconciler) write(ctx context.Context, w *state) error {
 				errs = append(errs, err)
 				continue
 			}
+			if !op.isBegun() {
+				continue // the creation causes another reconcile, after which the status needs fewer updates
+			}
 			live = made
 		}
 		errs = append(errs, r.updateStatus(ctx, live, op))

@@ -50,17 +50,24 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 
 // events returns a source that enqueues the namespace of each changed object after a delay, so that one reconcile handles
 // many events. The objects that exist when the program starts do not increase the delay, because nothing is being installed.
+// A new Subscription or OperatorGroup is handled at once, so that an Operator exists when its InstallPlan is complete.
 func (r *Reconciler) events(informers cache.Informers) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		enqueue := func(settling func(namespace string) time.Duration) kit.Notify {
+		enqueue := func(settled func(namespace string, delay time.Duration) time.Duration) kit.Notify {
 			return func(before, after client.Object) {
 				namespaces, delay := r.concerned(ctx, before, after)
 				for _, namespace := range namespaces {
-					queue.AddAfter(kit.Request("", namespace), max(delay, settling(namespace)))
+					queue.AddAfter(kit.Request("", namespace), settled(namespace, delay))
 				}
 			}
 		}
-		existing, changed := enqueue(func(string) time.Duration { return 0 }), enqueue(r.settling.Time)
+		existing := enqueue(func(_ string, delay time.Duration) time.Duration { return max(delay, kit.SettleTime) })
+		changed := enqueue(func(namespace string, delay time.Duration) time.Duration {
+			if delay == atOnce {
+				return atOnce
+			}
+			return max(delay, r.settling.Time(namespace))
+		})
 		for _, kind := range kinds() {
 			if err := kit.OnEvents(ctx, informers, kind, existing, changed); err != nil {
 				return err
@@ -81,6 +88,9 @@ func kinds() []client.Object {
 	}
 }
 
+// atOnce is the delay of changes that are reconciled immediately.
+const atOnce time.Duration = 0
+
 // concerned returns the namespaces whose Operators a change affects, and the minimum delay before their reconcile. before is nil
 // for a new object, and after is nil for a deleted one.
 func (r *Reconciler) concerned(ctx context.Context, before, after client.Object) (namespaces []string, delay time.Duration) {
@@ -91,8 +101,13 @@ func (r *Reconciler) concerned(ctx context.Context, before, after client.Object)
 			r.written.Delete(before.GetName())
 		}
 	case before == nil:
-		if ns, ok := after.(*corev1.Namespace); ok && r.isEmpty(ctx, ns.Name) {
-			return nil, 0
+		switch o := after.(type) {
+		case *corev1.Namespace:
+			if r.isEmpty(ctx, o.Name) {
+				return nil, 0
+			}
+		case *operatorsv1alpha1.Subscription, *operatorsv1.OperatorGroup:
+			delay = atOnce
 		}
 	case isOperator(after):
 		if r.isWritten(after) {
