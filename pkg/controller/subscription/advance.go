@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
@@ -227,9 +228,13 @@ func (r *Reconciler) reportUnavailable(w *world, known *known, views map[types.U
 		r.await(w, known, views, concerned, waiting)
 		return nil // the catalog's Store wakes the namespace when the content is available
 	}
+	text := message.Of(err)
+	if failed, ok := errors.AsType[*catalog.NotUnpacked](err); ok && r.timeLeft(w, known, failed) == 0 {
+		text = messageUnpackTimeout // the condition ResolutionFailed still has the cause
+	}
 	each(views, concerned, func(v *view) {
 		v.problem = &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: err.Error()}
-		v.unpackFailed = &reasoned{reasonUnpackFailed, message.Of(err)}
+		v.unpackFailed = &reasoned{reasonUnpackFailed, text}
 	})
 	if kit.Is[*resolver.ReadError](err) {
 		return fmt.Errorf("resolve: %w", err)
@@ -237,21 +242,36 @@ func (r *Reconciler) reportUnavailable(w *world, known *known, views map[types.U
 	return nil
 }
 
-// await reports that a bundle is being unpacked or, after the OperatorGroup's timeout, that unpacking failed. In both
+// messageUnpackTimeout is OLM's message after the timeout of an OperatorGroup. Tools compare the whole message.
+const messageUnpackTimeout = "bundle unpacking failed. Reason: DeadlineExceeded, and Message: Job was active longer than specified deadline"
+
+// await reports that a bundle is being unpacked and, after the OperatorGroup's timeout, that unpacking failed. In both
 // cases, the pull continues, and the bundle is installed once it succeeds.
 func (r *Reconciler) await(w *world, known *known, views map[types.UID]*view, concerned []*operatorsv1alpha1.Subscription, waiting *catalog.NotUnpacked) {
-	if w.unpackTimeout > 0 {
-		left := w.unpackTimeout - r.Clock.Since(known.awaitedSince(waiting.Image, r.Clock.Now()))
-		if left <= 0 {
-			text := message.Sprintf("bundle unpacking failed. Reason: DeadlineExceeded, and Message: %s; the OperatorGroup's annotation %s allows %s",
-				waiting.Error(), names.AnnotationUnpackTimeout, w.unpackTimeout)
-			each(views, concerned, func(v *view) { v.unpackFailed = &reasoned{reasonUnpackFailed, text} })
-			return
-		}
-		w.wakeAfter(left)
+	unpacking := waiting.Error()
+	var failed *reasoned
+	if r.timeLeft(w, known, waiting) == 0 {
+		unpacking += fmt.Sprintf("; the OperatorGroup's annotation %s allows %s, but the pull continues", names.AnnotationUnpackTimeout, w.unpackTimeout)
+		failed = &reasoned{reasonUnpackFailed, messageUnpackTimeout}
 	}
-	each(views, concerned, func(v *view) { v.unpacking = waiting.Error() })
+	each(views, concerned, func(v *view) { v.unpacking, v.unpackFailed = unpacking, failed })
 }
+
+// timeLeft returns how much of the OperatorGroup's timeout for an image is left, and wakes the namespace when it ends.
+func (r *Reconciler) timeLeft(w *world, known *known, waiting *catalog.NotUnpacked) time.Duration {
+	if w.unpackTimeout == 0 {
+		return unlimited
+	}
+	left := w.unpackTimeout - r.Clock.Since(known.awaitedSince(waiting.Image, r.Clock.Now()))
+	if left <= 0 {
+		return 0
+	}
+	w.wakeAfter(left)
+	return left
+}
+
+// unlimited is the time that is left without a timeout.
+const unlimited time.Duration = math.MaxInt64
 
 // unpackTimeout returns the value of an OperatorGroup's annotation, or 0 if there is none or it is not a positive
 // duration.

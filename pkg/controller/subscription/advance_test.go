@@ -82,23 +82,27 @@ func TestCreatesASubscriptionForADependency(t *testing.T) {
 	require.Empty(t, made.OwnerReferences, "the Subscription has no owner, so it is not deleted with the other Subscription")
 }
 
-// pulling is the reader of a catalog whose bundle image is still being pulled.
-type pulling struct{ catalog.ContentReader }
+// pulling is the reader of a catalog whose bundle image is still being pulled, or cannot be pulled.
+type pulling struct {
+	catalog.ContentReader
+	failure error
+}
 
-func (pulling) Content(context.Context, string, string, string) (*catalog.Content, error) {
-	return nil, &catalog.NotUnpacked{Image: "images.test/op:v1"}
+func (p pulling) Content(context.Context, string, string, string) (*catalog.Content, error) {
+	return nil, &catalog.NotUnpacked{Image: "images.test/op:v1", Failure: p.failure}
 }
 
 func TestReportsUnpackingThatExceedsTheTimeoutOfTheGroup(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
 	r := &Reconciler{Options: Options{Client: &creating{}, Clock: clock}, indexes: &resolver.Indexes{}, answers: &answers{}, long: newLongQueue(clock, &answers{})}
 	others := ""
+	var failure error
 	advance := func(timeout time.Duration) (*view, time.Duration) {
 		sub := subscription("a", "")
 		sub.Spec.StartingCSV = "op.v1"
 		w := offering(sub)
 		snapshot, _ := w.input.Catalogs.Get(catalogKey)
-		snapshot.Reader = pulling{}
+		snapshot.Reader = pulling{failure: failure}
 		w.unpackTimeout, w.input.Group = timeout, others
 		views, err := r.advance(t.Context(), w)
 		require.NoError(t, err)
@@ -119,11 +123,18 @@ func TestReportsUnpackingThatExceedsTheTimeoutOfTheGroup(t *testing.T) {
 
 	clock.SetTime(clock.Now().Add(15 * time.Second))
 	got, after = advance(time.Minute)
-	require.Empty(t, got.unpacking)
-	require.Equal(t, "BundleUnpackFailed", got.unpackFailed.reason)
-	require.Contains(t, got.unpackFailed.message, "Reason: DeadlineExceeded")
-	require.Contains(t, got.unpackFailed.message, "operatorframework.io/bundle-unpack-timeout allows 1m0s")
+	timedOut := &reasoned{"BundleUnpackFailed", "bundle unpacking failed. Reason: DeadlineExceeded, and Message: Job was active longer than specified deadline"}
+	require.Equal(t, timedOut, got.unpackFailed)
+	require.Contains(t, got.unpacking, "operatorframework.io/bundle-unpack-timeout allows 1m0s, but the pull continues")
 	require.Zero(t, after, "the catalog wakes the namespace if the pull succeeds later")
+
+	failure, others = errors.New("404"), "failed"
+	got, _ = advance(time.Minute)
+	require.Equal(t, timedOut, got.unpackFailed)
+	require.Contains(t, got.problem.Message, "404")
+	others = "failed without a timeout"
+	got, _ = advance(0)
+	require.Contains(t, got.unpackFailed.message, "404")
 }
 
 func TestReadsTheUnpackTimeoutOfAGroup(t *testing.T) {
