@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/remit-olm/remit/pkg/lib/message"
@@ -165,7 +166,7 @@ func (r Report) lines(scopes []Scope, findings []Finding) []message.Text {
 			if includesCreate(s.Namespace, rule, findings) {
 				rule.Verbs = append([]string{"create"}, rule.Verbs...)
 			}
-			lines = append(lines, sentence(user, s.Namespace, rule))
+			lines = append(lines, sentence(user, s.Namespace, rule)+includedRefusal(user, s.Namespace, rule, findings))
 		}
 	}
 	return lines
@@ -187,6 +188,27 @@ func includesCreate(namespace string, rule rbacv1.PolicyRule, findings []Finding
 			return slices.Contains(missing.Verbs, "create") && all.Covers([]rbacv1.PolicyRule{missing})
 		})
 	})
+}
+
+// includedRefusal returns the API server's refusal to create the ClusterServiceVersion if a missing rule with wildcards
+// includes that permission, and "" otherwise. Tools search for it.
+func includedRefusal(user, namespace string, rule rbacv1.PolicyRule, findings []Finding) string {
+	if !slices.Contains(rule.Resources, rbacv1.ResourceAll) && !slices.Contains(rule.APIGroups, rbacv1.APIGroupAll) {
+		return ""
+	}
+	all := rbac.NewSet([]rbacv1.PolicyRule{rule})
+	for _, f := range findings {
+		if f.Hidden || f.Namespace == rbac.ClusterScope || namespace != rbac.ClusterScope && f.Namespace != namespace {
+			continue
+		}
+		for _, missing := range f.Missing {
+			if slices.Contains(missing.Resources, "clusterserviceversions") && slices.Contains(missing.Verbs, "create") && all.Covers([]rbacv1.PolicyRule{missing}) {
+				return fmt.Sprintf("; this includes: clusterserviceversions.operators.coreos.com is forbidden: User %q cannot create resource %q in API group %q in the namespace %q",
+					user, "clusterserviceversions", operatorsv1alpha1.GroupName, f.Namespace)
+			}
+		}
+	}
+	return ""
 }
 
 // hiddenLines returns one line for each description of missing permissions whose rules must not be shown.

@@ -206,6 +206,22 @@ func TestNamesTheVerbCreateOfAllVerbs(t *testing.T) {
 	require.Contains(t, refusals(everything), `cannot * resource "*"`, "the account may have the permission to create")
 }
 
+// OLM reports the first refused write of a plan, which is that of the ClusterServiceVersion.
+func TestNamesTheClusterServiceVersionThatWildcardsInclude(t *testing.T) {
+	everything := rbacv1.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}
+	create := rbacv1.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{"operators.coreos.com"}, Resources: []string{"clusterserviceversions"}, ResourceNames: []string{"a.v1"}}
+	refusals := func(wide string, missing ...rbacv1.PolicyRule) string {
+		findings := []preflight.Finding{{Namespace: wide, Missing: []rbacv1.PolicyRule{everything}}, {Namespace: "ns", Missing: missing}}
+		return preflight.Report{Identity: account(), Findings: findings}.Refusals()
+	}
+	const refusal = `; this includes: clusterserviceversions.operators.coreos.com is forbidden: User "system:serviceaccount:team-a:installer" cannot create resource "clusterserviceversions" in API group "operators.coreos.com" in the namespace "ns"`
+	for _, wide := range []string{"ns", ""} {
+		require.Equal(t, 1, strings.Count(refusals(wide, create), refusal), wide)
+		require.NotContains(t, refusals(wide), "clusterserviceversions", "the account may have the permission")
+	}
+	require.NotContains(t, refusals("other", create), "this includes")
+}
+
 func TestGrantsOfDifferentReportsHaveDifferentNames(t *testing.T) {
 	one := preflight.Report{Identity: account(), Findings: []preflight.Finding{{Namespace: "ns", Missing: []rbacv1.PolicyRule{
 		{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}}}}}
