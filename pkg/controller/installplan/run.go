@@ -227,7 +227,7 @@ func makeSteps(ctx context.Context, s *run) (outcome, error) {
 		}
 		return outcome{}, err
 	}
-	if err := s.show(steps); err != nil {
+	if err := errors.Join(s.show(steps), s.showDependencies(ctx)); err != nil {
 		return outcome{}, err
 	}
 	return proceed(), s.announceWebhooks()
