@@ -19,7 +19,7 @@ const (
 	ProfileCompat  = "compat"
 )
 
-//go:embed crds base policy bounded compat extensions packages
+//go:embed crds base policy bounded compat extensions packages olmconfig
 var files embed.FS
 
 // Profiles lists the install profiles, the default first.
@@ -84,6 +84,15 @@ func RenderPackages() ([]*unstructured.Unstructured, error) {
 	objs, err := renderEmbedded("packages")
 	if err != nil {
 		return nil, fmt.Errorf("render packages: %w", err)
+	}
+	return objs, nil
+}
+
+// RenderOLMConfig returns the OLMConfig, which is applied after the objects of a profile.
+func RenderOLMConfig() ([]*unstructured.Unstructured, error) {
+	objs, err := renderEmbedded("olmconfig")
+	if err != nil {
+		return nil, fmt.Errorf("render the OLMConfig: %w", err)
 	}
 	return objs, nil
 }

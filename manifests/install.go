@@ -37,7 +37,14 @@ func Install(ctx context.Context, c client.Client, profile string, args ...Args)
 	if err != nil {
 		return err
 	}
-	return Apply(ctx, c, objs, args...)
+	if err := Apply(ctx, c, objs, args...); err != nil {
+		return err
+	}
+	config, err := RenderOLMConfig()
+	if err != nil {
+		return err
+	}
+	return Apply(ctx, c, config)
 }
 
 // Apply is like Install, but for objects that are already rendered, such as an overlay of a profile.

@@ -93,12 +93,20 @@ func (d *demo) installRemit(ctx context.Context, args []string) error {
 	objs = append(objs, packages...)
 	const listen = "--health-probe-bind-address=" + controlplane.ListenIP
 	const content = "--catalog-content-bind-address=" + controlplane.ListenIP
-	return manifests.Apply(ctx, d.client, objs,
+	err = manifests.Apply(ctx, d.client, objs,
 		manifests.Args{Deployment: names.ServiceAccountCatalog, Args: append([]string{listen + ":9441"}, args...)},
 		manifests.Args{Deployment: names.ServiceAccountOLM, Args: []string{listen + ":9442"}},
 		manifests.Args{Deployment: names.ServiceAccountPackageServer, Args: []string{"--bind-address=" + controlplane.ListenIP + ":5443"}},
 		manifests.Args{Deployment: names.ServiceAccountExtension, Args: append([]string{listen + ":9443", content + ":8443"}, d.docs.registryArgs()...)},
 	)
+	if err != nil {
+		return err
+	}
+	config, err := manifests.RenderOLMConfig()
+	if err != nil {
+		return err
+	}
+	return manifests.Apply(ctx, d.client, config)
 }
 
 // launch starts the control plane with a node that runs the programs built here.
