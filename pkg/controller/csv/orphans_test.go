@@ -133,8 +133,7 @@ func TestOrphansWakeTheCSVThatTheyName(t *testing.T) {
 
 func TestBindingsOfTheDefaultAccountHaveTheNamesOfOLM(t *testing.T) {
 	t.Parallel()
-	serving := []string{"boss: patch ClusterServiceVersion t1/demo.v1.0.0", "boss: apply ServiceAccount t1/demo", "boss: apply Role t1/demo.v1.0.0-demo-#",
-		"boss: apply RoleBinding t1/demo.v1.0.0-demo-#", "boss: apply Role t1/demo-service-cert", "boss: apply RoleBinding t1/demo-service-cert"}
+	serving := []string{"boss: patch ClusterServiceVersion t1/demo.v1.0.0", "boss: apply Role t1/demo-service-cert", "boss: apply RoleBinding t1/demo-service-cert"}
 	bind := func(toAsk, toRead string) effect {
 		return installs(toInstall, slices.Concat(serving, []string{"boss: apply ClusterRoleBinding " + toAsk, "boss: apply RoleBinding kube-system/" + toRead,
 			"boss: apply Role t1/demo.v1.0.0-condition-#", "boss: apply RoleBinding t1/demo.v1.0.0-condition-#", "boss: apply Service t1/demo-service",
@@ -142,9 +141,9 @@ func TestBindingsOfTheDefaultAccountHaveTheNamesOfOLM(t *testing.T) {
 	}
 	theirs := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "demo-service-system:auth-delegator"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "x"}}
 	checkRows(t, []row{
-		{"the names are free", []change{byDefault, serves}, bind("demo-service-system:auth-delegator", "demo-service-auth-reader")},
-		{"one name belongs to another owner", []change{byDefault, with(theirs), serves}, bind("demo-service-system:auth-delegator-#", "demo-service-auth-reader")},
-		{"an installed operator keeps the names", []change{byDefault, serves, settled, available("demo"), settled, passing(time.Second)}, effect{phase: phaseInstalling,
+		{"the names are free", []change{byDefault, identified, serves}, bind("demo-service-system:auth-delegator", "demo-service-auth-reader")},
+		{"one name belongs to another owner", []change{byDefault, identified, with(theirs), serves}, bind("demo-service-system:auth-delegator-#", "demo-service-auth-reader")},
+		{"an installed operator keeps the names", []change{byDefault, identified, serves, settled, available("demo"), settled, passing(time.Second)}, effect{phase: phaseInstalling,
 			reason: reasonWaiting, message: "installing: APIService v1.widgets.example.com is not available: missing condition", after: 5*time.Minute - time.Second}},
 	})
 }

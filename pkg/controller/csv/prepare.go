@@ -27,15 +27,16 @@ const fieldManager = names.FieldManager + "-operatorgroup"
 // prepare writes, as the account, what an operator needs in addition to its Deployments: the OperatorGroup's
 // annotations on the CSV, and the ServiceAccounts and roles for the current targets. If the cache shows all of these in
 // the desired state, it neither writes nor reads anything live. It records a refusal in the facts instead of returning
-// an error.
+// an error. The ServiceAccounts and roles of a CSV that is only checked are left to its users.
 func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 	if !s.acting.Known() || s.facts.unfit() != nil {
 		return nil
 	}
-	want, err := r.operatorRBAC(s)
+	rendered, err := r.operatorRBAC(s)
 	if err != nil {
 		return err
 	}
+	want := slices.Clone(rendered)
 	if s.uncalled == nil {
 		access, err := s.hooks.Access()
 		if err != nil {
@@ -50,6 +51,7 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
+	due = s.withoutChecked(due, rendered)
 	access, err := s.conditionAccess()
 	if err != nil {
 		return err

@@ -85,6 +85,7 @@ func TestPublishesOnlyAPIsOfTheLineage(t *testing.T) {
 		"as the default account": func(w *world) {
 			w.options.Default = scoped.Default{Account: client.ObjectKey{Namespace: "t1", Name: "acct"}}
 			w.Put(group("og", "", "t1"))
+			identified(w)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
