@@ -71,8 +71,8 @@ func TestFindsRowsThatNoTestShows(t *testing.T) {
 
 // testSources contains the tests of the repository.
 type testSources struct {
-	// dirs maps the name of a test to the directories that contain it. text maps a directory to the source of all its tests
-	// and to their test data.
+	// dirs maps the name of a test to the files that contain it, or to its directories below test/. text maps a file or a
+	// directory to the source of its tests and to their test data.
 	dirs map[string][]string
 	text map[string]string
 	// constants maps a value to the names of the constants that have it.
@@ -95,7 +95,7 @@ func (s *testSources) problems(row string) (out []string) {
 		}
 		return nil
 	}
-	var text strings.Builder
+	var text, around strings.Builder
 	for _, code := range codeSpan.FindAllStringSubmatch(reason, -1) {
 		if !testFunction.MatchString(code[1]) {
 			continue
@@ -105,6 +105,7 @@ func (s *testSources) problems(row string) (out []string) {
 		}
 		for _, dir := range s.dirs[code[1]] {
 			text.WriteString(s.text[dir])
+			around.WriteString(s.text[filepath.ToSlash(filepath.Dir(strings.TrimPrefix(dir, root+"/")))])
 		}
 	}
 	if text.Len() == 0 {
@@ -112,7 +113,7 @@ func (s *testSources) problems(row string) (out []string) {
 	}
 	for _, code := range codeSpan.FindAllStringSubmatch(cells[0], -1) {
 		for _, part := range placeholder.Split(code[1], -1) {
-			if part = strings.TrimSpace(part); !s.contains(text.String(), part) {
+			if part = strings.TrimSpace(part); !s.contains(text.String(), around.String(), part) {
 				out = append(out, `no test of this row contains "`+part+`"`)
 			}
 		}
@@ -120,17 +121,28 @@ func (s *testSources) problems(row string) (out []string) {
 	return out
 }
 
-// contains reports whether a test contains a string, possibly quoted, as the name of a constant or as a Go field.
-func (s *testSources) contains(text, part string) bool {
+// contains reports whether a test contains a string, possibly quoted, as the name of a constant or as a Go field. A
+// message must be in the test itself: a comparison with the constant of the program would not notice another wording. A
+// field may be in a helper of its package (around).
+func (s *testSources) contains(text, around, part string) bool {
 	if strings.Contains(text, part) || strings.Contains(text, strings.ReplaceAll(part, `"`, `\"`)) {
 		return true
 	}
-	if field := fieldPath.FindStringSubmatch(part); field != nil && strings.Contains(strings.ToLower(text), strings.ToLower(field[1])) {
+	if strings.Contains(part, " ") {
+		return false
+	}
+	if isField(text+around, part) {
 		return true
 	}
 	return slices.ContainsFunc(s.constants[part], func(name string) bool {
 		return regexp.MustCompile(`\b` + name + `\b`).MatchString(text)
 	})
+}
+
+// isField reports whether a text contains a Go field.
+func isField(text, part string) bool {
+	field := fieldPath.FindStringSubmatch(part)
+	return field != nil && strings.Contains(strings.ToLower(text), strings.ToLower(field[1]))
 }
 
 // readTests reads all tests of the repository, and the constants of the repository and of the API module.
@@ -139,7 +151,7 @@ func readTests(t *testing.T) *testSources {
 	s := &testSources{dirs: map[string][]string{}, text: map[string]string{}, constants: map[string][]string{}}
 	from := newSources(t)
 	dirs := []string{apiDir, apiDirV1}
-	for _, top := range []string{"api", "cmd", "pkg", "test"} {
+	for _, top := range []string{"api", "cmd", "manifests", "pkg", "test"} {
 		require.NoError(t, filepath.WalkDir(filepath.Join(root, top), func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || !entry.IsDir() {
 				return err
@@ -167,11 +179,13 @@ func (s *testSources) read(t *testing.T, dir string) {
 	require.NoError(t, err)
 	data, err := filepath.Glob(filepath.Join(root, dir, "testdata", "*.yaml"))
 	require.NoError(t, err)
+	golden := ""
 	for _, file := range data {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
-		s.text[dir] += string(text)
+		golden += string(text)
 	}
+	s.text[dir] = golden
 	for _, file := range files {
 		if !strings.HasSuffix(file, "_test.go") && !strings.HasPrefix(dir, "test") {
 			continue
@@ -181,9 +195,14 @@ func (s *testSources) read(t *testing.T, dir string) {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, text, parser.SkipObjectResolution)
 		require.NoError(t, err)
 		s.text[dir] += string(text)
+		in := dir
+		if !strings.HasPrefix(dir, "test") {
+			in = file
+			s.text[in] = string(text) + golden
+		}
 		for _, decl := range parsed.Decls {
 			if f, ok := decl.(*ast.FuncDecl); ok && testFunction.MatchString(f.Name.Name) {
-				s.dirs[f.Name.Name] = append(s.dirs[f.Name.Name], dir)
+				s.dirs[f.Name.Name] = append(s.dirs[f.Name.Name], in)
 			}
 		}
 	}

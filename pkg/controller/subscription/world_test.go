@@ -42,6 +42,7 @@ func TestDesiredPlan(t *testing.T) {
 		w := &world{namespace: "ns", plans: []operatorsv1alpha1.InstallPlan{made(t, pins("x", "x"), 7), made(t, pins("y", "y"), 2)}}
 		ip := desiredPlan(w, []*operatorsv1alpha1.Subscription{subscription("a", row.approval)}, pins("a", "op.v1"))
 		require.Equal(t, row.approved, ip.Spec.Approved)
+		require.Regexp(t, "^install-", ip.Name)
 		require.Equal(t, 8, ip.Spec.Generation)
 		require.Equal(t, []string{"op.v1"}, ip.Spec.ClusterServiceVersionNames)
 		require.Contains(t, ip.Labels, "operators.coreos.com/op.ns")
