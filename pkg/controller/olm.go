@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -63,6 +65,13 @@ func OLM(ctx context.Context, mgr ctrl.Manager, o OLMOptions) error {
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: own.accounts, Enrollment: own.enrollment, RBAC: own.rbac, Default: o.Default,
 		Recorder: mgr.GetEventRecorder(names.UserAgentOLM), ServerVersion: own.version, Proofs: own.proofs,
 		Spared: []string{o.Namespace, o.CatalogNamespace}, Certificates: o.Certificates, Grace: o.ExcessGrace, Clock: o.Clock,
+		WatchSecret: func(ctx context.Context, account scoped.Account, key types.NamespacedName) (watch.Interface, error) {
+			as, err := own.accounts.ForWatch(ctx, account)
+			if err != nil {
+				return nil, err
+			}
+			return watchMetadata(ctx, as, "Secret", key)
+		},
 		Copies: copies, IsCopy: func(obj client.Object) bool { return own.proofs.Proves(obj, names.HolderCopy) },
 	})
 	if err != nil {

@@ -6,11 +6,15 @@ import (
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/install/cert"
 	"github.com/remit-olm/remit/pkg/install/condition"
+	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/install/provided"
+	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -35,6 +39,9 @@ const (
 	// FeatureRoles writes the ClusterRoles of the provided APIs. It does not write the ClusterRoles of the OperatorGroup, which
 	// aggregate these ClusterRoles: the API server requires all permissions for writing a ClusterRole that aggregates others.
 	FeatureRoles Feature = "roles"
+	// FeatureCertificates watches the Secrets of serving certificates (docs/adr/0076). It is not in Features, because the account
+	// can read these Secrets anyway.
+	FeatureCertificates Feature = "certificates"
 )
 
 // Features returns the optional features in the order in which they are documented.
@@ -59,6 +66,8 @@ func Optional(b *bundle.Bundle, scope build.Scope, features ...Feature) ([]rbac.
 			needs = labelNeeds(scope)
 		case FeatureRoles:
 			needs = roleNeeds(b)
+		case FeatureCertificates:
+			needs = certificateNeeds(b, scope)
 		default:
 			err = fmt.Errorf("unknown feature %q", f)
 		}
@@ -127,6 +136,14 @@ func roleNeeds(b *bundle.Bundle) (out []rbac.Need) {
 			granted.Granted, granted.Object = true, object
 			out = append(out, granted)
 		}
+	}
+	return out
+}
+
+func certificateNeeds(b *bundle.Bundle, scope build.Scope) (out []rbac.Need) {
+	for _, d := range serving.Served(b.CSV) {
+		secret := apply.Reference(corev1.SchemeGroupVersion.WithKind("Secret"), scope.Namespace, cert.SecretName(d.Name))
+		out = append(out, hooks.Request(secret, "watch "+apply.Describe(secret), "watch"))
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package preflight_test
 import (
 	"testing"
 
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
 
@@ -55,6 +56,20 @@ func TestPermissionsForOptionalFeatures(t *testing.T) {
 	require.Empty(t, optional(t, scope("team-a")), "no features")
 	_, err := preflight.Optional(sampleBundle(t), scope("team-a"), "x")
 	require.ErrorContains(t, err, `unknown feature "x"`)
+}
+
+func TestPermissionsForWatchingCertificates(t *testing.T) {
+	t.Parallel()
+	b := sampleBundle(t)
+	needs, err := preflight.Optional(b, scope("team-a"), preflight.FeatureCertificates)
+	require.NoError(t, err)
+	require.Empty(t, needs, "an operator without webhooks and APIs")
+	b.CSV.Spec.WebhookDefinitions = []operatorsv1alpha1.WebhookDescription{{DeploymentName: b.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Name}}
+	needs, err = preflight.Optional(b, scope("team-a"), preflight.FeatureCertificates)
+	require.NoError(t, err)
+	require.Len(t, needs, 1)
+	require.Equal(t, "team-a", needs[0].Namespace)
+	require.Equal(t, `{apiGroups: [""], resources: ["secrets"], resourceNames: ["`+b.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Name+`-service-cert"], verbs: ["watch"]}`, rbac.Line(needs[0].Rules[0]))
 }
 
 // The printed permissions satisfy the checks with which the controllers decide whether the account may use a feature.

@@ -31,6 +31,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/env/audit"
 )
 
 type (
@@ -307,6 +308,59 @@ func TestRestoresADeletedOrEditedWebhookConfiguration(t *testing.T) {
 		}
 	})
 	requireSucceeded(tn)
+}
+
+// awaitNoReads waits until the Secret has not been read for three seconds. Reconciles that are still pending would notice a
+// change without a watch; the last of them is due one second after a write.
+func awaitNoReads(tn *env.Tenant, secret string) {
+	tn.T.Helper()
+	var offset int64
+	last := time.Now()
+	tn.Eventually(func(c *assert.CollectT) {
+		read, next, err := cluster.AuditedFrom(tn.T.Context(), offset, func(e audit.Event) bool {
+			return e.Object != nil && e.Object.Namespace == tn.Namespace && e.Object.Resource == "secrets" && e.Object.Name == secret && e.Verb == "get" && e.Received.After(last)
+		})
+		if !assert.NoError(c, err) {
+			return
+		}
+		offset = next
+		for _, e := range read {
+			last = e.Received
+		}
+		assert.Greater(c, time.Since(last), 3*time.Second)
+	})
+}
+
+func TestRestoresADeletedOrEditedSecret(t *testing.T) {
+	t.Parallel()
+	tn := cluster.Tenant(t)
+	secret := &corev1.Secret{ObjectMeta: tn.Meta("demo-service-cert")}
+	grant(tn)
+	watches := rule("", "secrets", "watch")
+	watches.ResourceNames = []string{secret.Name}
+	grantHooks(tn, append(hookNeeds(tn, rendered(withHook()), tn.Namespace), hooks.Need{Namespace: tn.Namespace, Rules: []rbacv1.PolicyRule{watches}}))
+	tn.Group(env.AccountName, tn.Namespace)
+	newCSV(tn, withHook())
+	requireSucceeded(tn)
+	replaced := func(c *assert.CollectT, before, got *corev1.Secret) {
+		if assert.NoError(c, tn.Get(secret.Name, got)) {
+			assert.NotEmpty(c, got.Data["tls.crt"])
+			assert.NotEqual(c, before.Data["tls.crt"], got.Data["tls.crt"])
+		}
+	}
+	edit := func(obj *corev1.Secret) {
+		before := obj.DeepCopy()
+		obj.Data["tls.crt"] = []byte("edited")
+		require.NoError(t, cluster.Client.Patch(t.Context(), obj, client.MergeFrom(before)))
+	}
+	remove := func(obj *corev1.Secret) { require.NoError(t, cluster.Client.Delete(t.Context(), obj)) }
+	for _, change := range []func(*corev1.Secret){edit, remove, edit} {
+		requireSucceeded(tn)
+		awaitNoReads(tn, secret.Name)
+		require.NoError(t, tn.Get(secret.Name, secret))
+		change(secret)
+		tn.Eventually(func(c *assert.CollectT) { replaced(c, secret, &corev1.Secret{}) })
+	}
 }
 
 func TestDeletesANamespaceWhoseWebhookDoesNotAnswer(t *testing.T) {

@@ -34,10 +34,11 @@ func features() []string {
 	return out
 }
 
-// optional returns the permissions that the selected optional features need. It prints a note about permissions that --optional
+// optional returns the permissions that the selected optional features need, and those for watching certificates, with which
+// the account can do nothing that the required permissions do not allow. It prints a note about permissions that --optional
 // does not include.
 func (o *Options) optional(b *bundle.Bundle, scope build.Scope) ([]rbac.Need, error) {
-	var selected []preflight.Feature
+	selected := []preflight.Feature{preflight.FeatureCertificates}
 	for _, name := range o.Optional {
 		switch {
 		case name == allFeatures:

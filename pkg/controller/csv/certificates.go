@@ -8,6 +8,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/remit-olm/remit/pkg/install/cert"
@@ -16,8 +17,8 @@ import (
 	"github.com/remit-olm/remit/pkg/install/warrant"
 )
 
-// secretCheckInterval is how often certificate Secrets are checked. Users may edit them, and the controller identity is
-// not allowed to watch them.
+// secretCheckInterval is how often certificate Secrets are checked. Users may edit them, and the account may not be
+// allowed to watch them.
 const secretCheckInterval = 10 * time.Minute
 
 // noteRotation is the prefix of notes about certificates that could not be rotated.
@@ -63,6 +64,9 @@ func (r *Reconciler) certifyOne(ctx context.Context, s *scope, d serving.Deploym
 	}
 	if c.Done != cert.Keep {
 		log.FromContext(ctx).Info("Updated certificate", "deployment", d.Name, "action", c.Done, "reason", c.Reason, "expires", c.Expires)
+	}
+	if c.Done == cert.Keep { // otherwise the next reconcile reads what was written
+		r.secrets.begin(client.ObjectKeyFromObject(s.csv), cert.SecretName(d.Name), c.Secret)
 	}
 	return c, nil
 }

@@ -124,6 +124,7 @@ func (r *Reconciler) forget(key client.ObjectKey) {
 	r.edits.keep(key, nil)
 	r.refusals.Delete(key)
 	r.excess.Stop(key)
+	r.secrets.drop(key)
 	r.replaced.ForgetFunc(func(k client.ObjectKey) bool { return k == key })
 }
 

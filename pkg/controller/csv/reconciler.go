@@ -8,6 +8,8 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -41,7 +43,7 @@ type enrollment interface {
 	Own(l rbac.Listers, account scoped.Account) error
 }
 
-// Options contains the dependencies of New. All fields except Spared, Default, Certificates, Grace and Clock are required.
+// Options contains the dependencies of New. All fields except WatchSecret, Spared, Default, Certificates, Grace and Clock are required.
 type Options struct {
 	// Client reads from the cache, and writes the status as the controller identity.
 	Client client.Client
@@ -57,6 +59,8 @@ type Options struct {
 	ServerVersion func() (string, error)
 	// Proofs verifies that an install created an object.
 	Proofs ownerutil.Proofs
+	// WatchSecret watches the metadata of one Secret as an account; nil means that no Secrets are watched.
+	WatchSecret func(ctx context.Context, account scoped.Account, key types.NamespacedName) (watch.Interface, error)
 	// Default is the installation's default account; the zero value means that there is none.
 	Default scoped.Default
 	// Spared lists Remit's namespaces, which the webhooks of a bounded group do not cover.
@@ -92,7 +96,8 @@ type Reconciler struct {
 	orphaning *kit.Orphaning
 	settling  *kit.Settling
 	// excess contains the ends of the grace periods of CSVs that exceed their accounts.
-	excess *excess.Timers[client.ObjectKey]
+	excess  *excess.Timers[client.ObjectKey]
+	secrets *secretWatches
 }
 
 // New returns a Reconciler, or an error if required options are missing.
@@ -110,7 +115,7 @@ func New(o Options) (*Reconciler, error) {
 		Options: o, confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, interests: &kit.Interests{},
 		unserved: kinds.NewUnserved(o.Clock), memory: &hooks.Memory{}, edits: &edits{}, metrics: newMetrics(o.Clock),
 		refusals: &keyed.Map[client.ObjectKey, bool]{}, replaced: &status.Replaced{}, orphaning: &kit.Orphaning{}, settling: kit.NewSettling(),
-		excess: &excess.Timers[client.ObjectKey]{},
+		excess: &excess.Timers[client.ObjectKey]{}, secrets: &secretWatches{open: o.WatchSecret},
 	}, nil
 }
 
@@ -200,7 +205,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	s.checker = install.NewCSVRuleChecker(r.RBAC.Roles, r.RBAC.RoleBindings, r.RBAC.ClusterRoles, r.RBAC.ClusterRoleBindings, s.csv)
 	for _, step := range []func(context.Context, *scope) error{
 		r.gatherAccount, r.gatherHooks, r.prepare, r.gatherRequirements, r.judge,
-		r.certify, r.gatherDeployments, r.gatherCalls, r.showBound, r.publish, r.retire,
+		r.watchSecrets, r.certify, r.gatherDeployments, r.gatherCalls, r.showBound, r.publish, r.retire,
 	} {
 		if err := step(ctx, s); err != nil {
 			return err

@@ -32,6 +32,7 @@ func TestTheWatchRecordsOrphaningDeletions(t *testing.T) {
 	orphaning := deleting.DeepCopy()
 	orphaning.Finalizers = []string{metav1.FinalizerOrphanDependents}
 	none := source.Func(func(context.Context, workqueue.TypedRateLimitingInterface[reconcile.Request]) error { return nil })
+	w.r.secrets = &secretWatches{}
 	added := handlers.Of(t, deleting, w.client.Scheme(), func(mgr ctrl.Manager) error { return w.r.SetupWithManager(t.Context(), mgr, none) })
 	for !w.r.orphaning.Includes(deleting) {
 		select {

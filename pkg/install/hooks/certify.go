@@ -39,6 +39,8 @@ type Certificate struct {
 	// Hash is the CA hash that the Deployment's Pods must have as an annotation; "" if a certificate tool issues the
 	// certificates.
 	Hash string
+	// Secret is the resource version of the Secret as it was read; "" if it did not exist.
+	Secret string
 	// Times are zero if there is no certificate or a tool issues it.
 	cert.Times
 	// After is the delay until the next check if no event triggers one earlier; zero means that none is scheduled.
@@ -70,6 +72,9 @@ func (i Installer) Certify(ctx context.Context, p *Plan, live *Live, d serving.D
 		return Certificate{Deployment: d.Name, Hash: live.Running(d.Name)}, err
 	}
 	c := Certificate{Deployment: d.Name, Done: decision.Action, Reason: decision.Reason, Times: decision.Times, After: decision.After}
+	if secret != nil {
+		c.Secret = secret.ResourceVersion
+	}
 	if c.Blocked = permit(p.writes(live, d)...); c.Blocked != nil && decision.Action != cert.Keep {
 		c.Done, c.After = cert.Keep, 0
 		return i.unchanged(c, p, live, decision)
