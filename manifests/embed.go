@@ -19,7 +19,7 @@ const (
 	ProfileCompat  = "compat"
 )
 
-//go:embed crds base policy bounded compat extensions packages olmconfig
+//go:embed crds base policy bounded compat extensions packages olmconfig remover
 var files embed.FS
 
 // Profiles lists the install profiles, the default first.
@@ -93,6 +93,16 @@ func RenderOLMConfig() ([]*unstructured.Unstructured, error) {
 	objs, err := renderEmbedded("olmconfig")
 	if err != nil {
 		return nil, fmt.Errorf("render the OLMConfig: %w", err)
+	}
+	return objs, nil
+}
+
+// RenderRemover returns the objects of the optional identity that removes permissions that exceed the account. They are applied after
+// those of a profile.
+func RenderRemover() ([]*unstructured.Unstructured, error) {
+	objs, err := renderEmbedded("remover")
+	if err != nil {
+		return nil, fmt.Errorf("render remover: %w", err)
 	}
 	return objs, nil
 }

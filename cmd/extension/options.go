@@ -50,6 +50,6 @@ func (o *options) controllers(common program.Common) (controller.ExtensionOption
 	}
 	return controller.ExtensionOptions{
 		Namespace: common.Namespace, CatalogNamespace: common.CatalogNamespace, Images: images, CacheDirectory: o.cache, ContentAddress: o.content,
-		Keychain: image.Files(o.credentials), Provider: o.certificates, ExcessGrace: o.grace,
+		Keychain: image.Files(o.credentials), Provider: o.certificates, ExcessGrace: o.grace, CheckRemovals: common.CheckRemovals,
 	}, nil
 }

@@ -41,7 +41,7 @@ func main() {
 			}
 			return controller.OLM(ctx, mgr, controller.OLMOptions{
 				Default: common.Default, Namespace: common.Namespace, CatalogNamespace: common.CatalogNamespace, Certificates: cert.Policy{Life: life},
-				ProtectedCopies: protected, ExcessGrace: grace,
+				ProtectedCopies: protected, ExcessGrace: grace, CheckRemovals: common.CheckRemovals,
 			})
 		},
 	})

@@ -16,6 +16,7 @@ import (
 
 	extensionpolicy "github.com/remit-olm/remit/manifests/extensions/policy"
 	packagepolicy "github.com/remit-olm/remit/manifests/packages/policy"
+	removerpolicy "github.com/remit-olm/remit/manifests/remover/policy"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
@@ -43,6 +44,8 @@ type Installation struct {
 	Extensions bool
 	// Packages selects the policy that limits the program package-server.
 	Packages bool
+	// Removals selects the policy that limits the optional identity remit-remover.
+	Removals bool
 }
 
 // Set contains the policies and bindings of one installation.
@@ -59,6 +62,8 @@ func Of(i Installation) (Set, error) {
 		from = extensionpolicy.Files
 	case i.Packages:
 		from = packagepolicy.Files
+	case i.Removals:
+		from = removerpolicy.Files
 	}
 	var out Set
 	err := out.addFiles(i, from)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/remit-olm/remit/pkg/catalog/web"
@@ -40,6 +41,9 @@ type ExtensionOptions struct {
 	// ExcessGrace is the time between the report that an extension exceeds its identity and the removal of its permissions; 0
 	// means excess.DefaultGrace.
 	ExcessGrace time.Duration
+	// CheckRemovals returns an error unless an admission policy limits the identity remit-remover; nil means that this identity is
+	// never used.
+	CheckRemovals func(context.Context, client.Reader) error
 }
 
 // Extension registers the controllers of cmd/extension: clustercatalog and clusterextension.
@@ -56,6 +60,7 @@ func Extension(ctx context.Context, mgr ctrl.Manager, o ExtensionOptions) error 
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clients: own.accounts, ControllerIdentity: own.enrollment.own, Catalogs: from.store, RBAC: own.rbac,
 		Proofs: own.proofs, Recorder: mgr.GetEventRecorder(names.UserAgentExtension), ServerVersion: own.version,
 		Namespace: o.Namespace, Spared: []string{o.Namespace, o.CatalogNamespace}, Provider: o.Provider, Certificates: o.Certificates, Grace: o.ExcessGrace,
+		Remover: own.remover(mgr.GetAPIReader(), o.Namespace, o.CheckRemovals),
 	})
 	if err != nil {
 		return err

@@ -38,6 +38,9 @@ type OLMOptions struct {
 	// ExcessGrace is the time between the report that an operator exceeds its account and the removal of its permissions; 0
 	// means excess.DefaultGrace.
 	ExcessGrace time.Duration
+	// CheckRemovals returns an error unless an admission policy limits the identity remit-remover; nil means that this identity is
+	// never used.
+	CheckRemovals func(context.Context, client.Reader) error
 	// Clock defaults to the system clock.
 	Clock clock.PassiveClock
 }
@@ -65,6 +68,7 @@ func OLM(ctx context.Context, mgr ctrl.Manager, o OLMOptions) error {
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: own.accounts, Enrollment: own.enrollment, RBAC: own.rbac, Default: o.Default,
 		Recorder: mgr.GetEventRecorder(names.UserAgentOLM), ServerVersion: own.version, Proofs: own.proofs,
 		Spared: []string{o.Namespace, o.CatalogNamespace}, Certificates: o.Certificates, Grace: o.ExcessGrace, Clock: o.Clock,
+		Remover: own.remover(mgr.GetAPIReader(), o.Namespace, o.CheckRemovals),
 		WatchSecret: func(ctx context.Context, account scoped.Account, key types.NamespacedName) (watch.Interface, error) {
 			as, err := own.accounts.ForWatch(ctx, account)
 			if err != nil {

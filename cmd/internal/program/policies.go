@@ -53,3 +53,8 @@ func (p Program) alsoPass() string {
 	}
 	return ", and pass both programs the default account that the manifests name"
 }
+
+// CheckRemovals returns an error unless the admission policy of this installation limits the identity remit-remover (docs/adr/0075).
+func (c Common) CheckRemovals(ctx context.Context, reader client.Reader) error {
+	return policy.Check(ctx, reader, policy.Installation{Namespace: c.Namespace, Removals: true})
+}

@@ -127,6 +127,11 @@ func (s *run) removeExcess(ctx context.Context, cached []excess.Object) error {
 	case scoped.ReasonOf(why) == "":
 		return why
 	}
+	if len(remain) > 0 {
+		if remain, why, err = s.deleteExcessAsRemover(ctx, remain, why); err != nil {
+			return err
+		}
+	}
 	if len(remain) == 0 {
 		s.setExcess(olmv1.ReasonRemoved, confirmed, "Remit has removed them, and restores them when the identity has the permissions again")
 		return nil
@@ -171,6 +176,16 @@ func (s *run) removesExcess(ctx context.Context) (bool, error) {
 	live := &olmv1.ClusterExtension{}
 	exists, err := apply.Read(ctx, s.Live, client.ObjectKey{Name: s.ext.Name}, live)
 	return err == nil && exists && live.UID == s.ext.UID && live.DeletionTimestamp == nil && live.Generation == s.ext.Generation && !scoped.KeepsExcess(live), err
+}
+
+// deleteExcessAsRemover deletes the objects that the identity may not delete as the optional identity for removals, if there
+// is one. why is the reason that the identity could not delete them.
+func (s *run) deleteExcessAsRemover(ctx context.Context, objs []excess.Object, why error) (remain []excess.Object, reason, err error) {
+	own, why, err := s.Remover.Client(ctx, s.RBAC, why)
+	if own == nil {
+		return objs, why, err
+	}
+	return s.deleteExcess(ctx, own, objs)
 }
 
 // deleteExcess deletes the objects as the identity. It returns those that the identity is not allowed to delete, and the

@@ -35,7 +35,8 @@ type Clients interface {
 	Connect(identity scoped.Identity) (*rest.Config, *http.Client, error)
 }
 
-// Options contains the dependencies of New. All fields are required except Spared, Provider, Certificates, Grace and Clock.
+// Options contains the dependencies of New. All fields are required except Spared, Provider, Certificates, Grace, Remover
+// and Clock.
 type Options struct {
 	// Client reads from the cache, and writes statuses and reports as the controller identity.
 	Client client.Client
@@ -64,6 +65,8 @@ type Options struct {
 	// Grace is the time between the report that an extension exceeds its identity and the removal of its permissions; 0 means
 	// excess.DefaultGrace.
 	Grace time.Duration
+	// Remover opens the optional identity that removes what the identity may not delete; nil means that there is none.
+	Remover excess.Remover
 	// Clock defaults to the real clock.
 	Clock clock.PassiveClock
 }

@@ -166,8 +166,8 @@ func (r *Reconciler) isCurrent(ctx context.Context, s *scope, account scoped.Acc
 	return err == nil && live == account && !scoped.LeftToOLM(group) && !scoped.KeepsExcess(group), err
 }
 
-// removeExceeding deletes the objects as the account or, where the account is not allowed to, as the default account. It
-// returns the objects that neither of them may delete, and the reason.
+// removeExceeding deletes the objects as the account or, where the account is not allowed to, as the default account and
+// then as the optional identity for removals. It returns the objects that none of them may delete, and the reason.
 func (r *Reconciler) removeExceeding(ctx context.Context, s *scope, found []excess.Object) (remain []client.Object, why, err error) {
 	for _, o := range found {
 		remain = append(remain, o.Object)
@@ -182,11 +182,19 @@ func (r *Reconciler) removeExceeding(ctx context.Context, s *scope, found []exce
 	fallback := &operatorsv1.OperatorGroup{}
 	fallback.Namespace = s.csv.Namespace
 	other, noDefault := r.Default.Lookup(r.Live).AccountOf(ctx, fallback)
-	if noDefault != nil || other == account {
-		return remain, why, nil
+	if noDefault == nil && other != account {
+		if remain, why, err = r.removeAs(ctx, s, other, remain, always); err != nil || len(remain) == 0 {
+			return remain, why, err
+		}
 	}
-	return r.removeAs(ctx, s, other, remain, func(client.Object) error { return nil })
+	own, reason, err := r.Remover.Client(ctx, r.RBAC, why)
+	if own == nil {
+		return remain, reason, err
+	}
+	return r.removeWith(ctx, s, own, remain, always)
 }
+
+func always(client.Object) error { return nil }
 
 // removeAs deletes the objects as an account, if the findings of this reconcile permit it. It returns the objects that
 // the account is not allowed to delete, and the reason.
@@ -198,6 +206,11 @@ func (r *Reconciler) removeAs(ctx context.Context, s *scope, account scoped.Acco
 	if err != nil {
 		return objs, nil, err
 	}
+	return r.removeWith(ctx, s, own, objs, allowed)
+}
+
+// removeWith is removeAs with a client.
+func (r *Reconciler) removeWith(ctx context.Context, s *scope, own client.Client, objs []client.Object, allowed func(client.Object) error) (remain []client.Object, why, err error) {
 	deleter, err := warrant.Of(own).For(warrant.Shrink, s.facts.findings())
 	if err != nil {
 		return objs, nil, err
@@ -210,7 +223,7 @@ func (r *Reconciler) removeAs(ctx context.Context, s *scope, account scoped.Acco
 		switch {
 		case denied == nil:
 			s.facts.Unsynced = true
-			log.FromContext(ctx).Info("Removed an object that exceeds the account", "object", apply.Describe(obj), "account", account.Key().String())
+			log.FromContext(ctx).Info("Removed an object that exceeds the account", "object", apply.Describe(obj), "account", s.account.Key().String())
 			r.Recorder.Eventf(s.csv, nil, corev1.EventTypeWarning, eventRemoved, "Shrink", "%s",
 				status.Note("removed "+apply.Describe(obj)+", because it exceeds ServiceAccount "+s.account.Key().String()))
 		case apierrors.IsConflict(denied): // the event for the change triggers another reconcile

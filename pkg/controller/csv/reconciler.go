@@ -43,7 +43,8 @@ type enrollment interface {
 	Own(l rbac.Listers, account scoped.Account) error
 }
 
-// Options contains the dependencies of New. All fields except WatchSecret, Spared, Default, Certificates, Grace and Clock are required.
+// Options contains the dependencies of New. All fields except WatchSecret, Spared, Default, Certificates, Grace,
+// Remover and Clock are required.
 type Options struct {
 	// Client reads from the cache, and writes the status as the controller identity.
 	Client client.Client
@@ -72,6 +73,9 @@ type Options struct {
 	// Grace is the time between the report that an operator exceeds its account and the removal of its permissions; 0 means
 	// excess.DefaultGrace.
 	Grace time.Duration
+	// Remover opens the optional identity that removes what neither the account nor the default account may delete; nil
+	// means that there is none.
+	Remover excess.Remover
 	// Copies contains the metadata of the ClusterServiceVersions that are labeled as copies, which Client does not read; nil
 	// means that Client reads them as well.
 	Copies cache.Cache

@@ -31,6 +31,8 @@ const (
 	ServiceAccountOLM     = "remit-olm"
 	// ServiceAccountExtension is the controller identity of the program that installs ClusterExtensions.
 	ServiceAccountExtension = "remit-extension"
+	// ServiceAccountRemover is the optional identity that removes permissions that exceed the account (docs/adr/0075).
+	ServiceAccountRemover = "remit-remover"
 	// ServiceCatalogContent is the Service in Remit's namespace at which the content of ClusterCatalogs is served, and
 	// ConfigMapCatalogContentCA is the ConfigMap with the CAs to trust for it, under the key KeyCA.
 	ServiceCatalogContent     = "remit-catalog-content"

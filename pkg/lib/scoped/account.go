@@ -51,6 +51,8 @@ const (
 	AccountHoldsTooMuch Reason = "AccountHoldsTooMuch"
 	// AccountChanged: the account was deleted and recreated after the lookup.
 	AccountChanged Reason = "AccountChanged"
+	// AccountUnlimited: the admission policy that limits the account is missing or differs.
+	AccountUnlimited Reason = "AccountUnlimited"
 )
 
 // Error describes why an OperatorGroup has no usable account or targets.
