@@ -192,7 +192,7 @@ func includesCreate(namespace string, rule rbacv1.PolicyRule, findings []Finding
 
 // includedRefusal returns the API server's refusal to create the ClusterServiceVersion if a missing rule with wildcards
 // includes that permission, and "" otherwise. Tools search for it.
-func includedRefusal(user, namespace string, rule rbacv1.PolicyRule, findings []Finding) string {
+func includedRefusal(user, namespace string, rule rbacv1.PolicyRule, findings []Finding) message.Text {
 	if !slices.Contains(rule.Resources, rbacv1.ResourceAll) && !slices.Contains(rule.APIGroups, rbacv1.APIGroupAll) {
 		return ""
 	}
@@ -203,7 +203,7 @@ func includedRefusal(user, namespace string, rule rbacv1.PolicyRule, findings []
 		}
 		for _, missing := range f.Missing {
 			if slices.Contains(missing.Resources, "clusterserviceversions") && slices.Contains(missing.Verbs, "create") && all.Covers([]rbacv1.PolicyRule{missing}) {
-				return fmt.Sprintf("; this includes: clusterserviceversions.operators.coreos.com is forbidden: User %q cannot create resource %q in API group %q in the namespace %q",
+				return message.Sprintf("; this includes: clusterserviceversions.operators.coreos.com is forbidden: User %q cannot create resource %q in API group %q in the namespace %q",
 					user, "clusterserviceversions", operatorsv1alpha1.GroupName, f.Namespace)
 			}
 		}

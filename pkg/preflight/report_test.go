@@ -212,7 +212,7 @@ func TestNamesTheClusterServiceVersionThatWildcardsInclude(t *testing.T) {
 	create := rbacv1.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{"operators.coreos.com"}, Resources: []string{"clusterserviceversions"}, ResourceNames: []string{"a.v1"}}
 	refusals := func(wide string, missing ...rbacv1.PolicyRule) string {
 		findings := []preflight.Finding{{Namespace: wide, Missing: []rbacv1.PolicyRule{everything}}, {Namespace: "ns", Missing: missing}}
-		return preflight.Report{Identity: account(), Findings: findings}.Refusals()
+		return string(preflight.Report{Identity: account(), Findings: findings}.Refusals())
 	}
 	const refusal = `; this includes: clusterserviceversions.operators.coreos.com is forbidden: User "system:serviceaccount:team-a:installer" cannot create resource "clusterserviceversions" in API group "operators.coreos.com" in the namespace "ns"`
 	for _, wide := range []string{"ns", ""} {

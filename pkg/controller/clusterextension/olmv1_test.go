@@ -1,7 +1,6 @@
 package clusterextension
 
 import (
-	"errors"
 	"os"
 	"regexp"
 	"slices"
@@ -240,7 +239,7 @@ func (t situation) collides() metav1.Condition {
 	live := definition()
 	live.SetLabels(map[string]string{"olm.operatorframework.io/owner-name": "another"})
 	require.NoError(t, s.examine(t.Context(), []execute.State{{Step: step.Step{Object: definition(), Owner: s.owner}, Live: live}}))
-	return waiting(s.aboutBundle(errors.New(s.findings.Refusals()))).progressing
+	return waiting(s.aboutBundle(s.findings.Refusals().Err())).progressing
 }
 
 func (t situation) concluded(change func(*olmv1.ClusterExtension)) metav1.Condition {
