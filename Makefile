@@ -43,7 +43,7 @@ run: build controlplane ## Start everything and demonstrate a bounded install. A
 
 # STORIES are the packages under test/ that `make test` runs. `make test-rest` runs the others.
 STORIES := ./test/docs ./test/e2e ./test/layers ./test/text ./test/env/... ./test/operators/...
-REST = $(filter-out $(shell $(GO) list $(STORIES)) %/test/mutants %/test/escape,$(shell $(GO) list ./test/...))
+REST = $(filter-out $(shell $(GO) list $(STORIES)) %/test/mutants %/test/injection %/test/escape,$(shell $(GO) list ./test/...))
 
 # Without debugging information, linking takes half the time. `make lint` runs vet.
 TEST_FLAGS = -vet=off -ldflags='-s -w' -timeout 40m
@@ -68,7 +68,7 @@ test-all: test test-rest ## Run all tests.
 # Unit tests use little memory but spend much of their time on garbage collection. GOGC=400 makes some of them 25% faster.
 .PHONY: unit
 unit: build controlplane-verify $(GOTESTSUM) ## Run the tests of the packages and of the control plane.
-	GOGC=400 $(GOTEST) unit "$$($(GO) list ./... | grep -v '^$(MODULE)/test/') ./test/mutants" $(TEST_FLAGS) -p 4 -parallel 8
+	GOGC=400 $(GOTEST) unit "$$($(GO) list ./... | grep -v '^$(MODULE)/test/') ./test/mutants ./test/injection" $(TEST_FLAGS) -p 4 -parallel 8
 
 .PHONY: stories
 stories: build controlplane kubectl $(GOTESTSUM) ## Run the user stories on the embedded control plane, the documentation's examples, and a sample of the escape suite.
