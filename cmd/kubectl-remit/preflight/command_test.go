@@ -157,6 +157,6 @@ func TestAVerbOfABundleIsNoManifest(t *testing.T) {
 
 	out, code, err := remit(t, bundle, "--account=team-a/installer", "--rbac-dir", folder(t, ""))
 	require.Equal(t, cli.CodeError, code, out)
-	require.ErrorContains(t, err, `verbs: "list them\n---\napiVersion`)
+	require.ErrorContains(t, err, `verbs[1] "list them\n---\napiVersion`)
 	require.NotContains(t, out+err.Error(), "\n---")
 }
