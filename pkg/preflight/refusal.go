@@ -63,7 +63,11 @@ const ownersRefused = "cannot set an ownerRef on a resource you can't delete"
 // IsPolicyNotReady reports whether an admission policy could not decide because the API server has not yet observed the policy's
 // parameter, an OperatorGroup that was just created (docs/adr/0020). The API server responds with the code for invalid objects,
 // although a retry soon succeeds.
+// A mutating policy responds with 503 while the API server does not know the schema of a kind whose definition was just created.
 func IsPolicyNotReady(err error) bool {
+	if apierrors.IsServiceUnavailable(err) {
+		return strings.Contains(err.Error(), "delay between when CustomResourceDefinitions are created and when they are available")
+	}
 	return isRefusal(err) && (strings.Contains(err.Error(), "no params found for policy binding") ||
 		strings.Contains(err.Error(), "failed to find resource referenced by paramKind") ||
 		strings.Contains(err.Error(), "not yet synced to use for admission"))

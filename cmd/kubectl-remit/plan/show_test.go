@@ -175,9 +175,10 @@ func TestReadsContentFromTheGivenBundles(t *testing.T) {
 }
 
 func TestBundleTextCannotBeginALine(t *testing.T) {
-	text, err := shown(t, waiting(t, written(t, func(v env.Variant) { v.SetImage(`a\n\nOther objects: none\n`) })), nil, "team-a")
-	require.NoError(t, err)
-	require.Equal(t, 1, strings.Count(text, "\nOther objects:"))
+	var b bytes.Buffer
+	line(&b, 1, "image %s", "a\n\nOther objects: none\n")
+	line(&b, 0, "%s", "---\nkind: a")
+	require.Equal(t, "  image a Other objects: none \n\\--- kind: a\n", b.String())
 }
 
 func TestShowsWebhooksAndAPIServices(t *testing.T) {

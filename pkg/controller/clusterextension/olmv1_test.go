@@ -21,6 +21,7 @@ import (
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/extension/assess"
+	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step"
@@ -114,6 +115,13 @@ func TestThePageForOLMv1QuotesTheMessages(t *testing.T) {
 	}
 }
 
+// reported returns the condition Progressing of an outcome, with its message.
+func reported(out outcome) metav1.Condition {
+	c := out.progressing
+	c.Message = status.Text(out.message)
+	return c
+}
+
 // contains reports whether a message contains a text, in which "…" stands for any text.
 func contains(message, text string) bool {
 	parts := strings.Split(text, "…")
@@ -173,7 +181,7 @@ func (t situation) begin(ext *olmv1.ClusterExtension, modes ...operatorsv1alpha1
 func (t situation) accountMissing() metav1.Condition {
 	s := t.begin(extension("test", func(ext *olmv1.ClusterExtension) { ext.Spec.ServiceAccount.Name = "olm-sa" }))
 	s.unusable = s.notFound()
-	return s.whyUnauthorized().progressing
+	return reported(s.whyUnauthorized())
 }
 
 func definition() *unstructured.Unstructured {
@@ -189,7 +197,7 @@ func (t situation) unauthorized(change func(*preflight.Report)) metav1.Condition
 	require.NoError(t, err)
 	s.findings = preflight.Examine(s.identity, needs, func(string) rbac.Permissions { return rbac.Permissions{} })
 	change(&s.findings)
-	return s.whyUnauthorized().progressing
+	return reported(s.whyUnauthorized())
 }
 
 // resolved returns the outcome of the resolution with ClusterCatalogs of the same content, or without content.
@@ -213,7 +221,7 @@ func (t situation) resolved(ext *olmv1.ClusterExtension, catalogs ...string) met
 	}
 	out, err := resolveBundle(t.Context(), u.begin(ext))
 	require.NoError(t, err)
-	return out.progressing
+	return reported(out)
 }
 
 func (t situation) configured(config string, modes ...operatorsv1alpha1.InstallModeType) metav1.Condition {
@@ -225,13 +233,13 @@ func (t situation) configured(config string, modes ...operatorsv1alpha1.InstallM
 	}), modes...)
 	out, err := renderObjects(t.Context(), s)
 	require.NoError(t, err)
-	return out.progressing
+	return reported(out)
 }
 
 func (t situation) late() metav1.Condition {
 	s := t.begin(extension("test", func(ext *olmv1.ClusterExtension) { ext.Spec.ProgressDeadlineMinutes = 10 }))
 	s.pass = &pass{begun: s.Clock.Now().Add(-time.Hour)}
-	return s.withDeadline(rolling(s.aboutRollout("Deployment ns/op is not available"))).progressing
+	return reported(s.withDeadline(rolling(s.aboutRollout("Deployment ns/op is not available"))))
 }
 
 func (t situation) collides() metav1.Condition {
@@ -239,7 +247,7 @@ func (t situation) collides() metav1.Condition {
 	live := definition()
 	live.SetLabels(map[string]string{"olm.operatorframework.io/owner-name": "another"})
 	require.NoError(t, s.examine(t.Context(), []execute.State{{Step: step.Step{Object: definition(), Owner: s.owner}, Live: live}}))
-	return waiting(s.aboutBundle(s.findings.Refusals().Err())).progressing
+	return reported(waiting(s.aboutBundle(s.findings.Refusals().Err())))
 }
 
 func (t situation) concluded(change func(*olmv1.ClusterExtension)) metav1.Condition {
