@@ -27,6 +27,8 @@ type Snapshot struct {
 	Reader ContentReader
 	// Displays reads the display-only data; nil means that there is none.
 	Displays DisplayReader
+	// IsUnreachable reports that the catalog has no address now, so the manifests that only it contains cannot be read.
+	IsUnreachable bool
 	// Warnings describe files that could not be read, and packages that are therefore not included. They are not part of
 	// the digest.
 	Warnings []string

@@ -61,8 +61,8 @@ func (s *Store) Get(key types.NamespacedName) (*Snapshot, bool) {
 	return snap, ok
 }
 
-// Put publishes a Snapshot. It notifies the watchers and returns true unless the digest and priority are unchanged. The
-// new Snapshot always replaces the old one, because the old Reader may have lost its connection.
+// Put publishes a Snapshot. It notifies the watchers and returns true unless the digest, the priority and IsUnreachable are
+// unchanged. The new Snapshot always replaces the old one, because the old Reader may have lost its connection.
 func (s *Store) Put(snap *Snapshot) bool {
 	s.mu.Lock()
 	old := s.snapshots[snap.Key]
@@ -72,7 +72,7 @@ func (s *Store) Put(snap *Snapshot) bool {
 	s.snapshots[snap.Key] = snap
 	delete(s.unavailable, snap.Key)
 	s.mu.Unlock()
-	if old != nil && old.Digest == snap.Digest && old.Priority == snap.Priority {
+	if old != nil && old.Digest == snap.Digest && old.Priority == snap.Priority && old.IsUnreachable == snap.IsUnreachable {
 		return false
 	}
 	s.Touch(snap.Key)

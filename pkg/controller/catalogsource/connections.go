@@ -133,16 +133,21 @@ func newConnection(origin, target string) (*connection, error) {
 	return out, err
 }
 
-// inherit takes over the content that an earlier connection listed, and reads manifests through this connection.
+// inherit takes over the content that an earlier connection listed, and reads manifests through this connection. Without an address,
+// they cannot be read until there is one: the old connection is closed, so that a retry would always fail.
 func (e *connection) inherit(old *connection) {
 	old.mu.Lock()
 	defer old.mu.Unlock()
-	if e.good = old.good; e.good == nil || e.conn == nil {
+	if old.good == nil {
 		return
 	}
-	own := *e.good
-	reader := &cataloggrpc.Reader{Client: e.conn}
-	own.Reader, own.Displays = reader, reader
+	own := *old.good
+	if own.IsUnreachable = e.conn == nil; own.IsUnreachable {
+		own.Reader, own.Displays = cataloggrpc.Unreachable{}, cataloggrpc.Unreachable{}
+	} else {
+		reader := &cataloggrpc.Reader{Client: e.conn}
+		own.Reader, own.Displays = reader, reader
+	}
 	e.good = &own
 }
 
