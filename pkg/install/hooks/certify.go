@@ -71,10 +71,7 @@ func (i Installer) Certify(ctx context.Context, p *Plan, live *Live, d serving.D
 	if err != nil {
 		return Certificate{Deployment: d.Name, Hash: live.Running(d.Name)}, err
 	}
-	c := Certificate{Deployment: d.Name, Done: decision.Action, Reason: decision.Reason, Times: decision.Times, After: decision.After}
-	if secret != nil {
-		c.Secret = secret.ResourceVersion
-	}
+	c := Certificate{Deployment: d.Name, Done: decision.Action, Reason: decision.Reason, Times: decision.Times, After: decision.After, Secret: versionOf(secret)}
 	if c.Blocked = permit(p.writes(live, d)...); c.Blocked != nil && decision.Action != cert.Keep {
 		c.Done, c.After = cert.Keep, 0
 		return i.unchanged(c, p, live, decision)
@@ -103,6 +100,14 @@ func (i Installer) Certify(ctx context.Context, p *Plan, live *Live, d serving.D
 	c.Hash = set.Hash()
 	p.certified(d.Name, set)
 	return c, nil
+}
+
+// versionOf returns the resource version of a Secret; "" if there is none.
+func versionOf(secret *corev1.Secret) string {
+	if secret == nil {
+		return ""
+	}
+	return secret.ResourceVersion
 }
 
 func (i Installer) decide(ctx context.Context, p *Plan, live *Live, d serving.Deployment, secret *corev1.Secret) (cert.Observed, cert.Decision, error) {
