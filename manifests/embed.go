@@ -19,7 +19,7 @@ const (
 	ProfileCompat  = "compat"
 )
 
-//go:embed crds base policy bounded compat extensions packages olmconfig remover
+//go:embed crds base policy bounded compat extensions packages olmconfig remover any-account
 var files embed.FS
 
 // Profiles lists the install profiles, the default first.
@@ -93,6 +93,15 @@ func RenderOLMConfig() ([]*unstructured.Unstructured, error) {
 	objs, err := renderEmbedded("olmconfig")
 	if err != nil {
 		return nil, fmt.Errorf("render the OLMConfig: %w", err)
+	}
+	return objs, nil
+}
+
+// RenderAnyAccount returns a policy for Kubernetes 1.36 and later, which is applied after the objects of a profile.
+func RenderAnyAccount() ([]*unstructured.Unstructured, error) {
+	objs, err := renderEmbedded("any-account")
+	if err != nil {
+		return nil, fmt.Errorf("render the policy for any account: %w", err)
 	}
 	return objs, nil
 }

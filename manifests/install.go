@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -40,11 +39,27 @@ func Install(ctx context.Context, c client.Client, profile string, args ...Args)
 	if err := Apply(ctx, c, objs, args...); err != nil {
 		return err
 	}
+	return ApplyDefaults(ctx, c)
+}
+
+// ApplyDefaults applies what follows a profile unless an administrator decides otherwise: the OLMConfig and, if the cluster serves
+// its kind, the policy for authors who may use any account.
+func ApplyDefaults(ctx context.Context, c client.Client) error {
 	config, err := RenderOLMConfig()
 	if err != nil {
 		return err
 	}
-	return Apply(ctx, c, config)
+	if err := Apply(ctx, c, config); err != nil {
+		return err
+	}
+	policy, err := RenderAnyAccount()
+	if err != nil {
+		return err
+	}
+	if err := Apply(ctx, c, policy); !meta.IsNoMatchError(err) {
+		return err
+	}
+	return nil // before Kubernetes 1.36; nothing depends on the policy (docs/adr/0077)
 }
 
 // Apply is like Install, but for objects that are already rendered, such as an overlay of a profile.
@@ -54,9 +69,6 @@ func Apply(ctx context.Context, c client.Client, objs []*unstructured.Unstructur
 			return err
 		}
 		err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(fieldManager), client.ForceOwnership)
-		if meta.IsNoMatchError(err) && strings.HasPrefix(obj.GetKind(), "MutatingAdmissionPolicy") {
-			continue // before Kubernetes 1.36; nothing depends on the policy (docs/adr/0077)
-		}
 		if err != nil {
 			return fmt.Errorf("install %s %s: %w", obj.GetKind(), obj.GetName(), err)
 		}

@@ -102,11 +102,7 @@ func (d *demo) installRemit(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	config, err := manifests.RenderOLMConfig()
-	if err != nil {
-		return err
-	}
-	return manifests.Apply(ctx, d.client, config)
+	return manifests.ApplyDefaults(ctx, d.client)
 }
 
 // launch starts the control plane with a node that runs the programs built here.
