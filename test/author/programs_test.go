@@ -189,7 +189,9 @@ func TestTheRulesOfGrantsForExtensionsCannotBeChanged(t *testing.T) {
 func TestThePolicyOfCopiesRefusesOwners(t *testing.T) {
 	s := newExtensionSite(t, manifests.ProfileBounded)
 	self := s.program(names.ServiceAccountOLM)
-	owners := []metav1.OwnerReference{ownerutil.Reference("v1", "ConfigMap", "x", "u")}
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "x"}}
+	s.create(owner) // otherwise, the garbage collector would delete what it owns
+	owners := []metav1.OwnerReference{ownerutil.Reference("v1", "ConfigMap", owner.Name, owner.UID)}
 	version := func(name string, by ...metav1.OwnerReference) *operatorsv1alpha1.ClusterServiceVersion {
 		out := (&site{namespace: s.namespace}).csv(name)
 		out.Labels, out.OwnerReferences = map[string]string{names.LabelCopiedFrom: "elsewhere"}, by
