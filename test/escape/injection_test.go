@@ -242,7 +242,7 @@ func (s *scene) injectIntoExtensions() {
 	}
 	s.Eventually(func(c *assert.CollectT) {
 		for _, x := range all {
-			assert.Contains(c, []string{olmv1.ReasonBlocked, olmv1.ReasonRetrying, olmv1.ReasonSucceeded}, condition(x.Get(), olmv1.TypeProgressing).Reason, x.Name)
+			assert.Contains(c, []string{olmv1.ReasonBlocked, olmv1.ReasonRetrying, olmv1.ReasonSucceeded, olmv1.ReasonInvalidConfiguration}, condition(x.Get(), olmv1.TypeProgressing).Reason, x.Name)
 		}
 	})
 	s.settleExtensions()

@@ -57,7 +57,7 @@ func CheckText(text string) error {
 }
 
 // opening matches lines with which text of Remit does not begin.
-var opening = regexp.MustCompile("^\\s*(---|\\.\\.\\.|#|```|\\{|apiVersion:|kind:|metadata:)")
+var opening = regexp.MustCompile("^\\s*(---|\\.\\.\\.|#|```|\\{ *(kind|apiVersion|metadata):|apiVersion:|kind:|metadata:)")
 
 func checkCharacters(text string) error {
 	if !utf8.ValidString(text) {

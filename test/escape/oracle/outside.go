@@ -96,7 +96,7 @@ func (o *Oracle) isRecord(key Key) bool {
 	}
 	name, ok := strings.CutPrefix(key.Name, "remit-report-clusterextension-")
 	if content, isContent := strings.CutPrefix(key.Name, "remit-content-clusterextension-"); isContent {
-		if strings.HasPrefix(content, healthyExtension) {
+		if isHealthyExtension(content) {
 			return true
 		}
 		name, ok = content, true

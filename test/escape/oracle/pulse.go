@@ -59,6 +59,16 @@ func extensionOf(n int) string { return fmt.Sprintf("%s%d", healthyExtension, n)
 // healthyExtension is the beginning of the names of the oracle's ClusterExtensions.
 const healthyExtension = "healthy-extension-"
 
+// isHealthyExtension reports whether this is the name of one of the oracle's ClusterExtensions, with or without Pods.
+func isHealthyExtension(name string) bool {
+	for n := range pulses {
+		if name == extensionOf(n) || name == barrierOf(n) {
+			return true
+		}
+	}
+	return false
+}
+
 // healthy returns harmless operators, each in its own package, whose Deployments have this number of Pods.
 func healthy(nameOf func(int) string, replicas int64) []*forge.Bundle {
 	var bundles []*forge.Bundle
