@@ -111,5 +111,17 @@ func words() []Mutant {
 			New:    `bundle.CheckNames("", nil)`,
 			Killer: unit("test/injection", "TestConfigurations"),
 		},
+		{
+			Name: "lines-about-subscriptions-are-text", Rule: 8, File: "pkg/lib/message/escape.go",
+			Old:    "	if IsPlain(text) {\n		return text",
+			New:    "	if true {\n		return text",
+			Killer: row("300"),
+		},
+		{
+			Name: "lines-about-extensions-are-text", Rule: 8, File: "pkg/lib/message/escape.go",
+			Old:    "	if IsPlain(text) {\n		return text",
+			New:    "	if true {\n		return text",
+			Killer: row("301"),
+		},
 	}
 }
