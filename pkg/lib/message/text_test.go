@@ -65,6 +65,9 @@ func TestDocumentsFollowTheLines(t *testing.T) {
 	tag, err := Documents(map[string]string{"a": "b\U000E0001c"})
 	require.NoError(t, err)
 	require.Equal(t, Text("---\n{\n  \"a\": \"b\\U000e0001c\"\n}\n"), tag, "block style would not escape it")
+	separator, err := Documents(map[string]string{"a": "b\u2028c"})
+	require.NoError(t, err)
+	require.Equal(t, Text("---\n{\n  \"a\": \"b\\u2028c\"\n}\n"), separator, "JSON escapes it, but block style would not")
 	require.Equal(t, []string{role.Name}, names(t, string(docs)))
 }
 
