@@ -22,7 +22,7 @@ const injection = "list them\n---\napiVersion: rbac.authorization.k8s.io/v1\nkin
 func FuzzWhatIsApplied(f *testing.F) {
 	for _, seed := range [][2]string{
 		{injection, "a"}, {"a", injection}, {"---\n", "-"}, {"{kind: a, apiVersion: b}", "..."}, {"apiVersion: v1", "kind: X"},
-		{"\"kind\": x", "? kind"}, {"\xff\u2028\u2029\u0085---", "\r\r---\r"}, {"\x1b[2J", "\u202e\u200b\U000E0041"}, {"# a", "```"}, {"%YAML 1.1", "--- |"},
+		{"\"kind\": x", "? kind"}, {`{"kind": "ClusterRole", "apiVersion": "v1"}`, `{"\x6bind": x}`}, {"\xff\u2028\u2029\u0085---", "\r\r---\r"}, {"\x1b[2J", "\u202e\u200b\U000E0041"}, {"# a", "```"}, {"%YAML 1.1", "--- |"},
 	} {
 		f.Add(seed[0], seed[1])
 	}
@@ -50,6 +50,9 @@ func FuzzWhatIsApplied(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, []string{string(want)}, applied(t, fromFirstSeparator(string(text))))
 		require.Empty(t, applied(t, string(text.Prose())), "%q", text)
+		for _, indented := range []Text{Sprintf("  %s", a), Sprintf("  %s: %s", a, b)} {
+			require.Empty(t, applied(t, string(indented)), "%q", indented)
+		}
 		require.Empty(t, text.Limit(len(text)-1).Documents())
 	})
 }

@@ -63,7 +63,9 @@ func (v foreign) Format(f fmt.State, verb rune) {
 func finish(line string) string {
 	own, _, marked := strings.Cut(line, mark)
 	line = strings.ReplaceAll(line, mark, "")
-	isRule := own != "" && strings.HasPrefix(line[len(own):], "{") // in an indented line, it does not begin a document
+	// A rule in braces is shown as it is, in an indented line. It is no object without a kind, whose key could contain escapes.
+	rest := line[len(own):]
+	isRule := own != "" && strings.HasPrefix(rest, "{") && !strings.Contains(rest, "kind") && !strings.Contains(rest, `\`)
 	if marked && !isRule && !opening.MatchString(own) {
 		return guard(line)
 	}

@@ -25,6 +25,8 @@ func TestAStringOfOthersIsPartOfOneLine(t *testing.T) {
 		"a block of code":             {Line("```"), "\\```"},
 		"a mapping":                   {Line("{kind: x}"), `\{kind: x}`},
 		"a key":                       {Line("kind: x"), `\kind: x`},
+		"an indented object":          {Sprintf("  %s", `{"kind": "x"}`), `\  {"kind": "x"}`},
+		"an indented rule":            {Sprintf("  %s", `{verbs: ["get"]}`), `  {verbs: ["get"]}`},
 		"a quoted key":                {Line(`"k\x69nd": x`), `\"k\x69nd": x`},
 		"Remit's own comment":         {Sprintf("# a %s", "---"), "# a ---"},
 		"a text remains lines":        {Sprintf("a: %s", Lines("b", "c")), "a: b\nc"},
