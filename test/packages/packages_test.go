@@ -50,11 +50,12 @@ func TestKubectlListsPackages(t *testing.T) {
 	}, "get", "packagemanifests", "-A", "--field-selector", "metadata.name=etcd", "-l", "catalog="+global, "-o", "jsonpath={.items[*].metadata.namespace}")
 	eventually(t, func(c *assert.CollectT, out string) {
 		for _, part := range []string{
-			"catalogSource: " + s.catalog, "catalogSourceNamespace: " + s.namespace, "currentCSV: widgets.v2", "displayName: Widgets", "description: A store", "base64data: ",
-			"mediatype: image/svg+xml", "defaultChannel: stable", "version: 1.0.0", "provider: Us", "namespace: " + s.namespace,
+			"catalogSource: " + s.catalog, "catalogSourceNamespace: " + s.namespace, "currentCSV: widgets.v2", "displayName: Widgets", "description: A store",
+			"defaultChannel: stable", "version: 1.0.0", "provider: Us", "namespace: " + s.namespace,
 		} {
 			assert.Contains(c, out, part)
 		}
+		assert.NotContains(c, out, "image/svg+xml", "the subresource serves the icon")
 	}, "get", "packagemanifest", "widgets", "-n", s.namespace, "-o", "yaml")
 	eventually(t, func(c *assert.CollectT, out string) {
 		assert.Contains(c, out, "installModes")
