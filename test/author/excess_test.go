@@ -48,3 +48,26 @@ func TestOnlyAnAdministratorKeepsAnExcess(t *testing.T) {
 		require.NoError(s, s.admin.Delete(s.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: meta}))
 	})
 }
+
+// In a namespace that is left to OLM, Remit neither reports nor removes an excess.
+func TestOnlyAnAdministratorLeavesANamespaceToOLM(t *testing.T) {
+	const denied = "a user needs the verb keep-excess on operatorgroups.operators.coreos.com in all namespaces"
+	everyProfile(t, func(s *site) {
+		og := s.group("group", installer)
+		left := og.DeepCopy()
+		left.Annotations = map[string]string{names.AnnotationManagedBy: names.ManagedByOLM}
+		require.NoError(s, s.admin.Create(s.Context(), left.DeepCopy(), client.DryRunAll))
+		s.eventually(func(c *assert.CollectT) {
+			assert.ErrorContains(c, s.alice.Create(s.Context(), left.DeepCopy(), client.DryRunAll), denied)
+		})
+
+		require.NoError(s, s.admin.Create(s.Context(), og))
+		before := og.DeepCopy()
+		og.Annotations = map[string]string{names.AnnotationManagedBy: names.ManagedByOLM}
+		require.ErrorContains(s, s.alice.Patch(s.Context(), og.DeepCopy(), client.MergeFrom(before)), denied)
+		require.NoError(s, s.admin.Patch(s.Context(), og, client.MergeFrom(before)))
+		before = og.DeepCopy()
+		og.Annotations = nil
+		require.NoError(s, s.alice.Patch(s.Context(), og, client.MergeFrom(before)))
+	})
+}
