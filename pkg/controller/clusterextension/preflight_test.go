@@ -1,6 +1,7 @@
 package clusterextension
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -29,6 +30,7 @@ func TestRulesInTheFormOfOLMv1(t *testing.T) {
 		{Verbs: []string{"get"}, NonResourceURLs: []string{injected}},
 	} {
 		require.NotContains(t, string(ruleLine(injected, rule)), "\n")
+		require.Contains(t, string(ruleLine("ns", rule)), strconv.Quote(injected), "white space would end the value")
 		needs := []preflight.Need{{Rules: []rbacv1.PolicyRule{rule}, Cause: injected}, {Hidden: true, Rules: []rbacv1.PolicyRule{ordinary}, Cause: injected}}
 		r := preflight.Examine(scoped.Identity{Extension: "demo"}, needs, func(string) rbac.Permissions { return rbac.Permissions{} })
 		r.Unknown = []preflight.Finding{{Cause: injected, Why: injected}}
