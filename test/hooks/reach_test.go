@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -90,10 +91,24 @@ func TestCallsWebhooksInTheTargetsOnlyWithTheDefaultAccount(t *testing.T) {
 			tn := c.Tenant(t)
 			target, stranger := tn.Other(map[string]string{"team": tn.Namespace}), tn.Other(nil)
 			tn.Create(&operatorsv1.OperatorGroup{ObjectMeta: tn.Meta("group"), Spec: group(tn, []string{tn.Namespace, target})})
+			provide(tn, tn.Namespace, target)
 			install(tn, operator(1))
 			tn.Eventually(func(ct *assert.CollectT) { assert.True(ct, calledIn(ct, c.Client, target)) })
 			require.False(t, calledIn(t, c.Client, stranger))
 		})
+	}
+}
+
+// provide creates the ServiceAccount and the permissions of the operator, which the default account only checks if a CSV was created by
+// hand.
+func provide(tn *env.Tenant, targets ...string) {
+	tn.T.Helper()
+	tn.Create(&corev1.ServiceAccount{ObjectMeta: tn.Meta(pkg)})
+	for _, target := range targets {
+		meta := metav1.ObjectMeta{Namespace: target, Name: pkg}
+		tn.Create(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule("", "configmaps", "get")}})
+		tn.Create(&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: pkg},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: tn.Namespace, Name: pkg}}})
 	}
 }
 
