@@ -52,6 +52,11 @@ func ApplyDefaults(ctx context.Context, c client.Client) error {
 	if err := Apply(ctx, c, config); err != nil {
 		return err
 	}
+	return ApplyAnyAccount(ctx, c)
+}
+
+// ApplyAnyAccount applies the policy for authors who may use any account, if the cluster serves its kind.
+func ApplyAnyAccount(ctx context.Context, c client.Client) error {
 	policy, err := RenderAnyAccount()
 	if err != nil {
 		return err

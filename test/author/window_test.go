@@ -12,8 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/remit-olm/remit/manifests"
 )
 
 const (
@@ -62,15 +60,7 @@ func window(s *site) (dave, eve client.Client) {
 // A file with an OperatorGroup and a ClusterServiceVersion can be applied at once.
 func TestAGroupAndACSVAreCreatedAtOnce(t *testing.T) {
 	everyProfile(t, func(s *site) {
-		objs, err := manifests.RenderAnyAccount()
-		require.NoError(s, err)
-		require.NoError(s, manifests.Apply(s.Context(), s.cluster.Client, objs))
 		dave, _ := window(s)
-		s.eventually(func(c *assert.CollectT) { // the API server has observed the mutating policy
-			probe := s.csv("probe")
-			assert.NoError(c, dave.Create(s.Context(), probe, client.DryRunAll))
-			assert.Contains(c, probe.Labels, anyAccount)
-		})
 		for range windows {
 			n := s.next()
 			require.NoError(s, dave.Create(s.Context(), n.group("group", boss)))

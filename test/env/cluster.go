@@ -159,7 +159,10 @@ func (c *Cluster) install(ctx context.Context, o Options) error {
 	olm := manifests.Args{Deployment: names.ServiceAccountOLM, Args: listen(names.ServiceAccountOLM)}
 	extension := manifests.Args{Deployment: names.ServiceAccountExtension, Args: append(listen(names.ServiceAccountExtension), o.ExtensionArgs...)}
 	extension.Args = append(extension.Args, "--catalog-content-bind-address="+controlplane.ListenIP+":8443")
-	return manifests.Apply(ctx, c.Client, objs, append([]manifests.Args{catalog, olm, extension, packages}, o.Args...)...)
+	if err := manifests.Apply(ctx, c.Client, objs, append([]manifests.Args{catalog, olm, extension, packages}, o.Args...)...); err != nil {
+		return err
+	}
+	return manifests.ApplyAnyAccount(ctx, c.Client)
 }
 
 // listen returns flags that override those in the manifests. A program must listen only on the address of its Pod,
