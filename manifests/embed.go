@@ -97,9 +97,9 @@ func RenderOLMConfig() ([]*unstructured.Unstructured, error) {
 	return objs, nil
 }
 
-// RenderAnyAccount returns a policy for Kubernetes 1.36 and later, which is applied after the objects of a profile.
-func RenderAnyAccount() ([]*unstructured.Unstructured, error) {
-	objs, err := renderEmbedded("any-account")
+// RenderAnyAccount returns a policy for Kubernetes 1.36 and later, which is applied after the objects of the profile.
+func RenderAnyAccount(profile string) ([]*unstructured.Unstructured, error) {
+	objs, err := renderEmbedded("any-account/" + profile)
 	if err != nil {
 		return nil, fmt.Errorf("render the policy for any account: %w", err)
 	}

@@ -240,6 +240,7 @@ func readable(t *testing.T, objs []*unstructured.Unstructured, program string) [
 func TestReplacesNamespacesEverywhere(t *testing.T) {
 	for _, path := range []string{
 		"../docs/examples/other-namespaces", "testdata/other-namespaces-compat", "testdata/other-namespaces-extensions", "testdata/other-namespaces-packages",
+		"testdata/other-namespaces-any-account-bounded", "testdata/other-namespaces-any-account-compat",
 	} {
 		for _, obj := range renderDirectory(t, path) {
 			text, err := obj.MarshalJSON()

@@ -39,12 +39,12 @@ func Install(ctx context.Context, c client.Client, profile string, args ...Args)
 	if err := Apply(ctx, c, objs, args...); err != nil {
 		return err
 	}
-	return ApplyDefaults(ctx, c)
+	return ApplyDefaults(ctx, c, profile)
 }
 
 // ApplyDefaults applies what follows a profile unless an administrator decides otherwise: the OLMConfig and, if the cluster serves
 // its kind, the policy for authors who may use any account.
-func ApplyDefaults(ctx context.Context, c client.Client) error {
+func ApplyDefaults(ctx context.Context, c client.Client, profile string) error {
 	config, err := RenderOLMConfig()
 	if err != nil {
 		return err
@@ -52,12 +52,12 @@ func ApplyDefaults(ctx context.Context, c client.Client) error {
 	if err := Apply(ctx, c, config); err != nil {
 		return err
 	}
-	return ApplyAnyAccount(ctx, c)
+	return ApplyAnyAccount(ctx, c, profile)
 }
 
 // ApplyAnyAccount applies the policy for authors who may use any account, if the cluster serves its kind.
-func ApplyAnyAccount(ctx context.Context, c client.Client) error {
-	policy, err := RenderAnyAccount()
+func ApplyAnyAccount(ctx context.Context, c client.Client, profile string) error {
+	policy, err := RenderAnyAccount(profile)
 	if err != nil {
 		return err
 	}

@@ -162,7 +162,7 @@ func (c *Cluster) install(ctx context.Context, o Options) error {
 	if err := manifests.Apply(ctx, c.Client, objs, append([]manifests.Args{catalog, olm, extension, packages}, o.Args...)...); err != nil {
 		return err
 	}
-	return manifests.ApplyAnyAccount(ctx, c.Client)
+	return manifests.ApplyAnyAccount(ctx, c.Client, o.Profile)
 }
 
 // listen returns flags that override those in the manifests. A program must listen only on the address of its Pod,

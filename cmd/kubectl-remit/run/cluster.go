@@ -102,7 +102,7 @@ func (d *demo) installRemit(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return manifests.ApplyDefaults(ctx, d.client)
+	return manifests.ApplyDefaults(ctx, d.client, manifests.ProfileBounded)
 }
 
 // launch starts the control plane with a node that runs the programs built here.
