@@ -221,10 +221,15 @@ func webhooks() []row {
 }
 
 func apis() []row {
+	occupied := func(s *scene, name string, c forge.CSV) {
+		s.install(bundleOf(c))
+		s.planSays("nothing was written", "APIService "+name+" "+collides)
+		require.NoError(s.T, s.apply(s.mallory(), c.Object)) // without a plan
+		s.csvSays(failed, "pre-existing APIService "+name+" is not adoptable")
+	}
 	rival := func(s *scene, name string, c forge.CSV, theirs *apiregistrationv1.APIService) {
 		s.createOutside(theirs)
-		s.install(bundleOf(c))
-		s.csvSays(failed, "pre-existing APIService "+name+" is not adoptable")
+		occupied(s, name, c)
 		after := &apiregistrationv1.APIService{}
 		require.NoError(s.T, cluster.Client.Get(s.T.Context(), client.ObjectKey{Name: name}, after))
 		require.Equal(s.T, theirs.UID, after.UID)
@@ -246,7 +251,10 @@ func apis() []row {
 		invalid("38a", "an API in a Kubernetes API group", owningAPI(csv(), "evil.k8s.io", "v1"), "reserved"),
 		invalid("38b", "Remit's own API", owningAPI(csv(), "operators.coreos.com", "v9"), "reserved"),
 		invalid("38c", "an API that the API server serves itself", owningAPI(csv(), "apps", "v1"), `API group "apps" is reserved`),
-		uncallable("38d", "an API that another owner's CRD serves", owningAPI(csv(), "acme.io", "v1"), "pre-existing APIService v1.acme.io is not adoptable"),
+		{number: "38d", title: "an API that another owner's CRD serves", holds: serving(p1()), play: func(s *scene) {
+			occupied(s, "v1.acme.io", owningAPI(csv(), "acme.io", "v1"))
+			s.uncalled()
+		}},
 		{number: "40", title: "an API that another owner's operator serves", holds: serving(p1()), play: func(s *scene) {
 			rival(s, "v1.taken.escape.test", owningAPI(csv(), "taken.escape.test", "v1"), apiOf("taken.escape.test",
 				ownerutil.Owner{Lineage: ownerutil.Lineage{Package: probe, Namespace: neighbor}, CSV: probeCSV}.Labels()))
