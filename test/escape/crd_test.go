@@ -135,7 +135,10 @@ func crds() []row {
 			s.group()
 			s.publish(bundleOf(onlyAllNamespaces(converting(csv())), widgets("", v1)))
 			s.subscribe()
-			s.csvSays(failed, "CustomResourceDefinition widgets.acme.io already exists and was not created by this install")
+			const occupied = "CustomResourceDefinition widgets.acme.io already exists and was not created by this install"
+			s.planSays("nothing was written", occupied)
+			require.NoError(s.T, s.apply(s.mallory(), onlyAllNamespaces(converting(csv())).Object)) // without a plan
+			s.csvSays(failed, occupied)
 			s.removeCSV()
 			s.noCRDWrites()
 		}},
