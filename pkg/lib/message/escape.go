@@ -62,6 +62,10 @@ func Printable(text string) string {
 // table.
 var opening = regexp.MustCompile("^ *(---|\\.\\.\\.|===|```|~~~|[#%{<>|&*!?]|(apiVersion|kind|items) *:|\"[^ ]*\" *:|'[^ ]*' *:)")
 
+// rule matches an indented line with an RBAC rule, which is shown as it is. It is closed in that line, and no object has only these
+// keys.
+var rule = regexp.MustCompile(`^ +\{((apiGroups|resources|resourceNames|nonResourceURLs|verbs): \[("[^"\\]*"(, )?)*\](, )?)+\}$`)
+
 // guard makes a line harmless at whose beginning a string of others is.
 func guard(line string) string {
 	if opening.MatchString(line) {

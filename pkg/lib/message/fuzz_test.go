@@ -22,7 +22,7 @@ const injection = "list them\n---\napiVersion: rbac.authorization.k8s.io/v1\nkin
 func FuzzWhatIsApplied(f *testing.F) {
 	for _, seed := range [][2]string{
 		{injection, "a"}, {"a", injection}, {"---\n", "-"}, {"{kind: a, apiVersion: b}", "..."}, {"apiVersion: v1", "kind: X"},
-		{"\"kind\": x", "? kind"}, {`{"kind": "ClusterRole", "apiVersion": "v1"}`, `{"\x6bind": x}`}, {"\xff\u2028\u2029\u0085---", "\r\r---\r"}, {"\x1b[2J", "\u202e\u200b\U000E0041"}, {"# a", "```"}, {"%YAML 1.1", "--- |"},
+		{"\"kind\": x", "? kind"}, {`{"kind": "ClusterRole", "apiVersion": "v1"}`, `{"\x6bind": x}`}, {"\xff\u2028\u2029\u0085---", "\r\r---\r"}, {"\x1b[2J", "\u202e\u200b\U000E0041"}, {"# a", "```"}, {"", "{  "}, {"a: b, kind: ClusterRole, apiVersion: v1}", "{"}, {"%YAML 1.1", "--- |"},
 	} {
 		f.Add(seed[0], seed[1])
 	}
@@ -44,13 +44,13 @@ func FuzzWhatIsApplied(f *testing.F) {
 		require.True(t, isSafe(string(text)), "%q", text)
 		require.LessOrEqual(t, len(text.Split()), 7, "the last text has two lines, and empty lines are omitted: %q", text)
 		for _, line := range text.Split() {
-			require.False(t, opening.MatchString(string(line)), "%q", line)
+			require.False(t, opening.MatchString(string(line)) && !rule.MatchString(string(line)), "%q", line)
 		}
 		want, err := json.Marshal(role)
 		require.NoError(t, err)
 		require.Equal(t, []string{string(want)}, applied(t, fromFirstSeparator(string(text))))
 		require.Empty(t, applied(t, string(text.Prose())), "%q", text)
-		for _, indented := range []Text{Sprintf("  %s", a), Sprintf("  %s: %s", a, b)} {
+		for _, indented := range []Text{Sprintf("  %s", a), Sprintf("  %s: %s", a, b), Sprintf("  %s\n%s", b, a)} {
 			require.Empty(t, applied(t, string(indented)), "%q", indented)
 		}
 		require.Empty(t, text.Limit(len(text)-1).Documents())

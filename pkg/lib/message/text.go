@@ -63,10 +63,7 @@ func (v foreign) Format(f fmt.State, verb rune) {
 func finish(line string) string {
 	own, _, marked := strings.Cut(line, mark)
 	line = strings.ReplaceAll(line, mark, "")
-	// A rule in braces is shown as it is, in an indented line. It is no object without a kind, whose key could contain escapes.
-	rest := line[len(own):]
-	isRule := own != "" && strings.HasPrefix(rest, "{") && !strings.Contains(rest, "kind") && !strings.Contains(rest, `\`)
-	if marked && !isRule && !opening.MatchString(own) {
+	if marked && !opening.MatchString(own) && !rule.MatchString(line) {
 		return guard(line)
 	}
 	return line

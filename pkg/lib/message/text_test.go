@@ -26,6 +26,8 @@ func TestAStringOfOthersIsPartOfOneLine(t *testing.T) {
 		"a mapping":                   {Line("{kind: x}"), `\{kind: x}`},
 		"a key":                       {Line("kind: x"), `\kind: x`},
 		"an indented object":          {Sprintf("  %s", `{"kind": "x"}`), `\  {"kind": "x"}`},
+		"an open mapping":             {Sprintf("  %s", "{"), `\  {`},
+		"an open rule":                {Sprintf("  %s", `{verbs: ["get"]`), `\  {verbs: ["get"]`},
 		"an indented rule":            {Sprintf("  %s", `{verbs: ["get"]}`), `  {verbs: ["get"]}`},
 		"a quoted key":                {Line(`"k\x69nd": x`), `\"k\x69nd": x`},
 		"Remit's own comment":         {Sprintf("# a %s", "---"), "# a ---"},
