@@ -99,9 +99,17 @@ func TestThePolicyOfReportsChecksNewConfigMaps(t *testing.T) {
 func TestThePolicyOfReportsChecksExistingConfigMaps(t *testing.T) {
 	s := newExtensionSite(t, manifests.ProfileCompat)
 	self := s.program(names.ServiceAccountExtension)
-	report, unowned, others, foreign := s.reportOf("a"), s.reportOf("b"), s.reportOf("c"), s.reportOf("d")
+	owned := func(extension string) *corev1.ConfigMap {
+		owner := s.extension(s.name+"-"+extension, installer)
+		s.create(owner) // otherwise, the garbage collector would delete what it owns
+		config := s.reportOf(owner.GetName())
+		config.OwnerReferences[0].UID = owner.GetUID()
+		return config
+	}
+	report, unowned, others, foreign := owned("a"), owned("b"), owned("c"), owned("d")
 	report.Annotations, report.Labels, report.Finalizers = map[string]string{"a": "b"}, map[string]string{"a": "b"}, []string{"a.b/c"}
-	unowned.OwnerReferences, others.OwnerReferences[0].Name = nil, "y"
+	owner, theirs := unowned.OwnerReferences, others.OwnerReferences
+	unowned.OwnerReferences, others.OwnerReferences = nil, owned("y").OwnerReferences
 	foreign.Data["theirs"] = "x"
 	for _, obj := range []*corev1.ConfigMap{report, unowned, others, foreign} {
 		s.create(obj)
@@ -116,11 +124,11 @@ func TestThePolicyOfReportsChecksExistingConfigMaps(t *testing.T) {
 		return self.Update(t.Context(), next)
 	}
 	require.NoError(t, change(report, func(c *corev1.ConfigMap) { c.Annotations[names.AnnotationProof] = "x" }))
-	const owner, keys = "only ConfigMaps with the report or the content of a ClusterExtension", "only the keys of a report"
-	s.denied(change(unowned), owner, "without an owner")
-	s.denied(change(unowned, func(c *corev1.ConfigMap) { c.OwnerReferences = s.reportOf("b").OwnerReferences }), owner, "that gets an owner")
-	s.denied(change(others, func(c *corev1.ConfigMap) { c.OwnerReferences = s.reportOf("c").OwnerReferences }), owner, "that gets another owner")
-	s.denied(change(report, func(c *corev1.ConfigMap) { c.OwnerReferences = nil }), owner, "that loses its owner")
+	const notOurs, keys = "only ConfigMaps with the report or the content of a ClusterExtension", "only the keys of a report"
+	s.denied(change(unowned), notOurs, "without an owner")
+	s.denied(change(unowned, func(c *corev1.ConfigMap) { c.OwnerReferences = owner }), notOurs, "that gets an owner")
+	s.denied(change(others, func(c *corev1.ConfigMap) { c.OwnerReferences = theirs }), notOurs, "that gets another owner")
+	s.denied(change(report, func(c *corev1.ConfigMap) { c.OwnerReferences = nil }), notOurs, "that loses its owner")
 	s.denied(change(report, func(c *corev1.ConfigMap) { c.OwnerReferences[0].UID = "later" }), "may not assign a ConfigMap", "of a ClusterExtension that was created again")
 	s.denied(change(foreign), keys, "with another user's key")
 	for what, edit := range map[string]func(*corev1.ConfigMap){
@@ -140,8 +148,10 @@ func TestThePolicyOfReportsChecksExistingConfigMaps(t *testing.T) {
 func TestThePolicyOfLabelsAllowsOnlyTheName(t *testing.T) {
 	s := newExtensionSite(t, manifests.ProfileCompat)
 	self := s.program(names.ServiceAccountExtension)
+	namespace := &corev1.Namespace{}
+	require.NoError(t, s.admin.Get(t.Context(), client.ObjectKey{Name: s.namespace}, namespace))
 	catalog := &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: s.name, Labels: map[string]string{"team": "a"}, Annotations: map[string]string{"a": "b"},
-		OwnerReferences: []metav1.OwnerReference{ownerutil.NamespaceReference(s.namespace, "uid")}}}
+		OwnerReferences: []metav1.OwnerReference{ownerutil.NamespaceReference(s.namespace, namespace.UID)}}}
 	catalog.Spec.Source = olmv1.ClusterCatalogSource{Type: olmv1.CatalogSourceTypeImage, Image: &olmv1.ImageSource{Ref: "example.com/c:v1"}}
 	s.create(catalog)
 	change := func(text string) error { return self.Patch(t.Context(), catalog.DeepCopy(), merge(text)) }

@@ -14,7 +14,12 @@ func text() []Mutant {
 		},
 		{
 			Name: "arguments-begin-documents", Rule: 8, File: "pkg/lib/message/text.go",
-			Old: "	if marked && !isRule && !opening.MatchString(own) {", New: "	if marked && isRule && own == \"\" {",
+			Old: "	if marked && !opening.MatchString(own) && !rule.MatchString(line) {", New: "	if marked && own == \"\" && !rule.MatchString(line) {",
+			Killer: unit(writer, lines),
+		},
+		{
+			Name: "open-rules-remain", Rule: 8, File: "pkg/lib/message/escape.go",
+			Old: `(, )?)+\}$` + "`)", New: `(, )?)+` + "`)",
 			Killer: unit(writer, lines),
 		},
 		{
