@@ -50,9 +50,11 @@ func TestRestoresObjectsWithoutTheCatalog(t *testing.T) {
 		}
 		assert.True(c, w.exists(&corev1.ConfigMap{}, "defaults"))
 	}, patience, tick)
+	require.EventuallyWithT(t, func(c *assert.CollectT) { // until then, the status is that of the program before
+		assert.Contains(c, w.await(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonSucceeded), "the installed version 1.0.0 is kept")
+	}, patience, tick)
 	w.awaitInstalled("1.0.0")
 	require.Equal(t, "All objects are available", w.await(olmv1.TypeAvailable, metav1.ConditionTrue, olmv1.ReasonSucceeded))
-	require.Contains(t, w.await(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonSucceeded), "the installed version 1.0.0 is kept")
 }
 
 // Content that another client changed is not installed, and the status does not claim that it knows the state of the objects.
