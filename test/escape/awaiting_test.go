@@ -70,7 +70,10 @@ func awaitings() []row {
 			secret := forge.Deployment + "-service-cert"
 			theirs := s.plant(secret)
 			s.install(bundleOf(hooked(csv(), harmless())))
-			s.hindered("RoleBinding "+s.Namespace+"/"+theirs.Name, "Role "+s.Namespace+"/"+secret, "delete it")
+			says := []string{"RoleBinding " + s.Namespace + "/" + theirs.Name, "Role " + s.Namespace + "/" + secret, "delete it"}
+			s.planSays(append(says, "nothing was written")...)
+			require.NoError(s.T, s.apply(s.mallory(), hooked(csv(), harmless()).Object)) // without a plan
+			s.hindered(says...)
 			s.noDeployments()
 			read := func() error {
 				return s.knownAs("stranger").Get(s.T.Context(), client.ObjectKey{Namespace: s.Namespace, Name: secret}, &corev1.Secret{})

@@ -182,9 +182,10 @@ func forgeries() []row {
 			theirs.SetName("operator-service-cert")
 			s.forged(theirs)
 			s.install(bundleOf(hooked(csv(), harmless())))
-			s.Eventually(func(c *assert.CollectT) {
-				assert.Contains(c, s.CSV(c, probeCSV).Status.Message, "no proof that Remit created it")
-			})
+			const unproven = "no proof that Remit created it"
+			s.planSays("nothing was written", unproven)
+			require.NoError(s.T, s.apply(s.mallory(), hooked(csv(), harmless()).Object)) // without a plan
+			s.Eventually(func(c *assert.CollectT) { assert.Contains(c, s.CSV(c, probeCSV).Status.Message, unproven) })
 			s.unchanged(theirs)
 			s.noDeployments()
 			s.removeCSV()
