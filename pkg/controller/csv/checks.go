@@ -63,11 +63,16 @@ func unless(holds bool, t Transition) *Transition {
 	return &t
 }
 
+// groupSuits reports permissions that exceed the account only in the event, because the contract defines the message.
 func groupSuits(f Facts) *Transition {
 	if f.Group == nil {
 		return nil
 	}
-	return new(to(phaseFailed, f.Group.Reason, f.Group.Message))
+	t := to(phaseFailed, f.Group.Reason, f.Group.Message)
+	if f.Exceeding != "" {
+		t.Detail = f.Group.Message + "; " + f.Exceeding
+	}
+	return &t
 }
 
 func strategyValid(f Facts) *Transition {

@@ -27,25 +27,19 @@ import (
 
 // gatherExceeding finds the CSV's roles and bindings that its account would not be allowed to write any more, and
 // removes them after a grace period (docs/adr/0071). It does so in every phase, even if the CSV is being replaced or
-// cannot be installed, because the permissions exist regardless of the phase. Without an account, there is nothing to
-// compare them with; this is reported elsewhere.
+// cannot be installed, because the permissions exist regardless of the phase. Without an account, all permissions exceed
+// it, because a tenant could otherwise keep them by deleting the OperatorGroup (docs/adr/0082).
 func (r *Reconciler) gatherExceeding(ctx context.Context, s *scope) error {
-	if s.group == nil {
-		return nil
-	}
-	account, err := r.Default.Lookup(r.Client).AccountOf(ctx, s.group)
-	if scoped.ReasonOf(err) != "" {
-		return nil
-	}
-	if err != nil {
+	bound, err := r.Default.Lookup(r.Client).Bound(ctx, s.csv.Namespace)
+	if err != nil || s.leftToOLM {
 		return err
 	}
 	have, err := r.provenRBAC(ctx, s.owner)
 	if err != nil {
 		return err
 	}
-	holder := excess.Account{RulesOf: r.RBAC.RulesOf, Granted: r.granted(account)}
-	found, err := holder.Find(createdFor(s.owner, have))
+	holders := r.bounds(bound, r.RBAC.RulesOf)
+	found, err := holders.Find(createdFor(s.owner, have))
 	if err != nil {
 		return err
 	}
@@ -54,15 +48,14 @@ func (r *Reconciler) gatherExceeding(ctx context.Context, s *scope) error {
 	case len(found) == 0:
 		r.excess.Stop(key)
 		return nil
-	case scoped.KeepsExcess(s.group):
+	case bound.KeptBy != "":
 		r.excess.Stop(key)
-		s.facts.Notes = append(s.facts.Notes, aboutExcess(account, found, fmt.Sprintf("they are kept because of the annotation %s of OperatorGroup %s/%s",
-			names.AnnotationKeepExcess, s.group.Namespace, s.group.Name)))
+		s.facts.Notes = append(s.facts.Notes, aboutExcess(bound, found, fmt.Sprintf("they are kept because of the annotation %s of OperatorGroup %s/%s",
+			names.AnnotationKeepExcess, bound.Namespace, bound.KeptBy)))
 		return nil
 	}
 	due := r.excess.Deadline(key, s.facts.Now, excessReported(s.csv), r.Grace)
-	s.facts.Exceeding = aboutExcess(account, found, fmt.Sprintf("at %s, Remit removes them. To keep them, grant the permissions to the ServiceAccount, or set the annotation %s=true of OperatorGroup %s/%s",
-		due.UTC().Format(time.RFC3339), names.AnnotationKeepExcess, s.group.Namespace, s.group.Name))
+	s.facts.Exceeding = aboutExcess(bound, found, fmt.Sprintf("at %s, Remit removes them. %s", due.UTC().Format(time.RFC3339), bound.Remedy()))
 	if left := due.Sub(s.facts.Now); left > 0 {
 		s.wakeAfter(left)
 		return nil
@@ -72,18 +65,16 @@ func (r *Reconciler) gatherExceeding(ctx context.Context, s *scope) error {
 		s.wakeAfter(left)
 		return nil
 	}
-	return r.shrink(ctx, s, account, holder.Batch(found))
+	return r.shrink(ctx, s, bound, holders.Batch(found))
 }
 
-// granted returns the account's permissions by scope, and caches them.
-func (r *Reconciler) granted(account scoped.Account) func(namespace string) rbac.Permissions {
-	known := map[string]rbac.Permissions{}
-	return func(namespace string) rbac.Permissions {
-		if _, ok := known[namespace]; !ok {
-			known[namespace] = r.RBAC.LowerBound(rbac.ServiceAccount(account.Namespace, account.Name), namespace)
-		}
-		return known[namespace]
+// bounds returns the permissions of the accounts of a namespace.
+func (r *Reconciler) bounds(bound scoped.Bound, rulesOf rbac.RoleRules) excess.Bounds {
+	subjects := make([]rbac.Subject, 0, len(bound.Accounts))
+	for _, account := range bound.Accounts {
+		subjects = append(subjects, rbac.ServiceAccount(account.Namespace, account.Name))
 	}
+	return excess.NewBounds(r.RBAC, rulesOf, subjects...)
 }
 
 // excessReported returns when the status first reported the current excess, or the zero time. The history of a phase
@@ -102,40 +93,41 @@ func excessReported(csv *operatorsv1alpha1.ClusterServiceVersion) time.Time {
 }
 
 // shrink removes the roles and bindings whose grace period is over. Everything that the removal depends on is read
-// again: the OperatorGroup and the objects from the API server, which also confirms that it denies the account the
+// again: the OperatorGroups and the objects from the API server, which also confirms that it denies the accounts the
 // permissions. The event for an object that has changed triggers another reconcile.
-func (r *Reconciler) shrink(ctx context.Context, s *scope, account scoped.Account, cached []excess.Object) error {
-	if current, err := r.isCurrent(ctx, s, account); err != nil || !current {
+func (r *Reconciler) shrink(ctx context.Context, s *scope, bound scoped.Bound, cached []excess.Object) error {
+	if current, err := r.Default.Lookup(r.Live).Bound(ctx, s.csv.Namespace); err != nil || !current.Same(bound) {
 		return err
 	}
 	live, err := excess.Reread(ctx, r.Live, s.owner.Owns, cached)
 	if err != nil {
 		return err
 	}
-	found, err := excess.Account{RulesOf: excess.LiveRules(ctx, r.Live), Granted: r.granted(account)}.Find(live)
+	holders := r.bounds(bound, excess.LiveRules(ctx, r.Live))
+	found, err := holders.Find(live)
 	if err != nil {
 		return err
 	}
 	s.facts.Unsynced = s.facts.Unsynced || len(found) < len(cached)
-	confirmed, err := excess.Confirm(ctx, excess.Reviewer(r.confirmer.Ask), rbac.ServiceAccount(account.Namespace, account.Name), found)
+	confirmed, err := holders.Confirm(ctx, excess.Reviewer(r.confirmer.Ask), found)
 	if err != nil {
 		return err
 	}
 	if len(confirmed) == 0 {
 		if len(found) > 0 {
 			r.excess.Pause(client.ObjectKeyFromObject(s.csv), s.facts.Now)
-			s.facts.Exceeding = aboutExcess(account, found, "they are kept, because the API server allows the ServiceAccount what they grant")
+			s.facts.Exceeding = aboutExcess(bound, found, "they are kept, because the API server allows the ServiceAccount what they grant")
 		}
 		return nil
 	}
-	s.facts.Exceeds, s.account = true, account
-	remain, why, err := r.removeExceeding(ctx, s, confirmed)
+	s.facts.Exceeds = true
+	remain, why, err := r.removeExceeding(ctx, s, bound, confirmed)
 	if err != nil {
 		return err
 	}
 	s.facts.Shrunk = true
 	if len(remain) == 0 {
-		s.facts.Exceeding = aboutExcess(account, confirmed, "Remit has removed them, and restores the operator's permissions when the ServiceAccount has them again")
+		s.facts.Exceeding = aboutExcess(bound, confirmed, "Remit has removed them, and restores the operator's permissions when the ServiceAccount has them again")
 		return nil
 	}
 	if len(remain) == len(confirmed) {
@@ -145,45 +137,43 @@ func (r *Reconciler) shrink(ctx context.Context, s *scope, account scoped.Accoun
 	for _, obj := range remain {
 		commands = append(commands, excess.Command(obj))
 	}
-	s.facts.Exceeding = aboutExcess(account, confirmed, fmt.Sprintf("they cannot be removed (%s); to remove them, run: %s", summary(why), lines(commands)))
+	s.facts.Exceeding = aboutExcess(bound, confirmed, fmt.Sprintf("they cannot be removed (%s); to remove them, run: %s", summary(why), lines(commands)))
 	return nil
 }
 
-// aboutExcess describes the permissions that an account is missing, the objects that grant them to the operator, and
+// aboutExcess describes the permissions that the accounts are missing, the objects that grant them to the operator, and
 // what happens to these objects.
-func aboutExcess(account scoped.Account, found []excess.Object, fate string) string {
-	missing := &MissingPermissionsError{Account: account, Missing: excess.Missing(found, maxLines/2)}
-	return fmt.Sprintf("%s%s; the operator has them through %s: %s", noteExceeds, missing, lines(excess.Names(found)), fate)
-}
-
-// isCurrent reports whether the OperatorGroup in the API server still names the account, and neither leaves the
-// namespace to OLM nor keeps the excess.
-func (r *Reconciler) isCurrent(ctx context.Context, s *scope, account scoped.Account) (bool, error) {
-	live, group, err := r.Default.Lookup(r.Live).Account(ctx, s.csv.Namespace)
-	if scoped.ReasonOf(err) != "" {
-		return false, nil
-	}
-	return err == nil && live == account && !scoped.LeftToOLM(group) && !scoped.KeepsExcess(group), err
+func aboutExcess(bound scoped.Bound, found []excess.Object, fate string) string {
+	return fmt.Sprintf("%s%s is missing permissions: %s; the operator has them through %s: %s", noteExceeds, bound,
+		lines(excess.Missing(found, maxLines/2)), lines(excess.Names(found)), fate)
 }
 
 // removeExceeding deletes the objects as the account or, where the account is not allowed to, as the default account and
 // then as the optional identity for removals. It returns the objects that none of them may delete, and the reason.
-func (r *Reconciler) removeExceeding(ctx context.Context, s *scope, found []excess.Object) (remain []client.Object, why, err error) {
+func (r *Reconciler) removeExceeding(ctx context.Context, s *scope, bound scoped.Bound, found []excess.Object) (remain []client.Object, why, err error) {
 	for _, o := range found {
 		remain = append(remain, o.Object)
 	}
-	account := s.account
-	allowed := func(obj client.Object) error {
-		return r.missingPermissions(ctx, s, forShrinking, []*unstructured.Unstructured{r.reference(obj)}, "delete")
-	}
-	if remain, why, err = r.removeAs(ctx, s, account, remain, allowed); err != nil || len(remain) == 0 {
-		return remain, why, err
+	account, _, none := r.Default.Lookup(r.Live).Account(ctx, s.csv.Namespace)
+	switch {
+	case scoped.ReasonOf(none) != "":
+		why = none
+	case none != nil:
+		return remain, nil, none
+	default:
+		s.account = account
+		allowed := func(obj client.Object) error {
+			return r.missingPermissions(ctx, s, forShrinking, []*unstructured.Unstructured{r.reference(obj)}, "delete")
+		}
+		if remain, why, err = r.removeAs(ctx, s, bound, account, remain, allowed); err != nil || len(remain) == 0 {
+			return remain, why, err
+		}
 	}
 	fallback := &operatorsv1.OperatorGroup{}
 	fallback.Namespace = s.csv.Namespace
 	other, noDefault := r.Default.Lookup(r.Live).AccountOf(ctx, fallback)
 	if noDefault == nil && other != account {
-		if remain, why, err = r.removeAs(ctx, s, other, remain, always); err != nil || len(remain) == 0 {
+		if remain, why, err = r.removeAs(ctx, s, bound, other, remain, always); err != nil || len(remain) == 0 {
 			return remain, why, err
 		}
 	}
@@ -191,14 +181,14 @@ func (r *Reconciler) removeExceeding(ctx context.Context, s *scope, found []exce
 	if own == nil {
 		return remain, reason, err
 	}
-	return r.removeWith(ctx, s, own, remain, always)
+	return r.removeWith(ctx, s, bound, own, remain, always)
 }
 
 func always(client.Object) error { return nil }
 
 // removeAs deletes the objects as an account, if the findings of this reconcile permit it. It returns the objects that
 // the account is not allowed to delete, and the reason.
-func (r *Reconciler) removeAs(ctx context.Context, s *scope, account scoped.Account, objs []client.Object, allowed func(client.Object) error) (remain []client.Object, why, err error) {
+func (r *Reconciler) removeAs(ctx context.Context, s *scope, bound scoped.Bound, account scoped.Account, objs []client.Object, allowed func(client.Object) error) (remain []client.Object, why, err error) {
 	own, err := r.clientFor(ctx, account)
 	if scoped.ReasonOf(err) != "" {
 		return objs, err, nil
@@ -206,11 +196,11 @@ func (r *Reconciler) removeAs(ctx context.Context, s *scope, account scoped.Acco
 	if err != nil {
 		return objs, nil, err
 	}
-	return r.removeWith(ctx, s, own, objs, allowed)
+	return r.removeWith(ctx, s, bound, own, objs, allowed)
 }
 
 // removeWith is removeAs with a client.
-func (r *Reconciler) removeWith(ctx context.Context, s *scope, own client.Client, objs []client.Object, allowed func(client.Object) error) (remain []client.Object, why, err error) {
+func (r *Reconciler) removeWith(ctx context.Context, s *scope, bound scoped.Bound, own client.Client, objs []client.Object, allowed func(client.Object) error) (remain []client.Object, why, err error) {
 	deleter, err := warrant.Of(own).For(warrant.Shrink, s.facts.findings())
 	if err != nil {
 		return objs, nil, err
@@ -223,9 +213,9 @@ func (r *Reconciler) removeWith(ctx context.Context, s *scope, own client.Client
 		switch {
 		case denied == nil:
 			s.facts.Unsynced = true
-			log.FromContext(ctx).Info("Removed an object that exceeds the account", "object", apply.Describe(obj), "account", s.account.Key().String())
+			log.FromContext(ctx).Info("Removed an object that exceeds the account", "object", apply.Describe(obj), "account", bound.String())
 			r.Recorder.Eventf(s.csv, nil, corev1.EventTypeWarning, eventRemoved, "Shrink", "%s",
-				status.Note("removed "+apply.Describe(obj)+", because it exceeds ServiceAccount "+s.account.Key().String()))
+				status.Note("removed "+apply.Describe(obj)+", because it exceeds "+bound.String()))
 		case apierrors.IsConflict(denied): // the event for the change triggers another reconcile
 			s.facts.Unsynced = true
 		case isDenied(denied) || kit.Is[*excess.KeptError](denied):

@@ -1,6 +1,8 @@
 package csv
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/install/excess"
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/rbac"
 )
 
 // weak makes the account unable to grant the demo's permissions, but still able to delete its roles and bindings.
@@ -103,6 +106,7 @@ func TestWhatStaysAfterTheGracePeriod(t *testing.T) {
 	for name, row := range map[string]struct {
 		given   []change
 		message string
+		phase   operatorsv1alpha1.ClusterServiceVersionPhase
 	}{
 		"everything, if the account gets the permissions again": {given: []change{weak, settled, strong, settled, due}, message: completed},
 		"everything, if an RBAC change is only reflected for a moment": {
@@ -127,14 +131,18 @@ func TestWhatStaysAfterTheGracePeriod(t *testing.T) {
 				}
 				unproven("t1")(w)
 			}, due}, message: "Remit removes them"},
-		"everything, without an account": {given: []change{weak, settled, without(serviceAccount("acct")), due}, message: "ServiceAccountNotFound"},
+		"everything, if only the account is deleted": {given: []change{without(serviceAccount("acct")), settled, due}, message: "ServiceAccountNotFound"},
+		"what another account of the namespace has": {given: []change{weak, settled, func(w *world) {
+			everything := rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}
+			w.Put(group("second", "boss", "t1"), bound("boss"), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "admin"}, Rules: []rbacv1.PolicyRule{everything}})
+		}, due}, message: "csv created in namespace with multiple operatorgroups", phase: phaseFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			got := w.given(row.given...)
 			require.Contains(t, got.message, row.message)
-			require.Equal(t, phaseSucceeded, got.phase, got.message)
+			require.Equal(t, cmp.Or(row.phase, phaseSucceeded), got.phase, got.message)
 			require.Len(t, w.roles("t1"), 2, "the operator's role, and the role for its OperatorCondition")
 			for _, write := range got.writes {
 				require.NotContains(t, write, "delete", write)
@@ -255,6 +263,53 @@ func TestAForgedStatusDoesNotChangeTheGracePeriod(t *testing.T) {
 			require.Len(t, w.roles("t1"), 2)
 		})
 	}
+}
+
+// bound lets a ServiceAccount do everything.
+func bound(name string) *rbacv1.ClusterRoleBinding {
+	b := grant("admin-" + name)
+	b.RoleRef.Name, b.Subjects[0].Name = "admin", name
+	return b
+}
+
+// A user who may write OperatorGroups or ServiceAccounts cannot prevent that permissions are removed.
+func TestAnExcessIsRemovedWithoutAnAccount(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]change{
+		"no OperatorGroup":                    without(group("og", "")),
+		"a second OperatorGroup":              func(w *world) { w.Put(group("second", "acct", "t1")) },
+		"a second one without an account":     func(w *world) { w.Put(group("second", "", "t1")) },
+		"a second one with a missing account": func(w *world) { w.Put(group("second", "nobody", "t1")) },
+		"no name":                             func(w *world) { w.Put(group("og", "", "t1")) },
+		"an invalid name":                     func(w *world) { w.Put(group("og", "A B", "t1")) },
+		"no ServiceAccount":                   without(serviceAccount("acct")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.options.Remover = func(context.Context, rbac.Listers) (client.Client, error) { return w.Client("remover"), nil }
+			got := w.given(powerless, settled, change, settled, passing(excess.DefaultGrace-time.Second))
+			require.Empty(t, got.writes, "a short replacement of an OperatorGroup has no effect")
+			require.Len(t, w.bindings("t1"), 2)
+
+			passing(time.Second)(w)
+			got = w.settle()
+			for _, write := range removed() {
+				require.Contains(t, got.writes, strings.Replace(write, "acct:", "remover:", 1), got.message)
+			}
+			require.Empty(t, w.bindings("t1"))
+		})
+	}
+}
+
+// Without an account, everything exceeds it. What an OperatorGroup that is created in time names counts again.
+func TestAnOperatorGroupIsReplacedWithinTheGracePeriod(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	got := w.given(without(group("og", "")), settled, passing(excess.DefaultGrace-time.Second), func(w *world) { w.Put(group("new", "acct", "t1")) }, settled, available("demo"),
+		passing(excess.DefaultGrace))
+	require.Equal(t, phaseSucceeded, got.phase, got.message)
+	require.Len(t, w.bindings("t1"), 2)
 }
 
 // bindings returns the RoleBindings of a namespace.

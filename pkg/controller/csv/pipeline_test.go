@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/install/excess"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/test/env/recorded"
@@ -327,7 +328,9 @@ func TestInstalls(t *testing.T) {
 			fails("RequirementsNotMet", "requirements not met", "CustomResourceDefinition things.example.com: NotPresent CRD is not present")},
 		{"nothing after the CustomResourceDefinition was recreated", []change{installed, without(things()), settled, with(things())},
 			runs("InstallSucceeded", completed)},
-		{"nothing after its OperatorGroup was deleted", []change{installed, without(group("og", ""))}, fails("NoOperatorGroup", "csv in namespace with no operatorgroups")},
+		{"nothing after its OperatorGroup was deleted", []change{installed, without(group("og", ""))}, fails("NoOperatorGroup", "csv in namespace with no operatorgroups").with(func(o *effect) {
+			o.after = excess.DefaultGrace // then, the operator loses its permissions
+		})},
 		{"nothing while a Deployment is scaled to 0", []change{installed, func(w *world) {
 			recorded.Edit(w.Server, deploymentOf("demo"), func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To(int32(0)) })
 		}}, installs("ComponentUnhealthy! " + toInstall).with(func(o *effect) {

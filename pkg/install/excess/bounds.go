@@ -1,0 +1,65 @@
+package excess
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+// Bounds are the accounts one of which must cover each permission. Without an account, nothing is covered.
+type Bounds struct {
+	accounts []Account
+	subjects []rbac.Subject
+}
+
+// NewBounds returns the Bounds of subjects according to RBAC. rulesOf returns the rules of a role.
+func NewBounds(listers rbac.Listers, rulesOf rbac.RoleRules, subjects ...rbac.Subject) Bounds {
+	out := Bounds{subjects: subjects}
+	for _, subject := range subjects {
+		known := map[string]rbac.Permissions{}
+		out.accounts = append(out.accounts, Account{RulesOf: rulesOf, Granted: func(namespace string) rbac.Permissions {
+			if _, ok := known[namespace]; !ok {
+				known[namespace] = listers.LowerBound(subject, namespace)
+			}
+			return known[namespace]
+		}})
+	}
+	if len(subjects) == 0 {
+		out.accounts = append(out.accounts, Account{RulesOf: rulesOf, Granted: func(namespace string) rbac.Permissions {
+			return rbac.Permissions{Namespace: namespace}
+		}})
+	}
+	return out
+}
+
+// Find returns the roles and bindings that exceed each of the accounts, as Account.Find does.
+func (b Bounds) Find(objs []client.Object) (found []Object, err error) {
+	for i, account := range b.accounts {
+		if i > 0 {
+			objs = nil
+			for _, o := range found {
+				objs = append(objs, o.Object)
+			}
+		}
+		if found, err = account.Find(objs); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// Batch returns the objects to remove first, as Account.Batch does.
+func (b Bounds) Batch(found []Object) []Object { return b.accounts[0].Batch(found) }
+
+// Confirm returns the objects for which the API server confirms that they exceed each of the accounts.
+func (b Bounds) Confirm(ctx context.Context, ask Reviewer, objs []Object) ([]Object, error) {
+	for _, subject := range b.subjects {
+		var err error
+		if objs, err = Confirm(ctx, ask, subject, objs); err != nil {
+			return nil, err
+		}
+	}
+	return objs, nil
+}

@@ -1,0 +1,67 @@
+package scoped
+
+import (
+	"fmt"
+	"testing"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+)
+
+func TestTheAccountsOfANamespaceBoundItsOperators(t *testing.T) {
+	named := func(name, account string, annotations ...string) client.Object {
+		og := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: name}}
+		og.Spec.ServiceAccountName = account
+		if len(annotations) > 0 {
+			og.Annotations = map[string]string{annotations[0]: annotations[1]}
+		}
+		return og
+	}
+	var many []client.Object
+	for i := range maxBounding + 1 {
+		many = append(many, named(fmt.Sprintf("og-%d", i), "acct"))
+	}
+	main := Default{Account: types.NamespacedName{Namespace: "remit", Name: "main"}}
+	limited := main
+	limited.Namespaces = []string{"t2"}
+	for name, row := range map[string]struct {
+		groups      []client.Object
+		by          Default
+		want        string
+		kept, isOLM bool
+	}{
+		"one OperatorGroup":            {groups: []client.Object{named("og", "acct")}, by: main, want: "ServiceAccount t1/acct"},
+		"none":                         {want: "namespace t1, which has no account,"},
+		"none, with a default account": {by: main, want: "ServiceAccount remit/main"},
+		"none, with a default account for others":     {by: limited, want: "namespace t1, which has no account,"},
+		"one that names no account":                   {groups: []client.Object{named("og", "")}, want: "namespace t1, which has no account,"},
+		"one that names none, with a default account": {groups: []client.Object{named("og", "")}, by: main, want: "ServiceAccount remit/main"},
+		"an invalid name":                             {groups: []client.Object{named("og", "A B")}, by: main, want: "namespace t1, which has no account,"},
+		"two":                                         {groups: []client.Object{named("b", "two"), named("a", "one"), named("c", "one")}, want: "each of the ServiceAccounts t1/one, t1/two"},
+		"more than count":                             {groups: many, want: "namespace t1, which has no account,"},
+		"one that keeps the excess":                   {groups: []client.Object{named("a", "acct"), named("b", "acct", names.AnnotationKeepExcess, "true")}, want: "ServiceAccount t1/acct", kept: true},
+		"one that leaves the namespace to OLM":        {groups: []client.Object{named("a", "acct", names.AnnotationManagedBy, names.ManagedByOLM)}, want: "ServiceAccount t1/acct", isOLM: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scheme := runtime.NewScheme()
+			require.NoError(t, operatorsv1.AddToScheme(scheme))
+			got, err := row.by.Lookup(fake.NewClientBuilder().WithScheme(scheme).WithObjects(row.groups...).Build()).Bound(t.Context(), "t1")
+			require.NoError(t, err)
+			require.Equal(t, row.want, got.String())
+			require.Equal(t, row.kept, got.KeptBy != "")
+			require.Equal(t, row.isOLM, got.LeftToOLM)
+			require.True(t, got.Same(got))
+			for _, other := range []Bound{{Accounts: append(got.Accounts[:0:0], types.NamespacedName{Name: "x"}), KeptBy: got.KeptBy, LeftToOLM: got.LeftToOLM},
+				{Accounts: got.Accounts, LeftToOLM: !got.LeftToOLM, KeptBy: got.KeptBy}} {
+				require.False(t, got.Same(other))
+			}
+		})
+	}
+}
