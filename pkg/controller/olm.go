@@ -56,6 +56,7 @@ func OLM(ctx context.Context, mgr ctrl.Manager, o OLMOptions) error {
 	}
 	groups, err := operatorgroup.New(operatorgroup.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: own.accounts, RBAC: own.rbac, Proofs: own.proofs, Default: o.Default, Enrollment: own.enrollment,
+		Recorder: mgr.GetEventRecorder(names.UserAgentOLM), Grace: o.ExcessGrace, Clock: o.Clock, Remover: own.remover(mgr.GetAPIReader(), o.Namespace, o.CheckRemovals),
 	})
 	if err != nil {
 		return err

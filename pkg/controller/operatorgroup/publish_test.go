@@ -59,7 +59,7 @@ func newCluster(t *testing.T) *cluster {
 	all := []string{"*"}
 	c.grant(rbacv1.PolicyRule{APIGroups: all, Resources: all, Verbs: all}, rbacv1.PolicyRule{NonResourceURLs: all, Verbs: all})
 	var err error
-	c.r, err = New(Options{Client: c.Cached("remit"), Live: c.Client("remit"), Accounts: asAccount{c.Server}, RBAC: c.RBAC(), Proofs: proofs.Keys(), Enrollment: enrolled{}})
+	c.r, err = New(Options{Client: c.Cached("remit"), Live: c.Client("remit"), Accounts: asAccount{c.Server}, RBAC: c.RBAC(), Proofs: proofs.Keys(), Enrollment: enrolled{}, Recorder: c.Recorder()})
 	require.NoError(t, err)
 	return c
 }

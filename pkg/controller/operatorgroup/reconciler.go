@@ -4,17 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/install/excess"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/keyed"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
@@ -34,7 +38,7 @@ type accounts interface {
 	For(ctx context.Context, account scoped.Account) (client.Client, error)
 }
 
-// Options contains the dependencies of New. All fields except Default and Clock are required.
+// Options contains the dependencies of New. All fields except Default, Grace, Remover and Clock are required.
 type Options struct {
 	// Client reads from the cache and writes the status.
 	Client client.Client
@@ -49,6 +53,12 @@ type Options struct {
 	Default scoped.Default
 	// Enrollment lists the users that are not allowed to request the account's token.
 	Enrollment enroller
+	Recorder   events.EventRecorder
+	// Grace is the time between the report that permissions exceed the account and their removal; 0 means excess.DefaultGrace.
+	Grace time.Duration
+	// Remover opens the optional identity that removes what neither the account nor the default account may delete; nil
+	// means that there is none.
+	Remover excess.Remover
 	// Clock defaults to the system clock.
 	Clock clock.PassiveClock
 }
@@ -61,42 +71,60 @@ type Reconciler struct {
 	// known contains, for each OperatorGroup with a usable account, what is needed to clean up after the OperatorGroup
 	// is deleted.
 	known *keyed.Map[client.ObjectKey, remembered]
+	// ages contains, by namespace, the ages of permissions that exceed the account, told the last report about them, and
+	// attempts when their removal was last tried.
+	ages     *excess.Ages
+	told     *keyed.Map[string, Excess]
+	attempts *excess.Timers[string]
 }
 
 // New returns a Reconciler, or an error if a required option is missing.
 func New(o Options) (*Reconciler, error) {
-	if o.Client == nil || o.Live == nil || o.Accounts == nil || o.RBAC.Roles == nil || o.Proofs == nil || o.Enrollment == nil {
-		return nil, errors.New("operatorgroup: Client, Live, Accounts, RBAC, Proofs and Enrollment are required")
+	if o.Client == nil || o.Live == nil || o.Accounts == nil || o.RBAC.Roles == nil || o.Proofs == nil || o.Enrollment == nil || o.Recorder == nil {
+		return nil, errors.New("operatorgroup: Client, Live, Accounts, RBAC, Proofs, Enrollment and Recorder are required")
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	return &Reconciler{Options: o, interests: &kit.Interests{}, ask: preflight.Reviews(o.Client), known: &keyed.Map[client.ObjectKey, remembered]{}}, nil
+	if o.Grace == 0 {
+		o.Grace = excess.DefaultGrace
+	}
+	return &Reconciler{
+		Options: o, interests: &kit.Interests{}, ask: preflight.Reviews(o.Client), known: &keyed.Map[client.ObjectKey, remembered]{},
+		ages: &excess.Ages{}, told: &keyed.Map[string, Excess]{}, attempts: &excess.Timers[string]{},
+	}, nil
 }
 
 // Reconcile updates the status of one OperatorGroup and publishes its APIs and targets. If the OperatorGroup was deleted,
-// Reconcile cleans up. It does nothing if the OperatorGroup leaves its namespace to OLM v0.
+// Reconcile cleans up. It does nothing if the OperatorGroup leaves its namespace to OLM v0. A request without a name is for a
+// namespace without an OperatorGroup.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	tracked := *r
 	r = &tracked
 	defer r.interests.Track(req, &r.RBAC)()
 	group := &operatorsv1.OperatorGroup{}
-	if err := r.Client.Get(ctx, req.NamespacedName, group); err != nil {
-		if apierrors.IsNotFound(err) {
-			err = r.cleanUp(ctx, req.NamespacedName)
-		}
+	if req.Name == "" {
+		return r.reconcileDeleted(ctx, req.NamespacedName)
+	}
+	exists, err := apply.Read(ctx, r.Client, req.NamespacedName, group)
+	switch {
+	case err != nil:
 		return ctrl.Result{}, err
-	}
-	if group.DeletionTimestamp != nil {
+	case !exists:
+		return r.reconcileDeleted(ctx, req.NamespacedName)
+	case group.DeletionTimestamp != nil:
 		return ctrl.Result{}, nil
-	}
-	if scoped.LeftToOLM(group) {
+	case scoped.LeftToOLM(group):
 		// A condition or an Event would be a write to a namespace that OLM manages; "kubectl remit status" reports this state.
 		log.FromContext(ctx).Info("Skipping the namespace, which the OperatorGroup leaves to OLM", "annotation", names.AnnotationManagedBy)
 		return ctrl.Result{}, nil
 	}
 	facts, err := r.gather(ctx, group)
 	if err != nil {
+		return ctrl.Result{}, err
+	}
+	var after time.Duration
+	if facts.Excess, after, err = r.checkExcess(ctx, group.Namespace); err != nil {
 		return ctrl.Result{}, err
 	}
 	if facts.publishes() {
@@ -109,19 +137,48 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, err // the event for the annotation triggers another reconcile
 		}
 	}
+	return r.updateStatus(ctx, facts, after)
+}
+
+// updateStatus patches the status if it has changed.
+func (r *Reconciler) updateStatus(ctx context.Context, facts Facts, wake time.Duration) (ctrl.Result, error) {
+	group := facts.Group
+	r.announce(group.Namespace, group, facts.Excess)
 	want := Desired(facts)
 	if group.Status.LastUpdated != nil && equality.Semantic.DeepEqual(group.Status, want) {
-		return ctrl.Result{}, nil
+		return ctrl.Result{RequeueAfter: wake}, nil
 	}
 	after := group.DeepCopy()
 	after.Status = want
 	after.Status.LastUpdated = &metav1.Time{Time: r.Clock.Now()}
-	err = status.Patch(ctx, r.Client, group, after)
+	err := status.Patch(ctx, r.Client, group, after)
 	if apierrors.IsConflict(err) {
 		// The cache is outdated. The pending event triggers no reconcile if the predicates drop it.
 		return ctrl.Result{RequeueAfter: cacheLag}, nil
 	}
-	return ctrl.Result{}, err
+	return ctrl.Result{RequeueAfter: wake}, err
+}
+
+// reconcileDeleted cleans up after an OperatorGroup was deleted. If it was the last one of its namespace, or for a request
+// without a name, reconcileDeleted also removes permissions that exceed what is left, because no other request does.
+func (r *Reconciler) reconcileDeleted(ctx context.Context, key client.ObjectKey) (ctrl.Result, error) {
+	if key.Name != "" {
+		if err := r.cleanUp(ctx, key); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	_, err := r.Default.Lookup(r.Client).OperatorGroup(ctx, key.Namespace)
+	if scoped.ReasonOf(err) != scoped.NoOperatorGroup {
+		if scoped.ReasonOf(err) != "" {
+			err = nil // the remaining OperatorGroups have requests of their own
+		}
+		return ctrl.Result{}, err
+	}
+	found, after, err := r.checkExcess(ctx, key.Namespace)
+	if err == nil {
+		r.announce(key.Namespace, nil, found)
+	}
+	return ctrl.Result{RequeueAfter: after}, err
 }
 
 func (r *Reconciler) gather(ctx context.Context, group *operatorsv1.OperatorGroup) (Facts, error) {

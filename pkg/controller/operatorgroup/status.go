@@ -91,6 +91,8 @@ type Facts struct {
 	NotEnrolled []string
 	// Published and Labeled are the results of writing the annotation and the ClusterRoles, and the labels of the targets.
 	Published, Labeled Outcome
+	// Excess describes permissions without a ClusterServiceVersion that exceed the account.
+	Excess Excess
 }
 
 // Desired returns the status that follows from the facts. It does not change LastUpdated.
@@ -108,9 +110,26 @@ func Desired(f Facts) operatorsv1.OperatorGroupStatus {
 	set(allowed(f))
 	set(written(f, ProvidedAPIsPublished, ReasonPublished, f.Published))
 	set(written(f, TargetsLabeled, ReasonLabeled, f.Labeled))
+	if c := exceeds(f); c != nil {
+		set(*c)
+	}
 	set(changed(f)) // compares the account with the ServiceAccountRef of the previous status
 	out.ServiceAccountRef = reference(f)
 	return out
+}
+
+// exceeds returns the condition ExceedsAccount, or nil if there was never anything to report.
+func exceeds(f Facts) *metav1.Condition {
+	before := meta.FindStatusCondition(f.Group.Status.Conditions, names.ConditionExceedsAccount)
+	switch {
+	case f.Excess.Reason == ReasonRemoved:
+		return new(conditionFalse(names.ConditionExceedsAccount, ReasonRemoved, f.Excess.Message))
+	case f.Excess.Reason != "":
+		return new(conditionTrue(names.ConditionExceedsAccount, f.Excess.Reason, f.Excess.Message))
+	case before == nil || before.Reason == ReasonRemoved:
+		return before.DeepCopy()
+	}
+	return new(conditionFalse(names.ConditionExceedsAccount, ReasonWithin, ""))
 }
 
 func multiple(f Facts) metav1.Condition {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -18,6 +19,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -165,6 +167,7 @@ func TestWritesNothingIfNothingChanged(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
 	require.NoError(t, operatorsv1.AddToScheme(scheme))
+	require.NoError(t, operatorsv1alpha1.AddToScheme(scheme))
 	og := given().Group
 	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "acct", UID: "one"}}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(og).WithObjects(og, sa).Build()
@@ -173,7 +176,7 @@ func TestWritesNothingIfNothingChanged(t *testing.T) {
 	r, err := New(Options{Client: c, Live: c, Accounts: asAccount{}, Proofs: proofs.Keys(), RBAC: rbac.Listers{
 		Roles: rbacv1listers.NewRoleLister(roles), RoleBindings: rbacv1listers.NewRoleBindingLister(bindings),
 		ClusterRoles: rbacv1listers.NewClusterRoleLister(store()), ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(store()),
-	}, Enrollment: enrolled{}, Clock: clock})
+	}, Enrollment: enrolled{}, Recorder: &events.FakeRecorder{}, Clock: clock})
 	require.NoError(t, err)
 
 	read := func() *operatorsv1.OperatorGroup {
@@ -211,6 +214,7 @@ func TestTooManyRulesInATargetAffectOnlyThatTarget(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
 	require.NoError(t, operatorsv1.AddToScheme(scheme))
+	require.NoError(t, operatorsv1alpha1.AddToScheme(scheme))
 	og := given().Group
 	og.Spec.TargetNamespaces = []string{"t1", "fine", "victim"}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(og, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "acct"}}).Build()
@@ -228,7 +232,7 @@ func TestTooManyRulesInATargetAffectOnlyThatTarget(t *testing.T) {
 	r, err := New(Options{Client: c, Live: c, Accounts: asAccount{}, Proofs: proofs.Keys(), RBAC: rbac.Listers{
 		Roles: rbacv1listers.NewRoleLister(roles), RoleBindings: rbacv1listers.NewRoleBindingLister(bindings),
 		ClusterRoles: rbacv1listers.NewClusterRoleLister(store()), ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(store()),
-	}, Enrollment: enrolled{}})
+	}, Enrollment: enrolled{}, Recorder: &events.FakeRecorder{}})
 	require.NoError(t, err)
 	f, err := r.gather(t.Context(), og)
 	require.NoError(t, err)
@@ -246,6 +250,7 @@ func TestSkipsRBACForASecondGroupAndForTooManyTargets(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
 	require.NoError(t, operatorsv1.AddToScheme(scheme))
+	require.NoError(t, operatorsv1alpha1.AddToScheme(scheme))
 	first, second, many := given().Group, given().Group, given().Group
 	first.Spec.TargetNamespaces = []string{"t2"}
 	second.Name = "second"
@@ -256,7 +261,7 @@ func TestSkipsRBACForASecondGroupAndForTooManyTargets(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(first, second, many,
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "acct"}},
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "t3", Name: "acct"}}).Build()
-	r, err := New(Options{Client: c, Live: c, Accounts: asAccount{}, Proofs: proofs.Keys(), RBAC: rbac.Listers{Roles: rbacv1listers.NewRoleLister(nil)}, Enrollment: enrolled{}})
+	r, err := New(Options{Client: c, Live: c, Accounts: asAccount{}, Proofs: proofs.Keys(), RBAC: rbac.Listers{Roles: rbacv1listers.NewRoleLister(nil)}, Enrollment: enrolled{}, Recorder: &events.FakeRecorder{}})
 	require.NoError(t, err)
 	for _, og := range []*operatorsv1.OperatorGroup{first, many} {
 		f, err := r.gather(t.Context(), og)

@@ -21,6 +21,7 @@ import (
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/install/provided"
 	"github.com/remit-olm/remit/pkg/lib/fairqueue"
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
@@ -33,7 +34,7 @@ const cacheLag = 100 * time.Millisecond
 // SetupWithManager registers the watches; the controller does not poll or resync. changes wakes the OperatorGroups that
 // Concerned returns.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changes source.Source) error {
-	own := builder.WithPredicates(predicate.Or(kit.SpecChanged(), statusChanged(), publishedChanged(), handedOver()))
+	own := builder.WithPredicates(predicate.Or(kit.SpecChanged(), statusChanged(), publishedChanged(), handedOver(), keptChanged()))
 	created := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})
 	return ctrl.NewControllerManagedBy(mgr).Named("operatorgroup").
 		WithOptions(fairqueue.Options(workers, nil)).
@@ -41,6 +42,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changes source.Source) e
 		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.siblings), created).
 		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.siblings), builder.WithPredicates(apisChanged())).
 		Watches(&rbacv1.ClusterRole{}, handler.EnqueueRequestsFromMapFunc(r.owning), created).
+		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.answering), builder.WithPredicates(disowning())).
+		Watches(&rbacv1.ClusterRoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.ungrouped), created).
+		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.ungrouped), created).
 		WatchesRawSource(changes).
 		Complete(r)
 }
@@ -77,6 +81,48 @@ func handedOver() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return scoped.LeftToOLM(e.ObjectOld) != scoped.LeftToOLM(e.ObjectNew)
 	}}
+}
+
+// keptChanged returns a predicate that accepts events after which permissions that exceed the account are kept or removed.
+func keptChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return scoped.KeepsExcess(e.ObjectOld) != scoped.KeepsExcess(e.ObjectNew)
+	}}
+}
+
+// disowning returns a predicate that accepts events after which a ClusterServiceVersion no longer owns its objects: it was
+// deleted, its deletion has begun, or it was labeled as a copy.
+func disowning() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero() ||
+				e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || e.ObjectOld.GetLabels()[names.LabelCopiedFrom] != e.ObjectNew.GetLabels()[names.LabelCopiedFrom]
+		},
+	}
+}
+
+// answering returns requests for the OperatorGroups in the namespace of an object or, if it has none, for the namespace.
+func (r *Reconciler) answering(ctx context.Context, obj client.Object) []reconcile.Request {
+	return r.answeringFor(ctx, obj.GetNamespace())
+}
+
+func (r *Reconciler) answeringFor(ctx context.Context, namespace string) []reconcile.Request {
+	groups := kit.Matching(ctx, r.Client, &operatorsv1.OperatorGroupList{}, kit.Any[*operatorsv1.OperatorGroup], client.InNamespace(namespace))
+	if len(groups) == 0 {
+		return []reconcile.Request{kit.Request(namespace, "")}
+	}
+	return groups
+}
+
+// ungrouped returns a request for the namespace whose operator a binding belongs to, if it has no OperatorGroup: no request of
+// an OperatorGroup examines the binding after a start. The label only names the namespace.
+func (r *Reconciler) ungrouped(ctx context.Context, obj client.Object) []reconcile.Request {
+	namespace := obj.GetLabels()[names.LabelOwnerNamespace]
+	if namespace == "" {
+		return nil
+	}
+	return slices.DeleteFunc(r.answeringFor(ctx, namespace), func(req reconcile.Request) bool { return req.Name != "" })
 }
 
 // siblings returns requests for the other OperatorGroups in the namespace of an OperatorGroup that was created or

@@ -1,0 +1,292 @@
+package operatorgroup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/remit-olm/remit/pkg/install/excess"
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/lib/status"
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+// maxExamined is the maximum number of roles and bindings of a namespace's operators that one reconcile examines. Remit has
+// created all of them: two for each of a thousand targets of an operator.
+const maxExamined = 20_000
+
+// maxExcess is the maximum size in bytes of each list in the condition ExceedsAccount.
+const maxExcess = 700
+
+// Reasons of the condition names.ConditionExceedsAccount.
+const (
+	ReasonWithin      = "WithinAccount"
+	ReasonGracePeriod = "GracePeriod"
+	ReasonKept        = "Kept"
+	ReasonRemoved     = "Removed"
+	ReasonNotRemoved  = "NotRemoved"
+)
+
+// Excess describes the roles and bindings without a ClusterServiceVersion that exceed the account, and what happens to them. The
+// zero value means that there are none to report.
+type Excess struct {
+	Reason, Message string
+	objects         []excess.Object
+}
+
+// checkExcess finds the roles and bindings that Remit has created for operators of a namespace and that the account would not
+// be allowed to write, and removes them after a grace period (docs/adr/0082). It starts from these objects and not from
+// ClusterServiceVersions, because users can delete a ClusterServiceVersion without its objects. after is the time until the
+// result changes without an event.
+func (r *Reconciler) checkExcess(ctx context.Context, namespace string) (out Excess, after time.Duration, err error) {
+	bound, err := r.Default.Lookup(r.Client).Bound(ctx, namespace)
+	if err != nil || bound.LeftToOLM {
+		r.ages.Forget(namespace)
+		return out, 0, err
+	}
+	s := search{Reconciler: r, bound: bound}
+	if err := s.gather(ctx); err != nil {
+		return out, 0, err
+	}
+	found, err := s.accounts(r.RBAC.RulesOf).Find(s.objects)
+	if err != nil {
+		return out, 0, err
+	}
+	plan := r.ages.Plan(namespace, r.Clock.Now(), r.Grace, found, s.isClaimed)
+	switch {
+	case len(plan.Reported) == 0:
+		return out, plan.After, nil
+	case bound.KeptBy != "":
+		return s.report(ReasonKept, plan.Reported, fmt.Sprintf("they are kept because of the annotation %s of OperatorGroup %s/%s",
+			names.AnnotationKeepExcess, namespace, bound.KeptBy)), plan.After, nil
+	case len(plan.Due) == 0:
+		return s.report(ReasonGracePeriod, plan.Reported, fmt.Sprintf("at %s, Remit removes them. %s. To remove them now, run: %s",
+			plan.Ends.UTC().Format(time.RFC3339), bound.Remedy(), status.Lines(excess.Commands(plan.Reported), maxExcess))), plan.After, nil
+	}
+	if left := r.attempts.Paused(namespace, r.Clock.Now()); left > 0 {
+		return r.told.Get(namespace), left, nil
+	}
+	out, err = s.remove(ctx, plan.Due)
+	if s.again {
+		plan.After = cacheLag
+	}
+	return out, plan.After, err
+}
+
+// search is the state of one checkExcess.
+type search struct {
+	*Reconciler
+
+	bound     scoped.Bound
+	namespace corev1.Namespace
+	// objects are the roles and bindings that Remit has created for operators of the namespace, bindings first.
+	objects []client.Object
+	// owners contains the values of the owner labels of objects whose ClusterServiceVersion exists.
+	owners map[string]bool
+	// again is true if the cache does not show all removals yet.
+	again bool
+}
+
+// gather lists the objects and the ClusterServiceVersions of the namespace. Labels only find the objects; the proofs decide.
+func (s *search) gather(ctx context.Context) error {
+	if _, err := apply.Read(ctx, s.Client, client.ObjectKey{Name: s.bound.Namespace}, &s.namespace); err != nil {
+		return err
+	}
+	csvs := &operatorsv1alpha1.ClusterServiceVersionList{}
+	if err := s.Client.List(ctx, csvs, client.InNamespace(s.bound.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list ClusterServiceVersions in namespace %q: %w", s.bound.Namespace, err)
+	}
+	s.owners = map[string]bool{}
+	for i := range csvs.Items {
+		if csv := &csvs.Items[i]; csv.DeletionTimestamp == nil && csv.Labels[names.LabelCopiedFrom] == "" {
+			s.owners[ownerutil.LabelValue(csv.Name)] = true
+		}
+	}
+	for _, list := range []client.ObjectList{&rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleList{}, &rbacv1.RoleList{}} {
+		err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy, client.MatchingLabels{
+			names.LabelOwnerNamespace: s.bound.Namespace, names.LabelOwnerKind: operatorsv1alpha1.ClusterServiceVersionKind})
+		if err != nil {
+			return fmt.Errorf("list %T: %w", list, err)
+		}
+		_ = meta.EachListItem(list, func(item runtime.Object) error { // the callback never returns an error
+			if obj, ok := item.(client.Object); ok && len(s.objects) < maxExamined && s.isCreated(obj) {
+				s.objects = append(s.objects, obj)
+			}
+			return nil
+		})
+	}
+	slices.SortStableFunc(s.objects, func(a, b client.Object) int {
+		return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.GetName(), b.GetName()))
+	})
+	return nil
+}
+
+// isCreated reports whether Remit created a role or binding for an operator of the namespace. The object's component label
+// names a lineage of the namespace, and the proof is valid for that lineage. A long package name does not fit into the label;
+// then the proof must be valid, and the binding must refer to ServiceAccounts of the namespace only.
+func (s *search) isCreated(obj client.Object) bool {
+	if _, ok := ownerutil.OwnerIn(obj, s.bound.Namespace, s.namespace.CreationTimestamp.Time, s.Proofs); ok {
+		return true
+	}
+	mark := obj.GetLabels()[names.LabelLineage]
+	return mark != "" && s.Proofs.Check(obj, mark) == nil && bindsOnly(obj, s.bound.Namespace)
+}
+
+// bindsOnly reports whether an object is a binding of ServiceAccounts of a namespace.
+func bindsOnly(obj client.Object, namespace string) bool {
+	var subjects []rbacv1.Subject
+	switch b := obj.(type) {
+	case *rbacv1.RoleBinding:
+		subjects = b.Subjects
+	case *rbacv1.ClusterRoleBinding:
+		subjects = b.Subjects
+	}
+	return len(subjects) > 0 && !slices.ContainsFunc(subjects, func(s rbacv1.Subject) bool {
+		return s.Kind != rbacv1.ServiceAccountKind || cmp.Or(s.Namespace, obj.GetNamespace()) != namespace
+	})
+}
+
+// isClaimed reports whether a ClusterServiceVersion exists that an object names as its owner. The csv controller then compares
+// the object first, unless it does not recognize the object.
+func (s *search) isClaimed(obj client.Object) bool {
+	return s.owners[obj.GetLabels()[names.LabelOwner]]
+}
+
+// accounts returns the permissions of the namespace's accounts.
+func (s *search) accounts(rulesOf rbac.RoleRules) excess.Bounds {
+	subjects := make([]rbac.Subject, 0, len(s.bound.Accounts))
+	for _, account := range s.bound.Accounts {
+		subjects = append(subjects, rbac.ServiceAccount(account.Namespace, account.Name))
+	}
+	return excess.NewBounds(s.RBAC, rulesOf, subjects...)
+}
+
+func (s *search) report(reason string, found []excess.Object, fate string) Excess {
+	return Excess{Reason: reason, objects: found, Message: fmt.Sprintf("%s is missing permissions: %s; operators have them through %s, which Remit has created: %s",
+		s.bound, status.Lines(excess.Missing(found, maxExcess/2), maxExcess), status.Lines(excess.Names(found), maxExcess), fate)}
+}
+
+// remove removes the objects whose grace period is over, as the account, the default account or the optional identity for
+// removals. Everything that the removal depends on is read again: the OperatorGroups and the objects from the API server, which
+// also confirms that it denies the accounts the permissions.
+func (s *search) remove(ctx context.Context, due []excess.Object) (Excess, error) {
+	if current, err := s.Default.Lookup(s.Live).Bound(ctx, s.bound.Namespace); err != nil || !current.Same(s.bound) {
+		return Excess{}, err
+	}
+	live, err := excess.Reread(ctx, s.Live, s.isCreated, s.accounts(s.RBAC.RulesOf).Batch(due))
+	if err != nil {
+		return Excess{}, err
+	}
+	s.again = len(live) < len(due)
+	accounts := s.accounts(excess.LiveRules(ctx, s.Live))
+	found, err := accounts.Find(live)
+	if err != nil {
+		return Excess{}, err
+	}
+	confirmed, err := accounts.Confirm(ctx, excess.Reviewer(s.ask), found)
+	if err != nil || len(found) == 0 {
+		return Excess{}, err
+	}
+	if len(confirmed) == 0 {
+		s.attempts.Pause(s.bound.Namespace, s.Clock.Now())
+		return s.report(ReasonKept, found, "they are kept, because the API server allows the ServiceAccount what they grant"), nil
+	}
+	remain, why, err := s.removeAs(ctx, confirmed)
+	if err != nil {
+		return Excess{}, err
+	}
+	s.again = s.again || len(remain) < len(confirmed)
+	if len(remain) == 0 {
+		return s.report(ReasonRemoved, confirmed, "Remit has removed them"), nil
+	}
+	if len(remain) == len(confirmed) {
+		s.attempts.Pause(s.bound.Namespace, s.Clock.Now())
+	}
+	return s.report(ReasonNotRemoved, remain, fmt.Sprintf("they cannot be removed (%v); to remove them, run: %s",
+		why, status.Lines(excess.Commands(remain), maxExcess))), nil
+}
+
+// removeAs deletes the objects as each of the identities that may be used, in turn.
+func (s *search) removeAs(ctx context.Context, remain []excess.Object) (_ []excess.Object, why, err error) {
+	none := &operatorsv1.OperatorGroup{}
+	none.Namespace = s.bound.Namespace
+	lookup := s.Default.Lookup(s.Live)
+	account, _, noAccount := lookup.Account(ctx, s.bound.Namespace)
+	other, noDefault := lookup.AccountOf(ctx, none)
+	for _, try := range []struct {
+		account scoped.Account
+		err     error
+	}{{account, noAccount}, {other, noDefault}} {
+		var own client.Client
+		if try.err == nil {
+			own, try.err = s.Accounts.For(ctx, try.account)
+		}
+		if scoped.ReasonOf(try.err) != "" {
+			why = cmp.Or(why, try.err)
+			continue
+		}
+		if try.err != nil {
+			return remain, nil, try.err
+		}
+		if remain, why, err = excess.Delete(ctx, own, remain, s.removed(ctx)); err != nil || len(remain) == 0 {
+			return remain, why, err
+		}
+	}
+	own, why, err := s.Remover.Client(ctx, s.RBAC, why)
+	if own == nil {
+		return remain, cmp.Or(why, errNoIdentity), err
+	}
+	return excess.Delete(ctx, own, remain, s.removed(ctx))
+}
+
+var errNoIdentity = errors.New("no identity may delete them")
+
+// removed returns a function that logs a removal. Events about the OperatorGroup report it.
+func (s *search) removed(ctx context.Context) func(client.Object) {
+	return func(obj client.Object) {
+		log.FromContext(ctx).Info("Removed an object that exceeds the account", "object", apply.Describe(obj), "account", s.bound.String())
+	}
+}
+
+// announce emits an Event if the report differs from the last one: about the OperatorGroup or, if the namespace has none, about
+// each object.
+func (r *Reconciler) announce(namespace string, group *operatorsv1.OperatorGroup, is Excess) {
+	before := r.told.Get(namespace)
+	r.told.Set(namespace, is)
+	if is.Reason == "" {
+		r.told.Delete(namespace)
+		return
+	}
+	if before.Reason == is.Reason && slices.Equal(excess.Names(before.objects), excess.Names(is.objects)) {
+		return
+	}
+	if group != nil {
+		r.Recorder.Eventf(group, nil, corev1.EventTypeWarning, names.ConditionExceedsAccount, "Shrink", "%s", status.Note(is.Message))
+		return
+	}
+	for _, o := range is.objects[:min(len(is.objects), maxAnnounced)] {
+		r.Recorder.Eventf(o.Object, nil, corev1.EventTypeWarning, eventLeftBehind, "Shrink", "%s", status.Note(is.Message))
+	}
+}
+
+// maxAnnounced is the maximum number of Events about objects in a namespace without an OperatorGroup.
+const maxAnnounced = 10
+
+// eventLeftBehind is the only reason with which the policy remit-self-events allows Events about roles and bindings.
+const eventLeftBehind = "LeftBehind"

@@ -1,0 +1,217 @@
+package operatorgroup
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/install/excess"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/test/env/proofs"
+	"github.com/remit-olm/remit/test/env/recorded"
+)
+
+// leftovers is a cluster with an operator's role and binding, whose ClusterServiceVersion was deleted without them.
+type leftovers struct {
+	*cluster
+	clock   *clocktesting.FakePassiveClock
+	role    *rbacv1.Role
+	binding *rbacv1.RoleBinding
+}
+
+func newLeftovers(t *testing.T, pkg string) *leftovers {
+	t.Helper()
+	c := &leftovers{cluster: newCluster(t), clock: clocktesting.NewFakePassiveClock(time.Now())}
+	c.r.Clock = c.clock
+	c.r.Remover = func(context.Context, rbac.Listers) (client.Client, error) { return c.Client("remover"), nil }
+	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: pkg, Namespace: "t1"}, CSV: "gone.v1", Proofs: proofs.Keys()}
+	c.role = &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "gone"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}}}
+	c.binding = &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "gone"}, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "gone"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "t1", Name: "operator"}}}
+	proofs.Mark(c.role, owner)
+	proofs.Mark(c.binding, owner)
+	c.Put(c.role, c.binding)
+	c.settle()
+	require.Nil(t, meta.FindStatusCondition(c.group().Status.Conditions, names.ConditionExceedsAccount))
+	return c
+}
+
+func (c *leftovers) group() *operatorsv1.OperatorGroup {
+	c.Get(c.og)
+	return c.og
+}
+
+// weaken leaves the account permission to delete what the operator has.
+func (c *leftovers) weaken() {
+	c.grant(rbacv1.PolicyRule{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"rolebindings"}, Verbs: []string{"delete"}})
+}
+
+// pass lets time pass, and returns the writes and Events that follow.
+func (c *leftovers) pass(d time.Duration) []string {
+	c.t.Helper()
+	c.settle()
+	c.clock.SetTime(c.clock.Now().Add(d))
+	return c.settle()
+}
+
+func (c *leftovers) isBound() bool { return c.Has(c.binding) }
+
+func removals(writes []string) []string {
+	return slices.DeleteFunc(writes, func(w string) bool {
+		return !strings.Contains(w, "delete RoleBinding") || strings.Contains(w, "(refused)")
+	})
+}
+
+func TestPermissionsWithoutACSVAreReportedAndRemoved(t *testing.T) {
+	c := newLeftovers(t, "gone")
+	c.weaken()
+	require.Empty(t, removals(c.pass(time.Minute)))
+	got := c.condition(names.ConditionExceedsAccount)
+	require.Equal(t, ReasonGracePeriod, got.Reason)
+	require.Equal(t, metav1.ConditionTrue, got.Status)
+	for _, part := range []string{
+		`ServiceAccount t1/acct is missing permissions: in namespace t1 {apiGroups: [""], resources: ["secrets"], verbs: ["get"]}; operators have them through RoleBinding t1/gone, which Remit has created: at `,
+		"To keep them, grant the permissions to the ServiceAccount, or set the annotation remit.dev/keep-excess-permissions=true of OperatorGroup t1/og. To remove them now, run: kubectl delete rolebinding gone -n t1",
+	} {
+		require.Contains(t, got.Message, part)
+	}
+	require.Empty(t, removals(c.pass(excess.DefaultGrace-time.Minute-time.Second)))
+	require.Equal(t, []string{"acct: delete RoleBinding t1/gone"}, removals(c.pass(time.Second)))
+	require.False(t, c.isBound())
+	got = c.condition(names.ConditionExceedsAccount)
+	require.Equal(t, ReasonRemoved, got.Reason)
+	require.Equal(t, metav1.ConditionFalse, got.Status)
+}
+
+func TestWhichPermissionsWithoutACSVStay(t *testing.T) {
+	for name, given := range map[string]func(*leftovers){
+		"what the account has":       func(c *leftovers) {},
+		"what the API server allows": func(c *leftovers) { c.weaken(); c.Allow("*") },
+		"what a user has created":    func(c *leftovers) { c.weaken(); c.unprove() },
+		"what the annotation keeps":  func(c *leftovers) { c.weaken(); c.annotate(names.AnnotationKeepExcess, "true") },
+		"what OLM manages":           func(c *leftovers) { c.weaken(); c.annotate(names.AnnotationManagedBy, names.ManagedByOLM) },
+		"what a CSV appears to own":  func(c *leftovers) { c.weaken(); c.own(func(client.Object) {}) },
+		"what the default account has, without an OperatorGroup": func(c *leftovers) {
+			c.r.Default.Account = types.NamespacedName{Namespace: "t1", Name: "acct"}
+			c.Delete(c.og)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newLeftovers(t, "gone")
+			given(c)
+			require.Empty(t, removals(c.pass(excess.DefaultGrace)))
+			require.Empty(t, removals(c.pass(excess.DefaultGrace-time.Second)))
+			require.True(t, c.isBound())
+		})
+	}
+}
+
+// own creates the ClusterServiceVersion that the labels name.
+func (c *leftovers) own(edit func(client.Object)) {
+	csv := c.csv.DeepCopy()
+	csv.Name, csv.UID, csv.ResourceVersion = "gone.v1", "", ""
+	edit(csv)
+	c.Put(csv)
+}
+
+func (c *leftovers) unprove() {
+	recorded.Edit(c.Server, c.binding, func(b *rbacv1.RoleBinding) { b.Annotations = nil })
+}
+
+func (c *leftovers) annotate(key, value string) {
+	recorded.Edit(c.Server, c.og, func(og *operatorsv1.OperatorGroup) { og.Annotations = map[string]string{key: value} })
+}
+
+// Users choose labels and OperatorGroups. None of these keeps what exceeds the account.
+func TestWhatDoesNotKeepPermissions(t *testing.T) {
+	for name, row := range map[string]struct {
+		given func(*leftovers)
+		after time.Duration
+	}{
+		"a second OperatorGroup":   {given: func(c *leftovers) { c.second("acct") }},
+		"a CSV with the same name": {given: func(c *leftovers) { c.own(func(client.Object) {}) }, after: excess.DefaultGrace},
+		"a CSV that is a copy": {given: func(c *leftovers) {
+			c.own(func(csv client.Object) { csv.SetLabels(map[string]string{names.LabelCopiedFrom: "x"}) })
+		}},
+		"a CSV whose deletion is delayed": {given: func(c *leftovers) {
+			csv := c.csv.DeepCopy()
+			c.own(func(o client.Object) { o.SetFinalizers([]string{"example.com/delay"}) })
+			csv.Name = "gone.v1"
+			c.Delete(csv)
+		}},
+		"no OperatorGroup": {given: func(c *leftovers) { c.Delete(c.og) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newLeftovers(t, "gone")
+			c.grant()
+			c.Refuse("acct: delete RoleBinding t1/gone", forbidden())
+			row.given(c)
+			require.Empty(t, removals(c.pass(excess.DefaultGrace+row.after-time.Second)))
+			if row.after > 0 {
+				require.Empty(t, removals(c.pass(0)))
+			}
+			require.Equal(t, []string{"remover: delete RoleBinding t1/gone"}, removals(c.pass(time.Second)))
+			require.False(t, c.isBound())
+		})
+	}
+}
+
+func (c *leftovers) second(account string) {
+	og := given().Group
+	og.Name, og.UID = "second", "second"
+	og.Spec.ServiceAccountName = account
+	c.Put(og)
+}
+
+// The component label does not contain a long package name. The proof and the subjects of the binding decide.
+func TestPermissionsOfALongPackageNameAreRemoved(t *testing.T) {
+	c := newLeftovers(t, strings.Repeat("long-", 30)+"name")
+	c.weaken()
+	require.Equal(t, []string{"acct: delete RoleBinding t1/gone"}, removals(c.pass(excess.DefaultGrace)))
+}
+
+func TestPermissionsThatNobodyMayRemove(t *testing.T) {
+	c := newLeftovers(t, "gone")
+	c.r.Remover = nil
+	c.Refuse("acct: delete RoleBinding t1/gone", forbidden())
+	c.weaken()
+	c.pass(excess.DefaultGrace)
+	got := c.condition(names.ConditionExceedsAccount)
+	require.Equal(t, ReasonNotRemoved, got.Reason)
+	require.Contains(t, got.Message, "to remove them, run: kubectl delete rolebinding gone -n t1")
+	require.True(t, c.isBound())
+}
+
+// Without an OperatorGroup, Events about the bindings are the report.
+func TestANamespaceWithoutAnOperatorGroup(t *testing.T) {
+	c := newLeftovers(t, "gone")
+	c.Delete(c.og)
+	c.pass(time.Minute)
+	require.Equal(t, []ctrl.Request{{NamespacedName: types.NamespacedName{Namespace: "t1"}}}, c.r.ungrouped(t.Context(), c.binding))
+	require.Equal(t, []ctrl.Request{{NamespacedName: types.NamespacedName{Namespace: "t1"}}}, c.r.answering(t.Context(), c.csv))
+	c.clock.SetTime(c.clock.Now().Add(time.Hour))
+	_, err := c.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "t1"}})
+	require.NoError(t, err)
+	require.False(t, c.isBound())
+}
+
+func forbidden() error {
+	return apierrors.NewForbidden(rbacv1.Resource("rolebindings"), "gone", errors.New("no permission"))
+}
