@@ -93,7 +93,7 @@ func (o *Options) print(r *Report, namespace string) error {
 	for _, note := range r.Notes {
 		message.Fprintln(o.ErrOut, "note:", note)
 	}
-	if len(r.OperatorGroups)+len(r.ClusterExtensions)+len(r.Dangling) == 0 {
+	if len(r.OperatorGroups)+len(r.ClusterExtensions)+len(r.Dangling)+len(r.Leftovers) == 0 {
 		where := "any namespace"
 		if namespace != metav1.NamespaceAll {
 			where = fmt.Sprintf("namespace %q", namespace)

@@ -35,6 +35,8 @@ type Report struct {
 	ClusterExtensions []Extension `json:"clusterExtensions,omitempty"`
 	// Dangling lists the grants and enrollments that no ClusterExtension uses.
 	Dangling []Dangling `json:"unusedGrants,omitempty"`
+	// Leftovers lists the bindings of operators whose ClusterServiceVersion or ClusterExtension was deleted.
+	Leftovers []Leftover `json:"leftovers,omitempty"`
 	// Notes lists what could not be read.
 	Notes []string `json:"notes,omitempty"`
 }
@@ -113,6 +115,10 @@ func newReport(w *world, remitNamespace string) *Report {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
 	w.fillExtensions(r, remitNamespace)
+	var err error
+	if r.Leftovers, err = w.leftovers(); err != nil {
+		w.note("permissions of deleted operators are unknown: %v", err)
+	}
 	r.Notes = w.notes
 	return r
 }
@@ -194,7 +200,8 @@ func install(csv *operatorsv1alpha1.ClusterServiceVersion) Install {
 	return out
 }
 
-// groupBlocks returns the OperatorGroup's conditions that prevent installs in its namespace. The account's own
+// groupBlocks returns the OperatorGroup's conditions that prevent installs in its namespace, and permissions that exceed the
+// account. The account's own
 // condition is shown with the account. If the OperatorGroup leaves its namespace to OLM, its conditions are not shown,
 // because Remit does not update them.
 func groupBlocks(og *operatorsv1.OperatorGroup) []Block {
@@ -205,7 +212,8 @@ func groupBlocks(og *operatorsv1.OperatorGroup) []Block {
 	}
 	var out []Block
 	for _, c := range og.Status.Conditions {
-		bad := c.Type == conditionMultiple && c.Status == "True" || c.Type == conditionTargets && c.Status == "False"
+		bad := c.Type == conditionMultiple && c.Status == "True" || c.Type == conditionTargets && c.Status == "False" ||
+			c.Type == names.ConditionExceedsAccount && c.Status == "True"
 		if bad {
 			out = append(out, Block{"OperatorGroup", og.Name, c.Type, c.Reason, c.Message})
 		}

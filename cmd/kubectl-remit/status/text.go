@@ -32,6 +32,10 @@ func (r *Report) text(out io.Writer) error {
 		separate(&b)
 		writeDangling(&b, r.Dangling)
 	}
+	if len(r.Leftovers) > 0 {
+		separate(&b)
+		writeLeftovers(&b, r.Leftovers)
+	}
 	_, err := out.Write(b.Bytes())
 	return err
 }

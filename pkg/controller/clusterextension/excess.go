@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
-	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/extension/assess"
 	"github.com/remit-olm/remit/pkg/install/excess"
 	"github.com/remit-olm/remit/pkg/lib/apply"
@@ -31,11 +29,11 @@ const maxExcess = 700
 
 // shrink finds the extension's roles and bindings that its identity would not be allowed to write any more, reports
 // them, and removes them after a grace period (docs/adr/0071). It does so whatever prevents the run from continuing,
-// such as a missing catalog. Once the identity has the permissions again, the run restores the objects.
+// such as a missing catalog or ServiceAccount: RBAC refers to the ServiceAccount by name. Once the identity has the permissions
+// again, the run restores the objects.
 func (s *run) shrink(ctx context.Context) error {
-	missing := s.unusable != nil && s.unusable.Reason == scoped.AccountMissing
-	if s.identity == (scoped.Identity{}) || missing {
-		return nil // there is no identity to compare with, which is reported elsewhere
+	if s.identity == (scoped.Identity{}) {
+		return nil // the identity could not be determined, which is retried
 	}
 	s.owner = assess.Owner(s.ext, s.owner.CSV)
 	s.owner.Proofs = s.Proofs
@@ -72,14 +70,8 @@ func (s *run) shrink(ctx context.Context) error {
 }
 
 // exceeding compares objects with the identity's permissions.
-func (s *run) exceeding(rulesOf rbac.RoleRules) excess.Account {
-	known := map[string]rbac.Permissions{}
-	return excess.Account{RulesOf: rulesOf, Granted: func(namespace string) rbac.Permissions {
-		if _, ok := known[namespace]; !ok {
-			known[namespace] = s.RBAC.LowerBound(rbac.SubjectOf(s.identity), namespace)
-		}
-		return known[namespace]
-	}}
+func (s *run) exceeding(rulesOf rbac.RoleRules) excess.Bounds {
+	return excess.NewBounds(s.RBAC, rulesOf, rbac.SubjectOf(s.identity))
 }
 
 // rbacObjects returns the cached roles and bindings that Remit has created for the extension, bindings first. Those that
@@ -117,7 +109,7 @@ func (s *run) removeExcess(ctx context.Context, cached []excess.Object) error {
 	if err != nil || len(confirmed) == 0 {
 		return err
 	}
-	own, why := s.Clients.As(ctx, s.identity)
+	own, why := s.clientOf(ctx, s.identity)
 	remain := confirmed
 	switch {
 	case why == nil:
@@ -139,11 +131,7 @@ func (s *run) removeExcess(ctx context.Context, cached []excess.Object) error {
 	if len(remain) == len(confirmed) {
 		s.excess.Pause(s.ext.UID, s.Clock.Now())
 	}
-	var commands []string
-	for _, o := range remain {
-		commands = append(commands, excess.Command(o.Object))
-	}
-	s.setExcess(olmv1.ReasonNotRemoved, confirmed, fmt.Sprintf("they cannot be removed (%s); to remove them, run: %s", why, status.Lines(commands, maxExcess)))
+	s.setExcess(olmv1.ReasonNotRemoved, confirmed, fmt.Sprintf("they cannot be removed (%s); to remove them, run: %s", why, status.Lines(excess.Commands(remain), maxExcess)))
 	return nil
 }
 
@@ -158,11 +146,12 @@ func (s *run) confirmExcess(ctx context.Context, cached []excess.Object) ([]exce
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.exceeding(excess.LiveRules(ctx, s.Live)).Find(live)
+	holder := s.exceeding(excess.LiveRules(ctx, s.Live))
+	found, err := holder.Find(live)
 	if err != nil {
 		return nil, err
 	}
-	confirmed, err := excess.Confirm(ctx, excess.Reviewer(s.confirmer.Ask), rbac.SubjectOf(s.identity), found)
+	confirmed, err := holder.Confirm(ctx, excess.Reviewer(s.confirmer.Ask), found)
 	if err == nil && len(confirmed) == 0 && len(found) > 0 {
 		s.excess.Pause(s.ext.UID, s.Clock.Now())
 		s.setExcess(olmv1.ReasonKept, found, "they are kept, because the API server allows the identity what they grant")
@@ -191,24 +180,11 @@ func (s *run) deleteExcessAsRemover(ctx context.Context, objs []excess.Object, w
 // deleteExcess deletes the objects as the identity. It returns those that the identity is not allowed to delete, and the
 // reason.
 func (s *run) deleteExcess(ctx context.Context, own client.Client, objs []excess.Object) (remain []excess.Object, why, err error) {
-	for _, o := range objs {
-		err := excess.CheckFinalizers(o.Object)
-		if err == nil {
-			err = apply.DeleteUnchanged(ctx, own, o.Object)
-		}
-		switch {
-		case apierrors.IsForbidden(err) || kit.Is[*excess.KeptError](err):
-			remain, why = append(remain, o), err
-		case apierrors.IsConflict(err): // the event for the change triggers another run
-		case err != nil:
-			return nil, nil, err
-		default:
-			log.FromContext(ctx).Info("Removed an object that exceeds the identity", "object", apply.Describe(o.Object), "identity", s.identity.String())
-			s.Recorder.Eventf(s.ext, nil, corev1.EventTypeWarning, "PermissionsRemoved", "Shrink", "%s",
-				status.Note("removed "+apply.Describe(o.Object)+", because it exceeds "+s.identity.String()))
-		}
-	}
-	return remain, why, nil
+	return excess.Delete(ctx, own, objs, func(obj client.Object) {
+		log.FromContext(ctx).Info("Removed an object that exceeds the identity", "object", apply.Describe(obj), "identity", s.identity.String())
+		s.Recorder.Eventf(s.ext, nil, corev1.EventTypeWarning, "PermissionsRemoved", "Shrink", "%s",
+			status.Note("removed "+apply.Describe(obj)+", because it exceeds "+s.identity.String()))
+	})
 }
 
 // setExcess sets the condition ExceedsIdentity.

@@ -105,3 +105,30 @@ func TestAnExcessThatTheIdentityMayNotDelete(t *testing.T) {
 	require.Contains(t, message, "kubectl delete clusterrolebinding greedy-"+w.name)
 	require.True(t, w.bound())
 }
+
+// orphan deletes the extension without what it installed, as kubectl delete --cascade=orphan does.
+func (w *world) orphan() {
+	w.t.Helper()
+	require.NoError(w.t, w.admin.Delete(w.t.Context(), w.get(), client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+	w.awaitDeleted()
+}
+
+func TestAnExcessOfADeletedExtensionIsRemoved(t *testing.T) {
+	t.Parallel()
+	w := givenExcess(t, time.Second)
+	w.orphan()
+	require.True(t, w.bound(), "its identity still has the permissions")
+	w.weaken(mayDelete())
+	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.False(c, w.bound()) }, patience, tick)
+	require.NoError(t, w.admin.Get(t.Context(), client.ObjectKey{Namespace: w.name, Name: "op"}, &appsv1.Deployment{}), "the operator's Pods continue to run")
+}
+
+func TestAnExcessOfAnExtensionWhoseDeletionIsDelayedIsRemoved(t *testing.T) {
+	t.Parallel()
+	w := givenExcess(t, time.Second)
+	w.edit(func(ext *olmv1.ClusterExtension) { ext.Finalizers = append(ext.Finalizers, "example.com/delay") })
+	require.NoError(t, w.admin.Delete(t.Context(), w.get()))
+	w.weaken(mayDelete())
+	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.False(c, w.bound()) }, patience, tick)
+	w.edit(func(ext *olmv1.ClusterExtension) { ext.Finalizers = nil })
+}

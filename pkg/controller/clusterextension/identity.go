@@ -29,7 +29,7 @@ func findIdentity(ctx context.Context, s *run) (outcome, error) {
 		Groups: identity.Groups(),
 	}
 	if !exists {
-		s.unusable = s.notFound()
+		s.unusable = notFound(identity.Account)
 		return proceed(), nil
 	}
 	enrolled, err := s.isEnrolled(ctx)
@@ -52,8 +52,15 @@ func (s *run) lookUp(ctx context.Context, from client.Reader) (identity scoped.I
 	return identity, exists, err
 }
 
-func (s *run) notFound() *scoped.Error {
-	account := s.identity.Account
+// clientOf returns a client that acts as the identity, or a *scoped.Error if it cannot be used.
+func (r *Reconciler) clientOf(ctx context.Context, identity scoped.Identity) (client.Client, error) {
+	if !identity.IsSynthetic() && identity.Account.UID == "" {
+		return nil, notFound(identity.Account)
+	}
+	return r.Clients.As(ctx, identity)
+}
+
+func notFound(account scoped.Account) *scoped.Error {
 	return &scoped.Error{Reason: scoped.AccountMissing, Namespace: account.Namespace, Message: fmt.Sprintf(
 		"service account %q not found in namespace %q", account.Name, account.Namespace)}
 }

@@ -180,7 +180,7 @@ func (t situation) begin(ext *olmv1.ClusterExtension, modes ...operatorsv1alpha1
 
 func (t situation) accountMissing() metav1.Condition {
 	s := t.begin(extension("test", func(ext *olmv1.ClusterExtension) { ext.Spec.ServiceAccount.Name = "olm-sa" }))
-	s.unusable = s.notFound()
+	s.unusable = notFound(s.identity.Account)
 	return reported(s.whyUnauthorized())
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/excess"
 	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/install/serving"
+	"github.com/remit-olm/remit/pkg/lib/keyed"
 	"github.com/remit-olm/remit/pkg/lib/kinds"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -93,6 +94,11 @@ type Reconciler struct {
 	orphaning *kit.Orphaning
 	// excess contains the ends of the grace periods of extensions that exceed their identities.
 	excess *excess.Timers[types.UID]
+	// ages contains, by name, the ages of permissions that extensions have left behind, told the last report about them, and
+	// attempts when their removal was last tried.
+	ages     *excess.Ages
+	told     *keyed.Map[string, string]
+	attempts *excess.Timers[string]
 }
 
 // New returns a Reconciler. It returns an error if a required option is missing.
@@ -109,7 +115,7 @@ func New(o Options) (*Reconciler, error) {
 	return &Reconciler{
 		Options: o, confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, unserved: kinds.NewUnserved(o.Clock),
 		indexes: &resolver.Indexes{}, interests: &rbac.Interests[ctrl.Request]{}, memory: &memory{}, issued: &hooks.Memory{}, orphaning: &kit.Orphaning{},
-		excess:  &excess.Timers[types.UID]{},
+		excess: &excess.Timers[types.UID]{}, ages: &excess.Ages{}, told: &keyed.Map[string, string]{}, attempts: &excess.Timers[string]{},
 		watches: newWatches(o.Clients, o.Client.Scheme(), o.Client.RESTMapper(), o.Proofs),
 	}, nil
 }
@@ -132,7 +138,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if err != nil || ext.DeletionTimestamp != nil {
 		r.forget(req.Name) // the garbage collector deletes what was installed
-		return ctrl.Result{}, nil
+		after, err := r.leftovers(ctx, req.Name)
+		return ctrl.Result{RequeueAfter: after}, err
 	}
 	s := newRun(r, ext)
 	out, err := s.runPhases(ctx,
@@ -152,7 +159,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if errors.Is(err, errStale) {
 		return ctrl.Result{RequeueAfter: cacheLag}, nil
 	}
-	err = s.conclude(ctx, out, errors.Join(err, s.shrink(ctx)))
+	left, leftErr := r.leftovers(ctx, req.Name)
+	s.wakeAfter(left)
+	err = s.conclude(ctx, out, errors.Join(err, s.shrink(ctx), leftErr))
 	switch saved, saveErr := s.save(ctx); {
 	case saveErr != nil:
 		return ctrl.Result{}, errors.Join(err, saveErr)

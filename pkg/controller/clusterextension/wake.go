@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -38,6 +39,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 	}
 	// The controller's own changes to the status do not trigger a reconcile.
 	changed := predicate.Or(kit.SpecChanged(), predicate.AnnotationChangedPredicate{})
+	created := predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("clusterextension").
 		For(&olmv1.ClusterExtension{}, builder.WithPredicates(r.orphaning.Predicate(), changed)).
@@ -46,6 +48,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 		Watches(&olmv1.ClusterExtension{}, handler.EnqueueRequestsFromMapFunc(r.usingKind), builder.WithPredicates(installs())).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.usingKind)).
 		Watches(&apiregistrationv1.APIService{}, handler.EnqueueRequestsFromMapFunc(r.usingKind)).
+		Watches(&rbacv1.ClusterRoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.orphaned), builder.WithPredicates(created)).
+		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.orphaned), builder.WithPredicates(created)).
 		WatchesRawSource(source.Func(r.watches.enqueue)).
 		WatchesRawSource(catalogs).
 		WatchesRawSource(changes).

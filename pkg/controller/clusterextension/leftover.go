@@ -1,0 +1,219 @@
+package clusterextension
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/extension/assess"
+	"github.com/remit-olm/remit/pkg/install/excess"
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/lib/status"
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+// maxLeftovers is the maximum number of roles and bindings that one reconcile examines, as in the operatorgroup controller.
+const maxLeftovers = 20_000
+
+// leftovers removes, after a grace period, the roles and bindings of a ClusterExtension that was deleted without them, or whose
+// deletion is delayed, if they exceed its identity (docs/adr/0082). The identity of an extension that does not exist is the user
+// of its name: nothing records which ServiceAccount it named. name is the name of the extension or, if that is too long for a
+// label, the label's value. leftovers returns the time until the result changes without an event.
+func (r *Reconciler) leftovers(ctx context.Context, name string) (after time.Duration, err error) {
+	all := &olmv1.ClusterExtensionList{}
+	if err := r.Client.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
+		return 0, fmt.Errorf("list ClusterExtensions: %w", err)
+	}
+	ext := &olmv1.ClusterExtension{}
+	ext.Name = name
+	for i := range all.Items {
+		if all.Items[i].Name == name || ownerutil.LabelValue(all.Items[i].Name) == name {
+			ext = &all.Items[i]
+		}
+	}
+	s := leftover{Reconciler: r, name: name, ext: ext, identity: assess.Identity(ext)}
+	objs, err := s.list(ctx)
+	if err != nil {
+		return 0, err
+	}
+	found, err := s.bounds(r.RBAC.RulesOf).Find(objs)
+	if err != nil {
+		return 0, err
+	}
+	plan := r.ages.Plan(name, r.Clock.Now(), r.Grace, found, func(client.Object) bool { return false })
+	switch {
+	case len(plan.Reported) == 0:
+		r.told.Delete(name)
+		return plan.After, nil
+	case scoped.KeepsExcess(ext):
+		s.announce(plan.Reported, "they are kept because of the annotation "+names.AnnotationKeepExcess)
+		return plan.After, nil
+	case len(plan.Due) == 0:
+		s.announce(plan.Reported, "at "+plan.Ends.UTC().Format(time.RFC3339)+", Remit removes them. To keep them, grant the permissions to the "+
+			s.identity.Subject().Kind+". To remove them now, run: "+status.Lines(excess.Commands(plan.Reported), maxExcess))
+		return plan.After, nil
+	}
+	if left := r.attempts.Paused(name, r.Clock.Now()); left > 0 {
+		return left, nil
+	}
+	again, err := s.remove(ctx, plan.Due)
+	if again {
+		return cacheLag, err
+	}
+	return plan.After, err
+}
+
+// leftover is the state of leftovers.
+type leftover struct {
+	*Reconciler
+
+	name     string
+	ext      *olmv1.ClusterExtension
+	identity scoped.Identity
+}
+
+// bounds returns the permissions of the identity.
+func (s *leftover) bounds(rulesOf rbac.RoleRules) excess.Bounds {
+	return excess.NewBounds(s.RBAC, rulesOf, rbac.SubjectOf(s.identity))
+}
+
+// list returns the roles and bindings that Remit has created for an extension of this name and that none owns.
+func (s *leftover) list(ctx context.Context) ([]client.Object, error) {
+	var out []client.Object
+	for _, list := range []client.ObjectList{&rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleList{}, &rbacv1.RoleList{}} {
+		err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy, client.MatchingLabels{
+			names.LabelExtensionKind: olmv1.KindClusterExtension, names.LabelExtensionName: ownerutil.LabelValue(s.name)})
+		if err != nil {
+			return nil, fmt.Errorf("list %T: %w", list, err)
+		}
+		_ = meta.EachListItem(list, func(item runtime.Object) error { // the callback never returns an error
+			if obj, ok := item.(client.Object); ok && len(out) < maxLeftovers && s.isLeft(obj) {
+				out = append(out, obj)
+			}
+			return nil
+		})
+	}
+	return out, nil
+}
+
+// isLeft reports whether Remit created an object for an extension, and the run of an existing extension does not compare it with
+// its identity. The label with the name only finds the object; the proof decides.
+func (s *leftover) isLeft(obj client.Object) bool {
+	mark := obj.GetLabels()[names.LabelLineage]
+	if mark == "" || s.Proofs.Check(obj, mark) != nil {
+		return false
+	}
+	owner := assess.Owner(s.ext, "")
+	owner.Proofs = s.Proofs
+	return s.ext.UID == "" || s.ext.DeletionTimestamp != nil || !owner.Owns(obj)
+}
+
+// remove removes the objects whose grace period is over, as the identity or the optional identity for removals. Everything that
+// the removal depends on is read again, as in confirmExcess. again is true if the cache does not show all removals yet.
+func (s *leftover) remove(ctx context.Context, due []excess.Object) (again bool, err error) {
+	if current, err := s.isCurrent(ctx); err != nil || !current {
+		return false, err // a pending event triggers another reconcile
+	}
+	live, err := excess.Reread(ctx, s.Live, s.isLeft, s.bounds(s.RBAC.RulesOf).Batch(due))
+	if err != nil {
+		return false, err
+	}
+	bounds := s.bounds(excess.LiveRules(ctx, s.Live))
+	found, err := bounds.Find(live)
+	if err != nil {
+		return false, err
+	}
+	confirmed, err := bounds.Confirm(ctx, excess.Reviewer(s.confirmer.Ask), found)
+	if err != nil || len(found) == 0 {
+		return len(live) < len(due), err
+	}
+	remain, why := confirmed, errNoIdentity
+	if len(confirmed) > 0 {
+		if remain, why, err = s.removeAs(ctx, confirmed); err != nil {
+			return false, err
+		}
+	}
+	if len(remain) == len(confirmed) {
+		s.attempts.Pause(s.name, s.Clock.Now())
+	}
+	if len(remain) > 0 {
+		s.announce(remain, fmt.Sprintf("they cannot be removed (%v); to remove them, run: %s", why, status.Lines(excess.Commands(remain), maxExcess)))
+	}
+	return len(live) < len(due) || len(remain) < len(confirmed), nil
+}
+
+var errNoIdentity = errors.New("no identity may delete them")
+
+// isCurrent reports whether the API server knows the same extension, or none.
+func (s *leftover) isCurrent(ctx context.Context) (bool, error) {
+	live := &olmv1.ClusterExtension{}
+	_, err := apply.Read(ctx, s.Live, client.ObjectKey{Name: s.ext.Name}, live)
+	return err == nil && live.UID == s.ext.UID && live.Generation == s.ext.Generation && !scoped.KeepsExcess(live) &&
+		(live.DeletionTimestamp == nil) == (s.ext.DeletionTimestamp == nil), err
+}
+
+func (s *leftover) removeAs(ctx context.Context, remain []excess.Object) (_ []excess.Object, why, err error) {
+	removed := func(obj client.Object) {
+		log.FromContext(ctx).Info("Removed an object that exceeds the identity", "object", apply.Describe(obj), "identity", s.identity.String())
+	}
+	identity := s.identity
+	if !identity.IsSynthetic() {
+		sa := &corev1.ServiceAccount{}
+		if _, err := apply.Read(ctx, s.Live, identity.Account.Key(), sa); err != nil {
+			return remain, nil, err
+		}
+		identity.Account.UID = sa.UID
+	}
+	own, denied := s.clientOf(ctx, identity)
+	switch {
+	case denied == nil:
+		if remain, why, err = excess.Delete(ctx, own, remain, removed); err != nil || len(remain) == 0 {
+			return remain, why, err
+		}
+	case scoped.ReasonOf(denied) == "":
+		return remain, nil, denied
+	default:
+		why = denied
+	}
+	remover, why, err := s.Remover.Client(ctx, s.RBAC, why)
+	if remover == nil {
+		return remain, cmp.Or(why, errNoIdentity), err
+	}
+	return excess.Delete(ctx, remover, remain, removed)
+}
+
+// announce emits an Event about the extension, even if it does not exist, if what happens to the objects has changed.
+func (s *leftover) announce(found []excess.Object, fate string) {
+	text := fmt.Sprintf("%s is missing permissions: %s; an earlier installation has them through %s: %s", s.identity,
+		status.Lines(excess.Missing(found, maxExcess/2), maxExcess), status.Lines(excess.Names(found), maxExcess), fate)
+	if s.told.Get(s.name) == text {
+		return
+	}
+	s.told.Set(s.name, text)
+	s.Recorder.Eventf(s.ext, nil, corev1.EventTypeWarning, "LeftBehind", "Shrink", "%s", status.Note(text))
+}
+
+// orphaned returns a request for the extension that a role or binding names as its owner, if it does not own the object.
+func (r *Reconciler) orphaned(ctx context.Context, obj client.Object) []reconcile.Request {
+	var out []reconcile.Request
+	for _, name := range namedOwners(obj) {
+		if len(r.ownersOf(ctx, obj)) == 0 && r.Proofs.Check(obj, obj.GetLabels()[names.LabelLineage]) == nil {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Name: name}})
+		}
+	}
+	return out
+}
