@@ -64,6 +64,10 @@ func (r *Reconciler) checkExcess(ctx context.Context, namespace string) (out Exc
 	if err := s.gather(ctx); err != nil {
 		return out, 0, err
 	}
+	if s.namespace.Name == "" || s.namespace.DeletionTimestamp != nil {
+		r.ages.Forget(namespace) // its ServiceAccounts are deleted, and nothing can be written in it
+		return out, 0, nil
+	}
 	found, err := s.accounts(r.RBAC.RulesOf).Find(s.objects)
 	if err != nil {
 		return out, 0, err
