@@ -67,6 +67,8 @@ const (
 	ReasonMissingPermissions = "MissingPermissions"
 	// ReasonIdentityNotFound means that the ServiceAccount does not exist.
 	ReasonIdentityNotFound = "IdentityNotFound"
+	// ReasonIdentityReserved means that the ServiceAccount is one of Remit's own.
+	ReasonIdentityReserved = "IdentityReserved"
 	// ReasonNotEnrolled means that Remit is not allowed to act as the identity.
 	ReasonNotEnrolled = "NotEnrolled"
 	// ReasonEvaluationIncomplete means that the permissions could not be determined completely.

@@ -49,6 +49,7 @@ type CatalogOptions struct {
 
 // Catalog registers the controllers of cmd/catalog: catalogsource, subscription, installplan and packagemanifest.
 func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
+	o.Default.Remit = o.Namespace
 	own, err := newShared(ctx, mgr, names.UserAgentCatalog, o.Namespace)
 	if err != nil {
 		return err

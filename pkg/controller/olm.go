@@ -54,6 +54,7 @@ func OLM(ctx context.Context, mgr ctrl.Manager, o OLMOptions) error {
 	if !own.rbac.Readable() {
 		return errors.New("permission to read RBAC is required to maintain and remove the roles and bindings of operators")
 	}
+	o.Default.Remit = o.Namespace
 	groups, err := operatorgroup.New(operatorgroup.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: own.accounts, RBAC: own.rbac, Proofs: own.proofs, Default: o.Default, Enrollment: own.enrollment,
 		Recorder: mgr.GetEventRecorder(names.UserAgentOLM), Grace: o.ExcessGrace, Clock: o.Clock, Remover: own.remover(mgr.GetAPIReader(), o.Namespace, o.CheckRemovals),

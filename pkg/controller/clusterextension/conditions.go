@@ -73,8 +73,11 @@ func (s *run) setAuthorized() {
 }
 
 func reasonOf(err *scoped.Error) string {
-	if err.Reason == scoped.AccountNotEnrolled {
+	switch err.Reason {
+	case scoped.AccountNotEnrolled:
 		return olmv1.ReasonNotEnrolled
+	case scoped.AccountReserved:
+		return olmv1.ReasonIdentityReserved
 	}
 	return olmv1.ReasonIdentityNotFound
 }

@@ -28,6 +28,10 @@ func findIdentity(ctx context.Context, s *run) (outcome, error) {
 		Kind: olmv1.IdentityKind(identity.Subject().Kind), Namespace: identity.Subject().Namespace, Name: identity.Subject().Name,
 		Groups: identity.Groups(),
 	}
+	if reserved := s.reserved(identity); reserved != nil {
+		s.unusable = reserved
+		return waiting(message.Line(reserved.Message)), nil
+	}
 	if !exists {
 		s.unusable = notFound(identity.Account)
 		return proceed(), nil
@@ -37,6 +41,14 @@ func findIdentity(ctx context.Context, s *run) (outcome, error) {
 		s.unusable = s.notEnrolled()
 	}
 	return proceed(), err
+}
+
+// reserved returns an error if the identity is one of Remit's own ServiceAccounts.
+func (r *Reconciler) reserved(identity scoped.Identity) *scoped.Error {
+	if identity.IsSynthetic() {
+		return nil
+	}
+	return scoped.CheckReserved(identity.Account.Key(), r.Namespace)
 }
 
 // lookUp returns the identity that the spec selects. exists is false for a ServiceAccount that does not exist.
@@ -54,6 +66,9 @@ func (s *run) lookUp(ctx context.Context, from client.Reader) (identity scoped.I
 
 // clientOf returns a client that acts as the identity, or a *scoped.Error if it cannot be used.
 func (r *Reconciler) clientOf(ctx context.Context, identity scoped.Identity) (client.Client, error) {
+	if reserved := r.reserved(identity); reserved != nil {
+		return nil, reserved
+	}
 	if !identity.IsSynthetic() && identity.Account.UID == "" {
 		return nil, notFound(identity.Account)
 	}

@@ -56,7 +56,7 @@ func (l Lookup) Bound(ctx context.Context, namespace string) (Bound, error) {
 		}
 		out.LeftToOLM = out.LeftToOLM || LeftToOLM(og)
 		key, _ := l.Default.accountOf(og)
-		if len(groups) <= maxBounding && key.Name != "" && len(validation.ValidateServiceAccountName(key.Name, false)) == 0 {
+		if len(groups) <= maxBounding && key.Name != "" && CheckReserved(key, l.Default.Remit) == nil && len(validation.ValidateServiceAccountName(key.Name, false)) == 0 {
 			out.Accounts = append(out.Accounts, key)
 		}
 	}

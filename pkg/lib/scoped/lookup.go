@@ -21,6 +21,8 @@ type Default struct {
 	Account types.NamespacedName
 	// Namespaces restricts the default account to OperatorGroups in these namespaces; empty means all namespaces.
 	Namespaces []string
+	// Remit is the namespace in which Remit is installed. Its own ServiceAccounts are never an account.
+	Remit string
 }
 
 // ParseKey parses the key of a ServiceAccount, "<namespace>/<name>". It returns an error if either part is invalid.
@@ -109,6 +111,9 @@ func (l Lookup) AccountOf(ctx context.Context, og *operatorsv1.OperatorGroup) (A
 	if errs := validation.ValidateServiceAccountName(key.Name, false); len(errs) > 0 {
 		return Account{}, problem(og, AccountNameInvalid, fmt.Sprintf("OperatorGroup %s/%s: spec.serviceAccountName %q is not a valid name: %s",
 			og.Namespace, og.Name, key.Name, strings.Join(errs, "; ")))
+	}
+	if reserved := CheckReserved(key, l.Default.Remit); reserved != nil {
+		return Account{}, problem(og, reserved.Reason, reserved.Message)
 	}
 	sa := &corev1.ServiceAccount{}
 	err := l.Reader.Get(ctx, key, sa)
