@@ -12,7 +12,7 @@ func excess() []Mutant {
 		},
 		{
 			Name: "permissions-are-removed-by-the-cache", Rule: 1, File: "pkg/controller/csv/excess.go",
-			Old:    "confirmed, err := excess.Confirm(ctx, excess.Reviewer(r.confirmer.Ask), rbac.ServiceAccount(account.Namespace, account.Name), found)",
+			Old:    "confirmed, err := holders.Confirm(ctx, excess.Reviewer(r.confirmer.Ask), found)",
 			New:    "confirmed, err := found, error(nil)",
 			Killer: unit("pkg/controller/csv", "TestWhatStaysAfterTheGracePeriod"),
 		},
@@ -29,15 +29,15 @@ func excess() []Mutant {
 			Killer: unit("pkg/controller/csv", "TestWhatStaysAfterTheGracePeriod"),
 		},
 		{
-			Name: "the-annotation-is-read-from-the-cache", Rule: 3, File: "pkg/controller/csv/excess.go",
-			Old:    " && !scoped.KeepsExcess(group), err",
-			New:    ", err",
+			Name: "the-annotation-is-read-from-the-cache", Rule: 3, File: "pkg/lib/scoped/bound.go",
+			Old:    " && (b.KeptBy == \"\") == (other.KeptBy == \"\")",
+			New:    "",
 			Killer: unit("pkg/controller/csv", "TestWhatStaysAfterTheGracePeriod"),
 		},
 		{
-			Name: "permissions-are-compared-with-an-earlier-account", Rule: 3, File: "pkg/controller/csv/excess.go",
-			Old:    "return err == nil && live == account && ",
-			New:    "return err == nil && live.Name != \"\" && ",
+			Name: "permissions-are-compared-with-an-earlier-account", Rule: 3, File: "pkg/lib/scoped/bound.go",
+			Old:    "return slices.Equal(b.Accounts, other.Accounts) && ",
+			New:    "return len(b.Accounts) == len(other.Accounts) && ",
 			Killer: unit("pkg/controller/csv", "TestWhatStaysAfterTheGracePeriod"),
 		},
 		{

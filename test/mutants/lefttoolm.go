@@ -49,8 +49,8 @@ func leftToOLM() []Mutant {
 		},
 		{
 			Name: "groups-are-written-beside-olm", File: controllers + "operatorgroup/reconciler.go",
-			Old:    "	if scoped.LeftToOLM(group) {",
-			New:    `	if scoped.LeftToOLM(group) && group.Name == "" {`,
+			Old:    "	case scoped.LeftToOLM(group):",
+			New:    `	case scoped.LeftToOLM(group) && group.Name == "":`,
 			Killer: unit(controllers+"operatorgroup", "TestWritesNothingInANamespaceOfOLM"),
 		},
 		{
@@ -118,9 +118,9 @@ func leftToOLM() []Mutant {
 			Killer: unit(controllers+"csv", "TestNothingIsCleanedUpInANamespaceOfOLM"),
 		},
 		{
-			Name: "an-excess-is-removed-beside-olm", File: controllers + "csv/excess.go",
-			Old:    "live == account && !scoped.LeftToOLM(group) && ",
-			New:    "live == account && ",
+			Name: "an-excess-is-removed-beside-olm", File: "pkg/lib/scoped/bound.go",
+			Old:    " && b.LeftToOLM == other.LeftToOLM",
+			New:    "",
 			Killer: unit(controllers+"csv", "TestWhatStaysAfterTheGracePeriod"),
 		},
 		{

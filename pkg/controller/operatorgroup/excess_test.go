@@ -106,8 +106,14 @@ func TestWhichPermissionsWithoutACSVStay(t *testing.T) {
 		"what the API server allows": func(c *leftovers) { c.weaken(); c.Allow("*") },
 		"what a user has created":    func(c *leftovers) { c.weaken(); c.unprove() },
 		"what the annotation keeps":  func(c *leftovers) { c.weaken(); c.annotate(names.AnnotationKeepExcess, "true") },
-		"what OLM manages":           func(c *leftovers) { c.weaken(); c.annotate(names.AnnotationManagedBy, names.ManagedByOLM) },
-		"what a CSV appears to own":  func(c *leftovers) { c.weaken(); c.own(func(client.Object) {}) },
+		"what the annotation keeps according to the API server": func(c *leftovers) {
+			c.weaken()
+			c.settle()
+			c.Lag(c.og.DeepCopy())
+			c.annotate(names.AnnotationKeepExcess, "true")
+		},
+		"what OLM manages":          func(c *leftovers) { c.weaken(); c.annotate(names.AnnotationManagedBy, names.ManagedByOLM) },
+		"what a CSV appears to own": func(c *leftovers) { c.weaken(); c.own(func(client.Object) {}) },
 		"what the default account has, without an OperatorGroup": func(c *leftovers) {
 			c.r.Default.Account = types.NamespacedName{Namespace: "t1", Name: "acct"}
 			c.Delete(c.og)

@@ -1,0 +1,87 @@
+package mutants
+
+// leftovers returns the mutants of the guards against tenants who keep an excess by removing what it is compared with, and of
+// those that limit which objects without an owner are removed.
+func leftovers() []Mutant {
+	const group, extension = "pkg/controller/operatorgroup", "pkg/controller/clusterextension"
+	return []Mutant{
+		{
+			Name: "an-excess-without-an-account-stays", Rule: 2, File: "pkg/install/excess/bounds.go",
+			Old:    "if len(subjects) == 0 {",
+			New:    "if false {",
+			Killer: unit("pkg/controller/csv", "TestAnExcessIsRemovedWithoutAnAccount"),
+		},
+		{
+			Name: "one-account-too-many-covers", Rule: 2, File: "pkg/lib/scoped/bound.go",
+			Old:    "if len(groups) <= maxBounding && ",
+			New:    "if ",
+			Killer: unit("pkg/lib/scoped", "TestTheAccountsOfANamespaceBoundItsOperators"),
+		},
+		{
+			Name: "csvs-that-appear-to-own-keep-an-excess", Rule: 3, File: "pkg/install/excess/ages.go",
+			Old:    "reported, ends = ends, ends.Add(grace)",
+			New:    "continue",
+			Killer: unit(group, "TestWhatDoesNotKeepPermissions"),
+		},
+		{
+			Name: "deleting-csvs-keep-an-excess", Rule: 3, File: "pkg/controller/operatorgroup/excess.go",
+			Old:    "csv.DeletionTimestamp == nil && ",
+			New:    "",
+			Killer: unit(group, "TestWhatDoesNotKeepPermissions"),
+		},
+		{
+			Name: "leftovers-are-removed-by-their-labels", Rule: 3, File: "pkg/controller/operatorgroup/excess.go",
+			Old:    "mark != \"\" && s.Proofs.Check(obj, mark) == nil && ",
+			New:    "mark != \"\" && ",
+			Killer: unit(group, "TestWhichPermissionsWithoutACSVStay"),
+		},
+		{
+			Name: "leftovers-are-removed-by-the-cache", Rule: 1, File: "pkg/controller/operatorgroup/excess.go",
+			Old:    "confirmed, err := accounts.Confirm(ctx, excess.Reviewer(s.ask), found)",
+			New:    "confirmed, err := found, error(nil)",
+			Killer: unit(group, "TestWhichPermissionsWithoutACSVStay"),
+		},
+		{
+			Name: "leftovers-are-compared-with-cached-groups", Rule: 3, File: "pkg/controller/operatorgroup/excess.go",
+			Old:    "err != nil || !current.Same(s.bound) {",
+			New:    "err != nil || current.LeftToOLM {",
+			Killer: unit(group, "TestWhichPermissionsWithoutACSVStay"),
+		},
+		{
+			Name: "leftovers-are-removed-at-once", Rule: 6, File: "pkg/install/excess/ages.go",
+			Old:    "case now.Before(ends):",
+			New:    "case false:",
+			Killer: unit(group, "TestPermissionsWithoutACSVAreReportedAndRemoved"),
+		},
+		{
+			Name: "extensions-that-are-deleted-keep-an-excess", Rule: 3, File: "pkg/controller/clusterextension/leftover.go",
+			Old:    "s.ext.DeletionTimestamp != nil || ",
+			New:    "",
+			Killer: unit(extension, "TestWhatAnExtensionLeavesBehind"),
+		},
+		{
+			Name: "new-extensions-keep-the-excess-of-earlier-ones", Rule: 3, File: "pkg/controller/clusterextension/leftover.go",
+			Old:    " || !owner.Owns(obj)",
+			New:    "",
+			Killer: unit(extension, "TestWhatAnExtensionLeavesBehind"),
+		},
+		{
+			Name: "leftovers-of-extensions-are-removed-by-their-labels", Rule: 3, File: "pkg/controller/clusterextension/leftover.go",
+			Old:    "if mark == \"\" || s.Proofs.Check(obj, mark) != nil {",
+			New:    "if mark == \"\" {",
+			Killer: unit(extension, "TestWhatAnExtensionLeavesBehind"),
+		},
+		{
+			Name: "groups-install-as-remits-programs", Rule: 5, File: "pkg/lib/scoped/lookup.go",
+			Old:    "reserved != nil {",
+			New:    "reserved != nil && l.Reader == nil {",
+			Killer: unit("pkg/lib/scoped", "TestRemitsOwnServiceAccountsAreNoAccounts"),
+		},
+		{
+			Name: "extensions-install-as-remits-programs", Rule: 5, File: "pkg/controller/clusterextension/identity.go",
+			Old:    "if reserved := r.reserved(identity); reserved != nil {",
+			New:    "if reserved := r.reserved(identity); reserved != nil && r.Clients != nil {",
+			Killer: unit(extension, "TestRemitsOwnServiceAccountsAreNoIdentities"),
+		},
+	}
+}
