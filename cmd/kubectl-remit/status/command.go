@@ -42,7 +42,8 @@ func NewCommand() *cobra.Command {
 			"what is blocked and why, and which permissions of the account no install needs. Permissions that the account has through a group are " +
 			"shared with others and listed separately.\n\n" +
 			"For each ClusterExtension, show its identity and whether Remit can use it, the installed version, and what is blocked and why. " +
-			"Also show the grants and enrollments that no ClusterExtension uses, such as those that remain after a ClusterExtension was deleted. " +
+			"Also show the grants and enrollments that no ClusterExtension uses, such as those that remain after a ClusterExtension was deleted, " +
+			"and the bindings of operators whose ClusterServiceVersion or ClusterExtension was deleted. " +
 			"With a namespace, this covers the ClusterExtensions with this spec.namespace, and RBAC in the namespace. With -A, it covers the whole cluster.\n\n" +
 			"The command reads the cluster with your credentials. It lists what you are not allowed to read and reports the rest.\n\n" +
 			"The exit status is 0 if nothing is blocked, 1 if something is blocked or not running yet, and 2 if the status could not be determined.",
