@@ -58,6 +58,7 @@ func (r *Reconciler) leftovers(ctx context.Context, name string) (after time.Dur
 	switch {
 	case len(plan.Reported) == 0:
 		r.told.Delete(name)
+		r.attempts.Stop(name)
 		return plan.After, nil
 	case scoped.KeepsExcess(ext):
 		s.announce(plan.Reported, "they are kept because of the annotation "+names.AnnotationKeepExcess)

@@ -75,6 +75,7 @@ func (r *Reconciler) checkExcess(ctx context.Context, namespace string) (out Exc
 	plan := r.ages.Plan(namespace, r.Clock.Now(), r.Grace, found, s.isClaimed)
 	switch {
 	case len(plan.Reported) == 0:
+		r.attempts.Stop(namespace)
 		return out, plan.After, nil
 	case bound.KeptBy != "":
 		return s.report(ReasonKept, plan.Reported, fmt.Sprintf("they are kept because of the annotation %s of OperatorGroup %s/%s",
