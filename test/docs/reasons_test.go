@@ -22,9 +22,9 @@ var documented = []struct{ page, dir, names string }{
 	{"catalogsource", apiDir, `^CatalogSource\w+Error$`},
 	{"catalogsource", "pkg/controller/catalogsource", `^(typePackages|reasonInvalidPackages)`},
 	{"clustercatalog", "api/v1", `^(TypeServing|TypeProgressing|ReasonAvailable|ReasonUnavailable|ReasonUserSpecifiedUnavailable|ReasonSucceeded|ReasonRetrying|ReasonBlocked)$`},
-	{"clusterextension", "api/v1", `^(Type(Installed|Authorized|Available|\w*Deprecated)|Reason(Succeeded|RollingOut|Retrying|Blocked|InvalidConfiguration|ProgressDeadlineExceeded|Failed|Absent|Deprecated|NotDeprecated|DeprecationStatusUnknown|MissingPermissions|IdentityNotFound|NotEnrolled|EvaluationIncomplete))$`},
+	{"clusterextension", "api/v1", `^(Type(Installed|Authorized|Available|\w*Deprecated)|Reason(Succeeded|RollingOut|Retrying|Blocked|InvalidConfiguration|ProgressDeadlineExceeded|Failed|Absent|Deprecated|NotDeprecated|DeprecationStatusUnknown|MissingPermissions|IdentityNotFound|IdentityReserved|NotEnrolled|EvaluationIncomplete))$`},
 	{"operatorgroup", "pkg/controller/operatorgroup", `^(Reason|MultipleOperatorGroup|OperatorGroupServiceAccount|AccountUsable|AccountChanged|TargetsKnown|TargetNotAllowed)`},
-	{"operatorgroup", "pkg/lib/scoped", `^(NoAccount|AccountNameInvalid|AccountMissing|AccountNotEnrolled|AccountHoldsTooMuch)$`},
+	{"operatorgroup", "pkg/lib/scoped", `^(NoAccount|AccountNameInvalid|AccountReserved|AccountMissing|AccountNotEnrolled|AccountHoldsTooMuch)$`},
 	{"subscription", "pkg/controller/subscription", `^(reason|type)`},
 	{"subscription", "pkg/resolver", `^(ConstraintsNotSatisfiable|ErrorPreventedResolution|NoUpgradeInChannel|UpgradeClashes)$`},
 	{"installplan", "pkg/controller/installplan", `^(reason|type)`},
@@ -32,7 +32,7 @@ var documented = []struct{ page, dir, names string }{
 	{"clusterserviceversion", "pkg/controller/copiedcsv", `^eventCollision$`},
 	{"olmconfig", "pkg/controller/copiedcsv", `^reason`},
 	{"operatorcondition", "pkg/controller/operatorcondition", `^(condition|reason)`},
-	{"clusterserviceversion", "pkg/lib/scoped", `^Account(NameInvalid|Missing|NotEnrolled|Changed|HoldsTooMuch)$`},
+	{"clusterserviceversion", "pkg/lib/scoped", `^Account(NameInvalid|Reserved|Missing|NotEnrolled|Changed|HoldsTooMuch)$`},
 }
 
 // apiDir is a placeholder for the directory of v1alpha1 in the API module.
