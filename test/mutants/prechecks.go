@@ -53,9 +53,21 @@ func prechecks() []Mutant {
 		},
 		{
 			Name: "an-edit-keeps-other-fields-away", File: "pkg/install/deployment/installer.go",
-			Old:    "	if written {\n		obj, _",
-			New:    "	if written && i.Facts == nil {\n		obj, _",
+			Old:    "	if written {\n		obj, edits",
+			New:    "	if written && i.Facts == nil {\n		obj, edits",
 			Killer: unit("pkg/install/deployment", "TestRestoresWhatWasRemovedAndKeepsEdits"),
+		},
+		{
+			Name: "removed-fields-stay-away", File: "pkg/controller/csv/drift.go",
+			Old:    "live.Generation <= 1 {",
+			New:    "live.Generation > 0 {",
+			Killer: unit("pkg/controller/csv", "TestRestoresRemovedFieldsOfDeployments"),
+		},
+		{
+			Name: "removed-fields-are-restored-without-a-pause", File: "pkg/controller/csv/drift.go",
+			Old:    "left := was.at.Add(was.pause).Sub(s.facts.Now); left > 0",
+			New:    "left := was.at.Add(was.pause).Sub(s.facts.Now); left > lastPause",
+			Killer: unit("pkg/controller/csv", "TestPausesWhileFieldsAreRemovedRepeatedly"),
 		},
 	}
 }

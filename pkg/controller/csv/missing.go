@@ -122,6 +122,7 @@ func (r *Reconciler) forget(key client.ObjectKey) {
 	r.confirmer.ForgetAll(key.String() + " ")
 	r.memory.Forget(key)
 	r.edits.keep(key, nil)
+	r.drift.Delete(key)
 	r.refusals.Delete(key)
 	r.excess.Stop(key)
 	r.secrets.drop(key)

@@ -91,6 +91,7 @@ type Reconciler struct {
 	unserved  *kinds.Unserved
 	memory    *hooks.Memory
 	edits     *edits
+	drift     *drift
 	// refusals contains the failed CSVs for which a check has found, since they failed, that their writes would be
 	// refused.
 	refusals *keyed.Map[client.ObjectKey, bool]
@@ -117,7 +118,7 @@ func New(o Options) (*Reconciler, error) {
 	}
 	return &Reconciler{
 		Options: o, confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, interests: &kit.Interests{},
-		unserved: kinds.NewUnserved(o.Clock), memory: &hooks.Memory{}, edits: &edits{}, metrics: newMetrics(o.Clock),
+		unserved: kinds.NewUnserved(o.Clock), memory: &hooks.Memory{}, edits: &edits{}, drift: &drift{}, metrics: newMetrics(o.Clock),
 		refusals: &keyed.Map[client.ObjectKey, bool]{}, replaced: &status.Replaced{}, orphaning: &kit.Orphaning{}, settling: kit.NewSettling(),
 		excess: &excess.Timers[client.ObjectKey]{}, secrets: &secretWatches{open: o.WatchSecret},
 	}, nil
@@ -209,7 +210,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	s.checker = install.NewCSVRuleChecker(r.RBAC.Roles, r.RBAC.RoleBindings, r.RBAC.ClusterRoles, r.RBAC.ClusterRoleBindings, s.csv)
 	for _, step := range []func(context.Context, *scope) error{
 		r.gatherAccount, r.gatherHooks, r.prepare, r.gatherRequirements, r.judge,
-		r.watchSecrets, r.certify, r.gatherDeployments, r.gatherCalls, r.showBound, r.publish, r.retire,
+		r.watchSecrets, r.certify, r.gatherDeployments, r.restoreFields, r.gatherCalls, r.showBound, r.publish, r.retire,
 	} {
 		if err := step(ctx, s); err != nil {
 			return err

@@ -39,14 +39,15 @@ func TestRestoresWhatWasRemovedAndKeepsEdits(t *testing.T) {
 	installer := deployment.Installer{Account: c, Facts: c}
 	ensure := func(result apply.Result) *appsv1.Deployment {
 		t.Helper()
-		var got apply.Result
+		var got deployment.Ensured
 		require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() (err error) { // the cluster concurrently changes the status
 			got, err = installer.Ensure(t.Context(), owner, want)
 			return err
 		}))
-		require.Equal(t, result, got)
+		require.Equal(t, result, got.Result)
 		live := &appsv1.Deployment{}
 		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(want), live))
+		require.Equal(t, live.Generation, got.Generation)
 		return live
 	}
 	edit := func(change func(d *appsv1.Deployment)) {
@@ -68,4 +69,7 @@ func TestRestoresWhatWasRemovedAndKeepsEdits(t *testing.T) {
 	require.Equal(t, "two", live.Spec.Template.Spec.Containers[0].Image)
 	require.NotNil(t, live.Spec.Template.Spec.Containers[0].LivenessProbe)
 	ensure(apply.Unchanged)
+	done, err := installer.Ensure(t.Context(), owner, want)
+	require.NoError(t, err)
+	require.Equal(t, []string{`spec.template.spec.containers[{"name":"manager"}].image (by "editor")`}, done.Edits)
 }

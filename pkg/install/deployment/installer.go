@@ -35,12 +35,12 @@ type Installer struct {
 func (i Installer) Install(ctx context.Context, owner ownerutil.Owner, want []*appsv1.Deployment) ([]string, error) {
 	var changed []string
 	for _, d := range want {
-		result, err := i.Ensure(ctx, owner, d)
+		done, err := i.Ensure(ctx, owner, d)
 		if err != nil {
 			return changed, err
 		}
-		if result != apply.Unchanged {
-			changed = append(changed, string(result)+" "+apply.Describe(d))
+		if done.Result != apply.Unchanged {
+			changed = append(changed, string(done.Result)+" "+apply.Describe(d))
 		}
 		if i.Hold != nil && i.Hold(d) {
 			return changed, nil
@@ -59,33 +59,46 @@ func (i Installer) Install(ctx context.Context, owner ownerutil.Owner, want []*a
 	return changed, nil
 }
 
+// Ensured is the result of Ensure.
+type Ensured struct {
+	Result apply.Result
+	// Generation is that of the resulting Deployment.
+	Generation int64
+	// Edits describes the fields that other managers have changed and that were kept.
+	Edits []string
+}
+
 // Ensure applies one Deployment. If the live Deployment was written from the same spec and another manager has since
 // changed a field, such as an image or the number of replicas, Ensure keeps the change and restores only the other fields.
-func (i Installer) Ensure(ctx context.Context, owner ownerutil.Owner, d *appsv1.Deployment) (apply.Result, error) {
+func (i Installer) Ensure(ctx context.Context, owner ownerutil.Owner, d *appsv1.Deployment) (Ensured, error) {
 	obj, err := apply.Object(d)
 	if err != nil {
-		return "", err
+		return Ensured{}, err
 	}
 	live, err := apply.Live(ctx, i.Account, obj)
 	if err != nil {
-		return "", err
+		return Ensured{}, err
 	}
 	// Compare the hash of the spec. Defaults and equivalent quantities would make a comparison of all fields unreliable.
 	written := isWritten(live, d, owner)
 	if written && live.GetGeneration() == 1 && hasLabels(live, obj) {
-		return apply.Unchanged, nil
+		return Ensured{Result: apply.Unchanged, Generation: 1}, nil
 	}
+	var edits []string
 	if written {
-		obj, _ = apply.WithoutEdits(live, obj)
+		obj, edits = apply.WithoutEdits(live, obj)
 	}
 	if err := i.prepare(ctx, owner, d, live); err != nil {
-		return "", err
+		return Ensured{}, err
 	}
-	result, _, err := apply.From(ctx, i.Account, live, obj, owner)
+	result, now, err := apply.From(ctx, i.Account, live, obj, owner)
 	if apply.IsFieldConflict(err) && written {
-		return apply.Unchanged, nil
+		result, now, err = apply.Unchanged, live, nil
 	}
-	return result, WithRemedy(err, obj)
+	if err != nil {
+		return Ensured{}, WithRemedy(err, obj)
+	}
+	return Ensured{Result: result, Generation: now.GetGeneration(), Edits: edits}, nil
 }
 
 // prepare calls Before if an existing Deployment of the install will be changed.
