@@ -58,6 +58,18 @@ func prechecks() []Mutant {
 			Killer: unit("pkg/install/deployment", "TestRestoresWhatWasRemovedAndKeepsEdits"),
 		},
 		{
+			Name: "uncached-bindings-of-plans-are-not-read", Rule: 7, File: "pkg/step/execute/unseen.go",
+			Old:    "namespace == \"\" || !unread && !isNew {",
+			New:    "namespace == \"\" || unread || !isNew {",
+			Killer: unit("pkg/step/execute", "TestFindsUncachedBindingsToPlannedRoles"),
+		},
+		{
+			Name: "uncached-bindings-get-the-rules-of-new-roles", Rule: 7, File: "pkg/step/execute/unseen.go",
+			Old:    "s.Live == nil && rendered(*s)",
+			New:    "s.Live == nil && !rendered(*s)",
+			Killer: unit("pkg/step/execute", "TestFindsUncachedBindingsToPlannedRoles"),
+		},
+		{
 			Name: "removed-fields-stay-away", File: "pkg/controller/csv/drift.go",
 			Old:    "live.Generation <= 1 {",
 			New:    "live.Generation > 0 {",

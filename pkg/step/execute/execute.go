@@ -89,9 +89,12 @@ func (e *Executor) GatherNew(ctx context.Context, steps []step.Step) ([]State, e
 	for _, s := range steps {
 		made[apply.Describe(s.Object)] = true
 	}
+	isUnread := func(s step.Step) bool {
+		return s.Object.GetKind() == "RoleBinding" && made[RoleOf(s.Object)] && isUncached(e.RBAC, s.Object)
+	}
 	states, err := e.gather(ctx, steps, func(ctx context.Context, s step.Step) observation {
 		switch {
-		case made[RoleOf(s.Object)] && isUncached(e.RBAC, s.Object):
+		case isUnread(s):
 			return observation{}
 		case made[RoleOf(s.Object)], planned[s.Object.GroupVersionKind().GroupKind()], s.IsCRD() && !e.mayBeNew(ctx, s):
 			return e.live(ctx, s)
@@ -102,6 +105,9 @@ func (e *Executor) GatherNew(ctx context.Context, steps []step.Step) ([]State, e
 	})
 	for i := range states {
 		states[i].accepted = states[i].accepted && len(e.csvs) == 0 // the dry runs had no owner references
+	}
+	if err == nil {
+		err = e.checkUnseen(ctx, states, func(s State) bool { return s.Live == nil && isUnread(s.Step) })
 	}
 	return states, err
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/step"
 	"github.com/remit-olm/remit/pkg/step/execute"
@@ -109,6 +111,34 @@ func TestNewBindingsAndDefinitionsAreNotRead(t *testing.T) {
 		require.NoError(t, p.executor.DryRun(t.Context(), state))
 	}
 	require.Equal(t, []int64{0, 2}, []int64{p.reads.Load(), p.writes.Load()})
+}
+
+// A binding of another client that the cache does not contain yet would grant the permissions of the role that the plan creates.
+func TestFindsUncachedBindingsToPlannedRoles(t *testing.T) {
+	for name, found := range map[string]string{"r": "RoleBinding", "theirs": "Role"} {
+		p := newPlan(t)
+		role, binding := p.step("k"), p.step("k")
+		role.Object = p.object("rbac.authorization.k8s.io/v1", "Role", "r")
+		labels := role.Object.GetLabels()
+		labels[names.LabelPermissionsHash] = "h"
+		role.Object.SetLabels(labels)
+		role.Object.Object["rules"] = []any{map[string]any{"apiGroups": []any{""}, "resources": []any{"pods"}, "verbs": []any{"get"}}}
+		binding.Object = p.object("rbac.authorization.k8s.io/v1", "RoleBinding", "r")
+		binding.Object.Object["roleRef"] = map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"}
+		require.NoError(t, p.client.Create(t.Context(), &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: p.owner.Namespace, Name: name},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "r"},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "stranger"}},
+		}))
+		states, err := p.executor.GatherNew(t.Context(), []step.Step{role, binding})
+		require.NoError(t, err)
+		problems := map[string]error{}
+		for _, state := range states {
+			problems[state.Step.Object.GetKind()] = state.Problem
+		}
+		require.True(t, apply.IsCollision(problems[found]), "%v", problems)
+		require.ErrorContains(t, problems[found], "RoleBinding "+p.owner.Namespace+"/"+name)
+	}
 }
 
 // object returns an object of the plan's owner without content.

@@ -105,7 +105,12 @@ func (r Roles) judgeUnseen(ctx context.Context, role *unstructured.Unstructured)
 	if err != nil {
 		return err
 	}
-	for _, b := range unseen {
+	return r.judgeAll(ctx, role, unseen)
+}
+
+// judgeAll judges those of the RoleBindings that refer to a Role and have subjects.
+func (r Roles) judgeAll(ctx context.Context, role *unstructured.Unstructured, bindings []*rbacv1.RoleBinding) error {
+	for _, b := range bindings {
 		_, _ = r.RBAC.RoleBindings.RoleBindings(b.Namespace).Get(b.Name) // tracks the lookup
 		if b.RoleRef.Kind == "Role" && b.RoleRef.Name == role.GetName() && len(b.Subjects) > 0 {
 			if err := r.judge(ctx, b, role); err != nil {

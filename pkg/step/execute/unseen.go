@@ -1,0 +1,64 @@
+package execute
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/remit-olm/remit/pkg/lib/apply"
+)
+
+// checkUnseen examines the RoleBindings that exist although the cache does not contain them yet, once for each namespace in which
+// the plan creates a Role of an operator, or a binding that GatherNew has not read. Such a binding may refer to a Role of the
+// plan: its subjects would get the permissions when the Role is created.
+func (e *Executor) checkUnseen(ctx context.Context, states []State, isUnread func(State) bool) error {
+	if !e.RBAC.Readable() {
+		return nil
+	}
+	namespaces := map[string][]*rbacv1.RoleBinding{}
+	for i := range states {
+		s := &states[i]
+		unread, namespace := isUnread(*s), s.Step.Object.GetNamespace()
+		isNew := s.Step.Object.GetKind() == "Role" && s.Live == nil && rendered(*s)
+		if s.Problem != nil || namespace == "" || !unread && !isNew {
+			continue
+		}
+		unseen, known := namespaces[namespace]
+		if !known {
+			var err error
+			unseen, err = e.roles(*s).unseen(ctx, namespace)
+			if _, tooMany := errors.AsType[*apply.DelayedError](err); tooMany {
+				s.Problem = err
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			namespaces[namespace] = unseen
+		}
+		if err := e.checkOneUnseen(ctx, s, unseen, unread); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkOneUnseen sets the problem of one state. It reads a binding that GatherNew has not read and that exists.
+func (e *Executor) checkOneUnseen(ctx context.Context, s *State, unseen []*rbacv1.RoleBinding, unread bool) error {
+	if !unread {
+		s.Problem = e.roles(*s).judgeAll(ctx, s.Step.Object, unseen)
+		return nil
+	}
+	if !slices.ContainsFunc(unseen, func(b *rbacv1.RoleBinding) bool { return b.Name == s.Step.Object.GetName() }) {
+		return nil
+	}
+	found := e.live(ctx, s.Step)
+	if found.err != nil {
+		return found.err
+	}
+	s.Live = found.live
+	s.Problem = e.check(ctx, *s)
+	return nil
+}
