@@ -2,7 +2,7 @@ package mutants
 
 // policies returns the mutants of the policies that limit Remit's programs, and of the objects that OperatorGroups and
 // package-server own. package-server does not start with a policy that differs from its own, so the tests of test/packages cannot
-// kill mutants of its policy.
+// kill mutants of its policy. The API server itself keeps spec.group and spec.version of an APIService.
 func policies() []Mutant {
 	const (
 		reports, labels, grants = "manifests/extensions/policy/reports.yaml", "manifests/extensions/policy/labels.yaml", "manifests/extensions/policy/grants.yaml"
@@ -10,6 +10,12 @@ func policies() []Mutant {
 	)
 	self := func(name, file, old, changed, test string) Mutant {
 		return Mutant{Name: name, Rule: 4, File: file, Old: old, New: changed, Killer: unit("test/author", test)}
+	}
+	packages := func(name, old, changed string) Mutant {
+		return self(name, "manifests/packages/policy/apiservice.yaml", old, changed, "TestThePolicyOfPackageServerAllowsOnlyTheCA")
+	}
+	same := func(name, field string) Mutant {
+		return packages(name, "      && object."+field+" == oldObject."+field+"\n", "")
 	}
 	const checksNew, checksExisting = "TestThePolicyOfReportsChecksNewConfigMaps", "TestThePolicyOfReportsChecksExistingConfigMaps"
 	return []Mutant{
@@ -28,6 +34,21 @@ func policies() []Mutant {
 		self("owned-copies-are-deleted", copies, "request.operation == 'DELETE' ? !has(oldObject.metadata.ownerReferences)", "request.operation == 'DELETE' ? true", "TestThePolicyOfCopiesRefusesOwners"),
 		self("copies-are-created-with-owners", copies, "!has(object.metadata.ownerReferences) && !has(object.metadata.finalizers)", "!has(object.metadata.finalizers)", "TestThePolicyOfCopiesRefusesOwners"),
 		self("owners-of-copies-change", copies, ": object.metadata.?ownerReferences == oldObject.metadata.?ownerReferences\n      && object", ": object", "TestThePolicyOfCopiesRefusesOwners"),
+
+		packages("package-server-is-not-limited", "remit:remit-package-server'", "remit:package-server'"),
+		packages("package-server-is-only-audited", "validationActions: [Deny]", "validationActions: [Audit]"),
+		packages("package-server-creates-apiservices", "operations: [CREATE, UPDATE]", "operations: [UPDATE]"),
+		packages("package-server-writes-the-status-of-apiservices", "[apiservices, apiservices/status]", "[apiservices]"),
+		packages("package-server-updates-any-apiservice", " && object.metadata.name == 'v1.packages.operators.coreos.com'", ""),
+		same("requests-are-forwarded-to-another-service", "spec.?service"),
+		same("requests-are-forwarded-without-verification", "spec.?insecureSkipTLSVerify"),
+		same("package-server-changes-the-priority-of-its-group", "spec.groupPriorityMinimum"),
+		same("package-server-changes-the-priority-of-its-version", "spec.versionPriority"),
+		same("package-server-changes-the-status-of-its-apiservice", "?status"),
+		same("package-server-changes-the-labels-of-its-apiservice", "metadata.?labels"),
+		same("package-server-changes-the-annotations-of-its-apiservice", "metadata.?annotations"),
+		same("package-server-changes-the-owners-of-its-apiservice", "metadata.?ownerReferences"),
+		same("package-server-changes-the-finalizers-of-its-apiservice", "metadata.?finalizers"),
 
 		{Name: "groups-inherit-by-the-namespaces-name", Rule: 7, File: groups + "/owner.go", Old: "o.proofs.CheckSince(live, mark, o.since)", New: "o.proofs.Check(live, mark)", Killer: unit(groups, "TestAClusterRoleBelongsToOneGroup")},
 		{Name: "groups-of-a-namespace-share-clusterroles", Rule: 7, File: groups + "/owner.go", Old: "o.key.Namespace, o.key.Name, \"\")", New: "o.key.Namespace, \"\", \"\")", Killer: unit(groups, "TestAClusterRoleBelongsToOneGroup")},
