@@ -70,6 +70,24 @@ func prechecks() []Mutant {
 			Killer: unit("pkg/step/execute", "TestFindsUncachedBindingsToPlannedRoles"),
 		},
 		{
+			Name: "hand-made-csvs-write-before-all-collisions-are-known", Rule: 7, File: "pkg/controller/csv/collisions.go",
+			Old:    "if !s.owner.Direct || ",
+			New:    "if s.owner.Direct || ",
+			Killer: unit("pkg/controller/csv", "TestCollisionsOfAHandMadeCSVAreKnownBeforeTheFirstWrite"),
+		},
+		{
+			Name: "hand-made-csvs-write-before-collisions-of-hooks-are-known", Rule: 7, File: "pkg/controller/csv/collisions.go",
+			Old:    "{s.hooks.Parts, s.hooks.Hooks}",
+			New:    "{s.hooks.Hooks}",
+			Killer: unit("pkg/controller/csv", "TestCollisionsOfAHandMadeCSVAreKnownBeforeTheFirstWrite"),
+		},
+		{
+			Name: "hand-made-csvs-write-before-collisions-of-definitions-are-known", Rule: 7, File: "pkg/controller/csv/collisions.go",
+			Old:    "append(all, s.live.Unconvertible(s.hooks))...",
+			New:    "all...",
+			Killer: unit("pkg/controller/csv", "TestCollisionsOfAHandMadeCSVAreKnownBeforeTheFirstWrite"),
+		},
+		{
 			Name: "removed-fields-stay-away", File: "pkg/controller/csv/drift.go",
 			Old:    "live.Generation <= 1 {",
 			New:    "live.Generation > 0 {",

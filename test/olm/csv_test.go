@@ -276,8 +276,9 @@ func TestDoesNotChangeDeploymentsOfOthers(t *testing.T) {
 	}}
 	tn.Create(theirs)
 	newCSV(tn)
-	got := requirePhase(tn, failed, operatorsv1alpha1.CSVReasonComponentFailedNoRetry)
+	got := requirePhase(tn, pending, operatorsv1alpha1.CSVReasonRequirementsNotMet)
 	require.Contains(t, got.Status.Message, "Deployment "+tn.Namespace+"/demo already exists and was not created by this install")
+	require.Empty(t, operatorRoles(tn, tn.Namespace), "nothing was written")
 
 	require.NoError(t, cluster.Client.Delete(t.Context(), theirs))
 	requireSucceeded(tn)

@@ -276,7 +276,7 @@ func TestInstallsThatFail(t *testing.T) {
 		{"a Deployment that another client creates in the meantime", []change{refusing(deploys, apierrors.NewApplyConflict(
 			[]metav1.StatusCause{{Type: metav1.CauseTypeFieldManagerConflict, Field: ".spec.replicas"}}, "conflict with other"))},
 			refuses("apply Deployment t1/demo: conflict with other; to recreate it without the edits: kubectl delete deployment demo -n t1", prepares(refusedWrite)...)},
-		{"a Deployment that a user created", []change{with(deploymentOf("demo"))}, refuses(theirs, prepares()...)},
+		{"a Deployment that a user created", []change{with(deploymentOf("demo"))}, collides(theirs, noServiceAccount)},
 		{"a role that is refused", []change{refusing("acct: apply Role t1/demo.v1.0.0-demo-#", quota)}, effect{
 			phase: phasePending, reason: reasonRequirementsNotMet, after: time.Second, moves: "RequirementsNotMet",
 			message: `one or more requirements couldn't be found: apply Role t1/demo.v1.0.0-demo-#: deployments.apps "demo" is forbidden: exceeded quota`,

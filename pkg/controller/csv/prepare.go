@@ -61,7 +61,12 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 	if barred != nil {
 		return nil // the API server would refuse these roles
 	}
-	err = r.write(ctx, s, account, want, due)
+	if err = r.missingPermissions(ctx, s, forPreparing, due); err == nil {
+		err = r.collisions(ctx, s, account, s.withoutChecked(slices.Clone(want), rendered))
+	}
+	if err == nil {
+		err = r.write(ctx, s, account, want, due)
+	}
 	if err == nil {
 		err = r.grantCondition(ctx, s, account, want, access)
 	}
@@ -124,9 +129,6 @@ func (s *scope) recordMade(obj *unstructured.Unstructured, live client.Object) {
 // write annotates the CSV, applies the due objects in order, and then deletes the roles of namespaces that are no
 // longer targets.
 func (r *Reconciler) write(ctx context.Context, s *scope, account client.Client, want, due []*unstructured.Unstructured) error {
-	if err := r.missingPermissions(ctx, s, forPreparing, due); err != nil {
-		return err
-	}
 	// The finalizer is set before the objects that require it are created.
 	if done, err := r.annotate(ctx, s, account); !done {
 		return err

@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -84,6 +85,17 @@ func convertible(p *Plan, c webhook.Conversion, crd *apiextensionsv1.CustomResou
 		return apply.NewCollision(crd, why)
 	}
 	return nil
+}
+
+// Unconvertible returns an error that names the CustomResourceDefinitions of other owners that the plan would convert, or nil.
+func (l *Live) Unconvertible(p *Plan) error {
+	var all []error
+	for _, c := range p.conversions("") {
+		if crd := byName(l.crds, c.CRD); crd != nil {
+			all = append(all, convertible(p, c, crd))
+		}
+	}
+	return errors.Join(all...)
 }
 
 // PreservedError reports that a CustomResourceDefinition cannot have a conversion webhook because it preserves unknown

@@ -10,7 +10,8 @@ import (
 )
 
 // Occupied returns the collisions of objects that another controller writes after the plan: objects that exist and that the install
-// did not create, and roles that a foreign binding refers to. It writes nothing.
+// did not create, and roles that a foreign binding refers to. It writes nothing. A ServiceAccount that another install of the
+// namespace created is shared.
 func (e *Executor) Occupied(ctx context.Context, steps []step.Step) ([]State, error) {
 	var rendered []*unstructured.Unstructured
 	for _, s := range steps {
@@ -25,6 +26,9 @@ func (e *Executor) Occupied(ctx context.Context, steps []step.Step) ([]State, er
 			continue
 		}
 		state := State{Step: steps[i], Live: o.live}
+		if shares(state) {
+			continue
+		}
 		roles := Roles{RBAC: e.RBAC, Owner: state.Step.Owner, Rendered: rendered, Live: e.Facts}
 		if state.Problem = apply.Check(o.live, state.Step.Object, state.Step.Owner); state.Problem == nil {
 			state.Problem = roles.CheckBindings(ctx, o.live, state.Step.Object)

@@ -1,0 +1,66 @@
+package csv
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/step"
+	"github.com/remit-olm/remit/pkg/step/execute"
+)
+
+// collisions returns an error that names all objects that the install of a CSV would write and that belong to someone else.
+// Otherwise, the operator's roles and bindings would exist although the operator can never be installed. InstallPlans check this
+// themselves, so it matters for CSVs that a user created, until they have installed a Deployment. rbac are the objects that
+// prepare may write.
+func (r *Reconciler) collisions(ctx context.Context, s *scope, account client.Client, rbac []*unstructured.Unstructured) error {
+	if !s.owner.Direct || r.hasInstalled(ctx, s.csv, s.owner) {
+		return nil
+	}
+	objs, err := s.later()
+	if err != nil {
+		return err
+	}
+	var steps []step.Step
+	for _, obj := range slices.Concat(rbac, objs) {
+		steps = append(steps, step.Step{Object: obj, Owner: s.owner})
+	}
+	executor := execute.Executor{Account: account, Facts: r.Live, RBAC: r.RBAC}
+	occupied, err := executor.Occupied(ctx, steps)
+	if err != nil {
+		return err
+	}
+	var all []error
+	for _, state := range occupied {
+		all = append(all, state.Problem)
+	}
+	return errors.Join(append(all, s.live.Unconvertible(s.hooks))...)
+}
+
+// later returns the objects that are written after the operator's roles and bindings: the objects for its webhooks and APIs, if the
+// account may write them, and the Deployments.
+func (s *scope) later() ([]*unstructured.Unstructured, error) {
+	var out []*unstructured.Unstructured
+	for _, d := range s.deployments {
+		obj, err := apply.Object(d)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, obj)
+	}
+	if s.uncalled != nil {
+		return out, nil
+	}
+	for _, render := range []func() ([]*unstructured.Unstructured, error){s.hooks.Parts, s.hooks.Hooks} {
+		objs, err := render()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, objs...)
+	}
+	return out, nil
+}
