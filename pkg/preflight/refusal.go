@@ -24,17 +24,17 @@ func (r *Report) AddDryRun(object string, answer error) (final bool, err error) 
 	switch {
 	case answer == nil:
 	case apply.IsCollision(answer):
-		r.refuse(Refusal{Object: object, Message: serverMessage(answer)})
+		r.refuse(Refusal{Object: object, Message: serverMessage(answer), ByAPIServer: apply.IsFieldConflict(answer)})
 	case IsPolicyNotReady(answer):
 		return false, answer
 	case isUnreadable(answer):
 		final = true
-		r.refuse(Refusal{Object: object, Message: serverMessage(answer), Final: true})
+		r.refuse(Refusal{Object: object, Message: serverMessage(answer), Final: true, ByAPIServer: true})
 	case isUndecided(answer):
 		r.Unknown = append(r.Unknown, Finding{Cause: "dry run of " + object, Source: SourceDryRun, Why: serverMessage(answer)})
 	case isRefusal(answer):
 		final = isMalformed(answer)
-		r.refuse(Refusal{Object: object, Message: serverMessage(answer), Final: final})
+		r.refuse(Refusal{Object: object, Message: serverMessage(answer), Final: final, ByAPIServer: true})
 	default:
 		return false, answer
 	}

@@ -6,10 +6,13 @@ import (
 	"slices"
 	"strings"
 
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/remit-olm/remit/pkg/lib/message"
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
@@ -50,6 +53,8 @@ type Refusal struct {
 	Final bool `json:"final,omitempty"`
 	// Unserved is true if the cluster does not serve the object's kind.
 	Unserved bool `json:"unserved,omitempty"`
+	// ByAPIServer is true if the API server refuses the object, and false if Remit does not write it.
+	ByAPIServer bool `json:"byAPIServer,omitempty"`
 }
 
 // Report lists all permissions that an identity, usually an account, is missing for a plan, and all other obstacles. The
@@ -165,7 +170,21 @@ func (h *effectiveRules) notes() []string {
 // without a dry run.
 func (r *Report) Refuse(object string, why error) {
 	var unserved *execute.UnservedError
-	r.refuse(Refusal{Object: object, Message: serverMessage(why), Unserved: errors.As(why, &unserved)})
+	r.refuse(Refusal{Object: object, Message: serverMessage(why), Unserved: errors.As(why, &unserved), ByAPIServer: codeOf(why) != 0})
+}
+
+// RefuseConflict adds an object that cannot be written because another client manages one of its fields. The text contains the
+// API server's message.
+func (r *Report) RefuseConflict(object string, text error) {
+	r.refuse(Refusal{Object: object, Message: status.Text(text.Error()), ByAPIServer: true})
+}
+
+// RefusalReason returns the reason for the condition ObjectsRefused of a report with refused objects.
+func (r Report) RefusalReason() operatorsv1alpha1.InstallPlanConditionReason {
+	if slices.ContainsFunc(r.Refused, func(f Refusal) bool { return f.ByAPIServer }) {
+		return names.ReasonRefusedByAPIServer
+	}
+	return names.ReasonRefusedByRemit
 }
 
 // DeferUntilServed moves the missing permissions to Later, and drops the allowed and unknown ones, if the cluster does

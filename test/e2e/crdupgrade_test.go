@@ -66,7 +66,7 @@ func TestRefusesASchemaThatRejectsExistingObjects(t *testing.T) {
 	// If the account has the permission, the message names the invalid objects in the target namespaces and only counts those
 	// in other namespaces.
 	tn.Grant(rbac.ClusterScope, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{"gadgets"}, Verbs: []string{"list"}})
-	says(tn, "a", names.ConditionObjectsRefused, names.ReasonRefusedByAPIServer, fmt.Sprintf("error validating existing CRs against new CRD's schema for %q: "+
+	says(tn, "a", names.ConditionObjectsRefused, names.ReasonRefusedByRemit, fmt.Sprintf("error validating existing CRs against new CRD's schema for %q: "+
 		"updated validation is too restrictive: 2 object(s) would be invalid in version v1: %s/mine (spec.size: Required value), 1 in namespaces that the OperatorGroup does not select",
 		"gadgets."+group, tn.Namespace))
 	for _, text := range []string{reportsOf(tn), conditionsOf(tn)} {
@@ -82,7 +82,7 @@ func TestRefusesASchemaThatRejectsExistingObjects(t *testing.T) {
 
 	// A corrected object is no longer reported. Once all are corrected, the plan resumes.
 	tn.SetSize(mine)
-	says(tn, "a", names.ConditionObjectsRefused, names.ReasonRefusedByAPIServer, "1 object(s) would be invalid in version v1: 1 in namespaces that the OperatorGroup does not select")
+	says(tn, "a", names.ConditionObjectsRefused, names.ReasonRefusedByRemit, "1 object(s) would be invalid in version v1: 1 in namespaces that the OperatorGroup does not select")
 	tn.SetSize(foreign)
 	tn.Installed("a.v2.0.0")
 	require.NoError(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(before), now))
@@ -152,7 +152,7 @@ func TestAVersionCanBeUnservedButNotRemovedWhileObjectsAreStoredInIt(t *testing.
 	})
 
 	tn.PublishWith("catalog", all, releasesV1, releasesV2, releasesV3)
-	says(tn, "a", names.ConditionObjectsRefused, names.ReasonRefusedByAPIServer,
+	says(tn, "a", names.ConditionObjectsRefused, names.ReasonRefusedByRemit,
 		fmt.Sprintf("risk of data loss updating %q: new CRD removes version v1 that is listed as a stored version", "gadgets."+group))
 	tn.SetSize(obj) // the update stores the object in the new version
 	crd := &apiextensionsv1.CustomResourceDefinition{}

@@ -85,14 +85,14 @@ func (tn *Tenant) PermissionsMissing() string {
 	return tn.found(names.ConditionPermissionsMissing, names.ReasonAccountLacksPermissions)
 }
 
-// ObjectsRefused waits until the InstallPlan and the Subscription report objects that the API server rejects, with the
-// same message, and returns the message.
+// ObjectsRefused waits until the InstallPlan and the Subscription report objects that the API server or Remit refuses, with
+// the same message, and returns the message.
 func (tn *Tenant) ObjectsRefused() string {
 	tn.T.Helper()
-	return tn.found(names.ConditionObjectsRefused, names.ReasonRefusedByAPIServer)
+	return tn.found(names.ConditionObjectsRefused, names.ReasonRefusedByAPIServer, names.ReasonRefusedByRemit)
 }
 
-func (tn *Tenant) found(condition, reason string) string {
+func (tn *Tenant) found(condition string, reasons ...string) string {
 	tn.T.Helper()
 	var message string
 	tn.Eventually(func(c *assert.CollectT) {
@@ -100,8 +100,8 @@ func (tn *Tenant) found(condition, reason string) string {
 		sub := tn.Subscription(c).Status.GetCondition(operatorsv1alpha1.SubscriptionConditionType(condition))
 		assert.Equal(c, corev1.ConditionTrue, plan.Status)
 		assert.Equal(c, corev1.ConditionTrue, sub.Status)
-		assert.Equal(c, reason, string(plan.Reason))
-		assert.Equal(c, reason, sub.Reason)
+		assert.Contains(c, reasons, string(plan.Reason))
+		assert.Equal(c, string(plan.Reason), sub.Reason)
 		assert.Equal(c, plan.Message, sub.Message)
 		message = plan.Message
 	})

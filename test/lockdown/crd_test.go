@@ -103,7 +103,7 @@ func TestReportsOnlyFindingsOfTheCRDAccountThatTheAccountMayRead(t *testing.T) {
 	refused := func(words ...string) {
 		t.Helper()
 		for _, w := range words {
-			tn.SubscriptionSays(names.ConditionObjectsRefused, names.ReasonRefusedByAPIServer, w)
+			tn.SubscriptionSays(names.ConditionObjectsRefused, names.ReasonRefusedByRemit, w)
 		}
 		tn.Eventually(func(ct *assert.CollectT) {
 			text := fmt.Sprintf("%+v", tn.Subscription(ct).Status)

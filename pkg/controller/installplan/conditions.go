@@ -112,7 +112,7 @@ func (s *run) setFindings() {
 	}
 	switch {
 	case len(f.Refused) > 0:
-		s.setCondition(typeObjectsRefused, corev1.ConditionTrue, names.ReasonRefusedByAPIServer, f.RefusedText())
+		s.setCondition(typeObjectsRefused, corev1.ConditionTrue, f.RefusalReason(), f.RefusedText())
 	case s.tried:
 		s.setCondition(typeObjectsRefused, corev1.ConditionFalse, names.ReasonAcceptedByAPIServer, "")
 	default:

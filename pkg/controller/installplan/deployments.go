@@ -2,7 +2,6 @@ package installplan
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -45,7 +44,7 @@ func (s *run) tryDeployments(ctx context.Context) error {
 				_, _, answer = apply.From(ctx, dry, live, d, st.Owner)
 			}
 			if apply.IsFieldConflict(answer) {
-				s.findings.Refuse(apply.Describe(d), errors.New(deployment.WithRemedy(answer, d).Error()))
+				s.findings.RefuseConflict(apply.Describe(d), deployment.WithRemedy(answer, d))
 				continue
 			}
 			if _, err := s.findings.AddDryRun(apply.Describe(d), answer); err != nil {

@@ -46,9 +46,14 @@ func fails(reason, message string) effect {
 		writes: []string{"event: Warning " + reason + " on InstallPlan ns/install-#: " + message}}
 }
 
-// blocked returns the expected effect for a plan that is refused because of a dry run or existing objects.
+// rejected returns the expected effect for a plan that the API server refuses in a dry run.
+func rejected(message string) effect {
+	return blocked(message).with(func(o *effect) { o.refused = "True RefusedByAPIServer" })
+}
+
+// blocked returns the expected effect for a plan that Remit refuses, for example because of existing objects.
 func blocked(message string) effect {
-	return effect{phase: "Installing", installed: "False InstallComponentFailed", missing: "False PermissionsHeld", refused: "True RefusedByAPIServer",
+	return effect{phase: "Installing", installed: "False InstallComponentFailed", missing: "False PermissionsHeld", refused: "True RefusedByRemit",
 		message: "1 object(s) were refused; nothing was written.\n" + message + "\n" + inReport, steps: "??????", writes: []string{writesReport}, after: minRetryDelay, asks: true}
 }
 
@@ -256,10 +261,10 @@ func TestObstaclesAreReportedBeforeTheFirstWrite(t *testing.T) {
 			b.Subjects = nil
 			w.Put(b)
 		}}, blocked("- RoleBinding ns/demo.v1.0.0-demo-# " + unlabeled)},
-		{"a quota", []change{refusing("acct: try ConfigMap ns/defaults", quota)}, blocked("- ConfigMap ns/defaults: " + quota.Error())},
+		{"a quota", []change{refusing("acct: try ConfigMap ns/defaults", quota)}, rejected("- ConfigMap ns/defaults: " + quota.Error())},
 		{"a quota for an object whose owner changes", []change{with(otherCSV(), ownedByOther(createdFor("demo", configMap("defaults")))), refusing("acct: try ConfigMap ns/defaults", quota)},
-			blocked("- ConfigMap ns/defaults: " + quota.Error())},
-		{"a quota for the Deployment", []change{refusing("acct: try Deployment ns/demo", quota)}, blocked("- Deployment ns/demo: " + quota.Error())},
+			rejected("- ConfigMap ns/defaults: " + quota.Error())},
+		{"a quota for the Deployment", []change{refusing("acct: try Deployment ns/demo", quota)}, rejected("- Deployment ns/demo: " + quota.Error())},
 		{"an invalid object", []change{refusing("acct: try ConfigMap ns/defaults", malformed)},
 			fails("InstallComponentFailed", "1 object(s) were refused; nothing was written.\n- ConfigMap ns/defaults: "+malformed.Error()+"\n"+inReport).with(func(o *effect) {
 				o.missing, o.refused, o.steps, o.writes = "False PermissionsHeld", "True RefusedByAPIServer", "???!??", append([]string{writesReport}, o.writes...)

@@ -56,7 +56,7 @@ func TestCollisionsOfSupportingObjectsAreKnownBeforeTheFirstWrite(t *testing.T) 
 				everywhere(w)
 			}
 			got := w.reconcile()
-			require.Equal(t, "True RefusedByAPIServer", got.refused, got.message)
+			require.Equal(t, "True RefusedByRemit", got.refused, got.message)
 			require.Contains(t, w.plan.Status.Message, row.want+" already exists and was not created by this install")
 			require.Equal(t, []string{writesReport}, withoutEvents(got.writes), "nothing but the report is written")
 		})

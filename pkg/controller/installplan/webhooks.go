@@ -45,7 +45,7 @@ func (s *run) announceWebhooks() error {
 		return nil
 	}
 	was := s.plan.Status.GetCondition(typeWebhooksIncluded)
-	text := message.Sprintf("the plan installs %d webhook(s): %s", len(all), status.Lines(all, maxShownWebhooks))
+	text := message.Sprintf("the plan contains %d webhook(s): %s", len(all), status.Lines(all, maxShownWebhooks))
 	s.setCondition(typeWebhooksIncluded, corev1.ConditionTrue, names.ReasonWebhooksDeclared, text)
 	if was.Message != status.Text(text) {
 		s.reconciler.Recorder.Eventf(s.plan, nil, corev1.EventTypeNormal, names.ConditionWebhooksIncluded, "Install", "%s", status.Note(text))

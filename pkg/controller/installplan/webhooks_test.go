@@ -45,11 +45,11 @@ func TestAnnouncesWebhooks(t *testing.T) {
 		want    string
 	}{
 		{"none", []string{"ns"}, nil, ""},
-		{"mutating", []string{"t1", "t2"}, []operatorsv1alpha1.WebhookDescription{mutating}, `the plan installs 1 webhook(s): mutating webhook "m.example.com" of "a.v1" intercepts ` +
+		{"mutating", []string{"t1", "t2"}, []operatorsv1alpha1.WebhookDescription{mutating}, `the plan contains 1 webhook(s): mutating webhook "m.example.com" of "a.v1" intercepts ` +
 			`"CREATE" of "deployments" (API groups "apps"), and "UPDATE" of "pods" (API groups "") in namespaces "t1", "t2"`},
-		{"hostile names", []string{rbac.ClusterScope}, []operatorsv1alpha1.WebhookDescription{hostile}, `the plan installs 1 webhook(s): validating webhook ` +
+		{"hostile names", []string{rbac.ClusterScope}, []operatorsv1alpha1.WebhookDescription{hostile}, `the plan contains 1 webhook(s): validating webhook ` +
 			`"v\n---\nkind: ClusterRoleBinding" of "a.v1" intercepts "*\n" of "\n#" (API groups "\n---") in all namespaces`},
-		{"conversion", []string{"ns"}, []operatorsv1alpha1.WebhookDescription{conversion}, `the plan installs 1 webhook(s): conversion webhook "c" of "a.v1" converts all objects of "things.example.com"`},
+		{"conversion", []string{"ns"}, []operatorsv1alpha1.WebhookDescription{conversion}, `the plan contains 1 webhook(s): conversion webhook "c" of "a.v1" converts all objects of "things.example.com"`},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s, recorder, _ := newRun(operatorsv1alpha1.InstallPlanPhaseInstalling)
@@ -82,7 +82,7 @@ func TestLimitsWhatIsShownAboutWebhooks(t *testing.T) {
 	require.NoError(t, s.announceWebhooks())
 	message := s.plan.Status.GetCondition(typeWebhooksIncluded).Message
 	require.Less(t, len(message), 2*maxShownWebhooks)
-	require.Contains(t, message, "the plan installs 500 webhook(s)")
+	require.Contains(t, message, "the plan contains 500 webhook(s)")
 	require.Contains(t, message, "990 more rules in namespaces \"t\"")
 	require.Contains(t, message, "\"t\", 990 more")
 	require.Regexp(t, `and \d+ more$`, message)
@@ -105,6 +105,6 @@ func TestAPlanAnnouncesItsWebhooksBeforeItIsApproved(t *testing.T) {
 	w := newWorld(t, bundled(strings.Replace(demoCSV, "  version: 1.0.0\n", "  version: 1.0.0\n"+webhooks, 1), demoCRD, demoConfigMap), manual(false))
 	w.reconcile()
 	w.Get(w.plan)
-	require.Equal(t, `the plan installs 1 webhook(s): mutating webhook "m.example.com" of "demo.v1.0.0" intercepts "CREATE" of "things" (API groups "example.com") in namespaces "ns"`,
+	require.Equal(t, `the plan contains 1 webhook(s): mutating webhook "m.example.com" of "demo.v1.0.0" intercepts "CREATE" of "things" (API groups "example.com") in namespaces "ns"`,
 		w.plan.Status.GetCondition(typeWebhooksIncluded).Message)
 }

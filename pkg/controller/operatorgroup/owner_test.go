@@ -58,7 +58,7 @@ func TestClusterRolesOfAnEarlierNamespaceStay(t *testing.T) {
 		ns.CreationTimestamp = metav1.NewTime(time.Now().Add(time.Hour))
 	})
 	c.settle()
-	require.Equal(t, ReasonRefused, c.condition(ProvidedAPIsPublished).Reason)
+	require.Equal(t, ReasonRefusedByRemit, c.condition(ProvidedAPIsPublished).Reason)
 
 	c.Delete(c.og)
 	c.settle()

@@ -50,6 +50,8 @@ type task struct {
 // Outcome describes which tasks were not executed, with the reasons.
 type Outcome struct {
 	Missing, Refused []string
+	// ByAPIServer is true if the API server has refused one of the Refused; otherwise, Remit does not write them.
+	ByAPIServer bool
 }
 
 // publishes reports whether the group's annotation, ClusterRoles and labels are maintained.
@@ -88,6 +90,7 @@ func (r *Reconciler) publish(ctx context.Context, f *Facts) (annotated bool, err
 	outcome, err := run.all(ctx, []task{annotation})
 	f.Published.Missing = append(outcome.Missing, f.Published.Missing...)
 	f.Published.Refused = append(outcome.Refused, f.Published.Refused...)
+	f.Published.ByAPIServer = f.Published.ByAPIServer || outcome.ByAPIServer
 	return annotation.do != nil && len(outcome.Missing)+len(outcome.Refused) == 0, err
 }
 
@@ -307,6 +310,7 @@ func (e *executor) all(ctx context.Context, tasks []task) (Outcome, error) {
 			log.FromContext(ctx).Info("Wrote as the account", "object", t.object)
 		case scoped.ReasonOf(err) != "", apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsNotFound(err), apply.IsCollision(err):
 			out.Refused = append(out.Refused, t.object+": "+err.Error())
+			out.ByAPIServer = out.ByAPIServer || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown
 		default:
 			return out, fmt.Errorf("write %s: %w", t.object, err)
 		}

@@ -207,7 +207,7 @@ func TestRolesOfOtherOwnersAreNeitherChangedNorDeleted(t *testing.T) {
 	forged.Labels = groupOwner.labels()
 	c.Put(forged)
 	require.NotContains(t, c.settle(), "acct: apply ClusterRole "+forged.Name)
-	require.Equal(t, ReasonRefused, c.condition(ProvidedAPIsPublished).Reason)
+	require.Equal(t, ReasonRefusedByRemit, c.condition(ProvidedAPIsPublished).Reason)
 
 	c.Delete(c.og)
 	c.settle()

@@ -64,6 +64,7 @@ const (
 	ReasonLabeled          = "Labeled"
 	ReasonNotHeld          = names.ReasonAccountLacksPermissions
 	ReasonRefused          = names.ReasonRefusedByAPIServer
+	ReasonRefusedByRemit   = names.ReasonRefusedByRemit
 	messageMultiple        = "Multiple OperatorGroup found in the same namespace"
 	messageAccountNotFound = "ServiceAccount %s not found"
 )
@@ -220,6 +221,8 @@ func written(f Facts, kind, reason string, o Outcome) metav1.Condition {
 	case len(o.Missing) > 0:
 		return conditionFalse(kind, ReasonNotHeld, fmt.Sprintf("ServiceAccount %s is missing permissions that no install needs: %s",
 			f.Account.Key(), status.Lines(o.Missing, maxLines)))
+	case len(o.Refused) > 0 && !o.ByAPIServer:
+		return conditionFalse(kind, ReasonRefusedByRemit, "objects that no install needs were not written: "+status.Lines(o.Refused, maxLines))
 	case len(o.Refused) > 0:
 		return conditionFalse(kind, ReasonRefused, "the API server refused writes that no install needs: "+status.Lines(o.Refused, maxLines))
 	}

@@ -17,11 +17,11 @@ func TestReportsTheWebhooksOfAPlan(t *testing.T) {
 	r := &Reconciler{Options: Options{Clock: testclock.NewFakePassiveClock(time.Now())}}
 	sub := &operatorsv1alpha1.Subscription{}
 	r.write(sub, given(plan("a.v1", operatorsv1alpha1.InstallPlanPhaseComplete, operatorsv1alpha1.InstallPlanCondition{
-		Type: names.ConditionWebhooksIncluded, Status: corev1.ConditionTrue, Reason: names.ReasonWebhooksDeclared, Message: "the plan installs 1 webhook(s)",
+		Type: names.ConditionWebhooksIncluded, Status: corev1.ConditionTrue, Reason: names.ReasonWebhooksDeclared, Message: "the plan contains 1 webhook(s)",
 	})))
 	c, isNew := newWebhooks(&operatorsv1alpha1.SubscriptionStatus{}, &sub.Status)
 	require.True(t, isNew)
-	require.Equal(t, "the plan installs 1 webhook(s)", c.Message)
+	require.Equal(t, "the plan contains 1 webhook(s)", c.Message)
 	_, isNew = newWebhooks(&sub.Status, sub.Status.DeepCopy())
 	require.False(t, isNew)
 

@@ -178,11 +178,14 @@ const (
 	// ConditionObjectsRefused on InstallPlans and Subscriptions is True while the API server refuses to write an object
 	// of the plan or a collision prevents it. The condition's message names the object and the cause.
 	ConditionObjectsRefused = "ObjectsRefused"
-	// ReasonRefusedByAPIServer, ReasonAcceptedByAPIServer and ReasonNotTried are the reasons of ConditionObjectsRefused.
+	// ReasonRefusedByAPIServer, ReasonRefusedByRemit, ReasonAcceptedByAPIServer and ReasonNotTried are the reasons of
+	// ConditionObjectsRefused. ReasonRefusedByRemit means that the API server was not asked, or has refused none of the objects:
+	// Remit does not write them, for example because they exist and belong to someone else.
 	ReasonRefusedByAPIServer  = "RefusedByAPIServer"
+	ReasonRefusedByRemit      = "RefusedByRemit"
 	ReasonAcceptedByAPIServer = "AcceptedByAPIServer"
 	ReasonNotTried            = "NotTried"
-	// ConditionWebhooksIncluded on InstallPlans and Subscriptions is True if the plan installs webhooks. The condition's message
+	// ConditionWebhooksIncluded on InstallPlans and Subscriptions is True if the plan contains webhooks. The condition's message
 	// reports what they intercept and where. ReasonWebhooksDeclared is its only reason.
 	ConditionWebhooksIncluded = "WebhooksIncluded"
 	ReasonWebhooksDeclared    = "WebhooksDeclared"
