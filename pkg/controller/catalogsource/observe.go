@@ -183,7 +183,7 @@ func (r *Reconciler) observeConfigMap(ctx context.Context, key types.NamespacedN
 		switch {
 		case apierrors.IsNotFound(err):
 			r.configMaps.drop(key)
-			r.follows.begin(key, "")
+			r.follows.Begin(key, "")
 			return seen
 		case scoped.ReasonOf(err) != "" || apierrors.IsForbidden(err): // a change to the account or to RBAC wakes the CatalogSource
 			r.follows.unwatch(func(other types.NamespacedName) bool { return other == key })
@@ -194,7 +194,7 @@ func (r *Reconciler) observeConfigMap(ctx context.Context, key types.NamespacedN
 		seen.snapshot = r.configMaps.good(key, name)
 		return seen
 	}
-	r.follows.begin(key, cm.ResourceVersion)
+	r.follows.Begin(key, cm.ResourceVersion)
 	seen := inProcess(r.configMaps.load(ctx, key, cm), reason, fmt.Sprintf("config map %s", name))
 	seen.recheckAfter = again
 	seen.configMap = &operatorsv1alpha1.ConfigMapResourceReference{

@@ -131,7 +131,7 @@ func New(o Options) (*Reconciler, error) {
 		directories: newDirectories(o.Directories, o.Disk),
 		connections: newConnections(bound, waker.Wake),
 		configMaps:  &configMaps{budget: bound, disk: o.Disk},
-		follows:     &configMapWatches{open: o.WatchConfigMap, wake: waker.Wake, interests: &rbac.Interests[types.NamespacedName]{}},
+		follows:     newConfigMapWatches(o.WatchConfigMap, waker.Wake),
 		images:      newImages(o.Images, o.Disk, bound, waker.Wake, o.Clock),
 		servers:     newServers(o),
 		snapshots:   newSnapshots(),

@@ -120,7 +120,7 @@ func New(o Options) (*Reconciler, error) {
 		Options: o, confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, interests: &kit.Interests{},
 		unserved: kinds.NewUnserved(o.Clock), memory: &hooks.Memory{}, edits: &edits{}, drift: &drift{}, metrics: newMetrics(o.Clock),
 		refusals: &keyed.Map[client.ObjectKey, bool]{}, replaced: &status.Replaced{}, orphaning: &kit.Orphaning{}, settling: kit.NewSettling(),
-		excess: &excess.Timers[client.ObjectKey]{}, secrets: &secretWatches{open: o.WatchSecret},
+		excess: &excess.Timers[client.ObjectKey]{}, secrets: newSecretWatches(o.WatchSecret),
 	}, nil
 }
 

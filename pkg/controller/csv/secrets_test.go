@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
@@ -32,14 +33,14 @@ var demoCSV = types.NamespacedName{Namespace: "t1", Name: "demo"}
 func givenSecretWatches(t *testing.T) *watched {
 	t.Helper()
 	w := &watched{t: t, queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())}
-	w.secretWatches = &secretWatches{open: func(context.Context, scoped.Account, types.NamespacedName) (watch.Interface, error) {
+	w.secretWatches = newSecretWatches(func(context.Context, scoped.Account, types.NamespacedName) (watch.Interface, error) {
 		if w.refuse != nil {
 			return nil, w.refuse
 		}
 		w.opened = append(w.opened, watch.NewFake())
 		return w.opened[len(w.opened)-1], nil
-	}}
-	require.NoError(t, w.Start(t.Context(), w.queue))
+	})
+	require.NoError(t, w.Waker.Start(t.Context(), w.queue))
 	return w
 }
 
@@ -90,7 +91,7 @@ func TestASecretIsWatchedAgainAfterTheWatchEnds(t *testing.T) {
 		w.begin(demoCSV, "s", "5")
 		w.opened[0].Stop()
 		require.False(t, w.woken(), "not at once")
-		time.Sleep(rewatchDelay)
+		time.Sleep(kit.WatchAgain)
 		require.True(t, w.woken())
 		w.refuse = errors.New("forbidden")
 		w.set("a", "s")
@@ -126,9 +127,9 @@ func TestANamespaceHasALimitedNumberOfSecretWatches(t *testing.T) {
 	w := givenSecretWatches(t)
 	defer w.queue.ShutDown()
 	var names []string
-	for i := range maxSecretWatches + 1 {
+	for i := range kit.MaxWatches + 1 {
 		names = append(names, fmt.Sprintf("s%d", i))
 	}
 	w.set("a", names...)
-	require.Len(t, w.opened, maxSecretWatches)
+	require.Len(t, w.opened, kit.MaxWatches)
 }
