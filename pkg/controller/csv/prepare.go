@@ -61,21 +61,32 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 	if barred != nil {
 		return nil // the API server would refuse these roles
 	}
-	if err = r.missingPermissions(ctx, s, forPreparing, due); err == nil {
-		err = r.collisions(ctx, s, account, s.withoutChecked(slices.Clone(want), rendered))
-	}
+	err = r.checkWrites(ctx, s, account, s.withoutChecked(slices.Clone(want), rendered), due)
 	if err == nil {
 		err = r.write(ctx, s, account, want, due)
 	}
 	if err == nil {
 		err = r.grantCondition(ctx, s, account, want, access)
 	}
-	if err != nil && isReported(err) {
-		s.facts.Prepared = err
-		s.facts.Notes = append(s.facts.Notes, summary(err))
-		return nil
+	return s.notPrepared(err)
+}
+
+// notPrepared records a refusal in the facts, and returns other errors.
+func (s *scope) notPrepared(err error) error {
+	if err == nil || !isReported(err) {
+		return err
 	}
-	return err
+	s.facts.Prepared = err
+	s.facts.Notes = append(s.facts.Notes, summary(err))
+	return nil
+}
+
+// checkWrites returns why the due objects may not be written. planned are all objects that prepare may write.
+func (r *Reconciler) checkWrites(ctx context.Context, s *scope, account client.Client, planned, due []*unstructured.Unstructured) error {
+	if err := r.missingPermissions(ctx, s, forPreparing, due); err != nil {
+		return err
+	}
+	return r.collisions(ctx, s, account, planned)
 }
 
 func (r *Reconciler) operatorRBAC(s *scope) ([]*unstructured.Unstructured, error) {
