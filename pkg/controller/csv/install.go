@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/install/warrant"
 )
@@ -66,11 +69,29 @@ func joinMissing(a, b error) error {
 }
 
 // probe applies the Deployments in a dry run, so that a CSV whose Deployments were refused leaves phase Failed only if
-// they would now be accepted.
+// they would now be accepted. Of many Deployments, it applies a part.
 func (r *Reconciler) probe(ctx context.Context, s *scope) error {
 	dry := deployment.Installer{Account: s.acting.Dry(), Facts: r.Client}
 	_, err := dry.Install(ctx, s.owner, s.deployments)
+	if kit.Is[*deployment.Unfinished](err) {
+		return nil
+	}
 	return err
+}
+
+// turnPause is the delay before the next Deployments of an install are written. Meanwhile, other namespaces have their turn, and
+// the cache observes what was written.
+const turnPause = 250 * time.Millisecond
+
+// continueLater requests the reconcile that writes the next Deployments of an install, and returns the transition that reports
+// the progress. The message changes at most ten times, because each change is a write.
+func (s *scope) continueLater(t Transition, left *deployment.Unfinished) Transition {
+	s.wakeAfter(turnPause)
+	if t.Phase == phaseInstalling {
+		t.Reason = reasonWaiting
+		t.Message = fmt.Sprintf(messageInstalling, fmt.Sprintf("at least %d%% of the %d deployments have been written", 10*left.Done/left.All*10, left.All))
+	}
+	return t
 }
 
 // install writes the Deployments as the account.

@@ -20,6 +20,7 @@ import (
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/install"
 	"github.com/remit-olm/remit/pkg/install/cert"
+	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/install/excess"
 	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/lib/keyed"
@@ -175,7 +176,8 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope) (ctrl.Result, erro
 	}
 	r.forgetRefusal(s)
 	if left := unsettled(s.facts, s.csv, r.settling); left > 0 {
-		return ctrl.Result{RequeueAfter: left}, nil
+		s.wakeAfter(left)
+		return ctrl.Result{RequeueAfter: s.after}, nil
 	}
 	s.wakeAfter(last.After)
 	return r.finish(ctx, s)
@@ -253,6 +255,9 @@ func (r *Reconciler) act(ctx context.Context, s *scope, t Transition) (Transitio
 	err := r.install(ctx, s)
 	if err == nil {
 		return t, nil
+	}
+	if left, ok := errors.AsType[*deployment.Unfinished](err); ok {
+		return s.continueLater(t, left), nil
 	}
 	failed, ok := Failed(err)
 	if !ok {

@@ -178,6 +178,7 @@ func applySteps(ctx context.Context, s *run) (outcome, error) {
 		if s.reconciler.Clock.Since(saved) < saveInterval {
 			continue
 		}
+		s.showProgress()
 		if err := s.save(ctx); err != nil {
 			return outcome{}, err
 		}

@@ -54,18 +54,20 @@ func (s *run) deployOne(ctx context.Context, owner ownerutil.Owner, live *unstru
 	if err != nil {
 		return err
 	}
-	for _, d := range wanted {
+	objects := make([]*unstructured.Unstructured, len(wanted))
+	for i, d := range wanted {
+		if objects[i], err = apply.Object(d); err != nil {
+			return err
+		}
+		if _, known := s.deployments[apply.Describe(objects[i])]; !known {
+			return fmt.Errorf("%w: %s was not tried", errDeferred, apply.Describe(objects[i]))
+		}
+	}
+	for _, obj := range objects {
 		if err := s.sameAccount(ctx); err != nil {
 			return err
 		}
-		obj, err := apply.Object(d)
-		if err != nil {
-			return err
-		}
-		live, known := s.deployments[apply.Describe(obj)]
-		if !known {
-			return fmt.Errorf("%w: the ClusterServiceVersion now contains %s", errDeferred, apply.Describe(obj))
-		}
+		live := s.deployments[apply.Describe(obj)]
 		result, _, err := apply.From(ctx, s.executor.Account, live, obj, owner)
 		if err != nil {
 			return err

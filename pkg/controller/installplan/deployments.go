@@ -21,7 +21,8 @@ import (
 )
 
 // tryDeployments sends the Deployments of the plan's ClusterServiceVersions as a dry run, so that their refusals are
-// reported together with those of the other objects.
+// reported together with those of the other objects. It sends at most deployment.MaxWritten: the csv controller writes the
+// others, a part in each reconcile, and reports their refusals.
 func (s *run) tryDeployments(ctx context.Context) error {
 	dry, isNew := client.NewDryRunClient(s.executor.Account), s.isNew()
 	s.deployments = map[string]*unstructured.Unstructured{}
@@ -33,7 +34,7 @@ func (s *run) tryDeployments(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, d := range deployments {
+		for _, d := range deployments[:min(len(deployments), deployment.MaxWritten-len(s.deployments))] {
 			if isNew && apply.WouldCreate(ctx, dry, d, st.Owner) {
 				s.deployments[apply.Describe(d)] = nil
 				continue

@@ -75,6 +75,7 @@ type Reconciler struct {
 	owners    *owners
 	unserved  *kinds.Unserved
 	interests *kit.Interests
+	large     *largeQueue
 	// warnings counts the API server's warnings about the objects of plans.
 	warnings prometheus.Counter
 }
@@ -89,7 +90,7 @@ func New(o Options) (*Reconciler, error) {
 		o.Clock = clock.RealClock{}
 	}
 	return &Reconciler{
-		Options: o, interests: &kit.Interests{}, warnings: newWarnings(),
+		Options: o, interests: &kit.Interests{}, large: &largeQueue{}, warnings: newWarnings(),
 		confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, memory: &memory{},
 		owners: &owners{}, unserved: kinds.NewUnserved(o.Clock),
 	}, nil
@@ -101,6 +102,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	tracked := *r
 	r = &tracked
 	defer r.interests.Track(req, &r.RBAC)()
+	run := &run{reconciler: r}
+	defer func() { r.large.end(req.NamespacedName, run.queued) }()
 	if left, err := r.Default.Lookup(r.Client).LeavesToOLM(ctx, req.Namespace); left || err != nil {
 		r.forget(req)
 		return ctrl.Result{}, err
@@ -117,13 +120,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if pause := r.authorPause(ip); pause > 0 {
 		return ctrl.Result{RequeueAfter: pause}, nil
 	}
-	run := &run{reconciler: r, saved: ip, plan: ip.DeepCopy()}
+	run.saved, run.plan = ip, ip.DeepCopy()
 	out, err := run.runPhases(ctx,
 		decode,
 		awaitApproval,
 		findAccount,
 		makeSteps,
 		preflightPlan,
+		awaitTurn,
 		openClients,
 		gather,
 		chooseWriters,

@@ -45,6 +45,8 @@ type run struct {
 	emptying    errgroup.Group
 	// unserved means that permissions were not checked because the cluster does not serve a kind of the plan.
 	unserved bool
+	// queued means that the plan waits until other large plans have been executed.
+	queued bool
 	// tried means that the objects themselves were sent to the API server as a dry run.
 	tried bool
 	// recheckAt is the time at which existing objects should be read again if they are the only obstacle.

@@ -50,6 +50,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cat
 		Watches(&apiregistrationv1.APIService{}, handler.EnqueueRequestsFromMapFunc(r.claiming)).
 		WatchesRawSource(catalogs).
 		WatchesRawSource(changes).
+		WatchesRawSource(source.Func(r.large.waker.Start)).
 		WithOptions(fairqueue.Options(workers, fairqueue.RetryLimiter(fairqueue.LastRetry))).
 		Complete(r)
 }

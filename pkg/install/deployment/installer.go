@@ -17,6 +17,20 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
+// MaxWritten is the maximum number of Deployments that one Install changes, so that an install with many of them does not delay
+// those of others.
+const MaxWritten = 50
+
+// Unfinished is the error of an Install that has changed MaxWritten Deployments, and has to be repeated to change the others.
+type Unfinished struct {
+	// Done is the number of Deployments that are in the desired state, of All.
+	Done, All int
+}
+
+func (e *Unfinished) Error() string {
+	return fmt.Sprintf("%d of %d Deployments have been written", e.Done, e.All)
+}
+
 // Installer writes the Deployments of one install.
 type Installer struct {
 	// Account is a client authenticated as the account. It performs all writes.
@@ -30,33 +44,55 @@ type Installer struct {
 }
 
 // Install applies the wanted Deployments in order, and then deletes those that the CSV owns but that are no longer
-// wanted. If Hold reports that the remaining Deployments must wait, Install stops without an error. It returns a
-// description of each change.
+// wanted. It sends no requests about those that Facts shows in the desired state. If Hold reports that the remaining
+// Deployments must wait, Install stops without an error. It returns a description of each change, and *Unfinished after
+// MaxWritten Deployments.
 func (i Installer) Install(ctx context.Context, owner ownerutil.Owner, want []*appsv1.Deployment) ([]string, error) {
 	var changed []string
-	for _, d := range want {
-		done, err := i.Ensure(ctx, owner, d)
+	sent := 0 // without those that are unchanged: the next Install would begin with them again
+	for n, d := range want {
+		now, err := CheckOne(ctx, i.Facts, owner, d)
 		if err != nil {
 			return changed, err
 		}
-		if done.Result != apply.Unchanged {
-			changed = append(changed, string(done.Result)+" "+apply.Describe(d))
+		if !now.Untouched {
+			if sent == MaxWritten {
+				return changed, &Unfinished{Done: n, All: len(want)}
+			}
+			done, err := i.Ensure(ctx, owner, d)
+			if err != nil {
+				return changed, err
+			}
+			if done.Result != apply.Unchanged {
+				sent++
+				changed = append(changed, string(done.Result)+" "+apply.Describe(d))
+			}
 		}
 		if i.Hold != nil && i.Hold(d) {
 			return changed, nil
 		}
 	}
+	deleted, err := i.deleteOrphans(ctx, owner, want, MaxWritten-sent)
+	return append(changed, deleted...), err
+}
+
+// deleteOrphans deletes at most the given number of Deployments that the CSV owns but that are no longer wanted.
+func (i Installer) deleteOrphans(ctx context.Context, owner ownerutil.Owner, want []*appsv1.Deployment, most int) ([]string, error) {
 	orphans, err := Orphans(ctx, i.Facts, owner, want)
 	if err != nil {
-		return changed, err
+		return nil, err
 	}
-	for _, o := range orphans {
-		if err := apply.Delete(ctx, i.Account, o, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
-			return changed, err
+	var deleted []string
+	for n, o := range orphans {
+		if n == most {
+			return deleted, &Unfinished{Done: len(want), All: len(want) + len(orphans) - n}
 		}
-		changed = append(changed, "Deleted "+apply.Describe(o))
+		if err := apply.Delete(ctx, i.Account, o, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+			return deleted, err
+		}
+		deleted = append(deleted, "Deleted "+apply.Describe(o))
 	}
-	return changed, nil
+	return deleted, nil
 }
 
 // Ensured is the result of Ensure.

@@ -1,0 +1,104 @@
+package installplan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/remit-olm/remit/pkg/install/deployment"
+)
+
+// manyDeployments returns the demo's ClusterServiceVersion with the given number of Deployments.
+func manyDeployments(n int) string {
+	before, one, _ := strings.Cut(demoCSV, "      - name: demo\n")
+	out := before
+	for i := range n {
+		out += fmt.Sprintf("      - name: demo-%03d\n%s", i, one)
+	}
+	return out
+}
+
+// A plan that tried and wrote all Deployments would occupy a worker for minutes.
+func TestManyDeploymentsAreLeftToTheCSVController(t *testing.T) {
+	t.Parallel()
+	for n, writes := range map[int]int{deployment.MaxWritten: deployment.MaxWritten, deployment.MaxWritten + 1: 0, 1_000: 0} {
+		w := newWorld(t, bundled(manyDeployments(n), demoCRD, demoConfigMap))
+		got := w.reconcile()
+		require.Equal(t, "Complete", string(got.phase), got.message)
+		about := func(of []string, prefix string) int {
+			return len(slices.DeleteFunc(of, func(r string) bool { return !strings.HasPrefix(r, prefix) }))
+		}
+		require.Equal(t, writes, about(got.writes, "acct: apply Deployment"))
+		require.Equal(t, deployment.MaxWritten, about(w.Requests(), "acct: try Deployment"))
+	}
+}
+
+// configMaps returns manifests of a bundle with many objects.
+func configMaps(n int) []string {
+	out := []string{demoCSV, demoCRD}
+	for i := range n {
+		out = append(out, fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: defaults-%03d}, data: {a: "1"}}`, i))
+	}
+	return out
+}
+
+func TestLargePlansWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	others := []types.NamespacedName{{Namespace: "a", Name: "install-a"}, {Namespace: "b", Name: "install-b"}}
+	for _, row := range []struct {
+		name      string
+		manifests []string
+		waits     bool
+	}{
+		{"a large plan", configMaps(largeSteps), true},
+		{"any other plan", configMaps(largeSteps - 5), false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, bundled(row.manifests...))
+			for _, other := range others {
+				require.True(t, w.r.large.begin(other))
+			}
+			got := w.reconcile()
+			if !row.waits {
+				require.Equal(t, "Complete", string(got.phase), got.message)
+				return
+			}
+			require.Equal(t, "Installing", string(got.phase))
+			require.Contains(t, got.message, "waiting until other large InstallPlans have been executed: this one has 105 objects")
+			require.Empty(t, got.writes)
+			require.NotContains(t, strings.Join(w.Requests(), "\n"), "acct: ", "a plan that waits sends nothing as the account")
+			woken := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
+			t.Cleanup(woken.ShutDown)
+			require.NoError(t, w.r.large.waker.Start(t.Context(), woken))
+			w.r.large.end(others[0], false)
+			require.Equal(t, 1, woken.Len(), "its turn has come")
+			require.Equal(t, "Complete", string(w.reconcile().phase))
+			require.Equal(t, []types.NamespacedName{others[1]}, w.r.large.running)
+			require.Empty(t, w.r.large.line)
+		})
+	}
+}
+
+func TestLargePlansTakeTurnsInOrder(t *testing.T) {
+	t.Parallel()
+	name := func(i int) types.NamespacedName { return types.NamespacedName{Namespace: fmt.Sprint("n", i)} }
+	q := &largeQueue{}
+	for i := range 5 {
+		require.Equal(t, i < largeAtOnce, q.begin(name(i)), i)
+		q.end(name(9), false) // a small plan ends
+	}
+	q.end(name(0), false)
+	require.False(t, q.begin(name(3)), "plan 2 has waited longer")
+	require.True(t, q.begin(name(2)))
+	q.end(name(3), false) // it now waits for a permission
+	q.end(name(1), false)
+	require.True(t, q.begin(name(4)))
+	require.Empty(t, q.line)
+}
