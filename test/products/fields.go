@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Field is a list or map in an API object.
+// Field is a list, map or text in an object.
 type Field struct {
 	// Path names the field, for example "spec.install.spec.deployments[].name".
 	Path string
@@ -27,8 +27,16 @@ func Fields(t reflect.Type) []Field {
 	return w.found
 }
 
+// FieldsAndTexts also returns the texts, which a list can repeat as well.
+func FieldsAndTexts(t reflect.Type) []Field {
+	w := walk{visited: map[reflect.Type]bool{}, texts: true}
+	w.visit(t, Field{}, 0)
+	return w.found
+}
+
 type walk struct {
 	visited map[reflect.Type]bool
+	texts   bool
 	found   []Field
 }
 
@@ -45,13 +53,22 @@ func (w *walk) visit(t reflect.Type, f Field, depth int) {
 		w.found = append(w.found, f)
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Uint8 {
+			w.text(f)
 			return
 		}
 		w.found = append(w.found, f)
 		if depth+1 < maxDepth {
 			w.visit(t.Elem(), f.below("[]", -1), depth+1)
 		}
+	case reflect.String:
+		w.text(f)
 	default: // neither a list nor a map
+	}
+}
+
+func (w *walk) text(f Field) {
+	if w.texts {
+		w.found = append(w.found, f)
 	}
 }
 
@@ -88,7 +105,8 @@ func (f Field) below(name string, index int) Field {
 	return Field{Path: f.Path + sep + name, at: append(slices.Clone(f.at), index)}
 }
 
-// Fill adds different entries to the field of an object until they are about size bytes long. It keeps existing entries.
+// Fill adds different entries to the field of an object until they are about size bytes long. It keeps existing entries. A text
+// gets this length.
 func (f Field) Fill(object any, size int) {
 	v := reflect.ValueOf(object).Elem()
 	for _, i := range f.at {
@@ -107,6 +125,14 @@ func (f Field) Fill(object any, size int) {
 		}
 		v = v.Index(0)
 	}
+	for v.Kind() == reflect.Pointer {
+		v.Set(reflect.New(v.Type().Elem()))
+		v = v.Elem()
+	}
+	if isText(v.Type()) {
+		fillText(v, size)
+		return
+	}
 	if v.Kind() == reflect.Map && v.IsNil() {
 		v.Set(reflect.MakeMap(v.Type()))
 	}
@@ -120,6 +146,22 @@ func (f Field) Fill(object any, size int) {
 			continue
 		}
 		v.Set(reflect.Append(v, entryOf(v.Type().Elem(), i+1)))
+	}
+}
+
+func isText(t reflect.Type) bool {
+	return t.Kind() == reflect.String || t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8
+}
+
+func fillText(v reflect.Value, size int) {
+	text := strings.Repeat("x", size)
+	switch {
+	case v.Kind() == reflect.String:
+		v.SetString(text)
+	case v.Type() == reflect.TypeFor[json.RawMessage]():
+		v.SetBytes([]byte(`"` + text + `"`))
+	default:
+		v.SetBytes([]byte(text)[:size*3/4]) // the text in base64
 	}
 }
 

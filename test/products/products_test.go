@@ -158,22 +158,19 @@ type pair struct {
 	surplus int64
 }
 
-// multiplying tries all pairs with short lists, and returns those that allocate more than their parts, most first.
-func multiplying(t *testing.T, fields []Field) []pair {
-	t.Helper()
-	of := func(fields ...Field) int64 {
-		return int64(expand(t, written(t, small, fields...)).allocated)
-	}
-	of() // fills caches
-	nothing := of()
+// multiplying tries all pairs with short lists, and returns those that allocate more than their parts, most first. allocated
+// returns the number of bytes that the given fields allocate together.
+func multiplying(allocated func(fields ...Field) int64, fields []Field) []pair {
+	allocated() // fills caches
+	nothing := allocated()
 	alone := make([]int64, len(fields))
 	for i, f := range fields {
-		alone[i] = of(f) - nothing
+		alone[i] = allocated(f) - nothing
 	}
 	var out []pair
 	for i, a := range fields {
 		for j, b := range fields[i+1:] {
-			if surplus := of(a, b) - alone[i] - alone[i+1+j] - nothing; surplus > multiplies {
+			if surplus := allocated(a, b) - alone[i] - alone[i+1+j] - nothing; surplus > multiplies {
 				out = append(out, pair{a, b, surplus})
 			}
 		}
@@ -182,18 +179,25 @@ func multiplying(t *testing.T, fields []Field) []pair {
 	return out
 }
 
+// tryLarge tries pairs at sizes that fit into an object of the given size: the longest lists, and lists below the limits of each.
+func tryLarge(t *testing.T, pairs []pair, most int, try func(size int, fields ...Field) cost, maxBytes uint64, maxSteps int64) {
+	t.Helper()
+	for _, p := range pairs {
+		for _, size := range []int{most / 2, most / 16, most / 40} {
+			got := try(size, p.a, p.b)
+			t.Logf("%s  %s × %s (%d KiB; %d KiB)", got, p.a.Path, p.b.Path, size>>10, p.surplus>>10)
+			require.Less(t, got.allocated, maxBytes, "%s × %s: %s", p.a.Path, p.b.Path, got)
+			require.Less(t, got.steps, maxSteps, "%s × %s: %s", p.a.Path, p.b.Path, got)
+		}
+	}
+}
+
 func TestNoPairOfListsMultiplies(t *testing.T) {
 	fields := Fields(reflect.TypeFor[tenant]())
 	require.Greater(t, len(fields), 100)
-	pairs := multiplying(t, fields)
+	with := func(size int, fields ...Field) cost { return expand(t, written(t, size, fields...)) }
+	pairs := multiplying(func(fields ...Field) int64 { return int64(with(small, fields...).allocated) }, fields)
 	t.Logf("%d of %d pairs multiply", len(pairs), len(fields)*(len(fields)-1)/2)
 	require.Greater(t, len(pairs), 5, "the walk finds what multiplies")
-	for _, p := range pairs[:min(len(pairs), most)] {
-		for _, size := range []int{objects / 2, objects / 16, objects / 40} { // the longest lists, and lists below the limits of each
-			got := expand(t, written(t, size, p.a, p.b))
-			t.Logf("%s  %s × %s (%d KiB; %d KiB)", got, p.a.Path, p.b.Path, size>>10, p.surplus>>10)
-			require.Less(t, got.allocated, uint64(maxAllocated), "%s × %s: %s", p.a.Path, p.b.Path, got)
-			require.Less(t, got.steps, int64(maxSteps), "%s × %s: %s", p.a.Path, p.b.Path, got)
-		}
-	}
+	tryLarge(t, pairs[:min(len(pairs), most)], objects, with, maxAllocated, maxSteps)
 }
