@@ -111,5 +111,41 @@ func budget() []Mutant {
 			New:    "		if err := budget.Refused(sub); false {",
 			Killer: unit("pkg/controller/subscription", "TestASubscriptionThatIsTooLargeSaysSo"),
 		},
+		{
+			Name: "all-deployments-in-one-turn", Rule: 8, File: "pkg/install/deployment/installer.go",
+			Old:    "			if sent == MaxWritten {",
+			New:    "			if false {",
+			Killer: unit("pkg/controller/csv", "TestManyDeploymentsAreWrittenInTurns"),
+		},
+		{
+			Name: "written-deployments-are-read-again", Rule: 8, File: "pkg/install/deployment/installer.go",
+			Old:    "		if !now.Untouched {",
+			New:    "		if now.Untouched = false; true {",
+			Killer: unit("pkg/controller/csv", "TestManyDeploymentsAreWrittenInTurns"),
+		},
+		{
+			Name: "all-orphans-in-one-turn", Rule: 8, File: "pkg/install/deployment/installer.go",
+			Old:    "		if n == most {",
+			New:    "		if false {",
+			Killer: unit("pkg/controller/csv", "TestManyDeploymentsAreDeletedInTurns"),
+		},
+		{
+			Name: "plans-try-all-deployments", Rule: 8, File: "pkg/controller/installplan/deployments.go",
+			Old:    "range deployments[:min(len(deployments), deployment.MaxWritten-len(s.deployments))] {",
+			New:    "range deployments {",
+			Killer: unit("pkg/controller/installplan", "TestManyDeploymentsAreLeftToTheCSVController"),
+		},
+		{
+			Name: "large-plans-all-at-once", Rule: 8, File: "pkg/controller/installplan/large.go",
+			Old:    "	if at >= largeAtOnce-len(q.running) {",
+			New:    "	if false {",
+			Killer: unit("pkg/controller/installplan", "TestLargePlansWaitForEachOther"),
+		},
+		{
+			Name: "large-plans-overtake", Rule: 8, File: "pkg/controller/installplan/large.go",
+			Old:    "	if at >= largeAtOnce-len(q.running) {",
+			New:    "	if len(q.running) >= largeAtOnce {",
+			Killer: unit("pkg/controller/installplan", "TestLargePlansTakeTurnsInOrder"),
+		},
 	}
 }

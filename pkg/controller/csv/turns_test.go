@@ -64,6 +64,26 @@ func TestManyDeploymentsAreWrittenInTurns(t *testing.T) {
 	require.Contains(t, w.csv.Status.Message, "waiting for deployment demo to become ready")
 }
 
+func TestManyDeploymentsAreDeletedInTurns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	crowded(deployment.MaxWritten + 21)(w)
+	settled(w)
+	spec(func(s *operatorsv1alpha1.ClusterServiceVersionSpec) {
+		specs := &s.InstallStrategy.StrategySpec.DeploymentSpecs
+		*specs = (*specs)[:1]
+	})(w)
+	var deleted []int
+	for range 6 {
+		_, err := w.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w.csv)})
+		require.NoError(t, err)
+		if n := len(slices.DeleteFunc(w.Writes(), func(r string) bool { return !strings.HasPrefix(r, "acct: delete Deployment") })); n > 0 {
+			deleted = append(deleted, n)
+		}
+	}
+	require.Equal(t, []int{deployment.MaxWritten, 20}, deleted)
+}
+
 // The retry of a refused install tries a part of the Deployments.
 func TestManyDeploymentsAreTriedInPart(t *testing.T) {
 	t.Parallel()
