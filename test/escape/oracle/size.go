@@ -45,7 +45,7 @@ func Programs(cluster *env.Cluster) ([]Program, error) {
 		if err != nil || filepath.Dir(exe) != cluster.Bin {
 			continue // the Pod was deleted
 		}
-		for _, name := range []string{names.ServiceAccountCatalog, names.ServiceAccountOLM, names.ServiceAccountExtension} {
+		for _, name := range []string{names.ServiceAccountCatalog, names.ServiceAccountOLM, names.ServiceAccountExtension, names.ServiceAccountPackageServer} {
 			if name == "remit-"+filepath.Base(exe) {
 				out = append(out, Program{Name: filepath.Base(exe), PID: pid})
 			}
