@@ -134,12 +134,14 @@ func (s *run) resume(ctx context.Context) error {
 	return s.save(ctx)
 }
 
-// hasWaited reports whether the saved status asks users for a grant, a change or an approval.
+// hasWaited reports whether the saved status asks users for a grant, a change or an approval, or to wait for other plans.
 func (s *run) hasWaited() bool {
 	was := &s.saved.Status
-	switch was.GetCondition(operatorsv1alpha1.InstallPlanInstalled).Reason {
+	switch installed := was.GetCondition(operatorsv1alpha1.InstallPlanInstalled); installed.Reason {
 	case names.ReasonAccountLacksPermissions, reasonCheckFailed, names.ReasonBundleContentUnavailable:
 		return true
+	case reasonInstalling:
+		return installed.Status == corev1.ConditionFalse // the plan waited until other plans had been executed
 	}
 	return was.GetCondition(typeObjectsRefused).Status == corev1.ConditionTrue || was.Phase == operatorsv1alpha1.InstallPlanPhaseRequiresApproval
 }

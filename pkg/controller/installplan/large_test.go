@@ -6,9 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	testclock "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/remit-olm/remit/pkg/install/deployment"
@@ -79,6 +81,10 @@ func TestLargePlansWaitForEachOther(t *testing.T) {
 			require.NoError(t, w.r.large.waker.Start(t.Context(), woken))
 			w.r.large.end(others[0], false)
 			require.Equal(t, 1, woken.Len(), "its turn has come")
+			w.Before("acct: apply ConfigMap ns/defaults-000", func() {
+				require.True(t, w.Has(w.plan))
+				require.Empty(t, w.plan.Status.Message, "it no longer waits")
+			})
 			require.Equal(t, "Complete", string(w.reconcile().phase))
 			require.Equal(t, []types.NamespacedName{others[1]}, w.r.large.running)
 			require.Empty(t, w.r.large.line)
@@ -101,4 +107,21 @@ func TestLargePlansTakeTurnsInOrder(t *testing.T) {
 	q.end(name(1), false)
 	require.True(t, q.begin(name(4)))
 	require.Empty(t, q.line)
+}
+
+func TestPlansReportTheirProgress(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, bundled(configMaps(20)...))
+	clock, ok := w.options.Clock.(*testclock.FakePassiveClock)
+	require.True(t, ok)
+	var told []string
+	for i := range 20 {
+		w.Before(fmt.Sprintf("acct: apply ConfigMap ns/defaults-%03d", i), func() {
+			clock.SetTime(clock.Now().Add(saveInterval / 4))
+			require.True(t, w.Has(w.plan))
+			told = append(told, w.plan.Status.GetCondition(operatorsv1alpha1.InstallPlanInstalled).Message)
+		})
+	}
+	require.Equal(t, "Complete", string(w.reconcile().phase))
+	require.Equal(t, []string{"", "7 of 25 objects have been written", "11 of 25 objects have been written", "15 of 25 objects have been written", "19 of 25 objects have been written"}, slices.Compact(told))
 }
