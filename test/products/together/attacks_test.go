@@ -73,8 +73,18 @@ func creating(of forge.CSV) func(tn *env.Tenant) {
 	return func(tn *env.Tenant) {
 		obj := (&unstructured.Unstructured{Object: of.Object}).DeepCopy()
 		obj.SetNamespace(tn.Namespace)
-		tn.Create(obj)
+		create(tn, obj)
 	}
+}
+
+// create creates a large object, and tries again if the API server needs too long to decode it: on two cores, that takes more
+// than half a minute if all attacks begin at the same time.
+func create(tn *env.Tenant, obj *unstructured.Unstructured) {
+	tn.T.Helper()
+	tn.Eventually(func(c *assert.CollectT) {
+		err := tn.Cluster.Client.Create(tn.T.Context(), obj.DeepCopy())
+		assert.NoError(c, client.IgnoreAlreadyExists(err))
+	})
 }
 
 // extending installs a CSV through a ClusterExtension that has the name of the tenant's namespace.
@@ -189,7 +199,7 @@ func emptySource(tn *env.Tenant) {
 
 func createEmpty(tn *env.Tenant, kind, name string, spec map[string]any) {
 	tn.T.Helper()
-	tn.Create(&unstructured.Unstructured{Object: map[string]any{
+	create(tn, &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": operatorsv1alpha1.SchemeGroupVersion.String(), "kind": kind, "metadata": map[string]any{"namespace": tn.Namespace, "name": name}, "spec": spec,
 	}})
 }

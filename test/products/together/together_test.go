@@ -221,13 +221,12 @@ func BenchmarkInstallsBesideProducts(b *testing.B) {
 		var alone, beside []time.Duration
 		for range rounds {
 			alone = append(alone, w.install(w.healthy()))
-		}
-		for range rounds {
 			all := w.healthy()
 			begin, await := w.prepare()
 			begin()
 			beside = append(beside, w.install(all))
 			await()
+			b.Logf("so far alone %v, beside %v", alone, beside)
 		}
 		slices.Sort(alone)
 		slices.Sort(beside)
