@@ -187,7 +187,7 @@ func cache() []Mutant {
 		{
 			Name: "lists-ignore-label-selectors", File: pkg + "/list.go",
 			Old:    "if options.LabelSelector != nil && !options.LabelSelector.Matches",
-			New:    "if options.LabelSelector == nil && !options.LabelSelector.Matches",
+			New:    "if options.LabelSelector != nil && options.LabelSelector.Empty() && !options.LabelSelector.Matches",
 			Killer: unit(pkg, "TestT12ListsMatchControllerRuntime"),
 		},
 		{
