@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -36,10 +37,13 @@ func TestOnlyTheCatalogProgramSendsCatalogs(t *testing.T) {
 	s := serving(t)
 	s.put("a", "own", record("own", "etcd", "x"))
 	tenant := http.Header{testUser: {"tenant"}}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // the request of a writer would be answered much later
+	defer cancel()
 	for range 2 * maxWrites {
 		body, unfinished := io.Pipe() // a client that never ends its request
 		defer unfinished.Close()
-		got := s.do(http.MethodPut, "/namespaces/a/packagecatalogs/slow/content", body, tenant)
+		got, err := s.request(ctx, http.MethodPut, "/apis/packages.operators.coreos.com/v1/namespaces/a/packagecatalogs/slow/content", body, tenant)
+		require.NoError(t, err)
 		defer got.Body.Close()
 		require.Equal(t, http.StatusForbidden, got.StatusCode)
 	}
@@ -76,7 +80,12 @@ func TestLimitsTheTimeForReceivingACatalog(t *testing.T) {
 			_ = got.Body.Close()
 		}
 	}()
-	require.ErrorContains(t, <-ended, "i/o timeout")
+	select {
+	case err := <-ended:
+		require.ErrorContains(t, err, "i/o timeout")
+	case <-time.After(time.Minute):
+		require.Fail(t, "the request is still being received")
+	}
 	require.NoError(t, unfinished.Close())
 	<-sent
 }
