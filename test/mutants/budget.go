@@ -72,7 +72,7 @@ func budget() []Mutant {
 		{
 			Name: "heads-are-read-again", Rule: 8, File: "pkg/packages/describe.go",
 			Old:    "	if ok && (!seen.isBrief || channel != d.pkg.DefaultChannel) {",
-			New:    "	if false {",
+			New:    "	if false && ok && (!seen.isBrief || channel != d.pkg.DefaultChannel) {",
 			Killer: unit("pkg/packages", "TestChannelsDoNotMultiplyDescriptions"),
 		},
 		{
@@ -90,7 +90,7 @@ func budget() []Mutant {
 		{
 			Name: "large-objects-in-caches", Rule: 8, File: "pkg/controller/oversize.go",
 			Old:    "size > limit {",
-			New:    "size < 0 {",
+			New:    "size > limit && size < 0 {",
 			Killer: unit("pkg/controller", "TestLargeSubscriptionsTakeLittleMemory"),
 		},
 		{
