@@ -41,7 +41,7 @@ func TestOnlyTheCatalogProgramSendsCatalogs(t *testing.T) {
 	defer cancel()
 	for range 2 * maxWrites {
 		body, unfinished := io.Pipe() // a client that never ends its request
-		defer unfinished.Close()
+		context.AfterFunc(ctx, func() { _ = unfinished.Close() })
 		got, err := s.request(ctx, http.MethodPut, "/apis/packages.operators.coreos.com/v1/namespaces/a/packagecatalogs/slow/content", body, tenant)
 		require.NoError(t, err)
 		defer got.Body.Close()
