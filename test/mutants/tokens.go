@@ -158,7 +158,7 @@ func tokens() []Mutant {
 		{
 			Name: "extensions-need-no-enrollment", Rule: 5, File: "pkg/controller/clusterextension/identity.go",
 			Old:    "	if err == nil && !enrolled {",
-			New:    "	if err == nil && !enrolled && s.Self.User == \"\" {",
+			New:    "	if err == nil && !enrolled && !exists {",
 			Killer: row("220a"),
 		},
 		{
