@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	// MaxWatches and MaxAllWatches are the maximum numbers of objects that are watched in one namespace, and by one program.
-	MaxWatches    = 32
+	// MaxWatches is the maximum number of objects that are watched in one namespace.
+	MaxWatches = 32
+	// MaxAllWatches is the maximum number of objects that a program watches.
 	MaxAllWatches = 4096
 	// WatchAgain is the delay before the request of a watch that ended is woken, which watches the object again.
 	WatchAgain = 10 * time.Second
