@@ -32,7 +32,12 @@ func races() []row {
 			blocker.Remove()
 			before := len(s.sent())
 			s.halted()
-			require.LessOrEqual(s.T, len(s.sent())-before, 2, "the plan must wait for the grant without retrying")
+			after := s.sent()[before:]
+			// The catalog's ConfigMap is read as the account, too, and again when the account's permissions change.
+			after = slices.DeleteFunc(after, func(e audit.Event) bool {
+				return e.Object != nil && e.Object.Resource == "configmaps" && e.Object.Name == "content"
+			})
+			require.LessOrEqual(s.T, len(after), 2, "the plan must wait for the grant without retrying: %v", after)
 			binding.ResourceVersion = ""
 			s.Create(binding)
 			s.Complete()
