@@ -77,18 +77,30 @@ func (w *world) deletedOwner(obj client.Object) string {
 	if all[names.LabelLineage] == "" || obj.GetAnnotations()[names.AnnotationProof] == "" {
 		return ""
 	}
-	if name := all[names.LabelExtensionName]; all[names.LabelExtensionKind] == olmv1.KindClusterExtension {
-		exists := slices.ContainsFunc(w.extensions, func(ext olmv1.ClusterExtension) bool { return ownerutil.LabelValue(ext.Name) == name })
-		if !w.hasExtensions || exists || w.requested != "" && obj.GetNamespace() != w.requested {
-			return ""
-		}
-		return olmv1.KindClusterExtension + " " + name
+	if all[names.LabelExtensionKind] == olmv1.KindClusterExtension {
+		return w.deletedExtension(obj.GetNamespace(), all[names.LabelExtensionName])
 	}
-	name, namespace := all[names.LabelOwner], all[names.LabelOwnerNamespace]
+	if all[names.LabelOwnerKind] == operatorsv1alpha1.ClusterServiceVersionKind {
+		return w.deletedCSV(all[names.LabelOwnerNamespace], all[names.LabelOwner])
+	}
+	return ""
+}
+
+// deletedExtension returns the kind and name of the ClusterExtension with an object in the namespace, if it does not exist.
+func (w *world) deletedExtension(namespace, name string) string {
+	exists := slices.ContainsFunc(w.extensions, func(ext olmv1.ClusterExtension) bool { return ownerutil.LabelValue(ext.Name) == name })
+	if !w.hasExtensions || exists || w.requested != "" && namespace != w.requested {
+		return ""
+	}
+	return olmv1.KindClusterExtension + " " + name
+}
+
+// deletedCSV returns the kind and name of a ClusterServiceVersion, if it does not exist.
+func (w *world) deletedCSV(namespace, name string) string {
 	exists := slices.ContainsFunc(w.csvs, func(csv operatorsv1alpha1.ClusterServiceVersion) bool {
 		return csv.Namespace == namespace && ownerutil.LabelValue(csv.Name) == name
 	})
-	if all[names.LabelOwnerKind] != operatorsv1alpha1.ClusterServiceVersionKind || !w.complete || exists || w.requested != "" && namespace != w.requested {
+	if !w.complete || exists || w.requested != "" && namespace != w.requested {
 		return ""
 	}
 	return operatorsv1alpha1.ClusterServiceVersionKind + " " + namespace + "/" + name
