@@ -43,16 +43,15 @@ func TestManyDeploymentsAreWrittenInTurns(t *testing.T) {
 	require.NoError(t, err)
 	var wrote []int
 	var messages []string
-	checked := 0
+	started := false
 	for range 8 {
 		result, err := w.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w.csv)})
 		require.NoError(t, err)
 		writes, requests := len(about(w.Writes())), len(about(w.Requests()))
-		if writes > 0 {
+		if started { // before, collisions of all objects are looked for
 			require.LessOrEqual(t, requests, 2*deployment.MaxWritten, "a turn reads only what it writes")
-		} else {
-			checked += requests
 		}
+		started = started || writes > 0
 		if writes == deployment.MaxWritten {
 			require.Equal(t, turnPause, result.RequeueAfter)
 		}
@@ -61,7 +60,6 @@ func TestManyDeploymentsAreWrittenInTurns(t *testing.T) {
 			messages = append(messages, w.csv.Status.Message)
 		}
 	}
-	require.LessOrEqual(t, checked, all, "collisions are looked for once, before the first write")
 	wrote = slices.DeleteFunc(wrote, func(n int) bool { return n == 0 })
 	require.Equal(t, []int{deployment.MaxWritten, deployment.MaxWritten, 10}, wrote)
 	require.Equal(t, []string{
