@@ -25,6 +25,7 @@ import (
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/lib/decoding"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/version"
 )
@@ -65,6 +66,7 @@ func NewManager(config *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 	}
 	config = rest.CopyConfig(config)
 	config.UserAgent = version.UserAgent(o.UserAgent)
+	config.Wrap(decoding.Tolerant(scheme))
 	config.Wrap(version.WithUserAgent(config.UserAgent)) // leader election would send the name of the executable
 	config.QPS = -1                                      // API Priority and Fairness limits the request rate
 	lease := cmp.Or(o.LeaseDuration, DefaultLeaseDuration)

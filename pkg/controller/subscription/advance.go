@@ -70,11 +70,19 @@ func (w *world) views() map[types.UID]*view {
 			v.problem = w.blocked
 		}
 		if err := budget.Refused(sub); err != nil {
-			v.tooLarge, v.problem = true, &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: "spec.config is too large: " + err.Error()}
+			v.tooLarge, v.problem = true, &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: incomplete(err)}
 		}
 		views[sub.UID] = v
 	}
 	return views
+}
+
+// incomplete describes why only a part of a Subscription was read.
+func incomplete(err error) string {
+	if kit.Is[*budget.ObjectError](err) {
+		return "spec.config is too large: " + err.Error()
+	}
+	return err.Error()
 }
 
 // resolve resolves a namespace within the light limits, and stores the answer in the cache entry. If the namespace

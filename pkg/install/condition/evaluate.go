@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/remit-olm/remit/pkg/lib/budget"
 	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
@@ -27,6 +28,9 @@ const (
 func HeldBack(c *operatorsv2.OperatorCondition) string {
 	if override := meta.FindStatusCondition(c.Spec.Overrides, operatorsv2.Upgradeable); override != nil {
 		return reasonOf(override)
+	}
+	if err := budget.Refused(c); err != nil { // what the operator reports is unknown
+		return status.Cut(status.OneLine(err.Error()), maxReason)
 	}
 	reported := meta.FindStatusCondition(c.Spec.Conditions, operatorsv2.Upgradeable)
 	observed := meta.FindStatusCondition(c.Status.Conditions, operatorsv2.Upgradeable)

@@ -22,8 +22,12 @@ func Refuse(obj metav1.Object, size int64) {
 }
 
 // Refused returns an *ObjectError if the cached object is incomplete, because its user wrote more than Remit keeps in
-// memory, and nil otherwise. A user who sets the annotation on an object only has this object refused.
+// memory, a *DecodeError if it is incomplete because a part of it cannot be decoded (package decoding), and nil otherwise. A
+// user who sets one of the annotations on an object only has this object refused.
 func Refused(obj metav1.Object) error {
+	if reason, ok := obj.GetAnnotations()[names.AnnotationUndecodable]; ok {
+		return &DecodeError{Reason: reason}
+	}
 	size, err := strconv.ParseInt(obj.GetAnnotations()[names.AnnotationTooLarge], 10, 64)
 	if err != nil {
 		return nil //nolint:nilerr // the annotation is absent, or not from Refuse
@@ -40,4 +44,14 @@ type ObjectError struct {
 func (e *ObjectError) Error() string {
 	return fmt.Sprintf("the object needs %s of memory, which is more than Remit keeps for an object of this kind; "+
 		"remove entries from its lists", bytes(e.Size))
+}
+
+// DecodeError is an object of which a part has a value that its type does not have.
+type DecodeError struct {
+	// Reason describes the first such value. It can contain text of the object.
+	Reason string
+}
+
+func (e *DecodeError) Error() string {
+	return fmt.Sprintf("a part of the object cannot be decoded; correct the field that the reason names, or delete the object: %q", e.Reason)
 }

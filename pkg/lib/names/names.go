@@ -142,6 +142,9 @@ const (
 	// AnnotationTooLarge on an object in a program's cache is the memory, in bytes, that the complete object needs. The cache
 	// contains only a part of such an object, which is not installed (docs/adr/0066). It is never written.
 	AnnotationTooLarge = "remit.dev/too-large"
+	// AnnotationUndecodable on an object that a program has read is the reason why a part of its spec cannot be decoded. The
+	// object lacks that part, and is not installed (docs/adr/0086). It is never written.
+	AnnotationUndecodable = "remit.dev/undecodable"
 )
 
 // HolderCopy is the holder in the proof of a copied ClusterServiceVersion. It differs from the marks of all lineages,

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/lib/decoding"
 	"github.com/remit-olm/remit/pkg/lib/warning"
 )
 
@@ -86,7 +87,9 @@ func NewClients(o Options) (*Clients, error) {
 		return nil, fmt.Errorf("create the client for token requests: %w", err)
 	}
 	c := &Clients{options: o, mint: mint, entries: map[string]*entry{}}
-	if c.unauthenticated, err = rest.TransportFor(c.anonymous()); err != nil {
+	base := c.anonymous()
+	base.Wrap(decoding.Tolerant(o.Scheme))
+	if c.unauthenticated, err = rest.TransportFor(base); err != nil {
 		return nil, fmt.Errorf("create the transport of accounts: %w", err)
 	}
 	config, httpClient, err := c.through(dispatcher{})

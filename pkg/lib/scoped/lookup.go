@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/budget"
 )
 
 // Default is the installation's default account. Only flags can set it.
@@ -102,6 +104,9 @@ func (l Lookup) Account(ctx context.Context, namespace string) (Account, *operat
 
 // AccountOf returns the account of an OperatorGroup. The error is an *Error if there is no usable account.
 func (l Lookup) AccountOf(ctx context.Context, og *operatorsv1.OperatorGroup) (Account, error) {
+	if err := budget.Refused(og); err != nil { // without its targets, it would select all namespaces
+		return Account{}, problem(og, NoAccount, fmt.Sprintf("OperatorGroup %s/%s: %v", og.Namespace, og.Name, err))
+	}
 	key, isDefault := l.Default.accountOf(og)
 	if key.Name == "" {
 		return Account{}, problem(og, NoAccount, fmt.Sprintf("OperatorGroup %s/%s does not name a ServiceAccount "+

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/controller"
+	"github.com/remit-olm/remit/pkg/lib/decoding"
 	"github.com/remit-olm/remit/pkg/lib/version"
 )
 
@@ -144,6 +145,7 @@ func (c *Cluster) Client(errOut io.Writer) (client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	config.Wrap(decoding.Tolerant(scheme))
 	out, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)

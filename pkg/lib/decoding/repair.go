@@ -1,0 +1,176 @@
+package decoding
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/remit-olm/remit/pkg/lib/group"
+	"github.com/remit-olm/remit/pkg/lib/names"
+)
+
+const (
+	// maxDepth is the depth of the fields that are removed on their own. Of a field further inside, more is removed.
+	maxDepth = 4
+	// maxFields is the number of fields of one object that are tried on their own.
+	maxFields = 100
+	// maxReason is the length of the decoder's message that is kept.
+	maxReason = 500
+)
+
+// repairer changes objects so that they can be decoded as types of the scheme.
+type repairer struct{ scheme *runtime.Scheme }
+
+// repair returns an object that can be decoded.
+func (r repairer) repair(raw []byte) []byte {
+	out, _ := r.check(raw)
+	return out
+}
+
+// check returns an object that can be decoded, and whether it differs from the given one. It does not change objects of kinds
+// that the scheme does not contain.
+func (r repairer) check(raw []byte) (_ []byte, changed bool) {
+	var kind metav1.TypeMeta
+	if err := json.Unmarshal(raw, &kind); err != nil {
+		return raw, false
+	}
+	k := decoder{scheme: r.scheme, kind: kind.GroupVersionKind(), typeMeta: kind}
+	if !group.Own(k.kind.Group) || !r.scheme.Recognizes(k.kind) {
+		return raw, false
+	}
+	reason := k.decode(raw)
+	if reason == nil {
+		return raw, false
+	}
+	out, err := k.reduce(raw, reason)
+	if err != nil {
+		return raw, false // the client reports why
+	}
+	return out, true
+}
+
+// decoder decodes objects of one kind.
+type decoder struct {
+	scheme   *runtime.Scheme
+	kind     schema.GroupVersionKind
+	typeMeta metav1.TypeMeta
+}
+
+// decode decodes an object as clients do. Decoders of some types panic, such as that of the updateStrategy of CatalogSources.
+func (d decoder) decode(raw []byte) (err error) {
+	defer func() {
+		if failure := recover(); failure != nil {
+			err = fmt.Errorf("decoder of %s: %v", d.kind.Kind, failure)
+		}
+	}()
+	obj, err := d.scheme.New(d.kind)
+	if err != nil {
+		return err
+	}
+	return kjson.UnmarshalCaseSensitivePreserveInts(raw, obj)
+}
+
+// reduce returns the object without the fields that cannot be decoded.
+func (d decoder) reduce(raw []byte, reason error) ([]byte, error) {
+	fields := map[string]json.RawMessage{}
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return nil, err
+	}
+	incomplete := false
+	for name, value := range fields {
+		if name == "apiVersion" || name == "kind" || name == "metadata" { // the API server decodes these of every object
+			continue
+		}
+		kept := d.keep([]string{name}, value)
+		if fields[name] = kept; kept == nil {
+			delete(fields, name)
+		}
+		incomplete = incomplete || name != "status" && !bytes.Equal(kept, value) && !d.isMeaningless(value, kept)
+	}
+	if incomplete {
+		marked, err := mark(fields["metadata"], reason)
+		if err != nil {
+			return nil, err
+		}
+		fields["metadata"] = marked
+	}
+	out, err := json.Marshal(fields)
+	if err != nil {
+		return nil, err
+	}
+	return out, d.decode(out)
+}
+
+// keep returns what can be decoded of the field at a path, or nil if nothing can be.
+func (d decoder) keep(path []string, value json.RawMessage) json.RawMessage {
+	if d.decodes(path, value) {
+		return value
+	}
+	var fields map[string]json.RawMessage
+	if len(path) == maxDepth || json.Unmarshal(value, &fields) != nil || len(fields) > maxFields {
+		return nil
+	}
+	for name, inner := range fields {
+		kept := d.keep(append(path[:len(path):len(path)], name), inner)
+		if fields[name] = kept; kept == nil {
+			delete(fields, name)
+		}
+	}
+	out, err := json.Marshal(fields)
+	if err != nil || !d.decodes(path, out) {
+		return nil
+	}
+	return out
+}
+
+// decodes reports whether an object that has only the field at the path can be decoded.
+func (d decoder) decodes(path []string, value json.RawMessage) bool {
+	var content any = value
+	for i := len(path) - 1; i > 0; i-- {
+		content = map[string]any{path[i]: content}
+	}
+	raw, err := json.Marshal(map[string]any{"apiVersion": d.typeMeta.APIVersion, "kind": d.typeMeta.Kind, path[0]: content})
+	return err == nil && d.decode(raw) == nil
+}
+
+// isMeaningless reports whether only a field without a meaning was removed: the updateStrategy of a CatalogSource cannot be
+// decoded if it does not contain how often to poll.
+func (d decoder) isMeaningless(before, after json.RawMessage) bool {
+	if d.kind.GroupKind() != operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.CatalogSourceKind).GroupKind() {
+		return false
+	}
+	var was, is map[string]json.RawMessage
+	if json.Unmarshal(before, &was) != nil || json.Unmarshal(after, &is) != nil {
+		return false
+	}
+	_, kept := is["updateStrategy"]
+	return !kept && len(is) == len(was)-1
+}
+
+// mark adds the annotation that budget.Refused reads.
+func mark(metadata json.RawMessage, reason error) (json.RawMessage, error) {
+	fields := map[string]json.RawMessage{}
+	annotations := map[string]string{}
+	if err := json.Unmarshal(metadata, &fields); err != nil {
+		return nil, err
+	}
+	if existing := fields["annotations"]; existing != nil {
+		if err := json.Unmarshal(existing, &annotations); err != nil {
+			return nil, err
+		}
+	}
+	text := reason.Error()
+	annotations[names.AnnotationUndecodable] = strings.ToValidUTF8(text[:min(len(text), maxReason)], "")
+	var err error
+	if fields["annotations"], err = json.Marshal(annotations); err != nil {
+		return nil, err
+	}
+	return json.Marshal(fields)
+}

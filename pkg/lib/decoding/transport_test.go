@@ -1,0 +1,122 @@
+package decoding
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/budget"
+)
+
+const path = "/apis/operators.coreos.com/v1alpha1"
+
+// csv returns a ClusterServiceVersion as JSON.
+func csv(name, version string) string {
+	return fmt.Sprintf(`{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":%q,"namespace":"x","resourceVersion":"7"},`+
+		`"spec":{"displayName":"<%s>","version":%q},"status":{"phase":"Failed","lastUpdateTime":[]}}`, name, name, version)
+}
+
+// reading returns a client of a server with one response.
+func reading(t *testing.T, response string, wrapped bool) client.WithWatch {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, response)
+		if f, ok := w.(http.Flusher); ok && r.URL.Query().Has("watch") {
+			f.Flush()
+			<-r.Context().Done()
+		}
+	}))
+	t.Cleanup(server.Close)
+	config := &rest.Config{Host: server.URL}
+	if wrapped {
+		config.Wrap(Tolerant(olmScheme(t)))
+	}
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(operatorsv1alpha1.SchemeGroupVersion.WithKind("ClusterServiceVersion"), meta.RESTScopeNamespace)
+	c, err := client.NewWithWatch(config, client.Options{Scheme: olmScheme(t), Mapper: mapper})
+	require.NoError(t, err)
+	return c
+}
+
+func TestAListContainsWhatCanBeDecoded(t *testing.T) {
+	response := `{"apiVersion":"operators.coreos.com/v1alpha1","items":[` + csv("good", "1.0.0") + `,` + csv("bad", "abc") + `,` + csv("other", "1.0.0") +
+		`],"kind":"ClusterServiceVersionList","metadata":{"resourceVersion":"9","continue":"more"}}`
+	require.Error(t, reading(t, response, false).List(t.Context(), &operatorsv1alpha1.ClusterServiceVersionList{}), "the reason for this package")
+	list := &operatorsv1alpha1.ClusterServiceVersionList{}
+	require.NoError(t, reading(t, response, true).List(t.Context(), list))
+	require.Len(t, list.Items, 3)
+	require.Equal(t, "more", list.Continue)
+	for i, name := range []string{"good", "bad", "other"} {
+		got := &list.Items[i]
+		require.Equal(t, name, got.Name)
+		require.Equal(t, "<"+name+">", got.Spec.DisplayName)
+		require.Equal(t, operatorsv1alpha1.CSVPhaseFailed, got.Status.Phase)
+		require.Equal(t, name == "bad", budget.Refused(got) != nil, "a status is not a reason to refuse an object")
+	}
+	require.EqualError(t, budget.Refused(&list.Items[1]), "a part of the object cannot be decoded; correct the field that the reason names, or delete the object: "+
+		`"Invalid character(s) found in major number \"0abc\""`)
+	for _, empty := range []string{`[]`, `null`} {
+		list := &operatorsv1alpha1.ClusterServiceVersionList{}
+		require.NoError(t, reading(t, `{"items":`+empty+`,"kind":"ClusterServiceVersionList","apiVersion":"operators.coreos.com/v1alpha1"}`, true).List(t.Context(), list))
+		require.Empty(t, list.Items)
+	}
+	require.Error(t, reading(t, response[:len(response)-90], true).List(t.Context(), &operatorsv1alpha1.ClusterServiceVersionList{}), "a part of a list is not a list")
+}
+
+func TestAnObjectIsReadWithoutWhatCannotBeDecoded(t *testing.T) {
+	got := &operatorsv1alpha1.ClusterServiceVersion{}
+	require.Error(t, reading(t, csv("bad", "abc"), false).Get(t.Context(), client.ObjectKey{Namespace: "x", Name: "bad"}, got))
+	got = &operatorsv1alpha1.ClusterServiceVersion{}
+	require.NoError(t, reading(t, csv("bad", "abc"), true).Get(t.Context(), client.ObjectKey{Namespace: "x", Name: "bad"}, got))
+	require.Error(t, budget.Refused(got))
+	require.Equal(t, "7", got.ResourceVersion)
+	got = &operatorsv1alpha1.ClusterServiceVersion{}
+	got.Name, got.Namespace = "bad", "x"
+	require.NoError(t, reading(t, csv("bad", "abc"), true).Patch(t.Context(), got, client.RawPatch("application/merge-patch+json", []byte(`{}`))), "responses to writes too")
+	other := &unstructured.Unstructured{}
+	other.SetGroupVersionKind(operatorsv1alpha1.SchemeGroupVersion.WithKind("ClusterServiceVersion"))
+	text := strings.ReplaceAll(csv("x", "abc"), "ClusterServiceVersion", "Unknown")
+	require.NoError(t, reading(t, text, true).Get(t.Context(), client.ObjectKey{Namespace: "x", Name: "bad"}, other))
+	require.NoError(t, budget.Refused(other), "not a kind of the scheme")
+}
+
+func TestAWatchContinuesAfterWhatCannotBeDecoded(t *testing.T) {
+	events := ""
+	for i, text := range []string{csv("good", "1.0.0"), csv("bad", "abc"), csv("other", "1.0.0")} {
+		events += fmt.Sprintf(`{"type":%q,"object":%s}`+"\n", []watch.EventType{watch.Added, watch.Modified, watch.Deleted}[i], text)
+	}
+	w, err := reading(t, events, true).Watch(t.Context(), &operatorsv1alpha1.ClusterServiceVersionList{})
+	require.NoError(t, err)
+	defer w.Stop()
+	for i, name := range []string{"good", "bad", "other"} {
+		got := <-w.ResultChan()
+		csv, ok := got.Object.(*operatorsv1alpha1.ClusterServiceVersion)
+		require.True(t, ok, "%v", got.Object)
+		require.Equal(t, name, csv.Name)
+		require.Equal(t, []watch.EventType{watch.Added, watch.Modified, watch.Deleted}[i], got.Type)
+		require.Equal(t, name == "bad", budget.Refused(csv) != nil)
+	}
+}
+
+func TestOnlyOwnKindsAreRepaired(t *testing.T) {
+	for url, want := range map[string]bool{
+		"/api/v1/pods": false, "/apis/apps/v1/deployments": false, path: false, "/apis/operators.coreos.com": false,
+		path + "/namespaces/x/clusterserviceversions/y/status": true, "/prefix" + path + "/clusterserviceversions": true,
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://server"+url, nil)
+		require.NoError(t, err)
+		require.Equal(t, want, formOf(r) != nil, url)
+	}
+}

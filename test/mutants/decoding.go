@@ -1,0 +1,50 @@
+package mutants
+
+// decoding returns the mutants of what keeps an object that cannot be decoded from affecting others.
+func decoding() []Mutant {
+	const pkg = "pkg/lib/decoding"
+	return []Mutant{
+		{
+			Name: "controllers-decode-whole-lists", Rule: 8, File: "pkg/controller/manager.go",
+			Old:    "	config.Wrap(decoding.Tolerant(scheme))\n",
+			New:    "	_ = decoding.Tolerant(scheme)\n",
+			Killer: unit("pkg/controller", "TestCachesKeepWhatCannotBeDecodedApart"),
+		},
+		{
+			Name: "items-are-not-repaired", Rule: 8, File: pkg + "/reader.go",
+			Old:    "out.write([]byte(separator), out.repairer.repair(raw))",
+			New:    "out.write([]byte(separator), raw)",
+			Killer: unit(pkg, "TestAListContainsWhatCanBeDecoded"),
+		},
+		{
+			Name: "events-are-not-repaired", Rule: 8, File: pkg + "/reader.go",
+			Old:    "out.repairer.check(e.Object); changed {",
+			New:    "out.repairer.check(e.Object); changed && false {",
+			Killer: unit(pkg, "TestAWatchContinuesAfterWhatCannotBeDecoded"),
+		},
+		{
+			Name: "decoders-may-panic", Rule: 8, File: pkg + "/repair.go",
+			Old:    "failure := recover(); failure != nil {",
+			New:    "failure := any(nil); failure != nil {",
+			Killer: unit(pkg, "TestEveryStoredObjectCanBeDecoded"),
+		},
+		{
+			Name: "parts-of-specs-look-complete", Rule: 8, File: pkg + "/repair.go",
+			Old:    "	if incomplete {",
+			New:    "	if false {",
+			Killer: unit(pkg, "TestAnObjectIsReadWithoutWhatCannotBeDecoded"),
+		},
+		{
+			Name: "groups-without-their-targets", Rule: 2, File: "pkg/lib/scoped/lookup.go",
+			Old:    "	if err := budget.Refused(og); err != nil {",
+			New:    "	if err := budget.Refused(og); false {",
+			Killer: unit("pkg/lib/scoped", "TestAPartOfAnOperatorGroupHasNoAccount"),
+		},
+		{
+			Name: "unreadable-conditions-allow-upgrades", Rule: 8, File: "pkg/install/condition/evaluate.go",
+			Old:    "	if err := budget.Refused(c); err != nil {",
+			New:    "	if err := budget.Refused(c); false {",
+			Killer: unit("pkg/install/condition", "TestUnreadableConditionsPreventUpgrades"),
+		},
+	}
+}
