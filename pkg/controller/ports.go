@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -21,14 +23,19 @@ const (
 	maxScrapes = 2
 	// portEnd is how long responses can continue after the program is told to stop.
 	portEnd = 2 * time.Second
+	// probeWait is how long a readiness probe waits for the caches. It is shorter than the kubelet waits for the probe.
+	probeWait = 500 * time.Millisecond
 )
 
 // servePorts opens the ports for probes and metrics. The servers of controller-runtime are not used, because they accept
 // any number of connections and headers of up to 1 MiB from everyone (docs/adr/0067).
 func servePorts(mgr ctrl.Manager, o ManagerOptions) error {
 	health := http.NewServeMux()
-	for _, path := range []string{"/healthz", "/readyz"} {
-		check := http.StripPrefix(path, &healthz.Handler{Checks: map[string]healthz.Checker{"ping": healthz.Ping}})
+	for path, checks := range map[string]map[string]healthz.Checker{
+		"/healthz": {"ping": healthz.Ping}, // a restart would not help if a kind cannot be read
+		"/readyz":  {"ping": healthz.Ping, "caches": cachesRead(mgr.GetCache())},
+	} {
+		check := http.StripPrefix(path, &healthz.Handler{Checks: checks})
 		health.Handle(path, check)
 		health.Handle(path+"/", check)
 	}
@@ -38,6 +45,21 @@ func servePorts(mgr ctrl.Manager, o ManagerOptions) error {
 		return err
 	}
 	return servePort(mgr, "metrics", o.MetricsAddress, all)
+}
+
+// errReading means that a cache of a program has not been read yet.
+var errReading = errors.New("the caches have not been read yet")
+
+// cachesRead returns a check that fails until all informers of the cache have read their objects once.
+func cachesRead(informers cache.Informers) healthz.Checker {
+	return func(r *http.Request) error {
+		ctx, cancel := context.WithTimeout(r.Context(), probeWait)
+		defer cancel()
+		if !informers.WaitForCacheSync(ctx) {
+			return errReading
+		}
+		return nil
+	}
 }
 
 // servePort opens a port, unless its address is empty or "0", and serves it while the manager runs, also without being the

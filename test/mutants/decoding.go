@@ -35,6 +35,12 @@ func decoding() []Mutant {
 			Killer: unit(pkg, "TestAnObjectIsReadWithoutWhatCannotBeDecoded"),
 		},
 		{
+			Name: "ready-before-caches-are-read", Rule: 8, File: "pkg/controller/ports.go",
+			Old:    "	if !informers.WaitForCacheSync(ctx) {",
+			New:    "	if false && !informers.WaitForCacheSync(ctx) {",
+			Killer: unit("pkg/controller", "TestAProgramIsReadyOnceItsCachesAreRead"),
+		},
+		{
 			Name: "groups-without-their-targets", Rule: 2, File: "pkg/lib/scoped/lookup.go",
 			Old:    "	if err := budget.Refused(og); err != nil {",
 			New:    "	if err := budget.Refused(og); false {",
