@@ -14,7 +14,7 @@ import (
 // these limits: at most 493 rules, 16 resourceNames and 66 kB.
 const (
 	// MaxRules bounds the number of rules.
-	MaxRules = 10_000
+	MaxRules = rbac.MaxRoleRules
 	// MaxResourceNames bounds the number of resourceNames of one rule.
 	MaxResourceNames = 1_000
 	// MaxRuleBytes bounds the total length of all strings in the rules.

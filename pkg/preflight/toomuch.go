@@ -27,6 +27,6 @@ func AsAccountError(identity scoped.Identity, err error) error {
 		where = " in a namespace"
 	}
 	return &scoped.Error{Reason: scoped.AccountHoldsTooMuch, Namespace: home, Message: fmt.Sprintf(
-		"the roles bound to %s%s have more than the supported maximum of %d verbs, API groups, resources, names and URLs; "+
-			"Remit installs nothing as this %s until roles or bindings are removed", identity, where, rbac.MaxValues, identity.Subject().Kind)}
+		"the roles bound to %s%s have more than the supported maximum of %d verbs, API groups, resources, names and URLs, or one of them has more than %d different rules; "+
+			"Remit installs nothing as this %s until roles or bindings are removed", identity, where, rbac.MaxValues, rbac.MaxRoleRules, identity.Subject().Kind)}
 }

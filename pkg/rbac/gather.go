@@ -32,7 +32,7 @@ func (e *LimitError) Error() string {
 	case e.Namespace == ClusterScope:
 		where = "cluster-wide"
 	}
-	return fmt.Sprintf("the roles bound to %s %s have more than the supported maximum of %d verbs, API groups, resources, names and URLs", e.User, where, MaxValues)
+	return fmt.Sprintf("the roles bound to %s %s have more than the supported maximum of %d verbs, API groups, resources, names and URLs, or one of them has more than %d different rules", e.User, where, MaxValues, MaxRoleRules)
 }
 
 // Is makes a LimitError match ErrUnreadable.
@@ -126,11 +126,14 @@ func (g *gathering) result(s Subject) Permissions {
 	return g.Permissions
 }
 
-// CountValues returns the total length of all lists in the rules.
+// CountValues returns the total length of all lists in the rules, or more than MaxValues if some of them are not kept.
 func CountValues(rules []rbacv1.PolicyRule) int {
 	n := 0
 	for i := range rules {
 		r := &rules[i]
+		if isUnknown(r) {
+			return MaxValues + 1
+		}
 		n += len(r.Verbs) + len(r.APIGroups) + len(r.Resources) + len(r.ResourceNames) + len(r.NonResourceURLs)
 	}
 	return n

@@ -74,6 +74,9 @@ func Size(rules []rbacv1.PolicyRule) int {
 // atoms returns the number of combinations that a rule expands to. Products are limited to MaxAtoms+1, because
 // multiplying the lengths of four long lists can overflow an int.
 func atoms(r rbacv1.PolicyRule) int {
+	if isUnknown(&r) {
+		return MaxAtoms + 1
+	}
 	product := func(lengths ...int) int {
 		n := 1
 		for _, length := range lengths {

@@ -85,12 +85,16 @@ func (s *scene) bindingOfMany() *rbacv1.RoleBinding {
 }
 
 // bindOften creates a Role with the given number of rules and binds it to the account with the given number of
-// RoleBindings.
-func (s *scene) bindOften(c client.Client, name string, rules, bindings int) {
+// RoleBindings. A name of a Pod in the rules, if it is not empty, makes each of them different.
+func (s *scene) bindOften(c client.Client, name, pod string, rules, bindings int) {
 	s.T.Helper()
 	big := &rbacv1.Role{ObjectMeta: s.Meta(name)}
-	for range rules {
-		big.Rules = append(big.Rules, rule("", "pods", "get"))
+	for i := range rules {
+		r := rule("", "pods", "get")
+		if pod != "" {
+			r.ResourceNames = []string{fmt.Sprint(pod, i)}
+		}
+		big.Rules = append(big.Rules, r)
 	}
 	require.NoError(s.T, c.Create(s.T.Context(), big))
 	for i := range bindings {
@@ -193,11 +197,11 @@ func heavies() []row {
 		}},
 		{number: "208", title: "a Role with 50,000 rules that is bound sixty times, and then a second Role that exceeds the limit", holds: p0(), play: func(s *scene) {
 			mallory := s.mallory()
-			s.bindOften(mallory, "big", 50_000, 60)
+			s.bindOften(mallory, "big", "", 50_000, 60)
 			// Without RBAC of its own: for each Role that the account writes, the API server resolves all three million rules.
 			s.install(bundleOf(csv().Permissions().PodSpec(nil, "serviceAccountName")))
 			s.Succeeded(probeCSV)
-			s.bindOften(mallory, "more", 20_000, 1)
+			s.bindOften(mallory, "more", "p", 20_000, 1)
 			s.GroupSays(groupName, "AccountUsable", metav1.ConditionFalse, string(scoped.AccountHoldsTooMuch), "more than the supported maximum of 200000")
 			require.NoError(s.T, mallory.Delete(s.T.Context(), &rbacv1.RoleBinding{ObjectMeta: s.Meta("more0")}))
 			s.GroupSays(groupName, "AccountUsable", metav1.ConditionTrue, "Enrolled", "")

@@ -52,5 +52,29 @@ func decoding() []Mutant {
 			New:    "	if err := budget.Refused(c); false {",
 			Killer: unit("pkg/install/condition", "TestUnreadableConditionsPreventUpgrades"),
 		},
+		{
+			Name: "equal-rules-are-kept", Rule: 8, File: "pkg/rbac/kept.go",
+			Old:    "		rules = unique(rules, key)",
+			New:    "		_ = unique(rules, key)",
+			Killer: unit("pkg/rbac", "TestEqualRulesAreKeptOnce"),
+		},
+		{
+			Name: "roles-of-any-size-are-kept", Rule: 8, File: "pkg/controller/oversize.go",
+			Old:    "	keepOnce(obj)\n",
+			New:    "",
+			Killer: unit("pkg/controller", "TestRolesOfManyRulesTakeLittleMemory"),
+		},
+		{
+			Name: "unknown-rules-grant-nothing", Rule: 8, File: "pkg/rbac/missing.go",
+			Old:    "	if isUnknown(&r) {",
+			New:    "	if false {",
+			Killer: unit("pkg/rbac", "TestRolesThatAreNotKeptAreUnknown"),
+		},
+		{
+			Name: "unknown-rules-have-few-values", Rule: 8, File: "pkg/rbac/gather.go",
+			Old:    "		if isUnknown(r) {",
+			New:    "		if false {",
+			Killer: unit("pkg/rbac", "TestRolesThatAreNotKeptAreUnknown"),
+		},
 	}
 }
