@@ -22,7 +22,7 @@ var undecodable = []struct {
 		set(d, map[string]any{"labels": []any{"x"}}, "spec", "template", "metadata")
 	}},
 	{"a version that is a word", "major number", func(c forge.CSV, _ map[string]any) { c.Set("abc", "spec", "version") }},
-	{"a port that is larger than 32 bits", "intstr", func(_ forge.CSV, d map[string]any) {
+	{"a port that is larger than 32 bits", "of type int32", func(_ forge.CSV, d map[string]any) {
 		set(d, []any{map[string]any{"name": "c", "image": "i", "readinessProbe": map[string]any{"tcpSocket": map[string]any{"port": int64(1) << 32}}}},
 			"spec", "template", "spec", "containers")
 	}},
