@@ -25,11 +25,22 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	ctx, _ := interruptible()
 	if code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr); code != 0 {
 		os.Exit(code)
 	}
+}
+
+// interruptible returns a context that the first signal cancels. Then it closes the channel: from there on, another signal ends the
+// process, even if the command does not react to the context.
+func interruptible() (context.Context, <-chan struct{}) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	released := make(chan struct{})
+	context.AfterFunc(ctx, func() {
+		stop()
+		close(released)
+	})
+	return ctx, released
 }
 
 // execute runs the command line and returns the exit code.

@@ -21,8 +21,11 @@ func newLimitedFS(fsys fs.FS) *limitedFS {
 	return &limitedFS{FS: fsys, maxFile: catalog.MaxFileBytes, maxTotal: catalog.MaxCatalogBytes}
 }
 
-// Open opens a file whose Read fails beyond the limits.
+// Open opens a file whose Read fails beyond the limits. A link can lead to a pipe or a device, which it refuses.
 func (l *limitedFS) Open(name string) (fs.File, error) {
+	if err := catalog.CheckRegular(l.FS, name); err != nil {
+		return nil, err
+	}
 	f, err := l.FS.Open(name)
 	if err != nil {
 		return nil, err

@@ -67,6 +67,10 @@ func strict() runtime.Decoder {
 }
 
 func (f *folder) read(fsys fs.FS, file string) {
+	if err := catalog.CheckRegular(fsys, file); err != nil {
+		f.problem(file, "", err)
+		return
+	}
 	data, err := fs.ReadFile(fsys, file)
 	if err != nil {
 		f.problem(file, "", err)

@@ -3,6 +3,7 @@ package grants
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -130,4 +131,18 @@ func bomb() string {
 		text += "a" + b + ": &a" + b + " [*a" + a + ",*a" + a + ",*a" + a + ",*a" + a + ",*a" + a + ",*a" + a + ",*a" + a + ",*a" + a + ",*a" + a + "]\n"
 	}
 	return text
+}
+
+func TestRefusesFilesThatAreNotRegular(t *testing.T) {
+	dir := write(t, nil)
+	pipe := filepath.Join(dir, "pipe.yaml")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	_, err := Folder(pipe)
+	require.ErrorContains(t, err, `"pipe.yaml" is not a regular file`)
+	_, err = Folder(dir)
+	require.ErrorContains(t, err, `"pipe.yaml" is not a regular file`)
+	linked := write(t, nil)
+	require.NoError(t, os.Symlink(pipe, filepath.Join(linked, "link.yaml")))
+	_, err = Folder(linked)
+	require.ErrorContains(t, err, `"link.yaml" is not a regular file`)
 }
