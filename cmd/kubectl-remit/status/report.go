@@ -41,7 +41,7 @@ type Report struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Group is an OperatorGroup, or a namespace with Subscriptions but without an OperatorGroup.
+// Group is an OperatorGroup, or a namespace with Subscriptions or ClusterServiceVersions but without an OperatorGroup.
 type Group struct {
 	Namespace string `json:"namespace"`
 	// Name is "" if the namespace has no OperatorGroup.
@@ -114,6 +114,7 @@ func newReport(w *world, remitNamespace string) *Report {
 	slices.SortFunc(r.OperatorGroups, func(a, b Group) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
+	w.noteOtherCopies(seen)
 	w.fillExtensions(r, remitNamespace)
 	var err error
 	if r.Leftovers, err = w.leftovers(); err != nil {
@@ -140,14 +141,24 @@ func (w *world) fillExtensions(r *Report, remitNamespace string) {
 	}
 }
 
-// namespacesWithoutGroup returns the namespaces with Subscriptions but without an OperatorGroup.
+// namespacesWithoutGroup returns the namespaces with Subscriptions or ClusterServiceVersions but without an OperatorGroup, and adds
+// them to seen. Copies count only in the requested namespace.
 func (w *world) namespacesWithoutGroup(seen map[string]bool) []string {
 	var out []string
-	for i := range w.subscriptions {
-		if namespace := w.subscriptions[i].Namespace; !seen[namespace] {
+	add := func(namespace string) {
+		if !seen[namespace] {
 			seen[namespace] = true
 			out = append(out, namespace)
 		}
+	}
+	for i := range w.subscriptions {
+		add(w.subscriptions[i].Namespace)
+	}
+	for i := range w.csvs {
+		add(w.csvs[i].Namespace)
+	}
+	if w.copies[w.requested] > 0 {
+		add(w.requested)
 	}
 	return out
 }
@@ -159,6 +170,7 @@ func (w *world) fill(g *Group) {
 			g.Installed = append(g.Installed, install(csv))
 		}
 	}
+	w.noteCopies(g)
 	reported := map[string]bool{}
 	for i := range w.subscriptions {
 		sub := &w.subscriptions[i]
@@ -188,6 +200,9 @@ func install(csv *operatorsv1alpha1.ClusterServiceVersion) Install {
 	out := Install{Name: csv.Name, Version: csv.Spec.Version.String(), Phase: string(csv.Status.Phase), Reason: string(csv.Status.Reason)}
 	if csv.Status.Phase != operatorsv1alpha1.CSVPhaseSucceeded || csv.Status.Message != succeeded {
 		out.Message = csv.Status.Message
+	}
+	if copied := claim(csv); copied != "" {
+		out.Message = strings.TrimPrefix(out.Message+"; "+copied, "; ")
 	}
 	if csv.Status.Phase == operatorsv1alpha1.CSVPhaseSucceeded {
 		return out

@@ -301,3 +301,46 @@ func TestTruncatesTexts(t *testing.T) {
 	rules(&b, "head:", make([]rbacv1.PolicyRule, maxRules+1))
 	require.Contains(t, b.String(), "and 1 more: see -o yaml\n")
 }
+
+// Users can set annotations and labels, and thereby must not hide what is installed.
+func TestHidesNoCSVThatIsNotACopy(t *testing.T) {
+	labeled := func(edit func(*operatorsv1alpha1.ClusterServiceVersion)) operatorsv1alpha1.ClusterServiceVersion {
+		c := csv(operatorsv1alpha1.CSVPhaseFailed, "the account lost a permission")
+		c.Annotations, c.Labels = map[string]string{}, map[string]string{}
+		edit(&c)
+		return c
+	}
+	forged := func(c *operatorsv1alpha1.ClusterServiceVersion) {
+		c.Labels[names.LabelCopiedFrom] = "other"
+		c.Annotations[names.AnnotationProof], c.Annotations[names.AnnotationCopyHash] = "x", "x"
+	}
+	withoutGroup := func(all ...operatorsv1alpha1.ClusterServiceVersion) *world {
+		return givenWorld(t, func(w *world) { w.groups = nil; w.setCSVs(all) })
+	}
+	for name, edit := range map[string]func(*operatorsv1alpha1.ClusterServiceVersion){
+		"made by hand": func(*operatorsv1alpha1.ClusterServiceVersion) {},
+		"OLM's annotation": func(c *operatorsv1alpha1.ClusterServiceVersion) {
+			c.Annotations[names.AnnotationOperatorNamespace] = "x"
+		},
+		"the label only":        func(c *operatorsv1alpha1.ClusterServiceVersion) { c.Labels[names.LabelCopiedFrom] = "other" },
+		"the label and a proof": forged,
+	} {
+		text, r := shown(t, withoutGroup(labeled(edit)))
+		require.Contains(t, text, "Namespace ns has no OperatorGroup\n  Installed:\n    demo.v1: Failed\n", name)
+		require.Contains(t, text, "the account lost a permission", name)
+		require.Equal(t, strings.HasPrefix(name, "the label"), strings.Contains(text, `claims to be a copy of a ClusterServiceVersion in namespace "other"`), name)
+		require.True(t, r.blocked(), name)
+	}
+
+	copied := labeled(func(c *operatorsv1alpha1.ClusterServiceVersion) {
+		forged(c)
+		c.Status.Reason = operatorsv1alpha1.CSVReasonCopied
+	})
+	_, r := shown(t, withoutGroup(copied))
+	require.Empty(t, r.OperatorGroups)
+	require.Contains(t, strings.Join(r.Notes, ""), "1 ClusterServiceVersions in 1 namespaces without OperatorGroups are copies")
+	w := withoutGroup(copied)
+	w.requested = "ns"
+	text, _ := shown(t, w)
+	require.Contains(t, text, "Note: 1 ClusterServiceVersions are copies of versions in other namespaces. To list them: kubectl get clusterserviceversions -n ns -l olm.copiedFrom")
+}

@@ -24,7 +24,9 @@ type world struct {
 	groups        []operatorsv1.OperatorGroup
 	subscriptions []operatorsv1alpha1.Subscription
 	plans         []operatorsv1alpha1.InstallPlan
-	csvs          []operatorsv1alpha1.ClusterServiceVersion
+	// csvs are those that Remit did not copy from another namespace; copies is the number of copies in each namespace.
+	csvs   []operatorsv1alpha1.ClusterServiceVersion
+	copies map[string]int
 	// complete is set if subscriptions, plans and csvs were all read. The needs of the installs cannot be determined
 	// without them.
 	complete bool
@@ -61,7 +63,7 @@ func gather(ctx context.Context, c client.Client, namespace string) (*world, err
 		}
 	}
 	w.subscriptions, w.plans = subscriptions.Items, plans.Items
-	w.csvs = slices.DeleteFunc(csvs.Items, func(csv operatorsv1alpha1.ClusterServiceVersion) bool { return csv.IsCopied() })
+	w.setCSVs(csvs.Items)
 	if err := w.gatherExtensions(ctx, c); err != nil {
 		return nil, err
 	}

@@ -137,6 +137,15 @@ func TestRefusesFilesThatAreNotRegular(t *testing.T) {
 	dir := write(t, nil)
 	pipe := filepath.Join(dir, "pipe.yaml")
 	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	go func() { // ends each attempt to read the pipe
+		for {
+			writer, err := os.OpenFile(pipe, os.O_WRONLY, 0)
+			if err != nil {
+				return
+			}
+			_ = writer.Close()
+		}
+	}()
 	_, err := Folder(pipe)
 	require.ErrorContains(t, err, `"pipe.yaml" is not a regular file`)
 	_, err = Folder(dir)
