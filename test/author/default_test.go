@@ -20,6 +20,7 @@ func TestClearingTheNameCountsAsNamingTheDefaultAccount(t *testing.T) {
 	s := newSite(t, manifests.ProfileCompat)
 	og := s.made(installer)
 	s.denied(rename(og, "")(s, s.alice), standsForDefault)
+	noCommand(s, rename(og, "")(s, s.alice), "let a cluster administrator make this change")
 	for _, patch := range []string{`{"spec":{"serviceAccountName":""}}`, `{"spec":{"serviceAccountName":null}}`, `{"spec":null}`} {
 		err := s.alice.Patch(t.Context(), s.group("group", ""), client.RawPatch(types.MergePatchType, []byte(patch)))
 		s.denied(err, standsForDefault)
@@ -30,6 +31,26 @@ func TestClearingTheNameCountsAsNamingTheDefaultAccount(t *testing.T) {
 
 	require.NoError(t, rename(s.read("group"), "")(s, s.admin))
 	require.NoError(t, rename(s.read("group"), installer)(s, s.alice), "naming the account again only reduces the group's permissions")
+}
+
+// noCommand asserts that a refusal because of the default account suggests no command: whoever may impersonate that account may do
+// everything.
+func noCommand(s *site, err error, says string) {
+	s.Helper()
+	require.ErrorContains(s, err, says)
+	require.NotContains(s, err.Error(), "kubectl")
+	require.NotContains(s, err.Error(), "--verb=impersonate")
+}
+
+func TestNoCommandAllowsUsersToUseTheDefaultAccount(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, manifests.ProfileCompat)
+	s.writesSubscriptions(false)
+	s.made("")
+	s.writesCSVs(true, s.alice)
+	for _, obj := range []client.Object{s.csv("x"), s.subscription("x")} {
+		noCommand(s, s.alice.Create(t.Context(), obj), "or name a ServiceAccount of the namespace in spec.serviceAccountName of the OperatorGroup")
+	}
 }
 
 func (s *site) read(name string) *operatorsv1.OperatorGroup {

@@ -14,6 +14,8 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
+const noGroupForSubscription = "'remit-create-the-operatorgroup-before-the-subscription'"
+
 // subscription returns a Subscription that has not been created yet.
 func (s *site) subscription(name string) *operatorsv1alpha1.Subscription {
 	return &operatorsv1alpha1.Subscription{ObjectMeta: s.meta(name), Spec: &operatorsv1alpha1.SubscriptionSpec{
@@ -30,12 +32,13 @@ func (s *site) writesSubscriptions(group bool) {
 		s.grant(user, rule)
 	}
 	s.eventually(func(c *assert.CollectT) {
-		assert.NoError(c, s.alice.Create(s.Context(), s.subscription("probe"), client.DryRunAll))
 		err := s.carol.Create(s.Context(), s.subscription("probe"), client.DryRunAll)
+		assert.ErrorContains(c, err, csvPolicy)
 		if group {
-			assert.ErrorContains(c, err, csvPolicy)
+			assert.NoError(c, s.alice.Create(s.Context(), s.subscription("probe"), client.DryRunAll))
 		} else {
-			assert.NoError(c, err)
+			assert.ErrorContains(c, s.alice.Create(s.Context(), s.subscription("probe"), client.DryRunAll), noGroupForSubscription)
+			assert.ErrorContains(c, err, noGroupForSubscription)
 		}
 	})
 }
@@ -86,11 +89,35 @@ func TestRemitCreatesSubscriptionsForDependencies(t *testing.T) {
 	})
 }
 
-// Users often create the OperatorGroup and the Subscription in one request or in any order.
-func TestASubscriptionNeedsNoOperatorGroup(t *testing.T) {
+// Whoever creates the OperatorGroup later does not look for a Subscription that is already there.
+func TestRefusesASubscriptionWithoutAnOperatorGroup(t *testing.T) {
 	everyProfile(t, func(s *site) {
 		s.writesSubscriptions(false)
-		require.NoError(s, s.carol.Create(s.Context(), s.subscription("early")))
+		for _, c := range []client.Client{s.alice, s.carol} {
+			err := c.Create(s.Context(), s.subscription("early"))
+			require.ErrorContains(s, err, noGroupForSubscription)
+			require.ErrorContains(s, err, "no params found")
+		}
+		sub := s.subscription("by-the-administrator")
+		require.NoError(s, s.admin.Create(s.Context(), sub), "the administrator may use every account (docs/adr/0077)")
+		require.Contains(s, sub.Labels, anyAccount)
+		s.deniedCSV(s.carol.Patch(s.Context(), sub, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"channel":"beta"}}`))), "as the label remit.dev/any-account")
+	})
+}
+
+// A file with an OperatorGroup and a Subscription can be applied at once, and a user who may use only another account gains nothing
+// from the moment in which the API server does not know the OperatorGroup.
+func TestAGroupAndASubscriptionAreCreatedAtOnce(t *testing.T) {
+	everyProfile(t, func(s *site) {
+		dave, eve := window(s)
+		for range windows {
+			n := s.next()
+			require.NoError(s, dave.Create(s.Context(), n.group("group", boss)))
+			require.Error(s, eve.Create(s.Context(), n.subscription("plain")))
+			require.NoError(s, dave.Create(s.Context(), n.subscription("sub")))
+			patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"channel":"beta"}}`))
+			require.ErrorContains(s, eve.Patch(s.Context(), n.subscription("sub"), patch), csvPolicy)
+		}
 	})
 }
 

@@ -2,6 +2,7 @@ package mutants
 
 // authors returns the mutants of the guards of docs/adr/0085, and of what the command line hides or waits for.
 func authors() []Mutant {
+	const policy = "manifests/policy/csv-author.yaml"
 	return []Mutant{
 		{
 			Name: "pipes-are-read-as-manifests", File: "pkg/catalog/regular.go",
@@ -14,6 +15,54 @@ func authors() []Mutant {
 			Old:    "csv.Status.Reason == operatorsv1alpha1.CSVReasonCopied &&",
 			New:    "",
 			Killer: unit("cmd/kubectl-remit/status", "TestHidesNoCSVThatIsNotACopy"),
+		},
+		{
+			Name: "subscriptions-precede-the-group", Rule: 5, File: policy,
+			Old:    "      resources: [subscriptions]\n",
+			New:    "      resources: [subscriptions/scale]\n",
+			Killer: unit("test/author", "TestRefusesASubscriptionWithoutAnOperatorGroup"),
+		},
+		{
+			Name: "anyone-changes-specs-without-a-group", Rule: 5, File: policy,
+			Old:    "? !variables.ofAny && variables.mayUseRecorded && variables.mayUseNext",
+			New:    "? !variables.ofAny && variables.mayUseNext",
+			Killer: unit("test/author", "TestTheLastAccountDecidesWhoChangesASpecWithoutAGroup"),
+		},
+		{
+			Name: "anyone-names-another-account-in-the-record", Rule: 5, File: policy,
+			Old:    "&& variables.mayUseRecorded && variables.mayUseNext ||",
+			New:    "&& variables.mayUseRecorded ||",
+			Killer: unit("test/author", "TestOnlyUsersOfTheRecordedAccountChangeTheRecord"),
+		},
+		{
+			Name: "the-record-of-a-csv-is-unprotected", Rule: 5, File: policy,
+			Old:    "'service.beta.openshift.io/inject-cabundle', 'remit.dev/account'].exists",
+			New:    "'service.beta.openshift.io/inject-cabundle'].exists",
+			Killer: unit("test/author", "TestOnlyUsersOfTheRecordedAccountChangeTheRecord"),
+		},
+		{
+			Name: "the-record-of-a-subscription-is-unprotected", Rule: 5, File: policy,
+			Old:    "request.?subResource.orValue('') == '' || request.userInfo.username ==",
+			New:    "request.?subResource.orValue('') != '?' || request.userInfo.username ==",
+			Killer: unit("test/author", "TestOnlyUsersOfTheRecordedAccountChangeTheRecord"),
+		},
+		{
+			Name: "a-command-makes-users-cluster-administrators", Rule: 2, File: policy,
+			Old:    "+ (variables.account == '' ? 'It is the default account, which",
+			New:    "+ (variables.name == '' ? 'It is the default account, which",
+			Killer: unit("test/author", "TestNoCommandAllowsUsersToUseTheDefaultAccount"),
+		},
+		{
+			Name: "subscriptions-forget-their-account", Rule: 5, File: "pkg/controller/subscription/status.go",
+			Old:    `if v.account.Name != "" { // the last`,
+			New:    `if v.account.Name == "?" { // the last`,
+			Killer: unit("pkg/controller/subscription", "TestRecordsTheAccountOfASubscription"),
+		},
+		{
+			Name: "plans-record-no-account", Rule: 5, File: "pkg/step/execute/execute.go",
+			Old:    `	case e.Key.Name != "":`,
+			New:    `	case e.Key.Name == "?":`,
+			Killer: unit("pkg/step/execute", "TestAClusterServiceVersionKeepsItsFirstAccount"),
 		},
 	}
 }

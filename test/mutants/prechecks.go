@@ -29,8 +29,8 @@ func prechecks() []Mutant {
 		},
 		{
 			Name: "anyone-may-claim-to-use-any-account", Rule: 5, File: "manifests/policy/csv-author.yaml",
-			Old:    "params == null ? !variables.ofAny || variables.mayUseAny : variables.name == ''",
-			New:    "params == null ? true : variables.name == ''",
+			Old:    "? !variables.ofAny && variables.mayUseRecorded && variables.mayUseNext || variables.mayUseAny : variables.name == ''",
+			New:    "? true : variables.name == ''",
 			Killer: unit("test/author", "TestTheMomentAfterAGroupIsCreatedCannotBeUsed"),
 		},
 		{

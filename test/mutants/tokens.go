@@ -151,8 +151,8 @@ func tokens() []Mutant {
 		},
 		{
 			Name: "clusterserviceversions-before-a-group-exists", Rule: 5, File: "manifests/policy/csv-author.yaml",
-			Old:    "parameterNotFoundAction: Deny",
-			New:    "parameterNotFoundAction: Allow",
+			Old:    "installplans]\n  paramRef:\n    selector: {}\n    parameterNotFoundAction: Deny",
+			New:    "installplans]\n  paramRef:\n    selector: {}\n    parameterNotFoundAction: Allow",
 			Killer: row("123a"),
 		},
 		{

@@ -65,7 +65,7 @@ func openClients(ctx context.Context, s *run) (outcome, error) {
 	if err != nil {
 		return waitForAccount(err)
 	}
-	s.executor = &execute.Executor{Account: own, IsDefault: account.Default, CRDs: crds, Facts: r.Live, Cluster: r.Client, RBAC: r.RBAC, Pruned: execute.Pruned{}}
+	s.executor = &execute.Executor{Account: own, Key: account.Key(), IsDefault: account.Default, CRDs: crds, Facts: r.Live, Cluster: r.Client, RBAC: r.RBAC, Pruned: execute.Pruned{}}
 	return proceed(), nil
 }
 

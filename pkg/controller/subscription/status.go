@@ -40,6 +40,7 @@ const (
 	typeExceedsAccount     = operatorsv1alpha1.SubscriptionConditionType(names.ConditionExceedsAccount)
 	typeUpgradeHeldBack    = operatorsv1alpha1.SubscriptionConditionType(names.ConditionUpgradeHeldBack)
 	typeObjectsRefused     = operatorsv1alpha1.SubscriptionConditionType(names.ConditionObjectsRefused)
+	typeAuthorUnchecked    = operatorsv1alpha1.SubscriptionConditionType(names.ConditionAuthorUnchecked)
 	typeWebhooksIncluded   = operatorsv1alpha1.SubscriptionConditionType(names.ConditionWebhooksIncluded)
 )
 
@@ -213,6 +214,10 @@ func (r *Reconciler) writeConditions(st *operatorsv1alpha1.SubscriptionStatus, v
 		} else {
 			set(t, reasonedIf(t == typePermissionsMissing && v.plan == nil && v.missing != "", names.ReasonAccountLacksPermissions, v.missing))
 		}
+	}
+	if v.account.Name != "" { // the last account remains recorded while there is none
+		put(typeAuthorUnchecked, corev1.ConditionFalse, "AccountKnown", message.Sprintf(
+			"ServiceAccount %s installs what this Subscription selects: whoever changes the spec must be allowed to impersonate it", v.account.Key().String()))
 	}
 	excess := exceeds(v)
 	set(typeExceedsAccount, reasonedIf(excess != "", names.ReasonAccountLacksPermissions, excess))

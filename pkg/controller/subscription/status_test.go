@@ -12,6 +12,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
@@ -240,4 +241,20 @@ func TestReportsFailuresInEventsOnce(t *testing.T) {
 	again := condition("ResolutionFailed", "ErrorPreventedResolution", "a")
 	require.Equal(t, []operatorsv1alpha1.SubscriptionCondition{again}, newFailures(status(unresolved), status(again)))
 	require.Empty(t, newFailures(status(unresolved), status()))
+}
+
+// The policy remit-csv-author-check reads the account from the message, and the condition protects the Subscription while there is no
+// account.
+func TestRecordsTheAccountOfASubscription(t *testing.T) {
+	r := &Reconciler{Options: Options{Clock: testclock.NewFakePassiveClock(time.Now())}}
+	sub := &operatorsv1alpha1.Subscription{}
+	r.write(sub, given(func(v *view) { v.account = scoped.Account{Namespace: "demo", Name: "installer"} }))
+	for range 2 {
+		c := sub.Status.GetCondition(typeAuthorUnchecked)
+		require.Equal(t, corev1.ConditionFalse, c.Status)
+		require.Regexp(t, "^ServiceAccount demo/installer ", c.Message)
+		r.write(sub, given(problem))
+	}
+	r.write(sub, given(func(v *view) { v.account = scoped.Account{Namespace: "demo", Name: "another"} }))
+	require.Regexp(t, "^ServiceAccount demo/another ", sub.Status.GetCondition(typeAuthorUnchecked).Message)
 }

@@ -124,6 +124,10 @@ const (
 	// AnnotationLineage on a ClusterServiceVersion that a user created names the lineage that it inherited from the version
 	// that it replaced. The proof on the ClusterServiceVersion covers it.
 	AnnotationLineage = "remit.dev/lineage-name"
+	// AnnotationAccount on a ClusterServiceVersion is <namespace>/<name> of the account that first acted on it. While the namespace
+	// has no OperatorGroup, only users who may impersonate that account may change the spec: the policy remit-csv-author-check
+	// protects the annotation (docs/adr/0085).
+	AnnotationAccount = "remit.dev/account"
 	// AnnotationCopyHash on a copied ClusterServiceVersion is a hash of what Remit last wrote into it.
 	AnnotationCopyHash = "remit.dev/copy-hash"
 	// AnnotationManagedBy on an OperatorGroup, with the value ManagedByOLM, means that OLM v0 manages everything that
@@ -198,6 +202,9 @@ const (
 	// ConditionUpgradeHeldBack on a Subscription is True while the installed version is not upgraded although its channel
 	// has a newer one. The condition's message explains why. The installed version continues to run.
 	ConditionUpgradeHeldBack = "UpgradeHeldBack"
+	// ConditionAuthorUnchecked of a Subscription is False once Remit knows the account that installs what it selects, which the
+	// message names. It is for Subscriptions what AnnotationAccount is for ClusterServiceVersions.
+	ConditionAuthorUnchecked = "AuthorUnchecked"
 	// ReasonBundleContentUnavailable on an InstallPlan's Installed condition means that the catalog cannot provide the
 	// content for which the plan was created, or now provides different content.
 	ReasonBundleContentUnavailable = "BundleContentUnavailable"

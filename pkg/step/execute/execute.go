@@ -28,6 +28,8 @@ const readsAtOnce = 4
 type Executor struct {
 	// Account writes everything except CustomResourceDefinitions.
 	Account client.Client
+	// Key is the account that is recorded on ClusterServiceVersions.
+	Key types.NamespacedName
 	// CRDs creates CustomResourceDefinitions, as the account or as the installation's own CRD account. It creates Approved
 	// CustomResourceDefinitions only if Account is the default account; otherwise, Account writes them. It changes existing
 	// ones unless State.ByAccount is set.
@@ -268,6 +270,9 @@ func (e *Executor) Do(ctx context.Context, s State) (Done, error) {
 func (e *Executor) write(ctx context.Context, s State) (Done, error) {
 	desired := e.owned(s.Step)
 	writer := e.writer(s)
+	if s.Step.IsCSV() {
+		e.record(desired, s.Live)
+	}
 	if s.Step.IsCRD() {
 		if s.Kept || s.Live != nil && !s.Step.Owner.Owns(s.Live) && Serves(s.Live, desired) {
 			return Done{operatorsv1alpha1.StepStatusPresent, s.Live}, nil
@@ -293,6 +298,21 @@ func (e *Executor) write(ctx context.Context, s State) (Done, error) {
 		return Done{operatorsv1alpha1.StepStatusPresent, live}, nil
 	}
 	return Done{operatorsv1alpha1.StepStatusCreated, live}, nil
+}
+
+// record names the account in the annotation of a new ClusterServiceVersion. That of an existing one stays as it is, because another
+// account may not be allowed to change it.
+func (e *Executor) record(desired, live *unstructured.Unstructured) {
+	account := ""
+	switch {
+	case live != nil:
+		account = live.GetAnnotations()[names.AnnotationAccount]
+	case e.Key.Name != "":
+		account = e.Key.String()
+	}
+	if account != "" {
+		apply.Annotate(desired, names.AnnotationAccount, account)
+	}
 }
 
 // remember stores a written object that later steps need.

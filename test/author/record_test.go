@@ -1,0 +1,88 @@
+package author
+
+import (
+	"fmt"
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+)
+
+// recorded returns a ClusterServiceVersion and a Subscription that record installer as their account, in a namespace whose
+// OperatorGroup has been deleted.
+func (s *site) recorded() []client.Object {
+	s.Helper()
+	og := s.made(installer)
+	s.writesCSVs(true, s.alice, s.carol)
+	s.writesSubscriptions(true)
+	csv := s.csv("csv")
+	csv.Annotations = map[string]string{names.AnnotationAccount: s.namespace + "/" + installer}
+	require.NoError(s, s.alice.Create(s.Context(), csv))
+	sub := s.subscription("sub")
+	require.NoError(s, s.alice.Create(s.Context(), sub))
+	require.NoError(s, s.recordAs(scoped.Username("remit", "remit-catalog"), sub, installer))
+	require.NoError(s, s.admin.Delete(s.Context(), og))
+	s.eventually(func(c *assert.CollectT) { // the policies no longer know the OperatorGroup
+		assert.ErrorContains(c, s.alice.Create(s.Context(), s.csv("probe"), client.DryRunAll), noGroup)
+		assert.ErrorContains(c, s.alice.Create(s.Context(), s.subscription("probe"), client.DryRunAll), noGroupForSubscription)
+	})
+	return []client.Object{csv, sub}
+}
+
+// recordAs sets the condition that names the account of a Subscription, as a user who may write its status.
+func (s *site) recordAs(user string, sub *operatorsv1alpha1.Subscription, account string) error {
+	s.Helper()
+	after := sub.DeepCopy()
+	after.Status.LastUpdated = sub.CreationTimestamp
+	after.Status.SetCondition(operatorsv1alpha1.SubscriptionCondition{
+		Type: names.ConditionAuthorUnchecked, Status: corev1.ConditionFalse, Reason: "AccountKnown",
+		Message: fmt.Sprintf("ServiceAccount %s/%s installs what this Subscription selects: whoever changes the spec must be allowed to impersonate it", s.namespace, account),
+	})
+	return s.cluster.As(s.T, user).Status().Patch(s.Context(), after, client.MergeFrom(sub))
+}
+
+// While a namespace has no OperatorGroup, somebody who may only write its objects could otherwise decide what runs once there is
+// one again.
+func TestTheLastAccountDecidesWhoChangesASpecWithoutAGroup(t *testing.T) {
+	everyProfile(t, func(s *site) {
+		for _, obj := range s.recorded() {
+			change := func(c client.Client, body string) error {
+				return c.Patch(s.Context(), obj.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(body)))
+			}
+			spec := `{"spec":{"displayName":"another","channel":"another"}}`
+			s.deniedCSV(change(s.carol, spec), "may not impersonate ServiceAccount <ns>/installer, which the annotation")
+			require.NoError(s, change(s.carol, `{"metadata":{"labels":{"a":"b"},"finalizers":["example.com/keep"]}}`))
+			require.NoError(s, change(s.carol, `{"metadata":{"finalizers":null}}`))
+			require.NoError(s, change(s.alice, spec))
+		}
+	})
+}
+
+func TestOnlyUsersOfTheRecordedAccountChangeTheRecord(t *testing.T) {
+	everyProfile(t, func(s *site) {
+		objs := s.recorded()
+		mark := func(c client.Client, account string) error {
+			return c.Patch(s.Context(), s.csv("csv"), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, names.AnnotationAccount, account)), client.DryRunAll)
+		}
+		for _, account := range []string{`null`, `""`, `"x"`, `"` + s.namespace + `/boss"`} {
+			s.deniedCSV(mark(s.carol, account), "")
+		}
+		s.deniedCSV(mark(s.alice, `"`+s.namespace+`/boss"`), "may not impersonate ServiceAccount <ns>/installer or <ns>/boss, which the annotation")
+		s.deniedCSV(mark(s.cluster.As(s.T, scoped.Username(s.namespace, boss)), `"`+s.namespace+`/boss"`), "may not impersonate ServiceAccount <ns>/installer or <ns>/boss")
+		require.NoError(s, mark(s.alice, `null`))
+		require.NoError(s, mark(s.admin, `"`+s.namespace+`/boss"`))
+
+		sub := objs[1].(*operatorsv1alpha1.Subscription)
+		require.NoError(s, s.admin.Get(s.Context(), client.ObjectKeyFromObject(sub), sub))
+		s.deniedCSV(s.recordAs(carol, sub, boss), "only remit-catalog may set the condition AuthorUnchecked")
+		s.deniedCSV(s.carol.Status().Patch(s.Context(), sub, client.RawPatch(types.MergePatchType, []byte(`{"status":{"conditions":null}}`))), "only remit-catalog")
+		require.NoError(s, s.carol.Status().Patch(s.Context(), sub, client.RawPatch(types.MergePatchType, []byte(`{"status":{"reason":"x"}}`))))
+	})
+}
