@@ -80,7 +80,7 @@ func awaitings() []row {
 			}
 			require.True(s.T, apierrors.IsForbidden(read()))
 			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), theirs))
-			s.Succeeded(probeCSV)
+			s.csvSays(succeeded)
 			require.True(s.T, apierrors.IsForbidden(read()))
 			s.removeCSV() // otherwise, its webhook is deleted during a later row
 			s.uncalled()

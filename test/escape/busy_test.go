@@ -17,13 +17,13 @@ const (
 	// namespaces can use.
 	busyNamespaces = 10
 	// busyDeployments is the number of Deployments of each of their operators.
-	busyDeployments = 200
+	busyDeployments = 100
 )
 
 // busyInstalls returns rows about installs of many objects.
 func busyInstalls() []row {
 	return []row{
-		{number: "321", title: "ten new namespaces whose operators have 200 Deployments each, and a small install", holds: p0(), long: true, play: func(s *scene) {
+		{number: "321", title: "ten new namespaces whose operators have 100 Deployments each, and a small install", holds: p0(), long: true, play: func(s *scene) {
 			var busy []*scene
 			for i := range busyNamespaces {
 				one := s.beside(i)

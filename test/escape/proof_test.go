@@ -182,10 +182,11 @@ func forgeries() []row {
 			theirs.SetName("operator-service-cert")
 			s.forged(theirs)
 			s.install(bundleOf(hooked(csv(), harmless())))
-			const unproven = "no proof that Remit created it"
-			s.planSays("nothing was written", unproven)
+			s.planSays("nothing was written", "no proof that Remit created it")
 			require.NoError(s.T, s.apply(s.mallory(), hooked(csv(), harmless()).Object)) // without a plan
-			s.Eventually(func(c *assert.CollectT) { assert.Contains(c, s.CSV(c, probeCSV).Status.Message, unproven) })
+			s.Eventually(func(c *assert.CollectT) {
+				assert.Contains(c, s.CSV(c, probeCSV).Status.Message, "Secret "+s.Namespace+"/"+theirs.GetName()+" already exists and was not created by this install")
+			})
 			s.unchanged(theirs)
 			s.noDeployments()
 			s.removeCSV()

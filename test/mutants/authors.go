@@ -35,6 +35,12 @@ func authors() []Mutant {
 			Killer: unit("test/author", "TestOnlyUsersOfTheRecordedAccountChangeTheRecord"),
 		},
 		{
+			Name: "records-of-csvs-of-any-account", Rule: 5, File: "pkg/controller/csv/prepare.go",
+			Old:    "!ofAny && after.Annotations[names.AnnotationAccount]",
+			New:    "(!ofAny || ofAny) && after.Annotations[names.AnnotationAccount]",
+			Killer: unit("pkg/controller/csv", "TestRecordsTheFirstAccountWithoutTheLabel"),
+		},
+		{
 			Name: "the-record-of-a-csv-is-unprotected", Rule: 5, File: policy,
 			Old:    "'service.beta.openshift.io/inject-cabundle', 'remit.dev/account'].exists",
 			New:    "'service.beta.openshift.io/inject-cabundle'].exists",

@@ -231,16 +231,17 @@ func (r *Reconciler) inPlace(ctx context.Context, s *scope, want *unstructured.U
 	return live, nil
 }
 
-// annotate sets the OperatorGroup's annotations, which only Remit may set, on the CSV, and records its first account. It also sets the finalizer if the CSV will
-// own objects outside its namespace, and the lineage that the CSV inherits from the version that it replaces. CSVs that an
-// InstallPlan creates already have both. done is false if the patch failed or the cache is outdated.
+// annotate sets the OperatorGroup's annotations, which only Remit may set, on the CSV, and records its first account. It also sets
+// the finalizer if the CSV will own objects outside its namespace, and the lineage that the CSV inherits from the version that it
+// replaces. CSVs that an InstallPlan creates already have both. done is false if the patch failed or the cache is outdated.
 func (r *Reconciler) annotate(ctx context.Context, s *scope, account client.Client) (done bool, err error) {
 	after := s.csv.DeepCopy()
 	if after.Annotations == nil {
 		after.Annotations = map[string]string{}
 	}
 	maps.Copy(after.Annotations, deployment.GroupAnnotations(s.group.Name, s.csv.Namespace, s.targets))
-	if after.Annotations[names.AnnotationAccount] == "" {
+	// The label protects the spec as well, and the account itself may not be allowed to use every account.
+	if _, ofAny := after.Labels[names.LabelAnyAccount]; !ofAny && after.Annotations[names.AnnotationAccount] == "" {
 		after.Annotations[names.AnnotationAccount] = s.account.Key().String()
 	}
 	if build.Outside(s.csv, s.csv.Namespace, s.targets) {

@@ -128,6 +128,9 @@ const (
 	// has no OperatorGroup, only users who may impersonate that account may change the spec: the policy remit-csv-author-check
 	// protects the annotation (docs/adr/0085).
 	AnnotationAccount = "remit.dev/account"
+	// LabelAnyAccount on a ClusterServiceVersion or a Subscription requires that whoever changes the spec may use every account that an
+	// OperatorGroup of the namespace could name (docs/adr/0077).
+	LabelAnyAccount = "remit.dev/any-account"
 	// AnnotationCopyHash on a copied ClusterServiceVersion is a hash of what Remit last wrote into it.
 	AnnotationCopyHash = "remit.dev/copy-hash"
 	// AnnotationManagedBy on an OperatorGroup, with the value ManagedByOLM, means that OLM v0 manages everything that

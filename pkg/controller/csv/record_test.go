@@ -1,0 +1,27 @@
+package csv
+
+import (
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+)
+
+// The account may not change the record of a ClusterServiceVersion whose label requires the use of every account.
+func TestRecordsTheFirstAccountWithoutTheLabel(t *testing.T) {
+	t.Parallel()
+	for _, ofAny := range []bool{false, true} {
+		w := newWorld(t)
+		editing(func(c *operatorsv1alpha1.ClusterServiceVersion) {
+			if c.Annotations = map[string]string{}; ofAny {
+				c.Labels = map[string]string{names.LabelAnyAccount: ""}
+			}
+		})(w)
+		settled(w)
+		require.True(t, w.Has(w.csv))
+		_, recorded := w.csv.Annotations[names.AnnotationAccount]
+		require.Equal(t, !ofAny, recorded)
+	}
+}
