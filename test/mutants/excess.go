@@ -23,6 +23,18 @@ func excess() []Mutant {
 			Killer: unit("pkg/install/excess", "TestTheAPIServerConfirmsAnExcess"),
 		},
 		{
+			Name: "large-rules-do-not-exceed-the-account", Rule: 1, File: "pkg/install/excess/find.go",
+			Old:    "	if tooLarge {",
+			New:    "	if tooLarge && obj == nil {",
+			Killer: unit("pkg/install/excess", "TestPaddingARoleDoesNotHideAnExcess"),
+		},
+		{
+			Name: "large-rules-are-never-confirmed", Rule: 1, File: "pkg/install/excess/confirm.go",
+			Old:    "return o.Unevaluated, nil",
+			New:    "return false, nil",
+			Killer: unit("pkg/install/excess", "TestPaddingARoleDoesNotHideAnExcess"),
+		},
+		{
 			Name: "permissions-of-others-are-removed", Rule: 7, File: "pkg/install/excess/live.go",
 			Old:    " && owns(obj) {",
 			New:    " {",

@@ -18,7 +18,8 @@ const maxReviews = 500
 type Reviewer func(ctx context.Context, subject rbac.Subject, namespace string, atom rbacv1.PolicyRule) (bool, error)
 
 // Confirm returns the objects for which the API server confirms that the account exceeds its permissions: it denies the
-// account at least one of the missing permissions, and also the alternative. It returns an error if the API server
+// account at least one of the missing permissions, and also the alternative. If there are more permissions than Remit
+// evaluates, the denied alternative is sufficient. It returns an error if the API server
 // cannot decide.
 func Confirm(ctx context.Context, ask Reviewer, account rbac.Subject, objs []Object) ([]Object, error) {
 	c := confirmation{ask: ask, account: account, answers: map[string]bool{}}
@@ -48,12 +49,14 @@ func (c *confirmation) confirm(ctx context.Context, o Object) (bool, error) {
 			return false, err
 		}
 	}
-	for _, atom := range rbac.Atoms(o.Missing) {
-		if denied, err := c.denies(ctx, o.Scope, atom); err != nil || denied {
-			return denied, err
+	for _, rule := range o.Missing { // one at a time, because together they can be too large
+		for _, atom := range rbac.Atoms([]rbacv1.PolicyRule{rule}) {
+			if denied, err := c.denies(ctx, o.Scope, atom); err != nil || denied {
+				return denied, err
+			}
 		}
 	}
-	return false, nil
+	return o.Unevaluated, nil
 }
 
 // denies reports whether the API server denies a permission. It returns false if there were too many questions.

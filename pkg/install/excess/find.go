@@ -22,6 +22,8 @@ type Object struct {
 	// on the role, that would allow the account to grant them.
 	Missing     []rbacv1.PolicyRule
 	Alternative rbacv1.PolicyRule
+	// Unevaluated is true if the object grants so many combinations that Remit has not compared all of them.
+	Unevaluated bool
 }
 
 // Account describes the account that bounds an install.
@@ -90,13 +92,24 @@ func (a Account) mayDelete(obj client.Object) bool {
 	return a.Granted(obj.GetNamespace()).Set().Covers([]rbacv1.PolicyRule{rule})
 }
 
-// check compares a grant with the account's permissions. Rules that cannot be evaluated do not exceed the account.
+// check compares a grant with the account's permissions. Rules that cannot be evaluated because they are too large exceed
+// the account, because otherwise a user who may patch a role could keep it by adding rules; Remit itself creates no such
+// role. This is about the rules of the operator's role: if the account has too many, Granted omits some, and Confirm asks
+// the API server about what is then missing.
 func (a Account) check(obj client.Object, grant rbac.Grant) (Object, bool) {
-	if grant.Invalid != nil || grant.Unresolved || len(grant.Rules) == 0 {
+	tooLarge := rbac.TooLarge(grant.Rules)
+	if grant.Invalid != nil && !tooLarge || grant.Unresolved || len(grant.Rules) == 0 {
 		return Object{}, false
 	}
-	verdict := grant.Check(a.Granted(grant.Namespace))
-	o := Object{Object: obj, Scope: grant.Namespace, Missing: verdict.Missing, Alternative: grant.Alternative}
+	o := Object{Object: obj, Scope: grant.Namespace, Alternative: grant.Alternative}
+	granted := a.Granted(grant.Namespace)
+	if tooLarge {
+		lacks, evaluated := missing(granted, grant.Rules)
+		o.Missing, o.Unevaluated = lacks, !evaluated
+		return o, (len(lacks) > 0 || !evaluated) && !granted.Set().Covers([]rbacv1.PolicyRule{grant.Alternative})
+	}
+	verdict := grant.Check(granted)
+	o.Missing = verdict.Missing
 	return o, verdict.Invalid == nil && !verdict.Covered()
 }
 

@@ -84,6 +84,9 @@ func Missing(objs []Object, limit int) []string {
 		for _, rule := range rbac.Split(o.Missing, limit) {
 			out = append(out, where+rbac.Line(rule))
 		}
+		if o.Unevaluated {
+			out = append(out, where+"more combinations than Remit evaluates")
+		}
 	}
 	slices.Sort(out)
 	return slices.Compact(out)

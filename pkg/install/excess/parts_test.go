@@ -1,0 +1,77 @@
+package excess
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+// padding returns a rule for getting pods by name.
+func padding(resources int, n int) rbacv1.PolicyRule {
+	rule := may("get", "pods")
+	for i := range resources - 1 {
+		rule.Resources = append(rule.Resources, fmt.Sprintf("pods/r%d", i))
+	}
+	for i := range n {
+		rule.ResourceNames = append(rule.ResourceNames, fmt.Sprintf("p%d", i))
+	}
+	return rule
+}
+
+func TestPaddingARoleDoesNotHideAnExcess(t *testing.T) {
+	t.Parallel()
+	pods, nodes := may("get", "pods"), may("get", "nodes")
+	pods.Resources = []string{"*"}
+	within := may("get", "pods")
+	var many []rbacv1.PolicyRule
+	for range 51 {
+		many = append(many, padding(1, 990))
+	}
+	bind := rbacv1.PolicyRule{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterroles"}, Verbs: []string{"bind", "escalate"}}
+	for name, row := range map[string]struct {
+		rules   []rbacv1.PolicyRule
+		account []rbacv1.PolicyRule
+		missing []rbacv1.PolicyRule
+		whole   bool
+		want    bool
+	}{
+		"one more permission after many rules":     {rules: append(many, nodes), account: []rbacv1.PolicyRule{within}, missing: []rbacv1.PolicyRule{nodes}, whole: true, want: true},
+		"many rules that the account covers":       {rules: many, account: []rbacv1.PolicyRule{within}},
+		"one large rule that the account covers":   {rules: []rbacv1.PolicyRule{padding(200, 990)}, account: []rbacv1.PolicyRule{pods}},
+		"more than is evaluated":                   {rules: []rbacv1.PolicyRule{padding(990, 990), nodes}, account: []rbacv1.PolicyRule{pods}, want: true},
+		"more than is evaluated, that it may bind": {rules: []rbacv1.PolicyRule{padding(990, 990), nodes}, account: []rbacv1.PolicyRule{pods, bind}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			objs := granted(t, "", "a", row.rules...)
+			account := Account{
+				RulesOf: func(rbacv1.RoleRef, string) ([]rbacv1.PolicyRule, error) { return row.rules, nil },
+				Granted: func(ns string) rbac.Permissions { return rbac.Permissions{Namespace: ns, Rules: row.account} },
+			}
+			found, err := account.Find([]client.Object{objs[0], objs[1]})
+			require.NoError(t, err)
+			if !row.want {
+				require.Empty(t, found)
+				return
+			}
+			require.Len(t, found, 2, "the binding and the role")
+			for _, o := range found {
+				require.Equal(t, row.missing, o.Missing)
+				require.Equal(t, row.whole, !o.Unevaluated)
+			}
+			require.NotEmpty(t, Missing(found, 100))
+			ask := func(_ context.Context, _ rbac.Subject, _ string, atom rbacv1.PolicyRule) (bool, error) {
+				return rbac.NewSet(row.account).Covers([]rbacv1.PolicyRule{atom}), nil
+			}
+			confirmed, err := Confirm(t.Context(), ask, rbac.Subject{}, found)
+			require.NoError(t, err)
+			require.Len(t, confirmed, 2)
+		})
+	}
+}
