@@ -35,6 +35,12 @@ func excess() []Mutant {
 			Killer: unit("pkg/install/excess", "TestPaddingARoleDoesNotHideAnExcess"),
 		},
 		{
+			Name: "other-problems-hide-an-excess", Rule: 6, File: "pkg/controller/csv/next.go",
+			Old:    "t := reportExcess(f, decide(f))",
+			New:    "t := decide(f)",
+			Killer: unit("pkg/controller/csv", "TestNoOtherProblemHidesAnExcess"),
+		},
+		{
 			Name: "permissions-of-others-are-removed", Rule: 7, File: "pkg/install/excess/live.go",
 			Old:    " && owns(obj) {",
 			New:    " {",

@@ -3,6 +3,7 @@ package csv
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -25,12 +26,33 @@ const (
 
 // Next returns the transition that follows from the facts. It does not modify the facts.
 func Next(f Facts) Transition {
-	t := decide(f)
+	t := reportExcess(f, decide(f))
 	if t.After == 0 && kit.Is[*apply.DelayedError](f.Prepared) {
 		t.After = recheckAfter(f, f.Prepared) // applies in every phase, because no watch reports that the delay is over
 	}
 	return t
 }
+
+// reportExcess appends the permissions that exceed the account to the message of a transition, so that no other problem
+// hides them and the commands that remove them. If the contract defines the message, the event contains them.
+func reportExcess(f Facts, t Transition) Transition {
+	if t.Phase == f.CSV.Status.Phase && t.Message == f.CSV.Status.Message && !f.Unsynced {
+		t.Message, _, _ = strings.Cut(t.Message, separator+noteExceeds) // the report of an earlier reconcile
+	}
+	report := strings.TrimPrefix(f.Exceeding, noteExceeds)
+	if report == "" || strings.Contains(t.Message, report) || strings.Contains(t.Message, noteExceeds) {
+		return t
+	}
+	if t.Detail == "" {
+		t.Message += separator + f.Exceeding
+	} else if !strings.Contains(t.Detail, report) {
+		t.Detail += separator + f.Exceeding
+	}
+	return t
+}
+
+// separator separates the parts of a message.
+const separator = "; "
 
 // decide returns the transition without the delay that Next may add. The checks that apply in every phase come first.
 func decide(f Facts) Transition {

@@ -25,7 +25,7 @@ func replaced(f Facts) Transition {
 // replacing failed CSVs (OLM v0 contract).
 func beingReplaced(f Facts) string {
 	forward := fmt.Sprintf(messageFailForward, f.ReplacedBy)
-	if f.Forward && f.CSV.Status.Phase == phaseFailed || f.CSV.Status.Message == forward {
+	if f.Forward && f.CSV.Status.Phase == phaseFailed || strings.HasPrefix(f.CSV.Status.Message, forward) {
 		return forward
 	}
 	return fmt.Sprintf(messageBeingReplaced, f.ReplacedBy)
