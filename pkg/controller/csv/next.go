@@ -36,7 +36,7 @@ func Next(f Facts) Transition {
 // reportExcess appends the permissions that exceed the account to the message of a transition, so that no other problem
 // hides them and the commands that remove them. If the contract defines the message, the event contains them.
 func reportExcess(f Facts, t Transition) Transition {
-	if t.Phase == f.CSV.Status.Phase && t.Message == f.CSV.Status.Message && !f.Unsynced {
+	if t.Phase != phaseSucceeded && t.Phase == f.CSV.Status.Phase && t.Message == f.CSV.Status.Message && !f.Unsynced {
 		t.Message, _, _ = strings.Cut(t.Message, separator+noteExceeds) // the report of an earlier reconcile
 	}
 	report := strings.TrimPrefix(f.Exceeding, noteExceeds)
