@@ -7,6 +7,7 @@ import (
 	"compress/gzip"
 	"errors"
 	"io"
+	"strings"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -50,6 +51,17 @@ func (u *Unpacked) Archive(layer io.Reader, size int64, entry func(*tar.Header, 
 	// Data after the end of the archive is ignored but counts toward the limits.
 	_, err = io.Copy(io.Discard, stream)
 	return err
+}
+
+// IsRegular reports whether an entry is a regular file whose content is completely in the archive. The holes of a sparse file are
+// not, so they would not count toward the limits of Unpacked.
+func IsRegular(header *tar.Header) bool {
+	for key := range header.PAXRecords {
+		if strings.HasPrefix(key, "GNU.sparse.") {
+			return false
+		}
+	}
+	return header.Typeflag == tar.TypeReg
 }
 
 func decompress(layer io.Reader) (io.ReadCloser, error) {

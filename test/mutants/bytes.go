@@ -70,10 +70,16 @@ func bytes() []Mutant {
 			Killer: unit("pkg/bundle/unpack", "TestRefusesUnexpectedEntries"),
 		},
 		{
-			Name: "links-are-read", Rule: 8, File: "pkg/bundle/unpack/archive.go",
-			Old:    "if isSparse(header) || header.Typeflag != tar.TypeReg {",
-			New:    "if isSparse(header) {",
+			Name: "links-are-read", Rule: 8, File: "pkg/image/unpack.go",
+			Old:    "	return header.Typeflag == tar.TypeReg\n",
+			New:    "	return true\n",
 			Killer: unit("pkg/bundle/unpack", "TestRefusesUnexpectedEntries"),
+		},
+		{
+			Name: "sparse-files-in-catalogs", Rule: 8, File: "pkg/image/unpack.go",
+			Old:    `if strings.HasPrefix(key, "GNU.sparse.") {`,
+			New:    `if key == "" {`,
+			Killer: unit("pkg/catalog/layer", "TestRefusesSparseFiles"),
 		},
 		{
 			Name: "any-number-of-entries", Rule: 8, File: "pkg/image/unpack.go",

@@ -58,7 +58,7 @@ func (a *archive) entry(header *tar.Header, content io.Reader, seen map[string]b
 	if header.Typeflag == tar.TypeDir {
 		return nil
 	}
-	if isSparse(header) || header.Typeflag != tar.TypeReg {
+	if !image.IsRegular(header) {
 		return image.Refuse("entry %q is not a regular file", header.Name)
 	}
 	if name == dirManifests || name == dirMetadata {
@@ -103,13 +103,4 @@ func clean(name string) (string, error) {
 func inBundle(name string) bool {
 	top, _, _ := strings.Cut(name, "/")
 	return top == dirManifests || top == dirMetadata
-}
-
-func isSparse(header *tar.Header) bool {
-	for key := range header.PAXRecords {
-		if strings.HasPrefix(key, "GNU.sparse.") {
-			return true
-		}
-	}
-	return header.Typeflag == tar.TypeGNUSparse
 }

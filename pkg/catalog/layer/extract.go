@@ -159,7 +159,7 @@ func (e *extraction) entry(header *tar.Header, content io.Reader) error {
 	if !fs.ValidPath(rel) || strings.ContainsFunc(rel, unicode.IsControl) {
 		return image.Refuse("entry %q has an invalid name", header.Name)
 	}
-	if header.Typeflag != tar.TypeReg {
+	if !image.IsRegular(header) {
 		return image.Refuse("entry %q is not a regular file", header.Name)
 	}
 	e.hide(name)

@@ -219,3 +219,13 @@ func TestFolder(t *testing.T) {
 		})
 	}
 }
+
+func TestRefusesSparseFiles(t *testing.T) {
+	root, err := os.OpenRoot(t.TempDir())
+	require.NoError(t, err)
+	defer root.Close()
+	header := &tar.Header{Name: "configs/s.json", Typeflag: tar.TypeReg, PAXRecords: map[string]string{"GNU.sparse.major": "1"}}
+	err = newExtraction(root, "configs").entry(header, strings.NewReader(""))
+	require.ErrorIs(t, err, image.ErrImage)
+	require.ErrorContains(t, err, `entry "configs/s.json" is not a regular file`)
+}
