@@ -70,5 +70,11 @@ func ports() []Mutant {
 			New:    `out = append(out, status.Cut(one, maxName))`,
 			Killer: unit("pkg/controller/installplan", "TestAnnouncesWebhooks"),
 		},
+		{
+			Name: "one-client-holds-all-responses", Rule: 8, File: "pkg/catalog/web/turns.go",
+			Old:    "make(chan struct{}, maxShare)",
+			New:    "make(chan struct{}, maxResponses)",
+			Killer: unit("pkg/catalog/web", "TestLimitsConcurrentResponsesPerClient"),
+		},
 	}
 }

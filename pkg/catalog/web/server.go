@@ -2,7 +2,6 @@ package web
 
 import (
 	"compress/gzip"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -20,8 +19,9 @@ import (
 )
 
 const (
-	// maxResponses bounds the number of concurrent responses. maxWait bounds how long a request waits for its turn.
-	maxResponses, maxWait = 32, 10 * time.Second
+	// maxResponses bounds the number of concurrent responses, and maxShare those to one client address. maxWait bounds how
+	// long a request waits for its turn.
+	maxResponses, maxShare, maxWait = 32, 8, 10 * time.Second
 	// minCompressed is the length above which responses are compressed.
 	minCompressed = 1400
 	// chunkBytes is the number of bytes that are copied at a time; each chunk must be written within chunkTimeout, and the
@@ -42,6 +42,10 @@ type Server struct {
 
 	mu       sync.RWMutex
 	catalogs map[string]content
+
+	sharing sync.Mutex
+	// clients contains the addresses of the clients that have, or wait for, a turn.
+	clients map[string]*share
 }
 
 type content struct {
@@ -51,7 +55,7 @@ type content struct {
 
 // New returns a server without catalogs. root is the URL at which clients reach it, without a path.
 func New(root string) *Server {
-	s := &Server{root: root, mux: http.NewServeMux(), turns: make(chan struct{}, maxResponses), catalogs: map[string]content{},
+	s := &Server{root: root, mux: http.NewServeMux(), turns: make(chan struct{}, maxResponses), catalogs: map[string]content{}, clients: map[string]*share{},
 		chunkTimeout: chunkTimeout, responseTimeout: responseTimeout}
 	s.mux.HandleFunc("GET /catalogs/{catalog}/api/v1/all", s.all)
 	s.mux.HandleFunc("GET /catalogs/{catalog}/api/v1/metas", s.metas)
@@ -186,7 +190,7 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, o response) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	end, ok := s.turn(r.Context())
+	end, ok := s.turn(r.Context(), r.RemoteAddr)
 	if !ok {
 		for _, name := range []string{"Content-Encoding", "Content-Length", "ETag", "Last-Modified"} {
 			header.Del(name)
@@ -199,19 +203,6 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, o response) {
 	if err := o.write(s.paced(w), compress); err != nil {
 		panic(http.ErrAbortHandler) // so that the client notices that the response is incomplete
 	}
-}
-
-// turn waits until another response can be written.
-func (s *Server) turn(ctx context.Context) (end func(), ok bool) {
-	timer := time.NewTimer(maxWait)
-	defer timer.Stop()
-	select {
-	case s.turns <- struct{}{}:
-		return func() { <-s.turns }, true
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return nil, false
 }
 
 // write copies the lines. It fails if the client reads too slowly.

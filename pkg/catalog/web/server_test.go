@@ -208,7 +208,7 @@ func TestLimitsConcurrentResponses(t *testing.T) {
 	s := serving(t, objects...)
 	synctest.Test(t, func(t *testing.T) {
 		s.turns = make(chan struct{}, 1)
-		end, ok := s.turn(t.Context())
+		end, ok := s.turn(t.Context(), "192.0.2.9:1")
 		require.True(t, ok)
 		begun := time.Now()
 		got := ask(t, s, "GET", all)
@@ -220,5 +220,32 @@ func TestLimitsConcurrentResponses(t *testing.T) {
 		end()
 		require.Equal(t, http.StatusOK, ask(t, s, "GET", all).StatusCode)
 		require.Empty(t, s.turns)
+	})
+}
+
+func TestLimitsConcurrentResponsesPerClient(t *testing.T) {
+	s := serving(t, objects...)
+	synctest.Test(t, func(t *testing.T) {
+		s.turns = make(chan struct{}, maxResponses)
+		var ends []func()
+		for _, client := range []string{"192.0.2.7", "192.0.2.8"} {
+			for range maxResponses {
+				go func() {
+					if end, ok := s.turn(t.Context(), client+":1"); ok {
+						ends = append(ends, end)
+					}
+				}()
+				synctest.Wait()
+			}
+		}
+		require.Len(t, ends, 2*maxShare)
+		require.Equal(t, http.StatusOK, ask(t, s, "GET", all).StatusCode, "a third client is served")
+		time.Sleep(maxWait)
+		synctest.Wait()
+		for _, end := range ends {
+			end()
+		}
+		require.Empty(t, s.turns)
+		require.Empty(t, s.clients)
 	})
 }
