@@ -17,11 +17,13 @@ const ClusterAdmin = "cluster-admin"
 //
 // The verb escalate counts even if it is restricted to a name, because any rules can be written into the named role.
 // The verbs bind and impersonate, if restricted to a name, give only the permissions of the named object, so they count
-// only for the ClusterRole cluster-admin and the group system:masters.
+// only for the ClusterRole cluster-admin and the group system:masters. Likewise, creating tokens counts only for all ServiceAccounts,
+// and approving certificates only for all signers and for those that issue client certificates for the API server.
 func Powers(rules []rbacv1.PolicyRule) []string { return describe(rules, powers()) }
 
 // Escalations describes those of the rules, in any scope, with which a subject can obtain permissions that it does not have: the verbs
-// escalate and bind on roles, and impersonate, including its constrained forms, with or without resource names.
+// escalate and bind on roles, impersonate, including its constrained forms, and create on the tokens of ServiceAccounts, with or
+// without resource names.
 func Escalations(rules []rbacv1.PolicyRule) []string { return describe(rules, escalations()) }
 
 func describe(rules []rbacv1.PolicyRule, powers []power) []string {
@@ -61,11 +63,15 @@ func powers() []power {
 		{verb: verbImpersonate, resource: "users"},
 		{verb: verbImpersonate, resource: "groups", names: []string{"system:masters"}},
 		{verb: verbImpersonate, resource: "serviceaccounts"},
+		{verb: "create", resource: "serviceaccounts/token"},
+		{verb: "create", resource: "nodes/proxy"},
+		{verb: "approve", group: "certificates.k8s.io", resource: "signers",
+			names: []string{"kubernetes.io/kube-apiserver-client", "kubernetes.io/*"}},
 	}
 }
 
 func escalations() []power {
-	var out []power
+	out := []power{{verb: "create", resource: "serviceaccounts/token", anyName: true}}
 	for _, resource := range []string{"clusterroles", "roles"} {
 		for _, verb := range []string{verbBind, verbEscalate} {
 			out = append(out, power{verb: verb, group: rbacv1.GroupName, resource: resource, anyName: true})
@@ -84,6 +90,9 @@ func (p power) in(r rbacv1.PolicyRule) bool {
 		slices.ContainsFunc(r.ResourceNames, func(name string) bool { return slices.Contains(p.names, name) })
 	verb := includes(r.Verbs, p.verb) || p.forms != "" && slices.ContainsFunc(r.Verbs, func(v string) bool { return strings.HasPrefix(v, p.forms) })
 	resource := includes(r.Resources, p.resource) || slices.ContainsFunc(r.Resources, func(v string) bool { return strings.HasPrefix(v, p.resource+"/") && p.resource == "userextras" })
+	if _, sub, ok := strings.Cut(p.resource, "/"); ok && slices.Contains(r.Resources, "*/"+sub) {
+		resource = true
+	}
 	return named && verb && includes(r.APIGroups, p.group) && resource
 }
 

@@ -21,6 +21,9 @@ func TestEscalationsFindsRulesThatGiveMorePermissions(t *testing.T) {
 		"impersonate extra fields": {[]string{"impersonate authentication.k8s.io:userextras/scopes,uids"}, []string{`"impersonate" on uids`, `"impersonate" on userextras`}},
 		"constrained impersonate":  {[]string{"impersonate:user-info authentication.k8s.io:users"}, []string{`"impersonate" on users`}},
 		"every verb on users":      {[]string{"* :users"}, []string{`"impersonate" on users`}},
+		"create tokens by name":    {[]string{"create :serviceaccounts/token [x]"}, []string{`"create" on serviceaccounts/token`}},
+		"create tokens of any":     {[]string{"create :*/token"}, []string{`"create" on serviceaccounts/token`}},
+		"create ServiceAccounts":   {[]string{"create :serviceaccounts", "get :serviceaccounts/token"}, nil},
 		"other resources":          {[]string{"bind,escalate,impersonate :pods", "* apps:*", "get,create " + group + ":roles", "impersonate :users/status"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -46,6 +49,13 @@ func TestPowersFindsRulesThatAmountToClusterAdmin(t *testing.T) {
 		"impersonate a name":                {[]string{"impersonate :users,serviceaccounts [x]"}, nil},
 		"impersonate system:masters":        {[]string{"impersonate :groups [system:masters]"}, []string{`"impersonate" on groups`}},
 		"every verb on roles":               {[]string{"* " + group + ":clusterroles"}, []string{`"bind" on clusterroles`, `"escalate" on clusterroles`}},
+		"create tokens":                     {[]string{"create :serviceaccounts/token"}, []string{`"create" on serviceaccounts/token`}},
+		"create every core resource":        {[]string{"create :*"}, []string{`"create" on nodes/proxy`, `"create" on serviceaccounts/token`}},
+		"create tokens by name":             {[]string{"create :serviceaccounts/token [x]"}, nil},
+		"send requests to kubelets":         {[]string{"create :nodes/proxy"}, []string{`"create" on nodes/proxy`}},
+		"approve certificates":              {[]string{"approve certificates.k8s.io:signers"}, []string{`"approve" on signers`}},
+		"approve client certificates":       {[]string{"approve certificates.k8s.io:signers [kubernetes.io/kube-apiserver-client]"}, []string{`"approve" on signers`}},
+		"approve other certificates":        {[]string{"approve certificates.k8s.io:signers [example.com/x]"}, nil},
 		"every verb on part of the cluster": {[]string{"* apps:*", "get *:*", "* *:pods"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
