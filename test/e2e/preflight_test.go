@@ -81,7 +81,7 @@ func TestReportsAllRefusalsByPoliciesAtOnce(t *testing.T) {
 	require.Contains(t, message, "- ServiceAccount "+tn.Namespace+"/sample-operator already exists and was not created by this install")
 	require.Contains(t, message, "ConfigMap "+tn.Namespace+"/"+tn.Report().Name)
 	tn.NothingWritten()
-	require.Equal(t, 3, strings.Count(tn.Report().Data[preflight.FileReport], "- message:"))
+	require.Equal(t, 3, strings.Count(tn.Report().Data[preflight.FileReport], " message: "))
 
 	require.NoError(t, cluster.Client.Delete(t.Context(), theirs))
 	for _, b := range blockers {

@@ -78,7 +78,7 @@ func bytes() []Mutant {
 		{
 			Name: "sparse-files-in-catalogs", Rule: 8, File: "pkg/image/unpack.go",
 			Old:    `if strings.HasPrefix(key, "GNU.sparse.") {`,
-			New:    `if key == "" {`,
+			New:    `if strings.HasPrefix(key, "GNU.none.") {`,
 			Killer: unit("pkg/catalog/layer", "TestRefusesSparseFiles"),
 		},
 		{
