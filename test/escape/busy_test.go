@@ -45,6 +45,11 @@ func busyInstalls() []row {
 				assert.Less(s.T, one.deployed(s.T), busyDeployments, "the small plan was complete before any install of many objects")
 			}
 			s.running(probeCSV)
+			s.Eventually(func(c *assert.CollectT) { // the control plane is still busy with them, which the oracle's install would notice
+				for _, one := range busy {
+					assert.Equal(c, busyDeployments, one.deployed(c), one.Namespace)
+				}
+			})
 		}},
 	}
 }

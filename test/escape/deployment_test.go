@@ -113,7 +113,7 @@ func deployments() []row {
 				theirs := s.strangersDeployment()
 				s.group(s.Namespace)
 				require.NoError(s.T, s.apply(s.mallory(), csv().Object))
-				s.csvSays(failed, "Deployment "+s.Namespace+"/"+forge.Deployment, collides)
+				s.csvSays(pending, "Deployment "+s.Namespace+"/"+forge.Deployment, collides)
 				s.untouched(theirs)
 			}},
 			{number: "49", title: "volumes, environment variables and tokens in a Subscription's config", holds: p0(), play: func(s *scene) {
