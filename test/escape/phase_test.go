@@ -131,7 +131,8 @@ func phases() []row {
 			before := s.csvSays(succeeded)
 			after := before.DeepCopy()
 			after.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers[0].Image = "evil.example.com/x"
-			s.denied(author.Patch(s.T.Context(), after, client.MergeFrom(before)))
+			// The CSV of an author who may use every account has the label, so that either binding may report the denial.
+			require.ErrorContains(s.T, author.Patch(s.T.Context(), after, client.MergeFrom(before)), "denied request: user 'author' may not impersonate ")
 		}},
 		{number: "123a", title: "a CSV that is created before the OperatorGroup", holds: p0(), play: func(s *scene) {
 			author := s.author("clusterserviceversions", "get", "create", "update", "patch")
