@@ -40,7 +40,7 @@ func KeptSubjects(subjects []rbacv1.Subject) []rbacv1.Subject {
 }
 
 // isUnknown reports whether a rule represents rules that are not kept. A user who writes such a rule makes the permissions
-// of those whom it is bound to unknown, as a role with too many rules does.
+// of its subjects unknown, as a role with too many rules does.
 func isUnknown(r *rbacv1.PolicyRule) bool { return len(r.Verbs) == 1 && r.Verbs[0] == unknown }
 
 // unique returns the first of equal entries, in a list of its own.

@@ -42,7 +42,7 @@ func TestRolesThatAreNotKeptAreUnknown(t *testing.T) {
 			kept := KeptRules(rules)
 			require.Len(t, kept, 1)
 			require.True(t, TooLarge(kept), "not a role that grants little")
-			require.Equal(t, kept, Missing(differing(1), kept), "and what nobody covers")
+			require.Equal(t, kept, Missing(differing(1), kept), "and what no account covers")
 			require.Greater(t, CountValues(kept), MaxValues)
 			g := gathering{}
 			g.values = CountValues(kept)

@@ -48,7 +48,7 @@ func (s *site) recordAs(user string, sub *operatorsv1alpha1.Subscription, accoun
 	return s.cluster.As(s.T, user).Status().Patch(s.Context(), after, client.MergeFrom(sub))
 }
 
-// While a namespace has no OperatorGroup, somebody who may only write its objects could otherwise decide what runs once there is
+// While a namespace has no OperatorGroup, a user who may only write its objects could otherwise decide what runs once there is
 // one again.
 func TestTheLastAccountDecidesWhoChangesASpecWithoutAGroup(t *testing.T) {
 	everyProfile(t, func(s *site) {

@@ -1,6 +1,6 @@
 package mutants
 
-// scopedCache returns the mutants of the guards of pkg/lib/scopedcache: what is read belongs to somebody who claimed it and is
+// scopedCache returns the mutants of the guards of pkg/lib/scopedcache: what is read belongs to an owner that claimed it and is
 // allowed to watch it, and what is no longer allowed is noticed. All their tests are fast.
 func scopedCache() []Mutant {
 	const pkg = "pkg/lib/scopedcache"

@@ -3,12 +3,10 @@ package clusterextension
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/extension/assess"
 	"github.com/remit-olm/remit/pkg/install/excess"
 	"github.com/remit-olm/remit/pkg/lib/apply"
@@ -95,7 +94,7 @@ func (s *leftover) bounds(rulesOf rbac.RoleRules) excess.Bounds {
 // list returns the roles and bindings that Remit has created for an extension of this name and that none owns.
 func (s *leftover) list(ctx context.Context) ([]client.Object, error) {
 	var out []client.Object
-	for _, list := range []client.ObjectList{&rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleList{}, &rbacv1.RoleList{}} {
+	for _, list := range kit.RBACLists() {
 		err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy, client.MatchingLabels{
 			names.LabelExtensionKind: olmv1.KindClusterExtension, names.LabelExtensionName: ownerutil.LabelValue(s.name)})
 		if err != nil {
@@ -142,7 +141,7 @@ func (s *leftover) remove(ctx context.Context, due []excess.Object) (again bool,
 	if err != nil || len(found) == 0 {
 		return len(live) < len(due), err
 	}
-	remain, why := confirmed, errNoIdentity
+	remain, why := confirmed, excess.ErrNoIdentity
 	if len(confirmed) > 0 {
 		if remain, why, err = s.removeAs(ctx, confirmed); err != nil {
 			return false, err
@@ -156,8 +155,6 @@ func (s *leftover) remove(ctx context.Context, due []excess.Object) (again bool,
 	}
 	return len(live) < len(due) || len(remain) < len(confirmed), nil
 }
-
-var errNoIdentity = errors.New("no identity may delete them")
 
 // isCurrent reports whether the API server knows the same extension, or none.
 func (s *leftover) isCurrent(ctx context.Context) (bool, error) {
@@ -192,7 +189,7 @@ func (s *leftover) removeAs(ctx context.Context, remain []excess.Object) (_ []ex
 	}
 	remover, why, err := s.Remover.Client(ctx, s.RBAC, why)
 	if remover == nil {
-		return remain, cmp.Or(why, errNoIdentity), err
+		return remain, cmp.Or(why, excess.ErrNoIdentity), err
 	}
 	return excess.Delete(ctx, remover, remain, removed)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,13 +19,6 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// rbacLists returns the list types of an operator's RBAC objects, in the order of removal: bindings first.
-func rbacLists() []client.ObjectList {
-	return []client.ObjectList{
-		&rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleList{}, &rbacv1.RoleList{},
-	}
-}
-
 // rbacOfLineage lists the cached RBAC objects that installs of this lineage created and that are not being deleted. The
 // API server decides whether the account may delete them.
 func (r *Reconciler) rbacOfLineage(ctx context.Context, owner ownerutil.Owner) ([]client.Object, error) {
@@ -37,7 +29,7 @@ func (r *Reconciler) rbacOfLineage(ctx context.Context, owner ownerutil.Owner) (
 // provenRBAC is like rbacOfLineage, but includes objects that are being deleted: a finalizer can keep them in effect.
 func (r *Reconciler) provenRBAC(ctx context.Context, owner ownerutil.Owner) ([]client.Object, error) {
 	var out []client.Object
-	for _, list := range rbacLists() {
+	for _, list := range kit.RBACLists() {
 		err := r.Client.List(ctx, list, client.MatchingFields{kit.LineageIndex: owner.ShortMark()}, client.UnsafeDisableDeepCopy)
 		if err != nil {
 			return nil, fmt.Errorf("list %T: %w", list, err)

@@ -17,8 +17,18 @@ import (
 // in common with newer ones (names.ShortMark). It does not contain objects without the label.
 const LineageIndex = "remit.dev/lineage"
 
-// IndexLineage adds LineageIndex for the kinds of objects that an install can create outside its namespace. A manager's cache
-// must contain the index once.
+// OwnerNamespaceIndex is the index of roles and bindings by the namespace of the operator that their labels name as their owner.
+const OwnerNamespaceIndex = "remit.dev/owner-namespace"
+
+// RBACLists returns lists of the kinds of roles and bindings, in the order of removal: bindings first.
+func RBACLists() []client.ObjectList {
+	return []client.ObjectList{
+		&rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleList{}, &rbacv1.RoleList{},
+	}
+}
+
+// IndexLineage adds LineageIndex for the kinds of objects that an install can create outside its namespace, and
+// OwnerNamespaceIndex. A manager's cache must contain the indexes once.
 func IndexLineage(ctx context.Context, indexer client.FieldIndexer) error {
 	mark := func(obj client.Object) []string {
 		if mark := obj.GetLabels()[names.LabelLineage]; mark != "" {
@@ -32,6 +42,22 @@ func IndexLineage(ctx context.Context, indexer client.FieldIndexer) error {
 		&apiregistrationv1.APIService{}, &apiextensionsv1.CustomResourceDefinition{},
 	} {
 		if err := indexer.IndexField(ctx, obj, LineageIndex, mark); err != nil {
+			return fmt.Errorf("index %T: %w", obj, err)
+		}
+	}
+	return IndexOwners(ctx, indexer)
+}
+
+// IndexOwners adds OwnerNamespaceIndex.
+func IndexOwners(ctx context.Context, indexer client.FieldIndexer) error {
+	owner := func(obj client.Object) []string {
+		if namespace := obj.GetLabels()[names.LabelOwnerNamespace]; namespace != "" {
+			return []string{namespace}
+		}
+		return nil
+	}
+	for _, obj := range []client.Object{&rbacv1.ClusterRoleBinding{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.Role{}} {
+		if err := indexer.IndexField(ctx, obj, OwnerNamespaceIndex, owner); err != nil {
 			return fmt.Errorf("index %T: %w", obj, err)
 		}
 	}

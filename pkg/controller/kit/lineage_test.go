@@ -3,6 +3,7 @@ package kit
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,21 +14,25 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// indexes contains index functions by kind.
+// indexes contains index functions by index and kind.
 type indexes map[string]client.IndexerFunc
 
 // IndexField implements client.FieldIndexer.
-func (i indexes) IndexField(_ context.Context, obj client.Object, _ string, extract client.IndexerFunc) error {
-	i[fmt.Sprintf("%T", obj)] = extract
+func (i indexes) IndexField(_ context.Context, obj client.Object, index string, extract client.IndexerFunc) error {
+	i[fmt.Sprintf("%s %T", index, obj)] = extract
 	return nil
 }
 
-func TestOnlyMarkedObjectsAreIndexedByLineage(t *testing.T) {
+func TestOnlyMarkedObjectsAreIndexed(t *testing.T) {
 	all := indexes{}
 	require.NoError(t, IndexLineage(t.Context(), all))
-	require.Len(t, all, 8)
-	for _, extract := range all {
-		require.Equal(t, []string{"m"}, extract(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{names.LabelLineage: "m"}}}))
-		require.Empty(t, extract(&rbacv1.Role{}), "most objects of a cluster have no lineage")
+	require.Len(t, all, 8+4)
+	for name, extract := range all {
+		label := names.LabelLineage
+		if strings.HasPrefix(name, OwnerNamespaceIndex) {
+			label = names.LabelOwnerNamespace
+		}
+		require.Equal(t, []string{"m"}, extract(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{label: "m"}}}))
+		require.Empty(t, extract(&rbacv1.Role{}), "most objects of a cluster have neither label")
 	}
 }

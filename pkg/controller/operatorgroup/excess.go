@@ -3,7 +3,6 @@ package operatorgroup
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/install/excess"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -123,9 +123,9 @@ func (s *search) gather(ctx context.Context) error {
 			s.owners[ownerutil.LabelValue(csv.Name)] = true
 		}
 	}
-	for _, list := range []client.ObjectList{&rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleList{}, &rbacv1.RoleList{}} {
-		err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy, client.MatchingLabels{
-			names.LabelOwnerNamespace: s.bound.Namespace, names.LabelOwnerKind: operatorsv1alpha1.ClusterServiceVersionKind})
+	for _, list := range kit.RBACLists() {
+		err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy, client.MatchingFields{kit.OwnerNamespaceIndex: s.bound.Namespace},
+			client.MatchingLabels{names.LabelOwnerKind: operatorsv1alpha1.ClusterServiceVersionKind})
 		if err != nil {
 			return fmt.Errorf("list %T: %w", list, err)
 		}
@@ -255,12 +255,10 @@ func (s *search) removeAs(ctx context.Context, remain []excess.Object) (_ []exce
 	}
 	own, why, err := s.Remover.Client(ctx, s.RBAC, why)
 	if own == nil {
-		return remain, cmp.Or(why, errNoIdentity), err
+		return remain, cmp.Or(why, excess.ErrNoIdentity), err
 	}
 	return excess.Delete(ctx, own, remain, s.removed(ctx))
 }
-
-var errNoIdentity = errors.New("no identity may delete them")
 
 // removed returns a function that logs a removal. Events about the OperatorGroup report it.
 func (s *search) removed(ctx context.Context) func(client.Object) {

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/install/provided"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -51,7 +52,7 @@ func newCluster(t *testing.T) *cluster {
 	c.og.UID, c.og.Spec.TargetNamespaces = "og-uid", []string{"t2"}
 	c.csv.Spec.CustomResourceDefinitions.Owned = []operatorsv1alpha1.CRDDescription{{Name: "things.example.com", Version: "v1", Kind: "Thing"}}
 	born := metav1.NewTime(time.Now().Add(-time.Hour))
-	c.Server = recorded.New(t, nil, c.og, c.csv,
+	c.Server = recorded.New(t, kit.IndexOwners, c.og, c.csv,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "t1", CreationTimestamp: born}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "t2"}},
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "acct", UID: "one"}},
 		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "all"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "all"},

@@ -25,9 +25,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env/proofs"
+	"github.com/remit-olm/remit/test/env/recorded"
 )
 
 // given returns the facts for a group that names acct, which exists and is enrolled.
@@ -170,7 +172,7 @@ func TestWritesNothingIfNothingChanged(t *testing.T) {
 	require.NoError(t, operatorsv1alpha1.AddToScheme(scheme))
 	og := given().Group
 	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "acct", UID: "one"}}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(og).WithObjects(og, sa).Build()
+	c := indexed(t, scheme).WithStatusSubresource(og).WithObjects(og, sa).Build()
 	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC))
 	roles, bindings := store(), store()
 	r, err := New(Options{Client: c, Live: c, Accounts: asAccount{}, Proofs: proofs.Keys(), RBAC: rbac.Listers{
@@ -217,7 +219,7 @@ func TestTooManyRulesInATargetAffectOnlyThatTarget(t *testing.T) {
 	require.NoError(t, operatorsv1alpha1.AddToScheme(scheme))
 	og := given().Group
 	og.Spec.TargetNamespaces = []string{"t1", "fine", "victim"}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(og, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "acct"}}).Build()
+	c := indexed(t, scheme).WithObjects(og, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "acct"}}).Build()
 	roles, bindings := store(), store()
 	for namespace, names := range map[string]int{"fine": 1, "victim": rbac.MaxValues} {
 		require.NoError(t, roles.Add(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "r"}, Rules: []rbacv1.PolicyRule{{
@@ -244,6 +246,14 @@ func store() toolscache.Indexer {
 	return toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
 }
 
+// indexed returns a builder of a client with the indexes of a program's cache.
+func indexed(t *testing.T, scheme *runtime.Scheme) *fake.ClientBuilder {
+	t.Helper()
+	builder := fake.NewClientBuilder().WithScheme(scheme)
+	require.NoError(t, kit.IndexOwners(t.Context(), recorded.Indexes{Builder: builder}))
+	return builder
+}
+
 // RBAC is not evaluated for a second OperatorGroup, or for an OperatorGroup with too many targets; otherwise, these
 // listers would panic.
 func TestSkipsRBACForASecondGroupAndForTooManyTargets(t *testing.T) {
@@ -258,7 +268,7 @@ func TestSkipsRBACForASecondGroupAndForTooManyTargets(t *testing.T) {
 	for i := range scoped.MaxTargets + 1 {
 		many.Spec.TargetNamespaces = append(many.Spec.TargetNamespaces, fmt.Sprint("x", i))
 	}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(first, second, many,
+	c := indexed(t, scheme).WithObjects(first, second, many,
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "acct"}},
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "t3", Name: "acct"}}).Build()
 	r, err := New(Options{Client: c, Live: c, Accounts: asAccount{}, Proofs: proofs.Keys(), RBAC: rbac.Listers{Roles: rbacv1listers.NewRoleLister(nil)}, Enrollment: enrolled{}, Recorder: &events.FakeRecorder{}})

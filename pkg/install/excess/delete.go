@@ -10,6 +10,9 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
+// ErrNoIdentity is the reason why objects remain if there is no identity that could delete them.
+var ErrNoIdentity = errors.New("no identity may delete them")
+
 // Delete deletes the objects that have not changed since they were read. It returns those that the client is not allowed to
 // delete, and the reason. It calls removed for each deleted object. The event for an object that has changed triggers
 // another reconcile.
