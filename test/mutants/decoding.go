@@ -18,9 +18,15 @@ func decoding() []Mutant {
 		},
 		{
 			Name: "events-are-not-repaired", Rule: 8, File: pkg + "/reader.go",
-			Old:    "out.repairer.check(e.Object); changed {",
-			New:    "out.repairer.check(e.Object); changed && false {",
+			Old:    "out.repairer.repair(e.Object), []byte",
+			New:    "e.Object, []byte",
 			Killer: unit(pkg, "TestAWatchContinuesAfterWhatCannotBeDecoded"),
+		},
+		{
+			Name: "connections-are-used-once", Rule: 8, File: pkg + "/reader.go",
+			Old:    "			r.drain()\n",
+			New:    "			_ = r.drain\n",
+			Killer: unit(pkg, "TestAResponseIsReadToItsEnd"),
 		},
 		{
 			Name: "decoders-may-panic", Rule: 8, File: pkg + "/repair.go",

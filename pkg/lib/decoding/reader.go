@@ -3,9 +3,11 @@ package decoding
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 )
+
+// maxTrailing is how much of a response is read after its object.
+const maxTrailing = 4096
 
 // form copies the next part of a response to out. It returns the form of what follows; io.EOF ends the response.
 type form func(in *json.Decoder, out *reader) (form, error)
@@ -32,6 +34,9 @@ func (r *reader) Read(p []byte) (int, error) {
 		if r.next = next; err != nil {
 			r.next = ended(err)
 		}
+		if errors.Is(err, io.EOF) {
+			r.drain()
+		}
 		if len(r.ready) == 0 && err != nil {
 			return 0, err
 		}
@@ -40,6 +45,9 @@ func (r *reader) Read(p []byte) (int, error) {
 	r.ready = r.ready[n:]
 	return n, nil
 }
+
+// drain reads the response to its end. Otherwise the connection would not be used again, or a reset of the stream be sent.
+func (r *reader) drain() { _, _ = io.CopyN(io.Discard, r.body, maxTrailing) }
 
 func ended(err error) form {
 	return func(*json.Decoder, *reader) (form, error) { return nil, err }
@@ -63,22 +71,14 @@ func object(in *json.Decoder, out *reader) (form, error) {
 
 // event is the form of a response that is a sequence of watch events.
 func event(in *json.Decoder, out *reader) (form, error) {
-	var raw json.RawMessage
-	if err := in.Decode(&raw); err != nil {
-		return nil, err
-	}
 	var e struct {
 		Type   json.RawMessage `json:"type"`
 		Object json.RawMessage `json:"object"`
 	}
-	if err := json.Unmarshal(raw, &e); err != nil {
-		return nil, fmt.Errorf("decode watch event: %w", err)
+	if err := in.Decode(&e); err != nil {
+		return nil, err
 	}
-	if repaired, changed := out.repairer.check(e.Object); changed {
-		out.write([]byte(`{"type":`), e.Type, []byte(`,"object":`), repaired, []byte("}\n"))
-	} else {
-		out.write(raw, []byte("\n"))
-	}
+	out.write([]byte(`{"type":`), e.Type, []byte(`,"object":`), out.repairer.repair(e.Object), []byte("}\n"))
 	return event, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
@@ -118,5 +119,34 @@ func TestOnlyOwnKindsAreRepaired(t *testing.T) {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://server"+url, nil)
 		require.NoError(t, err)
 		require.Equal(t, want, formOf(r) != nil, url)
+	}
+}
+
+// unread is a response that knows whether a client has read it to its end.
+type unread struct {
+	io.Reader
+	ended bool
+}
+
+func (r *unread) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.ended = r.ended || err == io.EOF
+	return n, err
+}
+
+func (r *unread) Close() error { return nil }
+
+func TestAResponseIsReadToItsEnd(t *testing.T) {
+	for name, text := range map[string]struct {
+		form form
+		text string
+	}{
+		"object": {object, csv("good", "1.0.0") + "\n"},
+		"list":   {items, `{"kind":"ClusterServiceVersionList","items":[]}` + "\n"},
+	} {
+		body := &unread{Reader: iotest.OneByteReader(strings.NewReader(text.text))}
+		_, err := io.ReadAll(newReader(body, repairer{olmScheme(t)}, text.form))
+		require.NoError(t, err)
+		require.True(t, body.ended, "%s: the connection cannot be used for another request", name)
 	}
 }
