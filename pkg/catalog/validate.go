@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/remit-olm/remit/pkg/catalog/versions"
 	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
@@ -54,7 +55,7 @@ func (p *Package) validateChannel(c *Channel) error {
 
 // checkWords returns an error if a string that identifies the bundle's content contains white space or control characters.
 func (b *Bundle) checkWords() error {
-	if err := cmp.Or(message.CheckWord("image", b.Image), message.CheckWord("version", b.Version)); err != nil {
+	if err := cmp.Or(message.CheckWord("image", b.Image), message.CheckWord("version", b.Version), versions.Check(b.Version)); err != nil {
 		return err
 	}
 	for _, property := range b.Properties {
@@ -70,6 +71,9 @@ func (b *Bundle) checkWords() error {
 func (e Entry) checkWords() error {
 	if !message.IsPlain(e.SkipRange) {
 		return fmt.Errorf("skipRange %q contains control characters", message.Start(e.SkipRange))
+	}
+	if err := versions.CheckRange(e.SkipRange); err != nil {
+		return fmt.Errorf("skipRange: %w", err)
 	}
 	if err := message.CheckWord("replaces", e.Replaces); err != nil {
 		return err

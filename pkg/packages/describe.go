@@ -14,6 +14,7 @@ import (
 
 	packagesv1 "github.com/remit-olm/remit/api/packages/v1"
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/versions"
 	"github.com/remit-olm/remit/pkg/lib/budget"
 	"github.com/remit-olm/remit/pkg/lib/status"
 )
@@ -128,7 +129,7 @@ func (d *describer) bundle(ctx context.Context, pkg *catalog.Package, channel, n
 			out = parse(text)
 		}
 	}
-	if parsed, err := semver.Parse(pkg.Bundles[name].Version); err == nil {
+	if parsed, err := versions.Parse(pkg.Bundles[name].Version); err == nil {
 		out.Version = operatorsversion.OperatorVersion{Version: parsed}
 	}
 	return out
@@ -255,7 +256,7 @@ func channel(pkg *catalog.Package, c *catalog.Channel, head string, d packagesv1
 		e := versioned{ChannelEntry: packagesv1.ChannelEntry{Name: name}}
 		if b := pkg.Bundles[name]; b != nil {
 			e.Version, e.Deprecation = b.Version, deprecated(b.Deprecation)
-			e.version, _ = semver.Parse(b.Version) // without a valid version, the entry comes last
+			e.version, _ = versions.Parse(b.Version) // without a valid version, the entry comes last
 		}
 		all = append(all, e)
 	}

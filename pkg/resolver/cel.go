@@ -10,19 +10,19 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"k8s.io/utils/lru"
+
+	"github.com/remit-olm/remit/pkg/catalog/versions"
 )
 
 const (
 	// maxRule bounds the length of a CEL rule, in bytes, and maxCost bounds the cost of one evaluation, in CEL's cost
 	// units, because rules are untrusted input. Limits bounds the total cost of all evaluations in a resolution.
-	maxRule = 16 << 10
+	maxRule = 2 << 10
 	maxCost = 1_000_000
-	// maxVersionText bounds the length of a version that semver_compare accepts.
-	maxVersionText = 256
 	// maxRules bounds the number of CEL rules in one requirement; maxPrograms bounds the number of compiled rules that
 	// are cached for all namespaces together.
 	maxRules    = 100
-	maxPrograms = 1_000
+	maxPrograms = 500
 	// interruptEvery is the number of iterations after which an evaluation checks for cancellation.
 	interruptEvery = 100
 )
@@ -38,19 +38,19 @@ var celEnvironment = sync.OnceValues(func() (*cel.Env, error) {
 })
 
 func compareVersions(a, b ref.Val) ref.Val {
-	var versions [2]semver.Version
+	var parsedVersions [2]semver.Version
 	for i, v := range []ref.Val{a, b} {
 		text := fmt.Sprint(v.Value())
-		if len(text) > maxVersionText {
-			return types.NewErr("a version has more than %d characters", maxVersionText)
+		if len(text) > versions.MaxVersion {
+			return types.NewErr("a version has more than %d characters", versions.MaxVersion)
 		}
-		parsed, err := semver.ParseTolerant(text)
+		parsed, err := versions.ParseTolerant(text)
 		if err != nil {
 			return types.NewErr("unable to parse '%v' to semver format", v.Value())
 		}
-		versions[i] = parsed
+		parsedVersions[i] = parsed
 	}
-	return types.Int(versions[0].Compare(versions[1]))
+	return types.Int(parsedVersions[0].Compare(parsedVersions[1]))
 }
 
 // programs caches the most recently compiled rules, keyed by their text. Requirements store only the text of a rule, so

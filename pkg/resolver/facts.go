@@ -12,6 +12,7 @@ import (
 	"github.com/operator-framework/operator-registry/alpha/property"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/versions"
 	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
@@ -60,7 +61,7 @@ func factsOf(b *catalog.Bundle) *facts {
 
 func newFacts(name, pkg, version string) *facts {
 	f := &facts{name: name, pkg: pkg}
-	if v, err := semver.Parse(version); err == nil {
+	if v, err := versions.Parse(version); err == nil {
 		f.version = &v
 	}
 	return f

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/versions"
 	"github.com/remit-olm/remit/pkg/resolver/sat"
 )
 
@@ -258,7 +259,7 @@ func inSkipRange(e catalog.Entry, from, to *semver.Version) bool {
 	if e.SkipRange == "" || from == nil || to == nil || to.LTE(*from) {
 		return false
 	}
-	inRange, err := semver.ParseRange(e.SkipRange)
+	inRange, err := versions.ParseRange(e.SkipRange)
 	return err == nil && inRange(*from)
 }
 

@@ -48,7 +48,7 @@ const (
 	costOfEntry = 20
 	// costOfCompiling is the cost of compiling a CEL rule, in addition to costOfRuleByte for each byte.
 	costOfCompiling = 1_000
-	costOfRuleByte  = 20
+	costOfRuleByte  = 500
 	// costOfEvaluating is the cost of evaluating a CEL rule, in addition to CEL's own cost.
 	costOfEvaluating = 20
 	// checkEvery is the number of steps after which a resolution checks for cancellation.

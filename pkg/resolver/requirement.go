@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/blang/semver/v4"
 	"github.com/operator-framework/api/pkg/constraints"
 	"github.com/operator-framework/operator-registry/alpha/property"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/versions"
 	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
@@ -95,13 +95,13 @@ type label struct {
 	Label string `json:"label"`
 }
 
-func packageRequired(pkg, versions string) (requirement, error) {
-	inRange, err := semver.ParseRange(versions)
+func packageRequired(pkg, within string) (requirement, error) {
+	inRange, err := versions.ParseRange(within)
 	if err != nil {
-		return requirement{}, fmt.Errorf("version range %q: %w", versions, err)
+		return requirement{}, fmt.Errorf("version range %q: %w", message.Start(within), err)
 	}
 	return requirement{
-		text:  fmt.Sprintf("with package: %s and with version in range: %s", pkg, versions),
+		text:  fmt.Sprintf("with package: %s and with version in range: %s", pkg, within),
 		pkgs:  []string{pkg},
 		match: func(_ *meter, f *facts) bool { return f.pkg == pkg && f.version != nil && inRange(*f.version) },
 	}, nil

@@ -51,6 +51,7 @@ var table = []place{
 	{"pkg/lib/...", lib},
 
 	{"pkg/catalog", model},
+	{"pkg/catalog/versions", model},
 	{"pkg/resolver/sat", model},
 	{"pkg/bundle", model},
 	{"pkg/rbac", model},

@@ -15,6 +15,7 @@ import (
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/fbc"
+	"github.com/remit-olm/remit/pkg/catalog/versions"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/step/build"
@@ -131,7 +132,7 @@ func versionOf(pkg *catalog.Package, e catalog.Entry) semver.Version {
 	if !ok {
 		return semver.Version{}
 	}
-	v, err := semver.ParseTolerant(b.Version)
+	v, err := versions.ParseTolerant(b.Version)
 	if err != nil {
 		return semver.Version{}
 	}

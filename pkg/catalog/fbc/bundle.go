@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/blang/semver/v4"
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 	"github.com/operator-framework/operator-registry/alpha/property"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/versions"
+	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
 // convertBundle separates a bundle's inline manifests from its metadata. The content is nil if there are none.
@@ -73,8 +74,8 @@ func setVersion(b *catalog.Bundle, value json.RawMessage) error {
 	case b.Version != "":
 		return errors.New("bundle has more than one version")
 	}
-	if _, err := semver.Parse(p.Version); err != nil {
-		return fmt.Errorf("version %q: %w", p.Version, err)
+	if _, err := versions.Parse(p.Version); err != nil {
+		return fmt.Errorf("version %q: %w", message.Start(p.Version), err)
 	}
 	b.Version = p.Version
 	return nil

@@ -6,8 +6,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/blang/semver/v4"
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
+
+	"github.com/remit-olm/remit/pkg/catalog/versions"
 )
 
 // render builds a catalog from bundles. broken describes packages that cannot be used.
@@ -50,8 +51,8 @@ func distinct(versions []*authored) error {
 
 // newestFirst orders bundles by descending version. Bundles with invalid semantic versions come last.
 func newestFirst(a, b *authored) int {
-	va, errA := semver.Parse(a.Version)
-	vb, errB := semver.Parse(b.Version)
+	va, errA := versions.Parse(a.Version)
+	vb, errB := versions.Parse(b.Version)
 	switch {
 	case errA == nil && errB == nil:
 		return cmp.Or(vb.Compare(va), cmp.Compare(b.Name, a.Name))

@@ -8,7 +8,8 @@ import (
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
-	blang "github.com/blang/semver/v4"
+
+	"github.com/remit-olm/remit/pkg/catalog/versions"
 )
 
 // maxRange bounds the length of a version range, in bytes. The API allows 64.
@@ -78,10 +79,10 @@ func parseRange(text string) (func(version) bool, error) {
 // inSkipRange reports whether an entry's skipRange contains a version. Catalogs use a different syntax for ranges than
 // users; an invalid range contains nothing.
 func inSkipRange(text string, v version) bool {
-	parsed, err := blang.Parse(v.String())
+	parsed, err := versions.Parse(v.String())
 	if err != nil {
 		return false
 	}
-	contains, err := blang.ParseRange(text)
+	contains, err := versions.ParseRange(text)
 	return err == nil && contains(parsed)
 }
