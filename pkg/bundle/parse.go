@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,7 +21,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/versions"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/budget"
 	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
@@ -57,6 +60,9 @@ func parseObject(data []byte) (*unstructured.Unstructured, error) {
 		return nil, fmt.Errorf("%s %q: missing APIVersion", obj.GetKind(), obj.GetName())
 	}
 	completeType(obj)
+	if err := checkTexts(obj); err != nil {
+		return nil, err
+	}
 	return obj, strip(obj)
 }
 
@@ -75,6 +81,23 @@ func completeType(obj *unstructured.Unstructured) {
 			obj.SetAPIVersion(schema.GroupVersion{Group: k.Group, Version: "v1"}.String())
 		}
 	}
+}
+
+// checkTexts refuses a ClusterServiceVersion with texts that its Go type would parse at a great cost. The author of a bundle chooses
+// how its JSON is encoded, so it is encoded again.
+func checkTexts(obj *unstructured.Unstructured) error {
+	if obj.GetKind() != operatorsv1alpha1.ClusterServiceVersionKind {
+		return nil
+	}
+	version, _, _ := unstructured.NestedString(obj.Object, "spec", "version")
+	data, err := json.Marshal(obj.Object)
+	if err = cmp.Or(err, versions.Check(version)); err == nil {
+		err = budget.CheckQuantities(data)
+	}
+	if err != nil {
+		return fmt.Errorf("%s %q: %w", obj.GetKind(), obj.GetName(), err)
+	}
+	return nil
 }
 
 func checkDepth(data []byte) error {

@@ -73,6 +73,9 @@ func ParseConfig(raw []byte) (Config, error) {
 	if len(raw) == 0 {
 		return Config{}, nil
 	}
+	if err := budget.CheckQuantities(raw); err != nil {
+		return Config{}, &ConfigError{Path, err.Error()}
+	}
 	var in inline
 	strict, err := kjson.UnmarshalStrict(raw, &in)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/remit-olm/remit/pkg/lib/budget"
 	"github.com/remit-olm/remit/pkg/lib/group"
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
@@ -45,7 +47,10 @@ func (r repairer) check(raw []byte) (_ []byte, changed bool) {
 	if !group.Own(k.kind.Group) || !r.scheme.Recognizes(k.kind) {
 		return raw, false
 	}
-	reason := k.decode(raw)
+	reason := budget.CheckQuantities(raw)
+	if reason == nil {
+		reason = k.decode(raw)
+	}
 	if reason == nil {
 		return raw, false
 	}
@@ -92,7 +97,13 @@ func (d decoder) reduce(raw []byte, reason error) ([]byte, error) {
 		if fields[name] = kept; kept == nil {
 			delete(fields, name)
 		}
-		incomplete = incomplete || name != "status" && !bytes.Equal(kept, value) && !d.isMeaningless(value, kept)
+		if name == "status" || bytes.Equal(kept, value) || d.isMeaningless(value, kept) {
+			continue
+		}
+		incomplete = true
+		if err := budget.CheckQuantities(value); err != nil {
+			reason = err // rather than a text in the metadata
+		}
 	}
 	if incomplete {
 		marked, err := mark(fields["metadata"], reason)
@@ -137,7 +148,7 @@ func (d decoder) decodes(path []string, value json.RawMessage) bool {
 		content = map[string]any{path[i]: content}
 	}
 	raw, err := json.Marshal(map[string]any{"apiVersion": d.typeMeta.APIVersion, "kind": d.typeMeta.Kind, path[0]: content})
-	return err == nil && d.decode(raw) == nil
+	return err == nil && budget.CheckQuantities(raw) == nil && d.decode(raw) == nil
 }
 
 // isMeaningless reports whether only a field without a meaning was removed: the updateStrategy of a CatalogSource cannot be
@@ -150,8 +161,11 @@ func (d decoder) isMeaningless(before, after json.RawMessage) bool {
 	if json.Unmarshal(before, &was) != nil || json.Unmarshal(after, &is) != nil {
 		return false
 	}
-	_, kept := is["updateStrategy"]
-	return !kept && len(is) == len(was)-1
+	if _, kept := is["updateStrategy"]; kept {
+		return false
+	}
+	delete(was, "updateStrategy")
+	return maps.EqualFunc(was, is, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
 }
 
 // mark adds the annotation that budget.Refused reads.

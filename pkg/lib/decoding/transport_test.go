@@ -1,6 +1,7 @@
 package decoding
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -148,5 +149,28 @@ func TestAResponseIsReadToItsEnd(t *testing.T) {
 		_, err := io.ReadAll(newReader(body, repairer{olmScheme(t)}, text.form))
 		require.NoError(t, err)
 		require.True(t, body.ended, "%s: the connection cannot be used for another request", name)
+	}
+}
+
+func TestAQuantityThatTakesHoursIsNotParsed(t *testing.T) {
+	text := `{"apiVersion":"operators.coreos.com/v1alpha1","kind":"Subscription","metadata":{"name":"bad","namespace":"x","annotations":{"a":"1e-9999"}},` +
+		`"spec":{"name":"p","source":"s","sourceNamespace":"n","config":{"resources":{"limits":{"cpu":"1e-2147483647","memory":"1Gi"}}}}}`
+	got := &operatorsv1alpha1.Subscription{}
+	require.NoError(t, json.Unmarshal(repairer{olmScheme(t)}.repair([]byte(text)), got))
+	require.Equal(t, "p", got.Spec.Package)
+	require.True(t, got.Spec.Config == nil || len(got.Spec.Config.Resources.Limits) == 0, "the field cannot be decoded")
+	require.Equal(t, "1e-9999", got.Annotations["a"])
+	require.ErrorContains(t, budget.Refused(got), "1e-2147483647")
+}
+
+func TestAnUpdateStrategyDoesNotHideAnotherField(t *testing.T) {
+	for spec, want := range map[string]bool{
+		`{"sourceType":"grpc","updateStrategy":{}}`:                                              false,
+		`{"sourceType":"grpc","updateStrategy":{},"grpcPodConfig":{"memoryTarget":"1e-999999"}}`: true,
+	} {
+		got := &operatorsv1alpha1.CatalogSource{}
+		text := `{"apiVersion":"operators.coreos.com/v1alpha1","kind":"CatalogSource","metadata":{"name":"x"},"spec":` + spec + `}`
+		require.NoError(t, json.Unmarshal(repairer{olmScheme(t)}.repair([]byte(text)), got))
+		require.Equal(t, want, budget.Refused(got) != nil, spec)
 	}
 }

@@ -1,0 +1,34 @@
+package budget
+
+import (
+	"fmt"
+	"regexp"
+)
+
+// costlyQuantity matches a JSON string that takes long to parse as a quantity. The parser computes the power of ten of an
+// exponent, which takes hours for "1e-2147483647" and cannot be interrupted, and its time is quadratic in the number of
+// digits. No quantity needs such a text: the smallest is a billionth, and the largest has 19 digits.
+var costlyQuantity = regexp.MustCompile(`"[+-]?(?:[0-9.]*[eE][+-]?[0-9]{3,}|[0-9.]{100,}[^"]*)"`)
+
+// CheckQuantities returns a *QuantityError if JSON contains a string that takes long to parse as a quantity. It must be called
+// before JSON of a user is decoded as a type with quantities. Strings must not contain unnecessary escapes: it is for JSON that
+// the API server or Remit has encoded.
+func CheckQuantities(json []byte) error {
+	if found := costlyQuantity.Find(json); found != nil {
+		return &QuantityError{Text: string(found[1:min(len(found)-1, maxQuantity)])}
+	}
+	return nil
+}
+
+// maxQuantity is the number of bytes of a quantity that are kept.
+const maxQuantity = 40
+
+// QuantityError is a quantity that takes long to parse.
+type QuantityError struct {
+	// Text begins as the quantity does, and is of the object's author.
+	Text string
+}
+
+func (e *QuantityError) Error() string {
+	return fmt.Sprintf("the value that begins with %q is not accepted as a quantity: use at most 99 digits, and at most 2 digits in the exponent", e.Text)
+}
