@@ -18,7 +18,8 @@ type Step struct {
 	Dropped []string
 	// Pruned lists the paths of fields that were removed from Object because the API server does not recognize them.
 	Pruned []string
-	// Warnings lists the warnings of the bundle; only a ClusterServiceVersion has them.
+	// Warnings lists the warnings of the bundle, which only a ClusterServiceVersion has, and the collisions because of which
+	// the object is not written.
 	Warnings []string
 	// Install describes how a ClusterServiceVersion is to be installed. It is nil for other objects, and if the plan
 	// no longer contains this information.

@@ -3,6 +3,7 @@ package csv
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,7 +17,7 @@ import (
 // collisions returns an error that names all objects that the install of a CSV would write and that belong to someone else.
 // Otherwise, the operator's roles and bindings would exist although the operator can never be installed. InstallPlans check this
 // themselves, so it matters for CSVs that a user created, until they have installed a Deployment. rbac are the objects that
-// prepare may write.
+// prepare may write. Collisions in target namespaces other than the CSV's own do not prevent the install (see ensure).
 func (r *Reconciler) collisions(ctx context.Context, s *scope, account client.Client, rbac []*unstructured.Unstructured) error {
 	if !s.owner.Direct || r.hasInstalled(ctx, s.csv, s.owner) {
 		return nil
@@ -27,7 +28,9 @@ func (r *Reconciler) collisions(ctx context.Context, s *scope, account client.Cl
 	}
 	var steps []step.Step
 	for _, obj := range slices.Concat(rbac, objs) {
-		steps = append(steps, step.Step{Object: obj, Owner: s.owner})
+		if !execute.IsForTarget(obj, s.owner) {
+			steps = append(steps, step.Step{Object: obj, Owner: s.owner})
+		}
 	}
 	executor := execute.Executor{Account: account, Facts: r.Live, RBAC: r.RBAC}
 	occupied, err := executor.Occupied(ctx, steps)
@@ -63,4 +66,23 @@ func (s *scope) later() ([]*unstructured.Unstructured, error) {
 		out = append(out, objs...)
 	}
 	return out, nil
+}
+
+// occupy records that a collision keeps the operator from getting permissions in a target namespace.
+func (s *scope) occupy(namespace string, collision error) {
+	if s.occupied == nil {
+		s.occupied = map[string]error{}
+	}
+	s.occupied[namespace] = execute.Occupation(namespace, collision)
+}
+
+// noteOccupied adds the occupied target namespaces to the notes of the CSV.
+func (s *scope) noteOccupied() {
+	var all []error
+	for _, namespace := range slices.Sorted(maps.Keys(s.occupied)) {
+		all = append(all, s.occupied[namespace])
+	}
+	if len(all) > 0 {
+		s.facts.Notes = append(s.facts.Notes, summary(errors.Join(all...)))
+	}
 }

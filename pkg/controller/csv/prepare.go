@@ -68,6 +68,7 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 	if err == nil {
 		err = r.grantCondition(ctx, s, account, want, access)
 	}
+	s.noteOccupied()
 	return s.notPrepared(err)
 }
 
@@ -171,11 +172,21 @@ func (r *Reconciler) restorable(due []*unstructured.Unstructured) (bindings, res
 	return bindings, rest
 }
 
-// ensure applies objects in order, and reports whether any of them changed.
+// ensure applies objects in order, and reports whether any of them changed. It omits the remaining objects of a target namespace
+// in which one of them collides with an object of another owner, so that a user of one target does not affect the others
+// (docs/adr/0087).
 func (r *Reconciler) ensure(ctx context.Context, s *scope, account client.Client, want, objs []*unstructured.Unstructured) (changed bool, err error) {
 	roles := execute.Roles{RBAC: r.RBAC, Owner: s.owner, Rendered: want, Live: r.Live}
 	for _, obj := range objs {
+		isForTarget := execute.IsForTarget(obj, s.owner)
+		if isForTarget && s.occupied[obj.GetNamespace()] != nil {
+			continue
+		}
 		result, live, err := r.ensureOne(ctx, s, account, roles, obj)
+		if isForTarget && apply.IsCollision(err) {
+			s.occupy(obj.GetNamespace(), err)
+			continue
+		}
 		if err != nil {
 			return changed, err
 		}

@@ -59,7 +59,11 @@ func (r *Reconciler) requireServiceAccounts(ctx context.Context, s *scope) error
 			return fmt.Errorf("get ServiceAccount %s/%s: %w", s.csv.Namespace, p.ServiceAccount, err)
 		}
 		status.UUID = string(sa.UID)
-		covered, err := s.cover(sa, s.demandsOf(p.Namespaced, p.Cluster))
+		demands := s.demandsOf(p.Namespaced, p.Cluster)
+		for i := range demands {
+			demands[i].scopes = slices.DeleteFunc(demands[i].scopes, func(namespace string) bool { return s.occupied[namespace] != nil })
+		}
+		covered, err := s.cover(sa, demands)
 		if err != nil {
 			return err
 		}

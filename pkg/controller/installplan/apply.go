@@ -107,6 +107,7 @@ func gather(ctx context.Context, s *run) (outcome, error) {
 		return outcome{}, err
 	}
 	s.states = states
+	execute.SkipOccupied(s.states)
 	return proceed(), nil
 }
 
@@ -172,7 +173,7 @@ func applySteps(ctx context.Context, s *run) (outcome, error) {
 		}
 		s.setStep(i, done.Status)
 		s.done = append(s.done, done)
-		if done.Status == operatorsv1alpha1.StepStatusPresent {
+		if done.Status != operatorsv1alpha1.StepStatusCreated {
 			continue
 		}
 		s.wrote = true

@@ -218,7 +218,7 @@ func (s *run) isDefined(ctx context.Context, matches func(*apiextensionsv1.Custo
 // before the first write.
 func tryPlan(ctx context.Context, s *run) (outcome, error) {
 	for _, state := range s.states {
-		if state.Problem != nil {
+		if state.Problem != nil && !state.Skipped {
 			s.refuse(state.Step, state.Problem)
 		}
 	}
@@ -235,6 +235,7 @@ func tryPlan(ctx context.Context, s *run) (outcome, error) {
 		return waitForAccount(err)
 	}
 	s.notePruned()
+	s.noteOccupied()
 	if err := s.findings.NoteLeftOut(s.steps); err != nil {
 		return outcome{}, err
 	}
@@ -262,6 +263,15 @@ func tryPlan(ctx context.Context, s *run) (outcome, error) {
 func (s *run) notePruned() {
 	for i := range s.steps {
 		s.steps[i].Pruned = s.executor.Pruned.Of(s.steps[i].Object)
+	}
+}
+
+// noteOccupied records in the steps which collisions cost the operators their permissions in a target namespace.
+func (s *run) noteOccupied() {
+	for i, state := range s.states {
+		if state.Skipped && state.Problem != nil {
+			s.steps[i].Warnings = append(s.steps[i].Warnings, execute.Occupation(state.Step.Object.GetNamespace(), state.Problem).Error())
+		}
 	}
 }
 
@@ -295,15 +305,20 @@ func (s *run) trySteps(ctx context.Context) error {
 		if apierrors.IsForbidden(answer) && (s.refuseLeftOver(ctx, state) || s.changesOwner(state)) {
 			continue
 		}
+		at := slices.IndexFunc(s.steps, func(st step.Step) bool { return st.Object == state.Step.Object })
+		if apply.IsCollision(answer) && execute.IsForTarget(state.Step.Object, state.Step.Owner) {
+			s.states[at].Problem = answer
+			continue
+		}
 		final, err := s.findings.AddDryRun(apply.Describe(state.Step.Object), answer)
 		if err != nil {
 			return err
 		}
 		if final {
-			at := slices.IndexFunc(s.steps, func(st step.Step) bool { return st.Object == state.Step.Object })
 			s.setStep(at, operatorsv1alpha1.StepStatusNotCreated)
 		}
 	}
+	execute.SkipOccupied(s.states)
 	return nil
 }
 

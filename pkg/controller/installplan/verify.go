@@ -24,7 +24,7 @@ func verify(ctx context.Context, s *run) (outcome, error) {
 	}
 	var unseen []step.Step
 	for i, st := range s.steps {
-		if s.states[i].Live != nil && !s.cached(ctx, st, s.done[i]) {
+		if s.states[i].Live != nil && !s.states[i].Skipped && !s.cached(ctx, st, s.done[i]) {
 			unseen = append(unseen, st)
 		}
 	}

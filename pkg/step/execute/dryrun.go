@@ -46,7 +46,7 @@ func (e *Executor) ChangesOwners(s State) bool {
 
 // Tryable returns the states of those steps of a plan that the API server can evaluate before any step is executed. It
 // omits bindings to roles that the plan creates, objects of kinds that the plan defines, objects that are being
-// deleted, and steps whose Problem is already known.
+// deleted, and steps that are skipped or whose Problem is already known.
 func Tryable(states []State) []State {
 	made := map[string]bool{}
 	kinds := map[schema.GroupKind]bool{}
@@ -61,7 +61,7 @@ func Tryable(states []State) []State {
 	var out []State
 	for _, s := range states {
 		deleting := s.Live != nil && s.Live.GetDeletionTimestamp() != nil
-		if s.Problem != nil || deleting || kinds[s.Step.Object.GroupVersionKind().GroupKind()] || made[RoleOf(s.Step.Object)] {
+		if s.Problem != nil || s.Skipped || deleting || kinds[s.Step.Object.GroupVersionKind().GroupKind()] || made[RoleOf(s.Step.Object)] {
 			continue
 		}
 		out = append(out, s)

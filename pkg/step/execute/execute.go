@@ -72,6 +72,8 @@ type State struct {
 	ByAccount bool
 	// Kept is true if an existing CustomResourceDefinition needs no change, so nothing is written.
 	Kept bool
+	// Skipped is true if nothing is written because the object's namespace is occupied (see SkipOccupied).
+	Skipped bool
 	// accepted is true if the API server has already accepted the creation of the object in a dry run.
 	accepted bool
 }
@@ -238,8 +240,8 @@ func (e *Executor) roles(s State) Roles {
 	return Roles{RBAC: e.RBAC, Owner: s.Step.Owner, Rendered: e.rendered, Live: e.Facts}
 }
 
-// Done is the result of a step: the status to display (Present if nothing had to be written, otherwise Created) and
-// the resulting object.
+// Done is the result of a step: the status to display (Present if nothing had to be written, NotCreated if the step is
+// skipped, otherwise Created) and the resulting object.
 type Done struct {
 	Status operatorsv1alpha1.StepStatus
 	Live   *unstructured.Unstructured
@@ -248,6 +250,9 @@ type Done struct {
 // Do applies the step's object. It checks the bindings of a role again, because they may have changed while earlier
 // steps were executed.
 func (e *Executor) Do(ctx context.Context, s State) (Done, error) {
+	if s.Skipped {
+		return Done{Status: operatorsv1alpha1.StepStatusNotCreated}, nil
+	}
 	if s.Step.IsCRD() && !s.Kept {
 		live, err := e.restoreConversion(ctx, s)
 		if err != nil {
