@@ -234,9 +234,7 @@ func tryPlan(ctx context.Context, s *run) (outcome, error) {
 	if err := s.tryExisting(ctx); err != nil {
 		return waitForAccount(err)
 	}
-	s.notePruned()
-	s.noteOccupied()
-	if err := s.findings.NoteLeftOut(s.steps); err != nil {
+	if err := s.note(); err != nil {
 		return outcome{}, err
 	}
 	s.tried = true
@@ -257,6 +255,13 @@ func tryPlan(ctx context.Context, s *run) (outcome, error) {
 		return wait(reasonFailed, s.findings.Refusals()), nil
 	}
 	return outcome{}, &refused{reasonFailed, s.findings.Refusals()}
+}
+
+// note records in the steps and the findings what is not written although nothing prevents the plan.
+func (s *run) note() error {
+	s.notePruned()
+	s.noteOccupied()
+	return s.findings.NoteLeftOut(s.steps)
 }
 
 // notePruned records in each step which fields were removed from its object.

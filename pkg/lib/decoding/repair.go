@@ -2,6 +2,7 @@ package decoding
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -88,24 +89,11 @@ func (d decoder) reduce(raw []byte, reason error) ([]byte, error) {
 	if err := json.Unmarshal(raw, &fields); err != nil {
 		return nil, err
 	}
-	incomplete := false
-	for name, value := range fields {
-		if name == "apiVersion" || name == "kind" || name == "metadata" { // the API server decodes these of every object
-			continue
-		}
-		kept := d.keep([]string{name}, value)
-		if fields[name] = kept; kept == nil {
-			delete(fields, name)
-		}
-		if name == "status" || bytes.Equal(kept, value) || d.isMeaningless(value, kept) {
-			continue
-		}
-		incomplete = true
-		if err := budget.CheckQuantities(value); err != nil {
-			reason = err // rather than a text in the metadata
-		}
-	}
+	incomplete, costly := d.reduceFields(fields)
 	if incomplete {
+		if costly != nil {
+			reason = costly // rather than a text in the metadata
+		}
 		marked, err := mark(fields["metadata"], reason)
 		if err != nil {
 			return nil, err
@@ -117,6 +105,25 @@ func (d decoder) reduce(raw []byte, reason error) ([]byte, error) {
 		return nil, err
 	}
 	return out, d.decode(out)
+}
+
+// reduceFields removes what cannot be decoded from the fields of an object. It reports whether the object is incomplete without it,
+// and the quantity because of which it is, if any.
+func (d decoder) reduceFields(fields map[string]json.RawMessage) (incomplete bool, costly error) {
+	for name, value := range fields {
+		if name == "apiVersion" || name == "kind" || name == "metadata" { // the API server decodes these of every object
+			continue
+		}
+		kept := d.keep([]string{name}, value)
+		if fields[name] = kept; kept == nil {
+			delete(fields, name)
+		}
+		if name == "status" || bytes.Equal(kept, value) || d.isMeaningless(value, kept) {
+			continue
+		}
+		incomplete, costly = true, cmp.Or(costly, budget.CheckQuantities(value))
+	}
+	return incomplete, costly
 }
 
 // keep returns what can be decoded of the field at a path, or nil if nothing can be.

@@ -1,6 +1,7 @@
 package existing
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -104,4 +105,20 @@ func TestAnInvalidNewSchemaIsAnError(t *testing.T) {
 	check, err := New(things(t, broken), things(t, open), "v1")
 	require.NoError(t, err)
 	require.Len(t, check.Violations(t.Context(), thing(t, "{}")), 1)
+}
+
+func TestManyRulesAreNotCompiled(t *testing.T) {
+	ruled := func(n int) *apiextensionsv1.CustomResourceDefinition {
+		properties := ""
+		for i := range n {
+			properties += fmt.Sprintf("p%d: {type: string, x-kubernetes-validations: [{rule: 'true'}]}, ", i)
+		}
+		return things(t, "{type: object, properties: {"+properties+"}}")
+	}
+	_, err := New(ruled(maxRules), ruled(1), "v1")
+	require.EqualError(t, err, `schema of version "v1" of CustomResourceDefinition things.example.com: the existing and the new schema have 601 validation rules; at most 600 are compiled`)
+	_, err = New(ruled(1), ruled(maxRules), "v1")
+	require.Error(t, err)
+	_, err = New(ruled(2), ruled(2), "v1")
+	require.NoError(t, err)
 }
