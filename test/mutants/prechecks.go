@@ -31,7 +31,7 @@ func prechecks() []Mutant {
 			Name: "anyone-may-claim-to-use-any-account", Rule: 5, File: "manifests/policy/csv-author.yaml",
 			Old:    "? !variables.ofAny && variables.mayUseRecorded && variables.mayUseNext || variables.mayUseAny : variables.name == ''",
 			New:    "? true : variables.name == ''",
-			Killer: unit("test/author", "TestTheMomentAfterAGroupIsCreatedCannotBeUsed"),
+			Killer: unit("test/author", "TestAnyAccountIncludesTheDefaultAccount"),
 		},
 		{
 			Name: "anyone-may-remove-the-label-of-any-account", Rule: 5, File: "manifests/policy/csv-author.yaml",

@@ -217,11 +217,7 @@ func (s *run) isDefined(ctx context.Context, matches func(*apiextensionsv1.Custo
 // (admission, quota, schema), and existing objects that a new schema would reject. It reports all of these at once,
 // before the first write.
 func tryPlan(ctx context.Context, s *run) (outcome, error) {
-	for _, state := range s.states {
-		if state.Problem != nil && !state.Skipped {
-			s.refuse(state.Step, state.Problem)
-		}
-	}
+	s.refuseProblems()
 	if err := s.trySteps(ctx); err != nil {
 		return waitForAccount(err)
 	}
@@ -255,6 +251,15 @@ func tryPlan(ctx context.Context, s *run) (outcome, error) {
 		return wait(reasonFailed, s.findings.Refusals()), nil
 	}
 	return outcome{}, &refused{reasonFailed, s.findings.Refusals()}
+}
+
+// refuseProblems records the steps with a problem that prevents the plan.
+func (s *run) refuseProblems() {
+	for _, state := range s.states {
+		if state.Problem != nil && !state.Skipped {
+			s.refuse(state.Step, state.Problem)
+		}
+	}
 }
 
 // note records in the steps and the findings what is not written although nothing prevents the plan.
