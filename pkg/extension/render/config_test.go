@@ -23,7 +23,7 @@ func TestParseConfigNamesTheWrongField(t *testing.T) {
 		{"a number", `{"deploymentConfig": {"env": [{"name": 1}]}}`, "spec.config.inline.deploymentConfig.env.name: must be of type string, but is of type number"},
 		{"another type of value", `[]`, "spec.config.inline: must be of type object, but is of type array"},
 		{"a quantity that takes hours to parse", `{"deploymentConfig": {"env": [], "resources": {"limits": {"cpu": "1e-2147483647"}}}}`,
-			`spec.config.inline: the value that begins with "1e-2147483647" is not accepted as a quantity: use at most 99 digits, and at most 2 digits in the exponent`},
+			`spec.config.inline: the value that begins with "1e-2147483647" is not accepted as a quantity: use at most 99 digits, and at most 3 digits in the exponent`},
 		{"an invalid quantity", `{"deploymentConfig": {"env": [], "resources": {"limits": {"cpu": "many"}}}}`,
 			"spec.config.inline.deploymentConfig.resources: the value is not valid: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"},
 		{"a list that is too long", `{"deploymentConfig": {"tolerations": [` + strings.Repeat("{},", 1_000) + `{}]}}`,

@@ -5,10 +5,11 @@ import (
 	"regexp"
 )
 
-// costlyQuantity matches a JSON string that takes long to parse as a quantity. The parser computes the power of ten of an
-// exponent, which takes hours for "1e-2147483647" and cannot be interrupted, and its time is quadratic in the number of
-// digits. No quantity needs such a text: the smallest is a billionth, and the largest has 19 digits.
-var costlyQuantity = regexp.MustCompile(`"[+-]?(?:[0-9.]*[eE][+-]?[0-9]{3,}|[0-9.]{100,}[^"]*)"`)
+// costlyQuantity matches a JSON string that takes long to parse as a quantity. The parser computes the power of ten of a negative
+// exponent, which takes hours for "1e-2147483647" and cannot be interrupted; it truncates the exponent to 32 bits, so large
+// positive ones can become negative; and its time is quadratic in the number of digits. No quantity needs such a text: the
+// smallest is a billionth, and the largest has 19 digits. Short hexadecimal names such as "0e100" are not matched.
+var costlyQuantity = regexp.MustCompile(`"[+-]?(?:[0-9.]+[eE](?:-[0-9]{4,}|[+]?[0-9]{10,})|[0-9.]{100,}[^"]*)"`)
 
 // CheckQuantities returns a *QuantityError if JSON contains a string that takes long to parse as a quantity. It must be called
 // before JSON of a user is decoded as a type with quantities. Strings must not contain unnecessary escapes: it is for JSON that
@@ -30,5 +31,5 @@ type QuantityError struct {
 }
 
 func (e *QuantityError) Error() string {
-	return fmt.Sprintf("the value that begins with %q is not accepted as a quantity: use at most 99 digits, and at most 2 digits in the exponent", e.Text)
+	return fmt.Sprintf("the value that begins with %q is not accepted as a quantity: use at most 99 digits, and at most 3 digits in the exponent", e.Text)
 }
