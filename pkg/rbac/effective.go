@@ -87,7 +87,11 @@ func (l Listers) EffectiveRules(s Subject, namespace string) ([]rbacv1.PolicyRul
 // Permissions is like EffectiveRules, but returns dangling bindings and errors together with the rules, and prepares
 // the rules for many queries.
 func (l Listers) Permissions(s Subject, namespace string) Permissions {
-	h := l.gather(s, namespace, everyBinding)
+	return l.permissionsOf(s, namespace, everyBinding)
+}
+
+func (l Listers) permissionsOf(s Subject, namespace string, counts func(Binding) bool) Permissions {
+	h := l.gather(s, namespace, counts)
 	set := NewSet(h.Rules)
 	h.set = &set
 	return h
@@ -97,12 +101,17 @@ func (l Listers) Permissions(s Subject, namespace string) Permissions {
 // The administrator of a namespace can bind any number of roles there to any account. If these exceed MaxValues and the
 // namespace is not the subject's own, LowerBound returns only the cluster-wide rules.
 func (l Listers) LowerBound(s Subject, namespace string) Permissions {
-	h := l.Permissions(s, namespace)
+	return l.LowerBoundOf(s, namespace, everyBinding)
+}
+
+// LowerBoundOf is like LowerBound, but considers only the bindings for which counts returns true.
+func (l Listers) LowerBoundOf(s Subject, namespace string, counts func(Binding) bool) Permissions {
+	h := l.permissionsOf(s, namespace, counts)
 	var limit *LimitError
 	if home, _, _ := serviceaccount.SplitUsername(s.User); namespace == home || !errors.As(errors.Join(h.ReadErrors...), &limit) {
 		return h
 	}
-	h = l.Permissions(s, ClusterScope)
+	h = l.permissionsOf(s, ClusterScope, counts)
 	h.Namespace = namespace
 	return h
 }

@@ -1,11 +1,15 @@
 package escape
 
 import (
+	"fmt"
+	"strings"
+
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,6 +75,37 @@ func leftovers() []row {
 					assert.Equal(c, string(scoped.AccountReserved), got.Reason, got.Message)
 				}
 			})
+		}},
+		{number: "307", title: "a bundle that binds its own account, whose account is weakened", holds: p1(), play: func(s *scene) {
+			s.greedy(csv(), `{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: greedy}, rules: [`+readSecrets+`]}`,
+				`{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: greedy}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: greedy},
+				subjects: [{kind: ServiceAccount, name: operator}, {kind: ServiceAccount, name: `+accountName+`}]}`)
+			s.weaken()
+			s.operatorCan("list", "secrets", false)
+		}},
+		{number: "308", title: "an OperatorGroup that names the operator's ServiceAccount, with remit-remover", holds: p1(), play: func(s *scene) {
+			s.greedy(permits(readSecrets)())
+			s.arm()
+			s.weaken()
+			s.regroup(cluster.Client, func(og *operatorsv1.OperatorGroup) { og.Spec.ServiceAccountName = "operator" })
+			s.operatorCan("list", "secrets", false)
+		}},
+		{number: "309", title: "an account with more permissions than Remit reads, which is weakened, with remit-remover", holds: p1(), play: func(s *scene) {
+			many := make([]string, 45_000)
+			for i := range many {
+				many[i] = fmt.Sprint("m", i)
+			}
+			s.greedy(permits(`{apiGroups: [""], resources: [configmaps], verbs: [get], resourceNames: [`+strings.Join(many[:700], ", ")+`]}`, readSecrets)())
+			s.arm()
+			for i := range 5 {
+				role := &rbacv1.Role{ObjectMeta: s.Meta(fmt.Sprint("many", i)), Rules: []rbacv1.PolicyRule{
+					{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}, ResourceNames: many}}}
+				s.Create(role)
+				s.Create(&rbacv1.RoleBinding{ObjectMeta: s.Meta(role.Name), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
+					Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.Namespace, Name: accountName}}})
+			}
+			s.weaken()
+			s.operatorCan("list", "secrets", false)
 		}},
 	}
 }

@@ -18,8 +18,8 @@ func excess() []Mutant {
 		},
 		{
 			Name: "an-account-that-may-grant-is-exceeded", Rule: 1, File: "pkg/install/excess/confirm.go",
-			Old:    "err != nil || !denied {",
-			New:    "err != nil || !denied && ctx == nil {",
+			Old:    "err != nil || is != denied {",
+			New:    "err != nil || is != denied && ctx == nil {",
 			Killer: unit("pkg/install/excess", "TestTheAPIServerConfirmsAnExcess"),
 		},
 		{
@@ -30,9 +30,27 @@ func excess() []Mutant {
 		},
 		{
 			Name: "large-rules-are-never-confirmed", Rule: 1, File: "pkg/install/excess/confirm.go",
-			Old:    "return o.Unevaluated, nil",
-			New:    "return false, nil",
+			Old:    "	return o.Unevaluated, nil",
+			New:    "	return false, nil",
 			Killer: unit("pkg/install/excess", "TestPaddingARoleDoesNotHideAnExcess"),
+		},
+		{
+			Name: "bindings-of-remit-justify-themselves", Rule: 2, File: "pkg/install/excess/bounds.go",
+			Old:    "return !ok || !ownerutil.IsProven(obj, proofs)",
+			New:    "return !ok || obj != nil",
+			Killer: unit("pkg/install/excess", "TestBindingsOfRemitDoNotJustifyThemselves"),
+		},
+		{
+			Name: "reviews-count-bindings-of-remit", Rule: 2, File: "pkg/install/excess/confirm.go",
+			Old:    "if ok && !c.account.owes(scope, atom) {",
+			New:    "if ok {",
+			Killer: unit("pkg/install/excess", "TestBindingsOfRemitDoNotJustifyThemselves"),
+		},
+		{
+			Name: "questions-that-are-left-are-allowed", Rule: 3, File: "pkg/install/excess/confirm.go",
+			Old:    "return o.Unevaluated || c.account.isTooLarge(o.Scope), nil",
+			New:    "return o.Unevaluated, nil",
+			Killer: unit("pkg/install/excess", "TestManyRolesOfTheAccountDoNotKeepAnExcess"),
 		},
 		{
 			Name: "other-problems-hide-an-excess", Rule: 6, File: "pkg/controller/csv/next.go",

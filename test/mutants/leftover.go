@@ -31,8 +31,8 @@ func leftovers() []Mutant {
 		},
 		{
 			Name: "leftovers-are-removed-by-their-labels", Rule: 3, File: "pkg/controller/operatorgroup/excess.go",
-			Old:    "mark != \"\" && s.Proofs.Check(obj, mark) == nil && ",
-			New:    "mark != \"\" && ",
+			Old:    " && ownerutil.IsProven(obj, s.Proofs)",
+			New:    "",
 			Killer: unit(group, "TestWhichPermissionsWithoutACSVStay"),
 		},
 		{

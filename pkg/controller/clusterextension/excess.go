@@ -71,7 +71,7 @@ func (s *run) shrink(ctx context.Context) error {
 
 // exceeding compares objects with the identity's permissions.
 func (s *run) exceeding(rulesOf rbac.RoleRules) excess.Bounds {
-	return excess.NewBounds(s.RBAC, rulesOf, rbac.SubjectOf(s.identity))
+	return excess.NewBounds(s.RBAC, rulesOf, s.Proofs, rbac.SubjectOf(s.identity))
 }
 
 // rbacObjects returns the cached roles and bindings that Remit has created for the extension, bindings first. Those that
@@ -154,7 +154,7 @@ func (s *run) confirmExcess(ctx context.Context, cached []excess.Object) ([]exce
 	confirmed, err := holder.Confirm(ctx, excess.Reviewer(s.confirmer.Ask), found)
 	if err == nil && len(confirmed) == 0 && len(found) > 0 {
 		s.excess.Pause(s.ext.UID, s.Clock.Now())
-		s.setExcess(olmv1.ReasonKept, found, "they are kept, because the API server allows the identity what they grant")
+		s.setExcess(olmv1.ReasonKept, found, excess.Kept("identity"))
 	}
 	return confirmed, err
 }

@@ -88,7 +88,7 @@ type leftover struct {
 
 // bounds returns the permissions of the identity.
 func (s *leftover) bounds(rulesOf rbac.RoleRules) excess.Bounds {
-	return excess.NewBounds(s.RBAC, rulesOf, rbac.SubjectOf(s.identity))
+	return excess.NewBounds(s.RBAC, rulesOf, s.Proofs, rbac.SubjectOf(s.identity))
 }
 
 // list returns the roles and bindings that Remit has created for an extension of this name and that none owns.

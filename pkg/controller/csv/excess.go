@@ -74,7 +74,7 @@ func (r *Reconciler) bounds(bound scoped.Bound, rulesOf rbac.RoleRules) excess.B
 	for _, account := range bound.Accounts {
 		subjects = append(subjects, rbac.ServiceAccount(account.Namespace, account.Name))
 	}
-	return excess.NewBounds(r.RBAC, rulesOf, subjects...)
+	return excess.NewBounds(r.RBAC, rulesOf, r.Proofs, subjects...)
 }
 
 // excessReported returns when the status first reported the current excess, or the zero time. The history of a phase
@@ -116,7 +116,7 @@ func (r *Reconciler) shrink(ctx context.Context, s *scope, bound scoped.Bound, c
 	if len(confirmed) == 0 {
 		if len(found) > 0 {
 			r.excess.Pause(client.ObjectKeyFromObject(s.csv), s.facts.Now)
-			s.facts.Exceeding = aboutExcess(bound, found, "they are kept, because the API server allows the ServiceAccount what they grant")
+			s.facts.Exceeding = aboutExcess(bound, found, excess.Kept("ServiceAccount"))
 		}
 		return nil
 	}

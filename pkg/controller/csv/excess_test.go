@@ -112,7 +112,7 @@ func TestWhatStaysAfterTheGracePeriod(t *testing.T) {
 		"everything, if an RBAC change is only reflected for a moment": {
 			given: []change{weak, settled, passing(excess.DefaultGrace - time.Second), strong, settled, weak, settled, passing(time.Minute)}, message: "Remit removes them"},
 		"what the API server allows": {
-			given: []change{weak, settled, due, func(w *world) { w.Allow("*") }}, message: "they are kept, because the API server allows the ServiceAccount what they grant"},
+			given: []change{weak, settled, due, func(w *world) { w.Allow("*") }}, message: "they are kept, because the API server allows the ServiceAccount what they grant, or did not decide this with 500 questions"},
 		"what the annotation keeps": {given: []change{weak, settled, annotated, settled, due}, message: "they are kept because of the annotation remit.dev/keep-excess-permissions of OperatorGroup t1/og"},
 		"what the annotation keeps according to the API server": {
 			given: []change{weak, settled, func(w *world) { w.Lag(group("og", "acct")); annotated(w) }, due}, message: "Remit removes them"},

@@ -173,8 +173,7 @@ func (r *Reconciler) owning(ctx context.Context, obj client.Object) []reconcile.
 
 // proven reports whether Remit created the object for the lineage in its label.
 func (r *Reconciler) proven(obj client.Object) bool {
-	mark := obj.GetLabels()[names.LabelLineage]
-	return mark != "" && r.Proofs.Check(obj, mark) == nil
+	return ownerutil.IsProven(obj, r.Proofs)
 }
 
 // mayBe reports whether a ClusterServiceVersion may belong to a lineage; ownerOf makes the final decision.

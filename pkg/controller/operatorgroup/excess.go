@@ -149,8 +149,7 @@ func (s *search) isCreated(obj client.Object) bool {
 	if _, ok := ownerutil.OwnerIn(obj, s.bound.Namespace, s.namespace.CreationTimestamp.Time, s.Proofs); ok {
 		return true
 	}
-	mark := obj.GetLabels()[names.LabelLineage]
-	return mark != "" && s.Proofs.Check(obj, mark) == nil && bindsOnly(obj, s.bound.Namespace)
+	return bindsOnly(obj, s.bound.Namespace) && ownerutil.IsProven(obj, s.Proofs)
 }
 
 // bindsOnly reports whether an object is a binding of ServiceAccounts of a namespace.
@@ -179,7 +178,7 @@ func (s *search) accounts(rulesOf rbac.RoleRules) excess.Bounds {
 	for _, account := range s.bound.Accounts {
 		subjects = append(subjects, rbac.ServiceAccount(account.Namespace, account.Name))
 	}
-	return excess.NewBounds(s.RBAC, rulesOf, subjects...)
+	return excess.NewBounds(s.RBAC, rulesOf, s.Proofs, subjects...)
 }
 
 func (s *search) report(reason string, found []excess.Object, fate string) Excess {
@@ -210,7 +209,7 @@ func (s *search) remove(ctx context.Context, due []excess.Object) (Excess, error
 	}
 	if len(confirmed) == 0 {
 		s.attempts.Pause(s.bound.Namespace, s.Clock.Now())
-		return s.report(ReasonKept, found, "they are kept, because the API server allows the ServiceAccount what they grant"), nil
+		return s.report(ReasonKept, found, excess.Kept("ServiceAccount")), nil
 	}
 	remain, why, err := s.removeAs(ctx, confirmed)
 	if err != nil {

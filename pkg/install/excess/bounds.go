@@ -5,6 +5,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
@@ -14,17 +15,21 @@ type Bounds struct {
 	subjects []rbac.Subject
 }
 
-// NewBounds returns the Bounds of subjects according to RBAC. rulesOf returns the rules of a role.
-func NewBounds(listers rbac.Listers, rulesOf rbac.RoleRules, subjects ...rbac.Subject) Bounds {
+// NewBounds returns the Bounds of subjects according to RBAC. rulesOf returns the rules of a role, and proofs tell which bindings
+// Remit has created for an install. These do not count: a bundle could otherwise bind its own account, or a tenant name the
+// operator's ServiceAccount as the account, and the permissions would justify themselves (docs/adr/0082).
+func NewBounds(listers rbac.Listers, rulesOf rbac.RoleRules, proofs ownerutil.Proofs, subjects ...rbac.Subject) Bounds {
 	out := Bounds{subjects: subjects}
+	granted := func(b rbac.Binding) bool {
+		obj, ok := b.(client.Object)
+		return !ok || !ownerutil.IsProven(obj, proofs)
+	}
 	for _, subject := range subjects {
-		known := map[string]rbac.Permissions{}
-		out.accounts = append(out.accounts, Account{RulesOf: rulesOf, Granted: func(namespace string) rbac.Permissions {
-			if _, ok := known[namespace]; !ok {
-				known[namespace] = listers.LowerBound(subject, namespace)
-			}
-			return known[namespace]
-		}})
+		out.accounts = append(out.accounts, Account{
+			RulesOf: rulesOf,
+			Granted: once(func(namespace string) rbac.Permissions { return listers.LowerBoundOf(subject, namespace, granted) }),
+			Held:    once(func(namespace string) rbac.Permissions { return listers.LowerBound(subject, namespace) }),
+		})
 	}
 	if len(subjects) == 0 {
 		out.accounts = append(out.accounts, Account{RulesOf: rulesOf, Granted: func(namespace string) rbac.Permissions {
@@ -32,6 +37,17 @@ func NewBounds(listers rbac.Listers, rulesOf rbac.RoleRules, subjects ...rbac.Su
 		}})
 	}
 	return out
+}
+
+// once returns a function that computes the permissions in each scope once.
+func once(in func(namespace string) rbac.Permissions) func(namespace string) rbac.Permissions {
+	known := map[string]rbac.Permissions{}
+	return func(namespace string) rbac.Permissions {
+		if _, ok := known[namespace]; !ok {
+			known[namespace] = in(namespace)
+		}
+		return known[namespace]
+	}
 }
 
 // Find returns the roles and bindings that exceed each of the accounts, as Account.Find does.
@@ -55,9 +71,9 @@ func (b Bounds) Batch(found []Object) []Object { return b.accounts[0].Batch(foun
 
 // Confirm returns the objects for which the API server confirms that they exceed each of the accounts.
 func (b Bounds) Confirm(ctx context.Context, ask Reviewer, objs []Object) ([]Object, error) {
-	for _, subject := range b.subjects {
+	for i, subject := range b.subjects {
 		var err error
-		if objs, err = Confirm(ctx, ask, subject, objs); err != nil {
+		if objs, err = b.accounts[i].Confirm(ctx, ask, subject, objs); err != nil {
 			return nil, err
 		}
 	}

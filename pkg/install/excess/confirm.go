@@ -2,6 +2,7 @@ package excess
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -17,12 +18,18 @@ const maxReviews = 500
 // one.
 type Reviewer func(ctx context.Context, subject rbac.Subject, namespace string, atom rbacv1.PolicyRule) (bool, error)
 
+// Kept says why objects are kept that Confirm does not return. holder is what the account is called.
+func Kept(holder string) string {
+	return fmt.Sprintf("they are kept, because the API server allows the %s what they grant, or did not decide this with %d questions", holder, maxReviews)
+}
+
 // Confirm returns the objects for which the API server confirms that the account exceeds its permissions: it denies the
-// account at least one of the missing permissions, and also the alternative. If there are more permissions than Remit
-// evaluates, the denied alternative is sufficient. It returns an error if the API server
-// cannot decide.
-func Confirm(ctx context.Context, ask Reviewer, account rbac.Subject, objs []Object) ([]Object, error) {
-	c := confirmation{ask: ask, account: account, answers: map[string]bool{}}
+// account at least one of the missing permissions, and also the alternative. A permission that it allows only because of
+// bindings that Remit has created counts as denied. If there are more permissions than Remit evaluates, in the object or in
+// the roles of the account, the denied alternative is sufficient; otherwise, a user could keep an excess by adding rules to
+// them. It returns an error if the API server cannot decide.
+func (a Account) Confirm(ctx context.Context, ask Reviewer, subject rbac.Subject, objs []Object) ([]Object, error) {
+	c := confirmation{ask: ask, account: a, subject: subject, answers: map[string]answer{}}
 	var out []Object
 	for _, o := range objs {
 		confirmed, err := c.confirm(ctx, o)
@@ -36,42 +43,77 @@ func Confirm(ctx context.Context, ask Reviewer, account rbac.Subject, objs []Obj
 	return out, nil
 }
 
+// answer is what is known about a permission of the account. It is undecided if there were too many questions.
+type answer int
+
+const (
+	undecided answer = iota
+	allowed
+	denied
+)
+
 // confirmation caches the answers of one Confirm, because a role and its bindings grant the same permissions.
 type confirmation struct {
 	ask     Reviewer
-	account rbac.Subject
-	answers map[string]bool
+	account Account
+	subject rbac.Subject
+	answers map[string]answer
 }
 
 func (c *confirmation) confirm(ctx context.Context, o Object) (bool, error) {
 	for _, atom := range rbac.Atoms([]rbacv1.PolicyRule{o.Alternative}) {
-		if denied, err := c.denies(ctx, o.Scope, atom); err != nil || !denied {
+		if is, err := c.review(ctx, o.Scope, atom); err != nil || is != denied {
 			return false, err
 		}
 	}
 	for _, rule := range o.Missing { // one at a time, because together they can be too large
 		for _, atom := range rbac.Atoms([]rbacv1.PolicyRule{rule}) {
-			if denied, err := c.denies(ctx, o.Scope, atom); err != nil || denied {
-				return denied, err
+			is, err := c.review(ctx, o.Scope, atom)
+			switch {
+			case err != nil:
+				return false, err
+			case is == denied:
+				return true, nil
+			case is == undecided:
+				return o.Unevaluated || c.account.isTooLarge(o.Scope), nil
 			}
 		}
 	}
 	return o.Unevaluated, nil
 }
 
-// denies reports whether the API server denies a permission. It returns false if there were too many questions.
-func (c *confirmation) denies(ctx context.Context, scope string, atom rbacv1.PolicyRule) (bool, error) {
+// review asks the API server about a permission, unless there were too many questions.
+func (c *confirmation) review(ctx context.Context, scope string, atom rbacv1.PolicyRule) (answer, error) {
 	key := scope + " " + rbac.Line(atom)
-	if allowed, known := c.answers[key]; known {
-		return !allowed, nil
+	if is, known := c.answers[key]; known {
+		return is, nil
 	}
 	if len(c.answers) >= maxReviews {
-		return false, nil
+		return undecided, nil
 	}
-	allowed, err := c.ask(ctx, c.account, scope, atom)
+	ok, err := c.ask(ctx, c.subject, scope, atom)
 	if err != nil {
-		return false, err
+		return undecided, err
 	}
-	c.answers[key] = allowed
-	return !allowed, nil
+	is := denied
+	if ok && !c.account.owes(scope, atom) {
+		is = allowed
+	}
+	c.answers[key] = is
+	return is, nil
+}
+
+// owes reports whether the account has a permission only through bindings that Remit has created.
+func (a Account) owes(scope string, atom rbacv1.PolicyRule) bool {
+	rules := []rbacv1.PolicyRule{atom}
+	return a.Held != nil && a.Held(scope).Set().Covers(rules) && !a.Granted(scope).Set().Covers(rules)
+}
+
+// isTooLarge reports whether the roles of the account in a scope, without those that Remit has bound, exceed what Remit reads.
+func (a Account) isTooLarge(scope string) bool {
+	if a.Granted == nil {
+		return false
+	}
+	_, tooLarge := errors.AsType[*rbac.LimitError](errors.Join(a.Granted(scope).ReadErrors...))
+	return tooLarge
 }

@@ -124,7 +124,7 @@ func TestTheAPIServerConfirmsAnExcess(t *testing.T) {
 				}
 				return false, nil
 			}
-			got, err := Confirm(t.Context(), ask, rbac.Subject{}, []Object{both})
+			got, err := Account{}.Confirm(t.Context(), ask, rbac.Subject{}, []Object{both})
 			require.Equal(t, row.undecided != "", err != nil)
 			require.Len(t, got, row.want)
 		})
@@ -143,7 +143,7 @@ func TestAQuestionIsAskedOnceAndTheNumberIsLimited(t *testing.T) {
 		rule.Resources = append(rule.Resources, "r"+string(rune('a'+len(rule.Resources)%26))+time.Duration(len(rule.Resources)).String())
 	}
 	o := Object{Object: &rbacv1.Role{}, Missing: []rbacv1.PolicyRule{rule}, Alternative: may("escalate", "roles")}
-	got, err := Confirm(t.Context(), ask, rbac.Subject{}, []Object{o, o})
+	got, err := Account{}.Confirm(t.Context(), ask, rbac.Subject{}, []Object{o, o})
 	require.NoError(t, err)
 	require.Empty(t, got)
 	require.Equal(t, maxReviews, asked)

@@ -30,9 +30,19 @@ type Object struct {
 type Account struct {
 	// RulesOf returns the rules of a role.
 	RulesOf rbac.RoleRules
-	// Granted returns the account's permissions in a scope. It may omit permissions, because Confirm asks the API server
-	// before anything is removed.
+	// Granted returns the account's permissions in a scope, without those that it has only through bindings that Remit has
+	// created. It may omit permissions, because Confirm asks the API server before anything is removed.
 	Granted func(namespace string) rbac.Permissions
+	// Held is like Granted, but includes the bindings that Remit has created. If it is nil, there are none.
+	Held func(namespace string) rbac.Permissions
+}
+
+// held returns all of the account's permissions in a scope.
+func (a Account) held(namespace string) rbac.Permissions {
+	if a.Held == nil {
+		return a.Granted(namespace)
+	}
+	return a.Held(namespace)
 }
 
 // Find returns the roles and bindings that exceed the account, bindings first. A binding to a role that does not exist
@@ -89,7 +99,7 @@ func (a Account) Batch(found []Object) []Object {
 func (a Account) mayDelete(obj client.Object) bool {
 	resource := strings.ToLower(apply.KindOf(obj)) + "s"
 	rule := rbacv1.PolicyRule{APIGroups: []string{rbacv1.GroupName}, Resources: []string{resource}, ResourceNames: []string{obj.GetName()}, Verbs: []string{"delete"}}
-	return a.Granted(obj.GetNamespace()).Set().Covers([]rbacv1.PolicyRule{rule})
+	return a.held(obj.GetNamespace()).Set().Covers([]rbacv1.PolicyRule{rule})
 }
 
 // check compares a grant with the account's permissions. Rules that cannot be evaluated because they are too large exceed

@@ -197,6 +197,12 @@ func (o Owner) Shares(obj client.Object) bool {
 	return ok
 }
 
+// IsProven reports whether Remit created an object for the lineage in its label, whichever that is.
+func IsProven(obj client.Object, proofs Proofs) bool {
+	mark := obj.GetLabels()[names.LabelLineage]
+	return mark != "" && proofs.Check(obj, mark) == nil
+}
+
 // maxCandidates is the number of lineages for which OwnerIn looks for a proof. Remit's own objects have one component label.
 const maxCandidates = 20
 

@@ -8,6 +8,8 @@ import (
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
 // changesOutside returns the violations of I3. In the namespaces of earlier scenes, which are being deleted, and in the
@@ -23,7 +25,7 @@ func (o *Oracle) changesOutside(scene *Scene, changes []Change, log *ledger) []s
 		home := o.homeOf(namespace)
 		switch {
 		case namespace == scene.Namespace, log.byTest(c):
-		case home != "" && log.fromHome(c.Key, o.homeOfUser, home):
+		case home != "" && o.isFromHome(c, home, log):
 		case (o.isOperator(c.Key) || o.isRecord(c.Key)) && log.onlyByControllers(c.Key):
 		case scene.Allowed != nil && scene.Allowed(c):
 		default:
@@ -31,6 +33,24 @@ func (o *Oracle) changesOutside(scene *Scene, changes []Change, log *ledger) []s
 		}
 	}
 	return out
+}
+
+// isFromHome reports whether only users of a scene have changed an object there. The oracle deletes its ClusterExtensions without
+// waiting for their objects. In a row with remit-remover, that can remove them sooner than the garbage collector, which at first
+// does not know their kind.
+func (o *Oracle) isFromHome(c Change, home string, log *ledger) bool {
+	if c.Namespace == pulseNamespace && c.How == removed && strings.HasPrefix(c.Name, healthyExtension) {
+		return log.fromHome(c.Key, o.homeOrRemover, home)
+	}
+	return log.fromHome(c.Key, o.homeOfUser, home)
+}
+
+// homeOrRemover is like homeOfUser, but remit-remover belongs to the healthy installs.
+func (o *Oracle) homeOrRemover(user string) string {
+	if user == accountPrefix+o.cluster.Home+":"+names.ServiceAccountRemover {
+		return pulseNamespace
+	}
+	return o.homeOfUser(user)
 }
 
 // isOperator reports whether an object is the Operator of a package in one of the scenes' namespaces.
