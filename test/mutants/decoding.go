@@ -54,8 +54,14 @@ func decoding() []Mutant {
 		},
 		{
 			Name: "any-number-of-rules-is-compiled", Rule: 8, File: "pkg/step/existing/check.go",
-			Old:    "	if rules > maxRules {",
-			New:    "	if rules > 1000*maxRules {",
+			Old:    "	if rules > maxRules || ",
+			New:    "	if ",
+			Killer: unit("pkg/step/existing", "TestManyRulesAreNotCompiled"),
+		},
+		{
+			Name: "rules-of-any-length-are-compiled", Rule: 8, File: "pkg/step/existing/check.go",
+			Old:    "total > maxRuleBytes || longest > maxRule {",
+			New:    "total > maxRuleBytes {",
 			Killer: unit("pkg/step/existing", "TestManyRulesAreNotCompiled"),
 		},
 		{

@@ -2,6 +2,7 @@ package existing
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -116,9 +117,22 @@ func TestManyRulesAreNotCompiled(t *testing.T) {
 		return things(t, "{type: object, properties: {"+properties+"}}")
 	}
 	_, err := New(ruled(maxRules), ruled(1), "v1")
-	require.EqualError(t, err, `schema of version "v1" of CustomResourceDefinition things.example.com: the existing and the new schema have 601 validation rules; at most 600 are compiled`)
+	require.EqualError(t, err, `schema of version "v1" of CustomResourceDefinition things.example.com: the existing and the new schema have too many validation rules to compile them; at most 600 are, of 131072 bytes in total and 4096 bytes each`)
 	_, err = New(ruled(1), ruled(maxRules), "v1")
 	require.Error(t, err)
 	_, err = New(ruled(2), ruled(2), "v1")
 	require.NoError(t, err)
+
+	long := func(n, size int) *apiextensionsv1.CustomResourceDefinition {
+		crd := ruled(n)
+		for name, p := range crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties {
+			p.XValidations[0].Rule = "'" + strings.Repeat(`\"`, size/2) + "' == ''"
+			crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties[name] = p
+		}
+		return crd
+	}
+	for _, row := range []struct{ n, size int }{{1, 4096}, {40, 4000}} {
+		_, err = New(ruled(1), long(row.n, row.size), "v1")
+		require.ErrorContains(t, err, "too many validation rules")
+	}
 }
