@@ -35,6 +35,12 @@ func excess() []Mutant {
 			Killer: unit("pkg/install/excess", "TestPaddingARoleDoesNotHideAnExcess"),
 		},
 		{
+			Name: "aggregated-clusterroles-stay", Rule: 2, File: "pkg/install/excess/find.go",
+			Old:    "!isAggregated(role) && (role",
+			New:    "isAggregated(role) || (role",
+			Killer: unit("pkg/install/excess", "TestAggregatedClusterRolesExceedTheAccount"),
+		},
+		{
 			Name: "bindings-of-remit-justify-themselves", Rule: 2, File: "pkg/install/excess/bounds.go",
 			Old:    "return !ok || !ownerutil.IsProven(obj, proofs)",
 			New:    "return !ok || obj != nil",

@@ -93,6 +93,23 @@ func TestBindingsOfRemitDoNotJustifyThemselves(t *testing.T) {
 	}
 }
 
+// The ClusterRoles for an operator's APIs have no bindings: admin, edit and view include them.
+func TestAggregatedClusterRolesExceedTheAccount(t *testing.T) {
+	t.Parallel()
+	role := &rbacv1.ClusterRole{Rules: []rbacv1.PolicyRule{may("get", "widgets")}}
+	role.Name, role.Labels = "widgets-v1-view", map[string]string{"rbac.authorization.k8s.io/aggregate-to-view": "true"}
+	for want, rules := range map[int][]rbacv1.PolicyRule{1: nil, 0: role.Rules} {
+		account := Account{Granted: func(ns string) rbac.Permissions { return rbac.Permissions{Namespace: ns, Rules: rules} }}
+		found, err := account.Find([]client.Object{role})
+		require.NoError(t, err)
+		require.Len(t, found, want)
+	}
+	role.Labels = nil
+	found, err := Account{Granted: func(ns string) rbac.Permissions { return rbac.Permissions{Namespace: ns} }}.Find([]client.Object{role})
+	require.NoError(t, err)
+	require.Empty(t, found, "without a binding, a ClusterRole grants nothing")
+}
+
 // lookalike adds the label of a lineage, but no proof.
 func lookalike(t *testing.T, objs []client.Object) []client.Object {
 	t.Helper()

@@ -47,7 +47,8 @@ func (a Account) held(namespace string) rbac.Permissions {
 
 // Find returns the roles and bindings that exceed the account, bindings first. A binding to a role that does not exist
 // grants nothing. A role grants nothing either without a binding, so Find returns only roles that were rendered from
-// the permissions of a ClusterServiceVersion, and none to which another of the bindings refers.
+// the permissions of a ClusterServiceVersion, and none to which another of the bindings refers. ClusterRoles that others
+// aggregate, such as those for the APIs of an operator, are granted in the whole cluster.
 func (a Account) Find(objs []client.Object) ([]Object, error) {
 	var out []Object
 	covered := map[string]bool{} // the roles of bindings that do not exceed the account
@@ -68,7 +69,7 @@ func (a Account) Find(objs []client.Object) ([]Object, error) {
 	}
 	for _, obj := range objs {
 		role, kind := roleOf(obj)
-		if role == nil || role.Labels[names.LabelPermissionsHash] == "" || covered[keyOf(kind, role.Namespace, role.Name)] {
+		if role == nil || !isAggregated(role) && (role.Labels[names.LabelPermissionsHash] == "" || covered[keyOf(kind, role.Namespace, role.Name)]) {
 			continue
 		}
 		if o, exceeds := a.check(obj, rbac.RoleGrant(role, nil)); exceeds {
@@ -123,7 +124,21 @@ func (a Account) check(obj client.Object, grant rbac.Grant) (Object, bool) {
 	return o, verdict.Invalid == nil && !verdict.Covered()
 }
 
-const kindClusterRole = "ClusterRole"
+// isAggregated reports whether the ClusterRoles admin, edit or view include a ClusterRole.
+func isAggregated(role *rbacv1.ClusterRole) bool {
+	for label := range role.Labels {
+		if strings.HasPrefix(label, aggregateTo) {
+			return true
+		}
+	}
+	return false
+}
+
+const (
+	kindClusterRole = "ClusterRole"
+	// aggregateTo begins the labels by which the default ClusterRoles aggregate others.
+	aggregateTo = "rbac.authorization.k8s.io/aggregate-to-"
+)
 
 func keyOf(kind, namespace, name string) string {
 	if kind == kindClusterRole {
