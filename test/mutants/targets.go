@@ -11,6 +11,12 @@ func targets() []Mutant {
 			Killer: unit("pkg/controller/installplan", test),
 		},
 		{
+			Name: "finalizers-in-a-target-hold-back-plans", File: "pkg/step/execute/targets.go",
+			Old:    "return delayed || apply.IsCollision(err)",
+			New:    "return delayed && apply.IsCollision(err) || apply.IsCollision(err)",
+			Killer: unit("pkg/step/execute", "TestWhatAUserOfATargetCanOccupyIsSkipped"),
+		},
+		{
 			Name: "collisions-at-home-are-skipped", File: "pkg/step/execute/targets.go",
 			Old:    ` && obj.GetNamespace() != owner.Namespace`,
 			New:    "",
@@ -18,7 +24,7 @@ func targets() []Mutant {
 		},
 		{
 			Name: "one-target-holds-back-csvs", File: "pkg/controller/csv/prepare.go",
-			Old:    "if isForTarget && apply.IsCollision(err) {",
+			Old:    "if isForTarget && execute.Occupies(err) {",
 			New:    "if false {",
 			Killer: unit("pkg/controller/csv", test),
 		},

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/step"
 	"github.com/remit-olm/remit/pkg/step/execute"
@@ -68,12 +69,15 @@ func (s *scope) later() ([]*unstructured.Unstructured, error) {
 	return out, nil
 }
 
-// occupy records that a collision keeps the operator from getting permissions in a target namespace.
-func (s *scope) occupy(namespace string, collision error) {
+// occupy records why the operator gets no permissions in a target namespace.
+func (s *scope) occupy(namespace string, why error) {
 	if s.occupied == nil {
 		s.occupied = map[string]error{}
 	}
-	s.occupied[namespace] = execute.Occupation(namespace, collision)
+	s.occupied[namespace] = execute.Occupation(namespace, why)
+	if kit.Is[*apply.DelayedError](why) {
+		s.facts.Postponed = why
+	}
 }
 
 // noteOccupied adds the occupied target namespaces to the notes of the CSV.

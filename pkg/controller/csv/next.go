@@ -1,6 +1,7 @@
 package csv
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -27,8 +28,8 @@ const (
 // Next returns the transition that follows from the facts. It does not modify the facts.
 func Next(f Facts) Transition {
 	t := reportExcess(f, decide(f))
-	if t.After == 0 && kit.Is[*apply.DelayedError](f.Prepared) {
-		t.After = recheckAfter(f, f.Prepared) // applies in every phase, because no watch reports that the delay is over
+	if delay := cmp.Or(f.Prepared, f.Postponed); t.After == 0 && kit.Is[*apply.DelayedError](delay) {
+		t.After = recheckAfter(f, delay) // applies in every phase, because no watch reports that the delay is over
 	}
 	return t
 }

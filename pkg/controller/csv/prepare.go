@@ -173,8 +173,7 @@ func (r *Reconciler) restorable(due []*unstructured.Unstructured) (bindings, res
 }
 
 // ensure applies objects in order, and reports whether any of them changed. It omits the remaining objects of a target namespace
-// in which one of them collides with an object of another owner, so that a user of one target does not affect the others
-// (docs/adr/0087).
+// in which a user occupies one of them, so that a user of one target does not affect the others (docs/adr/0087).
 func (r *Reconciler) ensure(ctx context.Context, s *scope, account client.Client, want, objs []*unstructured.Unstructured) (changed bool, err error) {
 	roles := execute.Roles{RBAC: r.RBAC, Owner: s.owner, Rendered: want, Live: r.Live}
 	for _, obj := range objs {
@@ -183,7 +182,7 @@ func (r *Reconciler) ensure(ctx context.Context, s *scope, account client.Client
 			continue
 		}
 		result, live, err := r.ensureOne(ctx, s, account, roles, obj)
-		if isForTarget && apply.IsCollision(err) {
+		if isForTarget && execute.Occupies(err) {
 			s.occupy(obj.GetNamespace(), err)
 			continue
 		}

@@ -44,8 +44,7 @@ type scope struct {
 	// made contains the creation times of the ServiceAccounts that this install created, keyed by name.
 	made    map[string]time.Time
 	checker *install.CSVRuleChecker
-	// occupied contains the target namespaces in which an object of another owner has the name of one of the operator's roles or
-	// bindings, or refers to one of the roles, and the collisions.
+	// occupied contains why the operator gets no permissions in some of the target namespaces (see execute.Occupies).
 	occupied map[string]error
 	// covered records which of the CSV's permissions the account has.
 	covered coverage

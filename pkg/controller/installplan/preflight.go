@@ -276,7 +276,7 @@ func (s *run) notePruned() {
 	}
 }
 
-// noteOccupied records in the steps which collisions cost the operators their permissions in a target namespace.
+// noteOccupied records in the steps why the operators get no permissions in a target namespace.
 func (s *run) noteOccupied() {
 	for i, state := range s.states {
 		if state.Skipped && state.Problem != nil {
@@ -316,7 +316,7 @@ func (s *run) trySteps(ctx context.Context) error {
 			continue
 		}
 		at := slices.IndexFunc(s.steps, func(st step.Step) bool { return st.Object == state.Step.Object })
-		if apply.IsCollision(answer) && execute.IsForTarget(state.Step.Object, state.Step.Owner) {
+		if execute.Occupies(answer) && execute.IsForTarget(state.Step.Object, state.Step.Owner) {
 			s.states[at].Problem = answer
 			continue
 		}

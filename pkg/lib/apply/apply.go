@@ -110,6 +110,14 @@ func Check(live, desired *unstructured.Unstructured, owner Owner) error {
 	return nil
 }
 
+// CheckKept returns a DelayedError if the live object, which may be nil, is being deleted.
+func CheckKept(live, desired *unstructured.Unstructured) error {
+	if live == nil || live.GetDeletionTimestamp() == nil {
+		return nil
+	}
+	return &DelayedError{Why: Describe(desired) + " is being deleted"}
+}
+
 // From is like Ensure, for a caller that has already read the live object; live is nil if the object does not exist.
 func From(ctx context.Context, c client.Client, live, desired *unstructured.Unstructured, owner Owner) (Result, *unstructured.Unstructured, error) {
 	if live == nil {
@@ -119,8 +127,8 @@ func From(ctx context.Context, c client.Client, live, desired *unstructured.Unst
 	if err := Check(live, desired, owner); err != nil {
 		return "", nil, err
 	}
-	if live.GetDeletionTimestamp() != nil {
-		return "", nil, &DelayedError{Why: Describe(desired) + " is being deleted"}
+	if err := CheckKept(live, desired); err != nil {
+		return "", nil, err
 	}
 	want := desired.DeepCopy()
 	if err := owner.Prove(want, live); err != nil {

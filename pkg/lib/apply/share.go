@@ -13,10 +13,10 @@ import (
 // Share adds the owner references of desired to a live object that another install created, so that the object exists as
 // long as one of the owners does. It writes nothing else. The caller decides whether the object may be shared.
 func Share(ctx context.Context, c client.Client, live, desired *unstructured.Unstructured) (Result, *unstructured.Unstructured, error) {
-	switch {
-	case live.GetDeletionTimestamp() != nil:
-		return "", nil, &DelayedError{Why: Describe(desired) + " is being deleted"}
-	case HasOwners(live, desired):
+	if err := CheckKept(live, desired); err != nil {
+		return "", nil, err
+	}
+	if HasOwners(live, desired) {
 		return Unchanged, live, nil
 	}
 	want := Reference(live.GroupVersionKind(), live.GetNamespace(), live.GetName())

@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,16 +17,29 @@ func IsForTarget(obj *unstructured.Unstructured, owner ownerutil.Owner) bool {
 	return obj.GetLabels()[names.LabelPermissionsHash] != "" && obj.GetNamespace() != "" && obj.GetNamespace() != owner.Namespace
 }
 
-// SkipOccupied skips an operator's roles and bindings in each target namespace in which one of them collides with an object of
-// another owner. The operator gets no permissions there, so that a user of one target does not prevent the install for the others
-// (docs/adr/0087).
+// Occupies reports whether an error shows that a user of a target namespace occupies a role or a binding there: it collides with an
+// object of another owner, or it cannot be written yet, because it has a finalizer or the bindings of the namespace are too many.
+func Occupies(err error) bool {
+	_, delayed := errors.AsType[*apply.DelayedError](err)
+	return delayed || apply.IsCollision(err)
+}
+
+// SkipOccupied skips an operator's roles and bindings in each target namespace in which a user occupies one of them. The operator gets
+// no permissions there, so that a user of one target does not prevent the install for the others (docs/adr/0087).
 func SkipOccupied(states []State) {
 	type target struct{ csv, namespace string }
 	occupied := map[target]bool{}
 	of := func(s State) target { return target{s.Step.Owner.CSV, s.Step.Object.GetNamespace()} }
-	for _, s := range states {
-		if IsForTarget(s.Step.Object, s.Step.Owner) && apply.IsCollision(s.Problem) {
-			occupied[of(s)] = true
+	for i := range states {
+		s := &states[i]
+		if !IsForTarget(s.Step.Object, s.Step.Owner) {
+			continue
+		}
+		if s.Problem == nil {
+			s.Problem = apply.CheckKept(s.Live, s.Step.Object)
+		}
+		if Occupies(s.Problem) {
+			occupied[of(*s)] = true
 		}
 	}
 	for i, s := range states {
@@ -33,7 +47,7 @@ func SkipOccupied(states []State) {
 	}
 }
 
-// Occupation returns an error that says what a collision in a target namespace means for the operator.
-func Occupation(namespace string, collision error) error {
-	return fmt.Errorf("the operator gets no permissions in namespace %s: %w", namespace, collision)
+// Occupation returns an error that says what an occupied target namespace means for the operator.
+func Occupation(namespace string, why error) error {
+	return fmt.Errorf("the operator gets no permissions in namespace %s: %w", namespace, why)
 }

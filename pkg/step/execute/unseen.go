@@ -17,7 +17,11 @@ func (e *Executor) checkUnseen(ctx context.Context, states []State, isUnread fun
 	if !e.RBAC.Readable() {
 		return nil
 	}
-	namespaces := map[string][]*rbacv1.RoleBinding{}
+	type listed struct {
+		unseen  []*rbacv1.RoleBinding
+		tooMany error
+	}
+	namespaces := map[string]listed{}
 	for i := range states {
 		s := &states[i]
 		unread, namespace := isUnread(*s), s.Step.Object.GetNamespace()
@@ -25,20 +29,22 @@ func (e *Executor) checkUnseen(ctx context.Context, states []State, isUnread fun
 		if s.Problem != nil || namespace == "" || !unread && !isNew {
 			continue
 		}
-		unseen, known := namespaces[namespace]
+		found, known := namespaces[namespace]
 		if !known {
 			var err error
-			unseen, err = e.roles(*s).unseen(ctx, namespace)
+			found.unseen, err = e.roles(*s).unseen(ctx, namespace)
 			if _, tooMany := errors.AsType[*apply.DelayedError](err); tooMany {
-				s.Problem = err
-				continue
+				found.tooMany, err = err, nil
 			}
 			if err != nil {
 				return err
 			}
-			namespaces[namespace] = unseen
+			namespaces[namespace] = found
 		}
-		if err := e.checkOneUnseen(ctx, s, unseen, unread); err != nil {
+		if s.Problem = found.tooMany; s.Problem != nil {
+			continue
+		}
+		if err := e.checkOneUnseen(ctx, s, found.unseen, unread); err != nil {
 			return err
 		}
 	}
