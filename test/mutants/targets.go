@@ -6,8 +6,8 @@ func targets() []Mutant {
 	return []Mutant{
 		{
 			Name: "one-target-holds-back-plans", File: "pkg/step/execute/targets.go",
-			Old:    "occupied[of(s)] = true",
-			New:    "occupied[of(s)] = false",
+			Old:    "occupied[of(*s)] = true",
+			New:    "occupied[of(*s)] = false",
 			Killer: unit("pkg/controller/installplan", test),
 		},
 		{
