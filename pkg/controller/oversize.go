@@ -1,11 +1,13 @@
 package controller
 
 import (
+	"github.com/operator-framework/api/pkg/lib/version"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/catalog/versions"
 	"github.com/remit-olm/remit/pkg/lib/budget"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
@@ -14,24 +16,35 @@ import (
 // limited by the API server.
 const maxConfigured = 1 << 20
 
+// partSize is the memory of a part of a parsed version, which may have as many parts as fit into an object.
+const partSize = 64
+
 // reduce removes what makes a user's object take much more memory than text, and marks the object as refused
 // (docs/adr/0066): three Subscriptions of 1.4 MB would otherwise take 430 MiB. The controllers report such an object in its
 // status and install nothing for it. Fields that determine who may do what are never removed; the kinds that have them
 // take only a few times the memory of their text.
 func reduce(obj client.Object) {
 	keepOnce(obj)
-	limit := int64(maxConfigured)
-	if _, ok := obj.(*operatorsv1alpha1.ClusterServiceVersion); ok {
-		limit = budget.MaxDecodedBytes
+	limit, parts := int64(maxConfigured), int64(0)
+	if csv, ok := obj.(*operatorsv1alpha1.ClusterServiceVersion); ok {
+		limit, parts = budget.MaxDecodedBytes, int64(len(csv.Spec.Version.Pre)+len(csv.Spec.Version.Build))
 	}
 	remove := removal(obj)
 	if remove == nil {
 		return
 	}
-	if size := budget.Of(obj).Memory; size > limit {
+	if size := budget.Of(obj).Memory + parts*partSize; size > limit {
 		remove()
 		budget.Refuse(obj, size)
 	}
+}
+
+// shortVersion returns a version, or the zero value if the version has many parts: 1.4 MB of text take 22 MB.
+func shortVersion(v version.OperatorVersion) version.OperatorVersion {
+	if len(v.Pre)+len(v.Build) > versions.MaxVersion {
+		return version.OperatorVersion{}
+	}
+	return v
 }
 
 // keepOnce removes repetitions from RBAC objects, and the rules of roles that have more than Remit evaluates (docs/adr/0066). A
@@ -61,7 +74,7 @@ func removal(obj client.Object) func() {
 	case *operatorsv1alpha1.ClusterServiceVersion:
 		return func() {
 			o.Spec = operatorsv1alpha1.ClusterServiceVersionSpec{
-				Version: o.Spec.Version, Replaces: o.Spec.Replaces, MinKubeVersion: o.Spec.MinKubeVersion, InstallModes: o.Spec.InstallModes,
+				Version: shortVersion(o.Spec.Version), Replaces: o.Spec.Replaces, MinKubeVersion: o.Spec.MinKubeVersion, InstallModes: o.Spec.InstallModes,
 				Cleanup: o.Spec.Cleanup,
 			}
 			o.Status.RequirementStatus = nil

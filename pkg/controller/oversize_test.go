@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -74,6 +75,14 @@ func TestLargeClusterServiceVersionsAreNotKept(t *testing.T) {
 	require.ErrorContains(t, budget.Refused(got), "MiB of memory")
 	require.Equal(t, operatorsv1alpha1.ClusterServiceVersionSpec{Replaces: "demo.v0", InstallModes: csv.Spec.InstallModes}, got.Spec)
 	require.NoError(t, budget.Refused(cached(t, TrimForCatalog, csv)), "this program does not keep the Pods")
+
+	long := csv.DeepCopy()
+	require.NoError(t, json.Unmarshal([]byte(`"1.0.0-`+strings.Repeat("a.", stored/2-10)+`a"`), &long.Spec.Version))
+	for _, trim := range []func(client.Object){TrimForCatalog, TrimForOLM} {
+		got := cached(t, trim, long)
+		require.ErrorContains(t, budget.Refused(got), "MiB of memory")
+		require.Empty(t, got.Spec.Version.Pre)
+	}
 }
 
 func TestLargeCatalogSourcesAreNotKept(t *testing.T) {

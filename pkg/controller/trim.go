@@ -49,6 +49,7 @@ func Trim(obj client.Object) {
 		delete(annotations, corev1.LastAppliedConfigAnnotation)
 		obj.SetAnnotations(annotations)
 	}
+	trimMetadata(obj)
 	switch o := obj.(type) {
 	case *apiextensionsv1.CustomResourceDefinition:
 		for i := range o.Spec.Versions {

@@ -88,6 +88,24 @@ func budget() []Mutant {
 			Killer: unit("pkg/bundle", "TestListsOfEmptyEntriesAreRefused"),
 		},
 		{
+			Name: "long-versions-in-caches", Rule: 8, File: "pkg/controller/oversize.go",
+			Old:    "Version: shortVersion(o.Spec.Version), Replaces",
+			New:    "Version: o.Spec.Version, Replaces",
+			Killer: unit("pkg/controller", "TestLargeClusterServiceVersionsAreNotKept"),
+		},
+		{
+			Name: "large-metadata-in-caches", Rule: 8, File: "pkg/controller/trim.go",
+			Old:    "	trimMetadata(obj)\n",
+			New:    "",
+			Killer: unit("pkg/controller", "TestLargeMetadataIsNotKept"),
+		},
+		{
+			Name: "large-values-in-caches", Rule: 8, File: "pkg/controller/metadata.go",
+			Old:    "len(value) <= maxMetadata && (",
+			New:    "(",
+			Killer: unit("pkg/controller", "TestLargeMetadataIsNotKept"),
+		},
+		{
 			Name: "large-objects-in-caches", Rule: 8, File: "pkg/controller/oversize.go",
 			Old:    "size > limit {",
 			New:    "size > limit && size < 0 {",

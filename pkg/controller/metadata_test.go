@@ -1,0 +1,69 @@
+package controller
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	testproofs "github.com/remit-olm/remit/test/env/proofs"
+)
+
+// 300 ServiceAccounts, each with an annotation of 255 kB, took 100 MB in each program.
+func TestLargeMetadataIsNotKept(t *testing.T) {
+	component := names.LabelComponentPrefix + "demo.ns"
+	annotations := map[string]string{"example.com/notes": strings.Repeat("x", 200_000), names.AnnotationProof: "p", names.AnnotationUndecodable: "u", names.AnnotationCAHashes: strings.Repeat("h", 50_000)}
+	labels := map[string]string{names.LabelLineage: "l", component: ""}
+	for i := range 10_000 {
+		labels[fmt.Sprintf("example.com/%d", i)] = "x"
+		labels[fmt.Sprintf("%sx%d", names.LabelComponentPrefix, i)] = ""
+	}
+	meta := metav1.ObjectMeta{Name: "x", Annotations: annotations, Labels: labels}
+	for _, obj := range []client.Object{
+		&corev1.ServiceAccount{ObjectMeta: meta}, &corev1.Service{ObjectMeta: meta}, &appsv1.Deployment{ObjectMeta: meta},
+		&rbacv1.Role{ObjectMeta: meta}, &rbacv1.RoleBinding{ObjectMeta: meta},
+		&corev1.Namespace{ObjectMeta: meta}, &rbacv1.ClusterRole{ObjectMeta: meta}, &rbacv1.ClusterRoleBinding{ObjectMeta: meta},
+	} {
+		for _, trim := range []func(client.Object){nil, TrimForCatalog, TrimForOLM} {
+			got := cached(t, trim, obj)
+			require.Equal(t, map[string]string{names.AnnotationProof: "p", names.AnnotationUndecodable: "u"}, got.GetAnnotations(), "%T", obj)
+			switch obj.(type) {
+			case *corev1.Namespace, *rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding, *appsv1.Deployment:
+				require.Equal(t, labels, got.GetLabels(), "%T: any label can be selected or restored", obj)
+			default:
+				require.Len(t, got.GetLabels(), 1+maxComponents, "%T", obj)
+				require.Subset(t, got.GetLabels(), map[string]string{names.LabelLineage: "l", component: ""})
+			}
+		}
+	}
+	small := metav1.ObjectMeta{Annotations: map[string]string{"service.beta.openshift.io/serving-cert-secret-name": "s"}, Labels: map[string]string{"app": "demo"}}
+	service := cached(t, TrimForOLM, &corev1.Service{ObjectMeta: small})
+	require.Equal(t, small, service.ObjectMeta)
+	other := cached(t, TrimForOLM, &corev1.ConfigMap{ObjectMeta: meta})
+	require.Equal(t, annotations, other.Annotations, "another kind")
+}
+
+// What Remit has written is found in place although someone else has added large metadata, so that it is not written again.
+func TestLargeMetadataOfOthersCausesNoWrites(t *testing.T) {
+	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "demo", Namespace: "ns"}, CSV: "demo.v1", Proofs: testproofs.Keys()}
+	want, err := apply.Object(&rbacv1.Role{TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "Role"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "r", Labels: owner.Labels()}})
+	require.NoError(t, err)
+	live := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "r", UID: "u"}}
+	testproofs.Mark(live, owner)
+	live.Annotations["example.com/notes"] = strings.Repeat("x", 200_000)
+	for i := range 1_000 {
+		live.Labels[fmt.Sprintf("example.com/%d", i)] = "x"
+	}
+	require.True(t, deployment.InPlace(cached(t, TrimForOLM, live), want, owner))
+}
