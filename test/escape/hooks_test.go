@@ -183,6 +183,7 @@ func webhooks() []row {
 		invalid("36a", "a webhook for a Deployment that does not exist", hooked(csv(), forge.Value(strings.Replace(`{type: ValidatingAdmissionWebhook, generateName: probe.escape.test,
  deploymentName: elsewhere, containerPort: 443, admissionReviewVersions: [v1], sideEffects: None}`, "\n", "", 1))),
 			`deployment "elsewhere" is not part of the install strategy`),
+		revokedInterception(),
 		{number: "36c", title: "a webhook on an invalid port", holds: calling(p0()), play: func(s *scene) {
 			d := harmless()
 			s.install(bundleOf(hooked(csv(), d).Set([]any{withPort(d, 99999)}, "spec", "webhookdefinitions")))

@@ -16,6 +16,7 @@ const (
 	eventStopping       = "Stopping"
 	eventFinalizerStuck = "FinalizerStuck"
 	eventRemoved        = "PermissionsRemoved"
+	eventNarrowed       = "WebhookNarrowed"
 )
 
 // transitioned emits one event for a transition of a CSV, and counts upgrades. It emits none if the Deployments were just

@@ -50,6 +50,8 @@ type Facts struct {
 	// this and the grace period is over, and Shrunk if their removal was then tried.
 	Exceeding       string
 	Exceeds, Shrunk bool
+	// Intercepts is true if the API server has confirmed that a live webhook intercepts what the account does not permit.
+	Intercepts bool
 	// Prepared is the error that prevented creating the operator's ServiceAccounts, roles or certificates.
 	Prepared error
 	// Postponed is why a role or binding cannot be written yet in a target namespace, which does not affect the others.

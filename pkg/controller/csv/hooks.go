@@ -94,7 +94,7 @@ func (r *Reconciler) hooksRefused(ctx context.Context, s *scope) error {
 	err = r.missingNow(ctx, s, forHooks, needs)
 	if isMissingPermissions(err) {
 		s.uncalled = err
-		return nil
+		return s.acceptNarrowed()
 	}
 	return err
 }

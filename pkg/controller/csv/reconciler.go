@@ -195,6 +195,9 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	if err := r.gatherExceeding(ctx, s); err != nil {
 		return err
 	}
+	if err := r.gatherIntercepting(ctx, s); err != nil {
+		return err
+	}
 	if err := r.gatherRivals(ctx, s); err != nil {
 		return err
 	}

@@ -51,9 +51,11 @@ type scope struct {
 
 	// hooks contains the operator's desired webhooks and APIs, and live the corresponding live objects. uncalled lists the
 	// permissions that the account needs for writing them but does not have.
-	hooks        *hooks.Plan
-	live         *hooks.Live
-	uncalled     error
+	hooks    *hooks.Plan
+	live     *hooks.Live
+	uncalled error
+	// overreach is true if a live webhook intercepts what the account does not permit.
+	overreach    bool
 	certificates []hooks.Certificate
 	// uncertified is the reason that a certificate could not be issued, or nil.
 	uncertified error

@@ -176,7 +176,7 @@ func (p *Plan) Demands() []Need {
 		if d.Type == operatorsv1alpha1.ConversionWebhook {
 			continue
 		}
-		needs = append(needs, p.demands(d)...)
+		needs = append(needs, Demanded(d.GenerateName, p.Intercepts(d), p.in.Group.Targets...)...)
 	}
 	if refused := webhook.Refused(p.in.CSV); refused != nil {
 		needs = append(needs, Need{Object: p.in.Owner.Describe(), Invalid: refused})
@@ -184,17 +184,16 @@ func (p *Plan) Demands() []Need {
 	return needs
 }
 
-// demands returns the Needs of one webhook. If the webhook can make workloads in all namespaces run as any
-// ServiceAccount, the account must be allowed to request tokens for all ServiceAccounts, because future ServiceAccounts
-// are unknown.
-func (p *Plan) demands(d *operatorsv1alpha1.WebhookDescription) []Need {
+// Demanded returns the Needs of one webhook with a name and demand, for the target namespaces. If the webhook can make
+// workloads in all namespaces run as any ServiceAccount, the account must be allowed to request tokens for all
+// ServiceAccounts, because future ServiceAccounts are unknown.
+func Demanded(name string, demand webhook.Demand, targets ...string) []Need {
 	need := Need{
-		Object: fmt.Sprintf("webhook %q", d.GenerateName),
-		Cause:  fmt.Sprintf("intercept requests through webhook %q: an operator may intercept only what its account can read and write", d.GenerateName),
+		Object: fmt.Sprintf("webhook %q", name),
+		Cause:  fmt.Sprintf("intercept requests through webhook %q: an operator may intercept only what its account can read and write", name),
 	}
 	runs := need
-	runs.Cause = fmt.Sprintf("intercept requests through webhook %q, which may make Pods run as any ServiceAccount", d.GenerateName)
-	demand := p.Intercepts(d)
+	runs.Cause = fmt.Sprintf("intercept requests through webhook %q, which may make Pods run as any ServiceAccount", name)
 	var needs []Need
 	add := func(n Need, namespace string, rules ...rbacv1.PolicyRule) {
 		n.Namespace, n.Rules = namespace, rules
@@ -203,7 +202,7 @@ func (p *Plan) demands(d *operatorsv1alpha1.WebhookDescription) []Need {
 		}
 	}
 	add(need, rbac.ClusterScope, demand.Cluster...)
-	for _, target := range p.in.Group.Targets {
+	for _, target := range targets {
 		add(need, target, demand.Namespaced...)
 		if !demand.Identities {
 			continue

@@ -45,6 +45,8 @@ type Plan struct {
 	Served []serving.Deployment
 	apis   []apiservice.API
 	sets   map[string]cert.Set
+	// within contains the live configurations to which the planned ones are narrowed; nil means that they are not.
+	within *Live
 	// rendered caches all hooks for the current sets; nil if they must be rendered again.
 	rendered []hook
 }
@@ -202,7 +204,11 @@ func (p *Plan) render() ([]hook, error) {
 	}
 	var out []hook
 	for _, c := range configurations {
-		out = append(out, hook{Unstructured: c.Unstructured, deployment: c.Deployment, hash: c.Hash})
+		h := hook{Unstructured: c.Unstructured, deployment: c.Deployment, hash: c.Hash}
+		if _, err := p.within.narrow(p, h); err != nil {
+			return nil, err
+		}
+		out = append(out, h)
 	}
 	for i := range p.apis {
 		obj, err := p.apiservices().Desired(p.apis[i])

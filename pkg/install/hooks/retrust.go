@@ -15,18 +15,9 @@ import (
 // retrust changes the caBundle in those parts of a live object that refer to the Deployment's Service. It does not
 // change other parts, which may belong to the previous or the next version.
 func (i Installer) retrust(ctx context.Context, p *Plan, obj client.Object, name string, bundle []byte) error {
-	desired := reference(obj)
-	live, err := apply.Live(ctx, i.Account, desired)
+	live, desired, err := Editable(ctx, i.Account, obj)
 	if err != nil || live == nil {
 		return err
-	}
-	desired.SetLabels(live.GetLabels())
-	desired.SetAnnotations(live.GetAnnotations())
-	desired.SetOwnerReferences(live.GetOwnerReferences())
-	for _, field := range []string{"webhooks", "spec"} {
-		if value, ok := live.Object[field]; ok {
-			desired.Object[field] = runtime.DeepCopyJSONValue(value)
-		}
 	}
 	service := p.service(name)
 	encoded := base64.StdEncoding.EncodeToString(bundle)
@@ -47,4 +38,22 @@ func (i Installer) retrust(ctx context.Context, p *Plan, obj client.Object, name
 	}
 	_, _, err = apply.From(ctx, i.Account, live, desired, p.in.Owner)
 	return err
+}
+
+// Editable reads a webhook configuration or APIService, and returns it together with an object that applies the same
+// content. A caller edits the second one to change only a part of the first one. Both are nil if there is no such object.
+func Editable(ctx context.Context, r client.Reader, obj client.Object) (live, desired *unstructured.Unstructured, err error) {
+	desired = reference(obj)
+	if live, err = apply.Live(ctx, r, desired); err != nil || live == nil {
+		return nil, nil, err
+	}
+	desired.SetLabels(live.GetLabels())
+	desired.SetAnnotations(live.GetAnnotations())
+	desired.SetOwnerReferences(live.GetOwnerReferences())
+	for _, field := range []string{"webhooks", "spec"} {
+		if value, ok := live.Object[field]; ok {
+			desired.Object[field] = runtime.DeepCopyJSONValue(value)
+		}
+	}
+	return live, desired, nil
 }

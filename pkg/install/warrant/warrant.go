@@ -24,6 +24,8 @@ const (
 	Publish Operation = "publish the provided APIs"
 	// Shrink removes roles and bindings that exceed the account.
 	Shrink Operation = "remove permissions that exceed the account"
+	// Narrow removes from live webhooks what the account does not permit them to intercept.
+	Narrow Operation = "narrow webhooks that exceed the account"
 	// CleanUp removes the objects of a ClusterServiceVersion that is being removed.
 	CleanUp Operation = "clean up"
 )
@@ -39,6 +41,8 @@ type Findings struct {
 	// Exceeds is true if the API server has confirmed that the account is missing permissions of live roles and bindings of
 	// the operator, and their grace period is over.
 	Exceeds bool
+	// Intercepts is true if the API server has confirmed that a live webhook intercepts what the account does not permit.
+	Intercepts bool
 	// Prepared is the error from creating the operator's ServiceAccounts, roles or certificates.
 	Prepared error
 	// Unsynced is true if the cache does not contain all objects that were just written.
@@ -73,6 +77,11 @@ func (f Findings) Err(d Operation) error {
 			return nil
 		}
 		return errors.Join(f.Ineligible, errors.New("the Deployments of the ClusterServiceVersion are not ready"))
+	case Narrow:
+		if f.Intercepts {
+			return nil
+		}
+		return errors.New("no webhook is known to exceed the account")
 	case CleanUp:
 		if f.Obsolete {
 			return nil

@@ -9,7 +9,7 @@ import (
 )
 
 func TestFindingsDenyOperations(t *testing.T) {
-	all := []Operation{Prepare, Install, Renew, Retire, Publish, Shrink, CleanUp}
+	all := []Operation{Prepare, Install, Renew, Retire, Publish, Shrink, Narrow, CleanUp}
 	bad := errors.New("bad")
 	sound := Findings{Evaluated: true}
 	for _, tc := range []struct {
@@ -28,6 +28,7 @@ func TestFindingsDenyOperations(t *testing.T) {
 		{"the operator runs, and the account lost permissions", func(f *Findings) { f.Excess, f.Unmet, f.Same = bad, true, true }, []Operation{Renew}},
 		{"the operator is ready, and the account lost permissions", func(f *Findings) { f.Excess, f.Same, f.Ready = bad, true, true }, []Operation{Renew, Retire, Publish}},
 		{"the operator exceeds the account", func(f *Findings) { f.Ineligible, f.Exceeds = bad, true }, []Operation{Shrink}},
+		{"a webhook exceeds the account", func(f *Findings) { f.Ineligible, f.Intercepts = bad, true }, []Operation{Narrow}},
 		{"the operator is being removed", func(f *Findings) { f.Ineligible, f.Obsolete = bad, true }, []Operation{CleanUp}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -25,6 +25,9 @@ type Bound struct {
 	// and for a namespace without an OperatorGroup. They need not exist, because RBAC refers to them by name. An operator may keep
 	// what one of them has; if there are none, it may keep nothing.
 	Accounts []types.NamespacedName
+	// Default is true if one of them is the default account because an OperatorGroup names none. The webhooks of the namespace
+	// are then not bounded.
+	Default bool
 	// Group is the name of the OperatorGroup; "" if there is none or more than one.
 	Group string
 	// KeptBy is the name of an OperatorGroup whose annotation keeps the excess; "" if there is none.
@@ -55,9 +58,10 @@ func (l Lookup) Bound(ctx context.Context, namespace string) (Bound, error) {
 			out.KeptBy = og.Name
 		}
 		out.LeftToOLM = out.LeftToOLM || LeftToOLM(og)
-		key, _ := l.Default.accountOf(og)
+		key, isDefault := l.Default.accountOf(og)
 		if len(groups) <= maxBounding && key.Name != "" && CheckReserved(key, l.Default.Remit) == nil && len(validation.ValidateServiceAccountName(key.Name, false)) == 0 {
 			out.Accounts = append(out.Accounts, key)
+			out.Default = out.Default || isDefault
 		}
 	}
 	slices.SortFunc(out.Accounts, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
@@ -67,7 +71,8 @@ func (l Lookup) Bound(ctx context.Context, namespace string) (Bound, error) {
 
 // Same reports whether two Bounds have the same accounts and annotations.
 func (b Bound) Same(other Bound) bool {
-	return slices.Equal(b.Accounts, other.Accounts) && (b.KeptBy == "") == (other.KeptBy == "") && b.LeftToOLM == other.LeftToOLM
+	return slices.Equal(b.Accounts, other.Accounts) && (b.KeptBy == "") == (other.KeptBy == "") && b.LeftToOLM == other.LeftToOLM &&
+		b.Default == other.Default
 }
 
 // String describes the accounts in messages.
