@@ -1,0 +1,45 @@
+package mutants
+
+// narrow returns the mutants of the guards that decide what a live webhook may no longer intercept.
+func narrow() []Mutant {
+	const file, revoked, kept = "pkg/controller/csv/narrow.go", "TestAWebhookIsNarrowedInEveryState", "TestAWebhookThatIsNotNarrowed"
+	in := func(name string, rule int, old, changed, killer string) Mutant {
+		return Mutant{Name: name, Rule: rule, File: file, Old: old, New: changed, Killer: unit("pkg/controller/csv", killer)}
+	}
+	return []Mutant{
+		in("webhooks-keep-revoked-namespaces", 1, "return held || err != nil", "return held || !held", "TestAWebhookLeavesANamespaceThatNoLongerPermitsIt"),
+		in("webhooks-of-replaced-versions-are-not-narrowed", 1, "	if s.leftToOLM {", "	if s.leftToOLM || s.facts.ReplacedBy != \"\" {", revoked),
+		in("webhooks-are-narrowed-only-as-the-account", 6, "if scoped.ReasonOf(err) == \"\" && !isReported(err) {", "if err != nil {", revoked),
+		in("narrowed-webhooks-make-the-operator-fail", 6, "cuts, err := s.hooks.Within(s.live)", "cuts, err := []webhook.Cut(nil), error(nil)", "TestAWebhookLeavesANamespaceThatNoLongerPermitsIt"),
+		in("webhooks-are-narrowed-by-the-cache", 1, "report = l.confirmer.Confirm(", "_ = l.confirmer.Confirm(", kept),
+		in("webhooks-are-narrowed-by-an-earlier-answer", 1, "&preflight.Confirmer{Ask: r.confirmer.Ask})", "r.confirmer)", kept),
+		in("webhooks-are-narrowed-without-an-answer", 1, "return false, undecided(report)", "return false, nil", kept),
+		in("webhooks-are-compared-with-an-outdated-operatorgroup", 3, "!current.Same(bound)", "current.LeftToOLM", kept),
+		in("webhooks-are-narrowed-despite-the-annotation", 3, "if bound.KeptBy != \"\" {", "if bound.KeptBy == \"*\" {", kept),
+		in("webhooks-of-the-default-account-are-narrowed", 1, "|| bound.Default {", "{", kept),
+		{
+			Name: "objects-of-the-cluster-stay-intercepted", Rule: 1, File: "pkg/install/webhook/narrow.go",
+			Old:    "	if len(demand.Cluster) > 0 && ",
+			New:    "	if len(demand.Cluster) > 99 && ",
+			Killer: unit("pkg/install/webhook", "TestNarrowRemovesWhatIsNotHeld"),
+		},
+		{
+			Name: "objects-that-may-be-of-the-cluster-stay-intercepted", Rule: 1, File: "pkg/install/webhook/narrow.go",
+			Old:    "	if reachesFurther(",
+			New:    "	if false && reachesFurther(",
+			Killer: unit("pkg/install/webhook", "TestNarrowRemovesWhatIsNotHeld"),
+		},
+		{
+			Name: "unlimited-namespaces-of-a-live-webhook", Rule: 0, File: "pkg/install/webhook/narrow.go",
+			Old:    " && len(e.Values) <= maxNarrowed {",
+			New:    " && len(e.Values) <= 100*maxNarrowed {",
+			Killer: unit("pkg/install/webhook", "TestNarrowExaminesABoundedNumberOfNamespaces"),
+		},
+		{
+			Name: "webhooks-are-narrowed-without-a-finding", Rule: 3, File: "pkg/install/warrant/warrant.go",
+			Old:    "		if f.Intercepts {",
+			New:    "		if f.Intercepts || !f.Intercepts {",
+			Killer: unit("pkg/install/warrant", "TestFindingsDenyOperations"),
+		},
+	}
+}
