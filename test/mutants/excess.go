@@ -96,7 +96,7 @@ func excess() []Mutant {
 		},
 		{
 			Name: "shrinking-needs-no-finding", Rule: 6, File: "pkg/install/warrant/warrant.go",
-			Old:    "	case !f.Exceeds:",
+			Old:    "	case d == Shrink && !f.Exceeds:",
 			New:    "	case false:",
 			Killer: unit("pkg/install/warrant", "TestFindingsDenyOperations"),
 		},

@@ -31,14 +31,20 @@ func narrow() []Mutant {
 		},
 		{
 			Name: "unlimited-namespaces-of-a-live-webhook", Rule: 0, File: "pkg/install/webhook/narrow.go",
-			Old:    " && len(e.Values) <= maxNarrowed {",
-			New:    " && len(e.Values) <= 100*maxNarrowed {",
+			Old:    " && len(e.Values) <= maxSelected {",
+			New:    " && len(e.Values) <= 100*maxSelected {",
 			Killer: unit("pkg/install/webhook", "TestNarrowExaminesABoundedNumberOfNamespaces"),
 		},
 		{
+			Name: "live-webhooks-of-any-size-are-expanded", Rule: 0, File: "pkg/install/webhook/narrow.go",
+			Old:    "expanded > maxResources {",
+			New:    "expanded > maxResources<<20 {",
+			Killer: unit("pkg/install/webhook", "TestNarrowDoesNotExpandAConfigurationThatIsTooLarge"),
+		},
+		{
 			Name: "webhooks-are-narrowed-without-a-finding", Rule: 3, File: "pkg/install/warrant/warrant.go",
-			Old:    "		if f.Intercepts {",
-			New:    "		if f.Intercepts || !f.Intercepts {",
+			Old:    "	case d == Narrow && !f.Intercepts:",
+			New:    "	case d == Narrow && d == Shrink:",
 			Killer: unit("pkg/install/warrant", "TestFindingsDenyOperations"),
 		},
 	}

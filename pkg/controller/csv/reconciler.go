@@ -192,10 +192,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	if err := r.gatherGroup(ctx, s); err != nil {
 		return err
 	}
-	if err := r.gatherExceeding(ctx, s); err != nil {
-		return err
-	}
-	if err := r.gatherIntercepting(ctx, s); err != nil {
+	if err := errors.Join(r.gatherExceeding(ctx, s), r.gatherIntercepting(ctx, s)); err != nil {
 		return err
 	}
 	if err := r.gatherRivals(ctx, s); err != nil {

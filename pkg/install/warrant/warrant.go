@@ -77,11 +77,6 @@ func (f Findings) Err(d Operation) error {
 			return nil
 		}
 		return errors.Join(f.Ineligible, errors.New("the Deployments of the ClusterServiceVersion are not ready"))
-	case Narrow:
-		if f.Intercepts {
-			return nil
-		}
-		return errors.New("no webhook is known to exceed the account")
 	case CleanUp:
 		if f.Obsolete {
 			return nil
@@ -91,14 +86,16 @@ func (f Findings) Err(d Operation) error {
 	return f.shrink(d)
 }
 
-// shrink returns the reason why roles and bindings may not be removed from a ClusterServiceVersion that is not being
-// removed itself, or nil.
+// shrink returns the reason why roles, bindings or parts of webhooks may not be removed from a ClusterServiceVersion that
+// is not being removed itself, or nil.
 func (f Findings) shrink(d Operation) error {
 	switch {
-	case d != Shrink:
+	case d != Shrink && d != Narrow:
 		return errors.New("unknown operation")
-	case !f.Exceeds:
+	case d == Shrink && !f.Exceeds:
 		return errors.New("the operator does not exceed its account, or its grace period is not over")
+	case d == Narrow && !f.Intercepts:
+		return errors.New("no webhook is known to exceed the account")
 	}
 	return nil
 }

@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// maxNarrowed is the maximum number of namespaces of a live webhook that are examined one by one. A webhook that selects
-// more needs its permissions in all namespaces. It is larger than the number of targets of an OperatorGroup.
-const maxNarrowed = 2000
+// maxSelected is the maximum number of namespaces of a live webhook that are examined one by one: as many as an
+// OperatorGroup may have as targets. A webhook that selects more is examined as if it selected all namespaces.
+const maxSelected = 1000
 
 // Held reports whether a webhook may intercept what a Demand is about, in a namespace or, for "", in the whole cluster.
 type Held func(webhook string, d Demand, namespace string) bool
@@ -34,34 +34,37 @@ func (c Cut) String() string {
 
 // Narrow removes from a webhook configuration, which may be live, what its webhooks may not intercept: namespaces in
 // which the demand is not held, or the whole webhook. It derives the demand from the configuration itself, because an
-// earlier version may have written it. It returns what it removed.
+// earlier version may have written it. It returns what it removed. A webhook whose rules are too large, as only others can
+// make them, is removed.
 func Narrow(obj *unstructured.Unstructured, scopes Scopes, held Held) ([]Cut, error) {
-	kind := operatorsv1alpha1.ValidatingAdmissionWebhook
-	if obj.GetKind() == "MutatingWebhookConfiguration" {
-		kind = operatorsv1alpha1.MutatingAdmissionWebhook
+	fields, webhooks, err := webhooksOf(obj)
+	if err != nil {
+		return nil, err
 	}
-	all, _ := obj.Object["webhooks"].([]any)
 	var cuts []Cut
-	left := []any{}
-	for _, one := range all {
-		w := &admissionregistrationv1.MutatingWebhook{} // a ValidatingWebhook has the same fields
-		fields, _ := one.(map[string]any)
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, w); err != nil {
-			return nil, fmt.Errorf("decode %s %s: %w", obj.GetKind(), obj.GetName(), err)
+	left, expanded := []any{}, 0
+	for i, w := range webhooks {
+		d := &operatorsv1alpha1.WebhookDescription{Type: operatorsv1alpha1.ValidatingAdmissionWebhook, GenerateName: w.Name, Rules: w.Rules}
+		if obj.GetKind() == "MutatingWebhookConfiguration" {
+			d.Type = operatorsv1alpha1.MutatingAdmissionWebhook
 		}
-		cut := narrow(w, kind, scopes, held)
-		cuts = append(cuts, cut...)
-		switch {
-		case w.Rules == nil:
+		if expanded += resourcesOf(d); expanded > maxResources {
+			cuts = append(cuts, Cut{Webhook: w.Name})
 			continue
-		case len(cut) > 0:
+		}
+		cut := narrow(w, d, scopes, held)
+		cuts = append(cuts, cut...)
+		if len(w.Rules) == 0 {
+			continue
+		}
+		if len(cut) > 0 {
 			narrowed, err := runtime.DefaultUnstructuredConverter.ToUnstructured(w)
 			if err != nil {
 				return nil, fmt.Errorf("encode %s %s: %w", obj.GetKind(), obj.GetName(), err)
 			}
-			fields["rules"], fields["namespaceSelector"] = narrowed["rules"], narrowed["namespaceSelector"]
+			fields[i]["rules"], fields[i]["namespaceSelector"] = narrowed["rules"], narrowed["namespaceSelector"]
 		}
-		left = append(left, fields)
+		left = append(left, fields[i])
 	}
 	if len(cuts) > 0 {
 		obj.Object["webhooks"] = left
@@ -69,9 +72,22 @@ func Narrow(obj *unstructured.Unstructured, scopes Scopes, held Held) ([]Cut, er
 	return cuts, nil
 }
 
+// webhooksOf returns the webhooks of a configuration, encoded and decoded.
+func webhooksOf(obj *unstructured.Unstructured) (fields []map[string]any, webhooks []*admissionregistrationv1.MutatingWebhook, err error) {
+	all, _ := obj.Object["webhooks"].([]any)
+	for _, one := range all {
+		w := &admissionregistrationv1.MutatingWebhook{} // a ValidatingWebhook has the same fields
+		encoded, _ := one.(map[string]any)
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(encoded, w); err != nil {
+			return nil, nil, fmt.Errorf("decode %s %s: %w", obj.GetKind(), obj.GetName(), err)
+		}
+		fields, webhooks = append(fields, encoded), append(webhooks, w)
+	}
+	return fields, webhooks, nil
+}
+
 // narrow narrows one webhook. Afterwards, it has no rules if it may intercept nothing.
-func narrow(w *admissionregistrationv1.MutatingWebhook, kind operatorsv1alpha1.WebhookAdmissionType, scopes Scopes, held Held) []Cut {
-	d := &operatorsv1alpha1.WebhookDescription{Type: kind, GenerateName: w.Name, Rules: w.Rules}
+func narrow(w *admissionregistrationv1.MutatingWebhook, d *operatorsv1alpha1.WebhookDescription, scopes Scopes, held Held) []Cut {
 	demand := Intercepts(d, scopes)
 	if len(demand.Cluster) > 0 && !held(w.Name, Demand{Cluster: demand.Cluster}, metav1.NamespaceAll) {
 		w.Rules = nil
@@ -80,19 +96,19 @@ func narrow(w *admissionregistrationv1.MutatingWebhook, kind operatorsv1alpha1.W
 	demand.Cluster = nil
 	var cuts []Cut
 	namespaces, listed := selected(w.NamespaceSelector)
-	left := slices.DeleteFunc(slices.Clone(namespaces), func(namespace string) bool {
+	permitted := slices.DeleteFunc(slices.Clone(namespaces), func(namespace string) bool {
 		if held(w.Name, demand, namespace) {
 			return false
 		}
 		cuts = append(cuts, Cut{w.Name, namespace})
 		return true
 	})
-	if len(left) == 0 {
+	if len(permitted) == 0 {
 		w.Rules = nil
 		return cuts
 	}
 	if listed != nil {
-		listed.Values = left
+		listed.Values = permitted
 	}
 	everywhere := func(rules ...rbacv1.PolicyRule) bool {
 		return held(w.Name, Demand{Cluster: rules}, metav1.NamespaceAll)
@@ -120,7 +136,7 @@ func selected(s *metav1.LabelSelector) ([]string, *metav1.LabelSelectorRequireme
 	if s != nil {
 		for i := range s.MatchExpressions {
 			e := &s.MatchExpressions[i]
-			if e.Key == corev1.LabelMetadataName && e.Operator == metav1.LabelSelectorOpIn && len(e.Values) <= maxNarrowed {
+			if e.Key == corev1.LabelMetadataName && e.Operator == metav1.LabelSelectorOpIn && len(e.Values) <= maxSelected {
 				return e.Values, e
 			}
 		}
@@ -131,14 +147,12 @@ func selected(s *metav1.LabelSelector) ([]string, *metav1.LabelSelectorRequireme
 // Within returns what a live configuration intercepts. With it, Narrow removes from the planned configuration what the
 // live one does not intercept.
 func Within(live *unstructured.Unstructured) (Held, error) {
+	_, webhooks, err := webhooksOf(live)
+	if err != nil {
+		return nil, err
+	}
 	reached := map[string][]string{}
-	all, _ := live.Object["webhooks"].([]any)
-	for _, one := range all {
-		w := &admissionregistrationv1.MutatingWebhook{}
-		fields, _ := one.(map[string]any)
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, w); err != nil {
-			return nil, fmt.Errorf("decode %s %s: %w", live.GetKind(), live.GetName(), err)
-		}
+	for _, w := range webhooks {
 		reached[w.Name], _ = selected(w.NamespaceSelector)
 	}
 	return func(webhook string, d Demand, namespace string) bool {

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/remit-olm/remit/pkg/install/webhook"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
 // configured returns a live configuration with one webhook, whose rules and selector are YAML.
@@ -87,7 +88,7 @@ func TestNarrowRemovesWhatIsNotHeld(t *testing.T) {
 
 // A user who may edit the configuration cannot make each of its evaluations expensive.
 func TestNarrowExaminesABoundedNumberOfNamespaces(t *testing.T) {
-	values := make([]string, 2001)
+	values := make([]string, scoped.MaxTargets+1)
 	for i := range values {
 		values[i] = fmt.Sprintf("n%d", i)
 	}
@@ -101,6 +102,23 @@ func TestNarrowExaminesABoundedNumberOfNamespaces(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []webhook.Cut{{Webhook: "w"}}, cuts)
 	require.Equal(t, 1, asked)
+}
+
+func TestNarrowDoesNotExpandAConfigurationThatIsTooLarge(t *testing.T) {
+	names := make([]string, 5_000)
+	for i := range names {
+		names[i] = fmt.Sprintf("n%d", i)
+	}
+	list := strings.Join(names, ", ")
+	obj := configured(t, "ValidatingWebhookConfiguration", `{apiGroups: [`+list+`], apiVersions: ["*"], resources: [`+list+`], operations: [CREATE]}`,
+		`{matchExpressions: [{key: kubernetes.io/metadata.name, operator: In, values: [a]}]}`)
+	cuts, err := webhook.Narrow(obj, func(string, string) webhook.Scope {
+		require.Fail(t, "expanded")
+		return webhook.Namespaced
+	}, func(string, webhook.Demand, string) bool { return true })
+	require.NoError(t, err)
+	require.Equal(t, []webhook.Cut{{Webhook: "w"}}, cuts)
+	require.Empty(t, obj.Object["webhooks"])
 }
 
 func TestAPlannedConfigurationIsNarrowedToTheLiveOne(t *testing.T) {

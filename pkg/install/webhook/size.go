@@ -28,12 +28,18 @@ func CheckSize(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 		if err := budget.CheckLists(d, maxEntries); err != nil {
 			return fmt.Errorf("%w: webhook %q", err, d.GenerateName)
 		}
-		for _, rule := range d.Rules {
-			total += max(1, len(rule.APIGroups)*len(rule.Resources))
-		}
+		total += resourcesOf(d)
 	}
 	if total > maxResources {
 		return fmt.Errorf("the webhooks of the CSV intercept %d resources; at most %d are supported: use fewer rules, apiGroups or resources", total, maxResources)
 	}
 	return nil
+}
+
+// resourcesOf returns the number of resources to which the rules of a webhook expand.
+func resourcesOf(d *operatorsv1alpha1.WebhookDescription) (total int) {
+	for _, rule := range d.Rules {
+		total += max(1, len(rule.APIGroups)*len(rule.Resources))
+	}
+	return total
 }
