@@ -6,17 +6,28 @@ func narrow() []Mutant {
 	in := func(name string, rule int, old, changed, killer string) Mutant {
 		return Mutant{Name: name, Rule: rule, File: file, Old: old, New: changed, Killer: unit("pkg/controller/csv", killer)}
 	}
+	const preflight, extension, narrowed = "pkg/preflight/interceptions.go", "pkg/controller/clusterextension/narrow.go", "TestAWebhookIsNarrowedToTheIdentity"
+	elsewhere := func(name, file, old, changed, killer string) Mutant {
+		return Mutant{Name: name, Rule: 1, File: file, Old: old, New: changed, Killer: unit("pkg/controller/csv", killer)}
+	}
+	ofExtensions := func(name, old, changed, killer string) Mutant {
+		return Mutant{Name: name, Rule: 1, File: extension, Old: old, New: changed, Killer: unit("pkg/controller/clusterextension", killer)}
+	}
 	return []Mutant{
-		in("webhooks-keep-revoked-namespaces", 1, "return held || err != nil", "return held || !held", "TestAWebhookLeavesANamespaceThatNoLongerPermitsIt"),
+		elsewhere("webhooks-keep-revoked-namespaces", preflight, "return held || err != nil", "return held || !held", "TestAWebhookLeavesANamespaceThatNoLongerPermitsIt"),
 		in("webhooks-of-replaced-versions-are-not-narrowed", 1, "	if s.leftToOLM {", "	if s.leftToOLM || s.facts.ReplacedBy != \"\" {", revoked),
 		in("webhooks-are-narrowed-only-as-the-account", 6, "if scoped.ReasonOf(err) == \"\" && !isReported(err) {", "if err != nil {", revoked),
 		in("narrowed-webhooks-make-the-operator-fail", 6, "cuts, err := s.hooks.Within(s.live)", "cuts, err := []webhook.Cut(nil), error(nil)", "TestAWebhookLeavesANamespaceThatNoLongerPermitsIt"),
-		in("webhooks-are-narrowed-by-the-cache", 1, "report = l.confirmer.Confirm(", "_ = l.confirmer.Confirm(", kept),
+		elsewhere("webhooks-are-narrowed-by-the-cache", preflight, "report = i.Confirmer.Confirm(", "_ = i.Confirmer.Confirm(", kept),
 		in("webhooks-are-narrowed-by-an-earlier-answer", 1, "&preflight.Confirmer{Ask: r.confirmer.Ask})", "r.confirmer)", kept),
-		in("webhooks-are-narrowed-without-an-answer", 1, "return false, undecided(report)", "return false, nil", kept),
+		elsewhere("webhooks-are-narrowed-without-an-answer", preflight, "return false, Undecided(report)", "return false, nil", kept),
 		in("webhooks-are-compared-with-an-outdated-operatorgroup", 3, "!current.Same(bound)", "current.LeftToOLM", kept),
 		in("webhooks-are-narrowed-despite-the-annotation", 3, "if bound.KeptBy != \"\" {", "if bound.KeptBy == \"*\" {", kept),
 		in("webhooks-of-the-default-account-are-narrowed", 1, "|| bound.Default {", "{", kept),
+		ofExtensions("webhooks-of-extensions-keep-what-is-revoked", "	if s.checked && s.findings.Empty() {", "	if true {", narrowed),
+		ofExtensions("webhooks-of-stopped-extensions-are-not-narrowed", "	if s.checked && s.findings.Empty() {", "	if s.findings.Empty() {", "TestAWebhookIsNarrowedIfTheRunStopsEarlier"),
+		ofExtensions("webhooks-of-extensions-are-narrowed-despite-the-annotation", "if scoped.KeepsExcess(s.ext) {", "if s.ext == nil {", "TestAWebhookThatIsKept"),
+		ofExtensions("webhooks-of-extensions-that-nobody-may-read-are-not-reported", "	if isRefusal(err) {\n", "	if isRefusal(err) && live != nil {\n", "TestAWebhookThatTheIdentityMayNotRead"),
 		{
 			Name: "objects-of-the-cluster-stay-intercepted", Rule: 1, File: "pkg/install/webhook/narrow.go",
 			Old:    "	if len(demand.Cluster) > 0 && ",

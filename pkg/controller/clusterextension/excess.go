@@ -2,6 +2,7 @@ package clusterextension
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -27,16 +28,21 @@ import (
 // maxExcess is the maximum size in bytes of each list in the condition ExceedsIdentity.
 const maxExcess = 700
 
-// shrink finds the extension's roles and bindings that its identity would not be allowed to write any more, reports
-// them, and removes them after a grace period (docs/adr/0071). It does so whatever prevents the run from continuing,
-// such as a missing catalog or ServiceAccount: RBAC refers to the ServiceAccount by name. Once the identity has the permissions
-// again, the run restores the objects.
-func (s *run) shrink(ctx context.Context) error {
+// bound takes from an installed operator what exceeds the identity. It does so whatever prevents the run from continuing, such as
+// a missing catalog or ServiceAccount: RBAC refers to the ServiceAccount by name.
+func (s *run) bound(ctx context.Context) error {
 	if s.identity == (scoped.Identity{}) {
 		return nil // the identity could not be determined, which is retried
 	}
 	s.owner = assess.Owner(s.ext, s.owner.CSV)
 	s.owner.Proofs = s.Proofs
+	return errors.Join(s.narrow(ctx), s.shrink(ctx))
+}
+
+// shrink finds the extension's roles and bindings that its identity would not be allowed to write any more, reports
+// them, and removes them after a grace period (docs/adr/0071). Once the identity has the permissions again, the run restores the
+// objects.
+func (s *run) shrink(ctx context.Context) error {
 	have, err := s.rbacObjects(ctx)
 	if err != nil {
 		return err
@@ -189,12 +195,17 @@ func (s *run) deleteExcess(ctx context.Context, own client.Client, objs []excess
 
 // setExcess sets the condition ExceedsIdentity.
 func (s *run) setExcess(reason string, found []excess.Object, fate string) {
-	s.setCondition(olmv1.TypeExceedsIdentity, metav1.ConditionTrue, reason, message.Sprintf("%s is missing permissions: %s; the operator has them through %s: %s",
-		s.identity, status.Lines(excess.Missing(found, maxExcess/2), maxExcess), status.Lines(excess.Names(found), maxExcess), fate))
+	text := message.Sprintf("%s is missing permissions: %s; the operator has them through %s: %s",
+		s.identity, status.Lines(excess.Missing(found, maxExcess/2), maxExcess), status.Lines(excess.Names(found), maxExcess), fate)
+	s.setCondition(olmv1.TypeExceedsIdentity, metav1.ConditionTrue, reason, message.Lines(text, s.overreach.text))
 }
 
-// endExcess removes the condition ExceedsIdentity. After a removal, it remains until the identity has all permissions.
+// endExcess removes the condition ExceedsIdentity, unless webhooks exceed the identity. After a removal, it remains until the identity has all permissions.
 func (s *run) endExcess() {
+	if s.overreach.reason != "" {
+		s.setCondition(olmv1.TypeExceedsIdentity, metav1.ConditionTrue, s.overreach.reason, s.overreach.text)
+		return
+	}
 	was := s.savedCondition(olmv1.TypeExceedsIdentity)
 	hasAll := s.checked && s.findings.Empty()
 	if was != nil && (was.Reason != olmv1.ReasonRemoved || hasAll) {

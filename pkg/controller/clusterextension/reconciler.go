@@ -161,7 +161,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	left, leftErr := r.leftovers(ctx, req.Name)
 	s.wakeAfter(left)
-	err = s.conclude(ctx, out, errors.Join(err, s.shrink(ctx), leftErr))
+	err = s.conclude(ctx, out, errors.Join(err, s.bound(ctx), leftErr))
 	switch saved, saveErr := s.save(ctx); {
 	case saveErr != nil:
 		return ctrl.Result{}, errors.Join(err, saveErr)
@@ -176,7 +176,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // forget drops everything that is remembered about an extension that was deleted.
 func (r *Reconciler) forget(name string) {
 	if is := r.memory.Delete(name); is.uid != "" {
-		r.confirmer.Forget(string(is.uid))
+		r.confirmer.ForgetAll(string(is.uid))
 		r.issued.Forget(is.issuedFor)
 		r.excess.Stop(is.uid)
 	}

@@ -57,6 +57,11 @@ type run struct {
 	// findings lists the known obstacles to the steps. checked is true if the permissions were determined.
 	findings preflight.Report
 	checked  bool
+	// overreach is what the extension's webhooks intercept although the identity does not permit it, and what happens to them.
+	overreach struct {
+		reason string
+		text   message.Text
+	}
 	// unpublished is the error from writing the report, if a retry may succeed.
 	unpublished error
 

@@ -88,7 +88,7 @@ func (r *Reconciler) missingForNeeds(ctx context.Context, s *scope, purpose stri
 	report := preflight.Examine(s.account.Identity(), needs, func(namespace string) rbac.Permissions { return r.RBAC.LowerBound(subject, namespace) })
 	report = r.confirmer.Confirm(ctx, client.ObjectKeyFromObject(s.csv).String()+" "+purpose, report)
 	if purpose == forHooks && len(report.Unknown) > 0 {
-		return undecided(report)
+		return preflight.Undecided(report)
 	}
 	if report.Clear() {
 		return nil
@@ -106,14 +106,6 @@ func (r *Reconciler) missingForNeeds(ctx context.Context, s *scope, purpose stri
 	missing = append(missing, report.HiddenCauses()...)
 	slices.Sort(missing)
 	return &MissingPermissionsError{Account: s.account, Missing: missing, Refused: refused}
-}
-
-// undecided returns the error for a check in which the API server could not determine whether the account may read and
-// write what a webhook intercepts. In this case, other writes can still be tried because the API server authorizes
-// them, but only this check bounds what a webhook receives (docs/adr/0013).
-func undecided(report preflight.Report) error {
-	f := report.Unknown[0]
-	return fmt.Errorf("cannot determine whether %s may %s: %s", report.Identity, f.Cause, f.Why)
 }
 
 // forget drops all cached data of a deleted CSV.

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -23,7 +22,6 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/preflight"
-	"github.com/remit-olm/remit/pkg/rbac"
 )
 
 // gatherIntercepting narrows the live webhooks of the CSV's lineage to what the accounts of the namespace permit them to
@@ -42,7 +40,7 @@ func (r *Reconciler) gatherIntercepting(ctx context.Context, s *scope) error {
 		return err
 	}
 	for _, obj := range configurations {
-		cuts, err := r.limits(ctx, s, bound, r.confirmer).cut(obj.DeepCopy())
+		cuts, err := r.interceptions(ctx, s, bound, r.confirmer).Cut(ctx, obj.DeepCopy())
 		if err != nil {
 			return err
 		}
@@ -64,15 +62,7 @@ func (r *Reconciler) gatherIntercepting(ctx context.Context, s *scope) error {
 
 // aboutCuts describes what webhooks intercept although the accounts do not permit it, and what happens to them.
 func aboutCuts(bound scoped.Bound, cuts []webhook.Cut, fate string) string {
-	return fmt.Sprintf("%s%s is missing permissions to read and write what the operator intercepts through %s: %s", noteExceeds, bound, describeCuts(cuts), fate)
-}
-
-func describeCuts(cuts []webhook.Cut) string {
-	list := make([]string, 0, len(cuts))
-	for _, c := range cuts {
-		list = append(list, c.String())
-	}
-	return lines(list)
+	return fmt.Sprintf("%s%s is missing permissions to read and write what the operator intercepts through %s: %s", noteExceeds, bound, preflight.DescribeCuts(cuts, maxLines), fate)
 }
 
 // narrow narrows a webhook configuration as the account or, where the account is not allowed to, as the default account.
@@ -88,7 +78,7 @@ func (r *Reconciler) narrow(ctx context.Context, s *scope, bound scoped.Bound, o
 		s.facts.Unsynced = true
 		return err
 	}
-	cuts, err := r.limits(ctx, s, bound, &preflight.Confirmer{Ask: r.confirmer.Ask}).cut(desired)
+	cuts, err := r.interceptions(ctx, s, bound, &preflight.Confirmer{Ask: r.confirmer.Ask}).Cut(ctx, desired)
 	if err != nil || len(cuts) == 0 {
 		s.facts.Unsynced = s.facts.Unsynced || live.GetResourceVersion() != obj.GetResourceVersion()
 		r.confirmer.ForgetAll(s.asker()) // the API server allows what it denied earlier
@@ -175,7 +165,7 @@ func (s *scope) acceptNarrowed() error {
 	}
 	cuts, err := s.hooks.Within(s.live)
 	if len(cuts) > 0 {
-		s.facts.Notes = append(s.facts.Notes, "requests are not intercepted through "+describeCuts(cuts)+
+		s.facts.Notes = append(s.facts.Notes, "requests are not intercepted through "+preflight.DescribeCuts(cuts, maxLines)+
 			", until the ServiceAccount has the permissions to read and write what the operator intercepts")
 	}
 	return err
@@ -184,68 +174,11 @@ func (s *scope) acceptNarrowed() error {
 // asker is the prefix of the keys with which the answers of the API server about interceptions are cached.
 func (s *scope) asker() string { return client.ObjectKeyFromObject(s.csv).String() + " intercept " }
 
-// limits determines what the webhooks of a namespace may intercept.
-type limits struct {
-	r         *Reconciler
-	ctx       context.Context //nolint:containedctx // for the callback that webhook.Narrow calls
-	s         *scope
-	bound     scoped.Bound
-	confirmer *preflight.Confirmer
-	err       error
-}
-
-func (r *Reconciler) limits(ctx context.Context, s *scope, bound scoped.Bound, confirmer *preflight.Confirmer) *limits {
-	return &limits{r: r, ctx: ctx, s: s, bound: bound, confirmer: confirmer}
-}
-
-// cut removes from a configuration what none of the accounts permits. An error means that this could not be determined.
-func (l *limits) cut(obj *unstructured.Unstructured) ([]webhook.Cut, error) {
-	scopes := webhook.Remembered(webhook.First(webhook.Builtin, l.r.world().Lookups().Scopes(l.ctx)))
-	cuts, err := webhook.Narrow(obj, scopes, func(name string, d webhook.Demand, namespace string) bool {
-		held, err := l.held(apply.Describe(obj)+" "+name, name, d, namespace)
-		if l.err == nil {
-			l.err = err
-		}
-		return held || err != nil
-	})
-	if err == nil {
-		err = l.err
+// interceptions determines what the webhooks of a namespace may intercept.
+func (r *Reconciler) interceptions(ctx context.Context, s *scope, bound scoped.Bound, confirmer *preflight.Confirmer) preflight.Interceptions {
+	out := preflight.Interceptions{Reader: r.Client, RBAC: r.RBAC, Scopes: r.world().Lookups().Scopes(ctx), Confirmer: confirmer, Asker: s.asker()}
+	for _, key := range bound.Accounts {
+		out.Identities = append(out.Identities, scoped.Account{Namespace: key.Namespace, Name: key.Name}.Identity())
 	}
-	return cuts, err
-}
-
-// held reports whether one of the accounts meets a demand in a namespace. A permission that RBAC does not grant is missing
-// only if the API server confirms this. Nothing is intercepted in a namespace that does not exist, and the install removes
-// it from the webhook.
-func (l *limits) held(asker, name string, d webhook.Demand, namespace string) (bool, error) {
-	if namespace != rbac.ClusterScope {
-		err := l.r.Client.Get(l.ctx, types.NamespacedName{Name: namespace}, &corev1.Namespace{})
-		if err != nil {
-			return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
-		}
-	}
-	for _, key := range l.bound.Accounts {
-		account := scoped.Account{Namespace: key.Namespace, Name: key.Name}
-		identities := preflight.Identities{Account: account.Identity(), RBAC: l.r.RBAC, In: func(namespace string) ([]string, error) {
-			return scoped.ServiceAccounts(l.ctx, l.r.Client, namespace)
-		}}
-		needs, err := identities.Resolve(hooks.Demanded(name, d, namespace))
-		if err != nil {
-			return false, err
-		}
-		for i := range needs {
-			needs[i].Granted = false // the API server is asked about permissions of other ServiceAccounts too
-		}
-		report := preflight.Examine(account.Identity(), needs, func(namespace string) rbac.Permissions {
-			return l.r.RBAC.LowerBound(rbac.ServiceAccount(key.Namespace, key.Name), namespace)
-		})
-		report = l.confirmer.Confirm(l.ctx, fmt.Sprintf("%s%s %s %s %t", l.s.asker(), key, asker, namespace, len(d.Cluster) > 0), report)
-		switch {
-		case report.Clear() && len(report.Unknown) == 0:
-			return true, nil
-		case report.Clear():
-			return false, undecided(report)
-		}
-	}
-	return false, nil
+	return out
 }
