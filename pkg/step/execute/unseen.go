@@ -10,16 +10,26 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
+// listed contains the RoleBindings of a namespace that the cache does not contain yet, or the error if they are too many.
+type listed struct {
+	unseen  []*rbacv1.RoleBinding
+	tooMany error
+}
+
+func (e *Executor) list(ctx context.Context, s State) (listed, error) {
+	unseen, err := e.roles(s).unseen(ctx, s.Step.Object.GetNamespace())
+	if _, tooMany := errors.AsType[*apply.DelayedError](err); tooMany {
+		return listed{tooMany: err}, nil
+	}
+	return listed{unseen: unseen}, err
+}
+
 // checkUnseen examines the RoleBindings that exist although the cache does not contain them yet, once for each namespace in which
 // the plan creates a Role of an operator, or a binding that GatherNew has not read. Such a binding may refer to a Role of the
 // plan: its subjects would get the permissions when the Role is created.
 func (e *Executor) checkUnseen(ctx context.Context, states []State, isUnread func(State) bool) error {
 	if !e.RBAC.Readable() {
 		return nil
-	}
-	type listed struct {
-		unseen  []*rbacv1.RoleBinding
-		tooMany error
 	}
 	namespaces := map[string]listed{}
 	for i := range states {
@@ -32,11 +42,7 @@ func (e *Executor) checkUnseen(ctx context.Context, states []State, isUnread fun
 		found, known := namespaces[namespace]
 		if !known {
 			var err error
-			found.unseen, err = e.roles(*s).unseen(ctx, namespace)
-			if _, tooMany := errors.AsType[*apply.DelayedError](err); tooMany {
-				found.tooMany, err = err, nil
-			}
-			if err != nil {
+			if found, err = e.list(ctx, *s); err != nil {
 				return err
 			}
 			namespaces[namespace] = found
