@@ -77,6 +77,8 @@ func specOf(subject rbac.Subject, namespace string, atom rbacv1.PolicyRule) auth
 // permissions change.
 type Confirmer struct {
 	Ask Reviewer
+	// Now defaults to time.Now.
+	Now func() time.Time
 
 	known keyed.Map[string, remembered]
 }
@@ -84,7 +86,13 @@ type Confirmer struct {
 type remembered struct {
 	questions string
 	answers   map[string]answer
+	// recheck is when answers that allow something are asked again, or zero.
+	recheck time.Time
 }
+
+// Settling is the time after which the API server is asked again about permissions that it allows although RBAC does not grant
+// them: its own cache may not have shown the removal of a binding. The second answer is that of another authorizer.
+const Settling = 10 * time.Second
 
 type answer struct {
 	allowed bool
@@ -103,15 +111,62 @@ func (c *Confirmer) Confirm(ctx context.Context, asker string, r Report) Report 
 		c.Forget(asker)
 		return r
 	}
-	answers := map[string]answer{}
-	if known := c.known.Get(asker); !r.Blind && known.questions == all {
-		maps.Copy(answers, known.answers)
+	next := remembered{questions: all, answers: map[string]answer{}}
+	isKnown := false
+	if !r.Blind {
+		isKnown = c.recall(asker, &next)
 	}
+	answers := next.answers
 	c.ask(ctx, subject, questions, answers)
-	decided := maps.Clone(answers)
-	maps.DeleteFunc(decided, func(_ string, a answer) bool { return a.err != nil })
-	c.known.Set(asker, remembered{questions: all, answers: decided})
+	next.answers = maps.Clone(answers)
+	maps.DeleteFunc(next.answers, func(_ string, a answer) bool { return a.err != nil })
+	if !isKnown && allowsAny(next.answers) {
+		next.recheck = c.now().Add(Settling)
+	}
+	c.known.Set(asker, next)
 	return r.confirmed(answers)
+}
+
+// recall adds the cached answers to the same questions, except those that must be asked again. It returns false if there are none.
+func (c *Confirmer) recall(asker string, next *remembered) bool {
+	known := c.known.Get(asker)
+	if known.questions != next.questions {
+		return false
+	}
+	maps.Copy(next.answers, known.answers)
+	next.recheck = known.recheck
+	if !known.recheck.IsZero() && !c.now().Before(known.recheck) {
+		maps.DeleteFunc(next.answers, func(_ string, a answer) bool { return a.allowed })
+		next.recheck = time.Time{}
+	}
+	return true
+}
+
+func allowsAny(answers map[string]answer) bool {
+	for _, a := range answers {
+		if a.allowed {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *Confirmer) now() time.Time {
+	if c.Now == nil {
+		return time.Now()
+	}
+	return c.Now()
+}
+
+// Recheck returns the time until Confirm should be called again for the askers that begin with prefix, because the API server
+// allowed what RBAC does not grant; 0 if there is no need.
+func (c *Confirmer) Recheck(prefix string) (after time.Duration) {
+	c.known.Each(func(asker string, known remembered) {
+		if strings.HasPrefix(asker, prefix) && !known.recheck.IsZero() {
+			after = max(after, known.recheck.Sub(c.now()), time.Millisecond)
+		}
+	})
+	return after
 }
 
 // Allows asks the API server whether a subject has all permissions that the rules describe. It returns false if the API server

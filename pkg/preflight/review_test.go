@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -137,6 +138,30 @@ func TestAsksTheSameQuestionOnce(t *testing.T) {
 	c.Forget("plan")
 	c.Confirm(t.Context(), "plan", report)
 	require.Len(t, a.asked, 7)
+}
+
+// The API server's cache may not have shown yet that a binding was removed.
+func TestAsksAgainOnceWhatRBACDoesNotGrant(t *testing.T) {
+	a, now := &authorizers{allowed: yes("ns get pods")}, time.Now()
+	c := &Confirmer{Ask: a.review, Now: func() time.Time { return now }}
+	confirm := func() Report {
+		return c.Confirm(t.Context(), "plan a", Report{Identity: bounded, Findings: []Finding{requestOf("x", "pods", "get"), requestOf("y", "secrets", "get")}})
+	}
+	require.Zero(t, c.Recheck("plan"))
+	require.Len(t, confirm().Findings, 1)
+	require.Equal(t, Settling, c.Recheck("plan"))
+	require.Zero(t, c.Recheck("other"))
+	now = now.Add(Settling - 1)
+	require.Len(t, confirm().Findings, 1)
+	require.Len(t, a.asked, 2)
+	a.allowed = nil
+	now = now.Add(1)
+	require.Len(t, confirm().Findings, 2)
+	require.Len(t, a.asked, 3, "what was denied is not asked again")
+	require.Zero(t, c.Recheck("plan"))
+	now = now.Add(time.Hour)
+	require.Len(t, confirm().Findings, 2)
+	require.Len(t, a.asked, 3)
 }
 
 func TestAsksUndecidedQuestionsAgain(t *testing.T) {

@@ -24,6 +24,12 @@ func narrow() []Mutant {
 		in("webhooks-are-compared-with-an-outdated-operatorgroup", 3, "!current.Same(bound)", "current.LeftToOLM", kept),
 		in("webhooks-are-narrowed-despite-the-annotation", 3, "if bound.KeptBy != \"\" {", "if bound.KeptBy == \"*\" {", kept),
 		in("webhooks-of-the-default-account-are-narrowed", 1, "|| bound.Default {", "{", kept),
+		{
+			Name: "the-first-answer-is-final", Rule: 1, File: "pkg/preflight/review.go",
+			Old:    "c.now().Before(known.recheck) {",
+			New:    "c.now().After(time.Time{}) {",
+			Killer: unit("pkg/preflight", "TestAsksAgainOnceWhatRBACDoesNotGrant"),
+		},
 		ofExtensions("webhooks-of-extensions-keep-what-is-revoked", "	if s.checked && s.findings.Empty() {", "	if true {", narrowed),
 		ofExtensions("webhooks-of-stopped-extensions-are-not-narrowed", "	if s.checked && s.findings.Empty() {", "	if s.findings.Empty() {", "TestAWebhookIsNarrowedIfTheRunStopsEarlier"),
 		ofExtensions("webhooks-of-extensions-are-narrowed-despite-the-annotation", "if scoped.KeepsExcess(s.ext) {", "if s.ext == nil {", "TestAWebhookThatIsKept"),

@@ -61,6 +61,7 @@ func (s *run) narrowOne(ctx context.Context, obj *unstructured.Unstructured) err
 	}
 	cuts, err := s.interceptions(ctx, s.confirmer).Cut(ctx, desired.DeepCopy())
 	if err != nil || len(cuts) == 0 {
+		s.wakeAfter(s.confirmer.Recheck(s.asker()))
 		return err
 	}
 	if scoped.KeepsExcess(s.ext) {
@@ -72,6 +73,7 @@ func (s *run) narrowOne(ctx context.Context, obj *unstructured.Unstructured) err
 	}
 	if cuts, err = s.interceptions(ctx, &preflight.Confirmer{Ask: s.confirmer.Ask}).Cut(ctx, desired); err != nil || len(cuts) == 0 {
 		s.confirmer.ForgetAll(s.asker()) // the API server allows what it denied earlier
+		s.wakeAfter(preflight.Settling)
 		return err
 	}
 	return s.writeNarrowed(ctx, own, live, desired, preflight.DescribeCuts(cuts, maxExcess))

@@ -45,6 +45,7 @@ func (r *Reconciler) gatherIntercepting(ctx context.Context, s *scope) error {
 			return err
 		}
 		if len(cuts) == 0 {
+			s.wakeAfter(r.confirmer.Recheck(s.asker()))
 			continue
 		}
 		s.overreach = true
@@ -82,6 +83,7 @@ func (r *Reconciler) narrow(ctx context.Context, s *scope, bound scoped.Bound, o
 	if err != nil || len(cuts) == 0 {
 		s.facts.Unsynced = s.facts.Unsynced || live.GetResourceVersion() != obj.GetResourceVersion()
 		r.confirmer.ForgetAll(s.asker()) // the API server allows what it denied earlier
+		s.wakeAfter(preflight.Settling)
 		return err
 	}
 	s.facts.Intercepts = true
