@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -115,6 +116,15 @@ func (p *parser) read(i int, raw []byte) error {
 	if len(raw) > MaxManifestText {
 		return p.named(i, fmt.Errorf("manifest is %d bytes long; at most %d are allowed", len(raw), MaxManifestText))
 	}
+	cost := catalog.YAMLCost(raw)
+	if cost > maxTextCost {
+		return p.named(i, tooCostly(cost, maxTextCost))
+	}
+	end, err := decoding.Begin(context.Background(), cost)
+	if err != nil {
+		return p.named(i, err)
+	}
+	defer end()
 	warnings, err := catalog.ReadObjects(raw, MaxManifestBytes, func(object []byte) error {
 		if p.from = append(p.from, i); len(p.from) > MaxManifests {
 			return fmt.Errorf("bundle has more than %d objects", MaxManifests)

@@ -31,6 +31,17 @@ import (
 // the corpus need at most 10 MiB.
 const maxDepth, maxManifestCost = 200, 48 << 20
 
+// maxTextCost bounds the estimated memory for converting the text of a manifest, which a registry may send as YAML; the most that a
+// manifest in the corpus needs is 53 MiB.
+const maxTextCost = 128 << 20
+
+// decoding limits the memory for all texts that the process converts at the same time.
+var decoding = catalog.NewDecoding()
+
+func tooCostly(cost, limit int64) error {
+	return fmt.Errorf("manifest would need about %d MiB of memory; at most %d are allowed: use fewer list entries", cost>>20, limit>>20)
+}
+
 // parseObject parses one object and removes its status and the metadata that a bundle's author must not set (escape suite
 // 85, 118, 119).
 func parseObject(data []byte) (*unstructured.Unstructured, error) {
@@ -38,7 +49,7 @@ func parseObject(data []byte) (*unstructured.Unstructured, error) {
 		return nil, fmt.Errorf("manifest is %d bytes long as JSON; at most %d are allowed", len(data), MaxManifestBytes)
 	}
 	if cost := catalog.JSONCost(data); cost > maxManifestCost {
-		return nil, fmt.Errorf("manifest would need about %d MiB of memory; at most %d are allowed: use fewer list entries", cost>>20, maxManifestCost>>20)
+		return nil, tooCostly(cost, maxManifestCost)
 	}
 	if err := checkDepth(data); err != nil {
 		return nil, err

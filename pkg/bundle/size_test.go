@@ -19,7 +19,8 @@ func TestListsOfEmptyEntriesAreRefused(t *testing.T) {
 "spec":{"deployments":[{"name":"op","spec":{"template":{"spec":{"volumes":[` + strings.TrimSuffix(strings.Repeat("{},", n), ",") + `]}}}}]}}}}`
 	}
 	for want, n := range map[string]int{
-		"manifest 1 (ClusterServiceVersion \"op.v1\"): manifest would need about 127 MiB of memory; at most 48 are allowed: use fewer list entries": 500_000,
+		"manifest 1 (ClusterServiceVersion \"op.v1\"): manifest would need about 328 MiB of memory; at most 128 are allowed: use fewer list entries": 500_000,
+		"manifest 1 (ClusterServiceVersion \"op.v1\"): manifest would need about 48 MiB of memory; at most 48 are allowed: use fewer list entries":   190_000,
 		"ClusterServiceVersion \"op.v1\": the object needs ": 100_000,
 	} {
 		var before, after runtime.MemStats
@@ -31,4 +32,15 @@ func TestListsOfEmptyEntriesAreRefused(t *testing.T) {
 	}
 	_, err := bundle.ParseContent(&catalog.Content{Manifests: [][]byte{[]byte(csv(10_000))}})
 	require.NoError(t, err)
+}
+
+// A registry may send YAML, whose decoding takes much more memory than its text: 4 MiB took more than a gigabyte.
+func TestCostlyYAMLIsNotDecoded(t *testing.T) {
+	text := "kind: ConfigMap\napiVersion: v1\nmetadata: {name: x}\nz: [" + strings.Repeat("a: ,", 1<<20-100) + "]\n"
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := bundle.ParseContent(&catalog.Content{Manifests: [][]byte{[]byte(text)}})
+	runtime.ReadMemStats(&after)
+	require.ErrorContains(t, err, "MiB of memory; at most 128 are allowed")
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20))
 }

@@ -40,12 +40,18 @@ func TenantDecoding() DecodingLimits {
 // DecodingMemory limits the total estimated memory of the documents that are being decoded, in bytes.
 const DecodingMemory = 256 << 20
 
-// Decoding limits the memory of concurrent decoding: a document waits until there is memory for it, and a large one is
-// decoded alone. A nil Decoding never waits.
-type Decoding struct{ memory *semaphore.Weighted }
+// Documents that need at most smallDocument bytes share smallMemory, in addition to DecodingMemory, so that they do not wait behind
+// the large documents of others: a large one takes up to a second to decode, and a catalog can have thousands of small ones.
+const smallDocument, smallMemory = 8 << 20, 48 << 20
 
-// NewDecoding returns a Decoding that is limited to DecodingMemory.
-func NewDecoding() *Decoding { return &Decoding{memory: semaphore.NewWeighted(DecodingMemory)} }
+// Decoding limits the memory of concurrent decoding: a document waits until there is memory for it, and a large one is
+// decoded without other large ones. A nil Decoding never waits.
+type Decoding struct{ small, large *semaphore.Weighted }
+
+// NewDecoding returns a Decoding that is limited to DecodingMemory for large documents.
+func NewDecoding() *Decoding {
+	return &Decoding{small: semaphore.NewWeighted(smallMemory), large: semaphore.NewWeighted(DecodingMemory)}
+}
 
 // Begin waits until cost bytes of memory are available, and reserves them. The caller must call end to release them.
 func (d *Decoding) Begin(ctx context.Context, cost int64) (end func(), err error) {
@@ -53,10 +59,14 @@ func (d *Decoding) Begin(ctx context.Context, cost int64) (end func(), err error
 		return func() {}, nil
 	}
 	cost = min(cost, DecodingMemory)
-	if err := d.memory.Acquire(ctx, cost); err != nil {
+	memory := d.large
+	if cost <= smallDocument {
+		memory = d.small
+	}
+	if err := memory.Acquire(ctx, cost); err != nil {
 		return nil, err
 	}
-	return func() { d.memory.Release(cost) }, nil
+	return func() { memory.Release(cost) }, nil
 }
 
 // JSONCost estimates the memory needed to decode a JSON text.

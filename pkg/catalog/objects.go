@@ -94,7 +94,9 @@ func (r *objectReader) object(line int, document []byte, aliases int) ([]byte, e
 		r.warn(line, "omitted, because it is not a Kubernetes object: it has neither apiVersion nor kind")
 		return nil, nil
 	}
-	for _, text := range repeated {
+	shown := min(len(repeated), maxObjectWarnings-len(r.warnings))
+	r.more += len(repeated) - shown
+	for _, text := range repeated[:shown] {
 		at, key := repeatedKey(text)
 		r.warn(line-1+at, fmt.Sprintf("key %s is repeated; its last value is used", key))
 	}
@@ -123,9 +125,12 @@ func toJSON(document []byte) (value []byte, repeated []string, err error) {
 	return value, nil, err
 }
 
+// repeatedText matches the YAML library's description of a repeated key.
+var repeatedText = regexp.MustCompile(`(?s)^line (\d+): key (.*) already set in map$`)
+
 // repeatedKey returns the line within the document, and the quoted key, in the YAML library's description of a repeated key.
 func repeatedKey(text string) (line int, key string) {
-	parts := regexp.MustCompile(`(?s)^line (\d+): key (.*) already set in map$`).FindStringSubmatch(text)
+	parts := repeatedText.FindStringSubmatch(text)
 	if parts == nil {
 		return 1, "(unknown)"
 	}

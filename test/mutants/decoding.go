@@ -29,6 +29,48 @@ func decoding() []Mutant {
 			Killer: unit(pkg, "TestAnUpdateStrategyDoesNotHideAnotherField"),
 		},
 		{
+			Name: "yaml-of-registries-of-any-cost", Rule: 8, File: "pkg/bundle/bundle.go",
+			Old:    "	if cost > maxTextCost {",
+			New:    "	if cost > maxTextCost<<10 {",
+			Killer: unit("pkg/bundle", "TestCostlyYAMLIsNotDecoded"),
+		},
+		{
+			Name: "bundles-of-any-cost", Rule: 8, File: "pkg/catalog/fbc/manifests.go",
+			Old:    "cost > maxBundleCost {",
+			New:    "cost > maxBundleCost<<10 {",
+			Killer: unit("pkg/catalog/fbc", "TestLimitsTheDocumentsOfABundle"),
+		},
+		{
+			Name: "all-repeated-keys-are-described", Rule: 8, File: "pkg/catalog/objects.go",
+			Old:    "	for _, text := range repeated[:shown] {",
+			New:    "	for _, text := range repeated {\n		_ = regexp.MustCompile(`line`)",
+			Killer: unit("pkg/catalog", "TestRepeatedKeysCostLittleMoreThanOthers"),
+		},
+		{
+			Name: "small-documents-wait-for-large-ones", Rule: 8, File: "pkg/catalog/decoding.go",
+			Old:    "	if cost <= smallDocument {",
+			New:    "	if cost < 0 {",
+			Killer: unit("pkg/catalog", "TestSmallDocumentsDoNotWaitForLargeOnes"),
+		},
+		{
+			Name: "registries-send-without-limit", Rule: 8, File: "pkg/catalog/grpc/meter.go",
+			Old:    "	if m.calls == 0 {\n",
+			New:    "	if m.calls < 0 {\n",
+			Killer: unit("pkg/catalog/grpc", "TestMeter"),
+		},
+		{
+			Name: "calls-receive-without-limit", Rule: 8, File: "pkg/catalog/grpc/meter.go",
+			Old:    "m.excess > m.calls*excessBytes {",
+			New:    "m.excess > 99*excessBytes {",
+			Killer: unit("pkg/catalog/grpc", "TestMeter"),
+		},
+		{
+			Name: "connections-are-not-metered", Rule: 8, File: "pkg/catalog/grpc/meter.go",
+			Old:    "&meteredConn{conn, c.meter}",
+			New:    "conn",
+			Killer: unit("pkg/catalog/grpc", "TestARegistryThatSendsOnlyPingsIsDisconnected"),
+		},
+		{
 			Name: "spaces-hide-quantities", Rule: 8, File: "pkg/lib/budget/quantity.go",
 			Old:    "const spaces = `[\\x{85}\\p{Z}]*`",
 			New:    "const spaces = ``",

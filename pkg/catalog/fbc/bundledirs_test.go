@@ -1,6 +1,7 @@
 package fbc
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -195,6 +196,14 @@ func TestLimitsTheDocumentsOfABundle(t *testing.T) {
 	require.ErrorContains(t, err, "more than 16777216 bytes of manifests")
 	_, err = Manifests(t.Context(), fstest.MapFS{"manifests/a.yaml": {Data: []byte(strings.Repeat("kind: A\n---\n", catalog.MaxManifests+1))}}, ".", nil)
 	require.ErrorContains(t, err, "more than 10000 manifests")
+
+	costly := &fstest.MapFile{Data: []byte("kind: ConfigMap\nx: [" + strings.Repeat("a,", 300_000) + "]\n")}
+	files := fstest.MapFS{}
+	for i := range 6 {
+		files[fmt.Sprintf("manifests/%d.yaml", i)] = costly
+	}
+	_, err = Manifests(t.Context(), files, ".", nil)
+	require.ErrorContains(t, err, "the manifests of the bundle have too many values: decoding all of them would need more than 512 MiB of memory")
 }
 
 func annotations(pkg, channels string) *fstest.MapFile {

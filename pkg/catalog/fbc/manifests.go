@@ -14,6 +14,10 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
+// maxBundleCost limits the total estimated memory for decoding the files of a bundle, and with it the time, which is some
+// seconds. Of 132 bundles of real operators, the largest needs 104 MiB.
+const maxBundleCost = 512 << 20
+
 // Manifests reads the objects in the manifests/ directory of the bundle in a directory, in the order of file names. It waits for the memory
 // that decoding each file needs.
 func Manifests(ctx context.Context, fsys fs.FS, dir string, decoding *catalog.Decoding) (*catalog.Content, error) {
@@ -26,7 +30,7 @@ func Manifests(ctx context.Context, fsys fs.FS, dir string, decoding *catalog.De
 	var group errgroup.Group
 	// Parsing YAML is slow, so use all processors.
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	size := int64(0)
+	var size, cost int64
 	for i, e := range entries {
 		f := &r.files[i]
 		f.name = e.Name()
@@ -44,6 +48,9 @@ func Manifests(ctx context.Context, fsys fs.FS, dir string, decoding *catalog.De
 		// Limit the text before parsing it. catalog.ReadObjects limits the expansion of aliases.
 		if size += int64(len(data)); size > 4*catalog.MaxContentBytes {
 			return nil, tooLarge()
+		}
+		if cost += catalog.YAMLCost(data); cost > maxBundleCost {
+			return nil, fmt.Errorf("the manifests of the bundle have too many values: decoding all of them would need more than %d MiB of memory", maxBundleCost>>20)
 		}
 		group.Go(func() error {
 			if err := r.read(ctx, f, data); err != nil {

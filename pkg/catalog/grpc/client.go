@@ -14,7 +14,6 @@ import (
 	"golang.org/x/net/http/httpproxy"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/remit-olm/remit/pkg/catalog"
 )
@@ -50,7 +49,8 @@ type RegistryClient interface {
 // Conn is a connection to a registry. After Connect, gRPC reconnects automatically.
 type Conn struct {
 	*grpc.ClientConn
-	api api.RegistryClient
+	api   api.RegistryClient
+	meter *meter
 }
 
 var _ RegistryClient = &Conn{}
@@ -58,11 +58,12 @@ var _ RegistryClient = &Conn{}
 // NewConn returns a connection to target, in the form host:port. The connection is idle until Connect is called. Like
 // any gRPC client, it uses a proxy from the environment (HTTPS_PROXY, NO_PROXY).
 func NewConn(target string) (*Conn, error) {
+	meter := newMeter()
 	options := []grpc.DialOption{
 		// Registries of OLM v0 serve plain text inside the cluster; there is no field for a CA certificate.
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithTransportCredentials(metered(meter)),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect(), MinConnectTimeout: DialTimeout}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessageBytes), grpc.ForceCodecV2(newCodec())),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessageBytes), grpc.ForceCodecV2(newCodec(meter.message))),
 		// Disable the idle timeout: an idle connection would be mistaken for a lost one, and the catalog would be
 		// reloaded unnecessarily.
 		grpc.WithIdleTimeout(0),
@@ -78,7 +79,7 @@ func NewConn(target string) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to registry %q: %w", target, err)
 	}
-	return &Conn{ClientConn: conn, api: api.NewRegistryClient(conn)}, nil
+	return &Conn{ClientConn: conn, api: api.NewRegistryClient(conn), meter: meter}, nil
 }
 
 // proxied reports whether the environment defines a proxy for a target. It ignores a trailing dot in the target,
@@ -101,6 +102,7 @@ func reconnect() backoff.Config {
 
 // ListBundles implements RegistryClient.
 func (c *Conn) ListBundles(ctx context.Context, each func(*api.Bundle) error) error {
+	defer c.meter.begin()()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := c.api.ListBundles(ctx, &api.ListBundlesRequest{})
@@ -123,6 +125,7 @@ func (c *Conn) ListBundles(ctx context.Context, each func(*api.Bundle) error) er
 
 // GetPackage implements RegistryClient.
 func (c *Conn) GetPackage(ctx context.Context, name string) (*api.Package, error) {
+	defer c.meter.begin()()
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
 	return c.api.GetPackage(ctx, &api.GetPackageRequest{Name: name})
@@ -130,6 +133,7 @@ func (c *Conn) GetPackage(ctx context.Context, name string) (*api.Package, error
 
 // GetBundle implements RegistryClient.
 func (c *Conn) GetBundle(ctx context.Context, pkg, channel, name string) (*api.Bundle, error) {
+	defer c.meter.begin()()
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
 	return c.api.GetBundle(ctx, &api.GetBundleRequest{PkgName: pkg, ChannelName: channel, CsvName: name})

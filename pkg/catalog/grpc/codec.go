@@ -14,14 +14,19 @@ import (
 const MaxMessageFields = 100_000
 
 // codec wraps gRPC's codec and refuses messages with too many fields before decoding them.
-type codec struct{ encoding.CodecV2 }
+type codec struct {
+	encoding.CodecV2
+	// received is called with the length of each message.
+	received func(n int)
+}
 
-func newCodec() codec { return codec{encoding.GetCodecV2("proto")} }
+func newCodec(received func(n int)) codec { return codec{encoding.GetCodecV2("proto"), received} }
 
 // Unmarshal implements encoding.CodecV2.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	whole := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer whole.Free()
+	c.received(whole.Len())
 	if err := checkFields(whole.ReadOnlyData()); err != nil {
 		return err
 	}

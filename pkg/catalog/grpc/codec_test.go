@@ -46,7 +46,7 @@ func TestRefusesManyFieldsBeforeDecoding(t *testing.T) {
 	message := bytes.Repeat(field, MaxMessageBytes/len(field))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	err := newCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(message)}, &api.Bundle{})
+	err := newCodec(func(int) {}).Unmarshal(mem.BufferSlice{mem.SliceBuffer(message)}, &api.Bundle{})
 	runtime.ReadMemStats(&after)
 	require.ErrorContains(t, err, "more than 100000 fields")
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20))
