@@ -40,7 +40,10 @@ var celEnvironment = sync.OnceValues(func() (*cel.Env, error) {
 func compareVersions(a, b ref.Val) ref.Val {
 	var parsedVersions [2]semver.Version
 	for i, v := range []ref.Val{a, b} {
-		text := fmt.Sprint(v.Value())
+		text, isScalar := scalar(v)
+		if !isScalar {
+			return types.NewErr("unable to parse a %s to semver format", v.Type().TypeName())
+		}
 		if len(text) > versions.MaxVersion {
 			return types.NewErr("a version has more than %d characters", versions.MaxVersion)
 		}
@@ -51,6 +54,18 @@ func compareVersions(a, b ref.Val) ref.Val {
 		parsedVersions[i] = parsed
 	}
 	return types.Int(parsedVersions[0].Compare(parsedVersions[1]))
+}
+
+// scalar returns the text of a string or a number. That of a list or map would take long and is no version.
+func scalar(v ref.Val) (string, bool) {
+	switch value := v.(type) {
+	case types.String:
+		return string(value), true
+	case types.Int, types.Uint, types.Double:
+		return fmt.Sprint(v.Value()), true
+	default:
+		return "", false
+	}
 }
 
 // programs caches the most recently compiled rules, keyed by their text. Requirements store only the text of a rule, so

@@ -94,9 +94,9 @@ func (f *facts) readProperties() {
 	f.apis = owned
 }
 
-// maxKept bounds the number of requirements that are cached for one operator. If a hostile author declares more, they
-// are not kept in memory: each resolution parses them again and is charged for it.
-const maxKept = 100
+// maxKept bounds the number of requirements that are cached for one operator, and maxKeptBytes their text. If a hostile author
+// declares more, they are not kept in memory: each resolution parses them again and is charged for it.
+const maxKept, maxKeptBytes = 100, 64 << 10
 
 // requirements returns what the operator requires of other operators. The error reports the property that cannot be
 // parsed, or is the meter's error.
@@ -118,12 +118,19 @@ func (f *facts) requirements(m *meter) ([]requirement, error) {
 	if err := m.Spend(costOfRequirement * len(needs)); err != nil {
 		return nil, err
 	}
-	if len(needs) <= maxKept {
+	if len(needs) <= maxKept && bytesOf(needs) <= maxKeptBytes {
 		f.mu.Lock()
 		f.read, f.needs, f.needsErr, f.cost = true, needs, err, m.spent-before
 		f.mu.Unlock()
 	}
 	return needs, err
+}
+
+func bytesOf(needs []requirement) (bytes int) {
+	for _, need := range needs {
+		bytes += len(need.text) + len(need.message) + len(need.key)
+	}
+	return bytes
 }
 
 // provides reports whether the operator owns a kind.

@@ -96,14 +96,20 @@ type label struct {
 }
 
 func packageRequired(pkg, within string) (requirement, error) {
-	inRange, err := versions.ParseRange(within)
-	if err != nil {
+	if _, err := versions.ParseRange(within); err != nil {
 		return requirement{}, fmt.Errorf("version range %q: %w", message.Start(within), err)
 	}
 	return requirement{
-		text:  fmt.Sprintf("with package: %s and with version in range: %s", pkg, within),
-		pkgs:  []string{pkg},
-		match: func(_ *meter, f *facts) bool { return f.pkg == pkg && f.version != nil && inRange(*f.version) },
+		text: fmt.Sprintf("with package: %s and with version in range: %s", pkg, within),
+		pkgs: []string{pkg},
+		match: func(m *meter, f *facts) bool {
+			if f.pkg != pkg || f.version == nil || m.Spend(1+len(within)*costOfByte/10) != nil {
+				return false
+			}
+			// The parsed range needs up to 60 times the memory of the text, so it is not kept.
+			inRange, err := versions.ParseRange(within)
+			return err == nil && inRange(*f.version)
+		},
 	}, nil
 }
 

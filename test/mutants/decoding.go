@@ -29,6 +29,18 @@ func decoding() []Mutant {
 			Killer: unit(pkg, "TestAnUpdateStrategyDoesNotHideAnotherField"),
 		},
 		{
+			Name: "requirements-of-any-length-are-kept", Rule: 8, File: "pkg/resolver/facts.go",
+			Old:    " && bytesOf(needs) <= maxKeptBytes {",
+			New:    " && bytesOf(needs) >= 0 {",
+			Killer: unit("pkg/resolver", "TestParsedRangesAreNotKept"),
+		},
+		{
+			Name: "lists-are-versions", Rule: 8, File: "pkg/resolver/cel.go",
+			Old:    `		return "", false`,
+			New:    `		return "1.0.0", true`,
+			Killer: unit("pkg/resolver", "TestOnlyScalarsAreVersions"),
+		},
+		{
 			Name: "yaml-of-registries-of-any-cost", Rule: 8, File: "pkg/bundle/bundle.go",
 			Old:    "	if cost > maxTextCost {",
 			New:    "	if cost > maxTextCost<<10 {",
