@@ -86,3 +86,24 @@ func TestOnlyUsersOfTheRecordedAccountChangeTheRecord(t *testing.T) {
 		require.NoError(s, s.carol.Status().Patch(s.Context(), sub, client.RawPatch(types.MergePatchType, []byte(`{"status":{"reason":"x"}}`))))
 	})
 }
+
+// Users of an earlier, weaker account could otherwise change the spec while an administrator replaces the OperatorGroup.
+func TestRemitReplacesTheRecordedAccount(t *testing.T) {
+	everyProfile(t, func(s *site) {
+		csv := s.recorded()[0]
+		olm := s.cluster.As(s.T, scoped.Username("remit", "remit-olm"))
+		patch := func(metadata, more string) error {
+			body := fmt.Sprintf(`{"metadata":{"annotations":{%q:"%s/%s"%s}}%s}`, names.AnnotationAccount, s.namespace, boss, metadata, more)
+			return olm.Patch(s.Context(), csv.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(body)), client.DryRunAll)
+		}
+		for _, another := range []string{`,"olm.operatorGroup":"x"`, `,"remit.dev/managed-by":"OLM"`} {
+			require.ErrorContains(s, patch(another, ""), "remit-olm may", another)
+		}
+		require.ErrorContains(s, patch("", `,"spec":{"displayName":"another"}`), "remit-olm' may not impersonate")
+		finalizers := fmt.Sprintf(`{"metadata":{"annotations":{%q:"%s/%s"},"finalizers":["x.example.com/y"]}}`, names.AnnotationAccount, s.namespace, boss)
+		require.ErrorContains(s, olm.Patch(s.Context(), csv.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(finalizers)), client.DryRunAll), "remit-olm may")
+		removed := fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, names.AnnotationAccount)
+		require.ErrorContains(s, olm.Patch(s.Context(), csv.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(removed)), client.DryRunAll), "remit-olm may")
+		require.NoError(s, patch("", ""))
+	})
+}

@@ -35,10 +35,28 @@ func authors() []Mutant {
 			Killer: unit("test/author", "TestOnlyUsersOfTheRecordedAccountChangeTheRecord"),
 		},
 		{
+			Name: "csvs-keep-their-first-account", Rule: 5, File: "pkg/controller/csv/prepare.go",
+			Old:    "after.Annotations[names.AnnotationAccount] != s.account.Key().String() {",
+			New:    "after.Annotations[names.AnnotationAccount] == \"?\" {",
+			Killer: unit("pkg/controller/csv", "TestRecordsTheLastAccountWithoutTheLabel"),
+		},
+		{
+			Name: "remit-changes-annotations", Rule: 5, File: "manifests/policy/finalizers.yaml",
+			Old:    "k == 'remit.dev/account' || object.metadata.annotations[k] ==",
+			New:    "true || object.metadata.annotations[k] ==",
+			Killer: unit("test/author", "TestRemitReplacesTheRecordedAccount"),
+		},
+		{
+			Name: "remit-adds-finalizers-with-the-record", Rule: 5, File: "manifests/policy/finalizers.yaml",
+			Old:    "      object.metadata.?finalizers == oldObject.metadata.?finalizers\n      && object.metadata",
+			New:    "      object.metadata",
+			Killer: unit("test/author", "TestRemitReplacesTheRecordedAccount"),
+		},
+		{
 			Name: "records-of-csvs-of-any-account", Rule: 5, File: "pkg/controller/csv/prepare.go",
-			Old:    "!ofAny && after.Annotations[names.AnnotationAccount]",
-			New:    "(!ofAny || ofAny) && after.Annotations[names.AnnotationAccount]",
-			Killer: unit("pkg/controller/csv", "TestRecordsTheFirstAccountWithoutTheLabel"),
+			Old:    "after.Labels[names.LabelAnyAccount]; !ofAny {",
+			New:    "after.Labels[names.LabelAnyAccount]; !ofAny || ofAny {",
+			Killer: unit("pkg/controller/csv", "TestRecordsTheLastAccountWithoutTheLabel"),
 		},
 		{
 			Name: "the-record-of-a-csv-is-unprotected", Rule: 5, File: policy,

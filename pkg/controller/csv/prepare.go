@@ -241,7 +241,21 @@ func (r *Reconciler) inPlace(ctx context.Context, s *scope, want *unstructured.U
 	return live, nil
 }
 
-// annotate sets the OperatorGroup's annotations, which only Remit may set, on the CSV, and records its first account. It also sets
+// replaceRecord records the account instead of an earlier one, as the controller identity: the account may not be allowed to use the
+// earlier one, which the admission policy requires (docs/adr/0085). Otherwise, users of the earlier account could change what
+// the account installs while an OperatorGroup is replaced. The event for the change triggers another reconcile.
+func (r *Reconciler) replaceRecord(ctx context.Context, s *scope) error {
+	after := s.csv.DeepCopy()
+	after.Annotations[names.AnnotationAccount] = s.account.Key().String()
+	s.facts.Unsynced = true
+	err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(s.csv, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager))
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("record the account of ClusterServiceVersion %s/%s: %w", s.csv.Namespace, s.csv.Name, err)
+	}
+	return nil
+}
+
+// annotate sets the OperatorGroup's annotations, which only Remit may set, on the CSV, and records its last account. It also sets
 // the finalizer if the CSV will own objects outside its namespace, and the lineage that the CSV inherits from the version that it
 // replaces. CSVs that an InstallPlan creates already have both. done is false if the patch failed or the cache is outdated.
 func (r *Reconciler) annotate(ctx context.Context, s *scope, account client.Client) (done bool, err error) {
@@ -251,7 +265,10 @@ func (r *Reconciler) annotate(ctx context.Context, s *scope, account client.Clie
 	}
 	maps.Copy(after.Annotations, deployment.GroupAnnotations(s.group.Name, s.csv.Namespace, s.targets))
 	// The label protects the spec as well, and the account itself may not be allowed to use every account.
-	if _, ofAny := after.Labels[names.LabelAnyAccount]; !ofAny && after.Annotations[names.AnnotationAccount] == "" {
+	if _, ofAny := after.Labels[names.LabelAnyAccount]; !ofAny {
+		if after.Annotations[names.AnnotationAccount] != "" && after.Annotations[names.AnnotationAccount] != s.account.Key().String() {
+			return false, r.replaceRecord(ctx, s)
+		}
 		after.Annotations[names.AnnotationAccount] = s.account.Key().String()
 	}
 	if build.Outside(s.csv, s.csv.Namespace, s.targets) {

@@ -10,18 +10,17 @@ import (
 )
 
 // The account may not change the record of a ClusterServiceVersion whose label requires the use of every account.
-func TestRecordsTheFirstAccountWithoutTheLabel(t *testing.T) {
+func TestRecordsTheLastAccountWithoutTheLabel(t *testing.T) {
 	t.Parallel()
 	for _, ofAny := range []bool{false, true} {
 		w := newWorld(t)
 		editing(func(c *operatorsv1alpha1.ClusterServiceVersion) {
-			if c.Annotations = map[string]string{}; ofAny {
+			if c.Annotations = map[string]string{names.AnnotationAccount: "ns/earlier"}; ofAny {
 				c.Labels = map[string]string{names.LabelAnyAccount: ""}
 			}
 		})(w)
 		settled(w)
 		require.True(t, w.Has(w.csv))
-		_, recorded := w.csv.Annotations[names.AnnotationAccount]
-		require.Equal(t, !ofAny, recorded)
+		require.Equal(t, ofAny, w.csv.Annotations[names.AnnotationAccount] == "ns/earlier")
 	}
 }

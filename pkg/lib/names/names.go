@@ -124,7 +124,7 @@ const (
 	// AnnotationLineage on a ClusterServiceVersion that a user created names the lineage that it inherited from the version
 	// that it replaced. The proof on the ClusterServiceVersion covers it.
 	AnnotationLineage = "remit.dev/lineage-name"
-	// AnnotationAccount on a ClusterServiceVersion is <namespace>/<name> of the account that first acted on it. While the namespace
+	// AnnotationAccount on a ClusterServiceVersion is <namespace>/<name> of the account that last acted on it. While the namespace
 	// has no OperatorGroup, only users who may impersonate that account may change the spec: the policy remit-csv-author-check
 	// protects the annotation (docs/adr/0085).
 	AnnotationAccount = "remit.dev/account"

@@ -305,8 +305,8 @@ func (e *Executor) write(ctx context.Context, s State) (Done, error) {
 	return Done{operatorsv1alpha1.StepStatusCreated, live}, nil
 }
 
-// record names the account in the annotation of a new ClusterServiceVersion. That of an existing one stays as it is, because another
-// account may not be allowed to change it.
+// record names the account in the annotation of a new ClusterServiceVersion. That of an existing one stays as it is: the
+// controller of ClusterServiceVersions changes it without the spec, because another account may not be allowed to change both.
 func (e *Executor) record(desired, live *unstructured.Unstructured) {
 	account := ""
 	switch {
