@@ -99,7 +99,7 @@ func TestRemitReplacesTheRecordedAccount(t *testing.T) {
 		for _, another := range []string{`,"olm.operatorGroup":"x"`, `,"remit.dev/managed-by":"OLM"`} {
 			require.ErrorContains(s, patch(another, ""), "remit-olm may", another)
 		}
-		require.ErrorContains(s, patch("", `,"spec":{"displayName":"another"}`), "remit-olm' may not impersonate")
+		require.ErrorContains(s, patch("", `,"spec":{"displayName":"another"}`), "denied request")
 		finalizers := fmt.Sprintf(`{"metadata":{"annotations":{%q:"%s/%s"},"finalizers":["x.example.com/y"]}}`, names.AnnotationAccount, s.namespace, boss)
 		require.ErrorContains(s, olm.Patch(s.Context(), csv.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(finalizers)), client.DryRunAll), "remit-olm may")
 		removed := fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, names.AnnotationAccount)
