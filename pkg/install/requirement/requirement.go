@@ -118,6 +118,7 @@ func requireCRD(d operatorsv1alpha1.CRDDescription, crd *apiextensionsv1.CustomR
 		return status
 	case !serves(crd, d.Version):
 		status.Status, status.Message = NotPresent, "CRD version not served"
+		return status
 	case !apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established):
 		status.Status, status.Message = NotAvailable, "CRD is present but the Established condition is False (not available)"
 	default:
