@@ -10,6 +10,7 @@ import (
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -220,4 +221,21 @@ func TestANamespaceWithoutAnOperatorGroup(t *testing.T) {
 
 func forbidden() error {
 	return apierrors.NewForbidden(rbacv1.Resource("rolebindings"), "gone", errors.New("no permission"))
+}
+
+// The bindings of a namespace that is deleted go with it, and the API server accepts nothing new there.
+func TestATerminatingNamespaceIsLeftAlone(t *testing.T) {
+	c := newLeftovers(t, "gone")
+	c.weaken()
+	c.pass(time.Minute)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "t1"}}
+	recorded.Edit(c.Server, namespace, func(ns *corev1.Namespace) { ns.Finalizers = []string{"example.com/contents"} })
+	c.Delete(namespace)
+	c.Delete(c.og)
+	c.clock.SetTime(c.clock.Now().Add(excess.DefaultGrace))
+	got, err := c.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "t1"}})
+	require.NoError(t, err)
+	require.Zero(t, got.RequeueAfter, "nothing is retried")
+	require.Empty(t, c.Writes())
+	require.True(t, c.isBound())
 }
