@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -294,12 +295,23 @@ func (s *run) success(ctx context.Context) (outcome, error) {
 	return succeeded(strings.Join(parts, "; ")), nil
 }
 
+// reportOmissions lists what the bundle contains but the install does not, and the warnings about the bundle's files, in an Event.
+// The report contains them as well, but there is none if no permissions were missing.
+func (s *run) reportOmissions() {
+	left, err := preflight.LeftOutText(s.steps)
+	if err != nil || left == "" { // decoding fails only for ClusterServiceVersions, which are not among the steps
+		return
+	}
+	s.Recorder.Eventf(s.ext, nil, corev1.EventTypeNormal, "PartsOmitted", "Install", "%s", status.Note(left))
+}
+
 // setVersion records in the status which version is installed.
 func (s *run) setVersion() {
 	now := olmv1.BundleMetadata{Name: s.bundleName(), Version: s.version()}
 	if was := s.ext.Status.Install; was == nil || was.Bundle != now {
 		s.ext.Status.Install = &olmv1.ClusterExtensionInstallStatus{Bundle: now}
 		s.event("Installed", fmt.Sprintf("Installed bundle %q, version %s", now.Name, now.Version))
+		s.reportOmissions()
 	}
 	s.findings.Changes = nil // the changes describe the upgrade, which is complete
 	s.memory.Change(s.key(), func(is *remembered) { is.previous = nil })
