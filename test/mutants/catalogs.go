@@ -58,6 +58,12 @@ func catalogs() []Mutant {
 			Killer: unit("pkg/controller/catalogsource", "TestRunsAnUnreadImageByTagUntilItsDigestIsKnown"),
 		},
 		{
+			Name: "registries-without-an-address-are-read", File: "pkg/controller/catalogsource/connections.go",
+			Old:    "own.IsUnreachable = e.conn == nil; own.IsUnreachable {",
+			New:    "own.IsUnreachable = e == nil; own.IsUnreachable {",
+			Killer: unit("pkg/controller/catalogsource", "TestContentOfARegistryWithoutAnAddressIsNotRead"),
+		},
+		{
 			Name: "an-outage-unpins-an-image", Rule: 8, File: "pkg/controller/catalogsource/images.go",
 			Old:    `view.unread = view.good == nil && view.registry == "" && kit.Is[unopenedError](err)`,
 			New:    `view.unread = err != nil`,

@@ -48,6 +48,12 @@ func leftovers() []Mutant {
 			Killer: unit(group, "TestWhichPermissionsWithoutACSVStay"),
 		},
 		{
+			Name: "leftovers-of-terminating-namespaces-are-retried", File: "pkg/controller/operatorgroup/excess.go",
+			Old:    `s.namespace.Name == "" || s.namespace.DeletionTimestamp != nil {`,
+			New:    `s.namespace.Name == "" {`,
+			Killer: unit(group, "TestATerminatingNamespaceIsLeftAlone"),
+		},
+		{
 			Name: "leftovers-are-removed-at-once", Rule: 6, File: "pkg/install/excess/ages.go",
 			Old:    "case now.Before(ends):",
 			New:    "case false:",
