@@ -172,3 +172,17 @@ func (tn *Tenant) NothingWritten() {
 	tn.T.Helper()
 	require.Empty(tn.T, slices.DeleteFunc(tn.Writes(), audit.Event.DescribesGroup))
 }
+
+// UnnamedRequests describes the requests of Remit's programs whose user agents are not the name and version of the program.
+func (c *Cluster) UnnamedRequests(ctx context.Context) ([]string, error) {
+	found, err := c.Audited(ctx, func(e audit.Event) bool {
+		program, ok := strings.CutPrefix(e.User.Username, scoped.Username(c.Home, ""))
+		return ok && slices.Contains(c.ControllerIdentities().Users, e.User.Username) && !strings.HasPrefix(e.UserAgent, program+"/v")
+	})
+	var out []string
+	for _, e := range found {
+		out = append(out, fmt.Sprintf("%s (%s): %s", e.User.Username, e.UserAgent, e.RequestURI))
+	}
+	slices.Sort(out)
+	return slices.Compact(out), err
+}

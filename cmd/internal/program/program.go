@@ -173,6 +173,7 @@ func (p Program) start(ctx context.Context, v *flagValues, common Common) error 
 	if err != nil {
 		return err
 	}
+	config.UserAgent = version.UserAgent(p.UserAgent)
 	check := func(ctx context.Context) error { return p.checkPolicies(ctx, config, common) }
 	if err := check(ctx); err != nil {
 		return err
