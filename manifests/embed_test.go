@@ -329,10 +329,15 @@ func TestPodsHaveAUserAndANetworkPolicy(t *testing.T) {
 					open[port.Port.String()] = len(rule.From) == 0
 				}
 			}
+			var named []string
 			for _, port := range template.Spec.Containers[0].Ports {
+				named = append(named, port.Name)
 				everyone, ok := open[port.Name]
 				require.Equal(t, port.Name != "health", ok, "%s of %s: %s", obj.GetName(), name, port.Name)
 				require.Equal(t, port.Name == "content" || port.Name == "https", everyone, "%s of %s: %s", obj.GetName(), name, port.Name)
+			}
+			if obj.GetName() != names.ServiceAccountPackageServer { // which has only the port of its API
+				require.Contains(t, named, "metrics", "PodMonitors select ports by name: %s of %s", obj.GetName(), name)
 			}
 		}
 	}
