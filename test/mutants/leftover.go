@@ -78,6 +78,12 @@ func leftovers() []Mutant {
 			Killer: unit(extension, "TestWhatAnExtensionLeavesBehind"),
 		},
 		{
+			Name: "bindings-with-shorter-marks-stay", Rule: 2, File: "pkg/controller/clusterextension/excess.go",
+			Old:    "s.Client.List(ctx, list, s.owner.Marked(),",
+			New:    "s.Client.List(ctx, list, client.MatchingLabels{names.LabelLineage: s.owner.Mark()},",
+			Killer: unit(extension, "TestFindsBindingsWithShorterMarks"),
+		},
+		{
 			Name: "groups-install-as-remits-programs", Rule: 5, File: "pkg/lib/scoped/lookup.go",
 			Old:    "reserved != nil {",
 			New:    "reserved != nil && l.Reader == nil {",

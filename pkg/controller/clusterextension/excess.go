@@ -85,7 +85,7 @@ func (s *run) exceeding(rulesOf rbac.RoleRules) excess.Bounds {
 func (s *run) rbacObjects(ctx context.Context) ([]client.Object, error) {
 	var out []client.Object
 	for _, list := range kit.RBACLists() {
-		if err := s.Client.List(ctx, list, client.MatchingLabels{names.LabelLineage: s.owner.Mark()}, client.UnsafeDisableDeepCopy); err != nil {
+		if err := s.Client.List(ctx, list, s.owner.Marked(), client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("list %T: %w", list, err)
 		}
 		err := meta.EachListItem(list, func(item runtime.Object) error {
