@@ -96,6 +96,24 @@ func hints() []Mutant {
 			Killer: unit("pkg/controller/installplan", "TestTheCRDAccountChangesOnlyDefinitionsThatNobodyElseUses"),
 		},
 		{
+			Name: "namespaces-of-other-accounts-count", Rule: 1, File: "pkg/controller/installplan/definitions.go",
+			Old:    "err == nil && account == u.account",
+			New:    "err == nil && account.Name != \"\"",
+			Killer: unit("pkg/controller/installplan", "TestTheCRDAccountChangesOnlyDefinitionsThatNobodyElseUses"),
+		},
+		{
+			Name: "namespaces-that-are-not-selected-count", Rule: 1, File: "pkg/controller/installplan/definitions.go",
+			Old:    "may = selected && u.permissionsIn",
+			New:    "may = (selected || namespace != \"\") && u.permissionsIn",
+			Killer: unit("pkg/controller/installplan", "TestTheCRDAccountChangesOnlyDefinitionsThatNobodyElseUses"),
+		},
+		{
+			Name: "selected-objects-need-no-permission", Rule: 1, File: "pkg/controller/installplan/definitions.go",
+			Old:    "may = selected && u.permissionsIn(namespace).Set().Covers(update)",
+			New:    "may = selected",
+			Killer: unit("pkg/controller/installplan", "TestTheCRDAccountChangesOnlyDefinitionsThatNobodyElseUses"),
+		},
+		{
 			Name: "operators-of-others-do-not-count", Rule: 1, File: "pkg/controller/installplan/definitions.go",
 			Old:    "copied || !uses(csv, live.Name) {",
 			New:    "copied || !uses(csv, live.Name) || csv.Namespace != u.plan.Namespace {",
@@ -106,6 +124,12 @@ func hints() []Mutant {
 			Old:    "return \"the installation's CRD account is not allowed to list its objects\", nil",
 			New:    "return \"\", nil",
 			Killer: unit("pkg/controller/installplan", "TestTheCRDAccountChangesOnlyDefinitionsThatNobodyElseUses"),
+		},
+		{
+			Name: "objects-are-read-forever", Rule: 8, File: "pkg/controller/installplan/definitions.go",
+			Old:    "case read >= existing.MaxObjects:",
+			New:    "case page == \"\" && read >= existing.MaxObjects:",
+			Killer: unit("pkg/controller/installplan", "TestWhatIsNotReadMayBeUsedByOthers"),
 		},
 		{
 			Name: "catalogs-are-read-as-remit", Rule: 4, File: "pkg/controller/tenants.go",

@@ -1,6 +1,7 @@
 package installplan
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/step/existing"
 )
 
 // withoutCRDs limits the account to what the demo needs, except permissions on CustomResourceDefinitions, and adds rules.
@@ -32,6 +34,20 @@ func thingIn(namespace string) client.Object {
 	return obj
 }
 
+// otherAccount makes namespace "other" the one of another account.
+func otherAccount(w *world) {
+	og := operatorGroup("og", "acct")
+	og.Namespace = "other"
+	w.Put(og, account("other", "acct"))
+}
+
+// selects makes the OperatorGroup select namespace "other" as well.
+func selects(w *world) {
+	og := operatorGroup("og", "acct")
+	og.Spec.TargetNamespaces = []string{"ns", "other"}
+	w.Put(og)
+}
+
 // csvIn returns a ClusterServiceVersion that requires the demo's CustomResourceDefinition.
 func csvIn(namespace string, labels map[string]string) *operatorsv1alpha1.ClusterServiceVersion {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "user.v1", Labels: labels}}
@@ -44,6 +60,8 @@ func TestTheCRDAccountChangesOnlyDefinitionsThatNobodyElseUses(t *testing.T) {
 	t.Parallel()
 	crds := schema.GroupResource{Group: "example.com", Resource: "things"}
 	patch := rbacv1.PolicyRule{APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, ResourceNames: []string{"things.example.com"}, Verbs: []string{"patch"}}
+	update := rbacv1.PolicyRule{APIGroups: []string{"example.com"}, Resources: []string{"things"}, Verbs: []string{"update"}}
+	multi := strings.Replace(demoCSV, "installModes: [", "installModes: [{type: MultiNamespace, supported: true}, ", 1)
 	next := strings.Replace(demoCRD, "{type: object}", "{type: object, properties: {spec: {type: object, default: {}}}}", 1)
 	for name, row := range map[string]struct {
 		given []change
@@ -58,6 +76,14 @@ func TestTheCRDAccountChangesOnlyDefinitionsThatNobodyElseUses(t *testing.T) {
 			"crds: apply CustomResourceDefinition things.example.com", ""},
 		"objects of another namespace": {[]change{with(thingIn("ns"), thingIn("other"))}, "",
 			`changes defaults in version "v1", and objects that are not in namespaces of this account exist`},
+		"objects of another account":     {[]change{otherAccount, with(thingIn("other"))}, "", "objects that are not in namespaces of this account exist"},
+		"an operator of another account": {[]change{otherAccount, with(csvIn("other", nil))}, "", "operators in other namespaces use it"},
+		"objects that the account may update, in a namespace that is not selected": {[]change{withoutCRDs(update), with(thingIn("other"))}, "",
+			"objects that are not in namespaces of this account exist"},
+		"objects of a selected namespace": {[]change{selects, bundled(multi, next, demoConfigMap), with(thingIn("other"))}, "",
+			"objects that are not in namespaces of this account exist"},
+		"objects of a selected namespace that the account may update": {[]change{selects, bundled(multi, next, demoConfigMap), withoutCRDs(update), with(thingIn("other"))},
+			"crds: apply CustomResourceDefinition things.example.com", ""},
 		"an operator of another namespace":         {[]change{with(csvIn("other", nil))}, "", "operators in other namespaces use it"},
 		"unreadable objects":                       {[]change{refusing("crds: list ThingList", apierrors.NewForbidden(crds, "", errors.New("no")))}, "", "is not allowed to list its objects"},
 		"others, and an account that may patch it": {[]change{with(thingIn("other")), withoutCRDs(patch)}, "acct: apply CustomResourceDefinition things.example.com", ""},
@@ -91,4 +117,49 @@ func TestTheCRDAccountChangesOnlyDefinitionsThatNobodyElseUses(t *testing.T) {
 			require.Empty(t, slices.DeleteFunc(out.writes, func(r string) bool { return !strings.HasPrefix(r, "acct: ") }))
 		})
 	}
+}
+
+// pages is a reader of objects of namespace "ns". There are always more of them, or no response until the time is over.
+type pages struct {
+	client.Reader
+	read int
+	slow bool
+}
+
+func (p *pages) List(ctx context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	if p.slow {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	if p.read++; p.read*usersPage > 2*existing.MaxObjects {
+		return errors.New("too many requests")
+	}
+	items := make([]metav1.PartialObjectMetadata, usersPage)
+	for i := range items {
+		items[i].Namespace = "ns"
+	}
+	list.(*metav1.PartialObjectMetadataList).Items = items
+	list.SetContinue("more")
+	return nil
+}
+
+// Users of the kind decide how many objects there are, and how long it takes to read them.
+func TestWhatIsNotReadMayBeUsedByOthers(t *testing.T) {
+	t.Parallel()
+	u := users{run: &run{plan: &operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}}}}
+	crd := existingCRD(t, func(*apiextensionsv1.CustomResourceDefinition) {})
+	why, err := u.othersObjects(t.Context(), crd, &pages{})
+	require.NoError(t, err)
+	require.Equal(t, "it has more than 10000 objects", why)
+
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 0, existing.ErrSlow)
+	defer cancel()
+	why, err = u.othersObjects(ctx, crd, &pages{slow: true})
+	require.NoError(t, err)
+	require.Equal(t, "its objects could not be read within 30s", why)
+
+	crd.Spec.Versions[0].Served = false
+	why, err = u.othersObjects(t.Context(), crd, nil)
+	require.NoError(t, err)
+	require.Equal(t, "its objects cannot be read, because it serves no version", why)
 }
