@@ -65,6 +65,18 @@ func ports() []Mutant {
 			Killer: unit("pkg/controller/installplan", "TestAPlanAnnouncesItsWebhooksBeforeItIsApproved"),
 		},
 		{
+			Name: "automatic-plans-announce-no-webhooks", Rule: 0, File: "pkg/controller/installplan/run.go",
+			Old:    "return proceed(), s.announceWebhooks()",
+			New:    "if s.plan.Spec.Approval == operatorsv1alpha1.ApprovalAutomatic {\n\t\treturn proceed(), nil\n\t}\n\treturn proceed(), s.announceWebhooks()",
+			Killer: unit("pkg/controller/installplan", "TestAPlanAnnouncesItsWebhooksBeforeItIsApproved"),
+		},
+		{
+			Name: "subscriptions-announce-no-webhooks", Rule: 0, File: "pkg/controller/subscription/reconciler.go",
+			Old:    "newWebhooks(&sub.Status, &after.Status); ok {",
+			New:    "newWebhooks(&sub.Status, &after.Status); ok && err != nil {",
+			Killer: unit("pkg/controller/subscription", "TestAnnouncesTheWebhooksOfAPlanInAnEvent"),
+		},
+		{
 			Name: "names-of-webhooks-are-text", Rule: 8, File: "pkg/controller/installplan/webhooks.go",
 			Old:    `out = append(out, fmt.Sprintf("%q", status.Cut(one, maxName)))`,
 			New:    `out = append(out, status.Cut(one, maxName))`,

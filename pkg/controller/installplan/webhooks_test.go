@@ -102,9 +102,15 @@ func TestAPlanAnnouncesItsWebhooksBeforeItIsApproved(t *testing.T) {
   - {type: MutatingAdmissionWebhook, generateName: m.example.com, deploymentName: demo, admissionReviewVersions: [v1], sideEffects: None,
      rules: [{operations: [CREATE], apiGroups: [example.com], apiVersions: [v1], resources: [things]}]}
 `
-	w := newWorld(t, bundled(strings.Replace(demoCSV, "  version: 1.0.0\n", "  version: 1.0.0\n"+webhooks, 1), demoCRD, demoConfigMap), manual(false))
-	w.reconcile()
-	w.Get(w.plan)
-	require.Equal(t, `the plan contains 1 webhook(s): mutating webhook "m.example.com" of "demo.v1.0.0" intercepts "CREATE" of "things" (API groups "example.com") in namespaces "ns"`,
-		w.plan.Status.GetCondition(typeWebhooksIncluded).Message)
+	withHook := bundled(strings.Replace(demoCSV, "  version: 1.0.0\n", "  version: 1.0.0\n"+webhooks, 1), demoCRD, demoConfigMap)
+	for name, approval := range map[string]change{"manual": manual(false), "automatic": func(*world) {}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, withHook, approval)
+			out := w.reconcile()
+			w.Get(w.plan)
+			const text = `the plan contains 1 webhook(s): mutating webhook "m.example.com" of "demo.v1.0.0" intercepts "CREATE" of "things" (API groups "example.com") in namespaces "ns"`
+			require.Equal(t, text, w.plan.Status.GetCondition(typeWebhooksIncluded).Message)
+			require.Equal(t, "event: Normal WebhooksIncluded on InstallPlan ns/install-#: "+text, out.writes[0], "before the first write")
+		})
+	}
 }
