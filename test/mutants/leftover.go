@@ -78,6 +78,36 @@ func leftovers() []Mutant {
 			Killer: unit(extension, "TestWhatAnExtensionLeavesBehind"),
 		},
 		{
+			Name: "extensions-confirm-nothing", Rule: 1, File: "pkg/controller/clusterextension/excess.go",
+			Old:    "confirmed, err := holder.Confirm(ctx, excess.Reviewer(s.confirmer.Ask), found)",
+			New:    "confirmed, err := found, error(nil)",
+			Killer: unit(extension, "TestTheAPIServerConfirmsAnExcessOfAnExtension"),
+		},
+		{
+			Name: "objects-that-an-extension-lost-are-removed", Rule: 7, File: "pkg/controller/clusterextension/excess.go",
+			Old:    "excess.Reread(ctx, s.Live, s.owner.Owns, cached)",
+			New:    "excess.Reread(ctx, s.Live, func(client.Object) bool { return true }, cached)",
+			Killer: unit(extension, "TestTheAPIServerConfirmsAnExcessOfAnExtension"),
+		},
+		{
+			Name: "a-cached-identity-decides-what-is-removed", Rule: 3, File: "pkg/controller/clusterextension/excess.go",
+			Old:    "live.Generation == s.ext.Generation && ",
+			New:    "",
+			Killer: unit(extension, "TestTheAPIServerConfirmsAnExcessOfAnExtension"),
+		},
+		{
+			Name: "a-cached-annotation-decides-what-is-removed", Rule: 3, File: "pkg/controller/clusterextension/excess.go",
+			Old:    " && !scoped.KeepsExcess(live), err",
+			New:    ", err",
+			Killer: unit(extension, "TestTheAPIServerConfirmsAnExcessOfAnExtension"),
+		},
+		{
+			Name: "a-later-extension-loses-permissions", Rule: 3, File: "pkg/controller/clusterextension/excess.go",
+			Old:    "live.UID == s.ext.UID && live.DeletionTimestamp == nil && live.Gen",
+			New:    "live.DeletionTimestamp == nil && live.Gen",
+			Killer: unit(extension, "TestTheAPIServerConfirmsAnExcessOfAnExtension"),
+		},
+		{
 			Name: "bindings-with-shorter-marks-stay", Rule: 2, File: "pkg/controller/clusterextension/excess.go",
 			Old:    "s.Client.List(ctx, list, s.owner.Marked(),",
 			New:    "s.Client.List(ctx, list, client.MatchingLabels{names.LabelLineage: s.owner.Mark()},",
