@@ -112,3 +112,18 @@ func TestAPlanNamesItsAccountBeforeItIsExecuted(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, &corev1.ObjectReference{APIVersion: "v1", Kind: "ServiceAccount", Namespace: "ns", Name: "boss", UID: "2"}, s.plan.Status.AttenuatedServiceAccountRef)
 }
+
+func TestAWaitingPlanNamesItsAccountInItsStatus(t *testing.T) {
+	t.Parallel()
+	for name, waiting := range map[string]change{"for an approval": manual(false), "for permissions": withoutCRDs()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, waiting)
+			w.reconcile()
+			w.Get(w.plan)
+			require.NotEqual(t, operatorsv1alpha1.InstallPlanPhaseComplete, w.plan.Status.Phase)
+			require.NotNil(t, w.plan.Status.AttenuatedServiceAccountRef)
+			require.Equal(t, "acct", w.plan.Status.AttenuatedServiceAccountRef.Name)
+		})
+	}
+}
