@@ -90,14 +90,21 @@ func (c *checker) visit(n ast.Node) bool {
 const notWritten = "a message must be a constant or the result of status.Text"
 
 func (c *checker) literal(n *ast.CompositeLit) {
-	if !c.isStatus(c.TypesInfo.TypeOf(n)) {
+	t := c.TypesInfo.TypeOf(n)
+	if !c.isStatus(t) && !isEvent(t) {
 		return
 	}
 	for _, element := range n.Elts {
-		if pair, ok := element.(*ast.KeyValueExpr); ok && isNamed(pair.Key, "Message") && !c.isSafe(pair.Value) {
+		pair, ok := element.(*ast.KeyValueExpr)
+		if ok && (isNamed(pair.Key, "Message") || isNamed(pair.Key, "Note")) && !c.isSafe(pair.Value) {
 			c.report(pair, notWritten)
 		}
 	}
+}
+
+// isEvent reports whether a type is an Event, which controllers leave to the recorder of package events.
+func isEvent(t types.Type) bool {
+	return isType(t, "k8s.io/api/core/v1", "Event") || isType(t, "k8s.io/api/events/v1", "Event")
 }
 
 func (c *checker) assignment(n *ast.AssignStmt) {
@@ -118,6 +125,10 @@ func (c *checker) call(n *ast.CallExpr) {
 		c.conversion(n)
 		return
 	}
+	if strings.HasSuffix(function.Pkg().Path(), "/tools/record") {
+		c.report(n, "controllers emit Events with package events")
+		return
+	}
 	switch function.Name() {
 	case "Eventf":
 		if strings.HasSuffix(function.Pkg().Path(), "/events") && !c.isNote(n) {
@@ -132,13 +143,21 @@ func (c *checker) call(n *ast.CallExpr) {
 			c.report(n, notWritten)
 		}
 	default:
-		if strings.Contains("/"+c.path, "/cmd/") && c.writes(n, function) {
-			c.report(n, "commands write only with message.Fprintf and message.Fprintln")
+		if c.isCommand() && c.writes(n, function) {
+			c.report(n, notPrinted)
 		}
 	}
 }
 
+const notPrinted = "commands write only with message.Fprintf and message.Fprintln"
+
+func (c *checker) isCommand() bool { return strings.Contains("/"+c.path, "/cmd/") }
+
+// conversion checks a call of something other than a function with a name: a conversion, or print and println.
 func (c *checker) conversion(n *ast.CallExpr) {
+	if name, ok := n.Fun.(*ast.Ident); ok && c.isCommand() && strings.HasPrefix(name.Name, "print") && c.TypesInfo.Types[n.Fun].IsBuiltin() {
+		c.report(n, notPrinted)
+	}
 	to := c.TypesInfo.Types[n.Fun]
 	if to.IsType() && isType(to.Type, pkgMessage, "Text", "Format") && c.TypesInfo.Types[n.Args[0]].Value == nil && c.path != "pkg/lib/message" {
 		c.report(n, "only package message converts strings to its types")
@@ -161,11 +180,22 @@ func (c *checker) writes(n *ast.CallExpr, function *types.Func) bool {
 	case "fmt":
 		return strings.HasPrefix(name, "Print") || strings.HasPrefix(name, "Fprint") && !c.inMemory(n.Args[0])
 	case "io":
-		return name == "WriteString" && c.TypesInfo.Types[n.Args[1]].Value == nil && c.path != "cmd/kubectl-remit/internal/cli" // its Writer
-	case "bytes", "os", "bufio":
-		return name == "WriteString" && c.TypesInfo.Types[n.Args[0]].Value == nil
+		return name == "WriteString" && c.TypesInfo.Types[n.Args[1]].Value == nil && c.path != "cmd/kubectl-remit/internal/cli" || // its Writer
+			strings.HasPrefix(name, "Copy") || c.writesBytes(n, name)
+	case "bytes", "os", "bufio", "text/tabwriter":
+		return name == "WriteString" && c.TypesInfo.Types[n.Args[0]].Value == nil || c.writesBytes(n, name)
+	case "encoding/json", "text/template":
+		return name == "Encode" || strings.HasPrefix(name, "Execute")
+	case "log", "github.com/spf13/cobra":
+		return strings.HasPrefix(name, "Print") || strings.HasPrefix(name, "Fatal") || strings.HasPrefix(name, "Panic")
 	}
 	return false
+}
+
+// writesBytes reports whether a call of a method Write writes bytes other than those of a bytes.Buffer, whose content is checked where it
+// is written.
+func (c *checker) writesBytes(n *ast.CallExpr, name string) bool {
+	return name == "Write" && len(n.Args) == 1 && !c.calls(n.Args[0], "Bytes")
 }
 
 // inMemory reports whether a writer is a strings.Builder, whose text is written later.

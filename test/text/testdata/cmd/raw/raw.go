@@ -4,14 +4,19 @@ package raw
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/record"
 
 	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/status"
@@ -44,15 +49,30 @@ func notes(r events.EventRecorder, other string) {
 	r.Eventf(nil, nil, "Warning", "a", "b", "a %s", status.Note(other)) // want
 }
 
+func oldNotes(r record.EventRecorder, other string) {
+	r.Event(nil, "Warning", "a", other)                     // want
+	r.Eventf(nil, "Warning", "a", "%s", status.Note(other)) // want
+	_ = corev1.Event{Message: other}                        // want
+	_ = corev1.Event{Message: status.Note(other), Reason: "a"}
+}
+
 func output(out io.Writer, other string) {
 	var text strings.Builder
 	fmt.Fprintf(&text, "a %s", other)
 	var buffer bytes.Buffer
-	buffer.WriteString(other)        // want
-	fmt.Println(other)               // want
-	fmt.Fprintf(out, "a %s", other)  // want
-	io.WriteString(os.Stderr, other) // want
-	os.Stdout.WriteString(other)     // want
+	buffer.WriteString(other)              // want
+	fmt.Println(other)                     // want
+	fmt.Fprintf(out, "a %s", other)        // want
+	io.WriteString(os.Stderr, other)       // want
+	os.Stdout.WriteString(other)           // want
+	out.Write([]byte(other))               // want
+	os.Stdout.Write([]byte(other))         // want
+	io.Copy(out, strings.NewReader(other)) // want
+	json.NewEncoder(out).Encode(other)     // want
+	log.Print(other)                       // want
+	println(other)                         // want
+	(&cobra.Command{}).Println(other)      // want
+	out.Write(buffer.Bytes())
 	message.Fprintf(out, "a %s", other)
 	message.Fprintln(out, message.Text(other))  // want
 	message.Fprintf(out, message.Format(other)) // want
