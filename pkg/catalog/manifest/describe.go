@@ -10,6 +10,7 @@ import (
 
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 	"github.com/operator-framework/operator-registry/alpha/property"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -182,8 +183,9 @@ func concat(crds []crdReference, services []property.GVK) []property.GVK {
 // versionsOf lists every served version of the owned CRDs, because CSVs often name only the newest.
 func versionsOf(crds []crd, owned []string) []property.GVK {
 	var out []property.GVK
+	isOwned := sets.New(owned...)
 	for i := range crds {
-		if !slices.Contains(owned, crds[i].Metadata.Name) {
+		if !isOwned.Has(crds[i].Metadata.Name) {
 			continue
 		}
 		for _, v := range crds[i].Spec.Versions {
@@ -198,8 +200,10 @@ func versionsOf(crds []crd, owned []string) []property.GVK {
 // dedupe removes duplicate and incomplete APIs.
 func dedupe(apis []property.GVK) []property.GVK {
 	var out []property.GVK
+	seen := map[property.GVK]bool{}
 	for _, a := range apis {
-		if a.Version != "" && a.Kind != "" && !slices.Contains(out, a) {
+		if a.Version != "" && a.Kind != "" && !seen[a] {
+			seen[a] = true
 			out = append(out, a)
 		}
 	}
