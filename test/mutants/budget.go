@@ -165,5 +165,29 @@ func budget() []Mutant {
 			New:    "	if len(q.running) >= largeAtOnce {",
 			Killer: unit("pkg/controller/installplan", "TestLargePlansTakeTurnsInOrder"),
 		},
+		{
+			Name: "packages-times-manifests", Rule: 8, File: "pkg/catalog/configmap/legacy.go",
+			Old:    "	if err := l.budget.Draw(s); err != nil {",
+			New:    "	if err := l.budget.Draw(s); false {",
+			Killer: unit("pkg/catalog/configmap", "TestSizesInALegacyConfigMapDoNotMultiply"),
+		},
+		{
+			Name: "crds-once-for-each-mention", Rule: 8, File: "pkg/catalog/configmap/legacy.go",
+			Old:    "!ok || added[crd] {",
+			New:    "!ok {",
+			Killer: unit("pkg/catalog/configmap", "TestSizesInALegacyConfigMapDoNotMultiply"),
+		},
+		{
+			Name: "apis-compared-in-pairs", Rule: 8, File: "pkg/catalog/manifest/describe.go",
+			Old:    `a.Kind != "" && !seen[a] {`,
+			New:    `a.Kind != "" && !slices.Contains(out, a) {`,
+			Killer: unit("pkg/catalog/manifest", "TestManyAPIsTakeLinearTime"),
+		},
+		{
+			Name: "manifests-count-once", Rule: 8, File: "pkg/controller/catalogsource/configmaps.go",
+			Old:    "max(sizeOf(cm), sizeOfManifests(ctx, snap))",
+			New:    "sizeOf(cm)",
+			Killer: unit("pkg/controller/catalogsource", "TestManifestsOfAConfigMapCountForEachPackage"),
+		},
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/fbc"
 	"github.com/remit-olm/remit/pkg/catalog/manifest"
+	"github.com/remit-olm/remit/pkg/lib/budget"
 )
 
 // pkgManifest is an element of the legacy key "packages".
@@ -31,12 +32,25 @@ type legacy struct {
 	csvs map[string][]byte
 	crds map[string][]byte
 	cfg  declcfg.DeclarativeConfig
+	// budget is for cfg, which contains a manifest once for each package and version to which it belongs.
+	budget *budget.Budget
+}
+
+// maxBytes is the memory of the packages of one ConfigMap. Until they are loaded, their manifests take about three times as much.
+const maxBytes = 32 << 20
+
+// draw adds parts of a package that are about to be built.
+func (l *legacy) draw(s budget.Size) error {
+	if err := l.budget.Draw(s); err != nil {
+		return fmt.Errorf("%w: each package contains its versions, and each version its CustomResourceDefinitions; use fewer of them, or a file-based catalog", err)
+	}
+	return nil
 }
 
 // loadLegacy loads the legacy format by converting it to a file-based catalog, so that both formats are validated in
 // the same way.
 func loadLegacy(keys map[string][]byte) (*catalog.Snapshot, error) {
-	var l legacy
+	l := legacy{budget: budget.New("the packages of the ConfigMap", maxBytes)}
 	var err error
 	if l.csvs, err = byName(keys, KeyCSVs); err != nil {
 		return nil, err
@@ -50,7 +64,9 @@ func loadLegacy(keys map[string][]byte) (*catalog.Snapshot, error) {
 	}
 	for _, p := range packages {
 		kept := l.cfg
-		if err := l.addPackage(p); err != nil {
+		if err := l.addPackage(p); errors.As(err, new(*budget.Error)) {
+			return nil, err
+		} else if err != nil {
 			l.cfg = kept
 			broken[p.Name] = err
 		}
@@ -173,6 +189,9 @@ func (l *legacy) chain(pkg, head string, described map[string]*manifest.Descript
 			}
 			described[name] = d
 		}
+		if err := l.draw(budget.Of(declcfg.ChannelEntry{})); err != nil {
+			return nil, err
+		}
 		entries = append(entries, d.Entry())
 		name = d.Replaces
 	}
@@ -181,19 +200,32 @@ func (l *legacy) chain(pkg, head string, described map[string]*manifest.Descript
 
 // addBundle builds a bundle from a CSV and the CRDs that it owns.
 func (l *legacy) addBundle(pkg, name string) (*manifest.Description, error) {
-	alone, err := manifest.Describe(pkg, &catalog.Content{Manifests: [][]byte{l.csvs[name]}})
+	manifests := [][]byte{l.csvs[name]}
+	if err := l.draw(budget.OfText(len(l.csvs[name]))); err != nil {
+		return nil, err
+	}
+	alone, err := manifest.Describe(pkg, &catalog.Content{Manifests: manifests})
 	if err != nil {
 		return nil, fmt.Errorf("%q: %w", name, err)
 	}
-	manifests := [][]byte{l.csvs[name]}
+	added := map[string]bool{}
 	for _, crd := range alone.OwnedCRDs {
-		if data, ok := l.crds[crd]; ok {
-			manifests = append(manifests, data)
+		data, ok := l.crds[crd]
+		if !ok || added[crd] {
+			continue
 		}
+		added[crd] = true
+		if err := l.draw(budget.OfText(len(data))); err != nil {
+			return nil, err
+		}
+		manifests = append(manifests, data)
 	}
 	d, err := manifest.Describe(pkg, &catalog.Content{Manifests: manifests})
 	if err != nil {
 		return nil, fmt.Errorf("%q: %w", name, err)
+	}
+	if err := l.draw(budget.Of(d.Properties)); err != nil {
+		return nil, err
 	}
 	l.cfg.Bundles = append(l.cfg.Bundles, d.Bundle(pkg, manifests))
 	return d, nil

@@ -50,7 +50,7 @@ func (c *configMaps) load(ctx context.Context, key types.NamespacedName, cm *cor
 		err = now.updatedWith(snap).err
 	}
 	if err == nil {
-		if err = c.budget.take(holder{by: fromConfigMap, key: key}, snap.Size()+sizeOf(cm)); err != nil {
+		if err = c.budget.take(holder{by: fromConfigMap, key: key}, snap.Size()+max(sizeOf(cm), sizeOfManifests(ctx, snap))); err != nil {
 			now.uid = "" // load the ConfigMap again in the next reconcile, because it may fit then
 		}
 	}
@@ -75,7 +75,24 @@ func (c *configMaps) read(ctx context.Context, cm *corev1.ConfigMap, loader fbc.
 	return snap, err
 }
 
-// sizeOf returns the size of the manifests that a Snapshot of the ConfigMap retains.
+// sizeOfManifests returns the size of the manifests that a Snapshot retains: those of each bundle, although the ConfigMap may contain
+// them once for several packages.
+func sizeOfManifests(ctx context.Context, snap *catalog.Snapshot) (size int64) {
+	for _, pkg := range snap.Packages {
+		for name := range pkg.Bundles {
+			found, err := snap.Reader.Content(ctx, pkg.Name, "", name)
+			if err != nil {
+				continue // the catalog contains only the reference of an image
+			}
+			for _, m := range found.Manifests {
+				size += int64(len(m))
+			}
+		}
+	}
+	return size
+}
+
+// sizeOf returns the size of the text of a ConfigMap.
 func sizeOf(cm *corev1.ConfigMap) int64 {
 	size := 0
 	for _, text := range cm.Data {

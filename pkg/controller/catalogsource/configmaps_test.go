@@ -2,6 +2,8 @@ package catalogsource
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -11,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/remit-olm/remit/pkg/catalog/configmap"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
@@ -38,4 +41,19 @@ func TestACatalogInAConfigMapThatTheAccountMayNotRead(t *testing.T) {
 	require.Equal(t, operatorsv1alpha1.CatalogSourceConfigMapError, got.Reason)
 	_, published := w.Store.Get(key("cat"))
 	require.True(t, published, "the last good content is still served")
+}
+
+// A ConfigMap can contain a manifest once for many packages, but each of them keeps a copy.
+func TestManifestsOfAConfigMapCountForEachPackage(t *testing.T) {
+	csv := `[{"kind":"ClusterServiceVersion","metadata":{"name":"a"},"spec":{"version":"1.0.0","description":"` + strings.Repeat("x", 100<<10) + `"}}]`
+	var packages []string
+	for i := range 20 {
+		packages = append(packages, fmt.Sprintf(`{"packageName":"p%d","channels":[{"name":"c","currentCSV":"a"}]}`, i))
+	}
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "remit", Name: "c", UID: "u"}, Data: map[string]string{
+		configmap.KeyCSVs: csv, configmap.KeyCRDs: "[]", configmap.KeyPackages: "[" + strings.Join(packages, ",") + "]"}}
+	w := running(t, cm, catalogSource("cat", operatorsv1alpha1.CatalogSourceSpec{SourceType: "internal", ConfigMap: "c"}))
+	w.images.budget.exempt = ""
+	requireReady(t, w.reconcile(t, "cat"))
+	require.Greater(t, w.images.budget.holds(holder{by: fromConfigMap, key: key("cat")}), int64(20*100<<10))
 }
