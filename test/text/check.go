@@ -176,20 +176,27 @@ func (c *checker) isNote(n *ast.CallExpr) bool {
 // writes reports whether a call writes a string that may not be from package message.
 func (c *checker) writes(n *ast.CallExpr, function *types.Func) bool {
 	name := function.Name()
+	begins := func(prefixes ...string) bool {
+		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) })
+	}
 	switch function.Pkg().Path() {
 	case "fmt":
-		return strings.HasPrefix(name, "Print") || strings.HasPrefix(name, "Fprint") && !c.inMemory(n.Args[0])
+		return begins("Print") || begins("Fprint") && !c.inMemory(n.Args[0])
 	case "io":
-		return name == "WriteString" && c.TypesInfo.Types[n.Args[1]].Value == nil && c.path != "cmd/kubectl-remit/internal/cli" || // its Writer
-			strings.HasPrefix(name, "Copy") || c.writesBytes(n, name)
+		return begins("Copy") || c.writesString(n, name, 1) && c.path != "cmd/kubectl-remit/internal/cli" || c.writesBytes(n, name) // its Writer
 	case "bytes", "os", "bufio", "text/tabwriter":
-		return name == "WriteString" && c.TypesInfo.Types[n.Args[0]].Value == nil || c.writesBytes(n, name)
+		return c.writesString(n, name, 0) || c.writesBytes(n, name)
 	case "encoding/json", "text/template":
-		return name == "Encode" || strings.HasPrefix(name, "Execute")
+		return begins("Encode", "Execute")
 	case "log", "github.com/spf13/cobra":
-		return strings.HasPrefix(name, "Print") || strings.HasPrefix(name, "Fatal") || strings.HasPrefix(name, "Panic")
+		return begins("Print", "Fatal", "Panic")
 	}
 	return false
+}
+
+// writesString reports whether a call of WriteString writes an argument that is not constant.
+func (c *checker) writesString(n *ast.CallExpr, name string, arg int) bool {
+	return name == "WriteString" && c.TypesInfo.Types[n.Args[arg]].Value == nil
 }
 
 // writesBytes reports whether a call of a method Write writes bytes other than those of a bytes.Buffer, whose content is checked where it
