@@ -2,7 +2,6 @@ package bundle
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -120,11 +119,7 @@ func (p *parser) read(i int, raw []byte) error {
 	if cost > maxTextCost {
 		return p.named(i, tooCostly(cost, maxTextCost))
 	}
-	end, err := decoding.Begin(context.Background(), cost)
-	if err != nil {
-		return p.named(i, err)
-	}
-	defer end()
+	defer begin(cost)()
 	warnings, err := catalog.ReadObjects(raw, MaxManifestBytes, func(object []byte) error {
 		if p.from = append(p.from, i); len(p.from) > MaxManifests {
 			return fmt.Errorf("bundle has more than %d objects", MaxManifests)

@@ -35,8 +35,19 @@ const maxDepth, maxManifestCost = 200, 48 << 20
 // manifest in the corpus needs is 53 MiB.
 const maxTextCost = 128 << 20
 
-// decoding limits the memory for all texts that the process converts at the same time.
-var decoding = catalog.NewDecoding()
+// costlyText is the cost above which a text counts as costly. The process converts few costly texts at the same time.
+const costlyText = 8 << 20
+
+var costly = make(chan struct{}, 2)
+
+// begin waits until a text may be converted. The caller must call end.
+func begin(cost int64) (end func()) {
+	if cost <= costlyText {
+		return func() {}
+	}
+	costly <- struct{}{}
+	return func() { <-costly }
+}
 
 func tooCostly(cost, limit int64) error {
 	return fmt.Errorf("manifest would need about %d MiB of memory; at most %d are allowed: use fewer list entries", cost>>20, limit>>20)

@@ -123,7 +123,7 @@ func ReadBundle(ctx context.Context, fsys fs.FS) (*bundle.Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return bundle.ParseContent(content) //nolint:contextcheck // it waits only for other texts of this process
+	return bundle.ParseContent(content)
 }
 
 func tooLarge() error {
