@@ -188,6 +188,8 @@ func TestResolve(t *testing.T) {
 		"n.v1.0.0 stable needs=o:>=1.0.0", "n.v2.0.0 stable replaces=n.v1.0.0", "o.v1.0.0 stable", "o.v2.0.0 stable replaces=o.v1.0.0",
 		"p.v1.0.0 stable needs=q:<2.0.0", "p.v2.0.0 stable replaces=p.v1.0.0", "q.v1.0.0 stable owns=Q", "q.v2.0.0 stable replaces=q.v1.0.0",
 		"r.v1.0.0 stable", "r.v2.0.0 stable replaces=r.v1.0.0 owns=Q",
+		`t.v1.0.0 stable constraint={"any":{"constraints":[{"package":{"packageName":"u","versionRange":"<2.0.0"}},{"package":{"packageName":"v","versionRange":">=1.0.0"}}]}}`,
+		"u.v1.0.0 stable", "u.v2.0.0 stable replaces=u.v1.0.0", "v.v1.0.0 stable needs=w:>=1.0.0", "w.v1.0.0 stable",
 	}
 	for _, row := range []struct {
 		name     string
@@ -196,6 +198,8 @@ func TestResolve(t *testing.T) {
 	}{
 		{"the head", []string{"s ns/cat/a/stable"}, []string{"s:a.v3.0.0"}},
 		{"the head of the default channel", []string{"s ns/cat/a/"}, []string{"s:a.v3.0.0"}},
+		{"another dependency of a version that stays in place", []string{"s ns/cat/t/stable/ installed=t.v1.0.0", "x ns/cat/u/stable/ installed=u.v1.0.0"},
+			[]string{"x:u.v2.0.0<u.v1.0.0 +v.v1.0.0 +w.v1.0.0"}},
 		{"startingCSV", []string{"s ns/cat/a/stable/a.v1.0.0"}, []string{"s:a.v1.0.0"}},
 		{"then upgrades one step at a time", []string{"s ns/cat/a/stable/a.v1.0.0 installed=a.v1.0.0"}, []string{"s:a.v2.0.0<a.v1.0.0"}},
 		{"until the head is installed", []string{"s ns/cat/a/stable installed=a.v3.0.0"}, nil},
@@ -268,6 +272,18 @@ func TestCatalogsInOrderOfPreference(t *testing.T) {
 	excluded := world(graph("ns/asking", "op.v1.0.0 stable api=K"), serving("global/a", 1))
 	excluded.ExcludeGlobal = true
 	require.Equal(t, []string{"!s"}, format(excluded.resolve(subjects("s ns/asking/op/stable"))))
+}
+
+// A change without a Subscription that needs it made the program panic.
+func TestEveryChangeIsNeededByASubscription(t *testing.T) {
+	either := `{"any":{"constraints":[{"package":{"packageName":"u","versionRange":"<2.0.0"}},{"package":{"packageName":"v","versionRange":">=1.0.0"}}]}}`
+	in := world(graph("ns/cat", "t.v1.0.0 stable constraint="+either, "u.v1.0.0 stable", "u.v2.0.0 stable replaces=u.v1.0.0", "v.v1.0.0 stable needs=w:>=1.0.0", "w.v1.0.0 stable"))
+	got := in.resolve(subjects("s ns/cat/t/stable/ installed=t.v1.0.0", "x ns/cat/u/stable/ installed=u.v1.0.0"))
+	require.Len(t, got.Sets, 1)
+	for k, want := range []string{"x", "s", "s"} {
+		require.Len(t, got.Sets[0][k].NeededBy, 1)
+		require.Equal(t, want, got.Sets[0][k].NeededBy[0].Name, got.Sets[0][k].Bundle)
+	}
 }
 
 func TestChannelsInOrderOfPreference(t *testing.T) {

@@ -2,6 +2,7 @@ package resolver
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -116,6 +117,7 @@ func (d *decision) choose(p *problem, taken []sat.ID) {
 			c.recordNeed(o.id, r.Subscription)
 		}
 	}
+	c.recordNeedsInPlace(d.roots)
 	d.explainHeldBack(c.taken)
 	c.join()
 	byRoot := map[sat.ID]int{}
@@ -178,6 +180,49 @@ func (c *changes) recordNeed(id sat.ID, sub *operatorsv1alpha1.Subscription) {
 			c.recordNeed(other.id, sub)
 		}
 	}
+}
+
+// recordNeedsInPlace records what versions need that stay in place: a dependency that takes the place of one that is upgraded. It
+// attributes such a change, and what it needs, to the Subscription of the version or, if it has none, to all Subscriptions, and
+// groups it with the upgrade.
+func (c *changes) recordNeedsInPlace(roots []*root) {
+	for _, id := range slices.Sorted(maps.Keys(c.taken)) {
+		if o := c.operators[id]; o == nil || !o.inPlace() {
+			continue
+		}
+		for _, n := range c.needs[id] {
+			if c.meter.Spend(len(n.candidates)+len(roots)+len(c.ids)) != nil {
+				return
+			}
+			other := c.changeIn(n.candidates)
+			if other == nil {
+				continue
+			}
+			for _, sub := range requesting(roots, id) {
+				c.recordNeed(other.id, sub)
+			}
+			for _, change := range c.ids {
+				if old := c.replaced(change); old != nil && slices.Contains(n.candidates, old) {
+					c.union(change, other.id)
+				}
+			}
+		}
+	}
+}
+
+// requesting returns the Subscriptions of a version or, if it has none, all Subscriptions.
+func requesting(roots []*root, id sat.ID) (subs []*operatorsv1alpha1.Subscription) {
+	var all []*operatorsv1alpha1.Subscription
+	for _, r := range roots {
+		all = append(all, r.Subscription)
+		if slices.ContainsFunc(r.candidates, func(o *operator) bool { return o.id == id }) {
+			subs = append(subs, r.Subscription)
+		}
+	}
+	if len(subs) == 0 {
+		return all
+	}
+	return subs
 }
 
 // join groups two changes if one of them needs the other. It also groups them if one of them provides a kind that the

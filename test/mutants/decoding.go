@@ -29,6 +29,12 @@ func decoding() []Mutant {
 			Killer: unit(pkg, "TestAnUpdateStrategyDoesNotHideAnotherField"),
 		},
 		{
+			Name: "needs-of-versions-in-place-are-forgotten", Rule: 8, File: "pkg/resolver/solve.go",
+			Old:    "	c.recordNeedsInPlace(d.roots)\n",
+			New:    "",
+			Killer: unit("pkg/resolver", "TestEveryChangeIsNeededByASubscription"),
+		},
+		{
 			Name: "requirements-of-any-length-are-kept", Rule: 8, File: "pkg/resolver/facts.go",
 			Old:    " && bytesOf(needs) <= maxKeptBytes {",
 			New:    " && bytesOf(needs) >= 0 {",
