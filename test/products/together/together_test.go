@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -194,6 +195,27 @@ func (w *world) resetPeaks() {
 	}
 }
 
+// cpu returns the CPU-seconds that the control plane, which contains the API server and etcd, and each program have used so far.
+func (w *world) cpu() map[string]float64 {
+	w.Helper()
+	pids := map[string]int{"control plane": w.PID}
+	for name, p := range w.programs() {
+		pids[name] = p.PID
+	}
+	out := map[string]float64{}
+	for name, pid := range pids {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		require.NoError(w, err)
+		_, after, _ := strings.Cut(string(stat), ") ")
+		for _, field := range strings.Fields(after)[11:13] { // the time in user mode and in the kernel, in hundredths of a second
+			ticks, err := strconv.Atoi(field)
+			require.NoError(w, err)
+			out[name] += float64(ticks) / 100
+		}
+	}
+	return out
+}
+
 // BenchmarkProducts prints the peak of each program during each attack alone.
 func BenchmarkProducts(b *testing.B) {
 	for range b.N {
@@ -224,8 +246,15 @@ func BenchmarkInstallsBesideProducts(b *testing.B) {
 			all := w.healthy()
 			begin, await := w.prepare()
 			begin()
+			before := w.cpu()
 			beside = append(beside, w.install(all))
+			for name, used := range w.cpu() {
+				b.Logf("meanwhile, %s used %.1f CPU-seconds", name, used-before[name])
+			}
 			await()
+			for name, used := range w.cpu() {
+				b.Logf("until all attacks were handled, %s used %.1f CPU-seconds", name, used-before[name])
+			}
 			b.Logf("so far alone %v, beside %v", alone, beside)
 		}
 		slices.Sort(alone)
