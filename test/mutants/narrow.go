@@ -35,6 +35,18 @@ func narrow() []Mutant {
 		ofExtensions("webhooks-of-extensions-are-narrowed-despite-the-annotation", "if scoped.KeepsExcess(s.ext) {", "if s.ext == nil {", "TestAWebhookThatIsKept"),
 		ofExtensions("webhooks-of-extensions-that-nobody-may-read-are-not-reported", "	if isRefusal(err) {\n", "	if isRefusal(err) && live != nil {\n", "TestAWebhookThatTheIdentityMayNotRead"),
 		{
+			Name: "versions-that-are-not-installed-use-definitions", Rule: 8, File: "pkg/controller/installplan/definitions.go",
+			Old:    "		if installed {",
+			New:    "		if installed || !mine {",
+			Killer: unit("pkg/controller/installplan", "TestTheCRDAccountChangesOnlyDefinitionsThatNobodyElseUses"),
+		},
+		{
+			Name: "plans-that-wait-for-other-users-sleep", Rule: 8, File: "pkg/controller/installplan/reconciler.go",
+			Old:    "		if err == nil && !run.recheckAt.IsZero() {",
+			New:    "		if err != nil && !run.recheckAt.IsZero() {",
+			Killer: unit("pkg/controller/installplan", "TestTheCRDAccountChangesOnlyDefinitionsThatNobodyElseUses"),
+		},
+		{
 			Name: "objects-of-the-cluster-stay-intercepted", Rule: 1, File: "pkg/install/webhook/narrow.go",
 			Old:    "	if len(demand.Cluster) > 0 && ",
 			New:    "	if len(demand.Cluster) > 99 && ",

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -38,8 +40,9 @@ type denial struct {
 	resourceVersion string
 	account         scoped.Account
 	why             string
-	// until is the time at which a cached denial expires.
+	// until is the time at which a cached denial expires, and wait its duration. It grows while the reason stays the same.
 	until time.Time
+	wait  time.Duration
 }
 
 // chooseWriters determines, immediately before the writes, which account changes each existing CustomResourceDefinition of
@@ -77,6 +80,7 @@ func chooseWriters(ctx context.Context, s *run) (outcome, error) {
 		state.Kept = true // the plan waits, so nothing is written
 		s.findings.Findings = append(s.findings.Findings, report.Findings...)
 		s.refuse(state.Step, s.explainDenial(*state, denied))
+		s.recheckAt = s.reconciler.memory.Get(s.key()).schemas[state.Live.GetName()].denial.until
 	}
 	return proceed(), nil
 }
@@ -131,7 +135,12 @@ func (s *run) denied(ctx context.Context, state execute.State) (string, error) {
 	}
 	ended := clock.Now()
 	s.reconciler.memory.changeSchema(s.key(), live.Name, func(is *compared) {
-		is.denial = denial{version, s.account, why, ended.Add(max(minRecheck, readShare*ended.Sub(begun)))}
+		wait := minRecheck
+		if why == is.denial.why {
+			wait = min(max(2*is.denial.wait, minRecheck), maxRecheck)
+		}
+		wait = max(wait, readShare*ended.Sub(begun))
+		is.denial = denial{resourceVersion: version, account: s.account, why: why, until: ended.Add(wait), wait: wait}
 	})
 	return why, nil
 }
@@ -160,11 +169,28 @@ func (u *users) others(ctx context.Context, live *apiextensionsv1.CustomResource
 		if err != nil {
 			return "", err
 		}
-		if !mine {
+		if mine {
+			continue
+		}
+		installed, err := u.isInstalled(ctx, csv)
+		if err != nil {
+			return "", err
+		}
+		if installed {
 			return "operators in other namespaces use it", nil
 		}
 	}
 	return u.othersObjects(ctx, live, reader)
+}
+
+// isInstalled reports whether a ClusterServiceVersion has a Deployment. Otherwise, a user who may only write ClusterServiceVersions
+// could prevent the upgrades of others.
+func (u *users) isInstalled(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) (bool, error) {
+	list := &appsv1.DeploymentList{}
+	if err := u.reconciler.Client.List(ctx, list, client.InNamespace(csv.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("list Deployments in namespace %q: %w", csv.Namespace, err)
+	}
+	return slices.ContainsFunc(list.Items, func(d appsv1.Deployment) bool { return deployment.OwnedBy(&d, csv.UID) }), nil
 }
 
 // uses reports whether a ClusterServiceVersion owns or requires a CustomResourceDefinition.

@@ -9,12 +9,14 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -50,9 +52,15 @@ func selects(w *world) {
 
 // csvIn returns a ClusterServiceVersion that requires the demo's CustomResourceDefinition.
 func csvIn(namespace string, labels map[string]string) *operatorsv1alpha1.ClusterServiceVersion {
-	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "user.v1", Labels: labels}}
+	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "user.v1", UID: types.UID("user-" + namespace), Labels: labels}}
 	csv.Spec.CustomResourceDefinitions.Required = []operatorsv1alpha1.CRDDescription{{Name: "things.example.com", Version: "v1", Kind: "Thing"}}
 	return csv
+}
+
+// deployed returns the Deployment of a ClusterServiceVersion that csvIn returns.
+func deployed(namespace string) client.Object {
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "user", OwnerReferences: []metav1.OwnerReference{
+		{APIVersion: "operators.coreos.com/v1alpha1", Kind: "ClusterServiceVersion", Name: "user.v1", UID: types.UID("user-" + namespace)}}}}
 }
 
 // With a CRD account, a tenant's upgrade must not change the objects of others.
@@ -76,15 +84,16 @@ func TestTheCRDAccountChangesOnlyDefinitionsThatNobodyElseUses(t *testing.T) {
 			"crds: apply CustomResourceDefinition things.example.com", ""},
 		"objects of another namespace": {[]change{with(thingIn("ns"), thingIn("other"))}, "",
 			`changes defaults in version "v1", and objects that are not in namespaces of this account exist`},
-		"objects of another account":     {[]change{otherAccount, with(thingIn("other"))}, "", "objects that are not in namespaces of this account exist"},
-		"an operator of another account": {[]change{otherAccount, with(csvIn("other", nil))}, "", "operators in other namespaces use it"},
+		"objects of another account":                         {[]change{otherAccount, with(thingIn("other"))}, "", "objects that are not in namespaces of this account exist"},
+		"a version of another account that is not installed": {[]change{otherAccount, with(csvIn("other", nil))}, "crds: apply CustomResourceDefinition things.example.com", ""},
+		"an operator of another account":                     {[]change{otherAccount, with(csvIn("other", nil), deployed("other"))}, "", "operators in other namespaces use it"},
 		"objects that the account may update, in a namespace that is not selected": {[]change{withoutCRDs(update), with(thingIn("other"))}, "",
 			"objects that are not in namespaces of this account exist"},
 		"objects of a selected namespace": {[]change{selects, bundled(multi, next, demoConfigMap), with(thingIn("other"))}, "",
 			"objects that are not in namespaces of this account exist"},
 		"objects of a selected namespace that the account may update": {[]change{selects, bundled(multi, next, demoConfigMap), withoutCRDs(update), with(thingIn("other"))},
 			"crds: apply CustomResourceDefinition things.example.com", ""},
-		"an operator of another namespace":         {[]change{with(csvIn("other", nil))}, "", "operators in other namespaces use it"},
+		"an operator of another namespace":         {[]change{with(csvIn("other", nil), deployed("other"))}, "", "operators in other namespaces use it"},
 		"unreadable objects":                       {[]change{refusing("crds: list ThingList", apierrors.NewForbidden(crds, "", errors.New("no")))}, "", "is not allowed to list its objects"},
 		"others, and an account that may patch it": {[]change{with(thingIn("other")), withoutCRDs(patch)}, "acct: apply CustomResourceDefinition things.example.com", ""},
 		"others, and no change to the spec":        {[]change{bundled(demoCSV, demoCRD, demoConfigMap), with(thingIn("other"))}, "", ""},
@@ -114,6 +123,7 @@ func TestTheCRDAccountChangesOnlyDefinitionsThatNobodyElseUses(t *testing.T) {
 			require.Contains(t, missing.Message, row.denied)
 			require.Contains(t, missing.Message, "grant ServiceAccount ns/acct permission to patch it")
 			require.NotContains(t, missing.Message, "other/")
+			require.NotZero(t, out.after, "no watch reports that the other use has ended")
 			require.Empty(t, slices.DeleteFunc(out.writes, func(r string) bool { return !strings.HasPrefix(r, "acct: ") }))
 		})
 	}

@@ -179,6 +179,9 @@ func (r *Reconciler) requeue(req ctrl.Request, run *run, err error) (ctrl.Result
 	switch {
 	case !kit.Is[*refused](err) || run.unpublished != nil:
 		r.memory.passed(req.NamespacedName)
+		if err == nil && !run.recheckAt.IsZero() { // the plan waits for other users of a definition, which no watch reports
+			return ctrl.Result{RequeueAfter: max(run.recheckAt.Sub(r.Clock.Now()), fairqueue.FirstRetry)}, nil
+		}
 		return ctrl.Result{}, err
 	case !run.recheckAt.IsZero():
 		return ctrl.Result{RequeueAfter: max(run.recheckAt.Sub(r.Clock.Now()), fairqueue.FirstRetry)}, nil
