@@ -24,11 +24,15 @@ func TestRestoresWhatWasRemovedAndKeepsEdits(t *testing.T) {
 	require.NoError(t, err)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "ensure-"}}
 	require.NoError(t, c.Create(t.Context(), ns))
-	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "p", Namespace: ns.Name}, CSV: "p.v1", UID: "u", Proofs: proofs.Keys()}
+	// The garbage collector deletes what has no existing owner, once another test has created the kind ClusterServiceVersion.
+	existing := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "owner"}}
+	require.NoError(t, c.Create(t.Context(), existing))
+	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "p", Namespace: ns.Name}, CSV: "p.v1", UID: existing.UID, Proofs: proofs.Keys()}
 	labels := map[string]string{"app": "op"}
 	want := &appsv1.Deployment{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "op", Labels: owner.Labels(), OwnerReferences: []metav1.OwnerReference{owner.Reference()}},
+		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "op", Labels: owner.Labels(), OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "v1", Kind: "ConfigMap", Name: existing.Name, UID: existing.UID}}},
 	}
 	want.Labels["olm.deployment-spec-hash"], want.Labels["release"] = "h", "one"
 	want.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
