@@ -31,6 +31,11 @@ func TestWarnsAboutPermissionsWithWhichOthersCanBeObtained(t *testing.T) {
 	requested := Need{Rules: rules, Cause: "needed by Remit itself"}
 	require.Empty(t, string(Examine(bounded, []Need{hidden, requested}, granting()).Escalation()))
 
+	admin := Need{Granted: true, Rules: []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}, Cause: "grant everything"}
+	everything := Examine(bounded, []Need{admin}, granting())
+	require.NotEmpty(t, string(everything.ClusterAdmin()))
+	require.Contains(t, string(everything.Summary()), string(everything.Escalation()), "even if everything is missing")
+
 	long := Need{Granted: true, Rules: rules, Cause: strings.Repeat("x\n", 1000)}
 	line := string(Examine(bounded, []Need{long}, granting()).Escalation())
 	require.NotContains(t, line, "\n")

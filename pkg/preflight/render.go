@@ -56,7 +56,7 @@ func (r Report) refusals(scopes []Scope) message.Text {
 	if len(scopes) > 0 {
 		tail = append(tail, r.ChangedText())
 	}
-	if warning := r.Escalation(); warning != "" && len(scopes) > 0 && r.ClusterAdmin() == "" {
+	if warning := r.Escalation(); warning != "" && len(scopes) > 0 {
 		tail = append(tail, warning)
 	}
 	end := message.Lines(append(append(tail, r.InUse...), r.Details)...)

@@ -115,6 +115,7 @@ func TestUsersWhoMayNotActAsTheAccountCannotChangeASpec(t *testing.T) {
 	}
 	for name, change := range map[string]func(*site, client.Client) error{
 		"merge patch":         patch(types.MergePatchType, `{"spec":{"displayName":"another"}}`),
+		"properties":          patch(types.MergePatchType, `{"metadata":{"annotations":{"operatorframework.io/properties":"{}"}}}`),
 		"JSON patch":          patch(types.JSONPatchType, `[{"op":"add","path":"/spec/displayName","value":"another"}]`),
 		"spec and generation": patch(types.MergePatchType, `{"metadata":{"generation":1},"spec":{"displayName":"another"}}`),
 		"update": func(s *site, c client.Client) error {

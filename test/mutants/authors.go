@@ -60,9 +60,33 @@ func authors() []Mutant {
 		},
 		{
 			Name: "the-record-of-a-csv-is-unprotected", Rule: 5, File: policy,
-			Old:    "'service.beta.openshift.io/inject-cabundle', 'remit.dev/account'].exists",
-			New:    "'service.beta.openshift.io/inject-cabundle'].exists",
+			Old:    "'service.beta.openshift.io/inject-cabundle', 'remit.dev/account',\n",
+			New:    "'service.beta.openshift.io/inject-cabundle',\n",
 			Killer: unit("test/author", "TestOnlyUsersOfTheRecordedAccountChangeTheRecord"),
+		},
+		{
+			Name: "csvs-of-users-bring-no-warning", Rule: 5, File: "pkg/controller/csv/reconciler.go",
+			Old:    "			r.warnEscalation(s.csv)\n",
+			New:    "",
+			Killer: unit("pkg/controller/csv", "TestWarnsOnceOfAnOperatorThatCanObtainPermissions"),
+		},
+		{
+			Name: "subscriptions-bring-no-warning", Rule: 5, File: "pkg/controller/subscription/reconciler.go",
+			Old:    "		if warning := newEscalation(&sub.Status, &after.Status); warning != \"\" {",
+			New:    "		if warning := newEscalation(&sub.Status, &after.Status); warning == \"?\" {",
+			Killer: unit("pkg/controller/subscription", "TestAnnouncesEscalationInAnEvent"),
+		},
+		{
+			Name: "extensions-bring-no-warning", Rule: 5, File: "pkg/controller/clusterextension/conditions.go",
+			Old:    `has all permissions that the version needs.", s.identity), f.Escalation(), `,
+			New:    `has all permissions that the version needs.", s.identity), `,
+			Killer: unit("pkg/controller/clusterextension", "TestAuthorizedWarnsAboutEscalation"),
+		},
+		{
+			Name: "the-properties-of-a-csv-are-unprotected", Rule: 5, File: policy,
+			Old:    "\n      'operatorframework.io/properties'].exists",
+			New:    "\n      'operatorframework.io/other'].exists",
+			Killer: unit("test/author", "TestUsersWhoMayNotActAsTheAccountCannotChangeASpec"),
 		},
 		{
 			Name: "the-record-of-a-subscription-is-unprotected", Rule: 5, File: policy,

@@ -65,7 +65,7 @@ func (s *run) setAuthorized() {
 	case !f.Empty():
 		s.setCondition(typeAuthorized, metav1.ConditionFalse, olmv1.ReasonMissingPermissions, f.Summary())
 	case undecided != "":
-		s.setCondition(typeAuthorized, metav1.ConditionUnknown, olmv1.ReasonEvaluationIncomplete, undecided)
+		s.setCondition(typeAuthorized, metav1.ConditionUnknown, olmv1.ReasonEvaluationIncomplete, message.Lines(undecided, f.Escalation()))
 	default:
 		s.setCondition(typeAuthorized, metav1.ConditionTrue, olmv1.ReasonSucceeded,
 			message.Lines(message.Sprintf("%s has all permissions that the version needs.", s.identity), f.Escalation(), f.ChangedText()))

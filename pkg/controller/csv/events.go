@@ -5,9 +5,13 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/lib/status"
+	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/rbac"
 )
 
 // Event reasons other than those of the CSV's transitions.
@@ -34,6 +38,19 @@ func (r *Reconciler) transitioned(csv *operatorsv1alpha1.ClusterServiceVersion, 
 		kind = corev1.EventTypeWarning
 	}
 	r.Recorder.Eventf(csv, nil, kind, string(t.Reason), "Reconcile", "%s", status.Note(cmp.Or(t.Detail, t.Message)))
+}
+
+// warnEscalation emits an event if the operator gets permissions with which it can obtain others. For a CSV that a user created, it is
+// the only warning; for other CSVs, the InstallPlan and the Subscription have warned before.
+func (r *Reconciler) warnEscalation(csv *operatorsv1alpha1.ClusterServiceVersion) {
+	var rules []rbacv1.PolicyRule
+	for _, p := range bundle.Permissions(csv) {
+		rules = append(append(rules, p.Namespaced...), p.Cluster...)
+	}
+	if verbs := rbac.Escalations(rules); len(verbs) > 0 {
+		r.Recorder.Eventf(csv, nil, corev1.EventTypeWarning, preflight.EventEscalation, "Reconcile", "%s", status.Note(
+			"the operator gets permissions with which it can obtain more permissions than its account has: "+lines(verbs)))
+	}
 }
 
 // leftBehind reports the remaining objects of a deleted CSV and how to remove them. It emits an event on the CSV and,

@@ -283,6 +283,9 @@ func (r *Reconciler) finish(ctx context.Context, s *scope) (ctrl.Result, error) 
 	}
 	for _, m := range s.moves {
 		log.FromContext(ctx).Info("Changed phase", "from", m.from, "phase", m.Phase, "reason", m.Reason)
+		if m.Phase == phaseInstallReady {
+			r.warnEscalation(s.csv)
+		}
 	}
 	if n := len(s.moves); n > 0 {
 		r.transitioned(s.csv, s.moves[n-1].Transition)

@@ -56,3 +56,22 @@ func TestAnnouncesTheWebhooksOfAPlanInAnEvent(t *testing.T) {
 	require.Len(t, recorder.Events, 1)
 	require.Equal(t, "Normal WebhooksIncluded the plan contains 1 webhook(s)", <-recorder.Events)
 }
+
+func TestAnnouncesEscalationInAnEvent(t *testing.T) {
+	const warning = "Warning: the install grants permissions with which an operator can obtain more permissions than ServiceAccount ns/acct has: x."
+	sub := subscription("a", operatorsv1alpha1.ApprovalAutomatic)
+	c := fake.NewClientBuilder().WithScheme(proofs.Scheme()).WithObjects(sub).WithStatusSubresource(sub).Build()
+	recorder := events.NewFakeRecorder(10)
+	r, err := New(Options{Client: c, Live: c, Catalogs: &catalog.Store{}, RBAC: rbac.Unreadable(errors.New("not in this test")),
+		Recorder: recorder, Proofs: proofs.Keys(), GlobalCatalogNamespace: "olm"})
+	require.NoError(t, err)
+	v := given(plan("a.v1", operatorsv1alpha1.InstallPlanPhaseComplete, operatorsv1alpha1.InstallPlanCondition{
+		Type: names.ConditionPermissionsMissing, Status: corev1.ConditionFalse, Reason: names.ReasonPermissionsHeld, Message: warning,
+	}))
+	for range 2 {
+		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(sub), sub))
+		require.NoError(t, r.save(t.Context(), &world{namespace: "ns"}, sub, v))
+	}
+	require.Len(t, recorder.Events, 1)
+	require.Equal(t, "Warning GrantsEscalation "+warning, <-recorder.Events)
+}
