@@ -65,6 +65,12 @@ func authors() []Mutant {
 			Killer: unit("test/author", "TestOnlyUsersOfTheRecordedAccountChangeTheRecord"),
 		},
 		{
+			Name: "available-outlives-its-observation", File: "pkg/controller/clusterextension/available.go",
+			Old:    "		case err != nil:\n			s.available = unobserved(apply.Describe(obj) + \": \" + err.Error())\n",
+			New:    "		case err != nil:\n",
+			Killer: unit("pkg/controller/clusterextension", "TestAvailableDoesNotOutliveItsObservation"),
+		},
+		{
 			Name: "csvs-of-users-bring-no-warning", Rule: 5, File: "pkg/controller/csv/reconciler.go",
 			Old:    "			r.warnEscalation(s.csv)\n",
 			New:    "",

@@ -9,6 +9,7 @@ import (
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/extension/assess"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
@@ -56,8 +57,8 @@ func (s *run) probedElsewhere(objs []watched) []*unstructured.Unstructured {
 }
 
 // observeInstalled determines the condition Available for a run that ended before it did: from the caches, for the objects of
-// the installed version. failed is true for a run that ended with an error and is repeated.
-func (s *run) observeInstalled(ctx context.Context, failed bool) {
+// the installed version.
+func (s *run) observeInstalled(ctx context.Context) {
 	if s.available != nil || s.ext.Status.Install == nil {
 		return
 	}
@@ -69,7 +70,8 @@ func (s *run) observeInstalled(ctx context.Context, failed bool) {
 	for _, obj := range is.probed {
 		why, known, err := s.probe(ctx, obj)
 		switch {
-		case err != nil || !known && failed:
+		case err != nil:
+			s.available = unobserved(apply.Describe(obj) + ": " + err.Error())
 			return
 		case !known:
 			s.available = unobserved(why)

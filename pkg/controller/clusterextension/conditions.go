@@ -30,7 +30,7 @@ func (s *run) conclude(ctx context.Context, out outcome, err error) error {
 	if err != nil {
 		out = waiting(s.aboutBundle(err))
 	}
-	s.observeInstalled(ctx, err != nil)
+	s.observeInstalled(ctx)
 	s.setAuthorized()
 	s.setInstalled(out)
 	s.setProgressing(out)
