@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -58,6 +59,44 @@ func TestAnExtensionSurvivesAKillAfterEachWriteOfItsUpgrade(t *testing.T) {
 	})
 	require.Greater(t, n, extensionObjects)
 	t.Logf("killed after each of %d writes", n)
+}
+
+// The content of what is installed is kept, so what was deleted while the program did not run is restored without the catalog
+// (docs/adr/0073).
+func TestAnExtensionIsRestoredAfterAKillWithoutItsCatalog(t *testing.T) {
+	w := newExtensionWorld(t, "uncataloged")
+	s := w.extension(t, 1)
+	s.create()
+	eventually(t, func(c *assert.CollectT) { s.installed(c, "1.0.0") })
+	require.NoError(t, cluster.Client.Delete(t.Context(), &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: w.name}}))
+	w.program.Kill()
+	was := s.deployment()
+	require.NoError(t, cluster.Client.Delete(t.Context(), was))
+	w.start(t)
+	eventually(t, func(c *assert.CollectT) {
+		is := s.deployment()
+		if assert.NoError(c, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(is), is)) {
+			assert.NotEqual(c, was.UID, is.UID)
+		}
+		available := meta.FindStatusCondition(s.get().Status.Conditions, olmv1.TypeAvailable)
+		if assert.NotNil(c, available) {
+			assert.Equal(c, olmv1.ReasonSucceeded, available.Reason, available.Message)
+		}
+		progressing := meta.FindStatusCondition(s.get().Status.Conditions, olmv1.TypeProgressing)
+		assert.Contains(c, progressing.Message, "the installed version 1.0.0 is kept")
+	})
+	s.remove()
+}
+
+// deployment returns the Deployment of the extension, which may have been deleted.
+func (e *extension) deployment() *appsv1.Deployment {
+	e.t.Helper()
+	list := &appsv1.DeploymentList{}
+	require.NoError(e.t, cluster.Client.List(e.t.Context(), list, client.InNamespace(e.name)))
+	if len(list.Items) == 0 {
+		return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: e.name, Name: "none"}}
+	}
+	return &list.Items[0]
 }
 
 // sweepExtensions is sweep for ClusterExtensions. It asserts that all runs have the outcome of the last one, in which the
