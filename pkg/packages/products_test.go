@@ -90,12 +90,3 @@ func (c counting) BundleDisplay(ctx context.Context, pkg, channel, bundle string
 	*c.read++
 	return c.shown.BundleDisplay(ctx, pkg, channel, bundle)
 }
-
-func TestManyImagesTakeLinearTime(t *testing.T) {
-	var images []string
-	for i := range 20_000 {
-		images = append(images, fmt.Sprintf(`{"image":"i%d"},{"image":"i%d"}`, i, i))
-	}
-	got := parse([]byte(`{"relatedImages":[` + strings.Join(images, ",") + `]}`))
-	require.Len(t, got.RelatedImages, 20_000)
-}

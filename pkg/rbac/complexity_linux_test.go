@@ -2,16 +2,15 @@ package rbac
 
 import (
 	"fmt"
-	"runtime"
-	"runtime/debug"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/remit-olm/remit/test/env/cputime"
 )
 
 // The tests compare one query of n values with "times" queries of n/times values. With nested scans, the large query
@@ -33,12 +32,12 @@ func TestTimeIsLinearInTheRules(t *testing.T) {
 		} {
 			t.Run(name+"/"+shape, func(t *testing.T) {
 				small, large := func() { granted, wanted := of(n / times); work(granted, wanted) }, func() { granted, wanted := of(n); work(granted, wanted) }
-				often := cpu(func() {
+				often := cputime.Of(func() {
 					for range times {
 						small()
 					}
 				})
-				once := cpu(large)
+				once := cputime.Of(large)
 				require.Less(t, once, most*max(often, 5*time.Millisecond), "%v for %d times %d values and %v for %d", often, times, n/times, once, n)
 			})
 		}
@@ -59,12 +58,12 @@ func TestTimeOfAnRBACEventIsLinearInItsSize(t *testing.T) {
 			i := &Interests[string]{}
 			smallBefore, smallAfter := of(n / times)
 			before, after := of(n)
-			often := cpu(func() {
+			often := cputime.Of(func() {
 				for range times {
 					i.Concerned(smallBefore, smallAfter)
 				}
 			})
-			once := cpu(func() { i.Concerned(before, after) })
+			once := cputime.Of(func() { i.Concerned(before, after) })
 			require.Less(t, once, most*max(often, 5*time.Millisecond), "%v for %d times %d and %v for %d", often, times, n/times, once, n)
 		})
 	}
@@ -113,27 +112,4 @@ func events() map[string]func(n int) (before, after any) {
 			return before, after
 		},
 	}
-}
-
-// cpu returns the lowest CPU time of a few runs.
-func cpu(work func()) time.Duration {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	best := time.Duration(1<<63 - 1)
-	for range 3 {
-		runtime.GC()
-		start := threadTime()
-		work()
-		best = min(best, threadTime()-start)
-	}
-	return best
-}
-
-func threadTime() time.Duration {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_THREAD, &usage); err != nil {
-		panic(err)
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

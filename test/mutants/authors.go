@@ -67,7 +67,7 @@ func authors() []Mutant {
 		{
 			Name: "available-outlives-its-observation", File: "pkg/controller/clusterextension/available.go",
 			Old:    "		case err != nil:\n			s.available = unobserved(apply.Describe(obj) + \": \" + err.Error())\n",
-			New:    "		case err != nil:\n",
+			New:    "		case err != nil:\n			_ = unobserved(apply.Describe(obj))\n",
 			Killer: unit("pkg/controller/clusterextension", "TestAvailableDoesNotOutliveItsObservation"),
 		},
 		{

@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -33,6 +33,9 @@ import (
 // usersPage is the number of objects in one page when Remit determines who uses a CustomResourceDefinition. Only metadata is
 // read.
 const usersPage = 500
+
+// maxDeployments is the number of Deployments of a namespace whose owners are examined.
+const maxDeployments = 5_000
 
 // denial is the reason why the installation's CRD account must not change a CustomResourceDefinition.
 type denial struct {
@@ -128,7 +131,7 @@ func (s *run) denied(ctx context.Context, state execute.State) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	users := users{run: s, list: preflight.List(live), known: map[string]bool{}, updates: map[string]bool{}}
+	users := users{run: s, list: preflight.List(live), known: map[string]bool{}, updates: map[string]bool{}, deployed: map[string]map[types.UID]bool{}}
 	why, err := users.others(ctx, live, s.executor.Reader(state.Step))
 	if err != nil {
 		return "", err
@@ -151,6 +154,8 @@ type users struct {
 	// list contains the rules that allow listing the objects.
 	list           []rbacv1.PolicyRule
 	known, updates map[string]bool
+	// deployed contains the owners of the Deployments of a namespace, or nil if all ClusterServiceVersions count as installed.
+	deployed map[string]map[types.UID]bool
 }
 
 // others describes who else uses a CustomResourceDefinition, or returns "": operators of other accounts that own or require it,
@@ -184,13 +189,18 @@ func (u *users) others(ctx context.Context, live *apiextensionsv1.CustomResource
 }
 
 // isInstalled reports whether a ClusterServiceVersion has a Deployment. Otherwise, a user who may only write ClusterServiceVersions
-// could prevent the upgrades of others.
+// could prevent the upgrades of others. In a namespace with very many Deployments, every version counts as installed.
 func (u *users) isInstalled(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) (bool, error) {
-	list := &appsv1.DeploymentList{}
-	if err := u.reconciler.Client.List(ctx, list, client.InNamespace(csv.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return false, fmt.Errorf("list Deployments in namespace %q: %w", csv.Namespace, err)
+	deployed, known := u.deployed[csv.Namespace]
+	if !known {
+		list := &appsv1.DeploymentList{}
+		if err := u.reconciler.Client.List(ctx, list, client.InNamespace(csv.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+			return false, fmt.Errorf("list Deployments in namespace %q: %w", csv.Namespace, err)
+		}
+		deployed = ownersOf(list.Items)
+		u.deployed[csv.Namespace] = deployed
 	}
-	return slices.ContainsFunc(list.Items, func(d appsv1.Deployment) bool { return deployment.OwnedBy(&d, csv.UID) }), nil
+	return deployed == nil || deployed[csv.UID], nil
 }
 
 // uses reports whether a ClusterServiceVersion owns or requires a CustomResourceDefinition.
@@ -198,6 +208,20 @@ func uses(csv *operatorsv1alpha1.ClusterServiceVersion, name string) bool {
 	is := func(d operatorsv1alpha1.CRDDescription) bool { return d.Name == name }
 	all := csv.Spec.CustomResourceDefinitions
 	return slices.ContainsFunc(all.Owned, is) || slices.ContainsFunc(all.Required, is)
+}
+
+// ownersOf returns the UIDs of all owners, or nil if there are more than maxDeployments.
+func ownersOf(deployments []appsv1.Deployment) map[types.UID]bool {
+	if len(deployments) > maxDeployments {
+		return nil
+	}
+	out := map[types.UID]bool{}
+	for i := range deployments {
+		for _, ref := range deployments[i].OwnerReferences {
+			out[ref.UID] = true
+		}
+	}
+	return out
 }
 
 // othersObjects reads the metadata of the objects, page by page, until it finds one of another owner.

@@ -129,6 +129,14 @@ func TestTheCRDAccountChangesOnlyDefinitionsThatNobodyElseUses(t *testing.T) {
 	}
 }
 
+func TestInANamespaceWithManyDeploymentsEveryVersionCountsAsInstalled(t *testing.T) {
+	t.Parallel()
+	list := make([]appsv1.Deployment, maxDeployments+1)
+	list[0].OwnerReferences = []metav1.OwnerReference{{UID: "a"}, {UID: "b"}}
+	require.Equal(t, map[types.UID]bool{"a": true, "b": true}, ownersOf(list[:maxDeployments]))
+	require.Nil(t, ownersOf(list))
+}
+
 // pages is a reader of objects of namespace "ns". There are always more of them, or no response until the time is over.
 type pages struct {
 	client.Reader

@@ -22,6 +22,9 @@ import (
 // because the account writes the objects of the install. If the Subscription already exists, there is no conflict,
 // because its name identifies the dependency.
 func (r *Reconciler) ensureSubscription(ctx context.Context, w *world, c resolver.Choice) error {
+	if len(c.NeededBy) == 0 {
+		return fmt.Errorf("no Subscription needs the dependency %s", c.Bundle)
+	}
 	sub := desiredSubscription(w, c)
 	err := r.Client.Create(ctx, sub)
 	switch {

@@ -97,21 +97,6 @@ func TestProductsOfSizesAreRefused(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Lists are compared by key: with a comparison of all pairs, this test takes minutes.
-func TestLongListsTakeLinearTime(t *testing.T) {
-	in := sized(1, 1, entries(1_000, "env", "envFrom", "volumes", "volumeMounts", "tolerations"))
-	pod := &in.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec
-	own := entries(10_000, "env", "tolerations")
-	pod.Tolerations, pod.Containers[0].Env = own.Tolerations, own.Env
-	all, err := deployment.Desired(in)
-	require.NoError(t, err)
-	got := all[0].Spec.Template.Spec
-	require.Len(t, got.Tolerations, 10_000)
-	require.Len(t, got.Containers[0].Env, 10_001, "with OPERATOR_CONDITION_NAME")
-	require.Len(t, got.Containers[0].EnvFrom, 1_000)
-	require.Len(t, got.Volumes, 1_000)
-}
-
 func TestEqualEntriesReplaceEachOther(t *testing.T) {
 	in := sized(1, 1, &operatorsv1alpha1.SubscriptionConfig{
 		Tolerations: []corev1.Toleration{{Key: "a"}, {Key: "a", TolerationSeconds: ptr.To(int64(1))}, {Key: "a", TolerationSeconds: ptr.To(int64(1))}},

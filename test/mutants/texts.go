@@ -1,0 +1,79 @@
+package mutants
+
+// texts returns the mutants of what limits the cost of strangers' text: manifests, requirements, and what registries send.
+func texts() []Mutant {
+	return []Mutant{
+		{
+			Name: "needs-of-versions-in-place-are-forgotten", Rule: 8, File: "pkg/resolver/solve.go",
+			Old:    "	c.recordNeedsInPlace(d.roots)\n",
+			New:    "",
+			Killer: unit("pkg/resolver", "TestEveryChangeIsNeededByASubscription"),
+		},
+		{
+			Name: "requirements-of-any-length-are-kept", Rule: 8, File: "pkg/resolver/facts.go",
+			Old:    " && bytesOf(needs) <= maxKeptBytes {",
+			New:    " && bytesOf(needs) >= 0 {",
+			Killer: unit("pkg/resolver", "TestParsedRangesAreNotKept"),
+		},
+		{
+			Name: "lists-are-versions", Rule: 8, File: "pkg/resolver/cel.go",
+			Old:    `		return "", false`,
+			New:    `		return "1.0.0", true`,
+			Killer: unit("pkg/resolver", "TestOnlyScalarsAreVersions"),
+		},
+		{
+			Name: "yaml-of-registries-of-any-cost", Rule: 8, File: "pkg/bundle/bundle.go",
+			Old:    "	if cost > maxTextCost {",
+			New:    "	if cost > maxTextCost<<10 {",
+			Killer: unit("pkg/bundle", "TestCostlyYAMLIsNotDecoded"),
+		},
+		{
+			Name: "bundles-of-any-cost", Rule: 8, File: "pkg/catalog/fbc/manifests.go",
+			Old:    "cost > maxBundleCost {",
+			New:    "cost > maxBundleCost<<10 {",
+			Killer: unit("pkg/catalog/fbc", "TestLimitsTheDocumentsOfABundle"),
+		},
+		{
+			Name: "all-repeated-keys-are-described", Rule: 8, File: "pkg/catalog/objects.go",
+			Old:    "	for _, text := range repeated[:shown] {",
+			New:    "	for _, text := range repeated {\n		_ = regexp.MustCompile(`line`)",
+			Killer: unit("pkg/catalog", "TestRepeatedKeysCostLittleMoreThanOthers"),
+		},
+		{
+			Name: "small-documents-wait-for-large-ones", Rule: 8, File: "pkg/catalog/decoding.go",
+			Old:    "	if cost <= smallDocument {",
+			New:    "	if cost < 0 {",
+			Killer: unit("pkg/catalog", "TestSmallDocumentsDoNotWaitForLargeOnes"),
+		},
+		{
+			Name: "registries-send-without-limit", Rule: 8, File: "pkg/catalog/grpc/meter.go",
+			Old:    "	if m.calls == 0 {\n",
+			New:    "	if m.calls < 0 {\n",
+			Killer: unit("pkg/catalog/grpc", "TestMeter"),
+		},
+		{
+			Name: "calls-receive-without-limit", Rule: 8, File: "pkg/catalog/grpc/meter.go",
+			Old:    "m.excess > m.calls*excessBytes {",
+			New:    "m.excess > 99*excessBytes {",
+			Killer: unit("pkg/catalog/grpc", "TestMeter"),
+		},
+		{
+			Name: "connections-are-not-metered", Rule: 8, File: "pkg/catalog/grpc/meter.go",
+			Old:    "&meteredConn{conn, c.meter}",
+			New:    "conn",
+			Killer: unit("pkg/catalog/grpc", "TestARegistryThatSendsOnlyPingsIsDisconnected"),
+		},
+		{
+			Name: "images-are-compared-in-pairs", Rule: 8, File: "pkg/packages/parse.go",
+			Old:    "		if !seen[image.Image] {",
+			New:    "		if !seen[image.Image] && !slices.Contains(out.RelatedImages, image.Image) {",
+			Killer: unit("pkg/packages", "TestManyImagesTakeLinearTime"),
+		},
+		{
+			Name: "lists-of-pods-are-compared-in-pairs", Rule: 8, File: "pkg/install/deployment/size.go",
+			Old:    "		if have, ok := at[k]; ok {",
+			New:    "		have, ok := at[k]\n		for j := range list {\n			ok = ok || key(&list[j]) == k\n		}\n		if ok {",
+			Killer: unit("pkg/install/deployment", "TestLongListsTakeLinearTime"),
+		},
+	}
+}
