@@ -14,6 +14,16 @@ func narrow() []Mutant {
 		return Mutant{Name: name, Rule: 1, File: extension, Old: old, New: changed, Killer: unit("pkg/controller/clusterextension", killer)}
 	}
 	return []Mutant{
+		{
+			Name: "removals-of-extensions-are-reported-once", Rule: 8, File: "pkg/controller/clusterextension/run.go",
+			Old: "			is.unsaved = now\n", New: "			is.unsaved = nil\n",
+			Killer: unit("pkg/controller/clusterextension", "TestARemovalIsReportedAfterAConflict"),
+		},
+		{
+			Name: "removals-of-groups-are-reported-once", Rule: 8, File: "pkg/controller/operatorgroup/reconciler.go",
+			Old: "		return r.unsaved.Get(key)", New: "		return is",
+			Killer: unit("pkg/controller/operatorgroup", "TestARemovalIsReportedAfterAConflict"),
+		},
 		elsewhere("webhooks-keep-revoked-namespaces", preflight, "return held || err != nil", "return held || !held", "TestAWebhookLeavesANamespaceThatNoLongerPermitsIt"),
 		in("webhooks-of-replaced-versions-are-not-narrowed", 1, "	if s.leftToOLM {", "	if s.leftToOLM || s.facts.ReplacedBy != \"\" {", revoked),
 		in("webhooks-are-narrowed-only-as-the-account", 6, "if scoped.ReasonOf(err) == \"\" && !isReported(err) {", "if err != nil {", revoked),

@@ -206,7 +206,7 @@ func (s *run) endExcess() {
 		s.setCondition(olmv1.TypeExceedsIdentity, metav1.ConditionTrue, s.overreach.reason, s.overreach.text)
 		return
 	}
-	was := s.savedCondition(olmv1.TypeExceedsIdentity)
+	was := meta.FindStatusCondition(s.ext.Status.Conditions, olmv1.TypeExceedsIdentity)
 	hasAll := s.checked && s.findings.Empty()
 	if was != nil && (was.Reason != olmv1.ReasonRemoved || hasAll) {
 		meta.RemoveStatusCondition(&s.ext.Status.Conditions, olmv1.TypeExceedsIdentity)

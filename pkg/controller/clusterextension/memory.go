@@ -30,6 +30,9 @@ type remembered struct {
 	keeping keeping
 	report  published
 	saved   savedStatus
+	// unsaved is the condition that reports a removal, if the status with it could not be saved: the removal cannot be determined
+	// afterwards.
+	unsaved *metav1.Condition
 	// delay is the current delay between attempts after a refusal.
 	delay time.Duration
 	// finalizing is true after the finalization of a deleted extension has begun. failingSince is the time of the first

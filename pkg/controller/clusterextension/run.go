@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -97,10 +98,13 @@ func newRun(r *Reconciler, ext *olmv1.ClusterExtension) *run {
 		r.forget(ext.Name)
 	}
 	// Until the run ends, what the extension waits for is unknown.
-	r.memory.Change(ext.Name, func(is *remembered) { is.uid, is.awaitsKinds, is.awaitsCatalogs = ext.UID, true, true })
+	is := r.memory.Change(ext.Name, func(is *remembered) { is.uid, is.awaitsKinds, is.awaitsCatalogs = ext.UID, true, true })
 	s := &run{
 		Reconciler: r, saved: ext, ext: ext.DeepCopy(), states: map[*unstructured.Unstructured]execute.State{}, permissions: map[string]rbac.Set{},
 		reset: map[string]bool{},
+	}
+	if is.unsaved != nil {
+		meta.SetStatusCondition(&s.ext.Status.Conditions, *is.unsaved)
 	}
 	s.lookups = s.world().Lookups()
 	return s
@@ -193,8 +197,20 @@ func (s *run) checkCurrent(ctx context.Context) error {
 	return err
 }
 
-// save patches the status if it has changed. saved is false if the cache was outdated.
+// save patches the status if it has changed. saved is false if the cache was outdated. The report of a removal is kept for the
+// next run if it was not saved.
 func (s *run) save(ctx context.Context) (saved bool, err error) {
+	saved, err = s.patch(ctx)
+	s.memory.Change(s.key(), func(is *remembered) {
+		is.unsaved = nil
+		if now := meta.FindStatusCondition(s.ext.Status.Conditions, olmv1.TypeExceedsIdentity); !saved && now != nil && now.Reason == olmv1.ReasonRemoved {
+			is.unsaved = now
+		}
+	})
+	return saved, err
+}
+
+func (s *run) patch(ctx context.Context) (saved bool, err error) {
 	if equality.Semantic.DeepEqual(s.saved, s.ext) {
 		return true, nil
 	}

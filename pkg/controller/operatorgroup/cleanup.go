@@ -32,6 +32,7 @@ type remembered struct {
 // Objects that no account can remove remain until the namespace is deleted.
 func (r *Reconciler) cleanUp(ctx context.Context, key client.ObjectKey) error {
 	was := r.known.Get(key)
+	r.unsaved.Delete(key)
 	roles, err := r.rolesOf(ctx, key)
 	if err != nil {
 		return err

@@ -101,6 +101,23 @@ func TestPermissionsWithoutACSVAreReportedAndRemoved(t *testing.T) {
 	require.Equal(t, metav1.ConditionFalse, got.Status)
 }
 
+// What was removed cannot be determined afterwards.
+func TestARemovalIsReportedAfterAConflict(t *testing.T) {
+	c := newLeftovers(t, "gone")
+	c.weaken()
+	c.settle()
+	changed := false
+	c.Before("remit: patch status of OperatorGroup t1/og", func() {
+		changed = true
+		c.annotate("test", "changed")
+	})
+	c.pass(excess.DefaultGrace)
+	require.False(t, c.isBound())
+	require.True(t, changed)
+	require.Equal(t, ReasonRemoved, c.condition(names.ConditionExceedsAccount).Reason)
+	require.Empty(t, c.r.unsaved.Get(client.ObjectKeyFromObject(c.og)))
+}
+
 func TestWhichPermissionsWithoutACSVStay(t *testing.T) {
 	for name, given := range map[string]func(*leftovers){
 		"what the account has":       func(c *leftovers) {},

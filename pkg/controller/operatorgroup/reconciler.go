@@ -73,8 +73,10 @@ type Reconciler struct {
 	known *keyed.Map[client.ObjectKey, remembered]
 	// ages contains, by namespace, the ages of permissions that exceed the account, told the last report about them, and
 	// attempts when their removal was last tried.
-	ages     *excess.Ages
-	told     *keyed.Map[string, Excess]
+	ages *excess.Ages
+	told *keyed.Map[string, Excess]
+	// unsaved contains the reports about removals that no status contains yet.
+	unsaved  *keyed.Map[client.ObjectKey, Excess]
 	attempts *excess.Timers[string]
 }
 
@@ -91,7 +93,7 @@ func New(o Options) (*Reconciler, error) {
 	}
 	return &Reconciler{
 		Options: o, interests: &kit.Interests{}, ask: preflight.Reviews(o.Client), known: &keyed.Map[client.ObjectKey, remembered]{},
-		ages: &excess.Ages{}, told: &keyed.Map[string, Excess]{}, attempts: &excess.Timers[string]{},
+		ages: &excess.Ages{}, told: &keyed.Map[string, Excess]{}, unsaved: &keyed.Map[client.ObjectKey, Excess]{}, attempts: &excess.Timers[string]{},
 	}, nil
 }
 
@@ -127,6 +129,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if facts.Excess, after, err = r.checkExcess(ctx, group.Namespace); err != nil {
 		return ctrl.Result{}, err
 	}
+	facts.Excess = r.keepReport(req.NamespacedName, facts.Excess)
 	if facts.publishes() {
 		r.known.Set(req.NamespacedName, remembered{account: facts.Account, uid: group.UID})
 		annotated, err := r.publish(ctx, &facts)
@@ -140,12 +143,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return r.updateStatus(ctx, facts, after)
 }
 
+// keepReport returns the report of a removal that no status contains yet, unless there is a newer report. It is kept until
+// updateStatus has saved it, because the removal cannot be determined afterwards.
+func (r *Reconciler) keepReport(key client.ObjectKey, is Excess) Excess {
+	switch is.Reason {
+	case "":
+		return r.unsaved.Get(key)
+	case ReasonRemoved:
+		r.unsaved.Set(key, is)
+	default:
+		r.unsaved.Delete(key)
+	}
+	return is
+}
+
 // updateStatus patches the status if it has changed.
 func (r *Reconciler) updateStatus(ctx context.Context, facts Facts, wake time.Duration) (ctrl.Result, error) {
 	group := facts.Group
 	r.announce(group.Namespace, group, facts.Excess)
 	want := Desired(facts)
 	if group.Status.LastUpdated != nil && equality.Semantic.DeepEqual(group.Status, want) {
+		r.unsaved.Delete(client.ObjectKeyFromObject(group))
 		return ctrl.Result{RequeueAfter: wake}, nil
 	}
 	after := group.DeepCopy()
@@ -155,6 +173,9 @@ func (r *Reconciler) updateStatus(ctx context.Context, facts Facts, wake time.Du
 	if apierrors.IsConflict(err) {
 		// The cache is outdated. The pending event triggers no reconcile if the predicates drop it.
 		return ctrl.Result{RequeueAfter: cacheLag}, nil
+	}
+	if err == nil {
+		r.unsaved.Delete(client.ObjectKeyFromObject(group))
 	}
 	return ctrl.Result{RequeueAfter: wake}, err
 }
