@@ -17,6 +17,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -157,7 +159,7 @@ func (s *scene) checkCommand(args ...string) {
 
 // injectIntoSubscriptions subscribes to each package and creates ClusterServiceVersions as a user.
 func (s *scene) injectIntoSubscriptions() {
-	s.group(s.Namespace)
+	og := s.group(s.Namespace)
 	text, packages := s.packagesOf(s.injected("p", 0, 9))
 	s.publishText(text)
 	for _, name := range packages {
@@ -195,6 +197,7 @@ func (s *scene) injectIntoSubscriptions() {
 	for _, name := range packages {
 		s.checkCommand("preflight", "subscription/"+name, "-n", s.Namespace)
 		s.checkCommand("grant", "subscription/"+name, "-n", s.Namespace)
+		s.checkCommand("uninstall", name, "-n", s.Namespace, "--dry-run")
 	}
 	plans := &operatorsv1alpha1.InstallPlanList{}
 	s.list(plans)
@@ -203,7 +206,18 @@ func (s *scene) injectIntoSubscriptions() {
 		s.checkCommand("plan", "show", plans.Items[i].Name, "-n", s.Namespace)
 		s.checkCommand("plan", "show", plans.Items[i].Name, "-n", s.Namespace, "-o", "yaml")
 		s.checkCommand("preflight", "installplan/"+plans.Items[i].Name, "-n", s.Namespace, "-o", "report")
+		s.checkCommand("grant", s.Namespace+"/"+plans.Items[i].Name)
+		s.checkCommand("grant", s.Namespace+"/"+plans.Items[i].Name, "-o", "yaml")
 	}
+	s.checkAdopt()
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, names.AnnotationManagedBy, names.ManagedByOLM))
+	require.NoError(s.T, cluster.Client.Patch(s.T.Context(), og, patch))
+	s.checkAdopt()
+}
+
+func (s *scene) checkAdopt() {
+	s.checkCommand("adopt", "-n", s.Namespace)
+	s.checkCommand("adopt", "-n", s.Namespace, "-o", "yaml")
 }
 
 // configsWithDocuments returns configurations of ClusterExtensions that contain a document in a key or a value.
@@ -253,6 +267,9 @@ func (s *scene) injectIntoExtensions() {
 	for _, x := range all {
 		s.checkCommand("preflight", "clusterextension", x.Name)
 		s.checkCommand("rbac", "clusterextension", x.Name)
+		s.checkCommand("grant", "clusterextension/"+x.Name)
+		s.checkCommand("grant", "clusterextension/"+x.Name, "-o", "yaml")
+		s.checkCommand("enroll", "clusterextension", x.Name, "--grant")
 	}
 }
 
