@@ -61,15 +61,27 @@ func leftovers() []Mutant {
 		},
 		{
 			Name: "extensions-that-are-deleted-keep-an-excess", Rule: 3, File: "pkg/controller/clusterextension/leftover.go",
-			Old:    "s.ext.DeletionTimestamp != nil || ",
-			New:    "",
+			Old:    "		if is.DeletionTimestamp == nil {\n",
+			New:    "		{\n",
 			Killer: unit(extension, "TestWhatAnExtensionLeavesBehind"),
 		},
 		{
 			Name: "new-extensions-keep-the-excess-of-earlier-ones", Rule: 3, File: "pkg/controller/clusterextension/leftover.go",
-			Old:    " || !owner.Owns(obj)",
-			New:    "",
+			Old:    "		return owner.Owns(obj)\n",
+			New:    "		return owner.UID != \"\"\n",
 			Killer: unit(extension, "TestWhatAnExtensionLeavesBehind"),
+		},
+		{
+			Name: "extensions-named-like-a-label-own-its-objects", Rule: 3, File: "pkg/controller/clusterextension/leftover.go",
+			Old:    "		if is.DeletionTimestamp == nil {\n",
+			New:    "		if is.DeletionTimestamp == nil && is.Name == name {\n",
+			Killer: unit(extension, "TestWhatAnExtensionLeavesBehind"),
+		},
+		{
+			Name: "groups-that-are-deleted-keep-an-excess", Rule: 3, File: "pkg/controller/operatorgroup/reconciler.go",
+			Old:    "found, after, err := r.checkExcess(ctx, group.Namespace)",
+			New:    "found, after, err := Excess{}, time.Duration(0), error(nil)",
+			Killer: unit("pkg/controller/operatorgroup", "TestWhatDoesNotKeepPermissions"),
 		},
 		{
 			Name: "leftovers-of-extensions-are-removed-by-their-labels", Rule: 3, File: "pkg/controller/clusterextension/leftover.go",

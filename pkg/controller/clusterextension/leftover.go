@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,14 +38,9 @@ func (r *Reconciler) leftovers(ctx context.Context, name string) (after time.Dur
 	if err := r.Client.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
 		return 0, fmt.Errorf("list ClusterExtensions: %w", err)
 	}
-	ext := &olmv1.ClusterExtension{}
-	ext.Name = name
-	for i := range all.Items {
-		if all.Items[i].Name == name || ownerutil.LabelValue(all.Items[i].Name) == name {
-			ext = &all.Items[i]
-		}
-	}
-	s := leftover{Reconciler: r, name: name, ext: ext, identity: assess.Identity(ext)}
+	s := leftover{Reconciler: r, name: name}
+	s.ext, s.existing = sharing(all.Items, name)
+	s.identity = assess.Identity(s.ext)
 	objs, err := s.list(ctx)
 	if err != nil {
 		return 0, err
@@ -59,7 +55,7 @@ func (r *Reconciler) leftovers(ctx context.Context, name string) (after time.Dur
 		r.told.Delete(name)
 		r.attempts.Stop(name)
 		return plan.After, nil
-	case scoped.KeepsExcess(ext):
+	case scoped.KeepsExcess(s.ext):
 		s.announce(plan.Reported, "they are kept because of the annotation "+names.AnnotationKeepExcess)
 		return plan.After, nil
 	case len(plan.Due) == 0:
@@ -77,6 +73,26 @@ func (r *Reconciler) leftovers(ctx context.Context, name string) (after time.Dur
 	return plan.After, err
 }
 
+// sharing returns the extension with the name or, if there is none, one whose label has the name as its value, and all extensions
+// that exist and have the same label: the name of one may be the label's value of another.
+func sharing(all []olmv1.ClusterExtension, name string) (ext *olmv1.ClusterExtension, existing []*olmv1.ClusterExtension) {
+	ext = &olmv1.ClusterExtension{}
+	ext.Name = name
+	for i := range all {
+		is := &all[i]
+		if ownerutil.LabelValue(is.Name) != ownerutil.LabelValue(name) {
+			continue
+		}
+		if is.DeletionTimestamp == nil {
+			existing = append(existing, is)
+		}
+		if is.Name == name || ext.UID == "" {
+			ext = is
+		}
+	}
+	return ext, existing
+}
+
 // leftover is the state of leftovers.
 type leftover struct {
 	*Reconciler
@@ -84,6 +100,8 @@ type leftover struct {
 	name     string
 	ext      *olmv1.ClusterExtension
 	identity scoped.Identity
+	// existing are the extensions that exist and have the same label.
+	existing []*olmv1.ClusterExtension
 }
 
 // bounds returns the permissions of the identity.
@@ -117,9 +135,11 @@ func (s *leftover) isLeft(obj client.Object) bool {
 	if mark == "" || s.Proofs.Check(obj, mark) != nil {
 		return false
 	}
-	owner := assess.Owner(s.ext, "")
-	owner.Proofs = s.Proofs
-	return s.ext.UID == "" || s.ext.DeletionTimestamp != nil || !owner.Owns(obj)
+	return !slices.ContainsFunc(s.existing, func(ext *olmv1.ClusterExtension) bool {
+		owner := assess.Owner(ext, "")
+		owner.Proofs = s.Proofs
+		return owner.Owns(obj)
+	})
 }
 
 // remove removes the objects whose grace period is over, as the identity or the optional identity for removals. Everything that

@@ -1,6 +1,7 @@
 package clusterextension
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/extension/assess"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
@@ -17,23 +19,29 @@ import (
 func TestWhatAnExtensionLeavesBehind(t *testing.T) {
 	t.Parallel()
 	now := metav1.Now().Rfc3339Copy()
+	long := strings.Repeat("long-", 13)
 	ext := func(edit func(*olmv1.ClusterExtension)) *olmv1.ClusterExtension {
-		out := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: "demo", UID: "uid", CreationTimestamp: now}}
+		out := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: long, UID: "uid", CreationTimestamp: now}}
 		edit(out)
 		return out
 	}
 	unchanged := func(*olmv1.ClusterExtension) {}
+	deleted := ext(func(e *olmv1.ClusterExtension) { e.DeletionTimestamp = &now })
+	later := ext(func(e *olmv1.ClusterExtension) { e.CreationTimestamp = metav1.NewTime(now.Add(time.Hour)) })
+	other := ext(func(e *olmv1.ClusterExtension) { e.UID, e.Name = "other", ownerutil.LabelValue(long) })
 	for name, row := range map[string]struct {
-		ext      *olmv1.ClusterExtension
+		exts     []*olmv1.ClusterExtension
 		unproven bool
 		want     bool
 	}{
-		"an extension that exists":            {ext: ext(unchanged)},
-		"an extension that is deleted":        {ext: ext(func(e *olmv1.ClusterExtension) { e.DeletionTimestamp = &now }), want: true},
-		"an extension that does not exist":    {ext: ext(func(e *olmv1.ClusterExtension) { e.UID = "" }), want: true},
-		"a later extension with the name":     {ext: ext(func(e *olmv1.ClusterExtension) { e.CreationTimestamp = metav1.NewTime(now.Add(time.Hour)) }), want: true},
-		"a user who has copied the labels":    {ext: ext(func(e *olmv1.ClusterExtension) { e.UID = "" }), unproven: true},
-		"a user while the extension is there": {ext: ext(unchanged), unproven: true},
+		"an extension that exists":            {exts: []*olmv1.ClusterExtension{ext(unchanged)}},
+		"an extension that is deleted":        {exts: []*olmv1.ClusterExtension{deleted}, want: true},
+		"an extension that does not exist":    {want: true},
+		"a later extension with the name":     {exts: []*olmv1.ClusterExtension{later}, want: true},
+		"an extension named like the label":   {exts: []*olmv1.ClusterExtension{ext(unchanged), other}},
+		"only one named like the label":       {exts: []*olmv1.ClusterExtension{other}, want: true},
+		"a user who has copied the labels":    {unproven: true},
+		"a user while the extension is there": {exts: []*olmv1.ClusterExtension{ext(unchanged)}, unproven: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -45,8 +53,15 @@ func TestWhatAnExtensionLeavesBehind(t *testing.T) {
 			if row.unproven {
 				binding.Annotations = nil
 			}
-			s := leftover{Reconciler: &Reconciler{Options: Options{Proofs: keys}}, name: "demo", ext: row.ext}
-			require.Equal(t, row.want, s.isLeft(binding))
+			for _, name := range []string{long, ownerutil.LabelValue(long)} {
+				var all []olmv1.ClusterExtension
+				for _, e := range row.exts {
+					all = append(all, *e)
+				}
+				s := leftover{Reconciler: &Reconciler{Options: Options{Proofs: keys}}, name: name}
+				s.ext, s.existing = sharing(all, name)
+				require.Equal(t, row.want, s.isLeft(binding))
+			}
 		})
 	}
 }

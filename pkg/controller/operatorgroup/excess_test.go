@@ -181,6 +181,10 @@ func TestWhatDoesNotKeepPermissions(t *testing.T) {
 			c.Delete(csv)
 		}},
 		"no OperatorGroup": {given: func(c *leftovers) { c.Delete(c.og) }},
+		"an OperatorGroup whose deletion is delayed": {given: func(c *leftovers) {
+			recorded.Edit(c.Server, c.og, func(og *operatorsv1.OperatorGroup) { og.Finalizers = []string{"example.com/delay"} })
+			c.Delete(c.og)
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newLeftovers(t, "gone")

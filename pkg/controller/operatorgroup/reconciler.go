@@ -114,8 +114,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	case !exists:
 		return r.reconcileDeleted(ctx, req.NamespacedName)
-	case group.DeletionTimestamp != nil:
-		return ctrl.Result{}, nil
+	case group.DeletionTimestamp != nil: // a finalizer must not keep permissions that the account has lost
+		found, after, err := r.checkExcess(ctx, group.Namespace)
+		if err == nil {
+			r.announce(group.Namespace, group, found)
+		}
+		return ctrl.Result{RequeueAfter: after}, err
 	case scoped.LeftToOLM(group):
 		// A condition or an Event would be a write to a namespace that OLM manages; "kubectl remit status" reports this state.
 		log.FromContext(ctx).Info("Skipping the namespace, which the OperatorGroup leaves to OLM", "annotation", names.AnnotationManagedBy)
