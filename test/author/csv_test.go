@@ -106,6 +106,18 @@ func TestOnlyUsersWhoMayImpersonateEveryAccountChangeTheLabelOfCopies(t *testing
 	})
 }
 
+// Remit reconciles no copy, so that the label would keep what a version has installed although its account has lost the permissions.
+func TestAVersionCannotBecomeACopy(t *testing.T) {
+	everyProfile(t, func(s *site) {
+		s.made(installer)
+		s.create(s.csv("probe"))
+		for _, from := range []string{"other", s.namespace, ""} {
+			err := s.admin.Patch(s.Context(), s.csv("probe"), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"olm.copiedFrom":%q}}}`, from)))
+			require.ErrorContains(s, err, "a ClusterServiceVersion cannot become a copy; to uninstall it, delete it")
+		}
+	})
+}
+
 // Each case changes the spec in a different way.
 func TestUsersWhoMayNotActAsTheAccountCannotChangeASpec(t *testing.T) {
 	patch := func(kind types.PatchType, body string) func(*site, client.Client) error {

@@ -26,6 +26,7 @@ func narrow() []Mutant {
 		},
 		elsewhere("webhooks-keep-revoked-namespaces", preflight, "return held || err != nil", "return held || !held", "TestAWebhookLeavesANamespaceThatNoLongerPermitsIt"),
 		in("webhooks-of-replaced-versions-are-not-narrowed", 1, "	if s.leftToOLM {", "	if s.leftToOLM || s.facts.ReplacedBy != \"\" {", revoked),
+		elsewhere("webhooks-of-deleted-versions-are-not-narrowed", "pkg/controller/csv/reconciler.go", "r.gatherSiblings(ctx, s), r.gatherIntercepting(ctx, s)); err", "r.gatherSiblings(ctx, s)); err", revoked),
 		in("webhooks-are-narrowed-only-as-the-account", 6, "if scoped.ReasonOf(err) == \"\" && !isReported(err) {", "if err != nil {", revoked),
 		in("narrowed-webhooks-make-the-operator-fail", 6, "cuts, err := s.hooks.Within(s.live)", "cuts, err := []webhook.Cut(nil), error(nil)", "TestAWebhookLeavesANamespaceThatNoLongerPermitsIt"),
 		elsewhere("webhooks-are-narrowed-by-the-cache", preflight, "report = i.Confirmer.Confirm(", "_ = i.Confirmer.Confirm(", kept),

@@ -80,6 +80,12 @@ func bossSees() []client.Object {
 	return []client.Object{bound("boss"), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "admin"}, Rules: []rbacv1.PolicyRule{everything}}}
 }
 
+// held deletes the CSV, which a user keeps from being deleted, without Remit's finalizer.
+func held(w *world) {
+	editing(func(c *operatorsv1alpha1.ClusterServiceVersion) { c.Finalizers = []string{"example.com/delay"} })(w)
+	w.Delete(w.csv.DeepCopy())
+}
+
 func targetsOf(namespaces ...string) change { return with(group("og", "acct", namespaces...)) }
 
 func TestAWebhookLeavesANamespaceThatNoLongerPermitsIt(t *testing.T) {
@@ -128,6 +134,7 @@ func TestAWebhookIsNarrowedInEveryState(t *testing.T) {
 	}{
 		"all namespaces":                   {given: []change{wide, everythingBut}},
 		"an invalid spec":                  {given: []change{sharing, broken, loses("t2")}, want: []string{"t1"}},
+		"a deletion that a user delays":    {given: []change{sharing, held, loses("t2")}, want: []string{"t1"}},
 		"a version that is being replaced": {given: []change{sharing, next, loses("t2")}, want: []string{"t1"}},
 		"a second OperatorGroup, as the default account": {
 			given: []change{sharing, defaultIs("boss"), with(group("second", "acct", "t1")), loses("t2")}, want: []string{"t1"}},

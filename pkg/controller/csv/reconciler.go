@@ -156,7 +156,7 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope) (ctrl.Result, erro
 	}
 	if s.csv.DeletionTimestamp != nil { // includes CSVs that are labeled as copies, because any user can set the label
 		s.facts.Obsolete = true
-		if err := r.finalize(ctx, s); err != nil {
+		if err := errors.Join(r.finalize(ctx, s), r.gatherSiblings(ctx, s), r.gatherIntercepting(ctx, s)); err != nil {
 			return ctrl.Result{}, err
 		}
 		return ctrl.Result{RequeueAfter: s.after}, nil
