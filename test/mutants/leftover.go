@@ -78,6 +78,30 @@ func leftovers() []Mutant {
 			Killer: unit(extension, "TestWhatAnExtensionLeavesBehind"),
 		},
 		{
+			Name: "kept-objects-fill-the-batch", Rule: 3, File: "pkg/install/excess/find.go",
+			Old:    "		case o.Object.GetDeletionTimestamp() != nil:\n			return 2\n",
+			New:    "",
+			Killer: unit("pkg/install/excess", "TestABatchBeginsWithWhatIsNotBeingDeleted"),
+		},
+		{
+			Name: "deleted-groups-install", Rule: 3, File: "pkg/controller/installplan/run.go",
+			Old:    "cmp.Or(err, scoped.CheckNotDeleted(og))",
+			New:    "cmp.Or(err, nil)",
+			Killer: unit("pkg/controller/installplan", "TestPlansWaitForTheirAccount"),
+		},
+		{
+			Name: "groups-deleted-meanwhile-install", Rule: 3, File: "pkg/controller/installplan/apply.go",
+			Old:    "	if err := scoped.CheckNotDeleted(group); err != nil {\n",
+			New:    "	if err := scoped.CheckNotDeleted(nil); err != nil {\n",
+			Killer: unit("pkg/controller/installplan", "TestPlansWaitForTheirAccount"),
+		},
+		{
+			Name: "deleted-groups-resolve", Rule: 3, File: "pkg/controller/subscription/world.go",
+			Old:    "cmp.Or(err, scoped.CheckNotDeleted(og))",
+			New:    "cmp.Or(err, nil)",
+			Killer: unit("pkg/controller/subscription", "TestAnOperatorGroupThatIsBeingDeletedInstallsNothing"),
+		},
+		{
 			Name: "groups-that-are-deleted-keep-an-excess", Rule: 3, File: "pkg/controller/operatorgroup/reconciler.go",
 			Old:    "found, after, err := r.checkExcess(ctx, group.Namespace)",
 			New:    "found, after, err := Excess{}, time.Duration(0), error(nil)",

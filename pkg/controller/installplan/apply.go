@@ -1,6 +1,7 @@
 package installplan
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -47,6 +48,9 @@ func openClients(ctx context.Context, s *run) (outcome, error) {
 	}
 	// The cached ServiceAccount is sufficient: its token is requested for its UID, so if the ServiceAccount was deleted or
 	// recreated, the API server rejects the request, and the earlier token as soon as it forgets that the token was valid (10 s).
+	if err := scoped.CheckNotDeleted(group); err != nil {
+		return waitForAccount(err)
+	}
 	account, err := r.Default.Lookup(r.Client).AccountOf(ctx, group)
 	if err != nil {
 		return waitForAccount(err)
@@ -201,7 +205,7 @@ func (s *run) sameAccount(ctx context.Context) error {
 	if scoped.CheckNotLeft(group) != nil {
 		return errStale
 	}
-	if err != nil {
+	if err = cmp.Or(err, scoped.CheckNotDeleted(group)); err != nil {
 		return err
 	}
 	if account != s.account {

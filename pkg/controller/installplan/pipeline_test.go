@@ -157,6 +157,16 @@ const everythingMissing = `ServiceAccount ns/acct is missing 7 permissions; noth
 // unrelated is the name of a plan that has other pins.
 const unrelated = "install-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
+// leaving deletes an OperatorGroup, which a user keeps from being deleted.
+func leaving(name string) change {
+	return func(w *world) {
+		group := operatorGroup(name, "acct")
+		group.Finalizers = []string{"example.com/delay"}
+		w.Put(group)
+		w.Delete(group)
+	}
+}
+
 func TestPlansWaitForTheirAccount(t *testing.T) {
 	t.Parallel()
 	acct := scoped.Account{Namespace: "ns", Name: "acct"}
@@ -169,6 +179,11 @@ func TestPlansWaitForTheirAccount(t *testing.T) {
 			w.Put(group)
 		})}, effect{}},
 		{"two OperatorGroups", []change{with(operatorGroup("more", "acct"))}, paused("InstallCheckFailed", `namespace "ns" has 2 OperatorGroups (more, og); exactly one is required`)},
+		{"an OperatorGroup that is being deleted", []change{leaving("og")}, paused("InstallCheckFailed", "OperatorGroup ns/og is being deleted; nothing can be installed")},
+		{"an OperatorGroup that is being deleted according to the API server", []change{beforeRequest("remit: list OperatorGroupList", leaving("og"))},
+			paused("InstallCheckFailed", "OperatorGroup ns/og is being deleted; nothing can be installed").with(func(o *effect) {
+				o.missing, o.refused, o.steps = "False PermissionsHeld", "Unknown NotTried", "??????"
+			})},
 		{"an OperatorGroup without an account", []change{with(operatorGroup("og", ""))},
 			paused("InstallCheckFailed", `OperatorGroup ns/og does not name a ServiceAccount (spec.serviceAccountName) and no default account is configured for its namespace; nothing can be installed`)},
 		{"an account that does not exist", []change{without(account("ns", "acct"))}, paused("InstallCheckFailed", "ServiceAccount acct not found")},

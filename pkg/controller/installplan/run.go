@@ -1,6 +1,7 @@
 package installplan
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -154,7 +155,7 @@ func findAccount(ctx context.Context, s *run) (outcome, error) {
 			return outcome{}, errLeftToOLM
 		}
 	}
-	if err != nil {
+	if err = cmp.Or(err, scoped.CheckNotDeleted(og)); err != nil {
 		return waitForAccount(err)
 	}
 	s.account, s.group = account, og

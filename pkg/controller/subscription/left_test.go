@@ -8,6 +8,7 @@ import (
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -67,4 +68,20 @@ func TestNoRequestsForANamespaceWithoutSubscriptions(t *testing.T) {
 	require.NoError(t, err)
 	_, err = r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "ns"}})
 	require.NoError(t, err)
+}
+
+// A user who may add a finalizer to an OperatorGroup does not continue its installs after an administrator has deleted it.
+func TestAnOperatorGroupThatIsBeingDeletedInstallsNothing(t *testing.T) {
+	t.Parallel()
+	now := metav1.Now()
+	group := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "og", Finalizers: []string{"example.com/delay"}, DeletionTimestamp: &now},
+		Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: "acct"}}
+	cached := fake.NewClientBuilder().WithScheme(proofs.Scheme()).WithObjects(group, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "acct"}}).Build()
+	r, err := New(Options{Client: cached, Live: cached, Catalogs: &catalog.Store{}, RBAC: rbac.Unreadable(errors.New("not in this test")),
+		Recorder: events.NewFakeRecorder(10), Proofs: proofs.Keys(), GlobalCatalogNamespace: "olm"})
+	require.NoError(t, err)
+	w := &world{namespace: "ns"}
+	require.NoError(t, r.gatherInput(t.Context(), w))
+	require.NotNil(t, w.blocked)
+	require.Equal(t, "OperatorGroup ns/og is being deleted; nothing can be installed", w.blocked.Message)
 }

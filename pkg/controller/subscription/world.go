@@ -1,6 +1,7 @@
 package subscription
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -127,6 +128,7 @@ func (r *Reconciler) gatherInput(ctx context.Context, w *world) error {
 	w.isLoading = r.isLoadingAny(w.input.Visible)
 	lookup := r.Default.Lookup(r.Client)
 	account, og, err := lookup.Account(ctx, w.namespace)
+	err = cmp.Or(err, scoped.CheckNotDeleted(og))
 	var problem *scoped.Error
 	switch {
 	case errors.As(err, &problem):

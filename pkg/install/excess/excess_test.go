@@ -200,6 +200,22 @@ func TestABatchIsLimitedAndBeginsWithWhatTheAccountMayDelete(t *testing.T) {
 	}
 }
 
+// Users who may update a binding can add finalizers, which keep it, to any number of them.
+func TestABatchBeginsWithWhatIsNotBeingDeleted(t *testing.T) {
+	t.Parallel()
+	var found []Object
+	for range maxRemoved {
+		binding := &rbacv1.RoleBinding{ObjectMeta: meta("t1", "kept")}
+		binding.DeletionTimestamp = new(metav1.Now())
+		found = append(found, Object{Object: binding})
+	}
+	found = append(found, Object{Object: &rbacv1.ClusterRoleBinding{ObjectMeta: meta("", "more")}})
+	account := Account{Granted: func(namespace string) rbac.Permissions {
+		return rbac.Permissions{Namespace: namespace, Rules: []rbacv1.PolicyRule{{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"rolebindings"}, Verbs: []string{"delete"}}}}
+	}}
+	require.Equal(t, "more", account.Batch(found)[0].Object.GetName())
+}
+
 func TestAttemptsThatRemoveNothingArePaused(t *testing.T) {
 	t.Parallel()
 	var timers Timers[string]

@@ -83,11 +83,14 @@ func (a Account) Find(objs []client.Object) ([]Object, error) {
 // target namespaces.
 const maxRemoved = 100
 
-// Batch returns the objects to remove first: those that the account may delete according to RBAC. Otherwise, the order
-// remains the same.
+// Batch returns the objects to remove first: those that the account may delete according to RBAC, and at last those that are
+// already being deleted, because finalizers can keep any number of them. Otherwise, the order remains the same.
 func (a Account) Batch(found []Object) []Object {
 	rank := func(o Object) int {
-		if a.mayDelete(o.Object) {
+		switch {
+		case o.Object.GetDeletionTimestamp() != nil:
+			return 2
+		case a.mayDelete(o.Object):
 			return 0
 		}
 		return 1

@@ -131,6 +131,15 @@ func (l Lookup) AccountOf(ctx context.Context, og *operatorsv1.OperatorGroup) (A
 	return Account{Namespace: key.Namespace, Name: key.Name, UID: sa.UID, Default: isDefault}, nil
 }
 
+// CheckNotDeleted returns an *Error for an OperatorGroup that is being deleted. Nothing new is installed through it, even if a
+// finalizer delays its deletion; Remit's removals still use its account.
+func CheckNotDeleted(og *operatorsv1.OperatorGroup) error {
+	if og == nil || og.DeletionTimestamp == nil {
+		return nil
+	}
+	return problem(og, NoAccount, fmt.Sprintf("OperatorGroup %s/%s is being deleted; nothing can be installed", og.Namespace, og.Name))
+}
+
 // display returns the text that identifies the ServiceAccount in messages: its name, as in the contract's message
 // ("ServiceAccount <n> not found"). For the default account, which can be in another namespace, it returns the
 // namespace and name.
