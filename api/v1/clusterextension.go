@@ -3,6 +3,7 @@ package v1
 import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // ClusterExtension installs one version of a package from a ClusterCatalog, and upgrades it. It does so only with the
@@ -257,6 +258,12 @@ type ClusterExtensionStatus struct {
 	// +optional
 	Identity *Identity `json:"identity,omitempty"`
 
+	// namespace records the namespace for which the author of the spec was allowed to use the ServiceAccount. If the namespace is
+	// deleted and created again, the spec must be changed before anything is installed into it.
+	//
+	// +optional
+	Namespace *NamespaceRecord `json:"namespace,omitempty"`
+
 	// inventory lists the applied objects, at most 1000 of them.
 	//
 	// +listType=atomic
@@ -332,6 +339,26 @@ type Identity struct {
 	// +kubebuilder:validation:items:MaxLength=512
 	// +optional
 	Groups []string `json:"groups,omitempty"`
+}
+
+// NamespaceRecord identifies a namespace and its ServiceAccount. An admission policy allows only the controller to write it.
+type NamespaceRecord struct {
+	// generation is the generation of the ClusterExtension.
+	//
+	// +required
+	Generation int64 `json:"generation"`
+
+	// uid is the UID of the namespace.
+	//
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	UID types.UID `json:"uid"`
+
+	// serviceAccountUID is the UID of the ServiceAccount.
+	//
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	ServiceAccountUID types.UID `json:"serviceAccountUID,omitempty"`
 }
 
 // MaxInventory is the maximum number of objects in the inventory of a ClusterExtension.

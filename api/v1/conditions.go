@@ -69,6 +69,9 @@ const (
 	ReasonIdentityNotFound = "IdentityNotFound"
 	// ReasonIdentityReserved means that the ServiceAccount is one of Remit's own.
 	ReasonIdentityReserved = "IdentityReserved"
+	// ReasonNamespaceRecreated means that the namespace of the ServiceAccount was deleted and created again after the spec was
+	// changed.
+	ReasonNamespaceRecreated = "NamespaceRecreated"
 	// ReasonNotEnrolled means that Remit is not allowed to act as the identity.
 	ReasonNotEnrolled = "NotEnrolled"
 	// ReasonEvaluationIncomplete means that the permissions could not be determined completely.

@@ -372,6 +372,30 @@ func TestOtherChangesOfAnExtensionAreNotChecked(t *testing.T) {
 	}
 }
 
+// The record says for which namespace this policy has checked the author of the spec (docs/adr/0083).
+func TestOnlyRemitRecordsTheNamespaceOfAnExtension(t *testing.T) {
+	eachSchema(t, func(t *testing.T, s *extensionSite) {
+		unprivileged := s.author(nil)
+		obj := s.made(boss)
+		record := func(c client.Client, value string) error {
+			return c.Status().Patch(t.Context(), obj.DeepCopy(), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"status":{"namespace":%s}}`, value)))
+		}
+		const first, second = `{"generation":1,"uid":"a"}`, `{"generation":1,"uid":"b"}`
+		remit := &author{extensionSite: s, name: scoped.Username(s.cluster.Home, "remit-extension")}
+		remit.Client = s.cluster.As(t, remit.name)
+		remit.grant("", extensionRule([]string{"clusterextensions/status"}, "", "patch"))
+		for _, c := range []client.Client{unprivileged, s.admin} {
+			s.refused(record(c, first), "only Remit may change status.namespace of a ClusterExtension")
+		}
+		require.NoError(t, record(remit, first))
+		for _, c := range []client.Client{unprivileged, s.admin} {
+			s.refused(record(c, second), "only Remit may change status.namespace of a ClusterExtension")
+			s.refused(record(c, "null"), "only Remit may change status.namespace of a ClusterExtension")
+		}
+		require.NoError(t, record(remit, second))
+	})
+}
+
 func TestTheMessageContainsTheCommandThatAllowsAnExtension(t *testing.T) {
 	s := newExtensionSite(t, manifests.ProfileBounded)
 	s.grantAll()

@@ -78,6 +78,18 @@ func leftovers() []Mutant {
 			Killer: unit(extension, "TestWhatAnExtensionLeavesBehind"),
 		},
 		{
+			Name: "recreated-namespaces-inherit-extensions", Rule: 5, File: "pkg/controller/clusterextension/namespace.go",
+			Old:    "was.UID != now.UID",
+			New:    "was.UID == \"\"",
+			Killer: unit(extension, "TestARecreatedNamespaceInheritsNoExtension"),
+		},
+		{
+			Name: "any-client-records-namespaces", Rule: 5, File: "manifests/extensions/policy/author.yaml",
+			Old:    "\"!variables.isStatus || request",
+			New:    "\"!variables.isStatus || true || request",
+			Killer: unit("test/author", "TestOnlyRemitRecordsTheNamespaceOfAnExtension"),
+		},
+		{
 			Name: "kept-objects-fill-the-batch", Rule: 3, File: "pkg/install/excess/find.go",
 			Old:    "		case o.Object.GetDeletionTimestamp() != nil:\n			return 2\n",
 			New:    "",

@@ -76,6 +76,8 @@ func reasonOf(err *scoped.Error) string {
 	switch err.Reason {
 	case scoped.AccountNotEnrolled:
 		return olmv1.ReasonNotEnrolled
+	case scoped.NamespaceRecreated:
+		return olmv1.ReasonNamespaceRecreated
 	case scoped.AccountReserved:
 		return olmv1.ReasonIdentityReserved
 	}

@@ -110,18 +110,3 @@ func (s *run) isAllowed(ctx context.Context) bool {
 	}
 	return false
 }
-
-// findNamespace waits until the namespace of the extension exists.
-func findNamespace(ctx context.Context, s *run) (outcome, error) {
-	namespace := &corev1.Namespace{}
-	exists, err := apply.Read(ctx, s.Client, client.ObjectKey{Name: s.ext.Spec.Namespace}, namespace)
-	switch {
-	case err != nil:
-		return outcome{}, err
-	case !exists:
-		return waiting(message.Sprintf("namespace %q not found; create it, and the installation will continue", s.ext.Spec.Namespace)), nil
-	case namespace.DeletionTimestamp != nil:
-		return waiting(message.Sprintf("namespace %q is being deleted", s.ext.Spec.Namespace)), nil
-	}
-	return proceed(), nil
-}

@@ -76,7 +76,7 @@ func TestThePageForOLMv1ListsAllReasons(t *testing.T) {
 	add(types(olmv1.TypeDeprecated, olmv1.TypePackageDeprecated, olmv1.TypeChannelDeprecated, olmv1.TypeBundleDeprecated), olmv1.ReasonDeprecated,
 		olmv1.ReasonNotDeprecated, olmv1.ReasonDeprecationStatusUnknown, olmv1.ReasonAbsent)
 	add(types(olmv1.TypeAvailable), olmv1.ReasonSucceeded, olmv1.ReasonRollingOut, olmv1.ReasonNotObserved, olmv1.ReasonAbsent)
-	add(types(olmv1.TypeAuthorized), olmv1.ReasonSucceeded, olmv1.ReasonMissingPermissions, olmv1.ReasonIdentityNotFound, olmv1.ReasonIdentityReserved, olmv1.ReasonNotEnrolled, olmv1.ReasonEvaluationIncomplete)
+	add(types(olmv1.TypeAuthorized), olmv1.ReasonSucceeded, olmv1.ReasonMissingPermissions, olmv1.ReasonIdentityNotFound, olmv1.ReasonIdentityReserved, olmv1.ReasonNamespaceRecreated, olmv1.ReasonNotEnrolled, olmv1.ReasonEvaluationIncomplete)
 	add(types(olmv1.TypeExceedsIdentity), olmv1.ReasonGracePeriod, olmv1.ReasonKept, olmv1.ReasonRemoved, olmv1.ReasonNotRemoved)
 
 	got := map[string][]string{}

@@ -1,0 +1,79 @@
+package clusterextension_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/test/env/audit"
+)
+
+// account creates the ServiceAccount installer in the namespace of the extension, with the enrollment.
+func (w *world) account() {
+	w.t.Helper()
+	w.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "installer"}})
+	for _, obj := range scoped.ExtensionAccountEnrollment(types.NamespacedName{Namespace: w.name, Name: "installer"}, home) {
+		w.create(obj)
+	}
+}
+
+// recreateNamespace deletes the namespace and creates another one with the same name, ServiceAccount and enrollment.
+func (w *world) recreateNamespace() {
+	w.t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}}
+	require.NoError(w.t, w.admin.Delete(w.t.Context(), namespace.DeepCopy()))
+	require.EventuallyWithT(w.t, func(t *assert.CollectT) {
+		assert.True(t, apierrors.IsNotFound(w.admin.Get(w.t.Context(), client.ObjectKeyFromObject(namespace), &corev1.Namespace{})))
+	}, patience, tick)
+	w.create(namespace)
+	w.account()
+}
+
+// The namespace belongs to somebody else, although its name and the name of its ServiceAccount are the same.
+func TestARecreatedNamespaceInheritsNoExtension(t *testing.T) {
+	t.Parallel()
+	for name, isInstalled := range map[string]bool{"installed": true, "not installed yet": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := given(t)
+			w.account()
+			w.create(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "admin-" + w.name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+				Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: w.name, Name: "installer"}}})
+			if isInstalled {
+				w.publish("1.0.0", "", csv, crd, configMap)
+			}
+			w.install(func(ext *olmv1.ClusterExtension) { ext.Spec.ServiceAccount.Name = "installer" })
+			require.EventuallyWithT(t, func(t *assert.CollectT) { assert.NotNil(t, w.get().Status.Namespace) }, patience, tick)
+			if isInstalled {
+				w.awaitInstalled("1.0.0")
+			}
+
+			from := w.logEnd()
+			w.recreateNamespace()
+			w.publish("1.0.0", "", csv, crd, configMap)
+			message := w.await(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonNamespaceRecreated)
+			require.Contains(t, message, "was deleted and created again")
+			require.Contains(t, message, "change the spec, or create the ClusterExtension again")
+			require.False(t, w.exists(&appsv1.Deployment{}, "op"))
+			second := &corev1.ServiceAccount{}
+			require.NoError(t, w.admin.Get(t.Context(), client.ObjectKey{Namespace: w.name, Name: "installer"}, second))
+			require.Empty(t, w.requests(from, func(e audit.Event) bool {
+				return e.User.Username == scoped.Username(w.name, "installer") && e.User.UID == string(second.UID)
+			}))
+
+			w.edit(func(ext *olmv1.ClusterExtension) { ext.Spec.Source.Catalog.Version = ">=1.0.0" })
+			w.awaitInstalled("1.0.0")
+			require.EventuallyWithT(t, func(t *assert.CollectT) { assert.True(t, w.exists(&appsv1.Deployment{}, "op")) }, patience, tick)
+		})
+	}
+}
