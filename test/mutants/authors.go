@@ -47,7 +47,7 @@ func authors() []Mutant {
 			Killer: unit("test/author", "TestRemitReplacesTheRecordedAccount"),
 		},
 		{
-			Name: "remit-adds-finalizers-with-the-record", Rule: 5, File: "manifests/policy/finalizers.yaml",
+			Name: "remit-removes-finalizers-with-the-record", Rule: 5, File: "manifests/policy/finalizers.yaml",
 			Old:    "      object.metadata.?finalizers == oldObject.metadata.?finalizers\n      && object.metadata",
 			New:    "      object.metadata",
 			Killer: unit("test/author", "TestRemitReplacesTheRecordedAccount"),

@@ -36,7 +36,7 @@ func texts() []Mutant {
 		{
 			Name: "all-repeated-keys-are-described", Rule: 8, File: "pkg/catalog/objects.go",
 			Old:    "	for _, text := range repeated[:shown] {",
-			New:    "	for _, text := range repeated {\n		_ = regexp.MustCompile(`line`)",
+			New:    "	for _, text := range repeated {\n		_ = regexp.MustCompile(repeatedText.String())",
 			Killer: unit("pkg/catalog", "TestRepeatedKeysCostLittleMoreThanOthers"),
 		},
 		{

@@ -1,6 +1,7 @@
 package csv
 
 import (
+	"slices"
 	"testing"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -19,7 +20,8 @@ func TestRecordsTheLastAccountWithoutTheLabel(t *testing.T) {
 				c.Labels = map[string]string{names.LabelAnyAccount: ""}
 			}
 		})(w)
-		settled(w)
+		got := w.settle()
+		require.Equal(t, !ofAny, slices.Contains(got.writes, "remit: patch ClusterServiceVersion t1/demo.v1.0.0"), "as the controller identity: %v", got.writes)
 		require.True(t, w.Has(w.csv))
 		require.Equal(t, ofAny, w.csv.Annotations[names.AnnotationAccount] == "ns/earlier")
 	}
