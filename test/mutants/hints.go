@@ -361,9 +361,27 @@ func hints() []Mutant {
 		},
 		{
 			Name: "any-api-is-published", Rule: 7, File: "pkg/controller/csv/publish.go",
-			Old:    "	return found && s.owner.Owns(obj), err",
-			New:    "	return found && (!s.account.Default || s.owner.Owns(obj)), err",
+			Old:    "provided.Installed(ctx, r.Client, api, s.owner.Owns)",
+			New:    "provided.Installed(ctx, r.Client, api, func(o client.Object) bool { return !s.account.Default || s.owner.Owns(o) })",
 			Killer: unit("pkg/controller/csv", "TestPublishesOnlyAPIsOfTheLineage"),
+		},
+		{
+			Name: "groups-aggregate-what-a-csv-lists", Rule: 7, File: "pkg/controller/operatorgroup/publish.go",
+			Old:    "	roles, err := r.roleTasks(f, installed, namespace)",
+			New:    "	roles, err := r.roleTasks(f, append(installed[:0], apis...), namespace)",
+			Killer: unit("pkg/controller/operatorgroup", "TestAGroupAggregatesOnlyRolesOfAPIsThatItsPackagesInstalled"),
+		},
+		{
+			Name: "groups-keep-what-they-aggregated-last", Rule: 7, File: "pkg/install/provided/roles.go",
+			Old:    "	if len(apis) == 0 {\n		apis = []API{{}}\n	}\n",
+			New:    "",
+			Killer: unit("pkg/controller/operatorgroup", "TestPublishesAPIsAndTargetsAsTheAccount"),
+		},
+		{
+			Name: "an-earlier-namespace-installed-the-api", Rule: 7, File: "pkg/controller/operatorgroup/installed.go",
+			Old:    "	since := namespace.CreationTimestamp.Time",
+			New:    "	since := namespace.CreationTimestamp.Time.AddDate(-1, 0, 0)",
+			Killer: unit("pkg/controller/operatorgroup", "TestAGroupAggregatesOnlyRolesOfAPIsThatItsPackagesInstalled"),
 		},
 		{
 			Name: "roles-are-published-before-the-operator-runs", Rule: 3, File: "pkg/install/warrant/warrant.go",

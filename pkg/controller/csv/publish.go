@@ -5,10 +5,8 @@ import (
 	"fmt"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -16,7 +14,6 @@ import (
 	"github.com/remit-olm/remit/pkg/install/provided"
 	"github.com/remit-olm/remit/pkg/install/warrant"
 	"github.com/remit-olm/remit/pkg/lib/apply"
-	apigroup "github.com/remit-olm/remit/pkg/lib/group"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
@@ -57,7 +54,7 @@ func (r *Reconciler) rolesToPublish(ctx context.Context, s *scope) ([]*unstructu
 	granted := r.RBAC.LowerBound(rbac.SubjectOf(s.account.Identity()), rbac.ClusterScope)
 	var due []*unstructured.Unstructured
 	for _, api := range provided.Of(s.csv) {
-		ok, err := r.mayPublish(ctx, s, api)
+		ok, err := provided.Installed(ctx, r.Client, api, s.owner.Owns)
 		if err != nil {
 			return nil, err
 		}
@@ -110,23 +107,6 @@ func (s *scope) publishable(role *rbacv1.ClusterRole) (*unstructured.Unstructure
 	}
 	role.OwnerReferences = s.owner.Outside(s.namespace.UID)
 	return apply.Object(role)
-}
-
-// mayPublish reports whether permissions for an API may be added to the default roles of Kubernetes. A CSV can list any
-// API as owned, so only APIs that this lineage is proven to have installed are published, and none that belong to
-// Kubernetes or Remit. The escalation check of the API server is not sufficient: it limits what the account grants, but
-// the users of every namespace would receive the permissions that the account has on another operator's API.
-func (r *Reconciler) mayPublish(ctx context.Context, s *scope, api provided.API) (bool, error) {
-	if apigroup.Protected(api.Group) {
-		return false, nil
-	}
-	var obj client.Object = &apiextensionsv1.CustomResourceDefinition{}
-	key := client.ObjectKey{Name: api.Resource()}
-	if api.Served {
-		obj, key.Name = &apiregistrationv1.APIService{}, api.Version+"."+api.Group
-	}
-	found, err := apply.Read(ctx, r.Client, key, obj)
-	return found && s.owner.Owns(obj), err
 }
 
 // addFinalizer sets the finalizer as the account. The event triggers another reconcile.

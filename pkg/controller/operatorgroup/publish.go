@@ -72,7 +72,11 @@ func (r *Reconciler) publish(ctx context.Context, f *Facts) (annotated bool, err
 		return false, err
 	}
 	run := &executor{open: func() (client.Client, error) { return r.accountClient(ctx, f) }}
-	roles, err := r.roleTasks(f, apis, namespace)
+	installed, err := r.installed(ctx, apis, namespace)
+	if err != nil {
+		return false, err
+	}
+	roles, err := r.roleTasks(f, installed, namespace)
 	if err != nil {
 		return false, err
 	}
@@ -142,10 +146,7 @@ func (r *Reconciler) roleTasks(f *Facts, apis []provided.API, namespace *corev1.
 	}
 	groupOwner := owner{key: client.ObjectKeyFromObject(f.Group), since: namespace.CreationTimestamp.Time, proofs: r.Proofs}
 	var out []task
-	// Without APIs, the ClusterRoles are empty. Any account could write them, but might not be allowed to add the first
-	// API later.
-	aggregating := provided.GroupRoles(f.Group, append(slices.Clone(apis), provided.API{}))
-	for i, role := range provided.GroupRoles(f.Group, apis) {
+	for _, role := range provided.GroupRoles(f.Group, apis) {
 		live, err := r.clusterRole(role.Name)
 		if err != nil {
 			return nil, err
@@ -158,7 +159,7 @@ func (r *Reconciler) roleTasks(f *Facts, apis []provided.API, namespace *corev1.
 			continue
 		}
 		out = append(out, task{
-			object: "ClusterRole " + role.Name, missing: lines(provided.Missing(aggregating[i], live, granted)),
+			object: "ClusterRole " + role.Name, missing: lines(provided.Missing(role, live, granted)),
 			do: func(ctx context.Context, account client.Client) error {
 				_, _, err := apply.Ensure(ctx, account, want, groupOwner)
 				return err

@@ -3,6 +3,7 @@ package operatorgroup
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -20,6 +23,7 @@ import (
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/install/provided"
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/test/env/proofs"
 	"github.com/remit-olm/remit/test/env/recorded"
@@ -59,10 +63,32 @@ func newCluster(t *testing.T) *cluster {
 			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "t1", Name: "acct"}}})
 	all := []string{"*"}
 	c.grant(rbacv1.PolicyRule{APIGroups: all, Resources: all, Verbs: all}, rbacv1.PolicyRule{NonResourceURLs: all, Verbs: all})
+	c.Put(c.crd(ownerutil.Lineage{Package: "op", Namespace: "t1"}, 0))
 	var err error
 	c.r, err = New(Options{Client: c.Cached("remit"), Live: c.Client("remit"), Accounts: asAccount{c.Server}, RBAC: c.RBAC(), Proofs: proofs.Keys(), Enrollment: enrolled{}, Recorder: c.Recorder()})
 	require.NoError(t, err)
 	return c
+}
+
+// crd returns the definition of the CSV's API, which a package has installed.
+func (c *cluster) crd(by ownerutil.Lineage, age time.Duration) *apiextensionsv1.CustomResourceDefinition {
+	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "things.example.com", CreationTimestamp: metav1.NewTime(time.Now().Add(-age))}}
+	proofs.Mark(crd, ownerutil.Owner{Lineage: by, Proofs: proofs.Keys()})
+	return crd
+}
+
+// aggregated returns the number of APIs whose roles the first of the group's ClusterRoles aggregates.
+func (c *cluster) aggregated() int {
+	c.t.Helper()
+	role, apis := provided.GroupRoles(c.og, nil)[0], provided.Of(c.csv)
+	c.Get(role)
+	for n := range len(apis) + 1 {
+		if equality.Semantic.DeepEqual(role.AggregationRule, provided.GroupRoles(c.og, apis[:n])[0].AggregationRule) {
+			return n
+		}
+	}
+	c.t.Fatalf("unexpected aggregation rule: %v", role.AggregationRule)
+	return 0
 }
 
 func (c *cluster) grant(rules ...rbacv1.PolicyRule) {
@@ -133,6 +159,7 @@ func TestPublishesAPIsAndTargetsAsTheAccount(t *testing.T) {
 	recorded.Edit(c.Server, c.og, func(og *operatorsv1.OperatorGroup) { og.Spec.TargetNamespaces = []string{"t3"} })
 	c.settle()
 	require.Empty(t, c.published())
+	require.Zero(t, c.aggregated())
 	require.Empty(t, c.labels("t2"))
 	require.Equal(t, map[string]string{"olm.operatorgroup.uid/og-uid": ""}, c.labels("t3"))
 
@@ -141,6 +168,54 @@ func TestPublishesAPIsAndTargetsAsTheAccount(t *testing.T) {
 	c.settle()
 	require.Empty(t, c.roles())
 	require.Empty(t, c.labels("t3"))
+}
+
+// The roles of an API are those of the operator that installed it. A CSV can list any API as owned, and the account may well
+// have all permissions for it, so without the check the users of the group's ClusterRoles would receive those permissions.
+func TestAGroupAggregatesOnlyRolesOfAPIsThatItsPackagesInstalled(t *testing.T) {
+	long := strings.Repeat("a-very-long-name-", 5)
+	for name, test := range map[string]struct {
+		by       ownerutil.Lineage
+		age      time.Duration
+		unproven bool
+		want     int
+	}{
+		"the package":                       {by: ownerutil.Lineage{Package: "op", Namespace: "t1"}, want: 1},
+		"a package with a long name":        {by: ownerutil.Lineage{Package: long, Namespace: "t1"}, want: 1},
+		"a package of another namespace":    {by: ownerutil.Lineage{Package: "op", Namespace: "t2"}},
+		"a ClusterExtension":                {by: ownerutil.Lineage{Extension: "op", Namespace: "t1"}},
+		"a package of an earlier namespace": {by: ownerutil.Lineage{Package: "op", Namespace: "t1"}, age: 2 * time.Hour},
+		"labels without a proof":            {by: ownerutil.Lineage{Package: "op", Namespace: "t1"}, unproven: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.Put(&operatorsv1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "sub"}, Spec: &operatorsv1alpha1.SubscriptionSpec{Package: long}})
+			crd := c.crd(test.by, test.age)
+			if test.unproven {
+				delete(crd.Annotations, names.AnnotationProof)
+			}
+			c.Delete(crd)
+			c.Put(crd)
+			c.settle()
+			require.Equal(t, test.want, c.aggregated())
+			require.Equal(t, "Thing.v1.example.com", c.published(), "the annotation grants nothing")
+
+			t.Log("the owner changes")
+			other := ownerutil.Lineage{Package: "other", Namespace: "t2"}
+			if test.want == 0 {
+				other = ownerutil.Lineage{Package: "op", Namespace: "t1"}
+			}
+			after := c.crd(other, 0)
+			after.UID = "another"
+			require.True(t, ownerChanged().Update(event.UpdateEvent{ObjectOld: crd, ObjectNew: after}))
+			require.False(t, ownerChanged().Update(event.UpdateEvent{ObjectOld: after, ObjectNew: after}))
+			require.Len(t, c.r.defining(t.Context(), c.crd(ownerutil.Lineage{Package: "op", Namespace: "t1"}, 0)), 1)
+			c.Delete(crd)
+			c.Put(after)
+			c.settle()
+			require.Equal(t, 1-test.want, c.aggregated())
+		})
+	}
 }
 
 func TestAStaticGroupKeepsItsAnnotation(t *testing.T) {

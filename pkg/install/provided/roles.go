@@ -79,16 +79,18 @@ func groupLabel(api API, suffix string) string {
 }
 
 // GroupRoles returns the ClusterRoles of an OperatorGroup, without owner labels: olm.og.<name>.admin-<hash>, -edit and
-// -view. They aggregate the roles of the APIs that the group's operators provide.
+// -view. They aggregate the roles of the APIs that the group's operators provide. Without APIs, they select a label that no role
+// has: without an aggregation rule, Kubernetes would keep the rules that were aggregated last.
 func GroupRoles(group *operatorsv1.OperatorGroup, apis []API) []*rbacv1.ClusterRole {
 	var out []*rbacv1.ClusterRole
+	if len(apis) == 0 {
+		apis = []API{{}}
+	}
 	for _, suffix := range suffixes() {
 		sum := sha256.Sum224([]byte(group.Namespace + "/" + group.Name + "/" + suffix))
 		role := newRole(fmt.Sprintf("olm.og.%s.%s-%s", group.Name, suffix, new(big.Int).SetBytes(sum[:]).Text(62)))
+		role.AggregationRule = &rbacv1.AggregationRule{}
 		for _, api := range apis {
-			if role.AggregationRule == nil {
-				role.AggregationRule = &rbacv1.AggregationRule{}
-			}
 			role.AggregationRule.ClusterRoleSelectors = append(role.AggregationRule.ClusterRoleSelectors,
 				metav1.LabelSelector{MatchLabels: map[string]string{groupLabel(api, suffix): "true"}})
 		}

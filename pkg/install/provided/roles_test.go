@@ -53,7 +53,8 @@ func TestRolesOfAGroupAggregateThoseOfItsAPIs(t *testing.T) {
 			require.False(t, bundle.Harmless("ClusterRole", key), "a bundle must not set %s", key)
 		}
 	}
-	require.Nil(t, GroupRoles(group, nil)[0].AggregationRule)
+	// Without a rule, Kubernetes would keep what was aggregated last.
+	require.Equal(t, []metav1.LabelSelector{{MatchLabels: map[string]string{groupLabel(API{}, "admin"): "true"}}}, GroupRoles(group, nil)[0].AggregationRule.ClusterRoleSelectors)
 	group.Namespace = "t2"
 	require.NotEqual(t, roles[0].Name, GroupRoles(group, nil)[0].Name)
 }
