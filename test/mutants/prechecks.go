@@ -89,9 +89,21 @@ func prechecks() []Mutant {
 		},
 		{
 			Name: "removed-fields-stay-away", File: "pkg/controller/csv/drift.go",
-			Old:    "live.Generation <= 1 {",
-			New:    "live.Generation > 0 {",
+			Old:    "live.Generation <= 1 && ",
+			New:    "live.Generation > 0 && ",
 			Killer: unit("pkg/controller/csv", "TestRestoresRemovedFieldsOfDeployments"),
+		},
+		{
+			Name: "changed-labels-are-not-noticed", File: "pkg/controller/csv/drift.go",
+			Old:    " && was.labels == labels",
+			New:    "",
+			Killer: unit("pkg/controller/csv", "TestNoticesOtherValuesOfLabelsOfDeployments"),
+		},
+		{
+			Name: "changed-labels-are-not-compared", File: "pkg/install/deployment/installer.go",
+			Old:    "OtherLabels(live, d) == \"\"",
+			New:    "hasLabels(live, obj)",
+			Killer: unit("pkg/install/deployment", "TestRestoresWhatWasRemovedAndKeepsEdits"),
 		},
 		{
 			Name: "removed-fields-are-restored-without-a-pause", File: "pkg/controller/csv/drift.go",

@@ -36,7 +36,9 @@ type compared struct {
 	// hash is that of the wanted spec, and generation the newest generation that was compared.
 	hash       string
 	generation int64
-	at         time.Time
+	// labels is a hash of the labels of the cached Deployment that were not as wanted.
+	labels string
+	at     time.Time
 	// pause is the minimum time until the next comparison.
 	pause time.Duration
 	// failed is why removed fields could not be restored. paused is true while a newer generation waits for the pause to end.
@@ -53,7 +55,7 @@ type drift struct {
 }
 
 // restoreFields restores the fields that other clients have removed from the Deployments of an installed operator, and
-// reports the fields that they have changed, which are kept (docs/adr/0005). It reads a Deployment once per generation.
+// reports the fields that they have changed, which are kept (docs/adr/0005). It reads a Deployment once per generation and change of its labels.
 // Other phases either write the Deployments anyway, or may not write them.
 func (r *Reconciler) restoreFields(ctx context.Context, s *scope) error {
 	account, barred := s.writer(warrant.Install)
@@ -67,10 +69,11 @@ func (r *Reconciler) restoreFields(ctx context.Context, s *scope) error {
 		if err := r.Client.Get(ctx, client.ObjectKeyFromObject(want), live); err != nil {
 			return fmt.Errorf("get Deployment %s/%s: %w", want.Namespace, want.Name, err)
 		}
-		if live.Generation <= 1 {
+		last, known := was[want.Name]
+		if live.Generation <= 1 && !known && deployment.OtherLabels(live, want) == "" {
 			continue // not changed since it was created
 		}
-		result, err := r.compare(ctx, s, account, was[want.Name], live, want)
+		result, err := r.compare(ctx, s, account, last, live, want)
 		if err != nil {
 			return err
 		}
@@ -93,7 +96,8 @@ func (r *Reconciler) compare(ctx context.Context, s *scope, account client.Clien
 		was = compared{uid: live.UID, hash: hash}
 	}
 	was.paused = false
-	if live.Generation <= was.generation && was.failed == nil {
+	labels := deployment.OtherLabels(live, want)
+	if live.Generation <= was.generation && was.labels == labels && was.failed == nil {
 		return was, nil
 	}
 	if left := was.at.Add(was.pause).Sub(s.facts.Now); left > 0 {
@@ -102,7 +106,7 @@ func (r *Reconciler) compare(ctx context.Context, s *scope, account client.Clien
 		return was, nil
 	}
 	done, err := deployment.Installer{Account: account}.Ensure(ctx, s.owner, want)
-	is := compared{uid: was.uid, hash: hash, generation: done.Generation, at: s.facts.Now, pause: max(was.pause, firstPause), edits: done.Edits}
+	is := compared{uid: was.uid, hash: hash, generation: done.Generation, labels: labels, at: s.facts.Now, pause: max(was.pause, firstPause), edits: done.Edits}
 	if s.facts.Now.Sub(was.at) > 2*lastPause {
 		is.pause = firstPause
 	}

@@ -62,6 +62,43 @@ func TestRestoresRemovedFieldsOfDeployments(t *testing.T) {
 	require.Empty(t, w.Requests(), "an unchanged Deployment is not read again")
 }
 
+// A change to labels does not change the generation of a Deployment.
+func TestNoticesOtherValuesOfLabelsOfDeployments(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	spec(func(s *operatorsv1alpha1.ClusterServiceVersionSpec) {
+		s.InstallStrategy.StrategySpec.DeploymentSpecs[0].Label = map[string]string{"release": "one"}
+	})(w)
+	installed(w)
+	relabeled := func(value string) {
+		recorded.Edit(w.Server, deploymentOf("demo"), func(d *appsv1.Deployment) { d.Labels["release"] = value })
+		w.Writes()
+	}
+	label := func() string {
+		d := deploymentOf("demo")
+		w.Get(d)
+		return d.Labels["release"]
+	}
+	relabeled("two")
+	require.Equal(t, []string{deploys}, w.settle().writes)
+	require.Equal(t, "one", label())
+	require.Equal(t, phaseSucceeded, w.csv.Status.Phase)
+
+	relabeled("three")
+	got := w.settle()
+	require.Empty(t, got.writes, "the pause also limits how often labels are restored")
+	require.NotZero(t, got.after)
+	passing(got.after)(w)
+	w.settle()
+	require.Equal(t, "one", label())
+	passing(time.Hour)(w)
+	w.settle()
+
+	w.Requests()
+	w.settle()
+	require.Empty(t, w.Requests(), "an unchanged Deployment is not read again")
+}
+
 // Without the pause, two clients would overwrite each other's changes as fast as they can.
 func TestPausesWhileFieldsAreRemovedRepeatedly(t *testing.T) {
 	t.Parallel()

@@ -35,12 +35,14 @@ func TestRestoresWhatWasRemovedAndKeepsEdits(t *testing.T) {
 			{APIVersion: "v1", Kind: "ConfigMap", Name: existing.Name, UID: existing.UID}}},
 	}
 	want.Labels["olm.deployment-spec-hash"], want.Labels["release"] = "h", "one"
+	want.Annotations = map[string]string{"note": "one", "other": "one"}
 	want.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
 	want.Spec.Template.Labels = labels
 	want.Spec.Template.Spec.Containers = []corev1.Container{{Name: "manager", Image: "one", LivenessProbe: &corev1.Probe{
 		ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(1)}},
 	}}}
 	installer := deployment.Installer{Account: c, Facts: c}
+	var edits []string
 	ensure := func(result apply.Result) *appsv1.Deployment {
 		t.Helper()
 		var got deployment.Ensured
@@ -49,6 +51,7 @@ func TestRestoresWhatWasRemovedAndKeepsEdits(t *testing.T) {
 			return err
 		}))
 		require.Equal(t, result, got.Result)
+		edits = got.Edits
 		live := &appsv1.Deployment{}
 		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(want), live))
 		require.Equal(t, live.Generation, got.Generation)
@@ -64,6 +67,11 @@ func TestRestoresWhatWasRemovedAndKeepsEdits(t *testing.T) {
 	ensure(apply.Created)
 	edit(func(d *appsv1.Deployment) { delete(d.Labels, "release") })
 	require.Equal(t, "one", ensure(apply.Updated).Labels["release"])
+	edit(func(d *appsv1.Deployment) { d.Labels["release"] = "two" })
+	require.Equal(t, "two", ensure(apply.Unchanged).Labels["release"])
+	require.Equal(t, []string{`metadata.labels.release (by "editor")`}, edits)
+	edit(func(d *appsv1.Deployment) { delete(d.Annotations, "note") })
+	require.Equal(t, "one", ensure(apply.Updated).Annotations["note"])
 	edit(func(d *appsv1.Deployment) {
 		delete(d.Labels, "release")
 		d.Spec.Template.Spec.Containers[0].Image, d.Spec.Template.Spec.Containers[0].LivenessProbe = "two", nil
@@ -76,4 +84,20 @@ func TestRestoresWhatWasRemovedAndKeepsEdits(t *testing.T) {
 	done, err := installer.Ensure(t.Context(), owner, want)
 	require.NoError(t, err)
 	require.Equal(t, []string{`spec.template.spec.containers[{"name":"manager"}].image (by "editor")`}, done.Edits)
+
+	t.Log("labels and annotations with another value are edits, too")
+	edit(func(d *appsv1.Deployment) {
+		d.Labels["release"], d.Annotations["note"] = "two", "two"
+		delete(d.Annotations, "other")
+	})
+	live = ensure(apply.Updated)
+	require.Equal(t, "two", live.Labels["release"])
+	require.Equal(t, "two", live.Annotations["note"])
+	require.Equal(t, "one", live.Annotations["other"])
+	ensure(apply.Unchanged)
+	done, err = installer.Ensure(t.Context(), owner, want)
+	require.NoError(t, err)
+	require.Equal(t, []string{
+		`metadata.annotations.note (by "editor")`, `metadata.labels.release (by "editor")`, `spec.template.spec.containers[{"name":"manager"}].image (by "editor")`,
+	}, done.Edits)
 }

@@ -117,7 +117,7 @@ func (i Installer) Ensure(ctx context.Context, owner ownerutil.Owner, d *appsv1.
 	}
 	// Compare the hash of the spec. Defaults and equivalent quantities would make a comparison of all fields unreliable.
 	written := isWritten(live, d, owner)
-	if written && live.GetGeneration() == 1 && hasLabels(live, obj) {
+	if written && live.GetGeneration() == 1 && OtherLabels(live, d) == "" {
 		return Ensured{Result: apply.Unchanged, Generation: 1}, nil
 	}
 	var edits []string

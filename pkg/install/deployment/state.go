@@ -3,6 +3,7 @@ package deployment
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -90,4 +91,21 @@ func hasLabels(live, want client.Object) bool {
 		}
 	}
 	return true
+}
+
+// OtherLabels returns a hash of the labels that a live Deployment does not have with the wanted value; "" if there are none. A change
+// to labels does not change the generation, as one to the spec or the annotations does.
+func OtherLabels(live, want client.Object) string {
+	var out []string
+	have := live.GetLabels()
+	for key, label := range want.GetLabels() {
+		if value, ok := have[key]; !ok || value != label {
+			out = append(out, fmt.Sprintf("%s=%s %t", key, value, ok))
+		}
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	slices.Sort(out)
+	return ownerutil.Hash(out...)
 }
