@@ -7,7 +7,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
@@ -61,4 +65,51 @@ func TestDriftOfDeploymentsIsRepairedOrReported(t *testing.T) {
 		assert.Contains(c, w.await(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonSucceeded),
 			`other clients changed these fields, which are kept: Deployment `+w.name+`/op: spec.template.spec.containers[{"name":"manager"}].image (by "editor")`)
 	}, patience, tick)
+}
+
+// What another client removed from other objects of a bundle is restored. What it changed to another value is kept, and the conflict
+// is reported until the client gives the field up.
+func TestDriftOfOtherObjectsIsRepairedOrReported(t *testing.T) {
+	t.Parallel()
+	const metadata = "labels: {release: one}, annotations: {example.com/note: one}"
+	w := given(t)
+	w.installed(csv, strings.Replace(crd, "metadata: {", "metadata: {"+metadata+", ", 1),
+		`{apiVersion: v1, kind: ConfigMap, metadata: {name: defaults, `+metadata+`}, data: {a: "1", b: "1"}}`,
+		`{apiVersion: v1, kind: Service, metadata: {name: metrics, `+metadata+`}, spec: {selector: {app: op}, ports: [{name: http, port: 80}]}}`,
+		`{apiVersion: v1, kind: ServiceAccount, metadata: {name: helper, `+metadata+`}}`)
+	w.await(olmv1.TypeAvailable, metav1.ConditionTrue, olmv1.ReasonSucceeded)
+	for kind, obj := range map[string]client.Object{
+		"CustomResourceDefinition": &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "things." + w.name + ".example.com"}},
+		"ConfigMap":                &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "defaults"}},
+		"Service":                  &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "metrics"}},
+		"ServiceAccount":           &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "helper"}},
+	} {
+		edit := func(patch string) {
+			require.NoError(t, w.admin.Patch(t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(patch)), client.FieldOwner("editor")))
+		}
+		restored := func() {
+			require.EventuallyWithT(t, func(c *assert.CollectT) {
+				assert.NoError(c, w.admin.Get(t.Context(), client.ObjectKeyFromObject(obj), obj))
+				assert.Equal(c, "one", obj.GetAnnotations()["example.com/note"], kind)
+				assert.Equal(c, "one", obj.GetLabels()["release"], kind)
+				assert.NotContains(c, w.progressing(), "editor")
+			}, patience, tick)
+		}
+		edit(`{"metadata": {"labels": {"release": null}, "annotations": {"example.com/note": null}}}`)
+		restored()
+		edit(`{"metadata": {"labels": {"release": "two"}}}`)
+		require.EventuallyWithT(t, func(c *assert.CollectT) {
+			assert.Contains(c, w.progressing(), kind+" ")
+			assert.Contains(c, w.progressing(), `"editor"`)
+			assert.Contains(c, w.progressing(), "metadata.labels.release")
+		}, patience, tick)
+		edit(`{"metadata": {"labels": {"release": null}}}`)
+		restored()
+	}
+}
+
+// progressing returns the message of the condition Progressing.
+func (w *world) progressing() string {
+	w.t.Helper()
+	return meta.FindStatusCondition(w.get().Status.Conditions, olmv1.TypeProgressing).Message
 }
