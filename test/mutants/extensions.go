@@ -206,5 +206,41 @@ func extensions() []Mutant {
 			New:    "owner.Proofs = r.Proofs; owner.Owns(obj) || len(obj.GetOwnerReferences()) > 0 {",
 			Killer: unit(pkg, "TestOnlyItsOwnObjectsWakeAnExtension"),
 		},
+		{
+			Name: "changed-labels-of-objects-are-not-noticed", File: pkg + "/observe.go",
+			Old:    " || !hasMetadata(live, desired)",
+			New:    "",
+			Killer: unit(pkg, "TestDriftOfOtherObjectsIsRepairedOrReported"),
+		},
+		{
+			Name: "clustercatalogs-need-a-default-channel", File: "pkg/controller/clustercatalog/catalogs.go",
+			Old:    ", AnyDefault: true",
+			New:    "",
+			Killer: unit("pkg/controller/clustercatalog", "TestServesAPackageWithoutADefaultChannel"),
+		},
+		{
+			Name: "directories-need-a-default-channel", File: "cmd/kubectl-remit/internal/extension/catalogs.go",
+			Old:    "{AnyDefault: true}.LoadDirectory",
+			New:    "{}.LoadDirectory",
+			Killer: unit("cmd/kubectl-remit/internal/extension", "TestReadsCatalogsWithoutADefaultChannel"),
+		},
+		{
+			Name: "files-need-a-default-channel", File: "cmd/kubectl-remit/internal/extension/catalogs.go",
+			Old:    "{AnyDefault: true}.FromFiles",
+			New:    "{}.FromFiles",
+			Killer: unit("cmd/kubectl-remit/internal/extension", "TestReadsCatalogsWithoutADefaultChannel"),
+		},
+		{
+			Name: "images-need-a-default-channel", File: "cmd/kubectl-remit/internal/extension/catalogs.go",
+			Old:    "fbc.Loader{AnyDefault: true}, func",
+			New:    "fbc.Loader{}, func",
+			Killer: unit("cmd/kubectl-remit/internal/extension", "TestReadsCatalogsWithoutADefaultChannel"),
+		},
+		{
+			Name: "served-catalogs-need-a-default-channel", File: "cmd/kubectl-remit/internal/extension/cluster.go",
+			Old:    "{AnyDefault: true}.FromFiles",
+			New:    "{}.FromFiles",
+			Killer: unit("cmd/kubectl-remit/internal/extension", "TestReadsCatalogsWithoutADefaultChannel"),
+		},
 	}
 }

@@ -210,6 +210,16 @@ func every(minutes int) func(*olmv1.ClusterCatalog) {
 	return func(k *olmv1.ClusterCatalog) { k.Spec.Source.Image.PollIntervalMinutes = &minutes }
 }
 
+// ClusterExtensions do not use the default channel, and OLM v1 does not require one.
+func TestServesAPackageWithoutADefaultChannel(t *testing.T) {
+	w := given(t)
+	ref, digest := w.push(strings.Replace(packageA, `,"defaultChannel":"stable"`, "", 1))
+	got := w.create("one", ref)
+	requireServed(t, got, digest)
+	require.NotEmpty(t, w.packages("one"))
+	require.Contains(t, w.served("one"), `{"schema":"olm.package","name":"a"}`+"\n")
+}
+
 func TestServesACatalog(t *testing.T) {
 	w := given(t)
 	ref, digest := w.push(packageA)

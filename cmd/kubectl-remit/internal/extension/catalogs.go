@@ -25,7 +25,7 @@ func (f *Flags) catalogOf(ctx context.Context) (snap *catalog.Snapshot, end func
 	info, err := os.Stat(f.Catalog)
 	switch {
 	case err == nil && info.IsDir():
-		snap, err = fbc.LoadDirectory(ctx, os.DirFS(f.Catalog))
+		snap, err = fbc.Loader{AnyDefault: true}.LoadDirectory(ctx, os.DirFS(f.Catalog))
 	case err == nil:
 		snap, err = fileCatalog(ctx, f.Catalog)
 	case errors.Is(err, fs.ErrNotExist):

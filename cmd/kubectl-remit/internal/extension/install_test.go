@@ -3,6 +3,7 @@ package extension
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"testing/fstest"
 
@@ -45,6 +46,33 @@ func TestReadsEveryKindOfCatalog(t *testing.T) {
 			require.Equal(t, []string{"not checked without a cluster: the bundle requires Kubernetes 1.25.0 or later"}, got.Notes)
 		})
 	}
+}
+
+// ClusterExtensions do not use the default channel, and OLM v1 does not require one.
+func TestReadsCatalogsWithoutADefaultChannel(t *testing.T) {
+	with, err := env.SampleFBC()
+	require.NoError(t, err)
+	inline := regexp.MustCompile(`,\s*"defaultChannel": "[^"]*"`).ReplaceAllString(with, "")
+	require.Less(t, len(inline), len(with))
+	images := registry.Start()
+	defer images.Close()
+	catalogImage, err := registry.Catalog(fstest.MapFS{"catalog.json": {Data: []byte(inline)}})
+	require.NoError(t, err)
+	ref, _, err := images.Push("catalog:v1", catalogImage)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "catalog.json")
+	require.NoError(t, os.WriteFile(file, []byte(inline), 0o600))
+	for name, catalog := range map[string]string{"a file": file, "a directory": dir, "an image": ref} {
+		t.Run(name, func(t *testing.T) {
+			got, err := flags(catalog).Load(t.Context(), "demo", Source{})
+			require.NoError(t, err)
+			require.NotEmpty(t, got.Steps)
+		})
+	}
+	snap, err := loaded(t.Context(), "a cluster's catalog", []byte(inline))
+	require.NoError(t, err)
+	require.NotEmpty(t, snap.Packages[sample.Package].Bundles)
 }
 
 func TestReadsTheImageOfABundleThatTheCatalogDoesNotContain(t *testing.T) {
