@@ -1,7 +1,9 @@
 package clusterextension
 
 import (
+	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -90,6 +92,41 @@ func TestThePageForOLMv1ListsAllReasons(t *testing.T) {
 		require.ElementsMatch(t, want[kind], got[kind], kind)
 	}
 	require.Len(t, got, len(want))
+
+	// The lists above are complete if the code uses no other reason.
+	listed, used := map[string]bool{}, map[string]bool{}
+	for _, reasons := range got {
+		for _, reason := range reasons {
+			listed[reason] = true
+		}
+	}
+	for _, name := range reasonsIn(t, ".", "../../extension/assess", "../../extension/resolve") {
+		used[name] = true
+	}
+	require.Equal(t, slices.Sorted(maps.Keys(listed)), slices.Sorted(maps.Keys(used)))
+}
+
+var reasonUsed = regexp.MustCompile(`olmv1\.Reason([A-Z]\w*)`)
+
+// reasonsIn returns the reasons of ClusterExtensions that the code in these directories uses. Each constant is named after its value.
+func reasonsIn(t *testing.T, dirs ...string) (out []string) {
+	t.Helper()
+	for _, dir := range dirs {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		require.NoError(t, err)
+		require.NotEmpty(t, files)
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			for _, m := range reasonUsed.FindAllSubmatch(text, -1) {
+				out = append(out, string(m[1]))
+			}
+		}
+	}
+	return out
 }
 
 // Each message in the table is what the code reports: either it contains the text of OLM v1, or it contains Remit's text and not
@@ -152,7 +189,7 @@ func situations(t *testing.T) map[string]metav1.Condition {
 		"a version is installed (`Installed`)":             s.concluded(isInstalled),
 		"no version is installed (`Installed`)":            s.concluded(func(*olmv1.ClusterExtension) {}),
 		"the installed version is desired (`Progressing`)": s.done(),
-		"the objects are available (`Available`)":          {Reason: olmv1.ReasonSucceeded, Message: allAvailable},
+		"the objects are available (`Available`)":          s.observed(),
 	}
 }
 
@@ -260,4 +297,13 @@ func (t situation) done() metav1.Condition {
 	s := t.begin(extension("test"))
 	s.setProgressing(succeeded(""))
 	return *meta.FindStatusCondition(s.ext.Status.Conditions, olmv1.TypeProgressing)
+}
+
+// observed returns the condition Available of an installed version whose objects are all available.
+func (t situation) observed() metav1.Condition {
+	s := t.begin(extension("test", isInstalled))
+	s.memory.Change(s.key(), func(is *remembered) { is.probedFor = "hash" })
+	s.observeInstalled(t.Context())
+	s.setAvailable()
+	return *meta.FindStatusCondition(s.ext.Status.Conditions, olmv1.TypeAvailable)
 }
