@@ -106,6 +106,12 @@ func prechecks() []Mutant {
 			Killer: unit("pkg/install/deployment", "TestRestoresWhatWasRemovedAndKeepsEdits"),
 		},
 		{
+			Name: "refusals-of-pods-are-not-reported", File: "pkg/install/deployment/status.go",
+			Old:    "c != nil && c.Status == corev1.ConditionTrue {\n		return \"; its Pods",
+			New:    "c != nil && c.Status == corev1.ConditionFalse {\n		return \"; its Pods",
+			Killer: unit("pkg/install/deployment", "TestSaysWhyAdmissionRefusesPods"),
+		},
+		{
 			Name: "removed-fields-are-restored-without-a-pause", File: "pkg/controller/csv/drift.go",
 			Old:    "left := was.at.Add(was.pause).Sub(s.facts.Now); left > 0",
 			New:    "left := was.at.Add(was.pause).Sub(s.facts.Now); left > lastPause",
