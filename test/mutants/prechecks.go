@@ -95,7 +95,7 @@ func prechecks() []Mutant {
 		},
 		{
 			Name: "changed-labels-are-not-noticed", File: "pkg/controller/csv/drift.go",
-			Old:    " && was.labels == labels",
+			Old:    " && c.labels == labels",
 			New:    "",
 			Killer: unit("pkg/controller/csv", "TestNoticesOtherValuesOfLabelsOfDeployments"),
 		},

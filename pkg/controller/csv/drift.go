@@ -48,6 +48,11 @@ type compared struct {
 	edits []string
 }
 
+// covers reports whether a Deployment with this generation and these labels needs no other comparison.
+func (c compared) covers(generation int64, labels string) bool {
+	return generation <= c.generation && c.labels == labels && c.failed == nil
+}
+
 // drift contains the results for the Deployments of each existing ClusterServiceVersion, by name. The cached Deployments
 // contain few fields, so that without the results, each reconcile would read the Deployments.
 type drift struct {
@@ -97,7 +102,7 @@ func (r *Reconciler) compare(ctx context.Context, s *scope, account client.Clien
 	}
 	was.paused = false
 	labels := deployment.OtherLabels(live, want)
-	if live.Generation <= was.generation && was.labels == labels && was.failed == nil {
+	if was.covers(live.Generation, labels) {
 		return was, nil
 	}
 	if left := was.at.Add(was.pause).Sub(s.facts.Now); left > 0 {

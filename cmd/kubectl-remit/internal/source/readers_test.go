@@ -37,7 +37,7 @@ func TestEveryReaderReadsRepeatedKeysAndSeveralDocuments(t *testing.T) {
 				if !os.IsNotExist(err) {
 					require.NoError(t, err)
 				}
-				require.NoError(t, os.WriteFile(path, append(text, more...), 0o600)) //nolint:gosec // a file of the test
+				require.NoError(t, os.WriteFile(path, append(text, more...), 0o600))
 			})
 			want := []string{"ConfigMap sample-operator-defaults", "CustomResourceDefinition greetings.sample.remit.dev", "Service sample-operator-health"}
 			if _, err := os.Stat(filepath.Join(dir, "manifests", "more.yaml")); err == nil {
