@@ -26,9 +26,16 @@ func (r *Reconciler) installed(ctx context.Context, apis []provided.API, namespa
 	if err := r.Client.List(ctx, subs, client.InNamespace(namespace.Name), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Subscriptions in namespace %q: %w", namespace.Name, err)
 	}
+	packages := map[string]ownerutil.Lineage{} // by mark, because there can be as many Subscriptions as APIs
+	for i := range subs.Items {
+		if spec := subs.Items[i].Spec; spec != nil {
+			lineage := ownerutil.Lineage{Package: spec.Package, Namespace: namespace.Name}
+			packages[lineage.ShortMark()] = lineage
+		}
+	}
 	var out []provided.API
 	for _, api := range apis {
-		ok, err := provided.Installed(ctx, r.Client, api, func(obj client.Object) bool { return r.ownedIn(namespace, subs.Items, obj) })
+		ok, err := provided.Installed(ctx, r.Client, api, func(obj client.Object) bool { return r.ownedIn(namespace, packages, obj) })
 		if err != nil {
 			return nil, err
 		}
@@ -41,21 +48,13 @@ func (r *Reconciler) installed(ctx context.Context, apis []provided.API, namespa
 
 // ownedIn reports whether Remit created an object for a package of the namespace. The object's labels and the Subscriptions, which
 // are needed for names that are too long for the label, only suggest the package; the proof decides.
-func (r *Reconciler) ownedIn(namespace *corev1.Namespace, subs []operatorsv1alpha1.Subscription, obj client.Object) bool {
+func (r *Reconciler) ownedIn(namespace *corev1.Namespace, packages map[string]ownerutil.Lineage, obj client.Object) bool {
 	since := namespace.CreationTimestamp.Time
 	if _, ok := ownerutil.OwnerIn(obj, namespace.Name, since, r.Proofs); ok {
 		return true
 	}
-	for i := range subs {
-		if subs[i].Spec == nil {
-			continue
-		}
-		lineage := ownerutil.Lineage{Package: subs[i].Spec.Package, Namespace: namespace.Name}
-		if (ownerutil.Owner{Lineage: lineage, Since: since, Proofs: r.Proofs}).Owns(obj) {
-			return true
-		}
-	}
-	return false
+	lineage, ok := packages[names.ShortMark(obj.GetLabels()[names.LabelLineage])]
+	return ok && ownerutil.Owner{Lineage: lineage, Since: since, Proofs: r.Proofs}.Owns(obj)
 }
 
 // ownerChanged returns a predicate that accepts events after which another package, or none, owns a definition.
