@@ -15,6 +15,10 @@ import (
 // DefaultServiceAccount is the ServiceAccount that exists in every namespace. Remit never creates it.
 const DefaultServiceAccount = "default"
 
+// MaxOwned is the maximum number of entries in spec.customresourcedefinitions.owned of a CSV. They are compared with those of other
+// operators in each shared namespace. A bundle cannot contain as many definitions.
+const MaxOwned = 2_000
+
 // ValidateCSV returns an error that lists the problems with a ClusterServiceVersion's strategy, names and rules. Every
 // CSV must be validated before it is used, whether a bundle or a user created it.
 func ValidateCSV(csv *operatorsv1alpha1.ClusterServiceVersion) error {
@@ -24,6 +28,9 @@ func ValidateCSV(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 			operatorsv1alpha1.InstallStrategyNameDeployment)
 	}
 	errs := []error{CheckNames("spec", csv.Spec)}
+	if n := len(csv.Spec.CustomResourceDefinitions.Owned); n > MaxOwned {
+		errs = append(errs, fmt.Errorf("the CSV owns %d CustomResourceDefinitions; at most %d are allowed", n, MaxOwned))
+	}
 	if len(strategy.StrategySpec.DeploymentSpecs) == 0 {
 		errs = append(errs, errors.New("the install strategy has no deployments"))
 	}

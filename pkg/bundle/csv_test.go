@@ -70,6 +70,8 @@ func TestValidateCSV(t *testing.T) {
 	many := slices.Repeat([]rbacv1.PolicyRule{may("get", "pods")}, bundle.MaxRules)
 	long := may(strings.Repeat("v", bundle.MaxRuleBytes), "")
 	url := rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}
+	owns := csv()
+	owns.Spec.CustomResourceDefinitions.Owned = make([]operatorsv1alpha1.CRDDescription, bundle.MaxOwned+1)
 	for _, row := range []struct {
 		name string
 		csv  *operatorsv1alpha1.ClusterServiceVersion
@@ -77,6 +79,7 @@ func TestValidateCSV(t *testing.T) {
 	}{
 		{"a valid CSV", csv(permission("op", may("get", "pods")), clusterPermission("op", url)), nil},
 		{"no ServiceAccount at all", csv(deployment("b", "")), nil},
+		{"too many APIs", owns, []string{"the CSV owns 2001 CustomResourceDefinitions; at most 2000 are allowed"}},
 		{"no rules", csv(permission("default")), nil},
 		{"an unknown strategy", csv(func(s *operatorsv1alpha1.NamedInstallStrategy) { s.StrategyName = "helm" }), []string{`install strategy "helm" is not supported`}},
 		{"no deployments", csv(func(s *operatorsv1alpha1.NamedInstallStrategy) { s.StrategySpec.DeploymentSpecs = nil }), []string{"has no deployments"}},

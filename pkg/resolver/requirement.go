@@ -1,6 +1,7 @@
 package resolver
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -50,15 +51,29 @@ func requirementsOf(m *meter, properties []catalog.Property) ([]requirement, err
 		if err != nil {
 			return nil, fmt.Errorf("property %s: %w", p.Type, err)
 		}
-		for i := range more {
-			more[i].text, more[i].message = message.OneLine(more[i].text), message.OneLine(more[i].message)
-			more[i].key = fmt.Sprintf("%s %d %s", p.Type, i, p.Value)
-		}
+		identify(p, more)
 		if out = append(out, more...); len(out) > MaxRequirements {
 			return nil, fmt.Errorf("the bundle has more than %d requirements", MaxRequirements)
 		}
 	}
 	return out, nil
+}
+
+// identify sets the keys of a property's requirements, and makes their texts one line. Keys are hashes, and equal messages share their
+// memory, because the property's value can be long and is that of all of its requirements.
+func identify(p catalog.Property, all []requirement) {
+	value := sha256.New()
+	_, _ = fmt.Fprintf(value, "%q ", p.Type)
+	_, _ = value.Write(p.Value)
+	hash := string(value.Sum(nil))
+	lines := map[string]string{}
+	for i := range all {
+		if _, known := lines[all[i].message]; !known {
+			lines[all[i].message] = message.OneLine(all[i].message)
+		}
+		all[i].text, all[i].message = message.OneLine(all[i].text), lines[all[i].message]
+		all[i].key = fmt.Sprintf("%s %d", hash, i)
+	}
 }
 
 func requirementsIn(m *meter, p catalog.Property) ([]requirement, error) {
@@ -142,6 +157,9 @@ func constrained(m *meter, c constraints.Constraint) ([]requirement, error) {
 		r, err := predicate(m, c, 0)
 		return []requirement{r}, err
 	}
+	if len(c.All.Constraints) > MaxRequirements {
+		return nil, fmt.Errorf("the bundle has more than %d requirements", MaxRequirements)
+	}
 	var out []requirement
 	for _, member := range c.All.Constraints {
 		r, err := predicate(m, member, 1)
@@ -220,6 +238,7 @@ func compound(m *meter, word string, members []constraints.Constraint, depth int
 		}
 		parts = append(parts, r)
 		texts = append(texts, r.text)
+		parts[len(parts)-1].text, parts[len(parts)-1].message = "", "" // only the text of the whole is used
 		rules, cost = rules+r.rules, cost+r.cost
 	}
 	if rules > maxRules {

@@ -40,6 +40,36 @@ func texts() []Mutant {
 			Killer: unit("pkg/catalog", "TestRepeatedKeysCostLittleMoreThanOthers"),
 		},
 		{
+			Name: "requirements-repeat-their-property", Rule: 8, File: "pkg/resolver/requirement.go",
+			Old:    "hash := string(value.Sum(nil))",
+			New:    "hash := string(value.Sum(p.Value))",
+			Killer: unit("pkg/resolver", "TestRequirementsShareTheValueOfTheirProperty"),
+		},
+		{
+			Name: "requirements-repeat-their-message", Rule: 8, File: "pkg/resolver/requirement.go",
+			Old:    "if _, known := lines[all[i].message]; !known {",
+			New:    "if all[i].message = strings.Clone(all[i].message); true {",
+			Killer: unit("pkg/resolver", "TestRequirementsShareTheValueOfTheirProperty"),
+		},
+		{
+			Name: "too-many-requirements-are-built", Rule: 8, File: "pkg/resolver/requirement.go",
+			Old:    "if len(c.All.Constraints) > MaxRequirements {",
+			New:    "if len(c.All.Constraints) < 0 {",
+			Killer: unit("pkg/resolver", "TestTooManyRequirementsAreNotBuilt"),
+		},
+		{
+			Name: "conflicts-compare-pairs", Rule: 8, File: "pkg/install/provided/conflict.go",
+			Old:    "if !serves || !a.apis[api.String()] {",
+			New:    "if !serves || !texts(a.csv)[api.String()] {",
+			Killer: unit("pkg/install/provided", "TestManyAPIsTakeLinearTime"),
+		},
+		{
+			Name: "versions-own-any-number-of-apis", Rule: 8, File: "pkg/install/provided/api.go",
+			Old:    "defined[:min(len(defined), bundle.MaxOwned)]",
+			New:    "defined[:max(len(defined), bundle.MaxOwned-bundle.MaxOwned)]",
+			Killer: unit("pkg/install/provided", "TestOmitsAPIsOfAVersionWithTooMany"),
+		},
+		{
 			Name: "small-documents-wait-for-large-ones", Rule: 8, File: "pkg/catalog/decoding.go",
 			Old:    "	if cost <= smallDocument {",
 			New:    "	if cost < 0 {",

@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
@@ -30,10 +31,12 @@ func (a API) String() string { return a.Kind + "." + a.Version + "." + a.Group }
 // Resource returns "<plural>.<group>", which is the name of the CustomResourceDefinition if there is one.
 func (a API) Resource() string { return a.Plural + "." + a.Group }
 
-// Of returns the APIs that a ClusterServiceVersion owns, sorted and unique.
+// Of returns the APIs that a ClusterServiceVersion owns, sorted and unique: of those that CustomResourceDefinitions define, only those
+// in the first bundle.MaxOwned entries, because a ClusterServiceVersion with more of them is not installed.
 func Of(csv *operatorsv1alpha1.ClusterServiceVersion) []API {
 	var out []API
-	for _, d := range csv.Spec.CustomResourceDefinitions.Owned {
+	defined := csv.Spec.CustomResourceDefinitions.Owned
+	for _, d := range defined[:min(len(defined), bundle.MaxOwned)] {
 		plural, group, ok := strings.Cut(d.Name, ".")
 		if ok && d.Kind != "" && d.Version != "" {
 			out = append(out, API{Kind: d.Kind, Version: d.Version, Group: group, Plural: plural})
@@ -44,12 +47,27 @@ func Of(csv *operatorsv1alpha1.ClusterServiceVersion) []API {
 			out = append(out, API{Kind: d.Kind, Version: d.Version, Group: d.Group, Plural: d.Name, Served: true})
 		}
 	}
-	slices.SortFunc(out, compare)
-	return slices.CompactFunc(out, func(a, b API) bool { return a.String() == b.String() })
+	return sorted(out)
 }
 
-func compare(a, b API) int {
-	return cmp.Or(cmp.Compare(a.String(), b.String()), cmp.Compare(a.Plural, b.Plural))
+// sorted sorts APIs by their texts, and removes those with the same text.
+func sorted(apis []API) []API {
+	type named struct {
+		API
+		text string
+	}
+	all := make([]named, 0, len(apis))
+	for _, api := range apis {
+		all = append(all, named{api, api.String()})
+	}
+	slices.SortFunc(all, func(a, b named) int { return cmp.Or(cmp.Compare(a.text, b.text), cmp.Compare(a.Plural, b.Plural)) })
+	apis = apis[:0]
+	for i := range all {
+		if i == 0 || all[i].text != all[i-1].text {
+			apis = append(apis, all[i].API)
+		}
+	}
+	return apis
 }
 
 // Union returns the APIs of all ClusterServiceVersions, sorted and unique.
@@ -58,8 +76,7 @@ func Union(csvs []operatorsv1alpha1.ClusterServiceVersion) []API {
 	for i := range csvs {
 		out = append(out, Of(&csvs[i])...)
 	}
-	slices.SortFunc(out, compare)
-	return slices.CompactFunc(out, func(a, b API) bool { return a.String() == b.String() })
+	return sorted(out)
 }
 
 // Annotation returns the value of the annotation olm.providedAPIs.

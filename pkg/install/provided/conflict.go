@@ -164,6 +164,8 @@ func (c Conflicts) claims(ctx context.Context, csvs []*operatorsv1alpha1.Cluster
 // claim describes the APIs and namespaces that an operator is proven to serve.
 type claim struct {
 	csv *operatorsv1alpha1.ClusterServiceVersion
+	// apis contains the texts of the APIs that it owns.
+	apis map[string]bool
 	// shared contains the examined targets that the operator's Deployments serve.
 	shared []string
 	// since is the creation time of the oldest of these Deployments.
@@ -179,14 +181,10 @@ func (a claim) compare(b claim) int {
 // that has succeeded keeps its APIs, so that no other tenant can make it fail.
 func (a claim) keeps(api API, namespace string, other claim) bool {
 	serves := slices.Contains(a.shared, namespace) || slices.Contains(a.shared, scoped.AllNamespaces)
-	if !serves || !a.provides(api) {
+	if !serves || !a.apis[api.String()] {
 		return false
 	}
 	return succeeded(a.csv) || a.compare(other) < 0
-}
-
-func (a claim) provides(api API) bool {
-	return slices.ContainsFunc(Of(a.csv), func(b API) bool { return b.String() == api.String() })
 }
 
 // succeeded reports whether a ClusterServiceVersion is known to have succeeded.
@@ -224,8 +222,19 @@ func (c Conflicts) claim(ctx context.Context, csv *operatorsv1alpha1.ClusterServ
 		}
 	}
 	slices.Sort(out.shared)
-	out.shared = slices.Compact(out.shared)
+	if out.shared = slices.Compact(out.shared); len(out.shared) > 0 {
+		out.apis = texts(csv)
+	}
 	return out, nil
+}
+
+// texts returns the texts of the APIs that a ClusterServiceVersion owns.
+func texts(csv *operatorsv1alpha1.ClusterServiceVersion) map[string]bool {
+	out := map[string]bool{}
+	for _, api := range Of(csv) {
+		out[api.String()] = true
+	}
+	return out
 }
 
 // excludes reports whether another operator prevents an operator with the claims in own from providing one of the APIs.
@@ -242,6 +251,7 @@ func (c Conflicts) excludes(ctx context.Context, other claim, own []claim, apis 
 	if err != nil {
 		return false, ignoreProblem(err)
 	}
+	apis = slices.DeleteFunc(slices.Clone(apis), func(api API) bool { return !other.apis[api.String()] })
 	shared := intersect(intersect(targets, theirs), other.shared)
 	for _, namespace := range shared[:min(len(shared), maxShared)] {
 		granted := c.RBAC.LowerBound(rbac.SubjectOf(account.Identity()), namespace)
@@ -251,9 +261,13 @@ func (c Conflicts) excludes(ctx context.Context, other claim, own []claim, apis 
 			}
 			return false, fmt.Errorf("determine the effective rules of the account of another OperatorGroup: %w", err)
 		}
+		set := granted.Set()
 		for _, api := range apis {
+			if err := ctx.Err(); err != nil {
+				return false, err //nolint:wrapcheck // a wrapper adds nothing
+			}
 			kept := slices.ContainsFunc(own, func(mine claim) bool { return mine.keeps(api, namespace, other) })
-			if !kept && other.provides(api) && granted.Set().Covers(managing(api)) {
+			if !kept && set.Covers(managing(api)) {
 				return true, nil
 			}
 		}

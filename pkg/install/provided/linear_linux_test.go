@@ -1,0 +1,45 @@
+package provided
+
+import (
+	"fmt"
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+
+	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/test/env/cputime"
+	"github.com/remit-olm/remit/test/env/proofs"
+)
+
+func owning(namespace string, n int) *operatorsv1alpha1.ClusterServiceVersion {
+	csv := csvIn(namespace, "things.example.com")
+	for i := range n - 1 {
+		csv.Spec.CustomResourceDefinitions.Owned = append(csv.Spec.CustomResourceDefinitions.Owned,
+			operatorsv1alpha1.CRDDescription{Name: fmt.Sprintf("a%d.example.com", i), Version: "v1", Kind: fmt.Sprint("A", i)})
+	}
+	return csv
+}
+
+// A tenant chooses the number of APIs of two operators that serve the same namespace.
+func TestManyAPIsTakeLinearTime(t *testing.T) {
+	require.NoError(t, cputime.CheckLinear(bundle.MaxOwned/4, func(n int) func() {
+		s := newScene(t)
+		s.mine, s.theirs = owning("mine", n), owning("theirs", n)
+		mine, theirs := claim{csv: s.mine, shared: s.targets, apis: texts(s.mine)}, claim{csv: s.theirs, shared: s.targets, apis: texts(s.theirs)}
+		s.grant("shared", "get")
+		c := Conflicts{Reader: s.Cached("self"), RBAC: s.RBAC(), Groups: scoped.Default{}.Lookup(s.Cached("self")), Filter: filter{s.RBAC()}, Proofs: proofs.Keys()}
+		apis := Of(s.mine)
+		require.Len(t, apis, n)
+		return func() {
+			found, err := c.excludes(t.Context(), theirs, []claim{mine}, apis, s.targets)
+			require.NoError(t, err)
+			require.False(t, found)
+		}
+	}))
+}
+
+func TestOmitsAPIsOfAVersionWithTooMany(t *testing.T) {
+	require.Len(t, Of(owning("mine", bundle.MaxOwned+10)), bundle.MaxOwned)
+}
