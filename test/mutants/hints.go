@@ -343,8 +343,8 @@ func hints() []Mutant {
 		},
 		{
 			Name: "named-targets-make-a-conflict", Rule: 3, File: "pkg/install/provided/conflict.go",
-			Old:    "other.provides(api) && granted.Set().Covers(managing(api)) {",
-			New:    "other.provides(api) && managing(api) != nil {",
+			Old:    "if !kept && set.Covers(managing(api)) {",
+			New:    "if _ = set; !kept && managing(api) != nil {",
 			Killer: unit("pkg/install/provided", "TestTheFirstOperatorKeepsItsAPIs"),
 		},
 		{

@@ -70,6 +70,18 @@ func texts() []Mutant {
 			Killer: unit("pkg/install/provided", "TestOmitsAPIsOfAVersionWithTooMany"),
 		},
 		{
+			Name: "another-connection-ends-the-pause", Rule: 8, File: "pkg/controller/catalogsource/connections.go",
+			Old:    "		e.resume = time.Now().Add(min(e.pause, longestRest))\n",
+			New:    "		_ = longestRest\n",
+			Killer: unit("pkg/controller/catalogsource", "TestAnotherConnectionDoesNotEndThePause"),
+		},
+		{
+			Name: "errors-of-registries-are-long", Rule: 8, File: "pkg/catalog/grpc/client.go",
+			Old:    "grpc.WithMaxHeaderListSize(maxHeaderBytes)",
+			New:    "grpc.WithMaxHeaderListSize(256 * maxHeaderBytes)",
+			Killer: unit("pkg/catalog/grpc", "TestErrorsOfARegistryAreShort"),
+		},
+		{
 			Name: "small-documents-wait-for-large-ones", Rule: 8, File: "pkg/catalog/decoding.go",
 			Old:    "	if cost <= smallDocument {",
 			New:    "	if cost < 0 {",

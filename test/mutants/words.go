@@ -83,8 +83,8 @@ func words() []Mutant {
 		},
 		{
 			Name: "requirements-are-text", Rule: 8, File: "pkg/resolver/requirement.go",
-			Old:    "more[i].text, more[i].message = message.OneLine(more[i].text), message.OneLine(more[i].message)",
-			New:    "_ = message.OneLine",
+			Old:    "all[i].text, all[i].message = message.OneLine(all[i].text), lines[all[i].message]",
+			New:    "_ = lines",
 			Killer: unit("test/injection", "TestCatalogs"),
 		},
 		{

@@ -55,6 +55,9 @@ type Conn struct {
 
 var _ RegistryClient = &Conn{}
 
+// maxHeaderBytes is the maximum size of the headers of a response.
+const maxHeaderBytes = 64 << 10
+
 // NewConn returns a connection to target, in the form host:port. The connection is idle until Connect is called. Like
 // any gRPC client, it uses a proxy from the environment (HTTPS_PROXY, NO_PROXY).
 func NewConn(target string) (*Conn, error) {
@@ -71,6 +74,8 @@ func NewConn(target string) (*Conn, error) {
 		// Fixed windows bound the data that a registry can send before Remit reads it; gRPC's dynamic windows grow to
 		// 16 MiB.
 		grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes),
+		// The text of an error is in a header, and is kept until the next attempt.
+		grpc.WithMaxHeaderListSize(maxHeaderBytes),
 	}
 	if !proxied(target) {
 		options = append(options, grpc.WithNoProxy())

@@ -3,6 +3,7 @@ package grpc
 import (
 	"context"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,6 +55,28 @@ func serve(t *testing.T, bundles ...*api.Bundle) (target string, stop func()) {
 	go func() { _ = s.Serve(lis) }()
 	t.Cleanup(s.Stop)
 	return lis.Addr().String(), s.Stop
+}
+
+// failing is a registry whose error has a text of 1 MB.
+type failing struct{ server }
+
+func (*failing) ListBundles(*api.ListBundlesRequest, api.Registry_ListBundlesServer) error {
+	return status.Error(codes.Internal, strings.Repeat("x", 1<<20))
+}
+
+func TestErrorsOfARegistryAreShort(t *testing.T) {
+	lis, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s := grpc.NewServer()
+	api.RegisterRegistryServer(s, &failing{})
+	go func() { _ = s.Serve(lis) }()
+	t.Cleanup(s.Stop)
+	conn, err := NewConn(lis.Addr().String())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	_, err = Load(t.Context(), conn, catalog.Kept{})
+	require.Error(t, err)
+	require.Less(t, len(err.Error()), 2*maxHeaderBytes)
 }
 
 func await(t *testing.T, c *Conn, want connectivity.State) {

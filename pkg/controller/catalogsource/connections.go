@@ -20,7 +20,10 @@ const (
 	firstReload, lastReload = kit.FirstPause, kit.LastPause
 	// Bounds of the longer backoff for a slow registry. It applies even if the registry reconnects.
 	firstSlowReload = time.Minute
-	lastSlowReload  = 15 * time.Minute
+	// longestRest is the maximum time between a failed load and the next one over another connection: the registry may have been
+	// restarted.
+	longestRest    = 10 * time.Second
+	lastSlowReload = 15 * time.Minute
 )
 
 // connections is a manager.Runnable that owns the connections to registries. Each connection has a goroutine that waits
@@ -45,8 +48,8 @@ type connection struct {
 	conn *cataloggrpc.Conn
 	// end stops the goroutine; nil if there is none.
 	end func()
-	// pause is the delay after the last failed load. If the registry was too slow, resume is the time at which the delay
-	// ends. Only the goroutine uses them.
+	// pause is the delay after the last failed load. No load begins before resume, even over another connection. Only the goroutine
+	// uses them.
 	pause  time.Duration
 	resume time.Time
 
@@ -211,7 +214,7 @@ func (c *connections) show(key types.NamespacedName, e *connection, state connec
 // Ready once the content is loaded.
 func (c *connections) loadUntilGood(ctx context.Context, key types.NamespacedName, e *connection) {
 	for ctx.Err() == nil {
-		if rest := time.Until(e.resume); rest > 0 && c.changesWithin(ctx, e, rest) {
+		if !e.rest(ctx) {
 			return
 		}
 		c.show(key, e, connectivity.Connecting)
@@ -234,6 +237,23 @@ func (c *connections) loadUntilGood(ctx context.Context, key types.NamespacedNam
 	}
 }
 
+// rest waits until the next load may begin, even if the registry closes the connection and accepts another one meanwhile: otherwise,
+// a registry could make Remit connect and load without a pause. It returns false if the connection is no longer ready.
+func (e *connection) rest(ctx context.Context) bool {
+	left := time.Until(e.resume)
+	if left <= 0 {
+		return true
+	}
+	pause := time.NewTimer(left)
+	defer pause.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-pause.C:
+		return e.conn.GetState() == connectivity.Ready
+	}
+}
+
 // pauseAfter records the delay after a load and reports whether the registry was too slow.
 func (e *connection) pauseAfter(err error) bool {
 	var why slow
@@ -246,6 +266,7 @@ func (e *connection) pauseAfter(err error) bool {
 		return true
 	default:
 		e.pause = min(max(2*e.pause, firstReload), lastReload)
+		e.resume = time.Now().Add(min(e.pause, longestRest))
 	}
 	return false
 }

@@ -56,6 +56,7 @@ func attacks(images *registry.Server) []attack {
 		{"empty tolerations of a CatalogSource", emptySource, sourceSays("is too large")},
 		{"groups × resources of a webhook", creating(webhooks()), csvSays("at most")},
 		{"channels × description", channels, listed},
+		{"members × value of a constraint", members, unsatisfiable},
 		{"containers × limits of a ClusterExtension", extending(images, containers(), limits(1_000)), extensionSays("would need at least")},
 	}
 }
@@ -220,6 +221,43 @@ func channels(tn *env.Tenant) {
 		map[string]any{"type": "olm.csv.metadata", "value": metadata},
 	}})
 	publish(tn, out.String())
+}
+
+// members publishes versions with a constraint of nearly 128 KiB, each member of which is a requirement of its own.
+func members(tn *env.Tenant) {
+	tn.T.Helper()
+	var out strings.Builder
+	encode := json.NewEncoder(&out)
+	add := func(object map[string]any) { require.NoError(tn.T, encode.Encode(object)) }
+	var all []any
+	for i := range 900 {
+		all = append(all, map[string]any{"package": map[string]any{"packageName": fmt.Sprintf("p%03d-%s", i, strings.Repeat("x", 60)), "versionRange": ">1.0.0"}})
+	}
+	var entries []any
+	for i := range 7 {
+		name := fmt.Sprintf("hostile.v1.0.%d", i)
+		entries = append(entries, map[string]any{"name": name})
+		if i > 0 {
+			entries[i] = map[string]any{"name": name, "replaces": fmt.Sprintf("hostile.v1.0.%d", i-1)}
+		}
+		add(map[string]any{"schema": "olm.bundle", "package": pkg, "name": name, "image": "images.test/none", "properties": []any{
+			map[string]any{"type": "olm.package", "value": map[string]any{"packageName": pkg, "version": fmt.Sprintf("1.0.%d", i)}},
+			map[string]any{"type": "olm.constraint", "value": map[string]any{"all": map[string]any{"constraints": all}}},
+		}})
+	}
+	add(map[string]any{"schema": "olm.package", "name": pkg, "defaultChannel": "c"})
+	add(map[string]any{"schema": "olm.channel", "package": pkg, "name": "c", "entries": entries})
+	publish(tn, out.String())
+	tn.Subscribe("catalog", pkg, "c")
+}
+
+// unsatisfiable checks that the Subscription has been resolved, without a result.
+func unsatisfiable(tn *env.Tenant, c *assert.CollectT) {
+	sub := &operatorsv1alpha1.Subscription{}
+	assert.NoError(c, tn.Get(pkg, sub))
+	got := sub.Status.GetCondition(operatorsv1alpha1.SubscriptionResolutionFailed)
+	assert.Equal(c, corev1.ConditionTrue, got.Status)
+	assert.Contains(c, got.Message, "requires an operator")
 }
 
 // planSays returns a check of the message of the InstallPlan.
