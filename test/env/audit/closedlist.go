@@ -54,6 +54,7 @@ var closedList = []permit{
 	{group: operators, subresource: "status", verbs: []string{"patch", "update"}},
 	{group: operators, subresource: "finalizers", verbs: []string{"patch", "update"}},
 	{group: operators, resources: []string{"clusterserviceversions"}, verbs: []string{"patch"}, like: removesFinalizers},
+	{group: operators, resources: []string{"clusterserviceversions"}, verbs: []string{"patch"}, by: names.ServiceAccountOLM, like: replacesAccount}, // docs/adr/0085
 	// 3: copies; admission restricts these writes to copies
 	{group: operators, resources: []string{"clusterserviceversions"}, verbs: []string{"create", "delete", "patch"}, by: names.ServiceAccountOLM, like: writesCopy},
 	// 4: events

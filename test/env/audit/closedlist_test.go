@@ -147,6 +147,24 @@ func TestEachOmitsAnIncompleteLine(t *testing.T) {
 	require.Equal(t, "a", got[0].Object.Name)
 }
 
+func TestTheClosedListAllowsOnlyReplacingTheAccountOfCSVs(t *testing.T) {
+	olm := "system:serviceaccount:remit:remit-olm"
+	all := identities
+	all.Users = append(slices.Clone(all.Users), olm)
+	patch := func(body string) Event {
+		return with(finalizers(), func(e *Event) { e.User.Username, e.Sent = olm, []byte(body) })
+	}
+	const content = `{"metadata":{"annotations":{"remit.dev/account":"t1/a"},"resourceVersion":"7"}}`
+	require.True(t, all.Allows(patch(content)))
+	for _, body := range []string{
+		strings.Replace(content, "remit.dev/account", "x", 1), strings.Replace(content, `"t1/a"`, "null", 1), strings.Replace(content, `"t1/a"`, `"t1/a","b":"c"`, 1),
+		strings.Replace(content, "resourceVersion", "labels", 1), `{"metadata":{"annotations":{"remit.dev/account":"t1/a"}},"spec":{}}`,
+	} {
+		require.False(t, all.Allows(patch(body)), body)
+	}
+	require.False(t, all.Allows(with(patch(content), func(e *Event) { e.User.Username = catalog })))
+}
+
 func TestTheClosedListAllowsOnlyCopiesOfCSVs(t *testing.T) {
 	olm := "system:serviceaccount:remit:remit-olm"
 	all := identities

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
 // statusClientClosedRequest is the code that the API server logs when the client closed the connection before the response.
@@ -50,4 +52,19 @@ func patchesFinalizers(e Event) bool {
 		}
 	}
 	return true
+}
+
+// replacesAccount reports whether the request is a patch that changes only the annotation with the last account.
+func replacesAccount(e Event) bool {
+	var patch map[string]map[string]json.RawMessage
+	if json.Unmarshal(e.Sent, &patch) != nil || len(patch) != 1 {
+		return false
+	}
+	for field := range patch["metadata"] {
+		if !slices.Contains([]string{"annotations", "resourceVersion", "uid"}, field) {
+			return false
+		}
+	}
+	var annotations map[string]*string
+	return json.Unmarshal(patch["metadata"]["annotations"], &annotations) == nil && len(annotations) == 1 && annotations[names.AnnotationAccount] != nil
 }
