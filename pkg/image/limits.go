@@ -16,6 +16,9 @@ const (
 	// FreeBytes is the number of uncompressed bytes per layer that are allowed in addition to MaxRatio, because a
 	// nearly empty archive consists mostly of zeros.
 	FreeBytes = 1 << 20
+	// MaxNameBytes is the maximum length of the name and of the link of an entry in a layer: the longest path of Linux. An
+	// archive can have names of 1 MiB, which no container runtime could write.
+	MaxNameBytes = 4096
 	// maxWindow is the maximum memory that a zstd layer can request for decompression.
 	maxWindow = 8 << 20
 	// maxErrorBytes is the maximum number of bytes of an error response that are read.

@@ -44,6 +44,9 @@ func (u *Unpacked) Archive(layer io.Reader, size int64, entry func(*tar.Header, 
 		if u.entries++; u.entries > u.MaxEntries {
 			return Refuse("the image's layers have more than %d entries", u.MaxEntries)
 		}
+		if max(len(header.Name), len(header.Linkname)) > MaxNameBytes {
+			return Refuse("entry %.64q has a name or a link of more than %d bytes", header.Name, MaxNameBytes)
+		}
 		if err := entry(header, reader); err != nil {
 			return err
 		}

@@ -69,5 +69,11 @@ func catalogs() []Mutant {
 			New:    `view.unread = err != nil`,
 			Killer: unit("pkg/controller/catalogsource", "TestAnImageIsUnreadUntilItsManifestIsRead"),
 		},
+		{
+			Name: "names-of-any-length-in-images", Rule: 8, File: "pkg/image/unpack.go",
+			Old:    "max(len(header.Name), len(header.Linkname)) > MaxNameBytes {",
+			New:    "len(header.Name) < 0 {",
+			Killer: unit("pkg/image", "TestRefusesLongNames"),
+		},
 	}
 }
