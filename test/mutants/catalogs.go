@@ -75,5 +75,17 @@ func catalogs() []Mutant {
 			New:    "len(header.Name) < 0 {",
 			Killer: unit("pkg/image", "TestRefusesLongNames"),
 		},
+		{
+			Name: "names-of-removed-files-without-bound", Rule: 8, File: "pkg/catalog/layer/extract.go",
+			Old:    "e.hiddenBytes > MaxHiddenBytes {",
+			New:    "e.hiddenBytes < 0 {",
+			Killer: unit("pkg/catalog/layer", "TestLimitsTheNamesOfRemovedFiles"),
+		},
+		{
+			Name: "a-canceled-image-is-read-on", Rule: 8, File: "pkg/catalog/layer/extract.go",
+			Old:    "		if err := ctx.Err(); err != nil {\n			return err\n		}\n		return e.entry(",
+			New:    "		return e.entry(",
+			Killer: unit("pkg/catalog/layer", "TestACanceledReadEndsBetweenEntries"),
+		},
 	}
 }

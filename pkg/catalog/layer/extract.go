@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -92,16 +93,18 @@ type extraction struct {
 	// hidden contains the paths that upper layers provide, or remove with everything below them.
 	hidden map[string]bool
 	// hides contains the paths that the current layer adds to hidden. They do not hide files of the same layer.
-	hides     []string
-	unpacked  image.Unpacked
-	kept, max int64
-	files     int
+	hides map[string]bool
+	// hiddenBytes estimates the memory of hidden and hides.
+	hiddenBytes int
+	unpacked    image.Unpacked
+	kept, max   int64
+	files       int
 }
 
 func newExtraction(root *os.Root, folder string) *extraction {
 	return &extraction{
 		root: root, folder: folder, unpacked: image.Unpacked{Max: MaxUnpackedBytes, MaxEntries: MaxEntries},
-		max: catalog.MaxCatalogBytes, hidden: map[string]bool{},
+		max: catalog.MaxCatalogBytes, hidden: map[string]bool{}, hides: map[string]bool{},
 	}
 }
 
@@ -113,17 +116,20 @@ func (e *extraction) layer(ctx context.Context, from *image.Image, d v1.Descript
 		return err
 	}
 	defer stream.Close()
-	problem := e.unpacked.Archive(stream, d.Size, e.entry)
-	if errors.Is(problem, disk.ErrWrite) {
+	problem := e.unpacked.Archive(stream, d.Size, func(header *tar.Header, content io.Reader) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return e.entry(header, content)
+	})
+	if errors.Is(problem, disk.ErrWrite) || problem != nil && ctx.Err() != nil {
 		return problem
 	}
 	if _, err := io.Copy(io.Discard, stream); err != nil {
 		return err
 	}
-	for _, p := range e.hides {
-		e.hidden[p] = true
-	}
-	e.hides = nil
+	maps.Copy(e.hidden, e.hides)
+	clear(e.hides)
 	if problem == nil || errors.Is(problem, image.ErrImage) {
 		return problem
 	}
@@ -142,12 +148,10 @@ func (e *extraction) entry(header *tar.Header, content io.Reader) error {
 	dir = strings.TrimSuffix(dir, "/")
 	switch {
 	case base == opaque:
-		e.hide(dir + "/")
-		return nil
+		return e.hide(dir + "/")
 	case strings.HasPrefix(base, whiteout):
-		e.hide(path.Join(dir, strings.TrimPrefix(base, whiteout)))
-		return nil
-	case header.Typeflag == tar.TypeDir || e.isHidden(name):
+		return e.hide(path.Join(dir, strings.TrimPrefix(base, whiteout)))
+	case header.Typeflag == tar.TypeDir || !e.concerns(name) || e.isHidden(name):
 		return nil
 	case name == e.folder || strings.HasPrefix(e.folder, name+"/"):
 		return image.Refuse("catalog directory %q: %q is not a directory", e.folder, name)
@@ -162,17 +166,27 @@ func (e *extraction) entry(header *tar.Header, content io.Reader) error {
 	if !image.IsRegular(header) {
 		return image.Refuse("entry %q is not a regular file", header.Name)
 	}
-	e.hide(name)
+	if err := e.hide(name); err != nil {
+		return err
+	}
 	return e.keep(rel, header, content)
 }
 
-// hide records a path that the current layer hides in lower layers, if the path is the catalog's directory, one of its
-// parents, or below it.
-func (e *extraction) hide(name string) {
-	plain := strings.TrimSuffix(name, "/")
-	if plain == e.folder || strings.HasPrefix(plain, e.folder+"/") || strings.HasPrefix(e.folder, plain+"/") || plain == "" {
-		e.hides = append(e.hides, name)
+// concerns reports whether a path is the catalog's directory, one of its parents, or below it.
+func (e *extraction) concerns(name string) bool {
+	return name == e.folder || strings.HasPrefix(name, e.folder+"/") || strings.HasPrefix(e.folder, name+"/") || name == ""
+}
+
+// hide records a path that the current layer hides in lower layers, if it concerns the catalog. A path counts once.
+func (e *extraction) hide(name string) error {
+	if !e.concerns(strings.TrimSuffix(name, "/")) || e.hidden[name] || e.hides[name] {
+		return nil
 	}
+	if e.hiddenBytes += len(name) + hiddenOverhead; e.hiddenBytes > MaxHiddenBytes {
+		return image.Refuse("the names of the files, and of removed files, in catalog directory %q take more than %d bytes", e.folder, MaxHiddenBytes)
+	}
+	e.hides[name] = true
+	return nil
 }
 
 // isHidden reports whether an upper layer provides, replaces or removes a path. "x/" hides the contents of x, but not x.
@@ -180,8 +194,8 @@ func (e *extraction) isHidden(name string) bool {
 	if len(e.hidden) == 0 {
 		return false
 	}
-	for p := name; p != "."; p = path.Dir(p) {
-		if e.hidden[p] || p != name && e.hidden[p+"/"] {
+	for end := len(name); end > 0; end = strings.LastIndexByte(name[:end], '/') {
+		if e.hidden[name[:end]] || end < len(name) && e.hidden[name[:end+1]] {
 			return true
 		}
 	}

@@ -13,4 +13,9 @@ const (
 	MaxEntries = 2_000_000
 	// MaxFiles bounds the number of files in the catalog's directory; catalog.MaxCatalogBytes bounds their size.
 	MaxFiles = 100_000
+	// MaxHiddenBytes bounds the memory for the paths that hide files of lower layers: the catalog's files, and whiteouts in
+	// its directory.
+	MaxHiddenBytes = 32 << 20
+	// hiddenOverhead is the memory of one such path besides its text.
+	hiddenOverhead = 64
 )
