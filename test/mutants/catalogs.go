@@ -87,5 +87,29 @@ func catalogs() []Mutant {
 			New:    "		return e.entry(",
 			Killer: unit("pkg/catalog/layer", "TestACanceledReadEndsBetweenEntries"),
 		},
+		{
+			Name: "directories-take-no-space", Rule: 8, File: "pkg/catalog/layer/extract.go",
+			Old:    "e.take(int64(made) * directoryBytes)",
+			New:    "e.take(0)",
+			Killer: unit("pkg/catalog/layer", "TestCountsDirectories"),
+		},
+		{
+			Name: "directories-of-any-depth", Rule: 8, File: "pkg/catalog/layer/extract.go",
+			Old:    "depth > MaxDepth {",
+			New:    "depth < 0 {",
+			Killer: unit("pkg/catalog/layer", "TestLimitsDirectories"),
+		},
+		{
+			Name: "any-number-of-directories", Rule: 8, File: "pkg/catalog/layer/extract.go",
+			Old:    "len(e.dirs) > MaxDirectories:",
+			New:    "len(e.dirs) < 0:",
+			Killer: unit("pkg/catalog/layer", "TestLimitsDirectories"),
+		},
+		{
+			Name: "a-leftover-directory-closes-the-store", Rule: 8, File: "pkg/catalog/disk/store.go",
+			Old:    "	_ = os.RemoveAll(filepath.Join(s.dir, dirWork))\n",
+			New:    "	if err := os.RemoveAll(filepath.Join(s.dir, dirWork)); err != nil {\n		return nil, err\n	}\n",
+			Killer: unit("pkg/catalog/disk", "TestOpensBesideFilesThatCannotBeRemoved"),
+		},
 	}
 }

@@ -72,9 +72,8 @@ func Open(dir string, limit int64) (*Store, error) {
 	if err := s.claim(); err != nil {
 		return nil, err
 	}
-	if err := os.RemoveAll(filepath.Join(s.dir, dirWork)); err != nil {
-		return nil, err
-	}
+	// Files that cannot be removed take space, but the store works without it.
+	_ = os.RemoveAll(filepath.Join(s.dir, dirWork))
 	for _, d := range []string{dirCatalogs, dirBundles, dirWork} {
 		if err := os.MkdirAll(filepath.Join(s.dir, d), mode); err != nil {
 			return nil, err

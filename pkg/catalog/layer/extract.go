@@ -99,12 +99,14 @@ type extraction struct {
 	unpacked    image.Unpacked
 	kept, max   int64
 	files       int
+	// dirs contains the directories that were created. Their names are parts of those in hides.
+	dirs map[string]bool
 }
 
 func newExtraction(root *os.Root, folder string) *extraction {
 	return &extraction{
 		root: root, folder: folder, unpacked: image.Unpacked{Max: MaxUnpackedBytes, MaxEntries: MaxEntries},
-		max: catalog.MaxCatalogBytes, hidden: map[string]bool{}, hides: map[string]bool{},
+		max: catalog.MaxCatalogBytes, hidden: map[string]bool{}, hides: map[string]bool{}, dirs: map[string]bool{},
 	}
 }
 
@@ -210,10 +212,8 @@ func (e *extraction) keep(rel string, header *tar.Header, content io.Reader) err
 		return image.Refuse("the files in catalog directory %q are larger than %d bytes in total", e.folder, e.max)
 	}
 	e.kept += header.Size
-	if dir := path.Dir(rel); dir != "." {
-		if err := e.root.MkdirAll(dir, 0o700); err != nil {
-			return describeWriteError(header.Name, err)
-		}
+	if err := e.makeParents(rel, header.Name); err != nil {
+		return err
 	}
 	// If a layer contains a file twice, which some tools produce, the later one is used.
 	file, err := e.root.OpenFile(rel, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
@@ -223,6 +223,33 @@ func (e *extraction) keep(rel string, header *tar.Header, content io.Reader) err
 	defer file.Close()
 	_, err = io.Copy(&writer{Writer: file, take: e.take}, content)
 	return err
+}
+
+// makeParents creates the directories of a file, and reserves their space first.
+func (e *extraction) makeParents(rel, entry string) error {
+	if depth := strings.Count(rel, "/"); depth > MaxDepth {
+		return image.Refuse("entry %.64q is in %d directories below catalog directory %q, and at most %d are allowed", entry, depth, e.folder, MaxDepth)
+	}
+	before := len(e.dirs)
+	dir := path.Dir(rel)
+	for p := dir; p != "." && !e.dirs[p]; p = path.Dir(p) {
+		e.dirs[p] = true
+	}
+	made := len(e.dirs) - before
+	switch {
+	case made == 0:
+		return nil
+	case len(e.dirs) > MaxDirectories:
+		return image.Refuse("catalog directory %q contains more than %d directories", e.folder, MaxDirectories)
+	case e.take != nil:
+		if err := e.take(int64(made) * directoryBytes); err != nil {
+			return fmt.Errorf("%w: %w", disk.ErrWrite, err)
+		}
+	}
+	if err := e.root.MkdirAll(dir, 0o700); err != nil {
+		return describeWriteError(entry, err)
+	}
+	return nil
 }
 
 // describeWriteError removes the path of the directory from the error. It reports an invalid file name as a problem

@@ -13,6 +13,13 @@ const (
 	MaxEntries = 2_000_000
 	// MaxFiles bounds the number of files in the catalog's directory; catalog.MaxCatalogBytes bounds their size.
 	MaxFiles = 100_000
+	// MaxDirectories bounds the number of directories in the catalog's directory.
+	MaxDirectories = 100_000
+	// MaxDepth bounds the directories of a file below the catalog's directory. Removing a directory takes a file descriptor
+	// for each level.
+	MaxDepth = 64
+	// directoryBytes is the space of a directory in common file systems.
+	directoryBytes = 4 << 10
 	// MaxHiddenBytes bounds the memory for the paths that hide files of lower layers: the catalog's files, and whiteouts in
 	// its directory.
 	MaxHiddenBytes = 32 << 20

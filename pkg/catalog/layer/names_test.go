@@ -3,8 +3,10 @@ package layer
 import (
 	"archive/tar"
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -69,4 +71,42 @@ func TestACanceledReadEndsBetweenEntries(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, entries, 1)
+}
+
+// A file without content can be in many directories, which take space and inodes.
+func TestCountsDirectories(t *testing.T) {
+	dir := t.TempDir()
+	e, taken := extractionIn(t, dir), int64(0)
+	e.take = func(n int64) error { taken += n; return nil }
+	deepest := "configs/" + strings.Repeat("a/", MaxDepth) + "b"
+	require.NoError(t, enter(e, deepest))
+	require.EqualValues(t, MaxDepth*directoryBytes, taken)
+	require.NoError(t, enter(e, deepest+"2"))
+	require.NoError(t, enter(e, "configs/c"))
+	require.EqualValues(t, MaxDepth*directoryBytes, taken, "a directory counts once")
+
+	full := errors.New("no space is left")
+	e.take = func(int64) error { return full }
+	require.ErrorIs(t, enter(e, "configs/refused/x"), full)
+	require.NoDirExists(t, filepath.Join(dir, "refused"))
+}
+
+func TestLimitsDirectories(t *testing.T) {
+	dir := t.TempDir()
+	e := extractionIn(t, dir)
+	deep := strings.Repeat("d/", MaxDepth+1) + "b"
+	require.NoError(t, enter(e, "usr/"+deep))
+	err := enter(e, "configs/"+deep)
+	require.ErrorIs(t, err, image.ErrImage)
+	require.ErrorContains(t, err, "65 directories below catalog directory")
+
+	for i := range MaxDirectories {
+		e.dirs[fmt.Sprint("before/", i)] = true
+	}
+	err = enter(e, "configs/one/more")
+	require.ErrorIs(t, err, image.ErrImage)
+	require.ErrorContains(t, err, "more than 100000 directories")
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, entries)
 }
