@@ -3,7 +3,6 @@ package grpc
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/operator-framework/operator-registry/alpha/property"
 	"github.com/operator-framework/operator-registry/pkg/api"
@@ -28,9 +27,12 @@ func convertProperties(in *api.Bundle) ([]catalog.Property, error) {
 	if err != nil {
 		return nil, err
 	}
-	stated := out
+	stated := map[string]bool{}
+	for _, p := range out {
+		stated[p.Type] = true
+	}
 	for _, p := range older {
-		if !slices.ContainsFunc(stated, func(s catalog.Property) bool { return s.Type == p.Type }) {
+		if !stated[p.Type] {
 			out = append(out, p)
 		}
 	}
