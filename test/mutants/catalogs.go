@@ -117,5 +117,35 @@ func catalogs() []Mutant {
 			New:    "		seen := stated[p.Type]\n		for _, s := range in.GetProperties() {\n			seen = seen || s.GetType() == p.Type\n		}\n		if !seen {",
 			Killer: unit("pkg/catalog/grpc", "TestPropertiesAndOlderAPIsTakeLinearTime"),
 		},
+		{
+			Name: "ignore-files-of-any-size", Rule: 8, File: "pkg/catalog/fbc/ignore.go",
+			Old:    "f.all.bytes > maxIgnoreBytes",
+			New:    "f.all.bytes < 0",
+			Killer: unit("pkg/catalog/fbc", "TestLimitsIgnoreFiles"),
+		},
+		{
+			Name: "any-number-of-ignore-patterns", Rule: 8, File: "pkg/catalog/fbc/ignore.go",
+			Old:    "f.all.patterns > maxIgnorePatterns",
+			New:    "f.all.patterns < 0",
+			Killer: unit("pkg/catalog/fbc", "TestLimitsIgnoreFiles"),
+		},
+		{
+			Name: "ignore-files-at-any-depth", Rule: 8, File: "pkg/catalog/fbc/ignore.go",
+			Old:    `strings.Count(name, "/") > maxIgnoreDepth`,
+			New:    `strings.Count(name, "/") < 0`,
+			Killer: unit("pkg/catalog/fbc", "TestLimitsIgnoreFiles"),
+		},
+		{
+			Name: "ignored-files-outlive-the-context", Rule: 8, File: "pkg/catalog/fbc/loader.go",
+			Old:    "		if ctx.Err() != nil {\n			return context.Cause(ctx)",
+			New:    "		if false {\n			return context.Cause(ctx)",
+			Killer: unit("pkg/catalog/fbc", "TestFilesThatAreIgnoredDoNotOutliveTheContext"),
+		},
+		{
+			Name: "ignore-files-outlive-the-context", Rule: 8, File: "pkg/catalog/fbc/ignore.go",
+			Old:    "	if i.ctx.Err() != nil {",
+			New:    "	if false {",
+			Killer: unit("pkg/catalog/fbc", "TestFilesThatAreIgnoredDoNotOutliveTheContext"),
+		},
 	}
 }

@@ -10,14 +10,10 @@ import (
 	"runtime"
 	"slices"
 
-	"github.com/joelanford/ignore"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/remit-olm/remit/pkg/catalog"
 )
-
-// fileIgnore is the name of files that list files to ignore, in the format of .gitignore.
-const fileIgnore = ".indexignore"
 
 // Loader reads catalogs. The zero value uses the limits of the global catalog namespace, never waits for memory, and stores
 // manifests in memory.
@@ -44,7 +40,7 @@ type Loader struct {
 // the Snapshot before publishing it.
 func (l Loader) Load(ctx context.Context, fsys fs.FS) (*catalog.Snapshot, error) {
 	limited := newLimitedFS(fsys)
-	matcher, err := ignore.NewMatcher(limited, fileIgnore)
+	matcher, err := newMatcher(ctx, limited)
 	if err != nil {
 		return nil, err
 	}
@@ -52,6 +48,10 @@ func (l Loader) Load(ctx context.Context, fsys fs.FS) (*catalog.Snapshot, error)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	err = fs.WalkDir(limited, ".", func(path string, d fs.DirEntry, err error) error {
+		// Files that are ignored take time as well.
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if err != nil || d.IsDir() || d.Name() == fileIgnore || matcher.Match(path, false) {
 			return err
 		}
