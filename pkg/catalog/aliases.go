@@ -13,13 +13,42 @@ import (
 // CheckAliases rejects YAML in which aliases add more than limit bytes to a document, counting the estimated in-memory size
 // of each value. The YAML library limits nodes, not bytes, so a 1 MiB document could otherwise expand to 80 GiB of JSON.
 // Text without both an anchor and an alias, which is the usual case, is only scanned.
+//
+// It also rejects text with too many directives, so that everything that converts YAML is protected from both.
 func CheckAliases(data []byte, limit int) error {
+	// The documents below omit blank ones, which can have directives.
+	if err := checkDirectives(data); err != nil {
+		return err
+	}
 	i := 0
 	for _, document := range splitDocuments(data) {
 		i++
 		if err := checkAliases(document, limit); err != nil {
 			return fmt.Errorf("document %d: %w", i, err)
 		}
+	}
+	return nil
+}
+
+// maxDirectives bounds the lines of a text that begin with "%". The YAML libraries compare each directive with all before it,
+// which took minutes for a text of 2 MB.
+const maxDirectives = 100
+
+// checkDirectives rejects text with too many lines that YAML could interpret as directives. Besides "\n", a line can end with
+// "\r", U+0085, U+2028 or U+2029, whose last bytes also occur in other characters: that only counts lines that are none.
+func checkDirectives(text []byte) error {
+	wide := bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) // UTF-16
+	n := 0
+	for i := range text {
+		if text[i] != '%' {
+			continue
+		}
+		if wide || i == 0 || bytes.IndexByte([]byte("\n\r\x85\xa8\xa9\xbf"), text[i-1]) >= 0 {
+			n++
+		}
+	}
+	if n > maxDirectives {
+		return fmt.Errorf("YAML has %d lines that begin with %%, which are directives; at most %d are allowed", n, maxDirectives)
 	}
 	return nil
 }
@@ -56,6 +85,9 @@ func isJSON(data []byte) bool {
 
 // checkAliases checks one document.
 func checkAliases(doc []byte, limit int) error {
+	if err := checkDirectives(doc); err != nil {
+		return err
+	}
 	if !hasIndicator(doc, '&') || !hasIndicator(doc, '*') || isJSON(doc) {
 		return nil
 	}

@@ -147,5 +147,35 @@ func catalogs() []Mutant {
 			New:    "	if false {",
 			Killer: unit("pkg/catalog/fbc", "TestFilesThatAreIgnoredDoNotOutliveTheContext"),
 		},
+		{
+			Name: "any-number-of-directives", Rule: 8, File: "pkg/catalog/aliases.go",
+			Old:    "	if n > maxDirectives {",
+			New:    "	if n < 0 {",
+			Killer: unit("pkg/catalog", "TestOddYAMLTakesLinearTime"),
+		},
+		{
+			Name: "directives-of-empty-documents", Rule: 8, File: "pkg/catalog/aliases.go",
+			Old:    "	if err := checkDirectives(data); err != nil {",
+			New:    "	if err := checkDirectives(nil); err != nil {",
+			Killer: unit("pkg/catalog", "TestOddYAMLTakesLinearTime"),
+		},
+		{
+			Name: "directives-of-objects", Rule: 8, File: "pkg/catalog/aliases.go",
+			Old:    "	if err := checkDirectives(doc); err != nil {",
+			New:    "	if err := checkDirectives(nil); err != nil {",
+			Killer: unit("pkg/catalog", "TestOddYAMLTakesLinearTime"),
+		},
+		{
+			Name: "directives-after-other-line-breaks", Rule: 8, File: "pkg/catalog/aliases.go",
+			Old:    `\n\r\x85\xa8\xa9\xbf`,
+			New:    `\n`,
+			Killer: unit("pkg/catalog", "TestOddYAMLTakesLinearTime"),
+		},
+		{
+			Name: "directives-in-utf-16", Rule: 8, File: "pkg/catalog/aliases.go",
+			Old:    "		if wide || i == 0",
+			New:    "		if wide && n < 0 || i == 0",
+			Killer: unit("pkg/catalog", "TestOddYAMLTakesLinearTime"),
+		},
 	}
 }
