@@ -3,7 +3,6 @@ package v1
 import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // ClusterExtension installs one version of a package from a ClusterCatalog, and upgrades it. It does so only with the
@@ -352,13 +351,13 @@ type NamespaceRecord struct {
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +required
-	UID types.UID `json:"uid"`
+	UID string `json:"uid"`
 
 	// serviceAccountUID is the UID of the ServiceAccount.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
-	ServiceAccountUID types.UID `json:"serviceAccountUID,omitempty"`
+	ServiceAccountUID string `json:"serviceAccountUID,omitempty"`
 }
 
 // MaxInventory is the maximum number of objects in the inventory of a ClusterExtension.

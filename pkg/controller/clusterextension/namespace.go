@@ -19,7 +19,7 @@ func findNamespace(ctx context.Context, s *run) (outcome, error) {
 	namespace := &corev1.Namespace{}
 	key := client.ObjectKey{Name: s.ext.Spec.Namespace}
 	exists, err := apply.Read(ctx, s.Client, key, namespace)
-	if is := s.ext.Status.Namespace; err == nil && exists && is != nil && is.ServiceAccountUID != s.identity.Account.UID {
+	if is := s.ext.Status.Namespace; err == nil && exists && is != nil && is.ServiceAccountUID != string(s.identity.Account.UID) {
 		exists, err = apply.Read(ctx, s.Live, key, namespace) // the cache may still show an earlier namespace beside a new ServiceAccount
 	}
 	switch {
@@ -41,7 +41,7 @@ func (s *run) recordNamespace(namespace *corev1.Namespace) (outcome, error) {
 		s.ext.Status.Namespace = nil
 		return proceed(), nil
 	}
-	now := olmv1.NamespaceRecord{Generation: s.ext.Generation, UID: namespace.UID, ServiceAccountUID: s.identity.Account.UID}
+	now := olmv1.NamespaceRecord{Generation: s.ext.Generation, UID: string(namespace.UID), ServiceAccountUID: string(s.identity.Account.UID)}
 	if was := s.ext.Status.Namespace; was != nil && was.Generation == now.Generation && was.UID != now.UID {
 		s.unusable = &scoped.Error{Reason: scoped.NamespaceRecreated, Namespace: namespace.Name, Message: fmt.Sprintf(
 			"namespace %q was deleted and created again. Its service account %q is another one, which the author of the ClusterExtension may not be allowed to use; "+
