@@ -82,6 +82,24 @@ func texts() []Mutant {
 			Killer: unit("pkg/catalog/grpc", "TestErrorsOfARegistryAreShort"),
 		},
 		{
+			Name: "costly-objects-are-validated", Rule: 8, File: "pkg/step/existing/check.go",
+			Old:    "	if isCostly(object, c.after.structural) {",
+			New:    "	if isCostly(nil, c.after.structural) {",
+			Killer: unit("pkg/step/existing", "TestCostlyObjectsAreNotValidated"),
+		},
+		{
+			Name: "defaults-cost-nothing", Rule: 8, File: "pkg/step/existing/budget.go",
+			Old:    "			s.visit(property.Default.Object, &property)\n",
+			New:    "			_ = property\n",
+			Killer: unit("pkg/step/existing", "TestCostlyObjectsAreNotValidated"),
+		},
+		{
+			Name: "alternatives-cost-nothing", Rule: 8, File: "pkg/step/existing/budget.go",
+			Old:    "			s.validateNested(value, &branches[i])\n",
+			New:    "			_ = i\n",
+			Killer: unit("pkg/step/existing", "TestCostlyObjectsAreNotValidated"),
+		},
+		{
 			Name: "small-documents-wait-for-large-ones", Rule: 8, File: "pkg/catalog/decoding.go",
 			Old:    "	if cost <= smallDocument {",
 			New:    "	if cost < 0 {",

@@ -97,14 +97,21 @@ type Violation struct {
 // Violations returns the object's violations of the new schema that are not also violations of the old schema, sorted
 // by field. It does not modify the object.
 func (c *Check) Violations(ctx context.Context, object map[string]any) []Violation {
+	if isCostly(object, c.after.structural) {
+		return []Violation{{Kind: tooCostly}}
+	}
 	now := c.after.violations(ctx, object)
-	if len(now) == 0 || c.before == nil {
+	if len(now) == 0 || c.before == nil || isCostly(object, c.before.structural) {
 		return now
 	}
 	before := c.before.violations(ctx, object)
+	known := make(map[Violation]bool, len(before))
+	for _, v := range before {
+		known[v] = true
+	}
 	unruled := slices.ContainsFunc(before, func(v Violation) bool { return v.rule == "" })
 	return slices.DeleteFunc(now, func(v Violation) bool {
-		return slices.Contains(before, v) || unruled && v.rule != "" // rules were not evaluated with the old schema
+		return known[v] || unruled && v.rule != "" // rules were not evaluated with the old schema
 	})
 }
 
