@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -35,6 +36,9 @@ type Extension struct {
 	Name    string
 	// Since is an offset in the audit log before which there are no requests as the identity.
 	Since int64
+
+	// marks contains the times of the offsets that Mark has returned.
+	marks map[int64]time.Time
 }
 
 // Extension creates the namespace of a ClusterExtension.
@@ -180,11 +184,14 @@ func (x *Extension) Requests(from int64) []audit.Event {
 	return x.RequestsAs(x.Identity(), from)
 }
 
-// RequestsAs returns all requests sent as an identity after an offset of the audit log.
+// RequestsAs returns all requests sent as an identity after an offset of the audit log. A watch is logged when it ends, so requests that
+// the API server received before Mark returned the offset are omitted.
 func (x *Extension) RequestsAs(identity scoped.Identity, from int64) []audit.Event {
 	x.T.Helper()
 	user := identity.Username()
-	events, _, err := x.Cluster.AuditedFrom(x.T.Context(), from, func(e audit.Event) bool { return e.Actor() == user })
+	events, _, err := x.Cluster.AuditedFrom(x.T.Context(), from, func(e audit.Event) bool {
+		return e.Actor() == user && !e.Received.Before(x.marks[from])
+	})
 	require.NoError(x.T, err)
 	return events
 }
@@ -212,7 +219,12 @@ func (x *Extension) Remove() {
 // Mark returns the current end of the audit log.
 func (x *Extension) Mark() int64 {
 	x.T.Helper()
+	now := time.Now()
 	end, err := audit.End(x.Cluster.AuditLog)
 	require.NoError(x.T, err)
+	if x.marks == nil {
+		x.marks = map[int64]time.Time{}
+	}
+	x.marks[end] = now
 	return end
 }
