@@ -11,7 +11,7 @@ import (
 	"github.com/remit-olm/remit/test/env/cputime"
 )
 
-// oddYAML contains texts whose size is proportional to n, in styles that YAML allows and that nobody uses for many values.
+// oddYAML contains texts whose size is proportional to n, in YAML styles that are unusual for many values.
 var oddYAML = []struct {
 	name string
 	text func(n int) string

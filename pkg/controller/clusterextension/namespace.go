@@ -34,8 +34,7 @@ func findNamespace(ctx context.Context, s *run) (outcome, error) {
 }
 
 // recordNamespace records the namespace in the status. It stops the run if the record shows that the namespace was deleted and created
-// again after the spec was changed: nobody has checked whether the author of the spec may use the ServiceAccount of the new one
-// (docs/adr/0083).
+// again after the spec was changed: the author check did not apply to the ServiceAccount of the new one (docs/adr/0083).
 func (s *run) recordNamespace(namespace *corev1.Namespace) (outcome, error) {
 	if s.identity.IsSynthetic() {
 		s.ext.Status.Namespace = nil

@@ -39,7 +39,7 @@ func (w *world) recreateNamespace() {
 	w.account()
 }
 
-// The namespace belongs to somebody else, although its name and the name of its ServiceAccount are the same.
+// The namespace belongs to another team, although its name and the name of its ServiceAccount are the same.
 func TestARecreatedNamespaceInheritsNoExtension(t *testing.T) {
 	t.Parallel()
 	for name, isInstalled := range map[string]bool{"installed": true, "not installed yet": false} {

@@ -36,6 +36,8 @@ func TestCostlyObjectsAreNotValidated(t *testing.T) {
 		"alternatives of each item":          {items("{type: string, anyOf: " + branches(400, "{minLength: %d}") + "}"), list("aa", 4_000), true},
 		"alternatives of a property of each": {items("{type: object, properties: {a: {type: string}}, anyOf: " + branches(400, "{properties: {a: {minLength: %d}}}") + "}"), list("{a: aa}", 4_000), true},
 		"values of each item":                {items("{type: string, enum: " + branches(400, "v%d") + "}"), list("v1", 4_000), true},
+		"an object with many entries":        {items("{type: object, properties: {" + strings.Trim(branches(60, "p%d: {type: string}"), "[]") + "}}"), list("{p1: x}", 20_000), false},
+		"properties of each item":            {items("{type: object, properties: {" + strings.Trim(branches(2_000, "p%d: {type: string}"), "[]") + "}}"), list("{}", 5_000), true},
 		"what a definition usually contains": {items("{type: object, properties: {a: {type: string, default: x}}}"), list("{}", 5_000), false},
 	} {
 		t.Run(name, func(t *testing.T) {
