@@ -2,7 +2,6 @@ package unpack
 
 import (
 	"archive/tar"
-	"bytes"
 	"errors"
 	"io"
 	"path"
@@ -32,10 +31,10 @@ func newArchive() *archive {
 	return &archive{files: fstest.MapFS{}, unpacked: image.Unpacked{Max: MaxUnpackedBytes, MaxEntries: MaxEntries}}
 }
 
-// add reads one layer, whose files replace those of earlier layers.
-func (a *archive) add(layer []byte) error {
+// add reads one layer of size compressed bytes, whose files replace those of earlier layers.
+func (a *archive) add(layer io.Reader, size int64) error {
 	seen := map[string]bool{}
-	err := a.unpacked.Archive(bytes.NewReader(layer), int64(len(layer)), func(header *tar.Header, content io.Reader) error {
+	err := a.unpacked.Archive(layer, size, func(header *tar.Header, content io.Reader) error {
 		return a.entry(header, content, seen)
 	})
 	if err == nil || errors.Is(err, image.ErrImage) {

@@ -5,7 +5,7 @@ package unpack
 const (
 	// MaxLayers bounds the number of layers.
 	MaxLayers = 100
-	// MaxCompressedBytes bounds the total compressed size of the layers, which are held in memory.
+	// MaxCompressedBytes bounds the total compressed size of the layers, which are in a temporary file.
 	MaxCompressedBytes = 32 << 20
 	// MaxUnpackedBytes bounds the total uncompressed size of the layers, including ignored entries.
 	MaxUnpackedBytes = 128 << 20

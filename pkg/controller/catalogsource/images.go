@@ -57,8 +57,8 @@ type images struct {
 	space, work *budget
 	wake        func(types.NamespacedName)
 	clock       clock.Clock
-	// parses limits the concurrent parsing of catalogs.
-	parses *lanes
+	// parses limits the concurrent parsing of catalogs, and unpacks that of the images of bundles.
+	parses, unpacks *lanes
 
 	kit.Background
 	pulls kit.Slots
@@ -105,7 +105,7 @@ type imageEntry struct {
 
 func newImages(client *image.Client, store *disk.Store, budget *budget, wake func(types.NamespacedName), clock clock.Clock) *images {
 	i := &images{
-		client: client, disk: store, budget: budget, space: newDiskBudget(budget.exempt), work: newWorkBudget(budget.exempt), wake: wake, clock: clock, parses: newParseLanes(budget.exempt),
+		client: client, disk: store, budget: budget, space: newDiskBudget(budget.exempt), work: newWorkBudget(budget.exempt), wake: wake, clock: clock, parses: newParseLanes(budget.exempt), unpacks: newParseLanes(budget.exempt),
 		byKey: map[types.NamespacedName]*imageEntry{}, pulls: kit.Slots{Max: maxPulls},
 	}
 	i.places = &places{

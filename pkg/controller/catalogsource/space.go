@@ -1,6 +1,7 @@
 package catalogsource
 
 import (
+	"context"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -129,6 +130,21 @@ func (i *images) room(replaced holder) *room {
 	defer i.mu.Unlock()
 	i.serial++
 	return &room{work: i.work, memory: i.budget, h: holder{fromImage, replaced.key, i.serial}, before: before}
+}
+
+// spool implements bundleimage.Options.Room.
+func (i *images) spool(catalog types.NamespacedName) (take func(bytes int64) error, release func()) {
+	r := i.room(holder{by: fromImage, key: catalog})
+	return r.take, r.release
+}
+
+// unpack implements bundleimage.Options.Turn.
+func (i *images) unpack(ctx context.Context, namespace string) (context.Context, func(), error) {
+	turn, ctx, err := i.unpacks.turnsOf(namespace).join(ctx, namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	return ctx, turn.leave, nil
 }
 
 // take reserves bytes before they are written. It returns an error if the budget is exceeded.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -168,4 +169,40 @@ func TestParsedContentCountsOnlyBeyondTheReplacedContent(t *testing.T) {
 	next.release()
 	require.Empty(t, woken, "a CatalogSource is not woken when it releases its own usage")
 	require.Equal(t, map[holder]int64{served: 3 << 20}, i.budget.used)
+}
+
+// The images of bundles of all tenants are unpacked one after the other, and those of the global catalogs do not wait for them.
+func TestUnpacksBundlesOneAfterTheOther(t *testing.T) {
+	i := newImages(nil, nil, newBudget("global"), nil, clock.RealClock{})
+	_, first, err := i.unpack(t.Context(), "a")
+	require.NoError(t, err)
+	_, other, err := i.unpack(t.Context(), "global")
+	require.NoError(t, err)
+	other()
+	next := make(chan func())
+	go func() {
+		_, end, err := i.unpack(t.Context(), "b")
+		assert.NoError(t, err)
+		next <- end
+	}()
+	tenants := i.unpacks.turnsOf("b")
+	require.Eventually(t, func() bool {
+		tenants.mu.Lock()
+		defer tenants.mu.Unlock()
+		return len(tenants.waiting) == 1
+	}, time.Minute, time.Millisecond)
+	select {
+	case <-next:
+		t.Fatal("two images are unpacked at the same time")
+	default:
+	}
+	first()
+	(<-next)()
+
+	key := types.NamespacedName{Namespace: "a", Name: "catalog"}
+	take, release := i.spool(key)
+	require.NoError(t, take(leastNamespaceWork))
+	require.ErrorContains(t, take(maxNamespaceWork), "temporary disk space")
+	release()
+	require.Empty(t, i.work.used)
 }

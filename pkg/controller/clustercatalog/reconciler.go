@@ -79,7 +79,22 @@ func New(o Options) (*Reconciler, error) {
 	return &Reconciler{Options: o, waker: waker, catalogs: &catalogs{
 		client: o.Images, access: credentials, disk: o.Disk, wake: waker.Wake, clock: o.Clock, decoding: decoding,
 		pulls: kit.Slots{Max: maxPulls}, parses: kit.Slots{Max: 1}, byName: map[string]*entry{},
-	}, bundles: bundleimage.New(bundleimage.Options{Client: o.Images, Disk: o.Disk, Decoding: decoding, Access: credentials, Touch: o.Store.TouchImage})}, nil
+	}, bundles: newBundles(o, decoding, credentials)}, nil
+}
+
+// newBundles returns the images of bundles, of which one at a time is unpacked.
+func newBundles(o Options, decoding *catalog.Decoding, credentials *access) *bundleimage.Images {
+	unpacks := kit.Slots{Max: 1}
+	return bundleimage.New(bundleimage.Options{
+		Client: o.Images, Disk: o.Disk, Decoding: decoding, Access: credentials, Touch: o.Store.TouchImage,
+		Room: func(types.NamespacedName) (take func(bytes int64) error, release func()) {
+			return func(int64) error { return nil }, func() {}
+		},
+		Turn: func(ctx context.Context, _ string) (turn context.Context, end func(), err error) {
+			end, err = unpacks.Take(ctx, "")
+			return ctx, end, err
+		},
+	})
 }
 
 // SetupWithManager registers the controller and its goroutines.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/remit-olm/remit/pkg/bundle/unpack"
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/image"
 	"github.com/remit-olm/remit/test/env/corpus"
@@ -40,7 +41,10 @@ func BenchmarkBundleImage(b *testing.B) {
 	for b.Loop() {
 		opened, err := client.Open(b.Context(), ref, image.Access{Anywhere: true})
 		require.NoError(b, err)
-		_, err = contentOf(b.Context(), opened, catalog.NewDecoding())
+		layers, err := unpack.Spool{Dir: b.TempDir()}.Download(b.Context(), opened)
+		require.NoError(b, err)
+		_, err = contentOf(b.Context(), layers, catalog.NewDecoding())
+		require.NoError(b, layers.Close())
 		require.NoError(b, err)
 	}
 }

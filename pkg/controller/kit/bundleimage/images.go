@@ -44,6 +44,11 @@ type Options struct {
 	Disk     *disk.Store
 	Decoding *catalog.Decoding
 	Access   Access
+	// Room returns a function that reserves disk space for reading an image of a catalog, and one that releases all of it.
+	Room func(catalog types.NamespacedName) (take func(bytes int64) error, release func())
+	// Turn waits until an image of a namespace's catalogs can be unpacked in memory. It returns a context for that, and a function that
+	// ends it. The number of turns at the same time bounds the memory for all namespaces.
+	Turn func(ctx context.Context, namespace string) (turn context.Context, end func(), err error)
 	// Touch notifies the users of a catalog when the content of one of its bundle images becomes available or cannot be read.
 	Touch func(catalog types.NamespacedName, image string)
 }
@@ -245,15 +250,41 @@ func (b *Images) try(ctx context.Context, id bundleImage, u *unpacking) (key str
 	if _, err := b.Disk.Bundle(key); err == nil {
 		return key, nil
 	}
-	content, err := contentOf(ctx, opened, b.Decoding)
-	if err != nil {
+	if err := b.read(ctx, id.catalog, opened, key); err != nil {
 		return "", err
 	}
-	return key, b.Disk.PutBundle(key, content)
+	return key, nil
 }
 
-func contentOf(ctx context.Context, opened *image.Image, decoding *catalog.Decoding) (*catalog.Content, error) {
-	files, err := unpack.Files(ctx, opened)
+// read stores the content of an image on disk. Only its last step, which does not depend on the registry, uses memory for the
+// content.
+func (b *Images) read(ctx context.Context, catalog types.NamespacedName, opened *image.Image, key string) error {
+	dir, remove, err := b.Disk.Work()
+	if err != nil {
+		return err
+	}
+	defer remove()
+	take, release := b.Room(catalog)
+	defer release()
+	layers, err := unpack.Spool{Dir: dir, Take: take}.Download(ctx, opened)
+	if err != nil {
+		return err
+	}
+	defer layers.Close() //nolint:errcheck // the file is deleted
+	ctx, end, err := b.Turn(ctx, catalog.Namespace)
+	if err != nil {
+		return err
+	}
+	defer end()
+	content, err := contentOf(ctx, layers, b.Decoding)
+	if err != nil {
+		return err
+	}
+	return b.Disk.PutBundle(key, content)
+}
+
+func contentOf(ctx context.Context, layers *unpack.Layers, decoding *catalog.Decoding) (*catalog.Content, error) {
+	files, err := layers.Files()
 	if err != nil {
 		return nil, err
 	}

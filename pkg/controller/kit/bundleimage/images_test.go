@@ -2,6 +2,9 @@ package bundleimage
 
 import (
 	"context"
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -44,6 +47,17 @@ func (i inline) Content(_ context.Context, _, _, bundle string) (*catalog.Conten
 }
 
 func TestAddsTheContentOfBundleImages(t *testing.T) {
+	var steps []string
+	step := func(text string) { steps = append(steps, text) }
+	var full error
+	room := func(of types.NamespacedName) (take func(int64) error, release func()) {
+		step("room of " + of.String())
+		return func(n int64) error { require.Greater(t, n, int64(100)); return full }, func() { step("released") }
+	}
+	turn := func(ctx context.Context, namespace string) (context.Context, func(), error) {
+		step("turn of " + namespace)
+		return ctx, func() { step("ended") }, nil
+	}
 	s := registry.New(t)
 	made, err := registry.Bundle(fstest.MapFS{"manifests/csv.yaml": {Data: []byte(csv)}})
 	require.NoError(t, err)
@@ -51,11 +65,12 @@ func TestAddsTheContentOfBundleImages(t *testing.T) {
 	require.NoError(t, err)
 	client, err := image.New(image.Options{AllPlain: true})
 	require.NoError(t, err)
-	store, err := disk.Open(t.TempDir(), 0)
+	dir := t.TempDir()
+	store, err := disk.Open(dir, 0)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	touched := make(chan catalog.Change, 10)
-	images := New(Options{Client: client, Disk: store, Decoding: catalog.NewDecoding(), Access: anonymous{}, Touch: func(key types.NamespacedName, image string) { touched <- catalog.Change{Catalog: key, Image: image} }})
+	images := New(Options{Client: client, Disk: store, Decoding: catalog.NewDecoding(), Access: anonymous{}, Room: room, Turn: turn, Touch: func(key types.NamespacedName, image string) { touched <- catalog.Change{Catalog: key, Image: image} }})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- images.Start(ctx) }()
@@ -63,7 +78,7 @@ func TestAddsTheContentOfBundleImages(t *testing.T) {
 		cancel()
 		require.NoError(t, <-ended)
 	})
-	key := types.NamespacedName{Name: "one"}
+	key := types.NamespacedName{Namespace: "tenant", Name: "one"}
 	embedded := &catalog.Content{}
 	snap := &catalog.Snapshot{Key: key, Digest: "sha256:1", Reader: inline{embedded}, Packages: map[string]*catalog.Package{"a": {Bundles: map[string]*catalog.Bundle{
 		"inline.v1": {Name: "inline.v1"}, "a.v1": {Name: "a.v1", Image: strings.TrimSuffix(ref, ":v1") + "@" + digest}, "none.v1": {Name: "none.v1"},
@@ -91,6 +106,8 @@ func TestAddsTheContentOfBundleImages(t *testing.T) {
 		require.Equal(t, csv, string(got.Manifests[0]))
 	}
 	unpacked()
+	order := []string{"room of tenant/one", "turn of tenant", "ended", "released"}
+	require.Equal(t, order, steps, "memory is used only for what has been downloaded, and by one turn at a time")
 	images.mu.Lock()
 	for _, u := range images.byImage {
 		u.key = "gone"
@@ -100,4 +117,18 @@ func TestAddsTheContentOfBundleImages(t *testing.T) {
 	images.Drop(key)
 	require.Empty(t, images.byImage)
 	require.Empty(t, touched)
+	require.Equal(t, order, steps, "what is on disk is not read again")
+
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "bundles")))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "bundles"), 0o700))
+	full = errors.New("no disk space")
+	_, err = get("a.v1")
+	require.ErrorContains(t, err, "is being unpacked")
+	<-touched
+	_, err = get("a.v1")
+	require.ErrorIs(t, err, full)
+	require.Equal(t, append(order, order[0], order[3]), steps)
+	left, err := os.ReadDir(filepath.Join(dir, "work"))
+	require.NoError(t, err)
+	require.Empty(t, left, "temporary files are deleted")
 }
