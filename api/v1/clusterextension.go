@@ -258,7 +258,7 @@ type ClusterExtensionStatus struct {
 	Identity *Identity `json:"identity,omitempty"`
 
 	// namespace records the namespace for which the author of the spec was allowed to use the ServiceAccount. If the namespace is
-	// deleted and created again, the spec must be changed before anything is installed into it.
+	// created, perhaps again, after the spec was written, the spec must be changed before anything is installed into it.
 	//
 	// +optional
 	Namespace *NamespaceRecord `json:"namespace,omitempty"`
@@ -342,7 +342,8 @@ type Identity struct {
 
 // NamespaceRecord identifies a namespace and its ServiceAccount. An admission policy allows only the controller to write it.
 type NamespaceRecord struct {
-	// generation is the generation of the ClusterExtension.
+	// generation is the first generation of the ClusterExtension whose author is known to have been checked for this namespace. It is
+	// greater than that of the ClusterExtension if the namespace was created after the last change of the spec.
 	//
 	// +required
 	Generation int64 `json:"generation"`

@@ -69,8 +69,7 @@ const (
 	ReasonIdentityNotFound = "IdentityNotFound"
 	// ReasonIdentityReserved means that the ServiceAccount is one of Remit's own.
 	ReasonIdentityReserved = "IdentityReserved"
-	// ReasonNamespaceRecreated means that the namespace of the ServiceAccount was deleted and created again after the spec was
-	// changed.
+	// ReasonNamespaceRecreated means that the namespace of the ServiceAccount was created, perhaps again, after the spec was written.
 	ReasonNamespaceRecreated = "NamespaceRecreated"
 	// ReasonNotEnrolled means that Remit is not allowed to act as the identity.
 	ReasonNotEnrolled = "NotEnrolled"

@@ -79,9 +79,15 @@ func leftovers() []Mutant {
 		},
 		{
 			Name: "recreated-namespaces-inherit-extensions", Rule: 5, File: "pkg/controller/clusterextension/namespace.go",
-			Old:    "was.UID != now.UID",
-			New:    "was.UID == \"\"",
+			Old:    "case was != nil || namespace.CreationTimestamp.After(s.ext.CreationTimestamp.Time):",
+			New:    "case was != nil && was.UID == \"\":",
 			Killer: unit(extension, "TestARecreatedNamespaceInheritsNoExtension"),
+		},
+		{
+			Name: "namespaces-newer-than-an-extension-inherit-it", Rule: 5, File: "pkg/controller/clusterextension/namespace.go",
+			Old:    "case was != nil || namespace.CreationTimestamp.After(s.ext.CreationTimestamp.Time):",
+			New:    "case was != nil:",
+			Killer: unit(extension, "TestANewNamespaceInheritsNoExtension"),
 		},
 		{
 			Name: "any-client-records-namespaces", Rule: 5, File: "manifests/extensions/policy/author.yaml",

@@ -13,43 +13,65 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
-// findNamespace waits until the namespace of the extension exists, and is the one for which the author of the spec was allowed to use
-// the ServiceAccount.
+// findNamespace waits until the namespace of the extension exists, and is one for which the author check of the spec can have
+// examined whether its author is allowed to use the ServiceAccount.
 func findNamespace(ctx context.Context, s *run) (outcome, error) {
 	namespace := &corev1.Namespace{}
 	key := client.ObjectKey{Name: s.ext.Spec.Namespace}
 	exists, err := apply.Read(ctx, s.Client, key, namespace)
-	if is := s.ext.Status.Namespace; err == nil && exists && is != nil && is.ServiceAccountUID != string(s.identity.Account.UID) {
-		exists, err = apply.Read(ctx, s.Live, key, namespace) // the cache may still show an earlier namespace beside a new ServiceAccount
+	if err == nil && exists && s.isPerhapsStale() {
+		exists, err = apply.Read(ctx, s.Live, key, namespace)
 	}
 	switch {
 	case err != nil:
 		return outcome{}, err
+	case !exists && s.identity.IsSynthetic():
+		return waiting(message.Sprintf("namespace %q not found; create it, and the installation will continue", key.Name)), nil
 	case !exists:
-		return waiting(message.Sprintf("namespace %q not found; create it, and the installation will continue", s.ext.Spec.Namespace)), nil
+		return waiting(message.Sprintf("namespace %q not found; create it before the ClusterExtension, or change the spec afterwards, because the author must be allowed to use its service account", key.Name)), nil
+	}
+	isKnown := s.recordNamespace(namespace)
+	switch {
 	case namespace.DeletionTimestamp != nil:
-		return waiting(message.Sprintf("namespace %q is being deleted", s.ext.Spec.Namespace)), nil
-	}
-	return s.recordNamespace(namespace)
-}
-
-// recordNamespace records the namespace in the status. It stops the run if the record shows that the namespace was deleted and created
-// again after the spec was changed: the author check did not apply to the ServiceAccount of the new one (docs/adr/0083).
-func (s *run) recordNamespace(namespace *corev1.Namespace) (outcome, error) {
-	if s.identity.IsSynthetic() {
-		s.ext.Status.Namespace = nil
-		return proceed(), nil
-	}
-	now := olmv1.NamespaceRecord{Generation: s.ext.Generation, UID: string(namespace.UID), ServiceAccountUID: string(s.identity.Account.UID)}
-	if was := s.ext.Status.Namespace; was != nil && was.Generation == now.Generation && was.UID != now.UID {
-		s.unusable = &scoped.Error{Reason: scoped.NamespaceRecreated, Namespace: namespace.Name, Message: fmt.Sprintf(
-			"namespace %q was deleted and created again. Its service account %q is another one, which the author of the ClusterExtension may not be allowed to use; "+
-				"to install into the namespace, change the spec, or create the ClusterExtension again", namespace.Name, s.identity.Account.Name)}
-		s.recreated = true
+		return waiting(message.Sprintf("namespace %q is being deleted", namespace.Name)), nil
+	case !isKnown:
 		return waiting(s.unusable.Text()), nil
 	}
-	s.ext.Status.Namespace = &now
 	return proceed(), nil
+}
+
+// isPerhapsStale reports whether the cache may still show an earlier namespace beside a new ServiceAccount.
+func (s *run) isPerhapsStale() bool {
+	if was := s.ext.Status.Namespace; was != nil {
+		return was.ServiceAccountUID != string(s.identity.Account.UID)
+	}
+	return s.accountSince.After(s.ext.CreationTimestamp.Time)
+}
+
+// recordNamespace records the namespace in the status, with the first generation of the spec whose author check can have applied
+// to it. It reports whether the current generation is one of these. A namespace that is found in place of another one, or that is
+// newer than the extension, was perhaps created after the last change of the spec (docs/adr/0083).
+func (s *run) recordNamespace(namespace *corev1.Namespace) bool {
+	if s.identity.IsSynthetic() {
+		s.ext.Status.Namespace = nil
+		return true
+	}
+	now := olmv1.NamespaceRecord{Generation: s.ext.Generation, UID: string(namespace.UID), ServiceAccountUID: string(s.identity.Account.UID)}
+	switch was := s.ext.Status.Namespace; {
+	case was != nil && was.UID == now.UID:
+		now.Generation = was.Generation
+	case was != nil || namespace.CreationTimestamp.After(s.ext.CreationTimestamp.Time):
+		now.Generation++
+	}
+	s.ext.Status.Namespace = &now
+	if now.Generation <= s.ext.Generation {
+		return true
+	}
+	s.unusable = &scoped.Error{Reason: scoped.NamespaceRecreated, Namespace: namespace.Name, Message: fmt.Sprintf(
+		"namespace %q was created, or deleted and created again, after the ClusterExtension was written. Whether its author is allowed to use the service account %q of this namespace was not checked; "+
+			"to install into the namespace, change the spec, or create the ClusterExtension again", namespace.Name, s.identity.Account.Name)}
+	s.recreated = true
+	return false
 }
 
 // clientOf returns a client that acts as the identity, or a *scoped.Error if it cannot be used.

@@ -45,12 +45,14 @@ type run struct {
 	lookups *requirement.Lookups
 	// unusable is the reason why the identity cannot be used yet, or nil: the identity does not exist or is not enrolled.
 	unusable *scoped.Error
-	// recreated is true if the identity is in a namespace that was created again after the spec was changed.
-	recreated bool
-	resolved  resolve.Result
-	bundle    *bundle.Bundle
-	owner     ownerutil.Owner
-	rendered  *render.Rendered
+	// accountSince is when the ServiceAccount was created. recreated is true if its namespace was created, perhaps again, after the
+	// spec was written.
+	accountSince metav1.Time
+	recreated    bool
+	resolved     resolve.Result
+	bundle       *bundle.Bundle
+	owner        ownerutil.Owner
+	rendered     *render.Rendered
 	// steps are the rendered objects. hashes contains the hash of each object. hash identifies all objects, without certificates,
 	// and the identity.
 	steps  []step.Step

@@ -51,7 +51,7 @@ const (
 	AccountHoldsTooMuch Reason = "AccountHoldsTooMuch"
 	// AccountChanged: the account was deleted and recreated after the lookup.
 	AccountChanged Reason = "AccountChanged"
-	// NamespaceRecreated: the namespace of the account was deleted and created again after a user was allowed to use the account.
+	// NamespaceRecreated: the namespace of the account was created, perhaps again, after a user was allowed to use the account.
 	NamespaceRecreated Reason = "NamespaceRecreated"
 	// AccountReserved: the account is a controller identity of Remit, or its optional identity for removals.
 	AccountReserved Reason = "AccountReserved"
