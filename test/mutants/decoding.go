@@ -65,18 +65,6 @@ func decoding() []Mutant {
 			Killer: unit("pkg/catalog", "TestVersionsAndRangesHaveALimit"),
 		},
 		{
-			Name: "any-number-of-rules-is-compiled", Rule: 8, File: "pkg/step/existing/check.go",
-			Old:    "	if rules > maxRules || ",
-			New:    "	if ",
-			Killer: unit("pkg/step/existing", "TestManyRulesAreNotCompiled"),
-		},
-		{
-			Name: "rules-of-any-length-are-compiled", Rule: 8, File: "pkg/step/existing/check.go",
-			Old:    "total > maxRuleBytes || longest > maxRule {",
-			New:    "total > maxRuleBytes {",
-			Killer: unit("pkg/step/existing", "TestManyRulesAreNotCompiled"),
-		},
-		{
 			Name: "connections-are-used-once", Rule: 8, File: pkg + "/reader.go",
 			Old:    "			r.drain()\n",
 			New:    "			_ = r.drain\n",

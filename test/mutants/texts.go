@@ -4,6 +4,30 @@ package mutants
 func texts() []Mutant {
 	return []Mutant{
 		{
+			Name: "validation-takes-any-memory", Rule: 8, File: "pkg/step/existing/limit_linux.go",
+			Old:    "	return syscall.Setrlimit(rlimitData, &syscall.Rlimit{Cur: maxMemory, Max: maxMemory})",
+			New:    "	_ = rlimitData\n	return nil",
+			Killer: unit("pkg/step/existing", "TestValidationIsLimited"),
+		},
+		{
+			Name: "validation-takes-any-time", Rule: 8, File: "pkg/step/existing/limit_linux.go",
+			Old:    "	exceeded()\n",
+			New:    "	_ = exceeded\n",
+			Killer: unit("pkg/step/existing", "TestValidationIsLimited"),
+		},
+		{
+			Name: "costly-objects-are-valid", Rule: 8, File: "pkg/step/existing/read.go",
+			Old:    "		found = verdict{First: []string{tooCostly}}\n",
+			New:    "		_ = tooCostly\n",
+			Killer: unit("pkg/step/existing", "TestValidationEndsAtACostlyObject"),
+		},
+		{
+			Name: "all-workers-wait-for-a-validation", Rule: 8, File: "pkg/step/existing/process.go",
+			Old:    "	if !waiting.TryAcquire(1) {",
+			New:    "	if waiting.TryAcquire(1); false {",
+			Killer: unit("pkg/step/existing", "TestFewReadsWaitForAProcess"),
+		},
+		{
 			Name: "needs-of-versions-in-place-are-forgotten", Rule: 8, File: "pkg/resolver/solve.go",
 			Old:    "	c.recordNeedsInPlace(d.roots)\n",
 			New:    "",
@@ -80,24 +104,6 @@ func texts() []Mutant {
 			Old:    "grpc.WithMaxHeaderListSize(maxHeaderBytes)",
 			New:    "grpc.WithMaxHeaderListSize(256 * maxHeaderBytes)",
 			Killer: unit("pkg/catalog/grpc", "TestErrorsOfARegistryAreShort"),
-		},
-		{
-			Name: "costly-objects-are-validated", Rule: 8, File: "pkg/step/existing/check.go",
-			Old:    "	if isCostly(object, c.after.structural) {",
-			New:    "	if isCostly(nil, c.after.structural) {",
-			Killer: unit("pkg/step/existing", "TestCostlyObjectsAreNotValidated"),
-		},
-		{
-			Name: "defaults-cost-nothing", Rule: 8, File: "pkg/step/existing/budget.go",
-			Old:    "			s.visit(property.Default.Object, &property)\n",
-			New:    "			_ = property\n",
-			Killer: unit("pkg/step/existing", "TestCostlyObjectsAreNotValidated"),
-		},
-		{
-			Name: "alternatives-cost-nothing", Rule: 8, File: "pkg/step/existing/budget.go",
-			Old:    "			s.validateNested(value, &branches[i])\n",
-			New:    "			_ = i\n",
-			Killer: unit("pkg/step/existing", "TestCostlyObjectsAreNotValidated"),
 		},
 		{
 			Name: "small-documents-wait-for-large-ones", Rule: 8, File: "pkg/catalog/decoding.go",

@@ -98,20 +98,15 @@ func (s *run) inspect(ctx context.Context, state execute.State) error {
 		return err
 	}
 	for _, version := range crd.Stricter(live, want) {
-		check, err := existing.New(live, want, version)
-		if err != nil {
-			s.unchecked(state.Step, err)
-			continue
-		}
-		result, err := check.Read(ctx, s.executor.Account, live)
+		result, err := existing.Read(ctx, s.executor.Account, live, want, version)
 		switch {
 		case apierrors.IsForbidden(err):
 			s.refuse(state.Step, fmt.Errorf("existing objects must be validated against the new schema: %v", err)) //nolint:errorlint // err is not wrapped, because it must not count as a refused write
 			continue
 		case err != nil:
 			return fmt.Errorf("validate existing objects against the new schema of %s: %w", apply.Describe(state.Step.Object), err)
-		case result.Unread:
-			s.unchecked(state.Step, fmt.Errorf("not all objects of version %s were checked", version))
+		case result.Unchecked != "":
+			s.unchecked(state.Step, result.Unchecked)
 		}
 		if err := result.Err(func(string) bool { return true }); err != nil { // the identity was allowed to list all of them
 			s.refuse(state.Step, err)
@@ -121,9 +116,9 @@ func (s *run) inspect(ctx context.Context, state execute.State) error {
 }
 
 // unchecked records that objects could not be validated, which does not block the install.
-func (s *run) unchecked(st step.Step, why error) {
+func (s *run) unchecked(st step.Step, why string) {
 	s.findings.Unknown = append(s.findings.Unknown, preflight.Finding{
-		Cause: "validate existing objects against the new schema of " + apply.Describe(st.Object), Source: preflight.SourceDryRun, Why: why.Error(),
+		Cause: "validate existing objects against the new schema of " + apply.Describe(st.Object), Source: preflight.SourceDryRun, Why: why,
 	})
 }
 

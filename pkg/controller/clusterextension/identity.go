@@ -60,7 +60,8 @@ func (s *run) lookUp(ctx context.Context, from client.Reader) (identity scoped.I
 	}
 	sa := &corev1.ServiceAccount{}
 	exists, err = apply.Read(ctx, from, identity.Account.Key(), sa)
-	identity.Account.UID, s.accountSince = sa.UID, sa.CreationTimestamp
+	identity.Account.UID = sa.UID
+	s.accountSince = sa.CreationTimestamp
 	return identity, exists, err
 }
 

@@ -209,12 +209,7 @@ func (s *run) inspect(ctx context.Context, state execute.State) (inspection, err
 	s.warnConverted(live.Name, crd.StricterButConverted(live, want))
 	s.warnAltered(live.Name, crd.Alterations(live, want))
 	for _, version := range crd.Stricter(live, want) {
-		check, err := existing.New(live, want, version)
-		if err != nil {
-			found.unchecked = append(found.unchecked, err.Error())
-			continue
-		}
-		result, err := check.Read(ctx, s.executor.Reader(state.Step), live)
+		result, err := existing.Read(ctx, s.executor.Reader(state.Step), live, want, version)
 		if apierrors.IsForbidden(err) {
 			//nolint:errorlint // err is not wrapped: it is reported as a finding and must not count as a refused write
 			found.forbidden = fmt.Errorf("existing objects must be validated against the new schema: %v", err)
@@ -223,8 +218,8 @@ func (s *run) inspect(ctx context.Context, state execute.State) (inspection, err
 		if err != nil {
 			return inspection{}, fmt.Errorf("validate existing objects against the new schema of %s: %w", apply.Describe(state.Step.Object), err)
 		}
-		if result.Unread {
-			found.unchecked = append(found.unchecked, fmt.Sprintf("not all objects of version %s were checked", version))
+		if result.Unchecked != "" {
+			found.unchecked = append(found.unchecked, result.Unchecked)
 		}
 		found.results = append(found.results, result)
 	}

@@ -3,7 +3,6 @@ package crd
 import (
 	"cmp"
 	"encoding/json"
-	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -112,27 +111,44 @@ func keepsRules(old, next *props) bool {
 	if len(next.Enum) > 0 && len(old.Enum) == 0 {
 		return false
 	}
-	knows := func(v apiextensionsv1.JSON) func(apiextensionsv1.JSON) bool {
-		return func(w apiextensionsv1.JSON) bool { return string(v.Raw) == string(w.Raw) }
-	}
+	values := setOf(next.Enum, func(v apiextensionsv1.JSON) string { return string(v.Raw) })
 	for _, v := range old.Enum {
-		if len(next.Enum) > 0 && !slices.ContainsFunc(next.Enum, knows(v)) {
+		if len(next.Enum) > 0 && !values[string(v.Raw)] {
 			return false
 		}
 	}
+	required := setOf(old.Required, func(name string) string { return name })
 	for _, name := range next.Required {
-		if !slices.Contains(old.Required, name) {
+		if !required[name] {
 			return false
 		}
 	}
+	rules := setOf(old.XValidations, ruleOf)
 	for _, rule := range next.XValidations {
-		if !slices.ContainsFunc(old.XValidations, func(r apiextensionsv1.ValidationRule) bool {
-			return r.Rule == rule.Rule && ptr.Deref(r.OptionalOldSelf, false) == ptr.Deref(rule.OptionalOldSelf, false)
-		}) {
+		if !rules[ruleOf(rule)] {
 			return false
 		}
 	}
 	return true
+}
+
+// setOf returns the keys of a list's entries. Lists of schemas can be long.
+func setOf[T any, K comparable](list []T, key func(T) K) map[K]bool {
+	out := make(map[K]bool, len(list))
+	for _, entry := range list {
+		out[key(entry)] = true
+	}
+	return out
+}
+
+// rule is the part of a validation rule that decides which objects it rejects.
+type rule struct {
+	text     string
+	optional bool
+}
+
+func ruleOf(r apiextensionsv1.ValidationRule) rule {
+	return rule{r.Rule, ptr.Deref(r.OptionalOldSelf, false)}
 }
 
 // keepsDefault reports whether a default is unchanged, or is a new default of a scalar at a free place. Removing a

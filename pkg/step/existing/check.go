@@ -3,9 +3,6 @@ package existing
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -23,53 +20,20 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
-// Check validates the objects of a CustomResourceDefinition in one version.
-type Check struct {
-	// Version is the version in which the objects are read.
-	Version string
+// check validates objects of a CustomResourceDefinition in one version. It runs in a process of its own (see process).
+type check struct {
 	// before and after validate with the live and the new schema. before is nil if the live schema cannot be used.
 	before, after *validator
 }
 
-// Bounds of the validation rules in both schemas: maxRules is their number, maxRuleBytes the length of all, and maxRule that of one.
-// A rule needs 71 KiB and a millisecond to compile, and a costly one of 4 KiB half a second. The largest definition of the corpus
-// has 258 rules of 23 KB, the longest of 800 bytes.
-const maxRules, maxRuleBytes, maxRule = 600, 128 << 10, 4 << 10
-
-// ruleText matches a rule in the JSON of a schema.
-var ruleText = regexp.MustCompile(`"rule":"(?:[^"\\]|\\.)*"`)
-
-// checkCost returns an error if the rules of the schemas take too much to compile.
-func checkCost(schemas ...*apiextensionsv1.JSONSchemaProps) error {
-	rules, total, longest := 0, 0, 0
-	for _, schema := range schemas {
-		data, err := json.Marshal(schema)
-		if err != nil {
-			return err
-		}
-		for _, at := range ruleText.FindAllIndex(data, maxRules+1) {
-			length := at[1] - at[0]
-			rules, total, longest = rules+1, total+length, max(longest, length)
-		}
-	}
-	if rules > maxRules || total > maxRuleBytes || longest > maxRule {
-		return fmt.Errorf("the existing and the new schema have too many validation rules to compile them; at most %d are, of %d bytes in total and %d bytes each", maxRules, maxRuleBytes, maxRule)
-	}
-	return nil
-}
-
-// New returns a Check for a version that both definitions have. It returns an error if the new schema cannot be used, or if the
-// rules of the schemas take too much to compile.
-func New(live, want *apiextensionsv1.CustomResourceDefinition, version string) (*Check, error) {
-	c := &Check{Version: version}
-	err := checkCost(schemaOf(want, version), schemaOf(live, version))
+// newCheck returns an error if the new schema cannot be used.
+func newCheck(live, want *apiextensionsv1.JSONSchemaProps) (*check, error) {
+	after, err := newValidator(want)
 	if err != nil {
-		return nil, fmt.Errorf("schema of version %q of CustomResourceDefinition %s: %w", version, want.Name, err)
+		return nil, err
 	}
-	if c.after, err = newValidator(schemaOf(want, version)); err != nil {
-		return nil, fmt.Errorf("schema of version %q of CustomResourceDefinition %s: %w", version, want.Name, err)
-	}
-	if before, err := newValidator(schemaOf(live, version)); err == nil {
+	c := &check{after: after}
+	if before, err := newValidator(live); err == nil {
 		c.before = before
 	}
 	return c, nil
@@ -84,33 +48,30 @@ func schemaOf(crd *apiextensionsv1.CustomResourceDefinition, version string) *ap
 	return &apiextensionsv1.JSONSchemaProps{}
 }
 
-// Violation is one way in which an object violates a schema. It does not contain values of the object.
-type Violation struct {
-	// Field is the path of the field; "" for the object as a whole.
-	Field string
-	// Kind is the type of violation, such as "Required value".
-	Kind string
+// violation is one way in which an object violates a schema. It does not contain values of the object.
+type violation struct {
+	// field is the path of the field; "" for the object as a whole.
+	field string
+	// kind is the type of violation, such as "Required value".
+	kind string
 	// rule identifies the violated rule, because one field can violate several; it is "" for other violations.
 	rule string
 }
 
-// Violations returns the object's violations of the new schema that are not also violations of the old schema, sorted
+// violations returns the object's violations of the new schema that are not also violations of the old schema, sorted
 // by field. It does not modify the object.
-func (c *Check) Violations(ctx context.Context, object map[string]any) []Violation {
-	if isCostly(object, c.after.structural) {
-		return []Violation{{Kind: tooCostly}}
-	}
+func (c *check) violations(ctx context.Context, object map[string]any) []violation {
 	now := c.after.violations(ctx, object)
-	if len(now) == 0 || c.before == nil || isCostly(object, c.before.structural) {
+	if len(now) == 0 || c.before == nil {
 		return now
 	}
 	before := c.before.violations(ctx, object)
-	known := make(map[Violation]bool, len(before))
+	known := make(map[violation]bool, len(before))
 	for _, v := range before {
 		known[v] = true
 	}
-	unruled := slices.ContainsFunc(before, func(v Violation) bool { return v.rule == "" })
-	return slices.DeleteFunc(now, func(v Violation) bool {
+	unruled := slices.ContainsFunc(before, func(v violation) bool { return v.rule == "" })
+	return slices.DeleteFunc(now, func(v violation) bool {
 		return known[v] || unruled && v.rule != "" // rules were not evaluated with the old schema
 	})
 }
@@ -139,16 +100,16 @@ func newValidator(props *apiextensionsv1.JSONSchemaProps) (*validator, error) {
 	return v, nil
 }
 
-func (v *validator) violations(ctx context.Context, object map[string]any) []Violation {
+func (v *validator) violations(ctx context.Context, object map[string]any) []violation {
 	obj := runtime.DeepCopyJSON(object)
 	pruning.Prune(obj, v.structural, true)
 	defaulting.PruneNonNullableNullsWithoutDefaults(obj, v.structural)
 	defaulting.Default(obj, v.structural)
 
-	var out []Violation
+	var out []violation
 	add := func(errs field.ErrorList, rule func(*field.Error) string) {
 		for _, err := range errs {
-			out = append(out, Violation{Field: fieldOf(err), Kind: err.Type.String(), rule: rule(err)})
+			out = append(out, violation{field: fieldOf(err), kind: err.Type.String(), rule: rule(err)})
 		}
 	}
 	none := func(*field.Error) string { return "" }
@@ -177,9 +138,9 @@ func fieldOf(err *field.Error) string {
 	return err.Field
 }
 
-func sorted(list []Violation) []Violation {
-	slices.SortFunc(list, func(a, b Violation) int {
-		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.rule, b.rule))
+func sorted(list []violation) []violation {
+	slices.SortFunc(list, func(a, b violation) int {
+		return cmp.Or(cmp.Compare(a.field, b.field), cmp.Compare(a.kind, b.kind), cmp.Compare(a.rule, b.rule))
 	})
 	return slices.Compact(list)
 }

@@ -162,7 +162,7 @@ func TestAHarmlessChangeRejectsNothing(t *testing.T) {
 		next := text(spec)
 		live, want := things(t, old), things(t, next)
 		stricter := len(crd.Stricter(live, want)) > 0
-		check, err := New(live, want, "v1")
+		check, err := compare(live, want)
 		require.NoError(t, err)
 		if errs, err := defaulting.ValidateDefaults(t.Context(), nil, check.after.structural, true, true); len(errs) > 0 || err != nil {
 			continue // the API server would not accept the defaults
@@ -176,7 +176,7 @@ func TestAHarmlessChangeRejectsNothing(t *testing.T) {
 			if len(before.violations(t.Context(), object)) > 0 {
 				continue
 			}
-			broken := check.Violations(t.Context(), object)
+			broken := check.violations(t.Context(), object)
 			if stricter {
 				found += min(len(broken), 1)
 				continue

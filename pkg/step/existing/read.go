@@ -29,16 +29,17 @@ const (
 // ErrSlow is the cause of a canceled context that makes Read return early with the violations found so far.
 var ErrSlow = fmt.Errorf("not completed within %s", ReadTimeout)
 
-// Read reads the objects of the CustomResourceDefinition with the client's identity, in the version of the Check. A
-// version that is not served yet has no objects. If the context is canceled with the cause ErrSlow, Read returns the
-// violations found so far without an error.
-func (c *Check) Read(ctx context.Context, r client.Reader, crd *apiextensionsv1.CustomResourceDefinition) (*Result, error) {
-	result := &Result{CRD: crd.Name, Version: c.Version}
-	gvk := schema.GroupVersionKind{Group: crd.Spec.Group, Version: c.Version, Kind: crd.Spec.Names.Kind}
+// Read validates the objects of a CustomResourceDefinition in a version that both definitions have. It reads them with the client's
+// identity. A version that is not served yet has no objects. If the context is canceled with the cause ErrSlow, Read returns the
+// violations found so far without an error, unless it has not begun to validate.
+func Read(ctx context.Context, r client.Reader, live, want *apiextensionsv1.CustomResourceDefinition, version string) (*Result, error) {
+	s := &reading{ctx: ctx, schemas: schemas{schemaOf(live, version), schemaOf(want, version)}, result: &Result{CRD: want.Name, Version: version}}
+	defer s.end()
+	gvk := schema.GroupVersionKind{Group: live.Spec.Group, Version: version, Kind: live.Spec.Names.Kind}
 	ended := func(doing string, err error) (*Result, error) {
-		if errors.Is(context.Cause(ctx), ErrSlow) {
-			result.Unread = true
-			return result, nil
+		if errors.Is(context.Cause(ctx), ErrSlow) && !errors.Is(err, errBusy) {
+			s.result.leave("not all objects of version %s were checked", version)
+			return s.result, nil
 		}
 		return nil, fmt.Errorf("%s %s: %w", doing, gvk.GroupKind(), reason(ctx, err))
 	}
@@ -48,23 +49,69 @@ func (c *Check) Read(ctx context.Context, r client.Reader, crd *apiextensionsv1.
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 		err := r.List(ctx, list, client.Limit(PageSize), client.Continue(page))
 		if meta.IsNoMatchError(err) {
-			return result, nil
+			return s.result, nil
 		}
 		if err != nil {
 			return ended("list", err)
 		}
 		for i := range list.Items {
-			violations := c.Violations(ctx, list.Items[i].Object)
-			if err := ctx.Err(); err != nil { // the violations may then be incomplete or wrong
+			goesOn, err := s.validate(&list.Items[i])
+			if err != nil {
 				return ended("validate", err)
 			}
-			result.add(&list.Items[i], violations)
+			if !goesOn {
+				return s.result, nil
+			}
 		}
 		read, page = read+len(list.Items), list.GetContinue()
 		if page == "" || read >= MaxObjects {
-			result.Unread = page != ""
-			return result, nil
+			if page != "" {
+				s.result.leave("not all objects of version %s were checked", version)
+			}
+			return s.result, nil
 		}
+	}
+}
+
+// reading is the state of one Read. The process is started for the first object.
+type reading struct {
+	ctx     context.Context
+	schemas schemas
+	process *process
+	result  *Result
+}
+
+// validate adds the violations of an object to the result. goesOn is false if no further objects can be validated.
+func (s *reading) validate(obj *unstructured.Unstructured) (goesOn bool, err error) {
+	if s.process == nil {
+		var why string
+		if s.process, why, err = start(s.ctx, s.schemas); err != nil {
+			return false, err
+		}
+		if err := s.ctx.Err(); err != nil {
+			return false, err
+		}
+		if why != "" {
+			s.result.leave("schema of version %q of CustomResourceDefinition %s: %s", s.result.Version, s.result.CRD, why)
+			return false, nil
+		}
+	}
+	var found verdict
+	isCostly := s.process.ask(obj.Object, &found) != nil
+	if err := s.ctx.Err(); err != nil {
+		return false, err
+	}
+	if isCostly {
+		s.result.leave("an object is too costly to validate")
+		found = verdict{First: []string{tooCostly}}
+	}
+	s.result.add(obj, found)
+	return !isCostly, nil
+}
+
+func (s *reading) end() {
+	if s.process != nil {
+		s.process.stop()
 	}
 }
 
@@ -73,6 +120,8 @@ func (c *Check) Read(ctx context.Context, r client.Reader, crd *apiextensionsv1.
 func reason(ctx context.Context, err error) error {
 	var request *url.Error
 	switch {
+	case errors.Is(err, errBusy):
+		return err
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.As(err, &request):

@@ -39,11 +39,9 @@ func TestObjectsAreReadPageByPage(t *testing.T) {
 			return err
 		},
 	})
-	check, err := New(live, want, "v1")
-	require.NoError(t, err)
 	even := func(namespace string) bool { return namespace == "even" }
 
-	none, err := check.Read(t.Context(), counting, live)
+	none, err := Read(t.Context(), counting, live, want, "v1")
 	require.NoError(t, err, "the version is not served yet")
 	require.NoError(t, none.Err(even))
 
@@ -62,10 +60,10 @@ func TestObjectsAreReadPageByPage(t *testing.T) {
 		require.NoError(t, c.Create(t.Context(), obj))
 	}
 	pages = 0
-	found, err := check.Read(t.Context(), counting, live)
+	found, err := Read(t.Context(), counting, live, want, "v1")
 	require.NoError(t, err)
 	require.Equal(t, 3, pages)
-	require.False(t, found.Unread)
+	require.Empty(t, found.Unchecked)
 	require.ErrorContains(t, found.Err(even), "14 object(s) would be invalid in version v1: even/thing-32 (spec.c: Invalid value), even/thing-34")
 	require.ErrorContains(t, found.Err(even), "2 more, 7 in namespaces that the OperatorGroup does not select")
 }
@@ -101,41 +99,37 @@ func (e *endless) List(ctx context.Context, list client.ObjectList, _ ...client.
 
 func TestTheNumberOfObjectsIsLimited(t *testing.T) {
 	crd := things(t, "{type: object}")
-	check, err := New(crd, crd, "v1")
-	require.NoError(t, err)
 	all := &endless{}
-	found, err := check.Read(t.Context(), all, crd)
+	found, err := Read(t.Context(), all, crd, crd, "v1")
 	require.NoError(t, err)
-	require.True(t, found.Unread)
+	require.Equal(t, "not all objects of version v1 were checked", found.Unchecked)
 	require.Equal(t, MaxObjects, all.read)
 
 	all.refuses = &url.Error{Op: "Get", URL: "https://server/things?continue=1", Err: errors.New("connection refused")}
-	_, err = check.Read(t.Context(), all, crd)
+	_, err = Read(t.Context(), all, crd, crd, "v1")
 	require.EqualError(t, err, "list Thing.example.com: connection refused")
 	all.refuses = nil
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = check.Read(ctx, all, crd)
+	_, err = Read(ctx, all, crd, crd, "v1")
 	require.ErrorIs(t, err, context.Canceled)
 }
 
 func TestReadEndsAtTheTimeoutWithAPartialResult(t *testing.T) {
 	live, want := things(t, "{type: object}"), things(t, "{type: object, required: [a]}")
-	check, err := New(live, want, "v1")
-	require.NoError(t, err)
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		ctx, cancel := context.WithTimeoutCause(t.Context(), ReadTimeout, ErrSlow)
 		defer cancel()
-		found, err := check.Read(ctx, &endless{stuck: true, pages: 2}, live)
+		found, err := Read(ctx, &endless{stuck: true, pages: 2}, live, want, "v1")
 		require.NoError(t, err)
 		require.Equal(t, ReadTimeout, time.Since(begun))
-		require.True(t, found.Unread)
+		require.NotEmpty(t, found.Unchecked)
 		require.ErrorContains(t, found.Err(func(string) bool { return false }), "at least 40 object(s) would be invalid")
 
-		found, err = check.Read(ctx, &endless{}, live)
+		found, err = Read(ctx, &endless{}, live, want, "v1")
 		require.NoError(t, err, "no time is left for the next Read either")
-		require.True(t, found.Unread)
+		require.NotEmpty(t, found.Unchecked)
 		require.NoError(t, found.Err(nil))
 	})
 }

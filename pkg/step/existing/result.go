@@ -22,8 +22,8 @@ type MayName func(namespace string) bool
 // Result contains the violations found in one version's objects, before they are filtered for a reader.
 type Result struct {
 	CRD, Version string
-	// Unread is true if not all objects were validated.
-	Unread bool
+	// Unchecked is the reason why not all objects were validated; "" if all were.
+	Unchecked string
 
 	broken []broken
 }
@@ -36,8 +36,11 @@ type broken struct {
 	first []string
 }
 
-func (r *Result) add(obj *unstructured.Unstructured, violations []Violation) {
-	if len(violations) == 0 {
+// leave records why further objects are not validated.
+func (r *Result) leave(format string, args ...any) { r.Unchecked = fmt.Sprintf(format, args...) }
+
+func (r *Result) add(obj *unstructured.Unstructured, found verdict) {
+	if len(found.First) == 0 {
 		return
 	}
 	if n := len(r.broken); n == 0 || r.broken[n-1].namespace != obj.GetNamespace() { // lists are sorted by namespace
@@ -46,7 +49,7 @@ func (r *Result) add(obj *unstructured.Unstructured, violations []Violation) {
 	last := &r.broken[len(r.broken)-1]
 	last.count++
 	if len(last.first) < MaxNamed {
-		last.first = append(last.first, describe(obj, violations))
+		last.first = append(last.first, describe(obj, found))
 	}
 }
 
@@ -76,7 +79,7 @@ func (r *Result) Err(mayName MayName) error {
 		parts = append(parts, fmt.Sprintf("%d in namespaces that the OperatorGroup does not select or its account is not allowed to read", untold))
 	}
 	least := ""
-	if r.Unread {
+	if r.Unchecked != "" {
 		least = "at least "
 	}
 	return fmt.Errorf("error validating existing CRs against new CRD's schema for %q: updated validation is too restrictive: "+
@@ -84,28 +87,32 @@ func (r *Result) Err(mayName MayName) error {
 }
 
 // describe returns an object's name and its violations.
-func describe(obj *unstructured.Unstructured, violations []Violation) string {
+func describe(obj *unstructured.Unstructured, found verdict) string {
 	name := obj.GetName()
 	if namespace := obj.GetNamespace(); namespace != "" {
 		name = namespace + "/" + name
 	}
-	var words []string
-	for _, v := range violations[:min(len(violations), MaxViolations)] {
-		words = append(words, v.String())
-	}
-	if more := len(violations) - MaxViolations; more > 0 {
-		words = append(words, fmt.Sprintf("and %d more", more))
+	words := found.First
+	if found.More > 0 {
+		words = append(words, fmt.Sprintf("and %d more", found.More))
 	}
 	return name + " (" + strings.Join(words, "; ") + ")"
 }
 
-func (v Violation) String() string {
-	path := v.Field
-	if len(path) > MaxField {
-		path = strings.ToValidUTF8(path[:MaxField], "") + "…"
+// tooCostly is the violation of an object whose validation takes too much memory or time.
+const tooCostly = "Too costly to validate: it exceeds 512 MiB or 3 seconds of CPU time"
+
+func (v violation) String() string {
+	if v.field == "" {
+		return v.kind
 	}
-	if path == "" {
-		return v.Kind
+	return short(v.field, MaxField) + ": " + v.kind
+}
+
+// short returns a text of at most limit bytes.
+func short(text string, limit int) string {
+	if len(text) > limit {
+		return strings.ToValidUTF8(text[:limit], "") + "…"
 	}
-	return path + ": " + v.Kind
+	return text
 }

@@ -14,7 +14,7 @@ const head = `error validating existing CRs against new CRD's schema for "things
 func TestAResultNamesOnlyPermittedObjects(t *testing.T) {
 	own := func(namespace string) bool { return namespace == "own" }
 	long := strings.Repeat("x", 2*MaxField)
-	broken := []Violation{{Field: "spec.a", Kind: "Required value"}}
+	broken := []violation{{field: "spec.a", kind: "Required value"}}
 	object := func(namespace string, n int) *unstructured.Unstructured {
 		out := &unstructured.Unstructured{Object: map[string]any{}}
 		out.SetNamespace(namespace)
@@ -25,7 +25,7 @@ func TestAResultNamesOnlyPermittedObjects(t *testing.T) {
 		name          string
 		mine, foreign int
 		unread        bool
-		violations    []Violation
+		violations    []violation
 		want          string
 	}{
 		{"none", 0, 0, true, broken, ""},
@@ -35,19 +35,22 @@ func TestAResultNamesOnlyPermittedObjects(t *testing.T) {
 			"1 in namespaces that the OperatorGroup does not select or its account is not allowed to read"},
 		{"many", 7, 0, false, broken, "7 object(s) would be invalid in version v1: own/thing-0 (spec.a: Required value), own/thing-1 (spec.a: Required value), " +
 			"own/thing-2 (spec.a: Required value), own/thing-3 (spec.a: Required value), own/thing-4 (spec.a: Required value), 2 more"},
-		{"many fields", 1, 0, false, []Violation{{Field: "a", Kind: "K"}, {Field: "b", Kind: "K"}, {Field: "c", Kind: "K"}, {Field: "d", Kind: "K"}},
+		{"many fields", 1, 0, false, []violation{{field: "a", kind: "K"}, {field: "b", kind: "K"}, {field: "c", kind: "K"}, {field: "d", kind: "K"}},
 			"1 object(s) would be invalid in version v1: own/thing-0 (a: K; b: K; c: K; and 1 more)"},
-		{"a long field, and a violation without a field", 1, 0, false, []Violation{{Field: long, Kind: "K"}, {Kind: "L"}},
+		{"a long field, and a violation without a field", 1, 0, false, []violation{{field: long, kind: "K"}, {kind: "L"}},
 			"1 object(s) would be invalid in version v1: own/thing-0 (" + long[:MaxField] + "…: K; L)"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			r := &Result{CRD: "things.example.com", Version: "v1", Unread: row.unread}
-			r.add(object("own", -1), nil)
+			r := &Result{CRD: "things.example.com", Version: "v1"}
+			if row.unread {
+				r.leave("not all")
+			}
+			r.add(object("own", -1), verdict{})
 			for n := range row.foreign {
-				r.add(object("foreign", n), row.violations)
+				r.add(object("foreign", n), verdictOf(row.violations))
 			}
 			for n := range row.mine {
-				r.add(object("own", n), row.violations)
+				r.add(object("own", n), verdictOf(row.violations))
 			}
 			if row.want == "" {
 				require.False(t, r.Refuses())
@@ -69,7 +72,7 @@ func TestAStoredResultIsFilteredOnEachCall(t *testing.T) {
 			obj := &unstructured.Unstructured{Object: map[string]any{}}
 			obj.SetNamespace(namespace)
 			obj.SetName(fmt.Sprint(n))
-			r.add(obj, []Violation{{Kind: "K"}})
+			r.add(obj, verdictOf([]violation{{kind: "K"}}))
 		}
 	}
 	for may, want := range map[string]string{
@@ -86,5 +89,5 @@ func TestAStoredResultIsFilteredOnEachCall(t *testing.T) {
 func TestAClusterScopedObjectIsNamedWithoutNamespace(t *testing.T) {
 	obj := &unstructured.Unstructured{Object: map[string]any{}}
 	obj.SetName("a")
-	require.Equal(t, "a (K)", describe(obj, []Violation{{Kind: "K"}}))
+	require.Equal(t, "a (K)", describe(obj, verdictOf([]violation{{kind: "K"}})))
 }

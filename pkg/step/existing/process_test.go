@@ -1,0 +1,127 @@
+package existing
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// objects is a reader of a list of objects.
+type objects []unstructured.Unstructured
+
+func (o objects) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	panic("not expected")
+}
+
+func (o objects) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	list.(*unstructured.UnstructuredList).Items = o
+	return nil
+}
+
+func objectsOf(t *testing.T, specs ...string) (out objects) {
+	t.Helper()
+	for i, spec := range specs {
+		obj := unstructured.Unstructured{Object: thing(t, spec)}
+		obj.SetName(fmt.Sprint("thing", i))
+		out = append(out, obj)
+	}
+	return out
+}
+
+func repeat(item string, n int) string {
+	return strings.TrimSuffix(strings.Repeat(item+", ", n), ", ")
+}
+
+func items(schema string) string {
+	return "{type: object, properties: {l: {type: array, items: " + schema + "}}}"
+}
+
+func numbered(n int, format string) string {
+	var all []string
+	for i := range n {
+		all = append(all, fmt.Sprintf(format, i))
+	}
+	return strings.Join(all, ", ")
+}
+
+// The API server has not seen the new schema, so that it has not refused what takes a lot of memory or time to validate.
+func TestValidationIsLimited(t *testing.T) {
+	const open = "{type: object, x-kubernetes-preserve-unknown-fields: true}"
+	for name, row := range map[string]struct {
+		next, object string
+		// violation and unchecked are parts of the result; "" if there is none.
+		violation, unchecked string
+	}{
+		"a default in each item":                        {items("{type: object, properties: {d: {type: array, items: {type: integer}, default: [" + repeat("0", 1_000) + "]}}}"), "{l: [" + repeat("{}", 50_000) + "]}", tooCostly, tooCostly},
+		"a default of null":                             {items("{type: object, properties: {d: {type: array, items: {type: integer}, default: [" + repeat("0", 10_000) + "]}}}"), "{l: [" + repeat("{d: null}", 10_000) + "]}", tooCostly, tooCostly},
+		"a long value that is allowed, in each message": {items("{type: string, enum: [" + strings.Repeat("x", 300_000) + "]}"), "{l: [" + repeat("x", 20_000) + "]}", tooCostly, tooCostly},
+		"a pattern with many repetitions":               {items("{type: string, pattern: '" + strings.Repeat("a{0,1000}", 300) + "$'}"), "{l: [" + strings.Repeat("a", 100_000) + "b]}", tooCostly, tooCostly},
+		"an expression of a message": {`{type: object, properties: {a: {type: string, maxLength: 10, x-kubernetes-validations: [{rule: "true", messageExpression: "` + strings.TrimSuffix(strings.Repeat("[1,2,3].map(x, [x].map(y, y + x)).size() > 0 && ", 1_500), " && ") + ` ? self : self"}]}}}`,
+			"{a: x}", "", "it takes too much memory or time"},
+		"many rules":                   {"{type: object, properties: {" + numbered(20_000, "p%d: {type: string, x-kubernetes-validations: [{rule: 'self != oldSelf && self.size() > 0'}]}") + "}}", "{a: x}", "", "it takes too much memory or time"},
+		"an invalid schema":            {"{type: object, properties: {a: {type: string, oneOf: [{type: integer}]}}, $ref: x}", "{a: x}", "", "is not supported"},
+		"an object with many entries":  {items("{type: object, properties: {" + numbered(60, "p%d: {type: string}") + "}}"), "{l: [" + repeat("{p1: x}", 20_000) + "]}", "", ""},
+		"what definitions may contain": {"{type: object, properties: {" + numbered(250, "p%d: {type: string, x-kubernetes-validations: [{rule: 'self.size() > 0'}]}") + "}}", "{p1: x}", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live, want := things(t, open), things(t, row.next)
+			found, err := Read(t.Context(), objectsOf(t, row.object), live, want, "v1")
+			require.NoError(t, err)
+			refused := found.Err(func(string) bool { return true })
+			if row.violation == "" {
+				require.NoError(t, refused)
+			} else {
+				require.ErrorContains(t, refused, "thing0 ("+row.violation)
+			}
+			switch row.unchecked {
+			case "":
+				require.Empty(t, found.Unchecked)
+			case tooCostly:
+				require.Equal(t, "an object is too costly to validate", found.Unchecked)
+			default:
+				require.Contains(t, found.Unchecked, `schema of version "v1" of CustomResourceDefinition things.example.com: `)
+				require.Contains(t, found.Unchecked, row.unchecked)
+			}
+		})
+	}
+	var used syscall.Rusage
+	require.NoError(t, syscall.Getrusage(syscall.RUSAGE_CHILDREN, &used))
+	require.LessOrEqual(t, used.Maxrss, int64(maxMemory+256<<20)>>10, "kilobytes of the largest process, including its program")
+	require.True(t, running.TryAcquire(1), "no process is left")
+	running.Release(1)
+}
+
+// What precedes a costly object is reported.
+func TestValidationEndsAtACostlyObject(t *testing.T) {
+	live := things(t, "{type: object, x-kubernetes-preserve-unknown-fields: true}")
+	want := things(t, "{type: object, required: [a], properties: {a: {type: string}, l: {type: array, items: {type: string, enum: ["+strings.Repeat("x", 300_000)+"]}}}}")
+	all := objectsOf(t, "{a: x}", "{b: x}", "{a: x, l: ["+repeat("x", 20_000)+"]}", "{b: x}")
+	found, err := Read(t.Context(), all, live, want, "v1")
+	require.NoError(t, err)
+	require.ErrorContains(t, found.Err(func(string) bool { return true }), "at least 2 object(s) would be invalid in version v1: thing1 (spec.a: Required value), thing2 (Too costly to validate")
+}
+
+// The workers of a controller do not all wait for the validation of one tenant's objects.
+func TestFewReadsWaitForAProcess(t *testing.T) {
+	live := things(t, "{type: object}")
+	require.NoError(t, waiting.Acquire(t.Context(), maxWaiting))
+	_, err := Read(t.Context(), objectsOf(t, "{}"), live, live, "v1")
+	require.ErrorIs(t, err, errBusy)
+	waiting.Release(maxWaiting)
+
+	require.NoError(t, running.Acquire(t.Context(), 1))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, ErrSlow)
+	defer cancel()
+	_, err = Read(ctx, objectsOf(t, "{}"), live, live, "v1")
+	require.ErrorIs(t, err, errBusy, "what has not begun is not reported as unread")
+	running.Release(1)
+	_, err = Read(t.Context(), objectsOf(t, "{}"), live, live, "v1")
+	require.NoError(t, err)
+}
