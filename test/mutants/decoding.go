@@ -5,6 +5,24 @@ func decoding() []Mutant {
 	const pkg = "pkg/lib/decoding"
 	return []Mutant{
 		{
+			Name: "selectors-of-any-length", Rule: 8, File: "pkg/packages/server/manifests.go",
+			Old:    "	if s.size() > maxSelected {",
+			New:    "	if s.size() < 0 {",
+			Killer: unit("pkg/packages/server", "TestServesThePackagesOfANamespaceAndTheGlobalOnes"),
+		},
+		{
+			Name: "five-namespaces-fill-the-package-server", Rule: 8, File: "pkg/packages/store/store.go",
+			Old:    "	if namespace.within(leastNamespaceDisk, leastNamespaceIndex) == nil {",
+			New:    "	if false {",
+			Killer: unit("pkg/packages/store", "TestLimitsWhatNamespacesUse"),
+		},
+		{
+			Name: "bundle-images-are-unpacked-without-a-turn", Rule: 8, File: "pkg/controller/kit/bundleimage/images.go",
+			Old:    "	ctx, end, err := b.Turn(ctx, catalog.Namespace)",
+			New:    "	end, err := func() {}, error(nil)",
+			Killer: unit("pkg/controller/kit/bundleimage", "TestAddsTheContentOfBundleImages"),
+		},
+		{
 			Name: "controllers-decode-whole-lists", Rule: 8, File: "pkg/controller/manager.go",
 			Old:    "	config.Wrap(decoding.Tolerant(scheme))\n",
 			New:    "	_ = decoding.Tolerant(scheme)\n",

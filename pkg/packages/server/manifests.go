@@ -93,7 +93,10 @@ func (m *manifests) List(ctx context.Context, options *metainternalversion.ListO
 	if err := m.complete(); err != nil {
 		return nil, err
 	}
-	s := m.selection(ctx, options)
+	s, err := m.selection(ctx, options)
+	if err != nil {
+		return nil, err
+	}
 	found, now := m.store.List(s.View)
 	p, err := page(options, s, found, now)
 	if err != nil {
@@ -120,11 +123,14 @@ type selection struct {
 	fields fields.Selector
 }
 
+// maxSelected is the number of requirements and values in the selectors of a request. Each of them is compared with each package.
+const maxSelected = 50
+
 // selection returns the selectors in the options; its view contains the requested name and namespace.
-func (m *manifests) selection(ctx context.Context, options *metainternalversion.ListOptions) selection {
+func (m *manifests) selection(ctx context.Context, options *metainternalversion.ListOptions) (selection, error) {
 	s := selection{View: store.View{Namespace: genericrequest.NamespaceValue(ctx)}, labels: labels.Everything(), fields: fields.Everything()}
 	if options == nil {
-		return s
+		return s, nil
 	}
 	if options.LabelSelector != nil {
 		s.labels = options.LabelSelector
@@ -135,8 +141,21 @@ func (m *manifests) selection(ctx context.Context, options *metainternalversion.
 			s.Name = name
 		}
 	}
+	if s.size() > maxSelected {
+		return s, apierrors.NewBadRequest(fmt.Sprintf("the selectors have more than %d requirements and values", maxSelected))
+	}
 	s.Match = func(e *store.Entry) bool { return s.matches(e.Name, s.NamespaceOf(e.Catalog()), e.Labels) }
-	return s
+	return s, nil
+}
+
+// size returns the number of requirements and values.
+func (s selection) size() int {
+	all, _ := s.labels.Requirements()
+	n := len(all) + len(s.fields.Requirements())
+	for _, r := range all {
+		n += r.Values().Len()
+	}
+	return n
 }
 
 func (s selection) matches(name, namespace string, all map[string]string) bool {

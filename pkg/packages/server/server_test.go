@@ -195,6 +195,26 @@ func TestServesThePackagesOfANamespaceAndTheGlobalOnes(t *testing.T) {
 	_, err = s.client.List(t.Context(), metav1.ListOptions{FieldSelector: "status.packageName=zoo"})
 	require.True(t, apierrors.IsBadRequest(err), "%v", err)
 
+	// Each requirement is compared with each package.
+	for n, isAccepted := range map[int]bool{maxSelected: true, maxSelected + 1: false} {
+		missing := strings.Repeat("!x,", n-1) + "!x"
+		distinct := make([]string, n-1)
+		for i := range distinct {
+			distinct[i] = fmt.Sprint("v", i)
+		}
+		for _, o := range []metav1.ListOptions{{LabelSelector: missing}, {LabelSelector: "catalog notin (" + strings.Join(distinct, ",") + ")"}, {FieldSelector: strings.Repeat("metadata.name!=x,", n-1) + "metadata.name!=x"}} {
+			_, err = s.client.Namespace("a").List(t.Context(), o)
+			require.Equal(t, isAccepted, err == nil, "%d: %v", n, err)
+			watching, err := s.client.Namespace("a").Watch(t.Context(), o)
+			require.Equal(t, isAccepted, err == nil, "%d: %v", n, err)
+			if err == nil {
+				watching.Stop()
+			} else {
+				require.True(t, apierrors.IsBadRequest(err), "%v", err)
+			}
+		}
+	}
+
 	got, err := s.client.Namespace("b").Get(t.Context(), "etcd", metav1.GetOptions{})
 	require.NoError(t, err)
 	text, err := got.MarshalJSON()

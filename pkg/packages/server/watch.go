@@ -24,7 +24,10 @@ func (m *manifests) Watch(ctx context.Context, options *metainternalversion.List
 	if err := m.complete(); err != nil {
 		return nil, err
 	}
-	s := m.selection(ctx, options)
+	s, err := m.selection(ctx, options)
+	if err != nil {
+		return nil, err
+	}
 	w := &watcher{selection: s, store: m.store, bookmarks: options.AllowWatchBookmarks, results: make(chan watch.Event)}
 	initial := options.SendInitialEvents != nil && *options.SendInitialEvents
 	after, err := parseVersion(options.ResourceVersion)

@@ -24,7 +24,11 @@ const (
 	// namespace, except the global catalog namespace.
 	maxNamespaceDisk, maxNamespaceIndex = 128 << 20, 32 << 20
 	// maxTenantDisk and maxTenantIndex bound the total for all such namespaces.
-	maxTenantDisk, maxTenantIndex = 2 << 30, 128 << 20
+	maxTenantDisk, maxTenantIndex = 1536 << 20, 96 << 20
+	// leastNamespaceDisk and leastNamespaceIndex are available to each namespace even if that total is reached, so that a few
+	// namespaces cannot take everything. mostDisk and mostIndex bound the total including these.
+	leastNamespaceDisk, leastNamespaceIndex = 8 << 20, 512 << 10
+	mostDisk, mostIndex                     = 2 << 30, 128 << 20
 	// maxGlobalDisk and maxGlobalIndex bound the catalogs of the global catalog namespace.
 	maxGlobalDisk, maxGlobalIndex = 1 << 30, 256 << 20
 	// entryOverhead is the estimated memory of an entry, and labelOverhead is that of one of its labels.
@@ -226,7 +230,13 @@ func (s *Store) fits(c *Catalog, namespace, tenants use) error {
 	if c.Source.Namespace == s.GlobalNamespace {
 		return namespace.within(maxGlobalDisk, maxGlobalIndex)
 	}
-	return errors.Join(namespace.within(maxNamespaceDisk, maxNamespaceIndex), tenants.within(maxTenantDisk, maxTenantIndex))
+	if err := namespace.within(maxNamespaceDisk, maxNamespaceIndex); err != nil {
+		return err
+	}
+	if namespace.within(leastNamespaceDisk, leastNamespaceIndex) == nil {
+		return tenants.within(mostDisk, mostIndex)
+	}
+	return tenants.within(maxTenantDisk, maxTenantIndex)
 }
 
 // use is the usage of catalogs: bytes on disk, and memory for the index.

@@ -28,7 +28,12 @@ func TestLimitsWhatNamespacesUse(t *testing.T) {
 	for n := range maxTenantDisk / maxNamespaceDisk {
 		s.replace(catalog(fmt.Sprint("n", n), "c", maxNamespaceDisk, 0))
 	}
-	require.ErrorIs(t, fits(catalog("b", "two", 1, 0)), ErrFull, "and all tenants together have one")
+	require.ErrorIs(t, fits(catalog("b", "two", leastNamespaceDisk+1, 0)), ErrFull, "and all tenants together have one")
+	require.NoError(t, fits(catalog("b", "two", leastNamespaceDisk, leastNamespaceIndex)), "but each namespace has a minimum")
+	for n := range (mostDisk - maxTenantDisk) / leastNamespaceDisk {
+		s.replace(catalog(fmt.Sprint("least", n), "c", leastNamespaceDisk, 0))
+	}
+	require.ErrorIs(t, fits(catalog("b", "two", 1, 0)), ErrFull, "up to another total")
 	require.NoError(t, fits(catalog("global", "c", maxGlobalDisk, maxGlobalIndex)), "which does not apply to the global catalogs")
 	require.ErrorIs(t, fits(catalog("global", "c", maxGlobalDisk+1, 0)), ErrFull)
 }
