@@ -36,7 +36,7 @@ func (p Puller) Pull(ctx context.Context, text string) (fs.FS, error) {
 	if err != nil {
 		return nil, fmt.Errorf("image %q: %w", text, err)
 	}
-	defer layers.Close() //nolint:errcheck // the file is only read
+	defer layers.Close()
 	files, err := layers.Files()
 	if err != nil {
 		return nil, fmt.Errorf("image %q: %w", text, err)

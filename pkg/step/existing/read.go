@@ -33,7 +33,7 @@ var ErrSlow = fmt.Errorf("not completed within %s", ReadTimeout)
 // identity. A version that is not served yet has no objects. If the context is canceled with the cause ErrSlow, Read returns the
 // violations found so far without an error, unless it has not begun to validate.
 func Read(ctx context.Context, r client.Reader, live, want *apiextensionsv1.CustomResourceDefinition, version string) (*Result, error) {
-	s := &reading{ctx: ctx, schemas: schemas{schemaOf(live, version), schemaOf(want, version)}, result: &Result{CRD: want.Name, Version: version}}
+	s := &reading{schemas: schemas{schemaOf(live, version), schemaOf(want, version)}, result: &Result{CRD: want.Name, Version: version}}
 	defer s.end()
 	gvk := schema.GroupVersionKind{Group: live.Spec.Group, Version: version, Kind: live.Spec.Names.Kind}
 	ended := func(doing string, err error) (*Result, error) {
@@ -55,7 +55,7 @@ func Read(ctx context.Context, r client.Reader, live, want *apiextensionsv1.Cust
 			return ended("list", err)
 		}
 		for i := range list.Items {
-			goesOn, err := s.validate(&list.Items[i])
+			goesOn, err := s.validate(ctx, &list.Items[i])
 			if err != nil {
 				return ended("validate", err)
 			}
@@ -75,20 +75,19 @@ func Read(ctx context.Context, r client.Reader, live, want *apiextensionsv1.Cust
 
 // reading is the state of one Read. The process is started for the first object.
 type reading struct {
-	ctx     context.Context
 	schemas schemas
 	process *process
 	result  *Result
 }
 
 // validate adds the violations of an object to the result. goesOn is false if no further objects can be validated.
-func (s *reading) validate(obj *unstructured.Unstructured) (goesOn bool, err error) {
+func (s *reading) validate(ctx context.Context, obj *unstructured.Unstructured) (goesOn bool, err error) {
 	if s.process == nil {
 		var why string
-		if s.process, why, err = start(s.ctx, s.schemas); err != nil {
+		if s.process, why, err = start(ctx, s.schemas); err != nil {
 			return false, err
 		}
-		if err := s.ctx.Err(); err != nil {
+		if err := ctx.Err(); err != nil {
 			return false, err
 		}
 		if why != "" {
@@ -98,7 +97,7 @@ func (s *reading) validate(obj *unstructured.Unstructured) (goesOn bool, err err
 	}
 	var found verdict
 	isCostly := s.process.ask(obj.Object, &found) != nil
-	if err := s.ctx.Err(); err != nil {
+	if err := ctx.Err(); err != nil {
 		return false, err
 	}
 	if isCostly {

@@ -270,7 +270,7 @@ func (b *Images) read(ctx context.Context, catalog types.NamespacedName, opened 
 	if err != nil {
 		return err
 	}
-	defer layers.Close() //nolint:errcheck // the file is deleted
+	defer layers.Close()
 	ctx, end, err := b.Turn(ctx, catalog.Namespace)
 	if err != nil {
 		return err
