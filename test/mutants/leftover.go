@@ -61,7 +61,7 @@ func leftovers() []Mutant {
 		},
 		{
 			Name: "extensions-that-are-deleted-keep-an-excess", Rule: 3, File: "pkg/controller/clusterextension/leftover.go",
-			Old:    "		if is.DeletionTimestamp == nil {\n",
+			Old:    "		if is.DeletionTimestamp == nil || is.Name != name {\n",
 			New:    "		{\n",
 			Killer: unit(extension, "TestWhatAnExtensionLeavesBehind"),
 		},
@@ -72,8 +72,20 @@ func leftovers() []Mutant {
 			Killer: unit(extension, "TestWhatAnExtensionLeavesBehind"),
 		},
 		{
+			Name: "recreated-namespaces-finalize-extensions", Rule: 5, File: "pkg/controller/clusterextension/finalize.go",
+			Old:    "findIdentity, stopRecreated, stopUnusable",
+			New:    "findIdentity, stopUnusable",
+			Killer: unit(extension, "TestARecreatedNamespaceDeletesNothingOfAnExtension"),
+		},
+		{
+			Name: "extensions-with-the-same-label-keep-an-excess", Rule: 3, File: "pkg/controller/clusterextension/leftover.go",
+			Old:    "		case is.Name == name:\n",
+			New:    "		case is.Name == name, is.DeletionTimestamp == nil && first.ext.UID == \"\":\n",
+			Killer: unit(extension, "TestTheLabelOfAnotherExtensionKeepsNothing"),
+		},
+		{
 			Name: "extensions-named-like-a-label-own-its-objects", Rule: 3, File: "pkg/controller/clusterextension/leftover.go",
-			Old:    "		if is.DeletionTimestamp == nil {\n",
+			Old:    "		if is.DeletionTimestamp == nil || is.Name != name {\n",
 			New:    "		if is.DeletionTimestamp == nil && is.Name == name {\n",
 			Killer: unit(extension, "TestWhatAnExtensionLeavesBehind"),
 		},

@@ -119,7 +119,7 @@ func (s *run) finishConversions(ctx context.Context) (outcome, error) {
 	if err != nil || len(converted) == 0 || s.orphaning.Includes(s.ext) {
 		return outcome{}, err
 	}
-	out, err := s.runPhases(ctx, findIdentity, stopUnusable, openClients)
+	out, err := s.runPhases(ctx, findIdentity, stopRecreated, stopUnusable, openClients)
 	if err != nil || out.stopped {
 		return out, err
 	}

@@ -3,12 +3,14 @@ package clusterextension
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -38,9 +40,58 @@ func (r *Reconciler) leftovers(ctx context.Context, name string) (after time.Dur
 	if err := r.Client.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
 		return 0, fmt.Errorf("list ClusterExtensions: %w", err)
 	}
-	s := leftover{Reconciler: r, name: name}
-	s.ext, s.existing = sharing(all.Items, name)
-	s.identity = assess.Identity(s.ext)
+	for _, s := range r.sharing(all.Items, name) {
+		wait, failed := s.bound(ctx)
+		if after == 0 || wait != 0 && wait < after {
+			after = wait
+		}
+		err = errors.Join(err, failed)
+	}
+	return after, err
+}
+
+// sharing returns what has to be examined for a name. The label can be the same for several extensions, because the name of one may
+// be the label's value of another: what an extension owns that is being deleted is compared with its own identity.
+func (r *Reconciler) sharing(all []olmv1.ClusterExtension, name string) []*leftover {
+	first := &leftover{Reconciler: r, ext: &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: name}}}
+	out := []*leftover{first}
+	for i := range all {
+		is := &all[i]
+		if ownerutil.LabelValue(is.Name) != ownerutil.LabelValue(name) {
+			continue
+		}
+		switch {
+		case is.Name == name:
+			first.ext = is
+		case is.DeletionTimestamp != nil:
+			out = append(out, &leftover{Reconciler: r, ext: is, isOther: true})
+		}
+		if is.DeletionTimestamp == nil || is.Name != name {
+			first.others = append(first.others, is)
+		}
+	}
+	for _, s := range out {
+		s.identity = assess.Identity(s.ext)
+	}
+	return out
+}
+
+// leftover is the state of leftovers for one extension.
+type leftover struct {
+	*Reconciler
+
+	// ext is the extension with the name; it has only a name if there is none. Or, if isOther is true, it is one with the same label
+	// that is being deleted.
+	ext      *olmv1.ClusterExtension
+	isOther  bool
+	identity scoped.Identity
+	// others are the extensions whose objects are compared with their own identity: all that exist and have the same label, and
+	// those with another name that are being deleted.
+	others []*olmv1.ClusterExtension
+}
+
+func (s *leftover) bound(ctx context.Context) (after time.Duration, err error) {
+	r, name := s.Reconciler, s.ext.Name
 	objs, err := s.list(ctx)
 	if err != nil {
 		return 0, err
@@ -73,37 +124,6 @@ func (r *Reconciler) leftovers(ctx context.Context, name string) (after time.Dur
 	return plan.After, err
 }
 
-// sharing returns the extension with the name or, if there is none, one whose label has the name as its value, and all extensions
-// that exist and have the same label: the name of one may be the label's value of another.
-func sharing(all []olmv1.ClusterExtension, name string) (ext *olmv1.ClusterExtension, existing []*olmv1.ClusterExtension) {
-	ext = &olmv1.ClusterExtension{}
-	ext.Name = name
-	for i := range all {
-		is := &all[i]
-		if ownerutil.LabelValue(is.Name) != ownerutil.LabelValue(name) {
-			continue
-		}
-		if is.DeletionTimestamp == nil {
-			existing = append(existing, is)
-		}
-		if is.Name == name || ext.UID == "" {
-			ext = is
-		}
-	}
-	return ext, existing
-}
-
-// leftover is the state of leftovers.
-type leftover struct {
-	*Reconciler
-
-	name     string
-	ext      *olmv1.ClusterExtension
-	identity scoped.Identity
-	// existing are the extensions that exist and have the same label.
-	existing []*olmv1.ClusterExtension
-}
-
 // bounds returns the permissions of the identity.
 func (s *leftover) bounds(rulesOf rbac.RoleRules) excess.Bounds {
 	return excess.NewBounds(s.RBAC, rulesOf, s.Proofs, rbac.SubjectOf(s.identity))
@@ -114,7 +134,7 @@ func (s *leftover) list(ctx context.Context) ([]client.Object, error) {
 	var out []client.Object
 	for _, list := range kit.RBACLists() {
 		err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy, client.MatchingLabels{
-			names.LabelExtensionKind: olmv1.KindClusterExtension, names.LabelExtensionName: ownerutil.LabelValue(s.name)})
+			names.LabelExtensionKind: olmv1.KindClusterExtension, names.LabelExtensionName: ownerutil.LabelValue(s.ext.Name)})
 		if err != nil {
 			return nil, fmt.Errorf("list %T: %w", list, err)
 		}
@@ -135,11 +155,15 @@ func (s *leftover) isLeft(obj client.Object) bool {
 	if mark == "" || s.Proofs.Check(obj, mark) != nil {
 		return false
 	}
-	return !slices.ContainsFunc(s.existing, func(ext *olmv1.ClusterExtension) bool {
+	owns := func(ext *olmv1.ClusterExtension) bool {
 		owner := assess.Owner(ext, "")
 		owner.Proofs = s.Proofs
 		return owner.Owns(obj)
-	})
+	}
+	if s.isOther {
+		return owns(s.ext)
+	}
+	return !slices.ContainsFunc(s.others, owns)
 }
 
 // remove removes the objects whose grace period is over, as the identity or the optional identity for removals. Everything that
@@ -168,7 +192,7 @@ func (s *leftover) remove(ctx context.Context, due []excess.Object) (again bool,
 		}
 	}
 	if len(remain) == len(confirmed) {
-		s.attempts.Pause(s.name, s.Clock.Now())
+		s.attempts.Pause(s.ext.Name, s.Clock.Now())
 	}
 	if len(remain) > 0 {
 		s.announce(remain, fmt.Sprintf("they cannot be removed (%v); to remove them, run: %s", why, status.Lines(excess.Commands(remain), maxExcess)))
@@ -218,10 +242,10 @@ func (s *leftover) removeAs(ctx context.Context, remain []excess.Object) (_ []ex
 func (s *leftover) announce(found []excess.Object, fate string) {
 	text := fmt.Sprintf("%s is missing permissions: %s; an earlier installation has them through %s: %s", s.identity,
 		status.Lines(excess.Missing(found, maxExcess/2), maxExcess), status.Lines(excess.Names(found), maxExcess), fate)
-	if s.told.Get(s.name) == text {
+	if s.told.Get(s.ext.Name) == text {
 		return
 	}
-	s.told.Set(s.name, text)
+	s.told.Set(s.ext.Name, text)
 	s.Recorder.Eventf(s.ext, nil, corev1.EventTypeWarning, "LeftBehind", "Shrink", "%s", status.Note(text))
 }
 

@@ -1,6 +1,7 @@
 package clusterextension
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,26 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/test/env/proofs"
 )
+
+// If the name of a deleted extension is the label of one that exists, its objects are not compared with the identity of that one.
+func TestTheLabelOfAnotherExtensionKeepsNothing(t *testing.T) {
+	t.Parallel()
+	now := metav1.Now().Rfc3339Copy()
+	other := olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: strings.Repeat("long-", 13), UID: "uid", CreationTimestamp: now}}
+	name := ownerutil.LabelValue(other.Name)
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "b", UID: "b", CreationTimestamp: now}}
+	keys := proofs.Keys()
+	owner := assess.Owner(&olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "gone", CreationTimestamp: now}}, "")
+	owner.Proofs = keys
+	proofs.Mark(binding, owner)
+	for _, deleted := range []*metav1.Time{nil, &now} {
+		other.DeletionTimestamp = deleted
+		for _, s := range (&Reconciler{Options: Options{Proofs: keys}}).sharing([]olmv1.ClusterExtension{other}, name) {
+			require.Equal(t, !s.isOther, s.isLeft(binding))
+			require.Equal(t, !s.isOther, s.identity.Extension == name)
+		}
+	}
+}
 
 // What an existing extension owns is compared by its own run. Anything else with a proof is left behind.
 func TestWhatAnExtensionLeavesBehind(t *testing.T) {
@@ -40,6 +61,7 @@ func TestWhatAnExtensionLeavesBehind(t *testing.T) {
 		"a later extension with the name":     {exts: []*olmv1.ClusterExtension{later}, want: true},
 		"an extension named like the label":   {exts: []*olmv1.ClusterExtension{ext(unchanged), other}},
 		"only one named like the label":       {exts: []*olmv1.ClusterExtension{other}, want: true},
+		"both, and its own is deleted":        {exts: []*olmv1.ClusterExtension{deleted, other}, want: true},
 		"a user who has copied the labels":    {unproven: true},
 		"a user while the extension is there": {exts: []*olmv1.ClusterExtension{ext(unchanged)}, unproven: true},
 	} {
@@ -58,9 +80,22 @@ func TestWhatAnExtensionLeavesBehind(t *testing.T) {
 				for _, e := range row.exts {
 					all = append(all, *e)
 				}
-				s := leftover{Reconciler: &Reconciler{Options: Options{Proofs: keys}}, name: name}
-				s.ext, s.existing = sharing(all, name)
-				require.Equal(t, row.want, s.isLeft(binding))
+				var found []string
+				for _, s := range (&Reconciler{Options: Options{Proofs: keys}}).sharing(all, name) {
+					if s.isLeft(binding) {
+						found = append(found, s.ext.Name)
+					}
+				}
+				if !row.want {
+					require.Empty(t, found)
+					continue
+				}
+				// It is compared with its own identity, if that is known, even if another extension is named like the label.
+				of := name
+				if slices.ContainsFunc(all, func(e olmv1.ClusterExtension) bool { return e.DeletionTimestamp != nil }) {
+					of = long
+				}
+				require.Equal(t, []string{of}, found)
 			}
 		})
 	}

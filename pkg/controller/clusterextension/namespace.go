@@ -16,19 +16,14 @@ import (
 // findNamespace waits until the namespace of the extension exists, and is one for which the author check of the spec can have
 // examined whether its author is allowed to use the ServiceAccount.
 func findNamespace(ctx context.Context, s *run) (outcome, error) {
-	namespace := &corev1.Namespace{}
-	key := client.ObjectKey{Name: s.ext.Spec.Namespace}
-	exists, err := apply.Read(ctx, s.Client, key, namespace)
-	if err == nil && exists && s.isPerhapsStale() {
-		exists, err = apply.Read(ctx, s.Live, key, namespace)
-	}
+	namespace, exists, err := s.readNamespace(ctx)
 	switch {
 	case err != nil:
 		return outcome{}, err
 	case !exists && s.identity.IsSynthetic():
-		return waiting(message.Sprintf("namespace %q not found; create it, and the installation will continue", key.Name)), nil
+		return waiting(message.Sprintf("namespace %q not found; create it, and the installation will continue", s.ext.Spec.Namespace)), nil
 	case !exists:
-		return waiting(message.Sprintf("namespace %q not found; create it before the ClusterExtension, or change the spec afterwards, because the author must be allowed to use its service account", key.Name)), nil
+		return waiting(message.Sprintf("namespace %q not found; create it before the ClusterExtension, or change the spec afterwards, because the author must be allowed to use its service account", s.ext.Spec.Namespace)), nil
 	}
 	isKnown := s.recordNamespace(namespace)
 	switch {
@@ -38,6 +33,25 @@ func findNamespace(ctx context.Context, s *run) (outcome, error) {
 		return waiting(s.unusable.Text()), nil
 	}
 	return proceed(), nil
+}
+
+// stopRecreated stops a run whose ServiceAccount is in a namespace to which the author check did not apply.
+func stopRecreated(ctx context.Context, s *run) (outcome, error) {
+	namespace, exists, err := s.readNamespace(ctx)
+	if err != nil || !exists || s.recordNamespace(namespace) {
+		return proceed(), err
+	}
+	return waiting(s.unusable.Text()), nil
+}
+
+func (s *run) readNamespace(ctx context.Context) (namespace *corev1.Namespace, exists bool, err error) {
+	namespace = &corev1.Namespace{}
+	key := client.ObjectKey{Name: s.ext.Spec.Namespace}
+	exists, err = apply.Read(ctx, s.Client, key, namespace)
+	if err == nil && exists && s.isPerhapsStale() {
+		exists, err = apply.Read(ctx, s.Live, key, namespace)
+	}
+	return namespace, exists, err
 }
 
 // isPerhapsStale reports whether the cache may still show an earlier namespace beside a new ServiceAccount.
@@ -56,7 +70,11 @@ func (s *run) recordNamespace(namespace *corev1.Namespace) bool {
 		s.ext.Status.Namespace = nil
 		return true
 	}
-	now := olmv1.NamespaceRecord{Generation: s.ext.Generation, UID: string(namespace.UID), ServiceAccountUID: string(s.identity.Account.UID)}
+	checked := s.ext.Generation
+	if s.ext.DeletionTimestamp != nil {
+		checked-- // the API server has incremented it for the deletion
+	}
+	now := olmv1.NamespaceRecord{Generation: checked, UID: string(namespace.UID), ServiceAccountUID: string(s.identity.Account.UID)}
 	switch was := s.ext.Status.Namespace; {
 	case was != nil && was.UID == now.UID:
 		now.Generation = was.Generation
@@ -64,7 +82,7 @@ func (s *run) recordNamespace(namespace *corev1.Namespace) bool {
 		now.Generation++
 	}
 	s.ext.Status.Namespace = &now
-	if now.Generation <= s.ext.Generation {
+	if now.Generation <= checked {
 		return true
 	}
 	s.unusable = &scoped.Error{Reason: scoped.NamespaceRecreated, Namespace: namespace.Name, Message: fmt.Sprintf(

@@ -1,6 +1,7 @@
 package clusterextension_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -135,4 +137,28 @@ func TestARecreatedNamespaceInheritsNoExtension(t *testing.T) {
 			require.EventuallyWithT(t, func(t *assert.CollectT) { assert.True(t, w.exists(&appsv1.Deployment{}, "op")) }, patience, tick)
 		})
 	}
+}
+
+// The deletion of an extension resets conversions as its identity, which is no longer that of a ServiceAccount with the same name.
+func TestARecreatedNamespaceDeletesNothingOfAnExtension(t *testing.T) {
+	t.Parallel()
+	w := given(t)
+	w.account()
+	w.create(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "admin-" + w.name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: w.name, Name: "installer"}}})
+	w.publish("1.0.0", "", webhookCSV(), crd[:strings.Index(crd, "versions:")]+twoVersions, configMap)
+	w.install(func(ext *olmv1.ClusterExtension) {
+		ext.Spec.ServiceAccount.Name = "installer"
+		ext.Annotations = map[string]string{"olm.operatorframework.io/keep-crds": "true"}
+	})
+	w.awaitInstalled("1.0.0")
+	from := w.logEnd()
+	w.recreateNamespace()
+	w.await(olmv1.TypeAuthorized, metav1.ConditionFalse, olmv1.ReasonNamespaceRecreated)
+	require.NoError(t, w.admin.Delete(t.Context(), w.get()))
+	require.EventuallyWithT(t, func(ct *assert.CollectT) {
+		assert.True(ct, apierrors.IsNotFound(w.admin.Get(t.Context(), client.ObjectKey{Name: w.name}, &olmv1.ClusterExtension{})))
+	}, patience, tick)
+	require.Empty(t, w.requestsOfAccount(from))
+	require.Equal(t, apiextensionsv1.WebhookConverter, w.definition().Spec.Conversion.Strategy)
 }
