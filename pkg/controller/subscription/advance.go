@@ -126,7 +126,7 @@ func (p *parked) views(all map[types.UID]*view, w *world) map[types.UID]*view {
 func (w *world) viewOf(sub *operatorsv1alpha1.Subscription) *view {
 	made := w.planOf(sub)
 	v := &view{
-		installed: w.installedFor(sub), catalog: w.catalogOf(sub), account: w.input.Account, forward: w.forward,
+		installed: w.installedFor(sub), catalog: w.catalogOf(sub), account: w.input.Account, named: w.named, forward: w.forward,
 		deprecated: w.deprecationsOf(sub), plan: made.plan,
 	}
 	switch {

@@ -184,8 +184,9 @@ type view struct {
 	// deprecated contains the deprecation messages of the catalog's author for this Subscription.
 	deprecated deprecations
 	catalog    catalogView
-	// account bounds the install.
+	// account bounds the install. named is the account that the OperatorGroup names, even if it does not exist.
 	account scoped.Account
+	named   types.NamespacedName
 }
 
 // inFlight reports whether a plan is neither complete nor failed.

@@ -215,9 +215,9 @@ func (r *Reconciler) writeConditions(st *operatorsv1alpha1.SubscriptionStatus, v
 			set(t, reasonedIf(t == typePermissionsMissing && v.plan == nil && v.missing != "", names.ReasonAccountLacksPermissions, v.missing))
 		}
 	}
-	if v.account.Name != "" { // the last account remains recorded while there is none
+	if v.named.Name != "" { // the last account remains recorded while there is none
 		put(typeAuthorUnchecked, corev1.ConditionFalse, "AccountKnown", message.Sprintf(
-			"ServiceAccount %s installs what this Subscription selects: whoever changes the spec must be allowed to impersonate it", v.account.Key().String()))
+			"ServiceAccount %s installs what this Subscription selects: whoever changes the spec must be allowed to impersonate it", v.named.String()))
 	}
 	excess := exceeds(v)
 	set(typeExceedsAccount, reasonedIf(excess != "", names.ReasonAccountLacksPermissions, excess))

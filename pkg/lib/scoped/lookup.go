@@ -124,7 +124,9 @@ func (l Lookup) AccountOf(ctx context.Context, og *operatorsv1.OperatorGroup) (A
 	err := l.Reader.Get(ctx, key, sa)
 	switch {
 	case apierrors.IsNotFound(err):
-		return Account{}, problem(og, AccountMissing, fmt.Sprintf("ServiceAccount %s not found", display(key, isDefault)))
+		missing := problem(og, AccountMissing, fmt.Sprintf("ServiceAccount %s not found", display(key, isDefault)))
+		missing.Account = key
+		return Account{}, missing
 	case err != nil:
 		return Account{}, fmt.Errorf("get ServiceAccount %s: %w", key, err)
 	}
