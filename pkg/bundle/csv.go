@@ -15,8 +15,8 @@ import (
 // DefaultServiceAccount is the ServiceAccount that exists in every namespace. Remit never creates it.
 const DefaultServiceAccount = "default"
 
-// MaxOwned is the maximum number of entries in spec.customresourcedefinitions.owned of a CSV. They are compared with those of other
-// operators in each shared namespace. A bundle cannot contain as many definitions.
+// MaxOwned is the maximum number of entries in each list of APIs that a CSV owns or requires. Caches keep one more at most. APIs that
+// are owned are compared with those of other operators in each shared namespace. A bundle cannot contain as many definitions.
 const MaxOwned = 2_000
 
 // ValidateCSV returns an error that lists the problems with a ClusterServiceVersion's strategy, names and rules. Every
@@ -28,8 +28,17 @@ func ValidateCSV(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 			operatorsv1alpha1.InstallStrategyNameDeployment)
 	}
 	errs := []error{CheckNames("spec", csv.Spec)}
-	if n := len(csv.Spec.CustomResourceDefinitions.Owned); n > MaxOwned {
-		errs = append(errs, fmt.Errorf("the CSV owns %d CustomResourceDefinitions; at most %d are allowed", n, MaxOwned))
+	defined, served := csv.Spec.CustomResourceDefinitions, csv.Spec.APIServiceDefinitions
+	for _, list := range []struct {
+		name string
+		n    int
+	}{
+		{"customresourcedefinitions.owned", len(defined.Owned)}, {"customresourcedefinitions.required", len(defined.Required)},
+		{"apiservicedefinitions.owned", len(served.Owned)}, {"apiservicedefinitions.required", len(served.Required)},
+	} {
+		if list.n > MaxOwned {
+			errs = append(errs, fmt.Errorf("spec.%s of the CSV has more than %d entries", list.name, MaxOwned))
+		}
 	}
 	if len(strategy.StrategySpec.DeploymentSpecs) == 0 {
 		errs = append(errs, errors.New("the install strategy has no deployments"))

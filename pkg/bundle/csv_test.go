@@ -72,6 +72,10 @@ func TestValidateCSV(t *testing.T) {
 	url := rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}
 	owns := csv()
 	owns.Spec.CustomResourceDefinitions.Owned = make([]operatorsv1alpha1.CRDDescription, bundle.MaxOwned+1)
+	serves, requires, requiresServed := csv(), csv(), csv()
+	serves.Spec.APIServiceDefinitions.Owned = make([]operatorsv1alpha1.APIServiceDescription, bundle.MaxOwned+1)
+	requires.Spec.CustomResourceDefinitions.Required = make([]operatorsv1alpha1.CRDDescription, bundle.MaxOwned+1)
+	requiresServed.Spec.APIServiceDefinitions.Required = make([]operatorsv1alpha1.APIServiceDescription, bundle.MaxOwned+1)
 	for _, row := range []struct {
 		name string
 		csv  *operatorsv1alpha1.ClusterServiceVersion
@@ -79,7 +83,10 @@ func TestValidateCSV(t *testing.T) {
 	}{
 		{"a valid CSV", csv(permission("op", may("get", "pods")), clusterPermission("op", url)), nil},
 		{"no ServiceAccount at all", csv(deployment("b", "")), nil},
-		{"too many APIs", owns, []string{"the CSV owns 2001 CustomResourceDefinitions; at most 2000 are allowed"}},
+		{"too many APIs", owns, []string{"spec.customresourcedefinitions.owned of the CSV has more than 2000 entries"}},
+		{"too many APIs of APIServices", serves, []string{"spec.apiservicedefinitions.owned of the CSV has more than 2000 entries"}},
+		{"too many required APIs", requires, []string{"spec.customresourcedefinitions.required of the CSV has more than 2000 entries"}},
+		{"too many required APIs of APIServices", requiresServed, []string{"spec.apiservicedefinitions.required of the CSV has more than 2000 entries"}},
 		{"no rules", csv(permission("default")), nil},
 		{"an unknown strategy", csv(func(s *operatorsv1alpha1.NamedInstallStrategy) { s.StrategyName = "helm" }), []string{`install strategy "helm" is not supported`}},
 		{"no deployments", csv(func(s *operatorsv1alpha1.NamedInstallStrategy) { s.StrategySpec.DeploymentSpecs = nil }), []string{"has no deployments"}},

@@ -14,6 +14,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/controller/operator"
 	"github.com/remit-olm/remit/pkg/install"
 	"github.com/remit-olm/remit/pkg/lib/compact"
@@ -42,7 +43,8 @@ func transform(trim func(client.Object)) toolscache.TransformFunc {
 }
 
 // Trim removes what no program reads from its cache: managed fields and the copy of an object that "kubectl apply" adds to it, the
-// schemas of CustomResourceDefinitions, the Secrets that ServiceAccounts list, the bundle content in InstallPlans, and the manifests in the status of complete ones.
+// schemas of CustomResourceDefinitions, the Secrets that ServiceAccounts list, the bundle content in InstallPlans, the manifests in the
+// status of complete ones, and all but the first entries of lists that make a ClusterServiceVersion invalid.
 func Trim(obj client.Object) {
 	obj.SetManagedFields(nil)
 	if annotations := obj.GetAnnotations(); annotations[corev1.LastAppliedConfigAnnotation] != "" {
@@ -57,6 +59,10 @@ func Trim(obj client.Object) {
 		}
 	case *corev1.ServiceAccount:
 		o.Secrets = nil
+	case *operatorsv1alpha1.ClusterServiceVersion:
+		defined, served := &o.Spec.CustomResourceDefinitions, &o.Spec.APIServiceDefinitions
+		defined.Owned, defined.Required = first(defined.Owned), first(defined.Required)
+		served.Owned, served.Required = first(served.Owned), first(served.Required)
 	case *operatorsv1alpha1.InstallPlan:
 		delete(o.Annotations, names.AnnotationContent)
 		if o.Status.Phase != operatorsv1alpha1.InstallPlanPhaseComplete {
@@ -123,6 +129,14 @@ func trimDisplay(csv *operatorsv1alpha1.ClusterServiceVersion) {
 		}
 	}
 	maps.DeleteFunc(csv.Annotations, func(key, _ string) bool { return isDisplay(key) })
+}
+
+// first returns the entries of a list of APIs that caches keep: enough for bundle.ValidateCSV to refuse it.
+func first[T any](list []T) []T {
+	if len(list) > bundle.MaxOwned {
+		return slices.Clone(list[:bundle.MaxOwned+1])
+	}
+	return list
 }
 
 // isDisplay reports whether an annotation of a ClusterServiceVersion describes the operator: its key has no domain, such as

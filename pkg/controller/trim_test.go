@@ -2,6 +2,7 @@ package controller
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,6 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/install"
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/install/provided"
@@ -245,6 +247,24 @@ func TestCatalogReadsNoDescriptionsOfClusterServiceVersions(t *testing.T) {
 	csv.Status.Conditions = csv.Status.Conditions[:1]
 	require.Empty(t, cached(t, TrimForCatalog, csv).Status.Conditions, "it has never succeeded")
 	cached(t, TrimForCatalog, &operatorsv1alpha1.ClusterServiceVersion{})
+}
+
+// An object of 1.3 MB can have 24,000 APIs, which take 20 times as much memory.
+func TestCachesContainNoLongListsOfAPIs(t *testing.T) {
+	csv := &operatorsv1alpha1.ClusterServiceVersion{}
+	csv.Spec.InstallStrategy.StrategyName = operatorsv1alpha1.InstallStrategyNameDeployment
+	defined := make([]operatorsv1alpha1.CRDDescription, 2*bundle.MaxOwned)
+	served := make([]operatorsv1alpha1.APIServiceDescription, 2*bundle.MaxOwned)
+	csv.Spec.CustomResourceDefinitions = operatorsv1alpha1.CustomResourceDefinitions{Owned: defined, Required: defined}
+	csv.Spec.APIServiceDefinitions = operatorsv1alpha1.APIServiceDefinitions{Owned: served, Required: served}
+	want := bundle.ValidateCSV(csv).Error()
+	require.Contains(t, want, "has more than 2000 entries")
+	for _, trim := range []func(client.Object){Trim, TrimForCatalog, TrimForOLM} {
+		got := cached(t, trim, csv.DeepCopy())
+		require.Equal(t, want, bundle.ValidateCSV(got).Error())
+		all := []int{cap(got.Spec.CustomResourceDefinitions.Owned), cap(got.Spec.CustomResourceDefinitions.Required), cap(got.Spec.APIServiceDefinitions.Owned), cap(got.Spec.APIServiceDefinitions.Required)}
+		require.Less(t, slices.Max(all), 2*bundle.MaxOwned)
+	}
 }
 
 func TestDeploymentsAreComparedByHash(t *testing.T) {

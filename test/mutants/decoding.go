@@ -5,6 +5,18 @@ func decoding() []Mutant {
 	const pkg = "pkg/lib/decoding"
 	return []Mutant{
 		{
+			Name: "caches-contain-any-number-of-apis", Rule: 8, File: "pkg/controller/trim.go",
+			Old:    "	if len(list) > bundle.MaxOwned {",
+			New:    "	if len(list) < bundle.MaxOwned-len(list) {",
+			Killer: unit("pkg/controller", "TestCachesContainNoLongListsOfAPIs"),
+		},
+		{
+			Name: "a-version-owns-any-number-of-served-apis", Rule: 8, File: "pkg/install/provided/api.go",
+			Old:    "range served[:min(len(served), bundle.MaxOwned)] {",
+			New:    "range served {",
+			Killer: unit("pkg/install/provided", "TestOmitsAPIsOfAVersionWithTooMany"),
+		},
+		{
 			Name: "selectors-of-any-length", Rule: 8, File: "pkg/packages/server/manifests.go",
 			Old:    "	if s.size() > maxSelected {",
 			New:    "	if s.size() < 0 {",

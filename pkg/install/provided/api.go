@@ -31,18 +31,18 @@ func (a API) String() string { return a.Kind + "." + a.Version + "." + a.Group }
 // Resource returns "<plural>.<group>", which is the name of the CustomResourceDefinition if there is one.
 func (a API) Resource() string { return a.Plural + "." + a.Group }
 
-// Of returns the APIs that a ClusterServiceVersion owns, sorted and unique: of those that CustomResourceDefinitions define, only those
-// in the first bundle.MaxOwned entries, because a ClusterServiceVersion with more of them is not installed.
+// Of returns the APIs that a ClusterServiceVersion owns, sorted and unique: only those in the first bundle.MaxOwned entries of each
+// list, because a ClusterServiceVersion with more of them is not installed.
 func Of(csv *operatorsv1alpha1.ClusterServiceVersion) []API {
 	var out []API
-	defined := csv.Spec.CustomResourceDefinitions.Owned
+	defined, served := csv.Spec.CustomResourceDefinitions.Owned, csv.Spec.APIServiceDefinitions.Owned
 	for _, d := range defined[:min(len(defined), bundle.MaxOwned)] {
 		plural, group, ok := strings.Cut(d.Name, ".")
 		if ok && d.Kind != "" && d.Version != "" {
 			out = append(out, API{Kind: d.Kind, Version: d.Version, Group: group, Plural: plural})
 		}
 	}
-	for _, d := range csv.Spec.APIServiceDefinitions.Owned {
+	for _, d := range served[:min(len(served), bundle.MaxOwned)] {
 		if d.Kind != "" && d.Version != "" && d.Group != "" {
 			out = append(out, API{Kind: d.Kind, Version: d.Version, Group: d.Group, Plural: d.Name, Served: true})
 		}

@@ -41,5 +41,10 @@ func TestManyAPIsTakeLinearTime(t *testing.T) {
 }
 
 func TestOmitsAPIsOfAVersionWithTooMany(t *testing.T) {
-	require.Len(t, Of(owning("mine", bundle.MaxOwned+10)), bundle.MaxOwned)
+	csv := owning("mine", bundle.MaxOwned+10)
+	require.Len(t, Of(csv), bundle.MaxOwned)
+	for i := range bundle.MaxOwned + 10 {
+		csv.Spec.APIServiceDefinitions.Owned = append(csv.Spec.APIServiceDefinitions.Owned, operatorsv1alpha1.APIServiceDescription{Name: "a", Kind: fmt.Sprint("Served", i), Version: "v1", Group: "g"})
+	}
+	require.Len(t, Of(csv), 2*bundle.MaxOwned)
 }
