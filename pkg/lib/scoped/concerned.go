@@ -3,6 +3,7 @@ package scoped
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
@@ -50,6 +51,9 @@ func (l Lookup) boundedBy(ctx context.Context, account types.NamespacedName) ([]
 }
 
 func (l Lookup) targeting(ctx context.Context, name string, before, after *corev1.Namespace) ([]operatorsv1.OperatorGroup, error) {
+	if alive(before) == alive(after) && (!alive(before) || maps.Equal(before.Labels, after.Labels)) {
+		return nil, nil // selectors can be long
+	}
 	return l.groups(ctx, func(og *operatorsv1.OperatorGroup) bool {
 		if alive(before) != alive(after) && (name == og.Namespace || slices.Contains(og.Spec.TargetNamespaces, name)) {
 			return true
