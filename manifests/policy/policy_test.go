@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -164,4 +165,37 @@ func TestRequiresEachPolicyAndBinding(t *testing.T) {
 			require.ErrorContains(t, check(t, i, others...), obj.GetName()+" does not exist")
 		}
 	}
+}
+
+// Users choose the labels of what they create. A label may exempt an object from a policy only if another policy limits who may set
+// the label on objects of that kind.
+func TestLabelsExemptOnlyWhereAPolicyLimitsThem(t *testing.T) {
+	limited := map[string][]string{
+		"remit.dev/any-account": {"clusterserviceversions", "installplans", "subscriptions"}, // remit-csv-author-of-any-account
+		"olm.copiedFrom":        {"clusterserviceversions"},                                  // remit-copies
+	}
+	seen := map[string]bool{}
+	for _, i := range []Installation{{Namespace: "remit"}, {Namespace: "remit", Extensions: true}, {Namespace: "remit", Packages: true}, {Namespace: "remit", Removals: true}} {
+		for _, obj := range objects(t, i) {
+			match := &admissionregistrationv1.MatchResources{}
+			switch o := obj.(type) {
+			case *admissionregistrationv1.ValidatingAdmissionPolicy:
+				match = o.Spec.MatchConstraints
+			case *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
+				match = cmp.Or(o.Spec.MatchResources, match)
+			}
+			if match.ObjectSelector == nil {
+				continue
+			}
+			require.Empty(t, match.ObjectSelector.MatchLabels, obj.GetName())
+			require.NotEmpty(t, match.ResourceRules, obj.GetName())
+			for _, e := range match.ObjectSelector.MatchExpressions {
+				seen[e.Key] = true
+				for _, rule := range match.ResourceRules {
+					require.Subset(t, limited[e.Key], rule.Resources, "%s: %s", obj.GetName(), e.Key)
+				}
+			}
+		}
+	}
+	require.Len(t, seen, len(limited))
 }

@@ -22,6 +22,8 @@ import (
 const (
 	csvPolicy = "'remit-csv-author-check'"
 	noGroup   = "'remit-create-the-operatorgroup-before-the-clusterserviceversion'"
+
+	noGroupForPlan = "'remit-create-the-operatorgroup-before-the-installplan'"
 )
 
 // csv returns a ClusterServiceVersion that has not been created yet.
@@ -201,6 +203,37 @@ func TestRefusesACSVWithoutAnOperatorGroup(t *testing.T) {
 		namespace.SetName(s.namespace)
 		require.NoError(s, s.admin.Patch(s.Context(), namespace, client.RawPatch(types.MergePatchType, label)))
 		s.eventually(func(c *assert.CollectT) { assert.NoError(c, s.alice.Create(s.Context(), s.csv("early"))) })
+	})
+}
+
+// plan returns an InstallPlan that has not been created yet.
+func (s *site) plan(name string) *operatorsv1alpha1.InstallPlan {
+	plan := &operatorsv1alpha1.InstallPlan{ObjectMeta: s.meta(name)}
+	plan.Spec.Approval, plan.Spec.Approved, plan.Spec.ClusterServiceVersionNames = operatorsv1alpha1.ApprovalAutomatic, true, []string{}
+	return plan
+}
+
+// Remit executes an InstallPlan regardless of its labels, so that only the label of authors who may use every account exempts it.
+func TestRefusesAnInstallPlanWithoutAnOperatorGroup(t *testing.T) {
+	everyProfile(t, func(s *site) {
+		s.grant(carol, rbacv1.PolicyRule{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"installplans"}, Verbs: []string{"create"}})
+		s.eventually(func(c *assert.CollectT) {
+			if err := s.carol.Create(s.Context(), s.plan("early"), client.DryRunAll); apierrors.IsForbidden(err) {
+				assert.ErrorContains(c, err, csvPolicy)
+			}
+		})
+		require.ErrorContains(s, s.carol.Create(s.Context(), s.plan("early")), noGroupForPlan)
+		for _, label := range []string{names.LabelCopiedFrom, "remit.dev/lineage", "olm.managed", "remit.dev/clusterserviceversion-first"} {
+			for _, value := range []string{"", "x", s.namespace} {
+				plan := s.plan("early")
+				plan.Labels = map[string]string{label: value}
+				require.ErrorContains(s, s.carol.Create(s.Context(), plan), noGroupForPlan, label)
+			}
+		}
+		plan := s.plan("early")
+		plan.Labels = map[string]string{names.LabelCopiedFrom: "x", anyAccount: ""}
+		s.deniedCSV(s.carol.Create(s.Context(), plan), "every ServiceAccount of namespace")
+		require.NoError(s, s.admin.Create(s.Context(), s.plan("by-the-administrator")), "the administrator may use every account (docs/adr/0077)")
 	})
 }
 

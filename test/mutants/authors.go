@@ -2,7 +2,10 @@ package mutants
 
 // authors returns the mutants of the guards of docs/adr/0085, and of what the command line hides or waits for.
 func authors() []Mutant {
-	const policy = "manifests/policy/csv-author.yaml"
+	const (
+		policy = "manifests/policy/csv-author.yaml"
+		plans  = "    - apiGroups: [operators.coreos.com]\n      apiVersions: [\"*\"]\n      operations: [CREATE]\n      resources: [installplans]\n  paramRef"
+	)
 	return []Mutant{
 		{
 			Name: "pipes-are-read-as-manifests", File: "pkg/catalog/regular.go",
@@ -21,6 +24,18 @@ func authors() []Mutant {
 			Old:    "      resources: [subscriptions]\n",
 			New:    "      resources: [subscriptions/scale]\n",
 			Killer: unit("test/author", "TestRefusesASubscriptionWithoutAnOperatorGroup"),
+		},
+		{
+			Name: "plans-precede-the-group", Rule: 5, File: policy,
+			Old:    "      resources: [installplans]\n  paramRef",
+			New:    "      resources: [installplans/scale]\n  paramRef",
+			Killer: unit("test/author", "TestRefusesAnInstallPlanWithoutAnOperatorGroup"),
+		},
+		{
+			Name: "plans-that-look-like-copies-precede-the-group", Rule: 5, File: policy,
+			Old:    "    resourceRules:\n" + plans,
+			New:    "      - {key: olm.copiedFrom, operator: DoesNotExist}\n    resourceRules:\n" + plans,
+			Killer: unit("test/author", "TestRefusesAnInstallPlanWithoutAnOperatorGroup"),
 		},
 		{
 			Name: "anyone-changes-specs-without-a-group", Rule: 5, File: policy,
