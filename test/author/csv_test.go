@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/manifests"
@@ -116,6 +117,40 @@ func TestAVersionCannotBecomeACopy(t *testing.T) {
 		for _, from := range []string{"other", s.namespace, ""} {
 			err := s.admin.Patch(s.Context(), s.csv("probe"), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"olm.copiedFrom":%q}}}`, from)))
 			require.ErrorContains(s, err, "a ClusterServiceVersion cannot become a copy; to uninstall it, delete it")
+		}
+	})
+}
+
+// The author check does not apply to copies, and only to some changes while there is no OperatorGroup. Otherwise, a user who may not
+// use the default account could create a copy and remove the label before an OperatorGroup uses that account.
+func TestACopyCannotBecomeAVersion(t *testing.T) {
+	everyProfile(t, func(s *site) {
+		s.grant(carol, impersonate()) // all ServiceAccounts in the namespace
+		for _, withGroup := range []bool{false, true} {
+			if withGroup {
+				s.made(installer)
+			}
+			s.writesCSVs(withGroup, s.carol)
+			for _, from := range []string{"other", s.namespace, ""} {
+				csv := s.csv("copied-" + rand.String(6))
+				csv.Labels = map[string]string{names.LabelCopiedFrom: from}
+				s.eventually(func(c *assert.CollectT) {
+					assert.NoError(c, s.carol.Create(s.Context(), csv.DeepCopy(), client.DryRunAll))
+				})
+				require.NoError(s, s.carol.Create(s.Context(), csv.DeepCopy()))
+				for _, patch := range []string{
+					`{"metadata":{"labels":null}}`, `{"metadata":{"labels":{"olm.copiedFrom":null}}}`, `{"metadata":{"labels":{"olm.copiedFrom":null}},"spec":{"displayName":"x"}}`,
+					`{"metadata":{"labels":{"olm.copiedFrom":null,"remit.dev/any-account":""}}}`,
+				} {
+					for _, c := range []client.Client{s.carol, s.admin} {
+						err := c.Patch(s.Context(), csv.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))
+						require.True(s, apierrors.IsForbidden(err), "%s: %v", patch, err)
+					}
+					err := s.admin.Patch(s.Context(), csv.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))
+					require.ErrorContains(s, err, "the label olm.copiedFrom of a copy cannot be removed")
+				}
+				require.NoError(s, s.admin.Delete(s.Context(), csv))
+			}
 		}
 	})
 }

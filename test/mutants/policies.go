@@ -32,6 +32,7 @@ func policies() []Mutant {
 		self("any-program-is-bound-to-extension-enrollments", grants, "s.?namespace.orValue('') == variables.installation && s.name == 'remit-extension')", "s.?namespace.orValue('') == variables.installation)", "TestAGrantForAnExtensionBindsOnlyTheSubjectInItsName"),
 		self("any-namespace-is-bound-to-extension-enrollments", grants, "s.?namespace.orValue('') == variables.installation && s.name", "s.name", "TestAGrantForAnExtensionBindsOnlyTheSubjectInItsName"),
 		self("versions-become-copies", copies, "request.operation == 'CREATE' || !('olm.copiedFrom' in object", "true || !('olm.copiedFrom' in object", "TestAVersionCannotBecomeACopy"),
+		self("copies-become-versions", copies, "request.operation == 'CREATE' || 'olm.copiedFrom' in object", "true || 'olm.copiedFrom' in object", "TestACopyCannotBecomeAVersion"),
 		self("owned-copies-are-deleted", copies, "request.operation == 'DELETE' ? !has(oldObject.metadata.ownerReferences)", "request.operation == 'DELETE' ? true", "TestThePolicyOfCopiesRefusesOwners"),
 		self("copies-are-created-with-owners", copies, "!has(object.metadata.ownerReferences) && !has(object.metadata.finalizers)", "!has(object.metadata.finalizers)", "TestThePolicyOfCopiesRefusesOwners"),
 		self("owners-of-copies-change", copies, ": object.metadata.?ownerReferences == oldObject.metadata.?ownerReferences\n      && object", ": object", "TestThePolicyOfCopiesRefusesOwners"),

@@ -35,7 +35,7 @@ func claim(csv *operatorsv1alpha1.ClusterServiceVersion) string {
 		return ""
 	}
 	return fmt.Sprintf("claims to be a copy of a ClusterServiceVersion in namespace %q (label %s), but does not have the marks of a copy that Remit made: "+
-		"if a user labeled an installed version, remove the label", source, names.LabelCopiedFrom)
+		"if this version should be installed, delete it, and create it again without the label", source, names.LabelCopiedFrom)
 }
 
 // noteCopies reports the copies of a namespace.
