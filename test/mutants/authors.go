@@ -38,6 +38,36 @@ func authors() []Mutant {
 			Killer: unit("test/author", "TestRefusesAnInstallPlanWithoutAnOperatorGroup"),
 		},
 		{
+			Name: "csvs-are-installed-through-deleted-groups", Rule: 5, File: "pkg/controller/csv/group.go",
+			Old:    "		err = scoped.CheckNotDeleted(s.group) //",
+			New:    "		err = scoped.CheckNotDeleted(nil) //",
+			Killer: unit("pkg/controller/csv", "TestNothingIsInstalledThroughAnOperatorGroupThatIsBeingDeleted"),
+		},
+		{
+			Name: "csvs-are-installed-through-groups-deleted-meanwhile", Rule: 5, File: "pkg/controller/csv/guard.go",
+			Old:    "err != nil && !g.deleted {",
+			New:    "err != nil && g.deleted {",
+			Killer: unit("pkg/controller/csv", "TestNothingIsInstalledThroughAnOperatorGroupThatIsBeingDeleted"),
+		},
+		{
+			Name: "installed-csvs-change-through-deleted-groups", Rule: 5, File: "pkg/controller/csv/warrant.go",
+			Old:    "		out.GroupDeleted = f.Account\n",
+			New:    "		_ = f.Account\n",
+			Killer: unit("pkg/controller/csv", "TestNothingIsInstalledThroughAnOperatorGroupThatIsBeingDeleted"),
+		},
+		{
+			Name: "certificates-are-renewed-through-deleted-groups", Rule: 5, File: "pkg/install/warrant/warrant.go",
+			Old:    "f.Ineligible == nil && f.GroupDeleted == nil && f.Evaluated",
+			New:    "f.Ineligible == nil && f.Evaluated",
+			Killer: unit("pkg/install/warrant", "TestFindingsDenyOperations"),
+		},
+		{
+			Name: "deleted-groups-publish", Rule: 5, File: "pkg/install/warrant/warrant.go",
+			Old:    "return f.ready(f.GroupDeleted)",
+			New:    "return f.ready(nil)",
+			Killer: unit("pkg/install/warrant", "TestFindingsDenyOperations"),
+		},
+		{
 			Name: "anyone-changes-specs-without-a-group", Rule: 5, File: policy,
 			Old:    "? !variables.ofAny && variables.mayUseRecorded && variables.mayUseNext",
 			New:    "? !variables.ofAny && variables.mayUseNext",

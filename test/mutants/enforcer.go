@@ -129,8 +129,8 @@ func enforcer() []Mutant {
 		},
 		{
 			Name: "excess-does-not-block", Rule: 1, File: "pkg/install/warrant/warrant.go",
-			Old:    "return errors.Join(f.Ineligible, f.Excess)",
-			New:    "return errors.Join(f.Ineligible)",
+			Old:    "return errors.Join(f.Ineligible, f.GroupDeleted, f.Excess)",
+			New:    "return errors.Join(f.Ineligible, f.GroupDeleted)",
 			Killer: unit("pkg/install/warrant", "TestFindingsDenyOperations"),
 		},
 		{

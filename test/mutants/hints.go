@@ -385,8 +385,8 @@ func hints() []Mutant {
 		},
 		{
 			Name: "roles-are-published-before-the-operator-runs", Rule: 3, File: "pkg/install/warrant/warrant.go",
-			Old:    "	case Retire, Publish:\n",
-			New:    "	case Publish:\n		return nil\n	case Retire:\n",
+			Old:    "if !f.Evaluated || !f.Ready {",
+			New:    "if !f.Evaluated {",
 			Killer: unit("pkg/install/warrant", "TestFindingsDenyOperations"),
 		},
 		{

@@ -41,7 +41,8 @@ type Facts struct {
 	// Contested describes an older CSV of another lineage in the namespace that owns one of the CSV's kinds; "" if there is
 	// none.
 	Contested string
-	// Account is set if there is no account to act as.
+	// Account is set if there is no account to act as, or if nothing may be installed as the account because its OperatorGroup is
+	// being deleted.
 	Account *scoped.Error
 	// Excess lists the permissions of the CSV that the account does not have and is not allowed to grant.
 	Excess error

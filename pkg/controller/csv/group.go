@@ -91,12 +91,15 @@ func (s *scope) desired(pods func(string, *corev1.PodTemplateSpec)) ([]*appsv1.D
 }
 
 // gatherAccount finds the account in the cache and opens a client that acts as the account. It records in the facts why
-// an account cannot be used. The client verifies the account against the API server before it writes.
+// an account cannot be used, or why nothing may be installed as the account. The client verifies the account against the API server before it writes.
 func (r *Reconciler) gatherAccount(ctx context.Context, s *scope) error {
 	account, err := r.Default.Lookup(r.Client).AccountOf(ctx, s.group)
 	if err == nil {
 		s.account = account
 		err = r.openClient(s)
+	}
+	if err == nil {
+		err = scoped.CheckNotDeleted(s.group) // the client can still remove objects
 	}
 	if errors.As(err, &s.facts.Account) {
 		s.facts.Notes = append(s.facts.Notes, fmt.Sprintf("%s: %s", s.facts.Account.Reason, summary(s.facts.Account)))
@@ -116,7 +119,8 @@ func (r *Reconciler) openClient(s *scope) error {
 	if err != nil {
 		return err
 	}
-	s.acting = warrant.Of(&guarded{Client: own, mint: r.clientFor, lookup: r.Default.Lookup(r.Live), cached: r.Client, namespace: s.csv.Namespace, account: s.account})
+	s.acting = warrant.Of(&guarded{Client: own, mint: r.clientFor, lookup: r.Default.Lookup(r.Live), cached: r.Client, namespace: s.csv.Namespace,
+		account: s.account, deleted: s.group.DeletionTimestamp != nil})
 	return nil
 }
 

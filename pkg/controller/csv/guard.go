@@ -13,10 +13,11 @@ import (
 )
 
 // guarded is a client that acts as an account found in the cache. Before its first write, and before it reads a Secret,
-// it verifies against the API server that the OperatorGroup still names the account, because these operations must not rely on the
-// cache. The ServiceAccount itself is not read: its token is requested for its UID. guarded reads single
-// objects live as the controller identity, except Secrets, which only the account is allowed to read. Therefore, a
-// reconcile that changes nothing and handles no certificates needs no token, and these reads are its only requests.
+// it verifies against the API server that the OperatorGroup still names the account, and that it is not being deleted
+// unless the cache shows this, because these operations must not rely on the cache. The ServiceAccount itself is not
+// read: its token is requested for its UID. guarded reads single objects live as the controller identity, except
+// Secrets, which only the account is allowed to read. Therefore, a reconcile that changes nothing and handles no
+// certificates needs no token, and these reads are its only requests.
 type guarded struct {
 	client.Client
 	// mint requests a token for the account, and returns a client that uses it.
@@ -26,6 +27,8 @@ type guarded struct {
 	cached    client.Reader
 	namespace string
 	account   scoped.Account
+	// deleted is true if the OperatorGroup is being deleted according to the cache, so that the findings allow only removals.
+	deleted   bool
 	confirmed bool
 }
 
@@ -35,6 +38,9 @@ func (g *guarded) confirm(ctx context.Context) error {
 	}
 	group, err := g.lookup.OperatorGroup(ctx, g.namespace)
 	if err := cmp.Or(scoped.CheckNotLeft(group), err); err != nil {
+		return err
+	}
+	if err := scoped.CheckNotDeleted(group); err != nil && !g.deleted {
 		return err
 	}
 	account, err := g.lookup.Default.Lookup(g.cached).AccountOf(ctx, group)

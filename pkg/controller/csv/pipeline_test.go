@@ -163,6 +163,28 @@ func TestAccounts(t *testing.T) {
 	})
 }
 
+// A finalizer can delay the deletion of an OperatorGroup for any time. Meanwhile, users could otherwise install what they want.
+func TestNothingIsInstalledThroughAnOperatorGroupThatIsBeingDeleted(t *testing.T) {
+	t.Parallel()
+	const message = "OperatorGroup t1/og is being deleted; nothing can be installed"
+	changed := spec(func(s *operatorsv1alpha1.ClusterServiceVersionSpec) {
+		s.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers[0].Image = "evil.test/demo:1"
+	})
+	stops := effect{phase: phasePending, reason: "NoAccount", message: message, moves: "NoAccount"}
+	checkRows(t, []row{
+		{"an install", []change{groupDeleted}, stops.with(func(e *effect) { e.unmet = []string{"ServiceAccount demo: NotPresent Service account does not exist"} })},
+		{"an install that has begun", []change{settled, groupDeleted}, stops},
+		{"an installed operator", []change{installed, groupDeleted}, runs("", completed+"; NoAccount: "+message)},
+		{"an installed operator that is changed", []change{installed, groupDeleted, changed}, stops.with(func(e *effect) { e.moves = "ComponentUnhealthy! NoAccount" })},
+		{"an operator whose Deployment was deleted", []change{installed, groupDeleted, without(deploymentOf("demo"))},
+			stops.with(func(e *effect) { e.moves = "ComponentUnhealthy! NoAccount" })},
+		{"an install, but the cache is outdated", []change{func(w *world) {
+			w.Before("remit: list OperatorGroupList", func() { groupDeleted(w) })
+		}}, effect{failed: "annotate ClusterServiceVersion t1/demo.v1.0.0: " + message}},
+		{"an operator whose CSV is deleted", []change{installed, groupDeleted, func(w *world) { w.Delete(w.csv.DeepCopy()) }}, effect{}},
+	})
+}
+
 func TestReportsMetRequirements(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

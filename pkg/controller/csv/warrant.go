@@ -24,12 +24,16 @@ import (
 // findings returns what this reconcile has found, as input for package warrant. The findings do not depend on the CSV's
 // status, labels or annotations.
 func (f Facts) findings() warrant.Findings {
-	return warrant.Findings{
+	out := warrant.Findings{
 		Ineligible: f.unfit(), Excess: f.Excess, Exceeds: f.Exceeds, Intercepts: f.Intercepts, Prepared: f.Prepared, Unsynced: f.Unsynced,
 		Evaluated: f.Evaluated, Unmet: f.Unmet, Refused: f.Refused,
 		Same: f.Same, Ready: f.Deployments.Ready && !f.Calls.Missing,
 		Obsolete: f.Obsolete || f.ReplacedBy != "" && f.Replaced,
 	}
+	if f.Account != nil { // there is a client to guard only if the OperatorGroup is being deleted
+		out.GroupDeleted = f.Account
+	}
+	return out
 }
 
 // unfit returns the reason why the CSV is not allowed to run in its namespace, regardless of the account, or nil if

@@ -465,6 +465,13 @@ func terminating(w *world) {
 	w.Delete(namespace)
 }
 
+// groupDeleted deletes the OperatorGroup. A finalizer delays its deletion.
+func groupDeleted(w *world) {
+	og := group("og", "acct")
+	recorded.Edit(w.Server, og, func(g *operatorsv1.OperatorGroup) { g.Finalizers = []string{"test/hold"} })
+	w.Delete(og)
+}
+
 // recreated makes the namespace newer than the objects that the demo has created outside the namespace.
 func recreated(w *world) {
 	recorded.Edit(w.Server, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "t1"}}, func(n *corev1.Namespace) {

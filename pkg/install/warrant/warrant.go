@@ -36,6 +36,8 @@ type Findings struct {
 	// Ineligible is the reason why the ClusterServiceVersion must not be installed by anyone, or nil. The reason may be
 	// its content, the OperatorGroup, a version that replaces it, or another owner of one of its APIs.
 	Ineligible error
+	// GroupDeleted is not nil if the OperatorGroup is being deleted. Then, only removals are allowed.
+	GroupDeleted error
 	// Excess lists the permissions that the account neither has nor is allowed to grant.
 	Excess error
 	// Exceeds is true if the API server has confirmed that the account is missing permissions of live roles and bindings of
@@ -68,15 +70,11 @@ func (f Findings) Err(d Operation) error {
 	case Install:
 		return f.install()
 	case Renew:
-		if f.Ineligible == nil && f.Evaluated && f.Same {
-			return nil
-		}
-		return f.install()
-	case Retire, Publish:
-		if f.Ineligible == nil && f.Evaluated && f.Ready {
-			return nil
-		}
-		return errors.Join(f.Ineligible, errors.New("the Deployments of the ClusterServiceVersion are not ready"))
+		return f.renew()
+	case Retire:
+		return f.ready(nil)
+	case Publish:
+		return f.ready(f.GroupDeleted)
 	case CleanUp:
 		if f.Obsolete {
 			return nil
@@ -100,7 +98,24 @@ func (f Findings) shrink(d Operation) error {
 	return nil
 }
 
-func (f Findings) prepare() error { return errors.Join(f.Ineligible, f.Excess) }
+// renew returns the reason why certificates may not be renewed, or nil. What is installed may no longer be installable.
+func (f Findings) renew() error {
+	if f.Ineligible == nil && f.GroupDeleted == nil && f.Evaluated && f.Same {
+		return nil
+	}
+	return f.install()
+}
+
+// ready returns the reason why an operation that needs a running operator is not allowed, or nil. barred is another reason, or nil.
+func (f Findings) ready(barred error) error {
+	err := errors.Join(f.Ineligible, barred)
+	if !f.Evaluated || !f.Ready {
+		err = errors.Join(err, errors.New("the Deployments of the ClusterServiceVersion are not ready"))
+	}
+	return err
+}
+
+func (f Findings) prepare() error { return errors.Join(f.Ineligible, f.GroupDeleted, f.Excess) }
 
 func (f Findings) install() error {
 	err := errors.Join(f.prepare(), f.Prepared, f.Refused)
