@@ -1,14 +1,20 @@
 package escape
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
+
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/resolver"
 	"github.com/remit-olm/remit/test/escape/forge"
 )
 
@@ -20,7 +26,7 @@ func withoutGroup() []row {
 			CatalogSource: "catalog", CatalogSourceNamespace: s.Namespace, Package: probe, Channel: forge.Channel,
 		}}
 	}
-	return []row{
+	rows := []row{
 		{number: "361", title: "a Subscription that is created before the OperatorGroup", holds: p1(), play: func(s *scene) {
 			c := s.author("subscriptions", "*")
 			s.publish(bundleOf(csv()))
@@ -53,6 +59,71 @@ func withoutGroup() []row {
 			s.settle()
 			s.Succeeded(probeCSV)
 			s.runsUnchanged()
+		}},
+	}
+	return append(rows, unlabeled()...)
+}
+
+// unlabeled contains users who evade the author check with the label of copies, or while an OperatorGroup is being deleted.
+func unlabeled() []row {
+	return []row{
+		{number: "364", title: "an InstallPlan with the label of copies that is created before the OperatorGroup", holds: p1(), play: func(s *scene) {
+			const before = "remit-create-the-operatorgroup-before-the-installplan"
+			ip := s.waiting()
+			plan := resolver.Plan{Namespace: s.Namespace}
+			require.NoError(s.T, json.Unmarshal([]byte(ip.Annotations[names.AnnotationPlan]), &plan.Pins))
+			plan.Pins[0].Subscription, plan.Pins[0].SubscriptionUID = "nothing", "none"
+			for _, obj := range []client.Object{s.Subscription(s.T), ip, &operatorsv1.OperatorGroup{ObjectMeta: s.Meta(groupName)}} {
+				require.NoError(s.T, client.IgnoreNotFound(cluster.Client.Delete(s.T.Context(), obj)))
+			}
+			c := s.author("installplans", "get", "create")
+			mine := &operatorsv1alpha1.InstallPlan{ObjectMeta: s.Meta(plan.Name())}
+			mine.Annotations = map[string]string{names.AnnotationPlan: plan.Encode()}
+			mine.Spec = operatorsv1alpha1.InstallPlanSpec{Approval: operatorsv1alpha1.ApprovalAutomatic, Approved: true, ClusterServiceVersionNames: []string{probeCSV}}
+			s.Eventually(func(t *assert.CollectT) { // the policies no longer know the OperatorGroup
+				assert.ErrorContains(t, c.Create(s.T.Context(), mine.DeepCopy(), client.DryRunAll), "no params found")
+			})
+			mine.Labels = map[string]string{names.LabelCopiedFrom: neighbor}
+			require.ErrorContains(s.T, c.Create(s.T.Context(), mine), before)
+			s.group(s.Namespace)
+			s.noDeployments()
+			s.nothingWritten()
+		}},
+		{number: "365", title: "a copy whose label is removed by a user who may act as every account of the namespace", holds: p1(), play: func(s *scene) {
+			c := s.authorWho(rule("operators.coreos.com", "clusterserviceversions", "get", "create", "patch"), rule("", "serviceaccounts", "impersonate"))
+			copied := csv().Set(map[string]any{names.LabelCopiedFrom: neighbor}, "metadata", "labels")
+			require.NoError(s.T, s.apply(c, copied.Object))
+			s.labelDenied(c.Patch(s.T.Context(), s.CSV(s.T, probeCSV), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"olm.copiedFrom":null}}}`))))
+			s.group(s.Namespace)
+			s.noDeployments()
+			s.nothingWritten()
+		}},
+		{number: "366", title: "what users write while a finalizer delays the deletion of the OperatorGroup", holds: p1(), play: func(s *scene) {
+			hold := func(finalizers string) {
+				og := &operatorsv1.OperatorGroup{ObjectMeta: s.Meta(groupName)}
+				patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":`+finalizers+`}}`))
+				require.NoError(s.T, client.IgnoreNotFound(cluster.Client.Patch(context.WithoutCancel(s.T.Context()), og, patch)))
+			}
+			s.install(bundleOf(csv()))
+			s.Succeeded(probeCSV)
+			hold(`["example.com/hold"]`)
+			defer hold("null")
+			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), &operatorsv1.OperatorGroup{ObjectMeta: s.Meta(groupName)}))
+			s.csvSays(succeeded, "is being deleted")
+			c := s.authorWho(rule("operators.coreos.com", "subscriptions clusterserviceversions", "get", "create", "patch"), rule("", "serviceaccounts", "impersonate"))
+			require.NoError(s.T, s.apply(c, forge.NewCSV("late.v1.0.0").RenameObjects("late").Object))
+			require.NoError(s.T, c.Patch(s.T.Context(), s.Subscription(s.T), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"config":{"env":[{"name":"LATE","value":"x"}]}}}`))))
+			s.Eventually(func(t *assert.CollectT) {
+				late := s.CSV(t, "late.v1.0.0")
+				assert.Equal(t, pending, late.Status.Phase)
+				assert.Contains(t, late.Status.Message, "is being deleted")
+			})
+			s.settle()
+			s.runsUnchanged()
+			deployments := &appsv1.DeploymentList{}
+			s.list(deployments)
+			require.Len(s.T, deployments.Items, 1)
+			require.NotContains(s.T, fmt.Sprint(deployments.Items[0].Spec.Template.Spec.Containers[0].Env), "LATE")
 		}},
 	}
 }
