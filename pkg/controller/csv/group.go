@@ -1,6 +1,7 @@
 package csv
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/install/warrant"
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/step/build"
@@ -91,7 +93,8 @@ func (s *scope) desired(pods func(string, *corev1.PodTemplateSpec)) ([]*appsv1.D
 }
 
 // gatherAccount finds the account in the cache and opens a client that acts as the account. It records in the facts why
-// an account cannot be used, or why nothing may be installed as the account. The client verifies the account against the API server before it writes.
+// an account cannot be used, or why nothing may be installed as the account. The client verifies the account against the API
+// server before it writes.
 func (r *Reconciler) gatherAccount(ctx context.Context, s *scope) error {
 	account, err := r.Default.Lookup(r.Client).AccountOf(ctx, s.group)
 	if err == nil {
@@ -103,9 +106,19 @@ func (r *Reconciler) gatherAccount(ctx context.Context, s *scope) error {
 	}
 	if errors.As(err, &s.facts.Account) {
 		s.facts.Notes = append(s.facts.Notes, fmt.Sprintf("%s: %s", s.facts.Account.Reason, summary(s.facts.Account)))
-		return nil
+		return r.recordNamed(ctx, s)
 	}
 	return err
+}
+
+// recordNamed records the account that the OperatorGroup names although it cannot be used yet, because the author check has compared
+// the author of the ClusterServiceVersion with it.
+func (r *Reconciler) recordNamed(ctx context.Context, s *scope) error {
+	key := cmp.Or(s.account.Key(), s.facts.Account.Account)
+	if _, ofAny := s.csv.Labels[names.LabelAnyAccount]; ofAny || key.Name == "" || s.csv.Annotations[names.AnnotationAccount] == key.String() {
+		return nil
+	}
+	return r.record(ctx, s, key)
 }
 
 func (r *Reconciler) openClient(s *scope) error {

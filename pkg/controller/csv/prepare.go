@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -241,12 +242,16 @@ func (r *Reconciler) inPlace(ctx context.Context, s *scope, want *unstructured.U
 	return live, nil
 }
 
-// replaceRecord records the account instead of an earlier one, as the controller identity: the account may not be allowed to use the
-// earlier one, which the admission policy requires (docs/adr/0085). Otherwise, users of the earlier account could change what
-// the account installs while an OperatorGroup is replaced. The event for the change triggers another reconcile.
-func (r *Reconciler) replaceRecord(ctx context.Context, s *scope) error {
+// record records an account, instead of an earlier one if there is one, as the controller identity: the account may not exist yet,
+// or may not be allowed to use the earlier one, which the admission policy requires (docs/adr/0085). Otherwise, users of the earlier
+// account could change what the account installs while an OperatorGroup is replaced. The event for the change triggers another
+// reconcile.
+func (r *Reconciler) record(ctx context.Context, s *scope, account types.NamespacedName) error {
 	after := s.csv.DeepCopy()
-	after.Annotations[names.AnnotationAccount] = s.account.Key().String()
+	if after.Annotations == nil {
+		after.Annotations = map[string]string{}
+	}
+	after.Annotations[names.AnnotationAccount] = account.String()
 	s.facts.Unsynced = true
 	err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(s.csv, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager))
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
@@ -267,7 +272,7 @@ func (r *Reconciler) annotate(ctx context.Context, s *scope, account client.Clie
 	// The label protects the spec as well, and the account itself may not be allowed to use every account.
 	if _, ofAny := after.Labels[names.LabelAnyAccount]; !ofAny {
 		if after.Annotations[names.AnnotationAccount] != "" && after.Annotations[names.AnnotationAccount] != s.account.Key().String() {
-			return false, r.replaceRecord(ctx, s)
+			return false, r.record(ctx, s, s.account.Key())
 		}
 		after.Annotations[names.AnnotationAccount] = s.account.Key().String()
 	}
