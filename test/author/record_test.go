@@ -108,5 +108,9 @@ func TestRemitReplacesTheRecordedAccount(t *testing.T) {
 		removed := fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, names.AnnotationAccount)
 		require.ErrorContains(s, olm.Patch(s.Context(), csv.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(removed)), client.DryRunAll), "remit-olm may")
 		require.NoError(s, patch("", ""))
+		// It also records an account that does not exist yet, so that nothing is recorded.
+		require.NoError(s, s.admin.Patch(s.Context(), csv.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(removed))))
+		require.NoError(s, patch("", ""))
+		require.ErrorContains(s, patch(`,"olm.operatorGroup":"x"`, ""), "remit-olm may")
 	})
 }

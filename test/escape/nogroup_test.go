@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -61,6 +63,34 @@ func withoutGroup() []row {
 			s.runsUnchanged()
 		}},
 	}
+	rows = append(rows, row{number: "367", title: "what an account that does not exist yet will install, while its OperatorGroup is deleted", holds: p1(), play: func(s *scene) {
+		require.NoError(s.T, cluster.Client.Delete(s.T.Context(), &corev1.ServiceAccount{ObjectMeta: s.Meta(accountName)}))
+		s.group(s.Namespace)
+		s.publish(bundleOf(csv()))
+		named := rule("", "serviceaccounts", "impersonate")
+		named.ResourceNames = []string{accountName}
+		s.bind(rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "early"}, "early",
+			profile{own: []rbacv1.PolicyRule{rule("operators.coreos.com", "subscriptions clusterserviceversions", "create", "patch"), named, rule("", "pods", "list")}})
+		author := s.knownAs("early")
+		sub := subscription(s)
+		require.NoError(s.T, author.Create(s.T.Context(), sub))
+		require.NoError(s.T, s.apply(author, csv().Object))
+		s.Eventually(func(t *assert.CollectT) {
+			assert.NoError(t, s.Get(sub.Name, sub))
+			assert.Contains(t, sub.Status.GetCondition(names.ConditionAuthorUnchecked).Message, s.Namespace+"/"+accountName)
+			assert.Equal(t, s.Namespace+"/"+accountName, s.CSV(t, probeCSV).Annotations[names.AnnotationAccount])
+		})
+		c := s.authorWho(rule("operators.coreos.com", "subscriptions clusterserviceversions", "get", "create", "patch"))
+		require.NoError(s.T, cluster.Client.Delete(s.T.Context(), &operatorsv1.OperatorGroup{ObjectMeta: s.Meta(groupName)}))
+		s.Eventually(func(t *assert.CollectT) { // the policies no longer know the OperatorGroup
+			late := subscription(s)
+			late.Name = "late"
+			assert.ErrorContains(t, c.Create(s.T.Context(), late, client.DryRunAll), before)
+		})
+		for _, obj := range []client.Object{sub, s.CSV(s.T, probeCSV)} {
+			s.denied(c.Patch(s.T.Context(), obj, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"displayName":"another","channel":"another"}}`))))
+		}
+	}})
 	return append(rows, unlabeled()...)
 }
 

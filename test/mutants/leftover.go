@@ -72,6 +72,18 @@ func leftovers() []Mutant {
 			Killer: unit(extension, "TestWhatAnExtensionLeavesBehind"),
 		},
 		{
+			Name: "accounts-that-do-not-exist-are-not-recorded", Rule: 5, File: "pkg/controller/csv/group.go",
+			Old:    "cmp.Or(s.account.Key(), s.facts.Account.Account)",
+			New:    "s.account.Key()",
+			Killer: unit("pkg/controller/csv", "TestAccounts"),
+		},
+		{
+			Name: "subscriptions-do-not-record-missing-accounts", Rule: 5, File: "pkg/lib/scoped/lookup.go",
+			Old:    "		missing.Account = key\n",
+			New:    "",
+			Killer: unit("pkg/lib/scoped", "TestAccount"),
+		},
+		{
 			Name: "recreated-namespaces-finalize-extensions", Rule: 5, File: "pkg/controller/clusterextension/finalize.go",
 			Old:    "findIdentity, stopRecreated, stopUnusable",
 			New:    "findIdentity, stopUnusable",
