@@ -1,19 +1,17 @@
 package catalog
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/remit-olm/remit/pkg/lib/budget"
 )
 
-// Measured memory, in bytes, that decoding needs per byte and per value of a document. Values are counted separately,
+// Measured memory, in bytes, that decoding needs per byte and per value of a YAML document. Values are counted separately,
 // because a value can be as short as "[]".
-const (
-	jsonBytes, jsonValue = 4, 128
-	yamlBytes, yamlValue = 16, 320
-)
+const yamlBytes, yamlValue = 16, 320
 
 // DecodingLimits limits the decoding of one catalog.
 type DecodingLimits struct {
@@ -71,12 +69,12 @@ func (d *Decoding) Begin(ctx context.Context, cost int64) (end func(), err error
 
 // JSONCost estimates the memory needed to decode a JSON text.
 func JSONCost(text []byte) int64 {
-	return jsonBytes*int64(len(text)) + jsonValue*count(text, ",:[{")
+	return budget.JSONCost(text)
 }
 
 // YAMLCost estimates the memory needed to decode a YAML text.
 func YAMLCost(text []byte) int64 {
-	return yamlBytes*int64(len(text)) + yamlValue*count(text, ",:[{\n-?")
+	return yamlBytes*int64(len(text)) + yamlValue*budget.Count(text, ",:[{\n-?")
 }
 
 // CheckCost rejects a YAML or JSON text that would need more memory to decode than the limit.
@@ -90,13 +88,4 @@ func CheckCost(text []byte, limit int64) error {
 			cost>>20, limit>>20)
 	}
 	return nil
-}
-
-// count returns an upper bound for the number of values, based on the characters that start or separate them.
-func count(text []byte, indicators string) int64 {
-	n := 1
-	for i := range len(indicators) {
-		n += bytes.Count(text, []byte(indicators[i:i+1]))
-	}
-	return int64(n)
 }

@@ -153,8 +153,8 @@ func authors() []Mutant {
 		},
 		{
 			Name: "subscriptions-forget-their-account", Rule: 5, File: "pkg/controller/subscription/status.go",
-			Old:    `if v.account.Name != "" { // the last`,
-			New:    `if v.account.Name == "?" { // the last`,
+			Old:    `if v.named.Name != "" { // the last`,
+			New:    `if v.named.Name == "?" { // the last`,
 			Killer: unit("pkg/controller/subscription", "TestRecordsTheAccountOfASubscription"),
 		},
 		{

@@ -74,7 +74,7 @@ func leftovers() []Mutant {
 		{
 			Name: "accounts-that-do-not-exist-are-not-recorded", Rule: 5, File: "pkg/controller/csv/group.go",
 			Old:    "cmp.Or(s.account.Key(), s.facts.Account.Account)",
-			New:    "s.account.Key()",
+			New:    "cmp.Or(s.account.Key())",
 			Killer: unit("pkg/controller/csv", "TestAccounts"),
 		},
 		{

@@ -142,6 +142,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: after}, err
 	}
 	s := newRun(r, ext)
+	defer func() { s.executor.Close() }()
 	out, err := s.runPhases(ctx,
 		findIdentity,
 		findNamespace,

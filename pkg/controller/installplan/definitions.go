@@ -32,7 +32,7 @@ import (
 
 // usersPage is the number of objects in one page when Remit determines who uses a CustomResourceDefinition. Only metadata is
 // read.
-const usersPage = 500
+const usersPage = 50
 
 // maxDeployments is the number of Deployments of a namespace whose owners are examined.
 const maxDeployments = 5_000

@@ -2,8 +2,10 @@ package installplan
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,17 +48,22 @@ func (s *stored) List(_ context.Context, list client.ObjectList, _ ...client.Lis
 	if s.fails != nil {
 		return s.fails
 	}
-	into := list.(*unstructured.UnstructuredList)
-	kind := into.GetKind()[:len(into.GetKind())-len("List")]
+	into := &unstructured.UnstructuredList{}
+	into.SetKind(list.GetObjectKind().GroupVersionKind().Kind)
+	kind := strings.TrimSuffix(into.GetKind(), "List")
 	s.clock.SetTime(s.clock.Now().Add(s.takes))
 	s.reads[kind]++
 	for _, namespace := range s.namespaces[kind] {
-		obj := unstructured.Unstructured{Object: map[string]any{}}
+		obj := unstructured.Unstructured{Object: map[string]any{"kind": kind}}
 		obj.SetNamespace(namespace)
 		obj.SetName("broken")
 		into.Items = append(into.Items, obj)
 	}
-	return nil
+	text, err := into.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	return list.(json.Unmarshaler).UnmarshalJSON(text)
 }
 
 // retried is a plan whose check of existing objects is retried. It changes the CustomResourceDefinitions of kinds A and

@@ -176,16 +176,6 @@ func change(ctx context.Context, c client.Client, live, want *unstructured.Unstr
 	return Updated, want, nil
 }
 
-// Live reads the object with the kind and name of desired. It returns nil if the object does not exist.
-func Live(ctx context.Context, c client.Reader, desired *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	live := &unstructured.Unstructured{}
-	live.SetGroupVersionKind(desired.GroupVersionKind())
-	if found, err := Read(ctx, c, client.ObjectKeyFromObject(desired), live); err != nil || !found {
-		return nil, err
-	}
-	return live, nil
-}
-
 // Manager returns the field manager with which an install applies an object with these labels. Each lineage has its own, so
 // that server-side apply refuses to change fields that another lineage or client applied. The field manager does not prove
 // ownership, because clients can choose any.

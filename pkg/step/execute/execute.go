@@ -57,6 +57,7 @@ type Executor struct {
 	csvs map[types.NamespacedName]types.UID
 	// accounts contains the ServiceAccounts that steps wrote, because a later step may share one of them.
 	accounts map[string]*unstructured.Unstructured
+	memory   memory
 }
 
 // State is the observed state of a step's object.
@@ -198,7 +199,7 @@ func (e *Executor) live(ctx context.Context, s step.Step) (o observation) {
 	if s.IsCRD() {
 		from = e.Facts
 	}
-	o.live, o.err = apply.Live(ctx, from, s.Object)
+	o.live, o.err = apply.LiveWithin(ctx, from, s.Object, e.memory.take)
 	return o
 }
 

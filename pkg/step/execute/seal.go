@@ -24,7 +24,7 @@ import (
 const (
 	maxBindings = 10_000
 	maxUnseen   = 100
-	pageSize    = 100
+	pageSize    = 25
 )
 
 // sealPrefix is the prefix of names that, because of the slash, no object can have and no request can contain. It is

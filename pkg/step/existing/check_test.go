@@ -34,7 +34,7 @@ func compare(live, want *apiextensionsv1.CustomResourceDefinition) (*check, erro
 func thing(t *testing.T, spec string) map[string]any {
 	t.Helper()
 	var out map[string]any
-	require.NoError(t, yaml.Unmarshal([]byte("{apiVersion: example.com/v1, kind: Thing, metadata: {name: a, namespace: n}, spec: "+spec+"}"), &out))
+	require.NoError(t, yaml.Unmarshal([]byte("{apiVersion: example.com/v1, kind: Thing, metadata: {name: a, namespace: ns}, spec: "+spec+"}"), &out))
 	// A client decodes whole numbers as integers.
 	for k, v := range out["spec"].(map[string]any) {
 		if f, ok := v.(float64); ok && f == float64(int64(f)) {

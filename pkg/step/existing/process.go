@@ -26,7 +26,7 @@ const (
 	maxMemory, softMemory = 512 << 20, 384 << 20
 	// schemaSeconds and objectSeconds bound the CPU time for preparing the schemas, and for validating one object.
 	schemaSeconds, objectSeconds = 10, 3
-	// maxWaiting is the number of Reads that run a process or wait for one, of which one runs at a time. maxReason is the maximum
+	// maxWaiting is the number of Reads at a time, which have a page in memory. One of them runs a process, and others wait for one. maxReason is the maximum
 	// length of the reason why a schema cannot be used, in bytes.
 	maxWaiting, maxReason = 4, 500
 )
@@ -143,25 +143,26 @@ func start(ctx context.Context, with schemas) (p *process, why string, err error
 	return p, "", nil
 }
 
-// place waits for the place of the only process. The error is errBusy if too many others wait, or if others run for so long.
+// begin takes one of the places of Reads. The error is errBusy if there is none.
+func begin() (end func(), err error) {
+	if !waiting.TryAcquire(1) {
+		return nil, errBusy
+	}
+	return func() { waiting.Release(1) }, nil
+}
+
+// place waits for the place of the only process. The error is errBusy if others run for so long.
 func place(ctx context.Context) (free func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if !waiting.TryAcquire(1) {
-		return nil, errBusy
-	}
 	if err := running.Acquire(ctx, 1); err != nil {
-		waiting.Release(1)
 		if errors.Is(context.Cause(ctx), ErrSlow) {
 			err = errBusy
 		}
 		return nil, err
 	}
-	return func() {
-		running.Release(1)
-		waiting.Release(1)
-	}, nil
+	return func() { running.Release(1) }, nil
 }
 
 // ask sends a message, and reads the answer. An error means that the process has ended: its limits were exceeded, or the context is

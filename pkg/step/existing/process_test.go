@@ -2,6 +2,7 @@ package existing
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"syscall"
@@ -21,8 +22,19 @@ func (o objects) Get(context.Context, client.ObjectKey, client.Object, ...client
 }
 
 func (o objects) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
-	list.(*unstructured.UnstructuredList).Items = o
-	return nil
+	return fill(list, o, "")
+}
+
+// fill writes objects into a list, as a client does.
+func fill(list client.ObjectList, objs []unstructured.Unstructured, next string) error {
+	all := &unstructured.UnstructuredList{Items: objs}
+	all.SetContinue(next)
+	all.SetKind("List")
+	text, err := all.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	return list.(json.Unmarshaler).UnmarshalJSON(text)
 }
 
 func objectsOf(t *testing.T, specs ...string) (out objects) {
@@ -105,7 +117,7 @@ func TestValidationEndsAtACostlyObject(t *testing.T) {
 	all := objectsOf(t, "{a: x}", "{b: x}", "{a: x, l: ["+repeat("x", 20_000)+"]}", "{b: x}")
 	found, err := Read(t.Context(), all, live, want, "v1")
 	require.NoError(t, err)
-	require.ErrorContains(t, found.Err(func(string) bool { return true }), "at least 2 object(s) would be invalid in version v1: thing1 (spec.a: Required value), thing2 (Too costly to validate")
+	require.ErrorContains(t, found.Err(func(string) bool { return true }), "at least 2 object(s) would be invalid in version v1: ns/thing1 (spec.a: Required value), ns/thing2 (Too costly to validate")
 }
 
 // The workers of a controller do not all wait for the validation of one tenant's objects.

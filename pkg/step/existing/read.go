@@ -2,6 +2,7 @@ package existing
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -9,8 +10,10 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -33,6 +36,11 @@ var ErrSlow = fmt.Errorf("not completed within %s", ReadTimeout)
 // identity. A version that is not served yet has no objects. If the context is canceled with the cause ErrSlow, Read returns the
 // violations found so far without an error, unless it has not begun to validate.
 func Read(ctx context.Context, r client.Reader, live, want *apiextensionsv1.CustomResourceDefinition, version string) (*Result, error) {
+	end, err := begin()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	s := &reading{schemas: schemas{schemaOf(live, version), schemaOf(want, version)}, result: &Result{CRD: want.Name, Version: version}}
 	defer s.end()
 	gvk := schema.GroupVersionKind{Group: live.Spec.Group, Version: version, Kind: live.Spec.Names.Kind}
@@ -45,7 +53,7 @@ func Read(ctx context.Context, r client.Reader, live, want *apiextensionsv1.Cust
 	}
 	read, page := 0, ""
 	for {
-		list := &unstructured.UnstructuredList{}
+		list := &objectPage{}
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 		err := r.List(ctx, list, client.Limit(PageSize), client.Continue(page))
 		if meta.IsNoMatchError(err) {
@@ -54,8 +62,12 @@ func Read(ctx context.Context, r client.Reader, live, want *apiextensionsv1.Cust
 		if err != nil {
 			return ended("list", err)
 		}
-		for i := range list.Items {
-			goesOn, err := s.validate(ctx, &list.Items[i])
+		texts, err := list.objects()
+		if err != nil {
+			return nil, err
+		}
+		for _, text := range texts {
+			goesOn, err := s.validate(ctx, text)
 			if err != nil {
 				return ended("validate", err)
 			}
@@ -63,7 +75,7 @@ func Read(ctx context.Context, r client.Reader, live, want *apiextensionsv1.Cust
 				return s.result, nil
 			}
 		}
-		read, page = read+len(list.Items), list.GetContinue()
+		read, page = read+len(texts), list.GetContinue()
 		if page == "" || read >= MaxObjects {
 			if page != "" {
 				s.result.leave("not all objects of version %s were checked", version)
@@ -80,8 +92,8 @@ type reading struct {
 	result  *Result
 }
 
-// validate adds the violations of an object to the result. goesOn is false if no further objects can be validated.
-func (s *reading) validate(ctx context.Context, obj *unstructured.Unstructured) (goesOn bool, err error) {
+// validate adds the violations of an object, given as JSON, to the result. goesOn is false if no further objects can be validated.
+func (s *reading) validate(ctx context.Context, text json.RawMessage) (goesOn bool, err error) {
 	if s.process == nil {
 		var why string
 		if s.process, why, err = start(ctx, s.schemas); err != nil {
@@ -96,7 +108,7 @@ func (s *reading) validate(ctx context.Context, obj *unstructured.Unstructured) 
 		}
 	}
 	var found verdict
-	isCostly := s.process.ask(obj.Object, &found) != nil
+	isCostly := s.process.ask(text, &found) != nil
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
@@ -104,8 +116,50 @@ func (s *reading) validate(ctx context.Context, obj *unstructured.Unstructured) 
 		s.result.leave("an object is too costly to validate")
 		found = verdict{First: []string{tooCostly}}
 	}
-	s.result.add(obj, found)
+	var is identified
+	if err := json.Unmarshal(text, &is); err != nil {
+		return false, fmt.Errorf("decode an object: %w", err)
+	}
+	s.result.add(types.NamespacedName(is.Metadata), found)
 	return !isCostly, nil
+}
+
+// identified is the part of an object that this process decodes.
+type identified struct {
+	Metadata struct{ Namespace, Name string }
+}
+
+// objectPage is a list whose objects are not decoded: they can take a hundred times as much memory as their JSON.
+type objectPage struct {
+	unstructured.UnstructuredList
+
+	texts []json.RawMessage
+}
+
+// objects returns the JSON of the objects. Readers other than clients of an API server fill in Items.
+func (p *objectPage) objects() ([]json.RawMessage, error) {
+	for i := range p.Items {
+		text, err := p.Items[i].MarshalJSON()
+		if err != nil {
+			return nil, err
+		}
+		p.texts = append(p.texts, text)
+	}
+	return p.texts, nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler, which clients use for kinds that implement runtime.Unstructured.
+func (p *objectPage) UnmarshalJSON(text []byte) error {
+	var list struct {
+		Metadata metav1.ListMeta
+		Items    []json.RawMessage
+	}
+	if err := json.Unmarshal(text, &list); err != nil {
+		return err
+	}
+	p.texts = list.Items
+	p.SetContinue(list.Metadata.Continue)
+	return nil
 }
 
 func (s *reading) end() {

@@ -35,7 +35,7 @@ func TestObjectsAreReadPageByPage(t *testing.T) {
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			pages++
 			err := c.List(ctx, list, opts...)
-			assert.LessOrEqual(t, len(list.(*unstructured.UnstructuredList).Items), PageSize)
+			assert.LessOrEqual(t, len(list.(*objectPage).texts), PageSize)
 			return err
 		},
 	})
@@ -87,14 +87,12 @@ func (e *endless) List(ctx context.Context, list client.ObjectList, _ ...client.
 	if e.refuses != nil {
 		return e.refuses
 	}
-	into := list.(*unstructured.UnstructuredList)
-	into.Items = make([]unstructured.Unstructured, PageSize)
-	for i := range into.Items {
-		into.Items[i].Object = map[string]any{"spec": map[string]any{}}
+	items := make([]unstructured.Unstructured, PageSize)
+	for i := range items {
+		items[i].Object = map[string]any{"kind": "Thing", "spec": map[string]any{}}
 	}
-	into.SetContinue("more")
 	e.read += PageSize
-	return nil
+	return fill(list, items, "more")
 }
 
 func TestTheNumberOfObjectsIsLimited(t *testing.T) {

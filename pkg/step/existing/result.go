@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Limits for the errors of a Result.
@@ -39,12 +39,12 @@ type broken struct {
 // leave records why further objects are not validated.
 func (r *Result) leave(format string, args ...any) { r.Unchecked = fmt.Sprintf(format, args...) }
 
-func (r *Result) add(obj *unstructured.Unstructured, found verdict) {
+func (r *Result) add(obj types.NamespacedName, found verdict) {
 	if len(found.First) == 0 {
 		return
 	}
-	if n := len(r.broken); n == 0 || r.broken[n-1].namespace != obj.GetNamespace() { // lists are sorted by namespace
-		r.broken = append(r.broken, broken{namespace: obj.GetNamespace()})
+	if n := len(r.broken); n == 0 || r.broken[n-1].namespace != obj.Namespace { // lists are sorted by namespace
+		r.broken = append(r.broken, broken{namespace: obj.Namespace})
 	}
 	last := &r.broken[len(r.broken)-1]
 	last.count++
@@ -87,10 +87,10 @@ func (r *Result) Err(mayName MayName) error {
 }
 
 // describe returns an object's name and its violations.
-func describe(obj *unstructured.Unstructured, found verdict) string {
-	name := obj.GetName()
-	if namespace := obj.GetNamespace(); namespace != "" {
-		name = namespace + "/" + name
+func describe(obj types.NamespacedName, found verdict) string {
+	name := obj.Name
+	if obj.Namespace != "" {
+		name = obj.Namespace + "/" + name
 	}
 	words := found.First
 	if found.More > 0 {

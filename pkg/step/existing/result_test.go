@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 const head = `error validating existing CRs against new CRD's schema for "things.example.com": updated validation is too restrictive: `
@@ -15,11 +15,8 @@ func TestAResultNamesOnlyPermittedObjects(t *testing.T) {
 	own := func(namespace string) bool { return namespace == "own" }
 	long := strings.Repeat("x", 2*MaxField)
 	broken := []violation{{field: "spec.a", kind: "Required value"}}
-	object := func(namespace string, n int) *unstructured.Unstructured {
-		out := &unstructured.Unstructured{Object: map[string]any{}}
-		out.SetNamespace(namespace)
-		out.SetName(fmt.Sprintf("thing-%d", n))
-		return out
+	object := func(namespace string, n int) types.NamespacedName {
+		return types.NamespacedName{Namespace: namespace, Name: fmt.Sprintf("thing-%d", n)}
 	}
 	for _, row := range []struct {
 		name          string
@@ -69,9 +66,7 @@ func TestAStoredResultIsFilteredOnEachCall(t *testing.T) {
 	r := &Result{CRD: "things.example.com", Version: "v1"}
 	for _, namespace := range []string{"a", "b", "c"} {
 		for n := range 4 {
-			obj := &unstructured.Unstructured{Object: map[string]any{}}
-			obj.SetNamespace(namespace)
-			obj.SetName(fmt.Sprint(n))
+			obj := types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(n)}
 			r.add(obj, verdictOf([]violation{{kind: "K"}}))
 		}
 	}
@@ -87,7 +82,5 @@ func TestAStoredResultIsFilteredOnEachCall(t *testing.T) {
 }
 
 func TestAClusterScopedObjectIsNamedWithoutNamespace(t *testing.T) {
-	obj := &unstructured.Unstructured{Object: map[string]any{}}
-	obj.SetName("a")
-	require.Equal(t, "a (K)", describe(obj, verdictOf([]violation{{kind: "K"}})))
+	require.Equal(t, "a (K)", describe(types.NamespacedName{Name: "a"}, verdictOf([]violation{{kind: "K"}})))
 }
