@@ -84,6 +84,18 @@ func leftovers() []Mutant {
 			Killer: unit("pkg/lib/scoped", "TestAccount"),
 		},
 		{
+			Name: "selectors-of-groups-have-any-size", Rule: 8, File: "pkg/lib/scoped/selector.go",
+			Old:    "		if n > MaxSelector {",
+			New:    "		if n < 0 {",
+			Killer: unit("pkg/lib/scoped", "TestLargeSelectorsAreNotEvaluated"),
+		},
+		{
+			Name: "live-objects-take-any-memory", Rule: 8, File: "pkg/step/execute/memory.go",
+			Old:    "	m.taken += cost\n",
+			New:    "",
+			Killer: unit("pkg/step/execute", "TestTheMemoryOfLiveObjectsIsLimited"),
+		},
+		{
 			Name: "recreated-namespaces-finalize-extensions", Rule: 5, File: "pkg/controller/clusterextension/finalize.go",
 			Old:    "findIdentity, stopRecreated, stopUnusable",
 			New:    "findIdentity, stopUnusable",

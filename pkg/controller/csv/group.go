@@ -10,7 +10,6 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/bundle"
@@ -41,7 +40,7 @@ func (r *Reconciler) gatherGroup(ctx context.Context, s *scope) error {
 	}
 	s.group = group
 	s.facts.Forward = group.UpgradeStrategy() == operatorsv1.UpgradeStrategyUnsafeFailForward
-	if _, err := metav1.LabelSelectorAsSelector(group.Spec.Selector); err != nil {
+	if _, err := scoped.Selector(group); err != nil {
 		s.facts.Group = &Problem{reasonNoTargets, messageNoTargets + ": " + err.Error()}
 		return nil
 	}

@@ -273,7 +273,7 @@ func (r *Reconciler) namespacesWithoutGrants(own string, account scoped.Account,
 // selector, in the facts, and returns an error if a read fails.
 func (r *Reconciler) gatherTargets(ctx context.Context, f *Facts) error {
 	if len(f.Group.Spec.TargetNamespaces) == 0 && f.Group.Spec.Selector != nil {
-		if _, err := metav1.LabelSelectorAsSelector(f.Group.Spec.Selector); err != nil {
+		if _, err := scoped.Selector(f.Group); err != nil {
 			f.InvalidSelector = fmt.Errorf("spec.selector: %w", err)
 			return nil
 		}

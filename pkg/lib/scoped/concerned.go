@@ -8,7 +8,6 @@ import (
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -72,7 +71,7 @@ func selects(og *operatorsv1.OperatorGroup, namespace *corev1.Namespace) bool {
 	if !alive(namespace) || og.Spec.Selector == nil || isEmptySelector(og.Spec.Selector) {
 		return false
 	}
-	selector, err := metav1.LabelSelectorAsSelector(og.Spec.Selector)
+	selector, err := Selector(og)
 	return err == nil && selector.Matches(labels.Set(namespace.Labels))
 }
 

@@ -1,6 +1,7 @@
 package scoped
 
 import (
+	"fmt"
 	"testing"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
@@ -78,4 +79,20 @@ func TestConcerned(t *testing.T) {
 			require.ElementsMatch(t, row.want, got)
 		})
 	}
+}
+
+// Anyone who may write OperatorGroups could otherwise keep the programs busy whenever a Namespace changes.
+func TestLargeSelectorsAreNotEvaluated(t *testing.T) {
+	og := group("og", "acct")
+	values := make([]string, MaxSelector-1)
+	for i := range values {
+		values[i] = fmt.Sprint("v", i)
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"a": "v1"}}}
+	og.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: metav1.LabelSelectorOpIn, Values: values}}}
+	require.True(t, selects(og, namespace))
+	og.Spec.Selector.MatchLabels = map[string]string{"a": "v1"}
+	require.False(t, selects(og, namespace))
+	_, err := Lookup{Reader: reader(t, namespace)}.matching(t.Context(), og)
+	require.ErrorContains(t, err, "spec.selector has more than 500 labels, expressions and values")
 }

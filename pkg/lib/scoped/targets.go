@@ -72,7 +72,7 @@ func tooManyTargets(og *operatorsv1.OperatorGroup, does string, n int) *Error {
 
 // matching lists the namespaces that the OperatorGroup's selector matches, whether or not the account is allowed to get them.
 func (l Lookup) matching(ctx context.Context, og *operatorsv1.OperatorGroup) ([]string, error) {
-	selector, err := metav1.LabelSelectorAsSelector(og.Spec.Selector)
+	selector, err := Selector(og)
 	if err != nil {
 		return nil, fmt.Errorf("evaluate the selector of OperatorGroup %s/%s: %w", og.Namespace, og.Name, err)
 	}

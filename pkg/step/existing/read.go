@@ -62,20 +62,14 @@ func Read(ctx context.Context, r client.Reader, live, want *apiextensionsv1.Cust
 		if err != nil {
 			return ended("list", err)
 		}
-		texts, err := list.objects()
+		n, goesOn, err := s.validateAll(ctx, list)
 		if err != nil {
-			return nil, err
+			return ended("validate", err)
 		}
-		for _, text := range texts {
-			goesOn, err := s.validate(ctx, text)
-			if err != nil {
-				return ended("validate", err)
-			}
-			if !goesOn {
-				return s.result, nil
-			}
+		if !goesOn {
+			return s.result, nil
 		}
-		read, page = read+len(texts), list.GetContinue()
+		read, page = read+n, list.GetContinue()
 		if page == "" || read >= MaxObjects {
 			if page != "" {
 				s.result.leave("not all objects of version %s were checked", version)
@@ -90,6 +84,16 @@ type reading struct {
 	schemas schemas
 	process *process
 	result  *Result
+}
+
+// validateAll is validate for the n objects of a page.
+func (s *reading) validateAll(ctx context.Context, list *objectPage) (n int, goesOn bool, err error) {
+	texts, err := list.objects()
+	goesOn = err == nil
+	for i := 0; goesOn && i < len(texts); i++ {
+		goesOn, err = s.validate(ctx, texts[i])
+	}
+	return len(texts), goesOn, err
 }
 
 // validate adds the violations of an object, given as JSON, to the result. goesOn is false if no further objects can be validated.

@@ -1,0 +1,27 @@
+package scoped
+
+import (
+	"fmt"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// MaxSelector is the maximum number of labels, expressions and values in the selector of an OperatorGroup. Each change of a Namespace
+// evaluates the selectors of all OperatorGroups, and one of 1.2 MB takes half a second.
+const MaxSelector = 500
+
+// Selector returns the selector of an OperatorGroup, or an error if it is invalid or too large.
+func Selector(og *operatorsv1.OperatorGroup) (labels.Selector, error) {
+	if s := og.Spec.Selector; s != nil {
+		n := len(s.MatchLabels) + len(s.MatchExpressions)
+		for _, e := range s.MatchExpressions {
+			n += len(e.Values)
+		}
+		if n > MaxSelector {
+			return nil, fmt.Errorf("spec.selector has more than %d labels, expressions and values", MaxSelector)
+		}
+	}
+	return metav1.LabelSelectorAsSelector(og.Spec.Selector)
+}
