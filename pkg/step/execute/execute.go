@@ -133,6 +133,7 @@ func (e *Executor) protection(s step.Step) error {
 
 func (e *Executor) gather(ctx context.Context, steps []step.Step, read func(context.Context, step.Step) observation) ([]State, error) {
 	e.csvs, e.accounts = map[types.NamespacedName]types.UID{}, map[string]*unstructured.Unstructured{}
+	e.memory.restart()
 	if err := e.gatherAPIs(ctx, steps); err != nil {
 		return nil, err
 	}

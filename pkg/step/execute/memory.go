@@ -11,7 +11,7 @@ import (
 // Limits for the estimated memory of the existing objects of one install, in bytes. Others than the install may have written them.
 const (
 	// freeMemory is available to each install, and maxMemory to maxHeavy of them at a time.
-	freeMemory, maxMemory = 24 << 20, 192 << 20
+	freeMemory, maxMemory = 24 << 20, 256 << 20
 	maxHeavy              = 2
 )
 
@@ -41,6 +41,13 @@ func (m *memory) take(cost int64) error {
 	}
 	m.heavy = true
 	return nil
+}
+
+// restart begins to count again: the objects that were read before are not kept together with the next ones.
+func (m *memory) restart() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.taken = 0
 }
 
 // Close must be called when the states that the Executor returned are no longer used.

@@ -34,8 +34,11 @@ func TestTheMemoryOfLiveObjectsIsLimited(t *testing.T) {
 	for n := 0; err == nil && n < 100; n++ {
 		err = read(&one)
 	}
-	require.ErrorContains(t, err, "the existing objects of the install would need more than 192 MiB of memory")
+	require.ErrorContains(t, err, "the existing objects of the install would need more than 256 MiB of memory")
 	require.True(t, one.memory.heavy)
+	_, err = one.gather(t.Context(), nil, nil)
+	require.NoError(t, err)
+	require.NoError(t, read(&one), "each Gather counts again, because an install reads its objects several times")
 
 	require.True(t, heavy.TryAcquire(maxHeavy-1), "the other places")
 	other := Executor{}

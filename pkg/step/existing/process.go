@@ -26,8 +26,8 @@ const (
 	maxMemory, softMemory = 512 << 20, 384 << 20
 	// schemaSeconds and objectSeconds bound the CPU time for preparing the schemas, and for validating one object.
 	schemaSeconds, objectSeconds = 10, 3
-	// maxWaiting is the number of Reads at a time, which have a page in memory. One of them runs a process, and others wait for one. maxReason is the maximum
-	// length of the reason why a schema cannot be used, in bytes.
+	// maxWaiting is the number of Reads at a time, which have a page in memory. One of them runs a process, and others wait for one.
+	// maxReason is the maximum length of the reason why a schema cannot be used, in bytes.
 	maxWaiting, maxReason = 4, 500
 )
 
