@@ -483,5 +483,17 @@ func bytes() []Mutant {
 			New:    "	if false {",
 			Killer: unit("pkg/controller/operatorgroup", "TestAGroupThatSelectsNamespacesByTheLabelsOfGroupsAddsNone"),
 		},
+		{
+			Name: "live-versions-are-read-at-once", Rule: 8, File: "pkg/controller/csv/live.go",
+			Old:    "client.InNamespace(namespace), client.Limit(liveSize), ",
+			New:    "client.InNamespace(namespace), ",
+			Killer: unit("pkg/controller/csv", "TestListsClusterServiceVersionsInSmallPagesOfMetadata"),
+		},
+		{
+			Name: "live-versions-without-end", Rule: 8, File: "pkg/controller/csv/live.go",
+			Old:    "case read >= maxLive:",
+			New:    "case read >= 2*maxLive:",
+			Killer: unit("pkg/controller/csv", "TestListsClusterServiceVersionsInSmallPagesOfMetadata"),
+		},
 	}
 }

@@ -230,7 +230,7 @@ func hints() []Mutant {
 		{
 			Name: "status-makes-a-copy", Rule: 3, File: "pkg/controller/csv/owner.go",
 			Old:    "	return copied\n",
-			New:    "	return copied || csv.Status.Reason == operatorsv1alpha1.CSVReasonCopied\n",
+			New:    "	full, ok := csv.(*operatorsv1alpha1.ClusterServiceVersion)\n	return copied || ok && full.Status.Reason == operatorsv1alpha1.CSVReasonCopied\n",
 			Killer: unit("pkg/controller/csv", "TestTheGroupAndTheContentAreCheckedFirst"),
 		},
 		{

@@ -13,6 +13,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -142,16 +143,16 @@ func (r *Reconciler) orphans(ctx context.Context, s *scope) ([]client.Object, er
 	if len(found) == 0 {
 		return nil, nil
 	}
-	live := &operatorsv1alpha1.ClusterServiceVersionList{}
-	if err := r.Live.List(ctx, live, client.InNamespace(s.csv.Namespace)); err != nil {
-		return nil, fmt.Errorf("list ClusterServiceVersions in namespace %q: %w", s.csv.Namespace, err)
-	}
-	return slices.DeleteFunc(found, func(obj client.Object) bool {
-		mark := obj.GetLabels()[names.LabelLineage]
-		return slices.ContainsFunc(live.Items, func(c operatorsv1alpha1.ClusterServiceVersion) bool {
-			return ownerutil.LabelValue(c.Name) == label || !isCopy(&c) && mark != "" && mayBe(&c, mark)
+	err := r.liveCSVs(ctx, s.csv.Namespace, func(csv *metav1.PartialObjectMetadata) {
+		found = slices.DeleteFunc(found, func(obj client.Object) bool {
+			mark := obj.GetLabels()[names.LabelLineage]
+			return ownerutil.LabelValue(csv.Name) == label || !isCopy(csv) && mark != "" && mayBe(csv, mark)
 		})
-	}), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
 }
 
 // isUnconverted reports whether an object is a CustomResourceDefinition without a conversion that Remit configured.

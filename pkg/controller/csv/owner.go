@@ -20,8 +20,8 @@ import (
 // there. Remit does not install an operator for a copy. Only the label determines this; remit-csv-author-check controls
 // who may set it. The status is not considered, because a user who is allowed to write it could hide an operator from
 // all checks. The annotations that OLM uses are not considered either, because the CSVs in bundles may contain them.
-func isCopy(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
-	_, copied := csv.Labels[names.LabelCopiedFrom]
+func isCopy(csv client.Object) bool {
+	_, copied := csv.GetLabels()[names.LabelCopiedFrom]
 	return copied
 }
 
@@ -51,8 +51,8 @@ func (r *Reconciler) ownerOf(csv *operatorsv1alpha1.ClusterServiceVersion, sub *
 }
 
 // directLineage returns the lineage of a CSV that a user created directly.
-func directLineage(csv *operatorsv1alpha1.ClusterServiceVersion) ownerutil.Lineage {
-	return ownerutil.DirectLineage(csv.Name, csv.Namespace)
+func directLineage(csv client.Object) ownerutil.Lineage {
+	return ownerutil.DirectLineage(csv.GetName(), csv.GetNamespace())
 }
 
 // inherited returns the lineage that a direct CSV inherited. The annotation only names it; the CSV's proof decides.

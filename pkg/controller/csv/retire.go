@@ -110,15 +110,9 @@ func (r *Reconciler) earlier(ctx context.Context, s *scope) ([]client.Object, er
 // liveOwners returns the owner label values that refer to the CSVs in a namespace. It reads the CSVs from the API
 // server.
 func (r *Reconciler) liveOwners(ctx context.Context, namespace string) (map[string]bool, error) {
-	list := &operatorsv1alpha1.ClusterServiceVersionList{}
-	if err := r.Live.List(ctx, list, client.InNamespace(namespace)); err != nil {
-		return nil, fmt.Errorf("list ClusterServiceVersions in namespace %q: %w", namespace, err)
-	}
 	out := map[string]bool{}
-	for i := range list.Items {
-		out[ownerutil.LabelValue(list.Items[i].Name)] = true
-	}
-	return out, nil
+	err := r.liveCSVs(ctx, namespace, func(csv *metav1.PartialObjectMetadata) { out[ownerutil.LabelValue(csv.Name)] = true })
+	return out, err
 }
 
 // isGarbageCollected reports whether garbage collection deletes an object together with the CSV that owns it.

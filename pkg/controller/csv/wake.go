@@ -177,8 +177,8 @@ func (r *Reconciler) proven(obj client.Object) bool {
 }
 
 // mayBe reports whether a ClusterServiceVersion may belong to a lineage; ownerOf makes the final decision.
-func mayBe(csv *operatorsv1alpha1.ClusterServiceVersion, mark string) bool {
-	return names.ShortMark(csv.Labels[names.LabelLineage]) == names.ShortMark(mark) || directLineage(csv).IsMark(mark)
+func mayBe(csv client.Object, mark string) bool {
+	return names.ShortMark(csv.GetLabels()[names.LabelLineage]) == names.ShortMark(mark) || directLineage(csv).IsMark(mark)
 }
 
 func request(namespace, name string) []reconcile.Request {
