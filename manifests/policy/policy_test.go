@@ -171,8 +171,8 @@ func TestRequiresEachPolicyAndBinding(t *testing.T) {
 // the label on objects of that kind.
 func TestLabelsExemptOnlyWhereAPolicyLimitsThem(t *testing.T) {
 	limited := map[string][]string{
-		"remit.dev/any-account": {"clusterserviceversions", "installplans", "subscriptions"}, // remit-csv-author-of-any-account
-		"olm.copiedFrom":        {"clusterserviceversions"},                                  // remit-copies
+		"remit.dev/any-account": {"catalogsources", "clusterserviceversions", "installplans", "subscriptions"}, // remit-csv-author-of-any-account
+		"olm.copiedFrom":        {"clusterserviceversions"},                                                    // remit-copies
 	}
 	seen := map[string]bool{}
 	for _, i := range []Installation{{Namespace: "remit"}, {Namespace: "remit", Extensions: true}, {Namespace: "remit", Packages: true}, {Namespace: "remit", Removals: true}} {

@@ -23,22 +23,28 @@ func (s *site) subscription(name string) *operatorsv1alpha1.Subscription {
 	}}
 }
 
-// writesSubscriptions allows all users of the site to write Subscriptions, and returns once the API server has observed these
-// permissions and, if group is set, the namespace's OperatorGroup.
+// writesSubscriptions allows all users of the site to write Subscriptions.
 func (s *site) writesSubscriptions(group bool) {
 	s.Helper()
-	rule := rbacv1.PolicyRule{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"subscriptions", "subscriptions/status"}, Verbs: []string{"*"}}
+	s.writes("subscriptions", func() client.Object { return s.subscription("probe") }, noGroupForSubscription, group)
+}
+
+// writes allows all users of the site to write the objects of a kind, and returns once the API server has observed these permissions
+// and, if group is set, the namespace's OperatorGroup. Otherwise it refuses objects with a message that contains noGroup.
+func (s *site) writes(resource string, probe func() client.Object, noGroup string, group bool) {
+	s.Helper()
+	rule := rbacv1.PolicyRule{APIGroups: []string{"operators.coreos.com"}, Resources: []string{resource, resource + "/status"}, Verbs: []string{"*"}}
 	for _, user := range []string{alice, carol, scoped.Username(s.namespace, installer)} {
 		s.grant(user, rule)
 	}
 	s.eventually(func(c *assert.CollectT) {
-		err := s.carol.Create(s.Context(), s.subscription("probe"), client.DryRunAll)
+		err := s.carol.Create(s.Context(), probe(), client.DryRunAll)
 		assert.ErrorContains(c, err, csvPolicy)
 		if group {
-			assert.NoError(c, s.alice.Create(s.Context(), s.subscription("probe"), client.DryRunAll))
+			assert.NoError(c, s.alice.Create(s.Context(), probe(), client.DryRunAll))
 		} else {
-			assert.ErrorContains(c, s.alice.Create(s.Context(), s.subscription("probe"), client.DryRunAll), noGroupForSubscription)
-			assert.ErrorContains(c, err, noGroupForSubscription)
+			assert.ErrorContains(c, s.alice.Create(s.Context(), probe(), client.DryRunAll), noGroup)
+			assert.ErrorContains(c, err, noGroup)
 		}
 	})
 }

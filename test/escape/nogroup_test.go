@@ -119,6 +119,25 @@ func unlabeled() []row {
 			s.noDeployments()
 			s.nothingWritten()
 		}},
+		{number: "372", title: "a catalog that offers what an operator of another catalog requires", holds: p1(), play: func(s *scene) {
+			const before = "remit-create-the-operatorgroup-before-the-catalogsource"
+			c := s.author("catalogsources", "*")
+			evil := func() *operatorsv1alpha1.CatalogSource {
+				return &operatorsv1alpha1.CatalogSource{ObjectMeta: s.Meta("evil"), Spec: operatorsv1alpha1.CatalogSourceSpec{
+					SourceType: operatorsv1alpha1.SourceTypeConfigmap, ConfigMap: "evil", Priority: 1000,
+				}}
+			}
+			require.ErrorContains(s.T, c.Create(s.T.Context(), evil()), before)
+			labeled := evil()
+			labeled.Labels = map[string]string{anyAccount: ""}
+			require.ErrorContains(s.T, c.Create(s.T.Context(), labeled), "every ServiceAccount of namespace "+s.Namespace)
+			s.install(bundleOf(csv()))
+			s.Succeeded(probeCSV)
+			s.denied(c.Create(s.T.Context(), evil()))
+			used := &operatorsv1alpha1.CatalogSource{ObjectMeta: s.Meta("catalog")}
+			s.denied(c.Patch(s.T.Context(), used, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"sourceType":"configmap","configMap":"evil","image":null}}`))))
+			s.runsUnchanged()
+		}},
 		{number: "365", title: "a copy whose label is removed by a user who may act as every account of the namespace", holds: p1(), play: func(s *scene) {
 			c := s.authorWho(rule("operators.coreos.com", "clusterserviceversions", "get", "create", "patch"), rule("", "serviceaccounts", "impersonate"))
 			copied := csv().Set(map[string]any{names.LabelCopiedFrom: neighbor}, "metadata", "labels")

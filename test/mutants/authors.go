@@ -163,5 +163,17 @@ func authors() []Mutant {
 			New:    `	case e.Key.Name == "?":`,
 			Killer: unit("pkg/step/execute", "TestAClusterServiceVersionKeepsItsFirstAccount"),
 		},
+		{
+			Name: "catalogs-are-written-by-anyone", Rule: 5, File: policy,
+			Old:    "      resources: [catalogsources, clusterserviceversions, subscriptions]",
+			New:    "      resources: [clusterserviceversions, subscriptions]",
+			Killer: unit("test/author", "TestUsersWhoMayActAsTheAccountCanWriteCatalogs"),
+		},
+		{
+			Name: "catalogs-precede-the-group", Rule: 5, File: policy,
+			Old:    "      resources: [catalogsources]\n",
+			New:    "      resources: [catalogsources/status]\n",
+			Killer: unit("test/author", "TestRefusesACatalogWithoutAnOperatorGroup"),
+		},
 	}
 }

@@ -67,8 +67,8 @@ func hints() []Mutant {
 		},
 		{
 			Name: "anyone-configures-subscriptions", Rule: 5, File: "manifests/policy/csv-author.yaml",
-			Old:    "resources: [clusterserviceversions, subscriptions]",
-			New:    "resources: [clusterserviceversions]",
+			Old:    "resources: [catalogsources, clusterserviceversions, subscriptions]",
+			New:    "resources: [catalogsources, clusterserviceversions]",
 			Killer: row("334"),
 		},
 		{
