@@ -495,5 +495,17 @@ func bytes() []Mutant {
 			New:    "case read >= 2*maxLive:",
 			Killer: unit("pkg/controller/csv", "TestListsClusterServiceVersionsInSmallPagesOfMetadata"),
 		},
+		{
+			Name: "live-objects-that-nobody-counts", Rule: 8, File: "pkg/lib/apply/live.go",
+			Old:    "		limit = maxUncounted",
+			New:    "		_ = maxUncounted",
+			Killer: unit("pkg/lib/apply", "TestALiveObjectIsDecodedOnlyIfItFitsIntoMemory"),
+		},
+		{
+			Name: "live-objects-of-any-size", Rule: 8, File: "pkg/lib/apply/live.go",
+			Old:    "	if cost > limit {",
+			New:    "	if false {",
+			Killer: unit("pkg/lib/apply", "TestALiveObjectIsDecodedOnlyIfItFitsIntoMemory"),
+		},
 	}
 }
