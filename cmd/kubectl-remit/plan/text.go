@@ -53,7 +53,8 @@ func (v *view) writeHead(b *bytes.Buffer) {
 	confirmed := true
 	for _, o := range v.origins {
 		confirmed = confirmed && o.IsConfirmed()
-		line(b, 1, "%s", o)
+		line(b, 1, "%s", o.What())
+		line(b, 2, "%s", o.Result())
 		if o.Pin.Replaces != "" {
 			line(b, 2, "replaces %s", o.Pin.Replaces)
 		}

@@ -37,12 +37,19 @@ type Origin struct {
 }
 
 // String describes the pin and its origin.
-func (o Origin) String() string {
-	result := "confirmed: " + o.Confirmed + " has the same content"
+func (o Origin) String() string { return o.What() + ": " + o.Result() }
+
+// What describes the pin: its bundle, package, channel and CatalogSource.
+func (o Origin) What() string {
+	return fmt.Sprintf("%s, from package %s, channel %s, of CatalogSource %s", o.Pin.Bundle, o.Pin.Package, o.Pin.Channel, o.Pin.CatalogKey())
+}
+
+// Result describes whether the content is confirmed.
+func (o Origin) Result() string {
 	if o.Confirmed == "" {
-		result = "not confirmed: " + o.Reason
+		return "not confirmed: " + o.Reason
 	}
-	return fmt.Sprintf("%s, from package %s, channel %s, of CatalogSource %s: %s", o.Pin.Bundle, o.Pin.Package, o.Pin.Channel, o.Pin.CatalogKey(), result)
+	return "confirmed: " + o.Confirmed + " has the same content"
 }
 
 // IsConfirmed reports whether the content of the pin is confirmed.
