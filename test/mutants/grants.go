@@ -80,11 +80,6 @@ func grantedPlans(command, preflight, choice string) []Mutant {
 			Killer: unit(command, "TestDoesNotOmitTheQuestionForUnconfirmedContent"),
 		},
 		{
-			Name: "another-subscription-has-the-plan", File: choice,
-			Old: "pin.Subscription == sub.Name && ", New: "",
-			Killer: unit(preflight, "TestTheStatusOfASubscriptionDoesNotSelectItsPlan"),
-		},
-		{
 			Name: "a-recreated-subscription-has-the-plan", File: choice,
 			Old: "pin.SubscriptionUID == sub.UID && ", New: "",
 			Killer: unit(preflight, "TestTheStatusOfASubscriptionDoesNotSelectItsPlan"),

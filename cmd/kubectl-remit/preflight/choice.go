@@ -65,10 +65,10 @@ func only(executed, confirmed []*operatorsv1alpha1.InstallPlan, sub *operatorsv1
 		sub.Namespace, sub.Name, strings.Join(namesOf(executed), ", "))
 }
 
-// isFor reports whether a pin is for the Subscription as it is now.
+// isFor reports whether a pin is for the Subscription as it is now. The UID includes the name.
 func isFor(pin resolver.Pin, sub *operatorsv1alpha1.Subscription) bool {
 	spec := sub.Spec
-	return spec != nil && pin.Subscription == sub.Name && pin.SubscriptionUID == sub.UID && pin.Package == spec.Package &&
+	return spec != nil && pin.SubscriptionUID == sub.UID && pin.Package == spec.Package &&
 		pin.Catalog == spec.CatalogSource && pin.CatalogNamespace == spec.CatalogSourceNamespace && (spec.Channel == "" || spec.Channel == pin.Channel)
 }
 

@@ -104,6 +104,14 @@ func TestTheStatusOfASubscriptionDoesNotSelectItsPlan(t *testing.T) {
 			plan, err := planOf(t.Context(), reads(t, append(catalogs.objs, sub, genuine, other)...), sub, nil)
 			require.NoError(t, err)
 			require.Equal(t, genuine.Name, plan.Name)
+
+			plan, err = planOf(t.Context(), reads(t, sub, genuine, other), sub, nil)
+			if name == "other content" || name == "another bundle" { // without the catalog, this cannot be known
+				require.ErrorContains(t, err, "has several InstallPlans that are not finished")
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, genuine.Name, plan.Name)
 		})
 	}
 }
