@@ -63,7 +63,7 @@ func NewCommand() *cobra.Command {
 		Use:   "grant " + usage,
 		Short: "Grant the permissions that an install is missing",
 		Long: "Determine the permissions that the account of an InstallPlan, or the identity of a ClusterExtension, is missing, print the RBAC that grants them, ask, and create it.\n\n" +
-			"The command examines the cluster as preflight does, and does not use what statuses and reports say. " +
+			"The command examines the cluster as preflight does, and takes nothing that it grants from statuses and reports. " +
 			"In particular, the InstallPlan of a Subscription is the one whose pins name the Subscription and that is not finished. " +
 			"If what is missing changes while it asks, it creates nothing. It does not change existing objects: it fails if an object exists " +
 			"that differs from the one to create, or if someone else is already bound to a role that does not exist yet.\n\n" +
