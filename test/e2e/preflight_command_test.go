@@ -133,12 +133,12 @@ func TestPreflightOfAPlanOfAnySize(t *testing.T) {
 	t.Parallel()
 	tn := subscribed(t, catalogLarge)
 	tn.Group(env.AccountName, tn.Namespace)
-	message := tn.PermissionsMissing()
+	tn.PermissionsMissing()
 	sub := "subscription/" + tn.Subscription(t).Name
 	_, notes := preflightOf(t, missing, sub, "-n", tn.Namespace)
 	require.Contains(t, notes, unconfirmed)
 	preflightOf(t, missing, sub, "-n", tn.Namespace, "--account", tn.Namespace+"/default")
-	tn.Paste(message)
+	tn.GrantMissing() // another test may have installed the sample's CustomResourceDefinition in the meantime
 	tn.Succeeded(bundle.CSV)
 	_, notes = preflightOf(t, passed, sub, "-n", tn.Namespace)
 	require.Contains(t, notes, unconfirmed)
@@ -149,7 +149,7 @@ func TestPreflightOfAPlanThatDoesNotContainItsManifests(t *testing.T) {
 	t.Parallel()
 	tn := subscribed(t, catalogLarge)
 	tn.Group(env.AccountName, tn.Namespace)
-	message := tn.PermissionsMissing()
+	tn.PermissionsMissing()
 	ip := tn.Plan(t)
 	before := ip.DeepCopy()
 	delete(ip.Annotations, names.AnnotationContent)
@@ -174,7 +174,7 @@ func TestPreflightOfAPlanThatDoesNotContainItsManifests(t *testing.T) {
 	_, notes = preflightOf(t, failed, sub, "-n", tn.Namespace, "--account", tn.Namespace+"/default")
 	require.Contains(t, notes, "check the bundle instead")
 
-	tn.Paste(message)
+	tn.GrantMissing() // another test may have installed the sample's CustomResourceDefinition in the meantime
 	tn.Succeeded(bundle.CSV)
 	out, notes = preflightOf(t, passed, sub, "-n", tn.Namespace)
 	require.Contains(t, out, "has all permissions that")
