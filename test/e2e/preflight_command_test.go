@@ -60,6 +60,12 @@ func bundleDir(t *testing.T, change func(env.Variant)) string {
 
 func unchanged(env.Variant) {}
 
+const (
+	// confirmed and unconfirmed are parts of the notes about the content of a plan.
+	confirmed   = ": confirmed: the bundle from --bundle has the same content"
+	unconfirmed = ": not confirmed: CatalogSource "
+)
+
 func TestPreflightOfABundleMatchesThePlan(t *testing.T) {
 	bounded(t)
 	t.Parallel()
@@ -73,7 +79,13 @@ func TestPreflightOfABundleMatchesThePlan(t *testing.T) {
 	sub := "subscription/" + tn.Subscription(t).Name
 	for _, arg := range []string{dir, sub, "installplan/" + tn.Plan(t).Name} {
 		out, notes := preflightOf(t, missing, arg, "-n", tn.Namespace)
-		require.Empty(t, notes)
+		if arg == dir {
+			require.Empty(t, notes)
+		} else {
+			require.Contains(t, notes, unconfirmed)
+			_, notes = preflightOf(t, missing, arg, "-n", tn.Namespace, "--bundle", dir)
+			require.Contains(t, notes, confirmed)
+		}
 		for line := range strings.Lines(message) {
 			// Another test may have installed the sample's CustomResourceDefinition in the meantime.
 			if strings.HasPrefix(line, "- User") && !strings.Contains(line, "customresourcedefinitions") {
@@ -81,10 +93,17 @@ func TestPreflightOfABundleMatchesThePlan(t *testing.T) {
 			}
 		}
 	}
-	granted, _, code := cluster.Remit(t, "grant", sub, "-n", tn.Namespace, "--yes")
+	_, told, code := cluster.Remit(t, "grant", sub, "-n", tn.Namespace, "--yes")
+	require.Equal(t, failed, code)
+	require.Contains(t, told, "nothing confirms that InstallPlan ")
+	other := bundleDir(t, func(v env.Variant) { v.SetImage("other.example.com/operator") })
+	_, told, code = cluster.Remit(t, "grant", sub, "-n", tn.Namespace, "--yes", "--bundle", other)
+	require.Equal(t, failed, code)
+	require.Contains(t, told, "but the plan requires digest sha256:")
+	granted, _, code := cluster.Remit(t, "grant", sub, "-n", tn.Namespace, "--yes", "--bundle", dir)
 	require.Zero(t, code, granted)
 	tn.Succeeded(bundle.CSV)
-	_, told, code := cluster.Remit(t, "grant", sub, "-n", tn.Namespace, "--yes")
+	_, told, code = cluster.Remit(t, "grant", sub, "-n", tn.Namespace, "--yes")
 	require.Zero(t, code)
 	require.Contains(t, told, "has all permissions that ")
 	for _, arg := range []string{dir, sub} {
@@ -114,15 +133,15 @@ func TestPreflightOfAPlanOfAnySize(t *testing.T) {
 	t.Parallel()
 	tn := subscribed(t, catalogLarge)
 	tn.Group(env.AccountName, tn.Namespace)
-	message := tn.PermissionsMissing()
+	tn.PermissionsMissing()
 	sub := "subscription/" + tn.Subscription(t).Name
 	_, notes := preflightOf(t, missing, sub, "-n", tn.Namespace)
-	require.Empty(t, notes)
+	require.Contains(t, notes, unconfirmed)
 	preflightOf(t, missing, sub, "-n", tn.Namespace, "--account", tn.Namespace+"/default")
-	tn.Paste(message)
+	tn.GrantMissing() // another test may have installed the sample's CustomResourceDefinition in the meantime
 	tn.Succeeded(bundle.CSV)
 	_, notes = preflightOf(t, passed, sub, "-n", tn.Namespace)
-	require.Empty(t, notes)
+	require.Contains(t, notes, unconfirmed)
 }
 
 func TestPreflightOfAPlanThatDoesNotContainItsManifests(t *testing.T) {
@@ -130,7 +149,7 @@ func TestPreflightOfAPlanThatDoesNotContainItsManifests(t *testing.T) {
 	t.Parallel()
 	tn := subscribed(t, catalogLarge)
 	tn.Group(env.AccountName, tn.Namespace)
-	message := tn.PermissionsMissing()
+	tn.PermissionsMissing()
 	ip := tn.Plan(t)
 	before := ip.DeepCopy()
 	delete(ip.Annotations, names.AnnotationContent)
@@ -145,12 +164,17 @@ func TestPreflightOfAPlanThatDoesNotContainItsManifests(t *testing.T) {
 	// Other users can change the report, so it is not a basis for a grant.
 	_, told, code := cluster.Remit(t, "grant", tn.Namespace+"/"+ip.Name, "--yes")
 	require.Equal(t, failed, code)
-	require.Contains(t, told, "other users can change its report: check the bundle with kubectl remit preflight instead")
+	require.Contains(t, told, "other users can change its report: specify each bundle with --bundle")
+	large := bundleDir(t, variants[catalogLarge])
+	out, notes, code = cluster.Remit(t, "grant", sub, "-n", tn.Namespace, "--bundle", large, "-o", "yaml")
+	require.Zero(t, code)
+	require.Contains(t, notes, confirmed)
+	require.Contains(t, out, "kind: Role\n")
 
 	_, notes = preflightOf(t, failed, sub, "-n", tn.Namespace, "--account", tn.Namespace+"/default")
 	require.Contains(t, notes, "check the bundle instead")
 
-	tn.Paste(message)
+	tn.GrantMissing() // another test may have installed the sample's CustomResourceDefinition in the meantime
 	tn.Succeeded(bundle.CSV)
 	out, notes = preflightOf(t, passed, sub, "-n", tn.Namespace)
 	require.Contains(t, out, "has all permissions that")

@@ -2,8 +2,12 @@ package mutants
 
 // grants returns the mutants of the commands that grant permissions and of the warnings about permissions.
 func grants() []Mutant {
-	const command = "cmd/kubectl-remit/grant"
-	return []Mutant{
+	const (
+		command   = "cmd/kubectl-remit/grant"
+		preflight = "cmd/kubectl-remit/preflight"
+		choice    = preflight + "/choice.go"
+	)
+	return append(grantedPlans(command, preflight, choice), []Mutant{
 		{
 			Name: "a-changed-grant-is-created", File: command + "/grant.go",
 			Old: "	if !isSame(printed, now) {", New: "	if !isSame(printed, printed) {",
@@ -58,6 +62,109 @@ func grants() []Mutant {
 			Name: "a-waiting-plan-names-no-account", File: "pkg/controller/installplan/run.go",
 			Old: "Namespace: account.Namespace, Name: account.Name, UID: account.UID,", New: "Namespace: account.Namespace, Name: account.Name,",
 			Killer: unit("pkg/controller/installplan", "TestAPlanNamesItsAccountBeforeItIsExecuted"),
+		},
+	}...)
+}
+
+// grantedPlans returns the mutants of the choice of the InstallPlan of a Subscription, and of the comparison of its content.
+func grantedPlans(command, preflight, choice string) []Mutant {
+	return []Mutant{
+		{
+			Name: "yes-accepts-unconfirmed-content", File: command + "/grant.go",
+			Old: "	if o.Yes && m.Unconfirmed != nil {", New: "	if o.Yes && m.Unconfirmed != nil && m.Objects == nil {",
+			Killer: unit(command, "TestDoesNotOmitTheQuestionForUnconfirmedContent"),
+		},
+		{
+			Name: "content-is-confirmed-only-the-first-time", File: command + "/grant.go",
+			Old: "	if err := o.checkConfirmed(now); err != nil {", New: "	if err := o.checkConfirmed(printed); err != nil {",
+			Killer: unit(command, "TestDoesNotOmitTheQuestionForUnconfirmedContent"),
+		},
+		{
+			Name: "a-recreated-subscription-has-the-plan", File: choice,
+			Old: "pin.SubscriptionUID == sub.UID && ", New: "",
+			Killer: unit(preflight, "TestTheStatusOfASubscriptionDoesNotSelectItsPlan"),
+		},
+		{
+			Name: "another-package-is-selected", File: choice,
+			Old: " && pin.Package == spec.Package &&", New: " &&",
+			Killer: unit(preflight, "TestTheStatusOfASubscriptionDoesNotSelectItsPlan"),
+		},
+		{
+			Name: "another-catalog-is-selected", File: choice,
+			Old: "		pin.Catalog == spec.CatalogSource && ", New: "		",
+			Killer: unit(preflight, "TestTheStatusOfASubscriptionDoesNotSelectItsPlan"),
+		},
+		{
+			Name: "a-catalog-of-another-namespace-is-selected", File: choice,
+			Old: "pin.CatalogNamespace == spec.CatalogSourceNamespace && ", New: "",
+			Killer: unit(preflight, "TestTheStatusOfASubscriptionDoesNotSelectItsPlan"),
+		},
+		{
+			Name: "another-channel-is-selected", File: choice,
+			Old: `(spec.Channel == "" || spec.Channel == pin.Channel)`, New: "spec != nil",
+			Killer: unit(preflight, "TestAPlanForAnotherChannelIsNotThePlan"),
+		},
+		{
+			Name: "other-pins-are-not-compared-with-subscriptions", File: choice,
+			Old: "		if err != nil || !isFor(pin, sub) {", New: "		if err != nil || sub == nil {",
+			Killer: unit(preflight, "TestTheStatusOfASubscriptionDoesNotSelectItsPlan"),
+		},
+		{
+			Name: "one-of-several-plans-is-taken", File: choice,
+			Old: "	case len(executed) == 1:", New: "	case len(executed) >= 1:",
+			Killer: unit(preflight, "TestSeveralPlansOfWhichNoneIsConfirmed"),
+		},
+		{
+			Name: "a-finished-plan-is-executed", File: choice,
+			Old: `		if whyOver(plan) != "" {`, New: `		if whyOver(plan) == "-" {`,
+			Killer: unit(preflight, "TestTheStatusOfASubscriptionDoesNotSelectItsPlan"),
+		},
+		{
+			Name: "a-finished-plan-is-granted", File: choice,
+			Old: `	if why := whyOver(i.plan); why != "" {
+		return fmt`, New: `	if why := whyOver(i.plan); why == "-" {
+		return fmt`,
+			Killer: unit(preflight, "TestNothingIsGrantedForAPlanThatIsNotExecuted"),
+		},
+		{
+			Name: "unavailable-content-is-granted", File: choice,
+			Old: "	case string(reason) == names.ReasonBundleContentUnavailable:", New: `	case string(reason) == "-":`,
+			Killer: unit(preflight, "TestNothingIsGrantedForAPlanThatIsNotExecuted"),
+		},
+		{
+			Name: "different-content-is-granted", File: choice,
+			Old: "		if o.Differs {", New: "		if o.Differs && o.Given {",
+			Killer: unit(preflight, "TestWhatIsConfirmed"),
+		},
+		{
+			Name: "the-catalog-confirms-bundles-of-others", File: choice,
+			Old: "		return !o.IsConfirmed() || !o.Given && !isSelected", New: "		return !o.IsConfirmed() || !o.Given && !isSelected && sub == nil",
+			Killer: unit(preflight, "TestWhatIsConfirmed"),
+		},
+		{
+			Name: "any-channel-is-the-default-channel", File: choice,
+			Old: " && o.Pin.Channel == cmp.Or(sub.Spec.Channel, o.DefaultChannel)", New: ` && o.Pin.Channel != cmp.Or("")`,
+			Killer: unit(preflight, "TestOnlyTheDefaultChannelIsSelectedWithoutAChannel"),
+		},
+		{
+			Name: "content-without-a-source-is-confirmed", File: "cmd/kubectl-remit/internal/source/origin.go",
+			Old: `func (o Origin) IsConfirmed() bool { return o.Confirmed != "" }`, New: `func (o Origin) IsConfirmed() bool { return o.Confirmed != "-" }`,
+			Killer: unit(preflight, "TestWhatIsConfirmed"),
+		},
+		{
+			Name: "any-digest-of-the-catalog-confirms", File: "cmd/kubectl-remit/internal/source/origin.go",
+			Old: "	case content.Digest() == o.Pin.Digest:", New: `	case content.Digest() != "":`,
+			Killer: unit(preflight, "TestWhatIsConfirmed"),
+		},
+		{
+			Name: "any-digest-of-a-given-bundle-confirms", File: "cmd/kubectl-remit/internal/source/origin.go",
+			Old: "return b.Content.Digest() == pin.Digest }):", New: `return b.Content.Digest() != "" }):`,
+			Killer: unit(preflight, "TestWhatIsConfirmed"),
+		},
+		{
+			Name: "kept-content-hides-a-different-bundle", File: "cmd/kubectl-remit/internal/source/plan.go",
+			Old: "		case len(of) > 0: //", New: "		case len(of) > 0 && content == nil: //",
+			Killer: unit("cmd/kubectl-remit/plan", "TestReadsContentFromTheGivenBundles"),
 		},
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/extension"
+	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/source"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/preflight"
 	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -22,8 +23,11 @@ import (
 // Options holds the options of the command.
 type Options struct {
 	// Yes creates the objects without asking.
-	Yes    bool
-	Format cli.Format
+	Yes bool
+	// Bundles are bundle directories or images that an InstallPlan must match, and PlainHTTP allows a registry without TLS.
+	Bundles   []string
+	PlainHTTP bool
+	Format    cli.Format
 	// RemitNamespace is where Remit is installed, and Provider issues the certificates of webhooks and APIs. Both concern only
 	// ClusterExtensions.
 	RemitNamespace string
@@ -43,8 +47,8 @@ const example = `  # Grant what the account is missing for the InstallPlan insta
   # For a ClusterExtension, including the enrollment of its user
   kubectl remit grant clusterextension/my-extension
 
-  # Without a question
-  kubectl remit grant subscription/my-operator -n team-a --yes
+  # Without a question, if the InstallPlan has exactly the content of this bundle
+  kubectl remit grant subscription/my-operator -n team-a --bundle registry.example.com/my-operator-bundle:v1.2.3 --yes
 
   # Only print the objects
   kubectl remit grant subscription/my-operator -n team-a -o yaml`
@@ -59,9 +63,13 @@ func NewCommand() *cobra.Command {
 		Use:   "grant " + usage,
 		Short: "Grant the permissions that an install is missing",
 		Long: "Determine the permissions that the account of an InstallPlan, or the identity of a ClusterExtension, is missing, print the RBAC that grants them, ask, and create it.\n\n" +
-			"The command examines the cluster as preflight does, and does not use what statuses and reports say. " +
+			"The command examines the cluster as preflight does, and takes nothing that it grants from statuses and reports. " +
+			"In particular, the InstallPlan of a Subscription is the one whose pins name the Subscription and that is not finished. " +
 			"If what is missing changes while it asks, it creates nothing. It does not change existing objects: it fails if an object exists " +
 			"that differs from the one to create, or if someone else is already bound to a role that does not exist yet.\n\n" +
+			"Users who can create InstallPlans can create one that names any CatalogSource but has other content. For each bundle, the command reports whether the CatalogSource, " +
+			"if it has a ConfigMap, or --bundle has the same content, and it refuses an InstallPlan whose content differs. If the argument is a Subscription, --yes requires that the content of its bundle is confirmed " +
+			"in this way, and that of all other bundles of the InstallPlan by --bundle.\n\n" +
 			"The command uses your credentials. To grant permissions, you must have them, or have the verbs escalate and bind. With -o yaml and -o json, it only prints the objects.\n\n" +
 			"The exit status is 0 if everything has been granted or nothing was missing, 1 if you decline or an object cannot be installed for another reason, and 2 on any other failure.",
 		Example: example,
@@ -82,6 +90,8 @@ func NewCommand() *cobra.Command {
 	o.Cluster.AddFlags(cmd)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.Yes, "yes", "y", false, "create the objects without asking")
+	source.AddBundleFlag(cmd, &o.Bundles)
+	flags.BoolVar(&o.PlainHTTP, "plain-http", false, "allow a registry without TLS; not required for a registry on this machine")
 	flags.StringVar(&o.RemitNamespace, "remit-namespace", names.DefaultNamespace, "namespace where Remit is installed, for a ClusterExtension")
 	flags.Var(&o.Provider, "webhook-certificates", "provider of the certificates of webhooks and APIs, for a ClusterExtension; must match the flag of Remit's extension program: "+
 		strings.Join(serving.Providers(), ", "))
@@ -104,6 +114,9 @@ func (o *Options) target(arg string, isNamed bool) (checker, error) {
 	case "installplan", "installplans", "ip":
 		return o.plan("", newPlan, name), nil
 	case "clusterextension", "clusterextensions":
+		if len(o.Bundles) > 0 {
+			return nil, errors.New("--bundle cannot be used with a ClusterExtension")
+		}
 		return o.extension(name), nil
 	}
 	if isNamed {
@@ -116,8 +129,10 @@ func (o *Options) target(arg string, isNamed bool) (checker, error) {
 func newPlan() client.Object { return &operatorsv1alpha1.InstallPlan{} }
 
 func (o *Options) plan(namespace string, newObject func() client.Object, name string) checker {
+	check := &preflight.Options{Cluster: o.Cluster, Namespace: namespace, Bundles: o.Bundles, ErrOut: o.ErrOut}
+	check.PlainHTTP = o.PlainHTTP
 	return func(ctx context.Context) (*preflight.Missing, error) {
-		return preflight.MissingForPlan(ctx, o.Cluster, namespace, newObject(), name, o.ErrOut)
+		return preflight.MissingForPlan(ctx, check, newObject(), name)
 	}
 }
 

@@ -37,6 +37,9 @@ func (o *Options) run(ctx context.Context, check checker) error {
 	if len(printed.Objects) == 0 {
 		return printed.Err
 	}
+	if err := o.checkConfirmed(printed); err != nil {
+		return err
+	}
 	if err := o.confirm(ctx, printed.Objects); err != nil {
 		return err
 	}
@@ -44,10 +47,21 @@ func (o *Options) run(ctx context.Context, check checker) error {
 	if err != nil {
 		return err
 	}
+	if err := o.checkConfirmed(now); err != nil {
+		return err
+	}
 	if !isSame(printed, now) {
 		return errors.New("what is missing has changed since it was printed; nothing was written. Run the command again to see it")
 	}
 	return o.create(ctx, now.Objects)
+}
+
+// checkConfirmed returns an error if a user must decide whether the content is the wanted one, and --yes is set.
+func (o *Options) checkConfirmed(m *preflight.Missing) error {
+	if o.Yes && m.Unconfirmed != nil {
+		return fmt.Errorf("%w; nothing was written", m.Unconfirmed)
+	}
+	return nil
 }
 
 // isSame reports whether two checks had the same basis and result.

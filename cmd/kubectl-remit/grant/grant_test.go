@@ -267,3 +267,28 @@ func TestUnderstandsItsArgument(t *testing.T) {
 	_, err := (&Options{}).target("team-a/x", true)
 	require.ErrorContains(t, err, "--namespace cannot be used with NAMESPACE/INSTALLPLAN")
 }
+
+func TestDoesNotOmitTheQuestionForUnconfirmedContent(t *testing.T) {
+	s := newSite(t, "y\n")
+	s.Yes = true
+	m, open := s.missing("get"), s.missing("get")
+	open.Unconfirmed = errors.New("nothing confirms the content")
+	for _, results := range [][]*preflight.Missing{{open}, {m, open}} {
+		err := s.grant(results...)
+		require.ErrorContains(t, err, "nothing confirms the content; nothing was written")
+		require.Equal(t, cli.CodeError, cli.ExitCode(err))
+		require.Zero(t, s.count(m.Objects))
+	}
+	s.Yes = false
+	require.NoError(t, s.grant(open))
+	require.Equal(t, 2, s.count(m.Objects))
+}
+
+func TestRejectsABundleForAClusterExtension(t *testing.T) {
+	cmd := NewCommand()
+	cmd.SetOut(io.Discard)
+	cmd.SetErr(io.Discard)
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	cmd.SetArgs([]string{"clusterextension/x", "--bundle", "y"})
+	require.ErrorContains(t, cmd.ExecuteContext(t.Context()), "--bundle cannot be used with a ClusterExtension")
+}

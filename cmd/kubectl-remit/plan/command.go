@@ -15,7 +15,8 @@ import (
 
 // Options holds the options of "plan show".
 type Options struct {
-	// Bundles are bundle directories or images to read if the InstallPlan does not contain the manifests of its bundles.
+	// Bundles are bundle directories or images that the InstallPlan must match, and that are read if it does not contain their
+	// manifests.
 	Bundles []string
 	// PlainHTTP allows a registry without TLS.
 	PlainHTTP bool
@@ -55,7 +56,7 @@ func newShowCommand() *cobra.Command {
 			"(CustomResourceDefinitions, webhooks and APIServices), the Deployments, and all other objects. The output ends with what the plan reports " +
 			"as missing, and with the command that approves the plan if it is waiting for approval.\n\n" +
 			"The objects are rendered from the content of the bundles that the plan contains. The plan's name commits to that content, so modified " +
-			"content is rejected. The target namespaces are those that the OperatorGroup currently selects.\n\n" +
+			"content is rejected. The output reports for each bundle whether its CatalogSource, if it has a ConfigMap, or --bundle has the same content. The target namespaces are those that the OperatorGroup currently selects.\n\n" +
 			"The exit status is 0 if nothing is missing, 1 if the plan reports something missing, and 2 if the plan cannot be shown.",
 		Example: example,
 		Args:    cli.ExactArgs("NAME"),
@@ -68,7 +69,7 @@ func newShowCommand() *cobra.Command {
 	o.Format.AddFlag(cmd)
 	o.Cluster.AddFlags(cmd)
 	flags := cmd.Flags()
-	flags.StringSliceVar(&o.Bundles, "bundle", nil, "bundle directory or image to read if the InstallPlan does not contain the manifests of its bundles (repeatable)")
+	source.AddBundleFlag(cmd, &o.Bundles)
 	flags.BoolVar(&o.PlainHTTP, "plain-http", false, "allow a registry without TLS; not required for a registry on this machine")
 	return cmd
 }

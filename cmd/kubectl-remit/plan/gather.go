@@ -26,9 +26,10 @@ import (
 
 // view contains the data to show about a plan.
 type view struct {
-	plan  *operatorsv1alpha1.InstallPlan
-	pins  []resolver.Pin
-	group *operatorsv1.OperatorGroup
+	plan *operatorsv1alpha1.InstallPlan
+	// origins describe the pins.
+	origins []source.Origin
+	group   *operatorsv1.OperatorGroup
 	// targets are the target namespaces.
 	targets []string
 	// steps are the plan's steps, and the roles and bindings for its webhooks and APIServices, permissions first.
@@ -52,7 +53,7 @@ func gather(ctx context.Context, c client.Client, plan *operatorsv1alpha1.Instal
 	if err != nil {
 		return nil, err
 	}
-	v.pins = pins.Pins
+	v.origins = source.OriginsOf(ctx, c, pins.Pins, given)
 	if err := v.findGroup(ctx, c); err != nil {
 		return nil, err
 	}

@@ -96,8 +96,9 @@ func TestShowsPermissionsFirst(t *testing.T) {
 	require.NoError(t, err)
 	rest := text
 	for _, want := range []string{
-		"InstallPlan team-a/" + plan.Name + " installs:\n  sample-operator.v0.1.0, from package sample-operator, channel stable, of CatalogSource team-a/sample\n",
-		"This command does not verify that the CatalogSources have this content. Remit verifies it before it writes anything.\n",
+		"InstallPlan team-a/" + plan.Name + " installs:\n  sample-operator.v0.1.0, from package sample-operator, channel stable, of CatalogSource team-a/sample\n" +
+			"    not confirmed: CatalogSource team-a/sample: catalogsources.operators.coreos.com \"sample\" not found\n",
+		"The name of an InstallPlan does not prove where its content comes from. Remit compares the content with that of the CatalogSources before it writes anything.\n",
 		"Installed as ServiceAccount team-a/installer, for the target namespaces: team-a, team-b\n",
 		"\nPermissions that the plan grants:\n  to ServiceAccount team-a/sample-operator\n    in each of the namespaces team-a, team-b\n      {apiGroups: [",
 		"\nCustomResourceDefinitions, webhooks and APIServices:\n  CustomResourceDefinition greetings.sample.remit.dev (Namespaced; v1)\n",
@@ -160,13 +161,16 @@ func TestAForgedStatusOnlyChangesItsOwnSection(t *testing.T) {
 func TestReadsContentFromTheGivenBundles(t *testing.T) {
 	b := written(t, unchanged)
 	plan := waiting(t, b)
-	want, err := shown(t, plan, nil, "team-a")
+	want, err := shown(t, plan, []*source.Bundle{b}, "team-a")
 	require.NoError(t, err)
+	require.Contains(t, want, "\n    confirmed: the bundle from --bundle has the same content\nInstalled as")
+	_, err = shown(t, plan, []*source.Bundle{written(t, large)}, "team-a")
+	require.ErrorContains(t, err, "but the plan requires digest "+b.Content.Digest(), "although the plan contains the content")
+
 	delete(plan.Annotations, names.AnnotationContent)
 	got, err := shown(t, plan, []*source.Bundle{b}, "team-a")
 	require.NoError(t, err)
 	require.Equal(t, want, got)
-
 	_, err = shown(t, plan, []*source.Bundle{written(t, large)}, "team-a")
 	require.ErrorContains(t, err, "but the plan requires digest "+b.Content.Digest())
 	another := written(t, func(v env.Variant) { v[env.FileCSV].SetName("another.v1") })

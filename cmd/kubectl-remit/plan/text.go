@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/source"
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/install/apiservice"
 	"github.com/remit-olm/remit/pkg/install/deployment"
@@ -47,19 +48,20 @@ func line(b *bytes.Buffer, depth int, f message.Format, args ...any) {
 	message.Fprintf(b, f.Indent(depth)+"\n", args...)
 }
 
-// unverified warns that a valid plan name does not prove the plan's content: anyone who can create InstallPlans can create one
-// whose name matches other content.
-const unverified = "This command does not verify that the CatalogSources have this content. Remit verifies it before it writes anything."
-
 func (v *view) writeHead(b *bytes.Buffer) {
 	line(b, 0, "InstallPlan %s/%s installs:", v.plan.Namespace, v.plan.Name)
-	for _, pin := range v.pins {
-		line(b, 1, "%s, from package %s, channel %s, of CatalogSource %s", pin.Bundle, pin.Package, pin.Channel, pin.CatalogKey())
-		if pin.Replaces != "" {
-			line(b, 2, "replaces %s", pin.Replaces)
+	confirmed := true
+	for _, o := range v.origins {
+		confirmed = confirmed && o.IsConfirmed()
+		line(b, 1, "%s", o.What())
+		line(b, 2, "%s", o.Result())
+		if o.Pin.Replaces != "" {
+			line(b, 2, "replaces %s", o.Pin.Replaces)
 		}
 	}
-	line(b, 0, "%s", unverified)
+	if !confirmed {
+		line(b, 0, "%s Remit compares the content with that of the CatalogSources before it writes anything.", source.Unproven)
+	}
 	as := "the installation's default account"
 	if !v.isUnbounded() {
 		as = "ServiceAccount " + v.plan.Namespace + "/" + v.group.Spec.ServiceAccountName

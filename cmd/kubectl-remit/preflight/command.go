@@ -19,6 +19,10 @@ type Options struct {
 	Namespace string
 	// RBACDir contains manifests to check instead of a cluster.
 	RBACDir string
+	// Bundles are bundle directories or images to compare an InstallPlan with, and to read if it does not contain their manifests.
+	// loaded contains those that were read.
+	Bundles []string
+	loaded  []*source.Bundle
 	Format  cli.Format
 	Cluster *cli.Cluster
 	Out     io.Writer
@@ -53,6 +57,8 @@ func NewCommand() *cobra.Command {
 			"By default, the account and the target namespaces are those of the namespace's OperatorGroup.\n\n" +
 			"The command reads RBAC from the cluster with your credentials. If you are not allowed to read RBAC, it sends access reviews to the API server instead, " +
 			"if you are allowed to create them. With --rbac-dir, it does not use a cluster.\n\n" +
+			"For a Subscription or an InstallPlan, notes report for each bundle whether its CatalogSource, or --bundle, has the same content as the InstallPlan. " +
+			"For a Subscription, the command examines the InstallPlan whose pins name the Subscription, not the one that the Subscription's status names: other users may be able to write the status.\n\n" +
 			"With -o yaml or -o json, standard output consists only of the objects that grant what is missing, and everything else is printed to standard error. " +
 			"With -o report, the output describes every rule and its purpose, for programs.\n\n" +
 			"The exit status is 0 if nothing is missing, 1 if something is missing, and 2 if the check could not be completed.",
@@ -76,6 +82,7 @@ func NewCommand() *cobra.Command {
 	o.Format.AddFlag(cmd, formatReport)
 	o.Cluster.AddFlags(cmd)
 	cmd.Flags().StringVar(&o.RBACDir, "rbac-dir", "", "check the RBAC manifests below this directory instead of a cluster")
+	source.AddBundleFlag(cmd, &o.Bundles)
 	_ = cmd.MarkFlagDirname("rbac-dir") // fails only for an undefined flag
 	cmd.AddCommand(newExtensionCommand())
 	return cmd

@@ -56,8 +56,11 @@ type input struct {
 	client client.Client
 	// crds caches the cluster's CustomResourceDefinitions that were read, by name.
 	crds map[string]*apiextensionsv1.CustomResourceDefinition
-	// plan is set for an InstallPlan.
-	plan *operatorsv1alpha1.InstallPlan
+	// plan is set for an InstallPlan, with the origins of its pins.
+	plan    *operatorsv1alpha1.InstallPlan
+	origins []source.Origin
+	// subscription is set if it determined the plan.
+	subscription *operatorsv1alpha1.Subscription
 	// install is set for a ClusterExtension.
 	install *extension.Install
 	// report is set if the controller has already reported the result.
@@ -79,6 +82,9 @@ func (o *Options) input(ctx context.Context, arg string) (*input, error) {
 }
 
 func (o *Options) bundleInput(ctx context.Context, arg string) (*input, error) {
+	if len(o.Bundles) > 0 {
+		return nil, errors.New("--bundle can be used only with a Subscription or an InstallPlan")
+	}
 	b, err := o.Load(ctx, arg)
 	if err != nil {
 		return nil, err
@@ -184,7 +190,9 @@ func (i *input) namespaces() []string {
 
 func (i *input) evaluate(ctx context.Context) (*result, error) {
 	if i.report != nil {
-		return &result{input: i, report: *i.report}, nil
+		report := *i.report
+		report.Notes = append(report.Notes, i.originNotes()...)
+		return &result{input: i, report: report}, nil
 	}
 	needs, err := i.needs(ctx)
 	if err != nil {
@@ -195,7 +203,7 @@ func (i *input) evaluate(ctx context.Context) (*result, error) {
 		return nil, err
 	}
 	report := i.permissions.Report(ctx, append(needs, more...))
-	report.Notes = append(report.Notes, notes...)
+	report.Notes = append(report.Notes, append(notes, i.originNotes()...)...)
 	if err := report.NoteLeftOut(i.steps); err != nil {
 		return nil, err
 	}

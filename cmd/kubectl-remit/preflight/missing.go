@@ -21,25 +21,33 @@ type Missing struct {
 	Basis string
 	// Describe writes what is missing, and everything else that the check found, as text without YAML.
 	Describe func(out io.Writer) error
+	// Unconfirmed is set if the user named a Subscription, and nothing proves that the InstallPlan has the content of the
+	// Subscription's catalog. The objects must then not be created without a decision of the user.
+	Unconfirmed error
 	// Err is the error that the command preflight returns: nil if nothing is missing and no object is refused.
 	Err error
 }
 
-// MissingForPlan examines an InstallPlan, or the InstallPlan of a Subscription.
-func MissingForPlan(ctx context.Context, cluster *cli.Cluster, namespace string, obj client.Object, name string, errOut io.Writer) (*Missing, error) {
-	o := &Options{Cluster: cluster, Namespace: namespace, ErrOut: errOut}
+// MissingForPlan examines an InstallPlan, or the InstallPlan of a Subscription. It fails if something is missing for a plan that Remit
+// does not execute.
+func MissingForPlan(ctx context.Context, o *Options, obj client.Object, name string) (*Missing, error) {
 	i, err := o.objectInput(ctx, obj, name)
 	if err != nil {
 		return nil, err
 	}
 	if i.from == fromReport {
-		return nil, fmt.Errorf("%s does not contain the manifests of its bundles, and other users can change its report: check the bundle with kubectl remit preflight instead", i.what)
+		return nil, fmt.Errorf("%s does not contain the manifests of its bundles, and other users can change its report: specify each bundle with --bundle", i.what)
 	}
 	r, err := i.evaluate(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return r.missing(fmt.Sprintf("%s %s", i.what, i.plan.UID)), nil // the plan's name commits to its content
+	out := r.missing(fmt.Sprintf("%s %s", i.what, i.plan.UID)) // the plan's name commits to its content
+	if len(out.Objects) == 0 {
+		return out, nil
+	}
+	out.Unconfirmed = i.unconfirmed()
+	return out, i.notExecuted()
 }
 
 // MissingForExtension examines a ClusterExtension.

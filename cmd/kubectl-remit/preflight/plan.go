@@ -39,34 +39,61 @@ func (o *Options) objectInput(ctx context.Context, obj client.Object, name strin
 	if err := c.Get(ctx, client.ObjectKey{Namespace: i.namespace, Name: name}, obj); err != nil {
 		return nil, err
 	}
+	given, err := o.givenBundles(ctx)
+	if err != nil {
+		return nil, err
+	}
 	plan, ok := obj.(*operatorsv1alpha1.InstallPlan)
 	if sub, isSub := obj.(*operatorsv1alpha1.Subscription); isSub {
-		plan, err = planOf(ctx, c, sub)
+		i.subscription = sub
+		plan, err = planOf(ctx, c, sub, given)
 	} else if !ok {
 		err = fmt.Errorf("%T is not supported", obj)
 	}
 	if err != nil {
 		return nil, err
 	}
+	return i, o.findPlan(ctx, c, i, plan, given)
+}
+
+// findPlan sets the steps of a plan and what they depend on.
+func (o *Options) findPlan(ctx context.Context, c client.Client, i *input, plan *operatorsv1alpha1.InstallPlan, given []*source.Bundle) error {
 	i.what, i.from, i.client, i.plan = "InstallPlan "+plan.Name, fromSteps, c, plan
 	if err := o.findAccount(ctx, c, i); err != nil {
-		return nil, err
+		return err
 	}
-	steps, err := planSteps(ctx, c, i, plan)
+	pins, err := source.PlanPins(plan)
+	if err != nil {
+		return err
+	}
+	i.origins = source.OriginsOf(ctx, c, pins.Pins, given)
+	steps, err := planSteps(ctx, c, i, given)
 	if errors.Is(err, resolver.ErrNotKept) {
 		i.from = fromReport
-		return i, o.useReport(ctx, i, plan, err)
+		return o.useReport(ctx, i, plan, err)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	i.setSteps(steps)
-	return i, o.findPermissions(ctx, c, i)
+	return o.findPermissions(ctx, c, i)
+}
+
+// givenBundles reads the bundles from --bundle once.
+func (o *Options) givenBundles(ctx context.Context) ([]*source.Bundle, error) {
+	for _, arg := range o.Bundles[len(o.loaded):] {
+		b, err := o.Load(ctx, arg)
+		if err != nil {
+			return nil, err
+		}
+		o.loaded = append(o.loaded, b)
+	}
+	return o.loaded, nil
 }
 
 // planSteps builds the steps of a plan for the targets of the OperatorGroup in the plan's namespace, regardless of the
 // account.
-func planSteps(ctx context.Context, c client.Client, i *input, plan *operatorsv1alpha1.InstallPlan) ([]step.Step, error) {
+func planSteps(ctx context.Context, c client.Client, i *input, given []*source.Bundle) ([]step.Step, error) {
 	if i.group == "" {
 		group, targets, err := grants.Group(ctx, c, i.namespace)
 		if err != nil {
@@ -74,19 +101,7 @@ func planSteps(ctx context.Context, c client.Client, i *input, plan *operatorsv1
 		}
 		i.group, i.targets = group.Name, targets
 	}
-	return source.PlanSteps(plan, source.Target{Group: i.group, Targets: i.targets})
-}
-
-func planOf(ctx context.Context, c client.Client, sub *operatorsv1alpha1.Subscription) (*operatorsv1alpha1.InstallPlan, error) {
-	ref := sub.Status.InstallPlanRef
-	if ref == nil {
-		if failed := sub.Status.GetCondition(operatorsv1alpha1.SubscriptionResolutionFailed); failed.Message != "" {
-			return nil, fmt.Errorf("Subscription %s/%s has no InstallPlan: %s: %s", sub.Namespace, sub.Name, failed.Reason, failed.Message)
-		}
-		return nil, fmt.Errorf("Subscription %s/%s has no InstallPlan yet", sub.Namespace, sub.Name)
-	}
-	plan := &operatorsv1alpha1.InstallPlan{}
-	return plan, c.Get(ctx, client.ObjectKey{Namespace: sub.Namespace, Name: ref.Name}, plan)
+	return source.PlanSteps(i.plan, source.Target{Group: i.group, Targets: i.targets}, given...)
 }
 
 // useReport uses the controller's report about a plan that does not include the content of its bundles. The report

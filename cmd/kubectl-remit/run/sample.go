@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -93,8 +94,8 @@ func (t *tenant) blockedFirst(ctx context.Context) error {
 // grantReported grants what is missing and waits until the install completes.
 func (t *tenant) grantReported(ctx context.Context) error {
 	arg := "subscription/" + t.pkg
-	err := t.progress.step(fmt.Sprintf("Grant what is missing: kubectl remit grant %s -n %s --yes", arg, t.namespace), func() error {
-		return t.command(ctx, grant.NewCommand(), arg, "--namespace="+t.namespace, "--yes") //nolint:contextcheck // the command runs with ctx
+	err := t.progress.step(fmt.Sprintf("Grant what is missing: kubectl remit grant %s -n %s", arg, t.namespace), func() error {
+		return t.command(ctx, grant.NewCommand(), arg, "--namespace="+t.namespace) //nolint:contextcheck // the command runs with ctx
 	})
 	if err != nil {
 		return err
@@ -113,11 +114,12 @@ func (t *tenant) grantReported(ctx context.Context) error {
 	return nil
 }
 
-// command runs one of Remit's commands against the cluster, as the cluster's administrator.
+// command runs one of Remit's commands against the cluster, as the cluster's administrator, who answers yes.
 func (d *demo) command(ctx context.Context, cmd *cobra.Command, args ...string) error {
 	var out bytes.Buffer
 	cmd.SetOut(&out)
 	cmd.SetErr(&out)
+	cmd.SetIn(strings.NewReader("y\n"))
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	cmd.SetArgs(append(args, "--kubeconfig="+d.cluster.Kubeconfig))
 	if err := cmd.ExecuteContext(ctx); err != nil {

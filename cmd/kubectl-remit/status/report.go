@@ -265,7 +265,13 @@ func approval(sub *operatorsv1alpha1.Subscription, c operatorsv1alpha1.Subscript
 	if c.Type != operatorsv1alpha1.SubscriptionInstallPlanPending || c.Reason != string(operatorsv1alpha1.InstallPlanPhaseRequiresApproval) || ref == nil {
 		return ""
 	}
-	return preflight.HowToApprove(types.NamespacedName{Namespace: sub.Namespace, Name: ref.Name})
+	return howToApprove(types.NamespacedName{Namespace: sub.Namespace, Name: ref.Name})
+}
+
+// howToApprove describes how to approve a plan. It adds that the plan was not verified, because other users may be able to create
+// plans and to write the status that names one.
+func howToApprove(plan types.NamespacedName) message.Text {
+	return message.Lines(preflight.HowToApprove(plan), "No catalog has confirmed the plan's content here; plan show compares it with a bundle from --bundle.")
 }
 
 // distinct removes blocks whose message is contained in another block's message. A plan can report the same problem in
@@ -310,7 +316,7 @@ func planBlocks(plan *operatorsv1alpha1.InstallPlan) []Block {
 	case operatorsv1alpha1.InstallPlanPhaseComplete:
 		return nil
 	case operatorsv1alpha1.InstallPlanPhaseRequiresApproval:
-		return []Block{{"InstallPlan", plan.Name, string(plan.Status.Phase), "", string(preflight.HowToApprove(client.ObjectKeyFromObject(plan)))}}
+		return []Block{{"InstallPlan", plan.Name, string(plan.Status.Phase), "", string(howToApprove(client.ObjectKeyFromObject(plan)))}}
 	}
 	c := plan.Status.GetCondition(operatorsv1alpha1.InstallPlanInstalled)
 	if c.Reason == reasonSuperseded || plan.Status.Phase == "" {

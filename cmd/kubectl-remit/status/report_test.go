@@ -18,7 +18,6 @@ import (
 
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
-	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
@@ -181,11 +180,11 @@ func TestReportsWhatIsBlocked(t *testing.T) {
 			w.plans = []operatorsv1alpha1.InstallPlan{plan("install-2", operatorsv1alpha1.InstallPlanPhaseRequiresApproval, "", "")}
 		}, []Block{{"InstallPlan", "install-2", "RequiresApproval", "", "InstallPlan ns/install-2 is waiting for approval.\n" +
 			"To see what it writes: kubectl remit plan show install-2 -n ns\n" +
-			`To approve it: kubectl patch installplan install-2 -n ns --type merge --patch '{"spec":{"approved":true}}'`}}},
+			`To approve it: kubectl patch installplan install-2 -n ns --type merge --patch '{"spec":{"approved":true}}'` + "\nNo catalog has confirmed the plan's content here; plan show compares it with a bundle from --bundle."}}},
 		"approval, reported by the Subscription": {func(w *world) {
 			w.subscriptions = []operatorsv1alpha1.Subscription{subscription(isTrue(operatorsv1alpha1.SubscriptionInstallPlanPending, "RequiresApproval", ""))}
 			w.plans = []operatorsv1alpha1.InstallPlan{plan("install-1", operatorsv1alpha1.InstallPlanPhaseRequiresApproval, "", "")}
-		}, []Block{{"Subscription", "sub", "InstallPlanPending", "RequiresApproval", string(preflight.HowToApprove(types.NamespacedName{Namespace: "ns", Name: "install-1"}))}}},
+		}, []Block{{"Subscription", "sub", "InstallPlanPending", "RequiresApproval", string(howToApprove(types.NamespacedName{Namespace: "ns", Name: "install-1"}))}}},
 		"refused objects, reported once": {func(w *world) {
 			w.subscriptions = []operatorsv1alpha1.Subscription{subscription(withMessage(pending, refused.Message), refused)}
 		}, []Block{{"Subscription", "sub", "ObjectsRefused", "RefusedByAPIServer", refused.Message}}},

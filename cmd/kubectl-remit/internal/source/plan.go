@@ -3,6 +3,7 @@ package source
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 
@@ -23,12 +24,22 @@ type Target struct {
 	Unbounded bool
 }
 
-// PlanContent returns the pins of an InstallPlan and the content of each pin, from the plan or from the given bundles.
-// It returns only content that the plan's name commits to. If content is missing, the error wraps resolver.ErrNotKept.
-func PlanContent(plan *operatorsv1alpha1.InstallPlan, given ...*Bundle) (resolver.Plan, []*catalog.Content, error) {
+// PlanPins returns the pins of an InstallPlan. The plan's name commits to them.
+func PlanPins(plan *operatorsv1alpha1.InstallPlan) (resolver.Plan, error) {
 	pins, err := resolver.Decode(plan.Namespace, plan.Name, plan.Annotations[names.AnnotationPlan])
 	if err != nil {
-		return pins, nil, fmt.Errorf("InstallPlan %s: %w", plan.Name, err)
+		return pins, fmt.Errorf("InstallPlan %s: %w", plan.Name, err)
+	}
+	return pins, nil
+}
+
+// PlanContent returns the pins of an InstallPlan and the content of each pin, from the plan or from the given bundles.
+// It returns only content that the plan's name commits to, and fails if a given bundle has the name of a pin but other content. If
+// content is missing, the error wraps resolver.ErrNotKept.
+func PlanContent(plan *operatorsv1alpha1.InstallPlan, given ...*Bundle) (resolver.Plan, []*catalog.Content, error) {
+	pins, err := PlanPins(plan)
+	if err != nil {
+		return pins, nil, err
 	}
 	contents, err := pins.Restore(plan.Annotations[names.AnnotationContent])
 	if len(given) > 0 {
@@ -43,22 +54,20 @@ func PlanContent(plan *operatorsv1alpha1.InstallPlan, given ...*Bundle) (resolve
 // choose returns each pin's content, from the given bundles or from the plan.
 func choose(pins resolver.Plan, kept []*catalog.Content, given []*Bundle) ([]*catalog.Content, error) {
 	byDigest := map[string]*catalog.Content{}
-	digests := map[string]string{}
 	for _, content := range kept {
 		byDigest[content.Digest()] = content
 	}
-	for _, b := range given {
-		digests[b.CSV.Name] = b.Content.Digest()
-		byDigest[b.Content.Digest()] = b.Content
-	}
 	var out []*catalog.Content
 	for _, pin := range pins.Pins {
-		content := byDigest[pin.Digest]
-		switch {
+		of := named(given, pin.Bundle)
+		i := slices.IndexFunc(of, func(b *Bundle) bool { return b.Content.Digest() == pin.Digest })
+		switch content := byDigest[pin.Digest]; {
+		case i >= 0:
+			out = append(out, of[i].Content)
+		case len(of) > 0: // even if the plan contains the content: the user wants to compare it
+			return nil, fmt.Errorf("bundle %q from --bundle has digest %s, but the plan requires digest %s", pin.Bundle, of[0].Content.Digest(), pin.Digest)
 		case content != nil:
 			out = append(out, content)
-		case digests[pin.Bundle] != "":
-			return nil, fmt.Errorf("bundle %q from --bundle has digest %s, but the plan requires digest %s", pin.Bundle, digests[pin.Bundle], pin.Digest)
 		default:
 			return nil, fmt.Errorf("%w, and --bundle does not provide bundle %q", resolver.ErrNotKept, pin.Bundle)
 		}
