@@ -507,5 +507,17 @@ func bytes() []Mutant {
 			New:    "	if false {",
 			Killer: unit("pkg/lib/apply", "TestALiveObjectIsDecodedOnlyIfItFitsIntoMemory"),
 		},
+		{
+			Name: "every-change-wakes-all-rivals", Rule: 8, File: "pkg/controller/csv/rivals.go",
+			Old:    "	return slices.Collect(maps.Keys(r.in[namespace]))",
+			New:    "	_ = namespace\n	return slices.Collect(maps.Keys(r.of))",
+			Killer: unit("pkg/controller/csv", "TestAChangeWakesOnlyTheRivalsThatWaitForItsNamespace"),
+		},
+		{
+			Name: "former-rivals-are-woken", Rule: 8, File: "pkg/controller/csv/rivals.go",
+			Old:    "		delete(r.in[was], key)\n",
+			New:    "",
+			Killer: unit("pkg/controller/csv", "TestAChangeWakesOnlyTheRivalsThatWaitForItsNamespace"),
+		},
 	}
 }

@@ -116,6 +116,7 @@ func (r *Reconciler) forget(key client.ObjectKey) {
 	r.edits.keep(key, nil)
 	r.drift.Delete(key)
 	r.refusals.Delete(key)
+	r.rivals.set(key, "")
 	r.excess.Stop(key)
 	r.secrets.drop(key)
 	r.replaced.ForgetFunc(func(k client.ObjectKey) bool { return k == key })

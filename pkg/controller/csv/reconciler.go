@@ -96,6 +96,7 @@ type Reconciler struct {
 	// refusals contains the failed CSVs for which a check has found, since they failed, that their writes would be
 	// refused.
 	refusals *keyed.Map[client.ObjectKey, bool]
+	rivals   *rivals
 	metrics  *metrics
 	replaced *status.Replaced
 	// orphaning contains the CSVs that are deleted with --cascade=orphan.
@@ -120,7 +121,7 @@ func New(o Options) (*Reconciler, error) {
 	return &Reconciler{
 		Options: o, confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, interests: &kit.Interests{},
 		unserved: kinds.NewUnserved(o.Clock), memory: &hooks.Memory{}, edits: &edits{}, drift: &drift{}, metrics: newMetrics(o.Clock),
-		refusals: &keyed.Map[client.ObjectKey, bool]{}, replaced: &status.Replaced{}, orphaning: &kit.Orphaning{}, settling: kit.NewSettling(),
+		refusals: &keyed.Map[client.ObjectKey, bool]{}, rivals: &rivals{}, replaced: &status.Replaced{}, orphaning: &kit.Orphaning{}, settling: kit.NewSettling(),
 		excess: &excess.Timers[client.ObjectKey]{}, secrets: newSecretWatches(o.WatchSecret),
 	}, nil
 }

@@ -52,9 +52,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.grouped)).
 		Watches(&operatorsv2.OperatorCondition{}, handler.EnqueueRequestsFromMapFunc(r.conditioned), builder.WithPredicates(holdChanged())).
 		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.deployed)).
-		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.rivals)).
-		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.rivals)).
-		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.rivals)).
+		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.rivalsOf)).
+		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.rivalsOf)).
+		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.rivalsOf)).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.naming)).
 		Watches(&apiregistrationv1.APIService{}, handler.EnqueueRequestsFromMapFunc(r.serving)).
 		Watches(&apiregistrationv1.APIService{}, handler.EnqueueRequestsFromMapFunc(r.orphaned)).

@@ -56,7 +56,7 @@ func TestChangesWakeTheAffectedCSVs(t *testing.T) {
 			Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: "acct", TargetNamespaces: []string{"target-of-" + namespace}}})
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
-	r := &Reconciler{Options: Options{Client: c, Proofs: proofs.Keys()}, interests: &kit.Interests{}}
+	r := &Reconciler{Options: Options{Client: c, Proofs: proofs.Keys()}, interests: &kit.Interests{}, rivals: &rivals{}}
 
 	account := func(name string, labels map[string]string) client.Object {
 		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, Labels: labels}}

@@ -127,11 +127,11 @@ func (s *run) checkProvided(ctx context.Context, csv *operatorsv1alpha1.ClusterS
 	}
 	r := s.reconciler
 	listers := r.RBAC.Untracked()
-	found, err := provided.Conflicts{
+	rival, err := provided.Conflicts{
 		Reader: r.Client, RBAC: listers, Proofs: r.Proofs, Groups: r.Default.Lookup(r.Client),
 		Filter: preflight.NamespaceFilter{RBAC: listers, Ask: preflight.Reviews(r.Client)},
-	}.Exists(ctx, csv, s.targets)
-	if found || err != nil {
+	}.Rival(ctx, csv, s.targets)
+	if rival != "" || err != nil {
 		return errors.Join(fmt.Errorf("%w: another OperatorGroup may provide the APIs of the ClusterServiceVersion", errDeferred), err)
 	}
 	return nil

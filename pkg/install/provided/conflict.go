@@ -48,8 +48,8 @@ type Conflicts struct {
 	Filter scoped.NamespaceFilter
 }
 
-// Exists reports whether an operator of another OperatorGroup already provides one of the APIs of a
-// ClusterServiceVersion in one of these targets. Such an operator counts only if all of the following apply:
+// Rival returns the namespace of an operator of another OperatorGroup that already provides one of the APIs of a
+// ClusterServiceVersion in one of these targets, or "". Such an operator counts only if all of the following apply:
 //
 //   - Remit is proven to have written a Deployment for it that serves the namespace, so that creating a
 //     ClusterServiceVersion first is not enough;
@@ -59,34 +59,37 @@ type Conflicts struct {
 //
 // The first operator keeps the API: an operator that already serves the namespace has no conflict. If two operators
 // were installed at the same time, the one with the older Deployment keeps the API.
-func (c Conflicts) Exists(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, targets []string) (bool, error) {
+func (c Conflicts) Rival(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, targets []string) (string, error) {
 	apis := Of(csv)
 	if len(apis) == 0 {
-		return false, nil
+		return "", nil
 	}
 	serving, err := c.serving(ctx, csv.Namespace, targets)
 	if err != nil || (serving != nil && len(serving) == 0) {
-		return false, err
+		return "", err
 	}
 	siblings, rivals, err := c.providers(ctx, csv.Namespace, serving, apis)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	own, err := c.claims(ctx, siblings, targets)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	others, err := c.claims(ctx, rivals[:min(len(rivals), maxCandidates)], targets)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	slices.SortFunc(others, claim.compare)
 	for _, other := range others[:min(len(others), maxRivals)] {
-		if found, err := c.excludes(ctx, other, own, apis, targets); found || err != nil {
-			return found, err
+		switch found, err := c.excludes(ctx, other, own, apis, targets); {
+		case err != nil:
+			return "", err
+		case found:
+			return other.csv.Namespace, nil
 		}
 	}
-	return false, nil
+	return "", nil
 }
 
 // providers returns the ClusterServiceVersions that provide one of the APIs: those inside the namespace and those outside. Of

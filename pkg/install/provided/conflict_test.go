@@ -96,9 +96,10 @@ func (s *scene) conflict(t *testing.T) bool {
 	t.Helper()
 	c := Conflicts{Reader: s.Cached("self"), RBAC: s.RBAC(), Proofs: proofs.Keys(),
 		Groups: scoped.Default{}.Lookup(s.Cached("self")), Filter: filter{s.RBAC()}}
-	found, err := c.Exists(t.Context(), s.mine, s.targets)
+	namespace, err := c.Rival(t.Context(), s.mine, s.targets)
 	require.NoError(t, err)
-	return found
+	require.Contains(t, []string{"", "theirs"}, namespace)
+	return namespace != ""
 }
 
 func (s *scene) editTheirs(edit func(d *appsv1.Deployment)) {
@@ -256,13 +257,13 @@ func TestTheWorkForClaimsOfOtherTenantsIsLimited(t *testing.T) {
 	require.True(t, s.conflict(t), "the oldest come first")
 	reads := &counted{Reader: s.Cached("self")}
 	c := Conflicts{Reader: reads, RBAC: s.RBAC(), Proofs: proofs.Keys(), Groups: scoped.Default{}.Lookup(reads), Filter: filter{s.RBAC()}}
-	_, err := c.Exists(t.Context(), s.mine, s.targets)
+	_, err := c.Rival(t.Context(), s.mine, s.targets)
 	require.NoError(t, err)
 	require.LessOrEqual(t, reads.n, maxCandidates+maxDeployments+1)
 
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = c.Exists(ended, s.mine, s.targets)
+	_, err = c.Rival(ended, s.mine, s.targets)
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -276,9 +277,9 @@ func TestNothingIsReadOfOperatorsThatServeOtherNamespaces(t *testing.T) {
 	for targets, reads := range map[string]int{"shared": 0, "shared,a": 2, "a,b": 3, "": 5, strings.Repeat("x,", maxLookups) + "a": 5} {
 		counts := &counted{Reader: s.Cached("self")}
 		c := Conflicts{Reader: counts, RBAC: s.RBAC(), Proofs: proofs.Keys(), Groups: scoped.Default{}.Lookup(counts), Filter: filter{s.RBAC()}}
-		found, err := c.Exists(t.Context(), s.mine, strings.Split(targets, ","))
+		found, err := c.Rival(t.Context(), s.mine, strings.Split(targets, ","))
 		require.NoError(t, err)
-		require.False(t, found)
+		require.Empty(t, found)
 		require.Equal(t, reads, counts.n, "if there are others that serve %q, these and the own Deployment", targets)
 	}
 }
