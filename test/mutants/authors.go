@@ -81,9 +81,15 @@ func authors() []Mutant {
 		},
 		{
 			Name: "csvs-keep-their-first-account", Rule: 5, File: "pkg/controller/csv/prepare.go",
-			Old:    "after.Annotations[names.AnnotationAccount] != s.account.Key().String() {",
-			New:    "after.Annotations[names.AnnotationAccount] == \"?\" {",
-			Killer: unit("pkg/controller/csv", "TestRecordsTheLastAccountWithoutTheLabel"),
+			Old:    "was != s.account.Key().String() && (was != \"\" || ofAny) {",
+			New:    "was == \"?\" || ofAny && was == \"\" {",
+			Killer: unit("pkg/controller/csv", "TestRecordsTheLastAccount"),
+		},
+		{
+			Name: "accounts-record-themselves-for-any-author", Rule: 5, File: "pkg/controller/csv/prepare.go",
+			Old:    "(was != \"\" || ofAny) {",
+			New:    "was != \"\" {",
+			Killer: unit("pkg/controller/csv", "TestRecordsTheLastAccount"),
 		},
 		{
 			Name: "remit-changes-annotations", Rule: 5, File: "manifests/policy/finalizers.yaml",

@@ -142,8 +142,11 @@ func (s *search) asker() string { return s.bound.Namespace + " intercept " }
 func (s *search) isCurrent(ctx context.Context) (bool, error) {
 	lookup := s.Default.Lookup(s.Live)
 	current, err := lookup.Bound(ctx, s.bound.Namespace)
-	if err != nil || !current.Same(s.bound) || len(s.hooks) == 0 {
-		return err == nil && current.Same(s.bound), err
+	if err != nil || !current.Same(s.bound) {
+		return false, err
+	}
+	if len(s.hooks) == 0 {
+		return true, nil
 	}
 	current, err = lookup.HookBound(ctx, s.bound.Namespace)
 	return err == nil && current.Same(s.hookBound), err

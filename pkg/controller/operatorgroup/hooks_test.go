@@ -254,3 +254,15 @@ func TestPermissionsKeepTheirGracePeriodNextToAWebhook(t *testing.T) {
 	require.Empty(t, removals(c.pass(excess.DefaultGrace-time.Minute-time.Second)))
 	require.NotEmpty(t, removals(c.pass(time.Second)))
 }
+
+// The default account does not bound webhooks, whatever it may read and write.
+func TestWebhooksOfTheDefaultAccountStay(t *testing.T) {
+	c := newCallers(t, "gone")
+	c.r.Default.Account = types.NamespacedName{Namespace: "t1", Name: "acct"}
+	recorded.Edit(c.Server, c.og, func(og *operatorsv1.OperatorGroup) { og.Spec.ServiceAccountName = "" })
+	c.settle()
+	c.revoke()
+	c.pass(time.Minute)
+	c.pass(time.Hour)
+	require.True(t, c.calls())
+}
