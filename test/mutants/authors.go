@@ -86,12 +86,6 @@ func authors() []Mutant {
 			Killer: unit("pkg/controller/csv", "TestRecordsTheLastAccount"),
 		},
 		{
-			Name: "accounts-record-themselves-for-any-author", Rule: 5, File: "pkg/controller/csv/prepare.go",
-			Old:    "(was != \"\" || ofAny) {",
-			New:    "was != \"\" {",
-			Killer: unit("pkg/controller/csv", "TestRecordsTheLastAccount"),
-		},
-		{
 			Name: "remit-changes-annotations", Rule: 5, File: "manifests/policy/finalizers.yaml",
 			Old:    "k == 'remit.dev/account' || object.metadata.annotations[k] ==",
 			New:    "true || object.metadata.annotations[k] ==",
@@ -105,9 +99,9 @@ func authors() []Mutant {
 		},
 		{
 			Name: "records-of-csvs-of-any-account", Rule: 5, File: "pkg/controller/csv/prepare.go",
-			Old:    "after.Labels[names.LabelAnyAccount]; !ofAny {",
-			New:    "after.Labels[names.LabelAnyAccount]; !ofAny || ofAny {",
-			Killer: unit("pkg/controller/csv", "TestRecordsTheLastAccountWithoutTheLabel"),
+			Old:    "(was != \"\" || ofAny) {",
+			New:    "(was != \"\" || ofAny && was != \"\") {",
+			Killer: unit("pkg/controller/csv", "TestRecordsTheLastAccount"),
 		},
 		{
 			Name: "the-record-of-a-csv-is-unprotected", Rule: 5, File: policy,

@@ -13,7 +13,6 @@ func unhooked() []Mutant {
 	const remover = "manifests/remover/policy/removals.yaml"
 	return []Mutant{
 		search("webhooks-without-a-csv-stay", 1, "append(s.intercepting(ctx), found...)", "found", removed),
-		group("webhooks-without-a-csv-are-removed-by-their-labels", 7, "len(s.hooks) < maxExamined && s.isCreated(obj)", "len(s.hooks) < maxExamined", stay),
 		search("webhooks-that-lost-their-proof-are-removed", 7, "callsOnly(obj, s.bound.Namespace)) && ownerutil.IsProven(obj, s.Proofs)", "callsOnly(obj, s.bound.Namespace))", stay),
 		group("webhooks-of-other-namespaces-are-removed", 7, "return c.Service == nil || c.Service.Namespace != namespace", "return c.Service == nil", "TestAWebhookOfALongPackageNameIsRemoved"),
 		group("webhooks-of-the-default-account-without-a-csv-are-removed", 1, "err != nil || s.hookBound.Default {", "err != nil {", "TestWebhooksOfTheDefaultAccountStay"),
@@ -25,9 +24,8 @@ func unhooked() []Mutant {
 			Old: "		if len(o.Intercepts) > 0 {\n", New: "		if len(o.Intercepts) > 99 {\n",
 			Killer: unit("pkg/controller/operatorgroup", "TestAWebhookWithoutACSVIsReportedAndRemoved"),
 		},
-		leftover("webhooks-without-an-extension-stay", 1, "append(hooks, found...), func(client.Object)", "found, func(client.Object)", "TestAWebhookWithoutAnExtensionIsRemoved"),
-		extension("webhooks-without-an-extension-are-removed-by-their-labels", 7, "len(out) < maxLeftovers && s.isLeft(obj)", "len(out) < maxLeftovers", "TestWhichWebhooksWithoutAnExtensionStay"),
-		leftover("webhooks-without-an-extension-are-removed-by-the-cache", 1, "s.intercepting(ctx, live, &preflight.Confirmer{Ask: s.confirmer.Ask})", "s.intercepting(ctx, live, s.confirmer)",
+		leftover("webhooks-without-an-extension-stay", 1, "append(hooks, found...), func(client.Object)", "append(hooks[:0], found...), func(client.Object)", "TestAWebhookWithoutAnExtensionIsRemoved"),
+		leftover("webhooks-without-an-extension-are-removed-by-the-cache", 1, "s.intercepting(ctx, live, &preflight.Confirmer{Ask: s.confirmer.Ask})", "s.intercepting(ctx, live, cmp.Or(s.confirmer, &preflight.Confirmer{}))",
 			"TestWhichWebhooksWithoutAnExtensionStay"),
 		extension("the-remover-reads-webhooks-in-every-run", 8, "		s.unhooked.Set(s.ext.Name, s.ext.UID)\n", "		s.unhooked.Delete(s.ext.Name)\n", "TestLooksOnceForTheWebhooksOfAnEarlierExtension"),
 		{

@@ -59,6 +59,7 @@ func TestRecordedAccountsBoundTheWebhooksOfANamespaceWithoutAnAccount(t *testing
 		"none, and a default account":          {objs: []client.Object{recorded("op", "t1/last")}, by: main, want: "ServiceAccount remit/main"},
 		"several operators":                    {objs: []client.Object{recorded("a", "t1/two"), recorded("b", "t1/one"), recorded("c", "t1/one")}, want: "each of the ServiceAccounts t1/one, t1/two"},
 		"nothing recorded":                     {objs: []client.Object{recorded("op", "")}, want: none},
+		"no namespace":                         {objs: []client.Object{recorded("op", "last")}, want: none},
 		"no name":                              {objs: []client.Object{recorded("op", "t1/")}, want: none},
 		"an invalid name":                      {objs: []client.Object{recorded("op", "t1/A B")}, want: none},
 		"an account of another namespace":      {objs: []client.Object{recorded("op", "t2/last")}, want: none},
