@@ -7,6 +7,7 @@ import (
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -14,7 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/manifests"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/test/env"
 	samplehooks "github.com/remit-olm/remit/test/operators/sample/hooks"
 )
@@ -130,6 +133,10 @@ func TestAWebhookIsRemovedWithoutItsClusterServiceVersion(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, manifests.Apply(t.Context(), c.Client, objs))
 	tn.Eventually(func(ct *assert.CollectT) { assert.False(ct, calledAtAll(ct, c.Client, victim)) })
+	others := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "others.example.com"}}
+	require.NoError(t, c.Client.Create(t.Context(), others))
+	remover := c.As(t, scoped.Username(names.DefaultNamespace, names.ServiceAccountRemover), "system:serviceaccounts")
+	require.ErrorContains(t, apply.DeleteUnchanged(t.Context(), remover, others), "remit-remover may delete only objects with a proof that Remit created them")
 	tn.Eventually(func(ct *assert.CollectT) {
 		assert.NoError(ct, tn.Get(group.Name, group))
 		exceeds := meta.FindStatusCondition(group.Status.Conditions, names.ConditionExceedsAccount)

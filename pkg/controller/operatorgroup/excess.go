@@ -136,23 +136,32 @@ func (s *search) gather(ctx context.Context) error {
 			s.owners[ownerutil.LabelValue(csv.Name)] = true
 		}
 	}
-	for _, list := range kit.RBACLists() {
-		err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy, client.MatchingFields{kit.OwnerNamespaceIndex: s.bound.Namespace},
-			client.MatchingLabels{names.LabelOwnerKind: operatorsv1alpha1.ClusterServiceVersionKind})
-		if err != nil {
-			return fmt.Errorf("list %T: %w", list, err)
-		}
-		_ = meta.EachListItem(list, func(item runtime.Object) error { // the callback never returns an error
-			if obj, ok := item.(client.Object); ok && len(s.objects) < maxExamined && s.isCreated(obj) {
-				s.objects = append(s.objects, obj)
-			}
-			return nil
-		})
+	var err error
+	if s.objects, err = s.created(ctx, kit.RBACLists()); err != nil {
+		return err
 	}
 	slices.SortStableFunc(s.objects, func(a, b client.Object) int {
 		return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.GetName(), b.GetName()))
 	})
 	return nil
+}
+
+// created lists the objects that Remit has created for operators of the namespace.
+func (s *search) created(ctx context.Context, lists []client.ObjectList) (out []client.Object, err error) {
+	for _, list := range lists {
+		err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy, client.MatchingFields{kit.OwnerNamespaceIndex: s.bound.Namespace},
+			client.MatchingLabels{names.LabelOwnerKind: operatorsv1alpha1.ClusterServiceVersionKind})
+		if err != nil {
+			return nil, fmt.Errorf("list %T: %w", list, err)
+		}
+		_ = meta.EachListItem(list, func(item runtime.Object) error { // the callback never returns an error
+			if obj, ok := item.(client.Object); ok && len(out) < maxExamined && s.isCreated(obj) {
+				out = append(out, obj)
+			}
+			return nil
+		})
+	}
+	return out, nil
 }
 
 // isCreated reports whether Remit created a role, binding or webhook configuration for an operator of the namespace. The object's component label

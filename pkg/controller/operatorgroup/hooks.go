@@ -2,14 +2,10 @@ package operatorgroup
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
-	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -18,7 +14,6 @@ import (
 	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/install/requirement"
 	"github.com/remit-olm/remit/pkg/lib/apply"
-	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 )
@@ -30,20 +25,8 @@ func (s *search) gatherHooks(ctx context.Context) error {
 	if s.hookBound, err = s.Default.Lookup(s.Client).HookBound(ctx, s.bound.Namespace); err != nil || s.hookBound.Default {
 		return err
 	}
-	for _, list := range kit.HookLists() {
-		err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy, client.MatchingFields{kit.OwnerNamespaceIndex: s.bound.Namespace},
-			client.MatchingLabels{names.LabelOwnerKind: operatorsv1alpha1.ClusterServiceVersionKind})
-		if err != nil {
-			return fmt.Errorf("list %T: %w", list, err)
-		}
-		_ = meta.EachListItem(list, func(item runtime.Object) error { // the callback never returns an error
-			if obj, ok := item.(client.Object); ok && len(s.hooks) < maxExamined && s.isCreated(obj) {
-				s.hooks = append(s.hooks, obj)
-			}
-			return nil
-		})
-	}
-	return nil
+	s.hooks, err = s.created(ctx, kit.HookLists())
+	return err
 }
 
 // callsOnly reports whether an object is a webhook configuration whose webhooks are Services of a namespace.
