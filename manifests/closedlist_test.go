@@ -92,6 +92,38 @@ func TestControllerIdentitiesHaveOnlyTheClosedList(t *testing.T) {
 	}
 }
 
+// The optional identity for removals has only the permissions of docs/adr/0075 and 0088, and Remit may use it and read its policy.
+func TestTheRemoverHasOnlyTheClosedList(t *testing.T) {
+	objs, err := RenderRemover()
+	require.NoError(t, err)
+	rules := map[string][]rbacv1.PolicyRule{}
+	for _, kind := range []string{"ClusterRole", "Role"} {
+		for _, obj := range ofKind(objs, kind) {
+			rules[kind+" "+obj.GetName()] = convert[rbacv1.ClusterRole](t, obj).Rules
+		}
+	}
+	const policies, tokens = "admissionregistration.k8s.io", "serviceaccounts/token"
+	require.Equal(t, map[string][]rbacv1.PolicyRule{
+		"ClusterRole remit-remover": {
+			{APIGroups: []string{rbacGroup}, Resources: []string{"roles", "rolebindings", "clusterroles", "clusterrolebindings"}, Verbs: []string{"delete"}},
+			{APIGroups: []string{policies}, Resources: []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}, Verbs: []string{"delete", "get", "list"}},
+		},
+		"ClusterRole remit-remover-policy": {{APIGroups: []string{policies}, Resources: []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"},
+			ResourceNames: []string{"remit-self-removals"}, Verbs: []string{"get"}}},
+		"Role remit-remover": {{APIGroups: []string{""}, Resources: []string{tokens}, ResourceNames: []string{names.ServiceAccountRemover}, Verbs: []string{"create"}}},
+	}, rules)
+	for _, policy := range ofKind(objs, "ValidatingAdmissionPolicy") {
+		limited, _, err := unstructured.NestedSlice(policy.Object, "spec", "matchConstraints", "resourceRules")
+		require.NoError(t, err)
+		require.Len(t, limited, len(rules["ClusterRole remit-remover"]), "the policy limits each kind that the identity may delete")
+		for i, rule := range rules["ClusterRole remit-remover"] {
+			resources, _, err := unstructured.NestedStringSlice(limited[i].(map[string]any), "resources")
+			require.NoError(t, err)
+			require.Equal(t, rule.Resources, resources)
+		}
+	}
+}
+
 // Only the program that installs ClusterExtensions may impersonate, only in compat, and only in the group of synthetic users.
 func TestOnlyCompatAllowsImpersonation(t *testing.T) {
 	for installation, objs := range installations(t) {

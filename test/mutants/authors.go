@@ -81,9 +81,9 @@ func authors() []Mutant {
 		},
 		{
 			Name: "csvs-keep-their-first-account", Rule: 5, File: "pkg/controller/csv/prepare.go",
-			Old:    "after.Annotations[names.AnnotationAccount] != s.account.Key().String() {",
-			New:    "after.Annotations[names.AnnotationAccount] == \"?\" {",
-			Killer: unit("pkg/controller/csv", "TestRecordsTheLastAccountWithoutTheLabel"),
+			Old:    "was != s.account.Key().String() && (was != \"\" || ofAny) {",
+			New:    "was == \"?\" || ofAny && was == \"\" {",
+			Killer: unit("pkg/controller/csv", "TestRecordsTheLastAccount"),
 		},
 		{
 			Name: "remit-changes-annotations", Rule: 5, File: "manifests/policy/finalizers.yaml",
@@ -99,9 +99,9 @@ func authors() []Mutant {
 		},
 		{
 			Name: "records-of-csvs-of-any-account", Rule: 5, File: "pkg/controller/csv/prepare.go",
-			Old:    "after.Labels[names.LabelAnyAccount]; !ofAny {",
-			New:    "after.Labels[names.LabelAnyAccount]; !ofAny || ofAny {",
-			Killer: unit("pkg/controller/csv", "TestRecordsTheLastAccountWithoutTheLabel"),
+			Old:    "(was != \"\" || ofAny) {",
+			New:    "(was != \"\" || ofAny && was != \"\") {",
+			Killer: unit("pkg/controller/csv", "TestRecordsTheLastAccount"),
 		},
 		{
 			Name: "the-record-of-a-csv-is-unprotected", Rule: 5, File: policy,

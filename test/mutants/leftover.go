@@ -42,7 +42,7 @@ func leftovers() []Mutant {
 			Killer: unit(group, "TestWhichPermissionsWithoutACSVStay"),
 		},
 		{
-			Name: "leftovers-are-compared-with-cached-groups", Rule: 3, File: "pkg/controller/operatorgroup/excess.go",
+			Name: "leftovers-are-compared-with-cached-groups", Rule: 3, File: "pkg/controller/operatorgroup/hooks.go",
 			Old:    "err != nil || !current.Same(s.bound) {",
 			New:    "err != nil || current.LeftToOLM {",
 			Killer: unit(group, "TestWhichPermissionsWithoutACSVStay"),

@@ -13,6 +13,10 @@ func narrow() []Mutant {
 	ofExtensions := func(name, old, changed, killer string) Mutant {
 		return Mutant{Name: name, Rule: 1, File: extension, Old: old, New: changed, Killer: unit("pkg/controller/clusterextension", killer)}
 	}
+	bounds := func(name, old, changed string) Mutant {
+		return Mutant{Name: name, Rule: 1, File: "pkg/lib/scoped/bound.go", Old: old, New: changed,
+			Killer: unit("pkg/lib/scoped", "TestRecordedAccountsBoundTheWebhooksOfANamespaceWithoutAnAccount")}
+	}
 	return []Mutant{
 		{
 			Name: "removals-of-extensions-are-reported-once", Rule: 8, File: "pkg/controller/clusterextension/run.go",
@@ -41,6 +45,14 @@ func narrow() []Mutant {
 			New:    "c.now().After(time.Time{}) {",
 			Killer: unit("pkg/preflight", "TestAsksAgainOnceWhatRBACDoesNotGrant"),
 		},
+		in("webhooks-without-an-account-are-not-compared-with-the-recorded-one", 1, "bound, err := r.Default.Lookup(r.Client).HookBound(", "bound, err := r.Default.Lookup(r.Client).Bound(", revoked),
+		in("webhooks-are-compared-with-an-outdated-record", 3, "r.Default.Lookup(r.Live).HookBound(", "r.Default.Lookup(r.Client).HookBound(", kept),
+		elsewhere("only-one-group-narrows-webhooks", "pkg/lib/scoped/bound.go", "	for _, key := range b.Accounts {\n		if key.Namespace", "	for _, key := range b.Accounts[:0] {\n		if key.Namespace", revoked),
+		bounds("accounts-of-other-namespaces-are-recorded", "inNamespace && csv.Labels", "(inNamespace || name != \"\") && csv.Labels"),
+		bounds("copies-record-accounts", "csv.Labels[names.LabelCopiedFrom] == \"\" && l.mayBound(key)", "l.mayBound(key)"),
+		bounds("reserved-accounts-are-recorded", "csv.Labels[names.LabelCopiedFrom] == \"\" && l.mayBound(key)", "csv.Labels[names.LabelCopiedFrom] == \"\""),
+		bounds("unlimited-recorded-accounts", "	if len(out.Accounts) > maxBounding {", "	if len(out.Accounts) > 100*maxBounding {"),
+		bounds("recorded-accounts-exceed-those-of-groups", "	if err != nil || len(out.Accounts) > 0 {", "	if err != nil {"),
 		ofExtensions("webhooks-of-extensions-keep-what-is-revoked", "	if s.checked && s.findings.Empty() {", "	if true {", narrowed),
 		ofExtensions("webhooks-of-stopped-extensions-are-not-narrowed", "	if s.checked && s.findings.Empty() {", "	if s.findings.Empty() {", "TestAWebhookIsNarrowedIfTheRunStopsEarlier"),
 		ofExtensions("webhooks-of-extensions-are-narrowed-despite-the-annotation", "if scoped.KeepsExcess(s.ext) {", "if s.ext == nil {", "TestAWebhookThatIsKept"),

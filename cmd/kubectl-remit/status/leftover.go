@@ -19,27 +19,44 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// Leftover is a binding of an operator whose ClusterServiceVersion or ClusterExtension does not exist. Its labels say so; the
-// command cannot verify its proof.
+// Leftover is a binding or webhook configuration of an operator whose ClusterServiceVersion or ClusterExtension does not exist. Its
+// labels say so; the command cannot verify its proof.
 type Leftover struct {
 	Kind string `json:"kind"`
-	// Namespace is "" for a ClusterRoleBinding.
+	// Namespace is "" for an object of the cluster.
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// Role is the "<Kind> <name>" of the role that the binding refers to.
-	Role string `json:"role"`
+	// Role is the "<Kind> <name>" of the role that the binding refers to; "" for webhooks.
+	Role string `json:"role,omitempty"`
 	// Owner is the kind and name of the object that was deleted.
 	Owner string `json:"owner"`
-	// Remove is the command that deletes the binding.
+	// Remove is the command that deletes the object.
 	Remove string `json:"remove"`
 }
 
 func (l Leftover) String() string {
-	return fmt.Sprintf("%s (%s), of %s: %s", strings.TrimSpace(l.Kind+" "+l.Name), l.Role, l.Owner, l.Remove)
+	role := ""
+	if l.Role != "" {
+		role = " (" + l.Role + ")"
+	}
+	return fmt.Sprintf("%s%s, of %s: %s", strings.TrimSpace(l.Kind+" "+l.Name), role, l.Owner, l.Remove)
 }
 
-// leftovers returns the bindings whose owner does not exist, sorted by namespace, kind and name.
+// leftovers returns the bindings and webhook configurations whose owner does not exist, sorted by namespace, kind and name.
 func (w *world) leftovers() ([]Leftover, error) {
+	out, err := w.leftBindings()
+	for _, obj := range w.hooks {
+		if owner := w.deletedOwner(obj); owner != "" {
+			out = append(out, Leftover{Kind: apply.KindOf(obj), Name: obj.GetName(), Owner: owner, Remove: apply.DeleteCommand(obj)})
+		}
+	}
+	slices.SortFunc(out, func(a, b Leftover) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
+	})
+	return out, err
+}
+
+func (w *world) leftBindings() ([]Leftover, error) {
 	if w.rbac == nil {
 		return nil, nil // the notes contain the reason
 	}
@@ -64,9 +81,6 @@ func (w *world) leftovers() ([]Leftover, error) {
 	for _, b := range clusterRoleBindings {
 		add(b, b.RoleRef)
 	}
-	slices.SortFunc(out, func(a, b Leftover) int {
-		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
-	})
 	return out, nil
 }
 
@@ -106,9 +120,9 @@ func (w *world) deletedCSV(namespace, name string) string {
 	return operatorsv1alpha1.ClusterServiceVersionKind + " " + namespace + "/" + name
 }
 
-// writeLeftovers writes the bindings, at most maxDangling for each namespace, as writeDangling does.
+// writeLeftovers writes the leftovers, at most maxDangling for each namespace, as writeDangling does.
 func writeLeftovers(b *bytes.Buffer, all []Leftover) {
-	b.WriteString("Permissions of operators that were deleted without them. Remit removes those that the account does not have:\n")
+	b.WriteString("Permissions and webhooks of operators that were deleted without them. Remit removes those that exceed the account:\n")
 	shown := map[string]int{}
 	for _, l := range all {
 		if shown[l.Namespace]++; shown[l.Namespace] <= maxDangling {

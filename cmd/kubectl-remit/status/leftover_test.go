@@ -8,8 +8,11 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -24,6 +27,12 @@ func ownedBy(name string, owner ownerutil.Owner) *rbacv1.RoleBinding {
 	}
 }
 
+// hookOf returns a webhook configuration that Remit has created for an operator.
+func hookOf(name string, owner ownerutil.Owner) client.Object {
+	b := ownedBy(name, owner)
+	return &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: b.Labels, Annotations: b.Annotations}}
+}
+
 func TestListsPermissionsWhoseOwnerWasDeleted(t *testing.T) {
 	t.Parallel()
 	csv := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "demo", Namespace: "ns"}, CSV: "demo.v1"}
@@ -33,13 +42,16 @@ func TestListsPermissionsWhoseOwnerWasDeleted(t *testing.T) {
 	w := givenWorld(t, func(w *world) {
 		w.hasExtensions, w.requested = true, "ns"
 		w.rbac = listers(t, ownedBy("it's-gone", csv), ownedBy("of-extension", ext), unproven)
+		w.hooks = []client.Object{hookOf("hook", csv)}
 	})
 	text, r := shown(t, w)
 	require.Equal(t, []Leftover{
+		{Kind: "ValidatingWebhookConfiguration", Name: "hook", Owner: "ClusterServiceVersion ns/demo.v1", Remove: "kubectl delete validatingwebhookconfiguration hook"},
 		{Kind: "RoleBinding", Namespace: "ns", Name: "it's-gone", Role: "Role r", Owner: "ClusterServiceVersion ns/demo.v1", Remove: `kubectl delete rolebinding 'it'\''s-gone' -n ns`},
 		{Kind: "RoleBinding", Namespace: "ns", Name: "of-extension", Role: "Role r", Owner: "ClusterExtension demo", Remove: "kubectl delete rolebinding of-extension -n ns"},
 	}, r.Leftovers)
-	require.Contains(t, text, "Permissions of operators that were deleted without them. Remit removes those that the account does not have:\n"+
+	require.Contains(t, text, "Permissions and webhooks of operators that were deleted without them. Remit removes those that exceed the account:\n"+
+		"  ValidatingWebhookConfiguration hook, of ClusterServiceVersion ns/demo.v1: kubectl delete validatingwebhookconfiguration hook\n"+
 		`  RoleBinding it's-gone (Role r), of ClusterServiceVersion ns/demo.v1: kubectl delete rolebinding 'it'\''s-gone' -n ns`+"\n")
 
 	for name, edit := range map[string]func(*world){
@@ -55,6 +67,7 @@ func TestListsPermissionsWhoseOwnerWasDeleted(t *testing.T) {
 			w := givenWorld(t, func(w *world) {
 				w.hasExtensions = true
 				w.rbac = listers(t, ownedBy("b", csv), ownedBy("of-extension", ext))
+				w.hooks = []client.Object{hookOf("hook", csv)}
 			}, edit)
 			_, r := shown(t, w)
 			require.Empty(t, r.Leftovers)

@@ -7,6 +7,7 @@ import (
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,6 +16,7 @@ import (
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/grants"
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
@@ -38,7 +40,9 @@ type world struct {
 	// accounts records for each account that a group names whether it exists.
 	accounts map[types.NamespacedName]Answer
 	// rbac is nil if RBAC could not be read; partial is set if RBAC could be read only in some namespaces.
-	rbac    *rbac.Listers
+	rbac *rbac.Listers
+	// hooks are the webhook configurations that have a lineage label.
+	hooks   []client.Object
 	partial bool
 	notes   []string
 }
@@ -70,7 +74,32 @@ func gather(ctx context.Context, c client.Client, namespace string) (*world, err
 	if err := w.gatherAccounts(ctx, c); err != nil {
 		return nil, err
 	}
+	if err := w.gatherHooks(ctx, c); err != nil {
+		return nil, err
+	}
 	return w, w.gatherRBAC(ctx, c)
+}
+
+// gatherHooks reads the webhook configurations of operators.
+func (w *world) gatherHooks(ctx context.Context, c client.Client) error {
+	validating, mutating := &admissionregistrationv1.ValidatingWebhookConfigurationList{}, &admissionregistrationv1.MutatingWebhookConfigurationList{}
+	for _, list := range []client.ObjectList{validating, mutating} {
+		err := c.List(ctx, list, client.HasLabels{names.LabelLineage})
+		if apierrors.IsForbidden(err) {
+			w.note("webhooks of operators that were deleted without them are unknown: %v", err)
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("list %T: %w", list, err)
+		}
+	}
+	for i := range validating.Items {
+		w.hooks = append(w.hooks, &validating.Items[i])
+	}
+	for i := range mutating.Items {
+		w.hooks = append(w.hooks, &mutating.Items[i])
+	}
+	return nil
 }
 
 func (w *world) list(ctx context.Context, c client.Client, list client.ObjectList, namespace string) error {

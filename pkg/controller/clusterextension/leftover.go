@@ -25,14 +25,15 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
+	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
 // maxLeftovers is the maximum number of roles and bindings that one reconcile examines, as in the operatorgroup controller.
 const maxLeftovers = 20_000
 
-// leftovers removes, after a grace period, the roles and bindings of a ClusterExtension that was deleted without them, or whose
-// deletion is delayed, if they exceed its identity (docs/adr/0082). The identity of an extension that does not exist is the user
+// leftovers removes, after a grace period, the roles, bindings and webhooks of a ClusterExtension that was deleted without them, or
+// whose deletion is delayed, if they exceed its identity (docs/adr/0082, 0088). The identity of an extension that does not exist is the user
 // of its name: nothing records which ServiceAccount it named. name is the name of the extension or, if that is too long for a
 // label, the label's value. leftovers returns the time until the result changes without an event.
 func (r *Reconciler) leftovers(ctx context.Context, name string) (after time.Duration, err error) {
@@ -88,6 +89,8 @@ type leftover struct {
 	// others are the extensions whose objects are compared with their own identity: all that exist and have the same label, and
 	// those with another name that are being deleted.
 	others []*olmv1.ClusterExtension
+	// hooks reads webhook configurations; nil if the optional identity for removals does not exist.
+	hooks client.Reader
 }
 
 func (s *leftover) bound(ctx context.Context) (after time.Duration, err error) {
@@ -100,7 +103,17 @@ func (s *leftover) bound(ctx context.Context) (after time.Duration, err error) {
 	if err != nil {
 		return 0, err
 	}
-	plan := r.ages.Plan(name, r.Clock.Now(), r.Grace, found, func(client.Object) bool { return false })
+	hooks, err := s.gatherHooks(ctx, len(objs) > 0)
+	if err != nil {
+		return 0, err
+	}
+	plan := r.ages.Plan(name, r.Clock.Now(), r.Grace, append(hooks, found...), func(client.Object) bool { return false })
+	return s.carryOut(ctx, plan)
+}
+
+// carryOut reports or removes what exceeds the identity. after is the time until the result changes without an event.
+func (s *leftover) carryOut(ctx context.Context, plan excess.Plan) (after time.Duration, err error) {
+	r, name := s.Reconciler, s.ext.Name
 	switch {
 	case len(plan.Reported) == 0:
 		r.told.Delete(name)
@@ -172,7 +185,7 @@ func (s *leftover) remove(ctx context.Context, due []excess.Object) (again bool,
 	if current, err := s.isCurrent(ctx); err != nil || !current {
 		return false, err // a pending event triggers another reconcile
 	}
-	live, err := excess.Reread(ctx, s.Live, s.isLeft, s.bounds(s.RBAC.RulesOf).Batch(due))
+	live, err := excess.Reread(ctx, s.reader(), s.isLeft, s.bounds(s.RBAC.RulesOf).Batch(due))
 	if err != nil {
 		return false, err
 	}
@@ -182,6 +195,11 @@ func (s *leftover) remove(ctx context.Context, due []excess.Object) (again bool,
 		return false, err
 	}
 	confirmed, err := bounds.Confirm(ctx, excess.Reviewer(s.confirmer.Ask), found)
+	if err != nil {
+		return false, err
+	}
+	hooks, err := s.intercepting(ctx, live, &preflight.Confirmer{Ask: s.confirmer.Ask})
+	confirmed, found = append(hooks, confirmed...), append(hooks, found...)
 	if err != nil || len(found) == 0 {
 		return len(live) < len(due), err
 	}

@@ -99,6 +99,8 @@ type Reconciler struct {
 	ages     *excess.Ages
 	told     *keyed.Map[string, string]
 	attempts *excess.Timers[string]
+	// unhooked contains, by name, the extensions next to which no webhook of an earlier extension was found.
+	unhooked *keyed.Map[string, types.UID]
 }
 
 // New returns a Reconciler. It returns an error if a required option is missing.
@@ -115,7 +117,7 @@ func New(o Options) (*Reconciler, error) {
 	return &Reconciler{
 		Options: o, confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, unserved: kinds.NewUnserved(o.Clock),
 		indexes: &resolver.Indexes{}, interests: &rbac.Interests[ctrl.Request]{}, memory: &memory{}, issued: &hooks.Memory{}, orphaning: &kit.Orphaning{},
-		excess: &excess.Timers[types.UID]{}, ages: &excess.Ages{}, told: &keyed.Map[string, string]{}, attempts: &excess.Timers[string]{},
+		excess: &excess.Timers[types.UID]{}, ages: &excess.Ages{}, told: &keyed.Map[string, string]{}, attempts: &excess.Timers[string]{}, unhooked: &keyed.Map[string, types.UID]{},
 		watches: newWatches(o.Clients, o.Client.Scheme(), o.Client.RESTMapper(), o.Proofs),
 	}, nil
 }

@@ -114,7 +114,7 @@ func (r *Reconciler) gatherAccount(ctx context.Context, s *scope) error {
 // the author of the ClusterServiceVersion with it.
 func (r *Reconciler) recordNamed(ctx context.Context, s *scope) error {
 	key := cmp.Or(s.account.Key(), s.facts.Account.Account)
-	if _, ofAny := s.csv.Labels[names.LabelAnyAccount]; ofAny || key.Name == "" || s.csv.Annotations[names.AnnotationAccount] == key.String() {
+	if key.Name == "" || s.csv.Annotations[names.AnnotationAccount] == key.String() {
 		return nil
 	}
 	return r.record(ctx, s, key)

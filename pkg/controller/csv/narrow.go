@@ -1,11 +1,11 @@
 package csv
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
-	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -35,7 +35,7 @@ func (r *Reconciler) gatherIntercepting(ctx context.Context, s *scope) error {
 	if err != nil || len(configurations) == 0 {
 		return err
 	}
-	bound, err := r.Default.Lookup(r.Client).Bound(ctx, s.csv.Namespace)
+	bound, err := r.Default.Lookup(r.Client).HookBound(ctx, s.csv.Namespace)
 	if err != nil || bound.Default {
 		return err
 	}
@@ -66,11 +66,12 @@ func aboutCuts(bound scoped.Bound, cuts []webhook.Cut, fate string) string {
 	return fmt.Sprintf("%s%s is missing permissions to read and write what the operator intercepts through %s: %s", noteExceeds, bound, preflight.DescribeCuts(cuts, maxLines), fate)
 }
 
-// narrow narrows a webhook configuration as the account or, where the account is not allowed to, as the default account.
+// narrow narrows a webhook configuration as the account or, where the account is not allowed to, as another account that bounds
+// the namespace or as the default account.
 // Everything that this depends on is read again: the OperatorGroups and the configuration from the API server, which also
 // confirms that it denies the accounts the permissions.
 func (r *Reconciler) narrow(ctx context.Context, s *scope, bound scoped.Bound, obj client.Object) error {
-	if current, err := r.Default.Lookup(r.Live).Bound(ctx, s.csv.Namespace); err != nil || !current.Same(bound) {
+	if current, err := r.Default.Lookup(r.Live).HookBound(ctx, s.csv.Namespace); err != nil || !current.Same(bound) {
 		s.facts.Unsynced = true
 		return err
 	}
@@ -87,7 +88,7 @@ func (r *Reconciler) narrow(ctx context.Context, s *scope, bound scoped.Bound, o
 		return err
 	}
 	s.facts.Intercepts = true
-	why, err := r.narrowAsAny(ctx, s, live, desired)
+	why, err := r.narrowAsAny(ctx, s, bound, live, desired)
 	switch {
 	case why != nil:
 		s.report(aboutCuts(bound, cuts, fmt.Sprintf("the webhooks cannot be changed (%s); to remove them, run: %s", summary(why), excess.Command(live))))
@@ -113,34 +114,24 @@ func (s *scope) report(text string) {
 	s.facts.Exceeding = text
 }
 
-// narrowAsAny applies the narrowed configuration as the account or, if the account cannot or is not allowed to, as the
-// default account. It returns the reason if neither is allowed to.
-func (r *Reconciler) narrowAsAny(ctx context.Context, s *scope, live, desired *unstructured.Unstructured) (why, err error) {
-	lookup := r.Default.Lookup(r.Live)
-	fallback := &operatorsv1.OperatorGroup{}
-	fallback.Namespace = s.csv.Namespace
-	for _, find := range []func() (scoped.Account, error){
-		func() (scoped.Account, error) {
-			account, _, err := lookup.Account(ctx, s.csv.Namespace)
-			return account, err
-		},
-		func() (scoped.Account, error) { return lookup.AccountOf(ctx, fallback) },
-	} {
-		account, err := find()
-		if err == nil {
-			err = r.narrowAs(ctx, s, account, live, desired)
-		}
+// narrowAsAny applies the narrowed configuration as the account or, if the account cannot or is not allowed to, as each of the
+// other accounts that bound the namespace, and as the default account. It returns the reason if none is allowed to.
+func (r *Reconciler) narrowAsAny(ctx context.Context, s *scope, bound scoped.Bound, live, desired *unstructured.Unstructured) (why, err error) {
+	accounts, noAccount, err := r.Default.Lookup(r.Live).Acting(ctx, bound)
+	if err != nil {
+		return nil, err
+	}
+	for _, account := range accounts {
+		err := r.narrowAs(ctx, s, account, live, desired)
 		if err == nil {
 			return nil, nil
 		}
 		if scoped.ReasonOf(err) == "" && !isReported(err) {
 			return nil, err
 		}
-		if why == nil {
-			why = err
-		}
+		why = cmp.Or(why, err)
 	}
-	return why, nil
+	return cmp.Or(why, noAccount), nil
 }
 
 func (r *Reconciler) narrowAs(ctx context.Context, s *scope, account scoped.Account, live, desired *unstructured.Unstructured) error {

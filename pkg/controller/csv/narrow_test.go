@@ -138,6 +138,18 @@ func TestAWebhookIsNarrowedInEveryState(t *testing.T) {
 		"a version that is being replaced": {given: []change{sharing, next, loses("t2")}, want: []string{"t1"}},
 		"a second OperatorGroup, as the default account": {
 			given: []change{sharing, defaultIs("boss"), with(group("second", "acct", "t1")), loses("t2")}, want: []string{"t1"}},
+		"a second OperatorGroup": {given: []change{sharing, with(group("second", "acct", "t1")), loses("t2")}, want: []string{"t1"}},
+		"a second OperatorGroup with another account": {
+			given: []change{sharing, with(serviceAccount("weak"), group("second", "weak", "t1")), loses("t2")}, want: []string{"t1"}},
+		"an OperatorGroup that was deleted":            {given: []change{sharing, without(group("og", "acct")), loses("t2")}, want: []string{"t1"}},
+		"an OperatorGroup that is deleted afterwards":  {given: []change{sharing, loses("t2"), without(group("og", "acct"))}, want: []string{"t1"}},
+		"an OperatorGroup that no longer names it":     {given: []change{sharing, with(group("og", "", "t1", "t2")), loses("t2")}, want: []string{"t1"}},
+		"a deleted OperatorGroup and nothing left":     {given: []change{sharing, without(group("og", "acct")), loses("t1"), loses("t2")}},
+		"a deleted OperatorGroup and nothing recorded": {given: []change{sharing, without(group("og", "acct")), recording("")}, want: []string{"t1", "t2"}},
+		"an account of another namespace is recorded": {
+			given: []change{sharing, without(group("og", "acct")), recording("t2/acct")}, want: []string{"t1", "t2"}},
+		"a deleted OperatorGroup, as the default account of other namespaces": {
+			given: []change{sharing, defaultElsewhere("boss"), without(group("og", "acct")), loses("t2")}, want: []string{"t1"}},
 		"an account that may not write the webhook": {
 			given: []change{sharing, refusing(narrowed, forbidden), loses("t2")}, want: []string{"t1", "t2"},
 			says: "to remove them, run: kubectl delete validatingwebhookconfiguration a.example.com-#"},
@@ -176,10 +188,14 @@ func TestAWebhookThatIsNotNarrowed(t *testing.T) {
 			w.Lag(group("og", "acct"))
 			w.Put(group("og", "boss", "t1", "t2"), serviceAccount("boss"))
 		}}},
-		"another account of the namespace permits it":                {given: []change{with(append(bossSees(), group("second", "boss", "t1"))...)}},
-		"the default account installs":                               {given: []change{defaultIs("acct"), with(group("og", "", "t1", "t2"))}},
-		"no account may write, because there are two OperatorGroups": {given: []change{with(group("second", "acct", "t1"))}},
-		"the configuration has no proof":                             {given: []change{unprovenHook}},
+		"another account of the namespace permits it":                  {given: []change{with(append(bossSees(), group("second", "boss", "t1"))...)}},
+		"the default account installs":                                 {given: []change{defaultIs("acct"), with(group("og", "", "t1", "t2"))}},
+		"the OperatorGroup was deleted, and the account may not write": {given: []change{without(group("og", "acct")), refusing(narrowed, forbidden)}, says: messageNoGroup},
+		"the API server has recorded another account": {given: []change{without(group("og", "acct")), func(w *world) {
+			w.Lag(w.csv.DeepCopy())
+			recording("t1/boss")(w)
+		}}},
+		"the configuration has no proof": {given: []change{unprovenHook}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -193,6 +209,25 @@ func TestAWebhookThatIsNotNarrowed(t *testing.T) {
 			require.Equal(t, []string{"t1", "t2"}, w.reached(), got)
 			require.Contains(t, got.message, row.says)
 		})
+	}
+}
+
+// recording records an account in the CSV, or none for "".
+func recording(account string) change {
+	return editing(func(c *operatorsv1alpha1.ClusterServiceVersion) {
+		delete(c.Annotations, names.AnnotationAccount)
+		if account != "" {
+			c.Annotations[names.AnnotationAccount] = account
+		}
+	})
+}
+
+// defaultElsewhere makes a ServiceAccount the default account of other namespaces.
+func defaultElsewhere(name string) change {
+	return func(w *world) {
+		defaultIs(name)(w)
+		w.options.Default.Namespaces = []string{"elsewhere"}
+		restarted(w)
 	}
 }
 

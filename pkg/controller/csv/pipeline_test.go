@@ -158,7 +158,7 @@ func TestAccounts(t *testing.T) {
 		{"the account is not enrolled", []change{func(w *world) { w.own = enrolled }}, none("AccountNotEnrolled", enrolled.Message).with(recorded)},
 		{"the account of a version whose author may use any is not enrolled", []change{func(w *world) { w.own = enrolled }, editing(func(c *operatorsv1alpha1.ClusterServiceVersion) {
 			c.Labels = map[string]string{names.LabelAnyAccount: ""}
-		})}, none("AccountNotEnrolled", enrolled.Message)},
+		})}, none("AccountNotEnrolled", enrolled.Message).with(recorded)},
 		{"the account is enrolled, but its token is refused", []change{func(w *world) { w.unopened = enrolled }},
 			effect{failed: "annotate ClusterServiceVersion t1/demo.v1.0.0: the API server has not observed the account's enrollment yet: " + enrolled.Message}},
 		{"the account is deleted after the install", []change{installed, without(serviceAccount("acct"))}, runs("", completed+"; ServiceAccountNotFound: ServiceAccount acct not found")},

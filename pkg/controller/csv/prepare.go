@@ -269,13 +269,11 @@ func (r *Reconciler) annotate(ctx context.Context, s *scope, account client.Clie
 		after.Annotations = map[string]string{}
 	}
 	maps.Copy(after.Annotations, deployment.GroupAnnotations(s.group.Name, s.csv.Namespace, s.targets))
-	// The label protects the spec as well, and the account itself may not be allowed to use every account.
-	if _, ofAny := after.Labels[names.LabelAnyAccount]; !ofAny {
-		if after.Annotations[names.AnnotationAccount] != "" && after.Annotations[names.AnnotationAccount] != s.account.Key().String() {
-			return false, r.record(ctx, s, s.account.Key())
-		}
-		after.Annotations[names.AnnotationAccount] = s.account.Key().String()
+	_, ofAny := after.Labels[names.LabelAnyAccount] // the account itself may not be allowed to use every account
+	if was := after.Annotations[names.AnnotationAccount]; was != s.account.Key().String() && (was != "" || ofAny) {
+		return false, r.record(ctx, s, s.account.Key())
 	}
+	after.Annotations[names.AnnotationAccount] = s.account.Key().String()
 	if build.Outside(s.csv, s.csv.Namespace, s.targets) {
 		controllerutil.AddFinalizer(after, names.FinalizerCSV)
 	}

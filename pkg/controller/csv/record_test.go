@@ -10,19 +10,35 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// The account may not change the record of a ClusterServiceVersion whose label requires the use of every account.
-func TestRecordsTheLastAccountWithoutTheLabel(t *testing.T) {
+// The account itself may not change the record if the label requires the use of every account. The record also bounds webhooks.
+func TestRecordsTheLastAccount(t *testing.T) {
 	t.Parallel()
-	for _, ofAny := range []bool{false, true} {
-		w := newWorld(t)
-		editing(func(c *operatorsv1alpha1.ClusterServiceVersion) {
-			if c.Annotations = map[string]string{names.AnnotationAccount: "ns/earlier"}; ofAny {
-				c.Labels = map[string]string{names.LabelAnyAccount: ""}
-			}
-		})(w)
-		got := w.settle()
-		require.Equal(t, !ofAny, slices.Contains(got.writes, "remit: patch ClusterServiceVersion t1/demo.v1.0.0"), "as the controller identity: %v", got.writes)
-		require.True(t, w.Has(w.csv))
-		require.Equal(t, ofAny, w.csv.Annotations[names.AnnotationAccount] == "ns/earlier")
+	for name, row := range map[string]struct {
+		ofAny  bool
+		before string
+		asSelf bool
+	}{
+		"the first":                 {},
+		"the next":                  {before: "ns/earlier", asSelf: true},
+		"the first, with the label": {ofAny: true, asSelf: true},
+		"the next, with the label":  {ofAny: true, before: "ns/earlier", asSelf: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			editing(func(c *operatorsv1alpha1.ClusterServiceVersion) {
+				c.Annotations, c.Labels = nil, nil
+				if row.before != "" {
+					c.Annotations = map[string]string{names.AnnotationAccount: row.before}
+				}
+				if row.ofAny {
+					c.Labels = map[string]string{names.LabelAnyAccount: ""}
+				}
+			})(w)
+			got := w.settle()
+			require.Equal(t, row.asSelf, slices.Contains(got.writes, "remit: patch ClusterServiceVersion t1/demo.v1.0.0"), "as the controller identity: %v", got.writes)
+			require.True(t, w.Has(w.csv))
+			require.Equal(t, "t1/acct", w.csv.Annotations[names.AnnotationAccount])
+		})
 	}
 }

@@ -17,7 +17,8 @@ import (
 // in common with newer ones (names.ShortMark). It does not contain objects without the label.
 const LineageIndex = "remit.dev/lineage"
 
-// OwnerNamespaceIndex is the index of roles and bindings by the namespace of the operator that their labels name as their owner.
+// OwnerNamespaceIndex is the index of roles, bindings and webhook configurations by the namespace of the operator that their labels
+// name as their owner.
 const OwnerNamespaceIndex = "remit.dev/owner-namespace"
 
 // RBACLists returns lists of the kinds of roles and bindings, in the order of removal: bindings first.
@@ -25,6 +26,11 @@ func RBACLists() []client.ObjectList {
 	return []client.ObjectList{
 		&rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleList{}, &rbacv1.RoleList{},
 	}
+}
+
+// HookLists returns lists of the kinds of webhook configurations.
+func HookLists() []client.ObjectList {
+	return []client.ObjectList{&admissionregistrationv1.ValidatingWebhookConfigurationList{}, &admissionregistrationv1.MutatingWebhookConfigurationList{}}
 }
 
 // IndexLineage adds LineageIndex for the kinds of objects that an install can create outside its namespace, and
@@ -56,7 +62,10 @@ func IndexOwners(ctx context.Context, indexer client.FieldIndexer) error {
 		}
 		return nil
 	}
-	for _, obj := range []client.Object{&rbacv1.ClusterRoleBinding{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.Role{}} {
+	for _, obj := range []client.Object{
+		&rbacv1.ClusterRoleBinding{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.Role{},
+		&admissionregistrationv1.ValidatingWebhookConfiguration{}, &admissionregistrationv1.MutatingWebhookConfiguration{},
+	} {
 		if err := indexer.IndexField(ctx, obj, OwnerNamespaceIndex, owner); err != nil {
 			return fmt.Errorf("index %T: %w", obj, err)
 		}

@@ -3,6 +3,7 @@ package operatorgroup
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,15 +44,15 @@ const (
 	ReasonNotRemoved  = "NotRemoved"
 )
 
-// Excess describes the roles and bindings without a ClusterServiceVersion that exceed the account, and what happens to them. The
-// zero value means that there are none to report.
+// Excess describes the roles, bindings and webhooks without a ClusterServiceVersion that exceed the account, and what happens to
+// them. The zero value means that there are none to report.
 type Excess struct {
 	Reason, Message string
 	objects         []excess.Object
 }
 
 // checkExcess finds the roles and bindings that Remit has created for operators of a namespace and that the account would not
-// be allowed to write, and removes them after a grace period (docs/adr/0082). It starts from these objects and not from
+// be allowed to write, and the webhooks that intercept what it may not, and removes them after a grace period (docs/adr/0082, 0088). It starts from these objects and not from
 // ClusterServiceVersions, because users can delete a ClusterServiceVersion without its objects. after is the time until the
 // result changes without an event.
 func (r *Reconciler) checkExcess(ctx context.Context, namespace string) (out Excess, after time.Duration, err error) {
@@ -61,7 +62,7 @@ func (r *Reconciler) checkExcess(ctx context.Context, namespace string) (out Exc
 		return out, 0, err
 	}
 	s := search{Reconciler: r, bound: bound}
-	if err := s.gather(ctx); err != nil {
+	if err := errors.Join(s.gather(ctx), s.gatherHooks(ctx)); err != nil {
 		return out, 0, err
 	}
 	if s.namespace.Name == "" || s.namespace.DeletionTimestamp != nil {
@@ -72,7 +73,14 @@ func (r *Reconciler) checkExcess(ctx context.Context, namespace string) (out Exc
 	if err != nil {
 		return out, 0, err
 	}
-	plan := r.ages.Plan(namespace, r.Clock.Now(), r.Grace, found, s.isClaimed)
+	plan := r.ages.Plan(namespace, r.Clock.Now(), r.Grace, append(s.intercepting(ctx), found...), s.isClaimed)
+	plan.After = sooner(plan.After, s.recheck)
+	return s.carryOut(ctx, plan)
+}
+
+// carryOut reports or removes what exceeds the account. after is the time until the result changes without an event.
+func (s *search) carryOut(ctx context.Context, plan excess.Plan) (out Excess, after time.Duration, err error) {
+	r, bound, namespace := s.Reconciler, s.bound, s.bound.Namespace
 	switch {
 	case len(plan.Reported) == 0:
 		r.attempts.Stop(namespace)
@@ -98,8 +106,13 @@ func (r *Reconciler) checkExcess(ctx context.Context, namespace string) (out Exc
 type search struct {
 	*Reconciler
 
-	bound     scoped.Bound
-	namespace corev1.Namespace
+	// bound is what bounds roles and bindings, and hookBound what bounds webhooks.
+	bound, hookBound scoped.Bound
+	namespace        corev1.Namespace
+	// hooks are the webhook configurations that Remit has created for operators of the namespace. recheck is the time until they have
+	// to be compared again, or 0.
+	hooks   []client.Object
+	recheck time.Duration
 	// objects are the roles and bindings that Remit has created for operators of the namespace, bindings first.
 	objects []client.Object
 	// owners contains the values of the owner labels of objects whose ClusterServiceVersion exists.
@@ -123,18 +136,9 @@ func (s *search) gather(ctx context.Context) error {
 			s.owners[ownerutil.LabelValue(csv.Name)] = true
 		}
 	}
-	for _, list := range kit.RBACLists() {
-		err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy, client.MatchingFields{kit.OwnerNamespaceIndex: s.bound.Namespace},
-			client.MatchingLabels{names.LabelOwnerKind: operatorsv1alpha1.ClusterServiceVersionKind})
-		if err != nil {
-			return fmt.Errorf("list %T: %w", list, err)
-		}
-		_ = meta.EachListItem(list, func(item runtime.Object) error { // the callback never returns an error
-			if obj, ok := item.(client.Object); ok && len(s.objects) < maxExamined && s.isCreated(obj) {
-				s.objects = append(s.objects, obj)
-			}
-			return nil
-		})
+	var err error
+	if s.objects, err = s.created(ctx, kit.RBACLists()); err != nil {
+		return err
 	}
 	slices.SortStableFunc(s.objects, func(a, b client.Object) int {
 		return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.GetName(), b.GetName()))
@@ -142,14 +146,32 @@ func (s *search) gather(ctx context.Context) error {
 	return nil
 }
 
-// isCreated reports whether Remit created a role or binding for an operator of the namespace. The object's component label
+// created lists the objects that Remit has created for operators of the namespace.
+func (s *search) created(ctx context.Context, lists []client.ObjectList) (out []client.Object, err error) {
+	for _, list := range lists {
+		err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy, client.MatchingFields{kit.OwnerNamespaceIndex: s.bound.Namespace},
+			client.MatchingLabels{names.LabelOwnerKind: operatorsv1alpha1.ClusterServiceVersionKind})
+		if err != nil {
+			return nil, fmt.Errorf("list %T: %w", list, err)
+		}
+		_ = meta.EachListItem(list, func(item runtime.Object) error { // the callback never returns an error
+			if obj, ok := item.(client.Object); ok && len(out) < maxExamined && s.isCreated(obj) {
+				out = append(out, obj)
+			}
+			return nil
+		})
+	}
+	return out, nil
+}
+
+// isCreated reports whether Remit created a role, binding or webhook configuration for an operator of the namespace. The object's component label
 // names a lineage of the namespace, and the proof is valid for that lineage. A long package name does not fit into the label;
-// then the proof must be valid, and the binding must refer to ServiceAccounts of the namespace only.
+// then the proof must be valid, and the binding must refer to ServiceAccounts of the namespace only, or the webhooks to its Services.
 func (s *search) isCreated(obj client.Object) bool {
 	if _, ok := ownerutil.OwnerIn(obj, s.bound.Namespace, s.namespace.CreationTimestamp.Time, s.Proofs); ok {
 		return true
 	}
-	return bindsOnly(obj, s.bound.Namespace) && ownerutil.IsProven(obj, s.Proofs)
+	return (bindsOnly(obj, s.bound.Namespace) || callsOnly(obj, s.bound.Namespace)) && ownerutil.IsProven(obj, s.Proofs)
 }
 
 // bindsOnly reports whether an object is a binding of ServiceAccounts of a namespace.
@@ -190,7 +212,7 @@ func (s *search) report(reason string, found []excess.Object, fate string) Exces
 // removals. Everything that the removal depends on is read again: the OperatorGroups and the objects from the API server, which
 // also confirms that it denies the accounts the permissions.
 func (s *search) remove(ctx context.Context, due []excess.Object) (Excess, error) {
-	if current, err := s.Default.Lookup(s.Live).Bound(ctx, s.bound.Namespace); err != nil || !current.Same(s.bound) {
+	if current, err := s.isCurrent(ctx); err != nil || !current {
 		return Excess{}, err
 	}
 	live, err := excess.Reread(ctx, s.Live, s.isCreated, s.accounts(s.RBAC.RulesOf).Batch(due))
@@ -204,6 +226,11 @@ func (s *search) remove(ctx context.Context, due []excess.Object) (Excess, error
 		return Excess{}, err
 	}
 	confirmed, err := accounts.Confirm(ctx, excess.Reviewer(s.ask), found)
+	if err != nil {
+		return Excess{}, err
+	}
+	hooks, err := s.confirmHooks(ctx, live)
+	confirmed, found = append(hooks, confirmed...), append(hooks, found...)
 	if err != nil || len(found) == 0 {
 		return Excess{}, err
 	}
@@ -226,27 +253,21 @@ func (s *search) remove(ctx context.Context, due []excess.Object) (Excess, error
 		why, status.Lines(excess.Commands(remain), maxExcess))), nil
 }
 
-// removeAs deletes the objects as each of the identities that may be used, in turn.
+// removeAs deletes the objects as each of the identities that may be used, in turn: the accounts that bound the namespace, the default
+// account, and the optional identity for removals.
 func (s *search) removeAs(ctx context.Context, remain []excess.Object) (_ []excess.Object, why, err error) {
-	none := &operatorsv1.OperatorGroup{}
-	none.Namespace = s.bound.Namespace
-	lookup := s.Default.Lookup(s.Live)
-	account, _, noAccount := lookup.Account(ctx, s.bound.Namespace)
-	other, noDefault := lookup.AccountOf(ctx, none)
-	for _, try := range []struct {
-		account scoped.Account
-		err     error
-	}{{account, noAccount}, {other, noDefault}} {
-		var own client.Client
-		if try.err == nil {
-			own, try.err = s.Accounts.For(ctx, try.account)
-		}
-		if scoped.ReasonOf(try.err) != "" {
-			why = cmp.Or(why, try.err)
+	accounts, why, err := s.Default.Lookup(s.Live).Acting(ctx, s.hookBound)
+	if err != nil {
+		return remain, nil, err
+	}
+	for _, account := range accounts {
+		own, err := s.Accounts.For(ctx, account)
+		if scoped.ReasonOf(err) != "" {
+			why = cmp.Or(why, err)
 			continue
 		}
-		if try.err != nil {
-			return remain, nil, try.err
+		if err != nil {
+			return remain, nil, err
 		}
 		if remain, why, err = excess.Delete(ctx, own, remain, s.removed(ctx)); err != nil || len(remain) == 0 {
 			return remain, why, err

@@ -240,8 +240,10 @@ func TestANamespaceWithoutAnOperatorGroup(t *testing.T) {
 	require.False(t, c.isBound())
 }
 
-func forbidden() error {
-	return apierrors.NewForbidden(rbacv1.Resource("rolebindings"), "gone", errors.New("no permission"))
+func forbidden() error { return errorOf("rolebindings") }
+
+func errorOf(resource string) error {
+	return apierrors.NewForbidden(rbacv1.Resource(resource), "gone", errors.New("no permission"))
 }
 
 // The bindings of a namespace that is deleted go with it, and the API server accepts nothing new there.

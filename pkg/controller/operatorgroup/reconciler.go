@@ -20,6 +20,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/excess"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/keyed"
+	"github.com/remit-olm/remit/pkg/lib/kinds"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -68,6 +69,9 @@ type Reconciler struct {
 	Options
 	interests *kit.Interests
 	ask       preflight.Reviewer
+	// confirmer caches what the API server has answered about webhooks, and unserved which kinds it does not serve.
+	confirmer *preflight.Confirmer
+	unserved  *kinds.Unserved
 	// known contains, for each OperatorGroup with a usable account, what is needed to clean up after the OperatorGroup
 	// is deleted.
 	known *keyed.Map[client.ObjectKey, remembered]
@@ -91,8 +95,10 @@ func New(o Options) (*Reconciler, error) {
 	if o.Grace == 0 {
 		o.Grace = excess.DefaultGrace
 	}
+	ask := preflight.Reviews(o.Client)
 	return &Reconciler{
-		Options: o, interests: &kit.Interests{}, ask: preflight.Reviews(o.Client), known: &keyed.Map[client.ObjectKey, remembered]{},
+		confirmer: &preflight.Confirmer{Ask: ask}, unserved: kinds.NewUnserved(o.Clock),
+		Options: o, interests: &kit.Interests{}, ask: ask, known: &keyed.Map[client.ObjectKey, remembered]{},
 		ages: &excess.Ages{}, told: &keyed.Map[string, Excess]{}, unsaved: &keyed.Map[client.ObjectKey, Excess]{}, attempts: &excess.Timers[string]{},
 	}, nil
 }

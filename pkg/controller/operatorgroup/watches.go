@@ -7,6 +7,7 @@ import (
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -47,6 +48,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changes source.Source) e
 		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.answering), builder.WithPredicates(disowning())).
 		Watches(&rbacv1.ClusterRoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.ungrouped), created).
 		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.ungrouped), created).
+		Watches(&admissionregistrationv1.ValidatingWebhookConfiguration{}, handler.EnqueueRequestsFromMapFunc(r.calling)).
+		Watches(&admissionregistrationv1.MutatingWebhookConfiguration{}, handler.EnqueueRequestsFromMapFunc(r.calling)).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.defining), builder.WithPredicates(ownerChanged())).
 		Watches(&apiregistrationv1.APIService{}, handler.EnqueueRequestsFromMapFunc(r.defining), builder.WithPredicates(ownerChanged())).
 		WatchesRawSource(changes).
@@ -127,6 +130,16 @@ func (r *Reconciler) ungrouped(ctx context.Context, obj client.Object) []reconci
 		return nil
 	}
 	return slices.DeleteFunc(r.answeringFor(ctx, namespace), func(req reconcile.Request) bool { return req.Name != "" })
+}
+
+// calling returns requests for the OperatorGroups of the namespace whose operator a webhook configuration belongs to or, if it has none,
+// for the namespace. The label only names the namespace.
+func (r *Reconciler) calling(ctx context.Context, obj client.Object) []reconcile.Request {
+	labels := obj.GetLabels()
+	if labels[names.LabelOwnerKind] != operatorsv1alpha1.ClusterServiceVersionKind || labels[names.LabelOwnerNamespace] == "" {
+		return nil
+	}
+	return r.answeringFor(ctx, labels[names.LabelOwnerNamespace])
 }
 
 // siblings returns requests for the other OperatorGroups in the namespace of an OperatorGroup that was created or

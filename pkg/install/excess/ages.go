@@ -10,7 +10,8 @@ import (
 )
 
 // settling is the maximum time for which objects without an owner are not reported, because the garbage collector usually
-// deletes them soon after their owner.
+// deletes them soon after their owner. It is also the grace period of webhooks, which concern the requests of other users: until
+// then, the controller of an owner has narrowed them.
 const settling = time.Minute
 
 // Ages record since when this process has observed that objects without an owner exceed the account. Objects of one key, such
@@ -53,7 +54,10 @@ func (a *Ages) Plan(key string, now time.Time, grace time.Duration, found []Obje
 		}
 	}
 	for _, o := range found {
-		at := since[o.Object.GetUID()]
+		at, grace := since[o.Object.GetUID()], grace
+		if len(o.Intercepts) > 0 {
+			grace = min(grace, settling)
+		}
 		reported, ends := at.Add(min(grace/2, settling)), at.Add(grace)
 		if claimed(o.Object) {
 			reported, ends = ends, ends.Add(grace)

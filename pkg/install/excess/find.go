@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -13,7 +14,8 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// Object is a role or binding that grants permissions that the account neither has nor is allowed to grant.
+// Object is a role or binding that grants permissions that the account neither has nor is allowed to grant, or a webhook configuration
+// that intercepts what the account is not allowed to read and write.
 type Object struct {
 	Object client.Object
 	// Scope is the namespace in which the permissions are granted, or rbac.ClusterScope.
@@ -22,6 +24,8 @@ type Object struct {
 	// on the role, that would allow the account to grant them.
 	Missing     []rbacv1.PolicyRule
 	Alternative rbacv1.PolicyRule
+	// Intercepts describes the webhooks of a configuration that intercept too much, and where; it is empty for roles and bindings.
+	Intercepts []string
 	// Unevaluated is true if the object grants so many combinations that Remit has not compared all of them.
 	Unevaluated bool
 }
@@ -102,7 +106,11 @@ func (a Account) Batch(found []Object) []Object {
 
 func (a Account) mayDelete(obj client.Object) bool {
 	resource := strings.ToLower(apply.KindOf(obj)) + "s"
-	rule := rbacv1.PolicyRule{APIGroups: []string{rbacv1.GroupName}, Resources: []string{resource}, ResourceNames: []string{obj.GetName()}, Verbs: []string{"delete"}}
+	group := rbacv1.GroupName
+	if strings.HasSuffix(resource, "webhookconfigurations") {
+		group = admissionregistrationv1.GroupName
+	}
+	rule := rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: []string{obj.GetName()}, Verbs: []string{"delete"}}
 	return a.held(obj.GetNamespace()).Set().Covers([]rbacv1.PolicyRule{rule})
 }
 

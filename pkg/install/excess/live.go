@@ -81,6 +81,9 @@ func Missing(objs []Object, limit int) []string {
 		if o.Scope != rbac.ClusterScope {
 			where = "in namespace " + o.Scope + " "
 		}
+		for _, webhook := range o.Intercepts {
+			out = append(out, "those to read and write what "+webhook+" intercepts")
+		}
 		for _, rule := range rbac.Split(o.Missing, limit) {
 			out = append(out, where+rbac.Line(rule))
 		}

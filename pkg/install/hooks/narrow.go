@@ -19,7 +19,7 @@ func Configurations(ctx context.Context, r client.Reader, owner ownerutil.Owner,
 	}
 	out := make([]*unstructured.Unstructured, 0, len(live.configurations))
 	for _, obj := range live.configurations {
-		content, err := content(obj)
+		content, err := Content(obj)
 		if err != nil {
 			return nil, err
 		}
@@ -28,8 +28,8 @@ func Configurations(ctx context.Context, r client.Reader, owner ownerutil.Owner,
 	return out, nil
 }
 
-// content converts a live object from a typed read, which leaves its kind empty.
-func content(obj client.Object) (*unstructured.Unstructured, error) {
+// Content converts a live webhook configuration or APIService from a typed read, which leaves its kind empty.
+func Content(obj client.Object) (*unstructured.Unstructured, error) {
 	out, err := apply.Object(obj)
 	if err == nil {
 		out.SetGroupVersionKind(reference(obj).GroupVersionKind())
@@ -65,7 +65,7 @@ func (l *Live) narrow(p *Plan, h hook) ([]webhook.Cut, error) {
 	if have == nil {
 		return nil, nil
 	}
-	live, err := content(have)
+	live, err := Content(have)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,7 +15,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// maxBounding is the maximum number of OperatorGroups of a namespace whose accounts count. If there are more, none does.
+// maxBounding is the maximum number of OperatorGroups of a namespace, or of recorded accounts, that count. If there are more, none does.
 const maxBounding = 20
 
 // Bound contains what bounds the permissions that installed operators of a namespace may keep (docs/adr/0082). It does not
@@ -59,14 +60,80 @@ func (l Lookup) Bound(ctx context.Context, namespace string) (Bound, error) {
 		}
 		out.LeftToOLM = out.LeftToOLM || LeftToOLM(og)
 		key, isDefault := l.Default.accountOf(og)
-		if len(groups) <= maxBounding && key.Name != "" && CheckReserved(key, l.Default.Remit) == nil && len(validation.ValidateServiceAccountName(key.Name, false)) == 0 {
+		if len(groups) <= maxBounding && l.mayBound(key) {
 			out.Accounts = append(out.Accounts, key)
 			out.Default = out.Default || isDefault
 		}
 	}
-	slices.SortFunc(out.Accounts, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
-	out.Accounts = slices.Compact(out.Accounts)
+	out.sort()
 	return out, nil
+}
+
+// HookBound returns what bounds the webhooks of a namespace: what Bound returns or, if it contains no account, the accounts that the
+// ClusterServiceVersions of the namespace have recorded (docs/adr/0085). Webhooks are narrowed at once, so an OperatorGroup that is
+// being replaced must not disable them; but they may intercept only what the last account may still read and write (docs/adr/0088).
+func (l Lookup) HookBound(ctx context.Context, namespace string) (Bound, error) {
+	out, err := l.Bound(ctx, namespace)
+	if err != nil || len(out.Accounts) > 0 {
+		return out, err
+	}
+	list := &operatorsv1alpha1.ClusterServiceVersionList{}
+	if err := l.Reader.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return Bound{}, fmt.Errorf("list ClusterServiceVersions in namespace %q: %w", namespace, err)
+	}
+	for i := range list.Items {
+		csv := &list.Items[i]
+		name, inNamespace := strings.CutPrefix(csv.Annotations[names.AnnotationAccount], namespace+"/")
+		if key := (types.NamespacedName{Namespace: namespace, Name: name}); inNamespace && csv.Labels[names.LabelCopiedFrom] == "" && l.mayBound(key) {
+			out.Accounts = append(out.Accounts, key)
+		}
+	}
+	out.sort()
+	if len(out.Accounts) > maxBounding {
+		out.Accounts = nil
+	}
+	return out, nil
+}
+
+// mayBound reports whether a ServiceAccount can be an account.
+func (l Lookup) mayBound(key types.NamespacedName) bool {
+	return key.Name != "" && CheckReserved(key, l.Default.Remit) == nil && len(validation.ValidateServiceAccountName(key.Name, false)) == 0
+}
+
+func (b *Bound) sort() {
+	slices.SortFunc(b.Accounts, func(x, y types.NamespacedName) int { return strings.Compare(x.String(), y.String()) })
+	b.Accounts = slices.Compact(b.Accounts)
+}
+
+// Acting returns the accounts as which what exceeds a Bound may be removed: the account of the only OperatorGroup, the accounts of
+// the Bound, and the default account. Removals need no OperatorGroup, because a tenant can delete it or create a second one
+// (docs/adr/0088). why is the reason why the first of them cannot be used, or nil.
+func (l Lookup) Acting(ctx context.Context, b Bound) (accounts []Account, why, err error) {
+	account, _, why := l.Account(ctx, b.Namespace)
+	if why != nil && ReasonOf(why) == "" {
+		return nil, nil, why
+	}
+	if why == nil {
+		accounts = append(accounts, account)
+	}
+	var others []string // the last is the default account
+	for _, key := range b.Accounts {
+		if key.Namespace == b.Namespace && key.Name != "" {
+			others = append(others, key.Name)
+		}
+	}
+	for _, other := range append(others, "") {
+		group := &operatorsv1.OperatorGroup{}
+		group.Namespace, group.Spec.ServiceAccountName = b.Namespace, other
+		account, err := l.AccountOf(ctx, group)
+		switch {
+		case err != nil && ReasonOf(err) == "":
+			return nil, nil, err
+		case err == nil && !slices.Contains(accounts, account):
+			accounts = append(accounts, account)
+		}
+	}
+	return accounts, why, nil
 }
 
 // Same reports whether two Bounds have the same accounts and annotations.

@@ -86,7 +86,7 @@ func mapper(scheme *runtime.Scheme) meta.RESTMapper {
 	root := map[string]bool{
 		"Namespace": true, "ClusterRole": true, "ClusterRoleBinding": true, "CustomResourceDefinition": true, "APIService": true,
 		"ValidatingWebhookConfiguration": true, "MutatingWebhookConfiguration": true, "PriorityClass": true,
-		"Operator": true,
+		"Operator": true, "ClusterExtension": true,
 	}
 	out := meta.NewDefaultRESTMapper(nil)
 	for gvk := range scheme.AllKnownTypes() {
