@@ -97,8 +97,15 @@ func isOpen(sub *operatorsv1alpha1.Subscription) func(source.Origin) bool {
 	}
 }
 
-// lastOf returns the plan that a Subscription's status names, or the newest, of plans that are no longer executed.
+// lastOf returns the plan that a Subscription's status names, or the newest, of plans that are no longer executed. It prefers complete
+// plans.
 func lastOf(past []*operatorsv1alpha1.InstallPlan, sub *operatorsv1alpha1.Subscription) (*operatorsv1alpha1.InstallPlan, error) {
+	isIncomplete := func(plan *operatorsv1alpha1.InstallPlan) bool {
+		return plan.Status.Phase != operatorsv1alpha1.InstallPlanPhaseComplete
+	}
+	if complete := slices.DeleteFunc(slices.Clone(past), isIncomplete); len(complete) > 0 {
+		past = complete
+	}
 	var last *operatorsv1alpha1.InstallPlan
 	for _, plan := range past {
 		if ref := sub.Status.InstallPlanRef; ref != nil && ref.Name == plan.Name {

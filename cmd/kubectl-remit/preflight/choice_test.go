@@ -137,9 +137,11 @@ func TestTheStatusSelectsAmongFinishedPlans(t *testing.T) {
 	sub := subscription()
 	a, b := inPhase(planOn(pin("sha256:a")), operatorsv1alpha1.InstallPlanPhaseComplete), inPhase(planOn(pin("sha256:b")), operatorsv1alpha1.InstallPlanPhaseComplete)
 	a.Spec.Generation, b.Spec.Generation = 1, 2
-	for want, ref := range map[string]string{a.Name: a.Name, b.Name: "none"} {
+	c := because(planOn(pin("sha256:c")), names.ReasonBundleContentUnavailable)
+	c.Spec.Generation = 3
+	for ref, want := range map[string]string{a.Name: a.Name, "none": b.Name, c.Name: b.Name} {
 		sub.Status.InstallPlanRef = &corev1.ObjectReference{Name: ref}
-		plan, err := planOf(t.Context(), reads(t, sub, a, b), sub, nil)
+		plan, err := planOf(t.Context(), reads(t, sub, a, b, c), sub, nil)
 		require.NoError(t, err)
 		require.Equal(t, want, plan.Name)
 	}
