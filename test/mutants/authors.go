@@ -80,9 +80,9 @@ func authors() []Mutant {
 			Killer: unit("test/author", "TestOnlyUsersOfTheRecordedAccountChangeTheRecord"),
 		},
 		{
-			Name: "csvs-keep-their-first-account", Rule: 5, File: "pkg/controller/csv/prepare.go",
-			Old:    "after.Annotations[names.AnnotationAccount] != s.account.Key().String() {",
-			New:    "after.Annotations[names.AnnotationAccount] == \"?\" {",
+			Name: "csvs-keep-their-first-account", Rule: 5, File: "pkg/controller/csv/record.go",
+			Old:    "	if account == recorded {",
+			New:    "	if account == recorded || recorded != \"\" {",
 			Killer: unit("pkg/controller/csv", "TestRecordsTheLastAccountWithoutTheLabel"),
 		},
 		{
@@ -98,10 +98,28 @@ func authors() []Mutant {
 			Killer: unit("test/author", "TestRemitReplacesTheRecordedAccount"),
 		},
 		{
-			Name: "records-of-csvs-of-any-account", Rule: 5, File: "pkg/controller/csv/prepare.go",
-			Old:    "after.Labels[names.LabelAnyAccount]; !ofAny {",
-			New:    "after.Labels[names.LabelAnyAccount]; !ofAny || ofAny {",
+			Name: "records-of-csvs-of-any-account", Rule: 5, File: "pkg/controller/csv/record.go",
+			Old:    "s.csv.Labels[names.LabelAnyAccount]; ofAny || s.leftToOLM {",
+			New:    "s.csv.Labels[names.LabelAnyAccount]; ofAny && s.leftToOLM {",
 			Killer: unit("pkg/controller/csv", "TestRecordsTheLastAccountWithoutTheLabel"),
+		},
+		{
+			Name: "csvs-that-cannot-run-record-no-account", Rule: 5, File: "pkg/controller/csv/record.go",
+			Old:    "	if account == recorded {",
+			New:    "	if account == recorded || !s.runnable() {",
+			Killer: unit("pkg/controller/csv", "TestRecordsTheAccountOfAVersionThatIsNotInstalled"),
+		},
+		{
+			Name: "several-groups-replace-the-record", Rule: 5, File: "pkg/lib/scoped/bound.go",
+			Old:    "if len(accounts) == 0 || slices.ContainsFunc(",
+			New:    "if len(accounts) == 0 || len(accounts) == 1 && slices.ContainsFunc(",
+			Killer: unit("pkg/controller/csv", "TestRecordsTheAccountOfAVersionThatIsNotInstalled"),
+		},
+		{
+			Name: "a-refused-record-keeps-webhooks-wide", Rule: 3, File: "pkg/controller/csv/reconciler.go",
+			Old:    "	if err := errors.Join(r.record(ctx, s), r.gatherExceeding(ctx, s)",
+			New:    "	if err := r.record(ctx, s); err != nil {\n		return err\n	}\n	if err := errors.Join(r.gatherExceeding(ctx, s)",
+			Killer: unit("pkg/controller/csv", "TestARecordThatIsRefusedDelaysOnlyTheInstall"),
 		},
 		{
 			Name: "the-record-of-a-csv-is-unprotected", Rule: 5, File: policy,

@@ -13,8 +13,8 @@ func leftovers() []Mutant {
 		},
 		{
 			Name: "one-account-too-many-covers", Rule: 2, File: "pkg/lib/scoped/bound.go",
-			Old:    "if len(groups) <= maxBounding && ",
-			New:    "if ",
+			Old:    " && len(groups) <= maxBounding {",
+			New:    " {",
 			Killer: unit("pkg/lib/scoped", "TestTheAccountsOfANamespaceBoundItsOperators"),
 		},
 		{
@@ -70,12 +70,6 @@ func leftovers() []Mutant {
 			Old:    "		return owner.Owns(obj)\n",
 			New:    "		return owner.UID != \"\"\n",
 			Killer: unit(extension, "TestWhatAnExtensionLeavesBehind"),
-		},
-		{
-			Name: "accounts-that-do-not-exist-are-not-recorded", Rule: 5, File: "pkg/controller/csv/group.go",
-			Old:    "cmp.Or(s.account.Key(), s.facts.Account.Account)",
-			New:    "cmp.Or(s.account.Key())",
-			Killer: unit("pkg/controller/csv", "TestAccounts"),
 		},
 		{
 			Name: "subscriptions-do-not-record-missing-accounts", Rule: 5, File: "pkg/lib/scoped/lookup.go",
