@@ -117,6 +117,16 @@ func uninstalled() []row {
 		})
 		return out
 	}
+	subscribed := func(s *scene) *operatorsv1alpha1.Subscription {
+		sub := &operatorsv1alpha1.Subscription{ObjectMeta: s.Meta("early"), Spec: &operatorsv1alpha1.SubscriptionSpec{
+			CatalogSource: "catalog", CatalogSourceNamespace: s.Namespace, Package: probe, Channel: forge.Channel}}
+		require.NoError(s.T, early(s).Create(s.T.Context(), sub))
+		s.Eventually(func(t *assert.CollectT) {
+			assert.NoError(t, s.Get(sub.Name, sub))
+			assert.Contains(t, sub.Status.GetCondition(names.ConditionAuthorUnchecked).Message, s.Namespace+"/"+accountName)
+		})
+		return sub
+	}
 	// cannotBeChanged deletes the OperatorGroups, and requires that users who may not use the account cannot change an object.
 	cannotBeChanged := func(s *scene, obj client.Object) {
 		c := s.authorWho(rule("operators.coreos.com", "subscriptions clusterserviceversions", "get", "create", "patch"))
@@ -142,6 +152,24 @@ func uninstalled() []row {
 			s.Create(second(s))
 			require.NoError(s.T, s.apply(early(s), csv().Object))
 			cannotBeChanged(s, recorded(s, "TooManyOperatorGroups"))
+		}},
+		{number: "370", title: "a Subscription of a namespace with two OperatorGroups, once both are deleted", holds: p1(), play: func(s *scene) {
+			s.group(s.Namespace)
+			s.Create(second(s))
+			cannotBeChanged(s, subscribed(s))
+		}},
+		{number: "371", title: "a Subscription that was created while its OperatorGroup was being deleted", holds: p1(), play: func(s *scene) {
+			og := s.group(s.Namespace)
+			hold := func(finalizers string) {
+				patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":`+finalizers+`}}`))
+				require.NoError(s.T, client.IgnoreNotFound(cluster.Client.Patch(context.WithoutCancel(s.T.Context()), og, patch)))
+			}
+			hold(`["example.com/hold"]`)
+			defer hold("null")
+			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), og))
+			sub := subscribed(s)
+			hold("null")
+			cannotBeChanged(s, sub)
 		}},
 	}
 }

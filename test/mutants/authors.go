@@ -171,9 +171,27 @@ func authors() []Mutant {
 		},
 		{
 			Name: "subscriptions-forget-their-account", Rule: 5, File: "pkg/controller/subscription/status.go",
-			Old:    `if v.named.Name != "" { // the last`,
-			New:    `if v.named.Name == "?" { // the last`,
+			Old:    `if v.named != "" { // the last`,
+			New:    `if v.named == "?" { // the last`,
 			Killer: unit("pkg/controller/subscription", "TestRecordsTheAccountOfASubscription"),
+		},
+		{
+			Name: "queued-subscriptions-record-no-account", Rule: 5, File: "pkg/controller/subscription/reconciler.go",
+			Old:    "		errs = append(errs, r.record(ctx, world, sub))\n",
+			New:    "",
+			Killer: unit("pkg/controller/subscription", "TestRecordsTheAccountOfASubscriptionThatIsNotResolved"),
+		},
+		{
+			Name: "subscriptions-record-only-usable-accounts", Rule: 5, File: "pkg/controller/subscription/world.go",
+			Old:    "	case errors.As(err, &problem):\n",
+			New:    "	case errors.As(err, &problem):\n		w.named = nil\n",
+			Killer: unit("pkg/controller/subscription", "TestRecordsTheAccountOfASubscriptionThatIsNotResolved"),
+		},
+		{
+			Name: "a-restart-delays-records", Rule: 5, File: "pkg/controller/subscription/reloading.go",
+			Old:    " || differs(typeAuthorUnchecked) {",
+			New:    " {",
+			Killer: unit("pkg/controller/subscription", "TestNewsThatDoNotDependOnCatalogsAreNotKeptBack"),
 		},
 		{
 			Name: "plans-record-no-account", Rule: 5, File: "pkg/step/execute/execute.go",
