@@ -72,12 +72,6 @@ func leftovers() []Mutant {
 			Killer: unit(extension, "TestWhatAnExtensionLeavesBehind"),
 		},
 		{
-			Name: "subscriptions-do-not-record-missing-accounts", Rule: 5, File: "pkg/lib/scoped/lookup.go",
-			Old:    "		missing.Account = key\n",
-			New:    "",
-			Killer: unit("pkg/lib/scoped", "TestAccount"),
-		},
-		{
 			Name: "selectors-of-groups-have-any-size", Rule: 8, File: "pkg/lib/scoped/selector.go",
 			Old:    "		if n > MaxSelector {",
 			New:    "		if n < 0 {",
