@@ -72,6 +72,12 @@ func leftovers() []Mutant {
 			Killer: unit(extension, "TestWhatAnExtensionLeavesBehind"),
 		},
 		{
+			Name: "leftovers-are-removed-as-another-account", Rule: 5, File: "pkg/controller/clusterextension/leftover.go",
+			Old:    "	return x.clientOf(ctx, x.identity)\n",
+			New:    "	return s.clientOf(ctx, x.identity)\n",
+			Killer: unit(extension, "TestLeftoversAreNotRemovedAsTheAccountOfARecreatedNamespace"),
+		},
+		{
 			Name: "selectors-of-groups-have-any-size", Rule: 8, File: "pkg/lib/scoped/selector.go",
 			Old:    "		if n > MaxSelector {",
 			New:    "		if n < 0 {",
