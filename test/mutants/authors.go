@@ -62,6 +62,18 @@ func authors() []Mutant {
 			Killer: unit("pkg/install/warrant", "TestFindingsDenyOperations"),
 		},
 		{
+			Name: "deleted-groups-copy", Rule: 5, File: "pkg/controller/copiedcsv/pass.go",
+			Old:    "p.want.undecided || scoped.CheckNotDeleted(p.want.group) != nil {",
+			New:    "p.want.undecided {",
+			Killer: unit("pkg/controller/copiedcsv", "TestWritesNoCopiesWhileTheGroupIsBeingDeleted"),
+		},
+		{
+			Name: "groups-deleted-meanwhile-copy", Rule: 5, File: "pkg/controller/copiedcsv/pass.go",
+			Old:    "	if err := scoped.CheckNotDeleted(group); err != nil {",
+			New:    "	if err := scoped.CheckNotDeleted(nil); err != nil {",
+			Killer: unit("pkg/controller/copiedcsv", "TestWritesNoCopiesWhileTheGroupIsBeingDeleted"),
+		},
+		{
 			Name: "deleted-groups-publish", Rule: 5, File: "pkg/install/warrant/warrant.go",
 			Old:    "return f.ready(f.GroupDeleted)",
 			New:    "return f.ready(nil)",
