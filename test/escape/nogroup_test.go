@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -91,7 +92,86 @@ func withoutGroup() []row {
 			s.denied(c.Patch(s.T.Context(), obj, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"displayName":"another","channel":"another"}}`))))
 		}
 	}})
-	return append(rows, unlabeled()...)
+	return slices.Concat(rows, unlabeled(), uninstalled())
+}
+
+// uninstalled contains users who change what nothing was installed for, once the OperatorGroups with whose accounts its author was
+// compared are deleted.
+func uninstalled() []row {
+	early := func(s *scene) client.Client {
+		named := rule("", "serviceaccounts", "impersonate")
+		named.ResourceNames = []string{accountName}
+		s.bind(rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "early"}, "early",
+			profile{own: []rbacv1.PolicyRule{rule("operators.coreos.com", "subscriptions clusterserviceversions", "create", "patch"), named, rule("", "pods", "list")}})
+		return s.knownAs("early")
+	}
+	second := func(s *scene) *operatorsv1.OperatorGroup {
+		return &operatorsv1.OperatorGroup{ObjectMeta: s.Meta("second"), Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: accountName, TargetNamespaces: []string{s.Namespace}}}
+	}
+	recorded := func(s *scene, reason string) *operatorsv1alpha1.ClusterServiceVersion {
+		var out *operatorsv1alpha1.ClusterServiceVersion
+		s.Eventually(func(t *assert.CollectT) {
+			out = s.CSV(t, probeCSV)
+			assert.Equal(t, reason, string(out.Status.Reason))
+			assert.Equal(t, s.Namespace+"/"+accountName, out.Annotations[names.AnnotationAccount])
+		})
+		return out
+	}
+	subscribed := func(s *scene) *operatorsv1alpha1.Subscription {
+		sub := &operatorsv1alpha1.Subscription{ObjectMeta: s.Meta("early"), Spec: &operatorsv1alpha1.SubscriptionSpec{
+			CatalogSource: "catalog", CatalogSourceNamespace: s.Namespace, Package: probe, Channel: forge.Channel}}
+		require.NoError(s.T, early(s).Create(s.T.Context(), sub))
+		s.Eventually(func(t *assert.CollectT) {
+			assert.NoError(t, s.Get(sub.Name, sub))
+			assert.Contains(t, sub.Status.GetCondition(names.ConditionAuthorUnchecked).Message, s.Namespace+"/"+accountName)
+		})
+		return sub
+	}
+	// cannotBeChanged deletes the OperatorGroups, and requires that users who may not use the account cannot change an object.
+	cannotBeChanged := func(s *scene, obj client.Object) {
+		c := s.authorWho(rule("operators.coreos.com", "subscriptions clusterserviceversions", "get", "create", "patch"))
+		for _, og := range []client.Object{&operatorsv1.OperatorGroup{ObjectMeta: s.Meta(groupName)}, second(s)} {
+			require.NoError(s.T, client.IgnoreNotFound(cluster.Client.Delete(s.T.Context(), og)))
+		}
+		s.Eventually(func(t *assert.CollectT) { // the policies no longer know the OperatorGroups
+			late := &operatorsv1alpha1.Subscription{ObjectMeta: s.Meta("late"), Spec: &operatorsv1alpha1.SubscriptionSpec{Package: probe}}
+			assert.ErrorContains(t, c.Create(s.T.Context(), late, client.DryRunAll), "no params found")
+		})
+		s.denied(c.Patch(s.T.Context(), obj, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"displayName":"another","channel":"another"}}`))))
+		s.noDeployments()
+	}
+	return []row{
+		{number: "368", title: "a ClusterServiceVersion that does not support its OperatorGroup, once the group is deleted", holds: p1(), play: func(s *scene) {
+			s.group(s.Namespace)
+			everywhere := csv().Set([]any{map[string]any{"type": "AllNamespaces", "supported": true}}, "spec", "installModes")
+			require.NoError(s.T, s.apply(early(s), everywhere.Object))
+			cannotBeChanged(s, recorded(s, "UnsupportedOperatorGroup"))
+		}},
+		{number: "369", title: "a ClusterServiceVersion of a namespace with two OperatorGroups, once both are deleted", holds: p1(), play: func(s *scene) {
+			s.group(s.Namespace)
+			s.Create(second(s))
+			require.NoError(s.T, s.apply(early(s), csv().Object))
+			cannotBeChanged(s, recorded(s, "TooManyOperatorGroups"))
+		}},
+		{number: "370", title: "a Subscription of a namespace with two OperatorGroups, once both are deleted", holds: p1(), play: func(s *scene) {
+			s.group(s.Namespace)
+			s.Create(second(s))
+			cannotBeChanged(s, subscribed(s))
+		}},
+		{number: "371", title: "a Subscription that was created while its OperatorGroup was being deleted", holds: p1(), play: func(s *scene) {
+			og := s.group(s.Namespace)
+			hold := func(finalizers string) {
+				patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":`+finalizers+`}}`))
+				require.NoError(s.T, client.IgnoreNotFound(cluster.Client.Patch(context.WithoutCancel(s.T.Context()), og, patch)))
+			}
+			hold(`["example.com/hold"]`)
+			defer hold("null")
+			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), og))
+			sub := subscribed(s)
+			hold("null")
+			cannotBeChanged(s, sub)
+		}},
+	}
 }
 
 // unlabeled contains users who evade the author check with the label of copies, or while an OperatorGroup is being deleted.

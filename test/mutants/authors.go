@@ -62,6 +62,18 @@ func authors() []Mutant {
 			Killer: unit("pkg/install/warrant", "TestFindingsDenyOperations"),
 		},
 		{
+			Name: "deleted-groups-copy", Rule: 5, File: "pkg/controller/copiedcsv/pass.go",
+			Old:    "p.want.undecided || scoped.CheckNotDeleted(p.want.group) != nil {",
+			New:    "p.want.undecided {",
+			Killer: unit("pkg/controller/copiedcsv", "TestWritesNoCopiesWhileTheGroupIsBeingDeleted"),
+		},
+		{
+			Name: "groups-deleted-meanwhile-copy", Rule: 5, File: "pkg/controller/copiedcsv/pass.go",
+			Old:    "	if err := scoped.CheckNotDeleted(group); err != nil {",
+			New:    "	if err := scoped.CheckNotDeleted(nil); err != nil {",
+			Killer: unit("pkg/controller/copiedcsv", "TestWritesNoCopiesWhileTheGroupIsBeingDeleted"),
+		},
+		{
 			Name: "deleted-groups-publish", Rule: 5, File: "pkg/install/warrant/warrant.go",
 			Old:    "return f.ready(f.GroupDeleted)",
 			New:    "return f.ready(nil)",
@@ -80,9 +92,9 @@ func authors() []Mutant {
 			Killer: unit("test/author", "TestOnlyUsersOfTheRecordedAccountChangeTheRecord"),
 		},
 		{
-			Name: "csvs-keep-their-first-account", Rule: 5, File: "pkg/controller/csv/prepare.go",
-			Old:    "was != s.account.Key().String() && (was != \"\" || ofAny) {",
-			New:    "was == \"?\" || ofAny && was == \"\" {",
+			Name: "csvs-keep-their-first-account", Rule: 5, File: "pkg/controller/csv/record.go",
+			Old:    "	if account == recorded {",
+			New:    "	if account == recorded || recorded != \"\" {",
 			Killer: unit("pkg/controller/csv", "TestRecordsTheLastAccount"),
 		},
 		{
@@ -98,10 +110,28 @@ func authors() []Mutant {
 			Killer: unit("test/author", "TestRemitReplacesTheRecordedAccount"),
 		},
 		{
-			Name: "records-of-csvs-of-any-account", Rule: 5, File: "pkg/controller/csv/prepare.go",
-			Old:    "(was != \"\" || ofAny) {",
-			New:    "(was != \"\" || ofAny && was != \"\") {",
+			Name: "records-of-csvs-of-any-account", Rule: 5, File: "pkg/controller/csv/record.go",
+			Old:    "	if s.leftToOLM {\n		return nil\n	}\n	accounts, err",
+			New:    "	if _, ofAny := s.csv.Labels[names.LabelAnyAccount]; ofAny || s.leftToOLM {\n		return nil\n	}\n	accounts, err",
 			Killer: unit("pkg/controller/csv", "TestRecordsTheLastAccount"),
+		},
+		{
+			Name: "csvs-that-cannot-run-record-no-account", Rule: 5, File: "pkg/controller/csv/record.go",
+			Old:    "	if account == recorded {",
+			New:    "	if account == recorded || !s.runnable() {",
+			Killer: unit("pkg/controller/csv", "TestRecordsTheAccountOfAVersionThatIsNotInstalled"),
+		},
+		{
+			Name: "several-groups-replace-the-record", Rule: 5, File: "pkg/lib/scoped/bound.go",
+			Old:    "if len(accounts) == 0 || slices.ContainsFunc(",
+			New:    "if len(accounts) == 0 || len(accounts) == 1 && slices.ContainsFunc(",
+			Killer: unit("pkg/controller/csv", "TestRecordsTheAccountOfAVersionThatIsNotInstalled"),
+		},
+		{
+			Name: "a-refused-record-keeps-webhooks-wide", Rule: 3, File: "pkg/controller/csv/reconciler.go",
+			Old:    "	if err := errors.Join(r.record(ctx, s), r.gatherExceeding(ctx, s)",
+			New:    "	if err := r.record(ctx, s); err != nil {\n		return err\n	}\n	if err := errors.Join(r.gatherExceeding(ctx, s)",
+			Killer: unit("pkg/controller/csv", "TestARecordThatIsRefusedDelaysOnlyTheInstall"),
 		},
 		{
 			Name: "the-record-of-a-csv-is-unprotected", Rule: 5, File: policy,
@@ -153,9 +183,27 @@ func authors() []Mutant {
 		},
 		{
 			Name: "subscriptions-forget-their-account", Rule: 5, File: "pkg/controller/subscription/status.go",
-			Old:    `if v.named.Name != "" { // the last`,
-			New:    `if v.named.Name == "?" { // the last`,
+			Old:    `if v.named != "" { // the last`,
+			New:    `if v.named == "?" { // the last`,
 			Killer: unit("pkg/controller/subscription", "TestRecordsTheAccountOfASubscription"),
+		},
+		{
+			Name: "queued-subscriptions-record-no-account", Rule: 5, File: "pkg/controller/subscription/reconciler.go",
+			Old:    "		errs = append(errs, r.record(ctx, world, sub))\n",
+			New:    "",
+			Killer: unit("pkg/controller/subscription", "TestRecordsTheAccountOfASubscriptionThatIsNotResolved"),
+		},
+		{
+			Name: "subscriptions-record-only-usable-accounts", Rule: 5, File: "pkg/controller/subscription/world.go",
+			Old:    "	case errors.As(err, &problem):\n",
+			New:    "	case errors.As(err, &problem):\n		w.named = nil\n",
+			Killer: unit("pkg/controller/subscription", "TestRecordsTheAccountOfASubscriptionThatIsNotResolved"),
+		},
+		{
+			Name: "a-restart-delays-records", Rule: 5, File: "pkg/controller/subscription/reloading.go",
+			Old:    " || differs(typeAuthorUnchecked) {",
+			New:    " {",
+			Killer: unit("pkg/controller/subscription", "TestNewsThatDoNotDependOnCatalogsAreNotKeptBack"),
 		},
 		{
 			Name: "plans-record-no-account", Rule: 5, File: "pkg/step/execute/execute.go",

@@ -13,8 +13,8 @@ func leftovers() []Mutant {
 		},
 		{
 			Name: "one-account-too-many-covers", Rule: 2, File: "pkg/lib/scoped/bound.go",
-			Old:    "if len(groups) <= maxBounding && ",
-			New:    "if ",
+			Old:    " && len(groups) <= maxBounding {",
+			New:    " {",
 			Killer: unit("pkg/lib/scoped", "TestTheAccountsOfANamespaceBoundItsOperators"),
 		},
 		{
@@ -72,16 +72,10 @@ func leftovers() []Mutant {
 			Killer: unit(extension, "TestWhatAnExtensionLeavesBehind"),
 		},
 		{
-			Name: "accounts-that-do-not-exist-are-not-recorded", Rule: 5, File: "pkg/controller/csv/group.go",
-			Old:    "cmp.Or(s.account.Key(), s.facts.Account.Account)",
-			New:    "cmp.Or(s.account.Key())",
-			Killer: unit("pkg/controller/csv", "TestAccounts"),
-		},
-		{
-			Name: "subscriptions-do-not-record-missing-accounts", Rule: 5, File: "pkg/lib/scoped/lookup.go",
-			Old:    "		missing.Account = key\n",
-			New:    "",
-			Killer: unit("pkg/lib/scoped", "TestAccount"),
+			Name: "leftovers-are-removed-as-another-account", Rule: 5, File: "pkg/controller/clusterextension/leftover.go",
+			Old:    "	return x.clientOf(ctx, x.identity)\n",
+			New:    "	return s.clientOf(ctx, x.identity)\n",
+			Killer: unit(extension, "TestLeftoversAreNotRemovedAsTheAccountOfARecreatedNamespace"),
 		},
 		{
 			Name: "selectors-of-groups-have-any-size", Rule: 8, File: "pkg/lib/scoped/selector.go",

@@ -230,15 +230,7 @@ func (s *leftover) removeAs(ctx context.Context, remain []excess.Object) (_ []ex
 	removed := func(obj client.Object) {
 		log.FromContext(ctx).Info("Removed an object that exceeds the identity", "object", apply.Describe(obj), "identity", s.identity.String())
 	}
-	identity := s.identity
-	if !identity.IsSynthetic() {
-		sa := &corev1.ServiceAccount{}
-		if _, err := apply.Read(ctx, s.Live, identity.Account.Key(), sa); err != nil {
-			return remain, nil, err
-		}
-		identity.Account.UID = sa.UID
-	}
-	own, denied := s.clientOf(ctx, identity)
+	own, denied := s.client(ctx)
 	switch {
 	case denied == nil:
 		if remain, why, err = excess.Delete(ctx, own, remain, removed); err != nil || len(remain) == 0 {
@@ -254,6 +246,23 @@ func (s *leftover) removeAs(ctx context.Context, remain []excess.Object) (_ []ex
 		return remain, cmp.Or(why, excess.ErrNoIdentity), err
 	}
 	return excess.Delete(ctx, remover, remain, removed)
+}
+
+// client returns a client that acts as the identity, or a *scoped.Error if it cannot be used. A ServiceAccount of a namespace that was
+// created again is not used, as in a run (docs/adr/0083).
+func (s *leftover) client(ctx context.Context) (client.Client, error) {
+	if s.identity.IsSynthetic() {
+		return s.clientOf(ctx, s.identity)
+	}
+	x := &run{Reconciler: s.Reconciler, saved: s.ext, ext: s.ext.DeepCopy()}
+	var err error
+	if x.identity, _, err = x.lookUp(ctx, s.Live); err != nil {
+		return nil, err
+	}
+	if _, err := stopRecreated(ctx, x); err != nil {
+		return nil, err
+	}
+	return x.clientOf(ctx, x.identity)
 }
 
 // announce emits an Event about the extension, even if it does not exist, if what happens to the objects has changed.

@@ -7,12 +7,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/extension/assess"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
@@ -97,6 +100,45 @@ func TestWhatAnExtensionLeavesBehind(t *testing.T) {
 				}
 				require.Equal(t, []string{of}, found)
 			}
+		})
+	}
+}
+
+// The ServiceAccount of a namespace that was created after the extension was written may belong to other users (docs/adr/0083).
+func TestLeftoversAreNotRemovedAsTheAccountOfARecreatedNamespace(t *testing.T) {
+	t.Parallel()
+	since := func(created time.Time) *corev1.Namespace {
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", UID: "ns", CreationTimestamp: metav1.NewTime(created)}}
+	}
+	recordedAs := func(uid string) func(*olmv1.ClusterExtension) {
+		return func(e *olmv1.ClusterExtension) {
+			e.Status.Namespace = &olmv1.NamespaceRecord{UID: uid, ServiceAccountUID: "1", Generation: e.Generation}
+		}
+	}
+	old, later := time.Now().Add(-2*time.Hour), time.Now()
+	for name, row := range map[string]struct {
+		edits     []func(*olmv1.ClusterExtension)
+		namespace *corev1.Namespace
+		want      scoped.Reason
+	}{
+		"an older namespace":                     {nil, since(old), ""},
+		"a newer namespace":                      {nil, since(later), scoped.NamespaceRecreated},
+		"the recorded namespace":                 {[]func(*olmv1.ClusterExtension){recordedAs("ns")}, since(later), ""},
+		"another namespace than the recorded":    {[]func(*olmv1.ClusterExtension){recordedAs("another")}, since(old), scoped.NamespaceRecreated},
+		"a newer namespace, while it is deleted": {[]func(*olmv1.ClusterExtension){deleting}, since(later), scoped.NamespaceRecreated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ext := extension("a", append(row.edits, asInstaller)...)
+			u := givenUnit(t, interceptor.Funcs{}, ext, installer("1"), row.namespace)
+			u.Live = u.Client
+			clients := &opened{}
+			u.Clients = clients
+			s := &leftover{Reconciler: u.Reconciler, ext: ext, identity: assess.Identity(ext)}
+			_, err := s.client(t.Context())
+			require.Equal(t, row.want, scoped.ReasonOf(err), err)
+			require.Len(t, clients.as, map[bool]int{true: 1}[row.want == ""])
+			require.Equal(t, extension("a", append(row.edits, asInstaller)...).Status, ext.Status, "the record belongs to runs")
 		})
 	}
 }

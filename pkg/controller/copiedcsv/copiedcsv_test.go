@@ -335,6 +335,27 @@ func TestConfirmsTheGroupBeforeAWrite(t *testing.T) {
 	require.Empty(t, w.Writes())
 }
 
+// A finalizer can delay the deletion of an OperatorGroup for any time. Meanwhile, its copies remain as they are.
+func TestWritesNoCopiesWhileTheGroupIsBeingDeleted(t *testing.T) {
+	deleted := func(w *world) {
+		recorded.Edit(w.Server, group("t1", "t2"), func(og *operatorsv1.OperatorGroup) { og.Finalizers = []string{"test/hold"} })
+		w.Delete(group("t1", "t2"))
+	}
+	w := newWorld(t, group("t1", "t2"), "t1")
+	w.settle()
+	deleted(w)
+	w.Put(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "t2"}})
+	require.Empty(t, w.settle())
+	require.NotNil(t, w.csv("t1"))
+
+	w = newWorld(t, group("t1", "t2"), "t1")
+	w.Lag(group("t1", "t2"))
+	deleted(w)
+	_, err := w.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "home", Name: "op.v1"}})
+	require.ErrorContains(t, err, "is being deleted")
+	require.Empty(t, w.Writes())
+}
+
 // The copies that exist are OLM's business, too.
 func TestCopiesOfANamespaceOfOLMAreLeftAlone(t *testing.T) {
 	w := newWorld(t, group("t1"), "t1", "t2")

@@ -42,12 +42,12 @@ type pass struct {
 	next string
 }
 
-// run deletes the copies that should not exist, and then writes those that should.
+// run deletes the copies that should not exist, and then writes those that should, unless the OperatorGroup is being deleted.
 func (p *pass) run(ctx context.Context, copies []metav1.PartialObjectMetadata) {
 	for i := range copies {
 		p.deleteUnwanted(ctx, &copies[i])
 	}
-	if p.want.undecided {
+	if p.want.undecided || scoped.CheckNotDeleted(p.want.group) != nil {
 		return
 	}
 	p.written = 0 // so that copies that cannot be deleted do not prevent other copies from being written
@@ -139,6 +139,9 @@ func (p *pass) confirm(ctx context.Context) error {
 	}
 	account, group, err := p.r.Default.Lookup(p.r.Live).Account(ctx, p.want.key.Namespace)
 	if err := cmp.Or(scoped.CheckNotLeft(group), err); err != nil {
+		return err
+	}
+	if err := scoped.CheckNotDeleted(group); err != nil {
 		return err
 	}
 	if account != p.want.account || group.UID != p.want.group.UID || group.Generation != p.want.group.Generation {

@@ -1,7 +1,6 @@
 package csv
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/install/warrant"
-	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/step/build"
@@ -105,19 +103,9 @@ func (r *Reconciler) gatherAccount(ctx context.Context, s *scope) error {
 	}
 	if errors.As(err, &s.facts.Account) {
 		s.facts.Notes = append(s.facts.Notes, fmt.Sprintf("%s: %s", s.facts.Account.Reason, summary(s.facts.Account)))
-		return r.recordNamed(ctx, s)
-	}
-	return err
-}
-
-// recordNamed records the account that the OperatorGroup names although it cannot be used yet, because the author check has compared
-// the author of the ClusterServiceVersion with it.
-func (r *Reconciler) recordNamed(ctx context.Context, s *scope) error {
-	key := cmp.Or(s.account.Key(), s.facts.Account.Account)
-	if key.Name == "" || s.csv.Annotations[names.AnnotationAccount] == key.String() {
 		return nil
 	}
-	return r.record(ctx, s, key)
+	return err
 }
 
 func (r *Reconciler) openClient(s *scope) error {

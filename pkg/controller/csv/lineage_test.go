@@ -49,7 +49,7 @@ func TestAVersionWithAnotherNameInheritsTheLineageOfTheOneItReplaces(t *testing.
 		editing(func(c *operatorsv1alpha1.ClusterServiceVersion) {
 			lineage := ownerutil.Lineage{Package: "demo", Namespace: "t1", Direct: true}
 			c.Labels = map[string]string{names.LabelLineage: lineage.Mark()}
-			c.Annotations = map[string]string{names.AnnotationLineage: "demo"}
+			c.Annotations[names.AnnotationLineage] = "demo"
 		})(w)
 	}
 	labeled := deploymentOf("demo")

@@ -217,7 +217,7 @@ func recording(account string) change {
 	return editing(func(c *operatorsv1alpha1.ClusterServiceVersion) {
 		delete(c.Annotations, names.AnnotationAccount)
 		if account != "" {
-			c.Annotations[names.AnnotationAccount] = account
+			metav1.SetMetaDataAnnotation(&c.ObjectMeta, names.AnnotationAccount, account)
 		}
 	})
 }

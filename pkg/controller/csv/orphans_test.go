@@ -133,7 +133,7 @@ func TestOrphansWakeTheCSVThatTheyName(t *testing.T) {
 
 func TestBindingsOfTheDefaultAccountHaveTheNamesOfOLM(t *testing.T) {
 	t.Parallel()
-	serving := []string{"boss: patch ClusterServiceVersion t1/demo.v1.0.0", "boss: apply Role t1/demo-service-cert", "boss: apply RoleBinding t1/demo-service-cert"}
+	serving := []string{"remit: patch ClusterServiceVersion t1/demo.v1.0.0", "boss: patch ClusterServiceVersion t1/demo.v1.0.0", "boss: apply Role t1/demo-service-cert", "boss: apply RoleBinding t1/demo-service-cert"}
 	bind := func(toAsk, toRead string) effect {
 		return installs(toInstall, slices.Concat(serving, []string{"boss: apply ClusterRoleBinding " + toAsk, "boss: apply RoleBinding kube-system/" + toRead,
 			"boss: apply Role t1/demo.v1.0.0-condition-#", "boss: apply RoleBinding t1/demo.v1.0.0-condition-#", "boss: apply Service t1/demo-service",

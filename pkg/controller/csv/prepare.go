@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -242,25 +241,7 @@ func (r *Reconciler) inPlace(ctx context.Context, s *scope, want *unstructured.U
 	return live, nil
 }
 
-// record records an account, instead of an earlier one if there is one, as the controller identity: the account may not exist yet,
-// or may not be allowed to use the earlier one, which the admission policy requires (docs/adr/0085). Otherwise, users of the earlier
-// account could change what the account installs while an OperatorGroup is replaced. The event for the change triggers another
-// reconcile.
-func (r *Reconciler) record(ctx context.Context, s *scope, account types.NamespacedName) error {
-	after := s.csv.DeepCopy()
-	if after.Annotations == nil {
-		after.Annotations = map[string]string{}
-	}
-	after.Annotations[names.AnnotationAccount] = account.String()
-	s.facts.Unsynced = true
-	err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(s.csv, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager))
-	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
-		return fmt.Errorf("record the account of ClusterServiceVersion %s/%s: %w", s.csv.Namespace, s.csv.Name, err)
-	}
-	return nil
-}
-
-// annotate sets the OperatorGroup's annotations, which only Remit may set, on the CSV, and records its last account. It also sets
+// annotate sets the OperatorGroup's annotations, which only Remit may set, on the CSV. It also sets
 // the finalizer if the CSV will own objects outside its namespace, and the lineage that the CSV inherits from the version that it
 // replaces. CSVs that an InstallPlan creates already have both. done is false if the patch failed or the cache is outdated.
 func (r *Reconciler) annotate(ctx context.Context, s *scope, account client.Client) (done bool, err error) {
@@ -269,11 +250,6 @@ func (r *Reconciler) annotate(ctx context.Context, s *scope, account client.Clie
 		after.Annotations = map[string]string{}
 	}
 	maps.Copy(after.Annotations, deployment.GroupAnnotations(s.group.Name, s.csv.Namespace, s.targets))
-	_, ofAny := after.Labels[names.LabelAnyAccount] // the account itself may not be allowed to use every account
-	if was := after.Annotations[names.AnnotationAccount]; was != s.account.Key().String() && (was != "" || ofAny) {
-		return false, r.record(ctx, s, s.account.Key())
-	}
-	after.Annotations[names.AnnotationAccount] = s.account.Key().String()
 	if build.Outside(s.csv, s.csv.Namespace, s.targets) {
 		controllerutil.AddFinalizer(after, names.FinalizerCSV)
 	}

@@ -166,7 +166,7 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope) (ctrl.Result, erro
 		s.facts.Obsolete = true
 		return ctrl.Result{}, r.detach(ctx, s)
 	}
-	if err := r.gather(ctx, s); err != nil || s.leftToOLM {
+	if err := r.gather(ctx, s); err != nil || s.leftToOLM || s.recorded {
 		return ctrl.Result{}, err
 	}
 	r.metrics.set(s)
@@ -193,7 +193,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	if err := r.gatherGroup(ctx, s); err != nil {
 		return err
 	}
-	if err := errors.Join(r.gatherExceeding(ctx, s), r.gatherIntercepting(ctx, s)); err != nil {
+	if err := errors.Join(r.record(ctx, s), r.gatherExceeding(ctx, s), r.gatherIntercepting(ctx, s)); err != nil || s.recorded {
 		return err
 	}
 	if err := r.gatherRivals(ctx, s); err != nil {

@@ -28,6 +28,8 @@ type scope struct {
 	moves []moved
 	// leftToOLM is true if OLM manages the namespace but the cache does not show this yet.
 	leftToOLM bool
+	// recorded is true if this reconcile has changed the recorded account. The event for the change triggers another one.
+	recorded bool
 
 	subscription *operatorsv1alpha1.Subscription
 	owner        ownerutil.Owner

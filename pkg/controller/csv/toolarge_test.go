@@ -18,7 +18,7 @@ func TestPartsOfLargeObjectsAreNotInstalled(t *testing.T) {
 		{"the ClusterServiceVersion", []change{editing(func(c *operatorsv1alpha1.ClusterServiceVersion) { budget.Refuse(c, 123<<20) })},
 			fails(reasonInvalidStrategy, "install strategy invalid: "+message)},
 		{"a ClusterServiceVersion that cannot be decoded", []change{editing(func(c *operatorsv1alpha1.ClusterServiceVersion) {
-			c.Annotations = map[string]string{names.AnnotationUndecodable: "why"}
+			c.Annotations[names.AnnotationUndecodable] = "why"
 		})}, fails(reasonInvalidStrategy, "install strategy invalid: a part of the object cannot be decoded; correct the field that the reason names, or delete the object: \"why\"")},
 		{"its Subscription", []change{planned, func(w *world) {
 			sub := &operatorsv1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "demo"}, Spec: &operatorsv1alpha1.SubscriptionSpec{Package: "demo"}}

@@ -37,9 +37,9 @@ import (
 	"github.com/remit-olm/remit/test/env/recorded"
 )
 
-// demo is the ClusterServiceVersion in the test tables. It has no proof, as if a user had created it.
+// demo is the ClusterServiceVersion in the test tables. It has no proof, as if a user had created it. Its account is recorded already.
 const demo = `
-metadata: {namespace: t1, name: demo.v1.0.0}
+metadata: {namespace: t1, name: demo.v1.0.0, annotations: {remit.dev/account: t1/acct}}
 spec:
   version: 1.0.0
   installModes:

@@ -26,7 +26,7 @@ func (i indexes) IndexField(_ context.Context, obj client.Object, index string, 
 func TestOnlyMarkedObjectsAreIndexed(t *testing.T) {
 	all := indexes{}
 	require.NoError(t, IndexLineage(t.Context(), all))
-	require.Len(t, all, 8+4)
+	require.Len(t, all, 8+6)
 	for name, extract := range all {
 		label := names.LabelLineage
 		if strings.HasPrefix(name, OwnerNamespaceIndex) {

@@ -16,6 +16,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/budget"
 	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
@@ -108,7 +109,7 @@ func (r *Reconciler) resolve(ctx context.Context, w *world, ns resolver.Namespac
 }
 
 // views returns the views of a namespace that is not resolved now, with the problem and heads of p. It returns nil
-// while a resolution is queued or running, so that the statuses do not change.
+// while a resolution is queued or running, so that the statuses do not change, except for the recorded account.
 func (p *parked) views(all map[types.UID]*view, w *world) map[types.UID]*view {
 	if p == nil || p.problem == nil {
 		return nil
@@ -126,7 +127,7 @@ func (p *parked) views(all map[types.UID]*view, w *world) map[types.UID]*view {
 func (w *world) viewOf(sub *operatorsv1alpha1.Subscription) *view {
 	made := w.planOf(sub)
 	v := &view{
-		installed: w.installedFor(sub), catalog: w.catalogOf(sub), account: w.input.Account, named: w.named, forward: w.forward,
+		installed: w.installedFor(sub), catalog: w.catalogOf(sub), account: w.input.Account, named: scoped.ToRecord(w.named, recordedAccount(&sub.Status)), forward: w.forward,
 		deprecated: w.deprecationsOf(sub), plan: made.plan,
 	}
 	switch {

@@ -9,6 +9,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -113,7 +114,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		sub := &world.subscriptions[i]
 		if v := views[sub.UID]; v != nil {
 			errs = append(errs, r.save(ctx, world, sub, *v))
+			continue
 		}
+		errs = append(errs, r.record(ctx, world, sub))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return ctrl.Result{}, err
@@ -154,6 +157,23 @@ func (r *Reconciler) save(ctx context.Context, w *world, sub *operatorsv1alpha1.
 	return nil
 }
 
+// record records the account of a Subscription whose status does not change otherwise, for example while the resolution of its
+// namespace is queued: its author was compared with the account (docs/adr/0085).
+func (r *Reconciler) record(ctx context.Context, w *world, sub *operatorsv1alpha1.Subscription) error {
+	account := scoped.ToRecord(w.named, recordedAccount(&sub.Status))
+	if sub.DeletionTimestamp != nil || account == recordedAccount(&sub.Status) || r.replaced.Has(sub) {
+		return nil
+	}
+	after := sub.DeepCopy()
+	now := metav1.NewTime(r.Clock.Now())
+	after.Status.SetCondition(accountCondition(account, now))
+	after.Status.LastUpdated = now
+	if err := r.replaced.Patch(ctx, r.Client, sub, after); err != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("record the account of Subscription %s: %w", client.ObjectKeyFromObject(sub), err)
+	}
+	return nil
+}
+
 // view contains what a reconcile has determined about a Subscription. The Subscription's status is derived from it.
 type view struct {
 	// installed is the newest existing CSV of the Subscription's package, or nil; head is the newest version in the Subscription's
@@ -184,9 +204,9 @@ type view struct {
 	// deprecated contains the deprecation messages of the catalog's author for this Subscription.
 	deprecated deprecations
 	catalog    catalogView
-	// account bounds the install. named is the account that the OperatorGroup names, even if it does not exist.
+	// account bounds the install. named is the account to record, "<namespace>/<name>": it may not be able to install anything.
 	account scoped.Account
-	named   types.NamespacedName
+	named   string
 }
 
 // inFlight reports whether a plan is neither complete nor failed.

@@ -70,7 +70,7 @@ func (v catalogView) wasHealthy(st *operatorsv1alpha1.SubscriptionStatus) bool {
 	})
 }
 
-// hasNews reports whether two statuses differ in what does not depend on catalogs: the installed version, permissions that the account
+// hasNews reports whether two statuses differ in what does not depend on catalogs: the installed version, the account, permissions that it
 // no longer has, the reason that a plan could not be created, and the state of the plan. These are written at once, because users may
 // have to act, and because the csv controller waits for the plan. Without a plan, the conditions about plans say nothing: a plan that
 // waits for its approval is found again only when the catalogs have been loaded.
@@ -79,7 +79,7 @@ func (v view) hasNews(before, after *operatorsv1alpha1.SubscriptionStatus) bool 
 		was, is := before.GetCondition(t), after.GetCondition(t)
 		return was.Status != is.Status || was.Reason != is.Reason || was.Message != is.Message
 	}
-	if before.InstalledCSV != after.InstalledCSV || differs(typeExceedsAccount) {
+	if before.InstalledCSV != after.InstalledCSV || differs(typeExceedsAccount) || differs(typeAuthorUnchecked) {
 		return true
 	}
 	if v.unpackFailed != nil && differs(operatorsv1alpha1.SubscriptionBundleUnpackFailed) {

@@ -125,6 +125,7 @@ func TestNewsThatDoNotDependOnCatalogsAreNotKeptBack(t *testing.T) {
 		{"the version is installed", nil, views{installed("a.v1", "Succeeded")}, true},
 		{"the catalog was deleted", nil, views{func(v *view) { v.catalog.source = nil }}, true},
 		{"the version was deleted", views{installed("a.v1", "Succeeded")}, nil, true},
+		{"another account", views{plan("a.v1", "Complete")}, views{plan("a.v1", "Complete"), func(v *view) { v.named = "ns/acct" }}, true},
 		{"the account no longer has the permissions", views{installed("a.v1", "Succeeded")}, views{installed("a.v1", "Succeeded"), exceeding}, true},
 	} {
 		r := restart(t)

@@ -215,12 +215,25 @@ func (r *Reconciler) writeConditions(st *operatorsv1alpha1.SubscriptionStatus, v
 			set(t, reasonedIf(t == typePermissionsMissing && v.plan == nil && v.missing != "", names.ReasonAccountLacksPermissions, v.missing))
 		}
 	}
-	if v.named.Name != "" { // the last account remains recorded while there is none
-		put(typeAuthorUnchecked, corev1.ConditionFalse, "AccountKnown", message.Sprintf(
-			"ServiceAccount %s installs what this Subscription selects: whoever changes the spec must be allowed to impersonate it", v.named.String()))
+	if v.named != "" { // the last account remains recorded while there is none
+		c := accountCondition(v.named, now)
+		put(c.Type, c.Status, c.Reason, message.Reread(c.Message))
 	}
 	excess := exceeds(v)
 	set(typeExceedsAccount, reasonedIf(excess != "", names.ReasonAccountLacksPermissions, excess))
+}
+
+// accountCondition returns the condition that records an account. The policy remit-csv-author-check reads the account from the message.
+func accountCondition(account string, now metav1.Time) operatorsv1alpha1.SubscriptionCondition {
+	return operatorsv1alpha1.SubscriptionCondition{Type: typeAuthorUnchecked, Status: corev1.ConditionFalse, Reason: "AccountKnown", LastTransitionTime: &now, Message: status.Text(message.Sprintf(
+		"ServiceAccount %s installs what this Subscription selects: whoever changes the spec must be allowed to impersonate it", account))}
+}
+
+// recordedAccount returns the account that a status records, or "".
+func recordedAccount(st *operatorsv1alpha1.SubscriptionStatus) string {
+	_, rest, _ := strings.Cut(st.GetCondition(typeAuthorUnchecked).Message, " ")
+	account, _, _ := strings.Cut(rest, " ")
+	return account
 }
 
 // newWebhooks returns the condition that reports webhooks if it has become true or has another message, which is an event, too.

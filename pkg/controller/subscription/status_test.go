@@ -247,13 +247,13 @@ func TestReportsFailuresInEventsOnce(t *testing.T) {
 func TestRecordsTheAccountOfASubscription(t *testing.T) {
 	r := &Reconciler{Options: Options{Clock: testclock.NewFakePassiveClock(time.Now())}}
 	sub := &operatorsv1alpha1.Subscription{}
-	r.write(sub, given(func(v *view) { v.named = types.NamespacedName{Namespace: "demo", Name: "installer"} }))
+	r.write(sub, given(func(v *view) { v.named = "demo/installer" }))
 	for range 2 {
 		c := sub.Status.GetCondition(typeAuthorUnchecked)
 		require.Equal(t, corev1.ConditionFalse, c.Status)
 		require.Regexp(t, "^ServiceAccount demo/installer ", c.Message)
 		r.write(sub, given(problem))
 	}
-	r.write(sub, given(func(v *view) { v.named = types.NamespacedName{Namespace: "demo", Name: "another"} }))
+	r.write(sub, given(func(v *view) { v.named = "demo/another" }))
 	require.Regexp(t, "^ServiceAccount demo/another ", sub.Status.GetCondition(typeAuthorUnchecked).Message)
 }

@@ -47,8 +47,8 @@ type world struct {
 	// isLoading is true if nothing was known about a visible catalog before anything was read from catalogs. A catalog that has been
 	// loaded in the meantime wakes the namespace again.
 	isLoading bool
-	// named is the account that the OperatorGroup names, even if it does not exist.
-	named types.NamespacedName
+	// named contains the accounts that the OperatorGroups name, even if nothing can be installed.
+	named []types.NamespacedName
 	// blocked is the reason that nothing can be resolved in the namespace, for example because it has no usable account
 	// or no targets.
 	blocked *resolver.Problem
@@ -129,13 +129,16 @@ func (r *Reconciler) gatherInput(ctx context.Context, w *world) error {
 	}
 	w.isLoading = r.isLoadingAny(w.input.Visible)
 	lookup := r.Default.Lookup(r.Client)
+	var err error
+	if w.named, err = lookup.Named(ctx, w.namespace); err != nil {
+		return err
+	}
 	account, og, err := lookup.Account(ctx, w.namespace)
 	err = cmp.Or(err, scoped.CheckNotDeleted(og))
 	var problem *scoped.Error
 	switch {
 	case errors.As(err, &problem):
 		w.blocked = &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: problem.Message}
-		w.named = problem.Account
 		if problem.Reason == scoped.NoOperatorGroup && len(w.subscriptions) > 0 {
 			// The cache may be outdated, and the status of a Subscription that OLM manages must not change.
 			w.leftToOLM, err = r.Default.Lookup(r.Live).LeavesToOLM(ctx, w.namespace)
@@ -145,7 +148,7 @@ func (r *Reconciler) gatherInput(ctx context.Context, w *world) error {
 	case err != nil:
 		return err
 	}
-	w.input.Account, w.input.Group, w.named = account, og.Name, account.Key()
+	w.input.Account, w.input.Group = account, og.Name
 	w.input.ExcludeGlobal = og.Annotations[names.AnnotationExcludeGlobal] == "true"
 	w.unpackTimeout = unpackTimeout(og)
 	w.forward = og.UpgradeStrategy() == operatorsv1.UpgradeStrategyUnsafeFailForward

@@ -66,9 +66,7 @@ type Error struct {
 	Namespace string
 	// OperatorGroup is the name of the OperatorGroup; "" if there is none or more than one.
 	OperatorGroup string
-	// Account is the ServiceAccount that the OperatorGroup names, if the reason is AccountMissing.
-	Account types.NamespacedName
-	Message string
+	Message       string
 	// Help is RBAC that solves the problem as an alternative to the command with which the message ends; "" if there is none.
 	Help message.Text
 }

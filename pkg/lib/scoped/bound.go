@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/lib/budget"
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
@@ -59,13 +60,12 @@ func (l Lookup) Bound(ctx context.Context, namespace string) (Bound, error) {
 			out.KeptBy = og.Name
 		}
 		out.LeftToOLM = out.LeftToOLM || LeftToOLM(og)
-		key, isDefault := l.Default.accountOf(og)
-		if len(groups) <= maxBounding && l.mayBound(key) {
+		if key, isDefault := l.named(og); key.Name != "" && len(groups) <= maxBounding {
 			out.Accounts = append(out.Accounts, key)
 			out.Default = out.Default || isDefault
 		}
 	}
-	out.sort()
+	out.Accounts = unique(out.Accounts)
 	return out, nil
 }
 
@@ -88,7 +88,7 @@ func (l Lookup) HookBound(ctx context.Context, namespace string) (Bound, error) 
 			out.Accounts = append(out.Accounts, key)
 		}
 	}
-	out.sort()
+	out.Accounts = unique(out.Accounts)
 	if len(out.Accounts) > maxBounding {
 		out.Accounts = nil
 	}
@@ -98,11 +98,6 @@ func (l Lookup) HookBound(ctx context.Context, namespace string) (Bound, error) 
 // mayBound reports whether a ServiceAccount can be an account.
 func (l Lookup) mayBound(key types.NamespacedName) bool {
 	return key.Name != "" && CheckReserved(key, l.Default.Remit) == nil && len(validation.ValidateServiceAccountName(key.Name, false)) == 0
-}
-
-func (b *Bound) sort() {
-	slices.SortFunc(b.Accounts, func(x, y types.NamespacedName) int { return strings.Compare(x.String(), y.String()) })
-	b.Accounts = slices.Compact(b.Accounts)
 }
 
 // Acting returns the accounts as which what exceeds a Bound may be removed: the account of the only OperatorGroup, the accounts of
@@ -134,6 +129,49 @@ func (l Lookup) Acting(ctx context.Context, b Bound) (accounts []Account, why, e
 		}
 	}
 	return accounts, why, nil
+}
+
+// Named returns the ServiceAccounts that the OperatorGroups of a namespace name, or the default account for those that name none,
+// sorted. They need not exist. The author check compares authors with each of them, even if nothing can be installed because
+// there are several OperatorGroups, or because one is being deleted (docs/adr/0085).
+func (l Lookup) Named(ctx context.Context, namespace string) ([]types.NamespacedName, error) {
+	list := &operatorsv1.OperatorGroupList{}
+	if err := l.Reader.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list OperatorGroups in namespace %q: %w", namespace, err)
+	}
+	var out []types.NamespacedName
+	for i := range list.Items {
+		og := &list.Items[i]
+		if key, _ := l.named(og); key.Name != "" && budget.Refused(og) == nil { // of a refused one, the name may be missing
+			out = append(out, key)
+		}
+	}
+	return unique(out), nil
+}
+
+// named returns the ServiceAccount of an OperatorGroup. key is empty if there is none, or if it can never act.
+func (l Lookup) named(og *operatorsv1.OperatorGroup) (key types.NamespacedName, isDefault bool) {
+	key, isDefault = l.Default.accountOf(og)
+	if !l.mayBound(key) {
+		return types.NamespacedName{}, false
+	}
+	return key, isDefault
+}
+
+// unique sorts keys and removes duplicates.
+func unique(keys []types.NamespacedName) []types.NamespacedName {
+	slices.SortFunc(keys, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+	return slices.Compact(keys)
+}
+
+// ToRecord returns the account that an object has to remember (docs/adr/0085), given those that the OperatorGroups name now and the
+// recorded one, if there is one. An object remembers one account: if there are several, the recorded one remains as long as an
+// OperatorGroup names it, and otherwise it is the first. Without any, the recorded one remains.
+func ToRecord(accounts []types.NamespacedName, recorded string) string {
+	if len(accounts) == 0 || slices.ContainsFunc(accounts, func(a types.NamespacedName) bool { return a.String() == recorded }) {
+		return recorded
+	}
+	return accounts[0].String()
 }
 
 // Same reports whether two Bounds have the same accounts and annotations.

@@ -65,3 +65,53 @@ func TestTheAccountsOfANamespaceBoundItsOperators(t *testing.T) {
 		})
 	}
 }
+
+func TestEveryOperatorGroupNamesAnAccount(t *testing.T) {
+	group := func(name, account string, annotations map[string]string) client.Object {
+		return &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: name, Annotations: annotations}, Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: account}}
+	}
+	var many []client.Object
+	for i := range maxBounding + 1 {
+		many = append(many, group(fmt.Sprintf("og-%d", i), "acct", nil))
+	}
+	main := Default{Account: types.NamespacedName{Namespace: "remit", Name: "main"}, Remit: "remit"}
+	for name, row := range map[string]struct {
+		groups []client.Object
+		by     Default
+		want   string
+	}{
+		"none":            {by: main, want: "[]"},
+		"two":             {groups: []client.Object{group("a", "two", nil), group("b", "one", nil), group("c", "two", nil)}, want: "[t1/one t1/two]"},
+		"one without":     {groups: []client.Object{group("a", "", nil), group("b", "one", nil)}, want: "[t1/one]"},
+		"the default":     {groups: []client.Object{group("a", "", nil), group("b", "one", nil)}, by: main, want: "[remit/main t1/one]"},
+		"many":            {groups: many, want: "[t1/acct]"},
+		"an invalid name": {groups: []client.Object{group("a", "A B", nil)}, by: main, want: "[]"},
+		"an unknown part": {groups: []client.Object{group("a", "", map[string]string{names.AnnotationUndecodable: "why"})}, by: main, want: "[]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scheme := runtime.NewScheme()
+			require.NoError(t, operatorsv1.AddToScheme(scheme))
+			got, err := row.by.Lookup(fake.NewClientBuilder().WithScheme(scheme).WithObjects(row.groups...).Build()).Named(t.Context(), "t1")
+			require.NoError(t, err)
+			require.Equal(t, row.want, fmt.Sprint(got))
+		})
+	}
+}
+
+func TestAnObjectRemembersOneAccount(t *testing.T) {
+	one, two := types.NamespacedName{Namespace: "t1", Name: "one"}, types.NamespacedName{Namespace: "t1", Name: "two"}
+	for _, row := range []struct {
+		accounts       []types.NamespacedName
+		recorded, want string
+	}{
+		{nil, "", ""},
+		{nil, "t1/one", "t1/one"},
+		{[]types.NamespacedName{one}, "", "t1/one"},
+		{[]types.NamespacedName{two}, "t1/one", "t1/two"},
+		{[]types.NamespacedName{one, two}, "", "t1/one"},
+		{[]types.NamespacedName{one, two}, "t1/two", "t1/two"},
+		{[]types.NamespacedName{one, two}, "t1/three", "t1/one"},
+	} {
+		require.Equal(t, row.want, ToRecord(row.accounts, row.recorded), row)
+	}
+}

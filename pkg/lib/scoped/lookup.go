@@ -124,9 +124,7 @@ func (l Lookup) AccountOf(ctx context.Context, og *operatorsv1.OperatorGroup) (A
 	err := l.Reader.Get(ctx, key, sa)
 	switch {
 	case apierrors.IsNotFound(err):
-		missing := problem(og, AccountMissing, fmt.Sprintf("ServiceAccount %s not found", display(key, isDefault)))
-		missing.Account = key
-		return Account{}, missing
+		return Account{}, problem(og, AccountMissing, fmt.Sprintf("ServiceAccount %s not found", display(key, isDefault)))
 	case err != nil:
 		return Account{}, fmt.Errorf("get ServiceAccount %s: %w", key, err)
 	}

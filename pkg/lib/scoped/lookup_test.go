@@ -2,7 +2,6 @@ package scoped
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -80,12 +79,6 @@ func TestAccount(t *testing.T) {
 				return
 			}
 			require.ErrorContains(t, err, row.message)
-			named, isMissing := types.NamespacedName{Namespace: "ns", Name: "acct"}, row.reason == AccountMissing
-			if row.fallback.Account == boss {
-				named = boss
-			}
-			problem, _ := errors.AsType[*Error](err)
-			require.Equal(t, isMissing, problem.Account == named)
 		})
 	}
 }
