@@ -3,6 +3,7 @@ package installplan
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -69,7 +70,7 @@ func openClients(ctx context.Context, s *run) (outcome, error) {
 	if err != nil {
 		return waitForAccount(err)
 	}
-	s.executor = &execute.Executor{Account: own, Key: account.Key(), IsDefault: account.Default, CRDs: crds, Facts: r.Live, Cluster: r.Client, RBAC: r.RBAC, Pruned: execute.Pruned{}}
+	s.executor = &execute.Executor{Account: own, Key: account.Key(), IsDefault: account.Default, CRDs: crds, Facts: r.Live, Cluster: r.Client, RBAC: r.RBAC, Pruned: execute.Pruned{}, Interrupt: s.checkTurn}
 	return proceed(), nil
 }
 
@@ -107,7 +108,10 @@ func gather(ctx context.Context, s *run) (outcome, error) {
 		gatherStates = s.executor.GatherNew
 	}
 	states, err := gatherStates(ctx, s.steps)
-	if err != nil {
+	switch {
+	case errors.Is(err, errTurn):
+		return s.awaitTurn(), nil
+	case err != nil:
 		return outcome{}, err
 	}
 	s.states = states
@@ -162,6 +166,9 @@ func applySteps(ctx context.Context, s *run) (outcome, error) {
 	}
 	saved := s.reconciler.Clock.Now()
 	for i, state := range s.states {
+		if s.checkTurn() != nil {
+			return s.awaitTurn(), nil
+		}
 		if err := s.sameAccount(ctx); err != nil {
 			return outcome{}, err
 		}

@@ -1,6 +1,7 @@
 package installplan
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,7 +65,7 @@ func (s *run) deployOne(ctx context.Context, owner ownerutil.Owner, live *unstru
 		}
 	}
 	for _, obj := range objects {
-		if err := s.sameAccount(ctx); err != nil {
+		if err := cmp.Or(s.checkTurn(), s.sameAccount(ctx)); err != nil {
 			return err
 		}
 		live := s.deployments[apply.Describe(obj)]

@@ -35,6 +35,9 @@ func (s *run) tryDeployments(ctx context.Context) error {
 			return err
 		}
 		for _, d := range deployments[:min(len(deployments), deployment.MaxWritten-len(s.deployments))] {
+			if err := s.checkTurn(); err != nil {
+				return err
+			}
 			if isNew && apply.WouldCreate(ctx, dry, d, st.Owner) {
 				s.deployments[apply.Describe(d)] = nil
 				continue

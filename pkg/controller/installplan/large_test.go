@@ -5,9 +5,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	testclock "k8s.io/utils/clock/testing"
@@ -86,7 +88,8 @@ func TestLargePlansWaitForEachOther(t *testing.T) {
 				require.Empty(t, w.plan.Status.Message, "it no longer waits")
 			})
 			require.Equal(t, "Complete", string(w.reconcile().phase))
-			require.Equal(t, []types.NamespacedName{others[1]}, w.r.large.running)
+			require.Len(t, w.r.large.running, 1)
+			require.Contains(t, w.r.large.running, others[1])
 			require.Empty(t, w.r.large.line)
 		})
 	}
@@ -95,7 +98,7 @@ func TestLargePlansWaitForEachOther(t *testing.T) {
 func TestLargePlansTakeTurnsInOrder(t *testing.T) {
 	t.Parallel()
 	name := func(i int) types.NamespacedName { return types.NamespacedName{Namespace: fmt.Sprint("n", i)} }
-	q := &largeQueue{}
+	q := &largeQueue{clock: testclock.NewFakePassiveClock(time.Now())}
 	for i := range 5 {
 		require.Equal(t, i < largeAtOnce, q.begin(name(i)), i)
 		q.end(name(9), false) // a small plan ends
@@ -107,6 +110,106 @@ func TestLargePlansTakeTurnsInOrder(t *testing.T) {
 	q.end(name(1), false)
 	require.True(t, q.begin(name(4)))
 	require.Empty(t, q.line)
+}
+
+// Otherwise, the second plan of a namespace, which gets no worker, would keep a place free for nothing.
+func TestANamespaceExecutesOneLargePlanAtATime(t *testing.T) {
+	t.Parallel()
+	q := &largeQueue{clock: testclock.NewFakePassiveClock(time.Now())}
+	plan := func(namespace, name string) types.NamespacedName {
+		return types.NamespacedName{Namespace: namespace, Name: name}
+	}
+	require.True(t, q.begin(plan("a", "1")))
+	require.False(t, q.begin(plan("a", "2")))
+	require.True(t, q.begin(plan("b", "1")), "the plan that waits longer cannot be executed now")
+	require.False(t, q.begin(plan("c", "1")))
+	q.end(plan("b", "1"), false)
+	require.True(t, q.begin(plan("c", "1")))
+	q.end(plan("a", "1"), false)
+	require.True(t, q.begin(plan("a", "2")))
+}
+
+// A webhook of a tenant that does not answer delays each request of its plan by up to 30 seconds.
+func TestASlowPlanMakesRoomForOthers(t *testing.T) {
+	t.Parallel()
+	clock := testclock.NewFakePassiveClock(time.Now())
+	q := &largeQueue{clock: clock}
+	plan := func(namespace string) types.NamespacedName { return types.NamespacedName{Namespace: namespace} }
+	pass := func(d time.Duration) { clock.SetTime(clock.Now().Add(d)) }
+	for _, slow := range []string{"a", "b"} {
+		require.True(t, q.begin(plan(slow)))
+	}
+	pass(largeTurn)
+	require.False(t, q.isOver(plan("a")), "none waits")
+	require.False(t, q.begin(plan("c")))
+	for _, slow := range []string{"a", "b"} {
+		require.True(t, q.isOver(plan(slow)))
+		require.True(t, q.isOver(plan(slow)))
+		q.end(plan(slow), true)
+	}
+	require.True(t, q.begin(plan("c")))
+	require.True(t, q.begin(plan("a")), "in the place of slow namespaces")
+	require.False(t, q.begin(plan("b")), "there is one")
+	require.True(t, q.begin(plan("d")), "the other place is free")
+	require.False(t, q.begin(plan("e")))
+	pass(2 * largeTurn)
+	require.False(t, q.isOver(plan("a")), "it is not interrupted again, so that it completes")
+	require.False(t, q.isOver(plan("small")), "not in the queue")
+	q.end(plan("c"), false)
+	require.True(t, q.begin(plan("e")))
+	q.end(plan("d"), false)
+	require.False(t, q.begin(plan("b")))
+	q.end(plan("a"), false)
+	require.True(t, q.begin(plan("b")))
+	q.end(plan("b"), false)
+	pass(slowTime)
+	require.True(t, q.begin(plan("a")), "the place of others")
+	require.False(t, q.begin(plan("f")))
+	pass(largeTurn)
+	require.True(t, q.isOver(plan("a")))
+	require.Len(t, q.slow, 1, "b is no longer slow")
+}
+
+func TestAnInterruptedPlanResumes(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		at, next string
+		refused  bool // before, so that the plan reads the objects first
+	}{
+		"objects that may exist are tried":   {"acct: try ConfigMap ns/defaults-050", "acct: try ConfigMap ns/defaults-051", true},
+		"new objects are tried, in parallel": {"acct: try ConfigMap ns/defaults-050", "acct: try ConfigMap ns/defaults-070", false},
+		"objects are written":                {"acct: apply ConfigMap ns/defaults-050", "acct: apply ConfigMap ns/defaults-051", false},
+		"Deployments are tried":              {"acct: try Deployment ns/demo-000", "acct: try Deployment ns/demo-001", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			manifests := configMaps(largeSteps)
+			manifests[0] = manyDeployments(2)
+			w := newWorld(t, bundled(manifests...))
+			if row.refused {
+				require.True(t, w.Has(w.plan))
+				w.plan.Status.SetCondition(operatorsv1alpha1.InstallPlanCondition{Type: typeObjectsRefused, Status: corev1.ConditionTrue})
+				w.Put(w.plan)
+			}
+			clock, ok := w.options.Clock.(*testclock.FakePassiveClock)
+			require.True(t, ok)
+			other := types.NamespacedName{Namespace: "other", Name: "install-other"}
+			w.Before(row.at, func() {
+				clock.SetTime(clock.Now().Add(largeTurn))
+				require.True(t, w.r.large.begin(types.NamespacedName{Namespace: "second"}))
+				require.False(t, w.r.large.begin(other))
+			})
+			got := w.reconcile()
+			require.Equal(t, "Installing", string(got.phase))
+			require.Contains(t, got.message, "waiting until other large InstallPlans have been executed")
+			sent := append(got.writes, w.Requests()...)
+			require.Contains(t, sent, row.at)
+			require.NotContains(t, sent, row.next)
+			require.Len(t, w.r.large.line, 2)
+			require.True(t, w.r.large.begin(other))
+			require.Equal(t, "Complete", string(w.reconcile().phase))
+		})
+	}
 }
 
 func TestPlansReportTheirProgress(t *testing.T) {

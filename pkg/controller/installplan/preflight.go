@@ -218,10 +218,9 @@ func (s *run) isDefined(ctx context.Context, matches func(*apiextensionsv1.Custo
 // before the first write.
 func tryPlan(ctx context.Context, s *run) (outcome, error) {
 	s.refuseProblems()
-	if err := s.trySteps(ctx); err != nil {
-		return waitForAccount(err)
-	}
-	if err := s.tryDeployments(ctx); err != nil {
+	if err := s.tryObjects(ctx); errors.Is(err, errTurn) {
+		return s.awaitTurn(), nil
+	} else if err != nil {
 		return waitForAccount(err)
 	}
 	if err := s.trySupporting(ctx); err != nil {
@@ -251,6 +250,14 @@ func tryPlan(ctx context.Context, s *run) (outcome, error) {
 		return wait(reasonFailed, s.findings.Refusals()), nil
 	}
 	return outcome{}, &refused{reasonFailed, s.findings.Refusals()}
+}
+
+// tryObjects tries the objects of the steps, and the Deployments.
+func (s *run) tryObjects(ctx context.Context) error {
+	if err := s.trySteps(ctx); err != nil {
+		return err
+	}
+	return s.tryDeployments(ctx)
 }
 
 // refuseProblems records the steps with a problem that prevents the plan.
@@ -311,6 +318,9 @@ func (s *run) awaitsKinds(ctx context.Context) (bool, error) {
 
 func (s *run) trySteps(ctx context.Context) error {
 	for _, state := range execute.Tryable(s.states) {
+		if err := s.checkTurn(); err != nil {
+			return err
+		}
 		answer := s.executor.DryRun(ctx, state)
 		if apierrors.IsForbidden(answer) && (s.refuseLeftOver(ctx, state) || s.changesOwner(state)) {
 			continue

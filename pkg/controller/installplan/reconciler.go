@@ -90,7 +90,7 @@ func New(o Options) (*Reconciler, error) {
 		o.Clock = clock.RealClock{}
 	}
 	return &Reconciler{
-		Options: o, interests: &kit.Interests{}, large: &largeQueue{}, warnings: newWarnings(),
+		Options: o, interests: &kit.Interests{}, large: &largeQueue{clock: o.Clock}, warnings: newWarnings(),
 		confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, memory: &memory{},
 		owners: &owners{}, unserved: kinds.NewUnserved(o.Clock),
 	}, nil

@@ -48,6 +48,10 @@ type Executor struct {
 	// Pruned records the fields that were removed from the objects of steps. If it is nil, no fields are removed.
 	Pruned Pruned
 
+	// Interrupt is called before each request of Gather and GatherNew, which return its error; nil means that nothing interrupts
+	// them. It must be safe for concurrent use.
+	Interrupt func() error
+
 	// rendered contains the bindings of the plan.
 	rendered []*unstructured.Unstructured
 
@@ -144,7 +148,14 @@ func (e *Executor) gather(ctx context.Context, steps []step.Step, read func(cont
 	}
 	states := make([]State, 0, len(steps))
 	planned := PlannedKinds(steps)
-	observed := observe(ctx, steps, read)
+	observed := observe(ctx, steps, func(ctx context.Context, s step.Step) observation {
+		if e.Interrupt != nil {
+			if err := e.Interrupt(); err != nil {
+				return observation{err: err}
+			}
+		}
+		return read(ctx, s)
+	})
 	for i, s := range steps {
 		live, err := observed[i].live, observed[i].err
 		state := State{Step: s, Live: live, accepted: observed[i].accepted}
