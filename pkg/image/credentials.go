@@ -4,12 +4,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	corev1 "k8s.io/api/core/v1"
 )
+
+// Limits for the pull secrets of an image. Tenants write them, and the credentials are kept as long as the pull takes: an entry takes
+// about 160 bytes, and a Secret of 1 MiB can contain 100,000.
+const maxConfigBytes, maxEntries = 256 << 10, 1_000
 
 // Credentials contains credentials from pull secrets or files. The zero value contains none.
 type Credentials struct{ entries []credential }
@@ -25,9 +30,12 @@ type credential struct {
 var _ authn.Keychain = &Credentials{}
 
 // Add adds the credentials of a Secret. If several entries match an image equally well, the one that was added first is
-// used. Errors do not contain the Secret's data.
+// used. Errors do not contain the Secret's data. A Secret that exceeds a limit adds nothing.
 func (c *Credentials) Add(secret *corev1.Secret) error {
-	ok := false
+	ok, before := false, len(c.entries)
+	if size := len(secret.Data[corev1.DockerConfigJsonKey]) + len(secret.Data[corev1.DockerConfigKey]); size > maxConfigBytes {
+		return fmt.Errorf("Secret %q contains %d bytes of credentials, but at most %d are allowed", secret.Name, size, maxConfigBytes)
+	}
 	switch secret.Type {
 	case corev1.SecretTypeDockerConfigJson:
 		ok = c.addConfig(secret.Data[corev1.DockerConfigJsonKey])
@@ -41,6 +49,10 @@ func (c *Credentials) Add(secret *corev1.Secret) error {
 	}
 	if !ok {
 		return fmt.Errorf("the data of Secret %q does not match its type", secret.Name)
+	}
+	if n := len(c.entries); n > maxEntries {
+		c.entries = slices.Clip(c.entries[:before])
+		return fmt.Errorf("with Secret %q, the pull secrets have %d entries, but at most %d are allowed", secret.Name, n, maxEntries)
 	}
 	return nil
 }

@@ -137,7 +137,9 @@ func TestOtherChangesAreNotChecked(t *testing.T) {
 				for _, edit := range []func(*operatorsv1.OperatorGroup){
 					func(og *operatorsv1.OperatorGroup) { og.Labels = map[string]string{"a": "b"} },
 					func(og *operatorsv1.OperatorGroup) { og.Annotations = map[string]string{"a": "b"} },
-					func(og *operatorsv1.OperatorGroup) { og.Spec.TargetNamespaces = nil },
+					func(og *operatorsv1.OperatorGroup) {
+						og.Spec.UpgradeStrategy = operatorsv1.UpgradeStrategyUnsafeFailForward
+					},
 					func(og *operatorsv1.OperatorGroup) { og.Finalizers = []string{"example.com/keep"} },
 				} {
 					edit(og)
@@ -172,14 +174,31 @@ func TestChecksASelectorThatTakesEffect(t *testing.T) {
 		list := func(targets ...string) func(*operatorsv1.OperatorGroupSpec) {
 			return func(spec *operatorsv1.OperatorGroupSpec) { spec.TargetNamespaces = targets }
 		}
-		require.NoError(s, edit(s.carol, list(s.namespace)))
 		require.NoError(s, edit(s.carol, selecting("a")), "the list takes precedence")
 		s.denied(edit(s.carol, list()), namesBoss)
 		require.NoError(s, edit(s.admin, list()))
 		s.denied(edit(s.carol, selecting("b")), namesBoss)
-		require.NoError(s, edit(s.carol, list(s.namespace, "other")))
+		s.denied(edit(s.carol, func(spec *operatorsv1.OperatorGroupSpec) { spec.Selector = nil }), namesBoss) // all namespaces
+		require.NoError(s, edit(s.admin, list(s.namespace, "other")))
 		require.NoError(s, edit(s.carol, func(spec *operatorsv1.OperatorGroupSpec) { spec.Selector = nil }))
 	})
+}
+
+// The account grants its operators permissions in the targets: with another list, a user who may not use it would choose where.
+func TestChecksOtherTargets(t *testing.T) {
+	for profile, account := range map[string]string{manifests.ProfileBounded: boss, manifests.ProfileCompat: ""} {
+		t.Run(profile, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, profile)
+			og := s.made(account)
+			for _, targets := range [][]string{{"kube-system"}, {s.namespace, "kube-system"}, nil} {
+				after := og.DeepCopy()
+				after.Spec.TargetNamespaces = targets
+				require.ErrorContains(s, s.carol.Update(s.Context(), after), "may not impersonate ServiceAccount", "%v", targets)
+				require.NoError(s, s.admin.Update(s.Context(), after, client.DryRunAll))
+			}
+		})
+	}
 }
 
 func TestChecksAnAccountThatIsNamedAgain(t *testing.T) {

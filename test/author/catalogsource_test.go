@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -42,6 +43,7 @@ func TestUsersWhoMayActAsTheAccountCanWriteCatalogs(t *testing.T) {
 		for _, edit := range []string{
 			`{"spec":{"configMap":"other"}}`, `{"spec":{"sourceType":"grpc","image":"example.com/evil:v1"}}`, `{"spec":{"address":"evil.<ns>.svc:50051"}}`,
 			`{"spec":{"priority":1000}}`, `{"spec":{"secrets":["other"]}}`,
+			`{"metadata":{"annotations":{"olm.catalogImageTemplate":"example.com/evil:v1"}}}`, `{"metadata":{"annotations":{"operatorframework.io/priorityclass":"system-node-critical"}}}`,
 		} {
 			patch := client.RawPatch(types.MergePatchType, []byte(edit))
 			s.deniedCSV(s.carol.Patch(s.Context(), s.source("by-alice"), patch), "<ns>/installer")
@@ -74,6 +76,36 @@ func TestRefusesACatalogWithoutAnOperatorGroup(t *testing.T) {
 		require.NoError(s, s.admin.Create(s.Context(), source), "the administrator may use every account (docs/adr/0077)")
 		require.Contains(s, source.Labels, anyAccount)
 		s.deniedCSV(s.carol.Patch(s.Context(), source, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"priority":1000}}`))), "as the label remit.dev/any-account")
+	})
+}
+
+// While a namespace has no OperatorGroup, the account that remit-catalog has recorded decides.
+func TestTheLastAccountDecidesWhoChangesACatalogWithoutAGroup(t *testing.T) {
+	everyProfile(t, func(s *site) {
+		og := s.made(installer)
+		s.writesCatalogs(true)
+		source := s.source("catalog")
+		require.NoError(s, s.alice.Create(s.Context(), source))
+		record := func(c client.Client) error {
+			after := source.DeepCopy()
+			after.Status.Conditions = []metav1.Condition{{Type: names.ConditionAuthorUnchecked, Status: metav1.ConditionFalse, Reason: "AccountKnown", LastTransitionTime: source.CreationTimestamp,
+				Message: "ServiceAccount " + s.namespace + "/" + installer + " installs what this CatalogSource offers: whoever changes the spec must be allowed to impersonate it"}}
+			return c.Status().Patch(s.Context(), after, client.MergeFrom(source))
+		}
+		s.deniedCSV(record(s.carol), "only remit-catalog may set the condition AuthorUnchecked")
+		require.NoError(s, record(s.cluster.As(s.T, scoped.Username("remit", "remit-catalog"))))
+		require.NoError(s, s.admin.Delete(s.Context(), og))
+		s.eventually(func(c *assert.CollectT) { // the policies no longer know the OperatorGroup
+			assert.ErrorContains(c, s.alice.Create(s.Context(), s.source("probe"), client.DryRunAll), noGroupForCatalog)
+		})
+		for _, edit := range []string{`{"spec":{"configMap":"other"}}`, `{"metadata":{"annotations":{"olm.catalogImageTemplate":"example.com/evil:v1"}}}`} {
+			patch := client.RawPatch(types.MergePatchType, []byte(edit))
+			s.deniedCSV(s.carol.Patch(s.Context(), s.source("catalog"), patch), "may not impersonate ServiceAccount <ns>/installer, which the annotation")
+			require.NoError(s, s.alice.Patch(s.Context(), s.source("catalog"), patch))
+		}
+		s.deniedCSV(s.carol.Status().Patch(s.Context(), s.source("catalog"), client.RawPatch(types.MergePatchType, []byte(`{"status":{"conditions":null}}`))), "only remit-catalog")
+		require.NoError(s, s.carol.Patch(s.Context(), s.source("catalog"), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/keep"]}}`))))
+		require.NoError(s, s.carol.Patch(s.Context(), s.source("catalog"), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
 	})
 }
 

@@ -165,8 +165,8 @@ func authors() []Mutant {
 		},
 		{
 			Name: "the-properties-of-a-csv-are-unprotected", Rule: 5, File: policy,
-			Old:    "\n      'operatorframework.io/properties'].exists",
-			New:    "\n      'operatorframework.io/other'].exists",
+			Old:    "\n      'operatorframework.io/properties', 'olm",
+			New:    "\n      'operatorframework.io/other', 'olm",
 			Killer: unit("test/author", "TestUsersWhoMayNotActAsTheAccountCannotChangeASpec"),
 		},
 		{
@@ -222,6 +222,42 @@ func authors() []Mutant {
 			Old:    "      resources: [catalogsources]\n",
 			New:    "      resources: [catalogsources/status]\n",
 			Killer: unit("test/author", "TestRefusesACatalogWithoutAnOperatorGroup"),
+		},
+		{
+			Name: "templates-replace-the-image-unchecked", Rule: 5, File: policy,
+			Old:    " 'olm.catalogImageTemplate',",
+			New:    "",
+			Killer: unit("test/author", "TestUsersWhoMayActAsTheAccountCanWriteCatalogs"),
+		},
+		{
+			Name: "anyone-changes-the-record-of-a-catalog", Rule: 5, File: policy,
+			Old:    "      resources: [catalogsources/status, subscriptions/status]",
+			New:    "      resources: [subscriptions/status]",
+			Killer: unit("test/author", "TestTheLastAccountDecidesWhoChangesACatalogWithoutAGroup"),
+		},
+		{
+			Name: "anyone-changes-the-targets", Rule: 5, File: "manifests/policy/author.yaml",
+			Old:    "      || object.?spec.?targetNamespaces.orValue([]) != oldObject.?spec.?targetNamespaces.orValue([])\n",
+			New:    "",
+			Killer: unit("test/author", "TestChecksOtherTargets"),
+		},
+		{
+			Name: "catalogs-record-no-account", Rule: 5, File: "pkg/controller/catalogsource/record.go",
+			Old:    "account != \"\" {",
+			New:    "account == \"?\" {",
+			Killer: unit("pkg/controller/catalogsource", "TestRecordsTheAccountOfACatalogSource"),
+		},
+		{
+			Name: "a-deleted-group-leaves-everything-to-the-default-account", Rule: 5, File: "pkg/lib/scoped/bound.go",
+			Old:    "	if len(recorded) > 0 && !slices.Contains(recorded, l.Default.Account) {",
+			New:    "	if false {",
+			Killer: unit("pkg/lib/scoped", "TestTheAccountsOfANamespaceBoundItsOperators"),
+		},
+		{
+			Name: "recorded-accounts-replace-the-default-account", Rule: 5, File: "pkg/lib/scoped/bound.go",
+			Old:    "	if len(recorded) > 0 && !slices.Contains(recorded, l.Default.Account) {",
+			New:    "	if len(recorded) > 0 {",
+			Killer: unit("pkg/lib/scoped", "TestTheAccountsOfANamespaceBoundItsOperators"),
 		},
 	}
 }

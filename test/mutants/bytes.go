@@ -484,16 +484,16 @@ func bytes() []Mutant {
 			Killer: unit("pkg/controller/operatorgroup", "TestAGroupThatSelectsNamespacesByTheLabelsOfGroupsAddsNone"),
 		},
 		{
-			Name: "live-versions-are-read-at-once", Rule: 8, File: "pkg/controller/csv/live.go",
-			Old:    "client.InNamespace(namespace), client.Limit(liveSize), ",
+			Name: "live-versions-are-read-at-once", Rule: 8, File: "pkg/lib/scoped/versions.go",
+			Old:    "client.InNamespace(namespace), client.Limit(versionsPage), ",
 			New:    "client.InNamespace(namespace), ",
-			Killer: unit("pkg/controller/csv", "TestListsClusterServiceVersionsInSmallPagesOfMetadata"),
+			Killer: unit("pkg/lib/scoped", "TestListsClusterServiceVersionsInSmallPagesOfMetadata"),
 		},
 		{
-			Name: "live-versions-without-end", Rule: 8, File: "pkg/controller/csv/live.go",
-			Old:    "case read >= maxLive:",
-			New:    "case read >= 2*maxLive:",
-			Killer: unit("pkg/controller/csv", "TestListsClusterServiceVersionsInSmallPagesOfMetadata"),
+			Name: "live-versions-without-end", Rule: 8, File: "pkg/lib/scoped/versions.go",
+			Old:    "case read >= maxVersions:",
+			New:    "case read >= 2*maxVersions:",
+			Killer: unit("pkg/lib/scoped", "TestListsClusterServiceVersionsInSmallPagesOfMetadata"),
 		},
 		{
 			Name: "live-objects-that-nobody-counts", Rule: 8, File: "pkg/lib/apply/live.go",
@@ -518,6 +518,24 @@ func bytes() []Mutant {
 			Old:    "		delete(r.in[was], key)\n",
 			New:    "",
 			Killer: unit("pkg/controller/csv", "TestAChangeWakesOnlyTheRivalsThatWaitForItsNamespace"),
+		},
+		{
+			Name: "pull-secrets-without-number", Rule: 8, File: "pkg/controller/catalogsource/pullsecrets.go",
+			Old:    "case len(out) == maxSecrets:",
+			New:    "case len(out) < 0:",
+			Killer: unit("pkg/controller/catalogsource", "TestAPullUsesALimitedNumberOfSecrets"),
+		},
+		{
+			Name: "pull-secrets-of-any-size", Rule: 8, File: "pkg/image/credentials.go",
+			Old:    "; size > maxConfigBytes {",
+			New:    "; size < 0 {",
+			Killer: unit("pkg/image", "TestPullSecretsAreLimited"),
+		},
+		{
+			Name: "pull-secrets-with-any-entries", Rule: 8, File: "pkg/image/credentials.go",
+			Old:    "n > maxEntries {",
+			New:    "n < 0 {",
+			Killer: unit("pkg/image", "TestPullSecretsAreLimited"),
 		},
 	}
 }

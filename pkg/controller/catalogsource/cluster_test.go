@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/operator-framework/api/crds"
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -43,13 +44,15 @@ func givenCluster(t *testing.T, directories map[string]string) *cluster {
 	cp := controlplane.Shared(t)
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, operatorsv1alpha1.AddToScheme, apiextensionsv1.AddToScheme,
+		clientgoscheme.AddToScheme, operatorsv1alpha1.AddToScheme, operatorsv1.AddToScheme, apiextensionsv1.AddToScheme,
 	} {
 		require.NoError(t, add(scheme))
 	}
 	c, err := client.New(cp.Config(), client.Options{Scheme: scheme})
 	require.NoError(t, err)
-	require.NoError(t, client.IgnoreAlreadyExists(c.Create(t.Context(), crds.CatalogSource())))
+	for _, crd := range []client.Object{crds.CatalogSource(), crds.OperatorGroup()} {
+		require.NoError(t, client.IgnoreAlreadyExists(c.Create(t.Context(), crd)))
+	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "catalogsource-"}}
 	require.NoError(t, c.Create(t.Context(), ns))
 	out := &cluster{Client: c, store: &catalog.Store{}, namespace: ns.Name}

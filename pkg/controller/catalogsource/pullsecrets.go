@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -22,6 +21,9 @@ import (
 // maxWatches bounds the Secrets of one namespace that are watched concurrently. Changes to other Secrets take effect at
 // the next attempt.
 const maxWatches = 8
+
+// maxSecrets bounds the pull secrets of an image. Each one is a request, and users can list a hundred thousand.
+const maxSecrets = 20
 
 // pullSecrets reads the pull secrets of images, and retries a failed pull when something that it depends on changes. It reads
 // Secrets with an identity that is allowed to read them. Outside the global catalog namespace, the controller identity is not
@@ -58,10 +60,9 @@ func (p *pullSecrets) Access(ctx context.Context, key types.NamespacedName, secr
 	if err := p.Client.Get(ctx, key, account); client.IgnoreNotFound(err) != nil {
 		problems = append(problems, fmt.Errorf("get ServiceAccount %s: %w", key.Name, err))
 	}
-	for _, s := range account.ImagePullSecrets {
-		if !slices.Contains(secrets, s.Name) {
-			secrets = append(secrets[:len(secrets):len(secrets)], s.Name)
-		}
+	secrets, all := namesOf(secrets, account.ImagePullSecrets)
+	if !all {
+		problems = append(problems, fmt.Errorf("only the first %d pull secrets are used", maxSecrets))
 	}
 	used := attempt{key, map[string]string{}}
 	for _, name := range secrets {
@@ -75,6 +76,28 @@ func (p *pullSecrets) Access(ctx context.Context, key types.NamespacedName, secr
 	}
 	p.note(pull, used)
 	return out, errors.Join(problems...)
+}
+
+// namesOf returns the first maxSecrets distinct names, and whether these are all.
+func namesOf(secrets []string, of []corev1.LocalObjectReference) (out []string, all bool) {
+	seen := map[string]bool{}
+	for i := range len(secrets) + len(of) {
+		var name string
+		if i < len(secrets) {
+			name = secrets[i]
+		} else {
+			name = of[i-len(secrets)].Name
+		}
+		switch {
+		case seen[name]:
+		case len(out) == maxSecrets:
+			return out, false
+		default:
+			seen[name] = true
+			out = append(out, name)
+		}
+	}
+	return out, true
 }
 
 func (p *pullSecrets) add(ctx context.Context, listers rbac.Listers, to *image.Credentials, key types.NamespacedName) (version string, err error) {

@@ -94,3 +94,18 @@ func TestLimitsTheWatchesOfANamespace(t *testing.T) {
 	require.Empty(t, w.running)
 	w.watch(t.Context(), "a", kit.NewRetry())()
 }
+
+// Each pull secret is a request for every attempt at a pull.
+func TestAPullUsesALimitedNumberOfSecrets(t *testing.T) {
+	var refs []corev1.LocalObjectReference
+	for i := range 100_000 {
+		refs = append(refs, corev1.LocalObjectReference{Name: fmt.Sprint("s", i)})
+	}
+	got, all := namesOf([]string{"a", "b", "a"}, refs[:maxSecrets-2])
+	require.True(t, all)
+	require.Len(t, got, maxSecrets)
+	require.Equal(t, []string{"a", "b", "s0"}, got[:3])
+	got, all = namesOf([]string{"a"}, refs)
+	require.False(t, all)
+	require.Len(t, got, maxSecrets)
+}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -172,6 +173,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(newObject()).
+		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.ofGroup), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(r.ofServiceAccount)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(source.Func(r.waker.Start)).
@@ -205,7 +207,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	r.publish(ctx, cs, seen)
 	now := r.Clock.Now()
-	want := desired(cs, seen, metav1.NewTime(now).Rfc3339Copy())
+	at := metav1.NewTime(now).Rfc3339Copy()
+	want := desired(cs, seen, at)
+	if err := r.record(ctx, cs, want, at); err != nil {
+		return ctrl.Result{}, err
+	}
 	if err := r.writeStatus(ctx, u, cs, want); err != nil {
 		return ctrl.Result{}, err
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/operator-framework/operator-registry/pkg/api"
 	"github.com/stretchr/testify/require"
@@ -71,6 +72,7 @@ func given(t *testing.T, directories map[string]string, objects ...client.Object
 	t.Helper()
 	scheme := runtime.NewScheme()
 	require.NoError(t, operatorsv1alpha1.AddToScheme(scheme))
+	require.NoError(t, operatorsv1.AddToScheme(scheme))
 	require.NoError(t, corev1.AddToScheme(scheme))
 	w := &world{woken: make(chan types.NamespacedName, 100)}
 	w.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).

@@ -96,7 +96,7 @@ func excessReported(csv *operatorsv1alpha1.ClusterServiceVersion) time.Time {
 // again: the OperatorGroups and the objects from the API server, which also confirms that it denies the accounts the
 // permissions. The event for an object that has changed triggers another reconcile.
 func (r *Reconciler) shrink(ctx context.Context, s *scope, bound scoped.Bound, cached []excess.Object) error {
-	if current, err := r.Default.Lookup(r.Live).Bound(ctx, s.csv.Namespace); err != nil || !current.Same(bound) {
+	if current, err := r.live().Bound(ctx, s.csv.Namespace); err != nil || !current.Same(bound) {
 		return err
 	}
 	live, err := excess.Reread(ctx, r.Live, s.owner.Owns, cached)

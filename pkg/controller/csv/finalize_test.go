@@ -221,7 +221,7 @@ func TestDetachWithoutAnAccountIsNotAnError(t *testing.T) {
 	config := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
 	proofs.Mark(config, owner)
 	c := indexed(t, csv, config)
-	r := &Reconciler{Options: Options{Client: c, Live: c, Proofs: proofs.Keys()}, orphaning: &kit.Orphaning{}}
+	r := &Reconciler{Options: Options{Client: c, Live: c, Proofs: proofs.Keys()}, orphaning: &kit.Orphaning{}, rivals: &rivals{}}
 	s := &scope{csv: csv, facts: Facts{CSV: csv}}
 	left, _, err := r.callers(t.Context(), &scope{csv: csv, owner: owner}, false)
 	require.NoError(t, err)

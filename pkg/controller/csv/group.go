@@ -138,3 +138,8 @@ func (r *Reconciler) clientFor(ctx context.Context, account scoped.Account) (cli
 	//nolint:errorlint // err is not wrapped: its reason would mean waiting for an enrollment, but this is to be retried
 	return nil, fmt.Errorf("the API server has not observed the account's enrollment yet: %s", err)
 }
+
+// live returns a Lookup that reads from the API server.
+func (r *Reconciler) live() scoped.Lookup {
+	return scoped.Lookup{Reader: r.Live, Default: r.Default, Live: true}
+}

@@ -71,7 +71,7 @@ func aboutCuts(bound scoped.Bound, cuts []webhook.Cut, fate string) string {
 // Everything that this depends on is read again: the OperatorGroups and the configuration from the API server, which also
 // confirms that it denies the accounts the permissions.
 func (r *Reconciler) narrow(ctx context.Context, s *scope, bound scoped.Bound, obj client.Object) error {
-	if current, err := r.Default.Lookup(r.Live).HookBound(ctx, s.csv.Namespace); err != nil || !current.Same(bound) {
+	if current, err := r.live().HookBound(ctx, s.csv.Namespace); err != nil || !current.Same(bound) {
 		s.facts.Unsynced = true
 		return err
 	}

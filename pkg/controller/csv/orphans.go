@@ -143,7 +143,7 @@ func (r *Reconciler) orphans(ctx context.Context, s *scope) ([]client.Object, er
 	if len(found) == 0 {
 		return nil, nil
 	}
-	err := r.liveCSVs(ctx, s.csv.Namespace, func(csv *metav1.PartialObjectMetadata) {
+	err := scoped.EachVersion(ctx, r.Live, s.csv.Namespace, func(csv *metav1.PartialObjectMetadata) {
 		found = slices.DeleteFunc(found, func(obj client.Object) bool {
 			mark := obj.GetLabels()[names.LabelLineage]
 			return ownerutil.LabelValue(csv.Name) == label || !isCopy(csv) && mark != "" && mayBe(csv, mark)

@@ -111,7 +111,7 @@ func (r *Reconciler) earlier(ctx context.Context, s *scope) ([]client.Object, er
 // server.
 func (r *Reconciler) liveOwners(ctx context.Context, namespace string) (map[string]bool, error) {
 	out := map[string]bool{}
-	err := r.liveCSVs(ctx, namespace, func(csv *metav1.PartialObjectMetadata) { out[ownerutil.LabelValue(csv.Name)] = true })
+	err := scoped.EachVersion(ctx, r.Live, namespace, func(csv *metav1.PartialObjectMetadata) { out[ownerutil.LabelValue(csv.Name)] = true })
 	return out, err
 }
 

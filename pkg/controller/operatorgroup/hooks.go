@@ -123,7 +123,7 @@ func (s *search) asker() string { return s.bound.Namespace + " intercept " }
 
 // isCurrent reports whether the OperatorGroups and the recorded accounts are the same according to the API server.
 func (s *search) isCurrent(ctx context.Context) (bool, error) {
-	lookup := s.Default.Lookup(s.Live)
+	lookup := scoped.Lookup{Reader: s.Live, Default: s.Default, Live: true}
 	current, err := lookup.Bound(ctx, s.bound.Namespace)
 	if err != nil || !current.Same(s.bound) {
 		return false, err

@@ -9,6 +9,7 @@ import (
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -66,7 +67,15 @@ func (l Lookup) Bound(ctx context.Context, namespace string) (Bound, error) {
 		}
 	}
 	out.Accounts = unique(out.Accounts)
-	return out, nil
+	if len(list.Items) > 0 || !out.Default {
+		return out, nil
+	}
+	// The OperatorGroup may have named an account until it was deleted.
+	recorded, err := l.recorded(ctx, namespace)
+	if len(recorded) > 0 && !slices.Contains(recorded, l.Default.Account) {
+		out.Accounts, out.Default = recorded, false
+	}
+	return out, err
 }
 
 // HookBound returns what bounds the webhooks of a namespace: what Bound returns or, if it contains no account, the accounts that the
@@ -77,20 +86,41 @@ func (l Lookup) HookBound(ctx context.Context, namespace string) (Bound, error) 
 	if err != nil || len(out.Accounts) > 0 {
 		return out, err
 	}
-	list := &operatorsv1alpha1.ClusterServiceVersionList{}
-	if err := l.Reader.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return Bound{}, fmt.Errorf("list ClusterServiceVersions in namespace %q: %w", namespace, err)
-	}
-	for i := range list.Items {
-		csv := &list.Items[i]
-		name, inNamespace := strings.CutPrefix(csv.Annotations[names.AnnotationAccount], namespace+"/")
-		if key := (types.NamespacedName{Namespace: namespace, Name: name}); inNamespace && csv.Labels[names.LabelCopiedFrom] == "" && l.mayBound(key) {
+	recorded, err := l.recorded(ctx, namespace)
+	for _, key := range recorded {
+		if key.Namespace == namespace {
 			out.Accounts = append(out.Accounts, key)
 		}
 	}
-	out.Accounts = unique(out.Accounts)
-	if len(out.Accounts) > maxBounding {
-		out.Accounts = nil
+	return out, err
+}
+
+// recorded returns the accounts that the ClusterServiceVersions of a namespace have recorded: ServiceAccounts of the namespace or the
+// default account. It returns none if there are too many.
+func (l Lookup) recorded(ctx context.Context, namespace string) ([]types.NamespacedName, error) {
+	var out []types.NamespacedName
+	add := func(csv client.Object) {
+		in, name, _ := strings.Cut(csv.GetAnnotations()[names.AnnotationAccount], "/")
+		key := types.NamespacedName{Namespace: in, Name: name}
+		if csv.GetLabels()[names.LabelCopiedFrom] == "" && (key == l.Default.Account || in == namespace) && l.mayBound(key) {
+			out = append(out, key)
+		}
+	}
+	if l.Live {
+		if err := EachVersion(ctx, l.Reader, namespace, func(csv *metav1.PartialObjectMetadata) { add(csv) }); err != nil {
+			return nil, err
+		}
+	} else {
+		list := &operatorsv1alpha1.ClusterServiceVersionList{}
+		if err := l.Reader.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list ClusterServiceVersions in namespace %q: %w", namespace, err)
+		}
+		for i := range list.Items {
+			add(&list.Items[i])
+		}
+	}
+	if out = unique(out); len(out) > maxBounding {
+		return nil, nil
 	}
 	return out, nil
 }

@@ -2,9 +2,11 @@ package scoped
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,6 +26,11 @@ func TestTheAccountsOfANamespaceBoundItsOperators(t *testing.T) {
 		}
 		return og
 	}
+	recording := func(account string) client.Object {
+		csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: strings.ReplaceAll(account, "/", "-")}}
+		csv.Annotations = map[string]string{names.AnnotationAccount: account}
+		return csv
+	}
 	var many []client.Object
 	for i := range maxBounding + 1 {
 		many = append(many, named(fmt.Sprintf("og-%d", i), "acct"))
@@ -40,18 +47,24 @@ func TestTheAccountsOfANamespaceBoundItsOperators(t *testing.T) {
 		"one OperatorGroup":            {groups: []client.Object{named("og", "acct")}, by: main, want: "ServiceAccount t1/acct"},
 		"none":                         {want: "namespace t1, which has no account,"},
 		"none, with a default account": {by: main, want: "ServiceAccount remit/main"},
-		"none, with a default account for others":     {by: limited, want: "namespace t1, which has no account,"},
-		"one that names no account":                   {groups: []client.Object{named("og", "")}, want: "namespace t1, which has no account,"},
-		"one that names none, with a default account": {groups: []client.Object{named("og", "")}, by: main, want: "ServiceAccount remit/main"},
-		"an invalid name":                             {groups: []client.Object{named("og", "A B")}, by: main, want: "namespace t1, which has no account,"},
-		"two":                                         {groups: []client.Object{named("b", "two"), named("a", "one"), named("c", "one")}, want: "each of the ServiceAccounts t1/one, t1/two"},
-		"more than count":                             {groups: many, want: "namespace t1, which has no account,"},
-		"one that keeps the excess":                   {groups: []client.Object{named("a", "acct"), named("b", "acct", names.AnnotationKeepExcess, "true")}, want: "ServiceAccount t1/acct", kept: true},
-		"one that leaves the namespace to OLM":        {groups: []client.Object{named("a", "acct", names.AnnotationManagedBy, names.ManagedByOLM)}, want: "ServiceAccount t1/acct", isOLM: true},
+		"none, and the last account was recorded":                 {groups: []client.Object{recording("t1/acct")}, by: main, want: "ServiceAccount t1/acct"},
+		"none, and the default account was recorded":              {groups: []client.Object{recording("t1/acct"), recording("remit/main")}, by: main, want: "ServiceAccount remit/main"},
+		"none, and the account of another namespace was recorded": {groups: []client.Object{recording("t2/acct")}, by: main, want: "ServiceAccount remit/main"},
+		"one that names none, and the last account was recorded":  {groups: []client.Object{named("og", ""), recording("t1/acct")}, by: main, want: "ServiceAccount remit/main"},
+		"none, and a recorded account, without a default account": {groups: []client.Object{recording("t1/acct")}, want: "namespace t1, which has no account,"},
+		"none, with a default account for others":                 {by: limited, want: "namespace t1, which has no account,"},
+		"one that names no account":                               {groups: []client.Object{named("og", "")}, want: "namespace t1, which has no account,"},
+		"one that names none, with a default account":             {groups: []client.Object{named("og", "")}, by: main, want: "ServiceAccount remit/main"},
+		"an invalid name":                      {groups: []client.Object{named("og", "A B")}, by: main, want: "namespace t1, which has no account,"},
+		"two":                                  {groups: []client.Object{named("b", "two"), named("a", "one"), named("c", "one")}, want: "each of the ServiceAccounts t1/one, t1/two"},
+		"more than count":                      {groups: many, want: "namespace t1, which has no account,"},
+		"one that keeps the excess":            {groups: []client.Object{named("a", "acct"), named("b", "acct", names.AnnotationKeepExcess, "true")}, want: "ServiceAccount t1/acct", kept: true},
+		"one that leaves the namespace to OLM": {groups: []client.Object{named("a", "acct", names.AnnotationManagedBy, names.ManagedByOLM)}, want: "ServiceAccount t1/acct", isOLM: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scheme := runtime.NewScheme()
 			require.NoError(t, operatorsv1.AddToScheme(scheme))
+			require.NoError(t, operatorsv1alpha1.AddToScheme(scheme))
 			got, err := row.by.Lookup(fake.NewClientBuilder().WithScheme(scheme).WithObjects(row.groups...).Build()).Bound(t.Context(), "t1")
 			require.NoError(t, err)
 			require.Equal(t, row.want, got.String())

@@ -56,7 +56,7 @@ func TestRecordedAccountsBoundTheWebhooksOfANamespaceWithoutAnAccount(t *testing
 		"an OperatorGroup":                     {objs: []client.Object{grouped("og", "acct"), recorded("op", "t1/last")}, want: "ServiceAccount t1/acct"},
 		"none":                                 {objs: []client.Object{recorded("op", "t1/last")}, want: "ServiceAccount t1/last"},
 		"one without an account":               {objs: []client.Object{grouped("og", ""), recorded("op", "t1/last")}, want: "ServiceAccount t1/last"},
-		"none, and a default account":          {objs: []client.Object{recorded("op", "t1/last")}, by: main, want: "ServiceAccount remit/main"},
+		"none, and a default account":          {objs: []client.Object{recorded("op", "t1/last")}, by: main, want: "ServiceAccount t1/last"},
 		"several operators":                    {objs: []client.Object{recorded("a", "t1/two"), recorded("b", "t1/one"), recorded("c", "t1/one")}, want: "each of the ServiceAccounts t1/one, t1/two"},
 		"nothing recorded":                     {objs: []client.Object{recorded("op", "")}, want: none},
 		"no namespace":                         {objs: []client.Object{recorded("op", "last")}, want: none},

@@ -63,6 +63,9 @@ func (d Default) accountOf(og *operatorsv1.OperatorGroup) (key types.NamespacedN
 type Lookup struct {
 	Reader  client.Reader
 	Default Default
+	// Live means that Reader is the API server, from which only the metadata of ClusterServiceVersions is read: a namespace can have
+	// many large ones.
+	Live bool
 }
 
 // Lookup returns a Lookup with this default account that reads from a reader.

@@ -1,4 +1,4 @@
-package csv
+package scoped
 
 import (
 	"context"
@@ -42,11 +42,9 @@ func (p *pages) List(_ context.Context, obj client.ObjectList, opts ...client.Li
 // A ClusterServiceVersion of 1.3 MB takes up to 35 MiB in memory: a namespace with 30 of them would exceed the memory of the program.
 func TestListsClusterServiceVersionsInSmallPagesOfMetadata(t *testing.T) {
 	seen := map[string]bool{}
-	r := &Reconciler{Options: Options{Live: &pages{test: t, total: 60}}}
-	require.NoError(t, r.liveCSVs(t.Context(), "ns", func(csv *metav1.PartialObjectMetadata) { seen[csv.Name] = true }))
+	require.NoError(t, EachVersion(t.Context(), &pages{test: t, total: 60}, "ns", func(csv *metav1.PartialObjectMetadata) { seen[csv.Name] = true }))
 	require.Len(t, seen, 60)
 	endless := &pages{test: t, total: -1}
-	r.Live = endless
-	require.ErrorContains(t, r.liveCSVs(t.Context(), "ns", func(*metav1.PartialObjectMetadata) {}), "more than 10000 ClusterServiceVersions")
+	require.ErrorContains(t, EachVersion(t.Context(), endless, "ns", func(*metav1.PartialObjectMetadata) {}), "more than 10000 ClusterServiceVersions")
 	require.Equal(t, 10_000, endless.asked)
 }
