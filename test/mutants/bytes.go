@@ -537,5 +537,17 @@ func bytes() []Mutant {
 			New:    "n < 0 {",
 			Killer: unit("pkg/image", "TestPullSecretsAreLimited"),
 		},
+		{
+			Name: "five-users-have-all-requests", Rule: 8, File: "pkg/packages/server/room.go",
+			Old:    "user > max(1, min(maxTakingUser, (maxTaking-(all-user))/4))",
+			New:    "user > maxTakingUser",
+			Killer: unit("pkg/packages/server", "TestLimitsTheRequestsThatTakeRoom"),
+		},
+		{
+			Name: "small-responses-wait-for-large-ones", Rule: 8, File: "pkg/packages/server/room.go",
+			Old:    "		all, mine = r.small, own.small",
+			New:    "		_, _ = r.small, own.small",
+			Killer: unit("pkg/packages/server", "TestAFewUsersLeaveRoomForSmallResponses"),
+		},
 	}
 }

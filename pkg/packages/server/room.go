@@ -15,14 +15,19 @@ const (
 	// maxReading bounds the bytes of records that are sent concurrently in objects and in chunks of lists, and
 	// maxReadingUser bounds those for one user, so that a few users who read slowly leave room for others. The objects and
 	// the response need several times as much memory.
-	maxReading, maxReadingUser = 64 << 20, maxPageBytes
+	maxReading, maxReadingUser = 48 << 20, maxPageBytes
+	// maxSmall is the size of the record up to which a response is small. maxReadingSmall and maxReadingSmallUser bound these
+	// responses, which have their own room: most objects are small, and a few users who read larger ones slowly would block them.
+	maxSmall                             = 256 << 10
+	maxReadingSmall, maxReadingSmallUser = 16 << 20, 1 << 20
 	// maxReadingLarge bounds the bytes of records that are sent concurrently in larger lists, which have their own room:
 	// otherwise, a single user who reads such a list slowly would block all users.
 	maxReadingLarge = maxListBytes
 )
 
 // maxTaking and maxTakingUser bound the requests that wait for room or are being answered, in total and for one user.
-// maxTaking is less than maxRequests, so that health checks, discovery and the catalog program are always served.
+// maxTaking is less than maxRequests, so that health checks, discovery and the catalog program are always served. A user
+// can only have a quarter of what the others leave, so that a few users cannot have all.
 const maxTaking, maxTakingUser = 80, 16
 
 // maxWatches and maxWatchesUser bound the concurrent watches, in total and for one user.
@@ -35,7 +40,7 @@ const maxWatchBytes, maxWatchBytesUser = 64 << 20, 16 << 20
 
 // room limits the memory for responses. The memory that a request takes is released when the request ends.
 type room struct {
-	all, large, events *semaphore.Weighted
+	all, small, large, events *semaphore.Weighted
 	// watches is the number of concurrent watches.
 	watches atomic.Int32
 
@@ -48,6 +53,8 @@ type room struct {
 // userRoom is the part of the room that one user, as determined by userOf, can take. It exists while the user has requests.
 type userRoom struct {
 	*semaphore.Weighted
+	// small bounds the small responses.
+	small *semaphore.Weighted
 	// large limits the user to one large list at a time.
 	large *semaphore.Weighted
 	// events limits the bytes of records in events that the user's clients have not read yet.
@@ -59,7 +66,7 @@ type userRoom struct {
 }
 
 func newRoom() *room {
-	return &room{all: semaphore.NewWeighted(maxReading), large: semaphore.NewWeighted(maxReadingLarge), events: semaphore.NewWeighted(maxWatchBytes), users: map[string]*userRoom{}}
+	return &room{all: semaphore.NewWeighted(maxReading), small: semaphore.NewWeighted(maxReadingSmall), large: semaphore.NewWeighted(maxReadingLarge), events: semaphore.NewWeighted(maxWatchBytes), users: map[string]*userRoom{}}
 }
 
 // take waits until there is room for a response. It refuses the request if too many others are waiting or being answered,
@@ -71,9 +78,12 @@ func (r *room) take(ctx context.Context, bytes int64) error {
 	}
 	// One user sends at most one large list at a time, in addition to smaller responses.
 	all, mine, share := r.all, own.Weighted, bytes
-	if bytes > maxPageBytes {
+	switch {
+	case bytes > maxPageBytes:
 		all, mine, share = r.large, own.large, 1
 		bytes = min(bytes, maxReadingLarge)
+	case bytes <= maxSmall:
+		all, mine = r.small, own.small
 	}
 	if mine.Acquire(ctx, share) != nil {
 		leave()
@@ -136,7 +146,7 @@ func (r *room) queue(ctx context.Context) (own *userRoom, leave func(), err erro
 		count(-1)
 		left()
 	}
-	if user, all := count(1); user > maxTakingUser || all > maxTaking {
+	if user, all := count(1); user > max(1, min(maxTakingUser, (maxTaking-(all-user))/4)) || all > maxTaking {
 		leave()
 		return nil, nil, busy()
 	}
@@ -163,7 +173,7 @@ func (r *room) enter(ctx context.Context) (own *userRoom, leave func()) {
 	defer r.mu.Unlock()
 	own = r.users[name]
 	if own == nil {
-		own = &userRoom{Weighted: semaphore.NewWeighted(maxReadingUser), large: semaphore.NewWeighted(1), events: semaphore.NewWeighted(maxWatchBytesUser)}
+		own = &userRoom{Weighted: semaphore.NewWeighted(maxReadingUser), small: semaphore.NewWeighted(maxReadingSmallUser), large: semaphore.NewWeighted(1), events: semaphore.NewWeighted(maxWatchBytesUser)}
 		r.users[name] = own
 	}
 	own.requests++

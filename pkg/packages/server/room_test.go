@@ -61,12 +61,14 @@ func TestUsersWhoReadSlowlyLeaveRoomForOthers(t *testing.T) {
 		defer done()
 		require.NoError(t, r.take(held, maxReadingUser/2))
 		require.NoError(t, r.take(held, maxReadingUser/2))
-		require.True(t, r.waits(t, fmt.Sprint("slow", n), 1))
+		require.True(t, r.waits(t, fmt.Sprint("slow", n), maxSmall+1))
 		require.False(t, r.waits(t, "other", maxPageBytes))
 	}
 	last, done := request(t, "last")
 	require.NoError(t, r.take(last, maxReadingUser))
-	require.True(t, r.waits(t, "other", 1), "the limit for all users")
+	require.True(t, r.waits(t, "other", maxSmall+1), "the limit for all users")
+	require.False(t, r.waits(t, "other", maxSmall), "small responses have their own room")
+	require.False(t, r.waits(t, "last", maxSmall))
 	done()
 	require.Eventually(t, func() bool { return !r.waits(t, "other", maxPageBytes) }, time.Minute, time.Millisecond)
 	require.Eventually(t, func() bool {
@@ -84,13 +86,19 @@ func TestLimitsTheRequestsThatTakeRoom(t *testing.T) {
 		ends = append(ends, end)
 		return r.take(ctx, 1)
 	}
-	for n := range maxTaking {
-		require.NoError(t, take(fmt.Sprint("user", n/maxTakingUser)))
-		if n == maxTakingUser-1 {
-			require.True(t, apierrors.IsTooManyRequests(take("user0")), "the limit for one user")
+	for range maxTakingUser {
+		require.NoError(t, take("user0"))
+	}
+	require.True(t, apierrors.IsTooManyRequests(take("user0")), "the limit for one user")
+	for n := range 4 {
+		for range maxTaking {
+			_ = take(fmt.Sprint("more", n))
 		}
 	}
-	require.Len(t, r.users, maxTaking/maxTakingUser)
+	require.NoError(t, take("other"), "five users cannot have all")
+	for n := range maxTaking {
+		_ = take(fmt.Sprint("one", n))
+	}
 	require.True(t, apierrors.IsTooManyRequests(take("other")), "the limit for all users")
 	watching, end := request(t, "other")
 	defer end()
@@ -105,6 +113,20 @@ func TestLimitsTheRequestsThatTakeRoom(t *testing.T) {
 		return r.taking == 0 && len(r.users) == 1
 	}, time.Minute, time.Millisecond)
 	require.NoError(t, take("user0"))
+}
+
+// Each of a few users who do not read their responses could otherwise take a part of the room, and all together everything.
+func TestAFewUsersLeaveRoomForSmallResponses(t *testing.T) {
+	r := newRoom()
+	for n := range 8 {
+		for range maxTakingUser {
+			ctx, end := request(t, fmt.Sprint("slow", n))
+			defer end()
+			go func() { _ = r.take(ctx, maxReadingUser/4) }()
+		}
+	}
+	require.Never(t, func() bool { return r.waits(t, "other", maxSmall) }, time.Second, 100*time.Millisecond)
+	require.True(t, r.waits(t, "other", maxSmall+1))
 }
 
 // A tenant can create any number of ServiceAccounts in the tenant's namespace.
@@ -122,7 +144,7 @@ func TestServiceAccountsOfANamespaceShareTheLimitsOfAUser(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for user, limited := range map[string]bool{"system:serviceaccount:a:another": true, "system:serviceaccount:b:another": false, "a": false} {
-		require.Equal(t, limited, r.waits(t, user, 1), user)
+		require.Equal(t, limited, r.waits(t, user, maxSmall+1), user)
 		ctx, end := request(t, user)
 		defer end()
 		_, err := r.watch(ctx)
