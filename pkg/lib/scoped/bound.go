@@ -67,15 +67,23 @@ func (l Lookup) Bound(ctx context.Context, namespace string) (Bound, error) {
 		}
 	}
 	out.Accounts = unique(out.Accounts)
-	if len(list.Items) > 0 || !out.Default {
+	if len(list.Items) > 0 {
 		return out, nil
 	}
-	// The OperatorGroup may have named an account until it was deleted.
-	recorded, err := l.recorded(ctx, namespace)
-	if len(recorded) > 0 && !slices.Contains(recorded, l.Default.Account) {
-		out.Accounts, out.Default = recorded, false
+	return l.withoutGroup(ctx, out)
+}
+
+// withoutGroup replaces the default account with the accounts that the ClusterServiceVersions have recorded, unless it is one of them:
+// the OperatorGroup may have named an account until it was deleted.
+func (l Lookup) withoutGroup(ctx context.Context, b Bound) (Bound, error) {
+	if !b.Default {
+		return b, nil
 	}
-	return out, err
+	recorded, err := l.recorded(ctx, b.Namespace)
+	if len(recorded) > 0 && !slices.Contains(recorded, l.Default.Account) {
+		b.Accounts, b.Default = recorded, false
+	}
+	return b, err
 }
 
 // HookBound returns what bounds the webhooks of a namespace: what Bound returns or, if it contains no account, the accounts that the
