@@ -118,7 +118,7 @@ func sights() []row {
 				og.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "probe", Operator: metav1.LabelSelectorOpExists}}
 			}), "impersonate")
 			require.NoError(s.T, edit(func(og *operatorsv1.OperatorGroup) { og.Labels = map[string]string{"team": "green"} }))
-			require.NoError(s.T, edit(func(og *operatorsv1.OperatorGroup) { og.Spec.Selector = nil }))
+			require.ErrorContains(s.T, edit(func(og *operatorsv1.OperatorGroup) { og.Spec.Selector = nil }), "impersonate", "all namespaces are other targets")
 		}},
 	}
 }
