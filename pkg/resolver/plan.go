@@ -1,10 +1,12 @@
 package resolver
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
 
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
@@ -103,4 +105,10 @@ func (p Plan) SharesSubscription(other Plan) bool {
 	return slices.ContainsFunc(p.Pins, func(a Pin) bool {
 		return slices.ContainsFunc(other.Pins, func(b Pin) bool { return a.SubscriptionUID == b.SubscriptionUID })
 	})
+}
+
+// CompareAge orders InstallPlans by age: it returns -1 if a is older than b, and 1 if it is newer. The creation time comes first,
+// which the API server sets. spec.generation, which users who may approve a plan can change, orders plans of the same second.
+func CompareAge(a, b *operatorsv1alpha1.InstallPlan) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Spec.Generation, b.Spec.Generation))
 }

@@ -4,6 +4,18 @@ package mutants
 func hints() []Mutant {
 	return []Mutant{
 		{
+			Name: "approvers-determine-the-age-of-plans", Rule: 3, File: "pkg/resolver/plan.go",
+			Old:    "cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), ",
+			New:    "cmp.Or(",
+			Killer: unit("pkg/controller/installplan", "TestPlansThatAreNotExecuted"),
+		},
+		{
+			Name: "generations-of-plans-overflow", Rule: 3, File: "pkg/controller/subscription/plan.go",
+			Old:    "	return min(highest, math.MaxInt-1) + 1",
+			New:    "	return highest + 1 + 0*math.MaxInt",
+			Killer: unit("pkg/controller/subscription", "TestDesiredPlan"),
+		},
+		{
 			Name: "owner-labels-of-authors-kept", Rule: 3, File: "pkg/bundle/strip.go",
 			Old:    "	return strings.HasPrefix(key, names.LabelComponentPrefix) || strings.HasPrefix(key, names.PrefixOwn)",
 			New:    "	return strings.HasPrefix(key, names.LabelComponentPrefix)",

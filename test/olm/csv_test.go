@@ -1,6 +1,8 @@
 package olm
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -227,7 +229,7 @@ func TestRejectsInvalidStrategiesBeforeAnyWrite(t *testing.T) {
 			require.True(t, strings.HasPrefix(got.Status.Message, "install strategy invalid: "), got.Status.Message)
 			require.Contains(t, got.Status.Message, tc.says)
 			require.Empty(t, operatorRoles(tn, tn.Namespace))
-			require.Empty(t, got.Annotations)
+			require.Equal(t, []string{names.AnnotationAccount}, slices.Collect(maps.Keys(got.Annotations)), "only the account is recorded")
 		})
 	}
 }

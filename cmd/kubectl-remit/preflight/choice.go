@@ -111,7 +111,7 @@ func lastOf(past []*operatorsv1alpha1.InstallPlan, sub *operatorsv1alpha1.Subscr
 		if ref := sub.Status.InstallPlanRef; ref != nil && ref.Name == plan.Name {
 			return plan, nil
 		}
-		if last == nil || last.Spec.Generation < plan.Spec.Generation {
+		if last == nil || resolver.CompareAge(last, plan) < 0 {
 			last = plan
 		}
 	}

@@ -1,6 +1,7 @@
 package installplan
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -26,21 +27,29 @@ const (
 	// largeTurn is the time after which a plan makes room for another one that waits; its namespace is then slow for slowTime. How long
 	// a plan takes can be the choice of its tenant: a webhook that does not answer delays each request.
 	largeTurn, slowTime = 20 * time.Second, time.Hour
+	// slowTurn is the first turn of a slow namespace. Each turn that another slow plan ends is twice as long as the one before, up to
+	// maxSlowTurn, so that the other plans of slow namespaces do not wait for the slowest ones.
+	slowTurn, maxSlowTurn = time.Minute, 4 * time.Minute
+	// offerTime is the time in which a plan must come after it has been woken for a free place. Then the place is offered to others: a
+	// tenant can keep the workers of a namespace busy, so that none is left for its plan.
+	offerTime = 5 * time.Second
 )
 
 // largeQueue admits large plans in order, at most one of each namespace at a time. A plan that has to wait gives its worker to other
-// plans, and is woken when its turn comes. The plans of slow namespaces have a place of their own, in which they are not interrupted.
+// plans, and is woken when its turn comes. The plans of slow namespaces have a place of their own, with longer turns.
 // The zero value is ready to use, except for clock.
 type largeQueue struct {
 	waker kit.Waker
 	clock clock.PassiveClock
+	// later calls a function after some time. It defaults to time.AfterFunc.
+	later func(time.Duration, func())
 
 	mu sync.Mutex
 	// running contains the plans that are being executed, and line those that wait, in order.
 	running map[types.NamespacedName]turn
-	line    []types.NamespacedName
-	// slow contains the namespaces that were interrupted, and until when they are slow.
-	slow map[string]time.Time
+	line    []*waiting
+	// slow contains the namespaces that were interrupted.
+	slow map[string]slowness
 }
 
 // turn is the execution of a plan.
@@ -49,21 +58,37 @@ type turn struct {
 	slow  bool
 }
 
+// waiting is a plan in the line.
+type waiting struct {
+	types.NamespacedName
+
+	// offered is the time at which the plan was woken for a free place; zero if it was not, or if it has come since.
+	offered time.Time
+}
+
+// slowness says until when a namespace is slow, and how long its turns are.
+type slowness struct {
+	until time.Time
+	turn  time.Duration
+}
+
 // begin reports whether a plan may be executed now. If not, the plan is added to the line. Every reconcile of the plan calls end.
 func (q *largeQueue) begin(plan types.NamespacedName) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !slices.Contains(q.line, plan) {
-		q.line = append(q.line, plan)
+	if own := q.find(plan); own == nil {
+		q.line = append(q.line, &waiting{NamespacedName: plan})
+	} else {
+		own.offered = time.Time{}
 	}
-	if !slices.Contains(q.ready(), plan) {
+	if !slices.ContainsFunc(q.ready(), func(w *waiting) bool { return w.NamespacedName == plan }) {
 		return false
 	}
 	q.remove(plan)
 	if q.running == nil {
 		q.running = map[types.NamespacedName]turn{}
 	}
-	q.running[plan] = turn{since: q.clock.Now(), slow: q.isSlow(plan)}
+	q.running[plan] = turn{since: q.clock.Now(), slow: q.isSlow(plan.Namespace)}
 	return true
 }
 
@@ -77,11 +102,30 @@ func (q *largeQueue) end(plan types.NamespacedName, waits bool) {
 	if !waits {
 		q.remove(plan)
 	}
-	if len(q.running)+len(q.line) == before {
-		return
+	if len(q.running)+len(q.line) != before {
+		q.offer()
 	}
+}
+
+// offer wakes the plans that may be executed now. If one of them does not come in time, offer is called again.
+func (q *largeQueue) offer() {
+	woken := false
 	for _, next := range q.ready() {
-		q.waker.Wake(next)
+		if next.offered.IsZero() {
+			next.offered, woken = q.clock.Now(), true
+			q.waker.Wake(next.NamespacedName)
+		}
+	}
+	if woken {
+		later := q.later
+		if later == nil {
+			later = func(d time.Duration, f func()) { time.AfterFunc(d, f) }
+		}
+		later(offerTime, func() {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			q.offer()
+		})
 	}
 }
 
@@ -90,54 +134,87 @@ func (q *largeQueue) end(plan types.NamespacedName, waits bool) {
 func (q *largeQueue) isOver(plan types.NamespacedName) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	now := q.clock.Now()
 	t, running := q.running[plan]
-	if running && slices.Contains(q.line, plan) {
+	if running && q.find(plan) != nil {
 		return true
 	}
-	if !running || t.slow || now.Sub(t.since) < largeTurn {
+	now := q.clock.Now()
+	length := largeTurn
+	if t.slow {
+		length = max(q.slowTurn(plan.Namespace), slowTurn)
+	}
+	if !running || now.Sub(t.since) < length || !slices.ContainsFunc(q.line, func(w *waiting) bool {
+		return w.Namespace != plan.Namespace && q.isSlow(w.Namespace) == t.slow && !q.isLate(w)
+	}) {
 		return false
 	}
-	waits := func(other types.NamespacedName) bool { return other.Namespace != plan.Namespace && !q.isSlow(other) }
-	if !slices.ContainsFunc(q.line, waits) {
-		return false
-	}
-	maps.DeleteFunc(q.slow, func(_ string, until time.Time) bool { return !now.Before(until) })
+	maps.DeleteFunc(q.slow, func(_ string, s slowness) bool { return !now.Before(s.until) })
 	if q.slow == nil {
-		q.slow = map[string]time.Time{}
+		q.slow = map[string]slowness{}
 	}
-	q.slow[plan.Namespace] = now.Add(slowTime)
-	q.line = append(q.line, plan)
+	next := slowTurn
+	if t.slow {
+		next = min(2*length, maxSlowTurn)
+	}
+	q.slow[plan.Namespace] = slowness{until: now.Add(slowTime), turn: next}
+	q.line = append(q.line, &waiting{NamespacedName: plan})
 	return true
 }
 
-// ready returns the plans of the line that may be executed now.
-func (q *largeQueue) ready() []types.NamespacedName {
+// ready returns the plans of the line that may be executed now. Those that did not come in time come last, and so do, among slow
+// namespaces, those with the longest turns.
+func (q *largeQueue) ready() (out []*waiting) {
 	free, busy := map[bool]int{false: largeAtOnce, true: slowAtOnce}, map[string]bool{}
 	for plan, t := range q.running {
 		free[t.slow]--
 		busy[plan.Namespace] = true
 	}
-	var out []types.NamespacedName
-	for _, plan := range q.line {
-		slow := q.isSlow(plan)
-		if free[slow] <= 0 || busy[plan.Namespace] {
+	rank := func(w *waiting) time.Duration {
+		if q.isLate(w) {
+			return q.slowTurn(w.Namespace) + 2*maxSlowTurn
+		}
+		return q.slowTurn(w.Namespace)
+	}
+	for _, w := range slices.SortedStableFunc(slices.Values(q.line), func(a, b *waiting) int { return cmp.Compare(rank(a), rank(b)) }) {
+		slow := q.isSlow(w.Namespace)
+		if free[slow] <= 0 || busy[w.Namespace] {
 			continue
 		}
 		free[slow]--
-		busy[plan.Namespace] = true
-		out = append(out, plan)
+		busy[w.Namespace] = true
+		out = append(out, w)
 	}
 	return out
 }
 
-func (q *largeQueue) isSlow(plan types.NamespacedName) bool {
-	return q.clock.Now().Before(q.slow[plan.Namespace])
+// isLate reports whether a plan was woken for a free place, and did not come in time.
+func (q *largeQueue) isLate(w *waiting) bool {
+	return !w.offered.IsZero() && q.clock.Since(w.offered) >= offerTime
+}
+
+func (q *largeQueue) isSlow(namespace string) bool { return q.slowTurn(namespace) > 0 }
+
+// slowTurn returns the length of the turns of a slow namespace, and 0 for others.
+func (q *largeQueue) slowTurn(namespace string) time.Duration {
+	if s := q.slow[namespace]; q.clock.Now().Before(s.until) {
+		return s.turn
+	}
+	return 0
+}
+
+// find returns a plan of the line, or nil.
+func (q *largeQueue) find(plan types.NamespacedName) *waiting {
+	for _, w := range q.line {
+		if w.NamespacedName == plan {
+			return w
+		}
+	}
+	return nil
 }
 
 // remove takes a plan out of the line.
 func (q *largeQueue) remove(plan types.NamespacedName) {
-	q.line = slices.DeleteFunc(q.line, func(other types.NamespacedName) bool { return other == plan })
+	q.line = slices.DeleteFunc(q.line, func(w *waiting) bool { return w.NamespacedName == plan })
 }
 
 // awaitTurn makes a large plan wait while others are executed. The plan has its permissions by then, so that a plan that waits for

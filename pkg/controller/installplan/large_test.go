@@ -153,7 +153,7 @@ func TestASlowPlanMakesRoomForOthers(t *testing.T) {
 	require.True(t, q.begin(plan("d")), "the other place is free")
 	require.False(t, q.begin(plan("e")))
 	pass(2 * largeTurn)
-	require.False(t, q.isOver(plan("a")), "it is not interrupted again, so that it completes")
+	require.False(t, q.isOver(plan("a")), "its turn is longer")
 	require.False(t, q.isOver(plan("small")), "not in the queue")
 	q.end(plan("c"), false)
 	require.True(t, q.begin(plan("e")))
@@ -168,6 +168,109 @@ func TestASlowPlanMakesRoomForOthers(t *testing.T) {
 	pass(largeTurn)
 	require.True(t, q.isOver(plan("a")))
 	require.Len(t, q.slow, 1, "b is no longer slow")
+}
+
+// The plans of slow namespaces that take the longest could otherwise have the place for good.
+func TestSlowPlansTakeTurns(t *testing.T) {
+	t.Parallel()
+	clock := testclock.NewFakePassiveClock(time.Now())
+	plan := func(namespace string) types.NamespacedName { return types.NamespacedName{Namespace: namespace} }
+	pass := func(d time.Duration) { clock.SetTime(clock.Now().Add(d)) }
+	q := &largeQueue{clock: clock, slow: map[string]slowness{}}
+	for _, slow := range []string{"a", "b", "c"} {
+		q.slow[slow] = slowness{until: clock.Now().Add(slowTime), turn: slowTurn}
+	}
+	require.True(t, q.begin(plan("a")))
+	pass(slowTurn)
+	require.False(t, q.isOver(plan("a")), "none waits")
+	require.False(t, q.begin(plan("b")))
+	require.True(t, q.begin(plan("fast")))
+	require.False(t, q.isOver(plan("fast")), "no other such plan waits")
+	require.True(t, q.isOver(plan("a")))
+	q.end(plan("a"), true)
+	require.True(t, q.begin(plan("b")))
+	require.False(t, q.begin(plan("c")))
+	pass(slowTurn - time.Second)
+	require.False(t, q.isOver(plan("b")))
+	pass(time.Second)
+	require.True(t, q.isOver(plan("b")))
+	q.end(plan("b"), true)
+	require.False(t, q.begin(plan("a")), "c has shorter turns")
+	require.True(t, q.begin(plan("c")))
+	q.end(plan("c"), false)
+	require.True(t, q.begin(plan("a")), "it came before b")
+	pass(slowTurn)
+	require.False(t, q.isOver(plan("a")), "its turn is longer now")
+	pass(slowTurn)
+	require.True(t, q.isOver(plan("a")))
+	q.end(plan("a"), true)
+	for range 3 {
+		for _, slow := range []string{"b", "a"} {
+			require.True(t, q.begin(plan(slow)))
+			pass(maxSlowTurn)
+			require.True(t, q.isOver(plan(slow)))
+			q.end(plan(slow), true)
+		}
+	}
+	pass(slowTime)
+	require.True(t, q.begin(plan("b")))
+	require.False(t, q.running[plan("b")].slow)
+}
+
+// A tenant can keep all workers of a namespace busy, so that none is left for a plan that is woken.
+func TestNoPlaceIsKeptForAPlanThatDoesNotCome(t *testing.T) {
+	t.Parallel()
+	clock := testclock.NewFakePassiveClock(time.Now())
+	var timers []func()
+	q := &largeQueue{clock: clock, later: func(d time.Duration, f func()) {
+		require.Equal(t, offerTime, d)
+		timers = append(timers, f)
+	}}
+	woken := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
+	t.Cleanup(woken.ShutDown)
+	require.NoError(t, q.waker.Start(t.Context(), woken))
+	plan := func(namespace string) types.NamespacedName { return types.NamespacedName{Namespace: namespace} }
+	next := func() (out []string) {
+		for woken.Len() > 0 {
+			req, _ := woken.Get()
+			woken.Done(req)
+			out = append(out, req.Namespace)
+		}
+		return out
+	}
+	fire := func() {
+		clock.SetTime(clock.Now().Add(offerTime))
+		f := timers[0]
+		timers = timers[1:]
+		f()
+	}
+	for _, running := range []string{"a", "b"} {
+		require.True(t, q.begin(plan(running)))
+	}
+	for _, waits := range []string{"c", "d", "e", "f"} {
+		require.False(t, q.begin(plan(waits)))
+	}
+	q.end(plan("a"), false)
+	q.end(plan("b"), false)
+	require.Equal(t, []string{"c", "d"}, next())
+	require.False(t, q.begin(plan("e")), "the places are kept for a moment")
+	require.Len(t, timers, 2)
+	fire()
+	require.Equal(t, []string{"e", "f"}, next())
+	require.True(t, q.begin(plan("e")))
+	require.True(t, q.begin(plan("c")), "it came, and has waited longest")
+	require.False(t, q.begin(plan("f")))
+	require.Empty(t, next())
+	q.end(plan("e"), false)
+	require.Equal(t, []string{"f"}, next(), "it came, and is before d, which did not")
+	require.True(t, q.begin(plan("f")))
+	q.end(plan("f"), false)
+	clock.SetTime(clock.Now().Add(largeTurn))
+	require.False(t, q.isOver(plan("c")), "only a plan that does not come waits")
+	q.end(plan("c"), false)
+	require.Empty(t, next(), "d was woken")
+	require.True(t, q.begin(plan("d")))
+	require.Empty(t, q.line)
 }
 
 func TestAnInterruptedPlanResumes(t *testing.T) {

@@ -2,6 +2,7 @@ package installplan
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -96,6 +97,18 @@ func newer(subscription types.UID) change {
 	}
 }
 
+// edited adds a plan for the same Subscription that was created an hour ago, and whose generation a user has increased since.
+func edited(w *world) {
+	other := *w
+	w.plan.CreationTimestamp = metav1.NewTime(time.Now())
+	other.plan = &operatorsv1alpha1.InstallPlan{
+		ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(time.Now().Add(-time.Hour))},
+		Spec:       operatorsv1alpha1.InstallPlanSpec{Approval: operatorsv1alpha1.ApprovalManual, Generation: math.MaxInt},
+	}
+	other.pin.Digest = "sha256:0"
+	other.putPlan()
+}
+
 func TestWaitsForTheAuthorOfAManuallyCreatedPlan(t *testing.T) {
 	t.Parallel()
 	const refusal = `InstallPlan "install-hand" is not executed: `
@@ -135,6 +148,7 @@ func TestPlansThatAreNotExecuted(t *testing.T) {
 		{"has a name that does not commit to its pins", []change{planned(func(ip *operatorsv1alpha1.InstallPlan) { ip.Name = unrelated })},
 			fails("PlanUnknown", `InstallPlan "install-#" is not executed: the pins do not match the name of the InstallPlan: the InstallPlan was edited`)},
 		{"is superseded by a newer plan", []change{newer("sub")}, fails("Superseded", `InstallPlan "install-#" superseded this InstallPlan before execution`)},
+		{"is newer than a plan with a larger generation", []change{edited}, completes("++++++", append(steps(), deploys)...)},
 		{"is older than a plan of another Subscription", []change{newer("other")}, completes("++++++", append(steps(), deploys)...)},
 		{"is not approved", []change{manual(false)}, effect{phase: "RequiresApproval", missing: "False PermissionsHeld", refused: "Unknown NotTried", message: howTo, steps: "??????"}},
 		{"is not approved, and permissions are missing", []change{manual(false), without(binding("all"))},

@@ -51,7 +51,7 @@ func (s *run) mayPrune() bool {
 // current plan, which is about to complete, or the newest plan of a Subscription.
 func surplus(all []operatorsv1alpha1.InstallPlan, current types.UID) []*operatorsv1alpha1.InstallPlan {
 	sorted := slices.Clone(all)
-	slices.SortFunc(sorted, func(a, b operatorsv1alpha1.InstallPlan) int { return b.Spec.Generation - a.Spec.Generation })
+	slices.SortFunc(sorted, func(a, b operatorsv1alpha1.InstallPlan) int { return resolver.CompareAge(&b, &a) })
 	var out []*operatorsv1alpha1.InstallPlan
 	seen := map[types.UID]bool{}
 	for i := range sorted {

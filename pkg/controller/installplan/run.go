@@ -112,7 +112,7 @@ func (s *run) newerPlan(ctx context.Context) (string, error) {
 	}
 	for i := range list.Items {
 		other := &list.Items[i]
-		if other.Spec.Generation <= s.plan.Spec.Generation || other.UID == s.plan.UID {
+		if resolver.CompareAge(other, s.plan) <= 0 || other.UID == s.plan.UID {
 			continue
 		}
 		content, err := resolver.Decode(other.Namespace, other.Name, other.Annotations[names.AnnotationPlan])

@@ -63,7 +63,7 @@ func (f *findings) readPlan(ip *operatorsv1alpha1.InstallPlan) {
 		return
 	}
 	content := plan.Following("").Name()
-	if newest := f.byContent[content]; newest == nil || newest.Spec.Generation < ip.Spec.Generation {
+	if newest := f.byContent[content]; newest == nil || resolver.CompareAge(newest, ip) < 0 {
 		f.byContent[content] = ip
 	}
 	if ip.DeletionTimestamp != nil {
@@ -71,7 +71,7 @@ func (f *findings) readPlan(ip *operatorsv1alpha1.InstallPlan) {
 	}
 	for i := range plan.Pins {
 		pin := &plan.Pins[i]
-		if newest := f.planned[pin.SubscriptionUID].plan; newest == nil || newest.Spec.Generation < ip.Spec.Generation {
+		if newest := f.planned[pin.SubscriptionUID].plan; newest == nil || resolver.CompareAge(newest, ip) < 0 {
 			f.planned[pin.SubscriptionUID] = planned{ip, pin}
 		}
 	}

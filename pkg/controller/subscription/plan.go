@@ -3,6 +3,7 @@ package subscription
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -154,5 +155,5 @@ func (w *world) nextGeneration() int {
 	for i := range w.plans {
 		highest = max(highest, w.plans[i].Spec.Generation)
 	}
-	return highest + 1
+	return min(highest, math.MaxInt-1) + 1
 }

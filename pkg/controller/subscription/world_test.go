@@ -1,6 +1,7 @@
 package subscription
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -50,15 +51,19 @@ func TestDesiredPlan(t *testing.T) {
 		require.False(t, *ip.OwnerReferences[0].BlockOwnerDeletion)
 		_, err := resolver.Decode("ns", ip.Name, ip.Annotations[names.AnnotationPlan])
 		require.NoError(t, err, "the plan's name commits to its content")
+		w.plans[0].Spec.Generation = math.MaxInt
+		require.Equal(t, math.MaxInt, desiredPlan(w, nil, pins("a", "op.v1")).Spec.Generation, "it does not overflow")
 	}
 }
 
 func TestPlanOfReturnsTheNewestPlan(t *testing.T) {
 	old, newest, other := made(t, pins("a", "op.v1"), 1), made(t, pins("a", "op.v2"), 2), made(t, pins("b", "op.v3"), 3)
+	tampered := made(t, pins("a", "op.v0"), math.MaxInt)
+	tampered.CreationTimestamp = metav1.NewTime(time.Time{}.Add(-time.Hour))
 	edited, leaving := made(t, pins("a", "op.v4"), 4), made(t, pins("a", "op.v5"), 5)
 	edited.Annotations[names.AnnotationPlan] = old.Annotations[names.AnnotationPlan]
 	leaving.DeletionTimestamp = &metav1.Time{Time: time.Now()}
-	w := &world{namespace: "ns", plans: []operatorsv1alpha1.InstallPlan{newest, old, other, edited, leaving}}
+	w := &world{namespace: "ns", plans: []operatorsv1alpha1.InstallPlan{newest, tampered, old, other, edited, leaving}}
 	require.Equal(t, newest.Name, w.planOf(subscription("a", "")).plan.Name)
 	require.Nil(t, w.planOf(subscription("c", "")).plan)
 }
