@@ -118,6 +118,21 @@ func TestTheStatusEndpointDoesNotChangeTheName(t *testing.T) {
 	})
 }
 
+// Both decide which versions the Subscriptions of the namespace resolve to.
+func TestChangesToWhatAGroupResolvesAreChecked(t *testing.T) {
+	everyProfile(t, func(s *site) {
+		og := s.made(boss)
+		for _, edit := range []string{
+			`{"spec":{"upgradeStrategy":"TechPreviewUnsafeFailForward"}}`,
+			`{"metadata":{"annotations":{"olm.operatorframework.io/exclude-global-namespace-resolution":"true"}}}`,
+		} {
+			patch := client.RawPatch(types.MergePatchType, []byte(edit))
+			s.denied(s.alice.Patch(s.Context(), og.DeepCopy(), patch), namesBoss)
+			require.NoError(s, s.admin.Patch(s.Context(), og.DeepCopy(), patch))
+		}
+	})
+}
+
 func TestASecondGroupIsChecked(t *testing.T) {
 	everyProfile(t, func(s *site) {
 		s.made(installer)

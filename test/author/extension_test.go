@@ -366,6 +366,9 @@ func TestOtherChangesOfAnExtensionAreNotChecked(t *testing.T) {
 			status := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"serviceAccount":{"name":"installer"}},"status":{"x":"z"}}`))
 			require.NoError(t, unprivileged.Status().Patch(t.Context(), obj, status))
 			require.Equal(t, account, s.account(), "the status endpoint does not change the spec")
+			keep := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"olm.operatorframework.io/keep-crds":"true"}}}`))
+			s.refused(unprivileged.Patch(t.Context(), obj.DeepCopy(), keep), "user") // without it, all objects of the kinds are deleted
+			require.NoError(t, s.admin.Patch(t.Context(), obj.DeepCopy(), keep))
 			require.NoError(t, unprivileged.Delete(t.Context(), obj))
 			require.NoError(t, unprivileged.Patch(t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
 		})
@@ -385,14 +388,19 @@ func TestOnlyRemitRecordsTheNamespaceOfAnExtension(t *testing.T) {
 		remit.Client = s.cluster.As(t, remit.name)
 		remit.grant("", extensionRule([]string{"clusterextensions/status"}, "", "patch"))
 		for _, c := range []client.Client{unprivileged, s.admin} {
-			s.refused(record(c, first), "only Remit may change status.namespace of a ClusterExtension")
+			s.refused(record(c, first), "only Remit may change status.namespace and status.install of a ClusterExtension")
 		}
 		require.NoError(t, record(remit, first))
 		for _, c := range []client.Client{unprivileged, s.admin} {
-			s.refused(record(c, second), "only Remit may change status.namespace of a ClusterExtension")
-			s.refused(record(c, "null"), "only Remit may change status.namespace of a ClusterExtension")
+			s.refused(record(c, second), "only Remit may change status.namespace and status.install of a ClusterExtension")
+			s.refused(record(c, "null"), "only Remit may change status.namespace and status.install of a ClusterExtension")
 		}
 		require.NoError(t, record(remit, second))
+		installed := client.RawPatch(types.MergePatchType, []byte(`{"status":{"install":{"bundle":{"name":"op.v1.0.0","version":"1.0.0"}}}}`))
+		for _, c := range []client.Client{unprivileged, s.admin} { // it decides which versions the next one may be
+			s.refused(c.Status().Patch(t.Context(), obj.DeepCopy(), installed), "status.install")
+		}
+		require.NoError(t, remit.Status().Patch(t.Context(), obj.DeepCopy(), installed))
 	})
 }
 

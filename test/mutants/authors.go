@@ -8,6 +8,54 @@ func authors() []Mutant {
 	)
 	return []Mutant{
 		{
+			Name: "any-user-writes-the-phase-of-a-version", Rule: 3, File: policy,
+			Old:    "request.resource.resource in ['clusterserviceversions', 'installplans']\n      && object",
+			New:    "request.resource.resource in ['installplans']\n      && object",
+			Killer: unit("test/author", "TestAStatusThatRemitReadsIsWrittenByAuthors"),
+		},
+		{
+			Name: "any-user-restarts-a-finished-plan", Rule: 3, File: policy,
+			Old:    "oldObject.?status.?phase.orValue('') in ['Complete', 'Failed'])",
+			New:    "oldObject.?status.?phase.orValue('') in ['Failed'])",
+			Killer: unit("test/author", "TestAStatusThatRemitReadsIsWrittenByAuthors"),
+		},
+		{
+			Name: "any-user-clears-the-installed-version", Rule: 3, File: policy,
+			Old:    "(object.?status.?installedCSV != oldObject.?status.?installedCSV || ",
+			New:    "(",
+			Killer: unit("test/author", "TestAStatusThatRemitReadsIsWrittenByAuthors"),
+		},
+		{
+			Name: "any-user-clears-the-current-version", Rule: 3, File: policy,
+			Old:    " || object.?status.?currentCSV != oldObject.?status.?currentCSV)",
+			New:    ")",
+			Killer: unit("test/author", "TestAStatusThatRemitReadsIsWrittenByAuthors"),
+		},
+		{
+			Name: "any-user-writes-what-an-extension-has-installed", Rule: 3, File: "manifests/extensions/policy/author.yaml",
+			Old:    " || object.?status.?install != oldObject.?status.?install",
+			New:    "",
+			Killer: unit("test/author", "TestOnlyRemitRecordsTheNamespaceOfAnExtension"),
+		},
+		{
+			Name: "any-user-lets-definitions-be-deleted", Rule: 5, File: "manifests/extensions/policy/author.yaml",
+			Old:    "\n      || object.metadata.?annotations[?'olm.operatorframework.io/keep-crds'] !=",
+			New:    "\n      || false && object.metadata.?annotations[?'olm.operatorframework.io/keep-crds'] !=",
+			Killer: unit("test/author", "TestOtherChangesOfAnExtensionAreNotChecked"),
+		},
+		{
+			Name: "any-user-changes-the-upgrade-strategy", Rule: 5, File: "manifests/policy/author.yaml",
+			Old:    "      || object.?spec.?upgradeStrategy != oldObject.?spec.?upgradeStrategy\n",
+			New:    "",
+			Killer: unit("test/author", "TestChangesToWhatAGroupResolvesAreChecked"),
+		},
+		{
+			Name: "any-user-excludes-global-catalogs", Rule: 5, File: "manifests/policy/author.yaml",
+			Old:    "      || object.metadata.?annotations[?'olm.operatorframework.io/exclude-global-namespace-resolution']\n      !=",
+			New:    "      || false && object.metadata.?annotations[?'olm.operatorframework.io/exclude-global-namespace-resolution']\n      !=",
+			Killer: unit("test/author", "TestChangesToWhatAGroupResolvesAreChecked"),
+		},
+		{
 			Name: "pipes-are-read-as-manifests", File: "pkg/catalog/regular.go",
 			Old:    "if err == nil && !info.IsDir() && !info.Mode().IsRegular() {",
 			New:    "if err == nil && !info.IsDir() && !info.Mode().IsRegular() && name == \"\" {",
