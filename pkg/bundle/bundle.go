@@ -29,6 +29,9 @@ const (
 	MaxManifestText = 4 << 20
 	// MaxBundleBytes bounds the total size of the manifests.
 	MaxBundleBytes = 32 << 20
+	// MaxBundleCost bounds the estimated memory for the objects of a bundle (catalog.JSONCost). The bundles of the corpus need at most
+	// 20 MiB.
+	MaxBundleCost = 96 << 20
 	// MaxManifests bounds the number of manifests.
 	MaxManifests = 1_000
 	// MaxCRDVersions bounds the number of versions of one CustomResourceDefinition: the API server keeps an endpoint, a
@@ -44,6 +47,15 @@ type Bundle struct {
 	Objects []*unstructured.Unstructured
 	// Warnings describe the parts that were omitted because an install does not need them: samples and invalid icons.
 	Warnings []string
+	// Cost is the estimated memory for the objects, in bytes (catalog.JSONCost).
+	Cost int64
+}
+
+// CostError reports a bundle whose objects need more memory than a limit. Both are estimates in bytes.
+type CostError struct{ Cost, Limit int64 }
+
+func (e *CostError) Error() string {
+	return fmt.Sprintf("the objects of the bundle would need about %d MiB of memory or more; at most %d are allowed: use fewer list entries", e.Cost>>20, e.Limit>>20)
 }
 
 // UnsupportedKindError reports a manifest of a kind that bundles cannot contain.
@@ -60,10 +72,16 @@ func (e *UnsupportedKindError) Error() string {
 // and exactly one must be a ClusterServiceVersion. Identical duplicates are ignored, and samples of the bundle's own kinds
 // are omitted with a warning.
 func ParseContent(content *catalog.Content) (*Bundle, error) {
+	return ParseWithin(content, MaxBundleCost)
+}
+
+// ParseWithin is ParseContent for a bundle whose Cost must not exceed a limit, which is at most MaxBundleCost. Otherwise, it returns a
+// *CostError before the memory is allocated.
+func ParseWithin(content *catalog.Content, limit int64) (*Bundle, error) {
 	if n := len(content.Manifests); n > MaxManifests {
 		return nil, fmt.Errorf("bundle has %d manifests; at most %d are allowed", n, MaxManifests)
 	}
-	p := parser{content: content, seen: map[string]int{}, objects: map[int]*unstructured.Unstructured{}}
+	p := parser{content: content, limit: limit, seen: map[string]int{}, objects: map[int]*unstructured.Unstructured{}}
 	p.bundle.Warnings = slices.Clone(content.Warnings)
 	total := 0
 	for i, raw := range content.Manifests {
@@ -97,7 +115,9 @@ var errTooLarge = fmt.Errorf("bundle has more than %d bytes of manifests", MaxBu
 // parser parses one bundle.
 type parser struct {
 	content *catalog.Content
-	bundle  Bundle
+	// limit is the maximum of bundle.Cost.
+	limit  int64
+	bundle Bundle
 	// from contains the index of the manifest that contains each object, including the omitted ones; bytes is their total
 	// size as JSON.
 	from  []int
@@ -126,6 +146,9 @@ func (p *parser) read(i int, raw []byte) error {
 		}
 		if p.bytes += len(object); p.bytes > MaxBundleBytes {
 			return errTooLarge
+		}
+		if p.bundle.Cost += catalog.JSONCost(object); p.bundle.Cost > p.limit {
+			return &CostError{p.bundle.Cost, p.limit}
 		}
 		return p.parse(object)
 	})

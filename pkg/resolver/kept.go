@@ -37,11 +37,17 @@ var (
 // protection against changes, because the plan's name commits to the digest of the manifests. Keep returns "" if the
 // manifests do not fit into limit bytes of text. Like StepsOf, it returns ErrContent if the content is not available.
 func (in Input) Keep(ctx context.Context, plan Plan, limit int) (string, error) {
-	contents := make([]*catalog.Content, 0, len(plan.Pins))
+	contents, total := make([]*catalog.Content, 0, len(plan.Pins)), 0
 	for _, pin := range plan.Pins {
 		content, err := in.content(ctx, pin)
 		if err != nil {
 			return "", err
+		}
+		for _, m := range content.Manifests {
+			total += len(m)
+		}
+		if total > maxContent {
+			return "", nil
 		}
 		contents = append(contents, content)
 	}
@@ -185,11 +191,12 @@ func StepsFrom(in Input, plan Plan, contents []*catalog.Content) ([]step.Step, e
 		return nil, ErrNotKept
 	}
 	var steps []step.Step
+	left := cmp.Or(in.MaxCost, MaxPlanCost)
 	for i, pin := range plan.Pins {
 		if contents[i].Digest() != pin.Digest { //nolint:gosec // both have the same length
 			return nil, ErrForged
 		}
-		more, err := in.steps(pin, contents[i]) //nolint:gosec // both have the same length
+		more, err := in.steps(pin, contents[i], &left) //nolint:gosec // both have the same length
 		if err != nil {
 			return nil, err
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -49,7 +50,26 @@ type Input struct {
 	Targets []string
 
 	RBAC rbac.Listers
+	// MaxCost bounds the estimated memory for the objects of one plan, in bytes. It defaults to MaxPlanCost.
+	MaxCost int64
 }
+
+const (
+	// MaxPlanCost bounds the estimated memory for the objects of the bundles of one plan together, in bytes (bundle.Bundle.Cost).
+	MaxPlanCost = 128 << 20
+	// OrdinaryCost is the cost up to which a plan is ordinary: any number of workers can hold the objects of such a plan. The bundles of
+	// the corpus need at most 20 MiB. The others take turns (docs/adr/0091).
+	OrdinaryCost = 24 << 20
+)
+
+// IsCostly reports whether an error means that the objects of a plan need more memory than Input.MaxCost.
+func IsCostly(err error) bool {
+	var costly *bundle.CostError
+	return errors.As(err, &costly)
+}
+
+// costly limits ResolveSteps to the objects of one costly plan at a time. They exist only while it runs.
+var costly = semaphore.NewWeighted(1)
 
 // ErrContent means that a catalog cannot provide a bundle's content now, or provides content that differs from the
 // content for which the plan was created.
@@ -101,7 +121,16 @@ func ResolveSteps(ctx context.Context, in Input, choices []Choice) (Plan, []step
 	slices.SortFunc(plan.Pins, func(a, b Pin) int {
 		return cmp.Or(cmp.Compare(a.Package, b.Package), cmp.Compare(a.Subscription, b.Subscription))
 	})
+	in.MaxCost = OrdinaryCost
 	steps, excess, err := StepsOf(ctx, in, plan)
+	if IsCostly(err) {
+		if err := costly.Acquire(ctx, 1); err != nil {
+			return plan, nil, nil, err
+		}
+		defer costly.Release(1)
+		in.MaxCost = MaxPlanCost
+		steps, excess, err = StepsOf(ctx, in, plan)
+	}
 	return plan, steps, excess, err
 }
 
@@ -110,12 +139,13 @@ func ResolveSteps(ctx context.Context, in Input, choices []Choice) (Plan, []step
 func StepsOf(ctx context.Context, in Input, plan Plan) ([]step.Step, []build.Excess, error) {
 	var steps []step.Step
 	var excess []build.Excess
+	left := cmp.Or(in.MaxCost, MaxPlanCost)
 	for _, pin := range plan.Pins {
 		content, err := in.content(ctx, pin)
 		if err != nil {
 			return nil, nil, err
 		}
-		more, err := in.steps(pin, content)
+		more, err := in.steps(pin, content, &left)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -159,11 +189,16 @@ func (in Input) read(ctx context.Context, key types.NamespacedName, pkg, channel
 	return nil, &ReadError{wrapped}
 }
 
-func (in Input) steps(pin Pin, content *catalog.Content) (*build.Steps, error) {
-	b, err := bundle.ParseContent(content)
+// steps computes the steps of one pin. left is the cost that the plan may still have, which is reduced by that of the bundle.
+func (in Input) steps(pin Pin, content *catalog.Content, left *int64) (*build.Steps, error) {
+	b, err := bundle.ParseWithin(content, min(*left, bundle.MaxBundleCost))
+	if IsCostly(err) && *left < bundle.MaxBundleCost {
+		return nil, fmt.Errorf("bundle %q, with the other bundles that are installed with it: %w", pin.Bundle, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("bundle %q: %w", pin.Bundle, err)
 	}
+	*left -= b.Cost
 	if b.CSV.Name != pin.Bundle {
 		return nil, fmt.Errorf("bundle %q: its ClusterServiceVersion is named %q", pin.Bundle, b.CSV.Name)
 	}

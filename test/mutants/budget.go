@@ -154,6 +154,42 @@ func budget() []Mutant {
 			Killer: unit("pkg/controller/installplan", "TestManyDeploymentsAreLeftToTheCSVController"),
 		},
 		{
+			Name: "bundles-have-no-total-cost", Rule: 8, File: "pkg/bundle/bundle.go",
+			Old:    "p.bundle.Cost > p.limit {",
+			New:    "p.bundle.Cost < 0 {",
+			Killer: unit("pkg/resolver", "TestTheObjectsOfAPlanHaveACommonLimit"),
+		},
+		{
+			Name: "each-bundle-of-a-plan-has-its-own-limit", Rule: 8, File: "pkg/resolver/resolve.go",
+			Old:    "	*left -= b.Cost\n",
+			New:    "",
+			Killer: unit("pkg/resolver", "TestTheObjectsOfAPlanHaveACommonLimit"),
+		},
+		{
+			Name: "all-plans-are-ordinary", Rule: 8, File: "pkg/resolver/resolve.go",
+			Old:    "	in.MaxCost = OrdinaryCost\n",
+			New:    "	in.MaxCost = MaxPlanCost\n",
+			Killer: unit("pkg/resolver", "TestOneCostlyPlanIsResolvedAtATime"),
+		},
+		{
+			Name: "all-content-is-read-before-it-is-kept", Rule: 8, File: "pkg/resolver/kept.go",
+			Old:    "		if total > maxContent {\n			return \"\", nil",
+			New:    "		if total > maxContent {\n			break",
+			Killer: unit("pkg/resolver", "TestNoMoreContentIsReadThanCanBeKept"),
+		},
+		{
+			Name: "plans-that-take-much-memory-all-at-once", Rule: 8, File: "pkg/controller/installplan/run.go",
+			Old:    "		if !r.large.begin(s.key()) {",
+			New:    "		if false {",
+			Killer: unit("pkg/controller/installplan", "TestPlansThatTakeMuchMemoryWaitForEachOther"),
+		},
+		{
+			Name: "plans-wait-for-themselves", Rule: 8, File: "pkg/controller/installplan/large.go",
+			Old:    "	if _, ok := q.running[plan]; ok {",
+			New:    "	if false {",
+			Killer: unit("pkg/controller/installplan", "TestPlansThatTakeMuchMemoryWaitForEachOther"),
+		},
+		{
 			Name: "large-plans-all-at-once", Rule: 8, File: "pkg/controller/installplan/large.go",
 			Old:    "	if !slices.ContainsFunc(q.ready(), func(w *waiting) bool { return w.NamespacedName == plan }) {",
 			New:    "	if false {",

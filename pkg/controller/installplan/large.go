@@ -72,10 +72,14 @@ type slowness struct {
 	turn  time.Duration
 }
 
-// begin reports whether a plan may be executed now. If not, the plan is added to the line. Every reconcile of the plan calls end.
+// begin reports whether a plan may be executed now, or already is. If not, the plan is added to the line. Every reconcile of the plan
+// calls end.
 func (q *largeQueue) begin(plan types.NamespacedName) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if _, ok := q.running[plan]; ok {
+		return true
+	}
 	if own := q.find(plan); own == nil {
 		q.line = append(q.line, &waiting{NamespacedName: plan})
 	} else {
@@ -229,7 +233,11 @@ func awaitTurn(_ context.Context, s *run) (outcome, error) {
 // awaitTurn ends a run until it is the plan's turn.
 func (s *run) awaitTurn() outcome {
 	s.queued = true
-	return wait(reasonInstalling, message.Sprintf("waiting until other large InstallPlans have been executed: this one has %d objects, and of those with more than %d objects, "+
+	const others = "waiting until other large InstallPlans have been executed: "
+	if len(s.steps) <= largeSteps {
+		return wait(reasonInstalling, message.Sprintf(others+"the objects of this one take much memory, and of such plans, Remit executes %d at a time", largeAtOnce))
+	}
+	return wait(reasonInstalling, message.Sprintf(others+"this one has %d objects, and of those with more than %d objects, "+
 		"Remit executes %d at a time", len(s.steps), largeSteps, largeAtOnce))
 }
 

@@ -273,6 +273,33 @@ func TestNoPlaceIsKeptForAPlanThatDoesNotCome(t *testing.T) {
 	require.Empty(t, q.line)
 }
 
+// costlyConfigMap returns a manifest whose object takes about 14 MiB of memory.
+func costlyConfigMap(i int) string {
+	return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"costly-%d"},"unknown":[%s]}`,
+		i, strings.TrimSuffix(strings.Repeat("{},", 50_000), ","))
+}
+
+// A worker holds the objects of its plan until it has executed the plan.
+func TestPlansThatTakeMuchMemoryWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, bundled(demoCSV, demoCRD, costlyConfigMap(1), costlyConfigMap(2)))
+	others := []types.NamespacedName{{Namespace: "a", Name: "install-a"}, {Namespace: "b", Name: "install-b"}}
+	for _, other := range others {
+		require.True(t, w.r.large.begin(other))
+	}
+	got := w.reconcile()
+	require.Equal(t, "Installing", string(got.phase))
+	require.Contains(t, got.message, "waiting until other large InstallPlans have been executed: the objects of this one take much memory")
+	w.r.large.end(others[0], false)
+	w.Before("acct: apply ConfigMap ns/costly-1", func() {
+		require.Len(t, w.r.large.running, 2)
+		require.True(t, w.r.large.begin(types.NamespacedName{Namespace: "ns", Name: w.plan.Name}), "it is being executed")
+	})
+	got = w.reconcile()
+	require.Equal(t, "Complete", string(got.phase), got.message)
+	require.Len(t, w.r.large.running, 1)
+}
+
 func TestAnInterruptedPlanResumes(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {

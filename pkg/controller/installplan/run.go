@@ -194,7 +194,7 @@ func waitForAccount(err error) (outcome, error) {
 // makeSteps recomputes the plan's steps from the pinned content and writes them to the status.
 func makeSteps(ctx context.Context, s *run) (outcome, error) {
 	r := s.reconciler
-	steps, _, err := resolver.StepsOf(ctx, resolver.Input{
+	in := resolver.Input{
 		Namespace:              s.plan.Namespace,
 		GlobalCatalogNamespace: r.GlobalCatalogNamespace,
 		Catalogs:               r.Catalogs,
@@ -202,7 +202,16 @@ func makeSteps(ctx context.Context, s *run) (outcome, error) {
 		Group:                  s.group.Name,
 		Targets:                s.targets,
 		RBAC:                   r.RBAC,
-	}, s.content)
+		MaxCost:                resolver.OrdinaryCost,
+	}
+	steps, _, err := resolver.StepsOf(ctx, in, s.content)
+	if resolver.IsCostly(err) {
+		if !r.large.begin(s.key()) {
+			return s.awaitTurn(), nil
+		}
+		in.MaxCost = resolver.MaxPlanCost
+		steps, _, err = resolver.StepsOf(ctx, in, s.content)
+	}
 	s.showLookups(err)
 	switch {
 	case kit.Is[*resolver.ReadError](err):

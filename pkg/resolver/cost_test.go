@@ -1,0 +1,121 @@
+package resolver
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/catalog"
+)
+
+// expensive has bundles whose objects take fifty times as much memory as their text. Each object has a cost of about 14 MiB.
+type expensive struct {
+	objects int
+	read    *int
+}
+
+func (e expensive) Content(_ context.Context, _, _, name string) (*catalog.Content, error) {
+	*e.read++
+	out := &catalog.Content{Manifests: [][]byte{[]byte(csvText(name))}}
+	list := strings.TrimSuffix(strings.Repeat("{},", 50_000), ",")
+	for i := range e.objects {
+		out.Manifests = append(out.Manifests, fmt.Appendf(nil, `{"apiVersion":"monitoring.coreos.com/v1","kind":"PrometheusRule","metadata":{"name":"%s-%d"},"spec":{"groups":[%s]}}`, name, i, list))
+	}
+	return out, nil
+}
+
+// costlyInput returns n choices of bundles with the given number of objects.
+func costlyInput(n, objects int) (in Input, set []Choice, read *int) {
+	in, read = input(), new(int)
+	snap := &catalog.Snapshot{Key: types.NamespacedName{Namespace: "ns", Name: "cat"}, Packages: map[string]*catalog.Package{}, Reader: expensive{objects, read}}
+	for i := range n {
+		name := fmt.Sprintf("p%d", i)
+		version := name + ".v1"
+		snap.Packages[name] = &catalog.Package{
+			Name: name, DefaultChannel: "stable", Bundles: map[string]*catalog.Bundle{version: {Name: version, Package: name}},
+			Channels: map[string]*catalog.Channel{"stable": {Name: "stable", Entries: map[string]catalog.Entry{version: {Name: version}}}},
+		}
+		set = append(set, Choice{
+			Subscription: &operatorsv1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}, Spec: &operatorsv1alpha1.SubscriptionSpec{}},
+			Catalog:      snap.Key, Package: name, Channel: "stable", Bundle: version,
+		})
+	}
+	store := &catalog.Store{}
+	store.Put(snap)
+	in.Catalogs = store
+	return in, set, read
+}
+
+// The sizes of bundles are limited one by one, but a plan contains many of them, and they are held in memory together.
+func TestTheObjectsOfAPlanHaveACommonLimit(t *testing.T) {
+	for _, row := range []struct {
+		bundles, objects int
+		want             string
+	}{
+		{1, 6, ""},
+		{2, 4, ""},
+		{1, 8, `bundle "p0.v1": manifest 9 (PrometheusRule "p0.v1-7"): the objects of the bundle would need about 102 MiB of memory or more; at most 96 are allowed`},
+		{3, 4, `bundle "p2.v1", with the other bundles that are installed with it: manifest`},
+	} {
+		t.Run(fmt.Sprintf("%d of %d", row.bundles, row.objects), func(t *testing.T) {
+			in, set, _ := costlyInput(row.bundles, row.objects)
+			plan, steps, _, err := ResolveSteps(t.Context(), in, set)
+			if row.want == "" {
+				require.NoError(t, err)
+				require.NotEmpty(t, steps)
+				in.MaxCost = OrdinaryCost
+				_, _, err = StepsOf(t.Context(), in, plan)
+				require.True(t, IsCostly(err), "%v", err)
+				return
+			}
+			require.True(t, IsCostly(err), "%v", err)
+			require.ErrorContains(t, err, row.want)
+		})
+	}
+}
+
+func TestOneCostlyPlanIsResolvedAtATime(t *testing.T) {
+	require.NoError(t, costly.Acquire(t.Context(), 1))
+	defer costly.Release(1)
+	in, set, _ := costlyInput(1, 1)
+	_, _, _, err := ResolveSteps(t.Context(), in, set)
+	require.NoError(t, err, "an ordinary plan does not wait")
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	in, set, _ = costlyInput(1, 2)
+	_, _, _, err = ResolveSteps(ctx, in, set)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+// A bundle can have 16 MiB of text, and a plan as many bundles as its namespace has Subscriptions.
+func TestNoMoreContentIsReadThanCanBeKept(t *testing.T) {
+	in, set, read := costlyInput(9, 1)
+	in.Catalogs.(*catalog.Store).Put(&catalog.Snapshot{Key: set[0].Catalog, Packages: map[string]*catalog.Package{}, Reader: largeTexts{read}})
+	plan := Plan{Namespace: "ns"}
+	for _, c := range set {
+		pin, err := in.pin(t.Context(), c)
+		require.NoError(t, err)
+		plan.Pins = append(plan.Pins, pin)
+	}
+	*read = 0
+	text, err := in.Keep(t.Context(), plan, 1<<20)
+	require.NoError(t, err)
+	require.Empty(t, text)
+	require.Equal(t, 5, *read)
+}
+
+// largeTexts has bundles of 4 MiB.
+type largeTexts struct{ read *int }
+
+func (l largeTexts) Content(context.Context, string, string, string) (*catalog.Content, error) {
+	*l.read++
+	return &catalog.Content{Manifests: [][]byte{make([]byte, bundle.MaxManifestText)}}, nil
+}
