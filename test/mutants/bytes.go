@@ -107,8 +107,8 @@ func bytes() []Mutant {
 		},
 		{
 			Name: "any-number-of-targets", Rule: 8, File: "pkg/lib/scoped/targets.go",
-			Old:    "; n > MaxTargets {",
-			New:    "; n < 0 {",
+			Old:    "	if len(og.Spec.TargetNamespaces) > MaxTargets {",
+			New:    "	if len(og.Spec.TargetNamespaces) < 0 {",
 			Killer: unit("pkg/lib/scoped", "TestLimitsTargets"),
 		},
 		{
