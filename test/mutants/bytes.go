@@ -383,8 +383,8 @@ func bytes() []Mutant {
 		},
 		{
 			Name: "slow-clients-keep-their-turns", Rule: 8, File: "pkg/catalog/web/server.go",
-			Old:    "each: s.chunkTimeout",
-			New:    "each: s.responseTimeout",
+			Old:    "	to := s.pace.Respond(w)",
+			New:    "	to := listen.Pace{Stall: responseTimeout, Rate: s.pace.Rate, Most: responseTimeout}.Respond(w)",
 			Killer: unit("pkg/catalog/web", "TestStopsAResponseThatIsNotRead"),
 		},
 		{
@@ -575,9 +575,63 @@ func bytes() []Mutant {
 		},
 		{
 			Name: "small-responses-wait-for-large-ones", Rule: 8, File: "pkg/packages/server/room.go",
-			Old:    "		all, mine = r.small, own.small",
-			New:    "		_, _ = r.small, own.small",
+			Old:    "	if bytes <= maxSmall {",
+			New:    "	if bytes < 0 {",
 			Killer: unit("pkg/packages/server", "TestAFewUsersLeaveRoomForSmallResponses"),
+		},
+		{
+			Name: "one-user-reads-all-that-all-can", Rule: 8, File: "pkg/packages/server/room.go",
+			Old:    "all, mine, share := r.all, own.Weighted, bytes",
+			New:    "all, mine, share := r.all, own.Weighted, int64(0)",
+			Killer: unit("pkg/packages/server", "TestUsersWhoReadSlowlyLeaveRoomForOthers"),
+		},
+		{
+			Name: "room-is-free-before-the-response-is-written", Rule: 8, File: "pkg/packages/server/room.go",
+			Old:    "	context.AfterFunc(written, func() {",
+			New:    "	context.AfterFunc(ctx, func() {",
+			Killer: unit("pkg/packages/server", "TestAResponseTakesRoomUntilItIsWritten"),
+		},
+		{
+			Name: "unread-responses-never-end", Rule: 8, File: "pkg/packages/server/server.go",
+			Old:    "cmp.Or(o.pace, defaultPace)",
+			New:    "listen.Pace{Stall: time.Hour, Rate: 1, Most: time.Hour + cmp.Or(o.pace, defaultPace).Most}",
+			Killer: unit("pkg/packages/server", "TestUsersWhoDoNotReadLoseTheirRoom"),
+		},
+		{
+			Name: "unread-refusals-never-end", Rule: 8, File: "pkg/packages/server/pace.go",
+			Old:    "SetWriteDeadline(time.Now().Add(timeout))",
+			New:    "SetWriteDeadline(time.Time{})",
+			Killer: unit("pkg/packages/server", "TestEveryResponseEnds"),
+		},
+		{
+			Name: "idle-watches-end", Rule: 8, File: "pkg/packages/server/delivery.go",
+			Old:    "		t.deadline(time.Time{})       // that of withAnswer is for other requests\n",
+			New:    "",
+			Killer: unit("pkg/packages/server", "TestAWatchWithoutEventsContinues"),
+		},
+		{
+			Name: "a-stall-may-last-as-long-as-a-response", Rule: 8, File: "pkg/lib/listen/pace.go",
+			Old:    "min(p.Stall, min(p.Stall+earned, p.Most)-spent)",
+			New:    "min(p.Stall+earned, p.Most) - spent",
+			Killer: unit("pkg/lib/listen", "TestClientsMustKeepThePace"),
+		},
+		{
+			Name: "one-byte-at-a-time-is-enough", Rule: 8, File: "pkg/lib/listen/pace.go",
+			Old:    "min(p.Stall+earned, p.Most)-spent",
+			New:    "p.Most+0*earned-spent",
+			Killer: unit("pkg/lib/listen", "TestClientsMustKeepThePace"),
+		},
+		{
+			Name: "the-time-of-the-program-counts", Rule: 8, File: "pkg/lib/listen/pace.go",
+			Old:    "		r.until(time.Time{})",
+			New:    "		r.until(time.Now().Add(r.pace.Stall))",
+			Killer: unit("pkg/lib/listen", "TestOnlyTheTimeOfTheClientCounts"),
+		},
+		{
+			Name: "others-lose-the-connection-as-well", Rule: 8, File: "pkg/lib/listen/pace.go",
+			Old:    "	return &Response{ResponseWriter: to,",
+			New:    "	to.Header().Set(\"Connection\", \"close\")\n	return &Response{ResponseWriter: to,",
+			Killer: unit("pkg/lib/listen", "TestAResponseThatIsNotReadEndsAlone"),
 		},
 	}
 }

@@ -82,7 +82,7 @@ func TestStopsAResponseThatIsNotRead(t *testing.T) {
 	<-bundles
 	s := New("https://" + host)
 	s.Put("one", large(t), modified) // more than fits into the buffers of a connection
-	s.chunkTimeout = time.Second
+	s.pace.Stall = time.Second
 	listening, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	run(t, func(ctx context.Context) error {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/remit-olm/remit/pkg/catalog/disk"
+	"github.com/remit-olm/remit/pkg/lib/listen"
 )
 
 const (
@@ -24,9 +25,10 @@ const (
 	maxResponses, maxShare, maxWait = 32, 8, 10 * time.Second
 	// minCompressed is the length above which responses are compressed.
 	minCompressed = 1400
-	// chunkBytes is the number of bytes that are copied at a time; each chunk must be written within chunkTimeout, and the
-	// whole response within responseTimeout.
-	chunkBytes, chunkTimeout, responseTimeout = 128 << 10, 30 * time.Second, 5 * time.Minute
+	// chunkBytes is the number of bytes that are copied at a time.
+	chunkBytes = 128 << 10
+	// A client must read a block within stallTimeout, minRate bytes per second, and the whole response within responseTimeout.
+	stallTimeout, minRate, responseTimeout = 30 * time.Second, 32 << 10, 5 * time.Minute
 
 	contentType = "application/jsonl"
 )
@@ -37,8 +39,8 @@ type Server struct {
 	mux  *http.ServeMux
 	// turns contains an element for each response that is being written.
 	turns chan struct{}
-	// chunkTimeout and responseTimeout bound the time for writing a chunk and a response.
-	chunkTimeout, responseTimeout time.Duration
+	// pace bounds the time for writing a response.
+	pace listen.Pace
 
 	mu       sync.RWMutex
 	catalogs map[string]content
@@ -56,7 +58,7 @@ type content struct {
 // New returns a server without catalogs. root is the URL at which clients reach it, without a path.
 func New(root string) *Server {
 	s := &Server{root: root, mux: http.NewServeMux(), turns: make(chan struct{}, maxResponses), catalogs: map[string]content{}, clients: map[string]*share{},
-		chunkTimeout: chunkTimeout, responseTimeout: responseTimeout}
+		pace: listen.Pace{Stall: stallTimeout, Rate: minRate, Most: responseTimeout}}
 	s.mux.HandleFunc("GET /catalogs/{catalog}/api/v1/all", s.all)
 	s.mux.HandleFunc("GET /catalogs/{catalog}/api/v1/metas", s.metas)
 	return s
@@ -200,7 +202,9 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, o response) {
 		return
 	}
 	defer end()
-	if err := o.write(s.paced(w), compress); err != nil {
+	to := s.pace.Respond(w)
+	defer to.End()
+	if err := o.write(to, compress); err != nil {
 		panic(http.ErrAbortHandler) // so that the client notices that the response is incomplete
 	}
 }
@@ -228,30 +232,6 @@ func (o response) copy(to io.Writer) error {
 		}
 	}
 	return nil
-}
-
-// pacedWriter limits the duration of each write, and of all writes together.
-type pacedWriter struct {
-	http.ResponseWriter
-	control *http.ResponseController
-	each    time.Duration
-	until   time.Time
-}
-
-func (s *Server) paced(w http.ResponseWriter) io.Writer {
-	return &pacedWriter{ResponseWriter: w, control: http.NewResponseController(w), each: s.chunkTimeout, until: time.Now().Add(s.responseTimeout)}
-}
-
-// Write implements io.Writer.
-func (p *pacedWriter) Write(data []byte) (int, error) {
-	deadline := time.Now().Add(p.each)
-	if deadline.After(p.until) {
-		deadline = p.until
-	}
-	if err := p.control.SetWriteDeadline(deadline); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return 0, err
-	}
-	return p.ResponseWriter.Write(data)
 }
 
 // isUnchanged reports whether the client already has this representation.

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	genericrequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 )
 
@@ -74,13 +73,14 @@ func deliveryOf(ctx context.Context) *delivery {
 // withDelivery returns a handler that tracks the events of watches. stall is maxStall, except in tests.
 func withDelivery(h http.Handler, stall time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if info, ok := genericrequest.RequestInfoFrom(r.Context()); !ok || info.Verb != "watch" {
+		if !isWatch(r) {
 			h.ServeHTTP(w, r)
 			return
 		}
 		d := &delivery{}
 		defer d.end()
 		t := &tracked{w, d, stall}
+		t.deadline(time.Time{})       // that of withAnswer is for other requests
 		defer t.deadline(time.Time{}) // the connection may be reused for another request
 		h.ServeHTTP(responsewriter.WrapForHTTP1Or2(t), r.WithContext(context.WithValue(r.Context(), deliveryKey{}, d)))
 	})

@@ -201,7 +201,8 @@ func TestEndsAWatchThatIsNotRead(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		t.Run(fmt.Sprint("HTTP/2 ", http2), func(t *testing.T) {
 			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				handler.ServeHTTP(w, r.WithContext(genericrequest.WithRequestInfo(r.Context(), &genericrequest.RequestInfo{Verb: "watch"})))
+				watching := r.WithContext(genericrequest.WithRequestInfo(r.Context(), &genericrequest.RequestInfo{Verb: "watch"}))
+				withAnswer(handler, stall).ServeHTTP(w, watching)
 			}))
 			server.EnableHTTP2 = http2
 			server.StartTLS()

@@ -18,10 +18,10 @@ import (
 const (
 	// maxListBytes bounds the list for a request without a limit. A client that receives the error can request the list in
 	// chunks.
-	maxListBytes = 96 << 20
+	maxListBytes = 64 << 20
 	// maxPageBytes bounds a chunk of a list, which may therefore contain fewer items than the requested
-	// limit.
-	maxPageBytes = 16 << 20
+	// limit. One user can have one such chunk at a time.
+	maxPageBytes = maxReadingUser
 )
 
 // paged is a list, or a chunk of one.

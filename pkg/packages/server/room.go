@@ -15,11 +15,9 @@ const (
 	// maxReading bounds the bytes of records that are sent concurrently in objects and in chunks of lists, and
 	// maxReadingUser bounds those for one user, so that a few users who read slowly leave room for others. The objects and
 	// the response need several times as much memory.
-	maxReading, maxReadingUser = 48 << 20, maxPageBytes
-	// maxSmall is the size of the record up to which a response is small. maxReadingSmall and maxReadingSmallUser bound these
-	// responses, which have their own room: most objects are small, and a few users who read larger ones slowly would block them.
-	maxSmall                             = 256 << 10
-	maxReadingSmall, maxReadingSmallUser = 16 << 20, 1 << 20
+	maxReading, maxReadingUser = 48 << 20, maxReading / 8
+	// maxSmall is the size of the records up to which a response needs no room: maxTaking bounds these responses.
+	maxSmall = 256 << 10
 	// maxReadingLarge bounds the bytes of records that are sent concurrently in larger lists, which have their own room:
 	// otherwise, a single user who reads such a list slowly would block all users.
 	maxReadingLarge = maxListBytes
@@ -36,11 +34,12 @@ const maxWatches, maxWatchesUser = 2000, 64
 // maxWatchBytes and maxWatchBytesUser bound the bytes of records in events that clients have not read yet, in total and for one
 // user. Further events wait until clients have read some of these events, or until watches whose clients do not read end
 // (maxStall).
-const maxWatchBytes, maxWatchBytesUser = 64 << 20, 16 << 20
+const maxWatchBytes, maxWatchBytesUser = 48 << 20, 12 << 20
 
-// room limits the memory for responses. The memory that a request takes is released when the request ends.
+// room limits the memory for responses. The memory that a request takes is released when its response has been written, which
+// pace bounds, or the request has failed.
 type room struct {
-	all, small, large, events *semaphore.Weighted
+	all, large, events *semaphore.Weighted
 	// watches is the number of concurrent watches.
 	watches atomic.Int32
 
@@ -53,8 +52,6 @@ type room struct {
 // userRoom is the part of the room that one user, as determined by userOf, can take. It exists while the user has requests.
 type userRoom struct {
 	*semaphore.Weighted
-	// small bounds the small responses.
-	small *semaphore.Weighted
 	// large limits the user to one large list at a time.
 	large *semaphore.Weighted
 	// events limits the bytes of records in events that the user's clients have not read yet.
@@ -66,7 +63,7 @@ type userRoom struct {
 }
 
 func newRoom() *room {
-	return &room{all: semaphore.NewWeighted(maxReading), small: semaphore.NewWeighted(maxReadingSmall), large: semaphore.NewWeighted(maxReadingLarge), events: semaphore.NewWeighted(maxWatchBytes), users: map[string]*userRoom{}}
+	return &room{all: semaphore.NewWeighted(maxReading), large: semaphore.NewWeighted(maxReadingLarge), events: semaphore.NewWeighted(maxWatchBytes), users: map[string]*userRoom{}}
 }
 
 // take waits until there is room for a response. It refuses the request if too many others are waiting or being answered,
@@ -76,14 +73,16 @@ func (r *room) take(ctx context.Context, bytes int64) error {
 	if err != nil {
 		return err
 	}
+	written := untilWritten(ctx)
+	if bytes <= maxSmall {
+		context.AfterFunc(written, leave)
+		return nil
+	}
 	// One user sends at most one large list at a time, in addition to smaller responses.
 	all, mine, share := r.all, own.Weighted, bytes
-	switch {
-	case bytes > maxPageBytes:
+	if bytes > maxPageBytes {
 		all, mine, share = r.large, own.large, 1
 		bytes = min(bytes, maxReadingLarge)
-	case bytes <= maxSmall:
-		all, mine = r.small, own.small
 	}
 	if mine.Acquire(ctx, share) != nil {
 		leave()
@@ -94,7 +93,7 @@ func (r *room) take(ctx context.Context, bytes int64) error {
 		leave()
 		return busy()
 	}
-	context.AfterFunc(ctx, func() {
+	context.AfterFunc(written, func() {
 		all.Release(bytes)
 		mine.Release(share)
 		leave()
@@ -173,7 +172,7 @@ func (r *room) enter(ctx context.Context) (own *userRoom, leave func()) {
 	defer r.mu.Unlock()
 	own = r.users[name]
 	if own == nil {
-		own = &userRoom{Weighted: semaphore.NewWeighted(maxReadingUser), small: semaphore.NewWeighted(maxReadingSmallUser), large: semaphore.NewWeighted(1), events: semaphore.NewWeighted(maxWatchBytesUser)}
+		own = &userRoom{Weighted: semaphore.NewWeighted(maxReadingUser), large: semaphore.NewWeighted(1), events: semaphore.NewWeighted(maxWatchBytesUser)}
 		r.users[name] = own
 	}
 	own.requests++

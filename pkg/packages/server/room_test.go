@@ -67,7 +67,7 @@ func TestUsersWhoReadSlowlyLeaveRoomForOthers(t *testing.T) {
 	last, done := request(t, "last")
 	require.NoError(t, r.take(last, maxReadingUser))
 	require.True(t, r.waits(t, "other", maxSmall+1), "the limit for all users")
-	require.False(t, r.waits(t, "other", maxSmall), "small responses have their own room")
+	require.False(t, r.waits(t, "other", maxSmall), "small responses need no room")
 	require.False(t, r.waits(t, "last", maxSmall))
 	done()
 	require.Eventually(t, func() bool { return !r.waits(t, "other", maxPageBytes) }, time.Minute, time.Millisecond)
@@ -115,14 +115,14 @@ func TestLimitsTheRequestsThatTakeRoom(t *testing.T) {
 	require.NoError(t, take("user0"))
 }
 
-// Each of a few users who do not read their responses could otherwise take a part of the room, and all together everything.
+// Each of a few users who do not read their responses can take a part of the room, and all together everything.
 func TestAFewUsersLeaveRoomForSmallResponses(t *testing.T) {
 	r := newRoom()
 	for n := range 8 {
 		for range maxTakingUser {
 			ctx, end := request(t, fmt.Sprint("slow", n))
 			defer end()
-			go func() { _ = r.take(ctx, maxReadingUser/4) }()
+			go func() { _ = r.take(ctx, maxReadingUser/2) }()
 		}
 	}
 	require.Never(t, func() bool { return r.waits(t, "other", maxSmall) }, time.Second, 100*time.Millisecond)

@@ -94,7 +94,7 @@ func TestRotatesItsCertificateWithoutAFailedRequest(t *testing.T) {
 	now := stepped{clocktesting.NewFakeClock(time.Now()), make(chan time.Duration)}
 	c := &caller{T: t, clock: now, served: map[string]bool{}}
 	c.client.Transport = &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true, VerifyConnection: c.verify}}
-	s := servingWith(t, &web.Certificates{Clock: now, Publish: c.publish})
+	s := servingWith(t, &web.Certificates{Clock: now, Publish: c.publish}, defaultPace)
 	s.put(global, "c", record("c", "p0", "x"))
 	s.complete()
 	watching, err := s.client.Namespace("n").Watch(t.Context(), metav1.ListOptions{})

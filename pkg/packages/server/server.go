@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +32,7 @@ const (
 // connection, it may open one for each request. maxUnserved is enough for the header of a request.
 const maxConnections, maxPerClient, maxUnserved = 256, 64, 64 << 10
 
-// Options configures a Server. All fields are required.
+// Options configures a Server. All exported fields are required.
 type Options struct {
 	// Listener accepts the connections.
 	Listener net.Listener
@@ -43,6 +44,8 @@ type Options struct {
 	Writer string
 	// Delegate configures authentication and authorization; Delegation returns the usual values.
 	Delegate func(*genericserver.Config) error
+	// pace is defaultPace, except in tests.
+	pace listen.Pace
 }
 
 // Server is the generic API server with the API of PackageManifests.
@@ -65,7 +68,8 @@ func New(o Options) (*Server, error) {
 	chain := config.BuildHandlerChainFunc
 	limited := listen.New(o.Listener, listen.Limits{Connections: maxConnections, PerClient: maxPerClient, Unserved: maxUnserved})
 	config.BuildHandlerChainFunc = func(h http.Handler, c *genericserver.Config) http.Handler {
-		return withTrust(chain(withServed(withDelivery(h, maxStall), limited, o.Writer), c), limited, c.Authentication.RequestHeaderConfig)
+		h = withServed(withPace(withDelivery(h, maxStall), cmp.Or(o.pace, defaultPace)), limited, o.Writer)
+		return withAnswer(withTrust(chain(h, c), limited, c.Authentication.RequestHeaderConfig), answerTimeout)
 	}
 	serving := options.NewSecureServingOptions()
 	serving.Listener, serving.BindPort = limited, o.Listener.Addr().(*net.TCPAddr).Port

@@ -33,6 +33,7 @@ import (
 
 	packagesv1 "github.com/remit-olm/remit/api/packages/v1"
 	"github.com/remit-olm/remit/pkg/catalog/web"
+	"github.com/remit-olm/remit/pkg/lib/listen"
 	"github.com/remit-olm/remit/pkg/packages"
 	"github.com/remit-olm/remit/pkg/packages/store"
 )
@@ -57,10 +58,10 @@ type testServer struct {
 
 func serving(t *testing.T) *testServer {
 	t.Helper()
-	return servingWith(t, &web.Certificates{Publish: func(context.Context, []byte) error { return nil }})
+	return servingWith(t, &web.Certificates{Publish: func(context.Context, []byte) error { return nil }}, defaultPace)
 }
 
-func servingWith(t *testing.T, issuing *web.Certificates) *testServer {
+func servingWith(t *testing.T, issuing *web.Certificates, pace listen.Pace) *testServer {
 	t.Helper()
 	certificate := &Certificate{}
 	issuing.Hosts, issuing.Use = []string{"localhost"}, certificate.Set
@@ -70,7 +71,7 @@ func servingWith(t *testing.T, issuing *web.Certificates) *testServer {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s := &testServer{T: t, proxies: newAuthority(t), store: store.New(store.Options{Directory: t.TempDir(), GlobalNamespace: global})}
-	api, err := New(Options{Listener: listener, Certificate: certificate, Store: s.store, Writer: writer, Delegate: func(c *genericserver.Config) error {
+	api, err := New(Options{Listener: listener, Certificate: certificate, Store: s.store, Writer: writer, pace: pace, Delegate: func(c *genericserver.Config) error {
 		c.Authentication.Authenticator = authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
 			return &authenticator.Response{User: &user.DefaultInfo{Name: cmp.Or(r.Header.Get(testUser), writer)}}, true, nil
 		})
