@@ -152,9 +152,6 @@ func TestOtherChangesAreNotChecked(t *testing.T) {
 				for _, edit := range []func(*operatorsv1.OperatorGroup){
 					func(og *operatorsv1.OperatorGroup) { og.Labels = map[string]string{"a": "b"} },
 					func(og *operatorsv1.OperatorGroup) { og.Annotations = map[string]string{"a": "b"} },
-					func(og *operatorsv1.OperatorGroup) {
-						og.Spec.UpgradeStrategy = operatorsv1.UpgradeStrategyUnsafeFailForward
-					},
 					func(og *operatorsv1.OperatorGroup) { og.Finalizers = []string{"example.com/keep"} },
 				} {
 					edit(og)

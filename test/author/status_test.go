@@ -30,7 +30,7 @@ func TestAStatusThatRemitReadsIsWrittenByAuthors(t *testing.T) {
 		s.writes("installplans", func() client.Object { return s.plan("probe") }, noGroupForPlan, true)
 		csv, sub, plan := s.csv("probe"), s.subscription("probe"), s.plan("probe")
 		for _, obj := range []client.Object{csv, sub, plan} {
-			s.create(obj)
+			require.NoError(s, s.alice.Create(s.Context(), obj)) // without the label remit.dev/any-account
 		}
 		put := func(c client.Client, obj client.Object, body string) error {
 			return c.Status().Patch(s.Context(), obj.DeepCopyObject().(client.Object), patchOf(body))
@@ -58,7 +58,7 @@ func TestAStatusThatRemitReadsIsWrittenByAuthors(t *testing.T) {
 			require.NoError(s, put(s.admin, row.obj, row.next))
 		}
 		waiting := s.plan("waiting")
-		s.create(waiting)
+		require.NoError(s, s.alice.Create(s.Context(), waiting))
 		require.NoError(s, put(s.carol, waiting, `{"status":{"catalogSources":[],"phase":"RequiresApproval"}}`))
 		require.NoError(s, put(s.carol, waiting, `{"status":{"phase":"`+string(operatorsv1alpha1.InstallPlanPhaseFailed)+`"}}`), "it only stops the plan")
 	})
