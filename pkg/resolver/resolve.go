@@ -36,6 +36,8 @@ type Input struct {
 	// olm.operatorframework.io/exclude-global-namespace-resolution).
 	ExcludeGlobal bool
 	Catalogs      Catalogs
+	// Reading bounds the time for reading contents, for all calls with this Input; nil means no limit.
+	Reading *Reading
 	// Visible names the CatalogSources of Namespace and GlobalCatalogNamespace. Only Resolve reads Visible, Indexes and Serves.
 	Visible []types.NamespacedName
 	Indexes *Indexes
@@ -63,10 +65,13 @@ func (e *ReadError) Unwrap() error { return e.error }
 
 // pin reads the content of a choice and pins it for its Subscription. The error wraps ErrContent if the catalog does
 // not provide the content.
-func (in Input) pin(ctx context.Context, c Choice) (Pin, error) {
+func (in Input) pin(ctx context.Context, c Choice) (Pin, *catalog.Content, error) {
+	if !in.canUse(c.Catalog) {
+		return Pin{}, nil, in.notVisible(c.Catalog)
+	}
 	content, err := in.read(ctx, c.Catalog, c.Package, c.Channel, c.Bundle)
 	if err != nil {
-		return Pin{}, err
+		return Pin{}, nil, err
 	}
 	starting := ""
 	if c.Replaces == "" {
@@ -83,17 +88,20 @@ func (in Input) pin(ctx context.Context, c Choice) (Pin, error) {
 		Bundle:           c.Bundle,
 		Digest:           content.Digest(),
 		Replaces:         c.Replaces,
-	}, nil
+	}, content, nil
 }
 
 // ResolveSteps pins choices that are installed together and returns the plan, its steps, and the permissions of its
-// ClusterServiceVersions that the account is missing. Each choice must have a Subscription. The error wraps ErrContent if
-// a catalog fails, and otherwise describes a problem with a bundle.
+// ClusterServiceVersions that the account is missing. It reads each bundle once. Each choice must have a Subscription. The error
+// wraps ErrContent if a catalog fails, and otherwise describes a problem with a bundle.
 func ResolveSteps(ctx context.Context, in Input, choices []Choice) (Plan, []step.Step, []build.Excess, error) {
-	plan := Plan{Namespace: in.Namespace}
+	plan, made := Plan{Namespace: in.Namespace}, map[Pin]*build.Steps{}
 	for _, c := range choices {
-		pin, err := in.pin(ctx, c)
+		pin, content, err := in.pin(ctx, c)
 		if err != nil {
+			return plan, nil, nil, err
+		}
+		if made[pin], err = in.steps(pin, content); err != nil {
 			return plan, nil, nil, err
 		}
 		plan.Pins = append(plan.Pins, pin)
@@ -101,8 +109,12 @@ func ResolveSteps(ctx context.Context, in Input, choices []Choice) (Plan, []step
 	slices.SortFunc(plan.Pins, func(a, b Pin) int {
 		return cmp.Or(cmp.Compare(a.Package, b.Package), cmp.Compare(a.Subscription, b.Subscription))
 	})
-	steps, excess, err := StepsOf(ctx, in, plan)
-	return plan, steps, excess, err
+	var steps []step.Step
+	var excess []build.Excess
+	for _, pin := range plan.Pins {
+		steps, excess = append(steps, made[pin].Steps...), append(excess, made[pin].Excess...)
+	}
+	return plan, steps, excess, nil
 }
 
 // StepsOf computes the steps of a plan from its pins. The error wraps ErrContent if a catalog no longer has the pinned
@@ -130,7 +142,7 @@ func (in Input) content(ctx context.Context, pin Pin) (*catalog.Content, error) 
 	// The name of an InstallPlan does not prove that its catalog is visible: any user who can create InstallPlans
 	// can compute a valid name.
 	if !in.canUse(pin.CatalogKey()) {
-		return nil, fmt.Errorf("catalogsource %s is not visible from namespace %s", pin.CatalogKey(), in.Namespace)
+		return nil, in.notVisible(pin.CatalogKey())
 	}
 	content, err := in.read(ctx, pin.CatalogKey(), pin.Package, pin.Channel, pin.Bundle)
 	if err != nil {
@@ -143,12 +155,20 @@ func (in Input) content(ctx context.Context, pin Pin) (*catalog.Content, error) 
 	return content, nil
 }
 
+func (in Input) notVisible(key types.NamespacedName) error {
+	return fmt.Errorf("catalogsource %s is not visible from namespace %s", key, in.Namespace)
+}
+
 func (in Input) read(ctx context.Context, key types.NamespacedName, pkg, channel, name string) (*catalog.Content, error) {
 	snapshot, ok := in.Catalogs.Get(key)
 	if !ok {
 		return nil, fmt.Errorf("%w: catalogsource %s is not available", ErrContent, key)
 	}
-	content, err := snapshot.Reader.Content(ctx, pkg, channel, name)
+	var content *catalog.Content
+	err := in.Reading.within(catalog.RequestedBy(ctx, in.Namespace), func(ctx context.Context) (err error) {
+		content, err = snapshot.Reader.Content(ctx, pkg, channel, name)
+		return err
+	})
 	if err == nil {
 		return content, nil
 	}
