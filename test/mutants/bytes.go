@@ -172,6 +172,24 @@ func bytes() []Mutant {
 			Killer: unit("pkg/lib/fairqueue", "TestTheLastQuarterIsForQuickNamespaces"),
 		},
 		{
+			Name: "quick-again-after-five-minutes", Rule: 8, File: "pkg/lib/fairqueue/turns.go",
+			Old:    "min(max(SlowFor, distrustTimes*took), DistrustForMost)",
+			New:    "SlowFor",
+			Killer: unit("pkg/lib/fairqueue", "TestQuickNamespacesRarelyOccupyAllWorkers"),
+		},
+		{
+			Name: "namespaces-of-slow-items-are-quick", Rule: 8, File: "pkg/lib/fairqueue/turns.go",
+			Old:    "	t.demote()\n",
+			New:    "",
+			Killer: unit("pkg/lib/fairqueue", "TestARunningItemMakesItsNamespaceSlow"),
+		},
+		{
+			Name: "short-items-end-the-slow-time", Rule: 8, File: "pkg/lib/fairqueue/turns.go",
+			Old:    "!ok || longer.Before(until)",
+			New:    "!ok || !longer.IsZero()",
+			Killer: unit("pkg/lib/fairqueue", "TestAShorterItemDoesNotMakeANamespaceSlowForAShorterTime"),
+		},
+		{
 			Name: "slow-only-when-done", Rule: 8, File: "pkg/lib/fairqueue/turns.go",
 			Old:    "case took.class == slow || t.limits.Clock.Since(took.at) > Slow:",
 			New:    "case took.class == slow:",

@@ -36,8 +36,7 @@ func (u *unpacks) start(t *testing.T, line, requester string, took time.Duration
 	u.group.Go(func() {
 		free, err := u.take(t.Context(), p)
 		if err != nil {
-			t.Error(err)
-			return
+			return // the test has failed and ended
 		}
 		u.count(p.by, 1)
 		time.Sleep(took)
