@@ -37,6 +37,8 @@ type Input struct {
 	// olm.operatorframework.io/exclude-global-namespace-resolution).
 	ExcludeGlobal bool
 	Catalogs      Catalogs
+	// Reading bounds the time for reading contents, for all calls with this Input; nil means no limit.
+	Reading *Reading
 	// Visible names the CatalogSources of Namespace and GlobalCatalogNamespace. Only Resolve reads Visible, Indexes and Serves.
 	Visible []types.NamespacedName
 	Indexes *Indexes
@@ -83,10 +85,13 @@ func (e *ReadError) Unwrap() error { return e.error }
 
 // pin reads the content of a choice and pins it for its Subscription. The error wraps ErrContent if the catalog does
 // not provide the content.
-func (in Input) pin(ctx context.Context, c Choice) (Pin, error) {
+func (in Input) pin(ctx context.Context, c Choice) (Pin, *catalog.Content, error) {
+	if !in.canUse(c.Catalog) {
+		return Pin{}, nil, in.notVisible(c.Catalog)
+	}
 	content, err := in.read(ctx, c.Catalog, c.Package, c.Channel, c.Bundle)
 	if err != nil {
-		return Pin{}, err
+		return Pin{}, nil, err
 	}
 	starting := ""
 	if c.Replaces == "" {
@@ -103,16 +108,28 @@ func (in Input) pin(ctx context.Context, c Choice) (Pin, error) {
 		Bundle:           c.Bundle,
 		Digest:           content.Digest(),
 		Replaces:         c.Replaces,
-	}, nil
+	}, content, nil
 }
 
 // ResolveSteps pins choices that are installed together and returns the plan, its steps, and the permissions of its
-// ClusterServiceVersions that the account is missing. Each choice must have a Subscription. The error wraps ErrContent if
-// a catalog fails, and otherwise describes a problem with a bundle.
+// ClusterServiceVersions that the account is missing. It reads each bundle once. Each choice must have a Subscription. The error
+// wraps ErrContent if a catalog fails, and otherwise describes a problem with a bundle.
 func ResolveSteps(ctx context.Context, in Input, choices []Choice) (Plan, []step.Step, []build.Excess, error) {
-	plan := Plan{Namespace: in.Namespace}
+	plan, made := Plan{Namespace: in.Namespace}, map[Pin]*build.Steps{}
+	m := memory{left: OrdinaryCost}
+	defer m.release()
 	for _, c := range choices {
-		pin, err := in.pin(ctx, c)
+		pin, content, err := in.pin(ctx, c)
+		if err != nil {
+			return plan, nil, nil, err
+		}
+		made[pin], err = in.steps(pin, content, &m.left)
+		if IsCostly(err) && !m.takes {
+			if err := m.take(); err != nil {
+				return plan, nil, nil, &ReadError{fmt.Errorf("%w: bundle %q of catalogsource %s: %w", ErrContent, c.Bundle, c.Catalog, err)}
+			}
+			made[pin], err = in.steps(pin, content, &m.left)
+		}
 		if err != nil {
 			return plan, nil, nil, err
 		}
@@ -121,17 +138,35 @@ func ResolveSteps(ctx context.Context, in Input, choices []Choice) (Plan, []step
 	slices.SortFunc(plan.Pins, func(a, b Pin) int {
 		return cmp.Or(cmp.Compare(a.Package, b.Package), cmp.Compare(a.Subscription, b.Subscription))
 	})
-	in.MaxCost = OrdinaryCost
-	steps, excess, err := StepsOf(ctx, in, plan)
-	if IsCostly(err) {
-		if err := costly.Acquire(ctx, 1); err != nil {
-			return plan, nil, nil, err
-		}
-		defer costly.Release(1)
-		in.MaxCost = MaxPlanCost
-		steps, excess, err = StepsOf(ctx, in, plan)
+	var steps []step.Step
+	var excess []build.Excess
+	for _, pin := range plan.Pins {
+		steps, excess = append(steps, made[pin].Steps...), append(excess, made[pin].Excess...)
 	}
-	return plan, steps, excess, err
+	return plan, steps, excess, nil
+}
+
+// memory is what one call of ResolveSteps may take. left is the cost that its plan may still have. takes is true if it has the only place
+// for a plan that is not ordinary.
+type memory struct {
+	left  int64
+	takes bool
+}
+
+// take takes the place. If it is not free, a later attempt may succeed: a worker that waited for it could wait for the registry of
+// another tenant.
+func (m *memory) take() error {
+	if !costly.TryAcquire(1) {
+		return errors.New("other bundles that take much memory are being resolved; this will be retried")
+	}
+	m.left, m.takes = m.left+MaxPlanCost-OrdinaryCost, true
+	return nil
+}
+
+func (m *memory) release() {
+	if m.takes {
+		costly.Release(1)
+	}
 }
 
 // StepsOf computes the steps of a plan from its pins. The error wraps ErrContent if a catalog no longer has the pinned
@@ -160,7 +195,7 @@ func (in Input) content(ctx context.Context, pin Pin) (*catalog.Content, error) 
 	// The name of an InstallPlan does not prove that its catalog is visible: any user who can create InstallPlans
 	// can compute a valid name.
 	if !in.canUse(pin.CatalogKey()) {
-		return nil, fmt.Errorf("catalogsource %s is not visible from namespace %s", pin.CatalogKey(), in.Namespace)
+		return nil, in.notVisible(pin.CatalogKey())
 	}
 	content, err := in.read(ctx, pin.CatalogKey(), pin.Package, pin.Channel, pin.Bundle)
 	if err != nil {
@@ -173,12 +208,20 @@ func (in Input) content(ctx context.Context, pin Pin) (*catalog.Content, error) 
 	return content, nil
 }
 
+func (in Input) notVisible(key types.NamespacedName) error {
+	return fmt.Errorf("catalogsource %s is not visible from namespace %s", key, in.Namespace)
+}
+
 func (in Input) read(ctx context.Context, key types.NamespacedName, pkg, channel, name string) (*catalog.Content, error) {
 	snapshot, ok := in.Catalogs.Get(key)
 	if !ok {
 		return nil, fmt.Errorf("%w: catalogsource %s is not available", ErrContent, key)
 	}
-	content, err := snapshot.Reader.Content(ctx, pkg, channel, name)
+	var content *catalog.Content
+	err := in.Reading.within(catalog.RequestedBy(ctx, in.Namespace), func(ctx context.Context) (err error) {
+		content, err = snapshot.Reader.Content(ctx, pkg, channel, name)
+		return err
+	})
 	if err == nil {
 		return content, nil
 	}

@@ -160,6 +160,12 @@ func budget() []Mutant {
 			Killer: unit("pkg/resolver", "TestTheObjectsOfAPlanHaveACommonLimit"),
 		},
 		{
+			Name: "all-costly-plans-are-resolved-at-once", Rule: 8, File: "pkg/resolver/resolve.go",
+			Old:    "	if !costly.TryAcquire(1) {",
+			New:    "	if costly.TryAcquire(1); false {",
+			Killer: unit("pkg/resolver", "TestOneCostlyPlanIsResolvedAtATime"),
+		},
+		{
 			Name: "each-bundle-of-a-plan-has-its-own-limit", Rule: 8, File: "pkg/resolver/resolve.go",
 			Old:    "	*left -= b.Cost\n",
 			New:    "",
@@ -167,8 +173,8 @@ func budget() []Mutant {
 		},
 		{
 			Name: "all-plans-are-ordinary", Rule: 8, File: "pkg/resolver/resolve.go",
-			Old:    "	in.MaxCost = OrdinaryCost\n",
-			New:    "	in.MaxCost = MaxPlanCost\n",
+			Old:    "	m := memory{left: OrdinaryCost}",
+			New:    "	m := memory{left: MaxPlanCost}",
 			Killer: unit("pkg/resolver", "TestOneCostlyPlanIsResolvedAtATime"),
 		},
 		{

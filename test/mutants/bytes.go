@@ -142,6 +142,24 @@ func bytes() []Mutant {
 			Killer: unit("pkg/rbac", "TestTheIndexDoesNotGrowWithSubjectsOfABinding"),
 		},
 		{
+			Name: "reading-bundles-has-no-total-time", Rule: 8, File: "pkg/resolver/reading.go",
+			Old:    "ReadTime-r.spent, errReadTime",
+			New:    "time.Hour, errReadTime",
+			Killer: unit("pkg/resolver", "TestReadingBundlesHasATotalTime"),
+		},
+		{
+			Name: "a-silent-registry-starves-other-bundles", Rule: 8, File: "pkg/controller/subscription/advance.go",
+			Old:    "				known.first++",
+			New:    "				known.first += 0",
+			Killer: unit("pkg/controller/subscription", "TestAReconcileReadsBundlesForALimitedTime"),
+		},
+		{
+			Name: "plans-read-bundles-for-ten-minutes", Rule: 8, File: "pkg/controller/installplan/run.go",
+			Old:    "Reading:                &resolver.Reading{},",
+			New:    "Reading:                nil,",
+			Killer: unit("pkg/controller/installplan", "TestAPlanReadsBundlesForALimitedTime"),
+		},
+		{
 			Name: "a-namespace-takes-all-workers", Rule: 8, File: "pkg/lib/fairqueue/turns.go",
 			Old:    "case len(g.waiting) == 0 || g.working >= t.limits.Share:",
 			New:    "case len(g.waiting) == 0:",
@@ -152,6 +170,24 @@ func bytes() []Mutant {
 			Old:    "	case unknown:\n		return working < most",
 			New:    "	case unknown:\n		return true",
 			Killer: unit("pkg/lib/fairqueue", "TestTheLastQuarterIsForQuickNamespaces"),
+		},
+		{
+			Name: "quick-again-after-five-minutes", Rule: 8, File: "pkg/lib/fairqueue/turns.go",
+			Old:    "min(max(SlowFor, distrustTimes*took), DistrustForMost)",
+			New:    "SlowFor",
+			Killer: unit("pkg/lib/fairqueue", "TestQuickNamespacesRarelyOccupyAllWorkers"),
+		},
+		{
+			Name: "namespaces-of-slow-items-are-quick", Rule: 8, File: "pkg/lib/fairqueue/turns.go",
+			Old:    "	t.demote()\n",
+			New:    "",
+			Killer: unit("pkg/lib/fairqueue", "TestARunningItemMakesItsNamespaceSlow"),
+		},
+		{
+			Name: "short-items-end-the-slow-time", Rule: 8, File: "pkg/lib/fairqueue/turns.go",
+			Old:    "!ok || longer.Before(until)",
+			New:    "!ok || !longer.IsZero()",
+			Killer: unit("pkg/lib/fairqueue", "TestAShorterItemDoesNotMakeANamespaceSlowForAShorterTime"),
 		},
 		{
 			Name: "slow-only-when-done", Rule: 8, File: "pkg/lib/fairqueue/turns.go",

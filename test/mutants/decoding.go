@@ -29,6 +29,24 @@ func decoding() []Mutant {
 			Killer: unit("pkg/packages/store", "TestLimitsWhatNamespacesUse"),
 		},
 		{
+			Name: "one-namespace-unpacks-with-all-slots", Rule: 8, File: "pkg/controller/kit/bundleimage/slots.go",
+			Old:    "	return maxForOther\n",
+			New:    "	return maxUnpacks\n",
+			Killer: unit("pkg/controller/kit/bundleimage", "TestNamespacesTakeTurnsUnpackingTheBundlesOfGlobalCatalogs"),
+		},
+		{
+			Name: "namespaces-unpack-one-after-the-other", Rule: 8, File: "pkg/controller/kit/bundleimage/slots.go",
+			Old:    "		l.order = append(slices.Delete(l.order, at, at+1), by)\n",
+			New:    "",
+			Killer: unit("pkg/controller/kit/bundleimage", "TestManyNamespacesShareTheSlotsInTurns"),
+		},
+		{
+			Name: "bundles-are-requested-by-their-catalog", Rule: 8, File: "pkg/controller/kit/bundleimage/images.go",
+			Old:    "cmp.Or(catalog.Requester(ctx), r.key.Namespace)",
+			New:    "cmp.Or(\"\", r.key.Namespace)",
+			Killer: unit("pkg/controller/kit/bundleimage", "TestImagesAreRequestedByTheNamespacesThatReadThem"),
+		},
+		{
 			Name: "bundle-images-are-unpacked-without-a-turn", Rule: 8, File: "pkg/controller/kit/bundleimage/images.go",
 			Old:    "	ctx, end, err := b.Turn(ctx, catalog.Namespace)",
 			New:    "	end, err := func() {}, error(nil)",

@@ -198,6 +198,7 @@ func makeSteps(ctx context.Context, s *run) (outcome, error) {
 		Namespace:              s.plan.Namespace,
 		GlobalCatalogNamespace: r.GlobalCatalogNamespace,
 		Catalogs:               r.Catalogs,
+		Reading:                &resolver.Reading{},
 		Account:                s.account,
 		Group:                  s.group.Name,
 		Targets:                s.targets,

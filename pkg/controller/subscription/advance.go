@@ -46,15 +46,30 @@ func (r *Reconciler) advance(ctx context.Context, w *world) (map[types.UID]*view
 		}
 	}
 	known.restart()
+	err := r.installAll(ctx, w, known, views)
+	if err == nil || w.input.Reading.IsOver() { // the bundles that were read need not be read again
+		r.answers.Set(w.namespace, known)
+	}
+	return views, err
+}
+
+// installAll creates the plans for all sets of an answer. If the time for reading bundles ends, the next reconcile begins with the set
+// that had too little time or, if that set had all of the time, with the one after it.
+func (r *Reconciler) installAll(ctx context.Context, w *world, known *known, views map[types.UID]*view) error {
 	var errs []error
-	for _, set := range known.answer.Sets {
-		errs = append(errs, r.install(ctx, w, known, set, views))
+	sets, first := known.answer.Sets, known.first
+	for i := range sets {
+		at := (first + i) % len(sets)
+		hadAll, hadTime := !w.input.Reading.Begun(), !w.input.Reading.IsOver()
+		errs = append(errs, r.install(ctx, w, known, sets[at], views))
+		if hadTime && w.input.Reading.IsOver() {
+			known.first = at
+			if hadAll {
+				known.first++
+			}
+		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return views, err
-	}
-	r.answers.Set(w.namespace, known)
-	return views, nil
+	return errors.Join(errs...)
 }
 
 // views describes each Subscription as it is before the resolution. If the namespace is blocked, the reason is reported
@@ -216,6 +231,9 @@ func (r *Reconciler) install(ctx context.Context, w *world, known *known, set []
 		each(views, concerned, func(v *view) { v.missing = w.missing(resolved) })
 	}
 	if errors.Is(err, resolver.ErrContent) {
+		if !kit.Is[*resolver.ReadError](err) {
+			delete(known.plans, name) // the content may have changed since it was pinned
+		}
 		return r.reportUnavailable(w, known, views, concerned, err)
 	}
 	if err != nil {

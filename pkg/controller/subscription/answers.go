@@ -25,6 +25,8 @@ type known struct {
 	used   usedKinds
 	answer *resolver.Answer
 	plans  map[string]resolution
+	// first is the index of the set with which the next reconcile begins.
+	first int
 	// awaited contains the time since which the namespace has been waiting for each image. waited contains the times
 	// from the previous reconcile.
 	awaited, waited map[string]time.Time
@@ -53,13 +55,13 @@ func (k *known) awaitedSince(image string, now time.Time) time.Time {
 }
 
 // find returns the cached answer for a namespace. If the key or a served kind that the answer depends on has changed,
-// it returns a new entry without an answer, which still records the awaited images.
+// it returns a new entry without an answer, which still records the awaited images and the set to begin with.
 func (a *answers) find(namespace string, key [sha256.Size]byte, now served) *known {
 	found := &known{key: key, plans: map[string]resolution{}}
 	if k := a.Get(namespace); k != nil && k.key == key && k.used.isCurrent(now) {
 		found = k
 	} else if k != nil {
-		found.awaited = k.awaited
+		found.awaited, found.first = k.awaited, k.first
 	}
 	return found
 }

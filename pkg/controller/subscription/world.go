@@ -122,6 +122,7 @@ func (r *Reconciler) gatherInput(ctx context.Context, w *world) error {
 		Namespace:              w.namespace,
 		GlobalCatalogNamespace: r.GlobalCatalogNamespace,
 		Catalogs:               r.Catalogs,
+		Reading:                &resolver.Reading{},
 		Visible:                slices.SortedFunc(maps.Keys(w.sources), compareKeys),
 		Indexes:                r.indexes,
 		Serves:                 w.asking.serves, // does not reference the world, so queued jobs do not keep the world in memory

@@ -3,6 +3,7 @@ package fairqueue
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -176,6 +177,98 @@ func TestANamespaceIsSlowForTenTimesTheDuration(t *testing.T) {
 		clock.Step(2 * time.Second)
 		require.Equal(t, unknown, turns.classOf(&group[string]{name: "a"}), "a quick item does not make a slow namespace quick")
 	}
+}
+
+// The share of the workers is two, so that a namespace with a slow item could get another worker.
+func TestARunningItemMakesItsNamespaceSlow(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Now())
+	turns := newTurns(groupOf, Limits{Workers: 4, Share: 2, Clock: clock})
+	for _, g := range []string{"a", "b", "honest"} {
+		turns.Push(g + "/0")
+		turns.release(turns.Pop())
+	}
+	for _, item := range []string{"a/0", "b/0", "a/1", "b/1"} {
+		turns.Push(item)
+	}
+	require.Equal(t, []string{"a/0", "b/0"}, []string{turns.Pop(), turns.Pop()})
+	require.Equal(t, 2, turns.Len())
+	clock.Step(Slow + 1)
+	require.Zero(t, turns.Len(), "the namespaces are not quick any more, and use half of the workers")
+	turns.Push("a/2")
+	require.Zero(t, turns.Len())
+	turns.Push("honest/1")
+	turns.Push("honest/2")
+	require.Equal(t, 1, turns.Len())
+	require.Equal(t, []string{"honest/1", "honest/2"}, []string{turns.Pop(), turns.Pop()})
+	turns.release("a/0")
+	require.Equal(t, 2, turns.Len())
+	require.Equal(t, "b/1", turns.Pop())
+	require.Zero(t, turns.Len())
+}
+
+// Forty namespaces have a quick item before each slow one, so that several of them could occupy all workers again and again.
+func TestQuickNamespacesRarelyOccupyAllWorkers(t *testing.T) {
+	const evil, takes, rounds = 40, 30 * time.Second, 240
+	for _, workers := range []int{4, 8} {
+		clock := clocktesting.NewFakeClock(time.Now())
+		turns := newTurns(groupOf, Limits{Workers: workers, Share: 1, Clock: clock})
+		work := func(took time.Duration) (items []string) {
+			for turns.Len() > 0 && len(turns.taken) < workers {
+				items = append(items, turns.Pop())
+			}
+			clock.Step(took)
+			return items
+		}
+		finish := func() {
+			for item := range turns.taken {
+				turns.release(item)
+			}
+			for len(turns.groups) > 0 {
+				for _, item := range work(0) {
+					turns.release(item)
+				}
+			}
+		}
+		waited := 0
+		for range rounds {
+			turns.Push("honest/quick")
+			for i := range evil {
+				turns.Push(fmt.Sprintf("evil%d/quick", i))
+			}
+			finish()
+			for i := range evil {
+				turns.Push(fmt.Sprintf("evil%d/slow", i))
+			}
+			work(takes)
+			turns.Push("honest/1")
+			if !slices.Contains(work(0), "honest/1") {
+				waited++
+			}
+			finish()
+		}
+		require.LessOrEqual(t, waited, evil/(workers/4), "%d workers: rounds of %d in which a quick namespace waited", workers, rounds)
+	}
+}
+
+func TestAShorterItemDoesNotMakeANamespaceSlowForAShorterTime(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Now())
+	turns := newTurns(groupOf, Limits{Workers: 4, Share: 1, Clock: clock})
+	for _, took := range []time.Duration{6 * time.Minute, 2 * time.Second} {
+		turns.Push("a/0")
+		turns.Pop()
+		clock.Step(took)
+		turns.release("a/0")
+	}
+	clock.Step(50 * time.Minute)
+	require.Equal(t, slow, turns.classOf(&group[string]{name: "a"}))
+	clock.Step(22 * time.Hour)
+	turns.Push("a/0")
+	turns.release(turns.Pop())
+	require.Equal(t, unknown, turns.classOf(&group[string]{name: "a"}), "the namespace is not quick for 240 times as long")
+	clock.Step(2 * time.Hour)
+	turns.Push("a/0")
+	turns.release(turns.Pop())
+	require.Equal(t, quick, turns.classOf(&group[string]{name: "a"}))
 }
 
 // Each record of a quick item stays in memory for QuickFor.

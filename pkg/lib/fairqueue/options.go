@@ -25,6 +25,13 @@ const (
 	QuickFor = time.Hour
 	// quickAgain is the minimum time between two quick items of a namespace that are recorded.
 	quickAgain = QuickFor / 10
+	// distrustTimes is how many times as long as a slow item its namespace cannot be quick, but for at most DistrustForMost.
+	// Any worker can process an item of a quick namespace, and no order of the items can tell beforehand which of them
+	// will be slow. The limit is therefore how often quick namespaces can occupy the last workers: with n namespaces for each of
+	// these workers, for at most n in distrustTimes of the time.
+	distrustTimes = 240
+	// DistrustForMost is the longest time for which a namespace cannot be quick because of one item.
+	DistrustForMost = 24 * time.Hour
 	// ReconcileTimeout is the maximum duration of a reconcile. A reconcile that times out is retried like a failed one.
 	ReconcileTimeout = 10 * time.Minute
 	// FirstRetry is the delay before the first retry with RetryLimiter. It is short, because the API server's authorizer

@@ -13,7 +13,7 @@ import (
 type class int
 
 const (
-	// quick groups had a quick item recently, and no slow one.
+	// quick groups had a quick item recently, and no slow one for a long time.
 	quick class = iota
 	// unknown groups had no items recently.
 	unknown
@@ -38,7 +38,8 @@ type turns[T comparable] struct {
 	// turn is the class whose ring is next.
 	turn class
 	// slowGroups and quickGroups contain the names of the groups that are slow or quick, until they expire.
-	slowGroups, quickGroups *cache.Expiring
+	// distrusted contains those that cannot be quick because of a slow item.
+	slowGroups, quickGroups, distrusted *cache.Expiring
 	// taken contains the items being processed.
 	taken map[T]taken
 	items int
@@ -65,7 +66,7 @@ func newTurns[T comparable](groupOf func(T) string, l Limits) *turns[T] {
 		groupOf: groupOf, limits: l,
 		groups: map[string]*group[T]{}, taken: map[T]taken{},
 		rings:      [classes]*list.List{list.New(), list.New(), list.New()},
-		slowGroups: cache.NewExpiringWithClock(l.Clock), quickGroups: cache.NewExpiringWithClock(l.Clock),
+		slowGroups: cache.NewExpiringWithClock(l.Clock), quickGroups: cache.NewExpiringWithClock(l.Clock), distrusted: cache.NewExpiringWithClock(l.Clock),
 	}
 }
 
@@ -94,6 +95,7 @@ func (t *turns[T]) Push(item T) {
 func (t *turns[T]) Len() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.demote()
 	n := 0
 	for c, ring := range t.rings {
 		if t.canWork(class(c)) {
@@ -166,13 +168,24 @@ func (t *turns[T]) release(item T) {
 }
 
 // learn records whether an item of the group was slow. A group remains slow for ten times the duration of the item, but
-// for at least SlowFor and at most SlowForMost. This limits the share of time that slow items can take.
+// for at least SlowFor and at most SlowForMost. This limits the share of time that slow items can take. It cannot be quick for much
+// longer, because quick groups can use all workers.
 func (t *turns[T]) learn(g *group[T], took time.Duration) {
 	if took > Slow {
 		t.quickGroups.Delete(g.name)
-		t.slowGroups.Set(g.name, nil, min(max(SlowFor, slowTimes*took), SlowForMost))
-	} else if _, isSlow := t.slowGroups.Get(g.name); !isSlow && !t.wasQuick(g) {
+		t.remember(t.slowGroups, g, min(max(SlowFor, slowTimes*took), SlowForMost))
+		t.remember(t.distrusted, g, min(max(SlowFor, distrustTimes*took), DistrustForMost))
+	} else if _, isDistrusted := t.distrusted.Get(g.name); !isDistrusted && !t.wasQuick(g) {
 		t.quickGroups.Set(g.name, t.limits.Clock.Now(), QuickFor)
+	}
+}
+
+// remember adds a group to a list for a duration, unless the list contains it for longer.
+func (t *turns[T]) remember(list *cache.Expiring, g *group[T], d time.Duration) {
+	until := t.limits.Clock.Now().Add(d)
+	recorded, _ := list.Get(g.name)
+	if longer, ok := recorded.(time.Time); !ok || longer.Before(until) {
+		list.Set(g.name, until, d)
 	}
 }
 
@@ -192,6 +205,20 @@ func (t *turns[T]) classOf(g *group[T]) class {
 		return quick
 	}
 	return unknown
+}
+
+// demote moves groups of which an item has already run for a long time to the ring of the slow groups. This makes no additional
+// items available.
+func (t *turns[T]) demote() {
+	for item, took := range t.taken {
+		if t.limits.Clock.Since(took.at) <= Slow {
+			continue
+		}
+		if g := t.groups[t.groupOf(item)]; g.place != nil && g.class < slow {
+			t.leave(g)
+			t.enter(g, slow)
+		}
+	}
 }
 
 // canWork reports whether another worker may process an item of the class: slow groups can use half of the workers,

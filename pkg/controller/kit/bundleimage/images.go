@@ -1,6 +1,7 @@
 package bundleimage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,12 +20,8 @@ import (
 	"github.com/remit-olm/remit/pkg/image"
 )
 
-const (
-	// maxUnpacks bounds the number of bundles that are unpacked concurrently for one namespace's catalogs.
-	maxUnpacks = 4
-	// unpackTimeout bounds one attempt.
-	unpackTimeout = 2 * time.Minute
-)
+// unpackTimeout bounds one attempt.
+const unpackTimeout = 2 * time.Minute
 
 // Access finds the credentials for the images of a catalog's bundles, and waits after failures.
 type Access interface {
@@ -59,7 +56,7 @@ type Images struct {
 	Options
 
 	kit.Background
-	slots kit.Slots
+	slots *slots
 
 	mu      sync.Mutex
 	byImage map[bundleImage]*unpacking
@@ -81,13 +78,15 @@ type unpacking struct {
 	// asked means that the image has been requested since the last attempt.
 	asked bool
 	retry kit.Retry
+	// place is the image's place in the line for a slot.
+	place *place
 	// end stops the goroutine that was launched last.
 	end func()
 }
 
 // New returns an empty Images.
 func New(o Options) *Images {
-	return &Images{Options: o, byImage: map[bundleImage]*unpacking{}, slots: kit.Slots{Max: maxUnpacks}}
+	return &Images{Options: o, byImage: map[bundleImage]*unpacking{}, slots: newSlots()}
 }
 
 // Reader returns a Reader for a Snapshot. That Reader returns the manifests from the Snapshot's own Reader, and those in bundle
@@ -120,14 +119,14 @@ func (r *reader) Content(ctx context.Context, pkg, channel, bundle string) (*cat
 	if !image.IsDigest(id.image) {
 		id.content = r.digest
 	}
-	content, err = r.get(id, r.secrets)
+	content, err = r.get(id, r.secrets, cmp.Or(catalog.Requester(ctx), r.key.Namespace))
 	if waiting, ok := errors.AsType[*catalog.NotUnpacked](err); ok {
 		waiting.Catalog, waiting.Bundle = r.key, bundle
 	}
 	return content, err
 }
 
-func (b *Images) get(id bundleImage, secrets []string) (*catalog.Content, error) {
+func (b *Images) get(id bundleImage, secrets []string, requester string) (*catalog.Content, error) {
 	b.mu.Lock()
 	u, ok := b.byImage[id]
 	if ok && !slices.Equal(u.secrets, secrets) {
@@ -135,11 +134,9 @@ func (b *Images) get(id bundleImage, secrets []string) (*catalog.Content, error)
 		ok = false
 	}
 	if !ok {
-		u = &unpacking{secrets: secrets, retry: kit.NewRetry()}
-		b.byImage[id] = u
-		b.unpack(id, u)
+		u = b.unpack(id, secrets)
 	}
-	u.asked = true
+	b.ask(u, requester)
 	key, failure := u.key, u.failure
 	b.mu.Unlock()
 	if key == "" {
@@ -151,9 +148,7 @@ func (b *Images) get(id bundleImage, secrets []string) (*catalog.Content, error)
 		b.mu.Lock()
 		if b.byImage[id] == u && u.key == key {
 			// The last goroutine may not have ended yet, and forgets its own retry when it does.
-			u = &unpacking{secrets: u.secrets, asked: true, retry: kit.NewRetry()}
-			b.byImage[id] = u
-			b.unpack(id, u)
+			b.ask(b.unpack(id, u.secrets), requester)
 		}
 		b.mu.Unlock()
 		return nil, &catalog.NotUnpacked{Image: id.image}
@@ -192,8 +187,17 @@ func (b *Images) remove(id bundleImage) {
 }
 
 // unpack starts the goroutine of an image. The caller must hold the lock.
-func (b *Images) unpack(id bundleImage, u *unpacking) {
+func (b *Images) unpack(id bundleImage, secrets []string) *unpacking {
+	u := &unpacking{secrets: secrets, retry: kit.NewRetry(), place: &place{line: id.catalog.Namespace}}
+	b.byImage[id] = u
 	u.end = b.Launch(func(ctx context.Context) { b.follow(ctx, id, u) })
+	return u
+}
+
+// ask records that a namespace has requested an image. The caller must hold the lock.
+func (b *Images) ask(u *unpacking, requester string) {
+	u.asked = true
+	b.slots.request(u.place, requester)
 }
 
 // follow tries to read an image until it succeeds, with exponential backoff that relevant changes cut short. It retries
@@ -208,6 +212,7 @@ func (b *Images) follow(ctx context.Context, id bundleImage, u *unpacking) {
 		}
 		b.mu.Lock()
 		u.key, u.failure, u.asked = key, err, false
+		b.slots.forget(u.place)
 		b.mu.Unlock()
 		b.Touch(id.catalog, id.image)
 		if err == nil || image.IsDigest(id.image) && errors.Is(err, image.ErrImage) {
@@ -231,7 +236,7 @@ func (b *Images) follow(ctx context.Context, id bundleImage, u *unpacking) {
 
 // try stores the content of an image on disk, unless the content is already there, and returns the content's key.
 func (b *Images) try(ctx context.Context, id bundleImage, u *unpacking) (key string, err error) {
-	free, err := b.slots.Take(ctx, id.catalog.Namespace)
+	free, err := b.slots.take(ctx, u.place)
 	if err != nil {
 		return "", err
 	}

@@ -1,0 +1,82 @@
+package resolver
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+)
+
+// lazy is a reader that takes a certain time for each bundle.
+type lazy struct {
+	catalog.ContentReader
+	takes time.Duration
+	calls int
+	asked string
+}
+
+func (l *lazy) Content(ctx context.Context, pkg, channel, name string) (*catalog.Content, error) {
+	l.calls++
+	l.asked = catalog.Requester(ctx)
+	select {
+	case <-time.After(l.takes):
+		return l.ContentReader.Content(ctx, pkg, channel, name)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// lazily returns an Input whose catalog takes a certain time for each bundle.
+func lazily(takes time.Duration) (Input, *lazy) {
+	in := input()
+	snapshot := published("ns")
+	reader := &lazy{ContentReader: snapshot.Reader, takes: takes}
+	snapshot.Reader = reader
+	store := &catalog.Store{}
+	store.Put(snapshot)
+	in.Catalogs, in.Reading = store, &Reading{}
+	return in, reader
+}
+
+func TestReadingBundlesHasATotalTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, reader := lazily(20 * time.Second)
+		began := time.Now()
+		plan, _, _, err := ResolveSteps(t.Context(), in, chosen(t, "ns/cat/op/stable/"))
+		require.NoError(t, err)
+		require.Equal(t, "ns", reader.asked, "the reader knows for which namespace it reads")
+		require.Equal(t, 20*time.Second, time.Since(began), "each bundle is read once")
+		require.True(t, in.Reading.Begun())
+		require.False(t, in.Reading.IsOver())
+		const text = `bundle content: bundle "op.v2" of catalogsource ns/cat: reading bundles from catalogs takes longer than 30s in total; this will be retried`
+		for range 20 {
+			_, _, err = StepsOf(t.Context(), in, plan)
+			require.EqualError(t, err, text)
+			var unread *ReadError
+			require.ErrorAs(t, err, &unread, "the read is retried")
+			_, err = in.Keep(t.Context(), plan, 1<<20)
+			require.EqualError(t, err, text)
+		}
+		require.Equal(t, ReadTime, time.Since(began))
+		require.Equal(t, 2, reader.calls, "registries are not called after that")
+
+		in.Reading = &Reading{}
+		_, _, err = StepsOf(t.Context(), in, plan)
+		require.NoError(t, err, "another reconcile has its own time")
+	})
+}
+
+func TestTheEndOfAReconcileIsNotTheEndOfItsReadTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, _ := lazily(20 * time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, _, _, err := ResolveSteps(ctx, in, chosen(t, "ns/cat/op/stable/"))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.False(t, in.Reading.IsOver())
+	})
+}
