@@ -81,7 +81,11 @@ func removal(obj client.Object) func() {
 		}
 	case *unstructured.Unstructured:
 		if o.GetKind() == operatorsv1alpha1.CatalogSourceKind {
-			return func() { unstructured.RemoveNestedField(o.Object, "spec", "grpcPodConfig") }
+			return func() {
+				for _, field := range []string{"grpcPodConfig", "secrets"} {
+					unstructured.RemoveNestedField(o.Object, "spec", field)
+				}
+			}
 		}
 	}
 	return nil

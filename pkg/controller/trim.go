@@ -44,7 +44,7 @@ func transform(trim func(client.Object)) toolscache.TransformFunc {
 
 // Trim removes what no program reads from its cache: managed fields and the copy of an object that "kubectl apply" adds to it, the
 // schemas of CustomResourceDefinitions, the Secrets that ServiceAccounts list, the bundle content in InstallPlans, the manifests in the
-// status of complete ones, and all but the first entries of lists that make a ClusterServiceVersion invalid.
+// status of complete ones, and all but the first entries of lists that are longer than Remit accepts or reads.
 func Trim(obj client.Object) {
 	obj.SetManagedFields(nil)
 	if annotations := obj.GetAnnotations(); annotations[corev1.LastAppliedConfigAnnotation] != "" {
@@ -52,13 +52,12 @@ func Trim(obj client.Object) {
 		obj.SetAnnotations(annotations)
 	}
 	trimMetadata(obj)
+	trimLists(obj)
 	switch o := obj.(type) {
 	case *apiextensionsv1.CustomResourceDefinition:
 		for i := range o.Spec.Versions {
 			o.Spec.Versions[i].Schema = nil
 		}
-	case *corev1.ServiceAccount:
-		o.Secrets = nil
 	case *operatorsv1alpha1.ClusterServiceVersion:
 		defined, served := &o.Spec.CustomResourceDefinitions, &o.Spec.APIServiceDefinitions
 		defined.Owned, defined.Required = first(defined.Owned), first(defined.Required)
@@ -104,6 +103,8 @@ func TrimForOLM(obj client.Object) {
 		o.Status.Plan, o.Status.BundleLookups, o.Status.CatalogSources = nil, nil, nil
 	case *operatorsv1alpha1.Subscription:
 		o.Status.CatalogHealth = nil
+	case *corev1.ServiceAccount:
+		o.ImagePullSecrets = nil
 	case *appsv1.Deployment:
 		trimDeployment(o)
 	}
@@ -132,12 +133,7 @@ func trimDisplay(csv *operatorsv1alpha1.ClusterServiceVersion) {
 }
 
 // first returns the entries of a list of APIs that caches keep: enough for bundle.ValidateCSV to refuse it.
-func first[T any](list []T) []T {
-	if len(list) > bundle.MaxOwned {
-		return slices.Clone(list[:bundle.MaxOwned+1])
-	}
-	return list
-}
+func first[T any](list []T) []T { return atMost(bundle.MaxOwned+1, list) }
 
 // isDisplay reports whether an annotation of a ClusterServiceVersion describes the operator: its key has no domain, such as
 // alm-examples and description, or that of consoles and the operator framework.
@@ -203,6 +199,7 @@ func podAnnotations(all map[string]string) map[string]string {
 }
 
 func images(containers []corev1.Container) []corev1.Container {
+	containers = containers[:min(len(containers), maxContainers)]
 	out := make([]corev1.Container, 0, len(containers))
 	for i := range containers {
 		out = append(out, corev1.Container{Name: containers[i].Name, Image: containers[i].Image})

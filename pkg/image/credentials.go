@@ -1,10 +1,11 @@
 package image
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -13,11 +14,21 @@ import (
 )
 
 // Limits for the pull secrets of an image. Tenants write them, and the credentials are kept as long as the pull takes: an entry takes
-// about 160 bytes, and a Secret of 1 MiB can contain 100,000.
-const maxConfigBytes, maxEntries = 256 << 10, 1_000
+// about 160 bytes and up to three times its text, and a Secret of 1 MiB can contain 100,000. With these limits, the credentials of
+// an image take less than 2 MiB.
+const (
+	// maxConfigBytes is the size of one Secret's credentials, and maxTotalBytes that of all Secrets of an image.
+	maxConfigBytes, maxTotalBytes = 256 << 10, 512 << 10
+	// maxEntries is the number of entries in all Secrets of an image.
+	maxEntries = 1_000
+)
 
 // Credentials contains credentials from pull secrets or files. The zero value contains none.
-type Credentials struct{ entries []credential }
+type Credentials struct {
+	entries []credential
+	// bytes is the size of the Secrets that the entries are from.
+	bytes int
+}
 
 // credential is one entry, which applies to a registry or only to the repositories below a path.
 type credential struct {
@@ -32,41 +43,86 @@ var _ authn.Keychain = &Credentials{}
 // Add adds the credentials of a Secret. If several entries match an image equally well, the one that was added first is
 // used. Errors do not contain the Secret's data. A Secret that exceeds a limit adds nothing.
 func (c *Credentials) Add(secret *corev1.Secret) error {
-	ok, before := false, len(c.entries)
-	if size := len(secret.Data[corev1.DockerConfigJsonKey]) + len(secret.Data[corev1.DockerConfigKey]); size > maxConfigBytes {
+	size := SizeOf(secret)
+	switch {
+	case size > maxConfigBytes:
 		return fmt.Errorf("Secret %q contains %d bytes of credentials, but at most %d are allowed", secret.Name, size, maxConfigBytes)
+	case c.bytes+size > maxTotalBytes:
+		return fmt.Errorf("with Secret %q, the pull secrets contain %d bytes of credentials, but at most %d are allowed", secret.Name, c.bytes+size, maxTotalBytes)
 	}
-	switch secret.Type {
-	case corev1.SecretTypeDockerConfigJson:
-		ok = c.addConfig(secret.Data[corev1.DockerConfigJsonKey])
-	case corev1.SecretTypeDockercfg:
-		var auths map[string]authn.AuthConfig
-		ok = json.Unmarshal(secret.Data[corev1.DockerConfigKey], &auths) == nil
-		c.add(auths)
-	default:
-		return fmt.Errorf("Secret %q has type %q, but must have type %s or %s",
-			secret.Name, secret.Type, corev1.SecretTypeDockerConfigJson, corev1.SecretTypeDockercfg)
+	entries, err := entriesOf(secret, maxEntries-len(c.entries))
+	if errors.Is(err, errTooManyEntries) {
+		return fmt.Errorf("with Secret %q, the pull secrets have more than %d entries, which is the limit", secret.Name, maxEntries)
 	}
-	if !ok {
-		return fmt.Errorf("the data of Secret %q does not match its type", secret.Name)
+	if err != nil {
+		return err
 	}
-	if n := len(c.entries); n > maxEntries {
-		c.entries = slices.Clip(c.entries[:before])
-		return fmt.Errorf("with Secret %q, the pull secrets have %d entries, but at most %d are allowed", secret.Name, n, maxEntries)
-	}
+	c.bytes += size
+	c.add(entries)
 	return nil
 }
 
-// addConfig adds the credentials of a Docker configuration, and reports whether data is a Docker configuration.
-func (c *Credentials) addConfig(data []byte) bool {
-	var file struct {
-		Auths map[string]authn.AuthConfig `json:"auths"`
+// SizeOf returns the number of bytes of a Secret's credentials.
+func SizeOf(secret *corev1.Secret) int {
+	return len(secret.Data[corev1.DockerConfigJsonKey]) + len(secret.Data[corev1.DockerConfigKey])
+}
+
+// entriesOf decodes at most max entries of a Secret.
+func entriesOf(secret *corev1.Secret, max int) (map[string]authn.AuthConfig, error) {
+	file := struct {
+		Auths auths `json:"auths"`
+	}{auths{max: max}}
+	var err error
+	switch secret.Type {
+	case corev1.SecretTypeDockerConfigJson:
+		err = json.Unmarshal(secret.Data[corev1.DockerConfigJsonKey], &file)
+	case corev1.SecretTypeDockercfg:
+		err = json.Unmarshal(secret.Data[corev1.DockerConfigKey], &file.Auths)
+	default:
+		return nil, fmt.Errorf("Secret %q has type %q, but must have type %s or %s",
+			secret.Name, secret.Type, corev1.SecretTypeDockerConfigJson, corev1.SecretTypeDockercfg)
 	}
-	if json.Unmarshal(data, &file) != nil {
-		return false
+	if err != nil && !errors.Is(err, errTooManyEntries) { // the error of a decoder can contain the data
+		err = fmt.Errorf("the data of Secret %q does not match its type", secret.Name)
 	}
-	c.add(file.Auths)
-	return true
+	return file.Auths.entries, err
+}
+
+var errTooManyEntries = errors.New("too many entries")
+
+// auths decodes entries until there are more than max. A map would be filled with all entries before they can be counted.
+type auths struct {
+	max     int
+	entries map[string]authn.AuthConfig
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (a *auths) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
+		return errors.New("not an object")
+	}
+	if a.entries == nil {
+		a.entries = map[string]authn.AuthConfig{}
+	}
+	for d.More() {
+		at, err := d.Token()
+		if err != nil {
+			return err
+		}
+		key, _ := at.(string) // keys of objects are strings
+		var config authn.AuthConfig
+		if err := d.Decode(&config); err != nil {
+			return err
+		}
+		if a.entries[key] = config; len(a.entries) > a.max {
+			return errTooManyEntries
+		}
+	}
+	return nil
 }
 
 func (c *Credentials) add(auths map[string]authn.AuthConfig) {

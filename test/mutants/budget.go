@@ -267,5 +267,71 @@ func budget() []Mutant {
 			New:    "sizeOf(cm)",
 			Killer: unit("pkg/controller/catalogsource", "TestManifestsOfAConfigMapCountForEachPackage"),
 		},
+		{
+			Name: "pull-secrets-of-accounts-in-caches", Rule: 8, File: "pkg/controller/catalogsource/pullsecrets.go",
+			Old:    "if len(kept) <= maxSecrets && !seen[name] {",
+			New:    "if !seen[name] {",
+			Killer: unit("pkg/controller", "TestLongListsTakeLittleMemory"),
+		},
+		{
+			Name: "targets-in-caches", Rule: 8, File: "pkg/controller/lists.go",
+			Old:    "scoped.KeptTargets(o.Spec.TargetNamespaces)",
+			New:    "o.Spec.TargetNamespaces",
+			Killer: unit("pkg/controller", "TestLongListsTakeLittleMemory"),
+		},
+		{
+			Name: "published-targets-in-caches", Rule: 8, File: "pkg/controller/lists.go",
+			Old:    "		o.Status.Namespaces = atMost(scoped.MaxTargets+1, o.Status.Namespaces)",
+			New:    "		_ = atMost(scoped.MaxTargets+1, o.Status.Namespaces)",
+			Killer: unit("pkg/controller", "TestLongListsTakeLittleMemory"),
+		},
+		{
+			Name: "selectors-in-caches", Rule: 8, File: "pkg/controller/lists.go",
+			Old:    "scoped.KeptSelector(o.Spec.Selector)",
+			New:    "o.Spec.Selector",
+			Killer: unit("pkg/controller", "TestLongListsTakeLittleMemory"),
+		},
+		{
+			Name: "names-of-plans-in-caches", Rule: 8, File: "pkg/controller/lists.go",
+			Old:    "atMost(copiedcsv.MaxPlanned, o.Spec.ClusterServiceVersionNames)",
+			New:    "atMost(100*copiedcsv.MaxPlanned, o.Spec.ClusterServiceVersionNames)",
+			Killer: unit("pkg/controller", "TestLongListsTakeLittleMemory"),
+		},
+		{
+			Name: "owners-in-caches", Rule: 8, File: "pkg/controller/lists.go",
+			Old:    "len(owners) > maxReferences {",
+			New:    "len(owners) < 0 {",
+			Killer: unit("pkg/controller", "TestLongListsTakeLittleMemory"),
+		},
+		{
+			Name: "trimmed-finalizers-are-removed", Rule: 8, File: "pkg/controller/lists.go",
+			Old:    " && !writesFinalizers(obj) {",
+			New:    " {",
+			Killer: unit("pkg/controller", "TestUsualListsAreComplete"),
+		},
+		{
+			Name: "trimmed-targets-are-no-longer-all", Rule: 8, File: "pkg/lib/scoped/targets.go",
+			Old:    "	if slices.Contains(targets, AllNamespaces) {\n		kept",
+			New:    "	if len(targets) == 0 {\n		kept",
+			Killer: unit("pkg/controller", "TestLongListsAreReportedAsBefore"),
+		},
+		{
+			Name: "registries-in-caches", Rule: 8, File: "pkg/controller/catalogsource/wake.go",
+			Old:    "range min(len(pod.Spec.Containers), maxContainers) {",
+			New:    "range max(len(pod.Spec.Containers), maxContainers) {",
+			Killer: unit("pkg/controller/catalogsource", "TestTheCacheOfRegistriesKeepsNoLargePods"),
+		},
+		{
+			Name: "containers-in-caches", Rule: 8, File: "pkg/controller/trim.go",
+			Old:    "containers[:min(len(containers), maxContainers)]",
+			New:    "containers[:len(containers):len(containers)]",
+			Killer: unit("pkg/controller", "TestLongListsTakeLittleMemory"),
+		},
+		{
+			Name: "trimmed-conditions-allow-an-upgrade", Rule: 8, File: "pkg/install/condition/evaluate.go",
+			Old:    "|| all[i].Type == operatorsv2.Upgradeable)",
+			New:    "|| all[i].Type == \"\")",
+			Killer: unit("pkg/controller", "TestLongListsAreReportedAsBefore"),
+		},
 	}
 }

@@ -107,8 +107,8 @@ func bytes() []Mutant {
 		},
 		{
 			Name: "any-number-of-targets", Rule: 8, File: "pkg/lib/scoped/targets.go",
-			Old:    "; n > MaxTargets {",
-			New:    "; n < 0 {",
+			Old:    "	if len(og.Spec.TargetNamespaces) > MaxTargets {",
+			New:    "	if len(og.Spec.TargetNamespaces) < 0 {",
 			Killer: unit("pkg/lib/scoped", "TestLimitsTargets"),
 		},
 		{
@@ -527,15 +527,45 @@ func bytes() []Mutant {
 		},
 		{
 			Name: "pull-secrets-of-any-size", Rule: 8, File: "pkg/image/credentials.go",
-			Old:    "; size > maxConfigBytes {",
-			New:    "; size < 0 {",
+			Old:    "	case size > maxConfigBytes:",
+			New:    "	case size < 0:",
 			Killer: unit("pkg/image", "TestPullSecretsAreLimited"),
 		},
 		{
 			Name: "pull-secrets-with-any-entries", Rule: 8, File: "pkg/image/credentials.go",
-			Old:    "n > maxEntries {",
-			New:    "n < 0 {",
+			Old:    "len(a.entries) > a.max {",
+			New:    "len(a.entries) < 0 {",
 			Killer: unit("pkg/image", "TestPullSecretsAreLimited"),
+		},
+		{
+			Name: "many-pull-secrets-of-any-total-size", Rule: 8, File: "pkg/image/credentials.go",
+			Old:    "	case c.bytes+size > maxTotalBytes:",
+			New:    "	case c.bytes+size < 0:",
+			Killer: unit("pkg/image", "TestPullSecretsAreLimited"),
+		},
+		{
+			Name: "pulls-of-a-namespace-keep-any-credentials", Rule: 8, File: "pkg/controller/catalogsource/pullsecrets.go",
+			Old:    "	case namespace > maxNamespaceHeld:",
+			New:    "	case namespace < 0:",
+			Killer: unit("pkg/controller/catalogsource", "TestPullsKeepALimitedSizeOfCredentials"),
+		},
+		{
+			Name: "pulls-keep-any-credentials", Rule: 8, File: "pkg/controller/catalogsource/pullsecrets.go",
+			Old:    "	case all > maxHeld && namespace > leastHeld:",
+			New:    "	case all < 0 && namespace > leastHeld:",
+			Killer: unit("pkg/controller/catalogsource", "TestPullsKeepALimitedSizeOfCredentials"),
+		},
+		{
+			Name: "refused-pull-secrets-count", Rule: 8, File: "pkg/controller/catalogsource/pullsecrets.go",
+			Old:    "		p.release(pull, image.SizeOf(secret))\n",
+			New:    "",
+			Killer: unit("pkg/controller/catalogsource", "TestABadPullSecretLosesNoOther"),
+		},
+		{
+			Name: "any-number-of-secrets-is-read-at-once", Rule: 8, File: "pkg/controller/catalogsource/pullsecrets.go",
+			Old:    "share: maxNamespaceReads}}",
+			New:    "share: maxReads}}",
+			Killer: unit("pkg/controller/catalogsource", "TestFewSecretsAreReadAtTheSameTime"),
 		},
 		{
 			Name: "five-users-have-all-requests", Rule: 8, File: "pkg/packages/server/room.go",

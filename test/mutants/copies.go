@@ -46,5 +46,23 @@ func copies() []Mutant {
 			New:    "	return isCopy(csv)",
 			Killer: unit("pkg/controller/csv", "TestTheGroupAndTheContentAreCheckedFirst"),
 		},
+		{
+			Name: "copies-wait-for-finalizers-of-others", Rule: 6, File: "pkg/controller/csv/copies.go",
+			Old:    "obj.GetDeletionTimestamp() != nil && controllerutil.ContainsFinalizer(obj, names.FinalizerCSV)",
+			New:    "obj.GetDeletionTimestamp() != nil && (controllerutil.ContainsFinalizer(obj, names.FinalizerCSV) || len(obj.GetFinalizers()) > 0)",
+			Killer: unit("pkg/controller/csv", "TestACopyIsFinalizedByItsMetadata"),
+		},
+		{
+			Name: "copies-are-read-to-be-finalized", Rule: 8, File: "pkg/controller/csv/copies.go",
+			Old:    "	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(labeled), live); err != nil {",
+			New:    "	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(labeled), csv); err != nil {",
+			Killer: unit("pkg/controller/csv", "TestACopyIsFinalizedByItsMetadata"),
+		},
+		{
+			Name: "metadata-of-copies-of-any-size", Rule: 8, File: "pkg/controller/kit/copies.go",
+			Old:    "ok && len(value) <= maxValue {",
+			New:    "ok {",
+			Killer: unit("pkg/controller/kit", "TestTheCacheOfCopiesContainsNoDescriptions"),
+		},
 	}
 }

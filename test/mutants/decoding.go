@@ -6,8 +6,8 @@ func decoding() []Mutant {
 	return []Mutant{
 		{
 			Name: "caches-contain-any-number-of-apis", Rule: 8, File: "pkg/controller/trim.go",
-			Old:    "	if len(list) > bundle.MaxOwned {",
-			New:    "	if len(list) < bundle.MaxOwned-len(list) {",
+			Old:    "return atMost(bundle.MaxOwned+1, list) }",
+			New:    "return atMost(2*bundle.MaxOwned+len(list), list) }",
 			Killer: unit("pkg/controller", "TestCachesContainNoLongListsOfAPIs"),
 		},
 		{

@@ -79,8 +79,8 @@ func leftovers() []Mutant {
 		},
 		{
 			Name: "selectors-of-groups-have-any-size", Rule: 8, File: "pkg/lib/scoped/selector.go",
-			Old:    "		if n > MaxSelector {",
-			New:    "		if n < 0 {",
+			Old:    "	return n > MaxSelector",
+			New:    "	return n < 0",
 			Killer: unit("pkg/lib/scoped", "TestLargeSelectorsAreNotEvaluated"),
 		},
 		{

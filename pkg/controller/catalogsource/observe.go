@@ -26,7 +26,7 @@ func (r *Reconciler) observe(ctx context.Context, cs *operatorsv1alpha1.CatalogS
 	spec := &cs.Spec
 	problem := invalid(spec)
 	if err := sizes.Refused(cs); err != nil {
-		problem = problemf(operatorsv1alpha1.CatalogSourceSpecInvalidError, "spec.grpcPodConfig is too large: %v", err)
+		problem = problemf(operatorsv1alpha1.CatalogSourceSpecInvalidError, "spec.grpcPodConfig or spec.secrets is too large: %v", err)
 	}
 	isGRPC := spec.SourceType == operatorsv1alpha1.SourceTypeGrpc
 	byImage := problem == nil && isGRPC && spec.Image != ""

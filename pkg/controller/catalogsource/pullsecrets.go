@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,6 +27,16 @@ const maxWatches = 8
 // maxSecrets bounds the pull secrets of an image. Each one is a request, and users can list a hundred thousand.
 const maxSecrets = 20
 
+// Limits for the pull secrets of all pulls together, in bytes of their credentials, which take up to three times as much memory.
+const (
+	// maxNamespaceHeld bounds what the pulls of one namespace keep until they end, and maxHeld what those of all namespaces keep.
+	// A namespace always gets leastHeld, which is enough for the usual pull secrets.
+	maxNamespaceHeld, maxHeld, leastHeld = 2 << 20, 16 << 20, 16 << 10
+	// maxReads bounds the Secrets that are read at the same time, each of which can have more than a MiB, maxNamespaceReads those of one
+	// namespace, and readTimeout how long the others wait for one.
+	maxReads, maxNamespaceReads, readTimeout = 16, 2, 10 * time.Second
+)
+
 // pullSecrets reads the pull secrets of images, and retries a failed pull when something that it depends on changes. It reads
 // Secrets with an identity that is allowed to read them. Outside the global catalog namespace, the controller identity is not
 // allowed to read Secrets.
@@ -33,10 +45,17 @@ type pullSecrets struct {
 	// interests tracks the RBAC that reading Secrets depends on.
 	interests rbac.Interests[kit.Retry]
 
+	// reads shares the reads of Secrets between namespaces.
+	reads turns
+
 	mu    sync.Mutex
 	pulls map[kit.Retry]attempt
 	// running counts the watches by namespace.
 	running map[string]int
+}
+
+func newPullSecrets(o *Options) *pullSecrets {
+	return &pullSecrets{Options: o, reads: turns{slots: maxReads, share: maxNamespaceReads}}
 }
 
 // attempt records what the last attempt at a pull used: the version of each Secret by name, or "" if the Secret did not
@@ -44,6 +63,8 @@ type pullSecrets struct {
 type attempt struct {
 	by      types.NamespacedName
 	secrets map[string]string
+	// held is the size of the credentials that the pull keeps.
+	held int
 }
 
 // Access returns the credentials for a CatalogSource's image: the pull secrets that it names, and those of the
@@ -52,6 +73,7 @@ type attempt struct {
 func (p *pullSecrets) Access(ctx context.Context, key types.NamespacedName, secrets []string, pull kit.Retry) (image.Access, error) {
 	listers, done := p.interests.Track(pull, p.RBAC)
 	defer done()
+	p.release(pull, math.MaxInt)
 	p.note(pull, attempt{by: key}) // recorded first, so that changes during this attempt trigger a retry
 	credentials := &image.Credentials{}
 	out := image.Access{Keychain: credentials, Anywhere: key.Namespace == p.GlobalNamespace}
@@ -64,9 +86,9 @@ func (p *pullSecrets) Access(ctx context.Context, key types.NamespacedName, secr
 	if !all {
 		problems = append(problems, fmt.Errorf("only the first %d pull secrets are used", maxSecrets))
 	}
-	used := attempt{key, map[string]string{}}
+	used := attempt{by: key, secrets: map[string]string{}}
 	for _, name := range secrets {
-		version, err := p.add(ctx, listers, credentials, types.NamespacedName{Namespace: key.Namespace, Name: name})
+		version, err := p.add(ctx, listers, pull, credentials, types.NamespacedName{Namespace: key.Namespace, Name: name})
 		if err != nil {
 			problems = append(problems, err)
 		}
@@ -100,15 +122,85 @@ func namesOf(secrets []string, of []corev1.LocalObjectReference) (out []string, 
 	return out, true
 }
 
-func (p *pullSecrets) add(ctx context.Context, listers rbac.Listers, to *image.Credentials, key types.NamespacedName) (version string, err error) {
+// maxSecretName is the number of bytes of a name that KeptPullSecrets keeps. No Secret has such a long name.
+const maxSecretName = 254
+
+// KeptPullSecrets returns the pull secrets of a ServiceAccount that caches keep: without repetitions, and enough for namesOf to find
+// those that are used and to report that there are others.
+func KeptPullSecrets(all []corev1.LocalObjectReference) []corev1.LocalObjectReference {
+	if len(all) == 0 {
+		return all
+	}
+	seen := make(map[string]bool, maxSecrets)
+	var kept []corev1.LocalObjectReference
+	for _, secret := range all {
+		name := secret.Name[:min(len(secret.Name), maxSecretName)]
+		if len(kept) <= maxSecrets && !seen[name] {
+			name = strings.Clone(name)
+			seen[name] = true
+			kept = append(kept, corev1.LocalObjectReference{Name: name})
+		}
+	}
+	return kept
+}
+
+// add reads a Secret and adds its credentials to those of a pull, unless that exceeds a limit.
+func (p *pullSecrets) add(ctx context.Context, listers rbac.Listers, pull kit.Retry, to *image.Credentials, key types.NamespacedName) (version string, err error) {
 	if p.Secrets == nil {
 		return "", fmt.Errorf("Secret %q: reading Secrets is not configured", key.Name)
 	}
+	turn, _, err := p.reads.join(ctx, key.Namespace)
+	if err != nil {
+		return "", fmt.Errorf("Secret %q: %w", key.Name, err)
+	}
+	defer turn.leave()
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	secret, err := p.Secrets(ctx, listers, key)
 	if err != nil {
 		return "", fmt.Errorf("Secret %q: %w", key.Name, err)
 	}
-	return secret.ResourceVersion, to.Add(secret)
+	if err := p.hold(pull, image.SizeOf(secret)); err != nil {
+		return secret.ResourceVersion, fmt.Errorf("Secret %q: %w", key.Name, err)
+	}
+	err = to.Add(secret)
+	if err != nil {
+		p.release(pull, image.SizeOf(secret))
+	}
+	return secret.ResourceVersion, err
+}
+
+// hold counts credentials of a pull that is running, or returns an error if they exceed a limit.
+func (p *pullSecrets) hold(pull kit.Retry, size int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	own := p.pulls[pull]
+	namespace, all := size, size
+	for _, other := range p.pulls {
+		if all += other.held; other.by.Namespace == own.by.Namespace {
+			namespace += other.held
+		}
+	}
+	switch {
+	case namespace > maxNamespaceHeld:
+		return fmt.Errorf("the pull secrets of the images that are pulled for namespace %s now contain more than %d bytes of credentials", own.by.Namespace, maxNamespaceHeld)
+	case all > maxHeld && namespace > leastHeld:
+		return fmt.Errorf("the pull secrets of the images that are pulled for all namespaces now contain more than %d bytes of credentials, and those for namespace %s more than %d",
+			maxHeld, own.by.Namespace, leastHeld)
+	}
+	own.held += size
+	p.pulls[pull] = own
+	return nil
+}
+
+// release no longer counts credentials that hold has counted, or all of a pull whose attempt has ended.
+func (p *pullSecrets) release(pull kit.Retry, size int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if own, ok := p.pulls[pull]; ok {
+		own.held = max(0, own.held-size)
+		p.pulls[pull] = own
+	}
 }
 
 func (p *pullSecrets) note(pull kit.Retry, used attempt) {
@@ -117,6 +209,7 @@ func (p *pullSecrets) note(pull kit.Retry, used attempt) {
 	if p.pulls == nil {
 		p.pulls, p.running = map[kit.Retry]attempt{}, map[string]int{}
 	}
+	used.held = p.pulls[pull].held
 	p.pulls[pull] = used
 }
 
@@ -143,6 +236,7 @@ func (p *pullSecrets) retry(match func(types.NamespacedName) bool) {
 // Wait waits after a failed attempt, for the delay or until a retry is requested. It returns the next delay; ok is
 // false if ctx is done.
 func (p *pullSecrets) Wait(ctx context.Context, namespace string, pull kit.Retry, pause time.Duration) (next time.Duration, ok bool) {
+	p.release(pull, math.MaxInt)
 	end := p.watch(ctx, namespace, pull)
 	defer end()
 	asked, ok := pull.Sleep(ctx, p.Clock, wait.Jitter(pause, pollJitter))

@@ -2,19 +2,26 @@ package catalogsource
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env/registry"
 )
 
@@ -80,8 +87,8 @@ func TestLimitsTheWatchesOfANamespace(t *testing.T) {
 		reads[fmt.Sprint(i)] = "1"
 	}
 	first, second := kit.NewRetry(), kit.NewRetry()
-	w.note(first, attempt{key("a"), reads})
-	w.note(second, attempt{key("b"), reads})
+	w.note(first, attempt{by: key("a"), secrets: reads})
+	w.note(second, attempt{by: key("b"), secrets: reads})
 	endFirst := w.watch(t.Context(), "a", first)
 	endSecond := w.watch(t.Context(), "b", second)
 	require.Eventually(t, func() bool { return running.Load() == 2*maxWatches }, time.Minute, time.Millisecond)
@@ -108,4 +115,127 @@ func TestAPullUsesALimitedNumberOfSecrets(t *testing.T) {
 	got, all = namesOf([]string{"a"}, refs)
 	require.False(t, all)
 	require.Len(t, got, maxSecrets)
+}
+
+// reading returns pull secrets that are read with the given function.
+func reading(t *testing.T, read func(ctx context.Context, key types.NamespacedName) (*corev1.Secret, error)) *pullSecrets {
+	t.Helper()
+	return newPullSecrets(&Options{Client: fake.NewClientBuilder().Build(),
+		Secrets: func(ctx context.Context, _ rbac.Listers, key types.NamespacedName) (*corev1.Secret, error) {
+			return read(ctx, key)
+		}})
+}
+
+// credentialsOf returns a Secret with credentials for the registry r.example.com.
+func credentialsOf(name string, size int) *corev1.Secret {
+	const auths = `{"auths":{"r.example.com":{"username":"u","password":"p"}}}`
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1"}, Type: corev1.SecretTypeDockerConfigJson,
+		Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(auths + strings.Repeat(" ", max(0, size-len(auths))))}}
+}
+
+// All pulls of a namespace, and those of all namespaces, keep a limited size of credentials, which other namespaces cannot use up.
+func TestPullsKeepALimitedSizeOfCredentials(t *testing.T) {
+	const large = 250 << 10
+	size := large
+	p := reading(t, func(_ context.Context, key types.NamespacedName) (*corev1.Secret, error) {
+		return credentialsOf(key.Name, size), nil
+	})
+	access := func(namespace string) (kit.Retry, error) {
+		pull := kit.NewRetry()
+		_, err := p.Access(t.Context(), types.NamespacedName{Namespace: namespace, Name: "c"}, []string{"a", "b"}, pull)
+		return pull, err
+	}
+	var pulls []kit.Retry
+	for n := range maxHeld / maxNamespaceHeld {
+		for range maxNamespaceHeld / large / 2 {
+			pull, err := access(fmt.Sprint("ns", n))
+			require.NoError(t, err)
+			pulls = append(pulls, pull)
+		}
+	}
+	_, err := access("ns0")
+	require.ErrorContains(t, err, `Secret "a": the pull secrets of the images that are pulled for namespace ns0 now contain more than 2097152 bytes of credentials`)
+	_, err = access("other")
+	require.ErrorContains(t, err, "pulled for all namespaces now contain more than")
+	size = leastHeld / 2
+	pull, err := access("usual")
+	require.NoError(t, err, "the usual pull secrets fit")
+	p.Forget(pull)
+	size = large
+	for _, pull := range pulls[:2] {
+		p.Forget(pull)
+	}
+	pull, err = access("other")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	p.Clock = clock.RealClock{}
+	p.Wait(ctx, "other", pull, time.Hour) // the attempt has ended
+	_, err = access("other")
+	require.NoError(t, err)
+}
+
+// Secrets that cannot be used do not prevent the use of others, and the error lists all of them.
+func TestABadPullSecretLosesNoOther(t *testing.T) {
+	p := reading(t, func(_ context.Context, key types.NamespacedName) (*corev1.Secret, error) {
+		switch key.Name {
+		case "large":
+			return credentialsOf(key.Name, maxNamespaceHeld-1), nil
+		case "opaque":
+			return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: key.Name}}, nil
+		case "gone":
+			return nil, errors.New("no such Secret")
+		}
+		return credentialsOf(key.Name, 0), nil
+	})
+	got, err := p.Access(t.Context(), key("c"), []string{"large", "opaque", "gone", "good"}, kit.NewRetry())
+	for _, problem := range []string{`Secret "large" contains 2097151 bytes of credentials, but at most 262144 are allowed`, `Secret "opaque" has type`, `Secret "gone": no such Secret`} {
+		require.ErrorContains(t, err, problem)
+	}
+	registry, err := name.NewRegistry("r.example.com")
+	require.NoError(t, err)
+	auth, err := got.Keychain.Resolve(registry)
+	require.NoError(t, err)
+	config, err := auth.Authorization()
+	require.NoError(t, err)
+	require.Equal(t, "u", config.Username)
+}
+
+// A Secret can have more than a MiB, so that few of them are read at the same time, and none for long.
+func TestFewSecretsAreReadAtTheSameTime(t *testing.T) {
+	var running, most atomic.Int32
+	begun := make(chan struct{}, 100)
+	p := reading(t, func(ctx context.Context, key types.NamespacedName) (*corev1.Secret, error) {
+		most.Store(max(most.Load(), running.Add(1)))
+		defer running.Add(-1)
+		begun <- struct{}{}
+		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > readTimeout {
+			return nil, errors.New("the read has no deadline")
+		}
+		if key.Namespace == "slow" {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		return credentialsOf(key.Name, 0), nil
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	for range 10 {
+		group.Go(func() {
+			_, _ = p.Access(ctx, types.NamespacedName{Namespace: "slow", Name: "c"}, []string{"a"}, kit.NewRetry())
+		})
+	}
+	for range maxNamespaceReads {
+		<-begun
+	}
+	require.Eventually(t, func() bool {
+		p.reads.mu.Lock()
+		defer p.reads.mu.Unlock()
+		return len(p.reads.waiting) == 10-maxNamespaceReads
+	}, time.Minute, time.Millisecond)
+	_, err := p.Access(t.Context(), key("c"), []string{"a"}, kit.NewRetry())
+	require.NoError(t, err, "other namespaces do not wait")
+	require.LessOrEqual(t, most.Load(), int32(maxNamespaceReads+1))
+	cancel()
+	group.Wait()
 }

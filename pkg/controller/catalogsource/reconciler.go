@@ -138,7 +138,7 @@ func New(o Options) (*Reconciler, error) {
 		snapshots:   newSnapshots(),
 		services:    &services{reader: o.Live, watch: func(context.Context) error { return nil }},
 	}
-	r.pulls = &pullSecrets{Options: &r.Options}
+	r.pulls = newPullSecrets(&r.Options)
 	r.images.secrets = r.pulls
 	r.tenants = &tenantServers{Options: &r.Options, managed: r.servers.managed, notify: r.ownedChanged,
 		watchServices: func(ctx context.Context) error { return r.services.watch(ctx) }}

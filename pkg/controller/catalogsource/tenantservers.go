@@ -105,7 +105,7 @@ func (t *tenantServers) newCache(account scoped.Account, own client.Client) (cac
 		return nil, err
 	}
 	out, err := cache.New(config, cache.Options{
-		HTTPClient: httpClient, Scheme: own.Scheme(), Mapper: own.RESTMapper(), DefaultTransform: cache.TransformStripManagedFields(),
+		HTTPClient: httpClient, Scheme: own.Scheme(), Mapper: own.RESTMapper(), DefaultTransform: stripRegistry,
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Pod{}: {Label: hasLabel(names.LabelCatalogSource)}, &corev1.Service{}: {Label: hasLabel(names.LabelServiceSpecHash)},
 		},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -72,7 +73,7 @@ func (l *lazyCache) watch(ctx context.Context) error {
 // an image has to be run: most clusters have none, and the required Role may be missing.
 func (r *Reconciler) watchServers(mgr ctrl.Manager) error {
 	lazy, err := newLazyCache(mgr, cache.Options{
-		DefaultTransform:  cache.TransformStripManagedFields(),
+		DefaultTransform:  stripRegistry,
 		DefaultNamespaces: map[string]cache.Config{r.GlobalNamespace: {}},
 		ByObject:          map[client.Object]cache.ByObject{&corev1.Pod{}: {Label: hasLabel(names.LabelCatalogSource)}},
 	}, r.ownedChanged, &corev1.Pod{}, &corev1.Service{})
@@ -82,6 +83,33 @@ func (r *Reconciler) watchServers(mgr ctrl.Manager) error {
 	lazy.check = canListPods(r.Live, r.GlobalNamespace)
 	r.servers.cached, r.servers.watch = lazy, lazy.watch
 	return nil
+}
+
+// maxOwners and maxContainers are the numbers of owners, and of containers with their images, that the cache keeps of a Pod or Service. Those
+// of a registry have one, and those that admission adds.
+const maxOwners, maxContainers = 10, 20
+
+// stripRegistry removes what is not read from the cache of registries. Any user can add the label of a registry to large Pods. A Pod is
+// promoted, and a step is decided, with the Pods in the API server.
+func stripRegistry(obj any) (any, error) {
+	accessor, err := meta.Accessor(obj)
+	if err != nil {
+		return obj, nil //nolint:nilerr // the last known state of a deleted object
+	}
+	accessor.SetManagedFields(nil)
+	accessor.SetAnnotations(nil)
+	accessor.SetFinalizers(nil)
+	if owners := accessor.GetOwnerReferences(); len(owners) > maxOwners {
+		accessor.SetOwnerReferences(slices.Clone(owners[:maxOwners]))
+	}
+	if pod, ok := obj.(*corev1.Pod); ok {
+		var kept []corev1.Container
+		for i := range min(len(pod.Spec.Containers), maxContainers) {
+			kept = append(kept, corev1.Container{Image: pod.Spec.Containers[i].Image})
+		}
+		pod.Spec = corev1.PodSpec{Containers: kept}
+	}
+	return obj, nil
 }
 
 // ownedChanged wakes the CatalogSource that owns an object. If the object is a Service, ownedChanged also wakes the

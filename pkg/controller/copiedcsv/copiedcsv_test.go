@@ -533,7 +533,7 @@ func TestAPlanWakesNamesakesIfItInstallsAnotherName(t *testing.T) {
 	require.Equal(t, source, w.r.planned(t.Context(), plan))
 	plan.Namespace = "home"
 	require.Empty(t, w.r.planned(t.Context(), plan))
-	plan.Namespace, plan.Spec.ClusterServiceVersionNames = "t1", append(slices.Repeat([]string{"x"}, maxPlanned), "op.v1")
+	plan.Namespace, plan.Spec.ClusterServiceVersionNames = "t1", append(slices.Repeat([]string{"x"}, MaxPlanned), "op.v1")
 	require.Empty(t, w.r.planned(t.Context(), plan))
 	w.Put(plan)
 	require.Empty(t, w.settle())

@@ -152,15 +152,15 @@ func (r *Reconciler) installing(ctx context.Context, name string) (map[string]bo
 	return out, nil
 }
 
-// maxPlanned is the maximum number of an InstallPlan's names that are considered.
-const maxPlanned = 1000
+// MaxPlanned is the maximum number of an InstallPlan's names that are considered. Caches keep no others.
+const MaxPlanned = 1000
 
 // toInstall returns the names of the ClusterServiceVersions that a plan still has to create.
 func toInstall(plan *operatorsv1alpha1.InstallPlan) []string {
 	if plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseComplete {
 		return nil
 	}
-	return plan.Spec.ClusterServiceVersionNames[:min(len(plan.Spec.ClusterServiceVersionNames), maxPlanned)]
+	return plan.Spec.ClusterServiceVersionNames[:min(len(plan.Spec.ClusterServiceVersionNames), MaxPlanned)]
 }
 
 // config returns the OLMConfig, or nil if there is none.

@@ -128,7 +128,7 @@ func (r *Reconciler) planned(ctx context.Context, obj client.Object) []reconcile
 		return nil
 	}
 	var out []reconcile.Request
-	for _, name := range plan.Spec.ClusterServiceVersionNames[:min(len(plan.Spec.ClusterServiceVersionNames), maxPlanned)] {
+	for _, name := range plan.Spec.ClusterServiceVersionNames[:min(len(plan.Spec.ClusterServiceVersionNames), MaxPlanned)] {
 		named := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: plan.Namespace, Name: name}}
 		out = append(out, r.namesakes(ctx, named)...)
 	}

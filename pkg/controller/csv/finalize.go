@@ -71,7 +71,7 @@ func (r *Reconciler) toRemove(ctx context.Context, s *scope, stop bool) ([]clien
 // isDeleted reports whether the cached CSV no longer exists in the API server. The objects of such a CSV must not be
 // removed again, because the version that replaced it may use the remaining conversions.
 func (r *Reconciler) isDeleted(ctx context.Context, s *scope) (bool, error) {
-	live := r.reference(s.csv)
+	live := kit.Copy()
 	err := r.Live.Get(ctx, client.ObjectKeyFromObject(s.csv), live)
 	if err != nil {
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
@@ -217,11 +217,14 @@ func (r *Reconciler) actAs(ctx context.Context, s *scope, account scoped.Account
 	return err
 }
 
-// dropFinalizer removes Remit's finalizer as the account or, if that is not permitted, as the controller identity.
+// dropFinalizer removes Remit's finalizer as the account or, if that is not permitted, as the controller identity. The patch, and the
+// response to it, contain only metadata.
 func (r *Reconciler) dropFinalizer(ctx context.Context, s *scope, account client.Client) error {
-	after := s.csv.DeepCopy()
+	before := kit.Copy()
+	s.csv.ObjectMeta.DeepCopyInto(&before.ObjectMeta)
+	after := before.DeepCopy()
 	controllerutil.RemoveFinalizer(after, names.FinalizerCSV)
-	patch := client.MergeFromWithOptions(s.csv, client.MergeFromWithOptimisticLock{})
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	var err error
 	if account != nil {
 		if err = account.Patch(ctx, after.DeepCopy(), patch); client.IgnoreNotFound(err) == nil {

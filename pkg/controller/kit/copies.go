@@ -2,6 +2,7 @@ package kit
 
 import (
 	"fmt"
+	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,9 +75,23 @@ func trimCopies() toolscache.TransformFunc {
 	}
 }
 
-// trimCopy keeps, of a copy's labels and annotations, what identifies its source and proves that Remit created it, and of its
-// managed fields, the names of the managers and the subresources that they wrote.
+const (
+	// maxValue is the number of bytes of an annotation that the cache of copies keeps. Those that Remit adds are shorter.
+	maxValue = 4 << 10
+	// maxManagers is the number of managers that it keeps. Those of an unchanged copy are fewer.
+	maxManagers = 20
+)
+
+// trimCopy keeps, of a copy's labels and annotations, what identifies its source and proves that Remit created it, of its
+// managed fields, the names of the managers and the subresources that they wrote, of its owners, whether there is one, and of its
+// finalizers, Remit's. Any user can add the label to a large object.
 func trimCopy(meta *metav1.PartialObjectMetadata) {
+	meta.OwnerReferences = slices.Clone(meta.OwnerReferences[:min(len(meta.OwnerReferences), 1)])
+	isFinalized := slices.Contains(meta.Finalizers, names.FinalizerCSV)
+	if meta.Finalizers = nil; isFinalized {
+		meta.Finalizers = []string{names.FinalizerCSV}
+	}
+	meta.ManagedFields = slices.Clone(meta.ManagedFields[:min(len(meta.ManagedFields), maxManagers)])
 	meta.Labels = only(meta.Labels, names.LabelCopiedFrom)
 	meta.Annotations = only(meta.Annotations, names.AnnotationProof, names.AnnotationCopyHash, names.AnnotationOperatorGroup, names.AnnotationOperatorNamespace)
 	for i, entry := range meta.ManagedFields {
@@ -84,11 +99,11 @@ func trimCopy(meta *metav1.PartialObjectMetadata) {
 	}
 }
 
-// only returns the entries with these keys.
+// only returns the entries with these keys that are not large.
 func only(all map[string]string, keys ...string) map[string]string {
 	out := make(map[string]string, len(keys))
 	for _, key := range keys {
-		if value, ok := all[key]; ok {
+		if value, ok := all[key]; ok && len(value) <= maxValue {
 			out[key] = value
 		}
 	}

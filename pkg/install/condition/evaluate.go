@@ -58,6 +58,22 @@ func reasonOf(c *metav1.Condition) string {
 	return status.Cut(why, maxReason)
 }
 
+// Kept returns the conditions of an OperatorCondition's spec that caches keep: those that HeldBack and Observed use, and one more
+// than MaxConditions if there are more.
+func Kept(all []metav1.Condition) []metav1.Condition {
+	if len(all) <= MaxConditions {
+		return all
+	}
+	var out []metav1.Condition
+	for i := range all {
+		isFirst := meta.FindStatusCondition(out, all[i].Type) == nil
+		if isFirst && (len(out) <= MaxConditions || all[i].Type == operatorsv2.Upgradeable) {
+			out = append(out, all[i])
+		}
+	}
+	return out
+}
+
 // Observed returns the conditions of the status: those of the spec, for its current generation. If several conditions have
 // the same type, it returns only the first. It returns at most MaxConditions and never omits Upgradeable.
 func Observed(c *operatorsv2.OperatorCondition) []metav1.Condition {

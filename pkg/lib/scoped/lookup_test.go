@@ -180,7 +180,7 @@ func TestLimitsTargets(t *testing.T) {
 		set(MaxTargets + 1)
 		_, err = l.Targets(t.Context(), og, blindTo(""))
 		require.Equal(t, TooManyTargets, ReasonOf(err), does)
-		require.ErrorContains(t, err, "OperatorGroup ns/og "+does+" 1001 target namespaces, but the limit is 1000")
+		require.ErrorContains(t, err, "OperatorGroup ns/og "+does+" too many target namespaces, the limit is 1000")
 	}
 }
 

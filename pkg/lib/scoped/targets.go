@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -30,8 +31,8 @@ type NamespaceFilter interface {
 // namespace, the result is empty. The error is an *Error if there are more than MaxTargets targets, or if there is a
 // selector but no usable account (docs/adr/0030).
 func (l Lookup) Targets(ctx context.Context, og *operatorsv1.OperatorGroup, filter NamespaceFilter) ([]string, error) {
-	if n := len(og.Spec.TargetNamespaces); n > MaxTargets {
-		return nil, tooManyTargets(og, "lists", n)
+	if len(og.Spec.TargetNamespaces) > MaxTargets {
+		return nil, tooManyTargets(og, "lists")
 	}
 	if TargetsAll(og) {
 		return []string{AllNamespaces}, nil
@@ -52,7 +53,7 @@ func (l Lookup) Targets(ctx context.Context, og *operatorsv1.OperatorGroup, filt
 		return nil, fmt.Errorf("evaluate the selector of OperatorGroup %s/%s: %w", og.Namespace, og.Name, err)
 	}
 	if len(targets) > MaxTargets {
-		return nil, tooManyTargets(og, "selects", len(targets))
+		return nil, tooManyTargets(og, "selects")
 	}
 	return targets, nil
 }
@@ -65,9 +66,29 @@ func TargetsAll(og *operatorsv1.OperatorGroup) bool {
 	return og.Spec.Selector == nil || isEmptySelector(og.Spec.Selector)
 }
 
-func tooManyTargets(og *operatorsv1.OperatorGroup, does string, n int) *Error {
-	return problem(og, TooManyTargets, fmt.Sprintf("OperatorGroup %s/%s %s %d target namespaces, but the limit is %d: nothing will be "+
-		"installed in its namespace. Use fewer target namespaces, or all namespaces (neither spec.targetNamespaces nor spec.selector)", og.Namespace, og.Name, does, n, MaxTargets))
+// tooManyTargets does not contain the number of targets, because caches do not keep all of them (KeptTargets).
+func tooManyTargets(og *operatorsv1.OperatorGroup, does string) *Error {
+	return problem(og, TooManyTargets, fmt.Sprintf("OperatorGroup %s/%s %s too many target namespaces, the limit is %d: nothing will be "+
+		"installed in its namespace. Use fewer target namespaces, or all namespaces (neither spec.targetNamespaces nor spec.selector)", og.Namespace, og.Name, does, MaxTargets))
+}
+
+// maxTargetName is the number of bytes of a target that KeptTargets keeps. No Namespace has such a long name.
+const maxTargetName = 64
+
+// KeptTargets returns the listed targets of an OperatorGroup that caches keep: all of them or, if there are more than MaxTargets,
+// enough for [Lookup.Targets] to refuse them. [AllNamespaces] is kept, so that [TargetsAll] returns the same.
+func KeptTargets(targets []string) []string {
+	if len(targets) <= MaxTargets {
+		return targets
+	}
+	kept := make([]string, 0, MaxTargets+1)
+	if slices.Contains(targets, AllNamespaces) {
+		kept = append(kept, AllNamespaces)
+	}
+	for _, name := range targets[:MaxTargets+1-len(kept)] {
+		kept = append(kept, strings.Clone(name[:min(len(name), maxTargetName)]))
+	}
+	return kept
 }
 
 // matching lists the namespaces that the OperatorGroup's selector matches, whether or not the account is allowed to get them.
