@@ -88,6 +88,48 @@ func budget() []Mutant {
 			Killer: unit("pkg/bundle", "TestListsOfEmptyEntriesAreRefused"),
 		},
 		{
+			Name: "contents-of-all-extensions-are-kept", Rule: 8, File: "pkg/controller/clusterextension/room.go",
+			Old:    "	if total <= maxContents {\n		return nil",
+			New:    "	if total <= 1<<40 {\n		return nil",
+			Killer: unit("pkg/controller/clusterextension", "TestContentsOfAllExtensionsAreBounded"),
+		},
+		{
+			Name: "contents-in-use-are-forgotten", Rule: 8, File: "pkg/controller/clusterextension/room.go",
+			Old:    "is.running || cost == 0 {",
+			New:    "cost == 0 {",
+			Killer: unit("pkg/controller/clusterextension", "TestContentsOfAllExtensionsAreBounded"),
+		},
+		{
+			Name: "one-content-replaces-all-others", Rule: 8, File: "pkg/controller/clusterextension/room.go",
+			Old:    "is.running, is.used = false, m.uses; is.cost() > maxContents {",
+			New:    "is.running, is.used = false, m.uses; false {",
+			Killer: unit("pkg/controller/clusterextension", "TestBundlesLargerThanTheMemoryForAllAreNotKept"),
+		},
+		{
+			Name: "costly-contents-do-not-wait", Rule: 8, File: "pkg/controller/clusterextension/room.go",
+			Old:    "	if total <= costlyContent {",
+			New:    "	if total <= 1<<40 {",
+			Killer: unit("pkg/controller/clusterextension", "TestRunsWithCostlyContentsTakeTurns"),
+		},
+		{
+			Name: "costly-contents-in-any-order", Rule: 8, File: "pkg/controller/clusterextension/room.go",
+			Old:    "	if at >= maxCostly-len(p.taken) {",
+			New:    "	if len(p.taken) >= maxCostly {",
+			Killer: unit("pkg/controller/clusterextension", "TestRunsWithCostlyContentsTakeTurns"),
+		},
+		{
+			Name: "large-objects-are-remembered", Rule: 8, File: "pkg/controller/clusterextension/available.go",
+			Old:    "append(objs, probeOf(st.Object))",
+			New:    "append(objs, st.Object)",
+			Killer: unit("pkg/controller/clusterextension", "TestWhatIsRememberedOfObjectsIsSmall"),
+		},
+		{
+			Name: "forgotten-contents-change-reports", Rule: 3, File: "pkg/controller/clusterextension/room.go",
+			Old:    "is.content, is.previous, is.forgot = nil, nil, true",
+			New:    "is.content, is.previous, is.forgot = nil, nil, false",
+			Killer: unit("pkg/controller/clusterextension", "TestForgettingContentsChangesNoConditions"),
+		},
+		{
 			Name: "long-versions-in-caches", Rule: 8, File: "pkg/controller/oversize.go",
 			Old:    "Version: shortVersion(o.Spec.Version), Replaces",
 			New:    "Version: o.Spec.Version, Replaces",
