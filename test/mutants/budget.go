@@ -130,6 +130,36 @@ func budget() []Mutant {
 			Killer: unit("pkg/controller/clusterextension", "TestForgettingContentsChangesNoConditions"),
 		},
 		{
+			Name: "any-number-of-conditions-in-caches", Rule: 8, File: "pkg/controller/statuses.go",
+			Old:    "	if n <= maxConditions {",
+			New:    "	if n >= 0 {",
+			Killer: unit("pkg/controller", "TestConditionsTakeLittleMemory"),
+		},
+		{
+			Name: "statuses-of-any-size-in-caches", Rule: 8, File: "pkg/controller/statuses.go",
+			Old:    "	if budget.Of(status.Addr().Interface()).Memory > maxStatus {",
+			New:    "	if false {",
+			Killer: unit("pkg/controller", "TestEachListTakesLittleMemoryInCaches"),
+		},
+		{
+			Name: "statuses-of-catalogs-in-caches", Rule: 8, File: "pkg/controller/statuses.go",
+			Old:    "		trimUntyped(u)\n",
+			New:    "		_ = u\n",
+			Killer: unit("pkg/controller", "TestStatusesOfRemitAreKept"),
+		},
+		{
+			Name: "refused-objects-keep-their-lists", Rule: 8, File: "pkg/controller/oversize.go",
+			Old:    "			removeLists(reflect.ValueOf(&o.Status).Elem())",
+			New:    "			_ = reflect.ValueOf(&o.Status).Elem()",
+			Killer: unit("pkg/controller", "TestRefusedObjectsTakeLittleMemory"),
+		},
+		{
+			Name: "incomplete-extensions-are-installed", Rule: 3, File: "pkg/controller/clusterextension/resolve.go",
+			Old:    "err := budget.Refused(s.ext); err != nil {",
+			New:    "err := budget.Refused(s.ext); false {",
+			Killer: unit("pkg/controller/clusterextension", "TestIncompleteExtensionsAreBlocked"),
+		},
+		{
 			Name: "long-versions-in-caches", Rule: 8, File: "pkg/controller/oversize.go",
 			Old:    "Version: shortVersion(o.Spec.Version), Replaces",
 			New:    "Version: o.Spec.Version, Replaces",

@@ -15,12 +15,16 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/extension/assess"
 	"github.com/remit-olm/remit/pkg/extension/resolve"
+	"github.com/remit-olm/remit/pkg/lib/budget"
 	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
 // resolveBundle selects the bundle to install. Any catalog change wakes the extensions for which no bundle was found.
 func resolveBundle(ctx context.Context, s *run) (outcome, error) {
+	if err := budget.Refused(s.ext); err != nil { // without its selector, it would select all catalogs
+		return blocked(message.Of(err)), nil
+	}
 	request, err := assess.Request(s.ext)
 	if err != nil {
 		return blocked(message.Of(err)), nil //nolint:nilerr // the condition reports the error

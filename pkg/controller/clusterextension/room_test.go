@@ -290,3 +290,14 @@ func TestWhatIsRememberedOfObjectsIsSmall(t *testing.T) {
 		require.Equal(t, kind == "Deployment", replicas == 3)
 	}
 }
+
+// The cache of the program does not contain all of a large ClusterExtension.
+func TestIncompleteExtensionsAreBlocked(t *testing.T) {
+	t.Parallel()
+	ext := extension("op", func(ext *olmv1.ClusterExtension) { budget.Refuse(ext, 20<<20) })
+	u := givenUnit(t, interceptor.Funcs{}, ext)
+	out, err := resolveBundle(t.Context(), u.begin(ext))
+	require.NoError(t, err)
+	require.Equal(t, olmv1.ReasonBlocked, out.progressing.Reason)
+	require.Contains(t, string(out.message), "20.0 MiB of memory")
+}
