@@ -41,6 +41,7 @@ func trimLists(obj client.Object) {
 		o.Secrets, o.ImagePullSecrets = nil, catalogsource.KeptPullSecrets(o.ImagePullSecrets)
 	case *corev1.Service:
 		o.Spec.Ports = atMost(maxPorts, o.Spec.Ports)
+		o.Spec.ClusterIPs, o.Spec.IPFamilies = atMost(maxPorts, o.Spec.ClusterIPs), atMost(maxPorts, o.Spec.IPFamilies)
 		o.Spec.ExternalIPs, o.Spec.LoadBalancerSourceRanges = atMost(maxPorts, o.Spec.ExternalIPs), atMost(maxPorts, o.Spec.LoadBalancerSourceRanges)
 	case *operatorsv1.OperatorGroup:
 		o.Spec.TargetNamespaces, o.Spec.Selector = scoped.KeptTargets(o.Spec.TargetNamespaces), scoped.KeptSelector(o.Spec.Selector)

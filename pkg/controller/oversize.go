@@ -1,12 +1,15 @@
 package controller
 
 import (
+	"reflect"
+
 	"github.com/operator-framework/api/pkg/lib/version"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/catalog/versions"
 	"github.com/remit-olm/remit/pkg/lib/budget"
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -15,6 +18,9 @@ import (
 // maxConfigured is the memory of a Subscription or CatalogSource, whose lists of tolerations, volumes and variables are not
 // limited by the API server.
 const maxConfigured = 1 << 20
+
+// maxModes is the number of install modes that are kept of a ClusterServiceVersion that is refused; there are four types.
+const maxModes = 20
 
 // partSize is the memory of a part of a parsed version, which may have as many parts as fit into an object.
 const partSize = 64
@@ -25,9 +31,13 @@ const partSize = 64
 // take only a few times the memory of their text.
 func reduce(obj client.Object) {
 	keepOnce(obj)
+	trimStatus(obj)
 	limit, parts := int64(maxConfigured), int64(0)
-	if csv, ok := obj.(*operatorsv1alpha1.ClusterServiceVersion); ok {
-		limit, parts = budget.MaxDecodedBytes, int64(len(csv.Spec.Version.Pre)+len(csv.Spec.Version.Build))
+	switch o := obj.(type) {
+	case *operatorsv1alpha1.ClusterServiceVersion:
+		limit, parts = budget.MaxDecodedBytes, int64(len(o.Spec.Version.Pre)+len(o.Spec.Version.Build))
+	case *olmv1.ClusterExtension:
+		limit = budget.MaxDecodedBytes
 	}
 	remove := removal(obj)
 	if remove == nil {
@@ -74,10 +84,18 @@ func removal(obj client.Object) func() {
 	case *operatorsv1alpha1.ClusterServiceVersion:
 		return func() {
 			o.Spec = operatorsv1alpha1.ClusterServiceVersionSpec{
-				Version: shortVersion(o.Spec.Version), Replaces: o.Spec.Replaces, MinKubeVersion: o.Spec.MinKubeVersion, InstallModes: o.Spec.InstallModes,
-				Cleanup: o.Spec.Cleanup,
+				Version: shortVersion(o.Spec.Version), Replaces: o.Spec.Replaces, MinKubeVersion: o.Spec.MinKubeVersion,
+				InstallModes: atMost(maxModes, o.Spec.InstallModes),
+				Cleanup:      o.Spec.Cleanup,
 			}
-			o.Status.RequirementStatus = nil
+			removeLists(reflect.ValueOf(&o.Status).Elem())
+		}
+	case *olmv1.ClusterExtension:
+		return func() {
+			o.Spec.Config = nil
+			if from := o.Spec.Source.Catalog; from != nil {
+				from.Channels, from.Selector = nil, nil
+			}
 		}
 	case *unstructured.Unstructured:
 		if o.GetKind() == operatorsv1alpha1.CatalogSourceKind {

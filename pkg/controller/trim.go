@@ -97,6 +97,7 @@ func TrimForOLM(obj client.Object) {
 	switch o := obj.(type) {
 	case *operatorsv1.Operator:
 		operator.Trim(o)
+		trimLists(o)
 		return
 	case *operatorsv1alpha1.InstallPlan:
 		delete(o.Annotations, names.AnnotationPlan)

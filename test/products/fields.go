@@ -105,9 +105,51 @@ func (f Field) below(name string, index int) Field {
 	return Field{Path: f.Path + sep + name, at: append(slices.Clone(f.at), index)}
 }
 
+// FillEmpty adds entries to the field of an object that are as small as possible, such as "{}", until they are about size bytes long or
+// take about most bytes of memory. The field must be a list or a map.
+func (f Field) FillEmpty(object any, size, most int) {
+	v := f.in(object)
+	entry := reflect.New(v.Type().Elem()).Elem()
+	if entry.Kind() == reflect.Pointer {
+		entry.Set(reflect.New(entry.Type().Elem()))
+	}
+	n := most / max(int(entry.Type().Size()), 1) //nolint:gosec // no type is that large
+	if v.Kind() == reflect.Slice {
+		n = min(n, size/len("{},"))
+		v.Set(reflect.MakeSlice(v.Type(), n, n))
+		for i := 0; i < n && entry.Kind() == reflect.Pointer; i++ {
+			v.Index(i).Set(reflect.New(entry.Type().Elem()))
+		}
+		return
+	}
+	for i := range min(size/len(`"a10000":{},`), n) {
+		v.SetMapIndex(reflect.ValueOf(nameOf(i+1)).Convert(v.Type().Key()), entry)
+	}
+}
+
 // Fill adds different entries to the field of an object until they are about size bytes long. It keeps existing entries. A text
 // gets this length.
 func (f Field) Fill(object any, size int) {
+	v := f.in(object)
+	if isText(v.Type()) {
+		fillText(v, size)
+		return
+	}
+	each := lengthOf(entryOf(v.Type().Elem(), 0x10000)) + 1
+	if v.Kind() == reflect.Map {
+		each += len(`"a10000":`)
+	}
+	for i := range size / each {
+		if v.Kind() == reflect.Map {
+			v.SetMapIndex(reflect.ValueOf(nameOf(i+1)).Convert(v.Type().Key()), entryOf(v.Type().Elem(), i+1))
+			continue
+		}
+		v.Set(reflect.Append(v, entryOf(v.Type().Elem(), i+1)))
+	}
+}
+
+// in returns the field in an object. It adds what is missing on the way, and an empty map.
+func (f Field) in(object any) reflect.Value {
 	v := reflect.ValueOf(object).Elem()
 	for _, i := range f.at {
 		if v.Kind() == reflect.Pointer {
@@ -129,24 +171,10 @@ func (f Field) Fill(object any, size int) {
 		v.Set(reflect.New(v.Type().Elem()))
 		v = v.Elem()
 	}
-	if isText(v.Type()) {
-		fillText(v, size)
-		return
-	}
 	if v.Kind() == reflect.Map && v.IsNil() {
 		v.Set(reflect.MakeMap(v.Type()))
 	}
-	each := lengthOf(entryOf(v.Type().Elem(), 0x10000)) + 1
-	if v.Kind() == reflect.Map {
-		each += len(`"a10000":`)
-	}
-	for i := range size / each {
-		if v.Kind() == reflect.Map {
-			v.SetMapIndex(reflect.ValueOf(nameOf(i+1)).Convert(v.Type().Key()), entryOf(v.Type().Elem(), i+1))
-			continue
-		}
-		v.Set(reflect.Append(v, entryOf(v.Type().Elem(), i+1)))
-	}
+	return v
 }
 
 func isText(t reflect.Type) bool {

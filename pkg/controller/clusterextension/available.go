@@ -31,7 +31,7 @@ func (s *run) rememberProbed() {
 	var objs []*unstructured.Unstructured
 	for _, st := range s.steps {
 		if isProbed(st.Object) {
-			objs = append(objs, st.Object)
+			objs = append(objs, probeOf(st.Object))
 		}
 	}
 	s.memory.Change(s.key(), func(is *remembered) {
@@ -39,6 +39,15 @@ func (s *run) rememberProbed() {
 			is.probedFor, is.probed = s.hash, objs
 		}
 	})
+}
+
+// probeOf returns what is remembered of an object: its name and what probe compares, because an object can be large.
+func probeOf(obj *unstructured.Unstructured) *unstructured.Unstructured {
+	out := apply.Reference(obj.GroupVersionKind(), obj.GetNamespace(), obj.GetName())
+	if replicas, ok, _ := unstructured.NestedFieldNoCopy(obj.Object, "spec", "replicas"); ok && isDeployment(obj) {
+		out.Object["spec"] = map[string]any{"replicas": replicas}
+	}
+	return out
 }
 
 // probedElsewhere returns the remembered objects of the installed version that are not among the objects to watch.

@@ -31,6 +31,8 @@ const (
 	keyContent = "content"
 	// maxKept is the maximum size of keyContent, in bytes. A ConfigMap can contain 1 MiB.
 	maxKept = 900 << 10
+	// keptKey is the key of a content that was read from the ConfigMap; with the name of the bundle, it identifies that content.
+	keptKey = "kept "
 )
 
 // Proofs signs and verifies the proofs of objects. *proof.Keys implements it.
@@ -178,6 +180,19 @@ func (s *run) installedContent(ctx context.Context) (b *bundle.Bundle, why strin
 	if known := s.memory.Change(s.key(), func(m *remembered) { m.restoreContent(is.Bundle.Name) }).content; known != nil && known.name == is.Bundle.Name {
 		return known.bundle, "", nil
 	}
+	c, why, err := s.keptContent(ctx, is.Bundle)
+	if c == nil {
+		return nil, why, err
+	}
+	s.memory.Change(s.key(), func(m *remembered) { m.content = c })
+	return c.bundle, "", nil
+}
+
+// keptContent reads the content of the installed version from the ConfigMap. If it cannot be used, why is the reason.
+func (s *run) keptContent(ctx context.Context, installed olmv1.BundleMetadata) (c *content, why string, err error) {
+	if err := s.awaitTurn(keptKey + installed.Name); err != nil {
+		return nil, "", err
+	}
 	live, err := apply.Live(ctx, s.Live, s.contentMap(nil))
 	switch {
 	case err != nil:
@@ -185,32 +200,34 @@ func (s *run) installedContent(ctx context.Context) (b *bundle.Bundle, why strin
 	case live == nil:
 		return nil, fmt.Sprintf("its content was not kept in ConfigMap %s/%s", s.Namespace, ContentName(s.ext.Name)), nil
 	}
-	b, err = s.readContent(live, is.Bundle)
-	if err != nil {
+	b, cost, err := s.readContent(live, installed)
+	switch {
+	case isCrowded(err):
+		return nil, "", err
+	case err != nil:
 		return nil, fmt.Sprintf("%s is not used: %v", apply.Describe(live), err), nil //nolint:nilerr // the status reports the error
 	}
-	s.memory.Change(s.key(), func(m *remembered) { m.content = &content{key: "kept", name: is.Bundle.Name, bundle: b} })
-	return b, "", nil
+	return &content{key: keptKey, name: installed.Name, bundle: b, cost: cost}, "", nil
 }
 
 // readContent returns the content of the installed version from the ConfigMap.
-func (s *run) readContent(live *unstructured.Unstructured, installed olmv1.BundleMetadata) (*bundle.Bundle, error) {
+func (s *run) readContent(live *unstructured.Unstructured, installed olmv1.BundleMetadata) (*bundle.Bundle, int64, error) {
 	id, text, err := s.decodeContent(live)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	pkg := ""
 	if from := s.ext.Spec.Source.Catalog; from != nil {
 		pkg = from.PackageName
 	}
 	if id.Package != pkg || id.Name != installed.Name || id.Version != installed.Version {
-		return nil, fmt.Errorf("it contains bundle %q, version %s, which is not the installed one", id.Name, id.Version)
+		return nil, 0, fmt.Errorf("it contains bundle %q, version %s, which is not the installed one", id.Name, id.Version)
 	}
 	contents, err := resolver.Unpack(text, 1)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", keyContent, err)
+		return nil, 0, fmt.Errorf("read %s: %w", keyContent, err)
 	}
-	return bundle.ParseContent(contents[0])
+	return s.parse(keptKey+installed.Name, contents[0])
 }
 
 // decodeContent returns the entries of the ConfigMap if its proof covers them.

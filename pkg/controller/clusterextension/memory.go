@@ -2,6 +2,7 @@ package clusterextension
 
 import (
 	"strconv"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +19,11 @@ import (
 // memory contains what the controller remembers about each ClusterExtension, by name, so that it does not repeat requests.
 type memory struct {
 	keyed.Map[string, remembered]
+	places places
+
+	// finishing is locked while a run ends. uses counts these ends.
+	finishing sync.Mutex
+	uses      uint64
 }
 
 type remembered struct {
@@ -25,6 +31,13 @@ type remembered struct {
 	content *content
 	// previous is the content of the installed version while another one is to be installed. Its key is the name of the bundle.
 	previous *content
+	// running is true during a run, and used is the number of the last run that ended. forgot is true after contents were forgotten
+	// although the extension may need them.
+	running bool
+	used    uint64
+	forgot  bool
+	// measured is the cost of a content that could not be parsed yet.
+	measured measured
 	pass     *pass
 	// keeping is the state of the ConfigMap with the content of the installed version.
 	keeping keeping
@@ -57,8 +70,8 @@ type remembered struct {
 	issuedFor types.NamespacedName
 	// served contains the resource versions of the Services and Secrets for the certificates of the Deployments, keyed by keyOf.
 	served map[string]uint64
-	// probed are the objects of the installed version that determine the condition Available, and probedFor is the hash of that
-	// install.
+	// probed are references (probeOf) to the objects of the installed version that determine the condition Available, and probedFor
+	// is the hash of that install.
 	probed    []*unstructured.Unstructured
 	probedFor string
 	// comparisons contains the permissions that changes to CustomResourceDefinitions require, by name.
@@ -72,6 +85,8 @@ type content struct {
 	// name is the name of the bundle in the catalog, and digest that of its manifests; "" if it was read from where it is kept.
 	name, digest string
 	bundle       *bundle.Bundle
+	// cost is the estimated memory of the bundle.
+	cost int64
 }
 
 // isOf reports whether the content is that of a bundle, and was read from a catalog.
@@ -81,7 +96,7 @@ func (c *content) isOf(b *bundle.Bundle) bool { return c != nil && c.bundle == b
 // remains installed until the new one is.
 func (is *remembered) setContent(c *content, installed *olmv1.ClusterExtensionInstallStatus) {
 	if was := is.content; was != nil && installed != nil && was.name == installed.Bundle.Name && c.name != installed.Bundle.Name {
-		is.previous = &content{key: installed.Bundle.Name, name: was.name, digest: was.digest, bundle: was.bundle}
+		is.previous = &content{key: installed.Bundle.Name, name: was.name, digest: was.digest, bundle: was.bundle, cost: was.cost}
 	}
 	is.content = c
 }

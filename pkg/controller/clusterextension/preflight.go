@@ -32,7 +32,10 @@ func checkPermissions(ctx context.Context, s *run) (outcome, error) {
 	s.findings.Notes = append(s.findings.Notes, assess.StopNotes(s.identity, s.ext, s.rendered, s.permissionsIn)...)
 	s.findings = s.confirmer.Confirm(ctx, string(s.ext.UID), s.findings)
 	s.wakeAfter(s.confirmer.Recheck(string(s.ext.UID)))
-	s.findings.Begun, s.findings.Changes = s.begun(), s.changes(ctx)
+	if s.findings.Changes, err = s.changes(ctx); err != nil {
+		return outcome{}, err
+	}
+	s.findings.Begun = s.begun()
 	if err := s.findings.NoteLeftOut(s.steps); err != nil {
 		return outcome{}, err
 	}

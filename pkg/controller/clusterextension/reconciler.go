@@ -144,7 +144,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: after}, err
 	}
 	s := newRun(r, ext)
-	defer func() { s.executor.Close() }()
+	defer func() {
+		s.executor.Close()
+		s.finish()
+	}()
 	out, err := s.runPhases(ctx,
 		findIdentity,
 		findNamespace,
@@ -159,8 +162,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		applyPhases,
 		prune,
 	)
-	if errors.Is(err, errStale) {
-		return ctrl.Result{RequeueAfter: cacheLag}, nil
+	out, after, err := s.interrupt(out, err)
+	if after > 0 {
+		return ctrl.Result{RequeueAfter: after}, nil
 	}
 	left, leftErr := r.leftovers(ctx, req.Name)
 	s.wakeAfter(left)
@@ -184,6 +188,7 @@ func (r *Reconciler) forget(name string) {
 		r.excess.Stop(is.uid)
 	}
 	r.watches.release(name)
+	r.leave(name, false)
 }
 
 // cacheLag is how long the cache is expected to take to show a change that the controller made.

@@ -12,16 +12,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
-	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/extension/assess"
 	"github.com/remit-olm/remit/pkg/extension/resolve"
+	"github.com/remit-olm/remit/pkg/lib/budget"
 	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
 // resolveBundle selects the bundle to install. Any catalog change wakes the extensions for which no bundle was found.
 func resolveBundle(ctx context.Context, s *run) (outcome, error) {
+	if err := budget.Refused(s.ext); err != nil { // without its selector, it would select all catalogs
+		return blocked(message.Of(err)), nil
+	}
 	request, err := assess.Request(s.ext)
 	if err != nil {
 		return blocked(message.Of(err)), nil //nolint:nilerr // the condition reports the error
@@ -102,6 +105,9 @@ func readBundle(ctx context.Context, s *run) (outcome, error) {
 		s.bundle = is.bundle
 		return proceed(), nil
 	}
+	if err := s.awaitTurn(key); err != nil {
+		return outcome{}, err
+	}
 	raw, err := s.contentOf(ctx, from.Channel, from.Bundle)
 	if errors.Is(err, catalog.ErrNoContent) && s.isInstalled() { // the installed version is maintained in the meantime
 		known, _, keptErr := s.installedContent(ctx)
@@ -119,13 +125,16 @@ func readBundle(ctx context.Context, s *run) (outcome, error) {
 	case err != nil:
 		return outcome{}, err
 	}
-	parsed, err := bundle.ParseContent(raw)
-	if err != nil {
+	parsed, cost, err := s.parse(key, raw)
+	switch {
+	case isCrowded(err):
+		return outcome{}, err
+	case err != nil:
 		return blocked(s.aboutBundle(err)), nil //nolint:nilerr // the condition reports the error
 	}
 	s.bundle = parsed
 	s.memory.Change(s.key(), func(is *remembered) {
-		is.setContent(&content{key: key, name: from.Bundle.Name, digest: raw.Digest(), bundle: parsed}, s.ext.Status.Install)
+		is.setContent(&content{key: key, name: from.Bundle.Name, digest: raw.Digest(), bundle: parsed, cost: cost}, s.ext.Status.Install)
 	})
 	return proceed(), nil
 }

@@ -51,8 +51,12 @@ type run struct {
 	recreated    bool
 	resolved     resolve.Result
 	bundle       *bundle.Bundle
-	owner        ownerutil.Owner
-	rendered     *render.Rendered
+	// parsed contains the estimated memory of the contents that this run has parsed, by key.
+	parsed map[string]int64
+	// waits is true if the run must wait until others with costly contents have ended.
+	waits    bool
+	owner    ownerutil.Owner
+	rendered *render.Rendered
 	// steps are the rendered objects. hashes contains the hash of each object. hash identifies all objects, without certificates,
 	// and the identity.
 	steps  []step.Step
@@ -102,7 +106,9 @@ func newRun(r *Reconciler, ext *olmv1.ClusterExtension) *run {
 		r.forget(ext.Name)
 	}
 	// Until the run ends, what the extension waits for is unknown.
-	is := r.memory.Change(ext.Name, func(is *remembered) { is.uid, is.awaitsKinds, is.awaitsCatalogs = ext.UID, true, true })
+	is := r.memory.Change(ext.Name, func(is *remembered) {
+		is.uid, is.awaitsKinds, is.awaitsCatalogs, is.running = ext.UID, true, true, true
+	})
 	s := &run{
 		Reconciler: r, saved: ext, ext: ext.DeepCopy(), states: map[*unstructured.Unstructured]execute.State{}, permissions: map[string]rbac.Set{},
 		reset: map[string]bool{},

@@ -83,6 +83,16 @@ func (w *watches) enqueue(_ context.Context, queue workqueue.TypedRateLimitingIn
 	return nil
 }
 
+// wake enqueues an extension.
+func (w *watches) wake(extension string) {
+	w.mu.Lock()
+	queue := w.queue
+	w.mu.Unlock()
+	if queue != nil {
+		queue.Add(kit.Request("", extension))
+	}
+}
+
 // claim watches the given objects for an extension, as the identity, and stops watching the extension's other objects. It must
 // not be called concurrently for the same extension.
 func (w *watches) claim(ctx context.Context, ext *olmv1.ClusterExtension, identity scoped.Identity, objs []watched) error {
