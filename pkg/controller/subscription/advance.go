@@ -231,9 +231,7 @@ func (r *Reconciler) install(ctx context.Context, w *world, known *known, set []
 		each(views, concerned, func(v *view) { v.missing = w.missing(resolved) })
 	}
 	if errors.Is(err, resolver.ErrContent) {
-		if !kit.Is[*resolver.ReadError](err) {
-			delete(known.plans, name) // the content may have changed since it was pinned
-		}
+		known.unpin(name, err)
 		return r.reportUnavailable(w, known, views, concerned, err)
 	}
 	if err != nil {

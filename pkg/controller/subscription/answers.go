@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/keyed"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/resolver"
@@ -52,6 +53,13 @@ func (k *known) awaitedSince(image string, now time.Time) time.Time {
 	}
 	k.awaited[image] = since
 	return since
+}
+
+// unpin forgets the plan for a set, unless only reading failed: the content may have changed since it was pinned.
+func (k *known) unpin(name string, err error) {
+	if !kit.Is[*resolver.ReadError](err) {
+		delete(k.plans, name)
+	}
 }
 
 // find returns the cached answer for a namespace. If the key or a served kind that the answer depends on has changed,
