@@ -219,8 +219,8 @@ func authors() []Mutant {
 		},
 		{
 			Name: "the-record-of-a-subscription-is-unprotected", Rule: 5, File: policy,
-			Old:    "request.?subResource.orValue('') == '' || request.userInfo.username ==",
-			New:    "request.?subResource.orValue('') != '?' || request.userInfo.username ==",
+			Old:    "!variables.isStatus || !(request.resource.resource in ['catalogsources', 'subscriptions'])",
+			New:    "true || !(request.resource.resource in ['catalogsources', 'subscriptions'])",
 			Killer: unit("test/author", "TestOnlyUsersOfTheRecordedAccountChangeTheRecord"),
 		},
 		{
@@ -279,8 +279,8 @@ func authors() []Mutant {
 		},
 		{
 			Name: "anyone-changes-the-record-of-a-catalog", Rule: 5, File: policy,
-			Old:    "      resources: [catalogsources/status, subscriptions/status]",
-			New:    "      resources: [subscriptions/status]",
+			Old:    "      resources: [catalogsources/status, clusterserviceversions/status,",
+			New:    "      resources: [clusterserviceversions/status,",
 			Killer: unit("test/author", "TestTheLastAccountDecidesWhoChangesACatalogWithoutAGroup"),
 		},
 		{
