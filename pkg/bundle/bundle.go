@@ -109,7 +109,7 @@ func ParseWithin(content *catalog.Content, limit int64) (*Bundle, error) {
 	return b, nil
 }
 
-// errTooLarge means that a bundle is too large as text, or as JSON, which aliases can make larger than the text.
+// errTooLarge means that a bundle is too large as text.
 var errTooLarge = fmt.Errorf("bundle has more than %d bytes of manifests", MaxBundleBytes)
 
 // parser parses one bundle.
@@ -118,10 +118,8 @@ type parser struct {
 	// limit is the maximum of bundle.Cost.
 	limit  int64
 	bundle Bundle
-	// from contains the index of the manifest that contains each object, including the omitted ones; bytes is their total
-	// size as JSON.
-	from  []int
-	bytes int
+	// from contains the index of the manifest that contains each object, including the omitted ones.
+	from []int
 	// objects maps the number of an object, which is an index into from, to the parsed object; seen maps a kind and name to
 	// the number.
 	objects map[int]*unstructured.Unstructured
@@ -143,9 +141,6 @@ func (p *parser) read(i int, raw []byte) error {
 	warnings, err := catalog.ReadObjects(raw, MaxManifestBytes, func(object []byte) error {
 		if p.from = append(p.from, i); len(p.from) > MaxManifests {
 			return fmt.Errorf("bundle has more than %d objects", MaxManifests)
-		}
-		if p.bytes += len(object); p.bytes > MaxBundleBytes {
-			return errTooLarge
 		}
 		if p.bundle.Cost += catalog.JSONCost(object); p.bundle.Cost > p.limit {
 			return &CostError{p.bundle.Cost, p.limit}

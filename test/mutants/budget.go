@@ -229,7 +229,7 @@ func budget() []Mutant {
 			Name: "bundles-have-no-total-cost", Rule: 8, File: "pkg/bundle/bundle.go",
 			Old:    "p.bundle.Cost > p.limit {",
 			New:    "p.bundle.Cost < 0 {",
-			Killer: unit("pkg/resolver", "TestTheObjectsOfAPlanHaveACommonLimit"),
+			Killer: unit("pkg/bundle", "TestLimitsApplyToTheDocumentsOfAManifest"),
 		},
 		{
 			Name: "all-costly-plans-are-resolved-at-once", Rule: 8, File: "pkg/resolver/resolve.go",

@@ -10,12 +10,6 @@ func catalogs() []Mutant {
 			Killer: unit("pkg/bundle", "TestLimitsApplyToTheDocumentsOfAManifest"),
 		},
 		{
-			Name: "documents-expand-together", Rule: 8, File: "pkg/bundle/bundle.go",
-			Old:    "p.bytes += len(object); p.bytes > MaxBundleBytes {",
-			New:    "p.bytes += len(object); p.bytes < 0 {",
-			Killer: unit("pkg/bundle", "TestLimitsApplyToTheDocumentsOfAManifest"),
-		},
-		{
 			Name: "files-expand-together", Rule: 8, File: "pkg/catalog/fbc/manifests.go",
 			Old:    "r.size.Add(int64(len(object))) > catalog.MaxContentBytes",
 			New:    "r.size.Add(int64(len(object))) < 0",
