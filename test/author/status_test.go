@@ -40,7 +40,7 @@ func TestAStatusThatRemitReadsIsWrittenByAuthors(t *testing.T) {
 			remit            string
 			first, next, any string
 		}{
-			{csv, "remit-olm", `{"status":{"phase":"Pending"}}`, `{"status":{"phase":"InstallReady"}}`, `{"status":{"message":"x"}}`},
+			{csv, "remit-olm", `{"status":{"phase":"Pending"}}`, `{"status":{"phase":"InstallReady"}}`, `{"status":{"message":"x","conditions":[{"phase":"Pending"}]}}`},
 			{sub, "remit-catalog", `{"status":{"lastUpdated":"2026-01-01T00:00:00Z","installedCSV":"probe"}}`, `{"status":{"installedCSV":null}}`, `{"status":{"reason":"x"}}`},
 			{sub, "remit-catalog", `{"status":{"currentCSV":"probe"}}`, `{"status":{"currentCSV":null}}`, `{"status":{"reason":"y"}}`},
 			{
@@ -52,6 +52,7 @@ func TestAStatusThatRemitReadsIsWrittenByAuthors(t *testing.T) {
 			s.grant(writer, writesStatus)
 			s.eventually(func(c *assert.CollectT) { assert.NoError(c, put(s.cluster.As(s.T, writer), row.obj, row.first)) })
 			require.NoError(s, put(s.carol, row.obj, row.any))
+			require.NoError(s, put(s.cluster.As(s.T, writer), row.obj, row.any))
 			s.deniedCSV(put(s.carol, row.obj, row.next), "may not impersonate ServiceAccount <ns>/installer")
 			require.NoError(s, put(s.alice, row.obj, row.next))
 			require.NoError(s, put(s.cluster.As(s.T, writer), row.obj, row.first))

@@ -14,6 +14,12 @@ func authors() []Mutant {
 			Killer: unit("test/author", "TestAStatusThatRemitReadsIsWrittenByAuthors"),
 		},
 		{
+			Name: "conditions-without-a-type-are-refused", Rule: 3, File: policy,
+			Old:    "'status' && request.resource.resource in ['catalogsources', 'subscriptions']\n",
+			New:    "'status'\n",
+			Killer: unit("test/author", "TestAStatusThatRemitReadsIsWrittenByAuthors"),
+		},
+		{
 			Name: "any-user-restarts-a-finished-plan", Rule: 3, File: policy,
 			Old:    "oldObject.?status.?phase.orValue('') in ['Complete', 'Failed'])",
 			New:    "oldObject.?status.?phase.orValue('') in ['Failed'])",
