@@ -113,7 +113,7 @@ func (f Field) FillEmpty(object any, size, most int) {
 	if entry.Kind() == reflect.Pointer {
 		entry.Set(reflect.New(entry.Type().Elem()))
 	}
-	n := most / max(int(entry.Type().Size()), 1) //nolint:gosec // no type is that large
+	n := most / max(int(entry.Type().Size()), 1)
 	if v.Kind() == reflect.Slice {
 		n = min(n, size/len("{},"))
 		v.Set(reflect.MakeSlice(v.Type(), n, n))

@@ -109,21 +109,8 @@ func readBundle(ctx context.Context, s *run) (outcome, error) {
 		return outcome{}, err
 	}
 	raw, err := s.contentOf(ctx, from.Channel, from.Bundle)
-	if errors.Is(err, catalog.ErrNoContent) && s.isInstalled() { // the installed version is maintained in the meantime
-		known, _, keptErr := s.installedContent(ctx)
-		if known != nil || keptErr != nil {
-			s.bundle = known
-			return outcome{}, keptErr
-		}
-	}
-	var unread *catalog.NotUnpacked
-	switch {
-	case errors.As(err, &unread) && unread.Failure == nil:
-		return rolling(fmt.Sprintf("reading the image of bundle %q, version %s", from.Bundle.Name, from.Bundle.Version)), nil
-	case errors.Is(err, catalog.ErrNoContent):
-		return waiting(s.aboutBundle(err)), nil
-	case err != nil:
-		return outcome{}, err
+	if err != nil {
+		return s.withoutContent(ctx, err)
 	}
 	parsed, cost, err := s.parse(key, raw)
 	switch {
@@ -137,6 +124,26 @@ func readBundle(ctx context.Context, s *run) (outcome, error) {
 		is.setContent(&content{key: key, name: from.Bundle.Name, digest: raw.Digest(), bundle: parsed, cost: cost}, s.ext.Status.Install)
 	})
 	return proceed(), nil
+}
+
+// withoutContent decides how a run goes on whose bundle could not be read.
+func (s *run) withoutContent(ctx context.Context, err error) (outcome, error) {
+	from := s.resolved
+	if errors.Is(err, catalog.ErrNoContent) && s.isInstalled() { // the installed version is maintained in the meantime
+		known, _, keptErr := s.installedContent(ctx)
+		if known != nil || keptErr != nil {
+			s.bundle = known
+			return outcome{}, keptErr
+		}
+	}
+	var unread *catalog.NotUnpacked
+	switch {
+	case errors.As(err, &unread) && unread.Failure == nil:
+		return rolling(fmt.Sprintf("reading the image of bundle %q, version %s", from.Bundle.Name, from.Bundle.Version)), nil
+	case errors.Is(err, catalog.ErrNoContent):
+		return waiting(s.aboutBundle(err)), nil
+	}
+	return outcome{}, err
 }
 
 // contentOf requests the content of a bundle of the resolved catalog. From then on, attempts to read the bundle's image wake the

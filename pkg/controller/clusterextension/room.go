@@ -42,7 +42,22 @@ func (s *run) parse(key string, raw *catalog.Content) (b *bundle.Bundle, cost in
 		s.memory.Change(s.key(), func(is *remembered) { is.measured = measured{key, cost} })
 		return nil, 0, err
 	}
-	b, err = bundle.ParseContent(raw)
+	if cost > costlyContent {
+		b, err = bundle.ParseContent(raw)
+		return b, cost, err
+	}
+	// The text may be YAML, whose objects can need more memory than its size suggests.
+	b, err = bundle.ParseWithin(raw, costlyContent)
+	if more, ok := errors.AsType[*bundle.CostError](err); ok {
+		if err := s.admit(key, more.Cost); err != nil {
+			s.memory.Change(s.key(), func(is *remembered) { is.measured = measured{key, more.Cost} })
+			return nil, 0, err
+		}
+		b, err = bundle.ParseContent(raw)
+	}
+	if b != nil {
+		cost = b.Cost
+	}
 	return b, cost, err
 }
 

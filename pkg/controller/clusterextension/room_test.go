@@ -173,6 +173,26 @@ func TestRunsWithCostlyContentsTakeTurns(t *testing.T) {
 	require.NoError(t, u.read(begin("f")), "an extension that was deleted does not wait")
 }
 
+// Two bytes of a YAML list become a value that takes a hundred.
+func TestYAMLIsMeasuredWhileItIsParsed(t *testing.T) {
+	u := givenUnit(t, interceptor.Funcs{})
+	u.memory.places.taken = map[string]bool{"x": true, "y": true}
+	raw := &catalog.Content{Manifests: [][]byte{[]byte(keptCSV)}}
+	for i := range 2 {
+		raw.Manifests = append(raw.Manifests, fmt.Appendf(nil, "apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata: {name: r%d}\nspec:\n  groups:\n%s", i, strings.Repeat("  - 0\n", 120_000)))
+	}
+	require.Less(t, costOf(raw), int64(costlyContent))
+	s := u.resolved("op", nil)
+	_, _, err := s.parse("k", raw)
+	require.True(t, isCrowded(err), "%v", err)
+	require.True(t, isCrowded(s.awaitTurn("k")), "it is not parsed again")
+	u.memory.places.leave("x", false)
+	b, cost, err := s.parse("k", raw)
+	require.NoError(t, err)
+	require.Greater(t, cost, int64(costlyContent))
+	require.Equal(t, b.Cost, cost)
+}
+
 // A run may need the contents of two versions.
 func TestContentsOfOneRunCountTogether(t *testing.T) {
 	u := givenUnit(t, interceptor.Funcs{})
