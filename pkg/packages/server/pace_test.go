@@ -128,9 +128,9 @@ func TestEveryResponseEnds(t *testing.T) {
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	defer server.Close()
-	got, err := server.Client().Get(server.URL)
-	require.NoError(t, err)
-	defer got.Body.Close()
+	if got, err := server.Client().Get(server.URL); err == nil { // on a busy machine, it ends before its first byte
+		defer got.Body.Close()
+	}
 	select {
 	case err := <-failed:
 		require.Error(t, err)
