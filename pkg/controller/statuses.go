@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/budget"
+	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
 const (
@@ -21,8 +22,8 @@ const (
 
 // trimStatus shortens the lists in the status of an object (docs/adr/0066). Whoever may write the status of an InstallPlan can write
 // 1.4 MB of empty conditions, which took 35 MiB in two programs, without end if the plan is complete. A controller that writes the
-// status compares it with the cached one, and writes whole lists, so that a list that was cut is replaced when it changes. What a
-// status contains never permits anything.
+// status compares it with the cached one, and writes whole lists, so that a list that was cut is replaced when it changes. The
+// condition that records an account is therefore kept wherever it is: users could otherwise let Remit remove it (docs/adr/0085).
 func trimStatus(obj client.Object) {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		trimUntyped(u)
@@ -55,7 +56,14 @@ func shorten(list reflect.Value, isHistory bool) {
 	if isHistory {
 		kept = list.Slice(n-maxConditions, n)
 	}
-	list.Set(reflect.AppendSlice(reflect.MakeSlice(list.Type(), 0, maxConditions), kept))
+	kept = reflect.AppendSlice(reflect.MakeSlice(list.Type(), 0, maxConditions), kept)
+	for i := maxConditions; i < n && !isHistory; i++ {
+		if kind := list.Index(i).FieldByName("Type"); kind.IsValid() && kind.String() == names.ConditionAuthorUnchecked {
+			kept.Index(maxConditions - 1).Set(list.Index(i))
+			break
+		}
+	}
+	list.Set(kept)
 }
 
 // removeLists removes all lists and maps from a struct, except its conditions, at any depth.
@@ -80,10 +88,21 @@ func trimUntyped(obj *unstructured.Unstructured) {
 	if !ok {
 		return
 	}
-	if conditions, ok := status["conditions"].([]any); ok && len(conditions) > maxConditions {
-		status["conditions"] = slices.Clone(conditions[:maxConditions])
+	conditions, _ := status["conditions"].([]any)
+	if len(conditions) > maxConditions {
+		kept := slices.Clone(conditions[:maxConditions])
+		if i := slices.IndexFunc(conditions, isRecord); i >= maxConditions {
+			kept[maxConditions-1] = conditions[i]
+		}
+		conditions, status["conditions"] = kept, kept
 	}
 	if budget.Of(status).Memory > maxStatus {
-		delete(obj.Object, "status")
+		obj.Object["status"] = map[string]any{"conditions": conditions}
 	}
+}
+
+// isRecord reports whether a condition records an account.
+func isRecord(condition any) bool {
+	fields, _ := condition.(map[string]any)
+	return fields["type"] == names.ConditionAuthorUnchecked
 }

@@ -21,6 +21,7 @@ import (
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/lib/budget"
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/test/products"
 )
 
@@ -159,4 +160,33 @@ func TestStatusesOfRemitAreKept(t *testing.T) {
 	require.Equal(t, "m", kept.Object["status"].(map[string]any)["message"])
 	require.NoError(t, json.Unmarshal([]byte(`{"status":{"other":`+string(empty(stored))+`}}`), &source.Object))
 	require.Less(t, budget.Of(cached(t, TrimForCatalog, source).Object).Memory, int64(32<<10))
+}
+
+// A user who may write the status could otherwise hide the record behind other conditions, and Remit would remove it with them. The
+// next user who changes the spec need not be allowed to use the account then.
+func TestTheRecordOfAnAccountIsKept(t *testing.T) {
+	record := operatorsv1alpha1.SubscriptionCondition{Type: names.ConditionAuthorUnchecked, Status: corev1.ConditionFalse, Message: "ServiceAccount a/b installs"}
+	for _, at := range []int{0, maxConditions - 1, maxConditions, 20_000} {
+		sub := &operatorsv1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
+		sub.Status.Conditions = make([]operatorsv1alpha1.SubscriptionCondition, 20_001)
+		sub.Status.Conditions[at] = record
+		got := cached(t, TrimForCatalog, sub)
+		require.Len(t, got.Status.Conditions, maxConditions)
+		require.Equal(t, record, got.Status.GetCondition(names.ConditionAuthorUnchecked))
+
+		for _, more := range []any{nil, strings.Repeat("x", 5<<20)} {
+			conditions := make([]any, 20_001)
+			for i := range conditions {
+				conditions[i] = map[string]any{}
+			}
+			recorded := map[string]any{"type": names.ConditionAuthorUnchecked, "message": record.Message}
+			conditions[at] = recorded
+			source := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
+				"metadata": map[string]any{"name": "x"}, "status": map[string]any{"conditions": conditions, "message": more}}}
+			kept, _, err := unstructured.NestedSlice(cached(t, TrimForCatalog, source).Object, "status", "conditions")
+			require.NoError(t, err)
+			require.Len(t, kept, maxConditions)
+			require.Contains(t, kept, any(recorded))
+		}
+	}
 }

@@ -136,6 +136,18 @@ func budget() []Mutant {
 			Killer: unit("pkg/controller", "TestConditionsTakeLittleMemory"),
 		},
 		{
+			Name: "other-conditions-hide-the-record-of-a-subscription", Rule: 3, File: "pkg/controller/statuses.go",
+			Old:    "kind.IsValid() && kind.String() == names.ConditionAuthorUnchecked",
+			New:    "kind.IsValid() && kind.String() == names.ConditionAuthorUnchecked && false",
+			Killer: unit("pkg/controller", "TestTheRecordOfAnAccountIsKept"),
+		},
+		{
+			Name: "other-conditions-hide-the-record-of-a-catalog", Rule: 3, File: "pkg/controller/statuses.go",
+			Old:    "isRecord); i >= maxConditions {",
+			New:    "isRecord); i >= maxConditions && false {",
+			Killer: unit("pkg/controller", "TestTheRecordOfAnAccountIsKept"),
+		},
+		{
 			Name: "statuses-of-any-size-in-caches", Rule: 8, File: "pkg/controller/statuses.go",
 			Old:    "	if budget.Of(status.Addr().Interface()).Memory > maxStatus {",
 			New:    "	if false {",
