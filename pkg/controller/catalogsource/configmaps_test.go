@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/catalog/configmap"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -56,4 +57,21 @@ func TestManifestsOfAConfigMapCountForEachPackage(t *testing.T) {
 	w.images.budget.exempt = ""
 	requireReady(t, w.reconcile(t, "cat"))
 	require.Greater(t, w.images.budget.holds(holder{by: fromConfigMap, key: key("cat")}), int64(20*100<<10))
+}
+
+// A CatalogSource beyond the limit of its namespace reads no ConfigMap, and says why.
+func TestACatalogInAConfigMapWaitsForAPlace(t *testing.T) {
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "remit", Name: "c", UID: "u"}, Data: map[string]string{"catalog.yaml": goodCatalog}}
+	w := given(t, nil, cm, catalogSource("cat", operatorsv1alpha1.CatalogSourceSpec{SourceType: "internal", ConfigMap: "c"}))
+	w.follows.places.exempt, w.follows.places.wake = "", func(types.NamespacedName) {}
+	for n := range maxConfigMaps {
+		require.NoError(t, w.follows.take(key(fmt.Sprint(n))))
+	}
+	got := w.reconcile(t, "cat")
+	require.Equal(t, operatorsv1alpha1.CatalogSourceConfigMapError, got.Reason)
+	require.Contains(t, got.Message, "config map c: namespace remit already has 50 catalogs in ConfigMaps")
+	require.Nil(t, got.ConfigMapResource)
+
+	w.follows.drop(key("0"))
+	requireReady(t, w.reconcile(t, "cat"))
 }

@@ -2,6 +2,7 @@ package catalogsource
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -29,13 +30,27 @@ type configMapWatches struct {
 	mu sync.Mutex
 	// unwatched contains the CatalogSources whose ConfigMaps are not watched.
 	unwatched map[types.NamespacedName]bool
+	places    *places
 }
 
-func newConfigMapWatches(open openFunc, wake func(types.NamespacedName)) *configMapWatches {
+// newConfigMapWatches returns the watches. No limit applies to the exempt namespace.
+func newConfigMapWatches(open openFunc, exempt string, wake func(types.NamespacedName)) *configMapWatches {
 	return &configMapWatches{
+		places: &places{
+			max: maxConfigMaps, has: fmt.Sprintf("%d catalogs in ConfigMaps", maxConfigMaps), then: "will be loaded",
+			exempt: exempt, wake: wake, byNamespace: map[string]*namespacePlaces{},
+		},
 		Watches: kit.Watches[types.NamespacedName]{Wake: wake, Namespace: func(key types.NamespacedName) string { return key.Namespace }},
 		open:    open, interests: &rbac.Interests[types.NamespacedName]{}, unwatched: map[types.NamespacedName]bool{},
 	}
+}
+
+// take takes a place for a CatalogSource, which drop releases. It returns an error if the namespace has too many catalogs in
+// ConfigMaps; the CatalogSource is woken when there is a place.
+func (f *configMapWatches) take(key types.NamespacedName) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.places.take(key)
 }
 
 // prepare opens the watch of a CatalogSource's ConfigMap, before the ConfigMap is read. It returns the delay after
@@ -80,6 +95,9 @@ func (f *configMapWatches) unwatch(match func(types.NamespacedName) bool) {
 func (f *configMapWatches) drop(key types.NamespacedName) {
 	f.Close(func(other types.NamespacedName, _ string) bool { return other == key })
 	f.setUnwatched(key, false)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.places.leave(key)
 }
 
 // wakeUnwatched wakes matching CatalogSources whose ConfigMaps are not watched.

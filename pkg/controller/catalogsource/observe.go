@@ -174,6 +174,9 @@ func (r *Reconciler) target(ctx context.Context, namespace, address string) (str
 
 func (r *Reconciler) observeConfigMap(ctx context.Context, key types.NamespacedName, name string) observation {
 	const reason = operatorsv1alpha1.CatalogSourceConfigMapError
+	if err := r.follows.take(key); err != nil {
+		return observation{problem: problemf(reason, "config map %s: %v", name, err)}
+	}
 	listers, done := r.follows.interests.Track(key, r.RBAC)
 	defer done()
 	again := r.follows.prepare(ctx, listers, key, name)

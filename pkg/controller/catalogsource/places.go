@@ -6,9 +6,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxConnections bounds the connections of one tenant namespace, and maxImages the number of its catalogs that are read
-// from images. Each of them uses memory and goroutines, even if its registry does not respond.
-const maxConnections, maxImages = 50, 50
+// maxConnections bounds the connections of one tenant namespace, and maxImages and maxConfigMaps the numbers of its catalogs that are
+// read from images and from ConfigMaps. Each of them uses memory and goroutines even if its registry does not respond, or requests,
+// because a ConfigMap that is not watched is read at intervals.
+const maxConnections, maxImages, maxConfigMaps = 50, 50, 50
 
 // places limits the number of items per namespace. A CatalogSource without a place waits without using resources, and
 // is woken when a place becomes available. Callers must hold the lock that protects the items.

@@ -95,3 +95,26 @@ func TestLimitsCatalogsInImagesOfANamespace(t *testing.T) {
 	}
 	require.NotContains(t, i.places.byNamespace, "t1")
 }
+
+// A ConfigMap that is not watched is read at intervals, so the number of those of a tenant's namespace is limited.
+func TestLimitsCatalogsInConfigMapsOfANamespace(t *testing.T) {
+	var woken []types.NamespacedName
+	f := newConfigMapWatches(nil, "global", func(key types.NamespacedName) { woken = append(woken, key) })
+	at := func(namespace string, n int) types.NamespacedName {
+		return types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(n)}
+	}
+	for n := range maxConfigMaps {
+		require.NoError(t, f.take(at("t1", n)))
+		require.NoError(t, f.take(at("t1", n)), "a CatalogSource keeps its place")
+	}
+	require.EqualError(t, f.take(at("t1", maxConfigMaps)),
+		"namespace t1 already has 50 catalogs in ConfigMaps, which is the limit; this CatalogSource will be loaded after another CatalogSource in the namespace is deleted")
+	require.NoError(t, f.take(at("t2", 0)))
+	for n := range maxConfigMaps + 1 {
+		require.NoError(t, f.take(at("global", n)))
+	}
+	require.Empty(t, woken)
+	f.drop(at("t1", 3))
+	require.Equal(t, []types.NamespacedName{at("t1", maxConfigMaps)}, woken)
+	require.NoError(t, f.take(at("t1", maxConfigMaps)))
+}

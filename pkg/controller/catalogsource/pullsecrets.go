@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -35,6 +37,9 @@ const (
 	// maxReads bounds the Secrets that are read at the same time, each of which can have more than a MiB, maxNamespaceReads those of one
 	// namespace, and readTimeout how long the others wait for one.
 	maxReads, maxNamespaceReads, readTimeout = 16, 2, 10 * time.Second
+	// readBurst is how many Secrets of a tenant's namespace are read without waiting, and readInterval is the time after which another one
+	// can be. Secrets are read at each attempt and poll: without a limit, 50 images with 20 Secrets each cause 33 requests per second.
+	readBurst, readInterval = 100, time.Second
 )
 
 // pullSecrets reads the pull secrets of images, and retries a failed pull when something that it depends on changes. It reads
@@ -48,7 +53,9 @@ type pullSecrets struct {
 	// reads shares the reads of Secrets between namespaces.
 	reads turns
 
-	mu    sync.Mutex
+	mu sync.Mutex
+	// paces limits the rate of reads by namespace. A pace that is not in use is removed.
+	paces map[string]*rate.Limiter
 	pulls map[kit.Retry]attempt
 	// running counts the watches by namespace.
 	running map[string]int
@@ -149,6 +156,9 @@ func (p *pullSecrets) add(ctx context.Context, listers rbac.Listers, pull kit.Re
 	if p.Secrets == nil {
 		return "", fmt.Errorf("Secret %q: reading Secrets is not configured", key.Name)
 	}
+	if err := p.paceOf(key.Namespace).Wait(ctx); err != nil {
+		return "", fmt.Errorf("Secret %q: the Secrets of the namespace are being read too often: %w", key.Name, err)
+	}
 	turn, _, err := p.reads.join(ctx, key.Namespace)
 	if err != nil {
 		return "", fmt.Errorf("Secret %q: %w", key.Name, err)
@@ -168,6 +178,26 @@ func (p *pullSecrets) add(ctx context.Context, listers rbac.Listers, pull kit.Re
 		p.release(pull, image.SizeOf(secret))
 	}
 	return secret.ResourceVersion, err
+}
+
+// paceOf returns the pace at which the Secrets of a namespace are read. The global catalog namespace has none: tenants who install from
+// its catalogs would delay each other.
+func (p *pullSecrets) paceOf(namespace string) *rate.Limiter {
+	if namespace == p.GlobalNamespace {
+		return rate.NewLimiter(rate.Inf, 0)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pace := p.paces[namespace]
+	if pace == nil {
+		maps.DeleteFunc(p.paces, func(_ string, unused *rate.Limiter) bool { return unused.Tokens() >= readBurst })
+		if p.paces == nil {
+			p.paces = map[string]*rate.Limiter{}
+		}
+		pace = rate.NewLimiter(rate.Every(readInterval), readBurst)
+		p.paces[namespace] = pace
+	}
+	return pace
 }
 
 // hold counts credentials of a pull that is running, or returns an error if they exceed a limit.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -238,4 +239,50 @@ func TestFewSecretsAreReadAtTheSameTime(t *testing.T) {
 	require.LessOrEqual(t, most.Load(), int32(maxNamespaceReads+1))
 	cancel()
 	group.Wait()
+}
+
+// The images of a namespace are polled every 30 seconds at most. Without a pace, all their Secrets would be read each time.
+func TestPollsReadSecretsAtALimitedRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reads [2]atomic.Int64
+		p := reading(t, func(_ context.Context, key types.NamespacedName) (*corev1.Secret, error) {
+			reads[len(key.Namespace)-1].Add(1)
+			return credentialsOf(key.Name, 1), nil
+		})
+		p.GlobalNamespace = "gg"
+		var names []string
+		for i := range maxSecrets {
+			names = append(names, fmt.Sprint("s", i))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		var polls sync.WaitGroup
+		for i := range maxImages {
+			for _, namespace := range []string{"t", "gg"} {
+				polls.Go(func() {
+					for pull := kit.NewRetry(); ctx.Err() == nil; time.Sleep(shortestPoll) {
+						_, _ = p.Access(ctx, types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(i)}, names, pull)
+						p.Forget(pull)
+					}
+				})
+			}
+		}
+		polls.Wait()
+		require.LessOrEqual(t, reads[0].Load(), int64(readBurst+600))
+		require.GreaterOrEqual(t, reads[0].Load(), int64(readBurst+500))
+		require.GreaterOrEqual(t, reads[1].Load(), int64(maxImages*maxSecrets*20), "the global catalog namespace has no pace")
+	})
+}
+
+// A namespace whose Secrets have not been read for a while leaves nothing behind.
+func TestPacesThatAreNotInUseAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPullSecrets(&Options{GlobalNamespace: "remit"})
+		for i := range 1000 {
+			require.NoError(t, p.paceOf(fmt.Sprint("t", i)).Wait(t.Context()))
+			time.Sleep(readInterval / 2)
+		}
+		require.LessOrEqual(t, len(p.paces), 4)
+		require.Same(t, p.paceOf("t999"), p.paceOf("t999"))
+	})
 }

@@ -132,7 +132,7 @@ func New(o Options) (*Reconciler, error) {
 		directories: newDirectories(o.Directories, o.Disk),
 		connections: newConnections(bound, waker.Wake),
 		configMaps:  &configMaps{budget: bound, disk: o.Disk},
-		follows:     newConfigMapWatches(o.WatchConfigMap, waker.Wake),
+		follows:     newConfigMapWatches(o.WatchConfigMap, o.GlobalNamespace, waker.Wake),
 		images:      newImages(o.Images, o.Disk, bound, waker.Wake, o.Clock),
 		servers:     newServers(o),
 		snapshots:   newSnapshots(),
