@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
@@ -105,6 +106,15 @@ func (p Plan) SharesSubscription(other Plan) bool {
 	return slices.ContainsFunc(p.Pins, func(a Pin) bool {
 		return slices.ContainsFunc(other.Pins, func(b Pin) bool { return a.SubscriptionUID == b.SubscriptionUID })
 	})
+}
+
+// maxSought is the number of pins for which MayShareSubscription searches a text.
+const maxSought = 64
+
+// MayShareSubscription reports whether the text of another plan's pins can contain one for the same Subscription. It costs much less
+// than to decode the text. Texts that Encode wrote contain the UIDs as they are.
+func (p Plan) MayShareSubscription(text string) bool {
+	return len(p.Pins) > maxSought || slices.ContainsFunc(p.Pins, func(pin Pin) bool { return strings.Contains(text, string(pin.SubscriptionUID)) })
 }
 
 // CompareAge orders InstallPlans by age: it returns -1 if a is older than b, and 1 if it is newer. The creation time comes first,

@@ -345,3 +345,15 @@ func TestRequirementsWithTheSameTextAreNotConfused(t *testing.T) {
 	}
 	require.Equal(t, map[string]int{"evil": 0, "good": 1}, found)
 }
+
+// A plan of another Subscription is recognized without decoding it.
+func TestPlansOfOtherSubscriptionsAreRecognizedByTheirText(t *testing.T) {
+	a, b := resolved(t), resolved(t)
+	require.True(t, a.MayShareSubscription(b.Encode()))
+	b.Pins[0].SubscriptionUID = "new"
+	require.False(t, a.MayShareSubscription(b.Encode()))
+	for range maxSought {
+		a.Pins = append(a.Pins, a.Pins[0])
+	}
+	require.True(t, a.MayShareSubscription(b.Encode()), "so many searches cost more than to decode the text")
+}

@@ -115,7 +115,11 @@ func (s *run) newerPlan(ctx context.Context) (string, error) {
 		if resolver.CompareAge(other, s.plan) <= 0 || other.UID == s.plan.UID {
 			continue
 		}
-		content, err := resolver.Decode(other.Namespace, other.Name, other.Annotations[names.AnnotationPlan])
+		text := other.Annotations[names.AnnotationPlan]
+		if !s.content.MayShareSubscription(text) {
+			continue
+		}
+		content, err := resolver.Decode(other.Namespace, other.Name, text)
 		if err == nil && content.SharesSubscription(s.content) {
 			return other.Name, nil
 		}
