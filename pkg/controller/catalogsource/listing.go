@@ -12,6 +12,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/catalog"
 	cataloggrpc "github.com/remit-olm/remit/pkg/catalog/grpc"
+	"github.com/remit-olm/remit/pkg/lib/turns"
 )
 
 // Limits for listing registries, in addition to those of package grpc.
@@ -31,24 +32,24 @@ const errIdle = slow("the registry took longer than 15s to send a message")
 func newLoadLanes(global string) *lanes {
 	return &lanes{
 		reserved: global,
-		global:   &turns{slots: globalLoads, share: globalLoads, slice: loadSlice, grace: yieldGrace},
-		tenants:  &turns{slots: tenantLoads, share: namespaceLoads, slice: loadSlice, grace: yieldGrace},
+		global:   &turns.Turns{Slots: globalLoads, Share: globalLoads, Slice: loadSlice, Grace: yieldGrace, Late: errYieldTimeout},
+		tenants:  &turns.Turns{Slots: tenantLoads, Share: namespaceLoads, Slice: loadSlice, Grace: yieldGrace, Late: errYieldTimeout},
 	}
 }
 
 // listing is a RegistryClient that makes requests only during its turn. It is stopped if a message takes too long.
 type listing struct {
 	cataloggrpc.RegistryClient
-	turn *turn
+	turn *turns.Turn
 }
 
 // load waits for a turn, and then lists a registry.
 func (l *lanes) load(ctx context.Context, namespace string, client cataloggrpc.RegistryClient, kept catalog.Kept) (*catalog.Snapshot, error) {
-	turn, ctx, err := l.turnsOf(namespace).join(ctx, namespace)
+	turn, ctx, err := l.turnsOf(namespace).Join(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
-	defer turn.leave()
+	defer turn.Leave()
 	snap, err := cataloggrpc.Load(ctx, &listing{client, turn}, kept)
 	if err != nil {
 		return nil, asSlow(ctx, err)
@@ -72,13 +73,13 @@ func asSlow(ctx context.Context, err error) error {
 
 // ListBundles implements RegistryClient.
 func (l *listing) ListBundles(ctx context.Context, each func(*api.Bundle) error) error {
-	timer := time.AfterFunc(idleTimeout, func() { l.turn.stop(errIdle) })
+	timer := time.AfterFunc(idleTimeout, func() { l.turn.Stop(errIdle) })
 	defer timer.Stop()
 	return l.RegistryClient.ListBundles(ctx, func(b *api.Bundle) error {
 		timer.Stop()
 		err := each(b)
 		if err == nil {
-			err = l.turn.yield(ctx)
+			err = l.turn.Yield(ctx)
 		}
 		timer.Reset(idleTimeout)
 		return err
@@ -87,10 +88,10 @@ func (l *listing) ListBundles(ctx context.Context, each func(*api.Bundle) error)
 
 // GetPackage implements RegistryClient.
 func (l *listing) GetPackage(ctx context.Context, name string) (*api.Package, error) {
-	if err := l.turn.yield(ctx); err != nil {
+	if err := l.turn.Yield(ctx); err != nil {
 		return nil, err
 	}
-	timer := time.AfterFunc(idleTimeout, func() { l.turn.stop(errIdle) })
+	timer := time.AfterFunc(idleTimeout, func() { l.turn.Stop(errIdle) })
 	defer timer.Stop()
 	return l.RegistryClient.GetPackage(ctx, name)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog/pull"
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/image"
+	"github.com/remit-olm/remit/pkg/lib/turns"
 )
 
 const (
@@ -23,7 +24,9 @@ const (
 
 // newParseLanes returns lanes in which one tenant catalog and one global catalog are parsed at a time.
 func newParseLanes(global string) *lanes {
-	one := func() *turns { return &turns{slots: 1, share: 1, slice: parseSlice, grace: parseGrace} }
+	one := func() *turns.Turns {
+		return &turns.Turns{Slots: 1, Share: 1, Slice: parseSlice, Grace: parseGrace, Late: errYieldTimeout}
+	}
 	return &lanes{reserved: global, global: one(), tenants: one()}
 }
 
@@ -139,19 +142,19 @@ func (i *images) pull(ctx context.Context, replaced holder, from *image.Image, e
 	got, err := pull.Read(ctx, from, pull.Options{
 		Disk: i.disk, Extract: extract, MaxFiles: limits.files, MaxContents: limits.contents, Take: room.take, Displays: true,
 		Turn: func(ctx context.Context) (context.Context, fbc.Loader, func(), error) {
-			turn, ctx, err := i.parses.turnsOf(namespace).join(ctx, namespace)
+			turn, ctx, err := i.parses.turnsOf(namespace).Join(ctx, namespace)
 			if err != nil {
 				return ctx, fbc.Loader{}, nil, err
 			}
-			return ctx, i.loader(turn, room), turn.leave, nil
+			return ctx, i.loader(turn, room), turn.Leave, nil
 		},
 	})
 	return got.Snapshot, err
 }
 
 // loader returns the loader for a catalog's files.
-func (i *images) loader(turn *turn, room *room) fbc.Loader {
-	loader := i.budget.loader(turn.namespace)
-	loader.Between, loader.Take = turn.yieldTogether(), room.keep
+func (i *images) loader(turn *turns.Turn, room *room) fbc.Loader {
+	loader := i.budget.loader(turn.Namespace)
+	loader.Between, loader.Take = turn.YieldTogether(), room.keep
 	return loader
 }

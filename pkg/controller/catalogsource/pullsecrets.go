@@ -19,6 +19,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/image"
+	"github.com/remit-olm/remit/pkg/lib/turns"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
@@ -51,7 +52,7 @@ type pullSecrets struct {
 	interests rbac.Interests[kit.Retry]
 
 	// reads shares the reads of Secrets between namespaces.
-	reads turns
+	reads turns.Turns
 
 	mu sync.Mutex
 	// paces limits the rate of reads by namespace. A pace that is not in use is removed.
@@ -62,7 +63,7 @@ type pullSecrets struct {
 }
 
 func newPullSecrets(o *Options) *pullSecrets {
-	return &pullSecrets{Options: o, reads: turns{slots: maxReads, share: maxNamespaceReads}}
+	return &pullSecrets{Options: o, reads: turns.Turns{Slots: maxReads, Share: maxNamespaceReads}}
 }
 
 // attempt records what the last attempt at a pull used: the version of each Secret by name, or "" if the Secret did not
@@ -159,11 +160,11 @@ func (p *pullSecrets) add(ctx context.Context, listers rbac.Listers, pull kit.Re
 	if err := p.paceOf(key.Namespace).Wait(ctx); err != nil {
 		return "", fmt.Errorf("Secret %q: the Secrets of the namespace are being read too often: %w", key.Name, err)
 	}
-	turn, _, err := p.reads.join(ctx, key.Namespace)
+	turn, _, err := p.reads.Join(ctx, key.Namespace)
 	if err != nil {
 		return "", fmt.Errorf("Secret %q: %w", key.Name, err)
 	}
-	defer turn.leave()
+	defer turn.Leave()
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	secret, err := p.Secrets(ctx, listers, key)

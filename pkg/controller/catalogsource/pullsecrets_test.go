@@ -229,11 +229,7 @@ func TestFewSecretsAreReadAtTheSameTime(t *testing.T) {
 	for range maxNamespaceReads {
 		<-begun
 	}
-	require.Eventually(t, func() bool {
-		p.reads.mu.Lock()
-		defer p.reads.mu.Unlock()
-		return len(p.reads.waiting) == 10-maxNamespaceReads
-	}, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return p.reads.Waiting() == 10-maxNamespaceReads }, time.Minute, time.Millisecond)
 	_, err := p.Access(t.Context(), key("c"), []string{"a"}, kit.NewRetry())
 	require.NoError(t, err, "other namespaces do not wait")
 	require.LessOrEqual(t, most.Load(), int32(maxNamespaceReads+1))

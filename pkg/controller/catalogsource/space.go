@@ -140,11 +140,11 @@ func (i *images) spool(catalog types.NamespacedName) (take func(bytes int64) err
 
 // unpack implements bundleimage.Options.Turn.
 func (i *images) unpack(ctx context.Context, namespace string) (context.Context, func(), error) {
-	turn, ctx, err := i.unpacks.turnsOf(namespace).join(ctx, namespace)
+	turn, ctx, err := i.unpacks.turnsOf(namespace).Join(ctx, namespace)
 	if err != nil {
 		return nil, nil, err
 	}
-	return ctx, turn.leave, nil
+	return ctx, turn.Leave, nil
 }
 
 // take reserves bytes before they are written. It returns an error if the budget is exceeded.

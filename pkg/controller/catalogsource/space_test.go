@@ -18,6 +18,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/catalog/disk"
 	"github.com/remit-olm/remit/pkg/catalog/pull"
+	"github.com/remit-olm/remit/pkg/lib/turns"
 	"github.com/remit-olm/remit/test/env/registry"
 )
 
@@ -121,16 +122,16 @@ func TestHalfParsedImagesShareTheBudgetOfTheirNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newImages(nil, store, newBudget("global"), func(types.NamespacedName) {}, clock.RealClock{})
 		parsed := i.room(holder{key: types.NamespacedName{Namespace: "t1", Name: "a"}})
-		mine, ctx, err := i.parses.tenants.join(t.Context(), "t1")
+		mine, ctx, err := i.parses.tenants.Join(t.Context(), "t1")
 		require.NoError(t, err)
-		var other *turn
-		go func() { other, _, _ = i.parses.tenants.join(t.Context(), "t2") }()
+		var other *turns.Turn
+		go func() { other, _, _ = i.parses.tenants.Join(t.Context(), "t2") }()
 		synctest.Wait()
 		i.parses.tenants.sliceOver(mine)
 		var read pull.Catalog
 		go func() {
 			read, err = pull.Options{Disk: store}.Parse(ctx, pull.Files{Key: "key", Dir: dir}, i.loader(mine, parsed))
-			mine.leave()
+			mine.Leave()
 		}()
 		synctest.Wait()
 		require.NotNil(t, other, "the other catalog has its turn")
@@ -141,7 +142,7 @@ func TestHalfParsedImagesShareTheBudgetOfTheirNamespace(t *testing.T) {
 		require.NoError(t, late.keep(maxNamespaceBytes-half))
 		require.ErrorContains(t, late.keep(maxNamespaceBytes-half+1), "together, at most 64 MiB are allowed")
 		late.release()
-		other.leave()
+		other.Leave()
 		synctest.Wait()
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, i.budget.holds(parsed.h), read.Size())
@@ -186,11 +187,7 @@ func TestUnpacksBundlesOneAfterTheOther(t *testing.T) {
 		next <- end
 	}()
 	tenants := i.unpacks.turnsOf("b")
-	require.Eventually(t, func() bool {
-		tenants.mu.Lock()
-		defer tenants.mu.Unlock()
-		return len(tenants.waiting) == 1
-	}, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return tenants.Waiting() == 1 }, time.Minute, time.Millisecond)
 	select {
 	case <-next:
 		t.Fatal("two images are unpacked at the same time")

@@ -1,0 +1,24 @@
+package catalogsource
+
+import "github.com/remit-olm/remit/pkg/lib/turns"
+
+// slow is the error for a registry or catalog that takes too long.
+type slow string
+
+func (s slow) Error() string { return string(s) }
+
+const errYieldTimeout = slow("the catalog is slow, and catalogs of other namespaces are waiting")
+
+// lanes contains separate turns for tenants and for the global catalog namespace, so that neither waits for the other.
+type lanes struct {
+	// reserved is the global catalog namespace.
+	reserved        string
+	global, tenants *turns.Turns
+}
+
+func (l *lanes) turnsOf(namespace string) *turns.Turns {
+	if namespace == l.reserved {
+		return l.global
+	}
+	return l.tenants
+}
