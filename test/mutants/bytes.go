@@ -353,8 +353,8 @@ func bytes() []Mutant {
 		},
 		{
 			Name: "half-parsed-images-do-not-count", Rule: 8, File: "pkg/controller/catalogsource/pulls.go",
-			Old:    "turn.yieldTogether(), room.keep",
-			New:    "turn.yieldTogether(), nil",
+			Old:    "turn.YieldTogether(), room.keep",
+			New:    "turn.YieldTogether(), nil",
 			Killer: unit("pkg/controller/catalogsource", "TestHalfParsedImagesShareTheBudgetOfTheirNamespace"),
 		},
 		{
@@ -599,8 +599,8 @@ func bytes() []Mutant {
 		},
 		{
 			Name: "any-number-of-secrets-is-read-at-once", Rule: 8, File: "pkg/controller/catalogsource/pullsecrets.go",
-			Old:    "share: maxNamespaceReads}}",
-			New:    "share: maxReads}}",
+			Old:    "Share: maxNamespaceReads}}",
+			New:    "Share: maxReads}}",
 			Killer: unit("pkg/controller/catalogsource", "TestFewSecretsAreReadAtTheSameTime"),
 		},
 		{

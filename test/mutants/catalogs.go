@@ -171,5 +171,29 @@ func catalogs() []Mutant {
 			New:    "		if wide && n < 0 || i == 0",
 			Killer: unit("pkg/catalog", "TestOddYAMLTakesLinearTime"),
 		},
+		{
+			Name: "secrets-are-read-at-any-rate", Rule: 8, File: "pkg/controller/catalogsource/pullsecrets.go",
+			Old:    "	if namespace == p.GlobalNamespace {",
+			New:    "	if namespace != p.GlobalNamespace {",
+			Killer: unit("pkg/controller/catalogsource", "TestPollsReadSecretsAtALimitedRate"),
+		},
+		{
+			Name: "paces-are-kept", Rule: 8, File: "pkg/controller/catalogsource/pullsecrets.go",
+			Old:    "return unused.Tokens() >= readBurst",
+			New:    "return unused == nil",
+			Killer: unit("pkg/controller/catalogsource", "TestPacesThatAreNotInUseAreForgotten"),
+		},
+		{
+			Name: "any-number-of-catalogs-in-configmaps", Rule: 8, File: "pkg/controller/catalogsource/observe.go",
+			Old:    "	if err := r.follows.take(key); err != nil {",
+			New:    "	if err := r.follows.take(key); err != nil && key.Name == \"\" {",
+			Killer: unit("pkg/controller/catalogsource", "TestACatalogInAConfigMapWaitsForAPlace"),
+		},
+		{
+			Name: "places-of-configmaps-are-kept", Rule: 8, File: "pkg/controller/catalogsource/follow.go",
+			Old:    "	f.places.leave(key)\n",
+			New:    "",
+			Killer: unit("pkg/controller/catalogsource", "TestLimitsCatalogsInConfigMapsOfANamespace"),
+		},
 	}
 }

@@ -127,7 +127,7 @@ func TestHalfParsedImagesShareTheBudgetOfTheirNamespace(t *testing.T) {
 		var other *turns.Turn
 		go func() { other, _, _ = i.parses.tenants.Join(t.Context(), "t2") }()
 		synctest.Wait()
-		i.parses.tenants.sliceOver(mine)
+		time.Sleep(parseSlice + time.Millisecond)
 		var read pull.Catalog
 		go func() {
 			read, err = pull.Options{Disk: store}.Parse(ctx, pull.Files{Key: "key", Dir: dir}, i.loader(mine, parsed))

@@ -98,7 +98,7 @@ func (s *run) inspect(ctx context.Context, state execute.State) error {
 		return err
 	}
 	for _, version := range crd.Stricter(live, want) {
-		result, err := existing.Read(ctx, s.executor.Account, live, want, version)
+		result, err := existing.Read(ctx, s.executor.Account, s.ext.Spec.Namespace, live, want, version)
 		switch {
 		case apierrors.IsForbidden(err):
 			s.refuse(state.Step, fmt.Errorf("existing objects must be validated against the new schema: %v", err)) //nolint:errorlint // err is not wrapped, because it must not count as a refused write

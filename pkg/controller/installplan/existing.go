@@ -209,7 +209,7 @@ func (s *run) inspect(ctx context.Context, state execute.State) (inspection, err
 	s.warnConverted(live.Name, crd.StricterButConverted(live, want))
 	s.warnAltered(live.Name, crd.Alterations(live, want))
 	for _, version := range crd.Stricter(live, want) {
-		result, err := existing.Read(ctx, s.executor.Reader(state.Step), live, want, version)
+		result, err := existing.Read(ctx, s.executor.Reader(state.Step), s.plan.Namespace, live, want, version)
 		if apierrors.IsForbidden(err) {
 			//nolint:errorlint // err is not wrapped: it is reported as a finding and must not count as a refused write
 			found.forbidden = fmt.Errorf("existing objects must be validated against the new schema: %v", err)

@@ -11,9 +11,10 @@ import (
 	"os/exec"
 	"runtime/debug"
 
-	"golang.org/x/sync/semaphore"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/remit-olm/remit/pkg/lib/turns"
 )
 
 // A bundle's author writes the new schema, which the API server has not seen and therefore not refused, and a schema and an object
@@ -26,18 +27,15 @@ const (
 	maxMemory, softMemory = 512 << 20, 384 << 20
 	// schemaSeconds and objectSeconds bound the CPU time for preparing the schemas, and for validating one object.
 	schemaSeconds, objectSeconds = 10, 3
-	// maxWaiting is the number of Reads at a time, which have a page in memory. One of them runs a process, and others wait for one.
 	// maxReason is the maximum length of the reason why a schema cannot be used, in bytes.
-	maxWaiting, maxReason = 4, 500
+	maxReason = 500
 )
 
 // errBusy means that several other Reads are in progress. A later attempt may succeed.
 var errBusy = errors.New("objects of several other CustomResourceDefinitions are being validated")
 
-var (
-	running = semaphore.NewWeighted(1)
-	waiting = semaphore.NewWeighted(maxWaiting)
-)
+// running is the turn of the only process. Namespaces take turns, so that one of them does not wait for all plans of another.
+var running = turns.Turns{Slots: 1, Share: 1}
 
 // schemas is the first message to the process. Each one after it is an object.
 type schemas struct {
@@ -111,8 +109,8 @@ type process struct {
 
 // start waits until no other process runs, and starts one. The caller must call stop. why is the reason why the schemas cannot be
 // used; the process is then nil.
-func start(ctx context.Context, with schemas) (p *process, why string, err error) {
-	free, err := place(ctx)
+func start(ctx context.Context, namespace string, with schemas) (p *process, why string, err error) {
+	free, err := place(ctx, namespace)
 	if err != nil {
 		return nil, "", err
 	}
@@ -143,26 +141,16 @@ func start(ctx context.Context, with schemas) (p *process, why string, err error
 	return p, "", nil
 }
 
-// begin takes one of the places of Reads. The error is errBusy if there is none.
-func begin() (end func(), err error) {
-	if !waiting.TryAcquire(1) {
-		return nil, errBusy
-	}
-	return func() { waiting.Release(1) }, nil
-}
-
-// place waits for the place of the only process. The error is errBusy if others run for so long.
-func place(ctx context.Context) (free func(), err error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if err := running.Acquire(ctx, 1); err != nil {
+// place waits for the place of the only process, on behalf of a namespace. The error is errBusy if others run for so long.
+func place(ctx context.Context, namespace string) (free func(), err error) {
+	turn, _, err := running.Join(ctx, namespace)
+	if err != nil {
 		if errors.Is(context.Cause(ctx), ErrSlow) {
 			err = errBusy
 		}
 		return nil, err
 	}
-	return func() { running.Release(1) }, nil
+	return turn.Leave, nil
 }
 
 // ask sends a message, and reads the answer. An error means that the process has ended: its limits were exceeded, or the context is

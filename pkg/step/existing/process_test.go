@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +25,19 @@ func (o objects) Get(context.Context, client.ObjectKey, client.Object, ...client
 
 func (o objects) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	return fill(list, o, "")
+}
+
+// paged is a reader of a page with one object and another page, which reports their sizes.
+type paged struct {
+	objects
+
+	read func(size int64)
+}
+
+func (p paged) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	o := (&client.ListOptions{}).ApplyOptions(opts)
+	p.read(o.Limit)
+	return fill(list, p.objects, map[bool]string{true: "more"}[o.Continue == ""])
 }
 
 // fill writes objects into a list, as a client does.
@@ -86,7 +101,7 @@ func TestValidationIsLimited(t *testing.T) {
 			live, want := things(t, open), things(t, row.next)
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // without limits, some take hours
 			defer cancel()
-			found, err := Read(ctx, objectsOf(t, row.object), live, want, "v1")
+			found, err := Read(ctx, objectsOf(t, row.object), "a", live, want, "v1")
 			require.NoError(t, err)
 			refused := found.Err(func(string) bool { return true })
 			if row.violation == "" {
@@ -108,8 +123,9 @@ func TestValidationIsLimited(t *testing.T) {
 	var used syscall.Rusage
 	require.NoError(t, syscall.Getrusage(syscall.RUSAGE_CHILDREN, &used))
 	require.LessOrEqual(t, used.Maxrss, int64(maxMemory+256<<20)>>10, "kilobytes of the largest process, including its program")
-	require.True(t, running.TryAcquire(1), "no process is left")
-	running.Release(1)
+	free, err := place(t.Context(), "a")
+	require.NoError(t, err, "no process is left")
+	free()
 }
 
 // What precedes a costly object is reported.
@@ -117,25 +133,38 @@ func TestValidationEndsAtACostlyObject(t *testing.T) {
 	live := things(t, "{type: object, x-kubernetes-preserve-unknown-fields: true}")
 	want := things(t, "{type: object, required: [a], properties: {a: {type: string}, l: {type: array, items: {type: string, enum: ["+strings.Repeat("x", 300_000)+"]}}}}")
 	all := objectsOf(t, "{a: x}", "{b: x}", "{a: x, l: ["+repeat("x", 20_000)+"]}", "{b: x}")
-	found, err := Read(t.Context(), all, live, want, "v1")
+	found, err := Read(t.Context(), all, "a", live, want, "v1")
 	require.NoError(t, err)
 	require.ErrorContains(t, found.Err(func(string) bool { return true }), "at least 2 object(s) would be invalid in version v1: ns/thing1 (spec.a: Required value), ns/thing2 (Too costly to validate")
 }
 
-// The workers of a controller do not all wait for the validation of one tenant's objects.
-func TestFewReadsWaitForAProcess(t *testing.T) {
+// A namespace does not wait for all plans of another one, and what waits has little in memory.
+func TestNamespacesTakeTurnsWithTheProcess(t *testing.T) {
 	live := things(t, "{type: object}")
-	require.NoError(t, waiting.Acquire(t.Context(), maxWaiting))
-	_, err := Read(t.Context(), objectsOf(t, "{}"), live, live, "v1")
-	require.ErrorIs(t, err, errBusy)
-	waiting.Release(maxWaiting)
-
-	require.NoError(t, running.Acquire(t.Context(), 1))
+	free, err := place(t.Context(), "a")
+	require.NoError(t, err)
 	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, ErrSlow)
 	defer cancel()
-	_, err = Read(ctx, objectsOf(t, "{}"), live, live, "v1")
+	_, err = Read(ctx, objectsOf(t, "{}"), "b", live, live, "v1")
 	require.ErrorIs(t, err, errBusy, "what has not begun is not reported as unread")
-	running.Release(1)
-	_, err = Read(t.Context(), objectsOf(t, "{}"), live, live, "v1")
-	require.NoError(t, err)
+
+	var (
+		reads sync.WaitGroup
+		mu    sync.Mutex
+		order []string
+	)
+	for waits, namespace := range []string{"a", "a", "b"} {
+		reads.Go(func() {
+			_, err := Read(t.Context(), paged{objectsOf(t, "{}"), func(size int64) {
+				mu.Lock()
+				defer mu.Unlock()
+				order = append(order, fmt.Sprint(namespace, " reads ", size))
+			}}, namespace, live, live, "v1")
+			assert.NoError(t, err)
+		})
+		require.Eventually(t, func() bool { return running.Waiting() == waits+1 }, time.Minute, time.Millisecond)
+	}
+	free()
+	reads.Wait()
+	require.Equal(t, []string{"a reads 1", "a reads 1", "b reads 1", "b reads 20", "a reads 20", "a reads 20"}, order)
 }

@@ -32,16 +32,11 @@ const (
 // ErrSlow is the cause of a canceled context that makes Read return early with the violations found so far.
 var ErrSlow = fmt.Errorf("not completed within %s", ReadTimeout)
 
-// Read validates the objects of a CustomResourceDefinition in a version that both definitions have. It reads them with the client's
-// identity. A version that is not served yet has no objects. If the context is canceled with the cause ErrSlow, Read returns the
+// Read validates the objects of a CustomResourceDefinition in a version that both definitions have, on behalf of a namespace, which
+// waits while other namespaces do this. It reads the objects with the client's identity. A version that is not served yet has no objects. If the context is canceled with the cause ErrSlow, Read returns the
 // violations found so far without an error, unless it has not begun to validate.
-func Read(ctx context.Context, r client.Reader, live, want *apiextensionsv1.CustomResourceDefinition, version string) (*Result, error) {
-	end, err := begin()
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	s := &reading{schemas: schemas{schemaOf(live, version), schemaOf(want, version)}, result: &Result{CRD: want.Name, Version: version}}
+func Read(ctx context.Context, r client.Reader, namespace string, live, want *apiextensionsv1.CustomResourceDefinition, version string) (*Result, error) {
+	s := &reading{namespace: namespace, schemas: schemas{schemaOf(live, version), schemaOf(want, version)}, result: &Result{CRD: want.Name, Version: version}}
 	defer s.end()
 	gvk := schema.GroupVersionKind{Group: live.Spec.Group, Version: version, Kind: live.Spec.Names.Kind}
 	ended := func(doing string, err error) (*Result, error) {
@@ -55,7 +50,7 @@ func Read(ctx context.Context, r client.Reader, live, want *apiextensionsv1.Cust
 	for {
 		list := &objectPage{}
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-		err := r.List(ctx, list, client.Limit(PageSize), client.Continue(page))
+		err := r.List(ctx, list, client.Limit(s.pageSize()), client.Continue(page))
 		if meta.IsNoMatchError(err) {
 			return s.result, nil
 		}
@@ -81,9 +76,18 @@ func Read(ctx context.Context, r client.Reader, live, want *apiextensionsv1.Cust
 
 // reading is the state of one Read. The process is started for the first object.
 type reading struct {
-	schemas schemas
-	process *process
-	result  *Result
+	namespace string
+	schemas   schemas
+	process   *process
+	result    *Result
+}
+
+// pageSize is the number of objects to read. While others have the process, only one object is in memory.
+func (s *reading) pageSize() int64 {
+	if s.process == nil {
+		return 1
+	}
+	return PageSize
 }
 
 // validateAll is validate for the n objects of a page.
@@ -100,7 +104,7 @@ func (s *reading) validateAll(ctx context.Context, list *objectPage) (n int, goe
 func (s *reading) validate(ctx context.Context, text json.RawMessage) (goesOn bool, err error) {
 	if s.process == nil {
 		var why string
-		if s.process, why, err = start(ctx, s.schemas); err != nil {
+		if s.process, why, err = start(ctx, s.namespace, s.schemas); err != nil {
 			return false, err
 		}
 		if err := ctx.Err(); err != nil {

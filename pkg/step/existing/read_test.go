@@ -41,7 +41,7 @@ func TestObjectsAreReadPageByPage(t *testing.T) {
 	})
 	even := func(namespace string) bool { return namespace == "even" }
 
-	none, err := Read(t.Context(), counting, live, want, "v1")
+	none, err := Read(t.Context(), counting, "a", live, want, "v1")
 	require.NoError(t, err, "the version is not served yet")
 	require.NoError(t, none.Err(even))
 
@@ -60,9 +60,9 @@ func TestObjectsAreReadPageByPage(t *testing.T) {
 		require.NoError(t, c.Create(t.Context(), obj))
 	}
 	pages = 0
-	found, err := Read(t.Context(), counting, live, want, "v1")
+	found, err := Read(t.Context(), counting, "a", live, want, "v1")
 	require.NoError(t, err)
-	require.Equal(t, 3, pages)
+	require.Equal(t, 4, pages, "the first one has one object")
 	require.Empty(t, found.Unchecked)
 	require.ErrorContains(t, found.Err(even), "14 object(s) would be invalid in version v1: even/thing-32 (spec.c: Invalid value), even/thing-34")
 	require.ErrorContains(t, found.Err(even), "2 more, 7 in namespaces that the OperatorGroup does not select")
@@ -98,18 +98,18 @@ func (e *endless) List(ctx context.Context, list client.ObjectList, _ ...client.
 func TestTheNumberOfObjectsIsLimited(t *testing.T) {
 	crd := things(t, "{type: object}")
 	all := &endless{}
-	found, err := Read(t.Context(), all, crd, crd, "v1")
+	found, err := Read(t.Context(), all, "a", crd, crd, "v1")
 	require.NoError(t, err)
 	require.Equal(t, "not all objects of version v1 were checked", found.Unchecked)
 	require.Equal(t, MaxObjects, all.read)
 
 	all.refuses = &url.Error{Op: "Get", URL: "https://server/things?continue=1", Err: errors.New("connection refused")}
-	_, err = Read(t.Context(), all, crd, crd, "v1")
+	_, err = Read(t.Context(), all, "a", crd, crd, "v1")
 	require.EqualError(t, err, "list Thing.example.com: connection refused")
 	all.refuses = nil
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = Read(ctx, all, crd, crd, "v1")
+	_, err = Read(ctx, all, "a", crd, crd, "v1")
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -119,13 +119,13 @@ func TestReadEndsAtTheTimeoutWithAPartialResult(t *testing.T) {
 		begun := time.Now()
 		ctx, cancel := context.WithTimeoutCause(t.Context(), ReadTimeout, ErrSlow)
 		defer cancel()
-		found, err := Read(ctx, &endless{stuck: true, pages: 2}, live, want, "v1")
+		found, err := Read(ctx, &endless{stuck: true, pages: 2}, "a", live, want, "v1")
 		require.NoError(t, err)
 		require.Equal(t, ReadTimeout, time.Since(begun))
 		require.NotEmpty(t, found.Unchecked)
 		require.ErrorContains(t, found.Err(func(string) bool { return false }), "at least 40 object(s) would be invalid")
 
-		found, err = Read(ctx, &endless{}, live, want, "v1")
+		found, err = Read(ctx, &endless{}, "a", live, want, "v1")
 		require.NoError(t, err, "no time is left for the next Read either")
 		require.NotEmpty(t, found.Unchecked)
 		require.NoError(t, found.Err(nil))
