@@ -5,8 +5,6 @@ import (
 	"sync"
 
 	"golang.org/x/sync/semaphore"
-
-	"github.com/remit-olm/remit/pkg/lib/keyed"
 )
 
 // Background runs goroutines while the program is the leader: from Start until its context is done. The zero value is
@@ -91,16 +89,43 @@ func (b *Background) IsOver() bool {
 // Slots limits how many goroutines of one namespace do the same kind of work concurrently.
 type Slots struct {
 	// Max is the limit for one namespace.
-	Max  int64
-	used keyed.Map[string, *semaphore.Weighted]
+	Max int64
+
+	mu   sync.Mutex
+	used map[string]*usedSlots
+}
+
+// usedSlots are the slots of a namespace, which are removed when none is used. Slots.mu protects users.
+type usedSlots struct {
+	slots *semaphore.Weighted
+	// users counts the goroutines that use a slot or wait for one.
+	users int
 }
 
 // Take waits for a slot, and returns a function that frees it. It returns an error only if ctx is done.
 func (s *Slots) Take(ctx context.Context, namespace string) (free func(), err error) {
-	used := s.used.Change(namespace, func(all **semaphore.Weighted) {
-		if *all == nil {
-			*all = semaphore.NewWeighted(s.Max)
+	s.mu.Lock()
+	own := s.used[namespace]
+	if own == nil {
+		own = &usedSlots{slots: semaphore.NewWeighted(s.Max)}
+		if s.used == nil {
+			s.used = map[string]*usedSlots{}
 		}
-	})
-	return func() { used.Release(1) }, used.Acquire(ctx, 1)
+		s.used[namespace] = own
+	}
+	own.users++
+	s.mu.Unlock()
+	if err := own.slots.Acquire(ctx, 1); err != nil {
+		s.leave(namespace, own)
+		return func() {}, err
+	}
+	return func() { own.slots.Release(1); s.leave(namespace, own) }, nil
+}
+
+func (s *Slots) leave(namespace string, own *usedSlots) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if own.users--; own.users == 0 {
+		delete(s.used, namespace)
+	}
 }

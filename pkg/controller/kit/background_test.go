@@ -59,4 +59,5 @@ func TestSlotsLimitEachNamespace(t *testing.T) {
 	free, err = s.Take(t.Context(), "a")
 	require.NoError(t, err)
 	free()
+	require.Empty(t, s.used, "nothing is kept")
 }

@@ -137,7 +137,7 @@ func TestTheLastQuarterIsForQuickNamespaces(t *testing.T) {
 		for round := range 6 {
 			var working []string
 			for i := range workers {
-				turns.Push(fmt.Sprintf("evil%d.%d/0", round, i))
+				turns.Push(fmt.Sprintf("hostile%d.%d/0", round, i))
 			}
 			for turns.Len() > 0 {
 				working = append(working, turns.Pop())
@@ -208,7 +208,7 @@ func TestARunningItemMakesItsNamespaceSlow(t *testing.T) {
 
 // Forty namespaces have a quick item before each slow one, so that several of them could occupy all workers again and again.
 func TestQuickNamespacesRarelyOccupyAllWorkers(t *testing.T) {
-	const evil, takes, rounds = 40, 30 * time.Second, 240
+	const hostile, takes, rounds = 40, 30 * time.Second, 240
 	for _, workers := range []int{4, 8} {
 		clock := clocktesting.NewFakeClock(time.Now())
 		turns := newTurns(groupOf, Limits{Workers: workers, Share: 1, Clock: clock})
@@ -232,12 +232,12 @@ func TestQuickNamespacesRarelyOccupyAllWorkers(t *testing.T) {
 		waited := 0
 		for range rounds {
 			turns.Push("honest/quick")
-			for i := range evil {
-				turns.Push(fmt.Sprintf("evil%d/quick", i))
+			for i := range hostile {
+				turns.Push(fmt.Sprintf("hostile%d/quick", i))
 			}
 			finish()
-			for i := range evil {
-				turns.Push(fmt.Sprintf("evil%d/slow", i))
+			for i := range hostile {
+				turns.Push(fmt.Sprintf("hostile%d/slow", i))
 			}
 			work(takes)
 			turns.Push("honest/1")
@@ -246,7 +246,7 @@ func TestQuickNamespacesRarelyOccupyAllWorkers(t *testing.T) {
 			}
 			finish()
 		}
-		require.LessOrEqual(t, waited, evil/(workers/4), "%d workers: rounds of %d in which a quick namespace waited", workers, rounds)
+		require.LessOrEqual(t, waited, hostile/(workers/4), "%d workers: rounds of %d in which a quick namespace waited", workers, rounds)
 	}
 }
 

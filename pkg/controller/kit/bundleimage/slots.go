@@ -54,9 +54,20 @@ func (s *slots) request(p *place, requester string) {
 	}
 	p.requesters = append(p.requesters, requester)
 	if p.granted != nil {
-		s.lines[p.line].add(p, requester)
-		s.lines[p.line].advance()
+		l := s.lineOf(p)
+		l.add(p, requester)
+		l.advance()
 	}
+}
+
+// lineOf returns the line of an image. Lines are removed when they are empty. The caller must hold the lock.
+func (s *slots) lineOf(p *place) *line {
+	l := s.lines[p.line]
+	if l == nil {
+		l = &line{namespace: p.line, working: map[string]int{}, waiting: map[string][]*place{}}
+		s.lines[p.line] = l
+	}
+	return l
 }
 
 // forget forgets who has requested an image, which must not be waiting.
@@ -81,11 +92,7 @@ func (s *slots) take(ctx context.Context, p *place) (free func(), err error) {
 func (s *slots) wait(p *place) (granted <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.lines[p.line]
-	if l == nil {
-		l = &line{namespace: p.line, working: map[string]int{}, waiting: map[string][]*place{}}
-		s.lines[p.line] = l
-	}
+	l := s.lineOf(p)
 	p.granted = make(chan struct{})
 	granted = p.granted
 	for _, requester := range p.requesters {
@@ -99,7 +106,12 @@ func (s *slots) wait(p *place) (granted <-chan struct{}) {
 func (s *slots) free(p *place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.lines[p.line]
+	l := s.lineOf(p)
+	defer func() {
+		if l.active == 0 && len(l.order) == 0 {
+			delete(s.lines, p.line)
+		}
+	}()
 	if p.granted != nil {
 		p.granted = nil
 		l.drop(p)

@@ -98,8 +98,23 @@ func TestManyNamespacesShareTheSlotsInTurns(t *testing.T) {
 		require.LessOrEqual(t, time.Since(began), 20*time.Second, "one turn of each namespace")
 		u.group.Wait()
 		require.Equal(t, maxUnpacks, u.mostAll)
-		l := u.lines["global"]
-		require.Zero(t, l.active+len(l.order)+len(l.waiting)+len(l.working), "nothing is left")
+		require.Empty(t, u.lines, "nothing is left")
+	})
+}
+
+// An image that is tried again waits before it is requested again.
+func TestAnImageWaitsForItsRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := newUnpacks()
+		late := &place{line: "tenant"}
+		u.wait(late)
+		u.start(t, "tenant", "tenant", time.Second)
+		u.group.Wait()
+		require.Empty(t, late.by)
+		u.request(late, "other")
+		require.Equal(t, "other", late.by)
+		u.free(late)
+		require.Empty(t, u.lines)
 	})
 }
 
