@@ -172,6 +172,24 @@ func catalogs() []Mutant {
 			Killer: unit("pkg/catalog", "TestOddYAMLTakesLinearTime"),
 		},
 		{
+			Name: "extensions-read-images-in-order", Rule: 8, File: "pkg/controller/clusterextension/resolve.go",
+			Old:    "catalog.RequestedBy(ctx, s.ext.Spec.Namespace)",
+			New:    `catalog.RequestedBy(ctx, "")`,
+			Killer: unit("pkg/controller/clusterextension", "TestContentsAreRequestedForTheNamespaceOfTheExtension"),
+		},
+		{
+			Name: "slots-are-kept", Rule: 8, File: "pkg/controller/kit/background.go",
+			Old:    "own.users == 0 {",
+			New:    "own.users < 0 {",
+			Killer: unit("pkg/controller/kit", "TestSlotsLimitEachNamespace"),
+		},
+		{
+			Name: "lines-are-kept", Rule: 8, File: "pkg/controller/kit/bundleimage/slots.go",
+			Old:    "if l.active == 0 && len(l.order) == 0 {",
+			New:    "if l.active < 0 && len(l.order) == 0 {",
+			Killer: unit("pkg/controller/kit/bundleimage", "TestManyNamespacesShareTheSlotsInTurns"),
+		},
+		{
 			Name: "secrets-are-read-at-any-rate", Rule: 8, File: "pkg/controller/catalogsource/pullsecrets.go",
 			Old:    "	if namespace == p.GlobalNamespace {",
 			New:    "	if namespace != p.GlobalNamespace {",

@@ -36,6 +36,30 @@ func (c oneContent) Content(context.Context, string, string, string) (*catalog.C
 	return &catalog.Content{Manifests: [][]byte{[]byte(c)}}, nil
 }
 
+// asked records on whose behalf a content is requested.
+type asked struct {
+	oneContent
+
+	by *string
+}
+
+func (a asked) Content(ctx context.Context, _, _, _ string) (*catalog.Content, error) {
+	*a.by = catalog.Requester(ctx)
+	return a.oneContent.Content(ctx, "", "", "")
+}
+
+// Images are read in turns, so that one tenant with many extensions does not delay others.
+func TestContentsAreRequestedForTheNamespaceOfTheExtension(t *testing.T) {
+	ext := installed()
+	ext.Spec.Namespace = "tenant"
+	s := givenContent(t, ext).begin(ext)
+	by := ""
+	s.resolved = resolve.Result{Package: &catalog.Package{Name: "op"}, Snapshot: &catalog.Snapshot{Reader: asked{keptCSV, &by}}}
+	_, err := s.contentOf(t.Context(), "stable", &catalog.Bundle{Name: "op.v1", Image: "r/op:v1"})
+	require.NoError(t, err)
+	require.Equal(t, "tenant", by)
+}
+
 // textProofs are proofs without keys and times, which the fake client does not set.
 type textProofs struct{ Proofs }
 

@@ -147,7 +147,7 @@ func (s *run) withoutContent(ctx context.Context, err error) (outcome, error) {
 }
 
 // contentOf requests the content of a bundle of the resolved catalog. From then on, attempts to read the bundle's image wake the
-// extension, until a run ends without requesting the content.
+// extension, until a run ends without requesting the content. The namespaces into which extensions install take turns reading images.
 func (s *run) contentOf(ctx context.Context, channel string, b *catalog.Bundle) (*catalog.Content, error) {
 	if b.Image != "" {
 		s.images = append(s.images, b.Image)
@@ -157,6 +157,7 @@ func (s *run) contentOf(ctx context.Context, channel string, b *catalog.Bundle) 
 			}
 		})
 	}
+	ctx = catalog.RequestedBy(ctx, s.ext.Spec.Namespace)
 	return s.resolved.Snapshot.Reader.Content(ctx, s.resolved.Package.Name, channel, b.Name)
 }
 
