@@ -78,10 +78,15 @@ func creating(of forge.CSV) func(tn *env.Tenant) {
 	}
 }
 
-// create creates a large object, and tries again if the API server needs too long to decode it: on two cores, that takes more
-// than half a minute if all attacks begin at the same time.
+// accepting limits how many large objects are created at the same time. The API server needs seconds of CPU time for each, and ends a
+// request after half a minute: if all of them share two cores with other programs, none is ever created.
+var accepting = make(chan struct{}, 2)
+
+// create creates a large object.
 func create(tn *env.Tenant, obj *unstructured.Unstructured) {
 	tn.T.Helper()
+	accepting <- struct{}{}
+	defer func() { <-accepting }()
 	tn.Eventually(func(c *assert.CollectT) {
 		err := tn.Cluster.Client.Create(tn.T.Context(), obj.DeepCopy())
 		assert.NoError(c, client.IgnoreAlreadyExists(err))
