@@ -23,6 +23,8 @@ type Indexes struct {
 	byCatalog map[types.NamespacedName]*lazyIndex
 	// programs caches the CEL rules of all catalogs.
 	programs programs
+	// searches caches the results of searches in global catalogs.
+	searches searches
 }
 
 // lazyIndex is built by the first caller that needs it. Other callers wait until it is built or their time limit is
@@ -35,7 +37,7 @@ type lazyIndex struct {
 }
 
 // get returns the index, building it if necessary. It returns nil if the meter has an error.
-func (l *lazyIndex) get(m *meter, s *catalog.Snapshot) *index {
+func (l *lazyIndex) get(m *meter, s *catalog.Snapshot, global *searches) *index {
 	select {
 	case l.turn <- struct{}{}:
 	case <-m.ctx.Done():
@@ -46,7 +48,9 @@ func (l *lazyIndex) get(m *meter, s *catalog.Snapshot) *index {
 	m.attribute(&operator{facts: &facts{}, catalog: s.Key})
 	defer m.attribute(nil)
 	if l.index == nil {
-		l.index = newIndex(m, s)
+		if l.index = newIndex(m, s); l.index != nil {
+			l.index.global = global
+		}
 	} else if m.Spend(l.index.cost) != nil {
 		return nil
 	}
@@ -64,9 +68,10 @@ func (x *Indexes) get(m *meter, s *catalog.Snapshot) *index {
 	if lazy == nil || lazy.digest != s.Digest || lazy.digest == "" {
 		lazy = &lazyIndex{digest: s.Digest, turn: make(chan struct{}, 1)}
 		x.byCatalog[s.Key] = lazy
+		x.searches.forget(s.Key)
 	}
 	x.mu.Unlock()
-	return lazy.get(m, s)
+	return lazy.get(m, s, &x.searches)
 }
 
 // prune removes the indexes of catalogs that no longer exist.
@@ -76,6 +81,7 @@ func (x *Indexes) prune(catalogs Catalogs) {
 	for key := range x.byCatalog {
 		if _, ok := catalogs.Get(key); !ok {
 			delete(x.byCatalog, key)
+			x.searches.forget(key)
 		}
 	}
 }
@@ -97,8 +103,8 @@ type index struct {
 	// channel.
 	sorted    map[string][]string
 	operators map[place]*operator
-	hits      map[string]hits
-	weight    int // the total weight of hits; see maxRemembered
+	// global caches the results of searches if this is the index of a global catalog.
+	global *searches
 }
 
 // place is a bundle in a channel.
@@ -146,7 +152,7 @@ func newIndex(m *meter, s *catalog.Snapshot) *index {
 	x := &index{
 		key: s.Key, packages: s.Packages, names: s.PackageNames(),
 		bundles: make(map[string]map[string]*facts, len(s.Packages)), owners: map[api][]string{}, ordered: make(map[string][]*facts, len(s.Packages)),
-		chains: map[[2]string]*chain{}, sorted: map[string][]string{}, operators: map[place]*operator{}, hits: map[string]hits{},
+		chains: map[[2]string]*chain{}, sorted: map[string][]string{}, operators: map[place]*operator{},
 	}
 	for _, name := range x.names {
 		p := s.Packages[name]
@@ -263,28 +269,12 @@ func inSkipRange(e catalog.Entry, from, to *semver.Version) bool {
 	return err == nil && inRange(*from)
 }
 
-const (
-	// maxRemembered bounds the total weight of the search results that an index caches. The weight of a result grows
-	// with the number of versions in it and the length of its key.
-	maxRemembered = 200_000
-	// bytesPerHit is the number of bytes of a key that weigh as much as one version.
-	bytesPerHit = 64
-)
-
-// hits is a cached search result and the cost of finding it, which cache hits incur as well.
-type hits struct {
-	operators []*operator
-	cost      int
-}
-
 // search returns the candidates for a requirement, sorted by package. Within a package, the default channel comes
 // first, then the others by name; within a channel, the newest version comes first. search returns nil if the meter has
 // an error.
 func (x *index) search(m *meter, r requirement) []*operator {
-	x.mu.Lock()
-	known, ok := x.hits[r.key]
-	x.mu.Unlock()
-	if ok {
+	remembered := x.searchesOf(m)
+	if known, ok := remembered.get(x, r.key); ok {
 		if m.Spend(known.cost) != nil {
 			return nil
 		}
@@ -304,14 +294,7 @@ func (x *index) search(m *meter, r requirement) []*operator {
 			return nil
 		}
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	weight := 1 + len(found) + len(r.key)/bytesPerHit
-	if x.weight += weight; x.weight > maxRemembered {
-		clear(x.hits)
-		x.weight = weight
-	}
-	x.hits[r.key] = hits{found, m.spent - before}
+	remembered.add(x, r.key, hits{found, m.spent - before})
 	return found
 }
 

@@ -101,6 +101,8 @@ type meter struct {
 	pacer  pacer
 	// compiled caches the most recently compiled CEL rules.
 	compiled map[string]cel.Program
+	// searches caches the results of searches in the catalogs of tenants.
+	searches searches
 	// by contains the cost of each operator. current is the operator that is being charged, and since is the value of
 	// spent when the operator became current.
 	by      map[*operator]int
