@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
@@ -81,21 +83,43 @@ func TestTheObjectsOfAPlanHaveACommonLimit(t *testing.T) {
 	}
 }
 
-func TestOneCostlyPlanIsResolvedAtATime(t *testing.T) {
-	require.NoError(t, costly.Acquire(t.Context(), 1))
-	defer costly.Release(1)
-	in, set, _ := costlyInput(1, 1)
-	_, _, _, err := ResolveSteps(t.Context(), in, set)
-	require.NoError(t, err, "an ordinary plan does not wait")
-	in, set, _ = costlyInput(1, 2)
-	_, _, _, err = ResolveSteps(t.Context(), in, set)
-	var retried *ReadError
-	require.ErrorAs(t, err, &retried)
-	require.EqualError(t, err, `bundle content: bundle "p0.v1" of catalogsource ns/cat: other bundles that take much memory are being resolved; this will be retried`)
-	costly.Release(1)
-	_, _, _, err = ResolveSteps(t.Context(), in, set)
-	require.NoError(t, err)
-	require.True(t, costly.TryAcquire(1), "it has been released")
+// A namespace whose registry does not answer takes the place again and again. Others wait for one such turn.
+func TestNamespacesTakeTurnsResolvingCostlyPlans(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turn, _, err := costly.Join(t.Context(), "hostile")
+		require.NoError(t, err)
+		in, set, _ := costlyInput(1, 1)
+		_, _, _, err = ResolveSteps(t.Context(), in, set)
+		require.NoError(t, err, "an ordinary plan does not wait")
+
+		in, set, _ = costlyInput(1, 2)
+		began := time.Now()
+		_, _, _, err = ResolveSteps(t.Context(), in, set)
+		require.Equal(t, costlyWait, time.Since(began))
+		var retried *ReadError
+		require.ErrorAs(t, err, &retried)
+		require.EqualError(t, err, `bundle content: bundle "p0.v1" of catalogsource ns/cat: other bundles that take much memory are being resolved; this will be retried`)
+
+		for range 5 {
+			go func() {
+				if again, _, err := costly.Join(t.Context(), "hostile"); err == nil {
+					time.Sleep(ReadTime)
+					again.Leave()
+				}
+			}()
+		}
+		synctest.Wait()
+		time.AfterFunc(ReadTime, turn.Leave)
+		began = time.Now()
+		_, _, _, err = ResolveSteps(t.Context(), in, set)
+		require.NoError(t, err)
+		require.Equal(t, ReadTime, time.Since(began))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		free, _, err := costly.Join(t.Context(), "other")
+		require.NoError(t, err, "it has been released")
+		free.Leave()
+	})
 }
 
 // A bundle can have 16 MiB of text, and a plan as many bundles as its namespace has Subscriptions.

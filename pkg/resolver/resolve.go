@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,6 +16,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/install"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/lib/turns"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step"
 	"github.com/remit-olm/remit/pkg/step/build"
@@ -70,8 +70,16 @@ func IsCostly(err error) bool {
 	return errors.As(err, &costly)
 }
 
-// costly limits ResolveSteps to the objects of one costly plan at a time. They exist only while it runs.
-var costly = semaphore.NewWeighted(1)
+// costly limits ResolveSteps to the objects of one costly plan at a time. They exist only while it runs. Namespaces take turns: the one
+// that waits for its turn comes before others that had one since.
+var costly = turns.Turns{Slots: 1, Share: 1}
+
+// costlyWait bounds the time for which a call waits for its turn. Each turn takes little longer than ReadTime, because the registry of its
+// namespace may not answer.
+const costlyWait = 2 * ReadTime
+
+// errCostly is the cause of a ReadError after costlyWait.
+var errCostly = errors.New("other bundles that take much memory are being resolved; this will be retried")
 
 // ErrContent means that a catalog cannot provide a bundle's content now, or provides content that differs from the
 // content for which the plan was created.
@@ -124,8 +132,8 @@ func ResolveSteps(ctx context.Context, in Input, choices []Choice) (Plan, []step
 			return plan, nil, nil, err
 		}
 		made[pin], err = in.steps(pin, content, &m.left)
-		if IsCostly(err) && !m.takes {
-			if err := m.take(); err != nil {
+		if IsCostly(err) && m.turn == nil {
+			if err := m.take(ctx, in.Namespace); err != nil {
 				return plan, nil, nil, &ReadError{fmt.Errorf("%w: bundle %q of catalogsource %s: %w", ErrContent, c.Bundle, c.Catalog, err)}
 			}
 			made[pin], err = in.steps(pin, content, &m.left)
@@ -146,26 +154,27 @@ func ResolveSteps(ctx context.Context, in Input, choices []Choice) (Plan, []step
 	return plan, steps, excess, nil
 }
 
-// memory is what one call of ResolveSteps may take. left is the cost that its plan may still have. takes is true if it has the only place
-// for a plan that is not ordinary.
+// memory is what one call of ResolveSteps may take. left is the cost that its plan may still have. turn is not nil if it has the only
+// place for a plan that is not ordinary.
 type memory struct {
-	left  int64
-	takes bool
+	left int64
+	turn *turns.Turn
 }
 
-// take takes the place. If it is not free, a later attempt may succeed: a worker that waited for it could wait for the registry of
-// another tenant.
-func (m *memory) take() error {
-	if !costly.TryAcquire(1) {
-		return errors.New("other bundles that take much memory are being resolved; this will be retried")
+// take waits for the place. If it takes too long, a later attempt may succeed.
+func (m *memory) take(ctx context.Context, namespace string) (err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, costlyWait, errCostly)
+	defer cancel()
+	if m.turn, _, err = costly.Join(ctx, namespace); err != nil {
+		return err
 	}
-	m.left, m.takes = m.left+MaxPlanCost-OrdinaryCost, true
+	m.left += MaxPlanCost - OrdinaryCost
 	return nil
 }
 
 func (m *memory) release() {
-	if m.takes {
-		costly.Release(1)
+	if m.turn != nil {
+		m.turn.Leave()
 	}
 }
 

@@ -251,9 +251,33 @@ func budget() []Mutant {
 		},
 		{
 			Name: "all-costly-plans-are-resolved-at-once", Rule: 8, File: "pkg/resolver/resolve.go",
-			Old:    "	if !costly.TryAcquire(1) {",
-			New:    "	if costly.TryAcquire(1); false {",
-			Killer: unit("pkg/resolver", "TestOneCostlyPlanIsResolvedAtATime"),
+			Old:    "var costly = turns.Turns{Slots: 1, Share: 1}",
+			New:    "var costly = turns.Turns{Slots: 9, Share: 9}",
+			Killer: unit("pkg/resolver", "TestNamespacesTakeTurnsResolvingCostlyPlans"),
+		},
+		{
+			Name: "costly-plans-wait-for-all-of-a-namespace", Rule: 8, File: "pkg/resolver/resolve.go",
+			Old:    "costly.Join(ctx, namespace)",
+			New:    `costly.Join(ctx, "hostile"+namespace[:0])`,
+			Killer: unit("pkg/resolver", "TestNamespacesTakeTurnsResolvingCostlyPlans"),
+		},
+		{
+			Name: "places-of-costly-plans-are-kept", Rule: 8, File: "pkg/resolver/resolve.go",
+			Old:    "		m.turn.Leave()\n",
+			New:    "",
+			Killer: unit("pkg/resolver", "TestNamespacesTakeTurnsResolvingCostlyPlans"),
+		},
+		{
+			Name: "each-catalog-remembers-searches", Rule: 8, File: "pkg/resolver/searches.go",
+			Old:    "s.weight > maxRemembered {",
+			New:    "s.weight < 0 {",
+			Killer: unit("pkg/resolver", "TestSearchesInAllCatalogsHaveOneLimit"),
+		},
+		{
+			Name: "searches-of-tenants-are-kept", Rule: 8, File: "pkg/resolver/searches.go",
+			Old:    "	if x.global != nil && x.key.Namespace == m.global {",
+			New:    "	if x.global != nil {",
+			Killer: unit("pkg/resolver", "TestSearchesOfTenantsAreNotKept"),
 		},
 		{
 			Name: "each-bundle-of-a-plan-has-its-own-limit", Rule: 8, File: "pkg/resolver/resolve.go",
