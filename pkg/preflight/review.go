@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -188,13 +189,12 @@ func (c *Confirmer) ForgetAll(prefix string) {
 	c.known.DeleteFunc(func(asker string) bool { return strings.HasPrefix(asker, prefix) })
 }
 
-// ask sends the first MaxReviews questions, except those that answers already contains, and adds the results to
-// answers.
+// ask sends the questions, except those that answers already contains, and adds the results to answers.
 func (c *Confirmer) ask(ctx context.Context, subject rbac.Subject, questions []question, answers map[string]answer) {
 	var group sync.WaitGroup
 	var mu sync.Mutex
 	free := make(chan struct{}, ReviewsAtOnce)
-	for _, q := range questions[:min(len(questions), MaxReviews)] {
+	for _, q := range questions {
 		mu.Lock()
 		_, known := answers[q.key]
 		mu.Unlock()
@@ -213,34 +213,37 @@ func (c *Confirmer) ask(ctx context.Context, subject rbac.Subject, questions []q
 	group.Wait()
 }
 
-// question asks whether the API server allows one atom in one scope.
+// question asks whether the API server allows one atom in one scope. key is a hash of both: their names can be long, and answers are
+// kept.
 type question struct {
 	namespace string
 	atom      rbacv1.PolicyRule
 	key       string
 }
 
-func questionsAbout(namespace string, rules []rbacv1.PolicyRule) []question {
-	atoms := rbac.Atoms(rules)
-	out := make([]question, 0, len(atoms))
-	for _, atom := range atoms {
-		out = append(out, question{namespace, atom, namespace + " " + rbac.Line(atom)})
+func questionsAbout(namespace string, rules []rbacv1.PolicyRule) iter.Seq[question] {
+	return func(yield func(question) bool) {
+		for _, atom := range rbac.Atoms(rules) {
+			hash := sha256.Sum256([]byte(namespace + " " + rbac.Line(atom)))
+			if !yield(question{namespace, atom, string(hash[:])}) {
+				return
+			}
+		}
 	}
-	return out
 }
 
-// questionsOf lists the questions without duplicates and in a fixed order: requests and alternatives first, then
+// questionsOf lists the first MaxReviews questions without duplicates and in a fixed order: requests and alternatives first, then
 // unknown grants. all is a hash of the identity and all questions; cached answers are valid only while it is unchanged.
 func questionsOf(r Report) (out []question, all string) {
 	b := sha256.New()
 	_, _ = io.WriteString(b, r.Identity.String())
 	seen := map[string]bool{}
-	add := func(questions []question) {
-		for _, q := range questions {
-			if !seen[q.key] {
+	add := func(questions iter.Seq[question]) {
+		for q := range questions {
+			_, _ = io.WriteString(b, q.key)
+			if !seen[q.key] && len(out) < MaxReviews {
 				seen[q.key] = true
 				out = append(out, q)
-				_, _ = io.WriteString(b, "\n"+q.key)
 			}
 		}
 	}
@@ -278,7 +281,7 @@ func (r Report) confirmed(answers map[string]answer) Report {
 // authorizer other than RBAC decides.
 func (r *Report) sort(f Finding, answers map[string]answer, other bool) {
 	var undecided error
-	for _, q := range questionsAbout(f.Namespace, f.Alternatives) {
+	for q := range questionsAbout(f.Namespace, f.Alternatives) {
 		a := answers[q.key]
 		if a.allowed {
 			f.Missing, f.Source, f.Why = []rbacv1.PolicyRule{q.atom}, SourceReview, ""
@@ -293,7 +296,7 @@ func (r *Report) sort(f Finding, answers map[string]answer, other bool) {
 	}
 	parts := map[string][]rbacv1.PolicyRule{}
 	why := f.Why
-	for _, q := range questionsAbout(f.Namespace, f.Missing) {
+	for q := range questionsAbout(f.Namespace, f.Missing) {
 		a, asked := answers[q.key]
 		if !a.allowed && a.err == nil {
 			a.err = undecided

@@ -2,8 +2,10 @@ package preflight
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -214,4 +216,28 @@ func TestAReviewNamesSubresourceAndURL(t *testing.T) {
 	spec := specOf(rbac.Subject{}, "", rbacv1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}})
 	require.Nil(t, spec.ResourceAttributes)
 	require.Equal(t, "/metrics", spec.NonResourceAttributes.Path)
+}
+
+// The names in a bundle's rules can be long, and a group can have hundreds of target namespaces.
+func TestAnswersTakeLittleMemory(t *testing.T) {
+	a := &authorizers{}
+	c := &Confirmer{Ask: a.review}
+	var findings []Finding
+	for i := range 1000 {
+		findings = append(findings, Finding{Namespace: fmt.Sprint("ns", i), Missing: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{strings.Repeat("r", 100_000)}, Verbs: []string{"get", "list"}},
+		}})
+	}
+	got := c.Confirm(t.Context(), "plan", Report{Identity: bounded, Findings: findings})
+	require.Len(t, got.Findings, 1000)
+	known := c.known.Get("plan").answers
+	require.Len(t, known, MaxReviews)
+	for key := range known {
+		require.Len(t, key, sha256.Size)
+	}
+	questions, all := questionsOf(Report{Identity: bounded, Findings: findings})
+	require.Len(t, questions, MaxReviews)
+	findings[999].Namespace = "other"
+	_, other := questionsOf(Report{Identity: bounded, Findings: findings})
+	require.NotEqual(t, all, other, "questions that are not asked count, too")
 }

@@ -14,6 +14,9 @@ const (
 	// maxResources is the maximum number of resources that all webhooks of a CSV intercept: the resources of each rule,
 	// multiplied by its API groups. build.MaxCombinations refuses more anyway, but counts only what is already expanded.
 	maxResources = 500_000
+	// maxRuleBytes is the maximum size of the names in the rules of all webhooks of a CSV. What is required for the webhooks repeats them
+	// for each target namespace and verb. The API server accepts names of any length.
+	maxRuleBytes = 64 << 10
 )
 
 // CheckSize returns an error if a CSV's webhook descriptions are too many, or their rules expand to too many resources.
@@ -22,13 +25,17 @@ func CheckSize(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 	if n := len(csv.Spec.WebhookDefinitions); n > maxDescriptions {
 		return fmt.Errorf("CSV has %d webhook descriptions; at most %d are supported", n, maxDescriptions)
 	}
-	total := 0
+	total, size := 0, 0
 	for i := range csv.Spec.WebhookDefinitions {
 		d := &csv.Spec.WebhookDefinitions[i]
 		if err := budget.CheckLists(d, maxEntries); err != nil {
 			return fmt.Errorf("%w: webhook %q", err, d.GenerateName)
 		}
 		total += resourcesOf(d)
+		size += bytesOf(d)
+	}
+	if size > maxRuleBytes {
+		return fmt.Errorf("the names in the rules of the CSV's webhooks have %d KiB; at most %d are supported", size>>10, maxRuleBytes>>10)
 	}
 	if total > maxResources {
 		return fmt.Errorf("the webhooks of the CSV intercept %d resources; at most %d are supported: use fewer rules, apiGroups or resources", total, maxResources)
@@ -40,6 +47,18 @@ func CheckSize(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 func resourcesOf(d *operatorsv1alpha1.WebhookDescription) (total int) {
 	for _, rule := range d.Rules {
 		total += max(1, len(rule.APIGroups)*len(rule.Resources))
+	}
+	return total
+}
+
+// bytesOf returns the size of the names in the rules of a webhook.
+func bytesOf(d *operatorsv1alpha1.WebhookDescription) (total int) {
+	for _, rule := range d.Rules {
+		for _, all := range [][]string{rule.APIGroups, rule.APIVersions, rule.Resources} {
+			for _, name := range all {
+				total += len(name)
+			}
+		}
 	}
 	return total
 }

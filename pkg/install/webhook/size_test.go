@@ -3,6 +3,7 @@ package webhook_test
 import (
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -45,4 +46,17 @@ func TestResourcesTimesGroupsAreLimited(t *testing.T) {
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20))
 	}
 	require.NoError(t, webhook.CheckSize(csvOf(ruleOf(500, 500))))
+}
+
+// What is required for webhooks repeats the names of their rules for each target namespace and verb.
+func TestNamesInRulesOfWebhooksAreLimited(t *testing.T) {
+	csv := &operatorsv1alpha1.ClusterServiceVersion{}
+	for range 2 {
+		rule := ruleOf(1, 1)
+		rule.Resources[0] = strings.Repeat("r", 30<<10)
+		csv.Spec.WebhookDefinitions = append(csv.Spec.WebhookDefinitions, operatorsv1alpha1.WebhookDescription{GenerateName: "w", Rules: []admissionregistrationv1.RuleWithOperations{rule}})
+	}
+	require.NoError(t, webhook.CheckSize(csv))
+	csv.Spec.WebhookDefinitions = append(csv.Spec.WebhookDefinitions, csv.Spec.WebhookDefinitions[0])
+	require.EqualError(t, webhook.CheckSize(csv), "the names in the rules of the CSV's webhooks have 90 KiB; at most 64 are supported")
 }
