@@ -15,6 +15,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/step/build"
 )
 
 // expensive has bundles whose objects take fifty times as much memory as their text. Each object has a cost of about 14 MiB.
@@ -146,3 +147,46 @@ func (l largeTexts) Content(context.Context, string, string, string) (*catalog.C
 	*l.read++
 	return &catalog.Content{Manifests: [][]byte{make([]byte, bundle.MaxManifestText)}}, nil
 }
+
+// The roles of an operator are rendered for each target namespace.
+func TestRolesOfAPlanCountAsMemory(t *testing.T) {
+	in, set, _ := costlyInput(1, 1)
+	var rules []string
+	for i := range 2000 {
+		rules = append(rules, fmt.Sprintf(`{"apiGroups":[""],"resources":["r%d"],"verbs":["get"]}`, i))
+	}
+	in.Catalogs.(*catalog.Store).Put(&catalog.Snapshot{Key: set[0].Catalog, Packages: map[string]*catalog.Package{}, Reader: asking("[" + strings.Join(rules, ",") + "]")})
+	for targets, want := range map[int]bool{1: false, 40: true} {
+		in.Targets = nil
+		for i := range targets {
+			in.Targets = append(in.Targets, fmt.Sprint("t", i))
+		}
+		plan, steps, _, err := ResolveSteps(t.Context(), in, set)
+		require.NoError(t, err)
+		require.Greater(t, len(steps), targets)
+		limited := in
+		limited.MaxCost = OrdinaryCost
+		_, _, err = StepsOf(t.Context(), limited, plan)
+		require.Equal(t, want, IsCostly(err), "%v", err)
+		if want {
+			require.ErrorContains(t, err, "with the roles for its permissions in all target namespaces: the objects of the bundle would need about")
+		}
+	}
+	b, err := bundle.ParseContent(must(asking("["+strings.Join(rules, ",")+"]").Content(t.Context(), "", "", set[0].Bundle)))
+	require.NoError(t, err)
+	left := b.Cost + build.CostOfRoles(b.CSV, "ns", in.Targets)
+	before := left
+	_, err = in.steps(Pin{Bundle: set[0].Bundle}, must(asking("["+strings.Join(rules, ",")+"]").Content(t.Context(), "", "", set[0].Bundle)), &left)
+	require.NoError(t, err)
+	require.Zero(t, left, "of %d", before)
+}
+
+// asking is the reader of bundles with these rules.
+type asking string
+
+func (a asking) Content(_ context.Context, _, _, name string) (*catalog.Content, error) {
+	return &catalog.Content{Manifests: [][]byte{[]byte(`{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"` + name + `"},"spec":{"install":{"strategy":"deployment",
+		"spec":{"deployments":[{"name":"op"}],"permissions":[{"serviceAccountName":"op","rules":` + string(a) + `}]}}}}`)}}, nil
+}
+
+func must(content *catalog.Content, _ error) *catalog.Content { return content }

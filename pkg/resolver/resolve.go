@@ -254,6 +254,11 @@ func (in Input) steps(pin Pin, content *catalog.Content, left *int64) (*build.St
 	if b.CSV.Name != pin.Bundle {
 		return nil, fmt.Errorf("bundle %q: its ClusterServiceVersion is named %q", pin.Bundle, b.CSV.Name)
 	}
+	roles := build.CostOfRoles(b.CSV, in.Namespace, in.Targets)
+	if roles > *left {
+		return nil, fmt.Errorf("bundle %q, with the roles for its permissions in all target namespaces: %w", pin.Bundle, &bundle.CostError{Cost: roles, Limit: *left})
+	}
+	*left -= roles
 	checker := install.NewCSVRuleChecker(in.RBAC.Roles, in.RBAC.RoleBindings, in.RBAC.ClusterRoles, in.RBAC.ClusterRoleBindings, b.CSV)
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
 		Namespace: in.Account.Namespace, Name: in.Account.Name, UID: in.Account.UID,

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -163,9 +164,10 @@ func (s *scope) gatherCoverage(l rbac.Listers, want []*unstructured.Unstructured
 func mayGrant(l rbac.Listers, account scoped.Account, want []*unstructured.Unstructured) (bool, error) {
 	rules := map[string][]rbacv1.PolicyRule{} // by kind, namespace and name of the role
 	key := func(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }
-	granted := map[string]rbac.Permissions{} // cached by namespace, because a plan has many objects per namespace
+	granted := map[string]rbac.Permissions{}  // cached by namespace, because a plan has many objects per namespace
+	decoded := map[*any][]rbacv1.PolicyRule{} // by the first rule: roles in several namespaces share their rules
 	for _, obj := range want {
-		grant, err := grantOf(obj, func(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
+		grant, err := grantOf(obj, decoded, func(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
 			return rules[key(ref.Kind, namespace, ref.Name)], nil
 		})
 		if err != nil {
@@ -183,13 +185,13 @@ func mayGrant(l rbac.Listers, account scoped.Account, want []*unstructured.Unstr
 }
 
 // grantOf returns the permissions that the API server requires for writing a role or binding. The Grant is empty for
-// other kinds.
-func grantOf(obj *unstructured.Unstructured, rulesOf rbac.RoleRules) (rbac.Grant, error) {
+// other kinds. decoded contains the rules of roles by the first one.
+func grantOf(obj *unstructured.Unstructured, decoded map[*any][]rbacv1.PolicyRule, rulesOf rbac.RoleRules) (rbac.Grant, error) {
 	var err error
 	switch obj.GetKind() {
 	case "Role", "ClusterRole":
-		role := &rbacv1.ClusterRole{} // a Role has the same fields
-		if err = runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, role); err == nil {
+		var role *rbacv1.ClusterRole
+		if role, err = roleOf(obj, decoded); err == nil {
 			return rbac.RoleGrant(role, nil), nil
 		}
 	case "RoleBinding", "ClusterRoleBinding":
@@ -202,4 +204,25 @@ func grantOf(obj *unstructured.Unstructured, rulesOf rbac.RoleRules) (rbac.Grant
 		err = fmt.Errorf("decode %s: %w", apply.Describe(obj), err)
 	}
 	return rbac.Grant{}, err
+}
+
+// roleOf decodes a Role, which has the same fields as a ClusterRole. Rules are decoded once.
+func roleOf(obj *unstructured.Unstructured, decoded map[*any][]rbacv1.PolicyRule) (*rbacv1.ClusterRole, error) {
+	role, fields := &rbacv1.ClusterRole{}, obj.Object
+	rules, _ := fields["rules"].([]any)
+	if len(rules) == 0 {
+		return role, runtime.DefaultUnstructuredConverter.FromUnstructured(fields, role)
+	}
+	known, ok := decoded[&rules[0]]
+	if ok {
+		fields = maps.Clone(fields)
+		delete(fields, "rules")
+	}
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, role)
+	if ok {
+		role.Rules = known
+	} else {
+		decoded[&rules[0]] = role.Rules
+	}
+	return role, err
 }

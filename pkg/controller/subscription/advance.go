@@ -219,15 +219,17 @@ func (r *Reconciler) install(ctx context.Context, w *world, known *known, set []
 		if resolved.plan, _, resolved.excess, err = resolver.ResolveSteps(ctx, w.input, set); err != nil {
 			return r.reportUnavailable(w, known, views, concerned, err)
 		}
-		known.plans[name] = resolved
+		known.keep(name, resolved)
 	}
 	plan := resolved.plan
 	if pending := w.deletionPending(plan); pending != "" {
+		known.recompute(name)
 		each(views, concerned, func(v *view) { v.deleting, v.missing = pending, w.missing(resolved) })
 		return nil
 	}
 	ip, err := r.ensurePlan(ctx, w, concerned, plan)
 	if err != nil {
+		known.recompute(name)
 		each(views, concerned, func(v *view) { v.missing = w.missing(resolved) })
 	}
 	if errors.Is(err, resolver.ErrContent) {

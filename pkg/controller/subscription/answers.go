@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/lib/budget"
 	"github.com/remit-olm/remit/pkg/lib/keyed"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/resolver"
@@ -37,6 +38,28 @@ type known struct {
 type resolution struct {
 	plan   resolver.Plan
 	excess []build.Excess
+	// partial means that the excess is too large to be kept.
+	partial bool
+}
+
+// maxKeptExcess bounds the memory of the permissions that are kept for a set, in bytes. Only the first ones appear in a status, and a
+// namespace can have many sets.
+const maxKeptExcess = 64 << 10
+
+// keep caches a plan, with its excess if that is small.
+func (k *known) keep(name string, resolved resolution) {
+	if budget.Of(resolved.excess).Memory > maxKeptExcess {
+		resolved.excess, resolved.partial = nil, true
+	}
+	k.plans[name] = resolved
+}
+
+// recompute forgets a plan whose excess was not kept. It is called when the excess has to be reported, so that the next reconcile knows
+// it.
+func (k *known) recompute(name string) {
+	if k.plans[name].partial {
+		delete(k.plans, name)
+	}
 }
 
 // restart begins a reconcile. It keeps the times from the previous reconcile for images that are still awaited.

@@ -15,6 +15,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/resolver"
+	"github.com/remit-olm/remit/pkg/step/build"
 	"github.com/remit-olm/remit/test/env/recorded"
 )
 
@@ -69,4 +70,21 @@ func TestReportsMissingPermissionsOfAResolutionWithoutAPlan(t *testing.T) {
 	require.Equal(t, corev1.ConditionTrue, condition().Status)
 	c.err = nil
 	require.Empty(t, condition().Reason, "the report of the InstallPlan replaces that of the resolution")
+}
+
+// A namespace can have many sets with permissions in many target namespaces.
+func TestALargeExcessIsNotKept(t *testing.T) {
+	k := &known{plans: map[string]resolution{}}
+	excess := []build.Excess{{Namespace: "ns", Missing: make([]rbacv1.PolicyRule, 10)}}
+	k.keep("small", resolution{excess: excess})
+	require.Equal(t, excess, k.plans["small"].excess)
+	k.recompute("small")
+	require.Contains(t, k.plans, "small")
+
+	excess[0].Missing = make([]rbacv1.PolicyRule, 10_000)
+	k.keep("large", resolution{excess: excess})
+	require.Nil(t, k.plans["large"].excess)
+	k.recompute("large")
+	require.NotContains(t, k.plans, "large", "the next reconcile, which may have to report it, needs it")
+	k.recompute("unknown")
 }

@@ -6,8 +6,8 @@ const (
 	// MaxObjectBytes is the size of the largest object that the API server stores: etcd refuses requests of more than
 	// 1.5 MiB.
 	MaxObjectBytes = 3 << 19
-	// MaxRoleBytes is the memory of all roles of one install.
-	MaxRoleBytes = 32 << 20
+	// MaxRoleBytes is the memory of the rules of all roles of one install. Rendered, they take about four times as much.
+	MaxRoleBytes = 16 << 20
 	// MaxDecodedBytes is the memory of one object that a user wrote. The ClusterServiceVersions of
 	// test/corpus need at most 260 KiB.
 	MaxDecodedBytes = 8 << 20

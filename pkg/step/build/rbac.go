@@ -66,9 +66,11 @@ func ReadNamespaces() rbacv1.PolicyRule {
 // OperatorRBAC renders the ServiceAccounts that the CSV declares, and a role and binding for each of its Grants, in
 // the order of application and with the owner's labels. Names contain a hash of the namespace, owner and rules, so
 // that installs of the same operator in other namespaces never collide and changed rules create a new role. The names
-// of a ClusterExtension do not contain its version, so that permissions for these objects remain valid after an upgrade.
+// of a ClusterExtension do not contain its version, so that permissions for these objects remain valid after an upgrade. Roles with the
+// same rules in several namespaces share them, so callers must not modify rules in place.
 func OperatorRBAC(csv *operatorsv1alpha1.ClusterServiceVersion, owner ownerutil.Owner, targets []string) ([]*unstructured.Unstructured, error) {
-	var accounts, roles, bindings []runtime.Object
+	var accounts, bindings []runtime.Object
+	var roles []*unstructured.Unstructured
 	for _, name := range bundle.ServiceAccountNames(csv) {
 		if name == bundle.DefaultServiceAccount {
 			continue // every namespace has this ServiceAccount, and Remit does not manage it
@@ -78,15 +80,33 @@ func OperatorRBAC(csv *operatorsv1alpha1.ClusterServiceVersion, owner ownerutil.
 			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: owner.Namespace, Labels: owner.Labels()},
 		})
 	}
+	shared := map[*rbacv1.PolicyRule]any{} // by the first rule of a list
 	for _, g := range Grants(csv, owner.Namespace, targets) {
 		role, binding, err := renderGrant(g, owner)
 		if err != nil {
 			return nil, err
 		}
-		roles = append(roles, role)
+		rendered, err := apply.Object(role)
+		if err != nil {
+			return nil, err
+		}
+		if rules, ok := shared[&g.Rules[0]]; ok {
+			rendered.Object["rules"] = rules
+		} else {
+			shared[&g.Rules[0]] = rendered.Object["rules"]
+		}
+		roles = append(roles, rendered)
 		bindings = append(bindings, binding)
 	}
-	return apply.Objects(slices.Concat(accounts, roles, bindings)...)
+	before, err := apply.Objects(accounts...)
+	if err != nil {
+		return nil, err
+	}
+	after, err := apply.Objects(bindings...)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(before, roles, after), nil
 }
 
 func renderGrant(g Grant, owner ownerutil.Owner) (role, binding runtime.Object, err error) {

@@ -45,8 +45,24 @@ func CheckScopes(csv *operatorsv1alpha1.ClusterServiceVersion, operatorNamespace
 	return nil
 }
 
-// expansion describes what permissions expand to.
-type expansion struct{ combinations, grants int }
+// renderedRoles is how many times as much memory rendered roles take as their rules, together with what is computed from them.
+const renderedRoles = 4
+
+// CostOfRoles returns the estimated memory, in bytes, for the roles that a CSV needs with these targets. They are rendered from its
+// permissions, so the size of its bundle does not contain them.
+func CostOfRoles(csv *operatorsv1alpha1.ClusterServiceVersion, operatorNamespace string, targets []string) int64 {
+	size, err := measure(csv, operatorNamespace, targets)
+	if err != nil {
+		return 0 // nothing is rendered
+	}
+	return size.memory * renderedRoles
+}
+
+// expansion describes what permissions expand to. memory is that of their rules in all namespaces, in bytes.
+type expansion struct {
+	combinations, grants int
+	memory               int64
+}
 
 // measure returns what the permissions of a CSV expand to, or an error if their roles are too large.
 func measure(csv *operatorsv1alpha1.ClusterServiceVersion, operatorNamespace string, targets []string) (out expansion, err error) {
@@ -79,5 +95,6 @@ func measure(csv *operatorsv1alpha1.ClusterServiceVersion, operatorNamespace str
 			}
 		}
 	}
+	out.memory = b.Drawn().Memory
 	return out, nil
 }
