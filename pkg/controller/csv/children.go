@@ -74,9 +74,12 @@ func (r *Reconciler) prune(ctx context.Context, s *scope, account client.Client,
 	if err != nil {
 		return err
 	}
+	wanted := make(map[string]bool, len(want))
+	for _, obj := range want {
+		wanted[apply.Describe(obj)] = true
+	}
 	for _, obj := range have {
-		_, rendered := obj.GetLabels()[names.LabelPermissionsHash]
-		if !rendered || slices.ContainsFunc(want, func(w *unstructured.Unstructured) bool { return apply.Describe(w) == apply.Describe(obj) }) {
+		if _, rendered := obj.GetLabels()[names.LabelPermissionsHash]; !rendered || wanted[apply.Describe(obj)] {
 			continue
 		}
 		err := r.remove(ctx, s, account, obj)
