@@ -184,6 +184,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Reconciler) forget(name string) {
 	if is := r.memory.Delete(name); is.uid != "" {
 		r.confirmer.ForgetAll(string(is.uid))
+		r.confirmer.ForgetAll(runAs(is.uid))
 		r.issued.Forget(is.issuedFor)
 		r.excess.Stop(is.uid)
 	}

@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/install/excess"
 	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -157,8 +159,15 @@ func (s *run) certifies(obj *unstructured.Unstructured) bool {
 
 // checkIdentities refuses Deployments that would run as a ServiceAccount with more permissions than the identity has.
 func (s *run) checkIdentities(ctx context.Context) error {
-	err := deployment.CheckIdentities(s.rendered.CSV, deployment.Bound{
+	unchanged, err := s.runsUnchanged(ctx)
+	if err != nil {
+		return err
+	}
+	err = deployment.CheckIdentities(s.rendered.CSV, deployment.Bound{
 		Account: s.identity, Made: s.madeAt, Owner: s.owner, RBAC: s.RBAC, Log: log.FromContext(ctx), Program: names.UserAgentExtension,
+		Unchanged: unchanged, Confirm: func(found []excess.Object) ([]excess.Object, error) {
+			return s.confirmer.Exceeding(ctx, runAs(s.ext.UID), s.identity, found)
+		},
 	})
 	var refused *deployment.IdentityError
 	if errors.As(err, &refused) {
@@ -166,6 +175,29 @@ func (s *run) checkIdentities(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// runAs returns the key with which the answers of the API server about the bindings of ServiceAccounts are cached. It does not
+// begin with the UID, because a run that writes no Deployment does not ask again.
+func runAs(extension types.UID) string { return "run as " + string(extension) }
+
+// runsUnchanged reports whether no Deployment has to be written, apart from certificates.
+func (s *run) runsUnchanged(ctx context.Context) (bool, error) {
+	for _, st := range s.steps {
+		if st.Object.GetKind() != "Deployment" {
+			continue
+		}
+		if state, isRead := s.states[st.Object]; isRead {
+			if !s.isWritten(state) {
+				return false, nil
+			}
+			continue
+		}
+		if desired, err := s.isDesired(ctx, st.Object); err != nil || !desired {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // madeAt returns when this install created a ServiceAccount.

@@ -63,6 +63,7 @@ const (
 	forHooks     = "hooks"
 	forCondition = "condition"
 	forShrinking = "shrink"
+	forIdentity  = "run as"
 	forRotation  = "rotate " // followed by the name of a Deployment
 )
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/install/excess"
 	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/install/warrant"
 	"github.com/remit-olm/remit/pkg/lib/apply"
@@ -122,6 +123,9 @@ func (r *Reconciler) refused(ctx context.Context, s *scope) error {
 	}
 	err := deployment.CheckIdentities(s.csv, deployment.Bound{
 		Account: s.account.Identity(), Made: made, Owner: s.owner, RBAC: r.RBAC, Log: log.FromContext(ctx), Program: names.UserAgentOLM,
+		Unchanged: s.facts.Same, Confirm: func(found []excess.Object) ([]excess.Object, error) {
+			return r.confirmer.Exceeding(ctx, client.ObjectKeyFromObject(s.csv).String()+" "+forIdentity, s.account.Identity(), found)
+		},
 	})
 	if err == nil {
 		err = joinMissing(r.missingPermissions(ctx, s, forInstall, objs), s.uncalled)

@@ -4,14 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/install/excess"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -44,6 +47,12 @@ type Bound struct {
 	// Owner identifies the bindings that this install created.
 	Owner ownerutil.Owner
 	RBAC  rbac.Listers
+	// Unchanged is true if the Deployments already run as desired. Bindings that installs created are then not compared with
+	// the account: nothing new gets their permissions, and package excess deals with those that exceed the account.
+	Unchanged bool
+	// Confirm returns those of the bindings that also according to the API server exceed the account, because another
+	// authorizer may allow what RBAC does not. If it is nil, all of them do.
+	Confirm func(found []excess.Object) ([]excess.Object, error)
 	// Log receives the names of bindings that the error must not reveal, and Program is the name of the program whose log it
 	// is.
 	Log     logr.Logger
@@ -53,9 +62,10 @@ type Bound struct {
 // CheckIdentities checks which ServiceAccounts the CSV's Deployments run as. A ServiceAccount, including `default`, is
 // allowed if the account has all of the ServiceAccount's permissions in every scope; the account itself is never
 // allowed. For a ServiceAccount that the CSV declares and its install created, two kinds of bindings are ignored:
-// those that the install created, because it created them as the account, and those that users created later, because
-// users are not limited to the account's permissions. Bindings that existed before the ServiceAccount were not meant
-// for this operator and are not ignored. The error is an *IdentityError.
+// those that installs of its namespace created and that the account could also create now, and those that users created
+// later, because users are not limited to the account's permissions. Bindings that an install created as an account that
+// could do more, which may have been another one, are not ignored, however new they are. Bindings that existed before the
+// ServiceAccount were not meant for this operator and are not ignored either. The error is an *IdentityError.
 func CheckIdentities(csv *operatorsv1alpha1.ClusterServiceVersion, by Bound) error {
 	declared := bundle.ServiceAccountNames(csv)
 	specs := csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs
@@ -82,28 +92,25 @@ func CheckIdentities(csv *operatorsv1alpha1.ClusterServiceVersion, by Bound) err
 // judge returns why a ServiceAccount that has more permissions than the account is not allowed, or "" if it is
 // allowed. own is true if the CSV declares it.
 func (by Bound) judge(key types.NamespacedName, own bool) (string, error) {
-	why, advice := "the ClusterServiceVersion does not declare it", ""
-	counts := func(rbac.Binding) bool { return true }
+	r := reason{why: "the ClusterServiceVersion does not declare it", counts: func(rbac.Binding) bool { return true }}
 	if own {
-		why = "the install of the ClusterServiceVersion did not create it"
+		r.why = "the install of the ClusterServiceVersion did not create it"
 		if at, made := by.Made(key.Name); made {
-			why, advice = "bindings that are not newer than the ServiceAccount refer to it", "; delete them, or recreate them if they are meant for this operator"
-			counts = by.inherited(at)
-			// Bindings that are created later are ignored and need not wake this install, so the lookup is not tracked.
-			if excess, err := by.excessOf(key, by.RBAC.Untracked(), counts); err != nil || len(excess) == 0 {
+			var err error
+			if r, err = by.ofMade(key, at); err != nil || r.counts == nil {
 				return "", err
 			}
 		}
 	}
-	excess, err := by.excessOf(key, by.RBAC, counts)
-	if err != nil || len(excess) == 0 {
+	permissions, err := by.excessOf(key, by.RBAC, r.counts)
+	if err != nil || len(permissions) == 0 {
 		return "", err
 	}
-	if bindings := by.outside(key, counts); len(bindings) > 0 {
+	if bindings := by.outside(key, r.counts); len(bindings) > 0 {
 		by.Log.Info("Bindings outside its namespace prevent a ServiceAccount from being used", "serviceAccount", key.String(), "account", by.Account.ID(), "bindings", bindings)
-		advice += fmt.Sprintf("; an administrator can find the bindings outside of namespace %s in the log of %s", key.Namespace, by.Program)
+		r.advice += fmt.Sprintf("; an administrator can find the bindings outside of namespace %s in the log of %s", key.Namespace, by.Program)
 	}
-	return fmt.Sprintf("%s, and it has permissions that %s does not have: %s%s", why, by.Account, status.Lines(excess, maxExcess), advice), nil
+	return fmt.Sprintf("%s, and it has permissions that %s does not have: %s%s", r.why, by.Account, status.Lines(permissions, maxExcess), r.advice), nil
 }
 
 // subject returns the account as a subject. A synthetic user is treated as if it had the permissions that every ServiceAccount
@@ -131,10 +138,101 @@ func (by Bound) outside(key types.NamespacedName, counts func(rbac.Binding) bool
 	return out
 }
 
+// reason says why a ServiceAccount is not allowed: the bindings that count, why they do, and what helps.
+type reason struct {
+	why, advice string
+	counts      func(rbac.Binding) bool
+}
+
+// ofMade returns the reason why a ServiceAccount is not allowed that the install created at a time. If there is none, it has
+// no counts. Lookups are tracked only if there is a reason: what is created later need not wake an install that waits for
+// nothing.
+func (by Bound) ofMade(key types.NamespacedName, at time.Time) (reason, error) {
+	inherits, err := by.excessOf(key, by.RBAC.Untracked(), by.inherited(at))
+	if err != nil {
+		return reason{}, err
+	}
+	granted, err := by.granted(key)
+	if err != nil {
+		return reason{}, err
+	}
+	var why, advice []string
+	if len(inherits) > 0 {
+		why = append(why, "bindings that are not newer than the ServiceAccount refer to it")
+		advice = append(advice, "; delete them, or recreate them if they are meant for this operator")
+	}
+	if len(granted) > 0 {
+		why = append(why, "bindings that were created for this operator as an account that could do more refer to it")
+		advice = append(advice, fmt.Sprintf("; grant what they grant to %s, or delete them", by.Account))
+	}
+	if len(why) == 0 {
+		return reason{}, nil
+	}
+	inherited := by.inherited(at)
+	return reason{why: strings.Join(why, " and "), advice: strings.Join(advice, ""), counts: func(b rbac.Binding) bool {
+		return inherited(b) || granted[apply.Describe(b)]
+	}}, nil
+}
+
 // inherited returns a function that selects the bindings that existed before a ServiceAccount and that the install did
 // not create. Timestamps have a resolution of one second; a binding from the same second is selected.
 func (by Bound) inherited(at time.Time) func(rbac.Binding) bool {
 	return func(b rbac.Binding) bool { return !b.GetCreationTimestamp().After(at) && !by.Owner.Owns(b) }
+}
+
+// granted returns the names of the ServiceAccount's bindings that installs created and that the account could not create
+// now. Its permissions may have been revoked, or an earlier account of the OperatorGroup was a stronger one.
+func (by Bound) granted(key types.NamespacedName) (map[string]bool, error) {
+	if by.Unchanged {
+		return nil, nil
+	}
+	found, err := by.exceeding(key, by.RBAC.Untracked())
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	if found, err = by.exceeding(key, by.RBAC); err == nil && by.Confirm != nil {
+		found, err = by.Confirm(found)
+	}
+	out := map[string]bool{}
+	for _, o := range found {
+		out[apply.Describe(o.Object)] = true
+	}
+	return out, err
+}
+
+// exceeding compares the ServiceAccount's bindings that installs created with the account's permissions.
+func (by Bound) exceeding(key types.NamespacedName, listers rbac.Listers) ([]excess.Object, error) {
+	var created []client.Object
+	seen := map[string]bool{} // a ClusterRoleBinding applies in every scope
+	_, err := listers.UncoveredOf(rbac.ServiceAccount(key.Namespace, key.Name), by.subject(), func(b rbac.Binding) bool {
+		if name := apply.Describe(b); !seen[name] {
+			seen[name] = true
+			if by.isInstalled(b) {
+				created = append(created, b)
+			}
+		}
+		return false
+	})
+	if err != nil {
+		return nil, err
+	}
+	granted := map[string]rbac.Permissions{}
+	return excess.Account{RulesOf: listers.RulesOf, Granted: func(namespace string) rbac.Permissions {
+		if _, known := granted[namespace]; !known {
+			granted[namespace] = listers.LowerBound(by.subject(), namespace)
+		}
+		return granted[namespace]
+	}}.Find(created)
+}
+
+// isInstalled reports whether this install created a binding, or another one of the same OperatorGroup. Installs elsewhere
+// have another account: what they bind is like what users bind, and must not be able to delay this install.
+func (by Bound) isInstalled(b rbac.Binding) bool {
+	if by.Owner.Owns(b) || by.Owner.Extension != "" || by.Owner.Proofs == nil {
+		return by.Owner.Owns(b)
+	}
+	_, ok := ownerutil.OwnerIn(b, by.Owner.Namespace, by.Owner.Since, by.Owner.Proofs)
+	return ok
 }
 
 // excessOf returns the permissions that a ServiceAccount has through some bindings and that the account does not have.
