@@ -17,43 +17,32 @@ import (
 // the first one, so the others are asked about only if it does not. The answers are cached for the asker as by Confirm.
 func (c *Confirmer) Exceeding(ctx context.Context, asker string, identity scoped.Identity, found []excess.Object) ([]excess.Object, error) {
 	first, all := Report{Identity: identity}, Report{Identity: identity}
+	whole := map[string][]rbacv1.PolicyRule{}
 	for _, o := range found {
-		first.Findings = append(first.Findings, findingOf(o, 1))
+		f := Finding{Namespace: o.Scope, Alternatives: []rbacv1.PolicyRule{o.Alternative}, Cause: causeOf(o)}
+		if !o.Unevaluated { // otherwise, the alternative decides
+			whole[f.Cause] = rbac.Atoms(o.Missing)
+			f.Missing = whole[f.Cause][:min(len(whole[f.Cause]), 1)]
+		}
+		first.Findings = append(first.Findings, f)
 	}
 	first = c.Confirm(ctx, asker+" first", first)
-	denied := causes(first.Findings)
-	for _, o := range found {
-		if !denied[causeOf(o)] && len(first.Unknown) == 0 {
-			all.Findings = append(all.Findings, findingOf(o, rbac.MaxAtoms))
+	for _, f := range first.Allowed {
+		if rbac.Line(f.Missing[0]) != rbac.Line(f.Alternatives[0]) {
+			all.Findings = append(all.Findings, Finding{Namespace: f.Namespace, Missing: whole[f.Cause], Cause: f.Cause})
 		}
 	}
 	all = c.Confirm(ctx, asker+" all", all)
+	denied := map[string]bool{}
 	for _, report := range []Report{first, all} {
 		if len(report.Unknown) > 0 {
 			return nil, Undecided(report)
 		}
+		for _, f := range report.Findings {
+			denied[f.Cause] = true
+		}
 	}
-	more := causes(all.Findings)
-	return slices.DeleteFunc(slices.Clone(found), func(o excess.Object) bool { return !denied[causeOf(o)] && !more[causeOf(o)] }), nil
-}
-
-// findingOf returns a finding about at most limit missing permissions of an object. If they were not all evaluated, the
-// alternative decides.
-func findingOf(o excess.Object, limit int) Finding {
-	f := Finding{Namespace: o.Scope, Alternatives: []rbacv1.PolicyRule{o.Alternative}, Cause: causeOf(o)}
-	if !o.Unevaluated {
-		atoms := rbac.Atoms(o.Missing)
-		f.Missing = atoms[:min(len(atoms), limit)]
-	}
-	return f
+	return slices.DeleteFunc(slices.Clone(found), func(o excess.Object) bool { return !denied[causeOf(o)] }), nil
 }
 
 func causeOf(o excess.Object) string { return "write " + apply.Describe(o.Object) }
-
-func causes(findings []Finding) map[string]bool {
-	out := map[string]bool{}
-	for _, f := range findings {
-		out[f.Cause] = true
-	}
-	return out
-}

@@ -1,6 +1,7 @@
 package deployment_test
 
 import (
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
@@ -22,6 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/install/excess"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -342,6 +345,75 @@ func TestExistingBindingsOfANewServiceAccountCount(t *testing.T) {
 			}
 			require.ErrorContains(t, err, "bindings that are not newer than the ServiceAccount")
 			require.ErrorContains(t, err, tc.wrong)
+		})
+	}
+}
+
+// What installs created counts unless the account could create it now, however new it is: another account may have created it.
+func TestWhatAnEarlierAccountGrantedCounts(t *testing.T) {
+	made := time.Now().Truncate(time.Second)
+	read := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}
+	bind := rbacv1.PolicyRule{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"roles"}, ResourceNames: []string{"op"}, Verbs: []string{"bind"}}
+	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "demo", Namespace: "t1"}, CSV: "demo.v1.0.0", Proofs: proofs.Keys()}
+	other, elsewhere, extension := owner, owner, owner
+	other.Package, elsewhere.Namespace, extension.Extension = "other", "t2", "demo"
+	c := csv(func(c *operatorsv1alpha1.ClusterServiceVersion) {
+		s := &c.Spec.InstallStrategy.StrategySpec
+		s.Permissions = []operatorsv1alpha1.StrategyDeploymentPermissions{{ServiceAccountName: "op"}}
+		s.DeploymentSpecs[0].Spec.Template.Spec.ServiceAccountName = "op"
+	})
+	const refused = "bindings that were created for this operator as an account that could do more refer to it, and it has permissions that ServiceAccount t1/acct does not have: "
+	const remedy = "; grant what they grant to ServiceAccount t1/acct, or delete them"
+	for name, tc := range map[string]struct {
+		by      ownerutil.Owner // the install that created the binding
+		of      ownerutil.Owner // the install that is checked; owner if it is empty
+		in      string
+		account *rbacv1.PolicyRule
+		edit    func(*deployment.Bound)
+		age     time.Duration
+		want    string
+	}{
+		"not covered": {by: owner, in: "t1", want: refused + `in namespace t1 {apiGroups: [""], resources: ["secrets"], verbs: ["get"]}` + remedy},
+		"not covered, as old as the ServiceAccount": {by: owner, in: "t1", age: time.Hour, want: refused},
+		"not covered, in another namespace":         {by: owner, in: "t9", want: refused + "permissions outside of namespace t1" + remedy + "; an administrator can find"},
+		"not covered, by an install beside it":      {by: other, in: "t1", want: refused},
+		"not covered, by an install elsewhere":      {by: elsewhere, in: "t1"},
+		"not covered, by a ClusterExtension":        {by: extension, of: extension, in: "t1", want: refused},
+		"covered":                                   {by: owner, in: "t1", account: &read},
+		"that the account may bind":                 {by: owner, in: "t1", account: &bind},
+		"that the API server allows": {by: owner, in: "t1", edit: func(b *deployment.Bound) {
+			b.Confirm = func([]excess.Object) ([]excess.Object, error) { return nil, nil }
+		}},
+		"about which the API server cannot decide": {by: owner, in: "t1", want: "no answer", edit: func(b *deployment.Bound) {
+			b.Confirm = func([]excess.Object) ([]excess.Object, error) { return nil, errors.New("no answer") }
+		}},
+		"of Deployments that stay as they are": {by: owner, in: "t1", edit: func(b *deployment.Bound) { b.Unchanged = true }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rules := map[string]map[string]rbacv1.PolicyRule{"op": {tc.in: read}}
+			if tc.account != nil {
+				rules["acct"] = map[string]rbacv1.PolicyRule{"t1": *tc.account}
+			}
+			l := listers(t, rules)
+			binding, err := l.RoleBindings.RoleBindings(tc.in).Get("op")
+			require.NoError(t, err)
+			binding.CreationTimestamp = metav1.NewTime(made.Add(time.Hour - tc.age))
+			proofs.Mark(binding, tc.by)
+			by := deployment.Bound{Account: scoped.ServiceAccountIdentity(types.NamespacedName{Namespace: "t1", Name: "acct"}), Owner: tc.of,
+				Made: func(string) (time.Time, bool) { return made, true }, RBAC: l, Log: logr.Discard(), Program: "remit-olm"}
+			if tc.of.Package == "" {
+				by.Owner = owner
+			}
+			if tc.edit != nil {
+				tc.edit(&by)
+			}
+			err = deployment.CheckIdentities(c, by)
+			if tc.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, tc.want)
+			require.NotContains(t, err.Error(), "t9", "the error does not name other namespaces")
 		})
 	}
 }
