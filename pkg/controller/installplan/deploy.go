@@ -15,6 +15,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/install/excess"
 	"github.com/remit-olm/remit/pkg/install/provided"
 	"github.com/remit-olm/remit/pkg/install/requirement"
 	"github.com/remit-olm/remit/pkg/lib/apply"
@@ -116,6 +117,11 @@ func (s *run) checkDeployable(ctx context.Context, csv *operatorsv1alpha1.Cluste
 	}
 	return deployment.CheckIdentities(csv, deployment.Bound{
 		Account: s.account.Identity(), Made: s.createdAt, Owner: owner, RBAC: r.RBAC, Log: log.FromContext(ctx), Program: names.UserAgentCatalog,
+		Confirm: func(found []excess.Object) ([]excess.Object, error) {
+			asker := s.key().String() + " run as"
+			defer r.confirmer.ForgetAll(asker) // a plan asks once
+			return r.confirmer.Exceeding(ctx, asker, s.account.Identity(), found)
+		},
 	})
 }
 
