@@ -1,6 +1,8 @@
 package escape
 
 import (
+	"slices"
+
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/assert"
@@ -74,12 +76,13 @@ func own(c forge.CSV) forge.CSV {
 	return c.Permissions(forge.Entry(forge.ServiceAccount, readMaps)).PodSpec([]any{map[string]any{"name": "operator", "image": "example.com/bobs-own:v1"}}, "containers")
 }
 
-// nameSuccessor creates the weaker account, which may use the verbs on what an install consists of, and may read ConfigMaps.
+// nameSuccessor creates the weaker account. It may install operators that read ConfigMaps, and use the verbs on roles and bindings.
 func (s *scene) nameSuccessor(verbs ...string) {
 	s.T.Helper()
+	replaces := append(slices.Clone(verbs), "update", "delete")
 	s.account(successor, profile{own: []rbacv1.PolicyRule{
-		rule("operators.coreos.com", "clusterserviceversions operatorconditions operatorconditions/status", append(verbs, "update", "delete")...), rule("", "serviceaccounts", verbs...),
-		rule("apps", "deployments", verbs...), rule(rbacv1.GroupName, "roles rolebindings", verbs...), rule("", "configmaps", "get"),
+		rule("operators.coreos.com", "clusterserviceversions operatorconditions operatorconditions/status", replaces...), rule("", "serviceaccounts", replaces...),
+		rule("apps", "deployments", replaces...), rule(rbacv1.GroupName, "roles rolebindings", verbs...), rule("", "configmaps", "get"),
 	}})
 	account := types.NamespacedName{Namespace: s.Namespace, Name: successor}
 	for _, obj := range scoped.Enrollment(account, names.DefaultNamespace) {

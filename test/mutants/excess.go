@@ -113,6 +113,42 @@ func excess() []Mutant {
 			Killer: unit("test/author", "TestOnlyAnAdministratorKeepsAnExcess"),
 		},
 		{
+			Name: "what-an-earlier-account-granted-is-ignored", Rule: 2, File: "pkg/install/deployment/identity.go",
+			Old:    "return inherited(b) || granted[apply.Describe(b)]",
+			New:    "return inherited(b)",
+			Killer: unit("pkg/install/deployment", "TestWhatAnEarlierAccountGrantedCounts"),
+		},
+		{
+			Name: "new-versions-count-as-unchanged", Rule: 2, File: "pkg/controller/csv/warrant.go",
+			Old:    "Unchanged: s.facts.Same, Confirm:",
+			New:    "Unchanged: true, Confirm:",
+			Killer: unit("pkg/controller/csv", "TestANewVersionDoesNotGetWhatAnEarlierAccountGranted"),
+		},
+		{
+			Name: "what-the-lineage-beside-it-granted-is-ignored", Rule: 2, File: "pkg/install/deployment/identity.go",
+			Old:    "if by.Owner.Owns(b) || by.Owner.Extension != \"\" || by.Owner.Proofs == nil {",
+			New:    "if b != nil {",
+			Killer: unit("pkg/install/deployment", "TestWhatAnEarlierAccountGrantedCounts"),
+		},
+		{
+			Name: "installs-elsewhere-delay-an-operator", Rule: 8, File: "pkg/install/deployment/identity.go",
+			Old:    "_, ok := ownerutil.OwnerIn(b, by.Owner.Namespace, by.Owner.Since, by.Owner.Proofs)",
+			New:    "ok := ownerutil.IsProven(b, by.Owner.Proofs)",
+			Killer: unit("pkg/install/deployment", "TestWhatAnEarlierAccountGrantedCounts"),
+		},
+		{
+			Name: "unchanged-operators-are-refused", Rule: 0, File: "pkg/install/deployment/identity.go",
+			Old:    "	if by.Unchanged {",
+			New:    "	if by.Unchanged && key.Name == \"\" {",
+			Killer: unit("pkg/controller/csv", "TestAnUnchangedOperatorKeepsWhatAnEarlierAccountGranted"),
+		},
+		{
+			Name: "one-allowed-permission-covers-a-binding", Rule: 2, File: "pkg/preflight/exceeding.go",
+			Old:    "Missing: whole[f.Cause], Cause",
+			New:    "Missing: whole[f.Cause][:1], Cause",
+			Killer: unit("pkg/preflight", "TestTheAPIServerConfirmsWhatExceeds"),
+		},
+		{
 			Name: "permissions-of-extensions-are-removed-at-once", Rule: 6, File: "pkg/controller/clusterextension/excess.go",
 			Old:    "if left := due.Sub(s.Clock.Now()); left > 0 {",
 			New:    "if left := due.Sub(s.Clock.Now()); left > 1<<62 {",
