@@ -388,12 +388,12 @@ func TestOnlyRemitRecordsTheNamespaceOfAnExtension(t *testing.T) {
 		remit.Client = s.cluster.As(t, remit.name)
 		remit.grant("", extensionRule([]string{"clusterextensions/status"}, "", "patch"))
 		for _, c := range []client.Client{unprivileged, s.admin} {
-			s.refused(record(c, first), "only Remit may change status.namespace and status.install of a ClusterExtension")
+			s.refused(record(c, first), "only Remit may change status.namespace, status.install and status.inventory of a ClusterExtension")
 		}
 		require.NoError(t, record(remit, first))
 		for _, c := range []client.Client{unprivileged, s.admin} {
-			s.refused(record(c, second), "only Remit may change status.namespace and status.install of a ClusterExtension")
-			s.refused(record(c, "null"), "only Remit may change status.namespace and status.install of a ClusterExtension")
+			s.refused(record(c, second), "only Remit may change status.namespace, status.install and status.inventory of a ClusterExtension")
+			s.refused(record(c, "null"), "only Remit may change status.namespace, status.install and status.inventory of a ClusterExtension")
 		}
 		require.NoError(t, record(remit, second))
 		installed := client.RawPatch(types.MergePatchType, []byte(`{"status":{"install":{"bundle":{"name":"op.v1.0.0","version":"1.0.0"}}}}`))
@@ -401,6 +401,31 @@ func TestOnlyRemitRecordsTheNamespaceOfAnExtension(t *testing.T) {
 			s.refused(c.Status().Patch(t.Context(), obj.DeepCopy(), installed), "status.install")
 		}
 		require.NoError(t, remit.Status().Patch(t.Context(), obj.DeepCopy(), installed))
+	})
+}
+
+// The inventory says which objects an upgrade removes and which webhooks are bounded.
+func TestOnlyRemitWritesTheInventoryOfAnExtension(t *testing.T) {
+	eachSchema(t, func(t *testing.T, s *extensionSite) {
+		unprivileged, remit := s.author(nil), &author{extensionSite: s, name: scoped.Username(s.cluster.Home, "remit-extension")}
+		remit.Client = s.cluster.As(t, remit.name)
+		remit.grant("", extensionRule([]string{"clusterextensions/status"}, "", "patch"))
+		obj := s.made(boss)
+		list := func(c client.Client, value string) error {
+			return c.Status().Patch(t.Context(), obj.DeepCopy(), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"status":{"inventory":%s}}`, value)))
+		}
+		const service, secret = `{"kind":"Service","namespace":"a","name":"webhook"}`, `{"kind":"Secret","namespace":"victim","name":"db-password"}`
+		for _, c := range []client.Client{unprivileged, s.admin} {
+			s.refused(list(c, "["+secret+"]"), "status.inventory")
+		}
+		require.NoError(t, list(remit, "["+service+"]"))
+		for _, c := range []client.Client{unprivileged, s.admin} {
+			for _, forged := range []string{"[" + secret + "]", "[" + service + "," + secret + "]", "[]", "null"} {
+				s.refused(list(c, forged), "status.inventory")
+			}
+			require.NoError(t, list(c, "["+service+"]"), "this changes nothing")
+		}
+		require.NoError(t, list(remit, "["+service+","+secret+"]"))
 	})
 }
 

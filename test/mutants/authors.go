@@ -44,6 +44,12 @@ func authors() []Mutant {
 			Killer: unit("test/author", "TestOnlyRemitRecordsTheNamespaceOfAnExtension"),
 		},
 		{
+			Name: "any-user-writes-the-inventory-of-an-extension", Rule: 5, File: "manifests/extensions/policy/author.yaml",
+			Old:    "\n      || object.?status.?inventory != oldObject.?status.?inventory",
+			New:    "",
+			Killer: unit("test/author", "TestOnlyRemitWritesTheInventoryOfAnExtension"),
+		},
+		{
 			Name: "any-user-lets-definitions-be-deleted", Rule: 5, File: "manifests/extensions/policy/author.yaml",
 			Old:    "\n      || object.metadata.?annotations[?'olm.operatorframework.io/keep-crds'] !=",
 			New:    "\n      || false && object.metadata.?annotations[?'olm.operatorframework.io/keep-crds'] !=",
