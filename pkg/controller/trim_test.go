@@ -215,7 +215,7 @@ func readByCatalog(t *testing.T, csv *operatorsv1alpha1.ClusterServiceVersion) [
 	replacing := step.Step{Object: obj, Install: &step.Install{Targets: []string{"t1"}},
 		Owner: ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "demo", Namespace: "t1"}, CSV: "demo.v2", UID: "to"}}
 	needs, err := preflight.Succession{From: csv, To: replacing, Steps: []step.Step{replacing}, Targets: []string{"t1"},
-		HandsOver: func(step.Step) bool { return true }}.Needs()
+		Owned: func(step.Step) bool { return true }, HandsOver: func(step.Step) bool { return true }}.Needs()
 	require.NoError(t, err)
 	require.Greater(t, len(needs), 5)
 	changes := preflight.ChangesOf(csv, to, "t1", []string{"t1"})

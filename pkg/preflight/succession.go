@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,6 +23,10 @@ type Succession struct {
 	To      step.Step
 	Steps   []step.Step
 	Targets []string
+	// Owned reports whether an object that is removed with the installed version exists and belongs to its lineage. The names of
+	// these objects follow from the spec of the installed version, in which its authors can name objects of other owners; the step's
+	// object may only be a reference.
+	Owned func(step.Step) bool
 	// HandsOver reports whether a step takes over an existing object from an earlier version, in a cluster where
 	// changing an object's owners requires permission to delete it.
 	HandsOver func(step.Step) bool
@@ -29,7 +34,8 @@ type Succession struct {
 
 // Needs returns the permissions that the upgrade requires in addition to those of the new version: permission to change
 // the owners of objects that both versions have and, once the new version runs, to remove objects that only the old
-// version has. Objects of the old version in its own namespace are garbage-collected and need no permission.
+// version has. Objects of the old version in its own namespace are garbage-collected and need no permission. Of the objects
+// outside, only those that Owned reports are removed.
 func (s Succession) Needs() ([]Need, error) {
 	older, err := s.older()
 	if err != nil {
@@ -37,17 +43,14 @@ func (s Succession) Needs() ([]Need, error) {
 	}
 	needs := []Need{hooks.Request(older.Object, fmt.Sprintf("remove ClusterServiceVersion %s/%s, which %s replaces",
 		older.Owner.Namespace, s.From.Name, s.To.Owner.CSV), "delete")}
-	objs, err := build.OperatorRBAC(s.From, older.Owner, s.Targets)
+	outside, err := s.outside(older)
 	if err != nil {
 		return nil, err
 	}
-	for _, obj := range objs {
-		if st := (step.Step{Object: obj, Owner: older.Owner}); removedByController(st) {
+	for _, st := range outside {
+		if s.Owned(st) {
 			needs = append(needs, hooks.Removal(st.Object, st.Owner))
 		}
-	}
-	if needs, err = s.addServingRemovals(older, needs); err != nil {
-		return nil, err
 	}
 	for _, st := range s.Steps {
 		own := st.Owner.CSV == s.To.Owner.CSV && st.Object.GetNamespace() == st.Owner.Namespace
@@ -70,18 +73,26 @@ func (s Succession) older() (step.Step, error) {
 	return out, nil
 }
 
-// addServingRemovals adds the needs for removing the old version's webhooks and APIServices.
-func (s Succession) addServingRemovals(older step.Step, needs []Need) ([]Need, error) {
-	endpoints, err := endpointsOf(older, plannedScopes(s.Steps))
-	if err != nil {
-		return nil, err
-	}
-	for _, n := range endpoints.needs {
-		if removes := len(n.Rules) == 1 && slices.Equal(n.Rules[0].Verbs, []string{"delete"}); removes && !n.Later {
-			needs = append(needs, n)
+// outside returns the objects of the old version that its namespace's garbage collector does not remove: roles and bindings in other
+// namespaces and in the whole cluster, webhook configurations and APIServices. It omits roles and bindings if their number exceeds
+// what the csv controller writes.
+func (s Succession) outside(older step.Step) ([]step.Step, error) {
+	var out []step.Step
+	if build.CheckScopes(s.From, older.Owner.Namespace, s.Targets) == nil {
+		objs, err := build.OperatorRBAC(s.From, older.Owner, s.Targets)
+		if err != nil {
+			return nil, err
+		}
+		for _, obj := range objs {
+			out = append(out, step.Step{Object: obj, Owner: older.Owner})
 		}
 	}
-	return needs, nil
+	serving, err := Supporting(older, func(kind, namespace, name string) bool {
+		ref := apply.Reference(rbacv1.SchemeGroupVersion.WithKind(kind), namespace, name)
+		return !s.Owned(step.Step{Object: ref, Owner: older.Owner})
+	})
+	isInside := func(st step.Step) bool { return st.Object.GetNamespace() == older.Owner.Namespace }
+	return slices.DeleteFunc(append(out, serving...), isInside), err
 }
 
 // BelongsToOther reports whether an existing object is owned by a ClusterServiceVersion with a name other than csv.

@@ -9,6 +9,21 @@ func grants() []Mutant {
 	)
 	return append(grantedPlans(command, preflight, choice), []Mutant{
 		{
+			Name: "upgrades-ask-to-remove-the-apis-of-others", Rule: 7, File: "pkg/controller/installplan/succession.go",
+			Old: "live) == nil && st.Owner.Owns(live)\n", New: "live) == nil\n",
+			Killer: unit("pkg/controller/installplan", "TestAnUpgradeAsksToRemoveOnlyWhatBelongsToTheInstall"),
+		},
+		{
+			Name: "upgrades-ask-to-remove-what-a-spec-names", Rule: 7, File: "pkg/preflight/succession.go",
+			Old: "		if s.Owned(st) {", New: "		if s.Owned != nil {",
+			Killer: unit("pkg/controller/installplan", "TestAnUpgradeAsksToRemoveOnlyWhatBelongsToTheInstall"),
+		},
+		{
+			Name: "commands-ask-to-remove-the-apis-of-others", Rule: 7, File: preflight + "/owned.go",
+			Old: "err == nil && owner.Marks(live)", New: "err == nil && live != nil",
+			Killer: unit(preflight, "TestAnUpgradeRemovesOnlyWhatHasTheLabelOfTheInstall"),
+		},
+		{
 			Name: "a-changed-grant-is-created", File: command + "/grant.go",
 			Old: "	if !isSame(printed, now) {", New: "	if !isSame(printed, printed) {",
 			Killer: unit(command, "TestGrantsNothingIfWhatIsMissingHasChanged"),

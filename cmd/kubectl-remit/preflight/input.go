@@ -56,6 +56,8 @@ type input struct {
 	client client.Client
 	// crds caches the cluster's CustomResourceDefinitions that were read, by name.
 	crds map[string]*apiextensionsv1.CustomResourceDefinition
+	// examined are the objects that an upgrade may remove.
+	examined examined
 	// plan is set for an InstallPlan, with the origins of its pins.
 	plan    *operatorsv1alpha1.InstallPlan
 	origins []source.Origin
@@ -203,7 +205,7 @@ func (i *input) evaluate(ctx context.Context) (*result, error) {
 		return nil, err
 	}
 	report := i.permissions.Report(ctx, append(needs, more...))
-	report.Notes = append(report.Notes, append(notes, i.originNotes()...)...)
+	report.Notes = slices.Concat(report.Notes, notes, i.examined.notes(), i.originNotes())
 	if err := report.NoteLeftOut(i.steps); err != nil {
 		return nil, err
 	}

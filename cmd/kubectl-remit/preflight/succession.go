@@ -15,7 +15,8 @@ import (
 
 // successions returns the additional needs of an upgrade if the cluster has another version of the operator. The
 // command cannot determine whether the cluster requires permission to delete an object in order to change its owners,
-// so it assumes that the permission is required. The notes list what could not be read.
+// so it assumes that the permission is required. The notes list what could not be read. Whoever may write a ClusterServiceVersion
+// determines its label and its spec, so only objects that exist and have the label of the lineage are removed.
 func (i *input) successions(ctx context.Context) (needs []preflight.Need, notes []string, err error) {
 	if i.client == nil {
 		return nil, nil, nil
@@ -35,6 +36,7 @@ func (i *input) successions(ctx context.Context) (needs []preflight.Need, notes 
 			continue
 		}
 		more, err := preflight.Succession{From: from, To: st, Steps: i.steps, Targets: i.targets,
+			Owned:     func(s step.Step) bool { return i.examined.owns(ctx, i.client, s.Object, s.Owner.Lineage) },
 			HandsOver: func(s step.Step) bool { return i.belongsToAnother(ctx, s) }}.Needs()
 		if err != nil {
 			return nil, nil, err

@@ -9,6 +9,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -20,11 +21,27 @@ import (
 func (s *run) successions(ctx context.Context) (out []preflight.Need, err error) {
 	err = s.eachUpgrade(ctx, func(from *operatorsv1alpha1.ClusterServiceVersion, to step.Step) error {
 		needs, err := preflight.Succession{From: from, To: to, Steps: s.steps, Targets: s.targets,
+			Owned:     func(st step.Step) bool { return s.owned(ctx, st) },
 			HandsOver: func(st step.Step) bool { return s.belongsTo(ctx, st, from.Name) && s.guarded(ctx) }}.Needs()
 		out = append(out, needs...)
 		return err
 	})
 	return out, err
+}
+
+// owned reports whether an object of the replaced version exists and belongs to its lineage, according to the cache. This program may
+// not read webhook configurations, whose names contain a hash of the namespace and the package, so that no other install has
+// one with such a name.
+func (s *run) owned(ctx context.Context, st step.Step) bool {
+	switch st.Object.GetKind() {
+	case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration":
+		return true
+	case "APIService":
+		live := &apiregistrationv1.APIService{}
+		return s.reconciler.Client.Get(ctx, client.ObjectKeyFromObject(st.Object), live) == nil && st.Owner.Owns(live)
+	}
+	live, err := s.reconciler.RBAC.Object(st.Object.GetKind(), st.Object.GetNamespace(), st.Object.GetName())
+	return err == nil && live != nil && st.Owner.Owns(live)
 }
 
 // belongsTo reports whether a step's object exists and belongs to the replaced version. It uses the cache or, for kinds
