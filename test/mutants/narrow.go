@@ -18,6 +18,8 @@ func narrow() []Mutant {
 			Killer: unit("pkg/lib/scoped", "TestRecordedAccountsBoundTheWebhooksOfANamespaceWithoutAnAccount")}
 	}
 	return []Mutant{
+		ofExtensions("webhooks-that-no-inventory-lists-are-kept", "	if is := s.saved.Status.Install; is != nil {",
+			"	if is := s.saved.Status.Install; is != nil && len(out) > 0 {", "TestWebhooksAreBoundedWithoutAnInventory"),
 		{
 			Name: "removals-of-extensions-are-reported-once", Rule: 8, File: "pkg/controller/clusterextension/run.go",
 			Old: "			is.unsaved = now\n", New: "			is.unsaved = nil\n",

@@ -31,29 +31,56 @@ func (s *run) narrow(ctx context.Context) error {
 	if s.checked && s.findings.Empty() {
 		return nil
 	}
-	for _, o := range s.saved.Status.Inventory {
-		obj := &unstructured.Unstructured{}
-		obj.SetGroupVersionKind(schema.GroupVersionKind{Group: o.Group, Version: admissionregistrationv1.SchemeGroupVersion.Version, Kind: o.Kind})
-		obj.SetName(o.Name)
-		if o.Group != admissionregistrationv1.GroupName || !isHook(obj) {
-			continue
-		}
-		if err := s.narrowOne(ctx, obj); err != nil {
+	for _, h := range s.hooksToNarrow() {
+		if err := s.narrowOne(ctx, h); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// narrowOne narrows one webhook configuration. The API server confirms that it denies the identity what is removed.
-func (s *run) narrowOne(ctx context.Context, obj *unstructured.Unstructured) error {
+// narrowable is a reference to a webhook configuration that the extension may have.
+type narrowable struct {
+	*unstructured.Unstructured
+	// isInstalled is true if the configuration is known to belong to the installed version, even if it cannot be read.
+	isInstalled bool
+}
+
+// hooksToNarrow returns the webhook configurations in the inventory and, once a version is installed, those of the rendered version:
+// an inventory that was emptied does not keep a webhook.
+func (s *run) hooksToNarrow() []narrowable {
+	var out []narrowable
+	seen := map[string]bool{}
+	add := func(group, kind, name string, isInstalled bool) {
+		obj := apply.Reference(schema.GroupVersionKind{Group: group, Version: admissionregistrationv1.SchemeGroupVersion.Version, Kind: kind}, "", name)
+		if key := keyOfKind(obj); group == admissionregistrationv1.GroupName && isHook(obj) && !seen[key] {
+			seen[key] = true
+			out = append(out, narrowable{obj, isInstalled})
+		}
+	}
+	for _, o := range s.saved.Status.Inventory {
+		add(o.Group, o.Kind, o.Name, true)
+	}
+	if is := s.saved.Status.Install; is != nil {
+		for _, st := range s.steps {
+			add(st.Object.GroupVersionKind().Group, st.Object.GetKind(), st.Object.GetName(), is.Bundle.Version == s.version())
+		}
+	}
+	return out
+}
+
+// narrowOne narrows one webhook configuration, if it exists and belongs to the extension. The API server confirms that it denies the identity what is removed.
+func (s *run) narrowOne(ctx context.Context, obj narrowable) error {
 	own, err := s.clientOf(ctx, s.identity)
 	var live, desired *unstructured.Unstructured
 	if err == nil {
-		live, desired, err = hooks.Editable(ctx, own, obj)
+		live, desired, err = hooks.Editable(ctx, own, obj.Unstructured)
 	}
 	if isRefusal(err) {
-		s.setIntercepts(olmv1.ReasonNotRemoved, apply.Describe(obj), fmt.Sprintf("whether it may intercept these requests is unknown (%s); to remove it, run: %s", err, excess.Command(obj)))
+		if !obj.isInstalled {
+			return nil
+		}
+		s.setIntercepts(olmv1.ReasonNotRemoved, apply.Describe(obj.Unstructured), fmt.Sprintf("whether it may intercept these requests is unknown (%s); to remove it, run: %s", err, excess.Command(obj.Unstructured)))
 		return nil
 	}
 	if err != nil || live == nil || !s.owner.Owns(live) {

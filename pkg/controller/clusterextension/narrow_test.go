@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
@@ -67,6 +68,21 @@ func TestAWebhookIsNarrowedToTheIdentity(t *testing.T) {
 		assert.Len(c, w.intercepting(), 1)
 		assert.Nil(c, meta.FindStatusCondition(w.get().Status.Conditions, olmv1.TypeExceedsIdentity))
 	}, patience, tick)
+}
+
+// Only Remit may write the inventory. If it is empty nevertheless, the rendered objects show which webhooks there are.
+func TestAWebhookIsNarrowedWithoutInventory(t *testing.T) {
+	t.Parallel()
+	w := givenWebhook(t)
+	rest := "rest-" + w.name // the identity has what it is left with already before
+	w.create(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: rest}, Rules: exceptThings(everythingIn(admissionregistrationv1.GroupName))})
+	w.create(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: rest}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: rest},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "olm:clusterextension:" + w.name}}})
+	require.NoError(t, w.admin.Status().Patch(t.Context(), &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: w.name}},
+		client.RawPatch(types.MergePatchType, []byte(`{"status":{"inventory":[]}}`))))
+	require.NoError(t, w.admin.Delete(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "admin-" + w.name}}))
+	w.await(olmv1.TypeExceedsIdentity, metav1.ConditionTrue, olmv1.ReasonRemoved)
+	require.Empty(t, w.intercepting())
 }
 
 // The author of an extension cannot keep a webhook by requesting a version that does not exist.
