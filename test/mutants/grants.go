@@ -19,6 +19,21 @@ func grants() []Mutant {
 			Killer: unit("pkg/controller/installplan", "TestAnUpgradeAsksToRemoveOnlyWhatBelongsToTheInstall"),
 		},
 		{
+			Name: "extensions-ask-to-remove-what-an-inventory-lists", Rule: 7, File: "pkg/controller/clusterextension/prune.go",
+			Old: "	own := err == nil && s.owner.Owns(live)\n", New: "	own := err == nil\n",
+			Killer: unit("pkg/controller/clusterextension", "TestTheReportAsksOnlyForPermissionToRemoveWhatTheExtensionOwns"),
+		},
+		{
+			Name: "waiting-upgrades-of-extensions-read-again", Rule: 8, File: "pkg/controller/clusterextension/prune.go",
+			Old: "known && is.hash == s.hash {", New: "known && is.hash != s.hash {",
+			Killer: unit("pkg/controller/clusterextension", "TestTheReportAsksOnlyForPermissionToRemoveWhatTheExtensionOwns"),
+		},
+		{
+			Name: "commands-ask-to-remove-what-an-inventory-lists", Rule: 7, File: "cmd/kubectl-remit/internal/extension/install.go",
+			Old: " || !owned(obj, lineage) {", New: " || owned == nil && lineage.Package != \"\" {",
+			Killer: unit("cmd/kubectl-remit/internal/extension", "TestAnUpgradeRemovesObjectsThatTheNewVersionDoesNotHave"),
+		},
+		{
 			Name: "commands-ask-to-remove-the-apis-of-others", Rule: 7, File: preflight + "/owned.go",
 			Old: "err == nil && owner.Marks(live)", New: "err == nil && live != nil",
 			Killer: unit(preflight, "TestAnUpgradeRemovesOnlyWhatHasTheLabelOfTheInstall"),

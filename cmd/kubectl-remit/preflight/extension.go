@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
@@ -18,6 +19,7 @@ import (
 	"github.com/remit-olm/remit/pkg/extension/assess"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
@@ -168,7 +170,9 @@ func (i *input) extensionNeeds(ctx context.Context) ([]preflight.Need, error) {
 	if assess.IsStrict(i.install.Extension) {
 		needs = append(needs, i.schemaNeeds(ctx)...)
 	}
-	removals, err := i.install.Removals(i.client.RESTMapper())
+	removals, err := i.install.Removals(i.client.RESTMapper(), func(obj *unstructured.Unstructured, owner ownerutil.Lineage) bool {
+		return i.examined.owns(ctx, i.client, obj, owner)
+	})
 	return append(needs, removals...), err
 }
 

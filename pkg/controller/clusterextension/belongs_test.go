@@ -1,15 +1,19 @@
 package clusterextension
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
 
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +22,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/extension/render"
+	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -87,6 +94,48 @@ func TestWhatAnUpgradeRemoves(t *testing.T) {
 		got = append(got, apply.Describe(obj))
 	}
 	require.Equal(t, []string{"APIService v1.things.example.com", "Deployment ns/op", "Role ns/earlier"}, got)
+}
+
+// The inventory can name any object. The report asks only for permission to remove those of the lineage, which are read once.
+func TestTheReportAsksOnlyForPermissionToRemoveWhatTheExtensionOwns(t *testing.T) {
+	t.Parallel()
+	reads := 0
+	d := givenDeletion(t, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+		if _, ok := obj.(*metav1.PartialObjectMetadata); ok {
+			if reads++; key.Name == "unreadable" {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, key.Name, errors.New("no"))
+			}
+		}
+		return c.Get(ctx, key, obj, opts...)
+	}}, unchanged)
+	for _, gv := range []string{"apps", ""} { // served
+		require.NoError(t, client.IgnoreAlreadyExists(d.Client.Create(t.Context(), &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: "v1." + gv},
+			Spec: apiregistrationv1.APIServiceSpec{Group: gv, Version: "v1"}})))
+	}
+	victims := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "victim", Name: "db-password"}}
+	require.NoError(t, d.Client.Create(t.Context(), victims))
+	own := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "own"}}
+	proofs.Mark(own, d.owner(d.ext))
+	require.NoError(t, d.Client.Create(t.Context(), own))
+	d.ext.Status.Inventory = nil
+	for _, key := range []client.ObjectKey{client.ObjectKeyFromObject(victims), client.ObjectKeyFromObject(own), {Namespace: "ns", Name: "gone"}, {Namespace: "ns", Name: "unreadable"}} {
+		d.ext.Status.Inventory = append(d.ext.Status.Inventory, olmv1.InventoryObject{Kind: "Secret", Namespace: key.Namespace, Name: key.Name})
+	}
+	for range 2 {
+		s := d.begin(d.ext)
+		plan, err := hooks.New(hooks.Input{CSV: &operatorsv1alpha1.ClusterServiceVersion{}, Owner: s.owner})
+		require.NoError(t, err)
+		s.identity, s.hash, s.rendered = scoped.Identity{Extension: d.ext.Name}, "hash", &render.Rendered{Hooks: plan}
+		s.resolved.Bundle = &catalog.Bundle{Name: "op.v2", Version: "2.0.0"}
+		needs, err := s.removals(t.Context())
+		require.NoError(t, err)
+		var got []string
+		for _, n := range needs {
+			got = append(got, n.Object)
+		}
+		require.Equal(t, []string{"Secret ns/own", "CustomResourceDefinition things.example.com"}, got, "the conversion of the latter is reset")
+		require.Equal(t, 4, reads, "objects that were read once are not read again")
+	}
 }
 
 // An object needs no write only as long as it is the one that was written, with everything that shows whose it is.

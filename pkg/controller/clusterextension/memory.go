@@ -74,6 +74,8 @@ type remembered struct {
 	// is the hash of that install.
 	probed    []*unstructured.Unstructured
 	probedFor string
+	// examined are the objects of earlier versions that were read.
+	examined examined
 	// comparisons contains the permissions that changes to CustomResourceDefinitions require, by name.
 	comparisons map[string]comparison
 }

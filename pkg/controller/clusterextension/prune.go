@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,6 +24,7 @@ import (
 	"github.com/remit-olm/remit/pkg/extension/assess"
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/step"
 )
@@ -98,13 +100,59 @@ func (s *run) removals(ctx context.Context) ([]preflight.Need, error) {
 	}
 	needs := make([]preflight.Need, 0, len(others))
 	for _, obj := range others {
-		needs = append(needs, assess.Removal(obj, s.version()))
+		own, err := s.isOwn(ctx, obj)
+		if err != nil {
+			return nil, err
+		}
+		if own {
+			needs = append(needs, assess.Removal(obj, s.version()))
+		}
 	}
 	converted, err := s.surplusConversions(ctx)
 	for _, crd := range converted {
 		needs = append(needs, assess.ResetNeed(crd.Name, s.version()))
 	}
 	return needs, err
+}
+
+// examined records which objects of earlier versions exist and belong to the lineage, for one desired state.
+type examined struct {
+	hash string
+	own  map[string]bool
+}
+
+// isOwn reports whether an object of an earlier version exists and belongs to the lineage. Objects that this program watches are known
+// to. The others are in the inventory, which is only a hint, so they are read as the identity, once for each desired state: an upgrade
+// that waits sends no requests. What the identity may not read is not reported; if it is removed, the removal fails and is reported.
+func (s *run) isOwn(ctx context.Context, obj *unstructured.Unstructured) (bool, error) {
+	if watchedByController(obj) != nil {
+		return true, nil
+	}
+	key := keyOfKind(obj)
+	is := s.memory.Get(s.key()).examined
+	if own, known := is.own[key]; known && is.hash == s.hash {
+		return own, nil
+	}
+	account, err := s.clientOf(ctx, s.identity)
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(obj.GroupVersionKind())
+	if err == nil {
+		err = account.Get(ctx, client.ObjectKeyFromObject(obj), live)
+	}
+	switch {
+	case scoped.ReasonOf(err) != "":
+		return false, nil // the identity cannot be used yet
+	case client.IgnoreNotFound(err) != nil && !apierrors.IsForbidden(err):
+		return false, fmt.Errorf("read %s: %w", apply.Describe(obj), err)
+	}
+	own := err == nil && s.owner.Owns(live)
+	s.memory.Change(s.key(), func(is *remembered) {
+		if is.examined.own == nil || is.examined.hash != s.hash {
+			is.examined = examined{hash: s.hash, own: map[string]bool{}}
+		}
+		is.examined.own[key] = own
+	})
+	return own, nil
 }
 
 // others returns the objects that earlier versions may have left behind: those in the inventory, and those in the cache with the

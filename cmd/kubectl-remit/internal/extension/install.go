@@ -23,6 +23,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/install/webhook"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -178,14 +179,15 @@ func (i *Install) Needs(rulesOf rbac.RoleRules) ([]preflight.Need, error) {
 	return assess.Needs(i.Rendered, i.Steps, rulesOf)
 }
 
-// Removals returns the permissions that are required to remove objects of the installed version, according to the inventory.
-// CustomResourceDefinitions are kept.
-func (i *Install) Removals(mapper meta.RESTMapper) ([]preflight.Need, error) {
+// Removals returns the permissions that are required to remove objects of the installed version: those of the inventory that exist and
+// belong to the extension, according to owned. CustomResourceDefinitions are kept.
+func (i *Install) Removals(mapper meta.RESTMapper, owned func(*unstructured.Unstructured, ownerutil.Lineage) bool) ([]preflight.Need, error) {
 	wanted := map[string]bool{}
 	for _, s := range i.Steps {
 		wanted[keyOf(s.Object)] = true
 	}
 	var out []preflight.Need
+	lineage := assess.Owner(i.Extension, i.Bundle.CSV.Name).Lineage
 	for _, o := range i.Extension.Status.Inventory {
 		mapping, err := mapper.RESTMapping(schema.GroupKind{Group: o.Group, Kind: o.Kind})
 		if meta.IsNoMatchError(err) {
@@ -195,7 +197,7 @@ func (i *Install) Removals(mapper meta.RESTMapper) ([]preflight.Need, error) {
 			return nil, fmt.Errorf("discover %s: %w", o.Kind, err)
 		}
 		obj := apply.Reference(mapping.GroupVersionKind, o.Namespace, o.Name)
-		if (step.Step{Object: obj}).IsCRD() || wanted[keyOf(obj)] {
+		if (step.Step{Object: obj}).IsCRD() || wanted[keyOf(obj)] || !owned(obj, lineage) {
 			continue
 		}
 		out = append(out, assess.Removal(obj, i.Version))

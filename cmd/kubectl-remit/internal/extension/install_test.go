@@ -9,9 +9,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/test/env"
 	"github.com/remit-olm/remit/test/env/registry"
 	sample "github.com/remit-olm/remit/test/operators/sample/bundle"
@@ -114,7 +116,7 @@ func TestAnUpgradeRemovesObjectsThatTheNewVersionDoesNotHave(t *testing.T) {
 	got, err := flags(bundles).Load(t.Context(), "demo", Source{})
 	require.NoError(t, err)
 	got.Extension.Status.Inventory = []olmv1.InventoryObject{
-		{Kind: "ConfigMap", Namespace: "ops", Name: "old"},
+		{Kind: "ConfigMap", Namespace: "ops", Name: "old"}, {Kind: "ConfigMap", Namespace: "victim", Name: "other"},
 		{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition", Name: "olds.example.com"},
 		{Group: "example.com", Kind: "Gone", Name: "a"},
 	}
@@ -134,7 +136,11 @@ func TestAnUpgradeRemovesObjectsThatTheNewVersionDoesNotHave(t *testing.T) {
 	for _, s := range got.Steps {
 		mapper.Add(s.Object.GroupVersionKind(), meta.RESTScopeNamespace)
 	}
-	needs, err := got.Removals(mapper)
+	own := ownerutil.Lineage{Package: sample.Package, Namespace: got.Extension.Spec.Namespace, Extension: "demo"}
+	needs, err := got.Removals(mapper, func(obj *unstructured.Unstructured, lineage ownerutil.Lineage) bool {
+		require.Equal(t, own.Mark(), lineage.Mark())
+		return obj.GetName() == "old"
+	})
 	require.NoError(t, err)
 	require.Len(t, needs, 1)
 	require.Equal(t, "ConfigMap ops/old", needs[0].Object)
