@@ -34,6 +34,16 @@ func grants() []Mutant {
 			Killer: unit("cmd/kubectl-remit/internal/extension", "TestAnUpgradeRemovesObjectsThatTheNewVersionDoesNotHave"),
 		},
 		{
+			Name: "yes-accepts-any-target-namespace", Rule: 1, File: command + "/grant.go",
+			Old: "o.Yes && len(flags) > 0 {", New: "o.Yes && len(flags) > len(m.Elsewhere) {",
+			Killer: unit(command, "TestDoesNotOmitTheQuestionForTargetsThatAreNotNamed"),
+		},
+		{
+			Name: "target-namespaces-are-not-determined", Rule: 1, File: preflight + "/missing.go",
+			Old: "return target == namespace || ", New: "return len(target) > 0 || target == namespace || ",
+			Killer: unit(preflight, "TestFindsTheTargetsInWhichSomethingIsGranted"),
+		},
+		{
 			Name: "commands-ask-to-remove-the-apis-of-others", Rule: 7, File: preflight + "/owned.go",
 			Old: "err == nil && owner.Marks(live)", New: "err == nil && live != nil",
 			Killer: unit(preflight, "TestAnUpgradeRemovesOnlyWhatHasTheLabelOfTheInstall"),

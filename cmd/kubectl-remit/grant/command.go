@@ -27,7 +27,10 @@ type Options struct {
 	// Bundles are bundle directories or images that an InstallPlan must match, and PlainHTTP allows a registry without TLS.
 	Bundles   []string
 	PlainHTTP bool
-	Format    cli.Format
+	// Targets are the namespaces, in addition to that of the InstallPlan, in which Yes may grant permissions. AllNamespaces stands
+	// for all of them.
+	Targets []string
+	Format  cli.Format
 	// RemitNamespace is where Remit is installed, and Provider issues the certificates of webhooks and APIs. Both concern only
 	// ClusterExtensions.
 	RemitNamespace string
@@ -37,6 +40,9 @@ type Options struct {
 	Out            io.Writer
 	ErrOut         io.Writer
 }
+
+// AllNamespaces is the value of --target for an OperatorGroup that targets all namespaces.
+const AllNamespaces = "*"
 
 const example = `  # Grant what the account is missing for the InstallPlan install-abcde in the namespace team-a
   kubectl remit grant team-a/install-abcde
@@ -70,6 +76,8 @@ func NewCommand() *cobra.Command {
 			"Users who can create InstallPlans can create one that names any CatalogSource but has other content. For each bundle, the command reports whether the CatalogSource, " +
 			"if it has a ConfigMap, or --bundle has the same content, and it refuses an InstallPlan whose content differs. If the argument is a Subscription, --yes requires that the content of its bundle is confirmed " +
 			"in this way, and that of all other bundles of the InstallPlan by --bundle.\n\n" +
+			"A confirmed bundle does not confirm the target namespaces of the OperatorGroup, which decide where permissions are granted. With --yes, name each of them, " +
+			"except the namespace of the InstallPlan, with --target, or all namespaces with --target '*'.\n\n" +
 			"The command uses your credentials. To grant permissions, you must have them, or have the verbs escalate and bind. With -o yaml and -o json, it only prints the objects.\n\n" +
 			"The exit status is 0 if everything has been granted or nothing was missing, 1 if you decline or an object cannot be installed for another reason, and 2 on any other failure.",
 		Example: example,
@@ -91,6 +99,7 @@ func NewCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.Yes, "yes", "y", false, "create the objects without asking")
 	source.AddBundleFlag(cmd, &o.Bundles)
+	flags.StringSliceVar(&o.Targets, "target", nil, "with --yes, another namespace in which the OperatorGroup may let permissions be granted, or '*' for all namespaces (repeatable)")
 	flags.BoolVar(&o.PlainHTTP, "plain-http", false, "allow a registry without TLS; not required for a registry on this machine")
 	flags.StringVar(&o.RemitNamespace, "remit-namespace", names.DefaultNamespace, "namespace where Remit is installed, for a ClusterExtension")
 	flags.Var(&o.Provider, "webhook-certificates", "provider of the certificates of webhooks and APIs, for a ClusterExtension; must match the flag of Remit's extension program: "+
@@ -116,6 +125,9 @@ func (o *Options) target(arg string, isNamed bool) (checker, error) {
 	case "clusterextension", "clusterextensions":
 		if len(o.Bundles) > 0 {
 			return nil, errors.New("--bundle cannot be used with a ClusterExtension")
+		}
+		if len(o.Targets) > 0 {
+			return nil, errors.New("--target cannot be used with a ClusterExtension, which has no OperatorGroup")
 		}
 		return o.extension(name), nil
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/ensure"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/grants"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/preflight"
+	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -56,12 +57,30 @@ func (o *Options) run(ctx context.Context, check checker) error {
 	return o.create(ctx, now.Objects)
 }
 
-// checkConfirmed returns an error if a user must decide whether the content is the wanted one, and --yes is set.
+// checkConfirmed returns an error if a user must decide whether the content and the target namespaces are the wanted ones, and --yes
+// is set.
 func (o *Options) checkConfirmed(m *preflight.Missing) error {
 	if o.Yes && m.Unconfirmed != nil {
 		return fmt.Errorf("%w; nothing was written", m.Unconfirmed)
 	}
+	if flags := o.unnamed(m.Elsewhere); o.Yes && len(flags) > 0 {
+		return fmt.Errorf("the OperatorGroup targets %d other namespaces in which permissions would be granted, and whoever may write it determines them; nothing was written. "+
+			"If they are the wanted ones, add %s", len(flags), bundle.Named(flags))
+	}
 	return nil
+}
+
+// unnamed returns the flags that name those of the targets that --target does not name.
+func (o *Options) unnamed(targets []string) (flags []string) {
+	for _, target := range targets {
+		if target == rbac.ClusterScope {
+			target = AllNamespaces
+		}
+		if !slices.Contains(o.Targets, target) && !slices.Contains(o.Targets, AllNamespaces) {
+			flags = append(flags, "--target "+apply.ShellWord(target))
+		}
+	}
+	return flags
 }
 
 // isSame reports whether two checks had the same basis and result.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -282,6 +283,43 @@ func TestDoesNotOmitTheQuestionForUnconfirmedContent(t *testing.T) {
 	s.Yes = false
 	require.NoError(t, s.grant(open))
 	require.Equal(t, 2, s.count(m.Objects))
+}
+
+// A confirmed bundle does not confirm the target namespaces, which whoever may write the OperatorGroup determines.
+func TestDoesNotOmitTheQuestionForTargetsThatAreNotNamed(t *testing.T) {
+	s := newSite(t, "y\n")
+	s.Yes = true
+	m, open := s.missing("get"), s.missing("get")
+	open.Elsewhere = []string{"victim", rbac.ClusterScope}
+	for _, targets := range [][]string{nil, {"other"}, {"victim"}, {s.namespace}} {
+		s.Targets = targets
+		for _, results := range [][]*preflight.Missing{{open}, {m, open}} {
+			err := s.grant(results...)
+			require.ErrorContains(t, err, "other namespaces in which permissions would be granted")
+			require.ErrorContains(t, err, "add ")
+			require.ErrorContains(t, err, "--target '*'")
+			require.Equal(t, !slices.Contains(targets, "victim"), strings.Contains(err.Error(), "--target victim"))
+			require.Equal(t, cli.CodeError, cli.ExitCode(err))
+			require.Zero(t, s.count(m.Objects))
+		}
+	}
+	s.Targets = []string{"*"}
+	require.NoError(t, s.grant(open))
+	require.Equal(t, 2, s.count(m.Objects))
+
+	asked := newSite(t, "y\n")
+	open = asked.missing("get")
+	open.Elsewhere = []string{"victim"}
+	require.NoError(t, asked.grant(open), "the user sees the objects and answers")
+}
+
+func TestRejectsTargetsForAClusterExtension(t *testing.T) {
+	cmd := NewCommand()
+	cmd.SetOut(io.Discard)
+	cmd.SetErr(io.Discard)
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	cmd.SetArgs([]string{"clusterextension/x", "--target", "y"})
+	require.ErrorContains(t, cmd.ExecuteContext(t.Context()), "--target cannot be used with a ClusterExtension")
 }
 
 func TestRejectsABundleForAClusterExtension(t *testing.T) {

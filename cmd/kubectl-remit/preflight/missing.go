@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,6 +25,9 @@ type Missing struct {
 	// Unconfirmed is set if the user named a Subscription, and nothing proves that the InstallPlan has the content of the
 	// Subscription's catalog. The objects must then not be created without a decision of the user.
 	Unconfirmed error
+	// Elsewhere lists the target namespaces of the OperatorGroup, other than that of the plan, in which the Objects grant something;
+	// rbac.ClusterScope stands for all namespaces. No bundle confirms them: whoever may write the OperatorGroup determines them.
+	Elsewhere []string
 	// Err is the error that the command preflight returns: nil if nothing is missing and no object is refused.
 	Err error
 }
@@ -47,7 +51,15 @@ func MissingForPlan(ctx context.Context, o *Options, obj client.Object, name str
 		return out, nil
 	}
 	out.Unconfirmed = i.unconfirmed()
+	out.Elsewhere = elsewhere(i.namespace, i.targets, out.Objects)
 	return out, i.notExecuted()
+}
+
+// elsewhere returns the targets, except the namespace, in which the objects grant something.
+func elsewhere(namespace string, targets []string, objs []client.Object) []string {
+	return slices.DeleteFunc(slices.Clone(targets), func(target string) bool {
+		return target == namespace || !slices.ContainsFunc(objs, func(obj client.Object) bool { return obj.GetNamespace() == target })
+	})
 }
 
 // MissingForExtension examines a ClusterExtension.
