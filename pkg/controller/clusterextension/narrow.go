@@ -77,10 +77,7 @@ func (s *run) narrowOne(ctx context.Context, obj narrowable) error {
 		live, desired, err = hooks.Editable(ctx, own, obj.Unstructured)
 	}
 	if isRefusal(err) {
-		if !obj.isInstalled {
-			return nil
-		}
-		s.setIntercepts(olmv1.ReasonNotRemoved, apply.Describe(obj.Unstructured), fmt.Sprintf("whether it may intercept these requests is unknown (%s); to remove it, run: %s", err, excess.Command(obj.Unstructured)))
+		s.reportUnread(obj, err)
 		return nil
 	}
 	if err != nil || live == nil || !s.owner.Owns(live) {
@@ -104,6 +101,13 @@ func (s *run) narrowOne(ctx context.Context, obj narrowable) error {
 		return err
 	}
 	return s.writeNarrowed(ctx, own, live, desired, preflight.DescribeCuts(cuts, maxExcess))
+}
+
+// reportUnread reports that it is unknown what a webhook configuration of the installed version may intercept.
+func (s *run) reportUnread(obj narrowable, why error) {
+	if obj.isInstalled {
+		s.setIntercepts(olmv1.ReasonNotRemoved, apply.Describe(obj.Unstructured), fmt.Sprintf("whether it may intercept these requests is unknown (%s); to remove it, run: %s", why, excess.Command(obj.Unstructured)))
+	}
 }
 
 // writeNarrowed writes a narrowed webhook configuration as the identity.
