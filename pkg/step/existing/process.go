@@ -141,8 +141,12 @@ func start(ctx context.Context, namespace string, with schemas) (p *process, why
 	return p, "", nil
 }
 
-// place waits for the place of the only process, on behalf of a namespace. The error is errBusy if others run for so long.
+// place waits for the place of the only process, on behalf of a namespace. The error is errBusy if others run for so long, and that of
+// the context if there was no time left from the beginning.
 func place(ctx context.Context, namespace string) (free func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	turn, _, err := running.Join(ctx, namespace)
 	if err != nil {
 		if errors.Is(context.Cause(ctx), ErrSlow) {
