@@ -349,7 +349,7 @@ func budget() []Mutant {
 			Name: "all-plans-are-ordinary", Rule: 8, File: "pkg/resolver/resolve.go",
 			Old:    "	m := memory{left: OrdinaryCost}",
 			New:    "	m := memory{left: MaxPlanCost}",
-			Killer: unit("pkg/resolver", "TestOneCostlyPlanIsResolvedAtATime"),
+			Killer: unit("pkg/resolver", "TestNamespacesTakeTurnsResolvingCostlyPlans"),
 		},
 		{
 			Name: "all-content-is-read-before-it-is-kept", Rule: 8, File: "pkg/resolver/kept.go",

@@ -324,7 +324,14 @@ func TestAnInterruptedPlanResumes(t *testing.T) {
 			clock, ok := w.options.Clock.(*testclock.FakePassiveClock)
 			require.True(t, ok)
 			other := types.NamespacedName{Namespace: "other", Name: "install-other"}
+			interrupted := make(chan struct{})
+			if name == "new objects are tried, in parallel" {
+				for i := 51; i < 70; i++ { // otherwise, the others could all be tried before the clock is set
+					w.Before(fmt.Sprintf("acct: try ConfigMap ns/defaults-%03d", i), func() { <-interrupted })
+				}
+			}
 			w.Before(row.at, func() {
+				defer close(interrupted)
 				clock.SetTime(clock.Now().Add(largeTurn))
 				require.True(t, w.r.large.begin(types.NamespacedName{Namespace: "second"}))
 				require.False(t, w.r.large.begin(other))
