@@ -313,20 +313,13 @@ func TestDoesNotOmitTheQuestionForTargetsThatAreNotNamed(t *testing.T) {
 	require.NoError(t, asked.grant(open), "the user sees the objects and answers")
 }
 
-func TestRejectsTargetsForAClusterExtension(t *testing.T) {
-	cmd := NewCommand()
-	cmd.SetOut(io.Discard)
-	cmd.SetErr(io.Discard)
-	cmd.SilenceUsage, cmd.SilenceErrors = true, true
-	cmd.SetArgs([]string{"clusterextension/x", "--target", "y"})
-	require.ErrorContains(t, cmd.ExecuteContext(t.Context()), "--target cannot be used with a ClusterExtension")
-}
-
-func TestRejectsABundleForAClusterExtension(t *testing.T) {
-	cmd := NewCommand()
-	cmd.SetOut(io.Discard)
-	cmd.SetErr(io.Discard)
-	cmd.SilenceUsage, cmd.SilenceErrors = true, true
-	cmd.SetArgs([]string{"clusterextension/x", "--bundle", "y"})
-	require.ErrorContains(t, cmd.ExecuteContext(t.Context()), "--bundle cannot be used with a ClusterExtension")
+func TestRejectsFlagsOfInstallPlansForAClusterExtension(t *testing.T) {
+	for _, flag := range []string{"--target", "--bundle"} {
+		cmd := NewCommand()
+		cmd.SetOut(io.Discard)
+		cmd.SetErr(io.Discard)
+		cmd.SilenceUsage, cmd.SilenceErrors = true, true
+		cmd.SetArgs([]string{"clusterextension/x", flag, "y"})
+		require.ErrorContains(t, cmd.ExecuteContext(t.Context()), flag+" cannot be used with a ClusterExtension")
+	}
 }

@@ -87,7 +87,7 @@ func ofUser(w *world) client.Object {
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "all"}, Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "t1", Name: "demo"}}}
 }
 
-// Package excess deals with an operator that stays as it is.
+// An operator that stays as it is keeps running: package excess reports and removes what it has too much.
 func TestAnUnchangedOperatorKeepsWhatAnEarlierAccountGranted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
