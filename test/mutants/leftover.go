@@ -90,6 +90,24 @@ func leftovers() []Mutant {
 			Killer: unit("pkg/step/execute", "TestTheMemoryOfLiveObjectsIsLimited"),
 		},
 		{
+			Name: "plans-with-large-existing-objects-do-not-wait", Rule: 8, File: "pkg/controller/installplan/apply.go",
+			Old:    "Place: s.takePlace",
+			New:    "Place: func() error { return nil }",
+			Killer: unit("pkg/controller/installplan", "TestPlansWithLargeExistingObjectsWaitForLargeOnes"),
+		},
+		{
+			Name: "extensions-with-large-existing-objects-do-not-wait", Rule: 8, File: "pkg/controller/clusterextension/open.go",
+			Old:    "Place: s.takePlace",
+			New:    "Place: func() error { return nil }",
+			Killer: unit(extension, "TestRunsWithLargeExistingObjectsTakePlaces"),
+		},
+		{
+			Name: "objects-that-collide-take-any-memory", Rule: 8, File: "pkg/step/execute/occupied.go",
+			Old:    "room.Acquire(ctx, cost)",
+			New:    "room.Acquire(ctx, 0*cost)",
+			Killer: unit("pkg/step/execute", "TestObjectsThatCollideWaitForMemory"),
+		},
+		{
 			Name: "recreated-namespaces-finalize-extensions", Rule: 5, File: "pkg/controller/clusterextension/finalize.go",
 			Old:    "findIdentity, stopRecreated, stopUnusable",
 			New:    "findIdentity, stopUnusable",

@@ -70,10 +70,7 @@ func (s *run) setFinalizer(ctx context.Context, keep bool) error {
 func (r *Reconciler) finalize(ctx context.Context, ext *olmv1.ClusterExtension) (ctrl.Result, error) {
 	r.watches.release(ext.Name)
 	s := newRun(r, ext.DeepCopy())
-	defer func() {
-		s.executor.Close()
-		s.finish()
-	}()
+	defer s.finish()
 	r.memory.beginFinalizing(ext.Name)
 	out, err := s.finishConversions(ctx)
 	switch {

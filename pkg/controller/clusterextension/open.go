@@ -35,6 +35,6 @@ func openClients(ctx context.Context, s *run) (outcome, error) {
 	case err != nil:
 		return outcome{}, err
 	}
-	s.executor = &execute.Executor{Account: own, CRDs: own, Facts: s.Live, Cluster: s.Client, RBAC: s.RBAC, Pruned: execute.Pruned{}}
+	s.executor = &execute.Executor{Account: own, CRDs: own, Facts: s.Live, Cluster: s.Client, RBAC: s.RBAC, Pruned: execute.Pruned{}, Place: s.takePlace}
 	return proceed(), nil
 }

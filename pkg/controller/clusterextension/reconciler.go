@@ -144,10 +144,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: after}, err
 	}
 	s := newRun(r, ext)
-	defer func() {
-		s.executor.Close()
-		s.finish()
-	}()
+	defer s.finish()
 	out, err := s.runPhases(ctx,
 		findIdentity,
 		findNamespace,

@@ -74,6 +74,11 @@ func (s *run) admit(key string, cost int64) error {
 	if total <= costlyContent {
 		return nil
 	}
+	return s.takePlace()
+}
+
+// takePlace gives the run one of the places of costly runs, unless it has one. Otherwise, the error is an *errCrowded.
+func (s *run) takePlace() error {
 	waited, ok := s.memory.places.take(s.key(), s.Clock.Now())
 	if s.waits = !ok; s.waits {
 		return &errCrowded{waited}

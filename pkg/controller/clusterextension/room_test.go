@@ -203,6 +203,33 @@ func TestContentsOfOneRunCountTogether(t *testing.T) {
 	require.Error(t, s.admit("two", costlyContent/2))
 }
 
+// Existing objects can be large because of whoever wrote them.
+func TestRunsWithLargeExistingObjectsTakePlaces(t *testing.T) {
+	t.Parallel()
+	ext := extension("a", asInstaller)
+	u := givenUnit(t, interceptor.Funcs{}, ext, installer("1"))
+	u.Clients = &opened{}
+	u.memory.places.taken = map[string]bool{"x": true, "y": true}
+	begin := func() *run {
+		s := u.begin(ext)
+		var err error
+		s.identity, _, err = s.lookUp(t.Context(), s.Client)
+		require.NoError(t, err)
+		_, err = openClients(t.Context(), s)
+		require.NoError(t, err)
+		return s
+	}
+	s := begin()
+	require.True(t, isCrowded(s.executor.Place()))
+	s.finish()
+	require.Equal(t, []string{"a"}, u.memory.places.leave("x", false), "it is woken")
+	s = begin()
+	require.NoError(t, s.executor.Place())
+	require.True(t, u.memory.places.taken["a"])
+	s.finish()
+	require.False(t, u.memory.places.taken["a"])
+}
+
 func TestOnlyLongWaitsAreReported(t *testing.T) {
 	u := givenUnit(t, interceptor.Funcs{})
 	u.memory.places.taken = map[string]bool{"x": true, "y": true}

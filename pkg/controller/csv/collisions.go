@@ -34,7 +34,6 @@ func (r *Reconciler) collisions(ctx context.Context, s *scope, account client.Cl
 		}
 	}
 	executor := execute.Executor{Account: account, Facts: r.Live, RBAC: r.RBAC}
-	defer executor.Close()
 	occupied, err := executor.Occupied(ctx, steps)
 	if err != nil {
 		return err

@@ -70,7 +70,7 @@ func openClients(ctx context.Context, s *run) (outcome, error) {
 	if err != nil {
 		return waitForAccount(err)
 	}
-	s.executor = &execute.Executor{Account: own, Key: account.Key(), IsDefault: account.Default, CRDs: crds, Facts: r.Live, Cluster: r.Client, RBAC: r.RBAC, Pruned: execute.Pruned{}, Interrupt: s.checkTurn}
+	s.executor = &execute.Executor{Account: own, Key: account.Key(), IsDefault: account.Default, CRDs: crds, Facts: r.Live, Cluster: r.Client, RBAC: r.RBAC, Pruned: execute.Pruned{}, Interrupt: s.checkTurn, Place: s.takePlace}
 	return proceed(), nil
 }
 

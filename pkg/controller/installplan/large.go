@@ -252,6 +252,14 @@ func (s *run) checkTurn() error {
 	return nil
 }
 
+// takePlace gives the plan one of the places of large plans. It returns errTurn if none is free.
+func (s *run) takePlace() error {
+	if !s.reconciler.large.begin(s.key()) {
+		return errTurn
+	}
+	return nil
+}
+
 // showProgress reports how many steps have been executed, if the plan is saved before all have.
 func (s *run) showProgress() {
 	s.setInstalled(corev1.ConditionUnknown, reasonInstalling, message.Sprintf("%d of %d objects have been written", len(s.done), len(s.steps)))

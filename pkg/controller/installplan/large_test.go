@@ -1,6 +1,8 @@
 package installplan
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,12 +12,17 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	testclock "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
 // manyDeployments returns the demo's ClusterServiceVersion with the given number of Deployments.
@@ -93,6 +100,53 @@ func TestLargePlansWaitForEachOther(t *testing.T) {
 			require.Empty(t, w.r.large.line)
 		})
 	}
+}
+
+// Whoever may write an object can make it large, for example with managed fields.
+func TestPlansWithLargeExistingObjectsWaitForLargeOnes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, bundled(configMaps(5)...), func(w *world) { w.options.Accounts = fatAccounts{dependencies{w}} })
+	others := []types.NamespacedName{{Namespace: "a", Name: "install-a"}, {Namespace: "b", Name: "install-b"}}
+	for _, other := range others {
+		require.True(t, w.r.large.begin(other))
+	}
+	got := w.reconcile()
+	require.Equal(t, "Installing", string(got.phase), got.message)
+	require.Contains(t, got.message, "the objects of this one take much memory")
+	require.Empty(t, got.failed)
+	require.Empty(t, got.writes)
+	woken := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
+	t.Cleanup(woken.ShutDown)
+	require.NoError(t, w.r.large.waker.Start(t.Context(), woken))
+	w.r.large.end(others[0], false)
+	require.Equal(t, 1, woken.Len(), "its turn has come")
+	got = w.reconcile()
+	require.Contains(t, got.refused+got.message, "defaults-000", "the objects exist, and the plan does not own them")
+	require.NotContains(t, w.r.large.running, client.ObjectKeyFromObject(w.plan))
+}
+
+// fatAccounts opens clients for which every ConfigMap exists and takes 10 MiB.
+type fatAccounts struct{ dependencies }
+
+func (f fatAccounts) For(ctx context.Context, account scoped.Account) (client.Client, error) {
+	c, err := f.dependencies.For(ctx, account)
+	return fatClient{c}, err
+}
+
+type fatClient struct{ client.Client }
+
+func (c fatClient) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if obj.GetObjectKind().GroupVersionKind().Kind != "ConfigMap" {
+		return c.Client.Get(ctx, key, obj, opts...)
+	}
+	return obj.(json.Unmarshaler).UnmarshalJSON(fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":%q,"name":%q},"data":[%s{}]}`, key.Namespace, key.Name, strings.Repeat(`{"":{}},`, 40_000)))
+}
+
+func (c fatClient) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+	if is, ok := obj.(interface{ GetKind() string }); ok && is.GetKind() == "ConfigMap" {
+		return apierrors.NewConflict(schema.GroupResource{}, "", nil) // the dry run shows that the object exists
+	}
+	return c.Client.Apply(ctx, obj, opts...)
 }
 
 func TestLargePlansTakeTurnsInOrder(t *testing.T) {

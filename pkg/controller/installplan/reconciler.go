@@ -103,10 +103,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	r = &tracked
 	defer r.interests.Track(req, &r.RBAC)()
 	run := &run{reconciler: r}
-	defer func() {
-		run.executor.Close()
-		r.large.end(req.NamespacedName, run.queued)
-	}()
+	defer func() { r.large.end(req.NamespacedName, run.queued) }()
 	if left, err := r.Default.Lookup(r.Client).LeavesToOLM(ctx, req.Namespace); left || err != nil {
 		r.forget(req)
 		return ctrl.Result{}, err

@@ -51,6 +51,9 @@ type Executor struct {
 	// Interrupt is called before each request of Gather and GatherNew, which return its error; nil means that nothing interrupts
 	// them. It must be safe for concurrent use.
 	Interrupt func() error
+	// Place is called once or more when the existing objects need much memory. Its error means that the install must wait until others,
+	// whose objects need much memory too, have been executed; Gather and GatherNew return it. It must be safe for concurrent use.
+	Place func() error
 
 	// rendered contains the bindings of the plan.
 	rendered []*unstructured.Unstructured
@@ -182,6 +185,8 @@ type observation struct {
 	live     *unstructured.Unstructured
 	err      error
 	accepted bool
+	// problem is the collision of an object that was judged at once.
+	problem error
 }
 
 // fails reports whether an error ends the run, so that no further objects need to be read.
@@ -207,12 +212,16 @@ func observe(ctx context.Context, steps []step.Step, read func(context.Context, 
 }
 
 func (e *Executor) live(ctx context.Context, s step.Step) (o observation) {
-	var from client.Reader = e.Account
-	if s.IsCRD() {
-		from = e.Facts
-	}
-	o.live, o.err = apply.LiveWithin(ctx, from, s.Object, e.memory.take)
+	o.live, o.err = apply.LiveWithin(ctx, e.reader(s), s.Object, e.take)
 	return o
+}
+
+// reader reads the object of a step.
+func (e *Executor) reader(s step.Step) client.Reader {
+	if s.IsCRD() {
+		return e.Facts
+	}
+	return e.Account
 }
 
 func (e *Executor) check(ctx context.Context, s State) error {

@@ -3,53 +3,101 @@ package execute
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/semaphore"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/step"
 )
 
-// fat is a reader of objects with many managed fields, which anyone may write.
-type fat struct{ client.Reader }
-
-func (fat) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+// givenFat returns a client of a server on which every ConfigMap takes about 10 MiB of memory, for example because of its managed fields,
+// which anyone may write, and the steps for such objects.
+func givenFat(t *testing.T, n int) (client.Client, []step.Step) {
+	t.Helper()
 	fields := strings.TrimSuffix(strings.Repeat(`{"":{}},`, 40_000), ",")
-	return obj.(json.Unmarshaler).UnmarshalJSON(fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":[%s]}`, fields))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":"ns"},"data":[%s]}`, r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:], fields)
+	}))
+	t.Cleanup(server.Close)
+	gvk := schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(gvk, meta.RESTScopeNamespace)
+	c, err := client.New(&rest.Config{Host: server.URL}, client.Options{Mapper: mapper})
+	require.NoError(t, err)
+	var steps []step.Step
+	for i := range n {
+		obj := &unstructured.Unstructured{}
+		obj.SetGroupVersionKind(gvk)
+		obj.SetNamespace("ns")
+		obj.SetName(fmt.Sprint("a", i))
+		steps = append(steps, step.Step{Object: obj})
+	}
+	return c, steps
 }
 
 func TestTheMemoryOfLiveObjectsIsLimited(t *testing.T) {
-	one := Executor{}
-	read := func(e *Executor) error {
-		_, err := apply.LiveWithin(t.Context(), fat{}, &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}, e.memory.take)
-		return err
-	}
-	require.NoError(t, read(&one))
-	require.False(t, one.memory.heavy)
-	var err error
-	for n := 0; err == nil && n < 100; n++ {
-		err = read(&one)
-	}
-	require.ErrorContains(t, err, "the existing objects of the install would need more than 256 MiB of memory")
-	require.True(t, one.memory.heavy)
-	_, err = one.gather(t.Context(), nil, nil)
-	require.NoError(t, err)
-	require.NoError(t, read(&one), "each Gather counts again, because an install reads its objects several times")
+	t.Parallel()
+	c, steps := givenFat(t, 20)
+	refused := errors.New("no place is free")
+	e := &Executor{Account: c, Place: func() error { return refused }}
+	_, err := e.Gather(t.Context(), steps[:1])
+	require.NoError(t, err, "each install may read some objects")
+	_, err = e.Gather(t.Context(), steps[1:2])
+	require.NoError(t, err, "each Gather counts again, because an install reads its objects several times")
+	_, err = e.Gather(t.Context(), steps[:5])
+	require.ErrorIs(t, err, refused)
 
-	require.True(t, heavy.TryAcquire(maxHeavy-1), "the other places")
-	other := Executor{}
-	require.NoError(t, read(&other), "each install may read some objects")
-	require.ErrorIs(t, read(&other), errHeavy)
-	one.Close()
-	other.Close()
-	require.NoError(t, read(&other))
-	require.NoError(t, read(&other))
-	other.Close()
-	heavy.Release(maxHeavy - 1)
-	require.True(t, heavy.TryAcquire(maxHeavy), "all places are free")
-	heavy.Release(maxHeavy)
+	e.Place = func() error { return nil }
+	states, err := e.Gather(t.Context(), steps[:5])
+	require.NoError(t, err)
+	require.Len(t, states, 5)
+	_, err = e.Gather(t.Context(), steps)
+	require.ErrorContains(t, err, "the existing objects of the install would need more than 160 MiB of memory")
+}
+
+// The csv controller has no places: it only needs to know whether the objects collide.
+func TestObjectsThatCollideAreNotKeptInMemory(t *testing.T) {
+	t.Parallel()
+	c, steps := givenFat(t, 20)
+	e := &Executor{Account: c}
+	states, err := e.Occupied(t.Context(), steps)
+	require.NoError(t, err)
+	require.Len(t, states, 20)
+	for i, s := range states {
+		require.Equal(t, steps[i], s.Step)
+		require.ErrorContains(t, s.Problem, "exists")
+		require.Nil(t, s.Live)
+	}
+}
+
+// fat is a reader of objects of 10 MiB.
+type fat struct{ client.Client }
+
+func (fat) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	return obj.(json.Unmarshaler).UnmarshalJSON([]byte(`{"apiVersion":"v1","kind":"ConfigMap","data":[` + strings.Repeat(`{"":{}},`, 40_000) + `{}]}`))
+}
+
+func TestObjectsThatCollideWaitForMemory(t *testing.T) {
+	t.Parallel()
+	_, steps := givenFat(t, 1)
+	e := &Executor{Account: fat{}}
+	room := semaphore.NewWeighted(freeMemory)
+	require.ErrorContains(t, e.occupant(t.Context(), steps[0], nil, room).problem, "exists")
+	require.True(t, room.TryAcquire(freeMemory), "what was taken is free again")
+	room.Release(freeMemory / 4)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorContains(t, e.occupant(ctx, steps[0], nil, room).err, "wait for memory")
 }

@@ -2,7 +2,9 @@ package execute
 
 import (
 	"context"
+	"fmt"
 
+	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
@@ -11,31 +13,45 @@ import (
 
 // Occupied returns the collisions of objects that another controller writes after the plan: objects that exist and that the install
 // did not create, and roles that a foreign binding refers to. It writes nothing. A ServiceAccount that another install of the
-// namespace created is shared.
+// namespace created is shared. The existing objects are not part of the result: each is judged as soon as it has been read, so that
+// those in memory take at most freeMemory.
 func (e *Executor) Occupied(ctx context.Context, steps []step.Step) ([]State, error) {
 	var rendered []*unstructured.Unstructured
 	for _, s := range steps {
 		rendered = append(rendered, s.Object)
 	}
+	room := semaphore.NewWeighted(freeMemory)
 	var out []State
-	for i, o := range observe(ctx, steps, e.live) {
-		switch {
-		case o.fails():
+	for i, o := range observe(ctx, steps, func(ctx context.Context, s step.Step) observation { return e.occupant(ctx, s, rendered, room) }) {
+		if o.fails() {
 			return nil, o.err
-		case o.err != nil: // the cluster does not serve the kind
-			continue
 		}
-		state := State{Step: steps[i], Live: o.live}
-		if shares(state) {
-			continue
-		}
-		roles := Roles{RBAC: e.RBAC, Owner: state.Step.Owner, Rendered: rendered, Live: e.Facts}
-		if state.Problem = apply.Check(o.live, state.Step.Object, state.Step.Owner); state.Problem == nil {
-			state.Problem = roles.CheckBindings(ctx, o.live, state.Step.Object)
-		}
-		if state.Problem != nil {
-			out = append(out, state)
+		if o.problem != nil {
+			out = append(out, State{Step: steps[i], Problem: o.problem})
 		}
 	}
 	return out, nil
+}
+
+// occupant looks for the object of a step, and determines whether it collides. If it exists, it takes room until it has been judged.
+func (e *Executor) occupant(ctx context.Context, s step.Step, rendered []*unstructured.Unstructured, room *semaphore.Weighted) (o observation) {
+	taken := int64(0)
+	defer func() { room.Release(taken) }()
+	live, err := apply.LiveWithin(ctx, e.reader(s), s.Object, func(cost int64) error {
+		if cost > freeMemory {
+			return fmt.Errorf("the existing object would need more than %d MiB of memory", freeMemory>>20)
+		}
+		if err := room.Acquire(ctx, cost); err != nil {
+			return fmt.Errorf("wait for memory: %w", err)
+		}
+		taken = cost
+		return nil
+	})
+	if err != nil || shares(State{Step: s, Live: live}) {
+		return observation{err: err} // an error can mean that the cluster does not serve the kind
+	}
+	if o.problem = apply.Check(live, s.Object, s.Owner); o.problem == nil {
+		o.problem = Roles{RBAC: e.RBAC, Owner: s.Owner, Rendered: rendered, Live: e.Facts}.CheckBindings(ctx, live, s.Object)
+	}
+	return o
 }
