@@ -17,8 +17,8 @@ func prechecks() []Mutant {
 		},
 		{
 			Name: "supporting-roles-may-be-bound", Rule: 7, File: "pkg/step/execute/occupied.go",
-			Old:    "state.Problem = roles.CheckBindings(ctx, o.live, state.Step.Object)",
-			New:    "_ = roles.CheckBindings(ctx, o.live, state.Step.Object)",
+			Old:    "o.problem = Roles{RBAC: e.RBAC, Owner: s.Owner, Rendered: rendered, Live: e.Facts}.CheckBindings(ctx, live, s.Object)",
+			New:    "_ = Roles{RBAC: e.RBAC, Owner: s.Owner, Rendered: rendered, Live: e.Facts}.CheckBindings(ctx, live, s.Object)",
 			Killer: unit("pkg/controller/installplan", "TestCollisionsOfSupportingObjectsAreKnownBeforeTheFirstWrite"),
 		},
 		{
