@@ -33,9 +33,11 @@ const (
 	// offerTime is the time in which a plan must come after it has been woken for a free place. Then the place is offered to others: a
 	// tenant can keep the workers of a namespace busy, so that none is left for its plan.
 	offerTime = 5 * time.Second
+	// maxServed limits the number of namespaces whose last turns are remembered.
+	maxServed = 4096
 )
 
-// largeQueue admits large plans in order, at most one of each namespace at a time. A plan that has to wait gives its worker to other
+// largeQueue admits large plans, at most one of each namespace at a time, and the namespaces in turns. A plan that has to wait gives its worker to other
 // plans, and is woken when its turn comes. The plans of slow namespaces have a place of their own, with longer turns.
 // The zero value is ready to use, except for clock.
 type largeQueue struct {
@@ -50,6 +52,9 @@ type largeQueue struct {
 	line    []*waiting
 	// slow contains the namespaces that were interrupted.
 	slow map[string]slowness
+	// served contains the serial number of each namespace's last turn, for at most maxServed namespaces, and serial is the last number.
+	served map[string]int
+	serial int
 }
 
 // turn is the execution of a plan.
@@ -93,7 +98,24 @@ func (q *largeQueue) begin(plan types.NamespacedName) bool {
 		q.running = map[types.NamespacedName]turn{}
 	}
 	q.running[plan] = turn{since: q.clock.Now(), slow: q.isSlow(plan.Namespace)}
+	q.noteServed(plan.Namespace)
 	return true
+}
+
+// noteServed records that a namespace got a turn. Of too many namespaces, those that do not wait are forgotten.
+func (q *largeQueue) noteServed(namespace string) {
+	if len(q.served) >= maxServed {
+		waiting := map[string]bool{}
+		for _, w := range q.line {
+			waiting[w.Namespace] = true
+		}
+		maps.DeleteFunc(q.served, func(name string, _ int) bool { return !waiting[name] })
+	}
+	if q.served == nil {
+		q.served = map[string]int{}
+	}
+	q.serial++
+	q.served[namespace] = q.serial
 }
 
 // end is called at the end of each reconcile of a plan, with whether the plan waits for its turn. A plan that does not, for
@@ -166,7 +188,8 @@ func (q *largeQueue) isOver(plan types.NamespacedName) bool {
 }
 
 // ready returns the plans of the line that may be executed now. Those that did not come in time come last, and so do, among slow
-// namespaces, those with the longest turns.
+// namespaces, those with the longest turns. Otherwise, the namespace comes first whose last turn is the longest ago, however many plans
+// others have in the line.
 func (q *largeQueue) ready() (out []*waiting) {
 	free, busy := map[bool]int{false: largeAtOnce, true: slowAtOnce}, map[string]bool{}
 	for plan, t := range q.running {
@@ -179,7 +202,9 @@ func (q *largeQueue) ready() (out []*waiting) {
 		}
 		return q.slowTurn(w.Namespace)
 	}
-	for _, w := range slices.SortedStableFunc(slices.Values(q.line), func(a, b *waiting) int { return cmp.Compare(rank(a), rank(b)) }) {
+	for _, w := range slices.SortedStableFunc(slices.Values(q.line), func(a, b *waiting) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(q.served[a.Namespace], q.served[b.Namespace]))
+	}) {
 		slow := q.isSlow(w.Namespace)
 		if free[slow] <= 0 || busy[w.Namespace] {
 			continue

@@ -419,3 +419,34 @@ func TestPlansReportTheirProgress(t *testing.T) {
 	require.Equal(t, "Complete", string(w.reconcile().phase))
 	require.Equal(t, []string{"", "7 of 25 objects have been written", "11 of 25 objects have been written", "15 of 25 objects have been written", "19 of 25 objects have been written"}, slices.Compact(told))
 }
+
+// A tenant may have as many plans as Subscriptions.
+func TestNamespacesWithManyLargePlansAreServedInTurns(t *testing.T) {
+	t.Parallel()
+	q := &largeQueue{clock: testclock.NewFakePassiveClock(time.Now())}
+	theirs := func(i int) types.NamespacedName {
+		return types.NamespacedName{Namespace: fmt.Sprint("n", i%5), Name: fmt.Sprint(i)}
+	}
+	for i := range 150 {
+		require.Equal(t, i < largeAtOnce, q.begin(theirs(i)))
+	}
+	own := types.NamespacedName{Namespace: "own"}
+	require.False(t, q.begin(own))
+	for served := 0; ; served++ {
+		require.Less(t, served, 5, "at most one plan of each other namespace is served before")
+		var running types.NamespacedName
+		for running = range q.running {
+			break
+		}
+		q.end(running, false)
+		next := q.ready()[0].NamespacedName
+		require.True(t, q.begin(next))
+		if next == own {
+			break
+		}
+	}
+	for i := range 2 * maxServed {
+		q.noteServed(fmt.Sprint("other", i))
+	}
+	require.LessOrEqual(t, len(q.served), maxServed)
+}
