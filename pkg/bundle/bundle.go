@@ -223,7 +223,7 @@ func (b *Bundle) add(obj *unstructured.Unstructured) error {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, csv); err != nil {
 		return fmt.Errorf("ClusterServiceVersion %q: %w", obj.GetName(), err)
 	}
-	if size := budget.Of(csv).Memory; size > budget.MaxDecodedBytes {
+	if size := budget.Of(csv).Decoded(); size > budget.MaxDecodedBytes {
 		return fmt.Errorf("ClusterServiceVersion %q: %w", obj.GetName(), &budget.ObjectError{Size: size})
 	}
 	if err := CheckNames("spec", csv.Spec); err != nil {

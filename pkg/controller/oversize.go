@@ -32,18 +32,19 @@ const partSize = 64
 func reduce(obj client.Object) {
 	keepOnce(obj)
 	trimStatus(obj)
-	limit, parts := int64(maxConfigured), int64(0)
-	switch o := obj.(type) {
-	case *operatorsv1alpha1.ClusterServiceVersion:
-		limit, parts = budget.MaxDecodedBytes, int64(len(o.Spec.Version.Pre)+len(o.Spec.Version.Build))
-	case *olmv1.ClusterExtension:
-		limit = budget.MaxDecodedBytes
-	}
 	remove := removal(obj)
 	if remove == nil {
 		return
 	}
-	if size := budget.Of(obj).Memory + parts*partSize; size > limit {
+	of := budget.Of(obj)
+	size, limit, parts := of.Memory, int64(maxConfigured), int64(0)
+	switch o := obj.(type) {
+	case *operatorsv1alpha1.ClusterServiceVersion:
+		size, limit, parts = of.Decoded(), budget.MaxDecodedBytes, int64(len(o.Spec.Version.Pre)+len(o.Spec.Version.Build))
+	case *olmv1.ClusterExtension:
+		limit = budget.MaxDecodedBytes
+	}
+	if size += parts * partSize; size > limit {
 		remove()
 		budget.Refuse(obj, size)
 	}

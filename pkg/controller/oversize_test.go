@@ -85,6 +85,19 @@ func TestLargeClusterServiceVersionsAreNotKept(t *testing.T) {
 	}
 }
 
+// Ten such objects took remit-olm to 917 MiB: each {} becomes a map with four entries in a Deployment, and in a patch.
+func TestClusterServiceVersionsThatAreLargeAsMapsAreNotKept(t *testing.T) {
+	for n, refused := range map[int]bool{5_000: false, 100_000: true} {
+		csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: "demo.v1"}}
+		d := operatorsv1alpha1.StrategyDeploymentSpec{Name: "a"}
+		d.Spec.Template.OwnerReferences = make([]metav1.OwnerReference, n)
+		csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []operatorsv1alpha1.StrategyDeploymentSpec{d}
+		require.Less(t, budget.Of(csv).Memory, int64(budget.MaxDecodedBytes))
+		got := cached(t, TrimForOLM, csv)
+		require.Equal(t, refused, budget.Refused(got) != nil)
+	}
+}
+
 func TestLargeCatalogSourcesAreNotKept(t *testing.T) {
 	source := &unstructured.Unstructured{}
 	require.NoError(t, json.Unmarshal([]byte(`{"kind":"CatalogSource","apiVersion":"operators.coreos.com/v1alpha1","metadata":{"name":"c"},

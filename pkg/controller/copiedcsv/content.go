@@ -9,8 +9,7 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -18,10 +17,12 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
-// content is the part that all copies of one ClusterServiceVersion have in common.
+// content is the part that all copies of one ClusterServiceVersion have in common. The spec is that of the cache, and only read. It is
+// never converted to maps: these can take ten times its memory, because a few bytes in a list become an entry with many fields.
 type content struct {
 	labels, annotations map[string]string
-	spec, status        any
+	spec                *operatorsv1alpha1.ClusterServiceVersionSpec
+	status              *operatorsv1alpha1.ClusterServiceVersionStatus
 }
 
 // contentOf renders the content of the copies of a ClusterServiceVersion whose namespace has this OperatorGroup.
@@ -29,11 +30,7 @@ func contentOf(csv *operatorsv1alpha1.ClusterServiceVersion, group string) (cont
 	st := csv.Status.DeepCopy()
 	st.Reason = operatorsv1alpha1.CSVReasonCopied
 	st.Message = status.Text(fmt.Sprintf("The operator is running in %s but is managing this namespace", csv.Namespace))
-	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&operatorsv1alpha1.ClusterServiceVersion{Spec: csv.Spec, Status: *st})
-	if err != nil {
-		return content{}, fmt.Errorf("render the copy of ClusterServiceVersion %s/%s: %w", csv.Namespace, csv.Name, err)
-	}
-	c := content{labels: harmless(csv.Labels), annotations: harmless(csv.Annotations), spec: raw["spec"], status: raw["status"]}
+	c := content{labels: harmless(csv.Labels), annotations: harmless(csv.Annotations), spec: &csv.Spec, status: st}
 	c.labels[names.LabelCopiedFrom] = csv.Namespace
 	for _, key := range []string{names.AnnotationTargetNamespaces, corev1.LastAppliedConfigAnnotation} {
 		delete(c.annotations, key)
@@ -72,14 +69,10 @@ func harmless(all map[string]string) map[string]string {
 }
 
 // copyIn returns the copy for a namespace, without a proof.
-func (c content) copyIn(namespace, name string) *unstructured.Unstructured {
-	obj := &unstructured.Unstructured{Object: map[string]any{"spec": runtime.DeepCopyJSONValue(c.spec)}}
-	obj.SetGroupVersionKind(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.ClusterServiceVersionKind))
-	obj.SetNamespace(namespace)
-	obj.SetName(name)
-	obj.SetLabels(c.labels)
-	obj.SetAnnotations(c.annotations)
-	return obj
+func (c content) copyIn(namespace, name string) *operatorsv1alpha1.ClusterServiceVersion {
+	return &operatorsv1alpha1.ClusterServiceVersion{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: maps.Clone(c.labels), Annotations: maps.Clone(c.annotations)}, Spec: *c.spec,
+	}
 }
 
 // operation is an operation of a JSON patch.

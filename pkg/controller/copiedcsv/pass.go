@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
@@ -172,8 +173,7 @@ func (p *pass) create(ctx context.Context, key client.ObjectKey) {
 		return
 	}
 	obj := p.want.content.copyIn(key.Namespace, key.Name)
-	err = p.r.Proofs.Sign(obj, names.HolderCopy, nil)
-	if err == nil {
+	if obj.Annotations[names.AnnotationProof], err = p.proof(key.Namespace, key.Name, nil); err == nil {
 		err = p.r.Client.Create(ctx, obj, client.FieldOwner(names.UserAgentOLM))
 	}
 	switch {
@@ -187,17 +187,33 @@ func (p *pass) create(ctx context.Context, key client.ObjectKey) {
 	}
 }
 
+// proof returns the proof that Remit created a copy. made is the copy, or nil if it does not exist yet.
+func (p *pass) proof(namespace, name string, made *operatorsv1alpha1.ClusterServiceVersion) (string, error) {
+	reference := func() *unstructured.Unstructured {
+		return apply.Reference(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.ClusterServiceVersionKind), namespace, name)
+	}
+	signed := reference()
+	var live *unstructured.Unstructured
+	if made != nil {
+		live = reference()
+		live.SetUID(made.UID)
+		live.SetCreationTimestamp(made.CreationTimestamp)
+		live.SetAnnotations(made.Annotations)
+	}
+	err := p.r.Proofs.Sign(signed, names.HolderCopy, live)
+	return signed.GetAnnotations()[names.AnnotationProof], err
+}
+
 // complete writes the status of a copy that was just created, and renews a proof that does not match the creation time.
-func (p *pass) complete(ctx context.Context, made *unstructured.Unstructured) {
+func (p *pass) complete(ctx context.Context, made *operatorsv1alpha1.ClusterServiceVersion) {
 	found := kit.Copy()
 	found.SetNamespace(made.GetNamespace())
 	found.SetName(made.GetName())
 	found.SetUID(made.GetUID())
 	found.SetResourceVersion(made.GetResourceVersion())
 	found.SetAnnotations(made.GetAnnotations())
-	if again := made.DeepCopy(); p.r.Proofs.Sign(again, names.HolderCopy, made) == nil &&
-		again.GetAnnotations()[names.AnnotationProof] != made.GetAnnotations()[names.AnnotationProof] {
-		found.SetAnnotations(again.GetAnnotations())
+	if again, err := p.proof(found.Namespace, found.Name, made); err == nil && again != found.Annotations[names.AnnotationProof] {
+		found.SetAnnotations(map[string]string{names.AnnotationProof: again})
 		p.write(ctx, found)
 		return
 	}

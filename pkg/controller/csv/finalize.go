@@ -7,9 +7,11 @@ import (
 	"slices"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -217,12 +219,22 @@ func (r *Reconciler) actAs(ctx context.Context, s *scope, account scoped.Account
 	return err
 }
 
+// metadataOf returns two objects for a patch of a CSV's metadata. The patch is computed from maps of both, which can take ten times the
+// memory of a CSV with its spec.
+func metadataOf(csv *operatorsv1alpha1.ClusterServiceVersion) (before, after *metav1.PartialObjectMetadata) {
+	before = kit.Copy()
+	csv.ObjectMeta.DeepCopyInto(&before.ObjectMeta)
+	after = before.DeepCopy()
+	if after.Annotations == nil {
+		after.Annotations = map[string]string{}
+	}
+	return before, after
+}
+
 // dropFinalizer removes Remit's finalizer as the account or, if that is not permitted, as the controller identity. The patch, and the
 // response to it, contain only metadata.
 func (r *Reconciler) dropFinalizer(ctx context.Context, s *scope, account client.Client) error {
-	before := kit.Copy()
-	s.csv.ObjectMeta.DeepCopyInto(&before.ObjectMeta)
-	after := before.DeepCopy()
+	before, after := metadataOf(s.csv)
 	controllerutil.RemoveFinalizer(after, names.FinalizerCSV)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	var err error

@@ -9,6 +9,7 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/install/deployment"
@@ -92,7 +93,7 @@ func (r *Reconciler) hasInstalled(ctx context.Context, csv *operatorsv1alpha1.Cl
 
 // settleLineage adds the lineage that a direct CSV inherits, with a proof, so that the CSV keeps the lineage when the version
 // that it replaces no longer exists. It must be called before objects of the lineage are written.
-func (r *Reconciler) settleLineage(s *scope, after *operatorsv1alpha1.ClusterServiceVersion) error {
+func (r *Reconciler) settleLineage(s *scope, after *metav1.PartialObjectMetadata) error {
 	if !s.owner.Direct || s.owner.Lineage == directLineage(s.csv) {
 		return nil
 	}

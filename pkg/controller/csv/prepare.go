@@ -245,10 +245,7 @@ func (r *Reconciler) inPlace(ctx context.Context, s *scope, want *unstructured.U
 // the finalizer if the CSV will own objects outside its namespace, and the lineage that the CSV inherits from the version that it
 // replaces. CSVs that an InstallPlan creates already have both. done is false if the patch failed or the cache is outdated.
 func (r *Reconciler) annotate(ctx context.Context, s *scope, account client.Client) (done bool, err error) {
-	after := s.csv.DeepCopy()
-	if after.Annotations == nil {
-		after.Annotations = map[string]string{}
-	}
+	before, after := metadataOf(s.csv)
 	maps.Copy(after.Annotations, deployment.GroupAnnotations(s.group.Name, s.csv.Namespace, s.targets))
 	if build.Outside(s.csv, s.csv.Namespace, s.targets) {
 		controllerutil.AddFinalizer(after, names.FinalizerCSV)
@@ -260,7 +257,7 @@ func (r *Reconciler) annotate(ctx context.Context, s *scope, account client.Clie
 		return true, nil
 	}
 	s.facts.Unsynced = true
-	err = account.Patch(ctx, after, client.MergeFromWithOptions(s.csv, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager))
+	err = account.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager))
 	switch {
 	case apierrors.IsConflict(err):
 		return false, nil // the event for the newer version triggers another reconcile

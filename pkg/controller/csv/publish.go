@@ -111,9 +111,9 @@ func (s *scope) publishable(role *rbacv1.ClusterRole) (*unstructured.Unstructure
 
 // addFinalizer sets the finalizer as the account. The event triggers another reconcile.
 func (r *Reconciler) addFinalizer(ctx context.Context, s *scope, account client.Client) error {
-	after := s.csv.DeepCopy()
+	before, after := metadataOf(s.csv)
 	controllerutil.AddFinalizer(after, names.FinalizerCSV)
-	err := account.Patch(ctx, after, client.MergeFromWithOptions(s.csv, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager))
+	err := account.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager))
 	switch {
 	case apierrors.IsConflict(err):
 		return nil

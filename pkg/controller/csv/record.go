@@ -31,13 +31,10 @@ func (r *Reconciler) record(ctx context.Context, s *scope) error {
 	if account == recorded {
 		return nil
 	}
-	after := s.csv.DeepCopy()
-	if after.Annotations == nil {
-		after.Annotations = map[string]string{}
-	}
+	before, after := metadataOf(s.csv)
 	after.Annotations[names.AnnotationAccount] = account
 	s.recorded = true
-	err = r.Client.Patch(ctx, after, client.MergeFromWithOptions(s.csv, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager))
+	err = r.Client.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager))
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 		return fmt.Errorf("record the account of ClusterServiceVersion %s/%s: %w", s.csv.Namespace, s.csv.Name, err)
 	}

@@ -114,3 +114,23 @@ func TestRefusedObjectsSayHowLargeTheyAre(t *testing.T) {
 	sub.Annotations[names.AnnotationTooLarge] = "text\n---"
 	require.NoError(t, budget.Refused(sub))
 }
+
+// In a list of {}, an entry of a ClusterServiceVersion has few bytes in memory, but all its fields as JSON and as a map.
+func TestFieldsThatAreNotOmittedCount(t *testing.T) {
+	object := &metav1.ObjectMeta{OwnerReferences: make([]metav1.OwnerReference, 10_000)}
+	text, err := json.Marshal(object)
+	require.NoError(t, err)
+	size := budget.Of(object)
+	require.LessOrEqual(t, size.Text, int64(len(text)))
+	require.Greater(t, size.Text, int64(len(text))*9/10)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	var maps map[string]any
+	require.NoError(t, json.Unmarshal(text, &maps))
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	require.Greater(t, 3*size.Decoded(), int64(after.HeapAlloc-before.HeapAlloc))
+	require.Greater(t, size.Decoded(), 2*size.Memory)
+	runtime.KeepAlive(maps)
+}

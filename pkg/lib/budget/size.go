@@ -28,6 +28,14 @@ func (s Size) Times(n int) Size {
 	return Size{s.Text * int64(n), s.Memory * int64(n), s.Values * int64(n)}
 }
 
+// mapsPerDecoded is how many times the memory of a decoded object it may take as maps, see Decoded.
+const mapsPerDecoded = 3
+
+// Decoded returns the memory of an object of an API, for comparison with MaxDecodedBytes: that of the object or, if more, a third of
+// what it takes when it is converted to maps, as JSONCost estimates it. A patch or an unstructured object needs such maps. In a list of
+// {}, an entry has few bytes in the Go type, but as a map all fields that are not omitted.
+func (s Size) Decoded() int64 { return max(s.Memory, (jsonBytes*s.Text+jsonValue*s.Values)/mapsPerDecoded) }
+
 // OfText returns the size of a text of n bytes.
 func OfText(n int) Size { return Size{Text: int64(n) + 2, Memory: int64(n) + 16, Values: 1} }
 
@@ -83,7 +91,7 @@ func (s *Size) addStruct(v reflect.Value) {
 	s.Text++ // the braces, without the last comma
 	for _, f := range t.fields {
 		field := v.Field(f.index)
-		if field.IsZero() {
+		if f.omits && field.IsZero() {
 			continue
 		}
 		s.Text += int64(len(f.name)) + 4 // quotes, colon and comma
@@ -142,6 +150,8 @@ type structure struct {
 type field struct {
 	index int
 	name  string
+	// omits is true if JSON does not contain the zero value.
+	omits bool
 }
 
 // structures caches the structs of the APIs.
@@ -157,9 +167,9 @@ func (s *structures) of(t reflect.Type) structure {
 	out := structure{encodesItself: reflect.PointerTo(t).Implements(reflect.TypeFor[json.Marshaler]())}
 	for i := range t.NumField() {
 		f := t.Field(i)
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if f.IsExported() && name != "-" {
-			out.fields = append(out.fields, field{i, name})
+			out.fields = append(out.fields, field{i, name, strings.Contains(options, "omit") || options == "inline"})
 		}
 	}
 	s.known.Store(t, out)

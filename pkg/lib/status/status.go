@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/message"
@@ -25,11 +26,32 @@ func Patch[T client.Object](ctx context.Context, c client.Client, before, after 
 	if equality.Semantic.DeepEqual(before, after) {
 		return nil
 	}
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := c.Status().Patch(ctx, after, patch); err != nil {
+	patch, err := difference(before, after)
+	if err == nil {
+		err = c.Status().Patch(ctx, after, patch)
+	}
+	if err != nil {
 		return fmt.Errorf("patch status of %s %s: %w", reflect.Indirect(reflect.ValueOf(after)).Type().Name(), client.ObjectKeyFromObject(after), err)
 	}
 	return nil
+}
+
+// difference returns the patch that sets the status. It is computed from maps of both objects, which can take ten times their memory, so
+// that it leaves out the specs, which users write.
+func difference(before, after client.Object) (client.Patch, error) {
+	data, err := client.MergeFromWithOptions(withoutSpec(before), client.MergeFromWithOptimisticLock{}).Data(withoutSpec(after))
+	return client.RawPatch(types.MergePatchType, data), err
+}
+
+// withoutSpec returns a shallow copy of an object without its spec.
+func withoutSpec(obj client.Object) client.Object {
+	v := reflect.ValueOf(obj)
+	out := reflect.New(v.Type().Elem())
+	out.Elem().Set(v.Elem())
+	if spec := out.Elem().FieldByName("Spec"); spec.IsValid() {
+		spec.SetZero()
+	}
+	return out.Interface().(client.Object) //nolint:forcetypeassert // the type is that of obj
 }
 
 // Text returns a message for a status: a message.Text as it is, and any other string as one line. It is truncated to MaxMessage.

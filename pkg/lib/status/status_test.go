@@ -1,11 +1,14 @@
 package status
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/remit-olm/remit/pkg/lib/message"
 )
@@ -60,4 +63,25 @@ func TestNotesOfEventsAreLimited(t *testing.T) {
 
 func TestOneLine(t *testing.T) {
 	require.Equal(t, "a b c", OneLine(" a\n\tb \r\n c\n"))
+}
+
+// The spec of a ClusterServiceVersion can take 70 MiB when it is encoded and decoded to compare it.
+func TestAPatchIsComputedWithoutTheSpec(t *testing.T) {
+	before := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "5"}}
+	before.Spec.DisplayName = "a"
+	d := operatorsv1alpha1.StrategyDeploymentSpec{}
+	d.Spec.Template.OwnerReferences = make([]metav1.OwnerReference, 100_000)
+	before.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []operatorsv1alpha1.StrategyDeploymentSpec{d}
+	after := before.DeepCopy()
+	after.Status.Message = "new"
+	var start, end runtime.MemStats
+	runtime.ReadMemStats(&start)
+	patch, err := difference(before, after)
+	runtime.ReadMemStats(&end)
+	require.NoError(t, err)
+	data, err := patch.Data(after)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"metadata":{"resourceVersion":"5"},"status":{"message":"new"}}`, string(data))
+	require.Less(t, end.TotalAlloc-start.TotalAlloc, uint64(1<<20))
+	require.Equal(t, "a", before.Spec.DisplayName)
 }
