@@ -2,9 +2,11 @@ package preflight
 
 import (
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
@@ -20,6 +22,9 @@ type Identities struct {
 	Account scoped.Identity
 	RBAC    rbac.Listers
 	In      func(namespace string) ([]string, error)
+	// Proofs prove which bindings installs created. In other namespaces than the ServiceAccount's own, only these bindings count
+	// (docs/adr/0092).
+	Proofs ownerutil.Proofs
 }
 
 // Resolve replaces the needs whose field Identities is set. It returns, once for each of their namespaces, needs for
@@ -62,7 +67,7 @@ func (i Identities) resolve(n Need, left int) ([]Need, error) {
 	var out []Need
 	for _, name := range names {
 		key := types.NamespacedName{Namespace: n.Namespace, Name: name}
-		uncovered, err := i.RBAC.Uncovered(rbac.ServiceAccount(key.Namespace, key.Name), rbac.SubjectOf(i.Account))
+		uncovered, err := i.RBAC.UncoveredOf(rbac.ServiceAccount(key.Namespace, key.Name), rbac.SubjectOf(i.Account), i.counts(n.Namespace))
 		if err != nil {
 			return []Need{anyIdentity(n)}, nil
 		}
@@ -85,12 +90,24 @@ func (i Identities) resolve(n Need, left int) ([]Need, error) {
 	return out, nil
 }
 
+// counts selects the bindings of the ServiceAccounts of a namespace that count.
+func (i Identities) counts(namespace string) func(rbac.Binding) bool {
+	reaches := rbac.ReachesInto(namespace)
+	return func(b rbac.Binding) bool {
+		if reaches(b) || i.Proofs == nil {
+			return reaches(b)
+		}
+		_, installed := ownerutil.OwnerIn(b, namespace, time.Time{}, i.Proofs)
+		return installed
+	}
+}
+
 // identityNeed returns the need for the permissions of a ServiceAccount in one scope. Only rules from bindings in the
 // ServiceAccount's own namespace are shown: rules contain object names, and those of other namespaces must not be
 // shown to readers of the report.
 func identityNeed(n Need, key types.NamespacedName, scope rbac.Scoped) Need {
 	out := Need{
-		Namespace: scope.Namespace, Rules: scope.Rules, Granted: true, Object: n.Object,
+		Namespace: scope.Namespace, Rules: scope.Rules, Granted: true, Unenforced: n.Unenforced, Object: n.Object,
 		Cause: fmt.Sprintf("%s: ServiceAccount %s has this permission", n.Cause, key),
 	}
 	if scope.Namespace != key.Namespace {

@@ -10,7 +10,9 @@ import (
 	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/test/env/proofs"
 )
 
 // A ClusterServiceVersion may have hundreds of webhooks, each of which can make workloads run as any ServiceAccount.
@@ -32,6 +34,40 @@ func TestListsTheServiceAccountsOfANamespaceOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"t1", "t2"}, asked)
 	require.Len(t, out, 500, "other needs are kept")
+}
+
+// The author of a RoleBinding gives away what is theirs. If that counted, everybody could stop webhooks of others.
+func TestBindingsInOtherNamespacesCountOnlyIfInstallsCreatedThem(t *testing.T) {
+	store := func() cache.Indexer {
+		return cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	}
+	roles, bindings, clusterRoles, clusterBindings := store(), store(), store(), store()
+	rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}}
+	require.NoError(t, roles.Add(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "t9", Name: "r"}, Rules: rules}))
+	require.NoError(t, clusterRoles.Add(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Rules: rules}))
+	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "t1", Name: "op"}}
+	i := Identities{Account: bounded, Proofs: proofs.Keys(), RBAC: rbac.Listers{
+		Roles: rbacv1listers.NewRoleLister(roles), RoleBindings: rbacv1listers.NewRoleBindingLister(bindings),
+		ClusterRoles: rbacv1listers.NewClusterRoleLister(clusterRoles), ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(clusterBindings),
+	}, In: func(string) ([]string, error) { return []string{"op"}, nil }}
+	resolved := func() []Need {
+		t.Helper()
+		out, err := i.Resolve([]Need{{Namespace: "t1", Identities: true, Unenforced: true}})
+		require.NoError(t, err)
+		return out
+	}
+	b := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "t9", Name: "b"}, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "r"}}
+	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "demo", Namespace: "t1"}, CSV: "demo.v1", Proofs: proofs.Keys()}
+	b.Labels = owner.Labels()
+	require.NoError(t, bindings.Add(b))
+	require.Empty(t, resolved())
+	proofs.Mark(b, owner)
+	require.Len(t, resolved(), 1)
+	require.True(t, resolved()[0].Hidden)
+	require.True(t, resolved()[0].Unenforced)
+	require.NoError(t, bindings.Delete(b))
+	require.NoError(t, clusterBindings.Add(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "r"}}))
+	require.Len(t, resolved(), 1, "a ClusterRoleBinding needs an administrator")
 }
 
 // The permissions that ServiceAccounts have and the account does not are kept in memory, for up to 200 ServiceAccounts.

@@ -13,6 +13,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/install/webhook"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -29,10 +30,12 @@ type Interceptions struct {
 	// Confirmer asks the API server about permissions that RBAC does not grant, and caches the answers under keys that begin with Asker.
 	Confirmer *Confirmer
 	Asker     string
+	// Proofs prove which bindings installs created.
+	Proofs ownerutil.Proofs
 }
 
 // Cut removes from a webhook configuration what none of the identities permits, and returns what it removed. An error means that
-// this could not be determined.
+// nothing was removed, and that this could not be determined for all webhooks: one of them must not protect the others.
 func (i Interceptions) Cut(ctx context.Context, obj *unstructured.Unstructured) ([]webhook.Cut, error) {
 	var failed error
 	scopes := webhook.Remembered(webhook.First(webhook.Builtin, i.Scopes))
@@ -43,7 +46,7 @@ func (i Interceptions) Cut(ctx context.Context, obj *unstructured.Unstructured) 
 		}
 		return held || err != nil
 	})
-	if err == nil {
+	if err == nil && len(cuts) == 0 {
 		err = failed
 	}
 	return cuts, err
@@ -60,7 +63,7 @@ func (i Interceptions) held(ctx context.Context, asker, name string, d webhook.D
 		}
 	}
 	for _, identity := range i.Identities {
-		identities := Identities{Account: identity, RBAC: i.RBAC, In: func(namespace string) ([]string, error) {
+		identities := Identities{Account: identity, RBAC: i.RBAC, Proofs: i.Proofs, In: func(namespace string) ([]string, error) {
 			return scoped.ServiceAccounts(ctx, i.Reader, namespace)
 		}}
 		needs, err := identities.Resolve(hooks.Demanded(name, d, namespace))
@@ -75,11 +78,12 @@ func (i Interceptions) held(ctx context.Context, asker, name string, d webhook.D
 		})
 		report = i.Confirmer.Confirm(ctx, fmt.Sprintf("%s%s %s %s %t", i.Asker, identity, asker, namespace, len(d.Cluster) > 0), report)
 		switch {
-		case report.Clear() && len(report.Unknown) == 0:
-			return true, nil
-		case report.Clear():
+		case !report.Clear():
+			continue
+		case len(report.Unknown) > 0:
 			return false, Undecided(report)
 		}
+		return true, nil
 	}
 	return false, nil
 }
@@ -97,6 +101,6 @@ func DescribeCuts(cuts []webhook.Cut, limit int) string {
 // write what a webhook intercepts. In this case, other writes can still be tried because the API server authorizes
 // them, but only this check bounds what a webhook receives (docs/adr/0013).
 func Undecided(report Report) error {
-	f := report.Unknown[0]
+	f := append(report.Doubts(), report.Unknown...)[0]
 	return fmt.Errorf("cannot determine whether %s may %s: %s", report.Identity, f.Cause, f.Why)
 }

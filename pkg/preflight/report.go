@@ -34,8 +34,9 @@ const (
 type Finding struct {
 	Namespace string
 	Missing   []rbacv1.PolicyRule
-	// Granted, Hidden and Alternatives are copied from the Need.
+	// Granted, Unenforced, Hidden and Alternatives are copied from the Need.
 	Granted      bool
+	Unenforced   bool
 	Hidden       bool
 	Alternatives []rbacv1.PolicyRule
 	Cause        string
@@ -65,8 +66,8 @@ type Report struct {
 	Findings []Finding
 	// Allowed are permissions that another authorizer allows although RBAC does not.
 	Allowed []Finding
-	// Unknown are the permissions for which it could not be determined whether the account has them. They never block a
-	// plan, because the API server decides on each write.
+	// Unknown are the permissions for which it could not be determined whether the account has them. They do not block a
+	// plan, because the API server decides on each write, except those that only this check enforces (Doubts).
 	Unknown []Finding
 	// Later are missing permissions that need not be granted until the cluster serves all kinds of the plan.
 	Later []Finding
@@ -210,7 +211,7 @@ func (r *Report) add(n Need, h *effectiveRules) {
 		return
 	}
 	f := Finding{
-		Namespace: n.Namespace, Missing: h.set.Missing(n.Rules), Granted: n.Granted, Hidden: n.Hidden, Alternatives: n.Alternatives, Cause: n.Cause, Source: SourceRBAC,
+		Namespace: n.Namespace, Missing: h.set.Missing(n.Rules), Granted: n.Granted, Unenforced: n.Unenforced, Hidden: n.Hidden, Alternatives: n.Alternatives, Cause: n.Cause, Source: SourceRBAC,
 	}
 	switch {
 	case n.ReadError != nil:
@@ -235,6 +236,16 @@ func (r Report) Empty() bool { return len(r.Findings) == 0 }
 
 // Clear reports whether no permissions are missing and no objects are refused, so that the writes can be attempted.
 func (r Report) Clear() bool { return r.Empty() && len(r.Refused) == 0 }
+
+// Doubts returns the Unknown permissions that the API server does not check when the objects are written.
+func (r Report) Doubts() (out []Finding) {
+	for _, f := range r.Unknown {
+		if f.Unenforced {
+			out = append(out, f)
+		}
+	}
+	return out
+}
 
 // Final reports whether any object is refused permanently: no change to the cluster can make it acceptable.
 func (r Report) Final() bool {

@@ -20,6 +20,9 @@ type Need struct {
 	// Identities is true if the account also needs all permissions of every ServiceAccount in Namespace.
 	// preflight.Identities determines these permissions.
 	Identities bool
+	// Unenforced is true if no request of the install makes the API server check the rules, so that only Remit's own check bounds it:
+	// what a webhook intercepts (docs/adr/0013).
+	Unenforced bool
 	// Hidden is true if the rules must not be shown to readers of the report: the report shows only Cause, and the
 	// suggested grant omits the rules.
 	Hidden bool

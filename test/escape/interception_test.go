@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -201,15 +202,28 @@ func conferring() []row {
 			s.removeCSV()
 			s.uncalled()
 		}},
-		{number: "142g", title: "permissions of a ServiceAccount in another namespace are not disclosed", holds: calling(p1()), play: func(s *scene) {
+		{number: "142h", title: "a binding in another namespace does not stop a mutating webhook", holds: calling(p1()), play: func(s *scene) {
+			s.allow(s.isForHooks)
+			const deployer = "deployer"
+			s.told.Stronger = []string{deployer}
+			s.Create(&corev1.ServiceAccount{ObjectMeta: s.Meta(deployer)})
+			s.gives(s.other("theirs"), deployer)
+			s.install(bundleOf(hooked(csv(), hook("Mutating", intercepting("", "pods", "CREATE")))))
+			s.Complete()
+			s.csvSays(succeeded)
+			s.removeCSV()
+			s.uncalled()
+		}},
+		{number: "142g", title: "permissions of a ServiceAccount in the whole cluster are not disclosed", holds: calling(p1()), play: func(s *scene) {
 			const deployer = "deployer"
 			s.told.Stronger = []string{deployer}
 			s.Create(&corev1.ServiceAccount{ObjectMeta: s.Meta(deployer)})
 			theirs := s.other("theirs")
 			crown := rule("", "secrets", "get")
 			crown.ResourceNames = []string{"hidden-crown"}
-			s.Create(&rbacv1.Role{ObjectMeta: theirs.Meta("crown"), Rules: []rbacv1.PolicyRule{crown}})
-			s.Create(&rbacv1.RoleBinding{ObjectMeta: theirs.Meta("crown"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "crown"},
+			meta := metav1.ObjectMeta{Name: theirs.Namespace + "-crown"}
+			s.createOutside(&rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{crown}})
+			s.createOutside(&rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
 				Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.Namespace, Name: deployer}}})
 			s.install(bundleOf(hooked(csv(), hook("Mutating", intercepting("", "pods", "CREATE")))))
 			message := s.isMissing("permissions outside of namespace " + s.Namespace + " that ServiceAccount " + s.Namespace + "/" + deployer + " has")

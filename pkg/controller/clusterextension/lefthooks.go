@@ -72,7 +72,7 @@ func (s *leftover) intercepting(ctx context.Context, objs []client.Object, confi
 	world := requirement.World{Reader: s.Client, Mapper: s.Client.RESTMapper(), ServerVersion: s.ServerVersion, Unserved: s.unserved}
 	in := preflight.Interceptions{
 		Reader: s.Client, RBAC: s.RBAC, Scopes: world.Lookups().Scopes(ctx), Confirmer: confirmer, Asker: "left by " + s.ext.Name + " intercept ",
-		Identities: []scoped.Identity{s.identity},
+		Identities: []scoped.Identity{s.identity}, Proofs: s.Proofs,
 	}
 	var out []excess.Object
 	for _, obj := range objs {

@@ -28,7 +28,7 @@ import (
 // (docs/adr/0089). This program may not read the webhooks,
 // so it reads them as the identity, and only if the identity is not known to have all permissions of the install.
 func (s *run) narrow(ctx context.Context) error {
-	if s.checked && s.findings.Empty() {
+	if s.checked && s.findings.Empty() && len(s.findings.Doubts()) == 0 {
 		return nil
 	}
 	for _, h := range s.hooksToNarrow() {
@@ -138,7 +138,7 @@ func isRefusal(err error) bool {
 // interceptions determines what the webhooks of the extension may intercept.
 func (s *run) interceptions(ctx context.Context, confirmer *preflight.Confirmer) preflight.Interceptions {
 	return preflight.Interceptions{
-		Reader: s.Client, RBAC: s.RBAC, Scopes: s.lookups.Scopes(ctx), Confirmer: confirmer, Asker: s.asker(), Identities: []scoped.Identity{s.identity},
+		Reader: s.Client, RBAC: s.RBAC, Scopes: s.lookups.Scopes(ctx), Confirmer: confirmer, Asker: s.asker(), Identities: []scoped.Identity{s.identity}, Proofs: s.Proofs,
 	}
 }
 

@@ -44,7 +44,7 @@ func checkPermissions(ctx context.Context, s *run) (outcome, error) {
 	}
 	s.checked = true
 	switch {
-	case s.findings.Clear() && s.unusable == nil:
+	case s.findings.Clear() && len(s.findings.Doubts()) == 0 && s.unusable == nil:
 		return proceed(), nil
 	case s.findings.Final():
 		s.publish(ctx)
@@ -52,8 +52,8 @@ func checkPermissions(ctx context.Context, s *run) (outcome, error) {
 	}
 	s.publish(ctx)
 	s.awaitsKinds = len(s.findings.Refused) > 0
-	if s.findings.Blind {
-		s.wakeAfter(s.memory.nextDelay(s.key())) // RBAC cannot be read, so no watch reports a grant
+	if s.findings.Blind || len(s.findings.Doubts()) > 0 {
+		s.wakeAfter(s.memory.nextDelay(s.key())) // RBAC cannot be read, or the API server does not answer, so no watch reports a grant
 	}
 	return s.unauthorized(ctx)
 }
@@ -80,6 +80,8 @@ func (s *run) whyUnauthorized() outcome {
 		return waiting(s.aboutBundle(message.Lines(text, pasteable(s.ext.Name, s.findings, enrollment, preflight.MaxSummary-len(text))).Err()))
 	case s.unusable != nil:
 		return waiting(s.unusable.Text())
+	case len(s.findings.Refused) == 0 && len(s.findings.Doubts()) > 0:
+		return waiting(s.aboutBundle(preflight.Undecided(s.findings)))
 	}
 	return waiting(s.aboutBundle(s.findings.Refusals().Err()))
 }
@@ -155,7 +157,7 @@ func (s *run) needs(ctx context.Context) ([]preflight.Need, error) {
 		return nil, err
 	}
 	needs = append(needs, removals...)
-	identities := preflight.Identities{Account: s.identity, RBAC: s.RBAC, In: func(namespace string) ([]string, error) {
+	identities := preflight.Identities{Account: s.identity, RBAC: s.RBAC, Proofs: s.Proofs, In: func(namespace string) ([]string, error) {
 		s.noteAccount(types.NamespacedName{Namespace: namespace})
 		return scoped.ServiceAccounts(ctx, s.Client, namespace)
 	}}

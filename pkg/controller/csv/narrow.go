@@ -169,7 +169,7 @@ func (s *scope) asker() string { return client.ObjectKeyFromObject(s.csv).String
 
 // interceptions determines what the webhooks of a namespace may intercept.
 func (r *Reconciler) interceptions(ctx context.Context, s *scope, bound scoped.Bound, confirmer *preflight.Confirmer) preflight.Interceptions {
-	out := preflight.Interceptions{Reader: r.Client, RBAC: r.RBAC, Scopes: r.world().Lookups().Scopes(ctx), Confirmer: confirmer, Asker: s.asker()}
+	out := preflight.Interceptions{Reader: r.Client, RBAC: r.RBAC, Scopes: r.world().Lookups().Scopes(ctx), Confirmer: confirmer, Asker: s.asker(), Proofs: r.Proofs}
 	for _, key := range bound.Accounts {
 		out.Identities = append(out.Identities, scoped.Account{Namespace: key.Namespace, Name: key.Name}.Identity())
 	}

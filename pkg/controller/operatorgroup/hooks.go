@@ -103,7 +103,7 @@ func (s *search) cut(ctx context.Context, obj client.Object, confirmer *prefligh
 		return nil, err
 	}
 	world := requirement.World{Reader: s.Client, Mapper: s.Client.RESTMapper(), Unserved: s.unserved}
-	in := preflight.Interceptions{Reader: s.Client, RBAC: s.RBAC, Scopes: world.Lookups().Scopes(ctx), Confirmer: confirmer, Asker: s.asker()}
+	in := preflight.Interceptions{Reader: s.Client, RBAC: s.RBAC, Scopes: world.Lookups().Scopes(ctx), Confirmer: confirmer, Asker: s.asker(), Proofs: s.Proofs}
 	for _, key := range s.hookBound.Accounts {
 		in.Identities = append(in.Identities, scoped.Account{Namespace: key.Namespace, Name: key.Name}.Identity())
 	}

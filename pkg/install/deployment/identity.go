@@ -60,8 +60,8 @@ type Bound struct {
 }
 
 // CheckIdentities checks which ServiceAccounts the CSV's Deployments run as. A ServiceAccount, including `default`, is
-// allowed if the account has all of the ServiceAccount's permissions in every scope; the account itself is never
-// allowed. For a ServiceAccount that the CSV declares and its install created, two kinds of bindings are ignored:
+// allowed if the account has all of the ServiceAccount's permissions in its namespace and cluster-wide; the account itself is never
+// allowed. In other namespaces, only what the installs of the namespace created counts. For a ServiceAccount that the CSV declares and its install created, two kinds of bindings are ignored:
 // those that installs of its namespace created and that the account could also create now, and those that users created
 // later, because users are not limited to the account's permissions. Bindings that an install created as an account that
 // could do more, which may have been another one, are not ignored, however new they are. Bindings that existed before the
@@ -92,7 +92,7 @@ func CheckIdentities(csv *operatorsv1alpha1.ClusterServiceVersion, by Bound) err
 // judge returns why a ServiceAccount that has more permissions than the account is not allowed, or "" if it is
 // allowed. own is true if the CSV declares it.
 func (by Bound) judge(key types.NamespacedName, own bool) (string, error) {
-	r := reason{why: "the ClusterServiceVersion does not declare it", counts: func(rbac.Binding) bool { return true }}
+	r := reason{why: "the ClusterServiceVersion does not declare it", counts: by.reaches(key.Namespace)}
 	if own {
 		r.why = "the install of the ClusterServiceVersion did not create it"
 		if at, made := by.Made(key.Name); made {
@@ -148,7 +148,7 @@ type reason struct {
 // no counts. Lookups are tracked only if there is a reason: what is created later need not wake an install that waits for
 // nothing.
 func (by Bound) ofMade(key types.NamespacedName, at time.Time) (reason, error) {
-	inherits, err := by.excessOf(key, by.RBAC.Untracked(), by.inherited(at))
+	inherits, err := by.excessOf(key, by.RBAC.Untracked(), by.inherited(key.Namespace, at))
 	if err != nil {
 		return reason{}, err
 	}
@@ -168,16 +168,27 @@ func (by Bound) ofMade(key types.NamespacedName, at time.Time) (reason, error) {
 	if len(why) == 0 {
 		return reason{}, nil
 	}
-	inherited := by.inherited(at)
+	inherited := by.inherited(key.Namespace, at)
 	return reason{why: strings.Join(why, " and "), advice: strings.Join(advice, ""), counts: func(b rbac.Binding) bool {
 		return inherited(b) || granted[apply.Describe(b)]
 	}}, nil
 }
 
-// inherited returns a function that selects the bindings that existed before a ServiceAccount and that the install did
-// not create. Timestamps have a resolution of one second; a binding from the same second is selected.
-func (by Bound) inherited(at time.Time) func(rbac.Binding) bool {
-	return func(b rbac.Binding) bool { return !b.GetCreationTimestamp().After(at) && !by.Owner.Owns(b) }
+// reaches returns a function that selects the bindings that count for a ServiceAccount of a namespace: those that apply in the namespace,
+// and those that the installs of the namespace created elsewhere. What others grant it in their own namespaces must not prevent
+// its use (docs/adr/0092).
+func (by Bound) reaches(namespace string) func(rbac.Binding) bool {
+	reaches := rbac.ReachesInto(namespace)
+	return func(b rbac.Binding) bool { return reaches(b) || by.isInstalled(b) }
+}
+
+// inherited returns a function that selects those of the bindings that count that existed before a ServiceAccount and that the
+// install did not create. Timestamps have a resolution of one second; a binding from the same second is selected.
+func (by Bound) inherited(namespace string, at time.Time) func(rbac.Binding) bool {
+	reaches := by.reaches(namespace)
+	return func(b rbac.Binding) bool {
+		return !b.GetCreationTimestamp().After(at) && !by.Owner.Owns(b) && reaches(b)
+	}
 }
 
 // granted returns the names of the ServiceAccount's bindings that installs created and that the account could not create

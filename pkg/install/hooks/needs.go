@@ -189,8 +189,8 @@ func (p *Plan) Demands() []Need {
 // ServiceAccounts, because future ServiceAccounts are unknown.
 func Demanded(name string, demand webhook.Demand, targets ...string) []Need {
 	need := Need{
-		Object: fmt.Sprintf("webhook %q", name),
-		Cause:  fmt.Sprintf("intercept requests through webhook %q: an operator may intercept only what its account can read and write", name),
+		Object: fmt.Sprintf("webhook %q", name), Unenforced: true,
+		Cause: fmt.Sprintf("intercept requests through webhook %q: an operator may intercept only what its account can read and write", name),
 	}
 	runs := need
 	runs.Cause = fmt.Sprintf("intercept requests through webhook %q, which may make Pods run as any ServiceAccount", name)

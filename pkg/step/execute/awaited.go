@@ -91,7 +91,9 @@ func (r Roles) guard(ctx context.Context, c client.Client, live, obj *unstructur
 }
 
 // CheckBindings returns an *apply.CollisionError if a binding other than those that the install renders would grant its
-// subjects rules that live does not have; live is nil if the role does not exist. The names of these roles are
+// subjects rules that live does not have; live is nil if the role does not exist. RoleBindings of ClusterRoles in other namespaces do
+// not count: only who can write ClusterRoles could have bound a ClusterRole with other rules, and everybody else had these
+// permissions in their namespace when they bound it (docs/adr/0092). The names of these roles are
 // predictable: a user who may write Roles and RoleBindings can create an empty Role with such a name, bind it, and then
 // delete the Role or wait until it gets rules.
 func (r Roles) CheckBindings(ctx context.Context, live, role *unstructured.Unstructured) error {
@@ -103,6 +105,9 @@ func (r Roles) CheckBindings(ctx context.Context, live, role *unstructured.Unstr
 		return fmt.Errorf("list the bindings of %s: %w", apply.Describe(role), err)
 	}
 	for _, b := range bindings {
+		if role.GetKind() == "ClusterRole" && b.GetNamespace() != "" && b.GetNamespace() != r.Owner.Namespace {
+			continue
+		}
 		if err := r.judge(ctx, b, role); err != nil {
 			return err
 		}
@@ -173,10 +178,7 @@ func (r Roles) asRendered(b rbac.Binding) bool {
 func (r Roles) collision(b rbac.Binding, role *unstructured.Unstructured, own bool) error {
 	out := &apply.CollisionError{Object: apply.Describe(b), Remedy: "delete it"}
 	if b.GetNamespace() != "" && b.GetNamespace() != r.Owner.Namespace {
-		out.Object = "a RoleBinding in another namespace"
-		if role.GetNamespace() != "" {
-			out.Object = "a RoleBinding in namespace " + role.GetNamespace()
-		}
+		out.Object = "a RoleBinding in namespace " + b.GetNamespace()
 		out.Remedy = fmt.Sprintf("an administrator can find it by its roleRef (kubectl get rolebindings -A -o wide, ROLE %s/%s) and delete it", role.GetKind(), role.GetName())
 	}
 	out.Why = fmt.Sprintf("it refers to %s and would grant its subjects the operator's permissions", apply.Describe(role))
