@@ -1,0 +1,80 @@
+package mutants
+
+// gifts returns mutants for what others grant in their namespaces, for interceptions that nothing else bounds, and for sizes of
+// ClusterServiceVersions.
+func gifts() []Mutant {
+	return []Mutant{
+		{
+			Name: "bindings-elsewhere-stop-operators", Rule: 8, File: "pkg/install/deployment/identity.go",
+			Old:    "return reaches(b) || by.isInstalled(b)",
+			New:    "return true",
+			Killer: unit("pkg/install/deployment", "TestExistingBindingsOfANewServiceAccountCount"),
+		},
+		{
+			Name: "what-installs-bind-elsewhere-is-free", Rule: 7, File: "pkg/install/deployment/identity.go",
+			Old:    "return reaches(b) || by.isInstalled(b)",
+			New:    "return reaches(b)",
+			Killer: unit("pkg/install/deployment", "TestExistingBindingsOfANewServiceAccountCount"),
+		},
+		{
+			Name: "bindings-elsewhere-narrow-webhooks", Rule: 8, File: "pkg/preflight/identities.go",
+			Old:    "		return installed\n",
+			New:    "		return installed || true\n",
+			Killer: unit("pkg/preflight", "TestBindingsInOtherNamespacesCountOnlyIfInstallsCreatedThem"),
+		},
+		{
+			Name: "webhooks-use-what-installs-bind-elsewhere", Rule: 7, File: "pkg/preflight/identities.go",
+			Old:    "		return installed\n",
+			New:    "		return installed && false\n",
+			Killer: unit("pkg/preflight", "TestBindingsInOtherNamespacesCountOnlyIfInstallsCreatedThem"),
+		},
+		{
+			Name: "bindings-elsewhere-occupy-clusterroles", Rule: 8, File: "pkg/step/execute/awaited.go",
+			Old:    `if role.GetKind() == "ClusterRole" && b.GetNamespace() != "" && b.GetNamespace() != r.Owner.Namespace {`,
+			New:    "if false {",
+			Killer: unit("pkg/step/execute", "TestBindingsToAnUnfilledRoleAreCollisions"),
+		},
+		{
+			Name: "undecided-interceptions-are-installed", Rule: 1, File: "pkg/controller/clusterextension/preflight.go",
+			Old:    "s.findings.Clear() && len(s.findings.Doubts()) == 0 && s.unusable == nil",
+			New:    "s.findings.Clear() && s.unusable == nil",
+			Killer: unit("pkg/controller/clusterextension", "TestAWebhookIsNotWrittenWhileItsPermissionsAreUnknown"),
+		},
+		{
+			Name: "undecided-webhooks-protect-others", Rule: 1, File: "pkg/preflight/interceptions.go",
+			Old:    "if err == nil && len(cuts) == 0 {",
+			New:    "if err == nil {",
+			Killer: unit("pkg/preflight", "TestAWebhookThatIsUndecidedDoesNotProtectOthers"),
+		},
+		{
+			Name: "large-plans-are-served-in-order", Rule: 8, File: "pkg/controller/installplan/large.go",
+			Old:    "cmp.Compare(q.served[a.Namespace], q.served[b.Namespace])",
+			New:    "0",
+			Killer: unit("pkg/controller/installplan", "TestNamespacesWithManyLargePlansAreServedInTurns"),
+		},
+		{
+			Name: "served-namespaces-are-never-forgotten", Rule: 8, File: "pkg/controller/installplan/large.go",
+			Old:    "if len(q.served) >= maxServed {",
+			New:    "if false {",
+			Killer: unit("pkg/controller/installplan", "TestNamespacesWithManyLargePlansAreServedInTurns"),
+		},
+		{
+			Name: "zero-fields-cost-nothing", Rule: 8, File: "pkg/lib/budget/size.go",
+			Old:    "if f.omits && field.IsZero() {",
+			New:    "if field.IsZero() {",
+			Killer: unit("pkg/lib/budget", "TestFieldsThatAreNotOmittedCount"),
+		},
+		{
+			Name: "csvs-have-any-size-as-maps", Rule: 8, File: "pkg/controller/oversize.go",
+			Old:    "size, limit, parts = of.Decoded(),",
+			New:    "size, limit, parts = of.Memory,",
+			Killer: unit("pkg/controller", "TestClusterServiceVersionsThatAreLargeAsMapsAreNotKept"),
+		},
+		{
+			Name: "patches-compare-specs", Rule: 8, File: "pkg/lib/status/status.go",
+			Old:    "		spec.SetZero()\n",
+			New:    "		_ = spec\n",
+			Killer: unit("pkg/lib/status", "TestAPatchIsComputedWithoutTheSpec"),
+		},
+	}
+}
