@@ -65,8 +65,8 @@ type Report struct {
 	Findings []Finding
 	// Allowed are permissions that another authorizer allows although RBAC does not.
 	Allowed []Finding
-	// Unknown are the permissions for which it could not be determined whether the account has them. They never block a
-	// plan, because the API server decides on each write.
+	// Unknown are the permissions for which it could not be determined whether the account has them. They do not block
+	// what the account writes, because the API server decides on each write. Undecided describes them for other checks.
 	Unknown []Finding
 	// Later are missing permissions that need not be granted until the cluster serves all kinds of the plan.
 	Later []Finding
