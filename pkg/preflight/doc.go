@@ -9,5 +9,6 @@
 // manifests and as documents.
 //
 // The preflight only explains what is missing; the API server decides on each write. Permissions that cannot be
-// determined are Unknown and do not block a plan. The installplan controller and the CLI call this package.
+// determined are Unknown and do not block a plan, except for what the installation's CRD account writes for the account: the
+// conversions that ConversionNeed finds. The installplan controller and the CLI call this package.
 package preflight

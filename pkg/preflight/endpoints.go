@@ -2,6 +2,8 @@ package preflight
 
 import (
 	"cmp"
+	"fmt"
+	"slices"
 	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -31,9 +33,22 @@ func Serving(steps []step.Step) (access []step.Step, parts []*unstructured.Unstr
 	return c.grants, c.parts, err
 }
 
+// ConfigError reports that the Subscription's config of a valid ClusterServiceVersion is invalid. Nothing is written until it is
+// corrected, because the needs of the ClusterServiceVersion depend on it.
+type ConfigError struct {
+	// CSV is "ClusterServiceVersion <namespace>/<name>".
+	CSV string
+	Err error
+}
+
+func (e *ConfigError) Error() string {
+	return fmt.Sprintf("spec.config of the Subscription is invalid for %s: %v", e.CSV, e.Err)
+}
+
+func (e *ConfigError) Unwrap() error { return e.Err }
+
 // endpointsOf returns the endpoints of one ClusterServiceVersion. If the ClusterServiceVersion is invalid, the result
-// contains only a Need with Invalid set. If only the Subscription's config is invalid, the result is empty, because
-// the config can still change and the csv controller reports the error.
+// contains only a Need with Invalid set. The error is a *ConfigError if only the Subscription's config is invalid.
 func endpointsOf(s step.Step, scopes webhook.Scopes) (endpoints, error) {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	if err := apply.Decode(s.Object, csv); err != nil {
@@ -42,6 +57,10 @@ func endpointsOf(s step.Step, scopes webhook.Scopes) (endpoints, error) {
 	webhooks, apis := hooks.Validate(csv, nil)
 	if wrong := cmp.Or(webhooks, apis); wrong != nil {
 		return endpoints{needs: []Need{{Object: apply.Describe(s.Object), Invalid: wrong}}}, nil
+	}
+	webhooks, apis = hooks.Validate(csv, howInstalled(s).Config)
+	if wrong := cmp.Or(webhooks, apis); wrong != nil {
+		return endpoints{}, &ConfigError{CSV: apply.Describe(s.Object), Err: wrong}
 	}
 	p, err := plannedHooks(csv, s, scopes, nil)
 	if err != nil || p.Empty() {
@@ -62,8 +81,8 @@ func endpointsOf(s step.Step, scopes webhook.Scopes) (endpoints, error) {
 	return out, nil
 }
 
-// plannedHooks plans the webhooks and APIs of a valid ClusterServiceVersion. The plan is empty if the Subscription's config is
-// invalid. taken has the same meaning as in hooks.Input.
+// plannedHooks plans the webhooks and APIs of a ClusterServiceVersion. The plan is empty if the ClusterServiceVersion or the
+// Subscription's config is invalid. taken has the same meaning as in hooks.Input.
 func plannedHooks(csv *operatorsv1alpha1.ClusterServiceVersion, s step.Step, scopes webhook.Scopes, taken func(kind, namespace, name string) bool) (*hooks.Plan, error) {
 	how := howInstalled(s)
 	if webhooks, apis := hooks.Validate(csv, how.Config); webhooks != nil || apis != nil {
@@ -77,7 +96,7 @@ func plannedHooks(csv *operatorsv1alpha1.ClusterServiceVersion, s step.Step, sco
 
 // Supporting returns all objects that the csv controller writes for the webhooks and APIs of a ClusterServiceVersion: roles and
 // bindings, Services, Secrets, webhook configurations and APIServices. taken has the same meaning as in hooks.Input. It returns
-// none for a ClusterServiceVersion that is invalid.
+// none for a ClusterServiceVersion that is invalid, or whose Subscription's config is: the csv controller then writes none.
 func Supporting(s step.Step, taken func(kind, namespace, name string) bool) ([]step.Step, error) {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	if err := apply.Decode(s.Object, csv); err != nil {
@@ -125,6 +144,15 @@ func collectEndpoints(steps []step.Step, skip func(step.Step) bool) (endpoints, 
 		out.parts = append(out.parts, more.parts...)
 	}
 	return out, nil
+}
+
+// omit removes needs that others already contains. Needs are compared by their causes.
+func (c *endpoints) omit(others []Need) {
+	known := map[string]bool{}
+	for _, n := range others {
+		known[n.Cause] = true
+	}
+	c.needs = slices.DeleteFunc(c.needs, func(n Need) bool { return known[n.Cause] })
 }
 
 // add appends the needs of the endpoints to needs, including those for writing their roles and bindings. r resolves

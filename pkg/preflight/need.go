@@ -10,6 +10,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/install/hooks"
+	"github.com/remit-olm/remit/pkg/install/webhook"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step"
@@ -21,14 +22,17 @@ type Need = rbac.Need
 // NeedsOf returns the needs of a plan's steps, and those of their ClusterServiceVersions throughout their lifetime.
 // They consist of the permissions for all requests and of those that roles and bindings grant. Permissions for
 // requests are restricted to object names, even for create, because server-side apply sends the name. skip reports
-// whether a step's object is up to date and is therefore not written.
+// whether the account does not write a step's object: it is up to date, or another account writes it. The account then
+// still needs permission for the conversion that a CustomResourceDefinition contains. The error is a *ConfigError if the needs
+// of a ClusterServiceVersion cannot be determined because of the Subscription's config.
 func NeedsOf(steps []step.Step, live rbac.RoleRules, skip func(step.Step) bool) ([]Need, error) {
 	endpoints, err := collectEndpoints(steps, skip)
 	if err != nil {
 		return nil, err
 	}
 	roles := rolesOf(slices.Concat(steps, endpoints.grants), live)
-	var needs []Need
+	needs := conversionNeeds(steps, skip) // first, because Confirm asks a limited number of questions
+	endpoints.omit(needs)
 	for _, s := range steps {
 		if skip(s) {
 			continue
@@ -46,6 +50,27 @@ func NeedsOf(steps []step.Step, live rbac.RoleRules, skip func(step.Step) bool) 
 		}
 	}
 	return endpoints.add(needs, roles), nil
+}
+
+// conversionNeeds returns the needs for the conversions in CustomResourceDefinitions that the account does not write itself.
+// They follow from what is written, so that no conversion is written without its need.
+func conversionNeeds(steps []step.Step, skip func(step.Step) bool) []Need {
+	var needs []Need
+	for _, s := range steps {
+		if n, ok := ConversionNeed(s); ok && skip(s) {
+			needs = append(needs, n)
+		}
+	}
+	return needs
+}
+
+// ConversionNeed returns the need for the conversion that a step's CustomResourceDefinition contains; ok is false if it
+// contains none.
+func ConversionNeed(s step.Step) (n Need, ok bool) {
+	if !s.IsCRD() || !webhook.IsConverted(s.Object) {
+		return Need{}, false
+	}
+	return hooks.Conversion(s.Object.GetName()), true
 }
 
 // stepNeeds returns the needs for the requests for one object: a read, unless the controller identity reads the

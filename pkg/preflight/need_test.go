@@ -2,8 +2,10 @@ package preflight
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -215,6 +217,56 @@ func TestSkippedStepsHaveNoNeeds(t *testing.T) {
 	needs, err := NeedsOf([]step.Step{crd}, nothingLive, step.Step.IsCRD)
 	require.NoError(t, err)
 	require.Empty(t, needs)
+}
+
+// Another account writes the CustomResourceDefinition, so the API server does not ask whether this one may set the conversion.
+func TestAConversionThatAnotherAccountWritesHasItsNeed(t *testing.T) {
+	const served = "spec: {conversion: {strategy: Webhook, webhook: {clientConfig: {service: {namespace: ns, name: a}}}}}"
+	crd := func(rest string) step.Step {
+		return object(t, "apiextensions.k8s.io/v1", "CustomResourceDefinition", "", rest)
+	}
+	needsOf := func(steps ...step.Step) []Need {
+		needs, err := NeedsOf(steps, nothingLive, step.Step.IsCRD)
+		require.NoError(t, err)
+		return needs
+	}
+	want := onX("", "apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition x", "convert CustomResourceDefinition x", "patch")
+	require.Equal(t, []Need{want}, needsOf(crd(served)))
+	require.Empty(t, needsOf(crd("spec: {conversion: {strategy: None}}")))
+	require.Equal(t, []Need{want}, needsOf(crd("spec: {conversion: [Webhook]}")), "what is not understood")
+
+	csv := convertingCSV(t, nil)
+	needs := needsOf(csv, crd(served))
+	require.Equal(t, want, needs[0], "it is asked about first")
+	require.Len(t, slices.DeleteFunc(needs, func(n Need) bool { return n.Cause != want.Cause }), 1)
+	require.Contains(t, needsOf(csv), want, "the csv controller patches a CustomResourceDefinition that the plan does not contain")
+}
+
+// convertingCSV returns the step of a ClusterServiceVersion that converts the CustomResourceDefinition "x".
+func convertingCSV(t *testing.T, config *operatorsv1alpha1.SubscriptionConfig) step.Step {
+	s := object(t, "operators.coreos.com/v1alpha1", "ClusterServiceVersion", "ns", `
+spec:
+  installModes: [{type: AllNamespaces, supported: true}]
+  customresourcedefinitions: {owned: [{name: x, version: v1, kind: X}]}
+  webhookdefinitions: [{type: ConversionWebhook, generateName: c, deploymentName: d, admissionReviewVersions: [v1], sideEffects: None, conversionCRDs: [x]}]
+  install: {strategy: deployment, spec: {deployments: [{name: d, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}}}}]}}`)
+	s.Install = &step.Install{Targets: []string{rbac.ClusterScope}, Config: config}
+	return s
+}
+
+// An invalid config must not hide what the account needs.
+func TestNoNeedsAreKnownWithAnInvalidConfig(t *testing.T) {
+	never := func(step.Step) bool { return false }
+	annotated := func(issuer string) *operatorsv1alpha1.SubscriptionConfig {
+		return &operatorsv1alpha1.SubscriptionConfig{Annotations: map[string]string{"cert-manager.io/inject-ca-from": issuer}}
+	}
+	_, err := NeedsOf([]step.Step{convertingCSV(t, annotated("kube-system/x"))}, nothingLive, never)
+	require.EqualError(t, err, "spec.config of the Subscription is invalid for ClusterServiceVersion ns/x: webhooks and APIs cannot be served: "+
+		`annotation cert-manager.io/inject-ca-from: "kube-system/x" is not in namespace "ns"`)
+	require.ErrorAs(t, err, new(*ConfigError))
+	needs, err := NeedsOf([]step.Step{convertingCSV(t, annotated("ns/x"))}, nothingLive, never)
+	require.NoError(t, err)
+	require.True(t, slices.ContainsFunc(needs, func(n Need) bool { return n.Cause == "convert CustomResourceDefinition x" }))
 }
 
 func TestEscalateAndBindReplaceTheRules(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -24,7 +25,8 @@ import (
 // The package is the part before ".v"; the default channel is the first channel of the package's first line. Every
 // operator requests permission to read ConfigMaps. "reads" adds permission to read another resource in the target
 // namespaces, and "everywhere" cluster-wide. "kind" names a kind that the version requires. A version with
-// "global" supports only AllNamespaces, so it fails in a namespace whose OperatorGroup has targets.
+// "global" supports only AllNamespaces, so it fails in a namespace whose OperatorGroup has targets. A version with "converts"
+// also serves a webhook that converts the objects of its CustomResourceDefinition.
 func Releases(lines ...string) string { return ReleasesWith(nil, lines...) }
 
 // Brings maps versions to the CustomResourceDefinitions that they contain and own.
@@ -87,7 +89,7 @@ type release struct {
 	needs                          []map[string]any
 	kinds                          []map[string]any
 	reads, everywhere              []string
-	global                         bool
+	global, converts               bool
 	brings                         *apiextensionsv1.CustomResourceDefinition
 }
 
@@ -112,6 +114,8 @@ func (r *release) read(word string) {
 		r.everywhere = append(r.everywhere, value)
 	case "global":
 		r.global = true
+	case "converts":
+		r.global, r.converts = true, true
 	case "deprecated":
 		r.deprecated = value
 	default:
@@ -175,6 +179,13 @@ func (r *release) csv() *operatorsv1alpha1.ClusterServiceVersion {
 	for _, v := range r.owned() {
 		csv.Spec.CustomResourceDefinitions.Owned = append(csv.Spec.CustomResourceDefinitions.Owned,
 			operatorsv1alpha1.CRDDescription{Name: r.brings.Name, Version: v.Name, Kind: r.brings.Spec.Names.Kind})
+	}
+	if r.converts {
+		none := admissionregistrationv1.SideEffectClassNone
+		csv.Spec.WebhookDefinitions = []operatorsv1alpha1.WebhookDescription{{
+			Type: operatorsv1alpha1.ConversionWebhook, GenerateName: r.pkg, DeploymentName: r.pkg, ContainerPort: 443, SideEffects: &none,
+			AdmissionReviewVersions: []string{"v1"}, ConversionCRDs: []string{r.brings.Name},
+		}}
 	}
 	strategy.Permissions = r.reading(append([]string{"configmaps"}, r.reads...))
 	if len(r.everywhere) > 0 {

@@ -7,11 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -249,4 +251,49 @@ func TestTheCRDAccountWritesNoConversionOfTheBundle(t *testing.T) {
 	require.Nil(t, made.Spec.Conversion.Webhook)
 	require.Equal(t, "yes", made.Annotations["example.com/kept"])
 	require.NotContains(t, made.Annotations, "cert-manager.io/inject-ca-from")
+}
+
+// An invalid config in the Subscription must not hide that the account needs permission for the conversion (ADR 0022): the API
+// server would otherwise call a Service of the tenant for the objects of all namespaces.
+func TestTheCRDAccountSetsNoConversionThatTheAccountMayNotSet(t *testing.T) {
+	c, _ := withWriter(t)
+	tn := c.Tenant(t)
+	verbs := []string{"get", "create", "patch", "delete"}
+	tn.GrantReleases()
+	tn.Grant(tn.Namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"services", "secrets"}, Verbs: verbs})
+	tn.Grant(rbac.ClusterScope, rbacv1.PolicyRule{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterroles", "clusterrolebindings"}, Verbs: verbs},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps", "namespaces"}, Verbs: []string{"get", "list", "watch"}})
+	tn.Group(env.AccountName)
+	group := tn.Namespace + ".example.com"
+	gadgets := env.Gadgets(group)
+	v2 := *gadgets.Spec.Versions[0].DeepCopy()
+	v2.Name, v2.Storage = "v2", false
+	gadgets.Spec.Versions = append(gadgets.Spec.Versions, v2)
+	tn.PublishWith("catalog", env.Brings{"a.v1.0.0": gadgets}, "a.v1.0.0 stable converts")
+	sub := tn.Subscribe("catalog", "a", "stable", func(s *operatorsv1alpha1.SubscriptionSpec) {
+		s.Config = &operatorsv1alpha1.SubscriptionConfig{Annotations: map[string]string{"cert-manager.io/inject-ca-from": "kube-system/x"}}
+	})
+	made := &apiextensionsv1.CustomResourceDefinition{}
+	name := client.ObjectKey{Name: "gadgets." + group}
+	notWritten := func() {
+		t.Helper()
+		require.True(t, apierrors.IsNotFound(c.Client.Get(t.Context(), name, made)))
+		require.Empty(t, changedBy(tn, group))
+		tn.NothingWritten()
+	}
+	tn.PlanSays("InstallCheckFailed", "spec.config of the Subscription is invalid for ClusterServiceVersion "+tn.Namespace+"/a.v1.0.0: webhooks and APIs cannot be served: "+
+		`annotation cert-manager.io/inject-ca-from: "kube-system/x" is not in namespace "`+tn.Namespace+`"`)
+	notWritten()
+
+	require.NoError(t, c.Client.Patch(t.Context(), sub, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"config":null}}`))))
+	missing := tn.PermissionsMissing()
+	require.Contains(t, missing, `is missing 1 permission`)
+	require.Contains(t, missing, `cannot patch resource "customresourcedefinitions" in API group "apiextensions.k8s.io" at the cluster scope (named "gadgets.`+group+`")`)
+	notWritten()
+
+	tn.Paste(missing)
+	tn.Succeeded("a.v1.0.0")
+	require.NoError(t, c.Client.Get(t.Context(), name, made))
+	require.Equal(t, apiextensionsv1.WebhookConverter, made.Spec.Conversion.Strategy)
+	require.Equal(t, tn.Namespace, made.Spec.Conversion.Webhook.ClientConfig.Service.Namespace)
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -70,7 +71,13 @@ func preflightPlan(ctx context.Context, s *run) (outcome, error) {
 		s.publish(ctx)
 		return stop(), nil
 	}
+	return s.proceedIfPermitted(ctx)
+}
+
+// proceedIfPermitted makes the run wait if a permission is missing, a kind is not served or a program is not enrolled.
+func (s *run) proceedIfPermitted(ctx context.Context) (outcome, error) {
 	enroll, err := s.enrollment()
+	undecided := s.undecidedConversion()
 	switch {
 	case err != nil:
 		return outcome{}, err
@@ -83,6 +90,9 @@ func preflightPlan(ctx context.Context, s *run) (outcome, error) {
 	case enroll != "":
 		s.publish(ctx)
 		return wait(reasonCheckFailed, enroll), nil
+	case undecided != "":
+		s.publish(ctx)
+		return outcome{}, &refused{reasonCheckFailed, undecided}
 	}
 	s.setFindings()
 	if len(s.findings.Unknown) > 0 {
@@ -91,9 +101,31 @@ func preflightPlan(ctx context.Context, s *run) (outcome, error) {
 	return proceed(), nil
 }
 
+// undecidedConversion explains that it cannot be determined whether the account may set a conversion that the CRD account
+// would write, or returns "". The API server would decide about the CRD account, so only this check bounds the conversion
+// (docs/adr/0022).
+func (s *run) undecidedConversion() message.Text {
+	conversions := map[string]bool{}
+	for _, st := range s.steps {
+		if need, ok := preflight.ConversionNeed(st); ok && s.usesCRDAccount(st) {
+			conversions[need.Cause] = true
+		}
+	}
+	i := slices.IndexFunc(s.findings.Unknown, func(f preflight.Finding) bool { return conversions[f.Cause] })
+	if i < 0 {
+		return ""
+	}
+	why := preflight.Undecided(preflight.Report{Identity: s.account.Identity(), Unknown: s.findings.Unknown[i : i+1]})
+	return message.Sprintf("%v; the installation's CRD account sets only conversions that the account may set", why)
+}
+
 // needs returns all permissions that the plan needs: for its steps, for reading existing objects, and for upgrades.
+// An invalid config of a Subscription is refused.
 func (s *run) needs(ctx context.Context) ([]preflight.Need, error) {
 	steps, err := preflight.NeedsOf(s.steps, s.reconciler.RBAC.RulesOf, func(st step.Step) bool { return s.needsNoWrite(ctx, st) })
+	if kit.Is[*preflight.ConfigError](err) {
+		return nil, &refused{reasonCheckFailed, message.Of(err)} // no watch reports changes to the Subscription
+	}
 	if err != nil {
 		return nil, err
 	}

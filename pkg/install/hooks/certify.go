@@ -293,7 +293,7 @@ func (p *Plan) writes(live *Live, d serving.Deployment) []Need {
 		needs = append(needs, Request(obj, "rotate the certificate of deployment "+d.Name, apply.Verbs()...))
 	}
 	for _, crd := range live.converted(p, d.Name) {
-		needs = append(needs, conversion(crd.Name))
+		needs = append(needs, Conversion(crd.Name))
 	}
 	return needs
 }

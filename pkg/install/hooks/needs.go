@@ -63,7 +63,7 @@ func (p *Plan) Needs() ([]Need, error) {
 	}
 	conversions := p.conversions("")
 	for _, c := range conversions {
-		needs = append(needs, conversion(c.CRD))
+		needs = append(needs, Conversion(c.CRD))
 	}
 	if len(conversions) > 0 {
 		needs = append(needs, p.stops()...)
@@ -109,9 +109,9 @@ func (p *Plan) IssuedSecrets() []*unstructured.Unstructured {
 	return out
 }
 
-// conversion returns the Need for changing the conversion of one CustomResourceDefinition. It includes only the verb
+// Conversion returns the Need for changing the conversion of one CustomResourceDefinition. It includes only the verb
 // patch, because conversions are patched rather than applied.
-func conversion(crd string) Need {
+func Conversion(crd string) Need {
 	obj := apply.Reference(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), "", crd)
 	return Request(obj, "convert "+apply.Describe(obj), "patch")
 }

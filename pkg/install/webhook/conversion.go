@@ -86,6 +86,14 @@ func (c Conversion) InPlace(crd *apiextensionsv1.CustomResourceDefinition) bool 
 	return equality.Semantic.DeepEqual(*have, c.Stanza)
 }
 
+// IsConverted reports whether a CustomResourceDefinition that is to be written contains a conversion other than strategy None.
+// It decides which conversions of a bundle are removed, and for which ones the account needs permission.
+func IsConverted(crd *unstructured.Unstructured) bool {
+	stanza, found, err := unstructured.NestedMap(crd.Object, "spec", "conversion")
+	none := err == nil && len(stanza) == 1 && stanza["strategy"] == string(apiextensionsv1.NoneConverter)
+	return found && !none || err != nil
+}
+
 // CalledAt returns the Service that converts a CustomResourceDefinition; ok is false if there is none.
 func CalledAt(crd *apiextensionsv1.CustomResourceDefinition) (service types.NamespacedName, ok bool) {
 	c := crd.Spec.Conversion

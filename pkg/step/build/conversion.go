@@ -20,7 +20,7 @@ import (
 //
 // A bundle's CustomResourceDefinition never gets any other conversion webhook: the API server would call it for the
 // objects of all users, and the writer of the CustomResourceDefinition may have more permissions than the account
-// (ADR 0022).
+// (ADR 0022). preflight.NeedsOf derives from the result which conversions the account must be allowed to set.
 func convert(objects []*unstructured.Unstructured, conversions []webhook.Conversion) error {
 	declared := map[string]webhook.Conversion{}
 	for _, c := range conversions {
@@ -66,8 +66,7 @@ func conversions(csv *operatorsv1alpha1.ClusterServiceVersion, owner ownerutil.O
 // dropWebhook removes a conversion other than strategy None from the object, which leaves the conversion to its current
 // manager or, if there is none, to the API server's default.
 func dropWebhook(crd *unstructured.Unstructured) {
-	stanza, found, err := unstructured.NestedMap(crd.Object, "spec", "conversion")
-	if none := err == nil && len(stanza) == 1 && stanza["strategy"] == "None"; found && !none || err != nil {
+	if webhook.IsConverted(crd) {
 		unstructured.RemoveNestedField(crd.Object, "spec", "conversion")
 	}
 }
