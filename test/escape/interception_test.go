@@ -205,7 +205,6 @@ func conferring() []row {
 		{number: "142h", title: "a binding in another namespace does not stop a mutating webhook", holds: calling(p1()), play: func(s *scene) {
 			s.allow(s.isForHooks)
 			const deployer = "deployer"
-			s.told.Stronger = []string{deployer}
 			s.Create(&corev1.ServiceAccount{ObjectMeta: s.Meta(deployer)})
 			s.gives(s.other("theirs"), deployer)
 			s.install(bundleOf(hooked(csv(), hook("Mutating", intercepting("", "pods", "CREATE")))))

@@ -7,7 +7,7 @@ func texts() []Mutant {
 			Name: "validation-takes-any-memory", Rule: 8, File: "pkg/step/existing/limit_linux.go",
 			Old:    "	return syscall.Setrlimit(rlimitData, &syscall.Rlimit{Cur: maxMemory, Max: maxMemory})",
 			New:    "	_ = rlimitData\n	return nil",
-			Killer: unit("pkg/step/existing", "TestValidationIsLimited"),
+			Killer: unit("pkg/step/existing", "TestTheMemoryOfTheValidationProcessIsLimited"),
 		},
 		{
 			Name: "validation-takes-any-time", Rule: 8, File: "pkg/step/existing/limit_linux.go",

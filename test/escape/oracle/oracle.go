@@ -29,6 +29,8 @@ type Scene struct {
 	Extensions []string
 	// Stronger are ServiceAccounts of the namespace that intentionally have more permissions than the account.
 	Stronger []string
+	// Gifts are namespaces in which their own administrators grant something to ServiceAccounts of the scene (docs/adr/0092).
+	Gifts []string
 	// Allowed reports whether a change to an object outside the namespace is legitimate because the account has permission
 	// to make it.
 	Allowed func(Change) bool
