@@ -34,7 +34,9 @@ const mapsPerDecoded = 3
 // Decoded returns the memory of an object of an API, for comparison with MaxDecodedBytes: that of the object or, if more, a third of
 // what it takes when it is converted to maps, as JSONCost estimates it. A patch or an unstructured object needs such maps. In a list of
 // {}, an entry has few bytes in the Go type, but as a map all fields that are not omitted.
-func (s Size) Decoded() int64 { return max(s.Memory, (jsonBytes*s.Text+jsonValue*s.Values)/mapsPerDecoded) }
+func (s Size) Decoded() int64 {
+	return max(s.Memory, (jsonBytes*s.Text+jsonValue*s.Values)/mapsPerDecoded)
+}
 
 // OfText returns the size of a text of n bytes.
 func OfText(n int) Size { return Size{Text: int64(n) + 2, Memory: int64(n) + 16, Values: 1} }
