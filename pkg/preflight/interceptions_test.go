@@ -3,6 +3,7 @@ package preflight
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -45,7 +46,30 @@ webhooks:
 	require.Len(t, cuts, 1)
 	require.Contains(t, cuts[0].String(), "b.example.com")
 	undecided["persistentvolumes"] = true
+	in.Confirmer = &Confirmer{Ask: in.Confirmer.Ask}
 	cuts, err = in.Cut(t.Context(), obj.DeepCopy())
 	require.ErrorContains(t, err, "no answer")
 	require.Empty(t, cuts)
+}
+
+func TestUndecidedInterceptionsAreExplained(t *testing.T) {
+	t.Parallel()
+	about := func(unenforced bool) string {
+		return string(Report{Identity: bounded, Unknown: []Finding{{Cause: "a", Why: "b", Unenforced: unenforced}}}.Undecided())
+	}
+	require.Contains(t, about(true), "each write. What a webhook intercepts must be known before, because the API server does not decide on that.\n- a: b")
+	require.NotContains(t, about(false), "webhook")
+}
+
+// Otherwise, an install with more than MaxReviews other questions would wait for ever.
+func TestInterceptionsAreAskedAboutFirst(t *testing.T) {
+	t.Parallel()
+	r := Report{Identity: bounded}
+	for i := range 2 * MaxReviews {
+		r.Findings = append(r.Findings, Finding{Missing: []rbacv1.PolicyRule{may("get", "", fmt.Sprint("r", i))}})
+	}
+	r.Findings = append(r.Findings, Finding{Unenforced: true, Missing: []rbacv1.PolicyRule{may("get", "", "last")}})
+	questions, _ := questionsOf(r)
+	require.Len(t, questions, MaxReviews)
+	require.Equal(t, []string{"last"}, questions[0].atom.Resources)
 }

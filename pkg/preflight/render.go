@@ -124,6 +124,9 @@ func (r Report) Undecided() message.Text {
 		return ""
 	}
 	head := message.Sprintf("Could not determine whether %s has all needed permissions; the API server decides on each write.", r.Identity)
+	if len(r.Doubts()) > 0 {
+		head += " What a webhook intercepts must be known before, because the API server does not decide on that."
+	}
 	return message.Lines(join(append([]message.Text{head}, lines...), MaxRefusals), r.Details)
 }
 

@@ -232,8 +232,8 @@ func questionsAbout(namespace string, rules []rbacv1.PolicyRule) iter.Seq[questi
 	}
 }
 
-// questionsOf lists the first MaxReviews questions without duplicates and in a fixed order: requests and alternatives first, then
-// unknown grants. all is a hash of the identity and all questions; cached answers are valid only while it is unchanged.
+// questionsOf lists the first MaxReviews questions without duplicates and in a fixed order: what only this check enforces first, then
+// requests and alternatives, and then unknown grants. all is a hash of the identity and all questions; cached answers are valid only while it is unchanged.
 func questionsOf(r Report) (out []question, all string) {
 	b := sha256.New()
 	_, _ = io.WriteString(b, r.Identity.String())
@@ -247,7 +247,17 @@ func questionsOf(r Report) (out []question, all string) {
 			}
 		}
 	}
-	for _, f := range slices.Concat(r.Findings, r.Unknown) {
+	found := slices.Concat(r.Findings, r.Unknown)
+	slices.SortStableFunc(found, func(a, b Finding) int {
+		switch {
+		case a.Unenforced == b.Unenforced:
+			return 0
+		case a.Unenforced:
+			return -1
+		}
+		return 1
+	})
+	for _, f := range found {
 		add(questionsAbout(f.Namespace, f.Alternatives))
 		if !f.Granted {
 			add(questionsAbout(f.Namespace, f.Missing))

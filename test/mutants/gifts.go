@@ -7,7 +7,7 @@ func gifts() []Mutant {
 		{
 			Name: "bindings-elsewhere-stop-operators", Rule: 8, File: "pkg/install/deployment/identity.go",
 			Old:    "return reaches(b) || by.isInstalled(b)",
-			New:    "return true",
+			New:    "return reaches(b) || true",
 			Killer: unit("pkg/install/deployment", "TestExistingBindingsOfANewServiceAccountCount"),
 		},
 		{
@@ -75,6 +75,30 @@ func gifts() []Mutant {
 			Old:    "		spec.SetZero()\n",
 			New:    "		_ = spec\n",
 			Killer: unit("pkg/lib/status", "TestAPatchIsComputedWithoutTheSpec"),
+		},
+		{
+			Name: "copies-share-the-cache", Rule: 8, File: "pkg/controller/copiedcsv/content.go",
+			Old:    "*c.spec.DeepCopy(), // the response",
+			New:    "*c.spec, // the response",
+			Killer: unit("pkg/controller/copiedcsv", "TestCopiesAreNotRenderedAsMaps"),
+		},
+		{
+			Name: "deployments-cost-what-their-types-take", Rule: 8, File: "pkg/install/deployment/size.go",
+			Old:    "s.Memory = s.Decoded() // they",
+			New:    "_ = s.Decoded() // they",
+			Killer: unit("pkg/install/deployment", "TestDeploymentsCountAsMaps"),
+		},
+		{
+			Name: "existing-deployments-cost-nothing", Rule: 8, File: "pkg/controller/installplan/deployments.go",
+			Old:    "live, answer := s.executor.Live(ctx, d)",
+			New:    "live, answer := apply.Live(ctx, s.executor.Account, d)",
+			Killer: unit("pkg/controller/installplan", "TestPlansWithLargeExistingDeploymentsWaitForLargeOnes"),
+		},
+		{
+			Name: "interceptions-are-asked-about-last", Rule: 8, File: "pkg/preflight/review.go",
+			Old:    "		case a.Unenforced:\n			return -1\n",
+			New:    "		case a.Unenforced:\n			return 1\n",
+			Killer: unit("pkg/preflight", "TestInterceptionsAreAskedAboutFirst"),
 		},
 	}
 }

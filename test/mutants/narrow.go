@@ -59,8 +59,8 @@ func narrow() []Mutant {
 		bounds("reserved-accounts-are-recorded", "in == namespace) && l.mayBound(key)", "in == namespace)"),
 		bounds("unlimited-recorded-accounts", "len(out) > maxBounding {", "len(out) > 100*maxBounding {"),
 		bounds("recorded-accounts-exceed-those-of-groups", "	if err != nil || len(out.Accounts) > 0 {", "	if err != nil {"),
-		ofExtensions("webhooks-of-extensions-keep-what-is-revoked", "	if s.checked && s.findings.Empty() {", "	if true {", narrowed),
-		ofExtensions("webhooks-of-stopped-extensions-are-not-narrowed", "	if s.checked && s.findings.Empty() {", "	if s.findings.Empty() {", "TestAWebhookIsNarrowedIfTheRunStopsEarlier"),
+		ofExtensions("webhooks-of-extensions-keep-what-is-revoked", "	if s.checked && s.findings.Empty() && len", "	if true || len", narrowed),
+		ofExtensions("webhooks-of-stopped-extensions-are-not-narrowed", "	if s.checked && s.findings.Empty() && len", "	if s.findings.Empty() && len", "TestAWebhookIsNarrowedIfTheRunStopsEarlier"),
 		ofExtensions("webhooks-of-extensions-are-narrowed-despite-the-annotation", "if scoped.KeepsExcess(s.ext) {", "if s.ext == nil {", "TestAWebhookThatIsKept"),
 		ofExtensions("webhooks-of-extensions-that-nobody-may-read-are-not-reported", "	if isRefusal(err) {\n", "	if isRefusal(err) && live != nil {\n", "TestAWebhookThatTheIdentityMayNotRead"),
 		{

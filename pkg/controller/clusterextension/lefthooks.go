@@ -2,6 +2,7 @@ package clusterextension
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -75,6 +76,7 @@ func (s *leftover) intercepting(ctx context.Context, objs []client.Object, confi
 		Identities: []scoped.Identity{s.identity}, Proofs: s.Proofs,
 	}
 	var out []excess.Object
+	var undecided []error // they do not protect others
 	for _, obj := range objs {
 		if !isConfiguration(obj) {
 			continue
@@ -85,7 +87,8 @@ func (s *leftover) intercepting(ctx context.Context, objs []client.Object, confi
 		}
 		cuts, err := in.Cut(ctx, content.DeepCopy())
 		if err != nil {
-			return nil, err
+			undecided = append(undecided, err)
+			continue
 		}
 		if len(cuts) == 0 {
 			confirmer.ForgetAll(in.Asker) // the next comparison asks the API server again
@@ -97,7 +100,7 @@ func (s *leftover) intercepting(ctx context.Context, objs []client.Object, confi
 		}
 		out = append(out, o)
 	}
-	return out, nil
+	return out, errors.Join(undecided...)
 }
 
 func isConfiguration(obj client.Object) bool {

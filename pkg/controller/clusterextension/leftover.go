@@ -103,12 +103,10 @@ func (s *leftover) bound(ctx context.Context) (after time.Duration, err error) {
 	if err != nil {
 		return 0, err
 	}
-	hooks, err := s.gatherHooks(ctx, len(objs) > 0)
-	if err != nil {
-		return 0, err
-	}
+	hooks, undecided := s.gatherHooks(ctx, len(objs) > 0)
 	plan := r.ages.Plan(name, r.Clock.Now(), r.Grace, append(hooks, found...), func(client.Object) bool { return false })
-	return s.carryOut(ctx, plan)
+	after, err = s.carryOut(ctx, plan)
+	return after, errors.Join(undecided, err)
 }
 
 // carryOut reports or removes what exceeds the identity. after is the time until the result changes without an event.
@@ -198,10 +196,10 @@ func (s *leftover) remove(ctx context.Context, due []excess.Object) (again bool,
 	if err != nil {
 		return false, err
 	}
-	hooks, err := s.intercepting(ctx, live, &preflight.Confirmer{Ask: s.confirmer.Ask})
+	hooks, undecided := s.intercepting(ctx, live, &preflight.Confirmer{Ask: s.confirmer.Ask})
 	confirmed, found = append(hooks, confirmed...), append(hooks, found...)
-	if err != nil || len(found) == 0 {
-		return len(live) < len(due), err
+	if len(found) == 0 {
+		return len(live) < len(due), undecided
 	}
 	remain, why := confirmed, excess.ErrNoIdentity
 	if len(confirmed) > 0 {

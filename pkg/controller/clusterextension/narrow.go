@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,21 +23,27 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/step"
 )
 
 // narrow removes from the extension's webhooks what its identity is no longer permitted to intercept, and reports it
 // (docs/adr/0089). This program may not read the webhooks,
 // so it reads them as the identity, and only if the identity is not known to have all permissions of the install.
 func (s *run) narrow(ctx context.Context) error {
-	if s.checked && s.findings.Empty() && len(s.findings.Doubts()) == 0 {
+	found := s.hooksToNarrow()
+	if s.checked && s.findings.Empty() && len(s.findings.Doubts()) == 0 && !slices.ContainsFunc(found, s.isOfEarlier) {
 		return nil
 	}
-	for _, h := range s.hooksToNarrow() {
-		if err := s.narrowOne(ctx, h); err != nil {
-			return err
-		}
+	var failed []error // one that is undecided does not protect others
+	for _, h := range found {
+		failed = append(failed, s.narrowOne(ctx, h))
 	}
-	return nil
+	return errors.Join(failed...)
+}
+
+// isOfEarlier reports whether a webhook configuration is not part of the rendered version, whose permissions were checked.
+func (s *run) isOfEarlier(h narrowable) bool {
+	return !slices.ContainsFunc(s.steps, func(st step.Step) bool { return keyOf(st.Object) == keyOf(h.Unstructured) })
 }
 
 // narrowable is a reference to a webhook configuration that the extension may have.

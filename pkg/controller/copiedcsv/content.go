@@ -71,7 +71,8 @@ func harmless(all map[string]string) map[string]string {
 // copyIn returns the copy for a namespace, without a proof.
 func (c content) copyIn(namespace, name string) *operatorsv1alpha1.ClusterServiceVersion {
 	return &operatorsv1alpha1.ClusterServiceVersion{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: maps.Clone(c.labels), Annotations: maps.Clone(c.annotations)}, Spec: *c.spec,
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: maps.Clone(c.labels), Annotations: maps.Clone(c.annotations)},
+		Spec:       *c.spec.DeepCopy(), // the response of the API server is decoded into it
 	}
 }
 

@@ -39,10 +39,12 @@ func (r *Reconciler) gatherIntercepting(ctx context.Context, s *scope) error {
 	if err != nil || bound.Default {
 		return err
 	}
+	var undecided []error // they do not protect others
 	for _, obj := range configurations {
 		cuts, err := r.interceptions(ctx, s, bound, r.confirmer).Cut(ctx, obj.DeepCopy())
 		if err != nil {
-			return err
+			undecided = append(undecided, err)
+			continue
 		}
 		if len(cuts) == 0 {
 			s.wakeAfter(r.confirmer.Recheck(s.asker()))
@@ -58,7 +60,7 @@ func (r *Reconciler) gatherIntercepting(ctx context.Context, s *scope) error {
 			return err
 		}
 	}
-	return nil
+	return errors.Join(undecided...)
 }
 
 // aboutCuts describes what webhooks intercept although the accounts do not permit it, and what happens to them.

@@ -2,6 +2,7 @@ package installplan
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -42,7 +43,10 @@ func (s *run) tryDeployments(ctx context.Context) error {
 				s.deployments[apply.Describe(d)] = nil
 				continue
 			}
-			live, answer := apply.Live(ctx, s.executor.Account, d)
+			live, answer := s.executor.Live(ctx, d)
+			if errors.Is(answer, errTurn) {
+				return answer
+			}
 			if answer == nil {
 				s.deployments[apply.Describe(d)] = live
 				_, _, answer = apply.From(ctx, dry, live, d, st.Owner)

@@ -105,7 +105,7 @@ func TestLargePlansWaitForEachOther(t *testing.T) {
 // Whoever may write an object can make it large, for example with managed fields.
 func TestPlansWithLargeExistingObjectsWaitForLargeOnes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, bundled(configMaps(5)...), func(w *world) { w.options.Accounts = fatAccounts{dependencies{w}} })
+	w := newWorld(t, bundled(configMaps(4)...), func(w *world) { w.options.Accounts = fatAccounts{dependencies: dependencies{w}, kind: "ConfigMap"} })
 	others := []types.NamespacedName{{Namespace: "a", Name: "install-a"}, {Namespace: "b", Name: "install-b"}}
 	for _, other := range others {
 		require.True(t, w.r.large.begin(other))
@@ -125,25 +125,45 @@ func TestPlansWithLargeExistingObjectsWaitForLargeOnes(t *testing.T) {
 	require.NotContains(t, w.r.large.running, client.ObjectKeyFromObject(w.plan))
 }
 
-// fatAccounts opens clients for which every ConfigMap exists and takes 10 MiB.
-type fatAccounts struct{ dependencies }
+// The Deployments of the plan's operators are read after its other objects.
+func TestPlansWithLargeExistingDeploymentsWaitForLargeOnes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, bundled(manyDeployments(5), demoCRD), func(w *world) { w.options.Accounts = fatAccounts{dependencies: dependencies{w}, kind: "Deployment"} })
+	others := []types.NamespacedName{{Namespace: "a", Name: "install-a"}, {Namespace: "b", Name: "install-b"}}
+	for _, other := range others {
+		require.True(t, w.r.large.begin(other))
+	}
+	got := w.reconcile()
+	require.Equal(t, "Installing", string(got.phase), got.message)
+	require.Contains(t, got.message, "the objects of this one take much memory")
+	require.Empty(t, got.writes)
+}
+
+// fatAccounts opens clients for which every object of a kind exists and takes 10 MiB.
+type fatAccounts struct {
+	dependencies
+	kind string
+}
 
 func (f fatAccounts) For(ctx context.Context, account scoped.Account) (client.Client, error) {
 	c, err := f.dependencies.For(ctx, account)
-	return fatClient{c}, err
+	return fatClient{c, f.kind}, err
 }
 
-type fatClient struct{ client.Client }
+type fatClient struct {
+	client.Client
+	kind string
+}
 
 func (c fatClient) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	if obj.GetObjectKind().GroupVersionKind().Kind != "ConfigMap" {
+	if obj.GetObjectKind().GroupVersionKind().Kind != c.kind {
 		return c.Client.Get(ctx, key, obj, opts...)
 	}
-	return obj.(json.Unmarshaler).UnmarshalJSON(fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":%q,"name":%q},"data":[%s{}]}`, key.Namespace, key.Name, strings.Repeat(`{"":{}},`, 40_000)))
+	return obj.(json.Unmarshaler).UnmarshalJSON(fmt.Appendf(nil, `{"apiVersion":"v1","kind":%q,"metadata":{"namespace":%q,"name":%q},"data":[%s{}]}`, c.kind, key.Namespace, key.Name, strings.Repeat(`{"":{}},`, 40_000)))
 }
 
 func (c fatClient) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
-	if is, ok := obj.(interface{ GetKind() string }); ok && is.GetKind() == "ConfigMap" {
+	if is, ok := obj.(interface{ GetKind() string }); ok && is.GetKind() == c.kind {
 		return apierrors.NewConflict(schema.GroupResource{}, "", nil) // the dry run shows that the object exists
 	}
 	return c.Client.Apply(ctx, obj, opts...)

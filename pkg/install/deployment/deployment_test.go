@@ -435,3 +435,17 @@ func TestPodsHaveNoKeysThatClusterProgramsActOn(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, plain, got)
 }
+
+// An empty EnvVar takes 40 bytes, and as a map almost 400.
+func TestDeploymentsCountAsMaps(t *testing.T) {
+	_, err := deployment.Desired(deployment.Input{CSV: csv(func(c *operatorsv1alpha1.ClusterServiceVersion) {
+		d := &c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0]
+		for range 4 {
+			d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: "a", Env: make([]corev1.EnvVar, 25_000)})
+		}
+		more := *d.DeepCopy()
+		more.Name = "more"
+		c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = append(c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs, more, more)
+	}), Owner: owner(), Group: group()})
+	require.ErrorContains(t, err, "of memory; at most 16.0 MiB are allowed")
+}

@@ -50,6 +50,7 @@ func checkSize(in Input) error {
 	for i := range specs {
 		s := budget.Of(&specs[i]).Plus(pod).Plus(container.Times(len(specs[i].Spec.Template.Spec.Containers)))
 		s.Memory += int64(budget.Of(appsv1.Deployment{}).Memory)
+		s.Memory = s.Decoded() // they are converted to maps
 		if err := b.DrawObject(fmt.Sprintf("Deployment %q", specs[i].Name), s); err != nil {
 			return fmt.Errorf("%w: use fewer containers and deployments, or fewer annotations, or a smaller spec.config", err)
 		}

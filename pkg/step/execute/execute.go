@@ -216,6 +216,12 @@ func (e *Executor) live(ctx context.Context, s step.Step) (o observation) {
 	return o
 }
 
+// Live reads an object that the account writes and that the caller keeps: it counts like those that Gather reads. It returns nil if the
+// object does not exist.
+func (e *Executor) Live(ctx context.Context, desired *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return apply.LiveWithin(ctx, e.Account, desired, e.take)
+}
+
 // reader reads the object of a step.
 func (e *Executor) reader(s step.Step) client.Reader {
 	if s.IsCRD() {

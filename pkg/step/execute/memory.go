@@ -8,13 +8,15 @@ import (
 // Limits for the estimated memory of the existing objects of one install, in bytes. Others than the install may have written them.
 const (
 	// freeMemory is available to each install, and maxMemory to those that have a place (Executor.Place).
-	freeMemory, maxMemory = 24 << 20, 160 << 20
+	freeMemory, maxMemory = 24 << 20, 96 << 20
 )
 
 // memory counts the memory of the existing objects of an install. It is safe for concurrent use.
 type memory struct {
 	mu    sync.Mutex
 	taken int64
+	// refused is the error of the Place, so that the objects that are read at the same time have the same result.
+	refused error
 }
 
 func (e *Executor) take(cost int64) error {
@@ -25,15 +27,15 @@ func (e *Executor) take(cost int64) error {
 	switch {
 	case m.taken > maxMemory:
 		return fmt.Errorf("the existing objects of the install would need more than %d MiB of memory", maxMemory>>20)
-	case m.taken <= freeMemory:
-		return nil
+	case m.taken > freeMemory && m.refused == nil:
+		m.refused = e.Place()
 	}
-	return e.Place()
+	return m.refused
 }
 
 // restart begins to count again: the objects that were read before are not kept together with the next ones.
 func (m *memory) restart() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.taken = 0
+	m.taken, m.refused = 0, nil
 }

@@ -60,11 +60,11 @@ func TestTheMemoryOfLiveObjectsIsLimited(t *testing.T) {
 	require.ErrorIs(t, err, refused)
 
 	e.Place = func() error { return nil }
-	states, err := e.Gather(t.Context(), steps[:5])
+	states, err := e.Gather(t.Context(), steps[:3])
 	require.NoError(t, err)
-	require.Len(t, states, 5)
+	require.Len(t, states, 3)
 	_, err = e.Gather(t.Context(), steps)
-	require.ErrorContains(t, err, "the existing objects of the install would need more than 160 MiB of memory")
+	require.ErrorContains(t, err, "the existing objects of the install would need more than 96 MiB of memory")
 }
 
 // The csv controller has no places: it only needs to know whether the objects collide.
