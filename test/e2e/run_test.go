@@ -17,9 +17,9 @@ import (
 	"github.com/remit-olm/remit/test/injection"
 )
 
-// What the command prints about a directory of bundles, which may be a stranger's, is text.
+// What the command prints about a directory of bundles, which may be a stranger's, is text. The test starts a cluster of its own, so it is
+// not parallel: beside all other tests, the steps of the command took longer than their timeout.
 func TestRunningBundlesWithDocuments(t *testing.T) {
-	t.Parallel()
 	var places []injection.Place
 	for _, p := range injection.Places[operatorsv1alpha1.ClusterServiceVersion]() {
 		if strings.HasPrefix(p.Path, ".spec") {
