@@ -60,7 +60,7 @@ func narrow() []Mutant {
 		bounds("unlimited-recorded-accounts", "len(out) > maxBounding {", "len(out) > 100*maxBounding {"),
 		bounds("recorded-accounts-exceed-those-of-groups", "	if err != nil || len(out.Accounts) > 0 {", "	if err != nil {"),
 		ofExtensions("webhooks-of-extensions-keep-what-is-revoked", "	if s.checked && s.findings.Empty() && len", "	if true || len", narrowed),
-		ofExtensions("webhooks-of-stopped-extensions-are-not-narrowed", "	if s.checked && s.findings.Empty() && len", "	if s.findings.Empty() && len", "TestAWebhookIsNarrowedIfTheRunStopsEarlier"),
+		ofExtensions("webhooks-of-stopped-extensions-are-not-narrowed", "	if s.checked && s.findings.Empty() && len", "	if s.findings.Empty() || len", "TestAWebhookIsNarrowedIfTheRunStopsEarlier"),
 		ofExtensions("webhooks-of-extensions-are-narrowed-despite-the-annotation", "if scoped.KeepsExcess(s.ext) {", "if s.ext == nil {", "TestAWebhookThatIsKept"),
 		ofExtensions("webhooks-of-extensions-that-nobody-may-read-are-not-reported", "	if isRefusal(err) {\n", "	if isRefusal(err) && live != nil {\n", "TestAWebhookThatTheIdentityMayNotRead"),
 		{
