@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -67,7 +68,7 @@ func (i Identities) resolve(n Need, left int) ([]Need, error) {
 	var out []Need
 	for _, name := range names {
 		key := types.NamespacedName{Namespace: n.Namespace, Name: name}
-		uncovered, err := i.RBAC.UncoveredOf(rbac.ServiceAccount(key.Namespace, key.Name), rbac.SubjectOf(i.Account), i.counts(n.Namespace))
+		uncovered, err := i.RBAC.UncoveredOf(rbac.ServiceAccount(key.Namespace, key.Name), rbac.SubjectOf(i.Account), i.reach(n.Namespace).Of(key))
 		if err != nil {
 			return []Need{anyIdentity(n)}, nil
 		}
@@ -90,16 +91,14 @@ func (i Identities) resolve(n Need, left int) ([]Need, error) {
 	return out, nil
 }
 
-// counts selects the bindings of the ServiceAccounts of a namespace that count.
-func (i Identities) counts(namespace string) func(rbac.Binding) bool {
-	reaches := rbac.ReachesInto(namespace)
-	return func(b rbac.Binding) bool {
-		if reaches(b) || i.Proofs == nil {
-			return reaches(b)
+// reach selects the bindings of the ServiceAccounts of a namespace that count.
+func (i Identities) reach(namespace string) deployment.Reach {
+	return deployment.Reach{RBAC: i.RBAC, Installed: func(b rbac.Binding) (ownerutil.Owner, bool) {
+		if i.Proofs == nil {
+			return ownerutil.Owner{}, false
 		}
-		_, installed := ownerutil.OwnerIn(b, namespace, time.Time{}, i.Proofs)
-		return installed
-	}
+		return ownerutil.OwnerIn(b, namespace, time.Time{}, i.Proofs)
+	}}
 }
 
 // identityNeed returns the need for the permissions of a ServiceAccount in one scope. Only rules from bindings in the

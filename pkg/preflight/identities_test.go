@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 
@@ -62,6 +63,13 @@ func TestBindingsInOtherNamespacesCountOnlyIfInstallsCreatedThem(t *testing.T) {
 	require.NoError(t, bindings.Add(b))
 	require.Empty(t, resolved())
 	proofs.Mark(b, owner)
+	require.Empty(t, resolved(), "it is not what the install created for the ServiceAccount")
+	require.NoError(t, bindings.Delete(b))
+	encoded, err := json.Marshal(rules)
+	require.NoError(t, err)
+	b.Name = "demo.v1-" + owner.GrantHash("op", "t9", encoded)
+	proofs.Mark(b, owner)
+	require.NoError(t, bindings.Add(b))
 	require.Len(t, resolved(), 1)
 	require.True(t, resolved()[0].Hidden)
 	require.True(t, resolved()[0].Unenforced)

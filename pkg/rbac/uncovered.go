@@ -41,12 +41,6 @@ func (l Listers) Uncovered(subject, by Subject) ([]Scoped, error) {
 	return l.UncoveredOf(subject, by, everyBinding)
 }
 
-// ReachesInto selects the bindings that grant permissions in a namespace: its own, and ClusterRoleBindings. A RoleBinding in another
-// namespace grants what its author has there, and every ServiceAccount can be its subject without being asked.
-func ReachesInto(namespace string) func(Binding) bool {
-	return func(b Binding) bool { return b.GetNamespace() == ClusterScope || b.GetNamespace() == namespace }
-}
-
 // UncoveredOf is like Uncovered, but considers only the bindings of subject for which counts returns true. It ignores
 // groups that both subjects belong to, because these give both the same rules. The error is a *LimitError if the rules
 // of subject in one scope, or all returned rules, exceed MaxValues.

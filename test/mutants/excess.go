@@ -132,8 +132,8 @@ func excess() []Mutant {
 		},
 		{
 			Name: "installs-elsewhere-delay-an-operator", Rule: 8, File: "pkg/install/deployment/identity.go",
-			Old:    "_, ok := ownerutil.OwnerIn(b, by.Owner.Namespace, by.Owner.Since, by.Owner.Proofs)",
-			New:    "ok := ownerutil.IsProven(b, by.Owner.Proofs)",
+			Old:    "return ownerutil.OwnerIn(b, by.Owner.Namespace, by.Owner.Since, by.Owner.Proofs)",
+			New:    "return by.Owner, ownerutil.IsProven(b, by.Owner.Proofs)",
 			Killer: unit("pkg/install/deployment", "TestWhatAnEarlierAccountGrantedCounts"),
 		},
 		{

@@ -5,27 +5,39 @@ package mutants
 func gifts() []Mutant {
 	return []Mutant{
 		{
-			Name: "bindings-elsewhere-stop-operators", Rule: 8, File: "pkg/install/deployment/identity.go",
-			Old:    "return reaches(b) || by.isInstalled(b)",
-			New:    "return reaches(b) || true",
+			Name: "bindings-elsewhere-stop-operators", Rule: 8, File: "pkg/install/deployment/reach.go",
+			Old:    "return ok && r.isRenderedFor(b, key.Name, owner)",
+			New:    "return ok || !ok",
 			Killer: unit("pkg/install/deployment", "TestExistingBindingsOfANewServiceAccountCount"),
 		},
 		{
-			Name: "what-installs-bind-elsewhere-is-free", Rule: 7, File: "pkg/install/deployment/identity.go",
-			Old:    "return reaches(b) || by.isInstalled(b)",
-			New:    "return reaches(b)",
+			Name: "what-installs-bind-elsewhere-is-free", Rule: 7, File: "pkg/install/deployment/reach.go",
+			Old:    "return ok && r.isRenderedFor(b, key.Name, owner)",
+			New:    "return ok && r.isRenderedFor(b, key.Name+\"x\", owner)",
 			Killer: unit("pkg/install/deployment", "TestExistingBindingsOfANewServiceAccountCount"),
+		},
+		{
+			Name: "subjects-added-elsewhere-stop-operators", Rule: 8, File: "pkg/install/deployment/reach.go",
+			Old:    "return ok && r.isRenderedFor(b, key.Name, owner)",
+			New:    "_ = owner\n		return ok",
+			Killer: unit("pkg/install/deployment", "TestExistingBindingsOfANewServiceAccountCount"),
+		},
+		{
+			Name: "subjects-added-elsewhere-count-as-granted", Rule: 8, File: "pkg/install/deployment/identity.go",
+			Old:    "if _, ok := by.installer(b); ok && reaches(b) {",
+			New:    "if _, ok := by.installer(b); ok {\n				_ = reaches",
+			Killer: unit("pkg/install/deployment", "TestWhatAnEarlierAccountGrantedCounts"),
 		},
 		{
 			Name: "bindings-elsewhere-narrow-webhooks", Rule: 8, File: "pkg/preflight/identities.go",
-			Old:    "		return installed\n",
-			New:    "		return installed || true\n",
+			Old:    "i.reach(n.Namespace).Of(key))",
+			New:    "func(rbac.Binding) bool { return true })",
 			Killer: unit("pkg/preflight", "TestBindingsInOtherNamespacesCountOnlyIfInstallsCreatedThem"),
 		},
 		{
 			Name: "webhooks-use-what-installs-bind-elsewhere", Rule: 7, File: "pkg/preflight/identities.go",
-			Old:    "		return installed\n",
-			New:    "		return installed && false\n",
+			Old:    "		if i.Proofs == nil {\n",
+			New:    "		if namespace != \"\" {\n",
 			Killer: unit("pkg/preflight", "TestBindingsInOtherNamespacesCountOnlyIfInstallsCreatedThem"),
 		},
 		{

@@ -1,6 +1,8 @@
 package deployment_test
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"flag"
 	"os"
@@ -284,6 +286,15 @@ func TestIdentitiesMustNotExceedTheAccount(t *testing.T) {
 	}
 }
 
+// renderFor gives a binding the name and the proof of one that the owner's install created for a ServiceAccount.
+func renderFor(t *testing.T, b *rbacv1.RoleBinding, owner ownerutil.Owner, serviceAccount string, rules ...rbacv1.PolicyRule) {
+	t.Helper()
+	encoded, err := json.Marshal(rules)
+	require.NoError(t, err)
+	b.Name = owner.CSV + "-" + owner.GrantHash(serviceAccount, b.Namespace, encoded)
+	proofs.Mark(b, owner)
+}
+
 // A new ServiceAccount immediately has the permissions from bindings that already existed for its name.
 func TestExistingBindingsOfANewServiceAccountCount(t *testing.T) {
 	made := time.Now().Truncate(time.Second)
@@ -306,8 +317,16 @@ func TestExistingBindingsOfANewServiceAccountCount(t *testing.T) {
 		{"older, in another namespace", "t9", func(b *rbacv1.RoleBinding) { b.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour)) }, ""}, // its author gives away what is theirs
 		{"older, in another namespace, created by another install of the namespace", "t9", func(b *rbacv1.RoleBinding) {
 			b.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
-			proofs.Mark(b, other)
+			renderFor(t, b, other, "op", read)
 		}, "outside of namespace t1"},
+		{"older, in another namespace, created by another install for another ServiceAccount", "t9", func(b *rbacv1.RoleBinding) {
+			b.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
+			renderFor(t, b, other, "other", read)
+		}, ""}, // a user of the other namespace has added the subject
+		{"older, in another namespace, created by another install for other permissions", "t9", func(b *rbacv1.RoleBinding) {
+			b.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
+			renderFor(t, b, other, "op", read, read)
+		}, ""}, // a user of the other namespace has changed the Role
 		{"older, for all ServiceAccounts of the namespace", "t1", func(b *rbacv1.RoleBinding) {
 			b.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
 			b.Subjects = []rbacv1.Subject{{Kind: "Group", APIGroup: rbacv1.GroupName, Name: "system:serviceaccounts:t1"}}
@@ -337,7 +356,7 @@ func TestExistingBindingsOfANewServiceAccountCount(t *testing.T) {
 			err = deployment.CheckIdentities(c, deployment.Bound{Account: scoped.ServiceAccountIdentity(types.NamespacedName{Namespace: "t2", Name: "acct"}), Owner: owner,
 				Made: func(string) (time.Time, bool) { return made, true }, RBAC: l, Log: log, Program: "remit-catalog"})
 			if tc.in == "t9" && tc.wrong != "" { // users who read the error may not be allowed to see this namespace
-				require.Contains(t, logged.String(), `"serviceAccount"="t1/op" "account"="t2/acct" "bindings"=["RoleBinding t9/op"]`)
+				require.Contains(t, logged.String(), `"serviceAccount"="t1/op" "account"="t2/acct" "bindings"=["RoleBinding t9/`+binding.Name+`"]`)
 				require.NotContains(t, err.Error(), "t9")
 				require.ErrorContains(t, err, "; an administrator can find the bindings outside of namespace t1 in the log of remit-catalog")
 			} else {
@@ -369,22 +388,24 @@ func TestWhatAnEarlierAccountGrantedCounts(t *testing.T) {
 	const refused = "bindings that were created for this operator as an account that could do more refer to it, and it has permissions that ServiceAccount t1/acct does not have: "
 	const remedy = "; grant what they grant to ServiceAccount t1/acct, or delete them"
 	for name, tc := range map[string]struct {
-		by      ownerutil.Owner // the install that created the binding
-		of      ownerutil.Owner // the install that is checked; owner if it is empty
-		in      string
-		account *rbacv1.PolicyRule
-		edit    func(*deployment.Bound)
-		age     time.Duration
-		want    string
+		by             ownerutil.Owner // the install that created the binding, for the ServiceAccount op
+		of             ownerutil.Owner // the install that is checked; owner if it is empty
+		in             string
+		account        *rbacv1.PolicyRule
+		serviceAccount string // the one that the binding was created for; op if it is empty
+		edit           func(*deployment.Bound)
+		age            time.Duration
+		want           string
 	}{
 		"not covered": {by: owner, in: "t1", want: refused + `in namespace t1 {apiGroups: [""], resources: ["secrets"], verbs: ["get"]}` + remedy},
-		"not covered, as old as the ServiceAccount": {by: owner, in: "t1", age: time.Hour, want: refused},
-		"not covered, in another namespace":         {by: owner, in: "t9", want: refused + "permissions outside of namespace t1" + remedy + "; an administrator can find"},
-		"not covered, by an install beside it":      {by: other, in: "t1", want: refused},
-		"not covered, by an install elsewhere":      {by: elsewhere, in: "t1"},
-		"not covered, by a ClusterExtension":        {by: extension, of: extension, in: "t1", want: refused},
-		"covered":                                   {by: owner, in: "t1", account: &read},
-		"that the account may bind":                 {by: owner, in: "t1", account: &bind},
+		"not covered, as old as the ServiceAccount":                                  {by: owner, in: "t1", age: time.Hour, want: refused},
+		"not covered, in another namespace":                                          {by: owner, in: "t9", want: refused + "permissions outside of namespace t1" + remedy + "; an administrator can find"},
+		"not covered, of which a user of another namespace has changed the subjects": {by: owner, in: "t9", serviceAccount: "other"},
+		"not covered, by an install beside it":                                       {by: other, in: "t1", want: refused},
+		"not covered, by an install elsewhere":                                       {by: elsewhere, in: "t1"},
+		"not covered, by a ClusterExtension":                                         {by: extension, of: extension, in: "t1", want: refused},
+		"covered":                                                                    {by: owner, in: "t1", account: &read},
+		"that the account may bind":                                                  {by: owner, in: "t1", account: &bind},
 		"that the API server allows": {by: owner, in: "t1", edit: func(b *deployment.Bound) {
 			b.Confirm = func([]excess.Object) ([]excess.Object, error) { return nil, nil }
 		}},
@@ -402,7 +423,7 @@ func TestWhatAnEarlierAccountGrantedCounts(t *testing.T) {
 			binding, err := l.RoleBindings.RoleBindings(tc.in).Get("op")
 			require.NoError(t, err)
 			binding.CreationTimestamp = metav1.NewTime(made.Add(time.Hour - tc.age))
-			proofs.Mark(binding, tc.by)
+			renderFor(t, binding, tc.by, cmp.Or(tc.serviceAccount, "op"), read)
 			by := deployment.Bound{Account: scoped.ServiceAccountIdentity(types.NamespacedName{Namespace: "t1", Name: "acct"}), Owner: tc.of,
 				Made: func(string) (time.Time, bool) { return made, true }, RBAC: l, Log: logr.Discard(), Program: "remit-olm"}
 			if tc.of.Package == "" {

@@ -92,7 +92,7 @@ func CheckIdentities(csv *operatorsv1alpha1.ClusterServiceVersion, by Bound) err
 // judge returns why a ServiceAccount that has more permissions than the account is not allowed, or "" if it is
 // allowed. own is true if the CSV declares it.
 func (by Bound) judge(key types.NamespacedName, own bool) (string, error) {
-	r := reason{why: "the ClusterServiceVersion does not declare it", counts: by.reaches(key.Namespace)}
+	r := reason{why: "the ClusterServiceVersion does not declare it", counts: by.reaches(key)}
 	if own {
 		r.why = "the install of the ClusterServiceVersion did not create it"
 		if at, made := by.Made(key.Name); made {
@@ -148,7 +148,7 @@ type reason struct {
 // no counts. Lookups are tracked only if there is a reason: what is created later need not wake an install that waits for
 // nothing.
 func (by Bound) ofMade(key types.NamespacedName, at time.Time) (reason, error) {
-	inherits, err := by.excessOf(key, by.RBAC.Untracked(), by.inherited(key.Namespace, at))
+	inherits, err := by.excessOf(key, by.RBAC.Untracked(), by.inherited(key, at))
 	if err != nil {
 		return reason{}, err
 	}
@@ -168,24 +168,21 @@ func (by Bound) ofMade(key types.NamespacedName, at time.Time) (reason, error) {
 	if len(why) == 0 {
 		return reason{}, nil
 	}
-	inherited := by.inherited(key.Namespace, at)
+	inherited := by.inherited(key, at)
 	return reason{why: strings.Join(why, " and "), advice: strings.Join(advice, ""), counts: func(b rbac.Binding) bool {
 		return inherited(b) || granted[apply.Describe(b)]
 	}}, nil
 }
 
-// reaches returns a function that selects the bindings that count for a ServiceAccount of a namespace: those that apply in the namespace,
-// and those that the installs of the namespace created elsewhere. What others grant it in their own namespaces must not prevent
-// its use (docs/adr/0092).
-func (by Bound) reaches(namespace string) func(rbac.Binding) bool {
-	reaches := rbac.ReachesInto(namespace)
-	return func(b rbac.Binding) bool { return reaches(b) || by.isInstalled(b) }
+// reaches returns a function that selects the bindings that count for a ServiceAccount.
+func (by Bound) reaches(key types.NamespacedName) func(rbac.Binding) bool {
+	return Reach{RBAC: by.RBAC, Installed: by.installer}.Of(key)
 }
 
 // inherited returns a function that selects those of the bindings that count that existed before a ServiceAccount and that the
 // install did not create. Timestamps have a resolution of one second; a binding from the same second is selected.
-func (by Bound) inherited(namespace string, at time.Time) func(rbac.Binding) bool {
-	reaches := by.reaches(namespace)
+func (by Bound) inherited(key types.NamespacedName, at time.Time) func(rbac.Binding) bool {
+	reaches := by.reaches(key)
 	return func(b rbac.Binding) bool {
 		return !b.GetCreationTimestamp().After(at) && !by.Owner.Owns(b) && reaches(b)
 	}
@@ -214,11 +211,12 @@ func (by Bound) granted(key types.NamespacedName) (map[string]bool, error) {
 // exceeding compares the ServiceAccount's bindings that installs created with the account's permissions.
 func (by Bound) exceeding(key types.NamespacedName, listers rbac.Listers) ([]excess.Object, error) {
 	var created []client.Object
+	reaches := by.reaches(key)
 	seen := map[string]bool{} // a ClusterRoleBinding applies in every scope
 	_, err := listers.UncoveredOf(rbac.ServiceAccount(key.Namespace, key.Name), by.subject(), func(b rbac.Binding) bool {
 		if name := apply.Describe(b); !seen[name] {
 			seen[name] = true
-			if by.isInstalled(b) {
+			if _, ok := by.installer(b); ok && reaches(b) {
 				created = append(created, b)
 			}
 		}
@@ -236,14 +234,13 @@ func (by Bound) exceeding(key types.NamespacedName, listers rbac.Listers) ([]exc
 	}}.Find(created)
 }
 
-// isInstalled reports whether this install created a binding, or another one of the same OperatorGroup. Installs elsewhere
-// have another account: what they bind is like what users bind, and must not be able to delay this install.
-func (by Bound) isInstalled(b rbac.Binding) bool {
+// installer returns the owner for which this install created a binding, or another install of the same OperatorGroup. Installs
+// elsewhere have another account: what they bind is like what users bind, and must not be able to delay this install.
+func (by Bound) installer(b rbac.Binding) (ownerutil.Owner, bool) {
 	if by.Owner.Owns(b) || by.Owner.Extension != "" || by.Owner.Proofs == nil {
-		return by.Owner.Owns(b)
+		return by.Owner, by.Owner.Owns(b)
 	}
-	_, ok := ownerutil.OwnerIn(b, by.Owner.Namespace, by.Owner.Since, by.Owner.Proofs)
-	return ok
+	return ownerutil.OwnerIn(b, by.Owner.Namespace, by.Owner.Since, by.Owner.Proofs)
 }
 
 // excessOf returns the permissions that a ServiceAccount has through some bindings and that the account does not have.

@@ -276,6 +276,17 @@ func (o Owner) Labels() map[string]string {
 	}
 }
 
+// GrantHash identifies what a Role and its binding, with which the owner grants permissions to a ServiceAccount of its namespace, are
+// created for. It is the last part of their names. scope is the namespace in which they are created, and rules are the Role's
+// rules as JSON.
+func (o Owner) GrantHash(serviceAccount, scope string, rules []byte) string {
+	identity := o.CSV
+	if o.Extension != "" {
+		identity = o.Describe()
+	}
+	return Hash(o.Namespace, identity, serviceAccount, scope, string(rules))
+}
+
 // Describe returns the kind and name of the owner.
 func (o Owner) Describe() string {
 	if o.Extension != "" {

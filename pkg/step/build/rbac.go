@@ -1,6 +1,7 @@
 package build
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -114,11 +115,8 @@ func renderGrant(g Grant, owner ownerutil.Owner) (role, binding runtime.Object, 
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode rules of ServiceAccount %q: %w", g.ServiceAccount, err)
 	}
-	base, identity := owner.CSV, owner.CSV
-	if owner.Extension != "" {
-		base, identity = owner.Extension, owner.Describe()
-	}
-	hash := ownerutil.Hash(owner.Namespace, identity, g.ServiceAccount, g.Namespace, string(rules))
+	hash := owner.GrantHash(g.ServiceAccount, g.Namespace, rules)
+	base := cmp.Or(owner.Extension, owner.CSV)
 	meta := metav1.ObjectMeta{Name: roleName(base, g, hash), Namespace: g.Namespace, Labels: owner.Labels()}
 	meta.Labels[names.LabelPermissionsHash] = hash
 	role, binding = rbac.RoleAndBinding(meta, g.Rules, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: g.ServiceAccount, Namespace: owner.Namespace})
