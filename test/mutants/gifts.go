@@ -7,7 +7,7 @@ func gifts() []Mutant {
 		{
 			Name: "bindings-elsewhere-stop-operators", Rule: 8, File: "pkg/install/deployment/reach.go",
 			Old:    "return ok && r.isRenderedFor(b, key.Name, owner)",
-			New:    "return ok || !ok",
+			New:    "return !ok || r.isRenderedFor(b, key.Name, owner)",
 			Killer: unit("pkg/install/deployment", "TestExistingBindingsOfANewServiceAccountCount"),
 		},
 		{
