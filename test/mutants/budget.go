@@ -413,8 +413,8 @@ func budget() []Mutant {
 		},
 		{
 			Name: "long-turns-come-first", Rule: 8, File: "pkg/controller/installplan/large.go",
-			Old:    "cmp.Compare(rank(a), rank(b))",
-			New:    "cmp.Compare(rank(b), rank(a))",
+			Old:    "cmp.Compare(used(a), used(b))",
+			New:    "cmp.Compare(used(b), used(a))",
 			Killer: unit("pkg/controller/installplan", "TestSlowPlansTakeTurns"),
 		},
 		{

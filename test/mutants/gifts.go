@@ -65,6 +65,24 @@ func gifts() []Mutant {
 			Killer: unit("pkg/controller/installplan", "TestNamespacesWithManyLargePlansAreServedInTurns"),
 		},
 		{
+			Name: "objects-are-kept-after-they-are-written", Rule: 8, File: "pkg/controller/installplan/apply.go",
+			Old:    "	state.Live = nil\n",
+			New:    "",
+			Killer: unit("pkg/controller/installplan", "TestWrittenObjectsAreNotKept"),
+		},
+		{
+			Name: "results-are-kept-whole", Rule: 8, File: "pkg/controller/installplan/apply.go",
+			Old:    "if live := done.Live; live != nil && !state.Step.IsCSV()",
+			New:    "if live := done.Live; live != nil && state.Step.IsCRD()",
+			Killer: unit("pkg/controller/installplan", "TestWrittenObjectsAreNotKept"),
+		},
+		{
+			Name: "turns-that-end-early-cost-nothing", Rule: 8, File: "pkg/controller/installplan/large.go",
+			Old:    "		s.used += q.clock.Since(",
+			New:    "		_ = q.clock.Since(",
+			Killer: unit("pkg/controller/installplan", "TestSlowPlansWithShortTurnsDoNotPrecedeOthersForever"),
+		},
+		{
 			Name: "served-namespaces-are-never-forgotten", Rule: 8, File: "pkg/controller/installplan/large.go",
 			Old:    "if len(q.served) >= maxServed {",
 			New:    "if false {",

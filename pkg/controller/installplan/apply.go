@@ -155,6 +155,26 @@ func (s *run) hasWaited() bool {
 	return was.GetCondition(typeObjectsRefused).Status == corev1.ConditionTrue || was.Phase == operatorsv1alpha1.InstallPlanPhaseRequiresApproval
 }
 
+// written is the result of a step whose object existed before or not.
+type written struct {
+	execute.Done
+
+	existed bool
+}
+
+// finish records the result of a step. Others can make existing objects large, so that it keeps none that was read, and of the results
+// only what later actions use: the CSVs and the ServiceAccounts.
+func (s *run) finish(i int, done execute.Done) {
+	s.setStep(i, done.Status)
+	state := &s.states[i]
+	if live := done.Live; live != nil && !state.Step.IsCSV() && live.GetKind() != "ServiceAccount" {
+		done.Live = apply.Reference(live.GroupVersionKind(), live.GetNamespace(), live.GetName())
+		done.Live.SetUID(live.GetUID())
+	}
+	s.done = append(s.done, written{done, state.Live != nil && !state.Skipped})
+	state.Live = nil
+}
+
 // applySteps executes the steps in order and saves the plan at intervals, so that users see its progress.
 func applySteps(ctx context.Context, s *run) (outcome, error) {
 	if s.plan.Status.StartTime == nil {
@@ -182,8 +202,7 @@ func applySteps(ctx context.Context, s *run) (outcome, error) {
 		if err != nil {
 			return waitForAccount(err)
 		}
-		s.setStep(i, done.Status)
-		s.done = append(s.done, done)
+		s.finish(i, done)
 		if done.Status != operatorsv1alpha1.StepStatusCreated {
 			continue
 		}

@@ -28,7 +28,7 @@ const (
 	// a plan takes can be the choice of its tenant: a webhook that does not answer delays each request.
 	largeTurn, slowTime = 20 * time.Second, time.Hour
 	// slowTurn is the first turn of a slow namespace. Each turn that another slow plan ends is twice as long as the one before, up to
-	// maxSlowTurn, so that the other plans of slow namespaces do not wait for the slowest ones.
+	// maxSlowTurn, because an interrupted plan begins with the objects that it has written before.
 	slowTurn, maxSlowTurn = time.Minute, 4 * time.Minute
 	// offerTime is the time in which a plan must come after it has been woken for a free place. Then the place is offered to others: a
 	// tenant can keep the workers of a namespace busy, so that none is left for its plan.
@@ -71,10 +71,10 @@ type waiting struct {
 	offered time.Time
 }
 
-// slowness says until when a namespace is slow, and how long its turns are.
+// slowness says until when a namespace is slow, how long its turns are, and how long all of them have taken.
 type slowness struct {
-	until time.Time
-	turn  time.Duration
+	until      time.Time
+	turn, used time.Duration
 }
 
 // begin reports whether a plan may be executed now, or already is. If not, the plan is added to the line. Every reconcile of the plan
@@ -124,6 +124,10 @@ func (q *largeQueue) end(plan types.NamespacedName, waits bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	before := len(q.running) + len(q.line)
+	if s, ok := q.slow[plan.Namespace]; ok && q.running[plan].slow {
+		s.used += q.clock.Since(q.running[plan].since)
+		q.slow[plan.Namespace] = s
+	}
 	delete(q.running, plan)
 	if !waits {
 		q.remove(plan)
@@ -182,28 +186,34 @@ func (q *largeQueue) isOver(plan types.NamespacedName) bool {
 	if t.slow {
 		next = min(2*length, maxSlowTurn)
 	}
-	q.slow[plan.Namespace] = slowness{until: now.Add(slowTime), turn: next}
+	q.slow[plan.Namespace] = slowness{until: now.Add(slowTime), turn: next, used: q.slow[plan.Namespace].used}
 	q.line = append(q.line, &waiting{NamespacedName: plan})
 	return true
 }
 
-// ready returns the plans of the line that may be executed now. Those that did not come in time come last, and so do, among slow
-// namespaces, those with the longest turns. Otherwise, the namespace comes first whose last turn is the longest ago, however many plans
-// others have in the line.
+// ready returns the plans of the line that may be executed now. Those that did not come in time come last. Of slow namespaces, the one
+// comes first whose turns took the least time, in however many turns, and of others, the one whose last turn is the longest ago, however
+// many plans it has in the line.
 func (q *largeQueue) ready() (out []*waiting) {
 	free, busy := map[bool]int{false: largeAtOnce, true: slowAtOnce}, map[string]bool{}
 	for plan, t := range q.running {
 		free[t.slow]--
 		busy[plan.Namespace] = true
 	}
-	rank := func(w *waiting) time.Duration {
-		if q.isLate(w) {
-			return q.slowTurn(w.Namespace) + 2*maxSlowTurn
+	used := func(w *waiting) time.Duration {
+		if q.isSlow(w.Namespace) {
+			return q.slow[w.Namespace].used
 		}
-		return q.slowTurn(w.Namespace)
+		return 0
+	}
+	late := func(w *waiting) int {
+		if q.isLate(w) {
+			return 1
+		}
+		return 0
 	}
 	for _, w := range slices.SortedStableFunc(slices.Values(q.line), func(a, b *waiting) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(q.served[a.Namespace], q.served[b.Namespace]))
+		return cmp.Or(cmp.Compare(late(a), late(b)), cmp.Compare(used(a), used(b)), cmp.Compare(q.served[a.Namespace], q.served[b.Namespace]))
 	}) {
 		slow := q.isSlow(w.Namespace)
 		if free[slow] <= 0 || busy[w.Namespace] {

@@ -22,7 +22,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/step"
+	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
 // manyDeployments returns the demo's ClusterServiceVersion with the given number of Deployments.
@@ -269,7 +272,7 @@ func TestSlowPlansTakeTurns(t *testing.T) {
 	pass(time.Second)
 	require.True(t, q.isOver(plan("b")))
 	q.end(plan("b"), true)
-	require.False(t, q.begin(plan("a")), "c has shorter turns")
+	require.False(t, q.begin(plan("a")), "c has had no turn")
 	require.True(t, q.begin(plan("c")))
 	q.end(plan("c"), false)
 	require.True(t, q.begin(plan("a")), "it came before b")
@@ -289,6 +292,40 @@ func TestSlowPlansTakeTurns(t *testing.T) {
 	pass(slowTime)
 	require.True(t, q.begin(plan("b")))
 	require.False(t, q.running[plan("b")].slow)
+}
+
+// A tenant can have plans in many slow namespaces, each of which ends within its turn, so that the next turn is not longer.
+func TestSlowPlansWithShortTurnsDoNotPrecedeOthersForever(t *testing.T) {
+	t.Parallel()
+	clock := testclock.NewFakePassiveClock(time.Now())
+	q := &largeQueue{clock: clock, slow: map[string]slowness{"own": {until: clock.Now().Add(slowTime), turn: maxSlowTurn, used: slowTurn}}}
+	theirs := func(i int) types.NamespacedName {
+		return types.NamespacedName{Namespace: fmt.Sprint("n", i%5), Name: fmt.Sprint(i)}
+	}
+	for i := range 5 {
+		q.slow[theirs(i).Namespace] = slowness{until: clock.Now().Add(slowTime), turn: slowTurn}
+	}
+	for i := range 150 {
+		require.Equal(t, i < slowAtOnce, q.begin(theirs(i)))
+	}
+	own := types.NamespacedName{Namespace: "own"}
+	require.False(t, q.begin(own))
+	for waited := time.Duration(0); ; {
+		require.LessOrEqual(t, waited, 2*5*slowTurn, "none gets another turn after it had more than the plan")
+		var running types.NamespacedName
+		for running = range q.running {
+			break
+		}
+		clock.SetTime(clock.Now().Add(slowTurn - time.Second))
+		waited += slowTurn - time.Second
+		require.False(t, q.isOver(running))
+		q.end(running, false)
+		next := q.ready()[0].NamespacedName
+		require.True(t, q.begin(next))
+		if next == own {
+			break
+		}
+	}
 }
 
 // A tenant can keep all workers of a namespace busy, so that none is left for a plan that is woken.
@@ -469,4 +506,29 @@ func TestNamespacesWithManyLargePlansAreServedInTurns(t *testing.T) {
 		q.noteServed(fmt.Sprint("other", i))
 	}
 	require.LessOrEqual(t, len(q.served), maxServed)
+}
+
+// Others can make the existing objects of a plan large. All of them are read before the first one is written.
+func TestWrittenObjectsAreNotKept(t *testing.T) {
+	t.Parallel()
+	s := &run{plan: &operatorsv1alpha1.InstallPlan{}}
+	for _, kind := range []string{"ConfigMap", "ServiceAccount", operatorsv1alpha1.ClusterServiceVersionKind} {
+		obj := apply.Reference(schema.GroupVersionKind{Group: operatorsv1alpha1.GroupName, Version: "v1alpha1", Kind: kind}, "ns", "x")
+		obj.SetUID("1")
+		obj.SetAnnotations(map[string]string{"large": "x"})
+		s.states = append(s.states, execute.State{Step: step.Step{Object: obj}, Live: obj.DeepCopy()})
+	}
+	s.states[1].Live = nil
+	s.plan.Status.Plan = []*operatorsv1alpha1.Step{{}, {}, {}}
+	for i := range s.states {
+		s.finish(i, execute.Done{Live: s.states[i].Step.Object})
+		require.Nil(t, s.states[i].Live)
+	}
+	require.Empty(t, s.done[0].Live.GetAnnotations())
+	require.Equal(t, types.UID("1"), s.done[0].Live.GetUID())
+	require.True(t, s.done[0].existed)
+	require.False(t, s.done[1].existed)
+	for _, needed := range s.done[1:] {
+		require.NotEmpty(t, needed.Live.GetAnnotations())
+	}
 }

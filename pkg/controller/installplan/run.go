@@ -64,7 +64,7 @@ type run struct {
 	// needed.
 	executed map[string]bool
 	// done lists the steps that this run has executed, in order. wrote is true if one of them changed an object.
-	done  []execute.Done
+	done  []written
 	wrote bool
 }
 

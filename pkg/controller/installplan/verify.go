@@ -7,11 +7,11 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/step"
-	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
 // verify checks that the objects that existed before this run still exist if this run wrote any object: for example, the
@@ -24,7 +24,7 @@ func verify(ctx context.Context, s *run) (outcome, error) {
 	}
 	var unseen []step.Step
 	for i, st := range s.steps {
-		if s.states[i].Live != nil && !s.states[i].Skipped && !s.cached(ctx, st, s.done[i]) {
+		if s.done[i].existed && !s.cached(ctx, st, s.done[i].Live) {
 			unseen = append(unseen, st)
 		}
 	}
@@ -45,12 +45,12 @@ func verify(ctx context.Context, s *run) (outcome, error) {
 
 // cached reports whether the cache contains the object that a step wrote. It returns false for kinds that this program
 // does not already watch, because no informer is started for the kinds in a plan.
-func (s *run) cached(ctx context.Context, st step.Step, done execute.Done) bool {
-	if done.Live == nil {
+func (s *run) cached(ctx context.Context, st step.Step, live *unstructured.Unstructured) bool {
+	if live == nil {
 		return false
 	}
 	obj, err := s.seen(ctx, st)
-	return err == nil && obj != nil && obj.GetUID() == done.Live.GetUID() && obj.GetDeletionTimestamp() == nil
+	return err == nil && obj != nil && obj.GetUID() == live.GetUID() && obj.GetDeletionTimestamp() == nil
 }
 
 // seen returns a step's object from the cache, or nil for kinds that are not watched. It reads RBAC through the
