@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
@@ -15,10 +16,10 @@ func HowToApprove(plan types.NamespacedName) message.Text {
 
 // ShowCommand returns the command that shows what an InstallPlan writes.
 func ShowCommand(plan types.NamespacedName) string {
-	return fmt.Sprintf("kubectl remit plan show %s -n %s", plan.Name, plan.Namespace)
+	return fmt.Sprintf("kubectl remit plan show %s -n %s", apply.ShellWord(plan.Name), plan.Namespace)
 }
 
 // ApproveCommand returns the command that approves an InstallPlan.
 func ApproveCommand(plan types.NamespacedName) string {
-	return fmt.Sprintf(`kubectl patch installplan %s -n %s --type merge --patch '{"spec":{"approved":true}}'`, plan.Name, plan.Namespace)
+	return fmt.Sprintf(`kubectl patch installplan %s -n %s --type merge --patch '{"spec":{"approved":true}}'`, apply.ShellWord(plan.Name), plan.Namespace)
 }

@@ -77,6 +77,18 @@ func gifts() []Mutant {
 			Killer: unit("pkg/controller/installplan", "TestWrittenObjectsAreNotKept"),
 		},
 		{
+			Name: "names-are-read-as-options", Rule: 10, File: "pkg/lib/apply/command.go",
+			Old:    "if strings.HasPrefix(obj.GetName(), \"-\") {",
+			New:    "if strings.HasPrefix(obj.GetName(), \"--\") {",
+			Killer: unit("pkg/controller/csv", "TestNamesAreNotOptionsOfCommands"),
+		},
+		{
+			Name: "statuses-write-commands", Rule: 10, File: "cmd/kubectl-remit/status/report.go",
+			Old:    "if len(validation.IsDNS1123Subdomain(ref.Name)) > 0 {",
+			New:    "if len(validation.IsDNS1123Subdomain(ref.Name)) > 1000 {",
+			Killer: unit("cmd/kubectl-remit/status", "TestReportsWhatIsBlocked"),
+		},
+		{
 			Name: "turns-that-end-early-cost-nothing", Rule: 8, File: "pkg/controller/installplan/large.go",
 			Old:    "		s.used += q.clock.Since(",
 			New:    "		_ = q.clock.Since(",

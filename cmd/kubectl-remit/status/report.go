@@ -10,6 +10,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/message"
@@ -263,6 +264,9 @@ func (b Block) next(namespace string) string {
 func approval(sub *operatorsv1alpha1.Subscription, c operatorsv1alpha1.SubscriptionCondition) message.Text {
 	ref := sub.Status.InstallPlanRef
 	if c.Type != operatorsv1alpha1.SubscriptionInstallPlanPending || c.Reason != string(operatorsv1alpha1.InstallPlanPhaseRequiresApproval) || ref == nil {
+		return ""
+	}
+	if len(validation.IsDNS1123Subdomain(ref.Name)) > 0 { // users who write statuses can name anything
 		return ""
 	}
 	return howToApprove(types.NamespacedName{Namespace: sub.Namespace, Name: ref.Name})

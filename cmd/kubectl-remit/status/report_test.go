@@ -185,6 +185,11 @@ func TestReportsWhatIsBlocked(t *testing.T) {
 			w.subscriptions = []operatorsv1alpha1.Subscription{subscription(isTrue(operatorsv1alpha1.SubscriptionInstallPlanPending, "RequiresApproval", ""))}
 			w.plans = []operatorsv1alpha1.InstallPlan{plan("install-1", operatorsv1alpha1.InstallPlanPhaseRequiresApproval, "", "")}
 		}, []Block{{"Subscription", "sub", "InstallPlanPending", "RequiresApproval", string(howToApprove(types.NamespacedName{Namespace: "ns", Name: "install-1"}))}}},
+		"approval of what can be no plan": {func(w *world) {
+			sub := subscription(isTrue(operatorsv1alpha1.SubscriptionInstallPlanPending, "RequiresApproval", ""))
+			sub.Status.InstallPlanRef.Name = "x; id"
+			w.subscriptions = []operatorsv1alpha1.Subscription{sub}
+		}, []Block{{"Subscription", "sub", "InstallPlanPending", "RequiresApproval", ""}}},
 		"refused objects, reported once": {func(w *world) {
 			w.subscriptions = []operatorsv1alpha1.Subscription{subscription(withMessage(pending, refused.Message), refused)}
 		}, []Block{{"Subscription", "sub", "ObjectsRefused", "RefusedByAPIServer", refused.Message}}},

@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/install/excess"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
@@ -236,4 +237,15 @@ func TestCommandsAreQuotedForAShell(t *testing.T) {
 	} {
 		require.Equal(t, want, apply.ShellWord(name))
 	}
+}
+
+// RBAC allows names that kubectl would read as options: "kubectl delete rolebinding -A" concerns all namespaces.
+func TestNamesAreNotOptionsOfCommands(t *testing.T) {
+	binding := &rbacv1.RoleBinding{TypeMeta: metav1.TypeMeta{Kind: "RoleBinding"}, ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "-Al!x"}}
+	require.Equal(t, "kubectl delete rolebinding -n ns -- '-Al!x'", apply.DeleteCommand(binding))
+	now := metav1.Now()
+	binding.DeletionTimestamp = &now
+	require.Equal(t, `kubectl patch rolebinding -n ns --type=merge -p '{"metadata":{"finalizers":null}}' -- '-Al!x'`, excess.Command(binding))
+	binding.Name = "x"
+	require.Equal(t, `kubectl patch rolebinding x -n ns --type=merge -p '{"metadata":{"finalizers":null}}'`, excess.Command(binding))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -55,7 +54,7 @@ func Command(obj client.Object) string {
 	if obj.GetDeletionTimestamp() == nil {
 		return apply.DeleteCommand(obj)
 	}
-	return "kubectl patch" + strings.TrimPrefix(apply.DeleteCommand(obj), "kubectl delete") + ` --type=merge -p '{"metadata":{"finalizers":null}}'`
+	return apply.Command("patch", obj, `--type=merge -p '{"metadata":{"finalizers":null}}'`)
 }
 
 // LiveRules returns the rules of roles according to the API server.

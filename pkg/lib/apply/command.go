@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -8,14 +9,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// DeleteCommand returns the shell command that deletes an object. It quotes the name: names in bundles contain no shell
-// metacharacters, but other users who write objects of a lineage may choose any name.
-func DeleteCommand(obj client.Object) string {
-	out := "kubectl delete " + strings.ToLower(KindOf(obj)) + " " + ShellWord(obj.GetName())
+// DeleteCommand returns the shell command that deletes an object.
+func DeleteCommand(obj client.Object) string { return Command("delete", obj) }
+
+// Command returns the shell command with which kubectl changes an object. The options are part of the command as they are. The name is
+// quoted, and cannot be read as an option: names in bundles contain no shell metacharacters, but other users who write objects of a
+// lineage may choose any name, and "-A" is a valid name of a role.
+func Command(verb string, obj client.Object, options ...string) string {
+	words := []string{"kubectl", verb, strings.ToLower(KindOf(obj)), ShellWord(obj.GetName())}
 	if obj.GetNamespace() != "" {
-		out += " -n " + obj.GetNamespace()
+		options = append([]string{"-n " + obj.GetNamespace()}, options...)
 	}
-	return out
+	if strings.HasPrefix(obj.GetName(), "-") {
+		words = slices.Concat(words[:3], options, []string{"--"}, words[3:])
+	} else {
+		words = append(words, options...)
+	}
+	return strings.Join(words, " ")
 }
 
 // ShellWord quotes text as a single shell word.
