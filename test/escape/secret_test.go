@@ -36,6 +36,22 @@ func secretsAndTokens() []row {
 			s.nothingWritten()
 			s.absent(&corev1.Secret{}, "stolen")
 		}},
+		{number: "52f", title: "a token Secret for a new ServiceAccount that a binding has waited for", holds: p0(), play: func(s *scene) {
+			s.bossIsLeft()
+			s.install(bundleOf(csv(), `{apiVersion: v1, kind: ServiceAccount, metadata: {name: boss}}`, tokenSecret(bossName)))
+			s.planSays(`Secret "stolen" may not contain a token of ServiceAccount "`+bossName+`"`, "not newer than the ServiceAccount")
+			s.nothingWritten()
+			s.absent(&corev1.Secret{}, "stolen")
+			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), s.bossBinding()))
+			s.Complete()
+		}},
+		{number: "52g", title: "a token Secret of a ClusterExtension for a new ServiceAccount that a binding has waited for", play: func(s *scene) {
+			s.bossIsLeft()
+			x := s.extension("own", bundleOf(csv(), `{apiVersion: v1, kind: ServiceAccount, metadata: {name: boss}}`, tokenSecret(bossName)))
+			x.install(p0())
+			x.refused(`Secret "stolen" may not contain a token of ServiceAccount "` + bossName + `"`)
+			s.absent(&corev1.Secret{}, "stolen")
+		}},
 		{number: "53", title: "a Secret that already exists", holds: p0(), play: func(s *scene) {
 			theirs := &corev1.Secret{ObjectMeta: s.Meta("theirs"), StringData: map[string]string{"password": "kept"}}
 			s.Create(theirs)

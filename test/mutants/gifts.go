@@ -77,6 +77,36 @@ func gifts() []Mutant {
 			Killer: unit("pkg/controller/installplan", "TestWrittenObjectsAreNotKept"),
 		},
 		{
+			Name: "plans-write-any-token", Rule: 1, File: "pkg/controller/installplan/supporting.go",
+			Old:    "		if kit.Is[*deployment.IdentityError](err) {\n			s.refuse(state.Step, err)\n",
+			New:    "		if kit.Is[*deployment.IdentityError](err) {\n",
+			Killer: unit("pkg/controller/installplan", "TestTokensOfServiceAccountsThatExceedTheAccountAreNotWritten"),
+		},
+		{
+			Name: "extensions-write-any-token", Rule: 1, File: "pkg/controller/clusterextension/try.go",
+			Old:    "if state.Problem, err = s.checkToken(ctx, *state); err != nil {",
+			New:    "if _, err = s.checkToken(ctx, *state); err != nil {",
+			Killer: row("52g"),
+		},
+		{
+			Name: "new-serviceaccounts-inherit-tokens", Rule: 1, File: "pkg/controller/clusterextension/try.go",
+			Old:    "		return deployment.NotYet(), true\n",
+			New:    "		return time.Unix(0, 0), true\n",
+			Killer: row("52g"),
+		},
+		{
+			Name: "tokens-of-planned-serviceaccounts-are-free", Rule: 1, File: "pkg/controller/installplan/supporting.go",
+			Old:    "			return deployment.NotYet(), true\n",
+			New:    "			return time.Unix(0, 0), true\n",
+			Killer: unit("pkg/controller/installplan", "TestTokensOfServiceAccountsThatExceedTheAccountAreNotWritten"),
+		},
+		{
+			Name: "existing-secrets-get-any-token", Rule: 1, File: "pkg/install/deployment/identity.go",
+			Old:    "by.Owner.Owns(live) && tokenOf(live) == key.Name {",
+			New:    "by.Owner.Owns(live) {",
+			Killer: unit("pkg/install/deployment", "TestTokensMustNotExceedTheAccount"),
+		},
+		{
 			Name: "names-are-read-as-options", Rule: 10, File: "pkg/lib/apply/command.go",
 			Old:    "if strings.HasPrefix(obj.GetName(), \"-\") {",
 			New:    "if strings.HasPrefix(obj.GetName(), \"--\") {",

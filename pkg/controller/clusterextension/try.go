@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/install/excess"
 	"github.com/remit-olm/remit/pkg/install/serving"
@@ -82,6 +83,16 @@ func (s *run) examine(ctx context.Context, states []execute.State) error {
 		if state.Problem == nil && state.Live == nil {
 			var err error
 			if state.Problem, err = s.checkIssued(ctx, state.Step.Object); err != nil {
+				return err
+			}
+		}
+		s.states[state.Step.Object] = *state
+	}
+	for i := range states { // the ServiceAccounts are known now
+		state := &states[i]
+		if state.Problem == nil {
+			var err error
+			if state.Problem, err = s.checkToken(ctx, *state); err != nil {
 				return err
 			}
 		}
@@ -163,18 +174,56 @@ func (s *run) checkIdentities(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = deployment.CheckIdentities(s.rendered.CSV, deployment.Bound{
-		Account: s.identity, Made: s.madeAt, Owner: s.owner, RBAC: s.RBAC, Log: log.FromContext(ctx), Program: names.UserAgentExtension,
-		Unchanged: unchanged, Confirm: func(found []excess.Object) ([]excess.Object, error) {
-			return s.confirmer.Exceeding(ctx, runAs(s.ext.UID), s.identity, found)
-		},
-	})
+	by := s.boundOfIdentities(ctx)
+	by.Unchanged = unchanged
+	err = deployment.CheckIdentities(s.rendered.CSV, by)
 	var refused *deployment.IdentityError
 	if errors.As(err, &refused) {
 		s.findings.Refuse("Deployment "+s.ext.Spec.Namespace+"/"+refused.Deployment, refused)
 		return nil
 	}
 	return err
+}
+
+// boundOfIdentities returns what bounds the ServiceAccounts of the install.
+func (s *run) boundOfIdentities(ctx context.Context) deployment.Bound {
+	return deployment.Bound{
+		Account: s.identity, Made: s.madeAt, Owner: s.owner, RBAC: s.RBAC, Log: log.FromContext(ctx), Program: names.UserAgentExtension,
+		Confirm: func(found []excess.Object) ([]excess.Object, error) {
+			return s.confirmer.Exceeding(ctx, runAs(s.ext.UID), s.identity, found)
+		},
+	}
+}
+
+// checkToken returns the reason why a Secret with a token of a ServiceAccount must not be written, or nil.
+func (s *run) checkToken(ctx context.Context, state execute.State) (problem, err error) {
+	by := s.boundOfIdentities(ctx)
+	by.Made = func(name string) (time.Time, bool) {
+		if at, made := s.madeAt(name); made || s.isThere(ctx, name) {
+			return at, made
+		}
+		return deployment.NotYet(), true
+	}
+	err = deployment.CheckToken(state.Step.Object, state.Live, by)
+	if kit.Is[*deployment.IdentityError](err) {
+		return err, nil
+	}
+	return nil, err
+}
+
+// isThere reports whether a ServiceAccount of the bundle exists, or may exist.
+func (s *run) isThere(ctx context.Context, name string) bool {
+	for _, st := range s.steps {
+		if st.Object.GetKind() != "ServiceAccount" || st.Object.GetName() != name {
+			continue
+		}
+		if state, isRead := s.states[st.Object]; isRead {
+			return state.Live != nil
+		}
+		live, known, err := s.observe(ctx, st.Object)
+		return err != nil || !known || live != nil
+	}
+	return true
 }
 
 // runAs returns the key with which the answers of the API server about the bindings of ServiceAccounts are cached. It does not

@@ -115,14 +115,20 @@ func (s *run) checkDeployable(ctx context.Context, csv *operatorsv1alpha1.Cluste
 	if err := bundle.ValidateCSV(csv); err != nil {
 		return err
 	}
-	return deployment.CheckIdentities(csv, deployment.Bound{
-		Account: s.account.Identity(), Made: s.createdAt, Owner: owner, RBAC: r.RBAC, Log: log.FromContext(ctx), Program: names.UserAgentCatalog,
+	return deployment.CheckIdentities(csv, s.bound(ctx, owner, s.createdAt))
+}
+
+// bound returns what bounds the ServiceAccounts of an install. made is described at deployment.Bound.
+func (s *run) bound(ctx context.Context, owner ownerutil.Owner, made func(string) (time.Time, bool)) deployment.Bound {
+	r := s.reconciler
+	return deployment.Bound{
+		Account: s.account.Identity(), Made: made, Owner: owner, RBAC: r.RBAC, Log: log.FromContext(ctx), Program: names.UserAgentCatalog,
 		Confirm: func(found []excess.Object) ([]excess.Object, error) {
 			asker := s.key().String() + " run as"
 			defer r.confirmer.ForgetAll(asker) // a plan asks once
 			return r.confirmer.Exceeding(ctx, asker, s.account.Identity(), found)
 		},
-	})
+	}
 }
 
 // checkProvided returns an error if the CSV must not provide its APIs: because of the static APIs of its OperatorGroup, or

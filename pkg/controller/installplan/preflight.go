@@ -261,6 +261,9 @@ func tryPlan(ctx context.Context, s *run) (outcome, error) {
 	if err := s.tryExisting(ctx); err != nil {
 		return waitForAccount(err)
 	}
+	if err := s.tryTokens(ctx); err != nil {
+		return outcome{}, err
+	}
 	if err := s.note(); err != nil {
 		return outcome{}, err
 	}

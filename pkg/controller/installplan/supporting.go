@@ -3,9 +3,12 @@ package installplan
 import (
 	"context"
 	"slices"
+	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/install/webhook"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/preflight"
@@ -59,4 +62,38 @@ func (s *run) tryConversions(st step.Step) error {
 		}
 	}
 	return nil
+}
+
+// tryTokens refuses Secrets with tokens of ServiceAccounts that exceed the account.
+func (s *run) tryTokens(ctx context.Context) error {
+	for _, state := range s.states {
+		if state.Problem != nil {
+			continue
+		}
+		err := deployment.CheckToken(state.Step.Object, state.Live, s.bound(ctx, state.Step.Owner, s.madeBefore))
+		if kit.Is[*deployment.IdentityError](err) {
+			s.refuse(state.Step, err)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// madeBefore returns when the install created a ServiceAccount, or deployment.NotYet if it is about to. It returns false for
+// ServiceAccounts of others.
+func (s *run) madeBefore(serviceAccount string) (time.Time, bool) {
+	for _, state := range s.states {
+		obj := state.Step.Object
+		if obj.GetKind() != "ServiceAccount" || obj.GetNamespace() != s.plan.Namespace || obj.GetName() != serviceAccount {
+			continue
+		}
+		if state.Live == nil {
+			return deployment.NotYet(), true
+		}
+		return state.Live.GetCreationTimestamp().Time, state.Step.Owner.Owns(state.Live)
+	}
+	return time.Time{}, false
 }

@@ -3,6 +3,7 @@ package installplan
 import (
 	"strings"
 	"testing"
+	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
@@ -85,4 +86,41 @@ func withoutEvents(writes []string) []string {
 		}
 	}
 	return out
+}
+
+// A Pod of the operator that mounts the Secret would have all permissions of the ServiceAccount.
+func TestTokensOfServiceAccountsThatExceedTheAccountAreNotWritten(t *testing.T) {
+	t.Parallel()
+	const token = `{apiVersion: v1, kind: Secret, metadata: {name: token, annotations: {kubernetes.io/service-account.name: op}}, type: kubernetes.io/service-account-token}`
+	op := `{apiVersion: v1, kind: ServiceAccount, metadata: {name: op}}`
+	cluster := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "given", CreationTimestamp: metav1.Now()}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "urls"},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "ns", Name: "op"}}}
+	urls := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "urls"}, Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/x"}, Verbs: []string{"get"}}}}
+	of := func(pkg string, at time.Time) client.Object {
+		return createdFor(pkg, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "op", CreationTimestamp: metav1.NewTime(at)}})
+	}
+	for name, row := range map[string]struct {
+		changes []change
+		refused bool
+	}{
+		"a new ServiceAccount":                                     {nil, false},
+		"one to which a binding exists":                            {[]change{with(urls, cluster)}, true},
+		"one of the install, which a user bound later":             {[]change{with(urls, cluster, of("demo", time.Now().Add(-time.Minute)))}, false},
+		"one of another install beside it":                         {[]change{with(urls, cluster, of("other", time.Now().Add(-time.Minute)))}, true},
+		"one of another install beside it, without any permission": {[]change{with(of("other", time.Now().Add(-time.Minute)))}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, append([]change{bundled(demoCSV, demoCRD, op, token)}, row.changes...)...)
+			got := w.reconcile()
+			if !row.refused {
+				require.Equal(t, "False AcceptedByAPIServer", got.refused, got.message)
+				require.Contains(t, got.writes, "acct: apply Secret ns/token")
+				return
+			}
+			require.Equal(t, "True RefusedByRemit", got.refused, got.message)
+			require.Contains(t, w.plan.Status.Message, `Secret "token" may not contain a token of ServiceAccount "op"`)
+			require.Equal(t, []string{writesReport}, withoutEvents(got.writes), "nothing but the report is written")
+		})
+	}
 }

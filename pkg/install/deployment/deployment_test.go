@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -282,6 +283,59 @@ func TestIdentitiesMustNotExceedTheAccount(t *testing.T) {
 			require.ErrorAs(t, err, &identity)
 			require.ErrorContains(t, err, tc.wrong)
 			require.NotContains(t, err.Error(), "t9", "the error does not name other namespaces")
+		})
+	}
+}
+
+// Every Pod that mounts a Secret with a token acts as its ServiceAccount.
+func TestTokensMustNotExceedTheAccount(t *testing.T) {
+	read := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}
+	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "demo", Namespace: "t1"}, CSV: "demo.v1.0.0", Proofs: proofs.Keys()}
+	token := func(serviceAccount string) *unstructured.Unstructured {
+		out := apply.Reference(corev1.SchemeGroupVersion.WithKind("Secret"), "t1", "token")
+		out.SetAnnotations(map[string]string{corev1.ServiceAccountNameKey: serviceAccount})
+		out.Object["type"] = string(corev1.SecretTypeServiceAccountToken)
+		return out
+	}
+	mine := func(obj *unstructured.Unstructured) *unstructured.Unstructured {
+		proofs.Mark(obj, owner)
+		return obj
+	}
+	opaque := token("boss")
+	opaque.Object["type"] = string(corev1.SecretTypeOpaque)
+	never := func(string) (time.Time, bool) { return time.Time{}, false }
+	notYet := func(string) (time.Time, bool) { return deployment.NotYet(), true }
+	long := func(string) (time.Time, bool) { return time.Now().Add(-time.Hour), true }
+	for name, tc := range map[string]struct {
+		secret, live *unstructured.Unstructured
+		made         func(string) (time.Time, bool)
+		wrong        string
+	}{
+		"of a ServiceAccount without permissions":          {token("op"), nil, notYet, ""},
+		"of one that will inherit permissions":             {token("boss"), nil, notYet, "bindings that are not newer than the ServiceAccount"},
+		"of one that another install made":                 {token("boss"), nil, never, "in namespace t1"},
+		"of one that users gave permissions later":         {token("boss"), nil, long, ""},
+		"of the account":                                   {token("acct"), nil, long, "it is the account"},
+		"no token":                                         {opaque, nil, never, ""},
+		"that exists":                                      {token("boss"), mine(token("boss")), never, ""},
+		"that exists, created by another user":             {token("boss"), token("boss"), never, "in namespace t1"},
+		"that exists, of another ServiceAccount":           {token("boss"), mine(token("op")), never, "in namespace t1"},
+		"that exists without a token, of the same install": {token("boss"), mine(opaque.DeepCopy()), never, "in namespace t1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := listers(t, map[string]map[string]rbacv1.PolicyRule{"boss": {"t1": read}})
+			b, err := l.RoleBindings.RoleBindings("t1").Get("boss")
+			require.NoError(t, err)
+			b.CreationTimestamp = metav1.Now()
+			err = deployment.CheckToken(tc.secret, tc.live, deployment.Bound{
+				Account: scoped.ServiceAccountIdentity(types.NamespacedName{Namespace: "t1", Name: "acct"}), Made: tc.made, Owner: owner, RBAC: l, Log: logr.Discard(),
+			})
+			if tc.wrong == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, `Secret "token" may not contain a token of ServiceAccount "`)
+			require.ErrorContains(t, err, tc.wrong)
 		})
 	}
 }

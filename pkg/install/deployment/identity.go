@@ -9,6 +9,8 @@ import (
 
 	"github.com/go-logr/logr"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,15 +27,20 @@ import (
 // maxExcess is the maximum length, in bytes, of the list of excess permissions in an IdentityError.
 const maxExcess = 700
 
-// IdentityError reports that a Deployment would run as a ServiceAccount that it is not allowed to use (docs/adr/0036).
+// IdentityError reports that a Deployment would run as a ServiceAccount that it is not allowed to use, or that a Secret would
+// contain its token (docs/adr/0036).
 type IdentityError struct {
-	Deployment     string
-	ServiceAccount string
+	// Deployment is the name of a Deployment, or Secret that of a Secret.
+	Deployment, Secret string
+	ServiceAccount     string
 	// Why is the reason. It includes the permissions that the ServiceAccount has and the account does not, if any.
 	Why string
 }
 
 func (e *IdentityError) Error() string {
+	if e.Secret != "" {
+		return fmt.Sprintf("Secret %q may not contain a token of ServiceAccount %q: %s", e.Secret, e.ServiceAccount, e.Why)
+	}
 	return fmt.Sprintf("deployment %q may not run as ServiceAccount %q: %s", e.Deployment, e.ServiceAccount, e.Why)
 }
 
@@ -71,22 +78,50 @@ func CheckIdentities(csv *operatorsv1alpha1.ClusterServiceVersion, by Bound) err
 	specs := csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs
 	for i := range specs {
 		key := types.NamespacedName{Namespace: csv.Namespace, Name: ServiceAccountName(&specs[i].Spec.Template.Spec)}
-		refuse := func(why string) error {
-			return &IdentityError{Deployment: specs[i].Name, ServiceAccount: key.Name, Why: why}
-		}
-		if !by.Account.IsSynthetic() && key == by.Account.Account.Key() {
-			return refuse("it is the account that bounds this install")
-		}
 		own := slices.Contains(declared, key.Name) && key.Name != bundle.DefaultServiceAccount
-		why, err := by.judge(key, own)
+		why, err := by.refusal(key, own)
 		if err != nil {
 			return err
 		}
 		if why != "" {
-			return refuse(why)
+			return &IdentityError{Deployment: specs[i].Name, ServiceAccount: key.Name, Why: why}
 		}
 	}
 	return nil
+}
+
+// CheckToken checks of which ServiceAccount a Secret contains a token, as CheckIdentities checks as which ones Deployments run: every Pod
+// that mounts the Secret can use the token. live is the existing Secret, or nil. Secrets without a token, and those that already have that
+// of the same ServiceAccount, are allowed. The error is an *IdentityError.
+func CheckToken(secret, live *unstructured.Unstructured, by Bound) error {
+	key := types.NamespacedName{Namespace: secret.GetNamespace(), Name: tokenOf(secret)}
+	if key.Name == "" || live != nil && by.Owner.Owns(live) && tokenOf(live) == key.Name {
+		return nil
+	}
+	why, err := by.refusal(key, key.Name != bundle.DefaultServiceAccount)
+	if err != nil || why == "" {
+		return err
+	}
+	return &IdentityError{Secret: secret.GetName(), ServiceAccount: key.Name, Why: why}
+}
+
+// tokenOf returns the name of the ServiceAccount of which the control plane writes a token into an object, or "".
+func tokenOf(obj *unstructured.Unstructured) string {
+	if kind, _, _ := unstructured.NestedString(obj.Object, "type"); obj.GetKind() != "Secret" || kind != string(corev1.SecretTypeServiceAccountToken) {
+		return ""
+	}
+	return obj.GetAnnotations()[corev1.ServiceAccountNameKey]
+}
+
+// NotYet is the time at which a ServiceAccount that does not exist counts as made: all existing bindings precede it.
+func NotYet() time.Time { return time.Unix(1<<40, 0) }
+
+// refusal returns why a ServiceAccount is not allowed, or "" if it is allowed. own is true if the bundle declares it.
+func (by Bound) refusal(key types.NamespacedName, own bool) (string, error) {
+	if !by.Account.IsSynthetic() && key == by.Account.Account.Key() {
+		return "it is the account that bounds this install", nil
+	}
+	return by.judge(key, own)
 }
 
 // judge returns why a ServiceAccount that has more permissions than the account is not allowed, or "" if it is
