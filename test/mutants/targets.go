@@ -54,7 +54,7 @@ func targets() []Mutant {
 			Name: "one-target-ends-the-grace-period-of-others", Rule: 6, File: "pkg/controller/csv/excess.go",
 			Old:    "due := r.excess.Deadline(p, ",
 			New:    "due := r.excess.Deadline(place{csv: p.csv}, ",
-			Killer: unit("pkg/controller/csv", "TestAnExcessAtHomeIsIndependentOfTargets"),
+			Killer: unit("pkg/controller/csv", excessTest),
 		},
 		{
 			Name: "an-excess-in-the-own-namespace-is-harmless", Rule: 6, File: "pkg/controller/csv/excess.go",
