@@ -2,7 +2,11 @@ package mutants
 
 // targets returns the mutants of the rule that a user of one target affects only that target.
 func targets() []Mutant {
-	const test = "TestACollisionInATargetAffectsOnlyThisTarget"
+	const (
+		test        = "TestACollisionInATargetAffectsOnlyThisTarget"
+		excessTest  = "TestAnExcessInATargetAffectsOnlyThisTarget"
+		removalTest = "TestATargetDelaysARemovalOnlyForAWhile"
+	)
 	return []Mutant{
 		{
 			Name: "one-target-holds-back-plans", File: "pkg/step/execute/targets.go",
@@ -27,6 +31,84 @@ func targets() []Mutant {
 			Old:    "if isForTarget && execute.Occupies(err) {",
 			New:    "if false {",
 			Killer: unit("pkg/controller/csv", test),
+		},
+		{
+			Name: "an-excess-in-one-target-fails-csvs", Rule: 6, File: "pkg/controller/csv/excess.go",
+			Old:    "s.facts.Shrunk = s.facts.Shrunk || !p.elsewhere",
+			New:    "s.facts.Shrunk = true",
+			Killer: unit("pkg/controller/csv", excessTest),
+		},
+		{
+			Name: "an-excess-elsewhere-is-kept", Rule: 6, File: "pkg/controller/csv/excess.go",
+			Old:    "s.isElsewhere(namespace) == p.elsewhere && !isLeft {",
+			New:    "s.isElsewhere(namespace) == p.elsewhere && !p.elsewhere && !isLeft {",
+			Killer: unit("pkg/controller/csv", excessTest),
+		},
+		{
+			Name: "finalizers-outside-the-targets-count", Rule: 6, File: "pkg/controller/csv/excess.go",
+			Old:    "isLeft := p.elsewhere &&",
+			New:    "isLeft := p.csv.Name == \"\" && p.elsewhere &&",
+			Killer: unit("pkg/controller/csv", excessTest),
+		},
+		{
+			Name: "one-target-ends-the-grace-period-of-others", Rule: 6, File: "pkg/controller/csv/excess.go",
+			Old:    "due := r.excess.Deadline(p, ",
+			New:    "due := r.excess.Deadline(place{csv: p.csv}, ",
+			Killer: unit("pkg/controller/csv", excessTest),
+		},
+		{
+			Name: "an-excess-in-the-own-namespace-is-harmless", Rule: 6, File: "pkg/controller/csv/excess.go",
+			Old:    "return namespace != rbac.ClusterScope && namespace != s.csv.Namespace",
+			New:    "return namespace != rbac.ClusterScope",
+			Killer: unit("pkg/controller/csv", "TestAnExcessAtHomeIsIndependentOfTargets"),
+		},
+		{
+			Name: "one-target-without-permissions-stops-csvs", Rule: 6, File: "pkg/controller/csv/coverage.go",
+			Old:    "s.withheld = barred",
+			New:    "s.facts.Excess = excess",
+			Killer: unit("pkg/controller/csv", excessTest),
+		},
+		{
+			Name: "operators-without-permissions-are-installed", Rule: 1, File: "pkg/controller/csv/coverage.go",
+			Old:    "slices.ContainsFunc(namespaces, isAtHome) || !r.hasBegun(ctx, s):",
+			New:    "slices.ContainsFunc(namespaces, isAtHome):",
+			Killer: unit("pkg/controller/csv", "TestMissingPermissionsInATargetPreventTheFirstWrite"),
+		},
+		{
+			Name: "permissions-missing-at-home-are-withheld", Rule: 1, File: "pkg/controller/csv/coverage.go",
+			Old:    "slices.ContainsFunc(namespaces, isAtHome) || !r.hasBegun(ctx, s):",
+			New:    "slices.Contains(namespaces, \"x\") && isAtHome == nil || !r.hasBegun(ctx, s):",
+			Killer: unit("pkg/controller/csv", "TestAnExcessIsRemovedAfterTheGracePeriod"),
+		},
+		{
+			Name: "a-target-that-cannot-be-written-stops-csvs", Rule: 6, File: "pkg/controller/csv/prepare.go",
+			Old:    "			s.occupy(namespace, err)\n		}\n	}\n	return slices",
+			New:    "			continue\n		}\n	}\n	return slices",
+			Killer: unit("pkg/controller/csv", "TestATargetWithoutPermissionToWriteAffectsOnlyThisTarget"),
+		},
+		{
+			Name: "bindings-that-finalizers-keep-elsewhere-count", Rule: 8, File: "pkg/install/deployment/reach.go",
+			Old:    "if b.GetDeletionTimestamp() != nil {",
+			New:    "if false {",
+			Killer: unit("pkg/install/deployment", "TestExistingBindingsOfANewServiceAccountCount"),
+		},
+		{
+			Name: "a-target-delays-removals-forever", Rule: 6, File: "pkg/controller/csv/finalize.go",
+			Old:    "return left > 0",
+			New:    "return true",
+			Killer: unit("pkg/controller/csv", removalTest),
+		},
+		{
+			Name: "a-target-delays-removals-without-a-wake", Rule: 6, File: "pkg/controller/csv/finalize.go",
+			Old:    "s.wakeAfter(max(left, 0))",
+			New:    "",
+			Killer: unit("pkg/controller/csv", removalTest),
+		},
+		{
+			Name: "removals-do-not-wait-for-cluster-scoped-objects", Rule: 6, File: "pkg/controller/csv/finalize.go",
+			Old:    "return !s.isElsewhere(o.GetNamespace()) }) || s.csv.DeletionTimestamp == nil {",
+			New:    "return !s.isElsewhere(o.GetNamespace()) }) && s.csv.DeletionTimestamp == nil {",
+			Killer: unit("pkg/controller/csv", removalTest),
 		},
 	}
 }

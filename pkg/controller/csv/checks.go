@@ -69,8 +69,8 @@ func groupSuits(f Facts) *Transition {
 		return nil
 	}
 	t := to(phaseFailed, f.Group.Reason, f.Group.Message)
-	if f.Exceeding != "" {
-		t.Detail = f.Group.Message + "; " + f.Exceeding
+	if exceeding := f.exceeding(); len(exceeding) > 0 {
+		t.Detail = f.Group.Message + separator + strings.Join(exceeding, separator)
 	}
 	return &t
 }

@@ -1,6 +1,7 @@
 package csv
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -142,46 +143,58 @@ func (s *scope) ruleScopes() []string {
 
 // gatherCoverage compares the CSV's permissions with the account's. If the account neither has them nor is allowed to
 // grant them with the verbs escalate and bind, the CSV is not installed. An installed operator continues to run, and
-// the missing permissions are reported.
-func (s *scope) gatherCoverage(l rbac.Listers, want []*unstructured.Unstructured) error {
+// the missing permissions are reported. If they are missing only in targets other than the CSV's own namespace, an installed
+// operator gets no permissions there, and everything else is written as before (docs/adr/0093).
+func (r *Reconciler) gatherCoverage(ctx context.Context, s *scope, want []*unstructured.Unstructured) error {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.account.Namespace, Name: s.account.Name}}
 	var err error
 	if s.covered, err = s.cover(account, s.demandsOnAccount()); err != nil || len(s.covered.missing) == 0 {
 		return err
 	}
 	excess := &MissingPermissionsError{Account: s.account, Missing: s.covered.missing}
-	if s.facts.Exceeding == "" && !slices.ContainsFunc(s.facts.Notes, func(note string) bool { return strings.HasPrefix(note, noteExceeds) }) {
+	barred, err := notGrantable(r.RBAC, s.account, want)
+	if err != nil {
+		return err
+	}
+	isAtHome := func(namespace string) bool { return !s.isElsewhere(namespace) }
+	switch namespaces := slices.Collect(maps.Keys(barred)); {
+	case len(barred) == 0:
+	case slices.ContainsFunc(namespaces, isAtHome) || !r.hasBegun(ctx, s):
+		s.facts.Excess = excess
+	default:
+		s.withheld = barred
+	}
+	isReported := s.facts.Exceeding != "" || s.facts.Elsewhere != "" && len(s.withheld) > 0 ||
+		slices.ContainsFunc(s.facts.Notes, func(note string) bool { return strings.HasPrefix(note, noteExceeds) })
+	if !isReported {
 		s.facts.Notes = append(s.facts.Notes, noteExceeds+excess.Error())
 	}
-	may, err := mayGrant(l, s.account, want)
-	if !may {
-		s.facts.Excess = excess
-	}
-	return err
+	return nil
 }
 
-// mayGrant reports whether the API server would let the account write the operator's roles and bindings.
-func mayGrant(l rbac.Listers, account scoped.Account, want []*unstructured.Unstructured) (bool, error) {
+// notGrantable returns the scopes in which the API server would not let the account write the operator's roles and bindings.
+func notGrantable(l rbac.Listers, account scoped.Account, want []*unstructured.Unstructured) (map[string]bool, error) {
 	rules := map[string][]rbacv1.PolicyRule{} // by kind, namespace and name of the role
 	key := func(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }
 	granted := map[string]rbac.Permissions{}  // cached by namespace, because a plan has many objects per namespace
 	decoded := map[*any][]rbacv1.PolicyRule{} // by the first rule: roles in several namespaces share their rules
+	barred := map[string]bool{}
 	for _, obj := range want {
 		grant, err := grantOf(obj, decoded, func(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
 			return rules[key(ref.Kind, namespace, ref.Name)], nil
 		})
 		if err != nil {
-			return false, err
+			return nil, err
 		}
 		rules[key(obj.GetKind(), obj.GetNamespace(), obj.GetName())] = grant.Rules
 		if _, ok := granted[grant.Namespace]; !ok {
 			granted[grant.Namespace] = l.LowerBound(rbac.ServiceAccount(account.Namespace, account.Name), grant.Namespace)
 		}
 		if !grant.Check(granted[grant.Namespace]).Covered() {
-			return false, nil
+			barred[grant.Namespace] = true
 		}
 	}
-	return true, nil
+	return barred, nil
 }
 
 // grantOf returns the permissions that the API server requires for writing a role or binding. The Grant is empty for

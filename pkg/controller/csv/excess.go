@@ -3,6 +3,7 @@ package csv
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -39,33 +40,97 @@ func (r *Reconciler) gatherExceeding(ctx context.Context, s *scope) error {
 		return err
 	}
 	holders := r.bounds(bound, r.RBAC.RulesOf)
-	found, err := holders.Find(createdFor(s.owner, have))
+	all, err := holders.Find(createdFor(s.owner, have))
 	if err != nil {
 		return err
 	}
-	key := client.ObjectKeyFromObject(s.csv)
+	for _, p := range placesOf(client.ObjectKeyFromObject(s.csv)) {
+		found := s.foundAt(p, all)
+		err = errors.Join(err, r.boundAt(ctx, s, p, bound, found, holders.Batch(found)))
+	}
+	return err
+}
+
+// place is where an operator exceeds its account. What exceeds it elsewhere, in other namespaces than the CSV's own, is removed in the
+// same way, but does not affect the phase, because users of these namespaces can cause it (docs/adr/0093). It also has its own grace
+// period, so that they cannot end that of the operator's own namespace.
+type place struct {
+	csv       client.ObjectKey
+	elsewhere bool
+}
+
+func placesOf(csv client.ObjectKey) []place { return []place{{csv: csv}, {csv: csv, elsewhere: true}} }
+
+// isElsewhere reports whether a namespace is another one than the CSV's own.
+func (s *scope) isElsewhere(namespace string) bool {
+	return namespace != rbac.ClusterScope && namespace != s.csv.Namespace
+}
+
+// foundAt returns the objects of a place. It omits those that a finalizer keeps in a namespace that is no longer a target: only the users
+// of that namespace can end their deletion, and the controller of OperatorGroups still reports them (docs/adr/0082).
+func (s *scope) foundAt(p place, all []excess.Object) []excess.Object {
+	var out []excess.Object
+	for _, o := range all {
+		namespace := o.Object.GetNamespace()
+		isLeft := p.elsewhere && o.Object.GetDeletionTimestamp() != nil && s.facts.Group == nil && !slices.Contains(s.targets, namespace)
+		if s.isElsewhere(namespace) == p.elsewhere && !isLeft {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// stopExcess forgets what exceeded the account at a place.
+func (r *Reconciler) stopExcess(p place) {
+	r.excess.Stop(p)
+	r.told.Delete(p)
+}
+
+// boundAt reports what exceeds the account at a place, and removes it after the grace period. first are the objects to remove first.
+func (r *Reconciler) boundAt(ctx context.Context, s *scope, p place, bound scoped.Bound, found, first []excess.Object) error {
 	switch {
 	case len(found) == 0:
-		r.excess.Stop(key)
+		r.stopExcess(p)
 		return nil
 	case bound.KeptBy != "":
-		r.excess.Stop(key)
+		r.stopExcess(p)
 		s.facts.Notes = append(s.facts.Notes, aboutExcess(bound, found, fmt.Sprintf("they are kept because of the annotation %s of OperatorGroup %s/%s",
 			names.AnnotationKeepExcess, bound.Namespace, bound.KeptBy)))
 		return nil
 	}
-	due := r.excess.Deadline(key, s.facts.Now, excessReported(s.csv), r.Grace)
-	s.facts.Exceeding = aboutExcess(bound, found, fmt.Sprintf("at %s, Remit removes them. %s", due.UTC().Format(time.RFC3339), bound.Remedy()))
+	due := r.excess.Deadline(p, s.facts.Now, excessReported(s.csv, p), r.Grace)
+	s.reportAt(p, aboutExcess(bound, found, fmt.Sprintf("at %s, Remit removes them. %s", due.UTC().Format(time.RFC3339), bound.Remedy())))
 	if left := due.Sub(s.facts.Now); left > 0 {
 		s.wakeAfter(left)
 		return nil
 	}
-	if left := r.excess.Paused(key, s.facts.Now); left > 0 {
-		s.facts.Unsynced = true // the status of the last attempt remains
+	if left := r.excess.Paused(p, s.facts.Now); left > 0 {
+		s.outdated(p.elsewhere) // the status of the last attempt remains
+		s.reportAt(p, r.told.Get(p))
 		s.wakeAfter(left)
 		return nil
 	}
-	return r.shrink(ctx, s, bound, holders.Batch(found))
+	return r.shrink(ctx, s, p, bound, first)
+}
+
+// reportAt records the report about a place.
+func (s *scope) reportAt(p place, report string) {
+	if p.elsewhere {
+		s.facts.Elsewhere = report
+		return
+	}
+	s.facts.Exceeding = report
+}
+
+// outdated records that the cache does not show a removal yet. A removal elsewhere delays nothing, because users of other namespaces
+// could cause one at any time.
+func (s *scope) outdated(elsewhere bool) { s.facts.Unsynced = s.facts.Unsynced || !elsewhere }
+
+// pause reports that an attempt has removed nothing, and delays the next one.
+func (r *Reconciler) pause(s *scope, p place, report string) {
+	r.excess.Pause(p, s.facts.Now)
+	r.told.Set(p, report)
+	s.reportAt(p, report)
 }
 
 // bounds returns the permissions of the accounts of a namespace.
@@ -78,9 +143,12 @@ func (r *Reconciler) bounds(bound scoped.Bound, rulesOf rbac.RoleRules) excess.B
 }
 
 // excessReported returns when the status first reported the current excess, or the zero time. The history of a phase
-// that reports no excess ends the search.
-func excessReported(csv *operatorsv1alpha1.ClusterServiceVersion) time.Time {
+// that reports no excess ends the search. The status does not record when an excess elsewhere was first reported.
+func excessReported(csv *operatorsv1alpha1.ClusterServiceVersion, p place) time.Time {
 	var since time.Time
+	if p.elsewhere {
+		return since
+	}
 	for _, c := range slices.Backward(csv.Status.Conditions) {
 		if c.Phase == phaseSucceeded && c.Reason != reasonExceedsAccount {
 			break
@@ -95,7 +163,7 @@ func excessReported(csv *operatorsv1alpha1.ClusterServiceVersion) time.Time {
 // shrink removes the roles and bindings whose grace period is over. Everything that the removal depends on is read
 // again: the OperatorGroups and the objects from the API server, which also confirms that it denies the accounts the
 // permissions. The event for an object that has changed triggers another reconcile.
-func (r *Reconciler) shrink(ctx context.Context, s *scope, bound scoped.Bound, cached []excess.Object) error {
+func (r *Reconciler) shrink(ctx context.Context, s *scope, p place, bound scoped.Bound, cached []excess.Object) error {
 	if current, err := r.live().Bound(ctx, s.csv.Namespace); err != nil || !current.Same(bound) {
 		return err
 	}
@@ -108,15 +176,19 @@ func (r *Reconciler) shrink(ctx context.Context, s *scope, bound scoped.Bound, c
 	if err != nil {
 		return err
 	}
-	s.facts.Unsynced = s.facts.Unsynced || len(found) < len(cached)
+	if len(found) < len(cached) {
+		s.outdated(p.elsewhere)
+	}
 	confirmed, err := holders.Confirm(ctx, excess.Reviewer(r.confirmer.Ask), found)
 	if err != nil {
 		return err
 	}
 	if len(confirmed) == 0 {
-		if len(found) > 0 {
-			r.excess.Pause(client.ObjectKeyFromObject(s.csv), s.facts.Now)
-			s.facts.Exceeding = aboutExcess(bound, found, excess.Kept("ServiceAccount"))
+		switch {
+		case len(found) > 0:
+			r.pause(s, p, aboutExcess(bound, found, excess.Kept("ServiceAccount")))
+		case p.elsewhere:
+			s.reportAt(p, "") // the cache will show this
 		}
 		return nil
 	}
@@ -125,19 +197,20 @@ func (r *Reconciler) shrink(ctx context.Context, s *scope, bound scoped.Bound, c
 	if err != nil {
 		return err
 	}
-	s.facts.Shrunk = true
+	s.facts.Shrunk = s.facts.Shrunk || !p.elsewhere
 	if len(remain) == 0 {
-		s.facts.Exceeding = aboutExcess(bound, confirmed, "Remit has removed them, and restores the operator's permissions when the ServiceAccount has them again")
+		s.reportAt(p, aboutExcess(bound, confirmed, "Remit has removed them, and restores the operator's permissions when the ServiceAccount has them again"))
 		return nil
-	}
-	if len(remain) == len(confirmed) {
-		r.excess.Pause(client.ObjectKeyFromObject(s.csv), s.facts.Now)
 	}
 	var commands []string
 	for _, obj := range remain {
 		commands = append(commands, excess.Command(obj))
 	}
-	s.facts.Exceeding = aboutExcess(bound, confirmed, fmt.Sprintf("they cannot be removed (%s); to remove them, run: %s", summary(why), lines(commands)))
+	report := aboutExcess(bound, confirmed, fmt.Sprintf("they cannot be removed (%s); to remove them, run: %s", summary(why), lines(commands)))
+	if len(remain) == len(confirmed) {
+		r.pause(s, p, report)
+	}
+	s.reportAt(p, report)
 	return nil
 }
 
@@ -212,12 +285,12 @@ func (r *Reconciler) removeWith(ctx context.Context, s *scope, bound scoped.Boun
 		}
 		switch {
 		case denied == nil:
-			s.facts.Unsynced = true
+			s.outdated(s.isElsewhere(obj.GetNamespace()))
 			log.FromContext(ctx).Info("Removed an object that exceeds the account", "object", apply.Describe(obj), "account", bound.String())
 			r.Recorder.Eventf(s.csv, nil, corev1.EventTypeWarning, eventRemoved, "Shrink", "%s",
 				status.Note("removed "+apply.Describe(obj)+", because it exceeds "+bound.String()))
 		case apierrors.IsConflict(denied): // the event for the change triggers another reconcile
-			s.facts.Unsynced = true
+			s.outdated(s.isElsewhere(obj.GetNamespace()))
 		case isDenied(denied) || kit.Is[*excess.KeptError](denied):
 			remain, why = append(remain, obj), denied
 		default:

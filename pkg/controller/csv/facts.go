@@ -1,6 +1,7 @@
 package csv
 
 import (
+	"slices"
 	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -51,6 +52,9 @@ type Facts struct {
 	// this and the grace period is over, and Shrunk if their removal was then tried.
 	Exceeding       string
 	Exceeds, Shrunk bool
+	// Elsewhere is like Exceeding, for other namespaces than the CSV's own, in which Exceeding and Shrunk describe nothing. It does not
+	// affect the phase, because users of these namespaces can cause it.
+	Elsewhere string
 	// Intercepts is true if the API server has confirmed that a live webhook intercepts what the account does not permit.
 	Intercepts bool
 	// Prepared is the error that prevented creating the operator's ServiceAccounts, roles or certificates.
@@ -83,6 +87,11 @@ type Facts struct {
 	CallRefused error
 	// Notes describe deviations that are not failures. They are appended to the message of phase Succeeded.
 	Notes []string
+}
+
+// exceeding returns the reports about the permissions that exceed the account.
+func (f Facts) exceeding() []string {
+	return slices.DeleteFunc([]string{f.Exceeding, f.Elsewhere}, func(report string) bool { return report == "" })
 }
 
 // Problem is a condition reason and message that the contract defines.

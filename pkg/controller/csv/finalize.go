@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -150,8 +151,24 @@ func (r *Reconciler) removeOrReset(ctx context.Context, s *scope, account client
 	return err
 }
 
+// maxAwaited is the maximum time that the removal of a CSV waits for permission to remove what is in other namespaces than its own. Users
+// of one target could otherwise prevent the removal, and with it the end of an upgrade (docs/adr/0093). What remains is then found without
+// the CSV (docs/adr/0082).
+const maxAwaited = 5 * time.Minute
+
+// awaits reports whether the removal of the CSV waits until the remaining objects can be removed.
+func (r *Reconciler) awaits(s *scope, remain []client.Object) bool {
+	if slices.ContainsFunc(remain, func(o client.Object) bool { return !s.isElsewhere(o.GetNamespace()) }) || s.csv.DeletionTimestamp == nil {
+		return true
+	}
+	left := s.csv.DeletionTimestamp.Add(maxAwaited).Sub(r.Clock.Now())
+	s.wakeAfter(max(left, 0))
+	return left > 0
+}
+
 // removeAll removes the objects and reports the remaining ones. waiting is true, and the finalizer is kept, while the
-// account is missing permissions or the operator is being stopped. If the API server refuses a request although the
+// account is missing permissions or the operator is being stopped. In other namespaces than the CSV's own, it waits for permissions
+// only for maxAwaited. If the API server refuses a request although the
 // account appears to have the permissions, removeAll returns the error so that the removal is retried, because the API
 // server may not have observed a grant yet.
 func (r *Reconciler) removeAll(ctx context.Context, s *scope, account client.Client, left []client.Object) (waiting bool, err error) {
@@ -179,8 +196,12 @@ func (r *Reconciler) removeAll(ctx context.Context, s *scope, account client.Cli
 	if len(remain) == 0 {
 		return waiting, nil
 	}
-	log.FromContext(ctx).Info("Waiting for permission to remove objects", "objects", len(remain), "reason", why.Error())
 	r.leftBehind(s.csv, remain, summary(why))
+	if !r.awaits(s, remain) {
+		log.FromContext(ctx).Info("Leaving objects behind", "objects", len(remain), "reason", why.Error())
+		return waiting, nil
+	}
+	log.FromContext(ctx).Info("Waiting for permission to remove objects", "objects", len(remain), "reason", why.Error())
 	return true, again
 }
 

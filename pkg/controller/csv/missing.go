@@ -118,7 +118,9 @@ func (r *Reconciler) forget(key client.ObjectKey) {
 	r.drift.Delete(key)
 	r.refusals.Delete(key)
 	r.rivals.set(key, "")
-	r.excess.Stop(key)
+	for _, p := range placesOf(key) {
+		r.stopExcess(p)
+	}
 	r.secrets.drop(key)
 	r.replaced.ForgetFunc(func(k client.ObjectKey) bool { return k == key })
 }

@@ -40,14 +40,18 @@ func reportExcess(f Facts, t Transition) Transition {
 	if t.Phase != phaseSucceeded && t.Phase == f.CSV.Status.Phase && t.Message == f.CSV.Status.Message && !f.Unsynced {
 		t.Message, _, _ = strings.Cut(t.Message, separator+noteExceeds) // the report of an earlier reconcile
 	}
-	report := strings.TrimPrefix(f.Exceeding, noteExceeds)
-	if report == "" || strings.Contains(t.Message, report) || strings.Contains(t.Message, noteExceeds) {
+	if strings.Contains(t.Message, noteExceeds) {
 		return t
 	}
-	if t.Detail == "" {
-		t.Message += separator + f.Exceeding
-	} else if !strings.Contains(t.Detail, report) {
-		t.Detail += separator + f.Exceeding
+	for _, exceeding := range f.exceeding() {
+		report := strings.TrimPrefix(exceeding, noteExceeds)
+		switch {
+		case strings.Contains(t.Message, report) || strings.Contains(t.Detail, report):
+		case t.Detail == "":
+			t.Message += separator + exceeding
+		default:
+			t.Detail += separator + exceeding
+		}
 	}
 	return t
 }
@@ -64,7 +68,7 @@ func decide(f Facts) Transition {
 		return *t
 	}
 	if f.Shrunk {
-		return to(phaseFailed, reasonExceedsAccount, f.Exceeding)
+		return to(phaseFailed, reasonExceedsAccount, strings.Join(f.exceeding(), separator))
 	}
 	if f.Account != nil && f.CSV.Status.Phase != phaseSucceeded {
 		return to(phasePending, operatorsv1alpha1.ConditionReason(f.Account.Reason), f.Account.Message)

@@ -42,3 +42,19 @@ func TestNoOtherProblemHidesAnExcess(t *testing.T) {
 	require.Equal(t, messageNoGroup, Next(contract).Message, "the contract defines it")
 	require.Contains(t, Next(contract).Detail, report)
 }
+
+func TestNoOtherProblemHidesAnExcessElsewhere(t *testing.T) {
+	t.Parallel()
+	const own, elsewhere = "ExceedsAccount: own", "ExceedsAccount: elsewhere"
+	for name, f := range map[string]Facts{
+		"an invalid strategy": given(phaseSucceeded, reasonInstallSuccessful, func(f *Facts) { f.Strategy = errors.New("strategy") }),
+		"a removal":           given(phaseSucceeded, reasonInstallSuccessful, func(f *Facts) { f.Shrunk = true }),
+		"nothing else":        given(phaseSucceeded, reasonInstallSuccessful, deployments(ready)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f.Exceeding, f.Elsewhere = own, elsewhere
+			require.Contains(t, Next(f).Message, own+separator+elsewhere)
+		})
+	}
+}

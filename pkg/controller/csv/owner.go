@@ -91,6 +91,16 @@ func (r *Reconciler) hasInstalled(ctx context.Context, csv *operatorsv1alpha1.Cl
 	})
 }
 
+// hasBegun reports whether the CSV's install has written something in its namespace or the whole cluster: a Deployment, a role or a
+// binding, which has a proof. All permissions of the CSV were then checked before.
+func (r *Reconciler) hasBegun(ctx context.Context, s *scope) bool {
+	if r.hasInstalled(ctx, s.csv, s.owner) {
+		return true
+	}
+	made, err := r.children(ctx, s.owner)
+	return err == nil && slices.ContainsFunc(made, func(o client.Object) bool { return !s.isElsewhere(o.GetNamespace()) })
+}
+
 // settleLineage adds the lineage that a direct CSV inherits, with a proof, so that the CSV keeps the lineage when the version
 // that it replaces no longer exists. It must be called before objects of the lineage are written.
 func (r *Reconciler) settleLineage(s *scope, after *metav1.PartialObjectMetadata) error {

@@ -109,11 +109,11 @@ func succeeded(f Facts) Transition {
 }
 
 // success returns the transition of an operator that runs. The reason also records when the status first reported that
-// the operator exceeds its account.
+// the operator exceeds its account in its own namespace or in the whole cluster.
 func success(f Facts) Transition {
-	reason, notes := reasonInstallSuccessful, f.Notes
+	reason, notes := reasonInstallSuccessful, append(f.exceeding(), f.Notes...)
 	if f.Exceeding != "" {
-		reason, notes = reasonExceedsAccount, append([]string{f.Exceeding}, notes...)
+		reason = reasonExceedsAccount
 	}
 	message := messageSucceeded
 	if len(notes) > 0 {

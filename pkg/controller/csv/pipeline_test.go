@@ -414,7 +414,7 @@ func TestRemovals(t *testing.T) {
 			"event: Warning LeftBehind on ClusterServiceVersion t1/demo.v1.0.0: objects of the deleted ClusterServiceVersion remain (" + why + "); to clean up, run: " + deleteBinding + "; " + deleteRole}
 	}
 	removed := func(changes ...change) []change {
-		return slices.Concat([]change{targets("t2"), installed}, changes, []change{func(w *world) { w.Delete(w.csv) }})
+		return slices.Concat([]change{targets("t2"), installed}, changes, []change{deletedNow})
 	}
 	stays := runs("", completed)
 	checkRows(t, []row{
@@ -423,6 +423,7 @@ func TestRemovals(t *testing.T) {
 		{"objects of an earlier namespace with the same name are kept", removed(recreated), effect{writes: []string{annotates}}},
 		{"objects are left behind without an account", removed(without(serviceAccount("acct"))), effect{writes: append(leftBehind("ServiceAccount acct not found"), "remit: patch ClusterServiceVersion t1/demo.v1.0.0")}},
 		{"removals wait for permissions", removed(may(rule("", "pods", "get"))), stays.with(func(o *effect) {
+			o.after = maxAwaited
 			o.writes = leftBehind(
 				`ServiceAccount t1/acct is missing permissions: in namespace t2 {apiGroups: ["rbac.authorization.k8s.io"], resources: ["roles"], resourceNames: ["demo.v1.0.0-demo-#"], verbs: ["delete"]}`)
 		})},

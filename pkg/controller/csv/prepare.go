@@ -44,7 +44,7 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 		}
 		want = append(want, access...)
 	}
-	if err := s.gatherCoverage(r.RBAC, want); err != nil {
+	if err := r.gatherCoverage(ctx, s, want); err != nil {
 		return err
 	}
 	due, err := r.notInPlace(ctx, s, want)
@@ -61,6 +61,7 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 	if barred != nil {
 		return nil // the API server would refuse these roles
 	}
+	due = r.writable(ctx, s, due)
 	err = r.checkWrites(ctx, s, account, s.withoutChecked(slices.Clone(want), rendered), due)
 	if err == nil {
 		err = r.write(ctx, s, account, want, due)
@@ -80,6 +81,29 @@ func (s *scope) notPrepared(err error) error {
 	s.facts.Prepared = err
 	s.facts.Notes = append(s.facts.Notes, summary(err))
 	return nil
+}
+
+// writable returns the due objects without those of targets in which the account may not write them. This applies only to an installed
+// operator, which gets no permissions there, so that the users of one target do not affect the others (docs/adr/0093).
+func (r *Reconciler) writable(ctx context.Context, s *scope, due []*unstructured.Unstructured) []*unstructured.Unstructured {
+	due = slices.DeleteFunc(due, func(obj *unstructured.Unstructured) bool { return s.withheld[obj.GetNamespace()] })
+	targets := map[string][]*unstructured.Unstructured{}
+	for _, obj := range due {
+		if execute.IsForTarget(obj, s.owner) {
+			targets[obj.GetNamespace()] = append(targets[obj.GetNamespace()], obj)
+		}
+	}
+	if len(targets) == 0 || !r.hasBegun(ctx, s) {
+		return due
+	}
+	for namespace, objs := range targets {
+		if err := r.missingPermissions(ctx, s, forPreparing+" "+namespace, objs); isMissingPermissions(err) {
+			s.occupy(namespace, err)
+		}
+	}
+	return slices.DeleteFunc(due, func(obj *unstructured.Unstructured) bool {
+		return execute.IsForTarget(obj, s.owner) && s.occupied[obj.GetNamespace()] != nil
+	})
 }
 
 // checkWrites returns why the due objects may not be written. planned are all objects that prepare may write.

@@ -102,8 +102,10 @@ type Reconciler struct {
 	// orphaning contains the CSVs that are deleted with --cascade=orphan.
 	orphaning *kit.Orphaning
 	settling  *kit.Settling
-	// excess contains the ends of the grace periods of CSVs that exceed their accounts.
-	excess  *excess.Timers[client.ObjectKey]
+	// excess contains the ends of the grace periods of CSVs that exceed their accounts, and told the reports of the attempts that have
+	// removed nothing.
+	excess  *excess.Timers[place]
+	told    *keyed.Map[place, string]
 	secrets *secretWatches
 }
 
@@ -122,7 +124,7 @@ func New(o Options) (*Reconciler, error) {
 		Options: o, confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, interests: &kit.Interests{},
 		unserved: kinds.NewUnserved(o.Clock), memory: &hooks.Memory{}, edits: &edits{}, drift: &drift{}, metrics: newMetrics(o.Clock),
 		refusals: &keyed.Map[client.ObjectKey, bool]{}, rivals: &rivals{}, replaced: &status.Replaced{}, orphaning: &kit.Orphaning{}, settling: kit.NewSettling(),
-		excess: &excess.Timers[client.ObjectKey]{}, secrets: newSecretWatches(o.WatchSecret),
+		excess: &excess.Timers[place]{}, told: &keyed.Map[place, string]{}, secrets: newSecretWatches(o.WatchSecret),
 	}, nil
 }
 

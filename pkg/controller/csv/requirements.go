@@ -61,7 +61,7 @@ func (r *Reconciler) requireServiceAccounts(ctx context.Context, s *scope) error
 		status.UUID = string(sa.UID)
 		demands := s.demandsOf(p.Namespaced, p.Cluster)
 		for i := range demands {
-			demands[i].scopes = slices.DeleteFunc(demands[i].scopes, func(namespace string) bool { return s.occupied[namespace] != nil })
+			demands[i].scopes = slices.DeleteFunc(demands[i].scopes, func(namespace string) bool { return s.occupied[namespace] != nil || s.withheld[namespace] })
 		}
 		covered, err := s.cover(sa, demands)
 		if err != nil {

@@ -377,6 +377,11 @@ func TestExistingBindingsOfANewServiceAccountCount(t *testing.T) {
 			b.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
 			renderFor(t, b, other, "other", read)
 		}, ""}, // a user of the other namespace has added the subject
+		{"older, in another namespace, created by another install, kept in deletion", "t9", func(b *rbacv1.RoleBinding) {
+			b.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
+			renderFor(t, b, other, "op", read)
+			b.DeletionTimestamp, b.Finalizers = new(metav1.NewTime(made)), []string{"a.example/x"}
+		}, ""}, // users of the other namespace keep it
 		{"older, in another namespace, created by another install for other permissions", "t9", func(b *rbacv1.RoleBinding) {
 			b.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
 			renderFor(t, b, other, "op", read, read)
@@ -397,6 +402,10 @@ func TestExistingBindingsOfANewServiceAccountCount(t *testing.T) {
 		{"with the labels of the install", "t1", func(b *rbacv1.RoleBinding) {
 			b.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
 			b.Labels = owner.Labels()
+		}, "in namespace t1"},
+		{"older, kept in deletion", "t1", func(b *rbacv1.RoleBinding) {
+			b.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
+			b.DeletionTimestamp, b.Finalizers = new(metav1.NewTime(made)), []string{"a.example/x"}
 		}, "in namespace t1"},
 		{"newer, created by a user", "t1", func(b *rbacv1.RoleBinding) { b.CreationTimestamp = metav1.NewTime(made.Add(time.Second)) }, ""},
 	} {
