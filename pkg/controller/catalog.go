@@ -58,17 +58,18 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 	if err != nil {
 		return err
 	}
+	manifests, err := packageManifests(mgr, o, from.store)
+	if err != nil {
+		return err
+	}
 	reads := &tenants{mgr: mgr, accounts: own.accounts, enrollment: own.enrollment, options: o}
 	sources, err := catalogsource.New(catalogsource.Options{
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Store: from.store,
 		GlobalNamespace: o.GlobalCatalogNamespace, ClusterDomain: o.ClusterDomain, Directories: o.Directories, WorkloadUser: o.WorkloadUser,
 		Images: from.images, Disk: from.disk, Secrets: reads.readSecret, ServerVersion: own.version,
 		WatchSecret: reads.watchSecret, ConfigMaps: reads.readConfigMap, WatchConfigMap: reads.watchConfigMap, RBAC: own.rbac, Default: o.Default, Accounts: own.accounts,
+		Refusals: manifests,
 	})
-	if err != nil {
-		return err
-	}
-	manifests, err := packageManifests(mgr, o, from.store)
 	if err != nil {
 		return err
 	}

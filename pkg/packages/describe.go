@@ -34,7 +34,7 @@ type Source struct {
 
 // Record is a package of a catalog as it is sent to package-server.
 type Record struct {
-	// Manifest is the PackageManifest without icons.
+	// Manifest is the PackageManifest without icons, and without the labels that Source.Shared returns.
 	Manifest packagesv1.PackageManifest `json:"manifest"`
 	// Icons contains the distinct icons of the channels. Uses maps each channel that has an icon to the icon's index.
 	Icons []packagesv1.Icon `json:"icons,omitempty"`
@@ -68,7 +68,7 @@ func Describe(ctx context.Context, from Source, pkg *catalog.Package, displays c
 			m.Status.Provider, supported = seen.Provider, seen.labels
 		}
 	}
-	m.Labels = labelsOf(from, m.Status.Provider.Name, m.Status.Provider.URL, supported)
+	m.Labels = labelsOf(m.Status.Provider.Name, m.Status.Provider.URL, supported)
 	d.fit()
 	return d.Record
 }

@@ -68,9 +68,10 @@ func TestDescribesAPackage(t *testing.T) {
 			require.Equal(t, []packagesv1.Icon{{Base64Data: "aWNvbg==", Mediatype: "image/png"}}, got.Icons)
 			require.Equal(t, map[string]int{"stable": 0, "alpha": 0}, got.Uses)
 			require.Equal(t, map[string]string{
-				"team": "a", "catalog": "community", "catalog-namespace": "remit-catalogs", "provider": "CNCF", "provider-url": "https://cncf.io",
+				"provider": "CNCF", "provider-url": "https://cncf.io",
 				"operatorframework.io/arch.arm64": "supported", "operatorframework.io/os.linux": "supported",
 			}, got.Manifest.Labels)
+			require.Equal(t, map[string]string{"team": "a", "catalog": "community", "catalog-namespace": "remit-catalogs"}, source().Shared())
 			text, err := json.MarshalIndent(got.Manifest.Status, "", " ")
 			require.NoError(t, err)
 			for _, part := range []string{

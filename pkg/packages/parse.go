@@ -106,17 +106,31 @@ func (c common) described() described {
 	return out
 }
 
-// labelsOf returns the labels of a PackageManifest: the labels of the CatalogSource, and labels that describe the
-// package. The values of the provider labels are not always valid label values, as in OLM v0.
-func labelsOf(from Source, provider, url string, csv map[string]string) map[string]string {
+// Shared returns the labels that all packages of a catalog have: those of the CatalogSource, as far as they are inherited, and
+// those that name it.
+func (s Source) Shared() map[string]string {
+	out := Inherited(s.Labels)
+	out[packagesv1.LabelCatalog], out[packagesv1.LabelCatalogNamespace] = s.Name, s.Namespace
+	return out
+}
+
+// Inherited returns the labels of a CatalogSource that its packages inherit.
+func Inherited(all map[string]string) map[string]string {
 	out := map[string]string{}
 	size := 0
-	for _, key := range slices.Sorted(maps.Keys(from.Labels)) {
-		if size += len(key) + len(from.Labels[key]); size > maxLabelBytes || len(out) == maxLabels {
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if size += len(key) + len(all[key]); size > maxLabelBytes || len(out) == maxLabels {
 			break
 		}
-		out[key] = from.Labels[key]
+		out[key] = all[key]
 	}
+	return out
+}
+
+// labelsOf returns the labels that describe a package, without those that all packages of the catalog have. The values of the provider
+// labels are not always valid label values, as in OLM v0.
+func labelsOf(provider, url string, csv map[string]string) map[string]string {
+	out := map[string]string{}
 	for _, family := range []struct{ prefix, assumed string }{{packagesv1.PrefixArch, "amd64"}, {packagesv1.PrefixOS, "linux"}} {
 		found := 0
 		for _, key := range slices.Sorted(maps.Keys(csv)) {
@@ -131,7 +145,6 @@ func labelsOf(from Source, provider, url string, csv map[string]string) map[stri
 			out[family.prefix+family.assumed] = packagesv1.ValueSupported
 		}
 	}
-	out[packagesv1.LabelCatalog], out[packagesv1.LabelCatalogNamespace] = from.Name, from.Namespace
 	out[packagesv1.LabelProvider], out[packagesv1.LabelProviderURL] = clean(provider), clean(url)
 	return out
 }

@@ -24,8 +24,8 @@ func decoding() []Mutant {
 		},
 		{
 			Name: "five-namespaces-fill-the-package-server", Rule: 8, File: "pkg/packages/store/store.go",
-			Old:    "	if namespace.within(leastNamespaceDisk, leastNamespaceIndex) == nil {",
-			New:    "	if false {",
+			Old:    "	case namespace.within(use{leastNamespaceDisk, leastNamespaceIndex}):",
+			New:    "	case false:",
 			Killer: unit("pkg/packages/store", "TestLimitsWhatNamespacesUse"),
 		},
 		{

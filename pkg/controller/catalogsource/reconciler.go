@@ -89,8 +89,18 @@ type Options struct {
 	WorkloadUser int64
 	// ServerVersion returns the API server's version from discovery, for image templates; nil means that it is unknown.
 	ServerVersion func() (string, error)
+	// Refusals reports which catalogs package-server has refused; nil means none.
+	Refusals Refusals
 	// Clock is used for times in statuses and for polls; it defaults to the real clock.
 	Clock clock.WithTicker
+}
+
+// Refusals reports which catalogs package-server has refused.
+type Refusals interface {
+	// Refusal returns why package-server does not list the current packages of a catalog, or "".
+	Refusal(catalog types.NamespacedName) string
+	// WatchRefusals registers a function that is called when the Refusal of a catalog changes.
+	WatchRefusals(notify func(catalog types.NamespacedName))
 }
 
 // Reconciler publishes the content of CatalogSources and writes their status.
@@ -148,6 +158,9 @@ func New(o Options) (*Reconciler, error) {
 		r.retryPulls(func(other types.NamespacedName) bool { return other == key })
 	}
 	bound.wake, r.images.space.wake = wakeRefused, wakeRefused
+	if o.Refusals != nil {
+		o.Refusals.WatchRefusals(waker.Wake)
+	}
 	return r, nil
 }
 
@@ -206,6 +219,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, ctx.Err()
 	}
 	r.publish(ctx, cs, seen)
+	if r.Refusals != nil {
+		seen.refusal = r.Refusals.Refusal(req.NamespacedName)
+	}
 	now := r.Clock.Now()
 	at := metav1.NewTime(now).Rfc3339Copy()
 	want := desired(cs, seen, at)

@@ -67,6 +67,8 @@ type observation struct {
 	polled *metav1.Time
 	// conditions are the conditions of an image template.
 	conditions []metav1.Condition
+	// refusal is why package-server does not list the packages of the snapshot, if it has refused them.
+	refusal string
 	// service is the Service of a registry that Remit runs, or empty.
 	service types.NamespacedName
 	// retry is an error that has to be retried, because no watch event announces that a retry can succeed.

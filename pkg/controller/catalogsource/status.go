@@ -23,6 +23,9 @@ const (
 	// typePackagesExcluded is True while invalid packages are excluded. OLM v0 has no such condition.
 	typePackagesExcluded  = "PackagesExcluded"
 	reasonInvalidPackages = "InvalidPackages"
+	// typePackagesNotListed is True while package-server refuses the catalog. OLM v0 has no such condition.
+	typePackagesNotListed = "PackagesNotListed"
+	reasonRefused         = "RefusedByPackageServer"
 )
 
 // desired returns the status for an observation. Fields that Remit does not use are unchanged.
@@ -46,6 +49,7 @@ func desired(cs *operatorsv1alpha1.CatalogSource, seen observation, now metav1.T
 	}
 	setConditions(out, seen.conditions, now)
 	setExcluded(out, seen.snapshot, now)
+	setNotListed(out, seen.refusal, now)
 	return out
 }
 
@@ -71,6 +75,19 @@ func setExcluded(out *operatorsv1alpha1.CatalogSourceStatus, served *catalog.Sna
 	meta.SetStatusCondition(&out.Conditions, metav1.Condition{
 		Type: typePackagesExcluded, Status: metav1.ConditionTrue, Reason: reasonInvalidPackages, LastTransitionTime: now,
 		Message: status.Text(oneLine(fmt.Sprintf("the rest of the catalog is served without %q: %s", served.Excluded, warnings(served)))),
+	})
+}
+
+// setNotListed sets the condition that reports why PackageManifests do not show the content of the catalog, or removes it. Everything else
+// uses the content.
+func setNotListed(out *operatorsv1alpha1.CatalogSourceStatus, refusal string, now metav1.Time) {
+	if refusal == "" {
+		meta.RemoveStatusCondition(&out.Conditions, typePackagesNotListed)
+		return
+	}
+	meta.SetStatusCondition(&out.Conditions, metav1.Condition{
+		Type: typePackagesNotListed, Status: metav1.ConditionTrue, Reason: reasonRefused, LastTransitionTime: now,
+		Message: status.Text(oneLine("PackageManifests show no packages of this catalog, or those of an earlier version: " + refusal)),
 	})
 }
 

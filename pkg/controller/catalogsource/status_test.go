@@ -1,6 +1,8 @@
 package catalogsource
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +11,8 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 var (
@@ -81,6 +85,17 @@ func TestDesired(t *testing.T) {
 				s.GRPCConnectionState.LastObservedState = "TRANSIENT_FAILURE"
 			}),
 			want: with(func(s *operatorsv1alpha1.CatalogSourceStatus) { s.GRPCConnectionState.LastConnectTime = now })},
+		{name: "a catalog that package-server has refused is ready", old: readyStatus,
+			seen: observation{state: "READY", address: "in-process", refusal: "no\nroom"},
+			want: with(func(s *operatorsv1alpha1.CatalogSourceStatus) {
+				s.Conditions = []metav1.Condition{{Type: "PackagesNotListed", Status: metav1.ConditionTrue, Reason: "RefusedByPackageServer", LastTransitionTime: now,
+					Message: "PackageManifests show no packages of this catalog, or those of an earlier version: no room"}}
+			})},
+		{name: "a catalog that package-server lists again has no such condition", seen: ready,
+			want: with(func(s *operatorsv1alpha1.CatalogSourceStatus) { s.Conditions = []metav1.Condition{} }),
+			old: with(func(s *operatorsv1alpha1.CatalogSourceStatus) {
+				s.Conditions = []metav1.Condition{{Type: "PackagesNotListed", Status: metav1.ConditionTrue, Reason: "RefusedByPackageServer"}}
+			})},
 		{name: "another address connects again", old: readyStatus, seen: observation{state: "READY", address: "a.b.svc:1"},
 			want: with(func(s *operatorsv1alpha1.CatalogSourceStatus) {
 				s.GRPCConnectionState.Address, s.GRPCConnectionState.LastConnectTime = "a.b.svc:1", now
@@ -132,4 +147,33 @@ func TestMessagesAreLimitedToOneLine(t *testing.T) {
 	require.LessOrEqual(t, len(got), maxMessage)
 	require.True(t, strings.HasPrefix(got, "a b c\uFFFD[31m\uFFFD"), got[:20])
 	require.True(t, strings.HasSuffix(got, "(truncated)"))
+}
+
+// refusals implements Refusals.
+type refusals map[types.NamespacedName]string
+
+func (r refusals) Refusal(catalog types.NamespacedName) string     { return r[catalog] }
+func (r refusals) WatchRefusals(notify func(types.NamespacedName)) {}
+
+// A catalog that is not listed looks READY, so its author would not know why it is missing.
+func TestReportsThatPackageServerHasRefusedTheCatalog(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "catalog.yaml"), []byte(goodCatalog), 0o600))
+	cs := &operatorsv1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Namespace: "remit", Name: "a"}, Spec: operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: "i"}}
+	w := given(t, map[string]string{"i": dir}, cs)
+	key := types.NamespacedName{Namespace: "remit", Name: "a"}
+	conditions := func(refusal string) []metav1.Condition {
+		t.Helper()
+		w.Refusals = refusals{key: refusal}
+		_, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+		require.NoError(t, err)
+		require.NoError(t, w.Client.Get(t.Context(), key, cs))
+		require.Equal(t, "READY", cs.Status.GRPCConnectionState.LastObservedState)
+		return cs.Status.Conditions
+	}
+	got := conditions("no room for the catalog")
+	require.Len(t, got, 1)
+	require.Equal(t, "PackagesNotListed", got[0].Type)
+	require.Contains(t, got[0].Message, "no room for the catalog")
+	require.Empty(t, conditions(""))
 }

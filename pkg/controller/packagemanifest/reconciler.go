@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -77,10 +78,8 @@ type Reconciler struct {
 	Options
 	waker    *kit.Waker
 	sessions *sessions
-	// sent contains the catalogs that this process has sent. Such a catalog is removed from package-server when its
-	// content is withdrawn. A catalog that only an earlier process has sent is kept, because its content may still be
-	// loading.
-	sent keyed.Map[types.NamespacedName, bool]
+	// notify is called when the Refusal of a catalog changes.
+	notify func(types.NamespacedName)
 	// interval is tenantInterval, except in tests. earliest contains when the next version of a catalog may be sent.
 	interval time.Duration
 	earliest keyed.Map[types.NamespacedName, time.Time]
@@ -91,8 +90,11 @@ func New(o Options) (*Reconciler, error) {
 	if o.Cache == nil || o.Catalogs == nil || o.Server == nil || o.GlobalNamespace == "" {
 		return nil, errors.New("packagemanifest: Cache, Catalogs, Server and GlobalNamespace are required")
 	}
-	r := &Reconciler{Options: o, waker: &kit.Waker{}, interval: tenantInterval}
-	r.sessions = &sessions{server: o.Server, keys: r.keys, wake: r.waker.Wake, available: r.available, isGlobal: r.isGlobal, changed: make(chan struct{}, 1)}
+	r := &Reconciler{Options: o, waker: &kit.Waker{}, interval: tenantInterval, notify: func(types.NamespacedName) {}}
+	r.sessions = &sessions{
+		server: o.Server, keys: r.keys, wake: r.waker.Wake, available: r.available, isGlobal: r.isGlobal,
+		notify: func(key types.NamespacedName) { r.notify(key) }, changed: make(chan struct{}, 1),
+	}
 	return r, nil
 }
 
@@ -120,6 +122,19 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cat
 
 // apiService is the name of the APIService of package-server.
 const apiService = "v1.packages.operators.coreos.com"
+
+// Refusal returns why package-server does not list the current packages of a catalog. It returns "" if package-server lists them, has not
+// received them yet, or does not run.
+func (r *Reconciler) Refusal(catalog types.NamespacedName) string {
+	if s := r.sessions.current(); s != nil {
+		return s.refusal(catalog)
+	}
+	return ""
+}
+
+// WatchRefusals registers the function that is called when the Refusal of a catalog changes. It must be called before the
+// controller starts, with a function that does not block.
+func (r *Reconciler) WatchRefusals(notify func(catalog types.NamespacedName)) { r.notify = notify }
 
 // available reports whether the APIService exists and is available.
 func (r *Reconciler) available(ctx context.Context) bool {
@@ -153,6 +168,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	wait, err := r.send(ctx, s, req.NamespacedName)
 	s.done(req.NamespacedName)
+	if next, ok := s.next(req.NamespacedName); ok {
+		r.waker.Wake(next)
+	}
 	return ctrl.Result{RequeueAfter: wait}, err
 }
 
@@ -168,12 +186,11 @@ func (r *Reconciler) send(ctx context.Context, s *session, key types.NamespacedN
 	}
 	snap, ok := r.Catalogs.Get(key)
 	if err != nil || cs.GetDeletionTimestamp() != nil || !ok {
-		if !has || err == nil && r.isLoading(key, cs, known) {
+		if !has || err == nil && r.isKept(key, cs, known) {
 			return 0, nil
 		}
 		return 0, r.remove(ctx, s, key)
 	}
-	r.sent.Set(key, true)
 	header := packages.HeaderOf(sourceOf(cs), snap)
 	if known.Digest == header.Digest {
 		return 0, nil
@@ -185,39 +202,37 @@ func (r *Reconciler) send(ctx context.Context, s *session, key types.NamespacedN
 }
 
 // sendContent sends a catalog's content, and determines when the next version can be sent. now is what package-server has
-// afterwards.
+// afterwards, or has refused.
 func (r *Reconciler) sendContent(ctx context.Context, s *session, key types.NamespacedName, now Known, header packages.Header, snap *catalog.Snapshot) error {
 	begun := s.frees(key)
-	size, refused, err := r.put(ctx, key, header, snap)
+	result, err := r.put(ctx, key, header, snap)
 	if err != nil {
 		return err
 	}
 	s.set(key, now)
 	pause := r.interval
-	if refused {
+	switch {
+	case result.refusal == "":
+		s.resize(key, result.size)
+	case result.isFull:
+		s.refuse(key, begun)
 		pause *= refusedFactor
 	}
 	r.earliest.Set(key, time.Now().Add(pause))
-	if refused && !s.refuse(key, begun) {
-		r.waker.Wake(key) // there may be room now; a tenant's catalog is sent after the pause
-	}
-	if size > 0 {
-		r.resized(s, key, size)
-	}
+	r.setRefusal(s, key, result.refusal)
 	return nil
 }
 
-// resized records the size of a catalog that was sent or removed, and wakes catalogs that may fit now.
-func (r *Reconciler) resized(s *session, key types.NamespacedName, size int64) {
-	for _, other := range s.resize(key, size) {
-		r.waker.Wake(other)
+func (r *Reconciler) setRefusal(s *session, key types.NamespacedName, reason string) {
+	if s.setRefusal(key, reason) {
+		r.notify(key)
 	}
 }
 
-// isLoading reports whether package-server has the content of a CatalogSource that is being loaded for the first time since the
-// program started.
-func (r *Reconciler) isLoading(key types.NamespacedName, cs client.Object, known Known) bool {
-	return cs.GetDeletionTimestamp() == nil && known.UID == cs.GetUID() && !r.sent.Get(key)
+// isKept reports whether package-server has the content of a CatalogSource from an earlier process, and this process is still
+// loading it.
+func (r *Reconciler) isKept(key types.NamespacedName, cs client.Object, known Known) bool {
+	return cs.GetDeletionTimestamp() == nil && known.UID == cs.GetUID() && r.Catalogs.IsLoading(key)
 }
 
 func (r *Reconciler) isGlobal(key types.NamespacedName) bool {
@@ -234,20 +249,28 @@ func (r *Reconciler) pause(key types.NamespacedName) time.Duration {
 
 // remove removes a catalog from package-server.
 func (r *Reconciler) remove(ctx context.Context, s *session, key types.NamespacedName) error {
-	r.sent.Delete(key)
 	r.earliest.Delete(key)
 	if err := r.Server.Delete(ctx, key); err != nil {
 		return err
 	}
 	s.set(key, Known{})
-	r.resized(s, key, 0)
+	s.resize(key, 0)
+	r.setRefusal(s, key, "")
 	return nil
 }
 
-// put streams a catalog to package-server while its packages are being described. It returns the number of bytes, and
-// whether package-server has no room for the catalog, which is sent again when it changes or there may be room. A catalog
-// that package-server rejects for another reason is not sent again until it changes.
-func (r *Reconciler) put(ctx context.Context, key types.NamespacedName, header packages.Header, snap *catalog.Snapshot) (size int64, refused bool, err error) {
+// result is the result of sending a catalog.
+type result struct {
+	// size is the number of bytes of a catalog that was stored.
+	size int64
+	// refusal is why package-server refused the catalog, if it did. isFull means that it has no room. Such a catalog is sent again
+	// when it changes or there may be room, another refused one only when it changes.
+	refusal string
+	isFull  bool
+}
+
+// put streams a catalog to package-server while its packages are being described.
+func (r *Reconciler) put(ctx context.Context, key types.NamespacedName, header packages.Header, snap *catalog.Snapshot) (result, error) {
 	limits := packages.TenantLimits()
 	if r.isGlobal(key) {
 		limits = packages.GlobalLimits()
@@ -261,22 +284,22 @@ func (r *Reconciler) put(ctx context.Context, key types.NamespacedName, header p
 		_ = to.CloseWithError(err) // always succeeds
 		done <- written
 	}()
-	err = r.Server.Put(ctx, key, body)
+	err := r.Server.Put(ctx, key, body)
 	_ = body.Close() // always succeeds, and ends Write
 	written := <-done
 	log := ctrl.LoggerFrom(ctx)
 	switch {
 	case apierrors.IsRequestEntityTooLargeError(err) || apierrors.IsBadRequest(err):
 		log.Info("The packages of the catalog cannot be listed", "reason", err.Error())
-		return 0, apierrors.IsRequestEntityTooLargeError(err), nil
+		return result{refusal: strings.TrimPrefix(err.Error(), "Request entity too large: "), isFull: apierrors.IsRequestEntityTooLargeError(err)}, nil
 	case err != nil:
-		return 0, false, fmt.Errorf("send packages: %w", err)
+		return result{}, fmt.Errorf("send packages: %w", err)
 	}
 	log.V(1).Info("Sent the packages of the catalog", "packages", len(snap.Packages)-written.Omitted)
 	if written.Omitted > 0 {
 		log.Info("The catalog has too many packages to list all of them", "omitted", written.Omitted)
 	}
-	return written.Bytes, false, nil
+	return result{size: written.Bytes}, nil
 }
 
 func newObject() *unstructured.Unstructured {
@@ -293,7 +316,7 @@ func sourceOf(cs *unstructured.Unstructured) packages.Source {
 	}
 	priority, _, _ := unstructured.NestedInt64(cs.Object, "spec", "priority")
 	return packages.Source{
-		Namespace: cs.GetNamespace(), Name: cs.GetName(), UID: cs.GetUID(), Labels: cs.GetLabels(), Created: cs.GetCreationTimestamp(),
+		Namespace: cs.GetNamespace(), Name: cs.GetName(), UID: cs.GetUID(), Labels: packages.Inherited(cs.GetLabels()), Created: cs.GetCreationTimestamp(),
 		DisplayName: text("displayName"), Publisher: text("publisher"), Priority: int(priority),
 	}
 }

@@ -238,7 +238,7 @@ func TestSendsCatalogsInASession(t *testing.T) {
 	w.publish(one, "2")
 	require.NoError(t, w.reconcile(one))
 	require.Equal(t, []string{"put a/one"}, w.requests())
-	w.Catalogs.Delete(two)
+	w.Catalogs.SetUnavailable(two)
 	require.NoError(t, w.reconcile(two))
 	require.Equal(t, []string{"put a/one", "delete b/two"}, w.requests())
 
@@ -257,6 +257,14 @@ func TestKeepsCatalogsThatAreBeingLoaded(t *testing.T) {
 	w.start()
 	w.available()
 	w.await("a/kept")
+	require.NoError(t, w.reconcile(kept))
+	w.await("a/kept")
+
+	t.Log("the content turns out to be malformed")
+	w.Catalogs.SetUnavailable(kept)
+	require.NoError(t, w.reconcile(kept))
+	got, _ := w.server.state()
+	require.Empty(t, got)
 }
 
 func TestRetriesOnlyWhatCanSucceed(t *testing.T) {
@@ -315,6 +323,8 @@ func TestSendsARefusedCatalogAgainWhenThereIsRoom(t *testing.T) {
 	}
 	publish(small, "many", many)
 	publish(other, "many", many)
+	noted := new([]types.NamespacedName)
+	w.WatchRefusals(func(key types.NamespacedName) { *noted = append(*noted, key) })
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
 	defer queue.ShutDown()
 	require.NoError(t, w.waker.Start(t.Context(), queue))
@@ -323,9 +333,12 @@ func TestSendsARefusedCatalogAgainWhenThereIsRoom(t *testing.T) {
 	w.available()
 	w.await("a/small", "global/other")
 	require.Contains(t, w.sent(), "put a/large")
+	require.Equal(t, "no room", w.Refusal(large))
+	require.Empty(t, w.Refusal(small))
+	require.Equal(t, []types.NamespacedName{large}, *noted)
 
 	t.Log("a catalog that is subject to other limits, or does not shrink, frees no room")
-	w.Catalogs.Delete(other)
+	w.Catalogs.SetUnavailable(other)
 	require.NoError(t, w.reconcile(other))
 	publish(small, "as many", many)
 	require.NoError(t, w.reconcile(small))
@@ -335,7 +348,7 @@ func TestSendsARefusedCatalogAgainWhenThereIsRoom(t *testing.T) {
 
 	for _, frees := range []func(){
 		func() { w.publish(small, "fewer") },
-		func() { w.Catalogs.Delete(small) },
+		func() { w.Catalogs.SetUnavailable(small) },
 	} {
 		frees()
 		require.NoError(t, w.reconcile(small))
@@ -353,10 +366,53 @@ func TestSendsARefusedCatalogAgainWhenThereIsRoom(t *testing.T) {
 	w.server.mu.Unlock()
 	w.publish(small, "again")
 	require.NoError(t, w.reconcile(small))
-	w.Catalogs.Delete(small)
+	w.Catalogs.SetUnavailable(small)
 	require.NoError(t, w.reconcile(small))
+	require.Equal(t, "no room", w.Refusal(large), "until it is sent again")
 	require.NoError(t, w.reconcile(large))
 	w.await("a/large")
+	require.Empty(t, w.Refusal(large))
+	require.Equal(t, []types.NamespacedName{large, large}, *noted)
+}
+
+// Users must not read about refusals of a package-server that has stopped, and a catalog without content is not refused.
+func TestForgetsRefusals(t *testing.T) {
+	w := given(t)
+	key := w.source("a", "one", "u1")
+	var mu sync.Mutex
+	n := 0
+	w.WatchRefusals(func(of types.NamespacedName) {
+		mu.Lock()
+		defer mu.Unlock()
+		require.Equal(t, key, of)
+		n++
+	})
+	w.server.err = apierrors.NewBadRequest("duplicate package")
+	w.start()
+	w.available()
+	noted := func(refusal string, times int) {
+		t.Helper()
+		require.EventuallyWithT(t, func(c *assert.CollectT) {
+			mu.Lock()
+			defer mu.Unlock()
+			assert.Equal(c, times, n)
+			assert.Equal(c, refusal, w.Refusal(key))
+		}, time.Minute, time.Millisecond)
+	}
+	noted("duplicate package", 1)
+	w.woken.Wait()
+	w.Catalogs.SetUnavailable(key)
+	require.NoError(t, w.reconcile(key))
+	noted("", 2)
+	w.publish(key, "2")
+	require.NoError(t, w.reconcile(key))
+	noted("duplicate package", 3)
+
+	a := &apiregistrationv1.APIService{}
+	require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Name: apiService}, a))
+	require.NoError(t, w.client.Delete(t.Context(), a))
+	w.server.restart()
+	noted("", 4)
 }
 
 // A refused catalog must not be sent again because of a change that does not free room for it.
@@ -365,31 +421,41 @@ func TestCountsOnlyFreedRoom(t *testing.T) {
 	global := types.NamespacedName{Namespace: "global", Name: "g"}
 	s := newSession(map[types.NamespacedName]Known{old: {Digest: "x"}}, func(key types.NamespacedName) bool { return key == global })
 	begun := s.frees(b)
-	for name, resize := range map[string]func() []types.NamespacedName{
-		"the size was unknown":    func() []types.NamespacedName { return s.resize(old, 5) },
-		"a global catalog shrank": func() []types.NamespacedName { return append(s.resize(global, 5), s.resize(global, 0)...) },
-		"stored, grown and unchanged": func() []types.NamespacedName {
-			return slices.Concat(s.resize(a, 5), s.resize(a, 6), s.resize(a, 6))
-		},
+	at := func(resized types.NamespacedName, sizes ...int64) types.NamespacedName {
+		for _, size := range sizes {
+			s.resize(resized, size)
+		}
+		next, _ := s.next(resized)
+		return next
+	}
+	none := types.NamespacedName{}
+	for name, next := range map[string]func() types.NamespacedName{
+		"the size was unknown":        func() types.NamespacedName { return at(old, 5) },
+		"a global catalog shrank":     func() types.NamespacedName { return at(global, 5, 0) },
+		"stored, grown and unchanged": func() types.NamespacedName { return at(a, 5, 6, 6) },
 	} {
-		require.Empty(t, resize(), name)
-		require.True(t, s.refuse(b, begun), name)
+		s.refuse(b, begun)
+		require.Equal(t, none, next(), name)
+		require.Equal(t, begun, s.frees(b), name)
 	}
 	t.Log("the removal of a catalog that was only refused frees nothing")
 	refused := types.NamespacedName{Namespace: "c", Name: "refused"}
-	require.True(t, s.refuse(refused, begun))
-	require.Empty(t, s.resize(refused, 0))
-	require.True(t, s.refuse(b, begun))
+	s.refuse(refused, begun)
+	require.Equal(t, none, at(refused, 0))
 
-	require.Equal(t, []types.NamespacedName{b}, s.resize(a, 4))
-	require.False(t, s.refuse(b, begun), "there may be room now")
-	require.True(t, s.refuse(b, s.frees(b)))
-	require.Equal(t, []types.NamespacedName{b}, s.resize(old, 0))
+	require.Equal(t, b, at(a, 4))
+	s.refuse(b, begun)
+	next, _ := s.next(b)
+	require.Equal(t, b, next, "there may be room now")
+	s.refuse(b, s.frees(b))
+	_, ok := s.next(b)
+	require.False(t, ok)
+	require.Equal(t, b, at(old, 0))
 
 	t.Log("a catalog of an earlier process that is removed frees room even if its size is unknown")
 	s = newSession(map[types.NamespacedName]Known{old: {Digest: "x"}}, func(types.NamespacedName) bool { return false })
-	require.True(t, s.refuse(b, 0))
-	require.Equal(t, []types.NamespacedName{b}, s.resize(old, 0))
+	s.refuse(b, 0)
+	require.Equal(t, b, at(old, 0))
 }
 
 // A refused catalog of a tenant waits for a minute even if room is freed while the catalog is being sent, because a tenant can
@@ -406,7 +472,10 @@ func TestLimitsHowOftenARefusedCatalogIsSent(t *testing.T) {
 	w.earliest.Delete(large)
 	w.server.mu.Lock()
 	w.server.full = map[types.NamespacedName]bool{large: true}
-	w.server.meanwhile = func() { s.resize(small, 4) }
+	w.server.meanwhile = func() {
+		s.resize(small, 4)
+		s.next(small) // nothing waits yet
+	}
 	w.server.mu.Unlock()
 	w.publish(large, "2")
 	w.sent()
@@ -416,4 +485,108 @@ func TestLimitsHowOftenARefusedCatalogIsSent(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, result.RequeueAfter, tenantInterval, "the refused catalog is sent again later")
 	require.Empty(t, w.sent())
+}
+
+// work reconciles what is in the queue until it is empty.
+func (w *world) work(queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+	w.Helper()
+	for range 10_000 {
+		if queue.Len() == 0 {
+			return
+		}
+		request, _ := queue.Get()
+		require.NoError(w, w.reconcile(request.NamespacedName))
+		queue.Done(request)
+	}
+	require.Fail(w, "catalogs are sent forever")
+}
+
+// refused is a world in which package-server has no room for catalogs of tenants except "a/small".
+func refused(t *testing.T, namespaces map[string]int) (w *world, small types.NamespacedName, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+	t.Helper()
+	w = given(t)
+	queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
+	t.Cleanup(queue.ShutDown)
+	require.NoError(t, w.waker.Start(t.Context(), queue))
+	small = w.source("a", "small", "u")
+	w.server.full = map[types.NamespacedName]bool{}
+	for namespace, n := range namespaces {
+		for i := range n {
+			w.server.full[w.source(namespace, fmt.Sprint("c", i), fmt.Sprint(namespace, i))] = true
+		}
+	}
+	w.start()
+	w.available()
+	w.await("a/small")
+	w.woken.Wait()
+	w.sent()
+	return w, small, queue
+}
+
+// One catalog that is removed can leave room for all that were refused. Nothing else would send them again.
+func TestSendsAllRefusedCatalogsAgainThatFit(t *testing.T) {
+	w, small, queue := refused(t, map[string]int{"b": 20, "c": 1})
+	w.server.full = nil
+	w.Catalogs.SetUnavailable(small)
+	require.NoError(t, w.reconcile(small))
+	w.work(queue)
+	got, _ := w.server.state()
+	require.Len(t, got, 21)
+	require.Len(t, w.sent(), 1+21)
+}
+
+func TestRefusedCatalogsAreSentInTurns(t *testing.T) {
+	r := &retries{}
+	for i := range 10 {
+		r.add(types.NamespacedName{Namespace: "evil", Name: fmt.Sprint(i)}, 0)
+	}
+	for i := range 2 {
+		r.add(types.NamespacedName{Namespace: "victim", Name: fmt.Sprint(i)}, 0)
+	}
+	round := func() (sent []string) {
+		key := types.NamespacedName{Namespace: "other", Name: "smaller"}
+		r.stored(key)
+		r.free()
+		for ok := true; ok; {
+			if key, ok = r.next(key); ok {
+				sent = append(sent, key.String())
+			}
+			if key.Namespace == "victim" {
+				r.stored(key)
+			} else if ok {
+				r.add(key, r.freed)
+			}
+		}
+		return sent
+	}
+	require.Equal(t, []string{"evil/0", "victim/0", "evil/1", "victim/1", "evil/2", "evil/3"}, round())
+	require.Equal(t, []string{"evil/4", "evil/5", "evil/6", "evil/7"}, round())
+	require.Equal(t, []string{"evil/8", "evil/9", "evil/0", "evil/1"}, round())
+	require.Equal(t, []string{"evil"}, r.order)
+}
+
+// A namespace with many refused catalogs must not take the turns of others.
+func TestNamespacesTakeTurnsWhenThereIsRoom(t *testing.T) {
+	w, small, queue := refused(t, map[string]int{"evil": 250, "victim": 1})
+	delete(w.server.full, types.NamespacedName{Namespace: "victim", Name: "c0"})
+	w.Catalogs.SetUnavailable(small)
+	require.NoError(t, w.reconcile(small))
+	w.work(queue)
+	w.await("victim/c0")
+	require.LessOrEqual(t, len(w.sent()), 1+1+4, "few catalogs of a namespace are sent in vain")
+
+	t.Log("the other catalogs of the namespace are sent when there is room again")
+	seen := map[string]bool{}
+	victim := types.NamespacedName{Namespace: "victim", Name: "c0"}
+	for range 250 {
+		w.Catalogs.SetUnavailable(victim)
+		require.NoError(t, w.reconcile(victim))
+		w.work(queue)
+		w.publish(victim, "1")
+		require.NoError(t, w.reconcile(victim))
+		for _, request := range w.sent() {
+			seen[request] = true
+		}
+	}
+	require.Len(t, seen, 2+250)
 }

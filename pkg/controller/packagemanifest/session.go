@@ -3,6 +3,8 @@ package packagemanifest
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,6 +27,8 @@ type sessions struct {
 	available func(context.Context) bool
 	// isGlobal reports whether a catalog is global. Global catalogs and those of tenants are subject to different limits.
 	isGlobal func(types.NamespacedName) bool
+	// notify is called when the refusal of a catalog changes.
+	notify func(types.NamespacedName)
 	// changed contains an element if the APIService has changed.
 	changed chan struct{}
 
@@ -40,21 +44,18 @@ type session struct {
 	// pending becomes empty.
 	pending map[types.NamespacedName]bool
 	empty   chan struct{}
-	// sizes contains the number of bytes that were sent for each catalog that package-server has, or unknownSize. refused contains
-	// the catalogs for which package-server has no room.
-	sizes   map[types.NamespacedName]int64
-	refused map[types.NamespacedName]bool
-	// freed counts how often a catalog was removed or became smaller, keyed by isGlobal.
-	freed    map[bool]int
-	isGlobal func(types.NamespacedName) bool
+	// sizes contains the number of bytes that were sent for each catalog that package-server has, or unknownSize.
+	sizes map[types.NamespacedName]int64
+	// refusals contains why package-server does not list the current packages of a catalog.
+	refusals map[types.NamespacedName]string
+	// global and tenants contain the catalogs for which package-server has no room.
+	global, tenants retries
+	isGlobal        func(types.NamespacedName) bool
 }
 
 // unknownSize is the size of a catalog that package-server had at the beginning of the session. Only its removal counts as
 // freeing room.
 const unknownSize = 1
-
-// maxRetried bounds the number of refused catalogs that are sent again when package-server has room for more.
-const maxRetried = 4
 
 // wakeUp notifies Start that the APIService has changed.
 func (s *sessions) wakeUp() {
@@ -130,7 +131,12 @@ func (s *sessions) run(ctx context.Context) error {
 		close(now.empty)
 	}
 	s.setCurrent(now)
-	defer s.setCurrent(nil)
+	defer func() {
+		s.setCurrent(nil)
+		for _, key := range now.refused() {
+			s.notify(key)
+		}
+	}()
 	for _, key := range all {
 		s.wake(key)
 	}
@@ -151,7 +157,7 @@ func (s *sessions) run(ctx context.Context) error {
 func newSession(knows map[types.NamespacedName]Known, isGlobal func(types.NamespacedName) bool) *session {
 	out := &session{
 		knows: knows, pending: map[types.NamespacedName]bool{}, empty: make(chan struct{}), isGlobal: isGlobal,
-		sizes: map[types.NamespacedName]int64{}, refused: map[types.NamespacedName]bool{}, freed: map[bool]int{},
+		sizes: map[types.NamespacedName]int64{}, refusals: map[types.NamespacedName]string{},
 	}
 	for key := range knows {
 		out.pending[key], out.sizes[key] = true, unknownSize
@@ -193,51 +199,77 @@ func (s *session) set(key types.NamespacedName, k Known) {
 	s.knows[key] = k
 }
 
+// retries returns the refused catalogs that are subject to the same limits as a catalog. The caller must hold the lock.
+func (s *session) retries(key types.NamespacedName) *retries {
+	if s.isGlobal(key) {
+		return &s.global
+	}
+	return &s.tenants
+}
+
 // frees returns how often package-server has freed room that a catalog may use.
 func (s *session) frees(key types.NamespacedName) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.freed[s.isGlobal(key)]
+	return s.retries(key).freed
 }
 
 // refuse records that package-server had no room for a catalog. The argument is the result of frees before the catalog was sent.
-// If room has been freed since then, refuse returns false, and the catalog can be sent again.
-func (s *session) refuse(key types.NamespacedName, frees int) bool {
+func (s *session) refuse(key types.NamespacedName, frees int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.freed[s.isGlobal(key)] != frees {
-		s.knows[key] = Known{UID: s.knows[key].UID}
-		return false
-	}
-	s.refused[key] = true
-	return true
+	s.retries(key).add(key, frees)
 }
 
-// resize records the size of a catalog that package-server has stored; zero means that it was removed. If that frees room,
-// resize returns some of the refused catalogs that are subject to the same limits, and marks them to be sent again.
-func (s *session) resize(key types.NamespacedName, size int64) []types.NamespacedName {
+// resize records the size of a catalog that package-server has stored; zero means that it was removed. That may free room for
+// others.
+func (s *session) resize(key types.NamespacedName, size int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.sizes[key]
-	delete(s.refused, key)
 	if s.sizes[key] = size; size == 0 {
 		delete(s.sizes, key)
 	}
-	if size >= before {
-		return nil // includes the removal of a catalog that was only refused
+	s.retries(key).stored(key)
+	if size < before { // not the removal of a catalog that was only refused
+		s.retries(key).free()
 	}
-	isGlobal := s.isGlobal(key)
-	s.freed[isGlobal]++
-	var again []types.NamespacedName
-	for other := range s.refused {
-		if len(again) < maxRetried && s.isGlobal(other) == isGlobal {
-			again = append(again, other)
-		}
+}
+
+// next returns the refused catalog that has to be sent next, if any, after an attempt to send the given one.
+func (s *session) next(after types.NamespacedName) (types.NamespacedName, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key, ok := s.retries(after).next(after)
+	if ok {
+		s.knows[key] = Known{UID: s.knows[key].UID}
 	}
-	for _, other := range again {
-		s.knows[other] = Known{UID: s.knows[other].UID}
+	return key, ok
+}
+
+// setRefusal records why package-server does not list the current packages of a catalog; "" means that it does. It returns true
+// if that has changed.
+func (s *session) setRefusal(key types.NamespacedName, reason string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.refusals[key]
+	if s.refusals[key] = reason; reason == "" {
+		delete(s.refusals, key)
 	}
-	return again
+	return before != reason
+}
+
+func (s *session) refusal(key types.NamespacedName) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refusals[key]
+}
+
+// refused returns the catalogs that have a refusal.
+func (s *session) refused() []types.NamespacedName {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.refusals))
 }
 
 // done records that a catalog was compared.

@@ -144,7 +144,7 @@ func (m *manifests) selection(ctx context.Context, options *metainternalversion.
 	if s.size() > maxSelected {
 		return s, apierrors.NewBadRequest(fmt.Sprintf("the selectors have more than %d requirements and values", maxSelected))
 	}
-	s.Match = func(e *store.Entry) bool { return s.matches(e.Name, s.NamespaceOf(e.Catalog()), e.Labels) }
+	s.Match = func(e *store.Entry) bool { return s.matches(e.Name, s.NamespaceOf(e.Catalog()), e.Labels()) }
 	return s, nil
 }
 
@@ -158,8 +158,8 @@ func (s selection) size() int {
 	return n
 }
 
-func (s selection) matches(name, namespace string, all map[string]string) bool {
-	return s.fields.Matches(fields.Set{"metadata.name": name, "metadata.namespace": namespace}) && s.labels.Matches(labels.Set(all))
+func (s selection) matches(name, namespace string, all labels.Labels) bool {
+	return s.fields.Matches(fields.Set{"metadata.name": name, "metadata.namespace": namespace}) && s.labels.Matches(all)
 }
 
 // ConvertToTable implements rest.TableConvertor.

@@ -27,7 +27,7 @@ func manifest(e *store.Entry, v store.View) (*packagesv1.PackageManifest, error)
 
 func meta(e *store.Entry, v store.View) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
-		Name: e.Name, Namespace: v.NamespaceOf(e.Catalog()), Labels: e.Labels, CreationTimestamp: e.Source.Created,
+		Name: e.Name, Namespace: v.NamespaceOf(e.Catalog()), Labels: e.Labels().Map(), CreationTimestamp: e.Source.Created,
 		ResourceVersion: version(e.Version), UID: uid(string(e.Source.UID), e.Name),
 	}
 }
@@ -47,7 +47,7 @@ func uid(source, name string) types.UID {
 // removed returns the last known state of a package that was removed.
 func removed(c store.Change, v store.View) *packagesv1.PackageManifest {
 	out := &packagesv1.PackageManifest{ObjectMeta: metav1.ObjectMeta{
-		Name: c.Package, Namespace: v.NamespaceOf(c.Catalog), Labels: c.Before, ResourceVersion: version(c.Version),
+		Name: c.Package, Namespace: v.NamespaceOf(c.Catalog), Labels: c.Before.Map(), ResourceVersion: version(c.Version),
 	}}
 	out.APIVersion, out.Kind = packagesv1.GroupVersion.String(), packagesv1.KindPackageManifest
 	out.Status = packagesv1.PackageManifestStatus{

@@ -155,8 +155,8 @@ func (w *watcher) change(ctx context.Context, c store.Change) bool {
 		return true
 	}
 	now := w.store.Current(c)
-	before := c.Before != nil && w.selects(c, c.Before)
-	after := !c.Deleted && now != nil && w.selects(c, now.Labels)
+	before := !c.IsNew && w.selects(c, c.Before)
+	after := !c.Deleted && now != nil && w.selects(c, now.Labels())
 	switch {
 	case after && before:
 		return w.sendCurrent(ctx, watch.Modified, c)
@@ -174,7 +174,7 @@ func (w *watcher) sees(c store.Change) bool {
 }
 
 // selects reports whether the selectors match the changed package with the given labels.
-func (w *watcher) selects(c store.Change, labels map[string]string) bool {
+func (w *watcher) selects(c store.Change, labels store.Labels) bool {
 	return w.matches(c.Package, w.NamespaceOf(c.Catalog), labels)
 }
 
@@ -237,7 +237,7 @@ func (w *watcher) reserve(c store.Change) (e *store.Entry, release func(), err e
 
 // current returns the current entry of a package, or nil if there is none that matches.
 func (w *watcher) current(c store.Change) *store.Entry {
-	if e := w.store.Current(c); e != nil && w.selects(c, e.Labels) {
+	if e := w.store.Current(c); e != nil && w.selects(c, e.Labels()) {
 		return e
 	}
 	return nil

@@ -22,8 +22,9 @@ type Change struct {
 	Version uint64
 	Catalog types.NamespacedName
 	Package string
-	// Before contains the labels before the change; it is nil for a new package.
-	Before map[string]string
+	// Before are the labels before the change, unless the package is new.
+	Before Labels
+	IsNew  bool
 	// Deleted means that the package was removed.
 	Deleted bool
 }

@@ -31,8 +31,9 @@ const (
 	mostDisk, mostIndex                     = 2 << 30, 128 << 20
 	// maxGlobalDisk and maxGlobalIndex bound the catalogs of the global catalog namespace.
 	maxGlobalDisk, maxGlobalIndex = 1 << 30, 256 << 20
-	// entryOverhead is the estimated memory of an entry, and labelOverhead is that of one of its labels.
-	entryOverhead, labelOverhead = 300, 32
+	// entryOverhead is the estimated memory of an entry, labelOverhead is that of a label, and catalogOverhead is that of a catalog
+	// with its names and texts.
+	entryOverhead, labelOverhead, catalogOverhead = 300, 32, 4 << 10
 )
 
 // ErrFull means that there is no room for a catalog.
@@ -82,24 +83,28 @@ func (c *Catalog) Len() int { return len(c.entries) }
 type Entry struct {
 	// Name is the name of the package.
 	Name string
-	// Source is the CatalogSource.
+	// Source is the CatalogSource. Its labels are those that all packages of the catalog have.
 	Source *packages.Source
-	// Labels are the labels of the PackageManifest.
-	Labels map[string]string
 	// Version is the version at which the package changed.
 	Version uint64
 	// Bytes is the length of the record.
 	Bytes int64
 
+	// own are the labels of the package, without those that all packages of the catalog have.
+	own    map[string]string
 	offset int64
-	sum    [sha256.Size]byte
-	file   *os.File
+	// sum identifies the record and the labels.
+	sum  [sha256.Size]byte
+	file *os.File
 }
 
 // Catalog returns the name of the CatalogSource.
 func (e *Entry) Catalog() types.NamespacedName {
 	return types.NamespacedName{Namespace: e.Source.Namespace, Name: e.Source.Name}
 }
+
+// Labels returns the labels of the PackageManifest.
+func (e *Entry) Labels() Labels { return Labels{own: e.own, shared: e.Source.Labels} }
 
 // Record reads the record.
 func (e *Entry) Record() (packages.Record, error) {
@@ -151,12 +156,16 @@ func (s *Store) Put(key types.NamespacedName, from io.Reader) error {
 		return err
 	}
 	next := &Catalog{Header: header}
-	if err := s.read(next, decoder, file); err != nil {
-		_ = file.Close()
-		return err
+	next.Source.Labels = header.Source.Shared()
+	next.use.index = catalogOverhead + sizeOf(next.Source.Labels)
+	err = s.read(next, decoder, file)
+	if err == nil {
+		err = s.publish(next)
 	}
-	s.replace(next)
-	return nil
+	if err != nil {
+		_ = file.Close()
+	}
+	return err
 }
 
 // file returns a new file that is deleted when it is no longer used.
@@ -170,7 +179,11 @@ func (s *Store) file() (*os.File, error) {
 
 // read copies the records to the file.
 func (s *Store) read(c *Catalog, from *packages.Decoder, file *os.File) error {
-	namespace, tenants := s.others(c.Key())
+	before := s.others(c.Key())
+	base, err := json.Marshal(c.Source.Labels)
+	if err != nil {
+		return err // not reached: encoding strings does not fail
+	}
 	for {
 		record, text, err := from.Next()
 		if errors.Is(err, io.EOF) {
@@ -180,16 +193,13 @@ func (s *Store) read(c *Catalog, from *packages.Decoder, file *os.File) error {
 			return err
 		}
 		e := &Entry{
-			Name: record.Manifest.Name, Source: &c.Source, Labels: record.Manifest.Labels,
-			offset: c.use.disk, Bytes: int64(len(text)), sum: sha256.Sum256(text), file: file,
-		}
-		if e.Labels == nil {
-			e.Labels = map[string]string{}
+			Name: record.Manifest.Name, Source: &c.Source, own: record.Manifest.Labels,
+			offset: c.use.disk, Bytes: int64(len(text)), sum: sumOf(base, text), file: file,
 		}
 		c.entries = append(c.entries, e)
 		c.use.disk += e.Bytes
 		c.use.index += e.size()
-		if err := s.fits(c, namespace, tenants); err != nil {
+		if err := s.fits(c, before); err != nil {
 			return err
 		}
 		if _, err := file.WriteAt(text, e.offset); err != nil {
@@ -205,68 +215,112 @@ func (s *Store) read(c *Catalog, from *packages.Decoder, file *os.File) error {
 	return nil
 }
 
-// others returns the usage of the other catalogs in the namespace of key, and of the other catalogs of all tenants.
-func (s *Store) others(key types.NamespacedName) (namespace, tenants use) {
+// sumOf identifies a record and the labels that all packages of the catalog have.
+func sumOf(labels, record []byte) (sum [sha256.Size]byte) {
+	hash := sha256.New()
+	_, _ = hash.Write(labels) // never fails
+	_, _ = hash.Write(record)
+	return [sha256.Size]byte(hash.Sum(sum[:0]))
+}
+
+// others returns the usage of all catalogs except the one with the given key, and what that one uses.
+func (s *Store) others(key types.NamespacedName) usage {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
+	return s.countOthers(key)
+}
+
+// countOthers is others for callers that hold the lock.
+func (s *Store) countOthers(key types.NamespacedName) usage {
+	var out usage
 	for other, c := range s.catalogs {
 		if other == key {
+			out.replaced = c.use
 			continue
 		}
 		if other.Namespace == key.Namespace {
-			namespace.add(c)
+			out.namespace.add(c.use)
 		}
 		if other.Namespace != s.GlobalNamespace {
-			tenants.add(c)
+			out.tenants.add(c.use)
 		}
 	}
-	return namespace, tenants
+	return out
+}
+
+// usage is what catalogs use.
+type usage struct {
+	// namespace and tenants are the usage of the other catalogs in a catalog's namespace, and of the other catalogs of all tenants.
+	// replaced is the usage of the catalog's previous version.
+	namespace, tenants, replaced use
 }
 
 // fits returns an error if a catalog, together with the other catalogs, exceeds the limits.
-func (s *Store) fits(c *Catalog, namespace, tenants use) error {
-	namespace.add(c)
-	tenants.add(c)
+func (s *Store) fits(c *Catalog, others usage) error {
+	namespace, tenants := others.namespace, others.tenants
+	namespace.add(c.use)
+	tenants.add(c.use)
 	if c.Source.Namespace == s.GlobalNamespace {
-		return namespace.within(maxGlobalDisk, maxGlobalIndex)
+		return fit(namespace.within(use{maxGlobalDisk, maxGlobalIndex}), "the catalogs of the global catalog namespace exceed %d MiB of descriptions or %d MiB of names and labels", maxGlobalDisk>>20, maxGlobalIndex>>20)
 	}
-	if err := namespace.within(maxNamespaceDisk, maxNamespaceIndex); err != nil {
-		return err
+	if !namespace.within(use{maxNamespaceDisk, maxNamespaceIndex}) {
+		return fit(false, "the catalogs of the namespace exceed %d MiB of descriptions or %d MiB of names and labels", maxNamespaceDisk>>20, maxNamespaceIndex>>20)
 	}
-	if namespace.within(leastNamespaceDisk, leastNamespaceIndex) == nil {
-		return tenants.within(mostDisk, mostIndex)
+	return fit(hasRoom(c.use, namespace, tenants, others.replaced),
+		"the catalogs of all tenants leave little room, and those of the namespace exceed %d MiB of descriptions or %d KiB of names and labels", leastNamespaceDisk>>20, leastNamespaceIndex>>10)
+}
+
+// hasRoom reports whether all tenants together have room for a catalog that uses "new" and replaces one that used "old". namespace and
+// tenants include the catalog. A namespace can use no more than what it leaves for others, so that the first catalogs of
+// another namespace are not refused while a few namespaces use much more. A catalog that does not grow remains.
+func hasRoom(new, namespace, tenants, old use) bool {
+	switch total := (use{maxTenantDisk, maxTenantIndex}); {
+	case namespace.within(use{leastNamespaceDisk, leastNamespaceIndex}):
+		return tenants.within(use{mostDisk, mostIndex})
+	case new.within(old):
+		return tenants.within(total)
+	default:
+		tenants.add(namespace)
+		return tenants.within(total)
 	}
-	return tenants.within(maxTenantDisk, maxTenantIndex)
+}
+
+// fit returns ErrFull with an explanation unless there is room.
+func fit(hasRoom bool, format string, limits ...any) error {
+	if hasRoom {
+		return nil
+	}
+	return fmt.Errorf("%w: "+format, append([]any{ErrFull}, limits...)...)
 }
 
 // use is the usage of catalogs: bytes on disk, and memory for the index.
 type use struct{ disk, index int64 }
 
-func (u *use) add(c *Catalog) {
-	u.disk += c.use.disk
-	u.index += c.use.index
+func (u *use) add(more use) {
+	u.disk += more.disk
+	u.index += more.index
 }
 
-func (u *use) within(disk, index int64) error {
-	if u.disk > disk || u.index > index {
-		return fmt.Errorf("%w: at most %d MiB of descriptions and %d MiB of names and labels", ErrFull, disk>>20, index>>20)
-	}
-	return nil
-}
+func (u *use) within(limit use) bool { return u.disk <= limit.disk && u.index <= limit.index }
 
 // size estimates the memory of an entry.
 func (e *Entry) size() int64 {
-	n := entryOverhead + len(e.Name)
-	for key, value := range e.Labels {
-		n += labelOverhead + len(key) + len(value)
-	}
-	return int64(n)
+	return entryOverhead + int64(len(e.Name)) + sizeOf(e.own)
 }
 
-// replace publishes a catalog, and records the differences from the previous one.
-func (s *Store) replace(next *Catalog) {
+// publish replaces the catalog of the same CatalogSource if there is still room, because others may have been stored in the meantime.
+func (s *Store) publish(next *Catalog) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.fits(next, s.countOthers(next.Key())); err != nil {
+		return err
+	}
+	s.replace(next)
+	return nil
+}
+
+// replace stores a catalog, and records the differences from the previous one. The caller must hold the lock.
+func (s *Store) replace(next *Catalog) {
 	old := s.catalogs[next.Key()]
 	var before []*Entry
 	if old != nil {
@@ -298,15 +352,18 @@ func (s *Store) record(of types.NamespacedName, before, after []*Entry) {
 		}
 		s.version++
 		e.Version = s.version
-		change := Change{Version: s.version, Catalog: of, Package: e.Name}
+		change := Change{Version: s.version, Catalog: of, Package: e.Name, IsNew: old == nil}
 		if old != nil {
-			change.Before = old.Labels
+			change.Before = old.Labels()
+			if maps.Equal(e.own, old.own) {
+				e.own = old.own // the history keeps it anyway
+			}
 		}
 		s.history.add(change)
 	}
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		s.version++
-		s.history.add(Change{Version: s.version, Catalog: of, Package: name, Before: known[name].Labels, Deleted: true})
+		s.history.add(Change{Version: s.version, Catalog: of, Package: name, Before: known[name].Labels(), Deleted: true})
 	}
 }
 

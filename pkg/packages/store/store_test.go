@@ -16,8 +16,7 @@ func TestLimitsWhatNamespacesUse(t *testing.T) {
 		return &Catalog{Header: packages.Header{Source: packages.Source{Namespace: namespace, Name: name}}, use: use{disk, index}}
 	}
 	fits := func(c *Catalog) error {
-		namespace, tenants := s.others(c.Key())
-		return s.fits(c, namespace, tenants)
+		return s.fits(c, s.others(c.Key()))
 	}
 	require.NoError(t, fits(catalog("a", "one", maxNamespaceDisk, maxNamespaceIndex)))
 	s.replace(catalog("a", "one", maxNamespaceDisk, maxNamespaceIndex))
@@ -69,7 +68,7 @@ func TestForgetsOldChanges(t *testing.T) {
 	change := func(n int) {
 		c := &Catalog{Header: packages.Header{Source: packages.Source{Namespace: "a", Name: "one"}}}
 		for i := range n {
-			c.entries = append(c.entries, &Entry{Name: fmt.Sprintf("p%06d", i), Source: &c.Source, Labels: map[string]string{}, sum: [32]byte{byte(n)}})
+			c.entries = append(c.entries, &Entry{Name: fmt.Sprintf("p%06d", i), Source: &c.Source, own: map[string]string{}, sum: [32]byte{byte(n)}})
 		}
 		s.replace(c)
 	}
@@ -93,7 +92,7 @@ func TestWhatANamespaceChangesDoesNotEndTheWatchesOfOthers(t *testing.T) {
 	change := func(namespace string, from, n int) {
 		c := &Catalog{Header: packages.Header{Source: packages.Source{Namespace: namespace, Name: "c"}}}
 		for i := range n {
-			c.entries = append(c.entries, &Entry{Name: fmt.Sprintf("p%06d", from+i), Source: &c.Source, Labels: map[string]string{}})
+			c.entries = append(c.entries, &Entry{Name: fmt.Sprintf("p%06d", from+i), Source: &c.Source, own: map[string]string{}})
 		}
 		s.replace(c)
 	}
