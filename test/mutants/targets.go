@@ -87,12 +87,6 @@ func targets() []Mutant {
 			Killer: unit("pkg/controller/csv", "TestATargetWithoutPermissionToWriteAffectsOnlyThisTarget"),
 		},
 		{
-			Name: "bindings-that-finalizers-keep-elsewhere-count", Rule: 8, File: "pkg/install/deployment/reach.go",
-			Old:    "if b.GetDeletionTimestamp() != nil {",
-			New:    "if false {",
-			Killer: unit("pkg/install/deployment", "TestExistingBindingsOfANewServiceAccountCount"),
-		},
-		{
 			Name: "a-target-delays-removals-forever", Rule: 6, File: "pkg/controller/csv/finalize.go",
 			Old:    "return left > 0",
 			New:    "return true",

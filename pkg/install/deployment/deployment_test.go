@@ -381,7 +381,7 @@ func TestExistingBindingsOfANewServiceAccountCount(t *testing.T) {
 			b.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
 			renderFor(t, b, other, "op", read)
 			b.DeletionTimestamp, b.Finalizers = new(metav1.NewTime(made)), []string{"a.example/x"}
-		}, ""}, // users of the other namespace keep it
+		}, "outside of namespace t1"}, // users who do not have its permissions can keep it
 		{"older, in another namespace, created by another install for other permissions", "t9", func(b *rbacv1.RoleBinding) {
 			b.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
 			renderFor(t, b, other, "op", read, read)

@@ -21,15 +21,12 @@ type Reach struct {
 }
 
 // Of returns a function that selects the bindings that count for a ServiceAccount: those in its namespace, ClusterRoleBindings, and those
-// that an install created for it elsewhere. A binding elsewhere that is being deleted does not count: only the finalizers of that namespace's
-// users keep it (docs/adr/0093).
+// that an install created for it elsewhere. Those that are being deleted count: everybody who may change a binding can keep it with a
+// finalizer, also without the permissions that it grants.
 func (r Reach) Of(key types.NamespacedName) func(rbac.Binding) bool {
 	return func(b rbac.Binding) bool {
 		if in := b.GetNamespace(); in == rbac.ClusterScope || in == key.Namespace {
 			return true
-		}
-		if b.GetDeletionTimestamp() != nil {
-			return false
 		}
 		owner, ok := r.Installed(b)
 		return ok && r.isRenderedFor(b, key.Name, owner)
