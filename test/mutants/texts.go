@@ -125,8 +125,8 @@ func texts() []Mutant {
 		},
 		{
 			Name: "conflicts-compare-pairs", Rule: 8, File: "pkg/install/provided/conflict.go",
-			Old:    "if !serves || !a.apis[api.String()] {",
-			New:    "if !serves || !texts(a.csv)[api.String()] {",
+			Old:    "	return a.resources[api.Resource()] && (",
+			New:    "	_, resources := namesOf(a.csv); return resources[api.Resource()] && (",
 			Killer: unit("pkg/install/provided", "TestManyAPIsTakeLinearTime"),
 		},
 		{

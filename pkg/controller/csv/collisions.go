@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/step"
 	"github.com/remit-olm/remit/pkg/step/execute"
@@ -75,7 +74,7 @@ func (s *scope) occupy(namespace string, why error) {
 		s.occupied = map[string]error{}
 	}
 	s.occupied[namespace] = execute.Occupation(namespace, why)
-	if kit.Is[*apply.DelayedError](why) {
+	if isRechecked(why) {
 		s.facts.Postponed = why
 	}
 }

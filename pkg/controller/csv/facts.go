@@ -59,7 +59,7 @@ type Facts struct {
 	Intercepts bool
 	// Prepared is the error that prevented creating the operator's ServiceAccounts, roles or certificates.
 	Prepared error
-	// Postponed is why a role or binding cannot be written yet in a target namespace, which does not affect the others.
+	// Postponed is why a role or binding cannot be written yet in a target namespace, or is refused there, which does not affect the others.
 	Postponed error
 	// Unsynced is true if this reconcile wrote objects that the cache does not show yet. Their watch events trigger
 	// another reconcile.

@@ -13,6 +13,7 @@ import (
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
 const (
@@ -28,8 +29,8 @@ const (
 // Next returns the transition that follows from the facts. It does not modify the facts.
 func Next(f Facts) Transition {
 	t := reportExcess(f, decide(f))
-	if delay := cmp.Or(f.Prepared, f.Postponed); t.After == 0 && kit.Is[*apply.DelayedError](delay) {
-		t.After = recheckAfter(f, delay) // applies in every phase, because no watch reports that the delay is over
+	if delay := cmp.Or(f.Prepared, f.Postponed); t.After == 0 && isRechecked(delay) {
+		t.After = recheckAfter(f, delay) // applies in every phase, because no watch reports when the object can be written
 	}
 	return t
 }
@@ -131,6 +132,11 @@ func backoff(f Facts) time.Duration {
 	return max(0, last.Add(delay).Sub(f.Now))
 }
 
+// isRechecked reports whether an object is tried again after some time in every phase.
+func isRechecked(err error) bool {
+	return kit.Is[*apply.DelayedError](err) || kit.Is[*execute.RefusedError](err)
+}
+
 // recheckAfter returns the delay before rechecking a refusal if no watch reports when its cause is removed (a quota, a
 // policy, a sealed Role). The delay is as long as the phase has lasted. It is 0, which means no recheck, for problems
 // that only a user can fix.
@@ -142,7 +148,7 @@ func recheckAfter(f Facts, err error) time.Duration {
 		return 0
 	case delayed:
 		return max(minDelay, clamp(f.Now.Sub(last.Time)))
-	case !apierrors.IsForbidden(err):
+	case !apierrors.IsForbidden(err) && !kit.Is[*execute.RefusedError](err):
 		return 0
 	}
 	return clamp(f.Now.Sub(last.Time))

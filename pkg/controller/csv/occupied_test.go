@@ -1,11 +1,13 @@
 package csv
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -88,4 +90,32 @@ func TestACollisionInATargetAffectsOnlyThisTarget(t *testing.T) {
 		require.Contains(t, got.message, "Role t1/demo.v1.0.0-demo-# already exists")
 		require.Empty(t, got.writes)
 	})
+}
+
+// A user of a target can fill a quota there, or delete the namespace. No watch reports when it accepts objects again.
+func TestARefusalInATargetAffectsOnlyThisTarget(t *testing.T) {
+	t.Parallel()
+	const role = "acct: apply Role t2/demo.v1.0.0-demo-#"
+	refusal := func(why string) error {
+		return apierrors.NewForbidden(rbacv1.Resource("roles"), "demo", errors.New(why))
+	}
+	w := newWorld(t)
+	targets("t1", "t2", "t3")(w)
+	w.Refuse(role, refusal("exceeded quota: objects"))
+	settled(w)
+	available("demo")(w)
+	got := w.settle()
+	require.Equal(t, phaseSucceeded, got.phase, got.message)
+	require.Contains(t, got.message, "; the operator gets no permissions in namespace t2: ")
+	require.Contains(t, got.message, "exceeded quota: objects")
+	require.NotZero(t, got.after)
+	w.Refuse(role, nil)
+	got = w.settle()
+	require.Subset(t, got.writes, []string{role, "acct: apply RoleBinding t2/demo.v1.0.0-demo-#"})
+	require.NotContains(t, got.message, "gets no permissions")
+
+	w = newWorld(t)
+	targets("t1", "t2", "t3")(w)
+	w.Refuse(role, refusal(`user "acct" is attempting to grant RBAC permissions not currently held`))
+	require.Equal(t, phasePending, w.settle().phase)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/warrant"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/step/build"
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
@@ -206,6 +207,9 @@ func (r *Reconciler) ensure(ctx context.Context, s *scope, account client.Client
 			continue
 		}
 		result, live, err := r.ensureOne(ctx, s, account, roles, obj)
+		if refused := preflight.AtAdmission(err); isForTarget && refused != nil { // the permissions have been checked
+			err = refused
+		}
 		if isForTarget && execute.Occupies(err) {
 			s.occupy(obj.GetNamespace(), err)
 			continue

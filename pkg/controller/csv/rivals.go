@@ -83,7 +83,7 @@ func (r *Reconciler) gatherRivals(ctx context.Context, s *scope) error {
 		Filter: preflight.NamespaceFilter{RBAC: r.RBAC, Ask: r.confirmer.Ask},
 	}
 	for attempt := 0; ; attempt++ {
-		namespace, err := conflicts.Rival(ctx, s.csv, s.targets)
+		namespace, err := conflicts.Rival(ctx, s.csv, s.owner, s.targets)
 		if err != nil {
 			return fmt.Errorf("find an operator with the same APIs: %w", err)
 		}

@@ -192,9 +192,7 @@ func applySteps(ctx context.Context, s *run) (outcome, error) {
 		if err := s.sameAccount(ctx); err != nil {
 			return outcome{}, err
 		}
-		var warnings warning.List
-		done, err := s.executor.Do(warning.Into(ctx, &warnings), state)
-		s.warn(i, warnings.All())
+		done, err := s.do(ctx, i)
 		if preflight.IsPermanent(err) {
 			s.setStep(i, operatorsv1alpha1.StepStatusNotCreated)
 			return outcome{}, &invalid{reasonFailed, err}
@@ -218,6 +216,21 @@ func applySteps(ctx context.Context, s *run) (outcome, error) {
 		saved = s.reconciler.Clock.Now()
 	}
 	return proceed(), nil
+}
+
+// do executes a step. If a user of its target namespace occupies its object, it skips this step and the later ones for this namespace.
+func (s *run) do(ctx context.Context, i int) (execute.Done, error) {
+	var warnings warning.List
+	done, err := s.executor.Do(warning.Into(ctx, &warnings), s.states[i])
+	s.warn(i, warnings.All())
+	why := s.occupation(s.states[i], err)
+	if why == nil {
+		return done, err
+	}
+	s.states[i].Problem = why
+	execute.SkipOccupied(s.states)
+	s.noteOccupation(i)
+	return execute.Done{Status: operatorsv1alpha1.StepStatusNotCreated}, nil
 }
 
 // sameAccount returns an error as soon as the cache shows that another account bounds the plan's namespace, so that no

@@ -102,7 +102,7 @@ func (s *run) checkDeployable(ctx context.Context, csv *operatorsv1alpha1.Cluste
 		return err
 	}
 	r := s.reconciler
-	if err := s.checkProvided(ctx, csv); err != nil {
+	if err := s.checkProvided(ctx, csv, owner); err != nil {
 		return err
 	}
 	all, err := requirement.World{Reader: r.Client, Mapper: r.Client.RESTMapper(), ServerVersion: r.ServerVersion, Unserved: r.unserved}.Of(ctx, csv)
@@ -133,7 +133,7 @@ func (s *run) bound(ctx context.Context, owner ownerutil.Owner, made func(string
 
 // checkProvided returns an error if the CSV must not provide its APIs: because of the static APIs of its OperatorGroup, or
 // because an operator of another OperatorGroup provides them.
-func (s *run) checkProvided(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) error {
+func (s *run) checkProvided(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, owner ownerutil.Owner) error {
 	listed := s.group.Annotations[operatorsv1.OperatorGroupProvidedAPIsAnnotationKey]
 	if s.group.Spec.StaticProvidedAPIs && !provided.Allows(listed, provided.Of(csv)) {
 		return fmt.Errorf("%w: the static APIs of the OperatorGroup do not include those of the ClusterServiceVersion", errDeferred)
@@ -143,7 +143,7 @@ func (s *run) checkProvided(ctx context.Context, csv *operatorsv1alpha1.ClusterS
 	rival, err := provided.Conflicts{
 		Reader: r.Client, RBAC: listers, Proofs: r.Proofs, Groups: r.Default.Lookup(r.Client),
 		Filter: preflight.NamespaceFilter{RBAC: listers, Ask: preflight.Reviews(r.Client)},
-	}.Rival(ctx, csv, s.targets)
+	}.Rival(ctx, csv, owner, s.targets)
 	if rival != "" || err != nil {
 		return errors.Join(fmt.Errorf("%w: another OperatorGroup may provide the APIs of the ClusterServiceVersion", errDeferred), err)
 	}

@@ -1,15 +1,23 @@
 package installplan
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/step"
+	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
 // intoTargets installs the demo for its own namespace and two other targets.
@@ -83,4 +91,50 @@ func TestACollisionInATargetAffectsOnlyThisTarget(t *testing.T) {
 			require.Equal(t, before, theirs.GetResourceVersion(), "the object of the other owner is not changed")
 		})
 	}
+}
+
+// A user of a target can fill a quota there, or delete the namespace.
+func TestARefusalInATargetAffectsOnlyThisTarget(t *testing.T) {
+	t.Parallel()
+	forbidden := func(why string) error {
+		return apierrors.NewForbidden(rbacv1.Resource("roles"), "demo", errors.New(why))
+	}
+	const quota = "exceeded quota: objects"
+	for _, row := range []struct {
+		name, request string
+		err           error
+		refused       bool
+	}{
+		{"a quota", "acct: try Role t1/demo.v1.0.0-demo-#", forbidden(quota), false},
+		{"a quota that is full after the dry run", "acct: apply Role t1/demo.v1.0.0-demo-#", forbidden(quota), false},
+		{"a quota for the binding", "acct: apply RoleBinding t1/demo.v1.0.0-demo-#", forbidden(quota), false},
+		{"a quota in the operator's own namespace", "acct: try Role ns/demo.v1.0.0-demo-#", forbidden(quota), true},
+		{"a permission that was removed", "acct: try Role t1/demo.v1.0.0-demo-#", forbidden(`User "acct" cannot patch resource "roles"`), true},
+		{"an escalation", "acct: try Role t1/demo.v1.0.0-demo-#", forbidden(`user "acct" is attempting to grant RBAC permissions not currently held`), true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			got := newWorld(t, intoTargets, refusing(row.request, row.err)).reconcile()
+			if row.refused {
+				require.Equal(t, "True RefusedByAPIServer", got.refused, got.message)
+				require.Equal(t, []string{writesReport}, got.writes)
+				return
+			}
+			require.Equal(t, "Complete", string(got.phase), got.message)
+			require.NotContains(t, got.writes, "acct: apply RoleBinding t1/demo.v1.0.0-demo-#")
+			require.Subset(t, got.writes, []string{"acct: apply Role t2/demo.v1.0.0-demo-#", "acct: apply RoleBinding t2/demo.v1.0.0-demo-#", lastStep, deploys})
+		})
+	}
+}
+
+func TestARefusalWhosePermissionsAreUndecidedOccupiesNoTarget(t *testing.T) {
+	role := &unstructured.Unstructured{}
+	role.SetNamespace("t1")
+	role.SetLabels(map[string]string{names.LabelPermissionsHash: "h"})
+	state := execute.State{Step: step.Step{Object: role}}
+	quota := apierrors.NewForbidden(rbacv1.Resource("roles"), "demo", errors.New("exceeded quota"))
+	require.Error(t, (&run{}).occupation(state, quota))
+	undecided := []preflight.Finding{{Namespace: "t1"}}
+	require.NoError(t, (&run{findings: preflight.Report{Unknown: undecided}}).occupation(state, quota))
+	require.NoError(t, (&run{findings: preflight.Report{Findings: undecided}}).occupation(state, quota))
 }

@@ -322,9 +322,30 @@ func (s *run) notePruned() {
 func (s *run) noteOccupied() {
 	for i, state := range s.states {
 		if state.Skipped && state.Problem != nil {
-			s.steps[i].Warnings = append(s.steps[i].Warnings, execute.Occupation(state.Step.Object.GetNamespace(), state.Problem).Error())
+			s.noteOccupation(i)
 		}
 	}
+}
+
+func (s *run) noteOccupation(i int) {
+	note := execute.Occupation(s.states[i].Step.Object.GetNamespace(), s.states[i].Problem)
+	s.steps[i].Warnings = append(s.steps[i].Warnings, note.Error())
+}
+
+// occupation returns why an error means that a user of a target namespace occupies the object of a step, or nil. A refusal counts only if
+// no permission in the namespace is missing or undecided (docs/adr/0087).
+func (s *run) occupation(state execute.State, err error) error {
+	namespace := state.Step.Object.GetNamespace()
+	isUndecided := func(f preflight.Finding) bool { return f.Namespace == namespace }
+	switch {
+	case err == nil || !execute.IsForTarget(state.Step.Object, state.Step.Owner):
+		return nil
+	case execute.Occupies(err):
+		return err
+	case !s.findings.Empty() || slices.ContainsFunc(s.findings.Unknown, isUndecided):
+		return nil
+	}
+	return preflight.AtAdmission(err)
 }
 
 // refuse records an obstacle to a step.
@@ -361,8 +382,8 @@ func (s *run) trySteps(ctx context.Context) error {
 			continue
 		}
 		at := slices.IndexFunc(s.steps, func(st step.Step) bool { return st.Object == state.Step.Object })
-		if execute.Occupies(answer) && execute.IsForTarget(state.Step.Object, state.Step.Owner) {
-			s.states[at].Problem = answer
+		if why := s.occupation(state, answer); why != nil {
+			s.states[at].Problem = why
 			continue
 		}
 		final, err := s.findings.AddDryRun(apply.Describe(state.Step.Object), answer)

@@ -98,8 +98,11 @@ func Allows(annotation string, apis []API) bool {
 	return !slices.ContainsFunc(apis, func(a API) bool { return !listed[a.String()] })
 }
 
-// index indexes ClusterServiceVersions, except copies, by the APIs that they own.
-const index = "remit.dev/provided-api"
+// index and resourceIndex index ClusterServiceVersions, except copies, by the APIs that they own and by the resources of these APIs.
+const (
+	index         = "remit.dev/provided-api"
+	resourceIndex = "remit.dev/provided-resource"
+)
 
 // servesIndex indexes Deployments by the namespaces that the annotation of their Pods lists, or by servesAll.
 const (
@@ -112,21 +115,13 @@ const (
 
 // Index adds the indexes that Conflicts requires.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
-	err := indexer.IndexField(ctx, &operatorsv1alpha1.ClusterServiceVersion{}, index, func(obj client.Object) []string {
-		csv, ok := obj.(*operatorsv1alpha1.ClusterServiceVersion)
-		if _, copied := obj.GetLabels()[names.LabelCopiedFrom]; !ok || copied {
-			return nil
+	for name, keyOf := range map[string]func(API) string{index: API.String, resourceIndex: API.Resource} {
+		err := indexer.IndexField(ctx, &operatorsv1alpha1.ClusterServiceVersion{}, name, func(obj client.Object) []string { return keys(obj, keyOf) })
+		if err != nil {
+			return fmt.Errorf("index ClusterServiceVersions by API: %w", err)
 		}
-		var keys []string
-		for _, api := range Of(csv) {
-			keys = append(keys, api.String())
-		}
-		return keys
-	})
-	if err != nil {
-		return fmt.Errorf("index ClusterServiceVersions by API: %w", err)
 	}
-	err = indexer.IndexField(ctx, &appsv1.Deployment{}, servesIndex, func(obj client.Object) []string {
+	err := indexer.IndexField(ctx, &appsv1.Deployment{}, servesIndex, func(obj client.Object) []string {
 		if d, ok := obj.(*appsv1.Deployment); ok {
 			return serves(d)
 		}
@@ -136,6 +131,19 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 		return fmt.Errorf("index Deployments by the namespaces that they serve: %w", err)
 	}
 	return nil
+}
+
+// keys returns the keys of the APIs of a ClusterServiceVersion, without duplicates, or nil for a copy.
+func keys(obj client.Object, keyOf func(API) string) (out []string) {
+	csv, ok := obj.(*operatorsv1alpha1.ClusterServiceVersion)
+	if _, copied := obj.GetLabels()[names.LabelCopiedFrom]; !ok || copied {
+		return nil
+	}
+	for _, api := range Of(csv) {
+		out = append(out, keyOf(api))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // serves returns the keys of a Deployment in servesIndex.

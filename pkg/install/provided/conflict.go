@@ -3,7 +3,6 @@ package provided
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -49,7 +48,8 @@ type Conflicts struct {
 }
 
 // Rival returns the namespace of an operator of another OperatorGroup that already provides one of the APIs of a
-// ClusterServiceVersion in one of these targets, or "". Such an operator counts only if all of the following apply:
+// ClusterServiceVersion, whose owner is given, in one of these targets, or "". Such an operator counts only if all of the following
+// apply:
 //
 //   - Remit is proven to have written a Deployment for it that serves the namespace, so that creating a
 //     ClusterServiceVersion first is not enough;
@@ -57,9 +57,11 @@ type Conflicts struct {
 //   - the account of its OperatorGroup may update objects of the API there. A tenant can list other tenants' namespaces
 //     as targets, but only the administrators of those namespaces can grant permissions in them.
 //
-// The first operator keeps the API: an operator that already serves the namespace has no conflict. If two operators
-// were installed at the same time, the one with the older Deployment keeps the API.
-func (c Conflicts) Rival(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, targets []string) (string, error) {
+// The first operator keeps the API: an operator that already serves the namespace has no conflict, whichever version of the API it
+// provides. Otherwise, the lineage that is proven to have installed the API's definition keeps it, so that users who only list the
+// API cannot prevent its operator from being installed. If there is no such lineage and two operators were installed at the same time,
+// the one with the older Deployment keeps the API.
+func (c Conflicts) Rival(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, owner ownerutil.Owner, targets []string) (string, error) {
 	apis := Of(csv)
 	if len(apis) == 0 {
 		return "", nil
@@ -68,7 +70,15 @@ func (c Conflicts) Rival(ctx context.Context, csv *operatorsv1alpha1.ClusterServ
 	if err != nil || (serving != nil && len(serving) == 0) {
 		return "", err
 	}
-	siblings, rivals, err := c.providers(ctx, csv.Namespace, serving, apis)
+	rivals, err := c.rivals(ctx, csv.Namespace, serving, apis)
+	if err != nil {
+		return "", err
+	}
+	others, err := c.claims(ctx, rivals[:min(len(rivals), maxCandidates)], targets)
+	if err != nil || len(others) == 0 {
+		return "", err
+	}
+	siblings, err := c.siblings(ctx, csv.Namespace, apis)
 	if err != nil {
 		return "", err
 	}
@@ -76,13 +86,10 @@ func (c Conflicts) Rival(ctx context.Context, csv *operatorsv1alpha1.ClusterServ
 	if err != nil {
 		return "", err
 	}
-	others, err := c.claims(ctx, rivals[:min(len(rivals), maxCandidates)], targets)
-	if err != nil {
-		return "", err
-	}
 	slices.SortFunc(others, claim.compare)
+	d := &dispute{Conflicts: c, owner: owner, own: own, apis: apis, targets: targets}
 	for _, other := range others[:min(len(others), maxRivals)] {
-		switch found, err := c.excludes(ctx, other, own, apis, targets); {
+		switch found, err := d.excludes(ctx, other); {
 		case err != nil:
 			return "", err
 		case found:
@@ -92,40 +99,69 @@ func (c Conflicts) Rival(ctx context.Context, csv *operatorsv1alpha1.ClusterServ
 	return "", nil
 }
 
-// providers returns the ClusterServiceVersions that provide one of the APIs: those inside the namespace and those outside. Of
-// the latter, it omits those that are being deleted or whose namespace is not serving, and sorts the others by age, oldest first. If
-// only a few namespaces are serving, it lists only these, because the same operator may be installed in many others.
-func (c Conflicts) providers(ctx context.Context, own string, serving map[string]bool, apis []API) (inside, outside []*operatorsv1alpha1.ClusterServiceVersion, err error) {
+// siblings returns the ClusterServiceVersions of a namespace that provide the resource of one of the APIs, in any version: an upgrade can
+// add versions and remove others.
+func (c Conflicts) siblings(ctx context.Context, own string, apis []API) (out []*operatorsv1alpha1.ClusterServiceVersion, err error) {
+	asked, seen := map[string]bool{}, map[string]bool{}
+	for _, api := range apis {
+		resource := api.Resource()
+		if asked[resource] {
+			continue
+		}
+		asked[resource] = true
+		list, err := c.list(ctx, own, resourceIndex, resource)
+		if err != nil {
+			return nil, err
+		}
+		for i := range list {
+			if !seen[list[i].Name] {
+				out = append(out, &list[i])
+			}
+			seen[list[i].Name] = true
+		}
+	}
+	return out, nil
+}
+
+// rivals returns the ClusterServiceVersions outside the namespace that provide one of the APIs, oldest first. It omits those that are being
+// deleted or whose namespace is not serving. If only a few namespaces are serving, it lists only these, because the same operator may be
+// installed in many others.
+func (c Conflicts) rivals(ctx context.Context, own string, serving map[string]bool, apis []API) (out []*operatorsv1alpha1.ClusterServiceVersion, err error) {
 	namespaces := []string{metav1.NamespaceAll}
 	if serving != nil && len(serving) <= maxLookups {
-		namespaces = append(slices.Collect(maps.Keys(serving)), own)
+		namespaces = slices.Collect(maps.Keys(serving))
 	}
 	seen := map[client.ObjectKey]bool{}
 	for _, api := range apis {
 		for _, namespace := range namespaces {
-			list := &operatorsv1alpha1.ClusterServiceVersionList{}
-			err := cmp.Or(ctx.Err(), c.Reader.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{index: api.String()}, client.UnsafeDisableDeepCopy))
+			list, err := c.list(ctx, namespace, index, api.String())
 			if err != nil {
-				return nil, nil, fmt.Errorf("list ClusterServiceVersions that provide %s: %w", api, err)
+				return nil, err
 			}
-			for i := range list.Items {
-				csv := &list.Items[i]
+			for i := range list {
+				csv := &list[i]
 				key := client.ObjectKeyFromObject(csv)
-				switch {
-				case seen[key]:
-				case csv.Namespace == own:
-					inside = append(inside, csv)
-				case csv.DeletionTimestamp == nil && (serving == nil || serving[csv.Namespace]):
-					outside = append(outside, csv)
+				if !seen[key] && csv.Namespace != own && csv.DeletionTimestamp == nil && (serving == nil || serving[csv.Namespace]) {
+					out = append(out, csv)
 				}
 				seen[key] = true
 			}
 		}
 	}
-	slices.SortFunc(outside, func(a, b *operatorsv1alpha1.ClusterServiceVersion) int {
+	slices.SortFunc(out, func(a, b *operatorsv1alpha1.ClusterServiceVersion) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	return inside, outside, nil
+	return out, nil
+}
+
+// list returns the ClusterServiceVersions of a namespace, or of all for "", that an index contains under a key.
+func (c Conflicts) list(ctx context.Context, namespace, by, key string) ([]operatorsv1alpha1.ClusterServiceVersion, error) {
+	list := &operatorsv1alpha1.ClusterServiceVersionList{}
+	err := cmp.Or(ctx.Err(), c.Reader.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{by: key}, client.UnsafeDisableDeepCopy))
+	if err != nil {
+		return nil, fmt.Errorf("list ClusterServiceVersions that provide %s: %w", key, err)
+	}
+	return list.Items, nil
 }
 
 // serving returns the other namespaces that contain a Deployment that serves one of the targets, or nil if there are many targets. It
@@ -167,8 +203,10 @@ func (c Conflicts) claims(ctx context.Context, csvs []*operatorsv1alpha1.Cluster
 // claim describes the APIs and namespaces that an operator is proven to serve.
 type claim struct {
 	csv *operatorsv1alpha1.ClusterServiceVersion
-	// apis contains the texts of the APIs that it owns.
-	apis map[string]bool
+	// owner is the owner of the Deployments according to their proofs. Its Since is not set.
+	owner ownerutil.Owner
+	// apis contains the texts of the APIs that it owns, and resources the names of their resources.
+	apis, resources map[string]bool
 	// shared contains the examined targets that the operator's Deployments serve.
 	shared []string
 	// since is the creation time of the oldest of these Deployments.
@@ -180,14 +218,9 @@ func (a claim) compare(b claim) int {
 	return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.csv.Namespace, b.csv.Namespace), cmp.Compare(a.csv.Name, b.csv.Name))
 }
 
-// keeps reports whether a claim on an API in a namespace takes precedence over that of another operator. An operator
-// that has succeeded keeps its APIs, so that no other tenant can make it fail.
-func (a claim) keeps(api API, namespace string, other claim) bool {
-	serves := slices.Contains(a.shared, namespace) || slices.Contains(a.shared, scoped.AllNamespaces)
-	if !serves || !a.apis[api.String()] {
-		return false
-	}
-	return succeeded(a.csv) || a.compare(other) < 0
+// serves reports whether the operator provides the resource of an API in a namespace, in any version.
+func (a claim) serves(api API, namespace string) bool {
+	return a.resources[api.Resource()] && (slices.Contains(a.shared, namespace) || slices.Contains(a.shared, scoped.AllNamespaces))
 }
 
 // succeeded reports whether a ClusterServiceVersion is known to have succeeded.
@@ -216,9 +249,11 @@ func (c Conflicts) claim(ctx context.Context, csv *operatorsv1alpha1.ClusterServ
 		if len(shared) == 0 {
 			continue
 		}
-		if _, proven := ownerutil.OwnerIn(d, csv.Namespace, time.Time{}, c.Proofs); !proven {
+		owner, proven := ownerutil.OwnerIn(d, csv.Namespace, time.Time{}, c.Proofs)
+		if !proven {
 			continue
 		}
+		out.owner = owner
 		out.shared = append(out.shared, shared...)
 		if at := d.CreationTimestamp.Time; out.since.IsZero() || at.Before(out.since) {
 			out.since = at
@@ -226,56 +261,18 @@ func (c Conflicts) claim(ctx context.Context, csv *operatorsv1alpha1.ClusterServ
 	}
 	slices.Sort(out.shared)
 	if out.shared = slices.Compact(out.shared); len(out.shared) > 0 {
-		out.apis = texts(csv)
+		out.apis, out.resources = namesOf(csv)
 	}
 	return out, nil
 }
 
-// texts returns the texts of the APIs that a ClusterServiceVersion owns.
-func texts(csv *operatorsv1alpha1.ClusterServiceVersion) map[string]bool {
-	out := map[string]bool{}
+// namesOf returns the texts of the APIs that a ClusterServiceVersion owns, and the names of their resources.
+func namesOf(csv *operatorsv1alpha1.ClusterServiceVersion) (texts, resources map[string]bool) {
+	texts, resources = map[string]bool{}, map[string]bool{}
 	for _, api := range Of(csv) {
-		out[api.String()] = true
+		texts[api.String()], resources[api.Resource()] = true, true
 	}
-	return out
-}
-
-// excludes reports whether another operator prevents an operator with the claims in own from providing one of the APIs.
-func (c Conflicts) excludes(ctx context.Context, other claim, own []claim, apis []API, targets []string) (bool, error) {
-	group, err := c.Groups.OperatorGroup(ctx, other.csv.Namespace)
-	if err != nil {
-		return false, ignoreProblem(err)
-	}
-	theirs, err := c.Groups.Targets(ctx, group, c.Filter)
-	if err != nil {
-		return false, ignoreProblem(err)
-	}
-	account, err := c.Groups.AccountOf(ctx, group)
-	if err != nil {
-		return false, ignoreProblem(err)
-	}
-	apis = slices.DeleteFunc(slices.Clone(apis), func(api API) bool { return !other.apis[api.String()] })
-	shared := intersect(intersect(targets, theirs), other.shared)
-	for _, namespace := range shared[:min(len(shared), maxShared)] {
-		granted := c.RBAC.LowerBound(rbac.SubjectOf(account.Identity()), namespace)
-		if err := errors.Join(granted.ReadErrors...); err != nil {
-			if limit := (*rbac.LimitError)(nil); errors.As(err, &limit) {
-				return false, nil // nothing is installed as this account
-			}
-			return false, fmt.Errorf("determine the effective rules of the account of another OperatorGroup: %w", err)
-		}
-		set := granted.Set()
-		for _, api := range apis {
-			if err := ctx.Err(); err != nil {
-				return false, err //nolint:wrapcheck // a wrapper adds nothing
-			}
-			kept := slices.ContainsFunc(own, func(mine claim) bool { return mine.keeps(api, namespace, other) })
-			if !kept && set.Covers(managing(api)) {
-				return true, nil
-			}
-		}
-	}
-	return false, nil
+	return texts, resources
 }
 
 // managing returns the rule that the account of an operator must have in a namespace; otherwise, the operator's claim

@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,16 +38,17 @@ func (f filter) Gettable(_ context.Context, account scoped.Account, namespaces [
 type scene struct {
 	*recorded.Server
 	mine, theirs *operatorsv1alpha1.ClusterServiceVersion
+	owner        ownerutil.Owner
 	targets      []string
 }
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	s := &scene{targets: []string{"shared"}, mine: csvIn("mine", "things.example.com"), theirs: csvIn("theirs", "things.example.com")}
+	s := &scene{targets: []string{"shared"}, owner: ownerIn("mine"), mine: csvIn("mine", "things.example.com"), theirs: csvIn("theirs", "things.example.com")}
 	s.Server = recorded.New(t, Index, s.mine, s.theirs, groupIn("mine", "shared"), groupIn("theirs", "other", "shared"),
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "mine", Name: "acct"}},
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "theirs", Name: "acct"}},
-		deploymentIn("theirs", "shared", 0),
+		deploymentIn("theirs", "shared", 0), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "theirs", CreationTimestamp: metav1.NewTime(time.Now().Add(-time.Hour))}},
 	)
 	s.grant("shared", "update")
 	return s
@@ -72,10 +74,22 @@ func deploymentIn(namespace, targets string, age time.Duration) *appsv1.Deployme
 func deploymentOf(csv types.UID, namespace, targets string, age time.Duration) *appsv1.Deployment {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "op", CreationTimestamp: metav1.NewTime(time.Now().Add(-age))}}
 	d.Spec.Template.Annotations = map[string]string{names.AnnotationTargetNamespaces: targets}
-	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "op", Namespace: namespace}, CSV: "op.v1", UID: csv, Proofs: proofs.Keys()}
+	owner := ownerIn(namespace)
+	owner.UID = csv
 	proofs.Mark(d, owner)
 	d.OwnerReferences = []metav1.OwnerReference{owner.Reference()}
 	return d
+}
+
+func ownerIn(namespace string) ownerutil.Owner {
+	return ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "op", Namespace: namespace}, CSV: "op.v1", Proofs: proofs.Keys()}
+}
+
+// define stores the CustomResourceDefinition of the API, which the operator of a namespace has installed.
+func (s *scene) define(namespace string) {
+	d := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "things.example.com", CreationTimestamp: metav1.Now()}}
+	proofs.Mark(d, ownerIn(namespace))
+	s.Put(d)
 }
 
 // grant sets the permissions of the other account on the API: in a namespace or, for "", cluster-wide.
@@ -96,7 +110,7 @@ func (s *scene) conflict(t *testing.T) bool {
 	t.Helper()
 	c := Conflicts{Reader: s.Cached("self"), RBAC: s.RBAC(), Proofs: proofs.Keys(),
 		Groups: scoped.Default{}.Lookup(s.Cached("self")), Filter: filter{s.RBAC()}}
-	namespace, err := c.Rival(t.Context(), s.mine, s.targets)
+	namespace, err := c.Rival(t.Context(), s.mine, s.owner, s.targets)
 	require.NoError(t, err)
 	require.Contains(t, []string{"", "theirs"}, namespace)
 	return namespace != ""
@@ -201,6 +215,20 @@ func TestTheFirstOperatorKeepsItsAPIs(t *testing.T) {
 			hasSucceeded(older)
 			s.Put(older, deploymentOf("older", "mine", "shared", 0))
 		}, true},
+		{"a version that mine replaces provides another version of the API", func(s *scene) {
+			older := csvIn("mine", "things.example.com")
+			older.Spec.CustomResourceDefinitions.Owned[0].Version = "v1alpha1"
+			older.Name, older.UID = "op.v0", "older"
+			hasSucceeded(older)
+			s.Put(older, deploymentOf("older", "mine", "shared", 0))
+		}, false},
+		{"a version that mine replaces provides another version of the API to another namespace", func(s *scene) {
+			older := csvIn("mine", "things.example.com")
+			older.Spec.CustomResourceDefinitions.Owned[0].Version = "v1alpha1"
+			older.Name, older.UID = "op.v0", "older"
+			hasSucceeded(older)
+			s.Put(older, deploymentOf("older", "mine", "elsewhere", 0))
+		}, true},
 		{"installed at the same time, mine is older", func(s *scene) { s.Put(deploymentIn("mine", "shared", time.Hour)) }, false},
 		{"installed at the same time, mine is younger", func(s *scene) {
 			s.Put(deploymentIn("mine", "shared", 0), deploymentIn("theirs", "shared", time.Hour))
@@ -209,6 +237,44 @@ func TestTheFirstOperatorKeepsItsAPIs(t *testing.T) {
 			d, other := deploymentIn("mine", "shared", 0), deploymentIn("theirs", "shared", 0)
 			other.CreationTimestamp = d.CreationTimestamp
 			s.Put(d, other)
+		}, false},
+
+		// The definition of the API belongs to a lineage.
+		{"the definition is mine", func(s *scene) { s.define("mine") }, false},
+		{"the definition is mine, and the other is older", func(s *scene) {
+			s.define("mine")
+			s.Put(deploymentIn("mine", "shared", 0), deploymentIn("theirs", "shared", time.Hour))
+		}, false},
+		{"the definition has only my label", func(s *scene) {
+			s.define("mine")
+			d := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "things.example.com"}}
+			s.Get(d)
+			delete(d.Annotations, names.AnnotationProof)
+			s.Put(d)
+		}, true},
+		{"the definition is older than my namespace", func(s *scene) {
+			s.define("mine")
+			s.owner.Since = time.Now().Add(time.Hour)
+		}, true},
+		{"the definition belongs to a third lineage", func(s *scene) { s.define("third") }, true},
+		{"the definition is theirs, but mine is older", func(s *scene) {
+			s.define("theirs")
+			s.Put(deploymentIn("mine", "shared", time.Hour))
+		}, true},
+		{"the definition is theirs, but mine has succeeded", func(s *scene) {
+			s.define("theirs")
+			hasSucceeded(s.mine)
+			s.Put(s.mine, deploymentIn("mine", "shared", 0))
+		}, false},
+		{"the definition is older than their namespace", func(s *scene) {
+			s.define("theirs")
+			s.Put(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "theirs", CreationTimestamp: metav1.NewTime(time.Now().Add(time.Hour))}},
+				deploymentIn("mine", "shared", time.Hour))
+		}, false},
+		{"their namespace does not exist", func(s *scene) {
+			s.define("theirs")
+			s.Delete(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}})
+			s.Put(deploymentIn("mine", "shared", time.Hour))
 		}, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -220,10 +286,17 @@ func TestTheFirstOperatorKeepsItsAPIs(t *testing.T) {
 	}
 }
 
-// counted counts the Deployments that are read.
+// counted counts the Deployments that are read, and the lists of ClusterServiceVersions.
 type counted struct {
 	client.Reader
-	n int
+	n, lists int
+}
+
+func (c *counted) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if _, ok := list.(*operatorsv1alpha1.ClusterServiceVersionList); ok {
+		c.lists++
+	}
+	return c.Reader.List(ctx, list, opts...)
 }
 
 func (c *counted) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
@@ -257,13 +330,13 @@ func TestTheWorkForClaimsOfOtherTenantsIsLimited(t *testing.T) {
 	require.True(t, s.conflict(t), "the oldest come first")
 	reads := &counted{Reader: s.Cached("self")}
 	c := Conflicts{Reader: reads, RBAC: s.RBAC(), Proofs: proofs.Keys(), Groups: scoped.Default{}.Lookup(reads), Filter: filter{s.RBAC()}}
-	_, err := c.Rival(t.Context(), s.mine, s.targets)
+	_, err := c.Rival(t.Context(), s.mine, s.owner, s.targets)
 	require.NoError(t, err)
 	require.LessOrEqual(t, reads.n, maxCandidates+maxDeployments+1)
 
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = c.Rival(ended, s.mine, s.targets)
+	_, err = c.Rival(ended, s.mine, s.owner, s.targets)
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -277,9 +350,10 @@ func TestNothingIsReadOfOperatorsThatServeOtherNamespaces(t *testing.T) {
 	for targets, reads := range map[string]int{"shared": 0, "shared,a": 2, "a,b": 3, "": 5, strings.Repeat("x,", maxLookups) + "a": 5} {
 		counts := &counted{Reader: s.Cached("self")}
 		c := Conflicts{Reader: counts, RBAC: s.RBAC(), Proofs: proofs.Keys(), Groups: scoped.Default{}.Lookup(counts), Filter: filter{s.RBAC()}}
-		found, err := c.Rival(t.Context(), s.mine, strings.Split(targets, ","))
+		found, err := c.Rival(t.Context(), s.mine, s.owner, strings.Split(targets, ","))
 		require.NoError(t, err)
 		require.Empty(t, found)
+		require.Equal(t, reads == 0, counts.lists == 0)
 		require.Equal(t, reads, counts.n, "if there are others that serve %q, these and the own Deployment", targets)
 	}
 }

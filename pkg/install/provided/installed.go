@@ -19,11 +19,26 @@ func Installed(ctx context.Context, r client.Reader, api API, owns func(client.O
 	if apigroup.Protected(api.Group) {
 		return false, nil
 	}
-	var obj client.Object = &apiextensionsv1.CustomResourceDefinition{}
-	key := client.ObjectKey{Name: api.Resource()}
-	if api.Served {
-		obj, key.Name = &apiregistrationv1.APIService{}, api.Version+"."+api.Group
+	obj, err := define(ctx, r, api)
+	return obj != nil && err == nil && owns(obj), err
+}
+
+// definedBy returns the name of the CustomResourceDefinition or APIService of an API.
+func (a API) definedBy() string {
+	if a.Served {
+		return a.Version + "." + a.Group
 	}
-	found, err := apply.Read(ctx, r, key, obj)
-	return found && err == nil && owns(obj), err
+	return a.Resource()
+}
+
+// define returns the CustomResourceDefinition or APIService of an API, or nil if it does not exist.
+func define(ctx context.Context, r client.Reader, api API) (client.Object, error) {
+	var obj client.Object = &apiextensionsv1.CustomResourceDefinition{}
+	if api.Served {
+		obj = &apiregistrationv1.APIService{}
+	}
+	if found, err := apply.Read(ctx, r, client.ObjectKey{Name: api.definedBy()}, obj); err != nil || !found {
+		return nil, err
+	}
+	return obj, nil
 }

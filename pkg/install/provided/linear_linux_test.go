@@ -6,6 +6,8 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -27,13 +29,19 @@ func TestManyAPIsTakeLinearTime(t *testing.T) {
 	require.NoError(t, cputime.CheckLinear(bundle.MaxOwned/4, func(n int) func() {
 		s := newScene(t)
 		s.mine, s.theirs = owning("mine", n), owning("theirs", n)
-		mine, theirs := claim{csv: s.mine, shared: s.targets, apis: texts(s.mine)}, claim{csv: s.theirs, shared: s.targets, apis: texts(s.theirs)}
-		s.grant("shared", "get")
+		claimOf := func(csv *operatorsv1alpha1.ClusterServiceVersion) claim {
+			out := claim{csv: csv, shared: s.targets}
+			out.apis, out.resources = namesOf(csv)
+			return out
+		}
+		mine, theirs := claimOf(s.mine), claimOf(s.theirs)
+		s.Put(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}}})
 		c := Conflicts{Reader: s.Cached("self"), RBAC: s.RBAC(), Groups: scoped.Default{}.Lookup(s.Cached("self")), Filter: filter{s.RBAC()}, Proofs: proofs.Keys()}
 		apis := Of(s.mine)
 		require.Len(t, apis, n)
 		return func() {
-			found, err := c.excludes(t.Context(), theirs, []claim{mine}, apis, s.targets)
+			d := &dispute{Conflicts: c, own: []claim{mine}, apis: apis, targets: s.targets}
+			found, err := d.excludes(t.Context(), theirs)
 			require.NoError(t, err)
 			require.False(t, found)
 		}

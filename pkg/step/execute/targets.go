@@ -17,11 +17,24 @@ func IsForTarget(obj *unstructured.Unstructured, owner ownerutil.Owner) bool {
 	return obj.GetLabels()[names.LabelPermissionsHash] != "" && obj.GetNamespace() != "" && obj.GetNamespace() != owner.Namespace
 }
 
+// RefusedError reports that the API server refuses an object that the account has the permissions to write: because of a quota, a
+// policy, a webhook or the state of the namespace. No watch reports when it would accept the object.
+type RefusedError struct {
+	// Message is the API server's message, of limited length.
+	Message string
+	Err     error
+}
+
+func (e *RefusedError) Error() string { return e.Message }
+func (e *RefusedError) Unwrap() error { return e.Err }
+
 // Occupies reports whether an error shows that a user of a target namespace occupies a role or a binding there: it collides with an
-// object of another owner, or it cannot be written yet, because it has a finalizer or the bindings of the namespace are too many.
+// object of another owner, or it cannot be written yet, because it has a finalizer, the bindings of the namespace are too many or the
+// namespace accepts no further objects (RefusedError).
 func Occupies(err error) bool {
 	_, delayed := errors.AsType[*apply.DelayedError](err)
-	return delayed || apply.IsCollision(err)
+	_, refused := errors.AsType[*RefusedError](err)
+	return delayed || refused || apply.IsCollision(err)
 }
 
 // SkipOccupied skips an operator's roles and bindings in each target namespace in which a user occupies one of them. The operator gets
