@@ -6,7 +6,7 @@ func targets() []Mutant {
 		test        = "TestACollisionInATargetAffectsOnlyThisTarget"
 		excessTest  = "TestAnExcessInATargetAffectsOnlyThisTarget"
 		removalTest = "TestATargetDelaysARemovalOnlyForAWhile"
-		refusal = "TestARefusalInATargetAffectsOnlyThisTarget"
+		refusal     = "TestARefusalInATargetAffectsOnlyThisTarget"
 	)
 	return []Mutant{
 		{
