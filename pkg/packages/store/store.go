@@ -90,6 +90,9 @@ type Entry struct {
 	Version uint64
 	// Bytes is the length of the record.
 	Bytes int64
+	// Cost is the memory that a response with the package needs: the length of the record or, if more, the memory of the
+	// decoded PackageManifest, in which the two bytes of {} can take hundreds.
+	Cost int64
 
 	offset int64
 	sum    [sha256.Size]byte
@@ -187,6 +190,7 @@ func (s *Store) read(c *Catalog, from *packages.Decoder, file *os.File) error {
 			e.Labels = map[string]string{}
 		}
 		c.entries = append(c.entries, e)
+		e.Cost = cost(&record.Manifest, text)
 		c.use.disk += e.Bytes
 		c.use.index += e.size()
 		if err := s.fits(c, namespace, tenants); err != nil {
@@ -196,6 +200,7 @@ func (s *Store) read(c *Catalog, from *packages.Decoder, file *os.File) error {
 			return fmt.Errorf("write package %q: %w", e.Name, err)
 		}
 	}
+	c.detach()
 	slices.SortFunc(c.entries, func(a, b *Entry) int { return cmp.Compare(a.Name, b.Name) })
 	for i := 1; i < len(c.entries); i++ {
 		if c.entries[i].Name == c.entries[i-1].Name {
