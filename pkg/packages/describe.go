@@ -211,10 +211,11 @@ func (d *describer) add(c packagesv1.PackageChannel) {
 	}
 }
 
-// sizeOf estimates the size of a channel in the manifest. Descriptions of many empty values take more memory than text.
+// sizeOf estimates the size of a channel in the manifest. Descriptions of many empty values take more memory than text, of which
+// a manifest can have up to twice its size limit.
 func sizeOf(c *packagesv1.PackageChannel) int64 {
 	size := budget.Of(c)
-	return max(size.Text, size.Memory/4)
+	return max(size.Text, size.Memory/memoryPerByte)
 }
 
 // fit applies the omissions that add has not applied until the encoded manifest is within its size limit.

@@ -16,6 +16,7 @@ import (
 
 	packagesv1 "github.com/remit-olm/remit/api/packages/v1"
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/lib/budget"
 )
 
 // shown implements catalog.DisplayReader. Keys are names of packages and bundles.
@@ -124,6 +125,17 @@ func TestOmitsWhatCannotBeDisplayed(t *testing.T) {
 	}
 	require.NotContains(t, got.Manifest.Labels, "operatorframework.io/os.a/b")
 	require.Equal(t, "yes", got.Manifest.Labels["operatorframework.io/os.ok"])
+}
+
+// A description of many empty values has few bytes, and needs many times as much memory when it is decoded.
+func TestOmitsWhatNeedsMuchMoreMemoryThanText(t *testing.T) {
+	for n, want := range map[int]int{100_000: 100_000, 150_000: 0, 249_000: 0} {
+		got := Describe(t.Context(), source(), pkg(), shown{"etcd.v2": `{"maintainers":[` + strings.Repeat("{},", n-1) + `{}]}`})
+		stable := got.Manifest.Status.Channels[1]
+		require.Equal(t, "stable", stable.Name)
+		require.Equal(t, want, len(stable.CurrentCSVDesc.Maintainers)) //nolint:testifylint // Len would print all of them
+		require.LessOrEqual(t, budget.Of(got.Manifest).Memory, int64(memoryPerByte*MaxManifestBytes+4096))
+	}
 }
 
 func TestWritesWithinTheLimits(t *testing.T) {

@@ -9,6 +9,9 @@ const (
 	MaxIconBytes = 1 << 20
 	// MaxManifestBytes bounds one PackageManifest without its icons.
 	MaxManifestBytes = 2 << 20
+	// memoryPerByte times MaxManifestBytes bounds the memory of one PackageManifest. Ordinary descriptions take about as much
+	// memory as text.
+	memoryPerByte = 2
 	// MaxGlobalBytes bounds the records of one global catalog.
 	MaxGlobalBytes = 256 << 20
 	// MaxTenantBytes bounds the records of one catalog in another namespace.

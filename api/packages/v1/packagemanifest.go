@@ -24,7 +24,8 @@ type PackageManifest struct {
 // +kubebuilder:object:root=true
 type PackageManifestList struct {
 	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata"`
+	// ListMeta is never omitted, but the API server only encodes the items one by one if all tags are like this.
+	metav1.ListMeta `json:"metadata,omitempty"`
 
 	Items []PackageManifest `json:"items"`
 }

@@ -83,6 +83,7 @@ type Reconciler struct {
 	// interval is tenantInterval, except in tests. earliest contains when the next version of a catalog may be sent.
 	interval time.Duration
 	earliest keyed.Map[types.NamespacedName, time.Time]
+	removed  removals
 }
 
 // New returns a Reconciler.
@@ -189,13 +190,13 @@ func (r *Reconciler) send(ctx context.Context, s *session, key types.NamespacedN
 		if !has || err == nil && r.isKept(key, cs, known) {
 			return 0, nil
 		}
-		return 0, r.remove(ctx, s, key)
+		return 0, r.withdraw(ctx, s, key)
 	}
 	header := packages.HeaderOf(sourceOf(cs), snap)
 	if known.Digest == header.Digest {
 		return 0, nil
 	}
-	if wait := r.pause(key); has && wait > 0 {
+	if wait := r.wait(s, key, has); wait > 0 {
 		return wait, nil
 	}
 	return 0, r.sendContent(ctx, s, key, Known{Digest: header.Digest, UID: cs.GetUID()}, header, snap)

@@ -49,14 +49,11 @@ func (*iconREST) ProducesObject(string) any { return nil }
 
 // Connect implements rest.Connecter.
 func (i *iconREST) Connect(ctx context.Context, name string, _ runtime.Object, _ rest.Responder) (http.Handler, error) {
-	e, _, err := i.of.find(ctx, name)
+	one, err := i.of.find(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	if err := i.of.room.take(ctx, e.Bytes); err != nil {
-		return nil, err
-	}
-	record, err := e.Record()
+	record, err := one.Record()
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}

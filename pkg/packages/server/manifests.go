@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	packagesv1 "github.com/remit-olm/remit/api/packages/v1"
+	"github.com/remit-olm/remit/pkg/lib/budget"
 	"github.com/remit-olm/remit/pkg/packages/store"
 )
 
@@ -50,32 +51,40 @@ func (*manifests) GetSingularName() string { return "packagemanifest" }
 
 // Get implements rest.Getter.
 func (m *manifests) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
-	e, v, err := m.find(ctx, name)
+	one, err := m.find(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.room.take(ctx, e.Bytes); err != nil {
-		return nil, err
-	}
-	out, err := manifest(e, v)
+	out, err := manifest(one.Entry, one.View)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
 	return out, nil
 }
 
-// find returns the package with a name that is visible in the namespace of a request. If several catalogs contain the package,
-// find returns the one that resolution prefers.
-func (m *manifests) find(ctx context.Context, name string) (*store.Entry, store.View, error) {
-	v := store.View{Namespace: genericrequest.NamespaceValue(ctx), Name: name}
+// viewed is a package as it appears in a view.
+type viewed struct {
+	*store.Entry
+	store.View
+}
+
+// cost implements sized.
+func (v viewed) cost() int64 { return v.Cost }
+
+// find returns the package with a name that is visible in the namespace of a request, when there is room for it. If several
+// catalogs contain the package, find returns the one that resolution prefers.
+func (m *manifests) find(ctx context.Context, name string) (viewed, error) {
 	if err := m.complete(); err != nil {
-		return nil, v, err
+		return viewed{}, err
 	}
-	found, _ := m.store.List(v)
-	if len(found) == 0 {
-		return nil, v, apierrors.NewNotFound(resource(packagesv1.ResourcePackageManifests), name)
-	}
-	return found[0], v, nil
+	v := store.View{Namespace: genericrequest.NamespaceValue(ctx), Name: name}
+	return reserve(ctx, m.room, func() (viewed, error) {
+		found, _ := m.store.List(v)
+		if len(found) == 0 {
+			return viewed{}, apierrors.NewNotFound(resource(packagesv1.ResourcePackageManifests), name)
+		}
+		return viewed{found[0], v}, nil
+	})
 }
 
 // complete returns an error until all catalogs have been delivered, because until then a list would be incomplete.
@@ -97,12 +106,11 @@ func (m *manifests) List(ctx context.Context, options *metainternalversion.ListO
 	if err != nil {
 		return nil, err
 	}
-	found, now := m.store.List(s.View)
-	p, err := page(options, s, found, now)
+	p, err := reserve(ctx, m.room, func() (paged, error) {
+		found, now := m.store.List(s.View)
+		return page(options, s, found, now)
+	})
 	if err != nil {
-		return nil, err
-	}
-	if err := m.room.take(ctx, p.bytes); err != nil {
 		return nil, err
 	}
 	out := &packagesv1.PackageManifestList{ListMeta: p.meta, Items: make([]packagesv1.PackageManifest, 0, len(p.entries))}
@@ -162,10 +170,15 @@ func (s selection) matches(name, namespace string, all labels.Labels) bool {
 	return s.fields.Matches(fields.Set{"metadata.name": name, "metadata.namespace": namespace}) && s.labels.Matches(all)
 }
 
-// ConvertToTable implements rest.TableConvertor.
+// ConvertToTable implements rest.TableConvertor. Unlike a list, a table is encoded in memory as a whole, so it can only contain the
+// complete objects of a chunk.
 func (*manifests) ConvertToTable(_ context.Context, object, options runtime.Object) (*metav1.Table, error) {
 	out := &metav1.Table{}
-	if o, ok := options.(*metav1.TableOptions); !ok || !o.NoHeaders {
+	o, ok := options.(*metav1.TableOptions)
+	if ok && o.IncludeObject == metav1.IncludeObject && budget.Of(object).Memory > maxPageBytes {
+		return nil, apierrors.NewRequestEntityTooLargeError("a table with so many complete objects needs too much memory: use limit and continue to request it in chunks")
+	}
+	if !ok || !o.NoHeaders {
 		out.ColumnDefinitions = []metav1.TableColumnDefinition{
 			{Name: "Name", Type: "string", Format: "name", Description: "The name of the package."},
 			{Name: "Catalog", Type: "string", Description: "The display name of the CatalogSource."},

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// maxListBytes bounds the list for a request without a limit. A client that receives the error can request the list in
+	// maxListBytes bounds the cost (store.Entry) of the list for a request without a limit. A client that receives the error can request the list in
 	// chunks.
 	maxListBytes = 64 << 20
-	// maxPageBytes bounds a chunk of a list, which may therefore contain fewer items than the requested
+	// maxPageBytes bounds the cost of a chunk of a list, which may therefore contain fewer items than the requested
 	// limit. One user can have one such chunk at a time.
 	maxPageBytes = maxReadingUser
 )
@@ -27,9 +27,12 @@ const (
 // paged is a list, or a chunk of one.
 type paged struct {
 	entries []*store.Entry
-	bytes   int64
+	size    int64
 	meta    metav1.ListMeta
 }
+
+// cost implements sized.
+func (p paged) cost() int64 { return p.size }
 
 // position is the place at which a list continues.
 type position struct {
@@ -60,16 +63,16 @@ func page(o *metainternalversion.ListOptions, s selection, all []*store.Entry, n
 		all = after(s, from, all)
 	}
 	for i, e := range all {
-		if o.Limit > 0 && (int64(i) == o.Limit || i > 0 && out.bytes+e.Bytes > maxPageBytes) {
+		if o.Limit > 0 && (int64(i) == o.Limit || i > 0 && out.size+e.Cost > maxPageBytes) {
 			last, left := all[i-1], int64(len(all)-i)
 			out.meta.Continue = position{Version: now, Name: last.Name, Catalog: last.Catalog(), Priority: last.Source.Priority}.String()
 			out.meta.RemainingItemCount = &left
 			break
 		}
-		out.entries, out.bytes = append(out.entries, e), out.bytes+e.Bytes
+		out.entries, out.size = append(out.entries, e), out.size+e.Cost
 	}
-	if out.bytes > maxListBytes {
-		return out, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the list is %d MiB in size, but at most %d MiB are allowed: use limit and continue to request it in chunks", out.bytes>>20, maxListBytes>>20))
+	if out.size > maxListBytes {
+		return out, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the list needs %d MiB of memory, but at most %d MiB are allowed: use limit and continue to request it in chunks", out.size>>20, maxListBytes>>20))
 	}
 	return out, nil
 }

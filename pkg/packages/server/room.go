@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// maxReading bounds the bytes of records that are sent concurrently in objects and in chunks of lists, and
-	// maxReadingUser bounds those for one user, so that a few users who read slowly leave room for others. The objects and
-	// the response need several times as much memory.
+	// maxReading bounds the cost (store.Entry) of packages that are sent concurrently in objects and in chunks of lists, and
+	// maxReadingUser bounds those for one user, so that a few users who read slowly leave room for others. Decoding and
+	// encoding them one by one needs a few times the memory of one package in addition.
 	maxReading, maxReadingUser = 48 << 20, maxReading / 8
-	// maxSmall is the size of the records up to which a response needs no room: maxTaking bounds these responses.
+	// maxSmall is the cost up to which a response needs no room: maxTaking bounds these responses.
 	maxSmall = 256 << 10
-	// maxReadingLarge bounds the bytes of records that are sent concurrently in larger lists, which have their own room:
+	// maxReadingLarge bounds the cost of packages that are sent concurrently in larger lists, which have their own room:
 	// otherwise, a single user who reads such a list slowly would block all users.
 	maxReadingLarge = maxListBytes
 )
@@ -31,7 +31,7 @@ const maxTaking, maxTakingUser = 80, 16
 // maxWatches and maxWatchesUser bound the concurrent watches, in total and for one user.
 const maxWatches, maxWatchesUser = 2000, 64
 
-// maxWatchBytes and maxWatchBytesUser bound the bytes of records in events that clients have not read yet, in total and for one
+// maxWatchBytes and maxWatchBytesUser bound the cost of packages in events that clients have not read yet, in total and for one
 // user. Further events wait until clients have read some of these events, or until watches whose clients do not read end
 // (maxStall).
 const maxWatchBytes, maxWatchBytesUser = 48 << 20, 12 << 20
@@ -54,7 +54,7 @@ type userRoom struct {
 	*semaphore.Weighted
 	// large limits the user to one large list at a time.
 	large *semaphore.Weighted
-	// events limits the bytes of records in events that the user's clients have not read yet.
+	// events limits the cost of packages in events that the user's clients have not read yet.
 	events   *semaphore.Weighted
 	requests int
 	// taking counts the requests that are not watches. The lock of the room protects it.
@@ -66,39 +66,116 @@ func newRoom() *room {
 	return &room{all: semaphore.NewWeighted(maxReading), large: semaphore.NewWeighted(maxReadingLarge), events: semaphore.NewWeighted(maxWatchBytes), users: map[string]*userRoom{}}
 }
 
-// take waits until there is room for a response. It refuses the request if too many others are waiting or being answered,
-// because each of them is one of maxRequests.
-func (r *room) take(ctx context.Context, bytes int64) error {
-	own, leave, err := r.queue(ctx)
+// sized is what a request has found in the store.
+type sized interface {
+	// cost returns the memory that the response needs.
+	cost() int64
+}
+
+// reserve returns what find returns, when there is room for it. A request that waits references nothing that was found, because
+// entries keep the catalog that they belong to on disk even if it is replaced: it finds its packages again when there is room. reserve
+// refuses the request if too many others are waiting or being answered, because each of them is one of maxRequests.
+func reserve[T sized](ctx context.Context, r *room, find func() (T, error)) (T, error) {
+	var none T
+	p, err := r.queue(ctx)
 	if err != nil {
-		return err
+		return none, err
 	}
-	written := untilWritten(ctx)
-	if bytes <= maxSmall {
-		context.AfterFunc(written, leave)
-		return nil
+	for {
+		found, err := find()
+		if err != nil {
+			return none, err
+		}
+		cost := found.cost()
+		if p.fits(cost) {
+			return found, nil
+		}
+		found = none //nolint:ineffassign,wastedassign // see above
+		if !p.wait(ctx, cost) {
+			return none, busy()
+		}
 	}
-	// One user sends at most one large list at a time, in addition to smaller responses.
-	all, mine, share := r.all, own.Weighted, bytes
-	if bytes > maxPageBytes {
-		all, mine, share = r.large, own.large, 1
-		bytes = min(bytes, maxReadingLarge)
+}
+
+// place is the room that one request has until its response has been written.
+type place struct {
+	room *room
+	own  *userRoom
+	// written is done when the response has been written.
+	written context.Context
+	// cost is the cost for which the request has room, and release gives it back.
+	cost    int64
+	release func()
+}
+
+// fits reports whether the request has room for a response, or takes the room if nothing else waits for it.
+func (p *place) fits(cost int64) bool {
+	if cost <= max(p.cost, maxSmall) {
+		return true
 	}
-	if mine.Acquire(ctx, share) != nil {
-		leave()
-		return busy()
+	p.free()
+	mine, all := p.shares(cost)
+	if !mine.TryAcquire(mine.n) {
+		return false
 	}
-	if all.Acquire(ctx, bytes) != nil {
-		mine.Release(share)
-		leave()
-		return busy()
+	if !all.TryAcquire(all.n) {
+		mine.Release(mine.n)
+		return false
 	}
-	context.AfterFunc(written, func() {
-		all.Release(bytes)
-		mine.Release(share)
-		leave()
-	})
-	return nil
+	p.hold(cost, mine, all)
+	return true
+}
+
+// wait waits until there is room for a response. It returns false if the request has ended before.
+func (p *place) wait(ctx context.Context, cost int64) bool {
+	mine, all := p.shares(cost)
+	if mine.Acquire(ctx, mine.n) != nil {
+		return false
+	}
+	if all.Acquire(ctx, all.n) != nil {
+		mine.Release(mine.n)
+		return false
+	}
+	p.hold(cost, mine, all)
+	return true
+}
+
+// share is what a response takes of a limit.
+type share struct {
+	*semaphore.Weighted
+
+	n int64
+}
+
+// shares returns what a response takes of the room of its user, and of that of all users. One user sends at most one large list
+// at a time, in addition to smaller responses.
+func (p *place) shares(cost int64) (mine, all share) {
+	if cost > maxPageBytes {
+		return share{p.own.large, 1}, share{p.room.large, min(cost, maxReadingLarge)}
+	}
+	return share{p.own.Weighted, cost}, share{p.room.all, cost}
+}
+
+// hold records that the request has room until its response has been written.
+func (p *place) hold(cost int64, mine, all share) {
+	release := func() {
+		all.Release(all.n)
+		mine.Release(mine.n)
+	}
+	stop := context.AfterFunc(p.written, release)
+	p.cost, p.release = cost, func() {
+		if stop() {
+			release()
+		}
+	}
+}
+
+// free gives back the room that the request has.
+func (p *place) free() {
+	if p.release != nil {
+		p.release()
+	}
+	p.cost, p.release = 0, nil
 }
 
 // watch counts a watch until its context is done, or refuses it. hold waits until there is room for an event of the watch.
@@ -116,6 +193,7 @@ func (r *room) watch(ctx context.Context) (hold func(bytes int64) (release func(
 		leave()
 	})
 	return func(bytes int64) (func(), error) {
+		bytes = min(bytes, maxWatchBytesUser)
 		if err := own.events.Acquire(ctx, bytes); err != nil {
 			return nil, err
 		}
@@ -130,9 +208,9 @@ func (r *room) watch(ctx context.Context) (hold func(bytes int64) (release func(
 	}, nil
 }
 
-// queue calls enter for a request that is not a watch. It refuses the request if the user, or all users together, have too many
+// queue calls enter for a request that is not a watch, until its response has been written. It refuses the request if the user, or all users together, have too many
 // such requests.
-func (r *room) queue(ctx context.Context) (own *userRoom, leave func(), err error) {
+func (r *room) queue(ctx context.Context) (*place, error) {
 	own, left := r.enter(ctx)
 	count := func(n int) (user, all int) {
 		r.mu.Lock()
@@ -141,15 +219,17 @@ func (r *room) queue(ctx context.Context) (own *userRoom, leave func(), err erro
 		r.taking += n
 		return own.taking, r.taking
 	}
-	leave = func() {
+	leave := func() {
 		count(-1)
 		left()
 	}
 	if user, all := count(1); user > max(1, min(maxTakingUser, (maxTaking-(all-user))/4)) || all > maxTaking {
 		leave()
-		return nil, nil, busy()
+		return nil, busy()
 	}
-	return own, leave, nil
+	written := untilWritten(ctx)
+	context.AfterFunc(written, leave)
+	return &place{room: r, own: own, written: written}, nil
 }
 
 // userOf returns the key under which a request counts toward the limits of a user. All ServiceAccounts of a namespace count as

@@ -23,6 +23,12 @@ func request(t *testing.T, name string) (ctx context.Context, end context.Cancel
 	return context.WithCancel(genericrequest.WithUser(t.Context(), &user.DefaultInfo{Name: name}))
 }
 
+// take waits until there is room for a response.
+func (r *room) take(ctx context.Context, bytes int64) error {
+	_, err := reserve(ctx, r, func() (paged, error) { return paged{size: bytes}, nil })
+	return err
+}
+
 // waits reports whether a response to a user must wait.
 func (r *room) waits(t *testing.T, name string, bytes int64) bool {
 	t.Helper()

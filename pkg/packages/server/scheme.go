@@ -29,6 +29,22 @@ func newScheme() *runtime.Scheme {
 	return s
 }
 
+// compact encodes objects as JSON without indentation, or as protobuf. As YAML, or with indentation, a list would be encoded in
+// memory as a whole, and take up to a hundred times the memory of its objects: in a list of {}, each entry gets its own line.
+type compact struct{ runtime.NegotiatedSerializer }
+
+// SupportedMediaTypes implements runtime.NegotiatedSerializer.
+func (c compact) SupportedMediaTypes() []runtime.SerializerInfo {
+	var out []runtime.SerializerInfo
+	for _, info := range c.NegotiatedSerializer.SupportedMediaTypes() {
+		if info.MediaType != runtime.ContentTypeYAML {
+			info.PrettySerializer = nil
+			out = append(out, info)
+		}
+	}
+	return out
+}
+
 func resource(name string) schema.GroupResource {
 	return schema.GroupResource{Group: packagesv1.GroupVersion.Group, Resource: name}
 }

@@ -86,6 +86,7 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("create API server: %w", err)
 	}
 	group := genericserver.NewDefaultAPIGroupInfo(packagesv1.GroupVersion.Group, scheme, parameterCodec, codecs)
+	group.NegotiatedSerializer = compact{group.NegotiatedSerializer}
 	group.VersionedResourcesStorageMap[packagesv1.GroupVersion.Version] = storages(o.Store)
 	if err := generic.InstallAPIGroup(&group); err != nil {
 		return nil, fmt.Errorf("install API: %w", err)

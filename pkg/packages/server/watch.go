@@ -223,12 +223,12 @@ func (w *watcher) reserve(c store.Change) (e *store.Entry, release func(), err e
 		if before == nil {
 			return nil, nil, nil
 		}
-		bytes := before.Bytes
-		release, err := w.hold(bytes)
+		cost := before.Cost
+		release, err := w.hold(cost)
 		if err != nil {
 			return nil, nil, err
 		}
-		if now := w.current(c); now != nil && now.Bytes <= bytes {
+		if now := w.current(c); now != nil && now.Cost <= cost {
 			return now, release, nil
 		}
 		release() // the package has changed in the meantime

@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/remit-olm/remit/pkg/lib/budget"
 	"github.com/remit-olm/remit/pkg/packages"
 )
 
@@ -89,6 +90,9 @@ type Entry struct {
 	Version uint64
 	// Bytes is the length of the record.
 	Bytes int64
+	// Cost is the memory that a response with the package needs: the length of the record or, if more, the memory of the
+	// decoded PackageManifest, in which the two bytes of {} can take hundreds.
+	Cost int64
 
 	// own are the labels of the package, without those that all packages of the catalog have.
 	own    map[string]string
@@ -184,6 +188,7 @@ func (s *Store) read(c *Catalog, from *packages.Decoder, file *os.File) error {
 	if err != nil {
 		return err // not reached: encoding strings does not fail
 	}
+	labels := budget.Of(c.Source.Labels).Memory // the responses contain them
 	for {
 		record, text, err := from.Next()
 		if errors.Is(err, io.EOF) {
@@ -197,6 +202,7 @@ func (s *Store) read(c *Catalog, from *packages.Decoder, file *os.File) error {
 			offset: c.use.disk, Bytes: int64(len(text)), sum: sumOf(base, text), file: file,
 		}
 		c.entries = append(c.entries, e)
+		e.Cost = cost(&record.Manifest, text) + labels
 		c.use.disk += e.Bytes
 		c.use.index += e.size()
 		if err := s.fits(c, before); err != nil {
@@ -206,6 +212,7 @@ func (s *Store) read(c *Catalog, from *packages.Decoder, file *os.File) error {
 			return fmt.Errorf("write package %q: %w", e.Name, err)
 		}
 	}
+	c.detach()
 	slices.SortFunc(c.entries, func(a, b *Entry) int { return cmp.Compare(a.Name, b.Name) })
 	for i := 1; i < len(c.entries); i++ {
 		if c.entries[i].Name == c.entries[i-1].Name {
