@@ -14,8 +14,8 @@ import (
 	"golang.org/x/net/http/httpproxy"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-
-	"github.com/remit-olm/remit/pkg/catalog"
+	"google.golang.org/grpc/experimental"
+	"google.golang.org/grpc/mem"
 )
 
 // Limits for a registry, in addition to those of package catalog.
@@ -28,10 +28,13 @@ const (
 	StreamTimeout = 5 * time.Minute
 	// CallTimeout bounds one call.
 	CallTimeout = 30 * time.Second
-	// MaxMessageBytes bounds one message: a bundle with its manifests, one of which is repeated in csvJson.
-	MaxMessageBytes = 2*catalog.MaxContentBytes + 1<<20
-	// windowBytes bounds the data that a registry can send before Remit reads it.
-	windowBytes = 1 << 20
+	// MaxMessageBytes bounds one message: a bundle with its manifests, one of which is repeated in csvJson. OLM v0 accepts
+	// 4 MiB, gRPC's default, so that no registry for it sends more.
+	MaxMessageBytes = 8 << 20
+	// windowBytes bounds the data that a registry can send before Remit reads it. It is the smallest window of gRPC.
+	windowBytes = 64 << 10
+	// UnreadBytes bounds the memory of what a registry has sent for a call whose next message is not being read.
+	UnreadBytes = 512 << 10
 )
 
 //go:generate go run -modfile=../../../hack/tools/go.mod github.com/golang/mock/mockgen -source=client.go -destination=mock_test.go -package=grpc
@@ -71,6 +74,8 @@ func NewConn(target string) (*Conn, error) {
 		// reloaded unnecessarily.
 		grpc.WithIdleTimeout(0),
 		grpc.WithDisableServiceConfig(),
+		// gRPC's buffers have few sizes: a frame of 1,025 bytes would take 4 KiB.
+		experimental.WithBufferPool(mem.NopBufferPool{}),
 		// Fixed windows bound the data that a registry can send before Remit reads it; gRPC's dynamic windows grow to
 		// 16 MiB.
 		grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes),

@@ -3,6 +3,7 @@ package grpc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"time"
@@ -18,10 +19,18 @@ const (
 	idleBytes = 64 << 10
 	// excessBytes bounds what a registry can send during each call in addition to twice the size of the messages that were received.
 	excessBytes = MaxMessageBytes + 2*windowBytes
+	// frameBytes is the minimum average length of the frames of a message, without those at its ends. gRPC keeps each frame in a
+	// buffer of its own until the message is complete, which takes up to 100 bytes more than its content.
+	frameBytes = 256
+	// shortBytes bounds by how much all frames together may be shorter than that. A window may be full of short messages.
+	shortBytes = 2048 * frameBytes
 )
 
-// errFlood closes a connection to a registry.
-var errFlood = errors.New("the registry sends much data that no call has requested")
+// Errors that close a connection to a registry.
+var (
+	errFlood = errors.New("the registry sends much data that no call has requested")
+	errShort = fmt.Errorf("the registry sends its messages in frames of less than %d bytes", frameBytes)
+)
 
 // meter limits what a registry sends on its connections. gRPC handles control frames, such as pings, at any time and in any number,
 // so that one registry could keep a processor busy.
@@ -30,7 +39,9 @@ type meter struct {
 	calls int
 	// excess is what was received during calls and is not accounted for by messages.
 	excess int
-	idle   *rate.Limiter
+	// short is by how much frames were shorter than frameBytes in total, and is not accounted for by longer frames and by messages.
+	short int
+	idle  *rate.Limiter
 }
 
 func newMeter() *meter {
@@ -42,7 +53,7 @@ func (m *meter) begin() (end func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.calls++; m.calls == 1 {
-		m.excess = 0
+		m.excess, m.short = 0, 0
 	}
 	return func() {
 		m.mu.Lock()
@@ -55,7 +66,17 @@ func (m *meter) begin() (end func()) {
 func (m *meter) message(n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.excess = max(0, m.excess-2*n)
+	m.excess, m.short = max(0, m.excess-2*n), max(0, m.short-2*frameBytes)
+}
+
+// frame returns an error if the content of frames, of which one has n bytes, is too short.
+func (m *meter) frame(n int) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.short = max(0, m.short+frameBytes-n); m.short > shortBytes {
+		return errShort
+	}
+	return nil
 }
 
 // received returns an error if the registry has sent too much.
@@ -86,7 +107,7 @@ func metered(m *meter) meteredCredentials {
 
 // ClientHandshake implements credentials.TransportCredentials.
 func (c meteredCredentials) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return c.TransportCredentials.ClientHandshake(ctx, authority, &meteredConn{conn, c.meter})
+	return c.TransportCredentials.ClientHandshake(ctx, authority, &meteredConn{Conn: conn, meter: c.meter})
 }
 
 // Clone implements credentials.TransportCredentials.
@@ -96,14 +117,19 @@ func (c meteredCredentials) Clone() credentials.TransportCredentials {
 
 type meteredConn struct {
 	net.Conn
-	meter *meter
+	meter  *meter
+	frames frames
 }
 
 // Read implements net.Conn.
 func (c *meteredConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if flood := c.meter.received(n, time.Now()); flood != nil {
-		return 0, errors.Join(flood, c.Close())
+	wrong := c.meter.received(n, time.Now())
+	if wrong == nil {
+		wrong = c.frames.follow(b[:n], c.meter.frame)
+	}
+	if wrong != nil {
+		return 0, errors.Join(wrong, c.Close())
 	}
 	return n, err
 }

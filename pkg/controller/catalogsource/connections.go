@@ -117,7 +117,7 @@ func (c *connections) replace(key types.NamespacedName, origin, target string) (
 	c.serial++
 	next.holder = holder{fromAddress, key, c.serial}
 	if old != nil && old.origin == origin {
-		next.inherit(old)
+		next.inherit(old, c.lanes)
 	}
 	c.byKey[key] = next
 	if next.conn != nil {
@@ -138,7 +138,7 @@ func newConnection(origin, target string) (*connection, error) {
 
 // inherit takes over the content that an earlier connection listed, and reads manifests through this connection. Without an address,
 // they cannot be read until there is one: the old connection is closed, so that a retry would always fail.
-func (e *connection) inherit(old *connection) {
+func (e *connection) inherit(old *connection, lanes *lanes) {
 	old.mu.Lock()
 	defer old.mu.Unlock()
 	if old.good == nil {
@@ -148,7 +148,7 @@ func (e *connection) inherit(old *connection) {
 	if own.IsUnreachable = e.conn == nil; own.IsUnreachable {
 		own.Reader, own.Displays = cataloggrpc.Unreachable{}, cataloggrpc.Unreachable{}
 	} else {
-		reader := &cataloggrpc.Reader{Client: e.conn}
+		reader := lanes.reader(e.holder.key.Namespace, e.conn)
 		own.Reader, own.Displays = reader, reader
 	}
 	e.good = &own
@@ -272,12 +272,12 @@ func (e *connection) pauseAfter(err error) bool {
 }
 
 // list reads the content of a registry. The listed content counts toward the budget as soon as it exceeds the content that it
-// replaces, even while the load waits for its turn.
+// replaces, even while the load waits for its turn. What the registry has sent by then counts, too.
 func (c *connections) list(ctx context.Context, key types.NamespacedName, e *connection, client cataloggrpc.RegistryClient) (*catalog.Snapshot, error) {
 	before := c.budget.holds(e.holder)
 	snap, err := c.lanes.load(ctx, key.Namespace, client, catalog.Kept{
 		Max:  c.budget.limits(key.Namespace).Kept,
-		Take: func(kept int64) error { return c.budget.take(e.holder, max(kept, before)) },
+		Take: func(kept int64) error { return c.budget.take(e.holder, max(kept, before)+cataloggrpc.UnreadBytes) },
 	})
 	if err == nil {
 		err = c.budget.take(e.holder, snap.Size())

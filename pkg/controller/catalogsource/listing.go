@@ -1,6 +1,7 @@
 package catalogsource
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,19 +16,22 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/turns"
 )
 
-// Limits for listing registries, in addition to those of package grpc.
+// Limits for reading registries, in addition to those of package grpc.
 const (
-	// tenantLoads and globalLoads bound the number of registries that are listed concurrently for tenants and for the
-	// global catalog namespace, and thereby the memory that listing uses. namespaceLoads bounds that number for one
-	// tenant namespace.
+	// tenantLoads and globalLoads bound the number of registries that are read concurrently for tenants and for the
+	// global catalog namespace: listed, or asked for one bundle. They thereby bound the memory of messages, each of which
+	// takes up to 40 MiB until it is decoded. namespaceLoads bounds that number for one tenant namespace.
 	tenantLoads, globalLoads, namespaceLoads = 4, 2, 2
-	// loadSlice is how long a registry is listed while others wait, and yieldGrace how long its next message may then take.
+	// loadSlice is how long a registry is read while others wait, and yieldGrace how long its next message may then take.
 	loadSlice, yieldGrace = 2 * time.Second, 2 * time.Second
 	// idleTimeout bounds the time that a registry may take to send a message.
 	idleTimeout = 15 * time.Second
 )
 
-const errIdle = slow("the registry took longer than 15s to send a message")
+const (
+	errIdle   = slow("the registry took longer than 15s to send a message")
+	errNoTurn = slow("the registry did not send a bundle within 30s, or other registries were read for as long")
+)
 
 func newLoadLanes(global string) *lanes {
 	return &lanes{
@@ -54,9 +58,38 @@ func (l *lanes) load(ctx context.Context, namespace string, client cataloggrpc.R
 	if err != nil {
 		return nil, asSlow(ctx, err)
 	}
-	reader := &cataloggrpc.Reader{Client: client}
+	reader := l.reader(namespace, client)
 	snap.Reader, snap.Displays = reader, reader
 	return snap, nil
+}
+
+// reader returns a reader of single bundles, whoever uses it. Its calls take turns with each other and with listings.
+func (l *lanes) reader(namespace string, client cataloggrpc.RegistryClient) *cataloggrpc.Reader {
+	return &cataloggrpc.Reader{Client: &calling{client, l.turnsOf(namespace), namespace}}
+}
+
+// calling is a RegistryClient that waits for a turn before it requests a bundle. The turn cannot yield in the middle of a
+// message, and so is over if the message takes longer than the slice and the grace while others wait.
+type calling struct {
+	cataloggrpc.RegistryClient
+	turns     *turns.Turns
+	namespace string
+}
+
+// GetBundle implements RegistryClient. Namespaces that request bundles of a global catalog take turns, too. The time that it waits for its turn counts toward the time for a call.
+func (c *calling) GetBundle(ctx context.Context, pkg, channel, name string) (*api.Bundle, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, cataloggrpc.CallTimeout, errNoTurn)
+	defer cancel()
+	turn, ctx, err := c.turns.Join(ctx, cmp.Or(catalog.Requester(ctx), c.namespace))
+	if err != nil {
+		return nil, err
+	}
+	defer turn.Leave()
+	bundle, err := c.RegistryClient.GetBundle(ctx, pkg, channel, name)
+	if err != nil {
+		return nil, asSlow(ctx, err)
+	}
+	return bundle, nil
 }
 
 // asSlow returns the reason why a listing was stopped if the registry was too slow, and otherwise err.
