@@ -101,6 +101,12 @@ type meter struct {
 	pacer  pacer
 	// compiled caches the most recently compiled CEL rules.
 	compiled map[string]cel.Program
+	// operators contains the operators of tenants' catalogs, served those for kinds that the cluster serves, and here is the origin of
+	// installed versions.
+	operators map[*chain][]operator
+	served    map[api]*operator
+	needs     map[*facts]*needs
+	here      origin
 	// searches caches the results of searches in the catalogs of tenants.
 	searches searches
 	// by contains the cost of each operator. current is the operator that is being charged, and since is the value of
@@ -135,7 +141,10 @@ func (m *meter) attribute(o *operator) {
 }
 
 func newMeter(ctx context.Context, in Input, limits Limits) *meter {
-	return &meter{ctx: ctx, programs: &in.Indexes.programs, namespace: in.Namespace, global: in.GlobalCatalogNamespace, limits: limits, pacer: newPacer(clock.RealClock{}, limits.Idle), by: map[*operator]int{}, compiled: map[string]cel.Program{}}
+	return &meter{
+		ctx: ctx, programs: &in.Indexes.programs, namespace: in.Namespace, global: in.GlobalCatalogNamespace, limits: limits, pacer: newPacer(clock.RealClock{}, limits.Idle), by: map[*operator]int{}, compiled: map[string]cel.Program{},
+		operators: map[*chain][]operator{}, served: map[api]*operator{}, needs: map[*facts]*needs{}, here: *newOrigin(types.NamespacedName{}, "@existing", in.Namespace+"/"),
+	}
 }
 
 // finish checks for cancellation one last time, and returns the meter's error.
@@ -204,4 +213,5 @@ func (m *meter) most(p *problem) []string {
 	return out
 }
 
+// source returns the package that costs are attributed to.
 func (o *operator) source() source { return source{o.catalog, o.pkg} }

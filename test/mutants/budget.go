@@ -335,9 +335,51 @@ func budget() []Mutant {
 		},
 		{
 			Name: "searches-of-tenants-are-kept", Rule: 8, File: "pkg/resolver/searches.go",
-			Old:    "	if x.global != nil && x.key.Namespace == m.global {",
+			Old:    "	if x.global != nil && x.isGlobal(m) {",
 			New:    "	if x.global != nil {",
 			Killer: unit("pkg/resolver", "TestSearchesOfTenantsAreNotKept"),
+		},
+		{
+			Name: "operators-of-tenants-are-kept", Rule: 8, File: "pkg/resolver/index.go",
+			Old:    "	if !x.isGlobal(m) {\n",
+			New:    "	if x.key.Name == \"\" {\n",
+			Killer: unit("pkg/resolver", "TestOperatorsAndNeedsOfTenantsAreNotKept"),
+		},
+		{
+			Name: "needs-of-tenants-are-kept", Rule: 8, File: "pkg/resolver/index.go",
+			Old:    "			f.shared = x.isGlobal(m)\n",
+			New:    "			f.shared = true\n",
+			Killer: unit("pkg/resolver", "TestOperatorsAndNeedsOfTenantsAreNotKept"),
+		},
+		{
+			Name: "parsed-versions-have-spare-capacity", Rule: 8, File: "pkg/resolver/facts.go",
+			Old:    "		v.Pre, v.Build = slices.Clone(v.Pre), slices.Clone(v.Build) // without spare capacity, because the index keeps it\n",
+			New:    "		v.Pre = append(v.Pre, make([]semver.PRVersion, 64)...)[:len(v.Pre)]\n",
+			Killer: unit("pkg/resolver", "TestASnapshotIsChargedForItsIndex"),
+		},
+		{
+			Name: "parsed-versions-cost-their-text", Rule: 8, File: "pkg/catalog/size.go",
+			Old:    " + versionBytes*min(len(b.Version), versions.MaxVersion)",
+			New:    " + min(0, versions.MaxVersion-versionBytes)",
+			Killer: unit("pkg/resolver", "TestASnapshotIsChargedForItsIndex"),
+		},
+		{
+			Name: "owned-kinds-cost-their-text", Rule: 8, File: "pkg/catalog/size.go",
+			Old:    "			size += kindOverhead + len(p.Value)\n",
+			New:    "			size += kindOverhead - kindOverhead\n",
+			Killer: unit("pkg/resolver", "TestASnapshotIsChargedForItsIndex"),
+		},
+		{
+			Name: "entries-cost-their-text", Rule: 8, File: "pkg/catalog/size.go",
+			Old:    "	size := EntryOverhead + len(e.Name)",
+			New:    "	size := PropertyOverhead + len(e.Name)",
+			Killer: unit("pkg/resolver", "TestASnapshotIsChargedForItsIndex"),
+		},
+		{
+			Name: "channels-cost-as-much-as-entries", Rule: 8, File: "pkg/catalog/size.go",
+			Old:    "			size += ChannelOverhead + len(name)",
+			New:    "			size += EntryOverhead + len(name)",
+			Killer: unit("pkg/resolver", "TestASnapshotIsChargedForItsIndex"),
 		},
 		{
 			Name: "each-bundle-of-a-plan-has-its-own-limit", Rule: 8, File: "pkg/resolver/resolve.go",
