@@ -116,6 +116,9 @@ func (f *facts) requirements(m *meter) ([]requirement, error) {
 		}
 		return known.all, known.err
 	}
+	if err := m.hold(f); err != nil {
+		return nil, err
+	}
 	before := m.spent
 	all, err := requirementsOf(m, f.properties)
 	if m.err != nil {

@@ -110,3 +110,69 @@ func TestASnapshotIsChargedForItsIndex(t *testing.T) {
 		})
 	}
 }
+
+// Compiled rules are kept for all namespaces, and a tenant can write rules that take 200 times as much as their text.
+func TestFewCompiledRulesAreKept(t *testing.T) {
+	var kept programs
+	before := live()
+	for i := range 120 {
+		_, err := kept.get(fmt.Sprintf("%s%d>0", strings.Repeat("properties.all(x,true)&&", 80), i))
+		require.NoError(t, err)
+	}
+	require.Less(t, live()-before, int64(32<<20))
+	runtime.KeepAlive(&kept)
+}
+
+// The requirements of a resolution have a limit in memory: their text is read with few steps, and takes thirty times as much when it is
+// parsed.
+func TestTheRequirementsOfAResolutionHaveALimitInMemory(t *testing.T) {
+	member := strings.Repeat(`{"gvk":{}},`, 11_000)
+	s := graph("ns/cat", "a.v1.0.0 stable needs=b:>=1.0.0", "b.v1.0.0 stable")
+	b := s.Packages["b"].Bundles["b.v1.0.0"]
+	for i := range 100 {
+		b.Properties = append(b.Properties, catalog.Property{Type: "olm.constraint", Value: fmt.Appendf(nil, `{"any":{"constraints":[%s{"gvk":{"kind":"%d"}}]}}`, member, i)})
+	}
+	require.Less(t, s.Size(), int64(16<<20))
+	in := world(s)
+	for name, limits := range map[string]Limits{"light": Light(), "full": Full()} {
+		ctx, before := t.Context(), allocated()
+		_, err := in.Resolve(ctx, limits, subjects("s ns/cat/a/stable"))
+		require.Less(t, allocated()-before, int64(32<<20), "nothing is parsed")
+		var exceeded *LimitError
+		require.ErrorAs(t, err, &exceeded, name)
+		require.ErrorContains(t, err, fmt.Sprintf("was stopped after %d MiB of requirements", limits.Memory>>20))
+		require.Equal(t, "package b of catalogsource ns/cat", exceeded.Most[0])
+	}
+	b.Properties = b.Properties[:4]
+	_, err := world(s).Resolve(t.Context(), Light(), subjects("s ns/cat/a/stable"))
+	require.NoError(t, err)
+}
+
+// What is counted for requirements is at least what they take.
+func TestMemoryOfNeedsIsWhatTheyTake(t *testing.T) {
+	for name, p := range map[string]catalog.Property{
+		"kinds":    propertyOf("api", "K"),
+		"packages": propertyOf("needs", "b:>=1.0.0"),
+		"labels":   propertyOf("wants", "x"),
+		"any":      propertyOf("constraint", `{"any":{"constraints":[`+strings.Repeat(`{"gvk":{}},`, 11_000)+`{"gvk":{}}]}}`),
+		"not":      propertyOf("constraint", `{"not":{"constraints":[`+strings.Repeat(`{"not":{"constraints":[{"gvk":{}}]}},`, 3_000)+`{"gvk":{}}]}}`),
+	} {
+		f := &facts{}
+		for range 300 / (1 + len(p.Value)>>10) {
+			f.properties = append(f.properties, p)
+		}
+		before, m := live(), newMeter(t.Context(), world(), Limits{Cost: Full().Cost, Time: Full().Time})
+		all, err := f.requirements(m)
+		require.NoError(t, err)
+		require.LessOrEqual(t, live()-before, m.memory+64<<10, name)
+		runtime.KeepAlive(all)
+		runtime.KeepAlive(m)
+	}
+}
+
+// allocated returns the memory that was allocated so far.
+func allocated() int64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.TotalAlloc) //nolint:gosec // fits
+}

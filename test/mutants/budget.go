@@ -340,6 +340,24 @@ func budget() []Mutant {
 			Killer: unit("pkg/resolver", "TestSearchesOfTenantsAreNotKept"),
 		},
 		{
+			Name: "requirements-of-any-memory", Rule: 8, File: "pkg/resolver/meter.go",
+			Old:    "m.limits.Memory > 0 && m.memory > m.limits.Memory {",
+			New:    "m.limits.Memory > 0 && m.memory < 0 {",
+			Killer: unit("pkg/resolver", "TestTheRequirementsOfAResolutionHaveALimitInMemory"),
+		},
+		{
+			Name: "constraints-need-no-memory", Rule: 8, File: "pkg/resolver/requirement.go",
+			Old:    "catalog.TypeLabelRequired, property.TypeConstraint:\n			size",
+			New:    "catalog.TypeLabelRequired:\n			size",
+			Killer: unit("pkg/resolver", "TestMemoryOfNeedsIsWhatTheyTake"),
+		},
+		{
+			Name: "compiled-rules-are-kept", Rule: 8, File: "pkg/resolver/cel.go",
+			Old:    "lru.New(maxKeptPrograms)",
+			New:    "lru.New(maxPrograms + 0*maxKeptPrograms)",
+			Killer: unit("pkg/resolver", "TestFewCompiledRulesAreKept"),
+		},
+		{
 			Name: "operators-of-tenants-are-kept", Rule: 8, File: "pkg/resolver/index.go",
 			Old:    "	if !x.isGlobal(m) {\n",
 			New:    "	if x.key.Name == \"\" {\n",
