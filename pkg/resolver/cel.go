@@ -20,7 +20,7 @@ const (
 	maxRule = 2 << 10
 	maxCost = 1_000_000
 	// maxRules bounds the number of CEL rules in one requirement; maxPrograms bounds the number of compiled rules that
-	// are cached for one resolution, and maxKeptPrograms for all namespaces together. A compiled rule takes up to 400 KiB.
+	// are cached for one resolution, and maxKeptPrograms for all namespaces together. A compiled rule can take a quarter of a MiB.
 	maxRules        = 100
 	maxPrograms     = 500
 	maxKeptPrograms = 64
