@@ -22,7 +22,7 @@ const (
 	MaxPackages = 100_000
 	// MaxChannels bounds the number of channels in one catalog.
 	MaxChannels = 100_000
-	// MaxBundles bounds the number of bundles in one catalog, each of which uses about 2 kB of memory. The largest
+	// MaxBundles bounds the number of bundles in one catalog, each of which counts for about 5 kB of memory. The largest
 	// published catalogs have 7,000 bundles.
 	MaxBundles = 100_000
 	// MaxEntries bounds the number of channel entries in one catalog, including skips.

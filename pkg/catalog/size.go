@@ -1,20 +1,35 @@
 package catalog
 
-// Estimated memory, in bytes, of the parts of a Snapshot in addition to their text: headers, map entries and resolution
-// indexes.
-const (
-	BundleOverhead   = 512
-	EntryOverhead    = 128
-	PropertyOverhead = 64
+import (
+	"github.com/operator-framework/operator-registry/alpha/property"
+
+	"github.com/remit-olm/remit/pkg/catalog/versions"
 )
 
-// Size estimates the memory of a Snapshot, in bytes, excluding manifests that its Reader may keep in memory.
+// Estimated memory, in bytes, of the parts of a Snapshot and of the resolver's index of it, in addition to their text: headers, map
+// entries, and what the index contains for each part. They are upper bounds, which matter for hostile catalogs: in ordinary ones,
+// most of the memory is the text of properties.
+const (
+	PackageOverhead  = 768
+	ChannelOverhead  = 1024
+	BundleOverhead   = 576
+	EntryOverhead    = 224
+	PropertyOverhead = 64
+	// kindOverhead is the memory of a kind that a bundle owns: the index contains it, and who owns it.
+	kindOverhead = 256
+	// versionBytes is the memory that a parsed version needs for each byte of its text: 32 bytes for each part of a pre-release, which can
+	// be as short as ".a".
+	versionBytes = 16
+)
+
+// Size estimates the memory of a Snapshot and of its index, in bytes, excluding manifests that its Reader may keep in memory. What a
+// resolution needs in addition is limited separately (pkg/resolver).
 func (s *Snapshot) Size() int64 {
 	size := 0
 	for name, p := range s.Packages {
-		size += BundleOverhead + len(name) + len(p.Deprecation)
+		size += PackageOverhead + len(name) + len(p.Deprecation)
 		for name, c := range p.Channels {
-			size += EntryOverhead + len(name) + len(c.Deprecation)
+			size += ChannelOverhead + len(name) + len(c.Deprecation)
 			for _, e := range c.Entries {
 				size += int(e.Size())
 			}
@@ -37,9 +52,12 @@ func (e Entry) Size() int64 {
 
 // Size estimates the memory of a Bundle, in bytes.
 func (b *Bundle) Size() int64 {
-	size := BundleOverhead + len(b.Name) + len(b.Version) + len(b.Image) + len(b.Deprecation)
-	for _, property := range b.Properties {
-		size += PropertyOverhead + len(property.Type) + len(property.Value)
+	size := BundleOverhead + len(b.Name) + len(b.Version) + versionBytes*min(len(b.Version), versions.MaxVersion) + len(b.Image) + len(b.Deprecation)
+	for _, p := range b.Properties {
+		size += PropertyOverhead + len(p.Type) + len(p.Value)
+		if p.Type == property.TypeGVK {
+			size += kindOverhead + len(p.Value)
+		}
 	}
 	return int64(size)
 }

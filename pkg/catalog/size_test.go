@@ -10,7 +10,8 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// The estimate is within 50% of the measured memory.
+// The size includes the memory of the index (pkg/resolver, TestASnapshotIsChargedForItsIndex), and is not much more in an ordinary
+// catalog.
 func TestSizeApproximatesTheMemoryOfASnapshot(t *testing.T) {
 	taken := func() int64 {
 		runtime.GC()
@@ -36,7 +37,8 @@ func TestSizeApproximatesTheMemoryOfASnapshot(t *testing.T) {
 		s.Packages[pkg.Name] = pkg
 	}
 	got := taken() - before
-	require.InEpsilon(t, got, s.Size(), 0.5)
+	require.Greater(t, s.Size(), got)
+	require.Less(t, s.Size(), 4*got)
 	runtime.KeepAlive(s)
 	require.Zero(t, (&catalog.Snapshot{}).Size())
 }

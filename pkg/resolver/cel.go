@@ -20,9 +20,10 @@ const (
 	maxRule = 2 << 10
 	maxCost = 1_000_000
 	// maxRules bounds the number of CEL rules in one requirement; maxPrograms bounds the number of compiled rules that
-	// are cached for all namespaces together.
-	maxRules    = 100
-	maxPrograms = 500
+	// are cached for one resolution, and maxKeptPrograms for all namespaces together. A compiled rule can take a quarter of a MiB.
+	maxRules        = 100
+	maxPrograms     = 500
+	maxKeptPrograms = 64
 	// interruptEvery is the number of iterations after which an evaluation checks for cancellation.
 	interruptEvery = 100
 )
@@ -76,7 +77,7 @@ type programs struct {
 }
 
 func (c *programs) get(rule string) (cel.Program, error) {
-	c.once.Do(func() { c.kept = lru.New(maxPrograms) })
+	c.once.Do(func() { c.kept = lru.New(maxKeptPrograms) })
 	if kept, ok := c.kept.Get(rule); ok {
 		return kept.(cel.Program), nil
 	}

@@ -56,7 +56,7 @@ func (p *problem) clashOf(core []sat.Applied) clash {
 func involved(core []sat.Applied) map[sat.ID]bool {
 	out := map[sat.ID]bool{}
 	for _, a := range core {
-		if a.Variable != "" {
+		if a.Variable != (sat.ID{}) {
 			out[a.Variable] = true
 			for _, id := range a.Constraint.IDs {
 				out[id] = true
@@ -164,7 +164,7 @@ func otherNames(core []sat.Applied, r *root) []string {
 func texts(ids []sat.ID) []string {
 	var out []string
 	for _, id := range ids {
-		out = append(out, string(id))
+		out = append(out, id.String())
 	}
 	return out
 }

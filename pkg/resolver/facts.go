@@ -1,6 +1,7 @@
 package resolver
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -40,16 +41,23 @@ type facts struct {
 	// serves reports additional kinds that count as owned. It is set only in the facts of a cluster.
 	serves func(api) bool
 
-	mu       sync.Mutex
-	read     bool
-	needs    []requirement
-	needsErr error
+	// shared means that many namespaces use the facts, so that what is read from them is kept. Otherwise it is kept only for one
+	// resolution.
+	shared bool
+
+	mu    sync.Mutex
+	needs *needs
+	// sum is the SHA-256 sum of the note.
+	sum *[sha256.Size]byte
+}
+
+// needs contains the requirements of an operator, or the error if they cannot be parsed.
+type needs struct {
+	all []requirement
+	err error
 	// cost is the cost of reading the needs. Cache hits incur it as well, so that the cost of a resolution does not depend
 	// on earlier ones.
 	cost int
-
-	noteOnce sync.Once
-	noteText string
 }
 
 func factsOf(b *catalog.Bundle) *facts {
@@ -62,6 +70,7 @@ func factsOf(b *catalog.Bundle) *facts {
 func newFacts(name, pkg, version string) *facts {
 	f := &facts{name: name, pkg: pkg}
 	if v, err := versions.Parse(version); err == nil {
+		v.Pre, v.Build = slices.Clone(v.Pre), slices.Clone(v.Build) // without spare capacity, because the index keeps it
 		f.version = &v
 	}
 	return f
@@ -101,29 +110,49 @@ const maxKept, maxKeptBytes = 100, 64 << 10
 // requirements returns what the operator requires of other operators. The error reports the property that cannot be
 // parsed, or is the meter's error.
 func (f *facts) requirements(m *meter) ([]requirement, error) {
-	f.mu.Lock()
-	read, needs, err, cost := f.read, f.needs, f.needsErr, f.cost
-	f.mu.Unlock()
-	if read {
-		if err := m.Spend(cost); err != nil {
+	if known := f.knownNeeds(m); known != nil {
+		if err := m.Spend(known.cost); err != nil {
 			return nil, err
 		}
-		return needs, err
+		return known.all, known.err
+	}
+	if err := m.hold(f); err != nil {
+		return nil, err
 	}
 	before := m.spent
-	needs, err = requirementsOf(m, f.properties)
+	all, err := requirementsOf(m, f.properties)
 	if m.err != nil {
 		return nil, m.err
 	}
-	if err := m.Spend(costOfRequirement * len(needs)); err != nil {
+	if err := m.Spend(costOfRequirement * len(all)); err != nil {
 		return nil, err
 	}
-	if len(needs) <= maxKept && bytesOf(needs) <= maxKeptBytes {
-		f.mu.Lock()
-		f.read, f.needs, f.needsErr, f.cost = true, needs, err, m.spent-before
-		f.mu.Unlock()
+	if len(all) <= maxKept && bytesOf(all) <= maxKeptBytes {
+		f.keepNeeds(m, &needs{all, err, m.spent - before})
 	}
-	return needs, err
+	return all, err
+}
+
+// knownNeeds returns the needs if they were read before, or nil.
+func (f *facts) knownNeeds(m *meter) *needs {
+	if !f.shared {
+		return m.needs[f]
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.needs
+}
+
+// keepNeeds keeps the needs for as long as the facts if they are shared, and otherwise for one resolution: they take several times the
+// memory of the properties, which is all that counts as the memory of a tenant's catalog.
+func (f *facts) keepNeeds(m *meter, read *needs) {
+	if !f.shared {
+		m.needs[f] = read
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.needs = read
 }
 
 func bytesOf(needs []requirement) (bytes int) {
@@ -138,10 +167,15 @@ func (f *facts) provides(a api) bool {
 	return slices.Contains(f.apis, a) || f.serves != nil && f.serves(a)
 }
 
-// note returns the properties in the form in which a ClusterServiceVersion records them.
-func (f *facts) note() string {
-	f.noteOnce.Do(func() { f.noteText = catalog.PropertiesText(f.properties) })
-	return f.noteText
+// isNoted reports whether a ClusterServiceVersion records exactly these properties.
+func (f *facts) isNoted(text string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.sum == nil {
+		sum := sha256.Sum256([]byte(catalog.PropertiesText(f.properties)))
+		f.sum = &sum
+	}
+	return *f.sum == sha256.Sum256([]byte(text))
 }
 
 // notedFacts returns the facts recorded in an installed version's annotation, or nil if there are none or they cannot

@@ -19,7 +19,7 @@ func (d *decision) solveGreedily() (*problem, []sat.ID, bool) {
 		t.wanted = append(t.wanted, r.candidates)
 	}
 	for _, o := range p.inPlace {
-		if p.others[o.id] && !t.take(o) {
+		if p.others[o.id()] && !t.take(o) {
 			return nil, nil, false
 		}
 	}
@@ -48,7 +48,7 @@ func (d *decision) wantNeeds(t *selection, o *operator) bool {
 	if err != nil || len(t.order) > MaxOperators || t.candidates > maxAllCandidates {
 		return false
 	}
-	t.needs[o.id] = needs
+	t.needs[o.id()] = needs
 	for _, n := range needs {
 		t.wanted = append(t.wanted, n.candidates)
 	}
@@ -72,7 +72,7 @@ func (t *selection) takeOne() bool {
 	if t.meter.Spend(1+len(all)) != nil {
 		return false
 	}
-	if slices.ContainsFunc(all, func(o *operator) bool { return t.operators[o.id] != nil }) {
+	if slices.ContainsFunc(all, func(o *operator) bool { return t.operators[o.id()] != nil }) {
 		return true
 	}
 	return len(all) > 0 && t.take(all[0])

@@ -29,7 +29,7 @@ func (d *decision) explainHeldBack(taken map[sat.ID]bool) {
 			continue
 		}
 		best, current := r.candidates[0], r.candidates[len(r.candidates)-1]
-		if slices.ContainsFunc(r.candidates[:len(r.candidates)-1], func(o *operator) bool { return taken[o.id] }) {
+		if slices.ContainsFunc(r.candidates[:len(r.candidates)-1], func(o *operator) bool { return taken[o.id()] }) {
 			continue
 		}
 		why := "other requirements in the namespace take precedence"
@@ -47,7 +47,7 @@ func (d *decision) explainHeldBack(taken map[sat.ID]bool) {
 // explainNoUpgrade records why a Subscription keeps its installed version, if this is not the head of the channel and
 // nothing in the channel can replace it.
 func (d *decision) explainNoUpgrade(s Subject, f *found, candidates []*operator) {
-	head := f.chain.entries[0].Name
+	head := f.chain.names[0]
 	if s.Keep || len(candidates) > 1 || head == s.Installed.Name {
 		return
 	}
@@ -93,7 +93,7 @@ func (d *decision) causes(r *root, best *operator, taken map[sat.ID]bool) []stri
 // firstTaken returns the first operator whose ID is marked as taken, or nil if there is none.
 func firstTaken(all []*operator, taken map[sat.ID]bool) *operator {
 	for _, o := range all {
-		if taken[o.id] {
+		if taken[o.id()] {
 			return o
 		}
 	}

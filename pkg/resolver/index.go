@@ -13,7 +13,6 @@ import (
 
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/versions"
-	"github.com/remit-olm/remit/pkg/resolver/sat"
 )
 
 // Indexes caches an index of each catalog for as long as the catalog's content is unchanged. The zero value is ready
@@ -45,7 +44,7 @@ func (l *lazyIndex) get(m *meter, s *catalog.Snapshot, global *searches) *index 
 		return nil
 	}
 	defer func() { <-l.turn }()
-	m.attribute(&operator{facts: &facts{}, catalog: s.Key})
+	m.attribute(&operator{facts: &facts{}, origin: &origin{catalog: s.Key}})
 	defer m.attribute(nil)
 	if l.index == nil {
 		if l.index = newIndex(m, s); l.index != nil {
@@ -86,9 +85,12 @@ func (x *Indexes) prune(catalogs Catalogs) {
 	}
 }
 
-// index finds a catalog's bundles by what they provide.
+// index finds a catalog's bundles by what they provide. It is kept as long as the catalog's content, so catalog.Snapshot.Size counts
+// its memory; what is found in the catalog of a tenant is kept only for one resolution.
 type index struct {
-	key      types.NamespacedName
+	key types.NamespacedName
+	// text identifies the catalog in the IDs of its operators.
+	text     string
 	packages map[string]*catalog.Package
 	names    []string
 	bundles  map[string]map[string]*facts
@@ -99,24 +101,20 @@ type index struct {
 
 	mu     sync.Mutex
 	chains map[[2]string]*chain
-	// sorted contains the channel names of a package; operators contains at most one operator for each bundle in a
-	// channel.
-	sorted    map[string][]string
-	operators map[place]*operator
+	// sorted contains the channel names of a package; origins contains the origin for each channel name.
+	sorted  map[string][]string
+	origins map[string]*origin
 	// global caches the results of searches if this is the index of a global catalog.
 	global *searches
 }
 
-// place is a bundle in a channel.
-type place struct {
-	channel string
-	facts   *facts
-}
+// isGlobal reports whether the index is that of a global catalog. Such indexes are shared by all namespaces.
+func (x *index) isGlobal(m *meter) bool { return x.key.Namespace == m.global }
 
 // pay charges the meter for a part of the index. Indexes of global catalogs are free: they are built once for all
 // namespaces, and the whole cluster trusts their authors.
 func (x *index) pay(m *meter, cost int) error {
-	if x.key.Namespace == m.global {
+	if x.isGlobal(m) {
 		return m.checkContext()
 	}
 	x.cost += cost
@@ -147,13 +145,19 @@ func costOfFacts(b *catalog.Bundle) int {
 	return cost
 }
 
+// emptyIndex returns the index of a catalog without content.
+func emptyIndex(key types.NamespacedName) *index {
+	return &index{
+		key: key, text: key.Name + "/" + key.Namespace,
+		owners: map[api][]string{}, chains: map[[2]string]*chain{}, sorted: map[string][]string{}, origins: map[string]*origin{},
+	}
+}
+
 // newIndex builds the index of a Snapshot. It returns nil if the meter has an error.
 func newIndex(m *meter, s *catalog.Snapshot) *index {
-	x := &index{
-		key: s.Key, packages: s.Packages, names: s.PackageNames(),
-		bundles: make(map[string]map[string]*facts, len(s.Packages)), owners: map[api][]string{}, ordered: make(map[string][]*facts, len(s.Packages)),
-		chains: map[[2]string]*chain{}, sorted: map[string][]string{}, operators: map[place]*operator{},
-	}
+	x := emptyIndex(s.Key)
+	x.packages, x.names = s.Packages, s.PackageNames()
+	x.bundles, x.ordered = make(map[string]map[string]*facts, len(s.Packages)), make(map[string][]*facts, len(s.Packages))
 	for _, name := range x.names {
 		p := s.Packages[name]
 		if x.pay(m, costOfPackage(p)) != nil {
@@ -167,6 +171,7 @@ func newIndex(m *meter, s *catalog.Snapshot) *index {
 				return nil
 			}
 			f := factsOf(b)
+			f.shared = x.isGlobal(m)
 			all[b.Name] = f
 			ordered = append(ordered, f)
 			for _, a := range f.apis {
@@ -183,13 +188,17 @@ func newIndex(m *meter, s *catalog.Snapshot) *index {
 // chain lists the entries of a channel that can be reached from its head by following the "replaces" fields. The other
 // entries are skipped by one of these, and are installed only if a startingCSV names them.
 type chain struct {
-	entries []catalog.Entry
+	channel *catalog.Channel
+	names   []string
 	// installable contains the versions that can be installed if none is installed yet, newest first, without those
-	// that another entry skips.
+	// that another entry skips. It is names if no entry skips any.
 	installable []string
 	// cost is the cost of iterating over the entries.
 	cost int
 	err  error
+	// pkg is the package. operators is set only in the chains of a global catalog.
+	pkg       string
+	operators []operator
 }
 
 // chainOf returns the chain of an existing channel.
@@ -200,6 +209,7 @@ func (x *index) chainOf(pkg, channel string) *chain {
 	c := x.chains[key]
 	if c == nil {
 		c = newChain(x.packages[pkg].Channels[channel])
+		c.pkg = pkg
 		x.chains[key] = c
 	}
 	return c
@@ -210,44 +220,49 @@ func newChain(c *catalog.Channel) *chain {
 	if err != nil {
 		return &chain{err: err}
 	}
-	out := &chain{}
+	out := &chain{channel: c}
 	seen := map[string]bool{}
 	for e, ok := head, true; ok; e, ok = c.Entries[e.Replaces] {
 		if seen[e.Name] {
 			return &chain{err: fmt.Errorf("channel %q has a cycle: %q replaces itself, directly or indirectly", c.Name, e.Name)}
 		}
 		seen[e.Name] = true
-		out.entries = append(out.entries, e)
+		out.names = append(out.names, e.Name)
 		out.cost += costOfEntry + len(e.Skips) + len(e.SkipRange)
 	}
+	out.names = slices.Clone(out.names) // without spare capacity, because the index keeps it
 	out.installable = out.unskipped()
 	return out
 }
 
 func (c *chain) unskipped() []string {
 	skipped := map[string]bool{}
-	for _, e := range c.entries {
-		for _, s := range e.Skips {
+	for _, name := range c.names {
+		for _, s := range c.channel.Entries[name].Skips {
 			skipped[s] = true
 		}
 	}
+	if len(skipped) == 0 {
+		return c.names
+	}
 	var out []string
-	for i, e := range c.entries {
-		if i == 0 || !skipped[e.Name] {
-			out = append(out, e.Name)
+	for i, name := range c.names {
+		if i == 0 || !skipped[name] {
+			out = append(out, name)
 		}
 	}
-	return out
+	return slices.Clone(out)
 }
 
 // successors returns, newest first, the bundles that can replace the installed bundle "current" according to replaces,
 // skips or skipRange. It omits deprecated bundles and downgrades.
 func (c *chain) successors(current *facts, bundles map[string]*facts) []*facts {
 	var out []*facts
-	for _, e := range c.entries {
-		if e.Name == current.name {
+	for _, name := range c.names {
+		if name == current.name {
 			break
 		}
+		e := c.channel.Entries[name]
 		f := bundles[e.Name]
 		if f == nil || f.deprecated {
 			continue
@@ -301,38 +316,65 @@ func (x *index) search(m *meter, r requirement) []*operator {
 // searchIn searches one package.
 func (x *index) searchIn(m *meter, pkg string, r requirement) (hits []*operator) {
 	for _, channel := range x.channels(m, pkg) {
-		names := x.chainOf(pkg, channel).installable
-		if m.Spend(len(names)) != nil {
+		c := x.chainOf(pkg, channel)
+		if m.Spend(len(c.installable)) != nil {
 			return nil
 		}
-		for _, name := range names {
+		var operators []operator
+		for i, name := range c.installable {
 			if f := x.bundles[pkg][name]; f != nil && !f.deprecated && r.match(m, f) {
-				hits = append(hits, x.operator(channel, f))
+				if operators == nil {
+					operators = x.operatorsOf(m, c)
+				}
+				hits = append(hits, &operators[i])
 			}
 		}
 	}
 	return hits
 }
 
-// operator returns the shared operator for a version in a channel. Callers must not modify it.
-func (x *index) operator(channel string, f *facts) *operator {
+// operatorsOf returns the shared operators for the installable versions of a chain, in the same order. Those of versions that the
+// catalog does not contain have no facts. Callers must not modify them. Those of a tenant's catalog exist for one resolution: a tenant
+// can have each version in as many channels as fit into its catalogs.
+func (x *index) operatorsOf(m *meter, c *chain) []operator {
+	from := x.originOf(c.channel.Name)
+	if !x.isGlobal(m) {
+		if m.operators[c] == nil {
+			m.operators[c] = x.newOperators(c, from)
+		}
+		return m.operators[c]
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	key := place{channel, f}
-	o := x.operators[key]
-	if o == nil {
-		o = x.newOperator(channel, f)
-		x.operators[key] = o
+	if c.operators == nil {
+		c.operators = x.newOperators(c, from)
 	}
-	return o
+	return c.operators
+}
+
+func (x *index) newOperators(c *chain, from *origin) []operator {
+	out := make([]operator, len(c.installable))
+	for i, name := range c.installable {
+		out[i] = operator{facts: x.bundles[c.pkg][name], origin: from}
+	}
+	return out
+}
+
+// originOf returns the origin of the versions in the channels of a name.
+func (x *index) originOf(channel string) *origin {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	from := x.origins[channel]
+	if from == nil {
+		from = newOrigin(x.key, x.text, channel)
+		x.origins[channel] = from
+	}
+	return from
 }
 
 // newOperator returns an operator that the caller may modify.
 func (x *index) newOperator(channel string, f *facts) *operator {
-	return &operator{
-		facts: f, catalog: x.key, channel: channel,
-		id: sat.ID(x.key.Name + "/" + x.key.Namespace + "/" + channel + "/" + f.name),
-	}
+	return &operator{facts: f, origin: x.originOf(channel)}
 }
 
 func (x *index) anyMatches(m *meter, pkg string, r requirement) bool {

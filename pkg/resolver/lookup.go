@@ -31,11 +31,7 @@ func unsatisfiable(sub *operatorsv1alpha1.Subscription, format string, args ...a
 // operator is a version that is, or could be, in the namespace.
 type operator struct {
 	*facts
-	// id is the contract's identifier of a catalog entry or an installed version.
-	id sat.ID
-	// catalog and channel are empty for an installed version.
-	catalog types.NamespacedName
-	channel string
+	*origin
 	// installed is true for a version that exists. planned is true for a version that a plan is installing.
 	// Selecting such a version is not a change.
 	installed, planned bool
@@ -43,13 +39,41 @@ type operator struct {
 	replaces string
 }
 
-// existing returns the operator of an installed version.
-func (in Input) existing(f *facts) *operator {
-	return &operator{facts: f, id: in.existingID(f.name), installed: true}
+// id returns the contract's identifier of a catalog entry or an installed version. There can be hundreds of thousands of operators, so
+// they share everything but their names.
+func (o *operator) id() sat.ID { return sat.ID{Scope: &o.scope, Name: o.name} }
+
+// origin is where operators come from. A resolution has one for each channel name of a catalog, and one for all installed versions.
+type origin struct {
+	scope sat.Scope
+	// catalog and channel are empty for an installed version.
+	catalog types.NamespacedName
+	channel string
 }
 
-func (in Input) existingID(name string) sat.ID {
-	return sat.ID("@existing/" + in.Namespace + "//" + name)
+// newOrigin returns the origin of the versions in a catalog's channels of a name.
+func newOrigin(catalog types.NamespacedName, of, channel string) *origin {
+	return &origin{scope: sat.Scope{In: of, Name: channel}, catalog: catalog, channel: channel}
+}
+
+// existing returns the operator of an installed version.
+func (m *meter) existing(f *facts) *operator {
+	return &operator{facts: f, origin: &m.here, installed: true}
+}
+
+func (m *meter) existingID(name string) sat.ID { return sat.ID{Scope: &m.here.scope, Name: name} }
+
+// serving returns the operator that stands for a kind that the cluster serves. There is one for each kind.
+func (m *meter) serving(a api) *operator {
+	o := m.served[a]
+	if o == nil {
+		o = &operator{
+			facts: &facts{name: a.String()}, installed: true,
+			origin: &origin{scope: sat.Scope{In: "@cluster/" + a.Group + "/" + a.Version + "/" + a.Kind}},
+		}
+		m.served[a] = o
+	}
+	return o
 }
 
 // found is the channel that a Subscription selects.
@@ -107,9 +131,10 @@ func (in Input) visibleCatalogs() string {
 
 // installable returns the versions that satisfy a Subscription with nothing installed: its startingCSV if it is set,
 // otherwise all versions of its channel, newest first.
-func installable(sub *operatorsv1alpha1.Subscription, f *found) ([]*operator, *Problem) {
+func installable(m *meter, sub *operatorsv1alpha1.Subscription, f *found) ([]*operator, *Problem) {
 	bundles := f.index.bundles[sub.Spec.Package]
 	var names []string
+	var operators []operator
 	if name := sub.Spec.StartingCSV; name != "" {
 		_, inChannel := f.index.packages[sub.Spec.Package].Channels[f.channel].Entries[name]
 		if !inChannel || bundles[name] == nil {
@@ -117,17 +142,19 @@ func installable(sub *operatorsv1alpha1.Subscription, f *found) ([]*operator, *P
 		}
 		names = []string{name}
 	} else {
-		names = f.chain.installable
+		names, operators = f.chain.installable, f.index.operatorsOf(m, f.chain)
 	}
 	var out []*operator
 	deprecated := ""
-	for _, name := range names {
+	for i, name := range names {
 		switch facts := bundles[name]; {
 		case facts == nil:
 		case facts.deprecated:
 			deprecated = name
+		case operators == nil:
+			out = append(out, f.index.newOperator(f.channel, facts))
 		default:
-			out = append(out, f.index.operator(f.channel, facts))
+			out = append(out, &operators[i])
 		}
 	}
 	switch {

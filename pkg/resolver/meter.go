@@ -20,6 +20,9 @@ type Limits struct {
 	// Cost is a number of steps rather than a duration, so that a resolution has the same result on every machine. A
 	// step is the examination of one candidate, or other work of about 50 nanoseconds.
 	Cost int
+	// Memory bounds the estimated memory, in bytes, for the requirements of the versions that the resolution considers: parsed, a requirement
+	// can take thirty times as much as its text. 0 means no limit.
+	Memory int64
 	// Time bounds the duration of a resolution, in case its steps take longer than expected.
 	Time time.Duration
 	// Idle is the fraction of the time, from 0 to less than 1, in which the resolution waits so that other work gets the CPU.
@@ -27,12 +30,12 @@ type Limits struct {
 }
 
 // Full returns the limits for resolving a namespace.
-func Full() Limits { return Limits{Cost: 40_000_000, Time: time.Minute} }
+func Full() Limits { return Limits{Cost: 40_000_000, Memory: 128 << 20, Time: time.Minute} }
 
 // Light returns limits that only hostile namespaces exceed: resolving 10 Subscriptions in catalogs of 7,000 bundles
 // costs less than a quarter of the limit. Namespaces that exceed these limits are queued for a resolution with the Full
 // limits.
-func Light() Limits { return Limits{Cost: 5_000_000, Time: 5 * time.Second} }
+func Light() Limits { return Limits{Cost: 5_000_000, Memory: 32 << 20, Time: 5 * time.Second} }
 
 // Costs, in steps.
 const (
@@ -66,14 +69,19 @@ type LimitError struct {
 	Limits    Limits
 	// Late means that the time limit was exceeded rather than the cost limit.
 	Late bool
-	// Most describes the packages that used the most steps or contributed the most versions.
+	// Large means that the memory limit was exceeded.
+	Large bool
+	// Most describes the packages that used the most steps or memory, or contributed the most versions.
 	Most []string
 }
 
 func (e *LimitError) Error() string {
 	what := fmt.Sprintf("%d steps", e.Limits.Cost)
-	if e.Late {
+	switch {
+	case e.Late:
 		what = e.Limits.Time.String()
+	case e.Large:
+		what = fmt.Sprintf("%d MiB of requirements", e.Limits.Memory>>20)
 	}
 	if e.Namespace == "" {
 		return fmt.Sprintf("the check of the bundle's requirements was stopped after %s, the limit for one bundle", what)
@@ -101,6 +109,17 @@ type meter struct {
 	pacer  pacer
 	// compiled caches the most recently compiled CEL rules.
 	compiled map[string]cel.Program
+	// operators contains the operators of tenants' catalogs, served those for kinds that the cluster serves, and here is the origin of
+	// installed versions.
+	operators map[*chain][]operator
+	served    map[api]*operator
+	needs     map[*facts]*needs
+	// counted contains the operators whose requirements count toward memory, which is their total in bytes. memoryBy contains the
+	// memory of each package, in KiB.
+	counted  map[*facts]bool
+	memory   int64
+	memoryBy map[source]int
+	here     origin
 	// searches caches the results of searches in the catalogs of tenants.
 	searches searches
 	// by contains the cost of each operator. current is the operator that is being charged, and since is the value of
@@ -135,7 +154,10 @@ func (m *meter) attribute(o *operator) {
 }
 
 func newMeter(ctx context.Context, in Input, limits Limits) *meter {
-	return &meter{ctx: ctx, programs: &in.Indexes.programs, namespace: in.Namespace, global: in.GlobalCatalogNamespace, limits: limits, pacer: newPacer(clock.RealClock{}, limits.Idle), by: map[*operator]int{}, compiled: map[string]cel.Program{}}
+	return &meter{
+		ctx: ctx, programs: &in.Indexes.programs, namespace: in.Namespace, global: in.GlobalCatalogNamespace, limits: limits, pacer: newPacer(clock.RealClock{}, limits.Idle), by: map[*operator]int{}, compiled: map[string]cel.Program{},
+		operators: map[*chain][]operator{}, served: map[api]*operator{}, needs: map[*facts]*needs{}, counted: map[*facts]bool{}, memoryBy: map[source]int{}, here: *newOrigin(types.NamespacedName{}, "@existing", in.Namespace+"/"),
+	}
 }
 
 // finish checks for cancellation one last time, and returns the meter's error.
@@ -162,6 +184,28 @@ func (m *meter) Spend(cost int) error {
 	return m.err
 }
 
+// hold counts the memory that the requirements of an operator are estimated to need. They are built if there is no error. The limit applies
+// to everything that is read in one resolution, because it may also be kept that long.
+func (m *meter) hold(f *facts) error {
+	if m.err == nil && !m.counted[f] {
+		m.counted[f] = true
+		size := memoryOfNeeds(f.properties)
+		m.memory += size
+		if m.current != nil {
+			m.memoryBy[m.current.source()] += int(size >> 10)
+		}
+		if m.limits.Memory > 0 && m.memory > m.limits.Memory {
+			m.err = &LimitError{Namespace: m.namespace, Limits: m.limits, Large: true}
+		}
+	}
+	return m.err
+}
+
+func (m *meter) isLarge() bool {
+	var exceeded *LimitError
+	return errors.As(m.err, &exceeded) && exceeded.Large
+}
+
 // checkContext checks for cancellation and timeout immediately. Call it before work that can take a long time in few steps.
 func (m *meter) checkContext() error {
 	switch err := m.ctx.Err(); {
@@ -182,13 +226,17 @@ const maxBlamed = 3
 func (m *meter) most(p *problem) []string {
 	m.attribute(nil)
 	by := map[source]int{}
-	if inSolver := m.by[nil] > m.spent/2; !inSolver || p == nil {
+	inSolver := m.by[nil] > m.spent/2
+	switch {
+	case m.isLarge():
+		maps.Copy(by, m.memoryBy)
+	case !inSolver || p == nil:
 		for o, spent := range m.by {
 			if o != nil {
 				by[o.source()] += spent
 			}
 		}
-	} else {
+	default:
 		for _, o := range p.operators {
 			by[o.source()]++
 		}
@@ -204,4 +252,5 @@ func (m *meter) most(p *problem) []string {
 	return out
 }
 
+// source returns the package that costs are attributed to.
 func (o *operator) source() source { return source{o.catalog, o.pkg} }

@@ -131,6 +131,8 @@ type decision struct {
 	// the visible catalogs whose content is not available.
 	indexes     []*index
 	unavailable []types.NamespacedName
+	// missing contains an empty index for each catalog without content from which a plan in progress installs.
+	missing map[types.NamespacedName]*index
 	// roots contains the Subscriptions that need versions.
 	roots []*root
 }
@@ -204,7 +206,7 @@ func (d *decision) findRoots() {
 		}
 		found, problem := d.findChannel(s)
 		if problem == nil && found.chain.err == nil {
-			d.answer.Heads[s.Subscription.UID] = found.chain.entries[0].Name
+			d.answer.Heads[s.Subscription.UID] = found.chain.names[0]
 		}
 		candidates, problem := d.candidatesOf(s, found, problem)
 		if problem != nil {
@@ -238,7 +240,7 @@ func (d *decision) candidatesOf(s Subject, found *found, problem *Problem) ([]*o
 	if d.meter.Spend(costOfCandidate*len(found.chain.installable)) != nil {
 		return nil, nil
 	}
-	return installable(s.Subscription, found)
+	return installable(d.meter, s.Subscription, found)
 }
 
 // planned returns the version that a plan in progress installs. Its facts come from the catalog or, if the catalog does
@@ -247,7 +249,14 @@ func (d *decision) planned(s Subject) *operator {
 	p := s.Planned
 	x := d.indexOf(p.CatalogKey())
 	if x == nil {
-		x = &index{key: p.CatalogKey()}
+		x = d.missing[p.CatalogKey()]
+	}
+	if x == nil {
+		x = emptyIndex(p.CatalogKey())
+		if d.missing == nil {
+			d.missing = map[types.NamespacedName]*index{}
+		}
+		d.missing[x.key] = x
 	}
 	f := x.bundles[p.Package][p.Bundle]
 	if f == nil {
@@ -260,7 +269,7 @@ func (d *decision) planned(s Subject) *operator {
 
 // successors returns the versions that can replace the installed version, followed by the installed version itself.
 func (d *decision) successors(s Subject, found *found, problem *Problem) []*operator {
-	current := d.in.existing(d.factsOf(s))
+	current := d.meter.existing(d.factsOf(s))
 	if s.Keep || problem != nil || found.chain.err != nil {
 		return []*operator{current}
 	}
@@ -284,7 +293,7 @@ func (d *decision) factsOf(s Subject) *facts {
 	if x := d.indexOf(types.NamespacedName{Namespace: spec.CatalogSourceNamespace, Name: spec.CatalogSource}); x != nil {
 		published = x.bundles[spec.Package][s.Installed.Name]
 	}
-	if published != nil && published.note() == s.Installed.Annotations[names.AnnotationProperties] {
+	if published != nil && published.isNoted(s.Installed.Annotations[names.AnnotationProperties]) {
 		return published // the published facts are equal, and already parsed
 	}
 	_ = d.meter.Spend(costOfReading(s.Installed)) // the meter keeps the error

@@ -62,6 +62,9 @@ type note struct {
 	other *operator
 }
 
+// subscriptions is the scope of the Subscriptions' variables.
+var subscriptions = &sat.Scope{In: "subscription"}
+
 // newProblem returns a problem that contains the installed and planned versions.
 func (d *decision) newProblem() *problem {
 	p := &problem{in: d.in, meter: d.meter, operators: map[sat.ID]*operator{}, present: map[sat.ID]*operator{}, others: map[sat.ID]bool{}, needs: map[sat.ID][]*need{}, unavailable: d.unavailable}
@@ -74,10 +77,10 @@ func (d *decision) newProblem() *problem {
 	}
 	for _, o := range d.others {
 		p.inPlace = append(p.inPlace, o)
-		p.others[o.id] = true
+		p.others[o.id()] = true
 	}
 	for _, o := range p.inPlace {
-		p.present[o.id] = o
+		p.present[o.id()] = o
 	}
 	return p
 }
@@ -93,9 +96,9 @@ func (d *decision) build() (*problem, error) {
 			continue
 		}
 		if r.only != nil {
-			ids = []sat.ID{r.only.id}
+			ids = []sat.ID{r.only.id()}
 		}
-		p.sat.Variables = append(p.sat.Variables, sat.Variable{ID: sat.ID("subscription:" + r.name()), Constraints: []sat.Constraint{
+		p.sat.Variables = append(p.sat.Variables, sat.Variable{ID: sat.ID{Scope: subscriptions, Name: r.name()}, Constraints: []sat.Constraint{
 			{Kind: sat.Mandatory, Note: &note{root: r}},
 			{Kind: sat.Dependency, IDs: ids, Note: &note{root: r, ids: ids}},
 		}})
@@ -127,7 +130,7 @@ func (d *decision) readOthers(csvs []*operatorsv1alpha1.ClusterServiceVersion) {
 		}
 		f := installedFacts(csv, "")
 		f.pkg = f.statedPackage()
-		d.others = append(d.others, d.in.existing(f))
+		d.others = append(d.others, d.meter.existing(f))
 	}
 }
 
@@ -143,9 +146,9 @@ func (f *facts) statedPackage() string {
 }
 
 func (p *problem) add(o *operator) {
-	if p.operators[o.id] == nil {
-		p.operators[o.id] = o
-		p.order = append(p.order, o.id)
+	if id := o.id(); p.operators[id] == nil {
+		p.operators[id] = o
+		p.order = append(p.order, id)
 	}
 }
 
@@ -153,7 +156,7 @@ func (p *problem) addAll(all []*operator) []sat.ID {
 	ids := make([]sat.ID, 0, len(all))
 	for _, o := range all {
 		p.add(o)
-		ids = append(ids, o.id)
+		ids = append(ids, o.id())
 	}
 	return ids
 }
@@ -164,7 +167,7 @@ func (d *decision) constraintsOf(p *problem, o *operator) []sat.Constraint {
 	if err != nil {
 		return []sat.Constraint{{Kind: sat.Prohibited, Note: &note{op: o, bad: err}}}
 	}
-	p.needs[o.id] = needs
+	p.needs[o.id()] = needs
 	out := make([]sat.Constraint, 0, len(needs))
 	for _, n := range needs {
 		out = append(out, sat.Constraint{Kind: sat.Dependency, IDs: p.addAll(n.candidates), Note: &note{op: o, need: n}})
@@ -214,7 +217,7 @@ func (d *decision) needsOf(p *problem, o *operator) ([]*need, error) {
 func (p *problem) metBy(o *operator, r requirement) []*operator {
 	var out []*operator
 	for _, present := range p.inPlace {
-		if present.id != o.id && r.match(p.meter, present.facts) && !slices.Contains(out, present) {
+		if present.id() != o.id() && r.match(p.meter, present.facts) && !slices.Contains(out, present) {
 			out = append(out, present)
 		}
 	}
@@ -228,9 +231,7 @@ func (d *decision) addServed(n *need) {
 	if a == nil || d.in.Serves == nil || !d.in.Serves(schema.GroupVersionKind(*a)) {
 		return
 	}
-	n.candidates = append(n.candidates, &operator{
-		facts: &facts{name: a.String()}, installed: true, id: sat.ID("@cluster/" + a.Group + "/" + a.Version + "/" + a.Kind),
-	})
+	n.candidates = append(n.candidates, d.meter.serving(*a))
 }
 
 // addFromCatalogs adds candidates from the catalogs: the operator's own catalog first, then the others in order of
@@ -243,7 +244,7 @@ func (d *decision) addFromCatalogs(n *need) {
 				return
 			}
 			own := o.name == n.owner.name && o.pkg == n.owner.pkg
-			if !own && !slices.ContainsFunc(n.candidates[:known], func(c *operator) bool { return c.id == o.id }) {
+			if !own && !slices.ContainsFunc(n.candidates[:known], func(c *operator) bool { return c.id() == o.id() }) {
 				n.candidates = append(n.candidates, o)
 			}
 		}

@@ -31,11 +31,12 @@ func TestParsedRangesAreNotKept(t *testing.T) {
 		return stats.HeapAlloc
 	}
 	before := heap()
-	needs, err := f.requirements(newMeter(t.Context(), input(), Full()))
+	m := newMeter(t.Context(), input(), Full())
+	needs, err := f.requirements(m)
 	require.NoError(t, err)
 	require.Len(t, needs, 100)
 	require.Less(t, heap(), before+4<<20)
-	require.False(t, f.read, "nor is so much text")
+	require.Empty(t, m.needs, "nor is so much text")
 	require.True(t, needs[1].match(newMeter(t.Context(), input(), Full()), newFacts("p1.v1", "p1", "1.2.3")))
 	require.False(t, needs[1].match(newMeter(t.Context(), input(), Full()), newFacts("p1.v2", "p1", "2.0.0")))
 	runtime.KeepAlive(f)

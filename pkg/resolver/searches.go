@@ -39,7 +39,7 @@ type hits struct {
 // searchesOf returns the cache for searches in an index. Only one namespace uses the catalogs of a tenant, so their results are kept
 // only for one resolution.
 func (x *index) searchesOf(m *meter) *searches {
-	if x.global != nil && x.key.Namespace == m.global {
+	if x.global != nil && x.isGlobal(m) {
 		return x.global
 	}
 	return &m.searches

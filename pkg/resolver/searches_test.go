@@ -26,6 +26,23 @@ func TestSearchesInAllCatalogsHaveOneLimit(t *testing.T) {
 	}
 }
 
+// A tenant can have each version in thousands of channels, and requirements that take several times the memory of their text. Of a
+// tenant's catalogs, the operators and requirements are therefore kept only for one resolution.
+func TestOperatorsAndNeedsOfTenantsAreNotKept(t *testing.T) {
+	s := graph("ns/cat", "a.v1.0.0 stable needs=b:>=1.0.0", "b.v1.0.0 stable,fast")
+	for global, kept := range map[string]bool{s.Key.Namespace: true, "other": false} {
+		in := world(s)
+		in.GlobalCatalogNamespace = global
+		in.resolve(subjects("s ns/cat/a/stable"))
+		x := in.Indexes.get(newMeter(t.Context(), in, Full()), s)
+		require.Len(t, x.chains, 3)
+		for _, c := range x.chains {
+			require.Equal(t, kept, c.operators != nil, global)
+		}
+		require.Equal(t, kept, x.bundles["a"]["a.v1.0.0"].needs != nil, global)
+	}
+}
+
 // What is searched in the catalogs of a namespace is not kept after its resolution.
 func TestSearchesOfTenantsAreNotKept(t *testing.T) {
 	s := graph("ns/cat", "a.v1.0.0 stable needs=b:>=1.0.0", "b.v1.0.0 stable")

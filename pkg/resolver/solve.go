@@ -111,10 +111,10 @@ func (d *decision) choose(p *problem, taken []sat.ID) {
 			return
 		}
 		if o := c.changeIn(r.candidates); o != nil {
-			choice := choices[o.id]
+			choice := choices[o.id()]
 			choice.Subscription = r.Subscription
-			choices[o.id] = choice
-			c.recordNeed(o.id, r.Subscription)
+			choices[o.id()] = choice
+			c.recordNeed(o.id(), r.Subscription)
 		}
 	}
 	c.recordNeedsInPlace(d.roots)
@@ -160,7 +160,7 @@ type changes struct {
 
 // changeIn returns the taken candidate if it is a change, and nil otherwise.
 func (c *changes) changeIn(candidates []*operator) *operator {
-	if o := firstTaken(candidates, c.taken); o != nil && c.set[o.id] != "" {
+	if o := firstTaken(candidates, c.taken); o != nil && c.set[o.id()] != (sat.ID{}) {
 		return o
 	}
 	return nil
@@ -177,7 +177,7 @@ func (c *changes) recordNeed(id sat.ID, sub *operatorsv1alpha1.Subscription) {
 			return
 		}
 		if other := c.changeIn(n.candidates); other != nil {
-			c.recordNeed(other.id, sub)
+			c.recordNeed(other.id(), sub)
 		}
 	}
 }
@@ -186,7 +186,7 @@ func (c *changes) recordNeed(id sat.ID, sub *operatorsv1alpha1.Subscription) {
 // attributes such a change, and what it needs, to the Subscription of the version or, if it has none, to all Subscriptions, and
 // groups it with the upgrade.
 func (c *changes) recordNeedsInPlace(roots []*root) {
-	for _, id := range slices.Sorted(maps.Keys(c.taken)) {
+	for _, id := range slices.SortedFunc(maps.Keys(c.taken), func(a, b sat.ID) int { return strings.Compare(a.String(), b.String()) }) {
 		if o := c.operators[id]; o == nil || !o.inPlace() {
 			continue
 		}
@@ -199,11 +199,11 @@ func (c *changes) recordNeedsInPlace(roots []*root) {
 				continue
 			}
 			for _, sub := range requesting(roots, id) {
-				c.recordNeed(other.id, sub)
+				c.recordNeed(other.id(), sub)
 			}
 			for _, change := range c.ids {
 				if old := c.replaced(change); old != nil && slices.Contains(n.candidates, old) {
-					c.union(change, other.id)
+					c.union(change, other.id())
 				}
 			}
 		}
@@ -215,7 +215,7 @@ func requesting(roots []*root, id sat.ID) (subs []*operatorsv1alpha1.Subscriptio
 	var all []*operatorsv1alpha1.Subscription
 	for _, r := range roots {
 		all = append(all, r.Subscription)
-		if slices.ContainsFunc(r.candidates, func(o *operator) bool { return o.id == id }) {
+		if slices.ContainsFunc(r.candidates, func(o *operator) bool { return o.id() == id }) {
 			subs = append(subs, r.Subscription)
 		}
 	}
@@ -235,7 +235,7 @@ func (c *changes) join() {
 		}
 		for _, n := range c.needs[id] {
 			if other := c.changeIn(n.candidates); other != nil {
-				c.union(id, other.id)
+				c.union(id, other.id())
 			}
 		}
 		old := c.replaced(id)
@@ -256,7 +256,7 @@ func (c *changes) replaced(id sat.ID) *operator {
 	if o.replaces == "" {
 		return nil
 	}
-	return c.present[c.in.existingID(o.replaces)]
+	return c.present[c.meter.existingID(o.replaces)]
 }
 
 // touches reports whether a change provides a kind that the version old owned, or replaces a version that old needs

@@ -257,8 +257,8 @@ func bytes() []Mutant {
 		},
 		{
 			Name: "an-operator-for-each-match", Rule: 8, File: "pkg/resolver/index.go",
-			Old:    "		x.operators[key] = o\n",
-			New:    "",
+			Old:    "		if m.operators[c] == nil {",
+			New:    "		if c != nil {",
 			Killer: unit("pkg/resolver", "TestAnIndexHasOneOperatorPerEntry"),
 		},
 		{

@@ -152,7 +152,7 @@ func (b *builder) addPackage(p *declcfg.Package) error {
 	if len(b.packages) == catalog.MaxPackages {
 		return tooMuch("the catalog has more than %d packages", catalog.MaxPackages)
 	}
-	if err := b.kept.Add(catalog.BundleOverhead + int64(len(p.Name)+len(p.DefaultChannel))); err != nil {
+	if err := b.kept.Add(catalog.PackageOverhead + int64(len(p.Name)+len(p.DefaultChannel))); err != nil {
 		return wholeError{err}
 	}
 	b.packages[p.Name] = &catalog.Package{
@@ -231,7 +231,7 @@ func (b *builder) addDeprecation(d *declcfg.Deprecation) error {
 }
 
 func sizeOfChannel(c *declcfg.Channel) int64 {
-	size := int64(catalog.EntryOverhead + len(c.Name) + len(c.Package))
+	size := int64(catalog.ChannelOverhead + len(c.Name) + len(c.Package))
 	for _, e := range c.Entries {
 		size += entryOf(e).Size()
 	}

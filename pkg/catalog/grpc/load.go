@@ -119,7 +119,7 @@ func (l *loader) pkg(name string) (*catalog.Package, error) {
 	if len(l.packages) == catalog.MaxPackages {
 		return nil, fmt.Errorf("the registry sent more than %d packages", catalog.MaxPackages)
 	}
-	if err := l.kept.Add(catalog.BundleOverhead + int64(len(name))); err != nil {
+	if err := l.kept.Add(catalog.PackageOverhead + int64(len(name))); err != nil {
 		return nil, err
 	}
 	pkg := &catalog.Package{Name: name, Channels: map[string]*catalog.Channel{}, Bundles: map[string]*catalog.Bundle{}}
@@ -134,7 +134,7 @@ func (l *loader) channel(pkg *catalog.Package, name string) (*catalog.Channel, e
 	if l.channels++; l.channels > catalog.MaxChannels {
 		return nil, fmt.Errorf("the registry sent more than %d channels", catalog.MaxChannels)
 	}
-	if err := l.kept.Add(catalog.EntryOverhead + int64(len(name))); err != nil {
+	if err := l.kept.Add(catalog.ChannelOverhead + int64(len(name))); err != nil {
 		return nil, err
 	}
 	c := &catalog.Channel{Name: name, Entries: map[string]catalog.Entry{}}

@@ -16,7 +16,7 @@ import (
 // on behalf of the whole cluster, or to directories, which the installation configures.
 const (
 	// maxNamespaceBytes bounds the estimated memory used by one namespace's catalogs. It is enough for one catalog of the
-	// maximum size, or for four of the largest published catalogs. maxTenantBytes bounds the total of all namespaces.
+	// maximum size, or for one of the largest published catalogs, which count for about 37 MiB. maxTenantBytes bounds the total of all namespaces.
 	// Beyond that total, each namespace still gets leastNamespaceBytes, until the total reaches mostBytes.
 	maxNamespaceBytes, maxTenantBytes, leastNamespaceBytes, mostBytes = 64 << 20, 384 << 20, 4 << 20, 512 << 20
 	// The same limits for manifests on disk.

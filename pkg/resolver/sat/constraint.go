@@ -1,7 +1,25 @@
 package sat
 
-// ID names a variable.
-type ID string
+// ID names a variable. IDs are equal if they have the same name and the same scope. They share the text of their scopes, because
+// a problem can have a hundred thousand of them, and contains each of them many times.
+type ID struct {
+	Scope *Scope
+	Name  string
+}
+
+// Scope distinguishes variables of the same name. Two scopes are different even if their texts are equal.
+type Scope struct{ In, Name string }
+
+// String returns the ID as text, for messages.
+func (id ID) String() string {
+	switch {
+	case id.Scope == nil:
+		return id.Name
+	case id.Scope.Name == "":
+		return id.Scope.In + "/" + id.Name
+	}
+	return id.Scope.In + "/" + id.Scope.Name + "/" + id.Name
+}
 
 // Kind is the kind of a Constraint.
 type Kind int
@@ -33,7 +51,7 @@ type Variable struct {
 	Constraints []Constraint
 }
 
-// Applied is a constraint and the variable that has it; Variable is "" for a constraint on the whole problem.
+// Applied is a constraint and the variable that has it; Variable is the zero ID for a constraint on the whole problem.
 type Applied struct {
 	Variable   ID
 	Constraint Constraint

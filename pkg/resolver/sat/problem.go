@@ -77,7 +77,7 @@ func (p Problem) encode(budget Budget, guarded bool) (*encoding, error) {
 		if c.Kind != AtMostOne {
 			return nil, errors.New("sat: only AtMostOne can constrain the whole problem")
 		}
-		if err := e.add("", c, guarded); err != nil {
+		if err := e.add(ID{}, c, guarded); err != nil {
 			return nil, err
 		}
 	}
@@ -191,22 +191,22 @@ func (e *encoding) first(row []z.Lit, candidates []ID) (ID, error) {
 			return id, nil
 		}
 		if err := e.budget.Spend(len(row)); err != nil {
-			return "", err
+			return ID{}, err
 		}
 		e.g.Assume(row...)
 		e.g.Assume(m)
 		switch result, err := e.solve(); {
 		case err != nil:
-			return "", err
+			return ID{}, err
 		case result == satisfiable:
 			return id, nil
 		case result == unsatisfiable:
 			current = false
 		default:
-			return "", errUndecided
+			return ID{}, errUndecided
 		}
 	}
-	return "", errUndecided // unreachable: a solution exists, so one candidate fits
+	return ID{}, errUndecided // unreachable: a solution exists, so one candidate fits
 }
 
 // explain returns an *Unsatisfiable with a minimal set of clashing constraints: if any one is removed, the others can

@@ -8,42 +8,51 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func v(id ID, cs ...Constraint) Variable { return Variable{ID: id, Constraints: cs} }
-func must() Constraint                   { return Constraint{Kind: Mandatory, Note: "must"} }
-func never() Constraint                  { return Constraint{Kind: Prohibited, Note: "never"} }
-func needs(ids ...ID) Constraint         { return Constraint{Kind: Dependency, IDs: ids, Note: "needs"} }
-func atMostOne(ids ...ID) Constraint {
-	return Constraint{Kind: AtMostOne, IDs: ids, Note: "at most one"}
+func v(id string, cs ...Constraint) Variable { return Variable{ID: ID{Name: id}, Constraints: cs} }
+func must() Constraint                       { return Constraint{Kind: Mandatory, Note: "must"} }
+func never() Constraint                      { return Constraint{Kind: Prohibited, Note: "never"} }
+func needs(names ...string) Constraint {
+	return Constraint{Kind: Dependency, IDs: ids(names...), Note: "needs"}
+}
+func atMostOne(names ...string) Constraint {
+	return Constraint{Kind: AtMostOne, IDs: ids(names...), Note: "at most one"}
+}
+
+func ids(names ...string) (out []ID) {
+	for _, name := range names {
+		out = append(out, ID{Name: name})
+	}
+	return out
 }
 
 func TestPreferredSolution(t *testing.T) {
 	for _, row := range []struct {
 		name string
 		p    Problem
-		want []ID
+		want []string
 	}{
 		{"nothing is mandatory", Problem{Variables: []Variable{v("a"), v("b")}}, nil},
-		{"a mandatory variable", Problem{Variables: []Variable{v("a"), v("b", must())}}, []ID{"b"}},
-		{"the first candidate", Problem{Variables: []Variable{v("a", must(), needs("c", "b")), v("b"), v("c")}}, []ID{"a", "c"}},
-		{"the next candidate if the first is prohibited", Problem{Variables: []Variable{v("a", must(), needs("c", "b")), v("b"), v("c", never())}}, []ID{"a", "b"}},
+		{"a mandatory variable", Problem{Variables: []Variable{v("a"), v("b", must())}}, []string{"b"}},
+		{"the first candidate", Problem{Variables: []Variable{v("a", must(), needs("c", "b")), v("b"), v("c")}}, []string{"a", "c"}},
+		{"the next candidate if the first is prohibited", Problem{Variables: []Variable{v("a", must(), needs("c", "b")), v("b"), v("c", never())}}, []string{"a", "b"}},
 		{"the next candidate if an indirect dependency of the first clashes", Problem{Variables: []Variable{
 			v("a", must(), needs("b", "c")), v("b", needs("d")), v("c"), v("d", needs("e")), v("e"),
-		}, Global: []Constraint{atMostOne("a", "e")}}, []ID{"a", "c"}},
-		{"a taken candidate rather than the preferred one", Problem{Variables: []Variable{v("a", must(), needs("b")), v("b", needs("c", "a")), v("c")}}, []ID{"a", "b"}},
-		{"a cycle", Problem{Variables: []Variable{v("a", must(), needs("b")), v("b", needs("a"))}}, []ID{"a", "b"}},
+		}, Global: []Constraint{atMostOne("a", "e")}}, []string{"a", "c"}},
+		{"a taken candidate rather than the preferred one", Problem{Variables: []Variable{v("a", must(), needs("b")), v("b", needs("c", "a")), v("c")}}, []string{"a", "b"}},
+		{"a cycle", Problem{Variables: []Variable{v("a", must(), needs("b")), v("b", needs("a"))}}, []string{"a", "b"}},
 		{"preferences of the first variable over those of the second", Problem{
 			Variables: []Variable{v("a", must(), needs("x", "y")), v("b", must(), needs("y", "x")), v("x"), v("y")},
 			Global:    []Constraint{atMostOne("x", "y")},
-		}, []ID{"a", "b", "x"}},
+		}, []string{"a", "b", "x"}},
 		{"one of three", Problem{
 			Variables: []Variable{v("a", must(), needs("x", "y", "z")), v("b", must(), needs("z", "y")), v("x"), v("y"), v("z")},
 			Global:    []Constraint{atMostOne("x", "y", "z")},
-		}, []ID{"a", "b", "y"}},
+		}, []string{"a", "b", "y"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			got, err := row.p.Solve(unlimited{})
 			require.NoError(t, err)
-			require.Equal(t, row.want, got)
+			require.Equal(t, ids(row.want...), got)
 		})
 	}
 }
@@ -72,7 +81,7 @@ func TestExplainsAClashWithMinimalConstraints(t *testing.T) {
 			require.ErrorAs(t, err, &clash)
 			var got []string
 			for _, a := range clash.Core {
-				got = append(got, string(a.Variable)+" "+a.Constraint.Note.(string))
+				got = append(got, a.Variable.String()+" "+a.Constraint.Note.(string))
 			}
 			require.Equal(t, row.want, got)
 		})
@@ -111,18 +120,18 @@ func (p *limitedBudget) Spend(cost int) error {
 // pigeonhole states that n+1 pigeons fit into n holes. A clause-learning solver needs exponential time to refute this.
 func pigeonhole(n int) Problem {
 	var p Problem
-	holes := make([][]ID, n)
+	holes := make([][]string, n)
 	for pigeon := range n + 1 {
-		var in []ID
+		var in []string
 		for hole := range n {
-			id := ID(fmt.Sprint("p", pigeon, "h", hole))
+			id := fmt.Sprint("p", pigeon, "h", hole)
 			in, holes[hole] = append(in, id), append(holes[hole], id)
 			p.Variables = append(p.Variables, v(id))
 		}
-		p.Variables = append(p.Variables, v(ID(fmt.Sprint("p", pigeon)), must(), needs(in...)))
+		p.Variables = append(p.Variables, v(fmt.Sprint("p", pigeon), must(), needs(in...)))
 	}
-	for _, ids := range holes {
-		p.Global = append(p.Global, atMostOne(ids...))
+	for _, names := range holes {
+		p.Global = append(p.Global, atMostOne(names...))
 	}
 	return p
 }
@@ -135,4 +144,12 @@ func TestStopsWhenTheBudgetIsExhausted(t *testing.T) {
 	_, err := pigeonhole(5).Solve(&limitedBudget{left: 10_000_000})
 	var clash *Unsatisfiable
 	require.ErrorAs(t, err, &clash, "a small problem is decided")
+}
+
+func TestIDsOfDifferentScopesDiffer(t *testing.T) {
+	scope := &Scope{In: "catalog/ns", Name: "stable"}
+	require.Equal(t, "catalog/ns/stable/a", ID{scope, "a"}.String())
+	require.Equal(t, "@existing/a", ID{&Scope{In: "@existing"}, "a"}.String())
+	require.True(t, ID{scope, "a"} == ID{scope, string([]byte("a"))})
+	require.False(t, ID{scope, "a"} == ID{&Scope{In: "catalog/ns", Name: "stable"}, "a"})
 }
