@@ -189,6 +189,7 @@ func TestOnlySmallFieldsAreSearched(t *testing.T) {
 	}{
 		"small":             {`{"env":[{"name":"a"}],"nodeSelector":{"a":[],"b":"x"},"tolerations":{}}`, true, true},
 		"large":             {`{"env":[` + repeated(maxSearched, `{"name":"a"}`) + `],"nodeSelector":{"a":[],"b":"x"},"tolerations":{}}`, false, false},
+		"large twice":       {`{"env":[{"name":"a"}],"nodeSelector":{"a":"` + strings.Repeat("x", maxSearched*2/3) + `","b":"x","c":[]}}`, true, false},
 		"many fields":       {`{"env":[{"name":"a"}],"nodeSelector":{` + repeated(1000, `"#":[]`) + `,"b":"x"},"tolerations":{}}`, true, false},
 		"fields of several": {`{"env":[{"name":"a"}],"affinity":{` + repeated(600, `"#":"1e-9999"`) + `},"nodeSelector":{` + repeated(600, `"#":[]`) + `,"b":"x"}}`, true, false},
 	} {
