@@ -21,6 +21,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
@@ -52,6 +53,11 @@ type ManagerOptions struct {
 // DefaultLeaseDuration is the default of controller-runtime and of Kubernetes' own components.
 const DefaultLeaseDuration = 15 * time.Second
 
+// cacheSyncTimeout is how long a program waits for its caches to be read before it ends. A program that ends begins again, so a time that
+// is too short would stop it as long as the objects are stored. Reading makes progress: an object has at most budget.MaxObjectBytes,
+// and one that cannot be decoded takes only a few times as long as another (package decoding), which is less than 0.2 s.
+const cacheSyncTimeout = 10 * time.Minute
+
 // renewal returns how long the leader tries to renew its Lease before it exits, and how often each replica tries to renew or
 // acquire the Lease. The ratios are those of controller-runtime's defaults: 15 s, 10 s and 2 s.
 func renewal(lease time.Duration) (deadline, retry time.Duration) {
@@ -81,6 +87,7 @@ func NewManager(config *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 		LeaseDuration:                 &lease,
 		RenewDeadline:                 &deadline,
 		RetryPeriod:                   &retry,
+		Controller:                    ctrlconfig.Controller{CacheSyncTimeout: cacheSyncTimeout},
 		Cache: cache.Options{
 			DefaultTransform: transform(o.Trim),
 			ByObject: map[client.Object]cache.ByObject{

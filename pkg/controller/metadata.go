@@ -5,11 +5,16 @@ import (
 	"slices"
 	"strings"
 
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/lib/budget"
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
@@ -19,6 +24,9 @@ const (
 	maxMetadata = 4 << 10
 	// maxComponents is the number of labels with names.LabelComponentPrefix that caches keep of an object with more labels.
 	maxComponents = 20
+	// maxEntries is the number of annotations, and of labels, that caches keep of an object of another kind, with those that controllers
+	// read. One with an empty value has 9 bytes in an object, and takes 60 bytes of memory.
+	maxEntries = 1000
 )
 
 // trimMetadata removes the annotations and labels that no controller reads from an object with many of them. A user of one namespace
@@ -29,14 +37,33 @@ func trimMetadata(obj client.Object) {
 	case *corev1.ServiceAccount, *corev1.Service, *rbacv1.Role, *rbacv1.RoleBinding:
 		obj.SetLabels(keepRead(obj.GetLabels(), readLabels()))
 	case *appsv1.Deployment: // labels of the bundle are restored
+		obj.SetLabels(keepFew(obj.GetLabels(), readLabels()))
 	case *corev1.Namespace, *rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding: // any label can be selected
+	case *operatorsv1alpha1.Subscription, *operatorsv1alpha1.ClusterServiceVersion, *operatorsv1alpha1.InstallPlan,
+		*operatorsv1.OperatorGroup, *operatorsv2.OperatorCondition, *unstructured.Unstructured:
+		limitMetadata(obj)
+		return
 	default:
 		return
 	}
 	obj.SetAnnotations(keepRead(obj.GetAnnotations(), readAnnotations()))
 }
 
-// readAnnotations and readLabels return the keys that controllers read on these kinds.
+// limitMetadata removes annotations and labels from an object with more than caches keep, and marks it as refused, because others than
+// controllers use them too: copies of a ClusterServiceVersion have those of the original. 174,000 labels of a Subscription took 10 MB.
+func limitMetadata(obj client.Object) {
+	labels, annotations := obj.GetLabels(), obj.GetAnnotations()
+	size := budget.Of(labels).Memory + budget.Of(annotations).Memory
+	fewLabels, fewAnnotations := keepFew(labels, readLabels()), keepFew(annotations, append(readAnnotations(), requestAnnotations()...))
+	if len(fewLabels) == len(labels) && len(fewAnnotations) == len(annotations) {
+		return
+	}
+	obj.SetLabels(fewLabels)
+	obj.SetAnnotations(fewAnnotations)
+	budget.Refuse(obj, size)
+}
+
+// readAnnotations and readLabels return the keys that controllers read on all kinds.
 func readAnnotations() []string {
 	return []string{names.AnnotationProof, names.AnnotationCAHash, names.AnnotationCAHashes, names.AnnotationTooLarge, names.AnnotationUndecodable}
 }
@@ -45,8 +72,36 @@ func readLabels() []string {
 	return []string{
 		names.LabelManaged, names.LabelOwner, names.LabelOwnerNamespace, names.LabelOwnerKind, names.LabelLineage, names.LabelExtensionKind,
 		names.LabelExtensionName, names.LabelPermissionsHash, names.LabelCatalogSource,
-		names.LabelServiceSpecHash, names.LabelPullSecretsHash,
+		names.LabelServiceSpecHash, names.LabelPullSecretsHash, names.LabelDeploymentSpecHash, names.LabelCopiedFrom, names.LabelAnyAccount,
 	}
+}
+
+// requestAnnotations returns the keys that controllers read on objects with which users request something.
+func requestAnnotations() []string {
+	return []string{
+		names.AnnotationOperatorGroup, names.AnnotationOperatorNamespace, names.AnnotationTargetNamespaces, names.AnnotationSkipRange,
+		names.AnnotationProperties, names.AnnotationPriorityClass, names.AnnotationGeneratedBy, names.AnnotationUnpackTimeout,
+		names.AnnotationExcludeGlobal, names.AnnotationLineage, names.AnnotationAccount, names.AnnotationManagedBy, names.AnnotationKeepExcess,
+		names.AnnotationPlan, names.AnnotationContent, operatorsv1.OperatorGroupProvidedAPIsAnnotationKey,
+	}
+}
+
+// keepFew returns all values if they are few, and otherwise those that are read and the first ones of the others.
+func keepFew(all map[string]string, read []string) map[string]string {
+	if len(all) <= maxEntries {
+		return all
+	}
+	kept, others := map[string]string{}, 0
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		isRead := slices.Contains(read, key)
+		if !isRead {
+			others++
+		}
+		if isRead || others <= maxEntries-len(read) {
+			kept[strings.Clone(key)] = strings.Clone(all[key])
+		}
+	}
+	return kept
 }
 
 // keepRead returns all values if they are small, and otherwise those that are read and are small themselves.

@@ -2,18 +2,25 @@ package controller
 
 import (
 	"fmt"
+	"maps"
+	"strconv"
 	"strings"
 	"testing"
 
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/budget"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	testproofs "github.com/remit-olm/remit/test/env/proofs"
@@ -38,8 +45,11 @@ func TestLargeMetadataIsNotKept(t *testing.T) {
 			got := cached(t, trim, obj)
 			require.Equal(t, map[string]string{names.AnnotationProof: "p", names.AnnotationUndecodable: "u"}, got.GetAnnotations(), "%T", obj)
 			switch obj.(type) {
-			case *corev1.Namespace, *rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding, *appsv1.Deployment:
-				require.Equal(t, labels, got.GetLabels(), "%T: any label can be selected or restored", obj)
+			case *corev1.Namespace, *rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding:
+				require.Equal(t, labels, got.GetLabels(), "%T: any label can be selected", obj)
+			case *appsv1.Deployment:
+				require.LessOrEqual(t, len(got.GetLabels()), maxEntries)
+				require.Equal(t, "l", got.GetLabels()[names.LabelLineage])
 			default:
 				require.Len(t, got.GetLabels(), 1+maxComponents, "%T", obj)
 				require.Subset(t, got.GetLabels(), map[string]string{names.LabelLineage: "l", component: ""})
@@ -66,4 +76,48 @@ func TestLargeMetadataOfOthersCausesNoWrites(t *testing.T) {
 		live.Labels[fmt.Sprintf("example.com/%d", i)] = "x"
 	}
 	require.True(t, deployment.InPlace(cached(t, TrimForOLM, live), want, owner))
+}
+
+// requests returns one object of each kind with which a user of one namespace requests something.
+func requests(meta metav1.ObjectMeta) []client.Object {
+	source := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource", "metadata": map[string]any{"name": meta.Name}}}
+	source.SetLabels(meta.Labels)
+	source.SetAnnotations(meta.Annotations)
+	return []client.Object{
+		&operatorsv1alpha1.Subscription{ObjectMeta: meta}, &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: meta}, &operatorsv1alpha1.InstallPlan{ObjectMeta: meta},
+		&operatorsv1.OperatorGroup{ObjectMeta: meta}, &operatorsv2.OperatorCondition{ObjectMeta: meta}, source,
+	}
+}
+
+// 174,000 labels of a Subscription, which fit into an object, took 10 MB in each program.
+func TestManyLabelsAndAnnotationsTakeLittleMemory(t *testing.T) {
+	many := func(size int, more map[string]string) map[string]string {
+		out := maps.Clone(more)
+		for i := 0; i < size; i += len(`"1234":"",`) {
+			out[strconv.FormatInt(int64(i), 36)] = ""
+		}
+		return out
+	}
+	labels := map[string]string{names.LabelCopiedFrom: "c", names.LabelLineage: "l", names.LabelAnyAccount: ""}
+	annotations := map[string]string{names.AnnotationPlan: strings.Repeat("p", 10_000), names.AnnotationManagedBy: "m", names.AnnotationProof: "p"}
+	few := many(900*len(`"1234":"",`), labels)
+	for name, meta := range map[string]metav1.ObjectMeta{
+		"labels":      {Name: "x", Labels: many(stored, labels), Annotations: annotations},
+		"annotations": {Name: "x", Labels: labels, Annotations: many(maxAnnotations, annotations)},
+		"few":         {Name: "x", Labels: few, Annotations: annotations},
+	} {
+		for _, obj := range append(requests(meta), &appsv1.Deployment{ObjectMeta: meta}) {
+			for _, trim := range []func(client.Object){TrimForCatalog, TrimForOLM} {
+				_, isDeployment := obj.(*appsv1.Deployment)
+				got := cached(t, trim, obj)
+				require.Less(t, budget.Of(got).Memory, int64(256<<10), "%s of %T", name, obj)
+				require.Subset(t, got.GetLabels(), labels, "%s of %T", name, obj)
+				require.True(t, isDeployment || got.GetAnnotations()[names.AnnotationManagedBy] == "m", "%s of %T", name, obj)
+				require.Equal(t, name != "few" && !isDeployment, budget.Refused(got) != nil, "%s of %T", name, obj)
+				if name == "few" {
+					require.Equal(t, few, got.GetLabels(), "%T", obj)
+				}
+			}
+		}
+	}
 }

@@ -13,7 +13,7 @@ import (
 // The cache contains only a part of these objects, with which nothing may be rendered.
 func TestPartsOfLargeObjectsAreNotInstalled(t *testing.T) {
 	t.Parallel()
-	const message = "the object needs 123.0 MiB of memory, which is more than Remit keeps for an object of this kind; remove entries from its lists"
+	const message = "the object needs 123.0 MiB of memory, which is more than Remit keeps for an object of this kind; remove entries from its lists, labels or annotations"
 	checkRows(t, []row{
 		{"the ClusterServiceVersion", []change{editing(func(c *operatorsv1alpha1.ClusterServiceVersion) { budget.Refuse(c, 123<<20) })},
 			fails(reasonInvalidStrategy, "install strategy invalid: "+message)},

@@ -23,7 +23,7 @@ func TestASubscriptionThatIsTooLargeSaysSo(t *testing.T) {
 	views, err := r.advance(t.Context(), w)
 	require.NoError(t, err)
 	require.Equal(t, &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: "spec.config is too large: the object needs 123.0 MiB of memory, " +
-		"which is more than Remit keeps for an object of this kind; remove entries from its lists"}, views["large"].problem)
+		"which is more than Remit keeps for an object of this kind; remove entries from its lists, labels or annotations"}, views["large"].problem)
 	require.Empty(t, views["large"].resolved)
 	require.Nil(t, views["usual"].problem)
 	require.NotEmpty(t, views["usual"].head, "others are resolved")

@@ -43,7 +43,7 @@ type ObjectError struct {
 
 func (e *ObjectError) Error() string {
 	return fmt.Sprintf("the object needs %s of memory, which is more than Remit keeps for an object of this kind; "+
-		"remove entries from its lists", bytes(e.Size))
+		"remove entries from its lists, labels or annotations", bytes(e.Size))
 }
 
 // DecodeError is an object of which a part has a value that its type does not have.

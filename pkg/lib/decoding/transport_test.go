@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/budget"
@@ -161,6 +163,44 @@ func TestAQuantityThatTakesHoursIsNotParsed(t *testing.T) {
 	require.True(t, got.Spec.Config == nil || len(got.Spec.Config.Resources.Limits) == 0, "the field cannot be decoded")
 	require.Equal(t, "1e-9999", got.Annotations["a"])
 	require.ErrorContains(t, budget.Refused(got), "1e-2147483647")
+}
+
+// subscription returns a Subscription with a config as JSON.
+func subscription(config string) []byte {
+	return []byte(`{"apiVersion":"operators.coreos.com/v1alpha1","kind":"Subscription","metadata":{"name":"x","namespace":"y"},"spec":{"name":"p","config":` + config + `}}`)
+}
+
+// repeated returns an entry of a list or map as often as it fits into a size. It may contain its number.
+func repeated(size int, entry string) string {
+	var out strings.Builder
+	for i := 0; out.Len() < size; i++ {
+		if i > 0 {
+			out.WriteString(",")
+		}
+		out.WriteString(strings.ReplaceAll(entry, "#", strconv.Itoa(i)))
+	}
+	return out.String()
+}
+
+func TestOnlySmallFieldsAreSearched(t *testing.T) {
+	for name, c := range map[string]struct {
+		config        string
+		env, selector bool
+	}{
+		"small":             {`{"env":[{"name":"a"}],"nodeSelector":{"a":[],"b":"x"},"tolerations":{}}`, true, true},
+		"large":             {`{"env":[` + repeated(maxSearched, `{"name":"a"}`) + `],"nodeSelector":{"a":[],"b":"x"},"tolerations":{}}`, false, false},
+		"large twice":       {`{"env":[{"name":"a"}],"nodeSelector":{"a":"` + strings.Repeat("x", maxSearched*2/3) + `","b":"x","c":[]}}`, true, false},
+		"many fields":       {`{"env":[{"name":"a"}],"nodeSelector":{` + repeated(1000, `"#":[]`) + `,"b":"x"},"tolerations":{}}`, true, false},
+		"fields of several": {`{"env":[{"name":"a"}],"affinity":{` + repeated(600, `"#":"1e-9999"`) + `},"nodeSelector":{` + repeated(600, `"#":[]`) + `,"b":"x"}}`, true, false},
+	} {
+		got := &operatorsv1alpha1.Subscription{}
+		require.NoError(t, json.Unmarshal(repairer{olmScheme(t)}.repair(subscription(c.config)), got), name)
+		require.Error(t, budget.Refused(got), name)
+		require.Equal(t, "p", got.Spec.Package, name)
+		config := ptr.Deref(got.Spec.Config, operatorsv1alpha1.SubscriptionConfig{})
+		require.Equal(t, c.env, len(config.Env) > 0, name)
+		require.Equal(t, c.selector, config.NodeSelector["b"] == "x", name)
+	}
 }
 
 func TestAnUpdateStrategyDoesNotHideAnotherField(t *testing.T) {
