@@ -34,5 +34,47 @@ func views() []Mutant {
 			New:    "explain(r.Allowed)",
 			Killer: unit("pkg/preflight", "TestTheReportShowsOfOtherNamespacesWhatTheAccountMayList"),
 		},
+		{
+			Name: "bindings-of-others-are-an-excess", Rule: 7, File: "pkg/controller/operatorgroup/excess.go",
+			Old:    "return s.isGranted(obj)",
+			New:    "return bindsOnly(obj, own)",
+			Killer: unit("pkg/controller/operatorgroup", "TestBindingsOfOthersAreNoExcess"),
+		},
+		{
+			Name: "long-package-names-hide-bindings-elsewhere", Rule: 1, File: "pkg/controller/operatorgroup/excess.go",
+			Old:    "return s.isGranted(obj)",
+			New:    "return false",
+			Killer: unit("pkg/controller/operatorgroup", "TestBindingsOfOthersAreNoExcess"),
+		},
+		{
+			Name: "long-package-names-hide-bindings-of-users", Rule: 1, File: "pkg/controller/operatorgroup/excess.go",
+			Old:    "return true // whom it binds does not matter",
+			New:    "return bindsOnly(obj, own)",
+			Killer: unit("pkg/controller/operatorgroup", "TestPermissionsOfALongPackageNameAreRemoved"),
+		},
+		{
+			Name: "cluster-bindings-of-users-are-an-excess", Rule: 7, File: "pkg/controller/operatorgroup/excess.go",
+			Old:    "return bindsOnly(obj, own) || callsOnly(obj, own)",
+			New:    "return true",
+			Killer: unit("pkg/controller/operatorgroup", "TestBindingsOfOthersAreNoExcess"),
+		},
+		{
+			Name: "a-name-decides-which-extension-left-an-object", Rule: 7, File: "pkg/controller/clusterextension/leftover.go",
+			Old:    "if !isMarkOf(s.ext.Name, mark) || s.Proofs",
+			New:    "if mark == \"\" || s.Proofs",
+			Killer: unit("pkg/controller/clusterextension", "TestTheMarkDecidesWhichExtensionLeftAnObject"),
+		},
+		{
+			Name: "a-name-wakes-another-extension", Rule: 8, File: "pkg/controller/clusterextension/leftover.go",
+			Old:    "if isMarkOf(name, mark) && len(",
+			New:    "if len(",
+			Killer: unit("pkg/controller/clusterextension", "TestTheMarkDecidesWhichExtensionLeftAnObject"),
+		},
+		{
+			Name: "extensions-with-long-names-leave-nothing", Rule: 1, File: "pkg/controller/clusterextension/leftover.go",
+			Old:    "(len(name) == maxLabel || lineage.IsMark(mark))",
+			New:    "lineage.IsMark(mark)",
+			Killer: unit("pkg/controller/clusterextension", "TestTheMarkDecidesWhichExtensionLeftAnObject"),
+		},
 	}
 }
