@@ -76,5 +76,23 @@ func views() []Mutant {
 			New:    "lineage.IsMark(mark)",
 			Killer: unit("pkg/controller/clusterextension", "TestTheMarkDecidesWhichExtensionLeftAnObject"),
 		},
+		{
+			Name: "one-namespace-stops-the-adoption-of-others", Rule: 8, File: "cmd/kubectl-remit/adopt/command.go",
+			Old:    "		if ctx.Err() != nil {\n",
+			New:    "		if ctx.Err() != nil || len(errs) > 0 {\n",
+			Killer: unit("cmd/kubectl-remit/adopt", "TestAFailureAffectsOnlyItsNamespace"),
+		},
+		{
+			Name: "one-namespace-stops-that-others-are-given-back", Rule: 8, File: "cmd/kubectl-remit/adopt/undo.go",
+			Old:    "		if ctx.Err() != nil {\n",
+			New:    "		if ctx.Err() != nil || len(errs) > 0 {\n",
+			Killer: unit("cmd/kubectl-remit/adopt", "TestAFailureAffectsOnlyItsNamespace"),
+		},
+		{
+			Name: "one-selector-stops-the-adoption-of-others", Rule: 8, File: "cmd/kubectl-remit/adopt/world.go",
+			Old:    "	return ctx.Err()\n",
+			New:    "	for _, err := range w.untargeted {\n		if err != nil {\n			return err\n		}\n	}\n	return ctx.Err()\n",
+			Killer: unit("cmd/kubectl-remit/adopt", "TestUnknownTargetsAffectOnlyTheirNamespace"),
+		},
 	}
 }
