@@ -94,5 +94,29 @@ func views() []Mutant {
 			New:    "	for _, err := range w.untargeted {\n		if err != nil {\n			return err\n		}\n	}\n	return ctx.Err()\n",
 			Killer: unit("cmd/kubectl-remit/adopt", "TestUnknownTargetsAffectOnlyTheirNamespace"),
 		},
+		{
+			Name: "ignorable-characters-are-plain", Rule: 8, File: "pkg/lib/message/escape.go",
+			Old:    "unicode.Other_Default_Ignorable_Code_Point, ",
+			New:    "",
+			Killer: unit("pkg/lib/message", "TestInvisibleCharactersAreNotPlain"),
+		},
+		{
+			Name: "variation-selectors-are-plain", Rule: 8, File: "pkg/lib/message/escape.go",
+			Old:    ", unicode.Variation_Selector)",
+			New:    ")",
+			Killer: unit("pkg/lib/message", "TestInvisibleCharactersAreNotPlain"),
+		},
+		{
+			Name: "a-blank-of-braille-is-plain", Rule: 8, File: "pkg/lib/message/escape.go",
+			Old:    "|| r == brailleBlank",
+			New:    "|| r == brailleBlank && false",
+			Killer: unit("pkg/lib/message", "TestInvisibleCharactersAreNotPlain"),
+		},
+		{
+			Name: "catalogs-name-directories-of-the-user", Rule: 8, File: "cmd/kubectl-remit/internal/extension/install.go",
+			Old:    ".LoadImage(ctx,",
+			New:    ".Load(ctx,",
+			Killer: unit("cmd/kubectl-remit/internal/extension", "TestTheImageOfABundleIsNoPath"),
+		},
 	}
 }
