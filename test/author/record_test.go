@@ -108,7 +108,7 @@ func TestAuthorsRecordOnlyAccountsThatTheyMayUse(t *testing.T) {
 			return c.Patch(s.Context(), s.csv(name), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, names.AnnotationAccount, account)))
 		}
 		for _, name := range []string{"a", "b"} {
-			s.deniedCSV(mark(s.alice, name, `"`+s.namespace+`/boss"`), foreign)
+			s.deniedCSV(mark(s.alice, name, `"`+s.namespace+`/boss"`), "<ns>/boss, which the annotation remit.dev/account")
 			require.NoError(s, mark(s.alice, name, `"`+s.namespace+`/installer"`))
 			require.NoError(s, mark(s.alice, name, `null`))
 			require.NoError(s, mark(s.admin, name, `"`+s.namespace+`/boss"`))
