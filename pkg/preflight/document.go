@@ -68,11 +68,11 @@ func (r Report) Document() Document {
 	}
 	d := Document{
 		Account: r.Identity.ID(), ClusterAdmin: string(r.ClusterAdmin()), Escalation: string(r.Escalation()),
-		Missing: explain(visible(r.Findings)), Hidden: r.HiddenCauses(), Later: explain(visible(r.Later)), Unknown: explain(r.Unknown), Allowed: explain(r.Allowed),
+		Missing: explain(visible(r.Findings)), Hidden: r.HiddenCauses(), Later: explain(visible(r.Later)), Unknown: explain(visible(r.Unknown)), Allowed: explain(visible(r.Allowed)),
 		InUse: inUse, Refused: r.Refused, Notes: slices.Clone(r.Notes), Changes: r.Changes,
 	}
 	for _, f := range r.Unknown {
-		if len(f.Missing) == 0 { // the finding is not about a particular rule
+		if len(f.Missing) == 0 || f.Hidden { // the finding is not about a particular rule, or about one that is not shown
 			d.Notes = append(d.Notes, f.Cause+": "+f.Why)
 		}
 	}

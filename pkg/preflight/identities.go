@@ -2,8 +2,11 @@ package preflight
 
 import (
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/install/deployment"
@@ -23,6 +26,9 @@ type Identities struct {
 	Account scoped.Identity
 	RBAC    rbac.Listers
 	In      func(namespace string) ([]string, error)
+	// Home is the namespace whose users read the report: that of the OperatorGroup, or of the ServiceAccount of a ClusterExtension. Of other
+	// namespaces, the report shows only what the account may list there (docs/adr/0100).
+	Home string
 	// Proofs prove which bindings installs created. In other namespaces than the ServiceAccount's own, only these bindings count
 	// (docs/adr/0092).
 	Proofs ownerutil.Proofs
@@ -66,6 +72,7 @@ func (i Identities) resolve(n Need, left int) ([]Need, error) {
 		return []Need{anyIdentity(n)}, nil
 	}
 	var out []Need
+	may := sync.OnceValue(func() view { return i.viewOf(n.Namespace) })
 	for _, name := range names {
 		key := types.NamespacedName{Namespace: n.Namespace, Name: name}
 		uncovered, err := i.RBAC.UncoveredOf(rbac.ServiceAccount(key.Namespace, key.Name), rbac.SubjectOf(i.Account), i.reach(n.Namespace).Of(key))
@@ -84,7 +91,7 @@ func (i Identities) resolve(n Need, left int) ([]Need, error) {
 				return []Need{anyIdentity(n)}, nil
 			}
 			if len(scope.Rules) > 0 {
-				out = append(out, identityNeed(n, key, scope))
+				out = append(out, identityNeed(n, key, scope, may()))
 			}
 		}
 	}
@@ -101,18 +108,47 @@ func (i Identities) reach(namespace string) deployment.Reach {
 	}}
 }
 
+// view is what readers of the report may learn about the ServiceAccounts of a namespace: their names, and the rules of bindings there.
+type view struct{ names, rules bool }
+
+// viewOf returns what the report shows about a namespace: everything about the one whose users read it, and otherwise what the account
+// may list there. The author of an install determines its targets, which may be namespaces of others.
+func (i Identities) viewOf(namespace string) view {
+	if namespace == i.Home {
+		return view{names: true, rules: true}
+	}
+	mayList := func(group string, resources ...string) bool {
+		in, err := i.RBAC.Covered(rbac.SubjectOf(i.Account), []string{namespace}, func(string) []rbacv1.PolicyRule {
+			return []rbacv1.PolicyRule{{APIGroups: []string{group}, Resources: resources, Verbs: []string{"list"}}}
+		})
+		return err == nil && slices.Contains(in, namespace)
+	}
+	return view{names: mayList("", "serviceaccounts"), rules: mayList(rbacv1.GroupName, "roles", "rolebindings")}
+}
+
 // identityNeed returns the need for the permissions of a ServiceAccount in one scope. Only rules from bindings in the
-// ServiceAccount's own namespace are shown: rules contain object names, and those of other namespaces must not be
-// shown to readers of the report.
-func identityNeed(n Need, key types.NamespacedName, scope rbac.Scoped) Need {
+// ServiceAccount's own namespace are shown, and only if the reader may learn them: rules contain object names, and those of
+// other namespaces must not be shown to readers of the report.
+func identityNeed(n Need, key types.NamespacedName, scope rbac.Scoped, may view) Need {
+	account := "ServiceAccount " + key.String()
+	if !may.names {
+		account = "a ServiceAccount of namespace " + key.Namespace
+	}
 	out := Need{
 		Namespace: scope.Namespace, Rules: scope.Rules, Granted: true, Unenforced: n.Unenforced, Object: n.Object,
-		Cause: fmt.Sprintf("%s: ServiceAccount %s has this permission", n.Cause, key),
+		Cause: fmt.Sprintf("%s: %s has this permission", n.Cause, account),
 	}
-	if scope.Namespace != key.Namespace {
-		out.Hidden = true
-		out.Cause = fmt.Sprintf("permissions outside of namespace %s that ServiceAccount %s has, which are not shown here (%s)", key.Namespace, key, n.Cause)
+	where := ""
+	switch {
+	case scope.Namespace != key.Namespace:
+		where = "outside of"
+	case !may.rules:
+		where = "in"
+	default:
+		return out
 	}
+	out.Hidden = true
+	out.Cause = fmt.Sprintf("permissions %s namespace %s that %s has, which are not shown here (%s)", where, key.Namespace, account, n.Cause)
 	return out
 }
 

@@ -78,6 +78,59 @@ func TestBindingsInOtherNamespacesCountOnlyIfInstallsCreatedThem(t *testing.T) {
 	require.Len(t, resolved(), 1, "a ClusterRoleBinding needs an administrator")
 }
 
+// The author of an OperatorGroup may list any namespace as a target, and read the report.
+func TestTheReportShowsOfOtherNamespacesWhatTheAccountMayList(t *testing.T) {
+	store := func() cache.Indexer {
+		return cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	}
+	none, roles, bindings := store(), store(), store()
+	i := Identities{Account: bounded, Home: "home", RBAC: rbac.Listers{
+		Roles: rbacv1listers.NewRoleLister(roles), RoleBindings: rbacv1listers.NewRoleBindingLister(bindings),
+		ClusterRoles: rbacv1listers.NewClusterRoleLister(none), ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(none),
+	}, In: func(string) ([]string, error) { return []string{"billing", "payroll"}, nil }}
+	grant := func(name string, subjects []rbacv1.Subject, rules ...rbacv1.PolicyRule) {
+		meta := metav1.ObjectMeta{Namespace: "victim", Name: name}
+		require.NoError(t, roles.Add(&rbacv1.Role{ObjectMeta: meta, Rules: rules}))
+		require.NoError(t, bindings.Add(&rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}}))
+	}
+	grant("own", []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "victim", Name: "billing"}, {Kind: rbacv1.ServiceAccountKind, Namespace: "victim", Name: "payroll"}},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"stripe-key"}, Verbs: []string{"get"}})
+	report := func() (Report, string) {
+		t.Helper()
+		needs, err := i.Resolve([]Need{{Namespace: "victim", Identities: true, Unenforced: true, Cause: "intercept"}})
+		require.NoError(t, err)
+		require.Len(t, needs, 2)
+		r := Examine(bounded, needs, func(namespace string) rbac.Permissions { return i.RBAC.LowerBound(rbac.SubjectOf(bounded), namespace) })
+		r.Unknown = append(r.Unknown, r.Findings...)
+		r.Allowed = append(r.Allowed, r.Findings...)
+		text, err := json.Marshal(r.Document())
+		require.NoError(t, err)
+		return r, string(text) + string(r.Summary())
+	}
+	r, text := report()
+	require.Equal(t, []string{"permissions in namespace victim that a ServiceAccount of namespace victim has, which are not shown here (intercept)"}, r.HiddenCauses())
+	require.Empty(t, r.Scopes())
+	for _, secret := range []string{"stripe-key", "billing", "payroll"} {
+		require.NotContains(t, text, secret)
+	}
+	account := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: bounded.Account.Namespace, Name: bounded.Account.Name}}
+	list := func(group string, resources ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"list"}}
+	}
+	grant("names", account, list("", "serviceaccounts"), list(rbacv1.GroupName, "rolebindings"))
+	r, text = report()
+	require.Len(t, r.HiddenCauses(), 2)
+	require.Contains(t, text, "ServiceAccount victim/billing")
+	require.NotContains(t, text, "stripe-key", "it may not list Roles")
+	grant("names", account, list(rbacv1.GroupName, "roles", "rolebindings"))
+	_, text = report()
+	require.Contains(t, text, "stripe-key")
+	require.NotContains(t, text, "billing", "it may not list ServiceAccounts")
+	i.Home = "victim"
+	_, text = report()
+	require.Contains(t, text, "ServiceAccount victim/billing has this permission", "its users can read them")
+}
+
 // The permissions that ServiceAccounts have and the account does not are kept in memory, for up to 200 ServiceAccounts.
 func TestLimitsThePermissionsOfServiceAccounts(t *testing.T) {
 	store := func() cache.Indexer {

@@ -87,6 +87,36 @@ func TestOnlyUsersOfTheRecordedAccountChangeTheRecord(t *testing.T) {
 	})
 }
 
+// What is recorded while there is an OperatorGroup decides once it is deleted. The binding without parameters checks it.
+func TestAuthorsRecordOnlyAccountsThatTheyMayUse(t *testing.T) {
+	everyProfile(t, func(s *site) {
+		s.made(installer)
+		s.writesCSVs(true, s.alice)
+		marked := func(name, account string) *operatorsv1alpha1.ClusterServiceVersion {
+			csv := s.csv(name)
+			csv.Annotations = map[string]string{names.AnnotationAccount: account}
+			return csv
+		}
+		foreign := "may not impersonate ServiceAccount <ns>/boss, which the annotation remit.dev/account"
+		s.deniedCSV(s.alice.Create(s.Context(), marked("a", s.namespace+"/"+boss)), foreign)
+		for _, account := range []string{"x", "kube-system/x", "remit/remit-default", "/"} {
+			require.ErrorContains(s, s.alice.Create(s.Context(), marked("a", account)), csvPolicy, account)
+		}
+		require.NoError(s, s.alice.Create(s.Context(), marked("a", s.namespace+"/"+installer)))
+		require.NoError(s, s.alice.Create(s.Context(), s.csv("b")))
+		mark := func(c client.Client, name, account string) error {
+			return c.Patch(s.Context(), s.csv(name), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, names.AnnotationAccount, account)))
+		}
+		for _, name := range []string{"a", "b"} {
+			s.deniedCSV(mark(s.alice, name, `"`+s.namespace+`/boss"`), "<ns>/boss, which the annotation remit.dev/account")
+			require.NoError(s, mark(s.alice, name, `"`+s.namespace+`/installer"`))
+			require.NoError(s, mark(s.alice, name, `null`))
+			require.NoError(s, mark(s.admin, name, `"`+s.namespace+`/boss"`))
+			s.deniedCSV(s.alice.Patch(s.Context(), s.csv(name), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"displayName":"another"}}`))), "may not impersonate ServiceAccount <ns>/boss")
+		}
+	})
+}
+
 // Users of an earlier, weaker account could otherwise change the spec while an administrator replaces the OperatorGroup.
 func TestRemitReplacesTheRecordedAccount(t *testing.T) {
 	everyProfile(t, func(s *site) {

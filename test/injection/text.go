@@ -64,7 +64,7 @@ func checkCharacters(text string) error {
 		return fmt.Errorf("%q is not UTF-8", text)
 	}
 	for _, r := range text {
-		if r != '\n' && r != '\t' && unicode.In(r, unicode.C, unicode.Zl, unicode.Zp) {
+		if r != '\n' && r != '\t' && (unicode.In(r, unicode.C, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) || r == '\u2800') {
 			return fmt.Errorf("the character %q is in %q", r, text)
 		}
 	}

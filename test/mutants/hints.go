@@ -331,8 +331,8 @@ func hints() []Mutant {
 		},
 		{
 			Name: "permissions-in-other-namespaces-are-shown", Rule: 8, File: "pkg/preflight/identities.go",
-			Old:    "		out.Hidden = true",
-			New:    "		out.Hidden = false",
+			Old:    "	out.Hidden = true\n",
+			New:    "	out.Hidden = false\n",
 			Killer: row("142g"),
 		},
 		{

@@ -31,8 +31,8 @@ func leftovers() []Mutant {
 		},
 		{
 			Name: "leftovers-are-removed-by-their-labels", Rule: 3, File: "pkg/controller/operatorgroup/excess.go",
-			Old:    " && ownerutil.IsProven(obj, s.Proofs)",
-			New:    "",
+			Old:    "if !ownerutil.IsProven(obj, s.Proofs) {",
+			New:    "if false {",
 			Killer: unit(group, "TestWhichPermissionsWithoutACSVStay"),
 		},
 		{
@@ -175,8 +175,8 @@ func leftovers() []Mutant {
 		},
 		{
 			Name: "leftovers-of-extensions-are-removed-by-their-labels", Rule: 3, File: "pkg/controller/clusterextension/leftover.go",
-			Old:    "if mark == \"\" || s.Proofs.Check(obj, mark) != nil {",
-			New:    "if mark == \"\" {",
+			Old:    "if !isMarkOf(s.ext.Name, mark) || s.Proofs.Check(obj, mark) != nil {",
+			New:    "if !isMarkOf(s.ext.Name, mark) {",
 			Killer: unit(extension, "TestWhatAnExtensionLeavesBehind"),
 		},
 		{

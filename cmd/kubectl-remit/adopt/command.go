@@ -117,12 +117,23 @@ func (o *Options) adopt(ctx context.Context, c client.Client, namespace string) 
 		return report, nil
 	}
 	s := signer{client: c, keys: w.keys, home: o.RemitNamespace}
+	err = s.adoptAll(ctx, plans)
 	for i, p := range plans {
-		err := s.adopt(ctx, p)
 		report.Namespaces[i] = p.report
-		if err != nil {
-			return report, fmt.Errorf("namespace %s: %w; run the command again to complete it, or with --undo to revert it", p.namespace, err)
+	}
+	return report, err
+}
+
+// adoptAll takes over the namespaces. If it fails in one of them, it continues with the others: a tenant can cause the failure.
+func (s *signer) adoptAll(ctx context.Context, plans []*plan) error {
+	var errs []error
+	for _, p := range plans {
+		if err := s.adopt(ctx, p); err != nil {
+			errs = append(errs, fmt.Errorf("namespace %s: %w; run the command again to complete it, or with --undo to revert it", p.namespace, err))
+		}
+		if ctx.Err() != nil {
+			break
 		}
 	}
-	return report, nil
+	return errors.Join(errs...)
 }

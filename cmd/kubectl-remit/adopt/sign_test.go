@@ -3,6 +3,7 @@ package adopt
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/test/env/proofs"
 	"github.com/remit-olm/remit/test/env/recorded"
@@ -183,6 +185,46 @@ func TestUndoRestoresOnlyWhatTheAdoptionChanged(t *testing.T) {
 	server.Get(account)
 	require.Equal(t, map[string]string{"team": "a", names.LabelManaged: "changed"}, account.Labels)
 	require.NotContains(t, account.Annotations, names.AnnotationProof)
+}
+
+// Tenants can cause failures in their namespaces: an invalid selector, or more objects than fit into a record.
+func TestAFailureAffectsOnlyItsNamespace(t *testing.T) {
+	server, s, p := stored(t)
+	bad := *p
+	bad.namespace = "bad"
+	server.Refuse("me: create ConfigMap remit/remit-adopted-bad", errors.New("too large"))
+	err := s.adoptAll(t.Context(), []*plan{&bad, p})
+	require.ErrorContains(t, err, "namespace bad: ")
+	require.NotContains(t, err.Error(), "namespace own")
+	require.Equal(t, "remit", p.report.ManagedBy)
+
+	server.Put(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "remit", Name: recordPrefix + "bad", Labels: map[string]string{recordLabel: "true"}}})
+	o := &Options{Scope: cli.Scope{RemitNamespace: "remit"}, Yes: true}
+	report, err := o.undo(t.Context(), s.client, "")
+	require.ErrorContains(t, err, "namespace bad: ")
+	require.NotContains(t, err.Error(), "namespace own")
+	require.Len(t, report.Namespaces, 1)
+	require.Equal(t, names.ManagedByOLM, report.Namespaces[0].ManagedBy)
+}
+
+func TestUnknownTargetsAffectOnlyTheirNamespace(t *testing.T) {
+	group := func(namespace string, edit func(*operatorsv1.OperatorGroup)) *operatorsv1.OperatorGroup {
+		og := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "group"}}
+		edit(og)
+		return og
+	}
+	bad := group("bad", func(og *operatorsv1.OperatorGroup) {
+		og.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Foo"}}}
+	})
+	own := group("own", func(og *operatorsv1.OperatorGroup) { og.Spec.TargetNamespaces = []string{"own"} })
+	server := recorded.New(t, nil, bad, own)
+	w := &world{namespaces: []string{"bad", "own"}, groups: map[string][]operatorsv1.OperatorGroup{"bad": {*bad}, "own": {*own}},
+		targets: map[string][]string{}, untargeted: map[string]error{}}
+	require.NoError(t, w.gatherTargets(t.Context(), server.Client("me"), ""))
+	require.ErrorContains(t, w.untargeted["bad"], "Foo")
+	require.Equal(t, []string{"own"}, w.targets["own"])
+	w.csvs = map[string][]operatorsv1alpha1.ClusterServiceVersion{"bad": {version("bad", "op.v1")}}
+	require.Contains(t, w.judge("bad").report.Refused[0], "the target namespaces are unknown")
 }
 
 func TestOnlyTheFirstRecordDescribesTheObjectBeforeTheAdoption(t *testing.T) {

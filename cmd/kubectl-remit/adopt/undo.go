@@ -2,6 +2,7 @@ package adopt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -26,16 +27,20 @@ func (o *Options) undo(ctx context.Context, c client.Client, namespace string) (
 		report.Problems = append(report.Problems, fmt.Sprintf("namespace %s was not adopted: there is no ConfigMap %s/%s", namespace, o.RemitNamespace, recordPrefix+namespace))
 	}
 	s := &signer{client: c, home: o.RemitNamespace}
+	var errs []error // those of one namespace do not prevent that others are given back
 	for _, ns := range recorded {
 		one, err := s.undo(ctx, ns, o.Yes)
 		if one != nil {
 			report.Namespaces = append(report.Namespaces, *one)
 		}
 		if err != nil {
-			return report, fmt.Errorf("namespace %s: %w; run the command again to complete it", ns, err)
+			errs = append(errs, fmt.Errorf("namespace %s: %w; run the command again to complete it", ns, err))
+		}
+		if ctx.Err() != nil {
+			break
 		}
 	}
-	return report, nil
+	return report, errors.Join(errs...)
 }
 
 // recorded returns the adopted namespaces, sorted.

@@ -25,7 +25,6 @@ import (
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/proof"
-	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
 // pageSize is the number of objects per list request.
@@ -137,18 +136,17 @@ func (w *world) addCSV(csv *operatorsv1alpha1.ClusterServiceVersion) {
 	w.csvs[csv.Namespace] = append(w.csvs[csv.Namespace], *csv)
 }
 
+// gatherTargets determines the target namespaces. An error is a reason to refuse only that namespace: a tenant can cause it, for
+// example with an invalid selector.
 func (w *world) gatherTargets(ctx context.Context, c client.Client, _ string) error {
 	for _, ns := range w.namespaces {
 		if len(w.groups[ns]) != 1 {
 			continue
 		}
 		_, targets, err := grants.Group(ctx, c, ns)
-		if scoped.ReasonOf(err) == "" && err != nil {
-			return err
-		}
 		w.targets[ns], w.untargeted[ns] = targets, err
 	}
-	return nil
+	return ctx.Err()
 }
 
 // gatherObjects reads the objects that may belong to an install: those of the kinds that a bundle can contain, and those

@@ -160,10 +160,10 @@ func (s *leftover) list(ctx context.Context) ([]client.Object, error) {
 }
 
 // isLeft reports whether Remit created an object for an extension, and the run of an existing extension does not compare it with
-// its identity. The label with the name only finds the object; the proof decides.
+// its identity. The label with the name only finds the object; the proof decides, for the mark of this extension.
 func (s *leftover) isLeft(obj client.Object) bool {
 	mark := obj.GetLabels()[names.LabelLineage]
-	if mark == "" || s.Proofs.Check(obj, mark) != nil {
+	if !isMarkOf(s.ext.Name, mark) || s.Proofs.Check(obj, mark) != nil {
 		return false
 	}
 	owns := func(ext *olmv1.ClusterExtension) bool {
@@ -175,6 +175,17 @@ func (s *leftover) isLeft(obj client.Object) bool {
 		return owns(s.ext)
 	}
 	return !slices.ContainsFunc(s.others, owns)
+}
+
+// maxLabel is the maximum length of a label's value, and the length of those that stand for longer names.
+const maxLabel = 63
+
+// isMarkOf reports whether a mark is that of the extension with a name. Users choose the label with the name: what Remit created for
+// one extension must not be compared with the identity of another. If the name may be the label's value of a longer one, the mark of
+// the extension is unknown, and every mark is accepted.
+func isMarkOf(name, mark string) bool {
+	lineage := ownerutil.Lineage{Extension: name}
+	return mark != "" && (len(name) == maxLabel || lineage.IsMark(mark))
 }
 
 // remove removes the objects whose grace period is over, as the identity or the optional identity for removals. Everything that
@@ -274,11 +285,13 @@ func (s *leftover) announce(found []excess.Object, fate string) {
 	s.Recorder.Eventf(s.ext, nil, corev1.EventTypeWarning, "LeftBehind", "Shrink", "%s", status.Note(text))
 }
 
-// orphaned returns a request for the extension that a role or binding names as its owner, if it does not own the object.
+// orphaned returns a request for the extension that a role or binding names as its owner, and for which Remit created it, if it does not
+// own the object.
 func (r *Reconciler) orphaned(ctx context.Context, obj client.Object) []reconcile.Request {
 	var out []reconcile.Request
 	for _, name := range namedOwners(obj) {
-		if len(r.ownersOf(ctx, obj)) == 0 && r.Proofs.Check(obj, obj.GetLabels()[names.LabelLineage]) == nil {
+		mark := obj.GetLabels()[names.LabelLineage]
+		if isMarkOf(name, mark) && len(r.ownersOf(ctx, obj)) == 0 && r.Proofs.Check(obj, mark) == nil {
 			out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Name: name}})
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/extension/assess"
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/test/env/proofs"
@@ -101,6 +102,29 @@ func TestWhatAnExtensionLeavesBehind(t *testing.T) {
 				require.Equal(t, []string{of}, found)
 			}
 		})
+	}
+}
+
+// Users choose the label with the name. What Remit created for one extension is not compared with the identity of another.
+func TestTheMarkDecidesWhichExtensionLeftAnObject(t *testing.T) {
+	t.Parallel()
+	now := metav1.Now().Rfc3339Copy()
+	u := givenUnit(t, interceptor.Funcs{}, extension("victim"))
+	for _, name := range []string{"mine", "victim", strings.Repeat("long-", 13)} {
+		owner := assess.Owner(&olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "gone", CreationTimestamp: now}}, "")
+		owner.Proofs = u.Proofs
+		binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "b", UID: "b", CreationTimestamp: metav1.NewTime(now.Add(-24 * time.Hour))}}
+		proofs.Mark(binding, owner)
+		require.Len(t, u.orphaned(t.Context(), binding), 1, name)
+		s := &leftover{Reconciler: u.Reconciler, ext: &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: ownerutil.LabelValue(name)}}}
+		require.True(t, s.isLeft(binding), name)
+		if name == "victim" {
+			continue
+		}
+		binding.Labels[names.LabelExtensionName] = "victim"
+		require.Empty(t, u.orphaned(t.Context(), binding), name)
+		s.ext.Name = "victim"
+		require.False(t, s.isLeft(binding), name)
 	}
 }
 

@@ -157,7 +157,7 @@ func (s *run) needs(ctx context.Context) ([]preflight.Need, error) {
 		return nil, err
 	}
 	needs = append(needs, removals...)
-	identities := preflight.Identities{Account: s.identity, RBAC: s.RBAC, Proofs: s.Proofs, In: func(namespace string) ([]string, error) {
+	identities := preflight.Identities{Account: s.identity, RBAC: s.RBAC, Proofs: s.Proofs, Home: s.identity.Account.Namespace, In: func(namespace string) ([]string, error) {
 		s.noteAccount(types.NamespacedName{Namespace: namespace})
 		return scoped.ServiceAccounts(ctx, s.Client, namespace)
 	}}

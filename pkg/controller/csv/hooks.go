@@ -108,7 +108,7 @@ func (r *Reconciler) missingNow(ctx context.Context, s *scope, purpose string, n
 			now = append(now, n)
 		}
 	}
-	identities := preflight.Identities{Account: s.account.Identity(), RBAC: r.RBAC, Proofs: r.Proofs, In: func(namespace string) ([]string, error) {
+	identities := preflight.Identities{Account: s.account.Identity(), RBAC: r.RBAC, Proofs: r.Proofs, Home: s.csv.Namespace, In: func(namespace string) ([]string, error) {
 		return scoped.ServiceAccounts(ctx, r.Client, namespace)
 	}}
 	now, err := identities.Resolve(now)

@@ -192,7 +192,7 @@ func (s *run) permissionsIn(namespace string) rbac.Permissions {
 
 // identities finds the ServiceAccounts that the plan's operators could make workloads run as.
 func (s *run) identities(ctx context.Context) preflight.Identities {
-	return preflight.Identities{Account: s.account.Identity(), RBAC: s.reconciler.RBAC, Proofs: s.reconciler.Proofs, In: func(namespace string) ([]string, error) {
+	return preflight.Identities{Account: s.account.Identity(), RBAC: s.reconciler.RBAC, Proofs: s.reconciler.Proofs, Home: s.plan.Namespace, In: func(namespace string) ([]string, error) {
 		return scoped.ServiceAccounts(ctx, s.reconciler.Client, namespace)
 	}}
 }

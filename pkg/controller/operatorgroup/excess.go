@@ -15,10 +15,12 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/install/excess"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -165,13 +167,41 @@ func (s *search) created(ctx context.Context, lists []client.ObjectList) (out []
 }
 
 // isCreated reports whether Remit created a role, binding or webhook configuration for an operator of the namespace. The object's component label
-// names a lineage of the namespace, and the proof is valid for that lineage. A long package name does not fit into the label;
-// then the proof must be valid, and the binding must refer to ServiceAccounts of the namespace only, or the webhooks to its Services.
+// names a lineage of the namespace, and the proof is valid for that lineage. A long package name does not fit into the label; then the
+// proof must be valid for the lineage in its label, and where the object is, or its name, shows the namespace.
 func (s *search) isCreated(obj client.Object) bool {
-	if _, ok := ownerutil.OwnerIn(obj, s.bound.Namespace, s.namespace.CreationTimestamp.Time, s.Proofs); ok {
+	own := s.bound.Namespace
+	if _, ok := ownerutil.OwnerIn(obj, own, s.namespace.CreationTimestamp.Time, s.Proofs); ok {
 		return true
 	}
-	return (bindsOnly(obj, s.bound.Namespace) || callsOnly(obj, s.bound.Namespace)) && ownerutil.IsProven(obj, s.Proofs)
+	if !ownerutil.IsProven(obj, s.Proofs) {
+		return false
+	}
+	switch obj.GetNamespace() {
+	case own:
+		return true // whom it binds does not matter
+	case rbac.ClusterScope:
+		return bindsOnly(obj, own) || callsOnly(obj, own)
+	}
+	return s.isGranted(obj)
+}
+
+// maxSubjects is the maximum number of subjects for which isGranted computes the name of a binding. Remit's own have one.
+const maxSubjects = 10
+
+// isGranted reports whether the name of a binding in another namespace, to which its proof applies, shows that Remit created it for
+// one of its subjects, a ServiceAccount of the OperatorGroup's namespace. Users of that namespace choose its labels and subjects: what
+// Remit created for their own operators must not be reported as an excess of others (docs/adr/0082).
+func (s *search) isGranted(obj client.Object) bool {
+	b, ok := obj.(*rbacv1.RoleBinding)
+	if !ok || !bindsOnly(b, s.bound.Namespace) {
+		return false
+	}
+	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Namespace: s.bound.Namespace}}
+	reach := deployment.Reach{RBAC: s.RBAC, Installed: func(rbac.Binding) (ownerutil.Owner, bool) { return owner, true }}
+	return slices.ContainsFunc(b.Subjects[:min(len(b.Subjects), maxSubjects)], func(to rbacv1.Subject) bool {
+		return reach.Of(types.NamespacedName{Namespace: s.bound.Namespace, Name: to.Name})(b)
+	})
 }
 
 // bindsOnly reports whether an object is a binding of ServiceAccounts of a namespace.

@@ -2,6 +2,7 @@ package operatorgroup
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/excess"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env/proofs"
 	"github.com/remit-olm/remit/test/env/recorded"
@@ -208,11 +210,59 @@ func (c *leftovers) second(account string) {
 	c.Put(og)
 }
 
-// The component label does not contain a long package name. The proof and the subjects of the binding decide.
+// The component label does not contain a long package name. The proof and the namespace of the binding decide, whomever it binds.
 func TestPermissionsOfALongPackageNameAreRemoved(t *testing.T) {
-	c := newLeftovers(t, strings.Repeat("long-", 30)+"name")
-	c.weaken()
-	require.Equal(t, []string{"acct: delete RoleBinding t1/gone"}, removals(c.pass(excess.DefaultGrace)))
+	for _, subject := range []rbacv1.Subject{
+		{Kind: rbacv1.ServiceAccountKind, Namespace: "t1", Name: "operator"}, {Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "someone"},
+	} {
+		c := newLeftovers(t, strings.Repeat("long-", 30)+"name")
+		recorded.Edit(c.Server, c.binding, func(b *rbacv1.RoleBinding) { b.Subjects = []rbacv1.Subject{subject} })
+		c.weaken()
+		require.Equal(t, []string{"acct: delete RoleBinding t1/gone"}, removals(c.pass(excess.DefaultGrace)), subject.Kind)
+	}
+}
+
+// Users choose labels and subjects of the bindings that Remit has created in their namespaces.
+func TestBindingsOfOthersAreNoExcess(t *testing.T) {
+	c := newLeftovers(t, "gone")
+	long := strings.Repeat("long-", 30) + "name"
+	rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}}
+	c.Put(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "t2", Name: "gone"}, Rules: rules})
+	ours := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "t1", Name: "operator"}}
+	user := []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "someone"}}
+	owner := func(pkg, namespace string) ownerutil.Owner {
+		return ownerutil.Owner{Lineage: ownerutil.Lineage{Package: pkg, Namespace: namespace}, CSV: "gone.v1", Proofs: proofs.Keys()}
+	}
+	encoded, err := json.Marshal(rules)
+	require.NoError(t, err)
+	granted := func(o ownerutil.Owner) string { return "gone.v1-" + o.GrantHash("operator", "t2", encoded) }
+	for name, row := range map[string]struct {
+		in, name string
+		by       ownerutil.Owner
+		subjects []rbacv1.Subject
+		want     bool
+	}{
+		"theirs, in their namespace, with our ServiceAccount": {in: "t2", name: granted(owner("a", "t2")), by: owner("a", "t2"), subjects: ours},
+		"theirs, with a long package name":                    {in: "t2", name: granted(owner(long, "t2")), by: owner(long, "t2"), subjects: ours},
+		"ours, in their namespace":                            {in: "t2", name: granted(owner(long, "t1")), by: owner(long, "t1"), subjects: ours, want: true},
+		"ours, in their namespace, with a user":               {in: "t2", name: granted(owner(long, "t1")), by: owner(long, "t1"), subjects: user},
+		"ours, for the whole cluster":                         {name: "b", by: owner(long, "t1"), subjects: ours, want: true},
+		"a user's, for the whole cluster":                     {name: "b", by: owner(long, "t2"), subjects: user},
+		"ours, with a user":                                   {in: "t1", name: "b", by: owner(long, "t1"), subjects: user, want: true},
+	} {
+		meta := metav1.ObjectMeta{Namespace: row.in, Name: row.name}
+		ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "gone"}
+		var obj client.Object = &rbacv1.RoleBinding{ObjectMeta: meta, Subjects: row.subjects, RoleRef: ref}
+		if row.in == "" {
+			obj = &rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: row.subjects, RoleRef: ref}
+		}
+		proofs.Mark(obj, row.by)
+		obj.GetLabels()[names.LabelOwnerNamespace] = "t1"
+		s := search{Reconciler: c.r, bound: scoped.Bound{Namespace: "t1"}}
+		require.Equal(t, row.want, s.isCreated(obj), name)
+		obj.SetAnnotations(nil)
+		require.False(t, s.isCreated(obj), name)
+	}
 }
 
 func TestPermissionsThatNobodyMayRemove(t *testing.T) {

@@ -13,9 +13,12 @@ func IsPlain(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, isUnsafe)
 }
 
-// isUnsafe reports whether a terminal, a browser or a YAML parser could interpret the character.
+// brailleBlank is the only character that looks like white space and is in none of the tables of isUnsafe.
+const brailleBlank = '\u2800'
+
+// isUnsafe reports whether a terminal, a browser or a YAML parser could interpret the character, or a reader not see it.
 func isUnsafe(r rune) bool {
-	return unicode.In(r, unicode.C, unicode.Zl, unicode.Zp)
+	return unicode.In(r, unicode.C, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) || r == brailleBlank
 }
 
 // OneLine replaces line breaks, and the white space around them, and tabs with one space, and other unsafe characters and

@@ -49,6 +49,15 @@ type hiding struct{ error }
 func (hiding) Error() string   { return "a\nb" }
 func (h hiding) Unwrap() error { return h.error }
 
+func TestInvisibleCharactersAreNotPlain(t *testing.T) {
+	for _, r := range []rune{0x115f, 0x1160, 0x3164, 0xffa0, 0x2800, 0x034f, 0xfe00, 0xfe0f, 0xe0100, 0xe01ef, 0x200b, 0x180b} {
+		text := "a" + string(r) + "b"
+		require.False(t, IsPlain(text), "%U", r)
+		require.False(t, IsWord(text), "%U", r)
+		require.Equal(t, "a\ufffdb", OneLine(text), "%U", r)
+	}
+}
+
 func TestDocumentsFollowTheLines(t *testing.T) {
 	role := &rbacv1.ClusterRole{TypeMeta: metav1.TypeMeta{Kind: "ClusterRole"}, ObjectMeta: metav1.ObjectMeta{Name: "a\n---\nb"}}
 	docs, err := Documents(role)

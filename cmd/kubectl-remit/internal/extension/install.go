@@ -137,7 +137,7 @@ func (f *Flags) read(ctx context.Context, from resolve.Result) (*bundle.Bundle, 
 	var parsed *bundle.Bundle
 	switch {
 	case errors.Is(err, catalog.ErrNoContent):
-		loaded, err := (&source.Flags{PlainHTTP: f.PlainHTTP}).Load(ctx, from.Bundle.Image)
+		loaded, err := (&source.Flags{PlainHTTP: f.PlainHTTP}).LoadImage(ctx, from.Bundle.Image)
 		if err != nil {
 			return nil, err
 		}

@@ -98,6 +98,21 @@ func TestReadsTheImageOfABundleThatTheCatalogDoesNotContain(t *testing.T) {
 	require.ErrorContains(t, err, "bundle \""+sample.CSV+"\", version 0.1.0: bundle \""+images.Host+"/none:v1\": ")
 }
 
+// A catalog must not determine which files of the user are read. The image is also the relative path of a directory here.
+func TestTheImageOfABundleIsNoPath(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(filepath.Join(dir, "localhost", "bundle"), sample.FS()))
+	t.Chdir(dir)
+	for _, image := range []string{"localhost/bundle", filepath.Join(dir, "localhost", "bundle"), "./localhost/bundle"} {
+		text, err := env.SampleFBCByImage(image)
+		require.NoError(t, err)
+		file := filepath.Join(dir, "catalog.json")
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		_, err = flags(file).Load(t.Context(), "demo", Source{})
+		require.Error(t, err, image)
+	}
+}
+
 func TestReportsProblemsOfTheCatalog(t *testing.T) {
 	inline, err := env.SampleFBC()
 	require.NoError(t, err)

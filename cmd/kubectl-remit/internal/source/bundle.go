@@ -50,7 +50,23 @@ func (f *Flags) load(ctx context.Context, arg string) (*Bundle, error) {
 	if _, err := image.Reference(arg); err != nil {
 		return nil, errors.New("no such directory, and not an image reference: must have the form REGISTRY/NAME:TAG or REGISTRY/NAME@DIGEST")
 	}
-	files, err := unpack.Puller{Keychain: authn.DefaultKeychain, PlainHTTP: f.PlainHTTP}.Pull(ctx, arg)
+	return f.pull(ctx, arg)
+}
+
+// LoadImage reads the bundle in an image that a catalog names. In contrast to an argument of the user, it never names a directory.
+func (f *Flags) LoadImage(ctx context.Context, ref string) (*Bundle, error) {
+	if _, err := image.Reference(ref); err != nil {
+		return nil, fmt.Errorf("bundle %q: %w", ref, err)
+	}
+	b, err := f.pull(ctx, ref)
+	if err != nil {
+		return nil, fmt.Errorf("bundle %q: %w", ref, err)
+	}
+	return b, nil
+}
+
+func (f *Flags) pull(ctx context.Context, ref string) (*Bundle, error) {
+	files, err := unpack.Puller{Keychain: authn.DefaultKeychain, PlainHTTP: f.PlainHTTP}.Pull(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
