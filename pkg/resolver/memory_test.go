@@ -16,7 +16,7 @@ func live() int64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc) //nolint:gosec // fits
+	return int64(m.HeapAlloc)
 }
 
 // large is a catalog of package "a", which requires "b", and of what is added to it. As in a decoded catalog, no text is
@@ -172,5 +172,5 @@ func TestMemoryOfNeedsIsWhatTheyTake(t *testing.T) {
 func allocated() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return int64(m.TotalAlloc) //nolint:gosec // fits
+	return int64(m.TotalAlloc)
 }

@@ -44,7 +44,7 @@ func (s *slicer) connect(t *testing.T) *Conn {
 	require.NoError(t, err)
 	s.changed, s.conn, s.stream = sync.NewCond(&s.mu), 65535, 65535
 	for _, message := range s.messages {
-		_, _ = s.unsent.Write(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message)))) //nolint:gosec // a length
+		_, _ = s.unsent.Write(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))))
 		_, _ = s.unsent.Write(message)
 	}
 	s.messages = nil
@@ -163,7 +163,7 @@ func heap() int {
 	runtime.GC()
 	runtime.GC()
 	runtime.ReadMemStats(&m)
-	return int(m.HeapAlloc) //nolint:gosec // a size
+	return int(m.HeapAlloc)
 }
 
 func always(length int) func(int) int { return func(int) int { return length } }
@@ -211,7 +211,7 @@ func TestAnIncompleteMessageTakesLittleMoreThanItsLength(t *testing.T) {
 			require.Less(t, used, MaxMessageBytes*3/2)
 			close(s.finish)
 			cancel()
-			<-done
+			_ = <-done
 		})
 	}
 }
@@ -248,7 +248,7 @@ func TestUnreadMessagesTakeLittleMemory(t *testing.T) {
 			require.Less(t, used, UnreadBytes)
 			close(s.finish)
 			close(read)
-			<-done
+			_ = <-done
 		})
 	}
 }

@@ -57,12 +57,12 @@ func TestOnlyAServiceAccountOfTheInstallWasMadeByIt(t *testing.T) {
 		s := givenUnit(t, interceptor.Funcs{}, sa).begin(ext)
 		desired := apply.Reference(corev1.SchemeGroupVersion.WithKind("ServiceAccount"), "ns", "op")
 		s.steps = []step.Step{{Object: desired, Owner: s.owner}}
-		_, cached := s.madeAt("op")
+		_, cached := s.madeAt(t.Context(), "op")
 		require.Equal(t, tc.want, cached, "%s: from the cache", name)
 		live, err := apply.Live(t.Context(), s.Client, desired)
 		require.NoError(t, err)
 		s.states[desired] = execute.State{Live: live}
-		_, read := s.madeAt("op")
+		_, read := s.madeAt(t.Context(), "op")
 		require.Equal(t, tc.want, read, "%s: from the API server", name)
 	}
 }

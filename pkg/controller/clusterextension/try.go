@@ -188,7 +188,7 @@ func (s *run) checkIdentities(ctx context.Context) error {
 // boundOfIdentities returns what bounds the ServiceAccounts of the install.
 func (s *run) boundOfIdentities(ctx context.Context) deployment.Bound {
 	return deployment.Bound{
-		Account: s.identity, Made: s.madeAt, Owner: s.owner, RBAC: s.RBAC, Log: log.FromContext(ctx), Program: names.UserAgentExtension,
+		Account: s.identity, Made: func(name string) (time.Time, bool) { return s.madeAt(ctx, name) }, Owner: s.owner, RBAC: s.RBAC, Log: log.FromContext(ctx), Program: names.UserAgentExtension,
 		Confirm: func(found []excess.Object) ([]excess.Object, error) {
 			return s.confirmer.Exceeding(ctx, runAs(s.ext.UID), s.identity, found)
 		},
@@ -199,7 +199,7 @@ func (s *run) boundOfIdentities(ctx context.Context) deployment.Bound {
 func (s *run) checkToken(ctx context.Context, state execute.State) (problem, err error) {
 	by := s.boundOfIdentities(ctx)
 	by.Made = func(name string) (time.Time, bool) {
-		if at, made := s.madeAt(name); made || s.isThere(ctx, name) {
+		if at, made := s.madeAt(ctx, name); made || s.isThere(ctx, name) {
 			return at, made
 		}
 		return deployment.NotYet(), true
@@ -250,7 +250,7 @@ func (s *run) runsUnchanged(ctx context.Context) (bool, error) {
 }
 
 // madeAt returns when this install created a ServiceAccount.
-func (s *run) madeAt(name string) (time.Time, bool) {
+func (s *run) madeAt(ctx context.Context, name string) (time.Time, bool) {
 	for _, st := range s.steps {
 		if st.Object.GetKind() != "ServiceAccount" || st.Object.GetName() != name {
 			continue
@@ -258,7 +258,7 @@ func (s *run) madeAt(name string) (time.Time, bool) {
 		if state, ok := s.states[st.Object]; ok && state.Live != nil && s.owner.Owns(state.Live) {
 			return state.Live.GetCreationTimestamp().Time, true
 		}
-		live, _, err := s.observe(context.Background(), st.Object)
+		live, _, err := s.observe(ctx, st.Object)
 		if err == nil && live != nil && s.owner.Owns(live) {
 			return live.GetCreationTimestamp().Time, true
 		}

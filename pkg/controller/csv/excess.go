@@ -184,12 +184,7 @@ func (r *Reconciler) shrink(ctx context.Context, s *scope, p place, bound scoped
 		return err
 	}
 	if len(confirmed) == 0 {
-		switch {
-		case len(found) > 0:
-			r.pause(s, p, aboutExcess(bound, found, excess.Kept("ServiceAccount")))
-		case p.elsewhere:
-			s.reportAt(p, "") // the cache will show this
-		}
+		r.reportAllowed(s, p, bound, found)
 		return nil
 	}
 	s.facts.Exceeds = true
@@ -212,6 +207,16 @@ func (r *Reconciler) shrink(ctx context.Context, s *scope, p place, bound scoped
 	}
 	s.reportAt(p, report)
 	return nil
+}
+
+// reportAllowed reports what was found to exceed the account, although the API server allows it.
+func (r *Reconciler) reportAllowed(s *scope, p place, bound scoped.Bound, found []excess.Object) {
+	switch {
+	case len(found) > 0:
+		r.pause(s, p, aboutExcess(bound, found, excess.Kept("ServiceAccount")))
+	case p.elsewhere:
+		s.reportAt(p, "") // the cache will show this
+	}
 }
 
 // aboutExcess describes the permissions that the accounts are missing, the objects that grant them to the operator, and

@@ -96,8 +96,8 @@ func TestAListNeedsTheMemoryThatItTakesInTheRoom(t *testing.T) {
 				o := &metainternalversion.ListOptions{Limit: row.limit}
 				entries, now := m.store.List(store.View{})
 				p, err := page(o, selection{}, entries, now)
-				entries = nil
 				cost := p.size
+				clear(entries)
 				p = paged{}
 				before := heap()
 				list, listErr := m.List(genericrequest.WithNamespace(ctx, "n"), o)

@@ -90,7 +90,7 @@ func reserve[T sized](ctx context.Context, r *room, find func() (T, error)) (T, 
 		if p.fits(cost) {
 			return found, nil
 		}
-		found = none //nolint:ineffassign,wastedassign // see above
+		found = none
 		if !p.wait(ctx, cost) {
 			return none, busy()
 		}
@@ -102,7 +102,7 @@ type place struct {
 	room *room
 	own  *userRoom
 	// written is done when the response has been written.
-	written context.Context
+	written context.Context //nolint:containedctx // a place exists only for the request that has this context
 	// cost is the cost for which the request has room, and release gives it back.
 	cost    int64
 	release func()

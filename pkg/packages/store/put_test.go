@@ -30,7 +30,7 @@ func TestAnEntryDoesNotKeepItsCatalog(t *testing.T) {
 	put("1")
 	catalogs, _ := s.Catalogs()
 	old := weak.Make(catalogs[0])
-	catalogs = nil
+	clear(catalogs)
 	entries, _ := s.List(View{})
 	put("2")
 	require.Eventually(t, func() bool {
