@@ -6,21 +6,33 @@ func gifts() []Mutant {
 	return []Mutant{
 		{
 			Name: "bindings-elsewhere-stop-operators", Rule: 8, File: "pkg/install/deployment/reach.go",
-			Old:    "return ok && r.isRenderedFor(b, key.Name, owner)",
-			New:    "return !ok || r.isRenderedFor(b, key.Name, owner)",
+			Old:    "return ok && (!hasHash(b.GetName()) || r.IsRenderedFor(b, key.Name, owner))",
+			New:    "return !ok || r.IsRenderedFor(b, key.Name, owner)",
 			Killer: unit("pkg/install/deployment", "TestExistingBindingsOfANewServiceAccountCount"),
 		},
 		{
 			Name: "what-installs-bind-elsewhere-is-free", Rule: 7, File: "pkg/install/deployment/reach.go",
-			Old:    "return ok && r.isRenderedFor(b, key.Name, owner)",
-			New:    "return ok && r.isRenderedFor(b, key.Name+\"x\", owner)",
+			Old:    "return ok && (!hasHash(b.GetName()) || r.IsRenderedFor(b, key.Name, owner))",
+			New:    "return ok && r.IsRenderedFor(b, key.Name+\"x\", owner)",
 			Killer: unit("pkg/install/deployment", "TestExistingBindingsOfANewServiceAccountCount"),
 		},
 		{
 			Name: "subjects-added-elsewhere-stop-operators", Rule: 8, File: "pkg/install/deployment/reach.go",
-			Old:    "return ok && r.isRenderedFor(b, key.Name, owner)",
+			Old:    "return ok && (!hasHash(b.GetName()) || r.IsRenderedFor(b, key.Name, owner))",
 			New:    "_ = owner\n		return ok",
 			Killer: unit("pkg/install/deployment", "TestExistingBindingsOfANewServiceAccountCount"),
+		},
+		{
+			Name: "adopted-bindings-elsewhere-are-free", Rule: 7, File: "pkg/install/deployment/reach.go",
+			Old:    "(!hasHash(b.GetName()) || r.IsRenderedFor(b, key.Name, owner))",
+			New:    "r.IsRenderedFor(b, key.Name, owner)",
+			Killer: unit("pkg/install/deployment", "TestExistingBindingsOfANewServiceAccountCount"),
+		},
+		{
+			Name: "repeated-rules-hide-bindings", Rule: 7, File: "pkg/step/build/rbac.go",
+			Old:    "json.Marshal(rbac.KeptRules(g.Rules))",
+			New:    "json.Marshal(g.Rules)",
+			Killer: unit("pkg/install/deployment", "TestRepeatedRulesDoNotHideABinding"),
 		},
 		{
 			Name: "subjects-added-elsewhere-count-as-granted", Rule: 8, File: "pkg/install/deployment/identity.go",
@@ -117,6 +129,12 @@ func gifts() []Mutant {
 			Old:    "if len(validation.IsDNS1123Subdomain(ref.Name)) > 0 {",
 			New:    "if len(validation.IsDNS1123Subdomain(ref.Name)) > 1000 {",
 			Killer: unit("cmd/kubectl-remit/status", "TestReportsWhatIsBlocked"),
+		},
+		{
+			Name: "namespaces-become-slow-before-others", Rule: 8, File: "pkg/controller/installplan/large.go",
+			Old:    "		used = max(used, q.leastUsed())\n",
+			New:    "		used = max(used, 0*q.leastUsed())\n",
+			Killer: unit("pkg/controller/installplan", "TestNamespacesThatBecomeSlowDoNotPrecedeOthers"),
 		},
 		{
 			Name: "turns-that-end-early-cost-nothing", Rule: 8, File: "pkg/controller/installplan/large.go",

@@ -58,6 +58,7 @@ func summary(err error) string {
 // purpose.
 const (
 	forPreparing = "prepare"
+	forTargets   = "prepare targets"
 	forInstall   = "install"
 	forRemoval   = "remove"
 	forHooks     = "hooks"
@@ -75,19 +76,28 @@ func (r *Reconciler) missingPermissions(ctx context.Context, s *scope, purpose s
 	if len(verbs) == 0 {
 		verbs = apply.Verbs()
 	}
+	return r.missingForNeeds(ctx, s, purpose, needsOf(objs, verbs...))
+}
+
+func needsOf(objs []*unstructured.Unstructured, verbs ...string) []preflight.Need {
 	needs := make([]preflight.Need, 0, len(objs))
 	for _, obj := range objs {
 		needs = append(needs, hooks.Request(obj, "write "+apply.Describe(obj), verbs...))
 	}
-	return r.missingForNeeds(ctx, s, purpose, needs)
+	return needs
+}
+
+// confirm compares needs with the account's permissions, and asks the API server about those that RBAC does not grant.
+func (r *Reconciler) confirm(ctx context.Context, s *scope, purpose string, needs []preflight.Need) preflight.Report {
+	subject := rbac.ServiceAccount(s.account.Namespace, s.account.Name)
+	report := preflight.Examine(s.account.Identity(), needs, func(namespace string) rbac.Permissions { return r.RBAC.LowerBound(subject, namespace) })
+	return r.confirmer.Confirm(ctx, client.ObjectKeyFromObject(s.csv).String()+" "+purpose, report)
 }
 
 // missingForNeeds returns a *MissingPermissionsError if the account does not have the permissions for the needs. It
 // checks them as missingPermissions does.
 func (r *Reconciler) missingForNeeds(ctx context.Context, s *scope, purpose string, needs []preflight.Need) error {
-	subject := rbac.ServiceAccount(s.account.Namespace, s.account.Name)
-	report := preflight.Examine(s.account.Identity(), needs, func(namespace string) rbac.Permissions { return r.RBAC.LowerBound(subject, namespace) })
-	report = r.confirmer.Confirm(ctx, client.ObjectKeyFromObject(s.csv).String()+" "+purpose, report)
+	report := r.confirm(ctx, s, purpose, needs)
 	if purpose == forHooks && len(report.Unknown) > 0 {
 		return preflight.Undecided(report)
 	}

@@ -88,19 +88,18 @@ func (s *scope) notPrepared(err error) error {
 // operator, which gets no permissions there, so that the users of one target do not affect the others (docs/adr/0093).
 func (r *Reconciler) writable(ctx context.Context, s *scope, due []*unstructured.Unstructured) []*unstructured.Unstructured {
 	due = slices.DeleteFunc(due, func(obj *unstructured.Unstructured) bool { return s.withheld[obj.GetNamespace()] })
-	targets := map[string][]*unstructured.Unstructured{}
-	for _, obj := range due {
-		if execute.IsForTarget(obj, s.owner) {
-			targets[obj.GetNamespace()] = append(targets[obj.GetNamespace()], obj)
-		}
-	}
-	if len(targets) == 0 || !r.hasBegun(ctx, s) {
+	isForTarget := func(obj *unstructured.Unstructured) bool { return execute.IsForTarget(obj, s.owner) }
+	if !slices.ContainsFunc(due, isForTarget) || !r.hasBegun(ctx, s) {
 		return due
 	}
-	for namespace, objs := range targets {
-		if err := r.missingPermissions(ctx, s, forPreparing+" "+namespace, objs); isMissingPermissions(err) {
-			s.occupy(namespace, err)
+	elsewhere := slices.DeleteFunc(slices.Clone(due), func(obj *unstructured.Unstructured) bool { return !isForTarget(obj) })
+	// One check for all targets: the questions of one check, and what is remembered of it, have a limit.
+	for _, missing := range r.confirm(ctx, s, forTargets, needsOf(elsewhere, apply.Verbs()...)).Scopes() {
+		var lines []string
+		for _, rule := range missing.Rules {
+			lines = append(lines, describeMissing(missing.Namespace, rule)...)
 		}
+		s.occupy(missing.Namespace, &MissingPermissionsError{Account: s.account, Missing: lines})
 	}
 	return slices.DeleteFunc(due, func(obj *unstructured.Unstructured) bool {
 		return execute.IsForTarget(obj, s.owner) && s.occupied[obj.GetNamespace()] != nil

@@ -182,13 +182,33 @@ func (q *largeQueue) isOver(plan types.NamespacedName) bool {
 	if q.slow == nil {
 		q.slow = map[string]slowness{}
 	}
-	next := slowTurn
+	next, used := slowTurn, q.slow[plan.Namespace].used
 	if t.slow {
 		next = min(2*length, maxSlowTurn)
+	} else {
+		used = max(used, q.leastUsed())
 	}
-	q.slow[plan.Namespace] = slowness{until: now.Add(slowTime), turn: next, used: q.slow[plan.Namespace].used}
+	q.slow[plan.Namespace] = slowness{until: now.Add(slowTime), turn: next, used: used}
 	q.line = append(q.line, &waiting{NamespacedName: plan})
 	return true
+}
+
+// leastUsed returns the least time that turns took of the slow namespaces that have plans in the queue, so that a namespace that becomes
+// slow does not precede them until it has caught up.
+func (q *largeQueue) leastUsed() time.Duration {
+	least := time.Duration(-1)
+	consider := func(namespace string) {
+		if used := q.slow[namespace].used; q.isSlow(namespace) && (least < 0 || used < least) {
+			least = used
+		}
+	}
+	for _, w := range q.line {
+		consider(w.Namespace)
+	}
+	for plan := range q.running {
+		consider(plan.Namespace)
+	}
+	return max(least, 0)
 }
 
 // ready returns the plans of the line that may be executed now. Those that did not come in time come last. Of slow namespaces, the one

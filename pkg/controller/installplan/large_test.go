@@ -328,6 +328,27 @@ func TestSlowPlansWithShortTurnsDoNotPrecedeOthersForever(t *testing.T) {
 	}
 }
 
+func TestNamespacesThatBecomeSlowDoNotPrecedeOthers(t *testing.T) {
+	t.Parallel()
+	clock := testclock.NewFakePassiveClock(time.Now())
+	q := &largeQueue{clock: clock, slow: map[string]slowness{}}
+	plan := func(namespace string) types.NamespacedName { return types.NamespacedName{Namespace: namespace} }
+	for _, slow := range []string{"runs", "own"} {
+		q.slow[slow] = slowness{until: clock.Now().Add(slowTime), turn: slowTurn, used: 3 * slowTurn}
+	}
+	require.True(t, q.begin(plan("runs")))
+	require.False(t, q.begin(plan("own")))
+	require.True(t, q.begin(plan("new")))
+	require.True(t, q.begin(plan("other")))
+	require.False(t, q.begin(plan("waits")))
+	clock.SetTime(clock.Now().Add(largeTurn))
+	require.True(t, q.isOver(plan("new")))
+	q.end(plan("new"), true)
+	q.end(plan("runs"), false)
+	require.False(t, q.begin(plan("new")), "own has waited longer")
+	require.True(t, q.begin(plan("own")))
+}
+
 // A tenant can keep all workers of a namespace busy, so that none is left for a plan that is woken.
 func TestNoPlaceIsKeptForAPlanThatDoesNotCome(t *testing.T) {
 	t.Parallel()

@@ -15,7 +15,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -198,9 +197,9 @@ func (s *search) isGranted(obj client.Object) bool {
 		return false
 	}
 	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Namespace: s.bound.Namespace}}
-	reach := deployment.Reach{RBAC: s.RBAC, Installed: func(rbac.Binding) (ownerutil.Owner, bool) { return owner, true }}
+	reach := deployment.Reach{RBAC: s.RBAC}
 	return slices.ContainsFunc(b.Subjects[:min(len(b.Subjects), maxSubjects)], func(to rbacv1.Subject) bool {
-		return reach.Of(types.NamespacedName{Namespace: s.bound.Namespace, Name: to.Name})(b)
+		return reach.IsRenderedFor(b, to.Name, owner)
 	})
 }
 

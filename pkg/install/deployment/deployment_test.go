@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +33,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/pkg/step/build"
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
@@ -382,6 +384,11 @@ func TestExistingBindingsOfANewServiceAccountCount(t *testing.T) {
 			renderFor(t, b, other, "op", read)
 			b.DeletionTimestamp, b.Finalizers = new(metav1.NewTime(made)), []string{"a.example/x"}
 		}, "outside of namespace t1"}, // users who do not have its permissions can keep it
+		{"older, in another namespace, created by OLM and handed over", "t9", func(b *rbacv1.RoleBinding) {
+			b.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
+			b.Name = "demo.v1.0.0-op-3bd9XaZ1"
+			proofs.Mark(b, other)
+		}, "outside of namespace t1"},
 		{"older, in another namespace, created by another install for other permissions", "t9", func(b *rbacv1.RoleBinding) {
 			b.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
 			renderFor(t, b, other, "op", read, read)
@@ -532,4 +539,29 @@ func TestDeploymentsCountAsMaps(t *testing.T) {
 		c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = append(c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs, more, more)
 	}), Owner: owner(), Group: group()})
 	require.ErrorContains(t, err, "of memory; at most 16.0 MiB are allowed")
+}
+
+// The caches contain each rule once, and the Role of an author who repeats rules must be recognized, too.
+func TestRepeatedRulesDoNotHideABinding(t *testing.T) {
+	read := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}
+	repeated := append(slices.Repeat([]rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}}}, 200), read)
+	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "demo", Namespace: "t1"}, CSV: "demo.v1.0.0", Proofs: proofs.Keys()}
+	l := listers(t, map[string]map[string]rbacv1.PolicyRule{"op": {"t9": read}})
+	role, err := l.Roles.Roles("t9").Get("op")
+	require.NoError(t, err)
+	role.Rules = rbac.KeptRules(repeated)
+	require.Len(t, role.Rules, 2)
+	b, err := l.RoleBindings.RoleBindings("t9").Get("op")
+	require.NoError(t, err)
+	c := csv(func(c *operatorsv1alpha1.ClusterServiceVersion) {
+		c.Name = owner.CSV
+		c.Spec.InstallStrategy.StrategySpec.Permissions = []operatorsv1alpha1.StrategyDeploymentPermissions{{ServiceAccountName: "op", Rules: repeated}}
+	})
+	objects, err := build.OperatorRBAC(c, owner, []string{"t9"})
+	require.NoError(t, err)
+	b.Name = objects[len(objects)-1].GetName()
+	proofs.Mark(b, owner)
+	reach := deployment.Reach{RBAC: l, Installed: func(b rbac.Binding) (ownerutil.Owner, bool) { return owner, owner.Owns(b) }}
+	require.True(t, reach.Of(types.NamespacedName{Namespace: "t1", Name: "op"})(b))
+	require.False(t, reach.Of(types.NamespacedName{Namespace: "t1", Name: "other"})(b))
 }

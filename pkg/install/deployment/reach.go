@@ -21,7 +21,7 @@ type Reach struct {
 }
 
 // Of returns a function that selects the bindings that count for a ServiceAccount: those in its namespace, ClusterRoleBindings, and those
-// that an install created for it elsewhere. Those that are being deleted count: everybody who may change a binding can keep it with a
+// that an install created for it elsewhere, or that OLM created and an administrator has handed over, whose names contain no hash. Those that are being deleted count: everybody who may change a binding can keep it with a
 // finalizer, also without the permissions that it grants.
 func (r Reach) Of(key types.NamespacedName) func(rbac.Binding) bool {
 	return func(b rbac.Binding) bool {
@@ -29,21 +29,21 @@ func (r Reach) Of(key types.NamespacedName) func(rbac.Binding) bool {
 			return true
 		}
 		owner, ok := r.Installed(b)
-		return ok && r.isRenderedFor(b, key.Name, owner)
+		return ok && (!hasHash(b.GetName()) || r.IsRenderedFor(b, key.Name, owner))
 	}
 }
 
-// isRenderedFor reports whether a binding of another namespace grants to a ServiceAccount what the owner's install created it for.
+// IsRenderedFor reports whether a binding of another namespace grants to a ServiceAccount what the owner's install created it for.
 // Users of that namespace may have added a subject to the binding, or rules to its Role; both then grant what these users have. The name
 // of the binding, to which its proof applies, contains a hash of what it was created for. The label suggests the version.
-func (r Reach) isRenderedFor(b rbac.Binding, serviceAccount string, owner ownerutil.Owner) bool {
+func (r Reach) IsRenderedFor(b rbac.Binding, serviceAccount string, owner ownerutil.Owner) bool {
 	rules, err := r.RBAC.RulesOf(rbac.RoleRefOf(b), b.GetNamespace())
 	if err != nil {
 		return false // without its Role, it grants nothing
 	}
-	encoded, err := json.Marshal(rules)
+	encoded, err := json.Marshal(rbac.KeptRules(rules))
 	if err != nil {
-		return true
+		return true // not reached: encoding rules does not fail
 	}
 	for _, csv := range []string{owner.CSV, b.GetLabels()[names.LabelOwner]} {
 		owner.CSV = csv
@@ -52,4 +52,11 @@ func (r Reach) isRenderedFor(b rbac.Binding, serviceAccount string, owner owneru
 		}
 	}
 	return false
+}
+
+// hasHash reports whether the name of a binding can end with an ownerutil.Hash.
+func hasHash(name string) bool {
+	hash := name[strings.LastIndexByte(name, '-')+1:]
+	isOther := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '2' || r > '7') }
+	return len(hash) == len(ownerutil.Hash()) && !strings.ContainsFunc(hash, isOther)
 }

@@ -111,11 +111,11 @@ func OperatorRBAC(csv *operatorsv1alpha1.ClusterServiceVersion, owner ownerutil.
 }
 
 func renderGrant(g Grant, owner ownerutil.Owner) (role, binding runtime.Object, err error) {
-	rules, err := json.Marshal(g.Rules)
+	kept, err := json.Marshal(rbac.KeptRules(g.Rules)) // the caches with which bindings are compared contain no repetitions
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode rules of ServiceAccount %q: %w", g.ServiceAccount, err)
 	}
-	hash := owner.GrantHash(g.ServiceAccount, g.Namespace, rules)
+	hash := owner.GrantHash(g.ServiceAccount, g.Namespace, kept)
 	base := cmp.Or(owner.Extension, owner.CSV)
 	meta := metav1.ObjectMeta{Name: roleName(base, g, hash), Namespace: g.Namespace, Labels: owner.Labels()}
 	meta.Labels[names.LabelPermissionsHash] = hash
