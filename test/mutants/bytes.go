@@ -335,7 +335,7 @@ func bytes() []Mutant {
 		},
 		{
 			Name: "half-listed-registries-do-not-count", Rule: 8, File: "pkg/controller/catalogsource/connections.go",
-			Old:    "		Take: func(kept int64) error { return c.budget.take(e.holder, max(kept, before)) },",
+			Old:    "		Take: func(kept int64) error { return c.budget.take(e.holder, max(kept, before)+cataloggrpc.UnreadBytes) },",
 			New:    "		Take: nil,",
 			Killer: unit("pkg/controller/catalogsource", "TestHalfListedRegistriesShareTheBudgetOfTheirNamespace"),
 		},
@@ -635,7 +635,7 @@ func bytes() []Mutant {
 		},
 		{
 			Name: "requests-that-wait-keep-replaced-catalogs", Rule: 8, File: "pkg/packages/server/room.go",
-			Old:    "		found = none //nolint:ineffassign,wastedassign // see above\n		if !p.wait(ctx, cost) {",
+			Old:    "		found = none\n		if !p.wait(ctx, cost) {",
 			New:    "		if ok := p.wait(ctx, cost); !ok || found.cost() < 0 {",
 			Killer: unit("pkg/packages/server", "TestRequestsThatWaitDoNotKeepReplacedCatalogs"),
 		},

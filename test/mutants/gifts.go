@@ -119,13 +119,13 @@ func gifts() []Mutant {
 			Killer: unit("pkg/install/deployment", "TestTokensMustNotExceedTheAccount"),
 		},
 		{
-			Name: "names-are-read-as-options", Rule: 10, File: "pkg/lib/apply/command.go",
+			Name: "names-are-read-as-options", Rule: 8, File: "pkg/lib/apply/command.go",
 			Old:    "if strings.HasPrefix(obj.GetName(), \"-\") {",
 			New:    "if strings.HasPrefix(obj.GetName(), \"--\") {",
 			Killer: unit("pkg/controller/csv", "TestNamesAreNotOptionsOfCommands"),
 		},
 		{
-			Name: "statuses-write-commands", Rule: 10, File: "cmd/kubectl-remit/status/report.go",
+			Name: "statuses-write-commands", Rule: 8, File: "cmd/kubectl-remit/status/report.go",
 			Old:    "if len(validation.IsDNS1123Subdomain(ref.Name)) > 0 {",
 			New:    "if len(validation.IsDNS1123Subdomain(ref.Name)) > 1000 {",
 			Killer: unit("cmd/kubectl-remit/status", "TestReportsWhatIsBlocked"),

@@ -83,8 +83,8 @@ func targets() []Mutant {
 		},
 		{
 			Name: "a-target-that-cannot-be-written-stops-csvs", Rule: 6, File: "pkg/controller/csv/prepare.go",
-			Old:    "			s.occupy(namespace, err)\n		}\n	}\n	return slices",
-			New:    "			continue\n		}\n	}\n	return slices",
+			Old:    "		s.occupy(missing.Namespace, &MissingPermissionsError{",
+			New:    "		s.occupy(\"\", &MissingPermissionsError{",
 			Killer: unit("pkg/controller/csv", "TestATargetWithoutPermissionToWriteAffectsOnlyThisTarget"),
 		},
 		{
