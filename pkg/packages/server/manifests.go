@@ -176,7 +176,7 @@ func (*manifests) ConvertToTable(_ context.Context, object, options runtime.Obje
 	out := &metav1.Table{}
 	o, ok := options.(*metav1.TableOptions)
 	if ok && o.IncludeObject == metav1.IncludeObject && budget.Of(object).Memory > maxPageBytes {
-		return nil, apierrors.NewRequestEntityTooLargeError("a table with so many complete objects needs too much memory: use limit and continue to request it in chunks")
+		return nil, apierrors.NewRequestEntityTooLargeError("a table with so many complete objects needs too much memory: request it in chunks (limit and continue), or without a table, such as with kubectl get -o json; kubectl --sort-by needs all objects at once")
 	}
 	if !ok || !o.NoHeaders {
 		out.ColumnDefinitions = []metav1.TableColumnDefinition{
