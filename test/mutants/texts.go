@@ -47,8 +47,8 @@ func texts() []Mutant {
 		},
 		{
 			Name: "the-last-served-is-first", Rule: 8, File: "pkg/lib/turns/turns.go",
-			Old:    "t.served[w.Namespace] < t.served[best.Namespace]",
-			New:    "t.served[w.Namespace] > t.served[best.Namespace]",
+			Old:    "cmp.Compare(t.served[w.Namespace], t.served[other.Namespace])",
+			New:    "cmp.Compare(t.served[other.Namespace], t.served[w.Namespace])",
 			Killer: unit("pkg/lib/turns", "TestANamespaceThatWasServedLessRecentlyComesFirst"),
 		},
 		{
@@ -203,8 +203,8 @@ func texts() []Mutant {
 		},
 		{
 			Name: "bundles-are-read-out-of-turn", Rule: 8, File: "pkg/controller/catalogsource/listing.go",
-			Old:    "return &cataloggrpc.Reader{Client: &calling{client, l.turnsOf(namespace), namespace}}",
-			New:    "return &cataloggrpc.Reader{Client: cmp.Or[cataloggrpc.RegistryClient](client, &calling{client, l.turnsOf(namespace), namespace})}",
+			Old:    "return &cataloggrpc.Reader{Client: &calling{client, l.bundles.turnsOf(namespace), namespace}}",
+			New:    "return &cataloggrpc.Reader{Client: cmp.Or[cataloggrpc.RegistryClient](client, &calling{client, l.bundles.turnsOf(namespace), namespace})}",
 			Killer: unit("pkg/controller/catalogsource", "TestAllCallsToRegistriesTakeTurns"),
 		},
 		{
@@ -224,6 +224,84 @@ func texts() []Mutant {
 			Old:    "cmp.Or(catalog.Requester(ctx), c.namespace)",
 			New:    "cmp.Or(c.namespace, catalog.Requester(ctx))",
 			Killer: unit("pkg/controller/catalogsource", "TestCallsForOtherNamespacesUseTheirTurns"),
+		},
+		{
+			Name: "late-namespaces-do-not-come-last", Rule: 8, File: "pkg/lib/turns/turns.go",
+			Old:    "cmp.Compare(t.lateness(w.Namespace), t.lateness(other.Namespace))",
+			New:    "cmp.Compare(t.lateness(w.Namespace), t.lateness(w.Namespace))",
+			Killer: unit("pkg/lib/turns", "TestLateNamespacesComeLast"),
+		},
+		{
+			Name: "late-namespaces-use-all-slots", Rule: 8, File: "pkg/lib/turns/turns.go",
+			Old:    "t.count(freed, late) < max(t.Slots/2, 1)",
+			New:    "t.count(freed, late) < t.Slots",
+			Killer: unit("pkg/lib/turns", "TestLateNamespacesDelayOnlyEachOther"),
+		},
+		{
+			Name: "late-namespaces-wait-for-others", Rule: 8, File: "pkg/lib/turns/turns.go",
+			Old:    "t.activeIn(w.Namespace) < t.Share && t.lateness(w.Namespace) == 0",
+			New:    "t.activeIn(w.Namespace) < t.Share",
+			Killer: unit("pkg/lib/turns", "TestLateNamespacesDelayOnlyEachOther"),
+		},
+		{
+			Name: "waits-for-the-own-namespace-are-excused", Rule: 8, File: "pkg/lib/turns/turns.go",
+			Old:    "t.activeIn(w.Namespace) < t.Share && t.lateness(w.Namespace) == 0",
+			New:    "t.lateness(w.Namespace) == 0",
+			Killer: unit("pkg/lib/turns", "TestOnlyWaitsForOtherNamespacesAreMeasured"),
+		},
+		{
+			Name: "waits-extend-a-timeout-without-limit", Rule: 8, File: "pkg/lib/turns/waits.go",
+			Old:    "min(waits.Total(), most)",
+			New:    "max(waits.Total(), 0*most)",
+			Killer: unit("pkg/lib/turns", "TestATimeoutDoesNotCountWaits"),
+		},
+		{
+			Name: "waits-for-others-are-time-for-reading", Rule: 8, File: "pkg/resolver/reading.go",
+			Old:    "\twaited := min(waits.Total(), ReadWait-r.waited)",
+			New:    "\twaited := min(0*waits.Total(), ReadWait-r.waited)",
+			Killer: unit("pkg/resolver", "TestWaitsForOthersAreNotTimeForReading"),
+		},
+		{
+			Name: "waits-of-a-reconcile-have-no-limit", Rule: 8, File: "pkg/resolver/reading.go",
+			Old:    "ReadWait-r.waited, errReadTime",
+			New:    "time.Hour, errReadTime",
+			Killer: unit("pkg/resolver", "TestWaitsForOthersAreNotTimeForReading"),
+		},
+		{
+			Name: "waits-for-others-make-a-namespace-slow", Rule: 8, File: "pkg/lib/fairqueue/turns.go",
+			Old:    "own := took - waited;",
+			New:    "own := took - 0*waited;",
+			Killer: unit("pkg/lib/fairqueue", "TestWaitsForOthersDoNotMakeANamespaceSlow"),
+		},
+		{
+			Name: "namespaces-that-waited-use-the-last-workers", Rule: 8, File: "pkg/lib/fairqueue/turns.go",
+			Old:    "\t\tt.quickGroups.Delete(g.name)\n",
+			New:    "",
+			Killer: unit("pkg/lib/fairqueue", "TestWaitsForOthersDoNotMakeANamespaceSlow"),
+		},
+		{
+			Name: "queues-ignore-waits", Rule: 8, File: "pkg/lib/fairqueue/options.go",
+			Old:    "limits.Waited = w.take",
+			New:    "_ = w.take",
+			Killer: unit("pkg/lib/fairqueue", "TestReconcilesReportTheirWaits"),
+		},
+		{
+			Name: "bundles-wait-for-listings", Rule: 8, File: "pkg/controller/catalogsource/listing.go",
+			Old:    "bundles: bundles}",
+			New:    "bundles: cmp.Or(listings, bundles)}",
+			Killer: unit("pkg/controller/catalogsource", "TestAPromptRegistryWaitsForOneStall"),
+		},
+		{
+			Name: "registries-that-stall-do-not-come-last", Rule: 8, File: "pkg/controller/catalogsource/listing.go",
+			Old:    "Grace: bundleGrace, Late: errYieldTimeout, LateFor: lateFor",
+			New:    "Grace: bundleGrace, Late: errYieldTimeout, LateFor: 0*lateFor",
+			Killer: unit("pkg/controller/catalogsource", "TestAPromptRegistryWaitsForOneStall"),
+		},
+		{
+			Name: "waits-for-others-are-time-for-listing", Rule: 8, File: "pkg/catalog/grpc/load.go",
+			Old:    "StreamTimeout, StreamTimeout, context",
+			New:    "StreamTimeout, 0*StreamTimeout, context",
+			Killer: unit("pkg/controller/catalogsource", "TestAListingHasItsTimeAfterAWait"),
 		},
 		{
 			Name: "connections-are-not-metered", Rule: 8, File: "pkg/catalog/grpc/meter.go",
