@@ -304,6 +304,36 @@ func texts() []Mutant {
 			Killer: unit("pkg/controller/catalogsource", "TestAListingHasItsTimeAfterAWait"),
 		},
 		{
+			Name: "slow-descriptions-are-not-noted", Rule: 8, File: "pkg/packages/write.go",
+			Old:    "written.IsIncomplete || record.IsIncomplete",
+			New:    "written.IsIncomplete",
+			Killer: unit("pkg/packages", "TestNotesDescriptionsThatTookTooLong"),
+		},
+		{
+			Name: "descriptions-without-time-are-not-noted", Rule: 8, File: "pkg/packages/write.go",
+			Old:    "written.IsIncomplete || displays != nil && counted.n <= l.Bytes",
+			New:    "written.IsIncomplete || false",
+			Killer: unit("pkg/packages", "TestNotesDescriptionsThatTookTooLong"),
+		},
+		{
+			Name: "missing-descriptions-stay-missing", Rule: 8, File: "pkg/controller/packagemanifest/reconciler.go",
+			Old:    "!again || wait > 0",
+			New:    "!again || wait >= 0",
+			Killer: unit("pkg/controller/packagemanifest", "TestSendsMissingDescriptionsLater"),
+		},
+		{
+			Name: "missing-descriptions-are-sent-each-minute", Rule: 8, File: "pkg/controller/packagemanifest/incomplete.go",
+			Old:    "min(max(2*i.pause, firstAgain), lastAgain)",
+			New:    "min(firstAgain, lastAgain)",
+			Killer: unit("pkg/controller/packagemanifest", "TestSendsMissingDescriptionsLater"),
+		},
+		{
+			Name: "waits-for-others-shorten-descriptions", Rule: 8, File: "pkg/controller/packagemanifest/reconciler.go",
+			Old:    "describeTimeout, describeWait, context",
+			New:    "describeTimeout, 0*describeWait, context",
+			Killer: unit("pkg/controller/packagemanifest", "TestWaitsForOthersDoNotShortenDescriptions"),
+		},
+		{
 			Name: "connections-are-not-metered", Rule: 8, File: "pkg/catalog/grpc/meter.go",
 			Old:    "&meteredConn{Conn: conn, meter: c.meter}",
 			New:    "conn",
