@@ -74,7 +74,7 @@ func TestAPromptRegistryWaitsForOneStall(t *testing.T) {
 			}()
 			go func() {
 				for ctx.Err() == nil {
-					_, _ = lanes.load(ctx, namespace, &paced{each: 1900 * time.Millisecond}, catalog.Kept{})
+					_, _ = lanes.load(ctx, "listed-"+namespace, &paced{each: 1900 * time.Millisecond}, catalog.Kept{})
 				}
 			}()
 		}
