@@ -24,3 +24,12 @@ func TestEveryControllerHasAFairQueue(t *testing.T) {
 	}
 	require.Equal(t, 12, found)
 }
+
+// Controllers that read registries wait for turns, which must not make a namespace slow.
+func TestControllersThatReadRegistriesMeasureTheirWaits(t *testing.T) {
+	for _, file := range []string{"installplan/wake.go", "packagemanifest/reconciler.go", "subscription/setup.go"} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Contains(t, string(text), ", waits)).\n\t\tComplete(waits.Measure(r))", file)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 
@@ -39,6 +40,8 @@ type Record struct {
 	// Icons contains the distinct icons of the channels. Uses maps each channel that has an icon to the icon's index.
 	Icons []packagesv1.Icon `json:"icons,omitempty"`
 	Uses  map[string]int    `json:"uses,omitempty"`
+	// IsIncomplete means that reading a description took too long. It is not sent.
+	IsIncomplete bool `json:"-"`
 }
 
 // Describe returns the record of a package. Parts that cannot be read or are too large are omitted; the context limits the time
@@ -95,6 +98,7 @@ func (d *describer) packageIcon(ctx context.Context, pkg string) []packagesv1.Ic
 	}
 	text, err := d.displays.PackageDisplay(ctx, pkg)
 	if err != nil || len(text) == 0 {
+		d.note(ctx, err)
 		return nil
 	}
 	var object struct{ Icon packagesv1.Icon }
@@ -124,15 +128,30 @@ func (d *describer) head(ctx context.Context, channel, name string, packageIcons
 // bundle returns the description of a bundle.
 func (d *describer) bundle(ctx context.Context, pkg *catalog.Package, channel, name string) described {
 	out := described{icon: -1}
-	if d.displays != nil && ctx.Err() == nil {
-		if text, err := d.displays.BundleDisplay(ctx, pkg.Name, channel, name); err == nil && isDisplayable(text) {
+	if d.displays != nil {
+		text, err := d.read(ctx, channel, name)
+		if err == nil && isDisplayable(text) {
 			out = parse(text)
 		}
+		d.note(ctx, err)
 	}
 	if parsed, err := versions.Parse(pkg.Bundles[name].Version); err == nil {
 		out.Version = operatorsversion.OperatorVersion{Version: parsed}
 	}
 	return out
+}
+
+func (d *describer) read(ctx context.Context, channel, name string) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return d.displays.BundleDisplay(ctx, d.pkg.Name, channel, name)
+}
+
+// note records whether a description could not be read because that took too long.
+func (d *describer) note(ctx context.Context, err error) {
+	var slow interface{ Timeout() bool }
+	d.IsIncomplete = d.IsIncomplete || err != nil && (ctx.Err() != nil || errors.As(err, &slow) && slow.Timeout())
 }
 
 // isDisplayable reports whether a description can be decoded within the memory of one object.

@@ -177,6 +177,43 @@ func TestWritesWithinTheLimits(t *testing.T) {
 	require.Equal(t, 70, written.Omitted)
 }
 
+// slow implements catalog.DisplayReader. Its calls end in an error after a function was called.
+type slow struct{ during func() error }
+
+func (s slow) PackageDisplay(context.Context, string) ([]byte, error) { return nil, nil }
+func (s slow) BundleDisplay(context.Context, string, string, string) ([]byte, error) {
+	return nil, s.during()
+}
+
+func TestNotesDescriptionsThatTookTooLong(t *testing.T) {
+	for name, row := range map[string]struct {
+		during func(end func()) error
+		limit  int64
+		want   bool
+	}{
+		"the registry is slow":               {during: func(func()) error { return fmt.Errorf("read: %w", context.DeadlineExceeded) }, limit: 1 << 20, want: true},
+		"the time has ended":                 {during: func(end func()) error { end(); return errors.New("canceled") }, limit: 1 << 20, want: true},
+		"the registry refuses":               {during: func(func()) error { return errors.New("unknown bundle") }, limit: 1 << 20},
+		"there is no description":            {during: func(func()) error { return nil }, limit: 1 << 20},
+		"descriptions exceed the limit":      {during: func(end func()) error { end(); return nil }},
+		"the time ends between two packages": {during: func(end func()) error { end(); return nil }, limit: 1 << 20, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, end := context.WithCancel(t.Context())
+			defer end()
+			another := pkg()
+			another.Name = "other"
+			snap := &catalog.Snapshot{
+				Digest: "d", Packages: map[string]*catalog.Package{"etcd": pkg(), "other": another},
+				Displays: slow{func() error { return row.during(end) }},
+			}
+			written, err := Write(ctx, io.Discard, HeaderOf(source(), snap), snap, Limits{Bytes: row.limit, Packages: 10})
+			require.NoError(t, err)
+			require.Equal(t, row.want, written.IsIncomplete)
+		})
+	}
+}
+
 func TestRefusesMalformedCatalogs(t *testing.T) {
 	const header = `{"source":{"namespace":"a","name":"b","created":null},"digest":"d"}` + "\n"
 	for name, test := range map[string]struct{ text, want string }{

@@ -42,27 +42,30 @@ func Write(ctx context.Context, to io.Writer, h Header, snap *catalog.Snapshot, 
 	if err != nil {
 		return Written{}, err
 	}
-	omitted := 0
+	written := Written{}
 	names := snap.PackageNames()
 	for i, name := range names {
 		if i == l.Packages || counted.n > 2*l.Bytes {
-			omitted = len(names) - i
+			written.Omitted = len(names) - i
 			break
 		}
 		displays := snap.Displays
 		if counted.n > l.Bytes || ctx.Err() != nil {
+			written.IsIncomplete = written.IsIncomplete || displays != nil && counted.n <= l.Bytes
 			displays = nil
 		}
 		record := Describe(ctx, h.Source, snap.Packages[name], displays)
 		if displays == nil {
 			record = record.Brief()
 		}
+		written.IsIncomplete = written.IsIncomplete || record.IsIncomplete
 		if err := out.Encode(record); err != nil {
 			return Written{}, err
 		}
 	}
 	err = out.Close()
-	return Written{Bytes: counted.n, Omitted: omitted}, err
+	written.Bytes = counted.n
+	return written, err
 }
 
 // Written describes a catalog that was written.
@@ -70,6 +73,8 @@ type Written struct {
 	// Bytes is the number of bytes that were written. Omitted is the number of packages that were not written.
 	Bytes   int64
 	Omitted int
+	// IsIncomplete means that descriptions are missing because reading them took too long. They may be readable later.
+	IsIncomplete bool
 }
 
 // counter counts the bytes that are written.

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/lib/turns"
 )
 
 // lazy is a reader that takes a certain time for each bundle.
@@ -79,4 +81,49 @@ func TestTheEndOfAReconcileIsNotTheEndOfItsReadTime(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.False(t, in.Reading.IsOver())
 	})
+}
+
+// guarded is a reader whose calls take turns.
+type guarded struct {
+	*lazy
+	turns *turns.Turns
+}
+
+func (g *guarded) Content(ctx context.Context, pkg, channel, name string) (*catalog.Content, error) {
+	turn, ctx, err := g.turns.Join(ctx, "ns")
+	if err != nil {
+		return nil, err
+	}
+	defer turn.Leave()
+	return g.lazy.Content(ctx, pkg, channel, name)
+}
+
+func TestWaitsForOthersAreNotTimeForReading(t *testing.T) {
+	for name, row := range map[string]struct {
+		wait, takes, took time.Duration
+		isOver            bool
+	}{
+		"a wait does not count":      {wait: 25 * time.Second, takes: 20 * time.Second, took: 45 * time.Second},
+		"a read counts after a wait": {wait: 25 * time.Second, takes: time.Minute, took: 55 * time.Second, isOver: true},
+		"waits have a limit":         {wait: time.Hour, takes: time.Second, took: ReadTime + ReadWait, isOver: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				in, reader := lazily(row.takes)
+				all := &turns.Turns{Slots: 1, Share: 1}
+				snapshot, _ := in.Catalogs.Get(types.NamespacedName{Namespace: "ns", Name: "cat"})
+				snapshot.Reader = &guarded{reader, all}
+				other, _, err := all.Join(t.Context(), "other")
+				require.NoError(t, err)
+				leave := time.AfterFunc(row.wait, other.Leave)
+				defer leave.Stop()
+				began := time.Now()
+				_, _, _, err = ResolveSteps(t.Context(), in, chosen(t, "ns/cat/op/stable/"))
+				require.Equal(t, row.isOver, err != nil, err)
+				require.InDelta(t, row.took, time.Since(began), float64(time.Second))
+				require.True(t, in.Reading.Begun())
+				require.Equal(t, row.isOver, in.Reading.IsOver())
+			})
+		})
+	}
 }

@@ -143,8 +143,8 @@ func bytes() []Mutant {
 		},
 		{
 			Name: "reading-bundles-has-no-total-time", Rule: 8, File: "pkg/resolver/reading.go",
-			Old:    "ReadTime-r.spent, errReadTime",
-			New:    "time.Hour, errReadTime",
+			Old:    "ReadTime-r.spent, ReadWait",
+			New:    "time.Hour, ReadWait",
 			Killer: unit("pkg/resolver", "TestReadingBundlesHasATotalTime"),
 		},
 		{

@@ -15,15 +15,23 @@ import (
 
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/lib/message"
+	"github.com/remit-olm/remit/pkg/lib/turns"
 )
 
 // Load lists a registry's bundles. kept limits the memory that the Snapshot uses; a Max of zero means the limit of
 // catalog.GlobalDecoding. The caller sets Key and Priority of the Snapshot before publishing it. The Snapshot's Reader continues
-// to use the client.
+// to use the client. Waits for turns of other namespaces count as time only if they take longer than StreamTimeout.
 func Load(ctx context.Context, client RegistryClient, kept catalog.Kept) (*catalog.Snapshot, error) {
-	ctx, cancel := context.WithTimeout(ctx, StreamTimeout)
+	ctx, _, cancel := turns.WithTimeout(ctx, StreamTimeout, StreamTimeout, context.DeadlineExceeded)
 	defer cancel()
-	l := newLoader(kept)
+	snap, err := load(ctx, client, newLoader(kept))
+	if err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		return nil, fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
+	}
+	return snap, err
+}
+
+func load(ctx context.Context, client RegistryClient, l *loader) (*catalog.Snapshot, error) {
 	if err := client.ListBundles(ctx, l.add); err != nil {
 		return nil, fmt.Errorf("list bundles: %w", err)
 	}

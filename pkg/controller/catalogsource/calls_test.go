@@ -14,6 +14,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/catalog"
 	cataloggrpc "github.com/remit-olm/remit/pkg/catalog/grpc"
+	"github.com/remit-olm/remit/pkg/lib/turns"
 )
 
 // stalling is a registry that withholds the end of each message. It counts the calls that are in progress.
@@ -51,6 +52,43 @@ func (*prompt) GetBundle(ctx context.Context, pkg, _, name string) (*api.Bundle,
 	}
 }
 
+// quick is a registry that sends each bundle within 20 milliseconds.
+type quick struct{ paced }
+
+func (*quick) GetBundle(_ context.Context, pkg, _, name string) (*api.Bundle, error) {
+	time.Sleep(20 * time.Millisecond)
+	return &api.Bundle{PackageName: pkg, CsvName: name, CsvJson: "{}"}, nil
+}
+
+// A read waited for one turn of each namespace whose registry stalls, and for listings.
+func TestAPromptRegistryWaitsForOneStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		lanes := newLoadLanes("remit")
+		for i := range 20 {
+			namespace, registry := fmt.Sprintf("hostile-%d", i), &stalling{calls: &atomic.Int64{}, most: &atomic.Int64{}}
+			go func() {
+				for ctx.Err() == nil {
+					_, _ = lanes.reader(namespace, registry).Content(ctx, "a", "stable", "a.v1")
+				}
+			}()
+			go func() {
+				for ctx.Err() == nil {
+					_, _ = lanes.load(ctx, "listed-"+namespace, &paced{each: 1900 * time.Millisecond}, catalog.Kept{})
+				}
+			}()
+		}
+		time.Sleep(time.Minute)
+		ctx, waits := turns.Measure(ctx)
+		for range 20 {
+			_, err := lanes.reader("neighbor", &quick{}).Content(ctx, "a", "stable", "a.v1")
+			require.NoError(t, err)
+		}
+		require.Less(t, waits.Total(), bundleSlice+bundleGrace+time.Second)
+		cancel()
+	})
+}
+
 // Messages of 33 MiB for InstallPlans, Subscriptions, PackageManifests and listings together took 2 GB.
 func TestAllCallsToRegistriesTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -80,7 +118,7 @@ func TestAllCallsToRegistriesTakeTurns(t *testing.T) {
 		_, err := lanes.reader("remit", &prompt{}).Content(ctx, "a", "stable", "a.v1")
 		require.NoError(t, err)
 		require.Less(t, time.Since(start), 2*time.Second, "global catalogs do not wait for tenants")
-		require.EqualValues(t, tenantLoads, most.Load())
+		require.EqualValues(t, tenantListings+tenantBundles, most.Load())
 		cancel()
 		synctest.Wait()
 		require.Zero(t, calls.Load())
@@ -91,7 +129,7 @@ func TestACallThatGetsNoTurnEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lanes := newLoadLanes("remit")
 		for range namespaceLoads {
-			turn, _, err := lanes.tenants.Join(t.Context(), "t1")
+			turn, _, err := lanes.bundles.tenants.Join(t.Context(), "t1")
 			require.NoError(t, err)
 			defer turn.Leave()
 		}
@@ -108,8 +146,8 @@ func TestACallThatGetsNoTurnEnds(t *testing.T) {
 func TestCallsForOtherNamespacesUseTheirTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lanes := newLoadLanes("remit")
-		lanes.global.Share = 1
-		turn, _, err := lanes.global.Join(t.Context(), "t1")
+		lanes.bundles.global.Share = 1
+		turn, _, err := lanes.bundles.global.Join(t.Context(), "t1")
 		require.NoError(t, err)
 		defer turn.Leave()
 		reader := lanes.reader("remit", &prompt{})
@@ -152,6 +190,6 @@ func TestInheritedContentIsReadInTurns(t *testing.T) {
 	next.inherit(old, lanes)
 	reader, ok := next.good.Reader.(*cataloggrpc.Reader)
 	require.True(t, ok)
-	require.Equal(t, &calling{next.conn, lanes.tenants, "t1"}, reader.Client)
+	require.Equal(t, &calling{next.conn, lanes.bundles.tenants, "t1"}, reader.Client)
 	require.Same(t, reader, next.good.Displays)
 }

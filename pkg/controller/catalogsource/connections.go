@@ -31,7 +31,7 @@ const (
 type connections struct {
 	budget *budget
 	wake   func(types.NamespacedName)
-	lanes  *lanes
+	lanes  *loadLanes
 
 	kit.Background
 
@@ -138,7 +138,7 @@ func newConnection(origin, target string) (*connection, error) {
 
 // inherit takes over the content that an earlier connection listed, and reads manifests through this connection. Without an address,
 // they cannot be read until there is one: the old connection is closed, so that a retry would always fail.
-func (e *connection) inherit(old *connection, lanes *lanes) {
+func (e *connection) inherit(old *connection, lanes *loadLanes) {
 	old.mu.Lock()
 	defer old.mu.Unlock()
 	if old.good == nil {

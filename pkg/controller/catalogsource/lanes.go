@@ -7,6 +7,9 @@ type slow string
 
 func (s slow) Error() string { return string(s) }
 
+// Timeout reports that another attempt may succeed, as errors of package net do.
+func (slow) Timeout() bool { return true }
+
 const errYieldTimeout = slow("the catalog is slow, and catalogs of other namespaces are waiting")
 
 // lanes contains separate turns for tenants and for the global catalog namespace, so that neither waits for the other.

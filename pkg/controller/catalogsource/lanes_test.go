@@ -106,6 +106,25 @@ func TestASlowRegistryIsListedInTurns(t *testing.T) {
 	require.Greater(t, took, time.Minute, "the registry yields to others")
 }
 
+// Listings wait for those of other namespaces, in addition to the five minutes that they may take.
+func TestAListingHasItsTimeAfterAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lanes := newLoadLanes("remit")
+		for i := range tenantListings {
+			time.AfterFunc(3*time.Second, func() {
+				if turn, _, err := lanes.listings.tenants.Join(t.Context(), fmt.Sprintf("other-%d", i)); err == nil {
+					time.AfterFunc(4*time.Minute, turn.Leave)
+				}
+			})
+		}
+		_, err := lanes.load(t.Context(), "a", &paced{each: time.Second, bundles: 200}, catalog.Kept{})
+		require.NoError(t, err)
+		_, err = lanes.load(t.Context(), "b", &paced{each: 10 * time.Second}, catalog.Kept{})
+		var tooSlow slow
+		require.ErrorAs(t, err, &tooSlow)
+	})
+}
+
 func TestStopsASilentRegistry(t *testing.T) {
 	_, err := listAlongside(t, "a", &paced{each: time.Hour}, nil, nil)
 	require.ErrorIs(t, err, errIdle)

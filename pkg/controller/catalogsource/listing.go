@@ -18,12 +18,18 @@ import (
 
 // Limits for reading registries, in addition to those of package grpc.
 const (
-	// tenantLoads and globalLoads bound the number of registries that are read concurrently for tenants and for the
-	// global catalog namespace: listed, or asked for one bundle. They thereby bound the memory of messages, each of which
-	// takes up to 40 MiB until it is decoded. namespaceLoads bounds that number for one tenant namespace.
-	tenantLoads, globalLoads, namespaceLoads = 4, 2, 2
+	// tenantListings and tenantBundles bound the number of tenants' registries that are listed, and asked for one bundle,
+	// concurrently. globalLoads bounds the number of registries of the global catalog namespace that are read. They thereby
+	// bound the memory of messages, each of which takes up to 32 MiB until it is decoded. namespaceLoads bounds the first two
+	// numbers for one tenant namespace.
+	tenantListings, tenantBundles, globalLoads, namespaceLoads = 2, 2, 2, 1
 	// loadSlice is how long a registry is read while others wait, and yieldGrace how long its next message may then take.
 	loadSlice, yieldGrace = 2 * time.Second, 2 * time.Second
+	// bundleSlice is how long a tenant's registry may take for a bundle while others wait before its namespace counts as late,
+	// and bundleGrace how much longer until the call is ended.
+	bundleSlice, bundleGrace = time.Second, 3 * time.Second
+	// lateFor is how long a tenant namespace with a slow registry comes after others.
+	lateFor = 5 * time.Minute
 	// idleTimeout bounds the time that a registry may take to send a message.
 	idleTimeout = 15 * time.Second
 )
@@ -33,13 +39,23 @@ const (
 	errNoTurn = slow("the registry did not send a bundle within 30s, or other registries were read for as long")
 )
 
-func newLoadLanes(global string) *lanes {
-	return &lanes{
+// newLoadLanes returns the lanes for listings and those for reading bundles. Tenants' bundles do not wait for listings.
+func newLoadLanes(global string) *loadLanes {
+	listings := &lanes{
 		reserved: global,
 		global:   &turns.Turns{Slots: globalLoads, Share: globalLoads, Slice: loadSlice, Grace: yieldGrace, Late: errYieldTimeout},
-		tenants:  &turns.Turns{Slots: tenantLoads, Share: namespaceLoads, Slice: loadSlice, Grace: yieldGrace, Late: errYieldTimeout},
+		tenants:  &turns.Turns{Slots: tenantListings, Share: namespaceLoads, Slice: loadSlice, Grace: yieldGrace, Late: errYieldTimeout, LateFor: lateFor},
 	}
+	bundles := &lanes{
+		reserved: global,
+		global:   listings.global,
+		tenants:  &turns.Turns{Slots: tenantBundles, Share: namespaceLoads, Slice: bundleSlice, Grace: bundleGrace, Late: errYieldTimeout, LateFor: lateFor},
+	}
+	return &loadLanes{listings: listings, bundles: bundles}
 }
+
+// loadLanes contains the lanes for reading registries.
+type loadLanes struct{ listings, bundles *lanes }
 
 // listing is a RegistryClient that makes requests only during its turn. It is stopped if a message takes too long.
 type listing struct {
@@ -48,8 +64,8 @@ type listing struct {
 }
 
 // load waits for a turn, and then lists a registry.
-func (l *lanes) load(ctx context.Context, namespace string, client cataloggrpc.RegistryClient, kept catalog.Kept) (*catalog.Snapshot, error) {
-	turn, ctx, err := l.turnsOf(namespace).Join(ctx, namespace)
+func (l *loadLanes) load(ctx context.Context, namespace string, client cataloggrpc.RegistryClient, kept catalog.Kept) (*catalog.Snapshot, error) {
+	turn, ctx, err := l.listings.turnsOf(namespace).Join(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -63,9 +79,9 @@ func (l *lanes) load(ctx context.Context, namespace string, client cataloggrpc.R
 	return snap, nil
 }
 
-// reader returns a reader of single bundles, whoever uses it. Its calls take turns with each other and with listings.
-func (l *lanes) reader(namespace string, client cataloggrpc.RegistryClient) *cataloggrpc.Reader {
-	return &cataloggrpc.Reader{Client: &calling{client, l.turnsOf(namespace), namespace}}
+// reader returns a reader of single bundles, whoever uses it. Its calls take turns.
+func (l *loadLanes) reader(namespace string, client cataloggrpc.RegistryClient) *cataloggrpc.Reader {
+	return &cataloggrpc.Reader{Client: &calling{client, l.bundles.turnsOf(namespace), namespace}}
 }
 
 // calling is a RegistryClient that waits for a turn before it requests a bundle. The turn cannot yield in the middle of a
@@ -76,7 +92,8 @@ type calling struct {
 	namespace string
 }
 
-// GetBundle implements RegistryClient. Namespaces that request bundles of a global catalog take turns, too. The time that it waits for its turn counts toward the time for a call.
+// GetBundle implements RegistryClient. Namespaces that request bundles of a global catalog take turns, too. The time that
+// it waits for its turn counts toward the time for a call, but not toward the time that its caller spends (turns.Waits).
 func (c *calling) GetBundle(ctx context.Context, pkg, channel, name string) (*api.Bundle, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, cataloggrpc.CallTimeout, errNoTurn)
 	defer cancel()

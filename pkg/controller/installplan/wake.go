@@ -41,6 +41,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cat
 		UpdateFunc: func(event.UpdateEvent) bool { return false },
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
 	})
+	waits := &fairqueue.Waits{}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("installplan").
 		For(&operatorsv1alpha1.InstallPlan{}, builder.WithPredicates(r.memory.othersChanges())).
@@ -51,8 +52,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cat
 		WatchesRawSource(catalogs).
 		WatchesRawSource(changes).
 		WatchesRawSource(source.Func(r.large.waker.Start)).
-		WithOptions(fairqueue.Options(workers, fairqueue.RetryLimiter(fairqueue.LastRetry))).
-		Complete(r)
+		WithOptions(fairqueue.Options(workers, fairqueue.RetryLimiter(fairqueue.LastRetry), waits)).
+		Complete(waits.Measure(r))
 }
 
 // Unfinished lists the plans of a namespace that are neither complete nor failed. If namespace is empty, it lists those

@@ -24,6 +24,7 @@ import (
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/fairqueue"
 	"github.com/remit-olm/remit/pkg/lib/keyed"
+	"github.com/remit-olm/remit/pkg/lib/turns"
 	"github.com/remit-olm/remit/pkg/packages"
 )
 
@@ -31,8 +32,9 @@ const (
 	controllerName = "packagemanifest"
 	// workers bounds the number of catalogs that are sent concurrently.
 	workers = 4
-	// describeTimeout bounds the time for reading the descriptions of one catalog, because registries may be slow.
-	describeTimeout = 30 * time.Second
+	// describeTimeout bounds the time for reading the descriptions of one catalog, because registries may be slow. Waits for turns
+	// of other namespaces do not count, up to describeWait. Both together are less than sendTimeout.
+	describeTimeout, describeWait = 30 * time.Second, 15 * time.Second
 	// sendTimeout bounds one request.
 	sendTimeout = time.Minute
 	// tenantInterval is the minimum time between sending two versions of a tenant's catalog. Each version is sent completely, and
@@ -84,6 +86,8 @@ type Reconciler struct {
 	interval time.Duration
 	earliest keyed.Map[types.NamespacedName, time.Time]
 	removed  removals
+	// incomplete contains the catalogs that were sent without some of their descriptions.
+	incomplete keyed.Map[types.NamespacedName, incomplete]
 }
 
 // New returns a Reconciler.
@@ -112,13 +116,14 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cat
 	if err != nil {
 		return err
 	}
+	waits := &fairqueue.Waits{}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		Watches(newObject(), &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.Or(kit.SpecChanged(), predicate.LabelChangedPredicate{}))).
 		WatchesRawSource(catalogs).
 		WatchesRawSource(source.Func(r.waker.Start)).
-		WithOptions(fairqueue.Options(workers, fairqueue.RetryLimiter(fairqueue.LastRetry))).
-		Complete(r)
+		WithOptions(fairqueue.Options(workers, fairqueue.RetryLimiter(fairqueue.LastRetry), waits)).
+		Complete(waits.Measure(r))
 }
 
 // apiService is the name of the APIService of package-server.
@@ -194,12 +199,18 @@ func (r *Reconciler) send(ctx context.Context, s *session, key types.NamespacedN
 	}
 	header := packages.HeaderOf(sourceOf(cs), snap)
 	if known.Digest == header.Digest {
-		return 0, nil
+		if wait, again := r.untilAgain(key, header.Digest); !again || wait > 0 {
+			return wait, nil
+		}
 	}
 	if wait := r.wait(s, key, has); wait > 0 {
 		return wait, nil
 	}
-	return 0, r.sendContent(ctx, s, key, Known{Digest: header.Digest, UID: cs.GetUID()}, header, snap)
+	if err := r.sendContent(ctx, s, key, Known{Digest: header.Digest, UID: cs.GetUID()}, header, snap); err != nil {
+		return 0, err
+	}
+	wait, _ = r.untilAgain(key, header.Digest)
+	return wait, nil
 }
 
 // sendContent sends a catalog's content, and determines when the next version can be sent. now is what package-server has
@@ -219,6 +230,7 @@ func (r *Reconciler) sendContent(ctx context.Context, s *session, key types.Name
 		s.refuse(key, begun)
 		pause *= refusedFactor
 	}
+	r.noteIncomplete(key, now.Digest, result.isIncomplete)
 	r.earliest.Set(key, time.Now().Add(pause))
 	r.setRefusal(s, key, result.refusal)
 	return nil
@@ -251,6 +263,7 @@ func (r *Reconciler) pause(key types.NamespacedName) time.Duration {
 // remove removes a catalog from package-server.
 func (r *Reconciler) remove(ctx context.Context, s *session, key types.NamespacedName) error {
 	r.earliest.Delete(key)
+	r.incomplete.Delete(key)
 	if err := r.Server.Delete(ctx, key); err != nil {
 		return err
 	}
@@ -268,6 +281,8 @@ type result struct {
 	// when it changes or there may be room, another refused one only when it changes.
 	refusal string
 	isFull  bool
+	// isIncomplete means that descriptions are missing because reading them took too long.
+	isIncomplete bool
 }
 
 // put streams a catalog to package-server while its packages are being described.
@@ -276,7 +291,7 @@ func (r *Reconciler) put(ctx context.Context, key types.NamespacedName, header p
 	if r.isGlobal(key) {
 		limits = packages.GlobalLimits()
 	}
-	reading, cancel := context.WithTimeout(ctx, describeTimeout)
+	reading, _, cancel := turns.WithTimeout(ctx, describeTimeout, describeWait, context.DeadlineExceeded)
 	defer cancel()
 	body, to := io.Pipe()
 	done := make(chan packages.Written, 1)
@@ -300,7 +315,7 @@ func (r *Reconciler) put(ctx context.Context, key types.NamespacedName, header p
 	if written.Omitted > 0 {
 		log.Info("The catalog has too many packages to list all of them", "omitted", written.Omitted)
 	}
-	return result{size: written.Bytes}, nil
+	return result{size: written.Bytes, isIncomplete: written.IsIncomplete}, nil
 }
 
 func newObject() *unstructured.Unstructured {

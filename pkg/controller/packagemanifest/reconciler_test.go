@@ -8,7 +8,9 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -24,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/lib/turns"
 	"github.com/remit-olm/remit/pkg/packages"
 )
 
@@ -306,6 +309,112 @@ func TestLimitsHowOftenACatalogOfATenantIsSent(t *testing.T) {
 	w.sessions.wakeUp()
 	w.await("a/one", "global/two")
 	require.Contains(t, w.sent(), "put a/one", "a new server has nothing")
+}
+
+// displays is a registry that is slow until it has a text.
+type displays struct{ text atomic.Pointer[string] }
+
+func (*displays) PackageDisplay(context.Context, string) ([]byte, error) { return nil, nil }
+
+func (d *displays) BundleDisplay(context.Context, string, string, string) ([]byte, error) {
+	if text := d.text.Load(); text != nil {
+		return []byte(*text), nil
+	}
+	return nil, context.DeadlineExceeded
+}
+
+// A catalog whose descriptions could not be read in time was never sent again.
+func TestSendsMissingDescriptionsLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := given(t)
+		read := &displays{}
+		key := w.source("a", "one", "u1")
+		publish := func(digest string) {
+			entries := map[string]catalog.Entry{"a.v1": {Name: "a.v1"}}
+			w.Catalogs.Put(&catalog.Snapshot{Key: key, Digest: digest, Displays: read, Packages: map[string]*catalog.Package{"a": {
+				Name: "a", DefaultChannel: "stable", Channels: map[string]*catalog.Channel{"stable": {Name: "stable", Entries: entries}},
+				Bundles: map[string]*catalog.Bundle{"a.v1": {Name: "a.v1", Version: "1.0.0"}},
+			}}})
+		}
+		publish("1")
+		w.start()
+		w.available()
+		w.await("a/one")
+		w.sent()
+		next := func() time.Duration {
+			result, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+			require.NoError(t, err)
+			return result.RequeueAfter
+		}
+		wait := next()
+		require.InDelta(t, firstAgain, wait, float64(time.Second))
+		require.Empty(t, w.sent(), "nothing is sent before that")
+		for range 10 {
+			time.Sleep(wait)
+			longer := next()
+			require.Equal(t, []string{"put a/one"}, w.sent())
+			require.GreaterOrEqual(t, longer, min(2*wait, lastAgain))
+			wait = longer
+		}
+		require.Equal(t, lastAgain, wait)
+		publish("2")
+		require.Equal(t, firstAgain, next(), "another version has its own attempts")
+		text := `{"description":"# etcd"}`
+		read.text.Store(&text)
+		time.Sleep(firstAgain)
+		w.sent()
+		require.Zero(t, next())
+		require.Equal(t, []string{"put a/one"}, w.sent())
+		time.Sleep(24 * time.Hour)
+		require.Zero(t, next())
+		require.Empty(t, w.sent(), "the catalog is complete")
+	})
+}
+
+// Waits for registries of other namespaces shortened the time for reading descriptions.
+func TestWaitsForOthersDoNotShortenDescriptions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := given(t)
+		all := &turns.Turns{Slots: 1, Share: 1}
+		other, _, err := all.Join(t.Context(), "other")
+		require.NoError(t, err)
+		time.AfterFunc(10*time.Second, other.Leave)
+		reader := &late{turns: all}
+		snap := &catalog.Snapshot{Displays: reader, Packages: map[string]*catalog.Package{}}
+		for i := range 2 {
+			name := fmt.Sprintf("p%d", i)
+			snap.Packages[name] = &catalog.Package{
+				Name: name, DefaultChannel: "stable", Channels: map[string]*catalog.Channel{"stable": {Name: "stable", Entries: map[string]catalog.Entry{"a.v1": {Name: "a.v1"}}}},
+				Bundles: map[string]*catalog.Bundle{"a.v1": {Name: "a.v1", Version: "1.0.0"}},
+			}
+		}
+		got, err := w.put(t.Context(), types.NamespacedName{Namespace: "a", Name: "one"}, packages.HeaderOf(packages.Source{}, snap), snap)
+		require.NoError(t, err)
+		require.False(t, got.isIncomplete)
+		require.Equal(t, 2, reader.calls)
+	})
+}
+
+// late is a registry whose calls take turns, and take 14 seconds each.
+type late struct {
+	displays
+	turns *turns.Turns
+	calls int
+}
+
+func (l *late) BundleDisplay(ctx context.Context, _, _, _ string) ([]byte, error) {
+	turn, ctx, err := l.turns.Join(ctx, "a")
+	if err != nil {
+		return nil, err
+	}
+	defer turn.Leave()
+	select {
+	case <-time.After(14 * time.Second):
+		l.calls++
+		return []byte("{}"), nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // A catalog for which package-server has no room is sent again when another catalog is removed or gets smaller, and only if

@@ -38,6 +38,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 	if err := mgr.Add(r.long); err != nil {
 		return fmt.Errorf("add the queue of long resolutions: %w", err)
 	}
+	waits := &fairqueue.Waits{}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("subscription").
 		Watches(&operatorsv1alpha1.Subscription{}, own).
@@ -52,8 +53,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 		WatchesRawSource(changes).
 		WatchesRawSource(source.Func(r.long.waker.Start)).
 		WatchesRawSource(source.Func(r.reloading.start)).
-		WithOptions(fairqueue.Options(workers, fairqueue.RetryLimiter(fairqueue.LastRetry))).
-		Complete(r)
+		WithOptions(fairqueue.Options(workers, fairqueue.RetryLimiter(fairqueue.LastRetry), waits)).
+		Complete(waits.Measure(r))
 }
 
 func request(namespace string) reconcile.Request { return kit.Request("", namespace) }

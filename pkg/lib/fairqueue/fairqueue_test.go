@@ -1,6 +1,7 @@
 package fairqueue
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -15,6 +16,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	slots "github.com/remit-olm/remit/pkg/lib/turns"
 )
 
 func groupOf(item string) string { g, _, _ := strings.Cut(item, "/"); return g }
@@ -452,4 +455,52 @@ func TestNamespaceOf(t *testing.T) {
 	} {
 		require.Equal(t, want, NamespaceOf(reconcile.Request{NamespacedName: key}))
 	}
+}
+
+// A namespace that waited for others is not slow, but cannot use the last workers either, since its items occupied a worker.
+func TestWaitsForOthersDoNotMakeANamespaceSlow(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Now())
+	waited := map[any]time.Duration{"a/1": 5 * time.Second, "b/1": 3 * time.Second}
+	turns := newTurns(groupOf, Limits{Workers: 4, Share: 1, Clock: clock, Waited: func(item any) time.Duration { return waited[item] }})
+	for _, item := range []string{"a/0", "a/1", "b/1"} {
+		turns.Push(item)
+		require.Equal(t, item, turns.Pop())
+		if item != "a/0" {
+			clock.Step(5*time.Second + 500*time.Millisecond)
+		}
+		turns.release(item)
+	}
+	require.Equal(t, unknown, turns.classOf(&group[string]{name: "a"}))
+	require.Equal(t, slow, turns.classOf(&group[string]{name: "b"}), "it took 2.5 seconds itself")
+	turns.Push("a/2")
+	turns.Pop()
+	turns.release("a/2")
+	require.Equal(t, unknown, turns.classOf(&group[string]{name: "a"}))
+	clock.Step(distrustTimes * 6 * time.Second)
+	turns.Push("a/3")
+	turns.Pop()
+	turns.release("a/3")
+	require.Equal(t, quick, turns.classOf(&group[string]{name: "a"}))
+}
+
+func TestReconcilesReportTheirWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all, waits := &slots.Turns{Slots: 1, Share: 1}, &Waits{}
+		other, _, err := all.Join(t.Context(), "other")
+		require.NoError(t, err)
+		time.AfterFunc(5*time.Second, other.Leave)
+		req := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "a", Name: "1"}}
+		_, err = waits.Measure(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+			turn, _, err := all.Join(ctx, "a")
+			turn.Leave()
+			return reconcile.Result{}, err
+		})).Reconcile(t.Context(), req)
+		require.NoError(t, err)
+		queue := Options(4, nil, waits).NewQueue("", RetryLimiter(time.Minute))
+		defer queue.ShutDown()
+		queue.Add(req)
+		queue.Get()
+		queue.Done(req)
+		require.Zero(t, waits.take(req), "the queue has taken the wait into account")
+	})
 }

@@ -48,9 +48,13 @@ func RetryLimiter(last time.Duration) workqueue.TypedRateLimiter[reconcile.Reque
 }
 
 // Options returns the options for a controller with a fair queue. One namespace can use an eighth of the workers, but
-// always at least one. limiter delays failed items; nil means controller-runtime's default.
-func Options(workers int, limiter workqueue.TypedRateLimiter[reconcile.Request]) controller.Options {
+// always at least one. limiter delays failed items; nil means controller-runtime's default. A controller that reads
+// registries must have Waits, which also measure its Reconciler.
+func Options(workers int, limiter workqueue.TypedRateLimiter[reconcile.Request], waits ...*Waits) controller.Options {
 	limits := Limits{Workers: workers, Share: max(workers/shares, 1)}
+	for _, w := range waits {
+		limits.Waited = w.take
+	}
 	return controller.Options{
 		MaxConcurrentReconciles: workers,
 		ReconciliationTimeout:   ReconcileTimeout,
@@ -67,6 +71,8 @@ func NamespaceOf(req reconcile.Request) string { return cmp.Or(req.Namespace, re
 // Limits contains the number of workers, and the number of them that one group of items can use at a time.
 type Limits struct {
 	Workers, Share int
+	// Waited, if not nil, returns how long an item that is done has waited for other namespaces.
+	Waited func(item any) time.Duration
 	// Clock defaults to the real clock.
 	Clock clock.Clock
 }

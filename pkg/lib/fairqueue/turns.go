@@ -157,7 +157,7 @@ func (t *turns[T]) release(item T) {
 	delete(t.taken, item)
 	g := t.groups[t.groupOf(item)]
 	g.working--
-	t.learn(g, t.limits.Clock.Since(took.at))
+	t.learn(g, t.limits.Clock.Since(took.at), t.limits.waited(item))
 	// The group moves to a better class only with the next Push: only one worker calls Get after a release, and the move
 	// could make items available for more than one.
 	c := max(took.class, t.classOf(g))
@@ -169,12 +169,15 @@ func (t *turns[T]) release(item T) {
 
 // learn records whether an item of the group was slow. A group remains slow for ten times the duration of the item, but
 // for at least SlowFor and at most SlowForMost. This limits the share of time that slow items can take. It cannot be quick for much
-// longer, because quick groups can use all workers.
-func (t *turns[T]) learn(g *group[T], took time.Duration) {
+// longer, because quick groups can use all workers. The time for which the item waited for other namespaces does not make its
+// group slow, but the group cannot be quick, because the worker was not available in the meantime.
+func (t *turns[T]) learn(g *group[T], took, waited time.Duration) {
 	if took > Slow {
 		t.quickGroups.Delete(g.name)
-		t.remember(t.slowGroups, g, min(max(SlowFor, slowTimes*took), SlowForMost))
 		t.remember(t.distrusted, g, min(max(SlowFor, distrustTimes*took), DistrustForMost))
+		if own := took - waited; own > Slow {
+			t.remember(t.slowGroups, g, min(max(SlowFor, slowTimes*own), SlowForMost))
+		}
 	} else if _, isDistrusted := t.distrusted.Get(g.name); !isDistrusted && !t.wasQuick(g) {
 		t.quickGroups.Set(g.name, t.limits.Clock.Now(), QuickFor)
 	}

@@ -2,6 +2,7 @@
 package turns
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -17,16 +18,28 @@ const maxServed = 4096
 // A turn that has used a slot for the time Slice while another turn waits is asked to yield, without losing its progress.
 // If it does not yield within the time Grace, its context is canceled with the cause Late. If Slice is zero, turns are never
 // asked to yield.
+//
+// If LateFor is not zero, a namespace with a turn that ended after it was asked to yield is late for that time: its turns come
+// after those of other namespaces and of late ones whose last such turn was shorter by seconds, and all late namespaces
+// together use at most half of the slots. A namespace that is not late thus waits only for others that are not.
 type Turns struct {
 	Slots, Share int
 	Slice, Grace time.Duration
 	Late         error
+	LateFor      time.Duration
 
 	mu              sync.Mutex
 	active, waiting []*Turn
 	// served maps a namespace to the serial number of its last slot.
 	served map[string]int
 	serial int
+	late   map[string]lateness
+}
+
+// lateness is the time until which a namespace is late, and how many whole seconds its turn took, plus one.
+type lateness struct {
+	until time.Time
+	took  int
 }
 
 // Turn waits for a slot or uses one. Turns.mu protects its fields.
@@ -38,6 +51,8 @@ type Turn struct {
 	turns *Turns
 	// granted is closed when the turn gets a slot.
 	granted chan struct{}
+	// since is when the turn got its slot.
+	since time.Time
 	// timer fires at the end of the slice, and then at the end of the grace period.
 	timer *time.Timer
 	// over means that the slice has ended; asked means that the turn was asked to yield.
@@ -45,7 +60,7 @@ type Turn struct {
 }
 
 // Join waits for a slot. The returned context is canceled if the turn is stopped. The caller must call Leave. The error is the cause
-// of the end of ctx.
+// of the end of ctx. The time for which other namespaces use all slots counts as a wait of ctx.
 func (t *Turns) Join(ctx context.Context, namespace string) (*Turn, context.Context, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	w := &Turn{turns: t, Namespace: namespace, Stop: stop}
@@ -71,7 +86,12 @@ func (w *Turn) wait(ctx context.Context) error {
 	granted := w.granted
 	t.waiting = append(t.waiting, w)
 	t.advance()
+	isForOthers := t.activeIn(w.Namespace) < t.Share && t.lateness(w.Namespace) == 0
 	t.mu.Unlock()
+	if waits, ok := ctx.Value(waitsKey{}).(*Waits); ok && isForOthers {
+		waits.add(1)
+		defer waits.add(-1)
+	}
 	select {
 	case <-granted:
 		return nil
@@ -99,6 +119,9 @@ func (w *Turn) Leave() {
 	w.Stop(nil)
 	w.turns.mu.Lock()
 	defer w.turns.mu.Unlock()
+	if w.asked {
+		w.turns.noteLate(w)
+	}
 	w.turns.remove(w)
 	w.turns.advance()
 }
@@ -121,7 +144,7 @@ func (t *Turns) advance() {
 			break
 		}
 		t.remove(w)
-		t.active = append(t.active, w)
+		t.active, w.since = append(t.active, w), time.Now()
 		t.noteServed(w.Namespace)
 		if t.Slice > 0 {
 			w.timer = time.AfterFunc(t.Slice, func() { t.sliceOver(w) })
@@ -135,21 +158,59 @@ func (t *Turns) advance() {
 func (t *Turns) next() *Turn {
 	var best *Turn
 	for _, w := range t.waiting {
-		if t.activeIn(w.Namespace) < t.Share && (best == nil || t.served[w.Namespace] < t.served[best.Namespace]) {
+		if t.canUse(w, nil) && (best == nil || t.precedes(w, best)) {
 			best = w
 		}
 	}
 	return best
 }
 
-func (t *Turns) activeIn(namespace string) int {
+// precedes reports whether the next slot is for the turn w rather than for a turn that has waited longer.
+func (t *Turns) precedes(w, other *Turn) bool {
+	return cmp.Or(
+		cmp.Compare(t.lateness(w.Namespace), t.lateness(other.Namespace)),
+		cmp.Compare(t.served[w.Namespace], t.served[other.Namespace]),
+	) < 0
+}
+
+// canUse reports whether a turn that waits may use a free slot or, if freed is not nil, the slot of that turn.
+func (t *Turns) canUse(w, freed *Turn) bool {
+	same := func(h *Turn) bool { return h.Namespace == w.Namespace }
+	late := func(h *Turn) bool { return t.lateness(h.Namespace) > 0 }
+	return t.count(freed, same) < t.Share && (!late(w) || t.count(freed, late) < max(t.Slots/2, 1))
+}
+
+// count returns the number of turns that use a slot, except for one.
+func (t *Turns) count(except *Turn, matches func(*Turn) bool) int {
 	n := 0
 	for _, h := range t.active {
-		if h.Namespace == namespace {
+		if h != except && matches(h) {
 			n++
 		}
 	}
 	return n
+}
+
+func (t *Turns) activeIn(namespace string) int {
+	return t.count(nil, func(h *Turn) bool { return h.Namespace == namespace })
+}
+
+// lateness returns 0 for a namespace that is not late, and otherwise more the longer its turn took.
+func (t *Turns) lateness(namespace string) int {
+	if late := t.late[namespace]; time.Now().Before(late.until) {
+		return late.took
+	}
+	return 0
+}
+
+func (t *Turns) noteLate(w *Turn) {
+	if t.LateFor == 0 {
+		return
+	}
+	if t.late == nil || len(t.late) > maxServed {
+		t.late = map[string]lateness{}
+	}
+	t.late[w.Namespace] = lateness{time.Now().Add(t.LateFor), 1 + int(time.Since(w.since)/time.Second)}
 }
 
 func (t *Turns) noteServed(namespace string) {
@@ -189,7 +250,7 @@ func (t *Turns) makeRoom() {
 // blocks reports whether a waiting turn could use the slot of h.
 func (t *Turns) blocks(h *Turn) bool {
 	return slices.ContainsFunc(t.waiting, func(w *Turn) bool {
-		return w.Namespace == h.Namespace || t.activeIn(w.Namespace) < t.Share
+		return t.canUse(w, h)
 	})
 }
 
