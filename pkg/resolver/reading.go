@@ -9,10 +9,13 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/turns"
 )
 
-// ReadTime bounds the time that one reconcile spends reading the contents of bundles. A registry can take
-// as long for each bundle as a call may take, and the worker is not available to other namespaces in the meantime.
-// Waits for turns of other namespaces do not count, up to ReadWait.
-const ReadTime, ReadWait = 30 * time.Second, 30 * time.Second
+const (
+	// ReadTime bounds the time that one reconcile spends reading the contents of bundles. A registry can take
+	// as long for each bundle as a call may take, and the worker is not available to other namespaces in the meantime.
+	ReadTime = 30 * time.Second
+	// ReadWait bounds the waits for turns of other namespaces, which ReadTime does not include.
+	ReadWait = 30 * time.Second
+)
 
 // errReadTime is the cause of a ReadError after ReadTime. The text is the same for bundles that were not read at all, so that
 // statuses do not change with each retry.
