@@ -57,7 +57,7 @@ func TestBindingsInOtherNamespacesCountOnlyIfInstallsCreatedThem(t *testing.T) {
 		require.NoError(t, err)
 		return out
 	}
-	b := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "t9", Name: "b"}, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "r"}}
+	b := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "t9", Name: "b-" + ownerutil.Hash("of another ServiceAccount")}, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "r"}}
 	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "demo", Namespace: "t1"}, CSV: "demo.v1", Proofs: proofs.Keys()}
 	b.Labels = owner.Labels()
 	require.NoError(t, bindings.Add(b))

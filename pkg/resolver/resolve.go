@@ -74,8 +74,8 @@ func IsCostly(err error) bool {
 // that waits for its turn comes before others that had one since.
 var costly = turns.Turns{Slots: 1, Share: 1}
 
-// costlyWait bounds the time for which a call waits for its turn. Each turn takes little longer than ReadTime, because the registry of its
-// namespace may not answer.
+// costlyWait bounds the time for which a call waits for its turn. Each turn takes at most ReadTime, and ReadWait if it waits for
+// others, because the registry of its namespace may not answer.
 const costlyWait = 2 * ReadTime
 
 // errCostly is the cause of a ReadError after costlyWait.

@@ -22,7 +22,7 @@ const (
 	// concurrently. globalLoads bounds the number of registries of the global catalog namespace that are read. They thereby
 	// bound the memory of messages, each of which takes up to 32 MiB until it is decoded. namespaceLoads bounds the first two
 	// numbers for one tenant namespace.
-	tenantListings, tenantBundles, globalLoads, namespaceLoads = 2, 2, 2, 1
+	tenantListings, tenantBundles, globalLoads, namespaceLoads = 2, 3, 2, 1
 	// loadSlice is how long a registry is read while others wait, and yieldGrace how long its next message may then take.
 	loadSlice, yieldGrace = 2 * time.Second, 2 * time.Second
 	// bundleSlice is how long a tenant's registry may take for a bundle while others wait before its namespace counts as late,

@@ -20,8 +20,8 @@ const maxServed = 4096
 // asked to yield.
 //
 // If LateFor is not zero, a namespace with a turn that ended after it was asked to yield is late for that time: its turns come
-// after those of other namespaces and of late ones whose last such turn was shorter by seconds, and all late namespaces
-// together use at most half of the slots. A namespace that is not late thus waits only for others that are not.
+// after those of other namespaces, and all late namespaces together use at most half of the slots. A namespace that is not late
+// thus waits only for others that are not. While late ones wait, others leave them these slots, unless there is only one.
 type Turns struct {
 	Slots, Share int
 	Slice, Grace time.Duration
@@ -33,13 +33,8 @@ type Turns struct {
 	// served maps a namespace to the serial number of its last slot.
 	served map[string]int
 	serial int
-	late   map[string]lateness
-}
-
-// lateness is the time until which a namespace is late, and how many whole seconds its turn took, plus one.
-type lateness struct {
-	until time.Time
-	took  int
+	// late maps a namespace to the time until which it is late.
+	late map[string]time.Time
 }
 
 // Turn waits for a slot or uses one. Turns.mu protects its fields.
@@ -86,7 +81,7 @@ func (w *Turn) wait(ctx context.Context) error {
 	granted := w.granted
 	t.waiting = append(t.waiting, w)
 	t.advance()
-	isForOthers := t.activeIn(w.Namespace) < t.Share && t.lateness(w.Namespace) == 0
+	isForOthers := t.activeIn(w.Namespace) < t.Share && !t.isLate(w)
 	t.mu.Unlock()
 	if waits, ok := ctx.Value(waitsKey{}).(*Waits); ok && isForOthers {
 		waits.add(1)
@@ -157,8 +152,9 @@ func (t *Turns) advance() {
 // next returns the turn that gets the next slot, or nil.
 func (t *Turns) next() *Turn {
 	var best *Turn
+	reserved := t.reserved(nil)
 	for _, w := range t.waiting {
-		if t.canUse(w, nil) && (best == nil || t.precedes(w, best)) {
+		if t.canUse(w, nil, reserved) && (best == nil || t.precedes(w, best)) {
 			best = w
 		}
 	}
@@ -168,16 +164,47 @@ func (t *Turns) next() *Turn {
 // precedes reports whether the next slot is for the turn w rather than for a turn that has waited longer.
 func (t *Turns) precedes(w, other *Turn) bool {
 	return cmp.Or(
-		cmp.Compare(t.lateness(w.Namespace), t.lateness(other.Namespace)),
+		cmp.Compare(lateness(t.isLate(w)), lateness(t.isLate(other))),
 		cmp.Compare(t.served[w.Namespace], t.served[other.Namespace]),
 	) < 0
 }
 
-// canUse reports whether a turn that waits may use a free slot or, if freed is not nil, the slot of that turn.
-func (t *Turns) canUse(w, freed *Turn) bool {
-	same := func(h *Turn) bool { return h.Namespace == w.Namespace }
-	late := func(h *Turn) bool { return t.lateness(h.Namespace) > 0 }
-	return t.count(freed, same) < t.Share && (!late(w) || t.count(freed, late) < max(t.Slots/2, 1))
+// canUse reports whether a turn that waits may use a free slot or, if freed is not nil, the slot of that turn. reserved is the result of
+// reserved for the same freed turn.
+func (t *Turns) canUse(w, freed *Turn, reserved int) bool {
+	most := t.Slots - reserved
+	matches := func(h *Turn) bool { return !t.isLate(h) }
+	if t.isLate(w) {
+		most, matches = t.forLate(), t.isLate
+	}
+	return t.hasShare(w, freed) && t.count(freed, matches) < most
+}
+
+func (t *Turns) hasShare(w, freed *Turn) bool {
+	return t.count(freed, func(h *Turn) bool { return h.Namespace == w.Namespace }) < t.Share
+}
+
+func (t *Turns) isLate(w *Turn) bool { return time.Now().Before(t.late[w.Namespace]) }
+
+// lateness returns 1 for late turns, and 0 for others.
+func lateness(isLate bool) int {
+	if isLate {
+		return 1
+	}
+	return 0
+}
+
+// forLate returns the number of slots that late namespaces can use.
+func (t *Turns) forLate() int { return max(t.Slots/2, 1) }
+
+// reserved returns the number of slots that namespaces which are not late must leave to late ones, because one of these waits and none
+// has a slot. Otherwise, others could keep the late ones, of which each call of a slow registry makes one, from any slot.
+func (t *Turns) reserved(freed *Turn) int {
+	waits := func(w *Turn) bool { return t.isLate(w) && t.hasShare(w, freed) }
+	if t.Slots == 1 || t.count(freed, t.isLate) > 0 || !slices.ContainsFunc(t.waiting, waits) {
+		return 0
+	}
+	return t.forLate()
 }
 
 // count returns the number of turns that use a slot, except for one.
@@ -195,22 +222,14 @@ func (t *Turns) activeIn(namespace string) int {
 	return t.count(nil, func(h *Turn) bool { return h.Namespace == namespace })
 }
 
-// lateness returns 0 for a namespace that is not late, and otherwise more the longer its turn took.
-func (t *Turns) lateness(namespace string) int {
-	if late := t.late[namespace]; time.Now().Before(late.until) {
-		return late.took
-	}
-	return 0
-}
-
 func (t *Turns) noteLate(w *Turn) {
 	if t.LateFor == 0 {
 		return
 	}
 	if t.late == nil || len(t.late) > maxServed {
-		t.late = map[string]lateness{}
+		t.late = map[string]time.Time{}
 	}
-	t.late[w.Namespace] = lateness{time.Now().Add(t.LateFor), 1 + int(time.Since(w.since)/time.Second)}
+	t.late[w.Namespace] = time.Now().Add(t.LateFor)
 }
 
 func (t *Turns) noteServed(namespace string) {
@@ -249,9 +268,8 @@ func (t *Turns) makeRoom() {
 
 // blocks reports whether a waiting turn could use the slot of h.
 func (t *Turns) blocks(h *Turn) bool {
-	return slices.ContainsFunc(t.waiting, func(w *Turn) bool {
-		return t.canUse(w, h)
-	})
+	reserved := t.reserved(h)
+	return slices.ContainsFunc(t.waiting, func(w *Turn) bool { return t.canUse(w, h, reserved) })
 }
 
 func (t *Turns) ask(h *Turn) {

@@ -117,6 +117,24 @@ func TestLateNamespacesComeLast(t *testing.T) {
 		require.Equal(t, 4*time.Second+1500*time.Millisecond, pass(t.Context(), t, all, "prompt"))
 		occupy(t, all, "other", time.Second)
 		occupy(t, all, "late", time.Hour)
-		require.Equal(t, time.Second, pass(t.Context(), t, all, "slow"), "its turn was shorter")
+		require.Equal(t, time.Second+4*time.Second, pass(t.Context(), t, all, "slow"), "it was served more recently")
+	})
+}
+
+// A registry may be slow, and late namespaces must get turns however many others have quick calls.
+func TestLateNamespacesKeepHalfOfTheSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := &Turns{Slots: 2, Share: 1, Slice: time.Second, Grace: 3 * time.Second, Late: errors.New("late"), LateFor: 5 * time.Minute}
+		occupy(t, all, "late", 2*time.Second)
+		occupy(t, all, "other", 2*time.Second)
+		pass(t.Context(), t, all, "prompt")
+		time.Sleep(time.Second)
+		for range 50 {
+			for _, quick := range []string{"a", "b", "c", "d", "e"} {
+				occupy(t, all, quick, 500*time.Millisecond)
+			}
+			require.LessOrEqual(t, pass(t.Context(), t, all, "late"), time.Second)
+			time.Sleep(500 * time.Millisecond)
+		}
 	})
 }
