@@ -18,7 +18,8 @@ import (
 )
 
 // What the command prints about a directory of bundles, which may be a stranger's, is text. The test starts a cluster of its own, so it is
-// not parallel: beside all other tests, the steps of the command took longer than their timeout.
+// not parallel: beside all other tests, the steps of the command took longer than their timeout, which is short because most of the bundles
+// cannot be installed.
 func TestRunningBundlesWithDocuments(t *testing.T) {
 	var places []injection.Place
 	for _, p := range injection.Places[operatorsv1alpha1.ClusterServiceVersion]() {

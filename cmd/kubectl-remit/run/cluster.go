@@ -66,16 +66,24 @@ func (d *demo) start(ctx context.Context, bundles string) error {
 	if bundles != "" {
 		image, args = bundlesCatalog, append(args, "--catalog-directory="+bundlesCatalog+"="+bundles)
 	}
-	err = d.progress.step("Install Remit: CRDs, its own bounded permissions, its four programs as Pods", func() error { return d.installRemit(ctx, args) })
+	err = d.progress.step("Install Remit: CRDs, its own bounded permissions, its four programs as Pods", func() error { return d.starting().installRemit(ctx, args) })
 	if err != nil {
 		return err
 	}
 	return d.progress.step("Serve the catalogs", func() error {
-		if err := d.serve(ctx, image); err != nil {
+		if err := d.starting().serve(ctx, image); err != nil {
 			return err
 		}
-		return d.serveCluster(ctx)
+		return d.starting().serveCluster(ctx)
 	})
+}
+
+// starting returns the demo with a Timeout that is at least the default: users choose how long to wait for their bundles, but not how long
+// their machine takes to start Remit.
+func (d *demo) starting() *demo {
+	out := *d
+	out.Timeout = max(d.Timeout, defaultTimeout)
+	return &out
 }
 
 // installRemit installs Remit with ClusterExtensions and PackageManifests. args are additional flags for the catalog program.

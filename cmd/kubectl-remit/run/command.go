@@ -27,7 +27,7 @@ type Options struct {
 	WithCRDs bool
 	// Dir is the directory for the cluster's state; "" means a temporary directory that is removed at the end.
 	Dir string
-	// Timeout limits each wait during the demonstration.
+	// Timeout limits each wait during the demonstration. Remit may take at least defaultTimeout to start.
 	Timeout time.Duration
 	Out     io.Writer
 }
@@ -43,6 +43,9 @@ const example = `  # Demonstrate a bounded install, then stay up until you press
 
   # The same, with kinds such as ServiceMonitor and PrometheusRule
   kubectl remit run --bundles ./bundles --with-crds`
+
+// defaultTimeout is the default of Options.Timeout.
+const defaultTimeout = 2 * time.Minute
 
 // NewCommand returns the command.
 func NewCommand() *cobra.Command {
@@ -68,7 +71,7 @@ func NewCommand() *cobra.Command {
 	flags.StringVar(&o.Bundles, "bundles", "", "directory of bundles to serve and install instead of the sample operator")
 	flags.BoolVar(&o.WithCRDs, "with-crds", false, "serve well-known third-party kinds, such as ServiceMonitor, PodMonitor and PrometheusRule")
 	flags.StringVar(&o.Dir, "dir", "", "directory in which to keep the cluster's state; by default, a temporary directory that is removed on exit")
-	flags.DurationVar(&o.Timeout, "timeout", 2*time.Minute, "timeout for each step of the demonstration")
+	flags.DurationVar(&o.Timeout, "timeout", defaultTimeout, "timeout for each step of the demonstration")
 	return cmd
 }
 

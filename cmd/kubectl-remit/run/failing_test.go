@@ -52,3 +52,12 @@ func TestShowsTheLogOfAFailingPod(t *testing.T) {
 	require.Contains(t, out.String(), "Pod remit/remit-catalog-")
 	require.Contains(t, out.String(), "watch catalog directories: too many open files")
 }
+
+// A short timeout is for bundles that cannot be installed. A machine may be busy when Remit starts.
+func TestAShortTimeoutDoesNotLimitTheStart(t *testing.T) {
+	for given, want := range map[time.Duration]time.Duration{time.Second: defaultTimeout, time.Hour: time.Hour} {
+		d := &demo{Options: Options{Timeout: given}}
+		require.Equal(t, want, d.starting().Timeout)
+		require.Equal(t, given, d.Timeout)
+	}
+}
