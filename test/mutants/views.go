@@ -48,7 +48,7 @@ func views() []Mutant {
 		},
 		{
 			Name: "long-package-names-hide-bindings-of-users", Rule: 1, File: "pkg/controller/operatorgroup/excess.go",
-			Old:    "return true // whom it binds does not matter",
+			Old:    "return true // for any subjects",
 			New:    "return bindsOnly(obj, own)",
 			Killer: unit("pkg/controller/operatorgroup", "TestPermissionsOfALongPackageNameAreRemoved"),
 		},

@@ -2,7 +2,9 @@ package csv
 
 import (
 	"context"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/install/excess"
+	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env/recorded"
 )
@@ -159,7 +162,7 @@ func TestAnExcessInATargetAffectsOnlyThisTarget(t *testing.T) {
 	}
 }
 
-// A target in which the account may not write what somebody deleted there is left out in the same way.
+// A target where the account may not restore a deleted binding is left out, too.
 func TestATargetWithoutPermissionToWriteAffectsOnlyThisTarget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -170,6 +173,32 @@ func TestATargetWithoutPermissionToWriteAffectsOnlyThisTarget(t *testing.T) {
 	w.Delete(w.operatorBinding("t3"))
 	w.settle()
 	require.NotNil(t, w.operatorBinding("t3"))
+}
+
+// Users name the targets, which need not exist. What is asked about them, and remembered, has one limit.
+func TestAllTargetsAreCheckedAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	require.Equal(t, phaseSucceeded, w.inTargets().phase)
+	var all []string
+	for i := range 200 {
+		all = append(all, fmt.Sprint("t", i+1))
+	}
+	admitted(all...)(w)
+	for _, n := range all[3:] {
+		admittedTo(n, rule("", "pods", "get"))(w)
+	}
+	ask, asked := w.r.confirmer.Ask, map[string]bool{}
+	var mu sync.Mutex
+	w.r.confirmer.Ask = func(ctx context.Context, s rbac.Subject, namespace string, atom rbacv1.PolicyRule) (bool, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		asked[namespace+" "+rbac.Line(atom)] = true
+		return ask(ctx, s, namespace, atom)
+	}
+	require.Equal(t, phaseInstalling, w.settle().phase, "the Deployment knows its targets")
+	require.NotEmpty(t, asked)
+	require.LessOrEqual(t, len(asked), preflight.MaxReviews)
 }
 
 // Without an install, missing permissions in any target prevent the first write (docs/adr/0087).

@@ -178,7 +178,7 @@ func (s *search) isCreated(obj client.Object) bool {
 	}
 	switch obj.GetNamespace() {
 	case own:
-		return true // whom it binds does not matter
+		return true // for any subjects
 	case rbac.ClusterScope:
 		return bindsOnly(obj, own) || callsOnly(obj, own)
 	}
