@@ -134,7 +134,7 @@ func catalogs() []row {
 		{"a name with control characters", sends(entry("a\x1b[31m", "")), []string{"control character"}},
 		{"one message that is too large", large, []string{"larger than max"}},
 		{"more skips than any real bundle has", manySkips, []string{"more than 100000 fields"}},
-		{"1,000,000 bundles", millionBundles, []string{"64 MiB of memory"}},
+		{"1,000,000 bundles", millionBundles, []string{"at most 64 MiB are allowed"}},
 		{"text that is not UTF-8", sends(entry("a\xff\xfe", "")), []string{"UTF-8"}},
 		{"4 GB", nil, []string{"bytes"}},
 		{"nothing and never ends the stream", nil, nil},

@@ -174,7 +174,8 @@ func byAQuota(tn *env.Tenant) func() {
 	}
 }
 
-// byATerminatingNamespace adds a target namespace that is being deleted. No objects can be created in this namespace.
+// byATerminatingNamespace adds a target namespace that is being deleted. No objects can be created in this namespace, so that the
+// operator is installed, and reports that it has no permissions there.
 func byATerminatingNamespace(tn *env.Tenant) func() {
 	other := tn.Other(nil)
 	grant(tn, tn.Namespace, other)
@@ -186,7 +187,7 @@ func byATerminatingNamespace(tn *env.Tenant) func() {
 		_ = tn.Cluster.Client.Patch(tn.T.Context(), stays, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))
 	})
 	og := asks(tn, Sample, tn.Namespace, other)
-	tn.Eventually(func(c *assert.CollectT) { assert.NotEmpty(c, tn.Plan(c).Status.Message) })
+	tn.Eventually(func(c *assert.CollectT) { assert.Contains(c, tn.CSV(c, bundle.CSV).Status.Message, other) })
 	return func() {
 		require.NoError(tn.T, tn.Get(og.Name, og))
 		before := og.DeepCopy()

@@ -131,12 +131,12 @@ func limits(n int) *operatorsv1alpha1.SubscriptionConfig {
 	return &operatorsv1alpha1.SubscriptionConfig{Resources: &corev1.ResourceRequirements{Limits: list}}
 }
 
-// deployments returns a CSV with many Deployments, and with as many annotations as the API server allows. Those without a prefix
-// are copied to the Pods.
+// deployments returns a CSV with many Deployments, and with as many annotations as Remit keeps, which are almost as large as the API
+// server allows. Those without a prefix are copied to the Pods.
 func deployments() forge.CSV {
 	annotations := map[string]any{}
-	for i := range 9_000 {
-		annotations[fmt.Sprintf("a%05d", i)] = "some text, 20 bytes."
+	for i := range 900 {
+		annotations[fmt.Sprintf("a%05d", i)] = strings.Repeat("some text, 20 bytes.", 12)
 	}
 	list := make([]any, 1_000)
 	for i := range list {
