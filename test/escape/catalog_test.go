@@ -219,7 +219,7 @@ func (r *hostileRegistry) ListBundles(_ *api.ListBundlesRequest, stream api.Regi
 	}
 	for n := 0; r.endless; n++ {
 		b := entry(fmt.Sprintf("b%d", n), "")
-		b.CsvJson = strings.Repeat("x", 16<<20)
+		b.CsvJson = strings.Repeat("x", 4<<20)
 		if err := stream.Send(b); err != nil {
 			return err
 		}

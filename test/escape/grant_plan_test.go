@@ -3,6 +3,7 @@ package escape
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,13 +44,13 @@ func grantsOfPlans() []row {
 			directory: func() string { return forge.Catalog(bundle) }, play: func(s *scene) {
 				s.installDirectory()
 				s.PermissionsMissing()
-				genuine, end := s.deceive()
+				theirs, end := s.deceive()
 				for range 3 {
 					require.NotZero(s.T, s.grantYes("subscription/"+s.Subscription(s.T).Name))
 					s.grantedNothingOfTheTenant()
 				}
 				end()
-				require.Zero(s.T, s.grantYes("installplan/"+genuine))
+				s.grantOther(theirs)
 				s.Succeeded(probeCSV)
 				s.grantedNothingOfTheTenant()
 			}},
@@ -64,8 +65,8 @@ func (s *scene) grantYes(arg string) int {
 	return code
 }
 
-// deceive creates the tenant's plan, and lets the Subscription's status point to it until end is called. It returns the name of Remit's
-// plan.
+// deceive creates the tenant's plan, and lets the Subscription's status point to it until end is called. It returns the name of the
+// tenant's plan.
 func (s *scene) deceive() (name string, end func()) {
 	s.T.Helper()
 	content := &catalog.Content{Manifests: [][]byte{[]byte(csv().ClusterPermissions(forge.Entry(forge.ServiceAccount, `{apiGroups: [""], resources: [secrets], verbs: [get]}`)).String())}}
@@ -96,10 +97,22 @@ func (s *scene) deceive() (name string, end func()) {
 		}
 	})
 	s.Eventually(func(c *assert.CollectT) { assert.Equal(c, mine.Name, s.Subscription(c).Status.InstallPlanRef.Name) })
-	return genuine.Name, func() {
+	return mine.Name, func() {
 		cancel()
 		patching.Wait()
 	}
+}
+
+// grantOther grants what a plan other than the tenant's needs. The deception can have made Remit replace its first plan by another one.
+func (s *scene) grantOther(theirs string) {
+	s.T.Helper()
+	s.Eventually(func(c *assert.CollectT) {
+		all := &operatorsv1alpha1.InstallPlanList{}
+		require.NoError(c, cluster.Client.List(s.T.Context(), all, client.InNamespace(s.Namespace)))
+		assert.True(c, slices.ContainsFunc(all.Items, func(plan operatorsv1alpha1.InstallPlan) bool {
+			return plan.Name != theirs && s.grantYes("installplan/"+plan.Name) == 0
+		}))
+	})
 }
 
 // grantedNothingOfTheTenant asserts that the account may not do what only the tenant's plan needs.
