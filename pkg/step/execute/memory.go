@@ -8,7 +8,7 @@ import (
 // Limits for the estimated memory of the existing objects of one install, in bytes. Others than the install may have written them.
 const (
 	// freeMemory is available to each install, and maxMemory to those that have a place (Executor.Place).
-	freeMemory, maxMemory = 24 << 20, 96 << 20
+	freeMemory, maxMemory = 16 << 20, 48 << 20
 )
 
 // memory counts the memory of the existing objects of an install. It is safe for concurrent use.
