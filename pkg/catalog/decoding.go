@@ -42,6 +42,9 @@ const DecodingMemory = 128 << 20
 // the large documents of others: a large one takes up to a second to decode, and a catalog can have thousands of small ones.
 const smallDocument, smallMemory = 8 << 20, 48 << 20
 
+// AllDecodingMemory limits the total estimated memory of large and small documents.
+const AllDecodingMemory = DecodingMemory + smallMemory
+
 // Decoding limits the memory of concurrent decoding: a document waits until there is memory for it, and a large one is
 // decoded without other large ones. A nil Decoding never waits.
 type Decoding struct{ small, large *semaphore.Weighted }

@@ -125,7 +125,7 @@ type meter struct {
 	memoryBy map[source]int
 	// ofCandidates is the part of memory that the candidates of the current problem take.
 	ofCandidates int64
-	here     origin
+	here         origin
 	// searches caches the results of searches in the catalogs of tenants.
 	searches searches
 	// by contains the cost of each operator. current is the operator that is being charged, and since is the value of

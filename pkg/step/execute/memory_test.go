@@ -93,10 +93,10 @@ func TestObjectsThatCollideWaitForMemory(t *testing.T) {
 	t.Parallel()
 	_, steps := givenFat(t, 1)
 	e := &Executor{Account: fat{}}
-	room := semaphore.NewWeighted(freeMemory)
+	room := semaphore.NewWeighted(FreeMemory)
 	require.ErrorContains(t, e.occupant(t.Context(), steps[0], nil, room).problem, "exists")
-	require.True(t, room.TryAcquire(freeMemory), "what was taken is free again")
-	room.Release(freeMemory / 4)
+	require.True(t, room.TryAcquire(FreeMemory), "what was taken is free again")
+	room.Release(FreeMemory / 4)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorContains(t, e.occupant(ctx, steps[0], nil, room).err, "wait for memory")
