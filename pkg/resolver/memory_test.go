@@ -168,6 +168,24 @@ func TestMemoryOfNeedsIsWhatTheyTake(t *testing.T) {
 	}
 }
 
+// A tenant can have each version in as many channels as fit into its catalogs, and requirements search all of them.
+func TestVersionsOfChannelsCountTowardTheMemoryOfAResolution(t *testing.T) {
+	s := graph("ns/cat", "a.v1.0.0 stable needs=b:>=1.0.0", "b.v1.0.0 stable")
+	addBundles(s, 1_000, 20, none)
+	in := world(s)
+	limits := Full()
+	_, err := in.Resolve(t.Context(), limits, subjects("s ns/cat/a/stable"))
+	require.NoError(t, err)
+	limits.Memory = 20*1_000*memoryOfOperator + 20*1_000*memoryOfCandidate - 1
+	_, err = world(s).Resolve(t.Context(), limits, subjects("s ns/cat/a/stable"))
+	var exceeded *LimitError
+	require.ErrorAs(t, err, &exceeded)
+	require.True(t, exceeded.Large)
+	limits.Memory = 2 * limits.Memory
+	_, err = world(s).Resolve(t.Context(), limits, subjects("s ns/cat/a/stable"))
+	require.NoError(t, err)
+}
+
 // allocated returns the memory that was allocated so far.
 func allocated() int64 {
 	var m runtime.MemStats
