@@ -31,7 +31,7 @@ const (
 	MaxBundleBytes = 32 << 20
 	// MaxBundleCost bounds the estimated memory for the objects of a bundle (catalog.JSONCost). The bundles of the corpus need at most
 	// 20 MiB.
-	MaxBundleCost = 96 << 20
+	MaxBundleCost = 48 << 20
 	// MaxManifests bounds the number of manifests.
 	MaxManifests = 1_000
 	// MaxCRDVersions bounds the number of versions of one CustomResourceDefinition: the API server keeps an endpoint, a

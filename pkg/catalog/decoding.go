@@ -32,15 +32,18 @@ func GlobalDecoding() DecodingLimits {
 
 // TenantDecoding returns the limits for all other catalogs.
 func TenantDecoding() DecodingLimits {
-	return DecodingLimits{JSONBytes: 24 << 20, YAMLBytes: 4 << 20, AllYAMLBytes: 128 << 20, Cost: DecodingMemory / 2, Kept: 64 << 20}
+	return DecodingLimits{JSONBytes: 24 << 20, YAMLBytes: 4 << 20, AllYAMLBytes: 128 << 20, Cost: DecodingMemory, Kept: 64 << 20}
 }
 
 // DecodingMemory limits the total estimated memory of the documents that are being decoded, in bytes.
-const DecodingMemory = 256 << 20
+const DecodingMemory = 128 << 20
 
 // Documents that need at most smallDocument bytes share smallMemory, in addition to DecodingMemory, so that they do not wait behind
 // the large documents of others: a large one takes up to a second to decode, and a catalog can have thousands of small ones.
 const smallDocument, smallMemory = 8 << 20, 48 << 20
+
+// AllDecodingMemory limits the total estimated memory of large and small documents.
+const AllDecodingMemory = DecodingMemory + smallMemory
 
 // Decoding limits the memory of concurrent decoding: a document waits until there is memory for it, and a large one is
 // decoded without other large ones. A nil Decoding never waits.

@@ -18,7 +18,7 @@ import (
 	"github.com/remit-olm/remit/pkg/step/build"
 )
 
-// expensive has bundles whose objects take fifty times as much memory as their text. Each object has a cost of about 14 MiB.
+// expensive has bundles whose objects take fifty times as much memory as their text. Each object has a cost of about 13 MiB.
 type expensive struct {
 	objects int
 	read    *int
@@ -62,10 +62,10 @@ func TestTheObjectsOfAPlanHaveACommonLimit(t *testing.T) {
 		bundles, objects int
 		want             string
 	}{
-		{1, 6, ""},
-		{2, 4, ""},
-		{1, 8, `bundle "p0.v1": manifest 9 (PrometheusRule "p0.v1-7"): the objects of the bundle would need about 102 MiB of memory or more; at most 96 are allowed`},
-		{3, 4, `bundle "p2.v1", with the other bundles that are installed with it: manifest`},
+		{1, 3, ""},
+		{2, 2, ""},
+		{1, 4, `bundle "p0.v1": manifest 5 (PrometheusRule "p0.v1-3"): the objects of the bundle would need about 51 MiB of memory or more; at most 48 are allowed`},
+		{3, 2, `bundle "p2.v1", with the other bundles that are installed with it: manifest`},
 	} {
 		t.Run(fmt.Sprintf("%d of %d", row.bundles, row.objects), func(t *testing.T) {
 			in, set, _ := costlyInput(row.bundles, row.objects)

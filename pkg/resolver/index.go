@@ -341,6 +341,7 @@ func (x *index) operatorsOf(m *meter, c *chain) []operator {
 	if !x.isGlobal(m) {
 		if m.operators[c] == nil {
 			m.operators[c] = x.newOperators(c, from)
+			m.charge(int64(len(c.installable)) * memoryOfOperator)
 		}
 		return m.operators[c]
 	}

@@ -138,7 +138,7 @@ func TestTheRequirementsOfAResolutionHaveALimitInMemory(t *testing.T) {
 		require.Less(t, allocated()-before, int64(32<<20), "nothing is parsed")
 		var exceeded *LimitError
 		require.ErrorAs(t, err, &exceeded, name)
-		require.ErrorContains(t, err, fmt.Sprintf("was stopped after %d MiB of requirements", limits.Memory>>20))
+		require.ErrorContains(t, err, fmt.Sprintf("was stopped after %d MiB of memory", limits.Memory>>20))
 		require.Equal(t, "package b of catalogsource ns/cat", exceeded.Most[0])
 	}
 	b.Properties = b.Properties[:4]
@@ -168,9 +168,64 @@ func TestMemoryOfNeedsIsWhatTheyTake(t *testing.T) {
 	}
 }
 
+// A tenant can have each version in as many channels as fit into its catalogs, and requirements search all of them.
+func TestVersionsOfChannelsCountTowardTheMemoryOfAResolution(t *testing.T) {
+	s := graph("ns/cat", "a.v1.0.0 stable needs=b:>=1.0.0", "b.v1.0.0 stable")
+	addBundles(s, 1_000, 20, none)
+	in := world(s)
+	limits := Full()
+	_, err := in.Resolve(t.Context(), limits, subjects("s ns/cat/a/stable"))
+	require.NoError(t, err)
+	limits.Memory = 20*1_000*memoryOfOperator + 20*1_000*memoryOfCandidate - 1
+	_, err = world(s).Resolve(t.Context(), limits, subjects("s ns/cat/a/stable"))
+	var exceeded *LimitError
+	require.ErrorAs(t, err, &exceeded)
+	require.True(t, exceeded.Large)
+	limits.Memory = 2 * limits.Memory
+	_, err = world(s).Resolve(t.Context(), limits, subjects("s ns/cat/a/stable"))
+	require.NoError(t, err)
+}
+
 // allocated returns the memory that was allocated so far.
 func allocated() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.TotalAlloc)
+}
+
+// What is counted for candidates and versions is at least what they take, also while the problem is solved. The candidates of a problem
+// that is built again are not counted twice.
+func TestMemoryOfCandidatesIsWhatTheyTake(t *testing.T) {
+	s := graph("ns/cat", "a.v1.0.0 stable needs=b:>=1.0.0", "b.v0.1.0 stable")
+	addBundles(s, 300, 1, many("olm.package.required", 1, `{"packageName":"d","versionRange":">=1.0.%d"}`))
+	required := &catalog.Package{Name: "d", DefaultChannel: "x", Bundles: map[string]*catalog.Bundle{}, Channels: map[string]*catalog.Channel{"x": {Name: "x", Entries: map[string]catalog.Entry{}}}}
+	for i := range 1_000 {
+		e := catalog.Entry{Name: fmt.Sprint("d", i)}
+		if i > 0 {
+			e.Replaces = fmt.Sprint("d", i-1)
+		}
+		required.Channels["x"].Entries[e.Name] = e
+		required.Bundles[e.Name] = &catalog.Bundle{Name: e.Name, Package: "d", Version: fmt.Sprintf("1.%d.0", i+1)}
+	}
+	s.Packages["d"] = required
+	in := world(s)
+	ns := subjects("s ns/cat/a/stable")
+	d := &decision{in: in, answer: newAnswer(), meter: newMeter(t.Context(), in, Full()), subjects: ns.Subjects}
+	d.openCatalogs()
+	d.findRoots()
+	before, counted := live(), d.meter.memory
+	p, err := d.build()
+	require.NoError(t, err)
+	once := d.meter.memory
+	used, allocatedBefore := live()-before, allocated()
+	_, err = p.sat.Solve(d.meter)
+	require.NoError(t, err)
+	used += allocated() - allocatedBefore // what the solver allocates is not less than what it needs at a time
+	t.Logf("%d candidates: counted %d KiB, used at most %d KiB", p.candidates, (once-counted)>>10, used>>10)
+	require.Greater(t, p.candidates, 250_000)
+	require.LessOrEqual(t, used, once-counted)
+	_, err = d.build()
+	require.NoError(t, err)
+	require.Equal(t, once, d.meter.memory)
+	runtime.KeepAlive(p)
 }

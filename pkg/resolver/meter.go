@@ -20,8 +20,9 @@ type Limits struct {
 	// Cost is a number of steps rather than a duration, so that a resolution has the same result on every machine. A
 	// step is the examination of one candidate, or other work of about 50 nanoseconds.
 	Cost int
-	// Memory bounds the estimated memory, in bytes, for the requirements of the versions that the resolution considers: parsed, a requirement
-	// can take thirty times as much as its text. 0 means no limit.
+	// Memory bounds the estimated memory, in bytes, that exists for one resolution: the requirements of the versions that it considers,
+	// which can take thirty times as much as their text when they are parsed, their candidates, and the versions of the channels that it
+	// reads in catalogs of tenants. 0 means no limit.
 	Memory int64
 	// Time bounds the duration of a resolution, in case its steps take longer than expected.
 	Time time.Duration
@@ -30,7 +31,7 @@ type Limits struct {
 }
 
 // Full returns the limits for resolving a namespace.
-func Full() Limits { return Limits{Cost: 40_000_000, Memory: 128 << 20, Time: time.Minute} }
+func Full() Limits { return Limits{Cost: 40_000_000, Memory: 96 << 20, Time: time.Minute} }
 
 // Light returns limits that only hostile namespaces exceed: resolving 10 Subscriptions in catalogs of 7,000 bundles
 // costs less than a quarter of the limit. Namespaces that exceed these limits are queued for a resolution with the Full
@@ -54,6 +55,9 @@ const (
 	costOfRuleByte  = 500
 	// costOfEvaluating is the cost of evaluating a CEL rule, in addition to CEL's own cost.
 	costOfEvaluating = 20
+	// memoryOfCandidate is the memory of a candidate for a requirement, also in the constraints of the solver, and memoryOfOperator that
+	// of a version in a channel, in bytes.
+	memoryOfCandidate, memoryOfOperator = 80, 40
 	// checkEvery is the number of steps after which a resolution checks for cancellation.
 	checkEvery = 10_000
 	// checkCalls is the number of calls to Spend after which a resolution checks for cancellation, even if the costs
@@ -81,7 +85,7 @@ func (e *LimitError) Error() string {
 	case e.Late:
 		what = e.Limits.Time.String()
 	case e.Large:
-		what = fmt.Sprintf("%d MiB of requirements", e.Limits.Memory>>20)
+		what = fmt.Sprintf("%d MiB of memory", e.Limits.Memory>>20)
 	}
 	if e.Namespace == "" {
 		return fmt.Sprintf("the check of the bundle's requirements was stopped after %s, the limit for one bundle", what)
@@ -115,11 +119,13 @@ type meter struct {
 	served    map[api]*operator
 	needs     map[*facts]*needs
 	// counted contains the operators whose requirements count toward memory, which is their total in bytes. memoryBy contains the
-	// memory of each package, in KiB.
+	// memory of each package.
 	counted  map[*facts]bool
 	memory   int64
 	memoryBy map[source]int
-	here     origin
+	// ofCandidates is the part of memory that the candidates of the current problem take.
+	ofCandidates int64
+	here         origin
 	// searches caches the results of searches in the catalogs of tenants.
 	searches searches
 	// by contains the cost of each operator. current is the operator that is being charged, and since is the value of
@@ -189,17 +195,30 @@ func (m *meter) Spend(cost int) error {
 func (m *meter) hold(f *facts) error {
 	if m.err == nil && !m.counted[f] {
 		m.counted[f] = true
-		size := memoryOfNeeds(f.properties)
-		m.memory += size
-		if m.current != nil {
-			m.memoryBy[m.current.source()] += int(size >> 10)
-		}
-		if m.limits.Memory > 0 && m.memory > m.limits.Memory {
-			m.err = &LimitError{Namespace: m.namespace, Limits: m.limits, Large: true}
-		}
+		m.charge(memoryOfNeeds(f.properties))
 	}
 	return m.err
 }
+
+// charge counts memory, in bytes, that exists until the resolution ends.
+func (m *meter) charge(size int64) {
+	m.memory += size
+	if m.current != nil {
+		m.memoryBy[m.current.source()] += int(size)
+	}
+	if m.err == nil && m.limits.Memory > 0 && m.memory > m.limits.Memory {
+		m.err = &LimitError{Namespace: m.namespace, Limits: m.limits, Large: true}
+	}
+}
+
+// chargeCandidates counts the memory of candidates, which exist until the problem is built again.
+func (m *meter) chargeCandidates(n int) {
+	m.ofCandidates += int64(n) * memoryOfCandidate
+	m.charge(int64(n) * memoryOfCandidate)
+}
+
+// forgetCandidates frees the memory of the candidates.
+func (m *meter) forgetCandidates() { m.memory, m.ofCandidates = m.memory-m.ofCandidates, 0 }
 
 func (m *meter) isLarge() bool {
 	var exceeded *LimitError

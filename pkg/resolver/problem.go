@@ -89,6 +89,7 @@ func (o *operator) inPlace() bool { return o.installed || o.planned }
 
 // build returns the problem for the roots, including all versions that they may require and all constraints.
 func (d *decision) build() (*problem, error) {
+	d.meter.forgetCandidates()
 	p := d.newProblem()
 	for _, r := range d.roots {
 		ids := p.addAll(r.candidates)
@@ -203,6 +204,7 @@ func (d *decision) needsOf(p *problem, o *operator) ([]*need, error) {
 			d.addServed(n)
 		}
 		out = append(out, n)
+		p.meter.chargeCandidates(len(n.candidates))
 		if err := p.meter.Spend(costOfCandidate * len(n.candidates)); err != nil {
 			return nil, err
 		}

@@ -58,10 +58,10 @@ type Input struct {
 
 const (
 	// MaxPlanCost bounds the estimated memory for the objects of the bundles of one plan together, in bytes (bundle.Bundle.Cost).
-	MaxPlanCost = 128 << 20
+	MaxPlanCost = 64 << 20
 	// OrdinaryCost is the cost up to which a plan is ordinary: any number of workers can hold the objects of such a plan. The bundles of
-	// the corpus need at most 20 MiB. The others take turns (docs/adr/0091).
-	OrdinaryCost = 24 << 20
+	// the corpus need at most 20 MiB, and all but one at most 14 MiB. The others take turns (docs/adr/0091).
+	OrdinaryCost = 16 << 20
 )
 
 // IsCostly reports whether an error means that the objects of a plan need more memory than Input.MaxCost.

@@ -340,6 +340,30 @@ func budget() []Mutant {
 			Killer: unit("pkg/resolver", "TestSearchesOfTenantsAreNotKept"),
 		},
 		{
+			Name: "candidates-take-no-memory", Rule: 8, File: "pkg/resolver/meter.go",
+			Old:    "	m.charge(int64(n) * memoryOfCandidate)",
+			New:    "	m.charge(int64(n))",
+			Killer: unit("pkg/resolver", "TestMemoryOfCandidatesIsWhatTheyTake"),
+		},
+		{
+			Name: "candidates-of-old-problems-count", File: "pkg/resolver/problem.go",
+			Old:    "	d.meter.forgetCandidates()\n",
+			New:    "",
+			Killer: unit("pkg/resolver", "TestMemoryOfCandidatesIsWhatTheyTake"),
+		},
+		{
+			Name: "versions-of-channels-take-no-memory", Rule: 8, File: "pkg/resolver/index.go",
+			Old:    "* memoryOfOperator",
+			New:    "* memoryOfOperator / 100",
+			Killer: unit("pkg/resolver", "TestVersionsOfChannelsCountTowardTheMemoryOfAResolution"),
+		},
+		{
+			Name: "existing-objects-take-twice-the-budget", Rule: 8, File: "pkg/step/execute/memory.go",
+			Old:    "16 << 20, 48 << 20",
+			New:    "24 << 20, 160 << 20",
+			Killer: unit("pkg/controller", "TestAllBudgetsOfCatalogFitIntoItsLimit"),
+		},
+		{
 			Name: "requirements-of-any-memory", Rule: 8, File: "pkg/resolver/meter.go",
 			Old:    "m.limits.Memory > 0 && m.memory > m.limits.Memory {",
 			New:    "m.limits.Memory > 0 && m.memory < 0 {",

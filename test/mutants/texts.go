@@ -5,7 +5,7 @@ func texts() []Mutant {
 	return []Mutant{
 		{
 			Name: "validation-takes-any-memory", Rule: 8, File: "pkg/step/existing/limit_linux.go",
-			Old:    "	return syscall.Setrlimit(rlimitData, &syscall.Rlimit{Cur: maxMemory, Max: maxMemory})",
+			Old:    "	return syscall.Setrlimit(rlimitData, &syscall.Rlimit{Cur: MaxMemory, Max: MaxMemory})",
 			New:    "	_ = rlimitData\n	return nil",
 			Killer: unit("pkg/step/existing", "TestTheMemoryOfTheValidationProcessIsLimited"),
 		},
@@ -41,8 +41,8 @@ func texts() []Mutant {
 		},
 		{
 			Name: "validations-take-the-memory-of-the-program", Rule: 8, File: "pkg/step/existing/process.go",
-			Old:    "512 << 20, 384 << 20",
-			New:    "640 << 20, 384 << 20",
+			Old:    "256 << 20, 192 << 20",
+			New:    "384 << 20, 192 << 20",
 			Killer: unit("pkg/step/existing", "TestTheProcessFitsBesideItsProgram"),
 		},
 		{

@@ -25,6 +25,9 @@ const (
 	maxNamespaceWork, maxTenantWork, leastNamespaceWork, mostWork = maxPulls * (maxTenantFiles + maxTenantContents), 3 << 30, 64 << 20, 4 << 30
 )
 
+// MaxMemory bounds the estimated memory for the catalogs of tenants, and for what is decoded and received from all registries, in bytes.
+const MaxMemory = mostBytes + catalog.AllDecodingMemory + (tenantListings+tenantBundles+globalLoads)*messageMemory
+
 // budget enforces one set of these limits. It refuses content that exceeds them. When other content shrinks or is
 // removed, it wakes the CatalogSources whose content was refused: those in the same namespace and, if the total was
 // exceeded, those in all namespaces.

@@ -20,9 +20,10 @@ import (
 const (
 	// tenantListings and tenantBundles bound the number of tenants' registries that are listed, and asked for one bundle,
 	// concurrently. globalLoads bounds the number of registries of the global catalog namespace that are read. They thereby
-	// bound the memory of messages, each of which takes up to 32 MiB until it is decoded. namespaceLoads bounds the first two
+	// bound the memory of messages, each of which takes up to messageMemory until it is decoded. namespaceLoads bounds the first two
 	// numbers for one tenant namespace.
 	tenantListings, tenantBundles, globalLoads, namespaceLoads = 2, 3, 2, 1
+	messageMemory                                              = 32 << 20
 	// loadSlice is how long a registry is read while others wait, and yieldGrace how long its next message may then take.
 	loadSlice, yieldGrace = 2 * time.Second, 2 * time.Second
 	// bundleSlice is how long a tenant's registry may take for a bundle while others wait before its namespace counts as late,

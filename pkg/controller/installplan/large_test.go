@@ -108,7 +108,7 @@ func TestLargePlansWaitForEachOther(t *testing.T) {
 // Whoever may write an object can make it large, for example with managed fields.
 func TestPlansWithLargeExistingObjectsWaitForLargeOnes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, bundled(configMaps(4)...), func(w *world) { w.options.Accounts = fatAccounts{dependencies: dependencies{w}, kind: "ConfigMap"} })
+	w := newWorld(t, bundled(configMaps(3)...), func(w *world) { w.options.Accounts = fatAccounts{dependencies: dependencies{w}, kind: "ConfigMap"} })
 	others := []types.NamespacedName{{Namespace: "a", Name: "install-a"}, {Namespace: "b", Name: "install-b"}}
 	for _, other := range others {
 		require.True(t, w.r.large.begin(other))
@@ -162,7 +162,7 @@ func (c fatClient) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 	if obj.GetObjectKind().GroupVersionKind().Kind != c.kind {
 		return c.Client.Get(ctx, key, obj, opts...)
 	}
-	return obj.(json.Unmarshaler).UnmarshalJSON(fmt.Appendf(nil, `{"apiVersion":"v1","kind":%q,"metadata":{"namespace":%q,"name":%q},"data":[%s{}]}`, c.kind, key.Namespace, key.Name, strings.Repeat(`{"":{}},`, 40_000)))
+	return obj.(json.Unmarshaler).UnmarshalJSON(fmt.Appendf(nil, `{"apiVersion":"v1","kind":%q,"metadata":{"namespace":%q,"name":%q},"data":[%s{}]}`, c.kind, key.Namespace, key.Name, strings.Repeat(`{"":{}},`, 30_000)))
 }
 
 func (c fatClient) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/fairqueue"
+	"github.com/remit-olm/remit/pkg/resolver"
 )
 
 const (
@@ -30,6 +31,11 @@ const (
 	// RBAC cannot be read.
 	unreadablePause = time.Minute
 )
+
+// MaxMemory returns the bound of the estimated memory for all resolutions that are running, in bytes (docs/adr/0091).
+func MaxMemory() int64 {
+	return workers*(resolver.Light().Memory+resolver.OrdinaryCost) + resolver.Full().Memory + resolver.MaxPlanCost
+}
 
 // SetupWithManager registers the controller. catalogs wakes namespaces when the content of a catalog changes. changes
 // wakes the namespaces that Concerned returns.

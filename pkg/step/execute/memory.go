@@ -7,8 +7,8 @@ import (
 
 // Limits for the estimated memory of the existing objects of one install, in bytes. Others than the install may have written them.
 const (
-	// freeMemory is available to each install, and maxMemory to those that have a place (Executor.Place).
-	freeMemory, maxMemory = 24 << 20, 96 << 20
+	// FreeMemory is available to each install, and MaxMemory to one that has a place (Executor.Place).
+	FreeMemory, MaxMemory = 16 << 20, 48 << 20
 )
 
 // memory counts the memory of the existing objects of an install. It is safe for concurrent use.
@@ -25,9 +25,9 @@ func (e *Executor) take(cost int64) error {
 	defer m.mu.Unlock()
 	m.taken += cost
 	switch {
-	case m.taken > maxMemory:
-		return fmt.Errorf("the existing objects of the install would need more than %d MiB of memory", maxMemory>>20)
-	case m.taken > freeMemory && m.refused == nil:
+	case m.taken > MaxMemory:
+		return fmt.Errorf("the existing objects of the install would need more than %d MiB of memory", MaxMemory>>20)
+	case m.taken > FreeMemory && m.refused == nil:
 		m.refused = e.Place()
 	}
 	return m.refused

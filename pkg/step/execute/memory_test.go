@@ -25,7 +25,7 @@ import (
 // which anyone may write, and the steps for such objects.
 func givenFat(t *testing.T, n int) (client.Client, []step.Step) {
 	t.Helper()
-	fields := strings.TrimSuffix(strings.Repeat(`{"":{}},`, 40_000), ",")
+	fields := strings.TrimSuffix(strings.Repeat(`{"":{}},`, 30_000), ",")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprintf(w, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":"ns"},"data":[%s]}`, r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:], fields)
@@ -64,7 +64,7 @@ func TestTheMemoryOfLiveObjectsIsLimited(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, states, 3)
 	_, err = e.Gather(t.Context(), steps)
-	require.ErrorContains(t, err, "the existing objects of the install would need more than 96 MiB of memory")
+	require.ErrorContains(t, err, "the existing objects of the install would need more than 48 MiB of memory")
 }
 
 // The csv controller has no places: it only needs to know whether the objects collide.
@@ -86,17 +86,17 @@ func TestObjectsThatCollideAreNotKeptInMemory(t *testing.T) {
 type fat struct{ client.Client }
 
 func (fat) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
-	return obj.(json.Unmarshaler).UnmarshalJSON([]byte(`{"apiVersion":"v1","kind":"ConfigMap","data":[` + strings.Repeat(`{"":{}},`, 40_000) + `{}]}`))
+	return obj.(json.Unmarshaler).UnmarshalJSON([]byte(`{"apiVersion":"v1","kind":"ConfigMap","data":[` + strings.Repeat(`{"":{}},`, 30_000) + `{}]}`))
 }
 
 func TestObjectsThatCollideWaitForMemory(t *testing.T) {
 	t.Parallel()
 	_, steps := givenFat(t, 1)
 	e := &Executor{Account: fat{}}
-	room := semaphore.NewWeighted(freeMemory)
+	room := semaphore.NewWeighted(FreeMemory)
 	require.ErrorContains(t, e.occupant(t.Context(), steps[0], nil, room).problem, "exists")
-	require.True(t, room.TryAcquire(freeMemory), "what was taken is free again")
-	room.Release(freeMemory / 4)
+	require.True(t, room.TryAcquire(FreeMemory), "what was taken is free again")
+	room.Release(FreeMemory / 4)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorContains(t, e.occupant(ctx, steps[0], nil, room).err, "wait for memory")

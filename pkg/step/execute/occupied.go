@@ -14,13 +14,13 @@ import (
 // Occupied returns the collisions of objects that another controller writes after the plan: objects that exist and that the install
 // did not create, and roles that a foreign binding refers to. It writes nothing. A ServiceAccount that another install of the
 // namespace created is shared. The existing objects are not part of the result: each is judged as soon as it has been read, so that
-// those in memory take at most freeMemory.
+// those in memory take at most FreeMemory.
 func (e *Executor) Occupied(ctx context.Context, steps []step.Step) ([]State, error) {
 	var rendered []*unstructured.Unstructured
 	for _, s := range steps {
 		rendered = append(rendered, s.Object)
 	}
-	room := semaphore.NewWeighted(freeMemory)
+	room := semaphore.NewWeighted(FreeMemory)
 	var out []State
 	for i, o := range observe(ctx, steps, func(ctx context.Context, s step.Step) observation { return e.occupant(ctx, s, rendered, room) }) {
 		if o.fails() {
@@ -39,8 +39,8 @@ func (e *Executor) occupant(ctx context.Context, s step.Step, rendered []*unstru
 	var tooLarge error
 	defer func() { room.Release(taken) }()
 	live, err := apply.LiveWithin(ctx, e.reader(s), s.Object, func(cost int64) error {
-		if cost > freeMemory {
-			tooLarge = fmt.Errorf("%s exists, and would need more than %d MiB of memory", apply.Describe(s.Object), freeMemory>>20)
+		if cost > FreeMemory {
+			tooLarge = fmt.Errorf("%s exists, and would need more than %d MiB of memory", apply.Describe(s.Object), FreeMemory>>20)
 			return tooLarge
 		}
 		if err := room.Acquire(ctx, cost); err != nil {

@@ -35,5 +35,5 @@ func limit(seconds uint64) error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_CPU, &cpu); err != nil {
 		return err
 	}
-	return syscall.Setrlimit(rlimitData, &syscall.Rlimit{Cur: maxMemory, Max: maxMemory})
+	return syscall.Setrlimit(rlimitData, &syscall.Rlimit{Cur: MaxMemory, Max: MaxMemory})
 }

@@ -25,5 +25,5 @@ func TestTheMemoryOfTheValidationProcessIsLimited(t *testing.T) {
 	c.Env = append(os.Environ(), child+"=1")
 	out, err := c.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	require.Contains(t, string(out), fmt.Sprintf("limits: %d true\n", maxMemory))
+	require.Contains(t, string(out), fmt.Sprintf("limits: %d true\n", MaxMemory))
 }

@@ -22,7 +22,7 @@ func TestTheProcessFitsBesideItsProgram(t *testing.T) {
 			return n << 20
 		}
 		program, limit := mebibytes(`GOMEMLIMIT\n\s+value: (\d+)MiB\n`), mebibytes(`limits:\n\s+memory: (\d+)Mi\n`)
-		require.Less(t, program+maxMemory, limit, file)
+		require.Less(t, program+MaxMemory, limit, file)
 		require.Greater(t, program, limit*6/10, "%s: %s", file, "what a program may use when it is attacked leaves room for garbage")
 	}
 }

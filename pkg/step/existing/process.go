@@ -23,8 +23,9 @@ import (
 const (
 	// processName is the name under which a program that contains this package validates objects instead of running.
 	processName = "remit-validate-objects"
-	// maxMemory bounds the memory of the process in bytes, and softMemory is what its garbage collector tries to keep to.
-	maxMemory, softMemory = 512 << 20, 384 << 20
+	// MaxMemory bounds the memory of the process in bytes, and softMemory is what its garbage collector tries to keep to. The largest
+	// CustomResourceDefinitions of the corpus take 124 MiB, including the program.
+	MaxMemory, softMemory = 256 << 20, 192 << 20
 	// schemaSeconds and objectSeconds bound the CPU time for preparing the schemas, and for validating one object.
 	schemaSeconds, objectSeconds = 10, 3
 	// maxReason is the maximum length of the reason why a schema cannot be used, in bytes.

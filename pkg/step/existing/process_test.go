@@ -122,7 +122,7 @@ func TestValidationIsLimited(t *testing.T) {
 	}
 	var used syscall.Rusage
 	require.NoError(t, syscall.Getrusage(syscall.RUSAGE_CHILDREN, &used))
-	require.LessOrEqual(t, used.Maxrss, int64(maxMemory+256<<20)>>10, "kilobytes of the largest process, including its program")
+	require.LessOrEqual(t, used.Maxrss, int64(MaxMemory+256<<20)>>10, "kilobytes of the largest process, including its program")
 	free, err := place(t.Context(), "a")
 	require.NoError(t, err, "no process is left")
 	free()

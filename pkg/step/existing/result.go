@@ -100,7 +100,7 @@ func describe(obj types.NamespacedName, found verdict) string {
 }
 
 // tooCostly is the violation of an object whose validation takes too much memory or time.
-const tooCostly = "Too costly to validate: it exceeds 512 MiB or 3 seconds of CPU time"
+const tooCostly = "Too costly to validate: it exceeds 256 MiB or 3 seconds of CPU time"
 
 func (v violation) String() string {
 	if v.field == "" {
