@@ -24,12 +24,12 @@ func AtAdmission(err error) error {
 
 func isAdmission(err error) bool {
 	switch {
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err) && !isByWebhook(err):
 		return isNoNamespace(err)
 	case !isRefusal(err), isUndecided(err), isMalformed(err), isUnreadable(err), IsPolicyNotReady(err), apply.IsCollision(err), lacksPermission(err):
 		return false
 	}
-	return slices.Contains([]int32{400, 403, 422}, codeOf(err))
+	return isByWebhook(err) || slices.Contains([]int32{400, 403, 422}, codeOf(err))
 }
 
 // isNoNamespace reports whether the namespace of an object does not exist.
@@ -46,9 +46,9 @@ func lacksPermission(err error) bool {
 	if !apierrors.IsForbidden(err) || !errors.As(err, &st) {
 		return false
 	}
-	object, reason, _ := strings.Cut(st.Status().Message, " is forbidden: ")
-	if strings.HasPrefix(object, "admission webhook ") {
+	if isByWebhook(err) {
 		return false
 	}
+	_, reason, _ := strings.Cut(st.Status().Message, " is forbidden: ")
 	return slices.ContainsFunc([]string{"User ", "user ", ownersRefused}, func(prefix string) bool { return strings.HasPrefix(reason, prefix) })
 }

@@ -190,7 +190,11 @@ func TestAddDryRun(t *testing.T) {
 	unready := &apierrors.StatusError{ErrStatus: *policy.ErrStatus.DeepCopy()}
 	unready.ErrStatus.Message = "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"
 	webhook := &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 400, Message: `admission webhook "w" denied the request: no`}}
+	unexplained := &apierrors.StatusError{ErrStatus: *webhook.ErrStatus.DeepCopy()}
+	unexplained.ErrStatus.Reason, unexplained.ErrStatus.Message = metav1.StatusReasonBadRequest, `admission webhook "w" denied the request without explanation`
 	schemaError := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "x", field.ErrorList{field.Required(field.NewPath("spec"), "")})
+	byWebhook := &apierrors.StatusError{ErrStatus: *schemaError.ErrStatus.DeepCopy()}
+	byWebhook.ErrStatus.Message = `admission webhook "w" denied the request: ` + byWebhook.ErrStatus.Message
 	untyped := &apierrors.StatusError{ErrStatus: metav1.Status{Code: 500, Message: `failed to create typed patch object (ns/x; /v1, Kind=Pod): .spec: expected map, got &{text}`}}
 	conflict := apierrors.NewApplyConflict([]metav1.StatusCause{{Type: metav1.CauseTypeFieldManagerConflict, Field: ".spec"}}, "conflict with y")
 	for name, row := range map[string]struct {
@@ -202,13 +206,15 @@ func TestAddDryRun(t *testing.T) {
 		"a policy":                       {answer: policy, refused: true},
 		"a policy without its parameter": {answer: unready, failed: true},
 		"a webhook":                      {answer: webhook, refused: true},
+		"a webhook with a reason":        {answer: unexplained, refused: true},
+		"a webhook that names fields":    {answer: byWebhook, refused: true},
 		"a schema":                       {answer: schemaError, refused: true, final: true},
 		"a value of another type":        {answer: untyped, refused: true, final: true},
 		"an invalid value":               {answer: apierrors.NewBadRequest(`Pod in version "v1" cannot be handled as a Pod: quantities must match`), refused: true, final: true},
 		"no such namespace":              {answer: apierrors.NewNotFound(pods, "x"), refused: true},
 		"a collision":                    {answer: &apply.CollisionError{Object: "Pod ns/x", Why: "so"}, refused: true},
 		"a field conflict":               {answer: conflict, refused: true},
-		"a webhook without dry runs":     {answer: apierrors.NewBadRequest("webhook does not support dry run"), unknown: true},
+		"a webhook without dry runs":     {answer: apierrors.NewBadRequest(`admission webhook "w" does not support dry run`), unknown: true},
 		"a webhook that is down":         {answer: apierrors.NewInternalError(errors.New("failed calling webhook")), unknown: true},
 		"a busy server":                  {answer: apierrors.NewTooManyRequests("later", 1), unknown: true},
 		"a slow server":                  {answer: apierrors.NewTimeoutError("slow", 1), unknown: true},

@@ -74,13 +74,12 @@ func IsPolicyNotReady(err error) bool {
 }
 
 // isUndecided reports whether the API server, or a webhook that it calls, is unavailable or cannot decide on a dry run.
-// The API server uses the reason BadRequest for a webhook without support for dry runs; a rejection by a webhook has
-// another reason, or none.
+// The API server uses the reason BadRequest for a webhook without support for dry runs.
 func isUndecided(err error) bool {
 	var unreachable net.Error // a timeout, including that of the context, or no connection
 	code := codeOf(err)
 	return code == 0 && errors.As(err, &unreachable) && !errors.Is(err, context.Canceled) || code >= 500 || apierrors.IsTooManyRequests(err) || apierrors.IsTimeout(err) ||
-		apierrors.ReasonForError(err) == metav1.StatusReasonBadRequest
+		apierrors.ReasonForError(err) == metav1.StatusReasonBadRequest && !isByWebhook(err)
 }
 
 // isRefusal reports whether the API server refuses the object or the permission to write it, as opposed to a request
@@ -90,11 +89,23 @@ func isRefusal(err error) bool {
 	return code >= 400 && code < 500 && !apierrors.IsUnauthorized(err) && !apierrors.IsConflict(err)
 }
 
+// isByWebhook reports whether a webhook refuses an object. A webhook can use any code, reason and causes, including those of
+// errors in the object; the API server only adds this prefix to its message.
+func isByWebhook(err error) bool {
+	var st apierrors.APIStatus
+	if !errors.As(err, &st) {
+		return false
+	}
+	name, isWebhook := strings.CutPrefix(st.Status().Message, `admission webhook "`)
+	_, answer, _ := strings.Cut(name, `" `)
+	return isWebhook && strings.HasPrefix(answer, "denied the request")
+}
+
 // isMalformed reports whether the API server refuses an object because it violates the schema. A rejection by a policy
-// has the same code but does not name fields.
+// has the same code but does not name fields, and a webhook may accept the object later.
 func isMalformed(err error) bool {
 	var st apierrors.APIStatus
-	if !apierrors.IsInvalid(err) || !errors.As(err, &st) || st.Status().Details == nil {
+	if !apierrors.IsInvalid(err) || isByWebhook(err) || !errors.As(err, &st) || st.Status().Details == nil {
 		return false
 	}
 	return slices.ContainsFunc(st.Status().Details.Causes, func(c metav1.StatusCause) bool {
@@ -104,13 +115,14 @@ func isMalformed(err error) bool {
 
 // isUnreadable reports whether the API server cannot decode the object as its kind.
 func isUnreadable(err error) bool {
-	return apply.IsNotTyped(err) || apierrors.IsBadRequest(err) && strings.Contains(err.Error(), " cannot be handled as a ")
+	return apply.IsNotTyped(err) || apierrors.IsBadRequest(err) && !isByWebhook(err) && strings.Contains(err.Error(), " cannot be handled as a ")
 }
 
 // IsPermanent reports whether the API server's response to a write (not a dry run) means that it will never accept the
-// same object.
+// same object, because it cannot decode the object or the object violates the schema. A policy or webhook that refuses the
+// object can be changed (see AtAdmission), even if its response has the same code.
 func IsPermanent(err error) bool {
-	return isUnreadable(err) || apierrors.IsInvalid(err) && !IsPolicyNotReady(err)
+	return isUnreadable(err) || isMalformed(err) && !IsPolicyNotReady(err)
 }
 
 // codeOf returns the HTTP status code of the API server's response, or 0 if there is no response.

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -30,20 +29,21 @@ type Blocker struct {
 }
 
 // Block rejects the creation of the object but allows the account's dry runs, so that a plan stops when it creates the
-// object. It returns once the API server rejects the creation. The object must be valid.
+// object. It returns once the API server rejects the creation. The object must be valid. As in most policies, the validation
+// has no reason, so that the API server responds with the code for invalid objects.
 func (tn *Tenant) Block(obj client.Object) *Blocker {
 	tn.T.Helper()
 	return tn.block(obj, fmt.Sprintf("request.?dryRun.orValue(false) && request.userInfo.username == %q",
-		scoped.Username(tn.Account.Namespace, tn.Account.Name)), ptr.To(metav1.StatusReasonForbidden))
+		scoped.Username(tn.Account.Namespace, tn.Account.Name)))
 }
 
 // Refuse rejects the creation of the object, including dry runs, as administrators' policies do.
 func (tn *Tenant) Refuse(obj client.Object) *Blocker {
 	tn.T.Helper()
-	return tn.block(obj, "false", nil)
+	return tn.block(obj, "false")
 }
 
-func (tn *Tenant) block(obj client.Object, unless string, reason *metav1.StatusReason) *Blocker {
+func (tn *Tenant) block(obj client.Object, unless string) *Blocker {
 	tn.T.Helper()
 	obj.SetNamespace(tn.Namespace)
 	mapping := tn.mapping(obj)
@@ -66,7 +66,6 @@ func (tn *Tenant) block(obj client.Object, unless string, reason *metav1.StatusR
 				Validations: []admissionregistrationv1.Validation{{
 					Expression: fmt.Sprintf("object.metadata.name != %q || %s", obj.GetName(), unless),
 					Message:    blockedByTest,
-					Reason:     reason,
 				}},
 			},
 		},

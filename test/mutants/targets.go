@@ -143,8 +143,8 @@ func targets() []Mutant {
 		},
 		{
 			Name: "webhooks-imitate-the-authorizer", File: "pkg/preflight/admission.go",
-			Old:    `	if strings.HasPrefix(object, "admission webhook ") {`,
-			New:    `	if strings.HasPrefix(object, "admission webhooks ") {`,
+			Old:    "	if isByWebhook(err) {",
+			New:    "	if isByWebhook(err) && err == nil {",
 			Killer: unit("pkg/preflight", "TestARefusalAtAdmissionIsNoMissingPermission"),
 		},
 	}

@@ -218,7 +218,7 @@ func (s *run) failed(err error) (outcome, error) {
 	switch {
 	case preflight.IsPermanent(err):
 		return blocked(s.aboutBundle(err)), nil
-	case apply.IsCollision(err), errors.As(err, &delayed):
+	case apply.IsCollision(err), errors.As(err, &delayed), preflight.AtAdmission(err) != nil: // no watch reports when it would be accepted
 		s.wakeAfter(s.memory.nextDelay(s.key()))
 		return waiting(s.aboutBundle(err)), nil
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
-	"github.com/remit-olm/remit/pkg/step/execute"
+	"github.com/remit-olm/remit/pkg/preflight"
 )
 
 const (
@@ -109,7 +109,7 @@ func Failed(err error) (t Transition, ok bool) {
 }
 
 // refusal reports whether err is a refusal, which means that a retry is pointless until permissions, a colliding
-// object, a missing namespace or the CSV itself has changed.
+// object, a missing namespace, a quota, a policy, a webhook or the CSV itself has changed.
 func refusal(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) ||
 		apierrors.IsNotFound(err) || apply.IsCollision(err)
@@ -134,11 +134,11 @@ func backoff(f Facts) time.Duration {
 
 // isRechecked reports whether an object is tried again after some time in every phase.
 func isRechecked(err error) bool {
-	return kit.Is[*apply.DelayedError](err) || kit.Is[*execute.RefusedError](err)
+	return kit.Is[*apply.DelayedError](err) || preflight.AtAdmission(err) != nil
 }
 
 // recheckAfter returns the delay before rechecking a refusal if no watch reports when its cause is removed (a quota, a
-// policy, a sealed Role). The delay is as long as the phase has lasted. It is 0, which means no recheck, for problems
+// policy, a webhook, a sealed Role). The delay is as long as the phase has lasted. It is 0, which means no recheck, for problems
 // that only a user can fix.
 func recheckAfter(f Facts, err error) time.Duration {
 	last := f.CSV.Status.LastTransitionTime
@@ -148,7 +148,7 @@ func recheckAfter(f Facts, err error) time.Duration {
 		return 0
 	case delayed:
 		return max(minDelay, clamp(f.Now.Sub(last.Time)))
-	case !apierrors.IsForbidden(err) && !kit.Is[*execute.RefusedError](err):
+	case !apierrors.IsForbidden(err) && preflight.AtAdmission(err) == nil:
 		return 0
 	}
 	return clamp(f.Now.Sub(last.Time))

@@ -10,12 +10,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/test/env/proofs"
+	"github.com/remit-olm/remit/test/env/recorded"
 )
 
 var start = metav1.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
@@ -46,7 +48,10 @@ var (
 	waitingD  = deployment.State{Installed: true, Problem: `waiting for deployment d to become ready: deployment "d" not available: x`}
 	stuck     = deployment.State{Installed: true, Stuck: true, Problem: `waiting for deployment d to become ready: deployment "d" exceeded its progress deadline`}
 	forbidden = apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "deployments"}, "d", errors.New("no"))
-	invalid   = apierrors.NewInvalid(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "d", nil)
+	invalid   = apierrors.NewInvalid(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "d", field.ErrorList{field.Required(field.NewPath("spec"), "")})
+	lacking   = apierrors.NewForbidden(schema.GroupResource{Group: "rbac.authorization.k8s.io", Resource: "roles"}, "d", errors.New(`User "acct" cannot create resource "roles"`))
+	policy    = recorded.ByAPolicy("deployments", "d")
+	hook      = recorded.ByAWebhook()
 	denied    = &MissingPermissionsError{Account: scoped.Account{Namespace: "t1", Name: "acct"}, Missing: []string{"in namespace t1 {…}"}}
 	delayed   = &apply.DelayedError{Why: "later"}
 )
@@ -92,6 +97,10 @@ func TestNextInEveryPhase(t *testing.T) {
 		{"roles refused by a policy", given(phasePending, "", func(f *Facts) { f.Prepared = forbidden }, after(10*time.Second)),
 			Transition{Phase: phasePending, Reason: reasonRequirementsNotMet, After: 10 * time.Second,
 				Message: `one or more requirements couldn't be found: deployments.apps "d" is forbidden: no`}},
+		{"roles refused by a policy without a reason", given(phasePending, "", func(f *Facts) { f.Prepared = policy }, after(10*time.Second)),
+			Transition{Phase: phasePending, Reason: reasonRequirementsNotMet, After: 10 * time.Second, Message: "one or more requirements couldn't be found: " + policy.Error()}},
+		{"a role refused by a webhook after the install", given(phaseSucceeded, reasonInstallSuccessful, deployments(ready), func(f *Facts) { f.Prepared = hook }, after(time.Hour)),
+			Transition{Phase: phaseSucceeded, Reason: reasonInstallSuccessful, After: 5 * time.Minute, Message: "install strategy completed with no errors"}},
 		{"certificate rotation continues although a role could not be created", given(phasePending, reasonNeedsCertRotation, func(f *Facts) { f.Prepared, f.Rolling, f.Same = denied, true, true }),
 			to(phaseInstallReady, reasonRequirementsMet, "all requirements found, attempting install")},
 		{"certificate rotation continues although the account is missing permissions", given(phasePending, reasonNeedsCertRotation, func(f *Facts) { f.Excess, f.Unmet, f.Rolling, f.Same = denied, true, true, true }),
@@ -150,6 +159,12 @@ func TestNextOutOfFailed(t *testing.T) {
 		{"requirements are still not met", given(phaseFailed, reasonRequirementsNotMet, func(f *Facts) { f.Unmet = true }), to(phaseFailed, reasonRequirementsNotMet, "requirements not met")},
 		{"requirements are not met while a role cannot be created", given(phaseFailed, reasonRequirementsNotMet, func(f *Facts) { f.Unmet, f.Prepared = true, denied }),
 			to(phaseFailed, reasonRequirementsNotMet, "requirements not met: ServiceAccount t1/acct is missing permissions: in namespace t1 {…}")},
+		{"requirements are not met while a quota refuses a role", given(phaseFailed, reasonRequirementsNotMet, func(f *Facts) { f.Unmet, f.Prepared = true, forbidden }, after(time.Minute)),
+			Transition{Phase: phaseFailed, Reason: reasonRequirementsNotMet, Message: "requirements not met: " + forbidden.Error(), After: time.Minute}},
+		{"requirements are not met while the account may not write a role", given(phaseFailed, reasonRequirementsNotMet, func(f *Facts) { f.Unmet, f.Prepared = true, lacking }, after(time.Minute)),
+			Transition{Phase: phaseFailed, Reason: reasonRequirementsNotMet, Message: "requirements not met: " + lacking.Error(), After: time.Minute}},
+		{"requirements are not met while a policy refuses a role", given(phaseFailed, reasonRequirementsNotMet, func(f *Facts) { f.Unmet, f.Prepared = true, policy }, after(time.Minute)),
+			Transition{Phase: phaseFailed, Reason: reasonRequirementsNotMet, Message: "requirements not met: " + policy.Error(), After: time.Minute}},
 		{"requirements are not met while a role is sealed", given(phaseFailed, reasonRequirementsNotMet, func(f *Facts) { f.Unmet, f.Prepared = true, delayed }, after(time.Second)),
 			Transition{Phase: phaseFailed, Reason: reasonRequirementsNotMet, Message: "requirements not met: later", After: 10 * time.Second}},
 		{"requirements are not met while a role has been sealed for a long time", given(phaseFailed, reasonRequirementsNotMet, func(f *Facts) { f.Unmet, f.Prepared = true, delayed }, after(time.Minute)),
@@ -161,6 +176,12 @@ func TestNextOutOfFailed(t *testing.T) {
 			to(phaseFailed, reasonNoRetry, "install strategy failed: "+invalid.Error())},
 		{"still forbidden: no watch reports when this ends", given(phaseFailed, reasonNoRetry, probe(forbidden), after(time.Hour)),
 			Transition{Phase: phaseFailed, Reason: reasonNoRetry, After: 5 * time.Minute, Message: "install strategy failed: " + forbidden.Error()}},
+		{"still refused by a policy", given(phaseFailed, reasonNoRetry, probe(policy), after(time.Minute)),
+			Transition{Phase: phaseFailed, Reason: reasonNoRetry, After: time.Minute, Message: "install strategy failed: " + policy.Error()}},
+		{"still refused by a webhook", given(phaseFailed, reasonNoRetry, probe(hook), after(time.Hour)),
+			Transition{Phase: phaseFailed, Reason: reasonNoRetry, After: 5 * time.Minute, Message: "install strategy failed: " + hook.Error()}},
+		{"a call is still refused by a policy", given(phaseFailed, reasonNoRetry, func(f *Facts) { f.CallRefused = policy }, after(time.Minute)),
+			Transition{Phase: phaseFailed, Reason: reasonNoRetry, After: time.Minute, Message: "install strategy failed: " + policy.Error()}},
 		{"allowed now", given(phaseFailed, reasonNoRetry), to(phasePending, reasonClusterChange, "Cluster resources changed state")},
 		{"failed just now", given(phaseFailed, reasonComponentFailed), Transition{Phase: phaseFailed, Reason: reasonComponentFailed, Message: "before",
 			After: 900 * time.Millisecond}},
@@ -185,6 +206,8 @@ func TestFailuresOfAnInstall(t *testing.T) {
 	}{
 		{"forbidden", forbidden, phaseFailed, reasonNoRetry},
 		{"invalid", invalid, phaseFailed, reasonNoRetry},
+		{"a policy", policy, phaseFailed, reasonNoRetry},
+		{"a webhook", hook, phaseFailed, reasonNoRetry},
 		{"collision", collision, phaseFailed, reasonNoRetry},
 		{"anything else", errors.New("connection refused"), phaseFailed, reasonComponentFailed},
 		{"account lost", &scoped.Error{Reason: scoped.AccountNotEnrolled, Message: "x"}, phasePending, "AccountNotEnrolled"},

@@ -156,7 +156,7 @@ func failedByRequirements(f Facts) Transition {
 		if f.Prepared != nil {
 			message += ": " + summary(f.Prepared)
 		}
-		return to(phaseFailed, reasonRequirementsNotMet, message)
+		return to(phaseFailed, reasonRequirementsNotMet, message).requeueAfter(recheckAfter(f, f.Prepared))
 	}
 	return to(phasePending, reasonRequirementsUnknown, messageUnknown)
 }

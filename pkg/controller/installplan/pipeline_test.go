@@ -21,6 +21,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/test/env/recorded"
 )
 
 const (
@@ -370,8 +371,12 @@ func TestExecutionsThatFailAreRetried(t *testing.T) {
 	quota := apierrors.NewForbidden(configMaps, "defaults", errors.New("exceeded quota"))
 	const fourth = "acct: apply ConfigMap ns/defaults"
 	upTo := func(n int) []string { return steps()[:n] }
+	refusedBy := func(name string, err error) row {
+		return row{"a write that is refused by " + name, []change{refusing(fourth, err)},
+			failsMidway("+++???", "apply ConfigMap ns/defaults: "+err.Error(), append(upTo(3), fourth+" (refused)")...)}
+	}
 	checkRows(t, []row{
-		{"a refused write", []change{refusing(fourth, quota)}, failsMidway("+++???", "apply ConfigMap ns/defaults: "+quota.Error(), append(upTo(3), fourth+" (refused)")...)},
+		refusedBy("a quota", quota), refusedBy("a policy without a reason", recorded.ByAPolicy("configmaps", "defaults")), refusedBy("a webhook without a code", recorded.ByAWebhook()),
 		{"a concurrent write, which is not reported", []change{refusing(fourth, apierrors.NewConflict(configMaps, "defaults", errors.New("edited")))},
 			failsMidway("+++???", `apply ConfigMap ns/defaults: Operation cannot be fulfilled on configmaps "defaults": edited`, append(upTo(3), fourth+" (refused)")...).
 				with(func(o *effect) { o.installed, o.message = "", "" })},
