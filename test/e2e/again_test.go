@@ -7,7 +7,11 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -118,6 +122,52 @@ func TestADeletedPlanComesBackUnderANewName(t *testing.T) {
 	pending(name)
 	tn.Approve("a.v1.0.0")
 	tn.Installed("a.v1.0.0")
+}
+
+// The ClusterServiceVersion is the first object of a plan and the PodDisruptionBudget the last one. A quota stops the plan between them.
+func TestAnInstallIsFinishedAfterItsPlanIsDeleted(t *testing.T) {
+	t.Parallel()
+	for name, remove := range map[string]func(*env.Tenant, *operatorsv1alpha1.InstallPlan){
+		"by a user": func(tn *env.Tenant, ip *operatorsv1alpha1.InstallPlan) {
+			require.NoError(tn.T, cluster.Client.Delete(tn.T.Context(), ip))
+		},
+		"with its Subscription": func(tn *env.Tenant, _ *operatorsv1alpha1.InstallPlan) {
+			sub := subscriptions(tn.T, tn)["a"]
+			require.NoError(tn.T, cluster.Client.Delete(tn.T.Context(), sub))
+			tn.Subscribe("catalog", "a", "stable")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tn := following(t)
+			tn.Grant(tn.Namespace, rbacv1.PolicyRule{APIGroups: []string{"policy"}, Resources: []string{"poddisruptionbudgets"}, Verbs: []string{"get", "create", "patch", "delete"}})
+			tn.Publish("catalog", releasesV1+" guarded")
+			quota := &corev1.ResourceQuota{ObjectMeta: tn.Meta("none"), Spec: corev1.ResourceQuotaSpec{
+				Hard: corev1.ResourceList{"count/rolebindings.rbac.authorization.k8s.io": resource.MustParse("0")}}}
+			tn.Create(quota)
+			tn.Eventually(func(c *assert.CollectT) {
+				assert.NoError(c, tn.Get(quota.Name, quota))
+				assert.NotEmpty(c, quota.Status.Hard)
+			})
+			tn.Subscribe("catalog", "a", "stable")
+			tn.PlanSays(componentFailed, "exceeded quota: none")
+			ip := tn.Plan(t)
+			require.NotEmpty(t, tn.CSV(t, "a.v1.0.0").UID)
+
+			remove(tn, ip)
+			tn.Eventually(func(c *assert.CollectT) {
+				list := &operatorsv1alpha1.InstallPlanList{}
+				assert.NoError(c, cluster.Client.List(t.Context(), list, client.InNamespace(tn.Namespace)))
+				if assert.Len(c, list.Items, 1) {
+					assert.NotEqual(c, ip.Name, list.Items[0].Name)
+				}
+			})
+			require.NoError(t, cluster.Client.Delete(t.Context(), quota))
+			tn.Complete()
+			require.NoError(t, tn.Get("a", &policyv1.PodDisruptionBudget{}))
+			tn.Installed("a.v1.0.0")
+		})
+	}
 }
 
 // OLM reports a version as installed, and as the latest, as soon as it exists. Tools wait for this state.

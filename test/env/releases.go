@@ -20,13 +20,14 @@ import (
 
 // Releases returns a file-based catalog, as JSON, of small operators that do nothing, with one version per line:
 //
-//	a.v2.0.0 stable,beta replaces=a.v1.0.0 skips=a.v1.5.0 range=<2.0.0 needs=b:>=1.0.0 kind=example.com/v1/Thing reads=secrets everywhere=nodes global deprecated=why
+//	a.v2.0.0 stable,beta replaces=a.v1.0.0 skips=a.v1.5.0 range=<2.0.0 needs=b:>=1.0.0 kind=example.com/v1/Thing reads=secrets everywhere=nodes global guarded deprecated=why
 //
 // The package is the part before ".v"; the default channel is the first channel of the package's first line. Every
 // operator requests permission to read ConfigMaps. "reads" adds permission to read another resource in the target
 // namespaces, and "everywhere" cluster-wide. "kind" names a kind that the version requires. A version with
 // "global" supports only AllNamespaces, so it fails in a namespace whose OperatorGroup has targets. A version with "converts"
-// also serves a webhook that converts the objects of its CustomResourceDefinition.
+// also serves a webhook that converts the objects of its CustomResourceDefinition. A version with "guarded" contains a
+// PodDisruptionBudget with the name of the package, which its InstallPlan writes last.
 func Releases(lines ...string) string { return ReleasesWith(nil, lines...) }
 
 // Brings maps versions to the CustomResourceDefinitions that they contain and own.
@@ -89,7 +90,7 @@ type release struct {
 	needs                          []map[string]any
 	kinds                          []map[string]any
 	reads, everywhere              []string
-	global, converts               bool
+	global, converts, guarded      bool
 	brings                         *apiextensionsv1.CustomResourceDefinition
 }
 
@@ -116,6 +117,8 @@ func (r *release) read(word string) {
 		r.global = true
 	case "converts":
 		r.global, r.converts = true, true
+	case "guarded":
+		r.guarded = true
 	case "deprecated":
 		r.deprecated = value
 	default:
@@ -138,6 +141,10 @@ func (r *release) properties() []map[string]any {
 	}
 	for _, k := range r.kinds {
 		out = append(out, property("olm.gvk.required", k))
+	}
+	if r.guarded {
+		out = append(out, property("olm.bundle.object", map[string]any{"data": fmt.Appendf(nil,
+			`{"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": %q}, "spec": {"maxUnavailable": 1}}`, r.pkg)}))
 	}
 	if r.brings == nil {
 		return out

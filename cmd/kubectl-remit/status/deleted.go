@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/step"
 )
 
@@ -46,8 +47,8 @@ func (w *world) fillDeleted(ctx context.Context, c client.Reader, r *Report) err
 	return nil
 }
 
-// fillDeletedPlans notes InstallPlans that Subscriptions name but that do not exist. InstallPlans are records, so no
-// action is required.
+// fillDeletedPlans notes InstallPlans that Subscriptions name but that do not exist. A complete InstallPlan is a record, so no
+// action is required. If the InstallPlan was not complete, objects may be missing until another one is complete.
 func (w *world) fillDeletedPlans(g *Group) {
 	exists := map[string]bool{}
 	for i := range w.plans {
@@ -57,10 +58,15 @@ func (w *world) fillDeletedPlans(g *Group) {
 	}
 	for i := range w.subscriptions {
 		sub := &w.subscriptions[i]
-		if sub.Namespace == g.Namespace && w.complete && sub.Status.InstallPlanRef != nil && !exists[sub.Status.InstallPlanRef.Name] {
-			g.Notes = append(g.Notes, fmt.Sprintf("InstallPlan %s of Subscription %s was deleted. The operators that it installed continue to run, and the next version gets "+
-				"its own plan; until then, unneeded permissions and deleted objects are not reported", sub.Status.InstallPlanRef.Name, sub.Name))
+		if sub.Namespace != g.Namespace || !w.complete || sub.Status.InstallPlanRef == nil || exists[sub.Status.InstallPlanRef.Name] {
+			continue
 		}
+		what := "was deleted. The operators that it installed continue to run, and the next version gets " +
+			"its own plan; until then, unneeded permissions and deleted objects are not reported"
+		if status.PlanWasIncomplete(&sub.Status) {
+			what = "was deleted before it was complete. Remit creates another one when it can; until that is complete, objects may be missing, which are not reported"
+		}
+		g.Notes = append(g.Notes, fmt.Sprintf("InstallPlan %s of Subscription %s %s", sub.Status.InstallPlanRef.Name, sub.Name, what))
 	}
 }
 

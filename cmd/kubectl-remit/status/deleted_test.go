@@ -92,3 +92,21 @@ func TestShowsTheCommandThatPrintsTheGrant(t *testing.T) {
       To see everything that is missing and grant it: kubectl remit grant installplan/install-1 -n ns
 `)
 }
+
+func TestNotesWhetherADeletedPlanWasComplete(t *testing.T) {
+	for condition, want := range map[operatorsv1alpha1.SubscriptionConditionType]string{
+		"":                   "was deleted. The operators that it installed continue to run",
+		"UpgradeHeldBack":    "was deleted. The operators that it installed continue to run",
+		"InstallPlanPending": "was deleted before it was complete",
+		"InstallPlanFailed":  "was deleted before it was complete",
+		"InstallPlanMissing": "was deleted before it was complete",
+	} {
+		sub := operatorsv1alpha1.Subscription{ObjectMeta: objectMeta("sub")}
+		sub.Status.InstallPlanRef = &corev1.ObjectReference{Name: "install-1"}
+		sub.Status.Conditions = []operatorsv1alpha1.SubscriptionCondition{{Type: condition, Status: corev1.ConditionTrue}}
+		g := &Group{Namespace: "ns"}
+		(&world{complete: true, subscriptions: []operatorsv1alpha1.Subscription{sub}}).fillDeletedPlans(g)
+		require.Len(t, g.Notes, 1)
+		require.Contains(t, g.Notes[0], "InstallPlan install-1 of Subscription sub "+want, condition)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
@@ -57,7 +58,7 @@ func (r *Reconciler) advance(ctx context.Context, w *world) (map[types.UID]*view
 // that had too little time or, if that set had all of the time, with the one after it.
 func (r *Reconciler) installAll(ctx context.Context, w *world, known *known, views map[types.UID]*view) error {
 	var errs []error
-	sets, first := known.answer.Sets, known.first
+	sets, first := slices.Concat(known.answer.Sets, w.toFinish(views, known.answer.Sets)), known.first
 	for i := range sets {
 		at := (first + i) % len(sets)
 		hadAll, hadTime := !w.input.Reading.Begun(), !w.input.Reading.IsOver()
@@ -145,12 +146,13 @@ func (w *world) viewOf(sub *operatorsv1alpha1.Subscription) *view {
 		installed: w.installedFor(sub), catalog: w.catalogOf(sub), account: w.input.Account, named: scoped.ToRecord(w.named, recordedAccount(&sub.Status)), forward: w.forward,
 		deprecated: w.deprecationsOf(sub), plan: made.plan,
 	}
+	v.unfinished = w.isUnfinished(sub, v.installed)
 	switch {
 	case v.plan != nil && inFlight(v.plan) && isFixed(v.plan) && !hasChanged(sub, v.installed != nil, made):
-		v.resolved = made.pin.Bundle
+		v.resolved, v.pinned = made.pin.Bundle, made.pin
 	case v.installed != nil:
 		v.resolved = v.installed.Name
-		if v.plan != nil && inFlight(v.plan) {
+		if v.plan != nil && inFlight(v.plan) && made.pin.Bundle != v.resolved {
 			v.plan = nil // the Subscription is resolved again, for example because its plan waits for approval
 		}
 	default:
@@ -177,10 +179,7 @@ func (w *world) toResolve(views map[types.UID]*view) (ns resolver.Namespace) {
 }
 
 func (w *world) subject(sub *operatorsv1alpha1.Subscription, v *view) resolver.Subject {
-	s := resolver.Subject{Subscription: sub, Installed: v.installed}
-	if v.plan != nil && inFlight(v.plan) && isFixed(v.plan) { // viewOf has dropped plans that no longer match the Subscription
-		s.Planned = w.planOf(sub).pin
-	}
+	s := resolver.Subject{Subscription: sub, Installed: v.installed, Planned: v.pinned}
 	if v.installed != nil {
 		s.Keep = v.tooLarge || !w.replaceable(v.installed)
 	}

@@ -22,6 +22,9 @@ type findings struct {
 	planned map[types.UID]planned
 	// byContent contains the newest plan with each content, keyed by contentOf.
 	byContent map[string]*operatorsv1alpha1.InstallPlan
+	// names contains the names of the plans, and writes those of the versions that the plans of existing Subscriptions install. Plans
+	// that Remit did not create and those that are being deleted do not count.
+	names, writes map[string]bool
 }
 
 // planned is a plan for a Subscription, and the Subscription's pin in the plan. The zero value means that there is
@@ -38,6 +41,7 @@ func (w *world) findings() *findings {
 	w.found = &findings{
 		marked: map[string][]*operatorsv1alpha1.ClusterServiceVersion{}, owned: map[string][]*operatorsv1alpha1.ClusterServiceVersion{},
 		asked: map[string]bool{}, planned: map[types.UID]planned{}, byContent: map[string]*operatorsv1alpha1.InstallPlan{},
+		names: map[string]bool{}, writes: map[string]bool{},
 	}
 	for i := range w.csvs {
 		mark := names.ShortMark(w.csvs[i].Labels[names.LabelLineage])
@@ -51,6 +55,11 @@ func (w *world) findings() *findings {
 	}
 	for i := range w.plans {
 		w.found.readPlan(&w.plans[i])
+	}
+	for i := range w.subscriptions {
+		if made := w.found.planned[w.subscriptions[i].UID]; made.plan != nil {
+			w.found.writes[made.pin.Bundle] = true
+		}
 	}
 	return w.found
 }
@@ -69,6 +78,7 @@ func (f *findings) readPlan(ip *operatorsv1alpha1.InstallPlan) {
 	if ip.DeletionTimestamp != nil {
 		return
 	}
+	f.names[ip.Name] = true
 	for i := range plan.Pins {
 		pin := &plan.Pins[i]
 		if newest := f.planned[pin.SubscriptionUID].plan; newest == nil || resolver.CompareAge(newest, ip) < 0 {

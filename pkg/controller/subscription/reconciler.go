@@ -182,6 +182,10 @@ type view struct {
 	head      string
 	// plan is the InstallPlan that installs or has installed the CSV.
 	plan *operatorsv1alpha1.InstallPlan
+	// pinned is the Subscription's pin in a plan that is in progress and must not be replaced, or nil.
+	pinned *resolver.Pin
+	// unfinished is true if the plan that wrote the installed version may not have been completed.
+	unfinished bool
 	// resolved is the name of the CSV that the plan installs or, without a plan, of the installed CSV.
 	resolved string
 	// problem is the reason that there is no plan. unpackFailed is the reason that the bundle's content could not be

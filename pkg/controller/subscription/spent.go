@@ -18,7 +18,7 @@ import (
 // A plan that is complete or superseded is spent: if a later resolution has the same content, the plan does not install
 // it. Such a resolution occurs if the plan's objects were deleted, or if the Subscription was changed back. In this
 // case, a new plan is created whose pins name the spent plan. The same applies if the plan that a Subscription's status
-// refers to was deleted. The name of the new plan therefore differs but still depends only on its content, and the new
+// refers to was deleted, whether or not it had written anything. The name of the new plan therefore differs but still depends only on its content, and the new
 // plan must be approved again if approval is required.
 
 // isSpent reports whether an existing plan is spent, which means that a resolution with the same content needs a new plan. The
@@ -38,7 +38,8 @@ func (r *Reconciler) isSpent(ctx context.Context, w *world, ip *operatorsv1alpha
 		return false, nil
 	}
 	if slices.ContainsFunc(plan.Pins, w.isCached) {
-		return false, nil // if the ClusterServiceVersion was deleted, the pending event triggers another reconcile
+		// If the ClusterServiceVersion was deleted, the pending event triggers another reconcile. If it is unfinished, a later plan wrote it.
+		return w.finishes(plan), nil
 	}
 	for _, pin := range plan.Pins {
 		exists, err := r.exists(ctx, w, pin)

@@ -208,6 +208,7 @@ func (r *Reconciler) writeConditions(st *operatorsv1alpha1.SubscriptionStatus, v
 	pending, failed := planConditions(v)
 	set(operatorsv1alpha1.SubscriptionInstallPlanPending, pending)
 	set(operatorsv1alpha1.SubscriptionInstallPlanFailed, failed)
+	set(operatorsv1alpha1.SubscriptionInstallPlanMissing, missingPlan(v))
 	for _, t := range []operatorsv1alpha1.SubscriptionConditionType{typePermissionsMissing, typeObjectsRefused, typeWebhooksIncluded} {
 		if c, ok := found(v, t); ok {
 			put(t, c.Status, string(c.Reason), message.Reread(c.Message))
@@ -338,11 +339,15 @@ func planConditions(v view) (pending, failed *reasoned) {
 	case operatorsv1alpha1.InstallPlanPhaseComplete:
 		return nil, nil
 	case operatorsv1alpha1.InstallPlanPhaseFailed:
-		return nil, &reasoned{cmp.Or(string(installed.Reason), reasonPlanFailed), message.Reread(installed.Message)}
+		return nil, &reasoned{cmp.Or(string(installed.Reason), reasonPlanFailed), message.Lines(message.Reread(installed.Message), howToContinue(v))}
 	case operatorsv1alpha1.InstallPlanPhaseNone:
 		return &reasoned{reason: reasonNotYetReconciled}, nil
 	default:
-		return &reasoned{string(phase), message.Reread(installed.Message)}, nil
+		text := message.Reread(installed.Message)
+		if installed.Reason == names.ReasonBundleContentUnavailable {
+			text = message.Lines(text, howToContinue(v))
+		}
+		return &reasoned{string(phase), text}, nil
 	}
 }
 
