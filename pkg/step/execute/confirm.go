@@ -78,7 +78,13 @@ func (r Roles) revoke(ctx context.Context, c client.Client, live, role *unstruct
 	if err := apply.Overwrite(ctx, c, live, sealed, r.Owner); err == nil {
 		return nil
 	}
-	return empty(ctx, c, live)
+	if err = empty(ctx, c, live); err == nil {
+		return nil
+	}
+	if now, failed := apply.Live(ctx, c, role); failed == nil && (now == nil || now.GetUID() != live.GetUID()) {
+		return nil // the Role was deleted: the binding refers to nothing, or to a Role of another user
+	}
+	return err
 }
 
 // empty removes all rules of a Role, and what other users may have added to it to prevent this.
@@ -90,8 +96,7 @@ func empty(ctx context.Context, c client.Client, role *unstructured.Unstructured
 	if err != nil {
 		return fmt.Errorf("encode the patch of %s: %w", apply.Describe(role), err)
 	}
-	err = c.Patch(ctx, role.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(apply.Manager(role.GetLabels())))
-	if client.IgnoreNotFound(err) != nil {
+	if err := c.Patch(ctx, role.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(apply.Manager(role.GetLabels()))); err != nil {
 		return fmt.Errorf("remove the rules of %s: %w", apply.Describe(role), err)
 	}
 	return nil

@@ -212,6 +212,13 @@ func TestRulesThatWereNotConfirmedAreRemoved(t *testing.T) {
 			s.tamper()
 			return nil
 		}, "a RoleBinding in namespace"},
+		{"another user replaces the Role", false, func(s *sealing, _ func()) error {
+			require.NoError(s.t, s.client.Create(s.t.Context(), s.theirs))
+			role := s.live()
+			require.NoError(s.t, s.stranger.Delete(s.t.Context(), role))
+			require.NoError(s.t, s.stranger.Create(s.t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: role.Namespace, Name: role.Name, Labels: map[string]string{"theirs": ""}}}))
+			return nil
+		}, "a RoleBinding in namespace"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := newTarget(t)
@@ -227,6 +234,7 @@ func TestRulesThatWereNotConfirmedAreRemoved(t *testing.T) {
 			require.ErrorContains(t, err, row.want)
 			require.NotContains(t, err.Error(), "could not be removed")
 			s.grantsNothing()
+			require.Equal(t, s.live().Labels["theirs"] == "" && s.live().Labels[names.LabelLineage] == "", row.name == "another user replaces the Role", "a Role of another user is not changed")
 		})
 	}
 }
