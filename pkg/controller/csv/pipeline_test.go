@@ -326,7 +326,8 @@ func TestInstalls(t *testing.T) {
 		{"an operator that is available", []change{settled, available("demo")}, runs("InstallSucceeded", completed)},
 		{"an operator that is installed", []change{installed}, runs("", completed)},
 		{"roles in each target", []change{targets("t2")}, installs(toInstall, slices.Concat([]string{annotates, "acct: apply ServiceAccount t1/demo",
-			"acct: apply Role t1/demo.v1.0.0-demo-#", outside("apply", "t2")[1], "acct: apply RoleBinding t1/demo.v1.0.0-demo-#", outside("apply", "t2")[0]}, reports(), []string{deploys})...)},
+			"acct: apply Role t1/demo.v1.0.0-demo-#", outside("apply", "t2")[1], outside("apply", "t2")[1], // sealed first
+			"acct: apply RoleBinding t1/demo.v1.0.0-demo-#", outside("apply", "t2")[0]}, reports(), []string{deploys})...)},
 		{"roles in a target that is removed", []change{targets("t2", "t3"), installed, targets("t2")},
 			installs("ComponentUnhealthy! "+toInstall, slices.Concat([]string{annotates}, outside("delete", "t3"), []string{deploys})...)},
 		{"nothing is reported in the first seconds of its InstallPlan", []change{planInProgress, created, passing(kit.SettleTime / 2)}, effect{after: kit.SettleTime / 2}},
