@@ -346,7 +346,7 @@ func TestInstalls(t *testing.T) {
 		// The binding to the Role still exists, so the Role is first written in sealed form and then with its rules. A Role
 		// with resource names cannot be sealed.
 		{"a role that was deleted", []change{installed, withoutRoles},
-			runs("", completed, slices.Concat(slices.Repeat([]string{"acct: apply Role t1/demo.v1.0.0-demo-#"}, 2), reports()[:1])...)},
+			runs("", completed, slices.Concat(slices.Repeat([]string{"acct: apply Role t1/demo.v1.0.0-demo-#"}, 2), slices.Repeat(reports()[:1], 2))...)},
 		{"a role whose deletion another user blocks does not affect other targets", []change{targets("t1", "t2"), installed, keptInDeletion("t2")},
 			runs("", completed+"; the operator gets no permissions in namespace t2: Role t2/demo.v1.0.0-demo-# is being deleted").with(func(o *effect) { o.after = minDelay })},
 		{"a role whose deletion another user blocks does not prevent writing a Deployment", []change{targets("t1", "t2"), installed, keptInDeletion("t2"), without(deploymentOf("demo"))},
