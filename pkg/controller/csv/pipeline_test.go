@@ -343,8 +343,7 @@ func TestInstalls(t *testing.T) {
 		}), installed, func(w *world) {
 			recorded.Edit(w.Server, deploymentOf("demo"), func(d *appsv1.Deployment) { delete(d.Labels, "release") })
 		}}, runs("ComponentUnhealthy! InstallSucceeded", completed, deploys)},
-		// The binding to the Role still exists, so the Role is first written in sealed form and then with its rules. A Role
-		// with resource names cannot be sealed.
+		// The binding to the Role still exists, so the Role is first written in sealed form and then with its rules.
 		{"a role that was deleted", []change{installed, withoutRoles},
 			runs("", completed, slices.Concat(slices.Repeat([]string{"acct: apply Role t1/demo.v1.0.0-demo-#"}, 2), slices.Repeat(reports()[:1], 2))...)},
 		{"a role whose deletion another user blocks does not affect other targets", []change{targets("t1", "t2"), installed, keptInDeletion("t2")},
