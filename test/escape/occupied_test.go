@@ -2,6 +2,7 @@ package escape
 
 import (
 	"slices"
+	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/assert"
@@ -43,6 +44,9 @@ func occupations() []row {
 				require.NoError(s.T, admin.Delete(s.T.Context(), empty))
 				return theirs
 			})
+		}},
+		{number: "395", title: "the administrator of one target binds the operator's Role in a loop while it is created", holds: p0(), play: func(s *scene) {
+			s.raced()
 		}},
 	}
 }
@@ -89,6 +93,56 @@ func (s *scene) occupied(occupy func(admin client.Client, namespace, role string
 	s.allow(nil)
 	leave(s.T, t1)
 	leave(s.T, t2)
+}
+
+// rounds is the number of times that raced lets Remit create the Role.
+const rounds = 30
+
+// raced installs an operator for two targets while the administrator of one of them creates, binds and deletes a Role with the name of the
+// operator's Role, and lets Remit create it again each time. The binding must never grant what the operator's Role grants.
+func (s *scene) raced() {
+	s.T.Helper()
+	target := s.target("a")
+	targets := []string{s.Namespace, target}
+	s.allow(func(c oracle.Change) bool { return c.Namespace == target || c.Name == target })
+	admin, ask := s.administrator(target), preflight.Reviews(cluster.Client)
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: target, Name: s.operatorsRole(csv(), target, targets)}}
+	theirs := s.strangersBinding(role.Name)
+	theirs.Namespace, theirs.Name = target, "theirs"
+	theirs.Subjects = []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: target}}
+	s.group(targets...)
+	s.publish(bundleOf(csv()))
+	s.subscribe()
+	for created := 0; created < rounds; {
+		live := &rbacv1.Role{}
+		if err := admin.Get(s.T.Context(), client.ObjectKeyFromObject(role), live); err == nil {
+			if len(live.Labels) > 0 {
+				created++
+			}
+			_ = admin.Delete(s.T.Context(), live) // Remit creates it again
+		}
+		empty := role.DeepCopy()
+		if admin.Create(s.T.Context(), empty) != nil {
+			continue
+		}
+		bound := admin.Create(s.T.Context(), theirs.DeepCopy())
+		_ = admin.Delete(s.T.Context(), empty)
+		if bound != nil {
+			continue
+		}
+		for range 5 { // Remit has time to create the Role
+			allowed, err := ask(s.T.Context(), rbac.Subject{User: target}, target, rule("", "configmaps", "list"))
+			require.NoError(s.T, err)
+			require.False(s.T, allowed, "the administrator has the permissions of the operator")
+		}
+		require.NoError(s.T, admin.Delete(s.T.Context(), theirs.DeepCopy()))
+		time.Sleep(time.Duration(created%5) * 10 * time.Millisecond)
+	}
+	s.Complete()
+	s.operatorReads(target, true)
+	s.csvSays(succeeded)
+	s.allow(nil)
+	leave(s.T, target)
 }
 
 // onlyOthers asserts that an operator has its Roles and permissions in all targets except one, where nothing is bound by Remit.

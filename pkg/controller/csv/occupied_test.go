@@ -28,7 +28,10 @@ func roleIn(t *testing.T, namespace string) *rbacv1.Role {
 
 func TestACollisionInATargetAffectsOnlyThisTarget(t *testing.T) {
 	t.Parallel()
-	const note = "; the operator gets no permissions in namespace t2: "
+	const (
+		note = "; the operator gets no permissions in namespace t2: "
+		role = "acct: apply Role t2/demo.v1.0.0-demo-#" // sealed first
+	)
 	bindsIt := func(t *testing.T, w *world) *rbacv1.RoleBinding {
 		b := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "t2", Name: "theirs"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: roleIn(t, "t2").Name},
 			Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "mallory"}}}
@@ -51,7 +54,7 @@ func TestACollisionInATargetAffectsOnlyThisTarget(t *testing.T) {
 		require.Empty(t, got.unmet)
 
 		w.Delete(theirs)
-		require.Equal(t, runs("", completed, "acct: apply Role t2/demo.v1.0.0-demo-#", "acct: apply RoleBinding t2/demo.v1.0.0-demo-#"), w.settle())
+		require.Equal(t, runs("", completed, role, role, "acct: apply RoleBinding t2/demo.v1.0.0-demo-#"), w.settle())
 	})
 	t.Run("a binding of the operator's Role", func(t *testing.T) {
 		t.Parallel()
@@ -65,7 +68,7 @@ func TestACollisionInATargetAffectsOnlyThisTarget(t *testing.T) {
 		require.Contains(t, got.message, note+"a RoleBinding in namespace t2")
 		require.Empty(t, got.writes)
 		w.Delete(theirs)
-		require.Equal(t, runs("", completed, "acct: apply Role t2/demo.v1.0.0-demo-#", "acct: apply RoleBinding t2/demo.v1.0.0-demo-#"), w.settle())
+		require.Equal(t, runs("", completed, role, role, "acct: apply RoleBinding t2/demo.v1.0.0-demo-#"), w.settle())
 	})
 	t.Run("a Role that replaces the operator's", func(t *testing.T) {
 		t.Parallel()

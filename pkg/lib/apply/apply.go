@@ -176,6 +176,20 @@ func change(ctx context.Context, c client.Client, live, want *unstructured.Unstr
 	return Updated, want, nil
 }
 
+// Overwrite applies desired to the object with the UID of live, even if that object has changed since it was read. It is for changes
+// that only take something away: other users could keep an update from the latest version from succeeding.
+func Overwrite(ctx context.Context, c client.Client, live, desired *unstructured.Unstructured, owner Owner) error {
+	if err := Check(live, desired, owner); err != nil {
+		return err
+	}
+	want := desired.DeepCopy()
+	if err := owner.Prove(want, live); err != nil {
+		return fmt.Errorf("prove ownership of %s: %w", Describe(desired), err)
+	}
+	want.SetUID(live.GetUID())
+	return send(ctx, c, want)
+}
+
 // Manager returns the field manager with which an install applies an object with these labels. Each lineage has its own, so
 // that server-side apply refuses to change fields that another lineage or client applied. The field manager does not prove
 // ownership, because clients can choose any.

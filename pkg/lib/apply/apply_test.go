@@ -279,6 +279,24 @@ func (w *world) other(name string) *unstructured.Unstructured {
 	return obj
 }
 
+func TestOverwritesOnlyTheSameObject(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, read, err := w.ensure(w.client, w.configMap(map[string]any{"a": "1"}))
+	require.NoError(t, err)
+	w.writeAsOther(map[string]string{"owner": "us"}, map[string]string{"a": "1", "b": "theirs"})
+	require.NoError(t, apply.Overwrite(t.Context(), w.client, read, w.configMap(map[string]any{"a": "2"}), us{}), "the object has changed since it was read")
+	require.Equal(t, map[string]any{"a": "2", "b": "theirs"}, w.live().Object["data"])
+
+	require.NoError(t, w.client.Delete(t.Context(), w.live()))
+	w.writeAsOther(nil, map[string]string{"b": "theirs"})
+	require.Error(t, apply.Overwrite(t.Context(), w.client, read, w.configMap(map[string]any{"a": "3"}), us{}))
+	require.Equal(t, map[string]any{"b": "theirs"}, w.live().Object["data"])
+	require.NoError(t, w.client.Delete(t.Context(), w.live()))
+	require.Error(t, apply.Overwrite(t.Context(), w.client, read, w.configMap(map[string]any{"a": "3"}), us{}))
+	require.Nil(t, w.live())
+}
+
 // Two lineages find that the object does not exist, and both apply it: the second lineage must not change the object
 // of the first.
 func TestAConcurrentCreationByAnotherLineageIsACollision(t *testing.T) {

@@ -59,11 +59,14 @@ func (r Roles) EnsureUncached(ctx context.Context, c client.Client, obj *unstruc
 func (r Roles) from(ctx context.Context, c client.Client, live, role *unstructured.Unstructured) (apply.Result, *unstructured.Unstructured, error) {
 	var result apply.Result
 	var written *unstructured.Unstructured
-	err := r.guard(ctx, c, live, role, func(live *unstructured.Unstructured) (err error) {
+	err := r.guard(ctx, c, live, role, func(live *unstructured.Unstructured) (_ *unstructured.Unstructured, err error) {
 		result, written, err = apply.From(ctx, c, live, role, r.Owner)
-		return err
+		return written, err
 	})
-	return result, written, err
+	if err != nil {
+		return "", nil, err
+	}
+	return result, written, nil
 }
 
 // isUncached reports whether the cache shows that a role or a binding does not exist. It returns false if RBAC cannot be read.
@@ -73,16 +76,20 @@ func isUncached(l rbac.Listers, obj *unstructured.Unstructured) bool {
 }
 
 // guard calls write with the live object of a role or a binding. Before it writes a role, it verifies that no foreign
-// binding refers to the role and, if another user may have bound the role while it had no rules, seals it (see refill).
-func (r Roles) guard(ctx context.Context, c client.Client, live, obj *unstructured.Unstructured, write func(live *unstructured.Unstructured) error) error {
+// binding refers to the role. If another user may have bound the role while it did not have its rules, guard seals it before the write
+// (see refill), and checks the bindings again after it (see confirm).
+func (r Roles) guard(ctx context.Context, c client.Client, live, obj *unstructured.Unstructured, write func(live *unstructured.Unstructured) (*unstructured.Unstructured, error)) error {
 	if err := r.CheckBindings(ctx, live, obj); err != nil {
 		return err
 	}
-	live, err := r.refill(ctx, c, live, obj)
+	live, exposed, err := r.refill(ctx, c, live, obj)
 	if err != nil {
 		return err
 	}
-	err = write(live)
+	written, err := write(live)
+	if exposed {
+		return r.confirm(ctx, c, live, obj, outcome{written, err})
+	}
 	if IsBinding(obj) && live != nil && apply.IsFieldConflict(err) {
 		return &apply.CollisionError{Object: apply.Describe(obj), Found: "no longer matches what this install created",
 			Why: "its subjects were changed by another field manager", Remedy: "delete it, and it will be recreated"}

@@ -291,13 +291,16 @@ func (e *Executor) Do(ctx context.Context, s State) (Done, error) {
 	if !rendered(s) {
 		return e.write(ctx, s)
 	}
-	done := Done{Status: operatorsv1alpha1.StepStatusUnknown}
-	err := e.roles(s).guard(ctx, e.Account, s.Live, e.owned(s.Step), func(live *unstructured.Unstructured) (err error) {
+	var done Done
+	err := e.roles(s).guard(ctx, e.Account, s.Live, e.owned(s.Step), func(live *unstructured.Unstructured) (_ *unstructured.Unstructured, err error) {
 		s.Live = live
 		done, err = e.write(ctx, s)
-		return err
+		return done.Live, err
 	})
-	return done, err
+	if err != nil {
+		return Done{Status: operatorsv1alpha1.StepStatusUnknown}, err
+	}
+	return done, nil
 }
 
 func (e *Executor) write(ctx context.Context, s State) (Done, error) {

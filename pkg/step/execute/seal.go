@@ -35,37 +35,51 @@ const sealPrefix = "remit/sealed:"
 // triggers another reconcile, so without this pause each failure would immediately cause the next attempt.
 const resealAfter = 10 * time.Second
 
-// refill restores the rules of a Role from which they were removed, or of a deleted Role that still has a binding.
-// While the Role had no rules, other users could bind it or replace the subjects of its bindings. Therefore, refill
-// first seals the Role: it restricts the rules to a name that no object can have, which keeps other users from binding
-// the Role. After that, all bindings are known, and the check of the bindings is final. Nothing is written unless the
-// same check and a dry run of the rules have succeeded before.
-func (r Roles) refill(ctx context.Context, c client.Client, live, role *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// refill prepares a Role that other users may have bound while it did not have its rules: one from which the rules were removed, or one
+// that does not exist (see isExposed). exposed is true for such a Role. refill first seals it: it restricts the rules to a name that no
+// object can have, which keeps other users from binding the Role. After that, all bindings are known, and they are checked again.
+// Nothing is written unless the same check and a dry run of the rules have succeeded before. Rules that cannot be sealed are the
+// reason why confirm checks the bindings of exposed Roles once more after the rules have been written.
+func (r Roles) refill(ctx context.Context, c client.Client, live, role *unstructured.Unstructured) (filled *unstructured.Unstructured, exposed bool, err error) {
 	if r.Live == nil || role.GetKind() != "Role" || !r.RBAC.Readable() {
-		return live, nil
+		return live, false, nil
 	}
 	if exposed, err := r.isExposed(live, role); err != nil || !exposed {
-		return live, err
+		return live, false, err
 	}
-	now := r.now()
-	if age := now.Sub(sealedAt(live)); age >= 0 && age < resealAfter {
-		return nil, &apply.DelayedError{Why: fmt.Sprintf("the rules of %s could not be restored; Remit waits for at least %s before it retries", apply.Describe(role), resealAfter)}
+	if age := r.now().Sub(sealedAt(live)); age >= 0 && age < resealAfter {
+		return nil, true, &apply.DelayedError{Why: fmt.Sprintf("the rules of %s could not be restored; Remit waits for at least %s before it retries", apply.Describe(role), resealAfter)}
 	}
 	if err := r.judgeLive(ctx, live, role); err != nil {
-		return nil, err
-	}
-	sealed, ok := sealedFor(role, now)
-	if !ok {
-		return live, nil
+		return nil, true, err
 	}
 	if _, _, err := apply.From(ctx, client.NewDryRunClient(c), live, role, r.Owner); err != nil {
-		return nil, err
+		return nil, true, err
 	}
-	_, live, err := apply.From(ctx, c, live, sealed, r.Owner)
-	if err != nil {
-		return nil, err
+	sealed, err := r.seal(ctx, c, live, role)
+	if err != nil || sealed == nil {
+		return live, true, err
 	}
-	return live, r.judgeLive(ctx, live, role)
+	return sealed, true, r.judgeLive(ctx, live, role)
+}
+
+// seal seals a Role, and returns it, or nil if none of its rules can be sealed. An account that has permissions only for certain names
+// may not write a rule for another name; for such an account, seal omits the rules with resource names.
+func (r Roles) seal(ctx context.Context, c client.Client, live, role *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	sealed, err := r.writeSeal(ctx, c, live, role)
+	if apierrors.IsForbidden(err) {
+		return r.writeSeal(ctx, c, live, withoutNames(role))
+	}
+	return sealed, err
+}
+
+func (r Roles) writeSeal(ctx context.Context, c client.Client, live, role *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	sealed, ok := sealedFor(role, r.now())
+	if !ok {
+		return nil, nil
+	}
+	_, sealed, err := apply.From(ctx, c, live, sealed, r.Owner)
+	return sealed, err
 }
 
 func (r Roles) now() time.Time {
@@ -83,12 +97,16 @@ func (r Roles) judgeLive(ctx context.Context, live, role *unstructured.Unstructu
 	return r.CheckBindings(ctx, live, role)
 }
 
-// isExposed reports whether another user may have bound the Role while it did not have its rules. A Role that does not
-// exist is exposed if the cache has a binding to it, even one without subjects; a new install has no such binding, so
-// it needs no additional requests.
+// isExposed reports whether another user may have bound the Role while it did not have its rules. A Role that does not exist is exposed
+// if it is in a target namespace other than the operator's own: users of the target may have created, bound and deleted it, even if the
+// cache does not show this. In the operator's own namespace, a Role that does not exist is exposed if the cache has a binding to it,
+// even one without subjects; a new install has no such binding, so it needs no additional requests there.
 func (r Roles) isExposed(live, role *unstructured.Unstructured) (bool, error) {
 	if live != nil {
 		return !sameRules(live, role), nil
+	}
+	if role.GetNamespace() != r.Owner.Namespace {
+		return true, nil
 	}
 	bindings, err := r.RBAC.Untracked().RoleBindings.RoleBindings(role.GetNamespace()).List(labels.Everything())
 	if err != nil {
@@ -139,22 +157,31 @@ func sealedAt(live *unstructured.Unstructured) time.Time {
 
 // sealedFor restricts all rules of a role to a name that no object can have. If the name were possible, "escalate" or
 // "bind" on it would let the subjects of the role's bindings create a role with that name and grant it all permissions.
-// Rules with resource names or URLs cannot be restricted in this way and are omitted; ok is false if no rules are left.
+// Rules with URLs cannot be restricted in this way and are omitted; ok is false if no rules are left.
 func sealedFor(role *unstructured.Unstructured, now time.Time) (sealed *unstructured.Unstructured, ok bool) {
-	sealed = role.DeepCopy()
-	rules, _, _ := unstructured.NestedSlice(sealed.Object, "rules")
-	var narrow []any
 	absent := sealPrefix + strconv.FormatInt(now.Unix(), 10) + ":" + rand.Text()
-	for _, rule := range rules {
+	return withRules(role, func(rule map[string]any) bool {
+		rule["resourceNames"] = []any{absent}
+		return rule["nonResourceURLs"] == nil
+	})
+}
+
+// withoutNames omits the rules that have resource names.
+func withoutNames(role *unstructured.Unstructured) *unstructured.Unstructured {
+	out, _ := withRules(role, func(rule map[string]any) bool { return rule["resourceNames"] == nil })
+	return out
+}
+
+// withRules returns a copy of a role with the rules that keep returns true for, after keep has changed them. ok is false if there are none.
+func withRules(role *unstructured.Unstructured, keep func(rule map[string]any) bool) (out *unstructured.Unstructured, ok bool) {
+	out = role.DeepCopy()
+	rules, _, _ := unstructured.NestedSlice(out.Object, "rules")
+	kept := slices.DeleteFunc(rules, func(rule any) bool {
 		fields, isMap := rule.(map[string]any)
-		if !isMap || fields["resourceNames"] != nil || fields["nonResourceURLs"] != nil {
-			continue
-		}
-		fields["resourceNames"] = []any{absent}
-		narrow = append(narrow, fields)
-	}
-	sealed.Object["rules"] = narrow
-	return sealed, len(narrow) > 0
+		return !isMap || !keep(fields)
+	})
+	out.Object["rules"] = kept
+	return out, len(kept) > 0
 }
 
 // unseen returns the RoleBindings of a namespace that are missing or outdated in the cache, or a DelayedError if there are
