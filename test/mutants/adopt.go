@@ -62,6 +62,7 @@ func adopt() []Mutant {
 		in("sign.go", "retry-with-other-labels", "maps.Equal(live.Labels, g.object.GetLabels()) &&", "live.Labels != nil &&", retry),
 		in("sign.go", "retry-with-other-annotations", "maps.Equal(alongside(live), alongside(g.object))", "live.Annotations != nil", retry),
 		in("sign.go", "retry-with-another-object", "live.UID != g.object.GetUID() || ", "", retry),
+		in("object.go", "deployments-of-strangers", "ok && d.Namespace == j.plan.namespace {", "ok {", "TestADeploymentElsewhereDoesNotTakeThePlaceOfTheOperators"),
 		in("record.go", "second-record", "	if !known {", `	if !known || obj.UID != "" {`, "TestOnlyTheFirstRecordDescribesTheObjectBeforeTheAdoption"),
 		in("undo.go", "undo-of-another-object", "	case live.UID != r.UID:", `	case live.UID == "":`, "TestUndoRestoresOnlyWhatTheAdoptionChanged"),
 		in("undo.go", "undo-of-later-changes", "exists := live.Labels[k]; c.is(now, exists) && !c", "exists := live.Labels[k]; !c", "TestUndoRestoresOnlyWhatTheAdoptionChanged"),

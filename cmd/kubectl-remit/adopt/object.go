@@ -58,7 +58,8 @@ func (j *judge) object(obj client.Object) {
 	case isBinding(obj):
 		j.bound = append(j.bound, boundTo{obj, in})
 	default:
-		if d, ok := obj.(*appsv1.Deployment); ok {
+		// Users of a target namespace can create a Deployment with the name of the operator's.
+		if d, ok := obj.(*appsv1.Deployment); ok && d.Namespace == j.plan.namespace {
 			in.deployments[d.Name] = d
 		}
 		if j.plan.sign(obj, in, in.owner.Labels()) {
