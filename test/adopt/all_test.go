@@ -3,6 +3,7 @@ package adopt
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
@@ -110,6 +111,29 @@ func TestTakesOverAllNamespacesAtOnce(t *testing.T) {
 		require.Equal(t, running[i], r.running())
 	}
 	adopt(t, 0, "-A", "--undo", "--yes") // return the namespaces of this test, so that they do not affect other tests
+}
+
+// Users of a target namespace can create a Role with OLM's labels whose annotations have no space for a proof.
+func TestWhatOthersLabelPreventsNoAdoption(t *testing.T) {
+	tn := cluster.Tenant(t)
+	r := &recorded{Tenant: tn, copies: tn.Other(nil), targets: tn.Namespace}
+	r.group(r.copies, r.copies)
+	r.group(r.Namespace, r.Namespace, r.copies)
+	c := r.operator("op", "catalog")
+	const maxAnnotations = 256 << 10
+	full := &rbacv1.Role{ObjectMeta: r.clusterMeta(c, "full"), Rules: rules()}
+	full.Namespace = r.copies
+	full.Annotations = map[string]string{"a": strings.Repeat("x", maxAnnotations-5)}
+	r.create(full, "attacker")
+	before := state(t, []client.Object{full})
+	report := adopt(t, 0, "-n", r.Namespace, "--yes")
+	requireVerdict(t, report, "Role", "full", command.Left, "Too long: may not be more than 262144 bytes")
+	requireManaged(t, "", r.Namespace)
+	require.Equal(t, before, state(t, []client.Object{full}))
+	report = adopt(t, 0, "-n", r.Namespace, "--undo", "--yes")
+	requireVerdict(t, report, "Role", "full", command.Left, "it was not adopted")
+	requireManaged(t, "olm", r.Namespace)
+	require.Equal(t, before, state(t, []client.Object{full}))
 }
 
 // requireManaged requires the annotation of the OperatorGroups of namespaces.

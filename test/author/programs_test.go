@@ -15,6 +15,7 @@ import (
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/manifests"
+	"github.com/remit-olm/remit/pkg/controller/clusterextension"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -50,7 +51,7 @@ func TestThePolicyOfReportsChecksNewConfigMaps(t *testing.T) {
 	s := newExtensionSite(t, manifests.ProfileCompat)
 	self := s.program(names.ServiceAccountExtension)
 	const owner, keys, data = "only ConfigMaps with the report or the content of a ClusterExtension", "only the keys of a report", "only the data and the proof"
-	long := strings.Repeat("x", 210)
+	long, dotted := strings.Repeat("x", 210), strings.Repeat("x", 199)+".x"
 	for what, row := range map[string]struct {
 		edit func(*corev1.ConfigMap)
 		says string
@@ -63,16 +64,23 @@ func TestThePolicyOfReportsChecksNewConfigMaps(t *testing.T) {
 		"a long name": {func(c *corev1.ConfigMap) {
 			c.Name, c.OwnerReferences[0].Name = "remit-report-clusterextension-"+long[:200]+"-hash", long
 		}, ""},
+		"a long name with a dot at the end of its beginning": {func(c *corev1.ConfigMap) {
+			c.OwnerReferences[0].Name = dotted
+			c.Name = clusterextension.ReportName(dotted)
+		}, ""},
 		"the CA": {func(c *corev1.ConfigMap) {
 			c.Name, c.OwnerReferences, c.Data = names.ConfigMapCatalogContentCA, nil, map[string]string{"ca.crt": "x"}
 		}, ""},
-		"no owner":                  {func(c *corev1.ConfigMap) { c.OwnerReferences = nil }, owner},
-		"another owner":             {func(c *corev1.ConfigMap) { c.OwnerReferences[0].Name = "y" }, owner},
-		"another kind":              {func(c *corev1.ConfigMap) { c.OwnerReferences[0].Kind = "ClusterCatalog" }, owner},
-		"another API":               {func(c *corev1.ConfigMap) { c.OwnerReferences[0].APIVersion = "v1" }, owner},
-		"two owners":                {func(c *corev1.ConfigMap) { c.OwnerReferences = append(c.OwnerReferences, clusterExtension("y")) }, owner},
-		"another ConfigMap":         {func(c *corev1.ConfigMap) { c.Name = "kube-root-ca.crt" }, owner},
-		"a short name with a hash":  {func(c *corev1.ConfigMap) { c.Name += "-hash" }, owner},
+		"no owner":                 {func(c *corev1.ConfigMap) { c.OwnerReferences = nil }, owner},
+		"another owner":            {func(c *corev1.ConfigMap) { c.OwnerReferences[0].Name = "y" }, owner},
+		"another kind":             {func(c *corev1.ConfigMap) { c.OwnerReferences[0].Kind = "ClusterCatalog" }, owner},
+		"another API":              {func(c *corev1.ConfigMap) { c.OwnerReferences[0].APIVersion = "v1" }, owner},
+		"two owners":               {func(c *corev1.ConfigMap) { c.OwnerReferences = append(c.OwnerReferences, clusterExtension("y")) }, owner},
+		"another ConfigMap":        {func(c *corev1.ConfigMap) { c.Name = "kube-root-ca.crt" }, owner},
+		"a short name with a hash": {func(c *corev1.ConfigMap) { c.Name += "-hash" }, owner},
+		"a shorter long name": {func(c *corev1.ConfigMap) {
+			c.Name, c.OwnerReferences[0].Name = "remit-report-clusterextension-"+long[:199]+"-hash", long
+		}, owner},
 		"another long name":         {func(c *corev1.ConfigMap) { c.OwnerReferences[0].Name = long }, owner},
 		"a key of the content":      {func(c *corev1.ConfigMap) { c.Data["bundle.json"] = "x" }, keys},
 		"a key of the CA":           {func(c *corev1.ConfigMap) { c.Data["ca.crt"] = "x" }, keys},

@@ -9,6 +9,10 @@ func adopt() []Mutant {
 		binding    = "TestABindingIsAdoptedOnlyIfTheVersionRequiresIt"
 		definition = "TestADefinitionIsAdoptedOnlyIfNoOtherVersionInstalledIt"
 		retry      = "TestRetriesOnlyIfTheVerdictIsTheSame"
+		elsewhere  = "TestWhatCannotBeSignedElsewhereIsLeft"
+		full       = "TestObjectsElsewhereDoNotFillTheRecord"
+		shares     = "TestSharesTheRecordBetweenNamespaces"
+		skipped    = "TestUndoSkipsWhatCannotBeRestoredElsewhere"
 	)
 	in := func(file, name, old, changed, test string) Mutant {
 		return Mutant{Name: "adopt-" + name, Rule: 7, File: command + "/" + file, Old: old, New: changed, Killer: unit(command, test)}
@@ -33,8 +37,8 @@ func adopt() []Mutant {
 		in("object.go", "subjects-in-other-namespaces", " || subject.Namespace != b.install.csv.Namespace {", " {", binding),
 		in("object.go", "subjects-of-other-kinds", "		if subject.Kind != rbacv1.ServiceAccountKind || ", "		if ", binding),
 		in("object.go", "aggregated-clusterroles", "		if role.AggregationRule == nil {", `		if role.Name != "" {`, binding),
-		in("object.go", "bindings-of-roles-of-others", "	if !known {", "	if !known && ref.Name == \"\" {", binding),
-		in("object.go", "roles-of-other-namespaces", "		key.namespace = b.binding.GetNamespace()", "		key.namespace = b.install.csv.Namespace", binding),
+		in("object.go", "bindings-of-roles-of-others", "	if !known {", "	if !known && role.name == \"\" {", binding),
+		in("object.go", "roles-of-other-namespaces", "		key.namespace = binding.GetNamespace()", "		key.namespace = \"target\"", binding),
 		in("object.go", "bindings-of-roles-that-are-left", "		if j.plan.sign(obj, in, in.owner.Labels()) {", "		if j.plan.sign(obj, in, in.owner.Labels()) || in != nil {", binding),
 		in("object.go", "excess-permissions", "len(more) > 0 {", "len(more) > 9 {", binding),
 		in("object.go", "permissions-of-other-accounts", "g.ServiceAccount == subject.Name && (", "(", binding),
@@ -62,7 +66,19 @@ func adopt() []Mutant {
 		in("sign.go", "retry-with-other-labels", "maps.Equal(live.Labels, g.object.GetLabels()) &&", "live.Labels != nil &&", retry),
 		in("sign.go", "retry-with-other-annotations", "maps.Equal(alongside(live), alongside(g.object))", "live.Annotations != nil", retry),
 		in("sign.go", "retry-with-another-object", "live.UID != g.object.GetUID() || ", "", retry),
-		in("record.go", "second-record", "	if !known {", `	if !known || obj.UID != "" {`, "TestOnlyTheFirstRecordDescribesTheObjectBeforeTheAdoption"),
+		in("outside.go", "objects-elsewhere-stop-the-adoption", "		case !p.isOutside(g.object) || !isAnswer(err):", `		case g.object.GetName() != "":`, elsewhere),
+		in("outside.go", "objects-that-are-needed-are-left", "		case !p.isOutside(g.object) || !isAnswer(err):", "		case !isAnswer(err):", elsewhere),
+		in("outside.go", "failed-connections-are-answers", "		case !p.isOutside(g.object) || !isAnswer(err):", "		case !p.isOutside(g.object):", elsewhere),
+		in("outside.go", "bindings-of-roles-that-could-not-be-signed", "isBinding(g.object) && p.leftRoles[boundRole(g.object)]", "p.leftRoles[roleKey{}]", elsewhere),
+		in("outside.go", "objects-elsewhere-fill-the-record", "		case !p.isOutside(p.signs[i].object):\n", `		case p.signs[i].object.GetName() != "":`+"\n", full),
+		in("outside.go", "objects-that-are-not-recorded-are-signed", "	g.left = true\n", "", full),
+		in("outside.go", "one-namespace-takes-the-record", "			left = append(left, e)\n			continue\n", "			left = append(left, e)\n			break\n", shares),
+		in("outside.go", "the-record-cannot-be-read", "		if size > maxOutsideContent {", "		if size < 0 {", shares),
+		in("outside.go", "repeated-runs-fill-the-record", "slices.Clip(known), 0", "slices.Clip(known[:0]), 0", shares),
+		in("undo.go", "objects-elsewhere-stop-the-reversal", "r.Namespace != namespace && isAnswer(err)", `r.Namespace == "-" && isAnswer(err)`, skipped),
+		in("undo.go", "undo-of-what-was-not-adopted", " || r.isUntouched(live) {", " {", skipped),
+		in("object.go", "deployments-of-strangers", "ok && d.Namespace == j.plan.namespace {", "ok {", "TestADeploymentElsewhereDoesNotTakeThePlaceOfTheOperators"),
+		in("record.go", "second-record", "	if !r.has(obj) {", `	if !r.has(obj) || obj.UID != "" {`, "TestOnlyTheFirstRecordDescribesTheObjectBeforeTheAdoption"),
 		in("undo.go", "undo-of-another-object", "	case live.UID != r.UID:", `	case live.UID == "":`, "TestUndoRestoresOnlyWhatTheAdoptionChanged"),
 		in("undo.go", "undo-of-later-changes", "exists := live.Labels[k]; c.is(now, exists) && !c", "exists := live.Labels[k]; !c", "TestUndoRestoresOnlyWhatTheAdoptionChanged"),
 		in("undo.go", "undo-before-olm-manages", "s.manage(ctx, managers, names.ManagedByOLM)", `s.manage(ctx, managers[:0], names.ManagedByOLM)`, "TestUndoRestoresOnlyWhatTheAdoptionChanged"),

@@ -22,6 +22,8 @@ func policies() []Mutant {
 		self("reports-have-any-owner", reports, "(o.metadata.name == variables.prefix + o.metadata.ownerReferences[0].name ||", "(o.metadata.name.startsWith(variables.prefix) ||", checksNew),
 		self("reports-have-owners-of-any-kind", reports, "      && o.metadata.ownerReferences[0].kind == 'ClusterExtension'\n", "", checksNew),
 		self("reports-share-names", reports, "size(o.metadata.ownerReferences[0].name) > 200\n", "size(o.metadata.ownerReferences[0].name) > 0\n", checksNew),
+		self("reports-of-names-with-a-dot-are-refused", reports, "charAt(199) == '.' ? 199 : 200", "charAt(199) == '.' ? 200 : 200", checksNew),
+		self("reports-of-shorter-names", reports, "charAt(199) == '.' ? 199 : 200", "charAt(199) == '.' ? 199 : 199", checksNew),
 		self("configmaps-of-others-become-reports", reports, "variables.ca || variables.objects.all(o, size(", "variables.ca || [object].all(o, size(", checksExisting),
 		self("keys-of-others-are-replaced", reports, "variables.objects.all(o, o.?data.orValue({}).all(key, key in variables.keys))", "true", checksExisting),
 		self("reports-move-to-later-extensions", reports, "request.operation != 'UPDATE' || object.metadata.?ownerReferences == oldObject.metadata.?ownerReferences", "true", checksExisting),

@@ -71,6 +71,12 @@ func ports() []Mutant {
 			Killer: unit("pkg/controller/installplan", "TestAPlanAnnouncesItsWebhooksBeforeItIsApproved"),
 		},
 		{
+			Name: "deleted-versions-stay-the-latest", Rule: 0, File: "pkg/controller/subscription/status.go",
+			Old:    "v.installed == nil && (v.problem != nil || v.deleting == \"\"):",
+			New:    "v.installed == nil && v.problem != nil:",
+			Killer: unit("pkg/controller/subscription", "TestWriteInstall"),
+		},
+		{
 			Name: "subscriptions-announce-no-webhooks", Rule: 0, File: "pkg/controller/subscription/reconciler.go",
 			Old:    "newWebhooks(&sub.Status, &after.Status); ok {",
 			New:    "newWebhooks(&sub.Status, &after.Status); ok && err != nil {",

@@ -25,6 +25,8 @@ type plan struct {
 	groups    []operatorsv1.OperatorGroup
 	catalogs  []metav1.PartialObjectMetadata
 	signs     []signing
+	// leftRoles contains the roles that were to be signed but are left.
+	leftRoles map[roleKey]bool
 }
 
 // signing is an object to which a proof is added.
@@ -33,6 +35,8 @@ type signing struct {
 	owner  ownerutil.Owner
 	// labels are set on the object.
 	labels map[string]string
+	// left means that the object is not signed after all.
+	left bool
 }
 
 // install is an operator that is installed in the namespace.

@@ -422,3 +422,23 @@ func TestKnowsWhatIsAdopted(t *testing.T) {
 	g.objects = []client.Object{g.deployment(), forged}
 	g.judged(forged, verdict{Adopt, ""})
 }
+
+// Users of a target namespace can create a Deployment with the name of the operator's.
+func TestADeploymentElsewhereDoesNotTakeThePlaceOfTheOperators(t *testing.T) {
+	g := newGiven(t)
+	strangers := g.deployment()
+	strangers.ObjectMeta = labeled("target", "op")
+	strangers.Spec.Template.Spec.Containers = []corev1.Container{{Name: "theirs"}}
+	for _, order := range [][]client.Object{{g.deployment(), strangers}, {strangers, g.deployment()}} {
+		g.objects = order
+		p := g.judge("own")
+		require.Empty(t, p.report.Refused)
+		for _, s := range p.signs {
+			if d, ok := s.object.(*appsv1.Deployment); ok {
+				require.Equal(t, d.Namespace == "own", s.labels[names.LabelDeploymentSpecHash] != "", d.Namespace)
+			}
+		}
+	}
+	g.objects = []client.Object{strangers}
+	require.Len(t, g.judge("own").report.Refused, 1, "the operator's Deployment does not exist")
+}

@@ -35,6 +35,16 @@ type judge struct {
 
 type roleKey struct{ kind, namespace, name string }
 
+// boundRole returns the role to which a binding refers.
+func boundRole(binding client.Object) roleKey {
+	ref := rbac.RoleRefOf(binding)
+	key := roleKey{kind: ref.Kind, name: ref.Name}
+	if ref.Kind == "Role" {
+		key.namespace = binding.GetNamespace()
+	}
+	return key
+}
+
 type boundTo struct {
 	binding client.Object
 	install *install
@@ -58,7 +68,8 @@ func (j *judge) object(obj client.Object) {
 	case isBinding(obj):
 		j.bound = append(j.bound, boundTo{obj, in})
 	default:
-		if d, ok := obj.(*appsv1.Deployment); ok {
+		// Users of a target namespace can create a Deployment with the name of the operator's.
+		if d, ok := obj.(*appsv1.Deployment); ok && d.Namespace == j.plan.namespace {
 			in.deployments[d.Name] = d
 		}
 		if j.plan.sign(obj, in, in.owner.Labels()) {
@@ -204,14 +215,10 @@ func (j *judge) bindings() {
 }
 
 func (j *judge) notRequired(b boundTo) string {
-	ref := rbac.RoleRefOf(b.binding)
-	key := roleKey{ref.Kind, "", ref.Name}
-	if ref.Kind == "Role" {
-		key.namespace = b.binding.GetNamespace()
-	}
-	rules, known := j.roles[key]
+	role := boundRole(b.binding)
+	rules, known := j.roles[role]
 	if !known {
-		return fmt.Sprintf("it binds %s %s, which does not belong to the operator", ref.Kind, ref.Name)
+		return fmt.Sprintf("it binds %s %s, which does not belong to the operator", role.kind, role.name)
 	}
 	for _, subject := range rbac.SubjectsOf(b.binding) {
 		if subject.Kind != rbacv1.ServiceAccountKind || subject.Namespace != b.install.csv.Namespace {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -39,6 +38,13 @@ const (
 type record struct {
 	Namespace string           `json:"namespace"`
 	Objects   []recordedObject `json:"objects"`
+	// known contains the identities of the objects.
+	known map[identity]bool
+}
+
+type identity struct {
+	kind, namespace, name string
+	uid                   types.UID
 }
 
 // recordedObject contains the parts of an object that the adoption changes, as they were before.
@@ -104,36 +110,56 @@ func (r *record) decode(data []byte) error {
 // add records an object unless it is already recorded: only the first record describes the object before the
 // adoption.
 func (r *record) add(obj recordedObject) {
-	known := slices.ContainsFunc(r.Objects, func(o recordedObject) bool {
-		return o.UID == obj.UID && o.Kind == obj.Kind && o.Name == obj.Name && o.Namespace == obj.Namespace
-	})
-	if !known {
+	if !r.has(obj) {
 		r.Objects = append(r.Objects, obj)
+		r.known[obj.identity()] = true
 	}
 }
 
-// store writes the record, before the first object is changed.
-func (r *record) store(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {
+// has reports whether an object is already recorded.
+func (r *record) has(obj recordedObject) bool {
+	if r.known == nil {
+		r.known = map[identity]bool{}
+		for _, o := range r.Objects {
+			r.known[o.identity()] = true
+		}
+	}
+	return r.known[obj.identity()]
+}
+
+func (r recordedObject) identity() identity { return identity{r.Kind, r.Namespace, r.Name, r.UID} }
+
+// encode returns the compressed record, and its size before it was compressed.
+func encode(r *record) (size int, data []byte, err error) {
 	text, err := json.Marshal(r)
 	if err != nil {
-		return err
+		return 0, nil, err
 	}
 	var out bytes.Buffer
 	zip := gzip.NewWriter(&out)
 	if _, err := zip.Write(text); err != nil {
-		return err
+		return 0, nil, err
 	}
 	if err := zip.Close(); err != nil {
+		return 0, nil, err
+	}
+	return len(text), out.Bytes(), nil
+}
+
+// store writes the record, before the first object is changed.
+func (r *record) store(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {
+	size, data, err := encode(r)
+	if err != nil {
 		return err
 	}
-	if out.Len() > maxRecord {
-		return fmt.Errorf("the record of %d objects is %d bytes long; at most %d are supported", len(r.Objects), out.Len(), maxRecord)
+	if len(data) > maxRecord || size > maxContent {
+		return fmt.Errorf("the record of %d objects is %d bytes long, and %d when compressed; at most %d and %d are supported", len(r.Objects), size, len(data), maxContent, maxRecord)
 	}
 	before := maps.Clone(cm.BinaryData)
-	cm.BinaryData = map[string][]byte{recordKey: out.Bytes()}
+	cm.BinaryData = map[string][]byte{recordKey: data}
 	if cm.ResourceVersion == "" {
 		err = c.Create(ctx, cm, client.FieldOwner(fieldManager))
-	} else if !bytes.Equal(before[recordKey], out.Bytes()) {
+	} else if !bytes.Equal(before[recordKey], data) {
 		err = c.Update(ctx, cm, client.FieldOwner(fieldManager))
 	}
 	if err != nil {

@@ -3,7 +3,6 @@ package adopt
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -43,12 +42,8 @@ func (s *signer) adopt(ctx context.Context, p *plan) error {
 	for _, obj := range managed {
 		rec.add(recordedManager(obj))
 	}
-	for i := range p.signs {
-		one, err := p.signs[i].record()
-		if err != nil {
-			return err
-		}
-		rec.add(one)
+	if err := p.enter(rec); err != nil {
+		return err
 	}
 	if err := rec.store(ctx, s.client, cm); err != nil {
 		return err
@@ -56,10 +51,8 @@ func (s *signer) adopt(ctx context.Context, p *plan) error {
 	if err := s.manage(ctx, managed, names.ManagedByOLM); err != nil {
 		return err
 	}
-	for i := range p.signs {
-		if err := s.sign(ctx, &p.signs[i]); err != nil {
-			return err
-		}
+	if err := s.signAll(ctx, p); err != nil {
+		return err
 	}
 	if err := s.manage(ctx, managed, ""); err != nil {
 		return err
@@ -182,13 +175,8 @@ func (s *signer) sign(ctx context.Context, g *signing) error {
 	if err != nil {
 		return err
 	}
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		err := s.trySign(ctx, g, signature)
-		if apierrors.IsConflict(err) && !s.refresh(ctx, g) {
-			return errors.New(err.Error()) // hides the conflict from RetryOnConflict
-		}
-		return err
-	})
+	mayRetry := func(err error) bool { return apierrors.IsConflict(err) && s.refresh(ctx, g) }
+	return retry.OnError(retry.DefaultBackoff, mayRetry, func() error { return s.trySign(ctx, g, signature) })
 }
 
 func (s *signer) trySign(ctx context.Context, g *signing, signature string) error {

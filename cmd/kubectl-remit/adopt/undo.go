@@ -76,14 +76,17 @@ func (s *signer) undo(ctx context.Context, namespace string, write bool) (*Names
 		if err != nil {
 			return out, err
 		}
-		if live == nil {
+		switch {
+		case live == nil:
 			out.add(r, Gone, why)
-			continue
-		}
-		if r.Manager == "" {
+		case r.isUntouched(live):
+			out.add(r, Left, "it was not adopted")
+		case r.Manager == "":
 			managers = append(managers, live)
+			out.add(r, Restore, "")
+		default:
+			out.add(r, Restore, r.kept(live))
 		}
-		out.add(r, Restore, r.kept(live))
 	}
 	if !write {
 		return out, nil
@@ -91,9 +94,13 @@ func (s *signer) undo(ctx context.Context, namespace string, write bool) (*Names
 	if err := s.manage(ctx, managers, names.ManagedByOLM); err != nil {
 		return out, err
 	}
-	for _, r := range rec.Objects {
-		if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { return s.restore(ctx, r) }); err != nil {
+	for i, r := range rec.Objects {
+		why, err := s.restoreOrLeave(ctx, r, namespace)
+		if err != nil {
 			return out, err
+		}
+		if why != "" {
+			out.Objects[i].Verdict, out.Objects[i].Why = Left, why
 		}
 	}
 	out.ManagedBy = names.ManagedByOLM
@@ -140,10 +147,25 @@ func same(want *string, value string, exists bool) bool {
 	return want == nil && !exists || want != nil && exists && *want == value
 }
 
+// isUntouched reports whether an object that was recorded was not signed, for example because the API server refused it.
+func (r recordedObject) isUntouched(live client.Object) bool {
+	_, proven := live.GetAnnotations()[names.AnnotationProof]
+	return r.Manager != "" && !proven && !slices.ContainsFunc(live.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool { return f.Manager == r.Manager })
+}
+
+// restoreOrLeave restores an object. It returns the reason if the object is outside the namespace and the API server refuses to change it.
+func (s *signer) restoreOrLeave(ctx context.Context, r recordedObject, namespace string) (why string, err error) {
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error { return s.restore(ctx, r) })
+	if err != nil && r.Namespace != namespace && isAnswer(err) {
+		return unchanged(err), nil
+	}
+	return "", err
+}
+
 // restore restores an object to its state before the adoption.
 func (s *signer) restore(ctx context.Context, r recordedObject) error {
 	live, _, err := s.live(ctx, r)
-	if live == nil || err != nil {
+	if live == nil || err != nil || r.isUntouched(live) {
 		return err
 	}
 	labels, annotations := map[string]*string{}, map[string]*string{}

@@ -99,7 +99,7 @@ func writeInstall(st *operatorsv1alpha1.SubscriptionStatus, v view) {
 	switch {
 	case v.resolved != "":
 		st.CurrentCSV = v.resolved
-	case v.problem != nil && v.installed == nil:
+	case v.installed == nil && (v.problem != nil || v.deleting == ""): // nothing is resolved, for example while an image is pulled
 		st.CurrentCSV, st.State = "", operatorsv1alpha1.SubscriptionStateNone
 	}
 	if v.installed == nil {

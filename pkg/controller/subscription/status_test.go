@@ -103,6 +103,9 @@ func TestWriteInstall(t *testing.T) {
 		{"the successor of a CSV, before it exists", "op.v1", given(installed("op.v1", succeeded), head("op.v2"), plan("op.v2", operatorsv1alpha1.InstallPlanPhaseInstalling)), "op.v2", "op.v1", pending},
 		{"a CSV that was deleted, and a problem", "op.v1", given(problem), "", "", none},
 		{"a CSV that was deleted, and its new plan", "op.v1", given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseNone)), "op.v1", "", pending},
+		{"a CSV that was deleted, and a plan that cannot be created", "op.v1", given(func(v *view) { v.unpackFailed = &reasoned{reasonEnsureFailed, "quota"} }), "", "", none},
+		{"a CSV that was deleted, and an image that is being pulled", "op.v1", given(func(v *view) { v.unpacking = "pulling" }), "", "", none},
+		{"a CSV that is being deleted", "op.v1", given(func(v *view) { v.deleting = "op.v1" }), "op.v1", "", pending},
 		{"a problem does not affect an installed CSV", "op.v1", given(installed("op.v1", succeeded), problem), "op.v1", "op.v1", latest},
 	} {
 		t.Run(row.name, func(t *testing.T) {
