@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,6 +33,9 @@ const (
 	// MaxBundleCost bounds the estimated memory for the objects of a bundle (catalog.JSONCost). The bundles of the corpus need at most
 	// 20 MiB.
 	MaxBundleCost = 48 << 20
+	// MaxTextCost bounds the estimated memory for converting the texts of all manifests (catalog.YAMLCost), and with it the time, which
+	// is about three seconds. Of the bundles of the corpus, the largest needs 104 MiB.
+	MaxTextCost = 512 << 20
 	// MaxManifests bounds the number of manifests.
 	MaxManifests = 1_000
 	// MaxCRDVersions bounds the number of versions of one CustomResourceDefinition: the API server keeps an endpoint, a
@@ -71,24 +75,30 @@ func (e *UnsupportedKindError) Error() string {
 // ParseContent parses the objects in the manifests of one bundle (see catalog.ReadObjects). Each must have a supported kind,
 // and exactly one must be a ClusterServiceVersion. Identical duplicates are ignored, and samples of the bundle's own kinds
 // are omitted with a warning.
-func ParseContent(content *catalog.Content) (*Bundle, error) {
-	return ParseWithin(content, MaxBundleCost)
+//
+// If ctx ends, the error is its cause. The process converts few manifests that need much memory at the same time. The namespaces that
+// request them take turns (catalog.RequestedBy), and the time for which others use all places counts as a wait of ctx.
+func ParseContent(ctx context.Context, content *catalog.Content) (*Bundle, error) {
+	return ParseWithin(ctx, content, MaxBundleCost)
 }
 
 // ParseWithin is ParseContent for a bundle whose Cost must not exceed a limit, which is at most MaxBundleCost. Otherwise, it returns a
 // *CostError before the memory is allocated.
-func ParseWithin(content *catalog.Content, limit int64) (*Bundle, error) {
+func ParseWithin(ctx context.Context, content *catalog.Content, limit int64) (*Bundle, error) {
 	if n := len(content.Manifests); n > MaxManifests {
 		return nil, fmt.Errorf("bundle has %d manifests; at most %d are allowed", n, MaxManifests)
 	}
 	p := parser{content: content, limit: limit, seen: map[string]int{}, objects: map[int]*unstructured.Unstructured{}}
+	p.manifests.Aliases = MaxManifestBytes
 	p.bundle.Warnings = slices.Clone(content.Warnings)
 	total := 0
-	for i, raw := range content.Manifests {
+	for _, raw := range content.Manifests {
 		if total += len(raw); total > MaxBundleBytes {
 			return nil, errTooLarge
 		}
-		if err := p.read(i, raw); err != nil {
+	}
+	for i, raw := range content.Manifests {
+		if err := p.read(ctx, i, raw); err != nil {
 			return nil, err
 		}
 	}
@@ -99,9 +109,10 @@ func ParseWithin(content *catalog.Content, limit int64) (*Bundle, error) {
 	if err := b.omitSamples(p.samples); err != nil {
 		return nil, err
 	}
+	accounts := b.serviceAccounts()
 	for _, i := range slices.Sorted(maps.Keys(p.objects)) {
 		obj := p.objects[i]
-		if err := errors.Join(b.checkSecret(obj), checkRBAC(obj), checkCRD(obj)); err != nil {
+		if err := errors.Join(checkSecret(obj, accounts), checkRBAC(obj), checkCRD(obj)); err != nil {
 			return nil, p.named(p.from[i], err)
 		}
 	}
@@ -118,6 +129,9 @@ type parser struct {
 	// limit is the maximum of bundle.Cost.
 	limit  int64
 	bundle Bundle
+	// manifests limits what all of them contain together, and textCost is what converting their texts is estimated to need.
+	manifests catalog.Manifests
+	textCost  int64
 	// from contains the index of the manifest that contains each object, including the omitted ones.
 	from []int
 	// objects maps the number of an object, which is an index into from, to the parsed object; seen maps a kind and name to
@@ -129,7 +143,7 @@ type parser struct {
 }
 
 // read parses the objects of a manifest.
-func (p *parser) read(i int, raw []byte) error {
+func (p *parser) read(ctx context.Context, i int, raw []byte) error {
 	if len(raw) > MaxManifestText {
 		return p.named(i, fmt.Errorf("manifest is %d bytes long; at most %d are allowed", len(raw), MaxManifestText))
 	}
@@ -137,8 +151,15 @@ func (p *parser) read(i int, raw []byte) error {
 	if cost > maxTextCost {
 		return p.named(i, tooCostly(cost, maxTextCost))
 	}
-	defer begin(cost)()
-	warnings, err := catalog.ReadObjects(raw, MaxManifestBytes, func(object []byte) error {
+	if p.textCost += cost; p.textCost > MaxTextCost {
+		return fmt.Errorf("the manifests of the bundle have too many values: converting all of them would need more than %d MiB of memory; use fewer list entries", MaxTextCost>>20)
+	}
+	end, err := begin(ctx, cost)
+	if err != nil {
+		return err
+	}
+	defer end()
+	warnings, err := p.manifests.ReadObjects(ctx, raw, func(object []byte) error {
 		if p.from = append(p.from, i); len(p.from) > MaxManifests {
 			return fmt.Errorf("bundle has more than %d objects", MaxManifests)
 		}
@@ -147,16 +168,20 @@ func (p *parser) read(i int, raw []byte) error {
 		}
 		return p.parse(object)
 	})
-	for _, text := range warnings {
-		p.warn(i, text)
-	}
+	p.warn(i, warnings)
 	return p.named(i, err)
 }
 
-// warn adds a warning about a manifest. Further warnings are dropped.
-func (p *parser) warn(i int, text string) {
-	if len(p.bundle.Warnings) < catalog.MaxContentWarnings {
-		p.bundle.Warnings = append(p.bundle.Warnings, p.name(i)+": "+text)
+// warn adds warnings about a manifest. Further warnings are dropped.
+func (p *parser) warn(i int, warnings []string) {
+	if len(warnings) == 0 {
+		return
+	}
+	name := p.name(i)
+	for _, text := range warnings {
+		if len(p.bundle.Warnings) < catalog.MaxContentWarnings {
+			p.bundle.Warnings = append(p.bundle.Warnings, name+": "+text)
+		}
 	}
 }
 

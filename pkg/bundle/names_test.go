@@ -21,11 +21,11 @@ func TestErrorsNameTheFileOrTheObject(t *testing.T) {
 		"a different duplicate": {csvText + "  description: other\n", `manifest "x.yaml": bundle has two different manifests for ClusterServiceVersion.operators.coreos.com op.v1; the other is manifest "csv.yaml"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := bundle.ParseContent(files("x.yaml", row.text))
+			_, err := bundle.ParseContent(t.Context(), files("x.yaml", row.text))
 			require.ErrorContains(t, err, row.want)
 		})
 	}
-	_, err := bundle.ParseContent(&catalog.Content{Manifests: [][]byte{[]byte(`{"kind": "List", "metadata": {"name": "x"}, "items": []}`)}})
+	_, err := bundle.ParseContent(t.Context(), &catalog.Content{Manifests: [][]byte{[]byte(`{"kind": "List", "metadata": {"name": "x"}, "items": []}`)}})
 	require.ErrorContains(t, err, `manifest 1 (List "x"): `)
 }
 

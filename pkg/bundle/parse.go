@@ -3,6 +3,7 @@ package bundle
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/budget"
 	"github.com/remit-olm/remit/pkg/lib/message"
+	"github.com/remit-olm/remit/pkg/lib/turns"
 )
 
 // maxDepth bounds the nesting depth of a manifest, and maxManifestCost the estimated memory for decoding it. The manifests of
@@ -38,15 +40,19 @@ const maxTextCost = 128 << 20
 // costlyText is the cost above which a text counts as costly. The process converts few costly texts at the same time.
 const costlyText = 8 << 20
 
-var costly = make(chan struct{}, 2)
+// costly shares the conversion of costly texts between the namespaces that request them.
+var costly = turns.Turns{Slots: 2, Share: 1}
 
 // begin waits until a text may be converted. The caller must call end.
-func begin(cost int64) (end func()) {
+func begin(ctx context.Context, cost int64) (end func(), err error) {
 	if cost <= costlyText {
-		return func() {}
+		return func() {}, nil
 	}
-	costly <- struct{}{}
-	return func() { <-costly }
+	turn, _, err := costly.Join(ctx, catalog.Requester(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return turn.Leave, nil
 }
 
 func tooCostly(cost, limit int64) error {
@@ -225,7 +231,7 @@ func secretTypes() []corev1.SecretType {
 
 // checkSecret allows token Secrets only for ServiceAccounts that the bundle creates. For any other ServiceAccount, the
 // API server would write its token into the tenant's Secret (escape suite 52).
-func (b *Bundle) checkSecret(obj *unstructured.Unstructured) error {
+func checkSecret(obj *unstructured.Unstructured, accounts []string) error {
 	if obj.GroupVersionKind().GroupKind() != (schema.GroupKind{Kind: "Secret"}) {
 		return nil
 	}
@@ -238,7 +244,7 @@ func (b *Bundle) checkSecret(obj *unstructured.Unstructured) error {
 		return nil
 	}
 	owner := obj.GetAnnotations()[corev1.ServiceAccountNameKey]
-	if secretType == corev1.SecretTypeServiceAccountToken && slices.Contains(b.serviceAccounts(), owner) {
+	if secretType == corev1.SecretTypeServiceAccountToken && slices.Contains(accounts, owner) {
 		return nil
 	}
 	return fmt.Errorf("Secret %q: type %q is not allowed in a bundle (service account tokens are allowed only for ServiceAccounts that the bundle creates)",

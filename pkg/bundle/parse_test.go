@@ -2,6 +2,7 @@ package bundle_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -45,7 +46,7 @@ func parse(manifests ...string) (*bundle.Bundle, error) {
 
 // parseAll parses manifests whose file names are unknown.
 func parseAll(manifests [][]byte) (*bundle.Bundle, error) {
-	return bundle.ParseContent(&catalog.Content{Manifests: manifests})
+	return bundle.ParseContent(context.Background(), &catalog.Content{Manifests: manifests})
 }
 
 func object(kind, rest string) string {
@@ -147,7 +148,7 @@ func TestReadsWhatIsNotOneValidObjectWithAWarning(t *testing.T) {
 		{"comments only", "# nothing\n---\n# here\n", nil, "line 1: omitted, because it is empty"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			b, err := bundle.ParseContent(&catalog.Content{Manifests: [][]byte{[]byte(csvText), []byte(row.manifest)}, Names: []string{"csv.yaml", "x.yaml"}})
+			b, err := bundle.ParseContent(context.Background(), &catalog.Content{Manifests: [][]byte{[]byte(csvText), []byte(row.manifest)}, Names: []string{"csv.yaml", "x.yaml"}})
 			require.NoError(t, err)
 			require.ElementsMatch(t, row.want, names(b))
 			require.Contains(t, b.Warnings, `manifest "x.yaml": `+row.warning)

@@ -25,12 +25,12 @@ func TestListsOfEmptyEntriesAreRefused(t *testing.T) {
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := bundle.ParseContent(&catalog.Content{Manifests: [][]byte{[]byte(csv(n))}})
+		_, err := bundle.ParseContent(t.Context(), &catalog.Content{Manifests: [][]byte{[]byte(csv(n))}})
 		runtime.ReadMemStats(&after)
 		require.ErrorContains(t, err, want)
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(400<<20))
 	}
-	_, err := bundle.ParseContent(&catalog.Content{Manifests: [][]byte{[]byte(csv(10_000))}})
+	_, err := bundle.ParseContent(t.Context(), &catalog.Content{Manifests: [][]byte{[]byte(csv(10_000))}})
 	require.NoError(t, err)
 }
 
@@ -39,8 +39,18 @@ func TestCostlyYAMLIsNotDecoded(t *testing.T) {
 	text := "kind: ConfigMap\napiVersion: v1\nmetadata: {name: x}\nz: [" + strings.Repeat("a: ,", 1<<20-100) + "]\n"
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err := bundle.ParseContent(&catalog.Content{Manifests: [][]byte{[]byte(text)}})
+	_, err := bundle.ParseContent(t.Context(), &catalog.Content{Manifests: [][]byte{[]byte(text)}})
 	runtime.ReadMemStats(&after)
 	require.ErrorContains(t, err, "MiB of memory; at most 128 are allowed")
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20))
+}
+
+// Each manifest is limited, but what is omitted takes as long to convert as an object, and a bundle has many manifests.
+func TestTheTextsOfABundleHaveACommonLimit(t *testing.T) {
+	content := &catalog.Content{}
+	for range 5 {
+		content.Manifests = append(content.Manifests, []byte("["+strings.Repeat("1,", 380_000)+"]"))
+	}
+	_, err := bundle.ParseContent(t.Context(), content)
+	require.EqualError(t, err, "the manifests of the bundle have too many values: converting all of them would need more than 512 MiB of memory; use fewer list entries")
 }

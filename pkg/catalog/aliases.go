@@ -23,7 +23,7 @@ func CheckAliases(data []byte, limit int) error {
 	i := 0
 	for _, document := range splitDocuments(data) {
 		i++
-		if err := checkAliases(document, limit); err != nil {
+		if _, err := checkAliases(document, limit); err != nil {
 			return fmt.Errorf("document %d: %w", i, err)
 		}
 	}
@@ -83,24 +83,33 @@ func isJSON(data []byte) bool {
 	}
 }
 
-// checkAliases checks one document.
-func checkAliases(doc []byte, limit int) error {
+// checkAliases checks one document. It returns the number of bytes that aliases add to it.
+func checkAliases(doc []byte, limit int) (added int, err error) {
 	if err := checkDirectives(doc); err != nil {
-		return err
+		return 0, err
 	}
 	if !hasIndicator(doc, '&') || !hasIndicator(doc, '*') || isJSON(doc) {
-		return nil
+		return 0, nil
 	}
 	var root yamlv3.Node
 	if err := yamlv3.Unmarshal(doc, &root); err != nil {
-		return err
+		return 0, err
 	}
 	e := expansion{sizes: map[*yamlv3.Node]int{}}
 	size, err := e.size(&root)
 	if err == nil && size > len(doc)+limit {
 		err = fmt.Errorf("YAML aliases expand to more than %d bytes", limit)
 	}
-	return err
+	return size - sizeWithout(&root), err
+}
+
+// sizeWithout returns the size of a node without what aliases add.
+func sizeWithout(n *yamlv3.Node) int {
+	size := yamlValue/yamlBytes + len(n.Value)
+	for _, child := range n.Content {
+		size += sizeWithout(child)
+	}
+	return size
 }
 
 // expansion caches the size of each node with an anchor; zero marks a node that is being measured.

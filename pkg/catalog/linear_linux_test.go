@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -119,7 +120,7 @@ func TestOddYAMLTakesLinearTime(t *testing.T) {
 					if CheckAliases(text, MaxContentBytes/4) == nil {
 						_, _ = yaml.YAMLToJSON(text)
 					}
-					_, _ = ReadObjects(text, MaxContentBytes/4, func([]byte) error { return nil })
+					_, _ = (&Manifests{Aliases: MaxContentBytes / 4}).ReadObjects(context.Background(), text, func([]byte) error { return nil })
 				}
 			}))
 		})

@@ -2,12 +2,14 @@ package catalog
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"regexp"
 	"strconv"
+	"sync/atomic"
 
 	yamlv2 "go.yaml.in/yaml/v2"
 	"sigs.k8s.io/yaml"
@@ -18,19 +20,39 @@ const (
 	maxObjectWarnings = 20
 	// maxKey bounds the length of a key in a warning, in bytes.
 	maxKey = 100
+	// MaxDocuments bounds the number of YAML documents in the manifests of one bundle, including those that are omitted. The bundles
+	// of the corpus have at most twelve more than files.
+	MaxDocuments = 2 * MaxManifests
+	// maxAliased bounds the number of bytes that aliases add to all documents of one bundle. Decoding them takes time, even if what
+	// they add is omitted.
+	maxAliased = 2 * MaxContentBytes
 )
+
+// Manifests reads the manifests of one bundle, and limits what all of them contain together. Manifests can be read concurrently.
+type Manifests struct {
+	// Aliases bounds the number of bytes that aliases add to one document.
+	Aliases int
+
+	count, aliased atomic.Int64
+}
 
 // ReadObjects converts each object in a manifest to JSON and passes it to keep. Everything that reads the files of a bundle
 // uses ReadObjects, so that all agree on what a bundle contains. A manifest can have several documents; if a key is repeated,
 // its last value applies; and documents that are not Kubernetes objects are omitted, as in OLM v0. The warnings describe
-// these cases and begin with the line. aliases bounds the number of bytes that aliases add to a document; keep must limit
-// the number and total size of the objects.
-func ReadObjects(manifest []byte, aliases int, keep func(object []byte) error) (warnings []string, err error) {
+// these cases and begin with the line. keep must limit the number and total size of the objects. ReadObjects ends between two documents
+// if ctx ends; the error is then the cause.
+func (m *Manifests) ReadObjects(ctx context.Context, manifest []byte, keep func(object []byte) error) (warnings []string, err error) {
 	var r objectReader
 	documents := 0
 	for line, document := range splitDocuments(manifest) {
+		if err := context.Cause(ctx); err != nil {
+			return nil, err
+		}
+		if m.count.Add(1) > MaxDocuments {
+			return nil, fmt.Errorf("the manifests of the bundle have more than %d YAML documents, including those that are not Kubernetes objects: remove documents", MaxDocuments)
+		}
 		documents++
-		object, err := r.object(line, document, aliases)
+		object, err := r.object(line, document, m)
 		if err != nil {
 			return nil, fmt.Errorf("document %d: %w", documents, err)
 		}
@@ -74,8 +96,8 @@ func (r *objectReader) warn(line int, text string) {
 }
 
 // object converts a document that begins in the given line. It returns nil if the document is not an object.
-func (r *objectReader) object(line int, document []byte, aliases int) ([]byte, error) {
-	if err := checkAliases(document, aliases); err != nil {
+func (r *objectReader) object(line int, document []byte, all *Manifests) ([]byte, error) {
+	if err := all.checkAliases(document); err != nil {
 		return nil, err
 	}
 	object, repeated, err := toJSON(document)
@@ -101,6 +123,15 @@ func (r *objectReader) object(line int, document []byte, aliases int) ([]byte, e
 		r.warn(line-1+at, fmt.Sprintf("key %s is repeated; its last value is used", key))
 	}
 	return object, nil
+}
+
+// checkAliases limits what aliases add to a document, and to all of the bundle.
+func (m *Manifests) checkAliases(document []byte) error {
+	added, err := checkAliases(document, m.Aliases)
+	if err == nil && m.aliased.Add(int64(added)) > maxAliased {
+		err = fmt.Errorf("YAML aliases of all documents of the bundle together expand to more than %d bytes", maxAliased)
+	}
+	return err
 }
 
 // isObject reports whether a JSON value has one of the fields that every Kubernetes object has. An object with only one of

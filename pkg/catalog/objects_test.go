@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,7 +11,7 @@ import (
 )
 
 func readObjects(text string) (objects, warnings []string, err error) {
-	warnings, err = ReadObjects([]byte(text), 0, func(object []byte) error {
+	warnings, err = (&Manifests{Aliases: 0}).ReadObjects(context.Background(), []byte(text), func(object []byte) error {
 		objects = append(objects, string(object))
 		return nil
 	})
@@ -46,7 +47,7 @@ func TestReadObjects(t *testing.T) {
 	}
 	_, _, err := readObjects("kind: A\n---\nb: [")
 	require.ErrorContains(t, err, "document 2: invalid YAML: ")
-	_, err = ReadObjects([]byte("kind: A"), 0, func([]byte) error { return errors.New("too many") })
+	_, err = (&Manifests{Aliases: 0}).ReadObjects(context.Background(), []byte("kind: A"), func([]byte) error { return errors.New("too many") })
 	require.EqualError(t, err, "too many")
 }
 
@@ -88,4 +89,38 @@ func TestRepeatedKeysCostLittleMoreThanOthers(t *testing.T) {
 	}
 	distinct := allocations(func(i int) string { return fmt.Sprintf("k%04d", i) })
 	require.Less(t, allocations(func(int) string { return "k0000" }), 4*distinct)
+}
+
+// A document of two bytes takes as long as one of a hundred, and aliases add to documents that are omitted.
+func TestTheManifestsOfABundleHaveCommonLimits(t *testing.T) {
+	read := func(m *Manifests, text string) error {
+		_, err := m.ReadObjects(t.Context(), []byte(text), func([]byte) error { return nil })
+		return err
+	}
+	m := &Manifests{}
+	require.NoError(t, read(m, strings.Repeat("1\n...\n", MaxDocuments)))
+	require.EqualError(t, read(m, "1"), "the manifests of the bundle have more than 20000 YAML documents, including those that are not Kubernetes objects: remove documents")
+
+	m = &Manifests{Aliases: MaxContentBytes}
+	long := "x: &x " + strings.Repeat("x", 1000) + "\ny: [" + strings.Repeat("*x,", 3000) + "]\n"
+	for range 11 {
+		require.NoError(t, read(m, long))
+	}
+	require.EqualError(t, read(m, long), "document 1: YAML aliases of all documents of the bundle together expand to more than 33554432 bytes")
+
+	m = &Manifests{Aliases: 1000}
+	require.NoError(t, read(m, "a: &a x\nb: b * c"))
+	require.Zero(t, m.aliased.Load(), "there is no alias")
+}
+
+func TestReadObjectsEndsBetweenDocuments(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	kept := 0
+	_, err := (&Manifests{}).ReadObjects(ctx, []byte("kind: A\n---\nkind: B\n"), func([]byte) error {
+		kept++
+		cancel(errors.New("too late"))
+		return nil
+	})
+	require.EqualError(t, err, "too late")
+	require.Equal(t, 1, kept)
 }

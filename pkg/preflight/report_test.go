@@ -51,7 +51,7 @@ func read(t testing.TB, fsys fs.FS) *bundle.Bundle {
 		require.NoError(t, err)
 		manifests = append(manifests, raw)
 	}
-	b, err := bundle.ParseContent(&catalog.Content{Manifests: manifests})
+	b, err := bundle.ParseContent(t.Context(), &catalog.Content{Manifests: manifests})
 	require.NoError(t, err)
 	return b
 }

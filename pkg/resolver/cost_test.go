@@ -172,11 +172,11 @@ func TestRolesOfAPlanCountAsMemory(t *testing.T) {
 			require.ErrorContains(t, err, "with the roles for its permissions in all target namespaces: the objects of the bundle would need about")
 		}
 	}
-	b, err := bundle.ParseContent(must(asking("["+strings.Join(rules, ",")+"]").Content(t.Context(), "", "", set[0].Bundle)))
+	b, err := bundle.ParseContent(t.Context(), must(asking("["+strings.Join(rules, ",")+"]").Content(t.Context(), "", "", set[0].Bundle)))
 	require.NoError(t, err)
 	left := b.Cost + build.CostOfRoles(b.CSV, "ns", in.Targets)
 	before := left
-	_, err = in.steps(Pin{Bundle: set[0].Bundle}, must(asking("["+strings.Join(rules, ",")+"]").Content(t.Context(), "", "", set[0].Bundle)), &left)
+	_, err = in.steps(t.Context(), Pin{Bundle: set[0].Bundle}, must(asking("["+strings.Join(rules, ",")+"]").Content(t.Context(), "", "", set[0].Bundle)), &left)
 	require.NoError(t, err)
 	require.Zero(t, left, "of %d", before)
 }

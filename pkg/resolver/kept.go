@@ -196,7 +196,7 @@ func StepsFrom(in Input, plan Plan, contents []*catalog.Content) ([]step.Step, e
 		if contents[i].Digest() != pin.Digest { //nolint:gosec // both have the same length
 			return nil, ErrForged
 		}
-		more, err := in.steps(pin, contents[i], &left) //nolint:gosec // both have the same length
+		more, err := in.steps(context.Background(), pin, contents[i], &left) //nolint:gosec // both have the same length
 		if err != nil {
 			return nil, err
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// ReadTime bounds the time that one reconcile spends reading the contents of bundles. A registry can take
+	// ReadTime bounds the time that one reconcile spends reading and parsing the contents of bundles. A registry can take
 	// as long for each bundle as a call may take, and the worker is not available to other namespaces in the meantime.
 	ReadTime = 30 * time.Second
 	// ReadWait bounds the waits for turns of other namespaces, which ReadTime does not include.
@@ -21,7 +21,7 @@ const (
 // statuses do not change with each retry.
 var errReadTime = fmt.Errorf("reading bundles from catalogs takes longer than %s in total; this will be retried", ReadTime)
 
-// Reading counts the time that one reconcile spends reading the contents of bundles. It is not safe for concurrent use.
+// Reading counts the time that one reconcile spends reading and parsing the contents of bundles. It is not safe for concurrent use.
 type Reading struct{ spent, waited time.Duration }
 
 // Begun reports whether any time has been spent, and IsOver whether no time is left.

@@ -127,3 +127,31 @@ func TestWaitsForOthersAreNotTimeForReading(t *testing.T) {
 		})
 	}
 }
+
+// The author of a bundle decides how long parsing it takes.
+func TestParsingIsTimeForReading(t *testing.T) {
+	in, set, read := costlyInput(1, 1)
+	pin := Pin{CatalogNamespace: "ns", Catalog: "cat", Bundle: set[0].Bundle}
+	steps := func(ctx context.Context) error {
+		left := int64(MaxPlanCost)
+		_, err := in.steps(ctx, pin, must(expensive{1, read}.Content(ctx, "", "", pin.Bundle)), &left)
+		return err
+	}
+	in.Reading = &Reading{}
+	require.NoError(t, steps(t.Context()))
+	require.True(t, in.Reading.Begun())
+
+	var unread *ReadError
+	in.Reading.spent = ReadTime
+	err := steps(t.Context())
+	require.ErrorAs(t, err, &unread, "the bundle is not invalid")
+	require.EqualError(t, err, `bundle content: bundle "p0.v1" of catalogsource ns/cat: reading bundles from catalogs takes longer than 30s in total; this will be retried`)
+
+	in.Reading = nil
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	err = steps(ended)
+	require.ErrorAs(t, err, &unread, "the bundle is not invalid")
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, ErrContent)
+}

@@ -37,8 +37,10 @@ type Input struct {
 	// olm.operatorframework.io/exclude-global-namespace-resolution).
 	ExcludeGlobal bool
 	Catalogs      Catalogs
-	// Reading bounds the time for reading contents, for all calls with this Input; nil means no limit.
+	// Reading bounds the time for reading and parsing contents, for all calls with this Input; nil means no limit.
 	Reading *Reading
+	// Interrupt is called before each bundle is parsed, unless it is nil. Its error ends the call.
+	Interrupt func() error
 	// Visible names the CatalogSources of Namespace and GlobalCatalogNamespace. Only Resolve reads Visible, Indexes and Serves.
 	Visible []types.NamespacedName
 	Indexes *Indexes
@@ -74,8 +76,8 @@ func IsCostly(err error) bool {
 // that waits for its turn comes before others that had one since.
 var costly = turns.Turns{Slots: 1, Share: 1}
 
-// costlyWait bounds the time for which a call waits for its turn. Each turn takes at most ReadTime, and ReadWait if it waits for
-// others, because the registry of its namespace may not answer.
+// costlyWait bounds the time for which a call waits for its turn. Each turn takes at most ReadTime, in which it reads and parses its
+// bundles, and ReadWait if it waits for others.
 const costlyWait = 2 * ReadTime
 
 // errCostly is the cause of a ReadError after costlyWait.
@@ -97,7 +99,7 @@ func (in Input) pin(ctx context.Context, c Choice) (Pin, *catalog.Content, error
 	if !in.canUse(c.Catalog) {
 		return Pin{}, nil, in.notVisible(c.Catalog)
 	}
-	content, err := in.read(ctx, c.Catalog, c.Package, c.Channel, c.Bundle)
+	content, digest, err := in.read(ctx, c.Catalog, c.Package, c.Channel, c.Bundle)
 	if err != nil {
 		return Pin{}, nil, err
 	}
@@ -114,7 +116,7 @@ func (in Input) pin(ctx context.Context, c Choice) (Pin, *catalog.Content, error
 		Package:          c.Package,
 		Channel:          c.Channel,
 		Bundle:           c.Bundle,
-		Digest:           content.Digest(),
+		Digest:           digest,
 		Replaces:         c.Replaces,
 	}, content, nil
 }
@@ -131,12 +133,12 @@ func ResolveSteps(ctx context.Context, in Input, choices []Choice) (Plan, []step
 		if err != nil {
 			return plan, nil, nil, err
 		}
-		made[pin], err = in.steps(pin, content, &m.left)
+		made[pin], err = in.steps(ctx, pin, content, &m.left)
 		if IsCostly(err) && m.turn == nil {
 			if err := m.take(ctx, in.Namespace); err != nil {
-				return plan, nil, nil, &ReadError{fmt.Errorf("%w: bundle %q of catalogsource %s: %w", ErrContent, c.Bundle, c.Catalog, err)}
+				return plan, nil, nil, &ReadError{contentError(c.Catalog, c.Bundle, err)}
 			}
-			made[pin], err = in.steps(pin, content, &m.left)
+			made[pin], err = in.steps(ctx, pin, content, &m.left)
 		}
 		if err != nil {
 			return plan, nil, nil, err
@@ -189,7 +191,7 @@ func StepsOf(ctx context.Context, in Input, plan Plan) ([]step.Step, []build.Exc
 		if err != nil {
 			return nil, nil, err
 		}
-		more, err := in.steps(pin, content, &left)
+		more, err := in.steps(ctx, pin, content, &left)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -206,11 +208,11 @@ func (in Input) content(ctx context.Context, pin Pin) (*catalog.Content, error) 
 	if !in.canUse(pin.CatalogKey()) {
 		return nil, in.notVisible(pin.CatalogKey())
 	}
-	content, err := in.read(ctx, pin.CatalogKey(), pin.Package, pin.Channel, pin.Bundle)
+	content, digest, err := in.read(ctx, pin.CatalogKey(), pin.Package, pin.Channel, pin.Bundle)
 	if err != nil {
 		return nil, err
 	}
-	if digest := content.Digest(); digest != pin.Digest {
+	if digest != pin.Digest {
 		return nil, fmt.Errorf("%w: catalogsource %s now has digest %s for bundle %q, but the InstallPlan requires %s",
 			ErrContent, pin.CatalogKey(), digest, pin.Bundle, pin.Digest)
 	}
@@ -221,29 +223,54 @@ func (in Input) notVisible(key types.NamespacedName) error {
 	return fmt.Errorf("catalogsource %s is not visible from namespace %s", key, in.Namespace)
 }
 
-func (in Input) read(ctx context.Context, key types.NamespacedName, pkg, channel, name string) (*catalog.Content, error) {
+// read returns the content of a bundle, and its digest.
+func (in Input) read(ctx context.Context, key types.NamespacedName, pkg, channel, name string) (content *catalog.Content, digest string, err error) {
 	snapshot, ok := in.Catalogs.Get(key)
 	if !ok {
-		return nil, fmt.Errorf("%w: catalogsource %s is not available", ErrContent, key)
+		return nil, "", fmt.Errorf("%w: catalogsource %s is not available", ErrContent, key)
 	}
-	var content *catalog.Content
-	err := in.Reading.within(catalog.RequestedBy(ctx, in.Namespace), func(ctx context.Context) (err error) {
-		content, err = snapshot.Reader.Content(ctx, pkg, channel, name)
+	err = in.Reading.within(catalog.RequestedBy(ctx, in.Namespace), func(ctx context.Context) (err error) {
+		if content, err = snapshot.Reader.Content(ctx, pkg, channel, name); err == nil {
+			digest = content.Digest()
+		}
 		return err
 	})
 	if err == nil {
-		return content, nil
+		return content, digest, nil
 	}
-	wrapped := fmt.Errorf("%w: bundle %q of catalogsource %s: %w", ErrContent, name, key, err)
+	wrapped := contentError(key, name, err)
 	if errors.Is(err, catalog.ErrNoContent) {
-		return nil, wrapped
+		return nil, "", wrapped
 	}
-	return nil, &ReadError{wrapped}
+	return nil, "", &ReadError{wrapped}
 }
 
-// steps computes the steps of one pin. left is the cost that the plan may still have, which is reduced by that of the bundle.
-func (in Input) steps(pin Pin, content *catalog.Content, left *int64) (*build.Steps, error) {
-	b, err := bundle.ParseWithin(content, min(*left, bundle.MaxBundleCost))
+// contentError returns an ErrContent about a bundle.
+func contentError(key types.NamespacedName, name string, err error) error {
+	return fmt.Errorf("%w: bundle %q of catalogsource %s: %w", ErrContent, name, key, err)
+}
+
+// steps computes the steps of one pin. left is the cost that the plan may still have, which is reduced by that of the bundle. The author
+// of the bundle decides how long parsing it takes, so that this is a part of the time for reading: if that ends, or ctx does, the error
+// is a ReadError, which says nothing about the bundle.
+func (in Input) steps(ctx context.Context, pin Pin, content *catalog.Content, left *int64) (steps *build.Steps, err error) {
+	if in.Interrupt != nil {
+		if err := in.Interrupt(); err != nil {
+			return nil, err
+		}
+	}
+	err = in.Reading.within(catalog.RequestedBy(ctx, in.Namespace), func(ctx context.Context) (err error) {
+		steps, err = in.parse(ctx, pin, content, left)
+		return err
+	})
+	if err != nil && (errors.Is(err, errReadTime) || ctx.Err() != nil) {
+		return nil, &ReadError{contentError(pin.CatalogKey(), pin.Bundle, err)}
+	}
+	return steps, err
+}
+
+func (in Input) parse(ctx context.Context, pin Pin, content *catalog.Content, left *int64) (*build.Steps, error) {
+	b, err := bundle.ParseWithin(ctx, content, min(*left, bundle.MaxBundleCost))
 	if IsCostly(err) && *left < bundle.MaxBundleCost {
 		return nil, fmt.Errorf("bundle %q, with the other bundles that are installed with it: %w", pin.Bundle, err)
 	}

@@ -229,7 +229,7 @@ func open(dir string) (*published, error) {
 			if err != nil {
 				return nil, err
 			}
-			b, err := bundle.ParseContent(&catalog.Content{Manifests: content.Manifests})
+			b, err := bundle.ParseContent(context.Background(), &catalog.Content{Manifests: content.Manifests})
 			if err != nil {
 				return nil, err
 			}

@@ -1,6 +1,7 @@
 package injection
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -169,7 +170,7 @@ func outputsOf(manifests [][]byte) map[string]string {
 			out["omitted from Deployments"] = strings.Join(deployment.LeftOut(csv, nil), "\n")
 		}
 	}
-	b, err := bundle.ParseContent(&catalog.Content{Manifests: manifests})
+	b, err := bundle.ParseContent(context.Background(), &catalog.Content{Manifests: manifests})
 	if err != nil {
 		out["refusal"] = err.Error()
 		return out

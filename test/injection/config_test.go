@@ -25,7 +25,7 @@ type configuration struct {
 // Every place of the configuration of a ClusterExtension and of a Subscription, whose fields are the same, and field names of their own.
 func TestConfigurations(t *testing.T) {
 	t.Parallel()
-	b, err := bundle.ParseContent(&catalog.Content{Manifests: manifests(t)})
+	b, err := bundle.ParseContent(t.Context(), &catalog.Content{Manifests: manifests(t)})
 	require.NoError(t, err)
 	all := Places[configuration]()
 	require.GreaterOrEqual(t, len(all), 100)

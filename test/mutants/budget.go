@@ -239,8 +239,8 @@ func budget() []Mutant {
 		},
 		{
 			Name: "yaml-is-measured-by-its-text", Rule: 8, File: "pkg/controller/clusterextension/room.go",
-			Old:    "	b, err = bundle.ParseWithin(raw, costlyContent)",
-			New:    "	b, err = bundle.ParseContent(raw)",
+			Old:    "	b, err = bundle.ParseWithin(ctx, raw, costlyContent)",
+			New:    "	b, err = bundle.ParseContent(ctx, raw)",
 			Killer: unit("pkg/controller/clusterextension", "TestYAMLIsMeasuredWhileItIsParsed"),
 		},
 		{

@@ -105,7 +105,7 @@ func expand(t *testing.T, in *tenant) cost {
 		}
 		return err != nil
 	}
-	b, err := bundle.ParseContent(&catalog.Content{Manifests: [][]byte{csv}})
+	b, err := bundle.ParseContent(t.Context(), &catalog.Content{Manifests: [][]byte{csv}})
 	if !refuse(err) {
 		install(b, &in.Config, in.Targets, &out, refuse)
 		extend(b, config, refuse)

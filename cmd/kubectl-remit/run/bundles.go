@@ -83,7 +83,7 @@ func (d *demo) install(ctx context.Context, snapshot *catalog.Snapshot, pkg *cat
 		if err != nil {
 			return err
 		}
-		b, err := bundle.ParseContent(content)
+		b, err := bundle.ParseContent(ctx, content)
 		if err != nil {
 			return err
 		}

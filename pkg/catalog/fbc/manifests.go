@@ -14,9 +14,8 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// maxBundleCost limits the total estimated memory for decoding the files of a bundle, and with it the time, which is some
-// seconds. Of 132 bundles of real operators, the largest needs 104 MiB.
-const maxBundleCost = 512 << 20
+// maxBundleCost limits the total estimated memory for decoding the files of a bundle.
+const maxBundleCost = bundle.MaxTextCost
 
 // Manifests reads the objects in the manifests/ directory of the bundle in a directory, in the order of file names. It waits for the memory
 // that decoding each file needs.
@@ -26,7 +25,7 @@ func Manifests(ctx context.Context, fsys fs.FS, dir string, decoding *catalog.De
 	if err != nil {
 		return nil, err
 	}
-	r := manifestReader{decoding: decoding, files: make([]manifestFile, len(entries))}
+	r := manifestReader{decoding: decoding, files: make([]manifestFile, len(entries)), manifests: catalog.Manifests{Aliases: catalog.MaxContentBytes / 4}}
 	var group errgroup.Group
 	// Parsing YAML is slow, so use all processors.
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -67,8 +66,9 @@ func Manifests(ctx context.Context, fsys fs.FS, dir string, decoding *catalog.De
 
 // manifestReader reads the files of one bundle concurrently.
 type manifestReader struct {
-	decoding *catalog.Decoding
-	files    []manifestFile
+	decoding  *catalog.Decoding
+	manifests catalog.Manifests
+	files     []manifestFile
 	// size is the total size of the objects, in bytes, and count is their number.
 	size, count atomic.Int64
 }
@@ -88,7 +88,7 @@ func (r *manifestReader) read(ctx context.Context, f *manifestFile, data []byte)
 		return err
 	}
 	defer end()
-	f.warnings, err = catalog.ReadObjects(data, catalog.MaxContentBytes/4, func(object []byte) error {
+	f.warnings, err = r.manifests.ReadObjects(ctx, data, func(object []byte) error {
 		if r.size.Add(int64(len(object))) > catalog.MaxContentBytes || r.count.Add(1) > catalog.MaxManifests {
 			return tooLarge()
 		}
@@ -123,7 +123,7 @@ func ReadBundle(ctx context.Context, fsys fs.FS) (*bundle.Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return bundle.ParseContent(content)
+	return bundle.ParseContent(ctx, content)
 }
 
 func tooLarge() error {

@@ -34,7 +34,7 @@ func TestCheckAliases(t *testing.T) {
 				return
 			}
 			require.ErrorContains(t, err, tt.want)
-			_, err = catalog.ReadObjects([]byte(tt.text), catalog.MaxContentBytes/4, func([]byte) error { return nil })
+			_, err = (&catalog.Manifests{Aliases: catalog.MaxContentBytes / 4}).ReadObjects(t.Context(), []byte(tt.text), func([]byte) error { return nil })
 			require.ErrorContains(t, err, tt.want)
 		})
 	}

@@ -11,7 +11,7 @@ import (
 // objects returns the objects in a manifest.
 func objects(t *testing.T, text string) (out [][]byte) {
 	t.Helper()
-	_, err := catalog.ReadObjects([]byte(text), 0, func(object []byte) error {
+	_, err := (&catalog.Manifests{Aliases: 0}).ReadObjects(t.Context(), []byte(text), func(object []byte) error {
 		out = append(out, object)
 		return nil
 	})

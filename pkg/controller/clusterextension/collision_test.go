@@ -25,7 +25,7 @@ func (w *world) rendered(manifests ...string) []*unstructured.Unstructured {
 	for _, m := range manifests {
 		content.Manifests = append(content.Manifests, []byte(strings.NewReplacer("NAME", w.name, "VERSION", "1.0.0").Replace(m)))
 	}
-	b, err := bundle.ParseContent(content)
+	b, err := bundle.ParseContent(w.t.Context(), content)
 	require.NoError(w.t, err)
 	ext := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: w.name}}
 	ext.Spec.Namespace = w.name

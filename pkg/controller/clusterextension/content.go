@@ -200,9 +200,9 @@ func (s *run) keptContent(ctx context.Context, installed olmv1.BundleMetadata) (
 	case live == nil:
 		return nil, fmt.Sprintf("its content was not kept in ConfigMap %s/%s", s.Namespace, ContentName(s.ext.Name)), nil
 	}
-	b, cost, err := s.readContent(live, installed)
+	b, cost, err := s.readContent(ctx, live, installed)
 	switch {
-	case isCrowded(err):
+	case isCrowded(err), err != nil && ctx.Err() != nil:
 		return nil, "", err
 	case err != nil:
 		return nil, fmt.Sprintf("%s is not used: %v", apply.Describe(live), err), nil //nolint:nilerr // the status reports the error
@@ -211,7 +211,7 @@ func (s *run) keptContent(ctx context.Context, installed olmv1.BundleMetadata) (
 }
 
 // readContent returns the content of the installed version from the ConfigMap.
-func (s *run) readContent(live *unstructured.Unstructured, installed olmv1.BundleMetadata) (*bundle.Bundle, int64, error) {
+func (s *run) readContent(ctx context.Context, live *unstructured.Unstructured, installed olmv1.BundleMetadata) (*bundle.Bundle, int64, error) {
 	id, text, err := s.decodeContent(live)
 	if err != nil {
 		return nil, 0, err
@@ -227,7 +227,7 @@ func (s *run) readContent(live *unstructured.Unstructured, installed olmv1.Bundl
 	if err != nil {
 		return nil, 0, fmt.Errorf("read %s: %w", keyContent, err)
 	}
-	return s.parse(keptKey+installed.Name, contents[0])
+	return s.parse(ctx, keptKey+installed.Name, contents[0])
 }
 
 // decodeContent returns the entries of the ConfigMap if its proof covers them.

@@ -92,7 +92,7 @@ func (u *unit) keep(ext *olmv1.ClusterExtension, text string) (problem string) {
 	s := u.begin(ext)
 	raw := oneContent(text)
 	read, _ := raw.Content(u.t.Context(), "", "", "")
-	parsed, err := bundle.ParseContent(read)
+	parsed, err := bundle.ParseContent(u.t.Context(), read)
 	require.NoError(u.t, err)
 	s.resolved = resolve.Result{
 		Package: &catalog.Package{Name: "op"}, Channel: "stable", Bundle: &catalog.Bundle{Name: "op.v1", Version: "1.0.0"}, Snapshot: &catalog.Snapshot{Reader: raw},

@@ -68,9 +68,9 @@ func (s *run) earlierContent(ctx context.Context, installed olmv1.BundleMetadata
 	if err != nil {
 		return nil, nil //nolint:nilerr // the catalog wakes the extension
 	}
-	parsed, cost, err := s.parse(key, raw)
+	parsed, cost, err := s.parse(ctx, key, raw)
 	switch {
-	case isCrowded(err):
+	case isCrowded(err), err != nil && ctx.Err() != nil:
 		return nil, err
 	case err != nil:
 		return nil, nil //nolint:nilerr // there is nothing to compare with

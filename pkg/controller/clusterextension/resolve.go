@@ -112,9 +112,9 @@ func readBundle(ctx context.Context, s *run) (outcome, error) {
 	if err != nil {
 		return s.withoutContent(ctx, err)
 	}
-	parsed, cost, err := s.parse(key, raw)
+	parsed, cost, err := s.parse(ctx, key, raw)
 	switch {
-	case isCrowded(err):
+	case isCrowded(err), err != nil && ctx.Err() != nil:
 		return outcome{}, err
 	case err != nil:
 		return blocked(s.aboutBundle(err)), nil //nolint:nilerr // the condition reports the error

@@ -2,6 +2,7 @@ package clusterextension
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -36,24 +37,25 @@ func costOf(raw *catalog.Content) (cost int64) {
 
 // parse parses the content of a bundle, which the key identifies. If it is costly, this run must have one of the places for that;
 // otherwise the error is an *errCrowded.
-func (s *run) parse(key string, raw *catalog.Content) (b *bundle.Bundle, cost int64, err error) {
+func (s *run) parse(ctx context.Context, key string, raw *catalog.Content) (b *bundle.Bundle, cost int64, err error) {
+	ctx = catalog.RequestedBy(ctx, s.ext.Spec.Namespace)
 	cost = costOf(raw)
 	if err := s.admit(key, cost); err != nil {
 		s.memory.Change(s.key(), func(is *remembered) { is.measured = measured{key, cost} })
 		return nil, 0, err
 	}
 	if cost > costlyContent {
-		b, err = bundle.ParseContent(raw)
+		b, err = bundle.ParseContent(ctx, raw)
 		return b, cost, err
 	}
 	// The text may be YAML, whose objects can need more memory than its size suggests.
-	b, err = bundle.ParseWithin(raw, costlyContent)
+	b, err = bundle.ParseWithin(ctx, raw, costlyContent)
 	if more, ok := errors.AsType[*bundle.CostError](err); ok {
 		if err := s.admit(key, more.Cost); err != nil {
 			s.memory.Change(s.key(), func(is *remembered) { is.measured = measured{key, more.Cost} })
 			return nil, 0, err
 		}
-		b, err = bundle.ParseContent(raw)
+		b, err = bundle.ParseContent(ctx, raw)
 	}
 	if b != nil {
 		cost = b.Cost

@@ -183,11 +183,11 @@ func TestYAMLIsMeasuredWhileItIsParsed(t *testing.T) {
 	}
 	require.Less(t, costOf(raw), int64(costlyContent))
 	s := u.resolved("op", nil)
-	_, _, err := s.parse("k", raw)
+	_, _, err := s.parse(t.Context(), "k", raw)
 	require.True(t, isCrowded(err), "%v", err)
 	require.True(t, isCrowded(s.awaitTurn("k")), "it is not parsed again")
 	u.memory.places.leave("x", false)
-	b, cost, err := s.parse("k", raw)
+	b, cost, err := s.parse(t.Context(), "k", raw)
 	require.NoError(t, err)
 	require.Greater(t, cost, int64(costlyContent))
 	require.Equal(t, b.Cost, cost)

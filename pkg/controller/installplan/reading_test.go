@@ -2,6 +2,8 @@ package installplan
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -45,4 +48,47 @@ func TestAPlanReadsBundlesForALimitedTime(t *testing.T) {
 		require.EqualValues(t, names.ReasonBundleContentUnavailable, waits.reason)
 		require.ErrorContains(t, err, "takes longer than 30s in total; this will be retried")
 	})
+}
+
+// crowding is the reader of a bundle whose objects take much memory. While it is read again, two other plans wait.
+type crowding struct {
+	content *catalog.Content
+	reads   int
+	crowd   func()
+}
+
+func (c *crowding) Content(context.Context, string, string, string) (*catalog.Content, error) {
+	if c.reads++; c.reads == 2 {
+		c.crowd()
+	}
+	return c.content, nil
+}
+
+// The bundles of a plan that takes much memory are parsed in its turn, which can end before each of them.
+func TestALargePlanMakesRoomBeforeItParsesABundle(t *testing.T) {
+	content := &catalog.Content{}
+	for i := range 2 {
+		content.Manifests = append(content.Manifests, fmt.Appendf(nil, `{"apiVersion":"monitoring.coreos.com/v1","kind":"PrometheusRule","metadata":{"name":"r%d"},"spec":{"groups":[%s]}}`,
+			i, strings.TrimSuffix(strings.Repeat("{},", 50_000), ",")))
+	}
+	clock := testclock.NewFakePassiveClock(time.Now())
+	r := &Reconciler{large: &largeQueue{clock: clock}}
+	reader := &crowding{content: content, crowd: func() {
+		clock.SetTime(clock.Now().Add(largeTurn))
+		for _, namespace := range []string{"a", "b"} {
+			r.large.begin(types.NamespacedName{Namespace: namespace, Name: "plan"})
+		}
+	}}
+	store := &catalog.Store{}
+	store.Put(&catalog.Snapshot{Key: types.NamespacedName{Namespace: "ns", Name: "cat"}, Reader: reader})
+	r.Catalogs = store
+	plan := &operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "plan"}}
+	s := &run{
+		reconciler: r, saved: plan, plan: plan.DeepCopy(), group: &operatorsv1.OperatorGroup{},
+		content: resolver.Plan{Namespace: "ns", Pins: []resolver.Pin{{CatalogNamespace: "ns", Catalog: "cat", Package: "op", Bundle: "op.v1", Digest: content.Digest()}}},
+	}
+	_, err := makeSteps(t.Context(), s)
+	require.NoError(t, err)
+	require.Equal(t, 2, reader.reads)
+	require.True(t, s.queued)
 }

@@ -214,11 +214,13 @@ func makeSteps(ctx context.Context, s *run) (outcome, error) {
 		if !r.large.begin(s.key()) {
 			return s.awaitTurn(), nil
 		}
-		in.MaxCost = resolver.MaxPlanCost
+		in.MaxCost, in.Interrupt = resolver.MaxPlanCost, s.checkTurn
 		steps, _, err = resolver.StepsOf(ctx, in, s.content)
 	}
 	s.showLookups(err)
 	switch {
+	case errors.Is(err, errTurn):
+		return s.awaitTurn(), nil
 	case kit.Is[*resolver.ReadError](err):
 		return outcome{}, &refused{names.ReasonBundleContentUnavailable, message.Of(err)}
 	case errors.Is(err, resolver.ErrContent):

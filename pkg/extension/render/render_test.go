@@ -98,7 +98,7 @@ func parse(t *testing.T, manifests ...string) *bundle.Bundle {
 	for _, m := range manifests {
 		content.Manifests = append(content.Manifests, []byte(m))
 	}
-	b, err := bundle.ParseContent(content)
+	b, err := bundle.ParseContent(t.Context(), content)
 	require.NoError(t, err)
 	return b
 }

@@ -56,7 +56,7 @@ func parse(t *testing.T, manifests ...string) *bundle.Bundle {
 	for _, m := range manifests {
 		raw = append(raw, []byte(m))
 	}
-	b, err := bundle.ParseContent(&catalog.Content{Manifests: raw})
+	b, err := bundle.ParseContent(t.Context(), &catalog.Content{Manifests: raw})
 	require.NoError(t, err)
 	return b
 }

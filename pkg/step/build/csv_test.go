@@ -29,7 +29,7 @@ spec:
 `
 
 func TestACSVIsEncodedByItsType(t *testing.T) {
-	b, err := bundle.ParseContent(&catalog.Content{Manifests: [][]byte{[]byte(sloppy)}})
+	b, err := bundle.ParseContent(t.Context(), &catalog.Content{Manifests: [][]byte{[]byte(sloppy)}})
 	require.NoError(t, err)
 
 	obj, _, err := csvObject(b, Scope{Namespace: "t1", Targets: []string{"t1"}})
@@ -42,7 +42,7 @@ func TestACSVIsEncodedByItsType(t *testing.T) {
 }
 
 func TestACSVHasTheAnnotationsOfItsOperatorGroup(t *testing.T) {
-	b, err := bundle.ParseContent(&catalog.Content{Manifests: [][]byte{[]byte(sloppy)}})
+	b, err := bundle.ParseContent(t.Context(), &catalog.Content{Manifests: [][]byte{[]byte(sloppy)}})
 	require.NoError(t, err)
 	obj, _, err := csvObject(b, Scope{Namespace: "t1", Group: "team", Targets: []string{"t2", "t1"}})
 	require.NoError(t, err)

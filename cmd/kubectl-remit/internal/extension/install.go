@@ -145,7 +145,7 @@ func (f *Flags) read(ctx context.Context, from resolve.Result) (*bundle.Bundle, 
 	case err != nil:
 		return nil, err
 	default:
-		if parsed, err = bundle.ParseContent(content); err != nil {
+		if parsed, err = bundle.ParseContent(ctx, content); err != nil {
 			return nil, err
 		}
 	}

@@ -94,7 +94,7 @@ func read(ctx context.Context, fsys fs.FS) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := bundle.ParseContent(content)
+	b, err := bundle.ParseContent(ctx, content)
 	if err != nil {
 		return nil, err
 	}

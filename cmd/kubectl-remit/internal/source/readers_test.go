@@ -103,7 +103,7 @@ func readers(t *testing.T, parent, dir string) map[string]func() *bundle.Bundle 
 			require.NoError(t, err)
 			content, err := snapshot.Reader.Content(t.Context(), pkg, "", name)
 			require.NoError(t, err)
-			b, err := bundle.ParseContent(content)
+			b, err := bundle.ParseContent(t.Context(), content)
 			require.NoError(t, err)
 			return b
 		},
