@@ -340,6 +340,12 @@ func budget() []Mutant {
 			Killer: unit("pkg/resolver", "TestSearchesOfTenantsAreNotKept"),
 		},
 		{
+			Name: "digits-of-quantities-take-no-memory", Rule: 8, File: "pkg/lib/budget/size.go",
+			Old:    "		s.Memory += decimalBytes\n",
+			New:    "",
+			Killer: unit("pkg/lib/budget", "TestMapsOfQuantitiesTakeWhatIsCounted"),
+		},
+		{
 			Name: "candidates-take-no-memory", Rule: 8, File: "pkg/resolver/meter.go",
 			Old:    "	m.charge(int64(n) * memoryOfCandidate)",
 			New:    "	m.charge(int64(n))",

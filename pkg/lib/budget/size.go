@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // Size is the estimated size of a value or of several values, in bytes.
@@ -105,7 +107,16 @@ func (s *Size) addStruct(v reflect.Value) {
 	if t.encodesItself { // for example, a quantity, or JSON that is not decoded
 		s.Text = before + 1 + rawBytes(v)
 	}
+	if v.Type() == quantity && !v.FieldByName("d").Field(0).IsNil() {
+		s.Memory += decimalBytes
+	}
 }
+
+// quantity is a type that keeps a number that is not a small multiple of a billionth as a pointer to a decimal number, which takes
+// decimalBytes with its digits.
+var quantity = reflect.TypeFor[resource.Quantity]()
+
+const decimalBytes = 112
 
 // rawBytes returns the number of bytes in the fields of a struct that encodes itself.
 func rawBytes(v reflect.Value) (n int64) {
