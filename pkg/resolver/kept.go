@@ -186,7 +186,7 @@ func Unpack(text string, n int) ([]*catalog.Content, error) {
 
 // StepsFrom computes the steps of a plan from the content of its pins, like StepsOf. in.Catalogs may be nil; the steps
 // then do not contain properties that only a catalog declares.
-func StepsFrom(in Input, plan Plan, contents []*catalog.Content) ([]step.Step, error) {
+func StepsFrom(ctx context.Context, in Input, plan Plan, contents []*catalog.Content) ([]step.Step, error) {
 	if len(contents) != len(plan.Pins) {
 		return nil, ErrNotKept
 	}
@@ -196,7 +196,7 @@ func StepsFrom(in Input, plan Plan, contents []*catalog.Content) ([]step.Step, e
 		if contents[i].Digest() != pin.Digest { //nolint:gosec // both have the same length
 			return nil, ErrForged
 		}
-		more, err := in.steps(context.Background(), pin, contents[i], &left) //nolint:gosec // both have the same length
+		more, err := in.steps(ctx, pin, contents[i], &left) //nolint:gosec // both have the same length
 		if err != nil {
 			return nil, err
 		}

@@ -33,7 +33,7 @@ func TestComputesStepsFromKeptContent(t *testing.T) {
 	require.NoError(t, err)
 	in := input()
 	in.Catalogs = nil
-	got, err := StepsFrom(in, plan, contents)
+	got, err := StepsFrom(t.Context(), in, plan, contents)
 	require.NoError(t, err)
 	want, _, err := StepsOf(t.Context(), input(), plan)
 	require.NoError(t, err)
@@ -69,9 +69,9 @@ func TestRefusesForgedContent(t *testing.T) {
 	}
 	_, err := plan.Restore("")
 	require.ErrorIs(t, err, ErrNotKept)
-	_, err = StepsFrom(input(), plan, []*catalog.Content{{Manifests: [][]byte{[]byte(csvText("op.v2") + " ")}}})
+	_, err = StepsFrom(t.Context(), input(), plan, []*catalog.Content{{Manifests: [][]byte{[]byte(csvText("op.v2") + " ")}}})
 	require.ErrorIs(t, err, ErrForged)
-	_, err = StepsFrom(input(), plan, nil)
+	_, err = StepsFrom(t.Context(), input(), plan, nil)
 	require.ErrorIs(t, err, ErrNotKept)
 }
 

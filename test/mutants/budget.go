@@ -365,8 +365,8 @@ func budget() []Mutant {
 		},
 		{
 			Name: "existing-objects-take-twice-the-budget", Rule: 8, File: "pkg/step/execute/memory.go",
-			Old:    "16 << 20, 48 << 20",
-			New:    "24 << 20, 160 << 20",
+			Old:    "MaxMemory  = 48 << 20",
+			New:    "MaxMemory  = 160 << 20",
 			Killer: unit("pkg/controller", "TestAllBudgetsOfCatalogFitIntoItsLimit"),
 		},
 		{

@@ -57,7 +57,7 @@ func gather(ctx context.Context, c client.Client, plan *operatorsv1alpha1.Instal
 	if err := v.findGroup(ctx, c); err != nil {
 		return nil, err
 	}
-	steps, err := source.PlanSteps(plan, source.Target{Group: v.group.Name, Targets: v.targets, Unbounded: v.isUnbounded()}, given...)
+	steps, err := source.PlanSteps(ctx, plan, source.Target{Group: v.group.Name, Targets: v.targets, Unbounded: v.isUnbounded()}, given...)
 	if err != nil {
 		return nil, err
 	}

@@ -101,7 +101,7 @@ func planSteps(ctx context.Context, c client.Client, i *input, given []*source.B
 		}
 		i.group, i.targets = group.Name, targets
 	}
-	return source.PlanSteps(i.plan, source.Target{Group: i.group, Targets: i.targets}, given...)
+	return source.PlanSteps(ctx, i.plan, source.Target{Group: i.group, Targets: i.targets}, given...)
 }
 
 // useReport uses the controller's report about a plan that does not include the content of its bundles. The report

@@ -74,7 +74,7 @@ func (o *Options) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	report := newReport(w, o.RemitNamespace)
+	report := newReport(ctx, w, o.RemitNamespace)
 	if err := w.fillDeleted(ctx, c, report); err != nil {
 		return err
 	}

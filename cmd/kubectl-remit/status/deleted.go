@@ -83,7 +83,7 @@ func (w *world) fillDeletedObjects(ctx context.Context, c client.Reader, g *Grou
 			return err
 		}
 	}
-	steps, err := w.steps(g, installed, true)
+	steps, err := w.steps(ctx, g, installed, true)
 	if err != nil {
 		return err
 	}

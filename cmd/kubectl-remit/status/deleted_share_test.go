@@ -53,7 +53,7 @@ func TestATenantCannotHideDeletedObjectsOfAnother(t *testing.T) {
 					return c.Get(ctx, key, obj, opts...)
 				},
 			})
-			r := newReport(w, names.DefaultNamespace)
+			r := newReport(t.Context(), w, names.DefaultNamespace)
 			require.NoError(t, w.fillDeleted(t.Context(), c, r))
 			require.Len(t, r.OperatorGroups, 2)
 			require.Contains(t, fmt.Sprint(r.OperatorGroups[0].Notes), row.note)

@@ -2,6 +2,7 @@ package status
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -49,11 +50,11 @@ type Shared struct {
 
 // fillUnneeded compares the account's permissions with the needs of the namespace's plans. If the permissions or the
 // needs are not fully known, it reports only the reason, because the result would be misleading.
-func (w *world) fillUnneeded(g *Group, account string) {
+func (w *world) fillUnneeded(ctx context.Context, g *Group, account string) {
 	if w.rbac == nil || !w.complete {
 		return // the report's notes contain the reason
 	}
-	needs, err := w.needs(g)
+	needs, err := w.needs(ctx, g)
 	if err != nil {
 		g.Notes = append(g.Notes, fmt.Sprintf("cannot determine which permissions of the account are not needed: %v", err))
 		return
@@ -73,14 +74,14 @@ func (w *world) fillUnneeded(g *Group, account string) {
 }
 
 // needs returns the needs of installed versions and of pending plans.
-func (w *world) needs(g *Group) ([]preflight.Need, error) {
+func (w *world) needs(ctx context.Context, g *Group) ([]preflight.Need, error) {
 	installed := map[string]bool{}
 	for i := range w.csvs {
 		if w.csvs[i].Namespace == g.Namespace {
 			installed[w.csvs[i].Name] = true
 		}
 	}
-	steps, err := w.steps(g, installed, false)
+	steps, err := w.steps(ctx, g, installed, false)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +98,7 @@ func (w *world) needs(g *Group) ([]preflight.Need, error) {
 
 // steps returns the steps of pending plans and of the completed plans of installed versions. If onlyDone is set, it
 // omits pending plans.
-func (w *world) steps(g *Group, installed map[string]bool, onlyDone bool) (steps []step.Step, err error) {
+func (w *world) steps(ctx context.Context, g *Group, installed map[string]bool, onlyDone bool) (steps []step.Step, err error) {
 	for i := range w.plans {
 		plan := &w.plans[i]
 		done := plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseComplete
@@ -105,7 +106,7 @@ func (w *world) steps(g *Group, installed map[string]bool, onlyDone bool) (steps
 			done && !installsAny(plan, installed) || onlyDone && !done {
 			continue
 		}
-		more, err := source.PlanSteps(plan, source.Target{Group: g.Name, Targets: g.Targets})
+		more, err := source.PlanSteps(ctx, plan, source.Target{Group: g.Name, Targets: g.Targets})
 		if err != nil && !done {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package status
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -92,7 +93,7 @@ type Block struct {
 }
 
 // newReport derives the report from the objects that were read. It sends no requests.
-func newReport(w *world, remitNamespace string) *Report {
+func newReport(ctx context.Context, w *world, remitNamespace string) *Report {
 	r := &Report{OperatorGroups: []Group{}}
 	seen := map[string]bool{}
 	for i := range w.groups {
@@ -102,7 +103,7 @@ func newReport(w *world, remitNamespace string) *Report {
 		g.Blocked = groupBlocks(og)
 		w.fill(&g)
 		if og.Spec.ServiceAccountName != "" {
-			w.fillUnneeded(&g, og.Spec.ServiceAccountName)
+			w.fillUnneeded(ctx, &g, og.Spec.ServiceAccountName)
 		}
 		seen[g.Namespace] = true
 		r.OperatorGroups = append(r.OperatorGroups, g)

@@ -76,7 +76,7 @@ func listers(t *testing.T, objs ...client.Object) *rbac.Listers {
 
 func shown(t *testing.T, w *world) (text string, r *Report) {
 	t.Helper()
-	r = newReport(w, names.DefaultNamespace)
+	r = newReport(t.Context(), w, names.DefaultNamespace)
 	var out bytes.Buffer
 	require.NoError(t, r.text(&out))
 	raw, err := json.Marshal(r)

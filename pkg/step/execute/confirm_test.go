@@ -102,7 +102,7 @@ func (s *sealing) tamper() {
 	require.NoError(s.t, s.stranger.Get(s.t.Context(), client.ObjectKeyFromObject(s.role), role))
 	role.Finalizers = []string{"example.com/kept"}
 	role.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "stranger", Operation: metav1.ManagedFieldsOperationApply,
-		APIVersion: "rbac.authorization.k8s.io/v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:rules":{}}`)}}}
+		APIVersion: "rbac.authorization.k8s.io/v1", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:rules":{}}`)}}
 	require.NoError(s.t, s.stranger.Update(s.t.Context(), role))
 }
 

@@ -5,10 +5,11 @@ import (
 	"sync"
 )
 
-// Limits for the estimated memory of the existing objects of one install, in bytes. Others than the install may have written them.
+// FreeMemory limits the estimated memory of the existing objects of each install, in bytes, and MaxMemory that of one that has a place
+// (Executor.Place). Others than the install may have written these objects.
 const (
-	// FreeMemory is available to each install, and MaxMemory to one that has a place (Executor.Place).
-	FreeMemory, MaxMemory = 16 << 20, 48 << 20
+	FreeMemory = 16 << 20
+	MaxMemory  = 48 << 20
 )
 
 // memory counts the memory of the existing objects of an install. It is safe for concurrent use.

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -77,12 +78,12 @@ func choose(pins resolver.Plan, kept []*catalog.Content, given []*Bundle) ([]*ca
 
 // PlanSteps builds the steps of an InstallPlan from its content, as the controllers do. It does not read the plan's
 // status, because other users can write it.
-func PlanSteps(plan *operatorsv1alpha1.InstallPlan, t Target, given ...*Bundle) ([]step.Step, error) {
+func PlanSteps(ctx context.Context, plan *operatorsv1alpha1.InstallPlan, t Target, given ...*Bundle) ([]step.Step, error) {
 	pins, contents, err := PlanContent(plan, given...)
 	if err != nil {
 		return nil, err
 	}
-	steps, err := resolver.StepsFrom(resolver.Input{
+	steps, err := resolver.StepsFrom(ctx, resolver.Input{
 		Namespace: plan.Namespace, Group: t.Group, Targets: t.Targets, Account: scoped.Account{Default: t.Unbounded},
 		RBAC: rbac.Unreadable(errors.New("the account's permissions are checked later")),
 	}, pins, contents)
