@@ -31,7 +31,7 @@ import (
 
 // maxDepth bounds the nesting depth of a manifest, and maxManifestCost the estimated memory for decoding it. The manifests of
 // the corpus need at most 10 MiB.
-const maxDepth, maxManifestCost = 200, 48 << 20
+const maxDepth, maxManifestCost = 200, 40 << 20
 
 // maxTextCost bounds the estimated memory for converting the text of a manifest, which a registry may send as YAML; the most that a
 // manifest in the corpus needs is 53 MiB.

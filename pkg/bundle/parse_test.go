@@ -170,7 +170,7 @@ func TestLimitsApplyToTheDocumentsOfAManifest(t *testing.T) {
 	_, err = parse(expanding.String())
 	var costly *bundle.CostError
 	require.ErrorAs(t, err, &costly)
-	require.ErrorContains(t, err, "the objects of the bundle would need about 9")
+	require.ErrorContains(t, err, "the objects of the bundle would need about 52 MiB")
 }
 
 func TestLimitsTheNumberOfWarnings(t *testing.T) {

@@ -20,7 +20,7 @@ func TestListsOfEmptyEntriesAreRefused(t *testing.T) {
 	}
 	for want, n := range map[string]int{
 		"manifest 1 (ClusterServiceVersion \"op.v1\"): manifest would need about 328 MiB of memory; at most 128 are allowed: use fewer list entries": 500_000,
-		"manifest 1 (ClusterServiceVersion \"op.v1\"): manifest would need about 48 MiB of memory; at most 48 are allowed: use fewer list entries":   190_000,
+		"manifest 1 (ClusterServiceVersion \"op.v1\"): manifest would need about 43 MiB of memory; at most 40 are allowed: use fewer list entries":   170_000,
 		"ClusterServiceVersion \"op.v1\": the object needs ": 100_000,
 	} {
 		var before, after runtime.MemStats

@@ -8,11 +8,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/test/alone"
 )
 
 // The size includes the memory of the index (pkg/resolver, TestASnapshotIsChargedForItsIndex), and is not much more in an ordinary
 // catalog.
 func TestSizeApproximatesTheMemoryOfASnapshot(t *testing.T) {
+	if !alone.Is(t) {
+		return
+	}
 	taken := func() int64 {
 		runtime.GC()
 		var m runtime.MemStats

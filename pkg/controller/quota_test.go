@@ -2,7 +2,6 @@ package controller
 
 import (
 	"os"
-	"os/exec"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -11,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/test/alone"
 )
 
 // Memory in MiB. other is a program's without the objects of tenants (docs/adr/0066), and limit the GOMEMLIMIT of remit-olm.
@@ -45,17 +46,8 @@ func keptOf[T client.Object](t *testing.T, fill func() T) int64 {
 	return used
 }
 
-// alone is set in the process of the measurement.
-const alone = "REMIT_TEST_ALONE"
-
-// What other tests of the package allocate in the background would count, so that the test measures in a process of its own.
 func TestTheLargestRBACObjectsTakeAsMuchAsTheDocumentationSays(t *testing.T) {
-	if os.Getenv(alone) == "" {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-		cmd.Env = append(os.Environ(), alone+"=1")
-		said, err := cmd.CombinedOutput()
-		require.NoError(t, err, string(said))
-		require.Contains(t, string(said), "--- PASS: "+t.Name())
+	if !alone.Is(t) {
 		return
 	}
 	short := func(i int) string { return strconv.FormatInt(int64(i), 36) }
