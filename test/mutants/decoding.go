@@ -72,8 +72,8 @@ func decoding() []Mutant {
 		},
 		{
 			Name: "quantities-take-hours", Rule: 8, File: pkg + "/repair.go",
-			Old:    "budget.CheckQuantities(raw) == nil && d.decode",
-			New:    "budget.CheckQuantities(nil) == nil && d.decode",
+			Old:    "tooCostly(raw) == nil && d.decode",
+			New:    "tooCostly(nil) == nil && d.decode",
 			Killer: unit(pkg, "TestAnUpdateStrategyDoesNotHideAnotherField"),
 		},
 		{
@@ -237,6 +237,24 @@ func decoding() []Mutant {
 			Old:    "		if isUnknown(r) {",
 			New:    "		if false {",
 			Killer: unit("pkg/rbac", "TestRolesThatAreNotKeptAreUnknown"),
+		},
+		{
+			Name: "objects-of-many-structures-are-decoded", Rule: 8, File: "pkg/lib/decoding/repair.go",
+			Old:    "cmp.Or(budget.CheckStructures(raw), budget.CheckQuantities(raw))",
+			New:    "budget.CheckQuantities(raw)",
+			Killer: unit(pkg, "TestAnObjectOfManyStructuresIsNotDecoded"),
+		},
+		{
+			Name: "nulls-are-no-structures", Rule: 8, File: "pkg/lib/budget/structures.go",
+			Old:    "[]byte(\"{\")) + text.Count(rest[:end], []byte(\"null\"))",
+			New:    "[]byte(\"{\"))",
+			Killer: unit(pkg, "TestAnObjectOfManyStructuresIsNotDecoded"),
+		},
+		{
+			Name: "escaped-quotes-end-texts", Rule: 8, File: "pkg/lib/budget/structures.go",
+			Old:    "		if escapes%2 == 0 {",
+			New:    "		if escapes >= 0 {",
+			Killer: unit("pkg/lib/budget", "TestCountsStructuresOutsideOfStrings"),
 		},
 	}
 }

@@ -52,7 +52,7 @@ func (r repairer) check(raw []byte) (_ []byte, changed bool) {
 	if !group.Own(k.kind.Group) || !r.scheme.Recognizes(k.kind) {
 		return raw, false
 	}
-	reason := budget.CheckQuantities(raw)
+	reason := tooCostly(raw)
 	if reason == nil {
 		reason = k.decode(raw)
 	}
@@ -64,6 +64,11 @@ func (r repairer) check(raw []byte) (_ []byte, changed bool) {
 		return raw, false // the client reports why
 	}
 	return out, true
+}
+
+// tooCostly returns an error if decoding an object takes much more time or memory than its size suggests.
+func tooCostly(raw []byte) error {
+	return cmp.Or(budget.CheckStructures(raw), budget.CheckQuantities(raw))
 }
 
 // decoder decodes objects of one kind.
@@ -127,7 +132,7 @@ func (d decoder) reduceFields(fields map[string]json.RawMessage) (incomplete boo
 		if name == "status" || bytes.Equal(kept, value) || d.isMeaningless(value, kept) {
 			continue
 		}
-		incomplete, costly = true, cmp.Or(costly, budget.CheckQuantities(value))
+		incomplete, costly = true, cmp.Or(costly, tooCostly(value))
 	}
 	return incomplete, costly
 }
@@ -189,7 +194,7 @@ func (d decoder) decodes(path []string, value json.RawMessage) bool {
 		raw = append(raw, ':')
 	}
 	raw = append(append(raw, value...), strings.Repeat("}", len(path))...)
-	return budget.CheckQuantities(raw) == nil && d.decode(raw) == nil
+	return tooCostly(raw) == nil && d.decode(raw) == nil
 }
 
 // isMeaningless reports whether only a field without a meaning was removed: the updateStrategy of a CatalogSource cannot be

@@ -1,0 +1,33 @@
+package budget
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestCountsStructuresOutsideOfStrings(t *testing.T) {
+	list := func(entry string, n int) []byte { return []byte("[" + strings.Repeat(entry+",", n) + `""]`) }
+	for name, text := range map[string][]byte{
+		"few":                list("{}", MaxStructures),
+		"texts":              list(`"{{null"`, MaxStructures),
+		"escaped texts":      list(`"\"{\\\"null{\\"`, 2*MaxStructures),
+		"texts that end so":  list(`"\\"`, MaxStructures*10),
+		"a large text":       list(`"`+strings.Repeat("{,", MaxStructures)+`"`, 1),
+		"a text without end": []byte(strings.Repeat(" ", 3*MaxStructures) + `"\`),
+	} {
+		require.NoError(t, CheckStructures(text), name)
+	}
+	for name, text := range map[string][]byte{
+		"objects":             list("{}", MaxStructures+1),
+		"nulls":               list("null", MaxStructures+1),
+		"both":                list(`{"a":null}`, MaxStructures/2+1),
+		"after escaped texts": list(`"\\",{}`, MaxStructures+1),
+		"between texts":       list(`"\"",{"{":"}"}`, MaxStructures+1),
+	} {
+		require.True(t, json.Valid(text), name)
+		require.ErrorContains(t, CheckStructures(text), "more than 20000", name)
+	}
+}
