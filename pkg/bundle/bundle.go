@@ -28,8 +28,6 @@ const (
 	MaxManifestBytes = budget.MaxObjectBytes
 	// MaxManifestText bounds the size of a manifest as its author wrote it, for example as indented YAML.
 	MaxManifestText = 4 << 20
-	// MaxBundleBytes bounds the total size of the manifests.
-	MaxBundleBytes = 32 << 20
 	// MaxBundleCost bounds the estimated memory for the objects of a bundle (catalog.JSONCost). The bundles of the corpus need at most
 	// 20 MiB.
 	MaxBundleCost = 48 << 20
@@ -91,11 +89,8 @@ func ParseWithin(ctx context.Context, content *catalog.Content, limit int64) (*B
 	p := parser{content: content, limit: limit, seen: map[string]int{}, objects: map[int]*unstructured.Unstructured{}}
 	p.manifests.Aliases = MaxManifestBytes
 	p.bundle.Warnings = slices.Clone(content.Warnings)
-	total := 0
-	for _, raw := range content.Manifests {
-		if total += len(raw); total > MaxBundleBytes {
-			return nil, errTooLarge
-		}
+	if err := checkText(content.Manifests, limit); err != nil {
+		return nil, err
 	}
 	for i, raw := range content.Manifests {
 		if err := p.read(ctx, i, raw); err != nil {
@@ -120,8 +115,24 @@ func ParseWithin(ctx context.Context, content *catalog.Content, limit int64) (*B
 	return b, nil
 }
 
-// errTooLarge means that a bundle is too large as text.
-var errTooLarge = fmt.Errorf("bundle has more than %d bytes of manifests", MaxBundleBytes)
+// TextCost is the number of bytes of cost for which manifests may have a byte of text. JSON costs as much in any case.
+const TextCost = 4
+
+// checkText returns an error if manifests are too large as text. It is a *CostError if they are too large for a limit on the cost of their
+// objects: the worker that holds the text must not hold it while it finds that out by parsing it.
+func checkText(manifests [][]byte, limit int64) error {
+	total := int64(0)
+	for _, raw := range manifests {
+		total += int64(len(raw))
+	}
+	if total > catalog.MaxContentBytes {
+		return fmt.Errorf("bundle has %d bytes of manifests; at most %d are allowed", total, catalog.MaxContentBytes)
+	}
+	if cost := TextCost * total; cost > limit {
+		return &CostError{cost, limit}
+	}
+	return nil
+}
 
 // parser parses one bundle.
 type parser struct {

@@ -35,13 +35,20 @@ const maxDepth, maxManifestCost = 200, 40 << 20
 
 // maxTextCost bounds the estimated memory for converting the text of a manifest, which a registry may send as YAML; the most that a
 // manifest in the corpus needs is 53 MiB.
-const maxTextCost = 128 << 20
+const maxTextCost = 96 << 20
+
+// slots is the number of costly texts that are converted at the same time, and MaxMemory bounds the estimated memory for them, in bytes
+// (docs/adr/0091).
+const (
+	slots     = 2
+	MaxMemory = slots * maxTextCost
+)
 
 // costlyText is the cost above which a text counts as costly. The process converts few costly texts at the same time.
 const costlyText = 8 << 20
 
 // costly shares the conversion of costly texts between the namespaces that request them.
-var costly = turns.Turns{Slots: 2, Share: 1}
+var costly = turns.Turns{Slots: slots, Share: 1}
 
 // begin waits until a text may be converted. The caller must call end.
 func begin(ctx context.Context, cost int64) (end func(), err error) {
@@ -120,7 +127,7 @@ func checkTexts(obj *unstructured.Unstructured) error {
 	version, _, _ := unstructured.NestedString(obj.Object, "spec", "version")
 	data, err := json.Marshal(obj.Object)
 	if err = cmp.Or(err, versions.Check(version)); err == nil {
-		err = budget.CheckQuantities(data)
+		err = cmp.Or(budget.CheckStructures(data), budget.CheckQuantities(data))
 	}
 	if err != nil {
 		return fmt.Errorf("%s %q: %w", obj.GetKind(), obj.GetName(), err)

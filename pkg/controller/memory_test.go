@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/controller/catalogsource"
 	"github.com/remit-olm/remit/pkg/controller/installplan"
 	"github.com/remit-olm/remit/pkg/controller/subscription"
@@ -37,6 +38,7 @@ func TestAllBudgetsOfCatalogFitIntoItsLimit(t *testing.T) {
 		{"catalogs, what is decoded, and messages of registries", catalogsource.MaxMemory},
 		{"resolutions", subscription.MaxMemory()},
 		{"InstallPlans", installplan.MaxMemory},
+		{"large texts of bundles that are converted", bundle.MaxMemory},
 	} {
 		sum += part.bytes >> 20
 		record += fmt.Sprintf("| %s | %d MiB |\n", part.name, part.bytes>>20)

@@ -123,7 +123,7 @@ func TestNamespacesTakeTurnsResolvingCostlyPlans(t *testing.T) {
 	})
 }
 
-// A bundle can have 16 MiB of text, and a plan as many bundles as its namespace has Subscriptions.
+// A bundle can have 12 MiB of text, and a plan as many bundles as its namespace has Subscriptions.
 func TestNoMoreContentIsReadThanCanBeKept(t *testing.T) {
 	in, set, read := costlyInput(9, 1)
 	in.Catalogs.(*catalog.Store).Put(&catalog.Snapshot{Key: set[0].Catalog, Packages: map[string]*catalog.Package{}, Reader: largeTexts{read}})

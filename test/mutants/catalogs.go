@@ -53,8 +53,8 @@ func catalogs() []Mutant {
 		},
 		{
 			Name: "a-namespace-converts-as-many-texts-as-it-likes", Rule: 8, File: "pkg/bundle/parse.go",
-			Old:    "turns.Turns{Slots: 2, Share: 1}",
-			New:    "turns.Turns{Slots: 2, Share: 2}",
+			Old:    "turns.Turns{Slots: slots, Share: 1}",
+			New:    "turns.Turns{Slots: slots, Share: slots}",
 			Killer: unit("pkg/bundle", "TestNamespacesTakeTurnsConvertingCostlyTexts"),
 		},
 		{
@@ -350,6 +350,24 @@ func catalogs() []Mutant {
 			Old:    "	f.places.leave(key)\n",
 			New:    "",
 			Killer: unit("pkg/controller/catalogsource", "TestLimitsCatalogsInConfigMapsOfANamespace"),
+		},
+		{
+			Name: "texts-cost-nothing-before-they-are-parsed", Rule: 8, File: "pkg/bundle/bundle.go",
+			Old:    "	if cost := TextCost * total; cost > limit {",
+			New:    "	if cost := TextCost * total; cost < 0 {",
+			Killer: unit("pkg/bundle", "TestTextCountsBeforeItIsParsed"),
+		},
+		{
+			Name: "bundles-of-any-text", Rule: 8, File: "pkg/bundle/bundle.go",
+			Old:    "	if total > catalog.MaxContentBytes {",
+			New:    "	if total < 0 {",
+			Killer: unit("pkg/bundle", "TestParseRefusesWholeBundles"),
+		},
+		{
+			Name: "versions-of-many-structures-are-installed", Rule: 8, File: "pkg/bundle/parse.go",
+			Old:    "cmp.Or(budget.CheckStructures(data), budget.CheckQuantities(data))",
+			New:    "budget.CheckQuantities(data)",
+			Killer: unit("pkg/bundle", "TestListsOfEmptyEntriesAreRefused"),
 		},
 	}
 }

@@ -193,7 +193,7 @@ func TestOmitsFilesThatContainNoObjects(t *testing.T) {
 func TestLimitsTheDocumentsOfABundle(t *testing.T) {
 	document := "kind: ConfigMap\nx: &x " + strings.Repeat("x", 1000) + "\ny: [" + strings.Repeat("*x,", 3000) + "]\n---\n"
 	_, err := Manifests(t.Context(), fstest.MapFS{"manifests/a.yaml": {Data: []byte(strings.Repeat(document, 6))}}, ".", nil)
-	require.ErrorContains(t, err, "more than 16777216 bytes of manifests")
+	require.ErrorContains(t, err, "more than 12582912 bytes of manifests")
 	_, err = Manifests(t.Context(), fstest.MapFS{"manifests/a.yaml": {Data: []byte(strings.Repeat("kind: A\n---\n", catalog.MaxManifests+1))}}, ".", nil)
 	require.ErrorContains(t, err, "more than 10000 manifests")
 

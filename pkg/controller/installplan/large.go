@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/resolver"
@@ -35,9 +37,10 @@ const (
 	// offerTime is the time in which a plan must come after it has been woken for a free place. Then the place is offered to others: a
 	// tenant can keep the workers of a namespace busy, so that none is left for its plan.
 	offerTime = 5 * time.Second
-	// MaxMemory bounds the estimated memory for the objects of all plans that are executed, in bytes (docs/adr/0091).
-	MaxMemory = places*(resolver.MaxPlanCost+execute.MaxMemory) + (workers-places)*(resolver.OrdinaryCost+execute.FreeMemory)
-	places    = largeAtOnce + slowAtOnce
+	// MaxMemory bounds the estimated memory for the objects of all plans that are executed, and for the texts of their bundles, in bytes (docs/adr/0091).
+	MaxMemory = places*(resolver.MaxPlanCost+catalog.MaxContentBytes+execute.MaxMemory) +
+		(workers-places)*(resolver.OrdinaryCost+resolver.OrdinaryCost/bundle.TextCost+execute.FreeMemory)
+	places = largeAtOnce + slowAtOnce
 	// maxServed limits the number of namespaces whose last turns are remembered.
 	maxServed = 4096
 )

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/fairqueue"
 	"github.com/remit-olm/remit/pkg/resolver"
@@ -34,7 +35,7 @@ const (
 
 // MaxMemory returns the bound of the estimated memory for all resolutions that are running, in bytes (docs/adr/0091).
 func MaxMemory() int64 {
-	return workers*(resolver.Light().Memory+resolver.OrdinaryCost) + resolver.Full().Memory + resolver.MaxPlanCost
+	return workers*(resolver.Light().Memory+resolver.OrdinaryCost+catalog.MaxContentBytes) + resolver.Full().Memory + resolver.MaxPlanCost
 }
 
 // SetupWithManager registers the controller. catalogs wakes namespaces when the content of a catalog changes. changes
