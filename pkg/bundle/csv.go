@@ -27,7 +27,10 @@ func ValidateCSV(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 		return fmt.Errorf("install strategy %q is not supported; it must be %q", strategy.StrategyName,
 			operatorsv1alpha1.InstallStrategyNameDeployment)
 	}
-	errs := []error{CheckNames("spec", csv.Spec)}
+	if err := CheckNames("spec", csv.Spec); err != nil {
+		return err // other errors would repeat the name
+	}
+	var errs []error
 	defined, served := csv.Spec.CustomResourceDefinitions, csv.Spec.APIServiceDefinitions
 	for _, list := range []struct {
 		name string

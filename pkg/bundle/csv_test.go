@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
@@ -68,7 +69,9 @@ func TestValidateCSV(t *testing.T) {
 	tooNamed := may("get", "secrets")
 	tooNamed.ResourceNames = slices.Repeat([]string{"a"}, bundle.MaxResourceNames+1)
 	many := slices.Repeat([]rbacv1.PolicyRule{may("get", "pods")}, bundle.MaxRules)
-	long := may(strings.Repeat("v", bundle.MaxRuleBytes), "")
+	word := strings.Repeat("v", message.MaxWord)
+	long := may(word, "")
+	long.Resources = slices.Repeat([]string{word}, bundle.MaxRuleBytes/message.MaxWord-1)
 	url := rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}
 	owns := csv()
 	owns.Spec.CustomResourceDefinitions.Owned = make([]operatorsv1alpha1.CRDDescription, bundle.MaxOwned+1)
@@ -107,6 +110,7 @@ func TestValidateCSV(t *testing.T) {
 		{"too many rules", csv(permission("op", many...), clusterPermission("op", may("get", "pods"))), []string{"too many rules (10001); at most 10000 are allowed"}},
 		{"the maximum length of rules", csv(permission("op", long)), nil},
 		{"rules that are too long", csv(permission("op", long, may("get", "pods"))), []string{"the rules have 524295 bytes; at most 524288 are allowed"}},
+		{"a long word", csv(permission("op", may("get", strings.Repeat("p", 600)))), []string{"spec.install.spec.permissions[0].rules[0].resources[0]", `has 600 bytes; at most 512 are allowed`}},
 		{"several problems", csv(permission("op", rbacv1.PolicyRule{}), clusterPermission("A", rbacv1.PolicyRule{Verbs: []string{"get"}})),
 			[]string{"permissions[0]: rule", "has no verbs", `clusterPermissions[0]: serviceAccountName "A"`, "has no apiGroups"}},
 	} {

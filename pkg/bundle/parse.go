@@ -204,7 +204,9 @@ func checkName(obj *unstructured.Unstructured) error {
 		return fmt.Errorf("%s %q: %w", obj.GetKind(), name, err)
 	}
 	problems := content.IsPathSegmentName(name)
-	if IsRBAC(obj) { // RBAC names can contain colons and capital letters
+	if len(name) > validation.DNS1123SubdomainMaxLength {
+		name, problems = message.Start(name), []string{validation.MaxLenError(validation.DNS1123SubdomainMaxLength)}
+	} else if IsRBAC(obj) { // RBAC names can contain colons and capital letters
 		problems = append(problems, isPlain(name)...)
 	} else {
 		problems = append(problems, validation.IsDNS1123Subdomain(name)...)

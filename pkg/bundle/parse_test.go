@@ -79,6 +79,7 @@ func TestParseRefuses(t *testing.T) {
 		{"a Role without a name", "kind: Role", "metadata.name is missing or not a string"},
 		{"a name that is a number", object("ConfigMap", "metadata: {name: 1}"), "metadata.name is missing or not a string"},
 		{"a name that is a path", object("ConfigMap", "metadata: {name: ../x}"), `metadata.name "../x"`},
+		{"a long Role name", "kind: Role\nmetadata: {name: " + strings.Repeat("a", 254) + "}", `aaa": must be no more than 253 characters`},
 		{"a Role name that is a path", "kind: Role\nmetadata: {name: ../x}", `metadata.name "../x"`},
 		{"a Role name that is the parent directory", "kind: Role\nmetadata: {name: ..}", `metadata.name ".."`},
 		{"a Role name with an escape", "kind: Role\nmetadata: {name: a%2fb}", `metadata.name "a%2fb"`},

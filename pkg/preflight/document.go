@@ -84,18 +84,14 @@ func visible(findings []Finding) []Finding {
 	return slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return f.Hidden })
 }
 
-// maxExplained is the maximum number of combinations of verb, group, resource and name for which explain merges
-// findings.
-const maxExplained = 50_000
-
-// explain returns the rules of all findings, merged by scope, with their causes and sources. If there are more than
-// maxExplained combinations, it does not merge the rules of different findings.
+// explain returns the rules of all findings, merged by scope, with their causes and sources. If these rules together are too large
+// (rbac.TooLarge), it does not merge the rules of different findings.
 func explain(findings []Finding) []ScopeDocument {
-	total := 0
+	var rules []rbacv1.PolicyRule
 	for _, f := range findings {
-		total += rbac.Size(f.Missing)
+		rules = append(rules, f.Missing...)
 	}
-	if total > maxExplained {
+	if rbac.TooLarge(rules) {
 		return explainSeparately(findings)
 	}
 	type why struct {

@@ -43,6 +43,9 @@ func (r roles) needs(obj *unstructured.Unstructured) []Need {
 	return r.ofBinding(obj)
 }
 
+// maxAdvice is the number of notes about the rules of one role.
+const maxAdvice = 20
+
 // ofRole returns the needs for writing a role: the account must have the role's rules.
 func (r roles) ofRole(obj *unstructured.Unstructured) []Need {
 	role := &rbacv1.ClusterRole{}
@@ -58,8 +61,12 @@ func (r roles) ofRole(obj *unstructured.Unstructured) []Need {
 		cause = "write " + apply.Describe(obj) + ", which aggregates other ClusterRoles, so the API server requires all permissions"
 	}
 	need := granted(obj, grant, cause)
-	for _, line := range rbac.Lint(role.Namespace, role.Rules) {
+	advice := rbac.Lint(role.Namespace, role.Rules)
+	for _, line := range advice[:min(len(advice), maxAdvice)] {
 		need.Notes = append(need.Notes, apply.Describe(obj)+": "+line)
+	}
+	if more := len(advice) - maxAdvice; more > 0 {
+		need.Notes = append(need.Notes, fmt.Sprintf("%s: and %d more notes about its rules", apply.Describe(obj), more))
 	}
 	return []Need{need}
 }

@@ -10,8 +10,13 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// MaxAtoms bounds the number of (group, resource, name, verb) combinations that one query may expand to.
-const MaxAtoms = 50_000
+const (
+	// MaxAtoms bounds the number of (group, resource, name, verb) combinations that one query may expand to.
+	MaxAtoms = 50_000
+	// maxAtomBytes bounds the total length of the strings in these combinations: keys and lines are made of each. One group of 60 KB with
+	// 50,000 combinations would take 2.7 GiB. Ordinary combinations have about 60 bytes.
+	maxAtomBytes = 8 << 20
+)
 
 // Missing returns the parts of the wanted rules that the granted rules do not cover, compacted and sorted. If the
 // wanted rules expand to more than MaxAtoms, it returns them unchanged.
@@ -59,17 +64,49 @@ func (s Set) Using(wanted []rbacv1.PolicyRule) map[int]bool {
 	return used
 }
 
-// TooLarge reports whether the rules together expand to more than MaxAtoms combinations.
+// TooLarge reports whether the rules together expand to more than MaxAtoms combinations, or to combinations that are too long.
 func TooLarge(rules []rbacv1.PolicyRule) bool { return Size(rules) > MaxAtoms }
 
-// Size returns the number of combinations that the rules expand to. It stops counting above MaxAtoms.
+// Size returns the number of combinations that the rules expand to. It stops counting above MaxAtoms, and returns more than that if the
+// combinations are too long together.
 func Size(rules []rbacv1.PolicyRule) int {
-	total := 0
+	total, length := 0, 0
 	for i := 0; i < len(rules) && total <= MaxAtoms; i++ {
 		total += atoms(rules[i])
+		if length += lengthOfAtoms(rules[i]); length > maxAtomBytes {
+			return MaxAtoms + 1
+		}
 	}
 	return total
 }
+
+// lengthOfAtoms returns the total length of the strings in all combinations of a rule. It does not count above maxAtomBytes.
+func lengthOfAtoms(r rbacv1.PolicyRule) int {
+	return lengthOfProduct(r.APIGroups, r.Resources, r.Verbs, r.ResourceNames) + lengthOfProduct(r.NonResourceURLs, r.Verbs)
+}
+
+// lengthOfProduct returns the total length of the strings in the combinations of one string of each list. An empty list of names, the
+// fourth, has one combination.
+func lengthOfProduct(lists ...[]string) int {
+	counts, length := 1, 0
+	for i, list := range lists {
+		own := 0
+		for _, s := range list {
+			own = min(own+len(s), maxAtomBytes+1)
+		}
+		n := len(list)
+		if i == names && n == 0 {
+			n = 1
+		}
+		// Both factors are at most about 8 million.
+		length = min(length*n+own*counts, maxAtomBytes+1)
+		counts = min(counts*n, maxAtomBytes+1)
+	}
+	return min(length, maxAtomBytes+1)
+}
+
+// names is the index of resourceNames among the lists of a rule for resources.
+const names = 3
 
 // atoms returns the number of combinations that a rule expands to. Products are limited to MaxAtoms+1, because
 // multiplying the lengths of four long lists can overflow an int.
@@ -236,8 +273,15 @@ func key(r rbacv1.PolicyRule) string {
 }
 
 // Split splits each rule in half at its longest list until the Line of each part has at most limit bytes or no list can
-// be halved.
+// be halved. It does not split rules that are TooLarge together.
 func Split(rules []rbacv1.PolicyRule, limit int) []rbacv1.PolicyRule {
+	if TooLarge(rules) {
+		return rules
+	}
+	return split(rules, limit)
+}
+
+func split(rules []rbacv1.PolicyRule, limit int) []rbacv1.PolicyRule {
 	var out []rbacv1.PolicyRule
 	for _, rule := range rules {
 		longest := &rule.Resources
@@ -253,7 +297,7 @@ func Split(rules []rbacv1.PolicyRule, limit int) []rbacv1.PolicyRule {
 		all := *longest
 		for _, half := range [][]string{all[:len(all)/2], all[len(all)/2:]} {
 			*longest = half
-			out = append(out, Split([]rbacv1.PolicyRule{rule}, limit)...)
+			out = append(out, split([]rbacv1.PolicyRule{rule}, limit)...)
 		}
 	}
 	return out

@@ -7,7 +7,7 @@ import (
 )
 
 // ErrTooLarge reports that rules expand to more than MaxAtoms combinations. They are not evaluated.
-var ErrTooLarge = fmt.Errorf("the rules expand to more than %d combinations", MaxAtoms)
+var ErrTooLarge = fmt.Errorf("the rules expand to more than %d combinations, or to combinations with more than %d MiB of text", MaxAtoms, maxAtomBytes>>20)
 
 // Verdict predicts the result of the API server's checks of rules that a subject needs or wants to grant.
 type Verdict struct {

@@ -357,5 +357,65 @@ func texts() []Mutant {
 			New:    "		have, ok := at[k]\n		for j := range list {\n			ok = ok || key(&list[j]) == k\n		}\n		if ok {",
 			Killer: unit("pkg/install/deployment", "TestLongListsTakeLinearTime"),
 		},
+		{
+			Name: "combinations-of-any-length", Rule: 8, File: "pkg/rbac/missing.go",
+			Old:    "if length += lengthOfAtoms(rules[i]); length > maxAtomBytes {",
+			New:    "if length += lengthOfAtoms(rules[i]); length < 0 {",
+			Killer: unit("pkg/rbac", "TestCombinationsOfLongWordsAreTooLarge"),
+		},
+		{
+			Name: "rules-that-are-too-large-are-split", Rule: 8, File: "pkg/rbac/missing.go",
+			Old:    "	if TooLarge(rules) {\n		return rules\n	}\n	return split(rules, limit)",
+			New:    "	return split(rules, limit)",
+			Killer: unit("pkg/rbac", "TestCombinationsOfLongWordsAreTooLarge"),
+		},
+		{
+			Name: "words-of-any-length", Rule: 8, File: "pkg/lib/message/word.go",
+			Old:    "	if len(text) > MaxWord {",
+			New:    "	if len(text) < 0 {",
+			Killer: unit("pkg/bundle", "TestValidateCSV"),
+		},
+		{
+			Name: "names-of-roles-of-any-length", Rule: 8, File: "pkg/bundle/parse.go",
+			Old:    "	if len(name) > validation.DNS1123SubdomainMaxLength {",
+			New:    "	if len(name) < 0 {",
+			Killer: unit("pkg/bundle", "TestParseRefuses"),
+		},
+		{
+			Name: "rules-of-webhooks-have-any-number-of-operations", Rule: 8, File: "pkg/install/webhook/size.go",
+			Old:    "len(rule.Operations) > maxOperations || len(rule.APIVersions) > maxVersions",
+			New:    "len(rule.APIVersions) > maxVersions",
+			Killer: unit("pkg/install/webhook", "TestOperationsVersionsAndGroupsAreLimited"),
+		},
+		{
+			Name: "rules-of-webhooks-have-any-number-of-versions", Rule: 8, File: "pkg/install/webhook/size.go",
+			Old:    "len(rule.Operations) > maxOperations || len(rule.APIVersions) > maxVersions",
+			New:    "len(rule.Operations) > maxOperations",
+			Killer: unit("pkg/install/webhook", "TestOperationsVersionsAndGroupsAreLimited"),
+		},
+		{
+			Name: "rules-of-webhooks-have-any-number-of-groups", Rule: 8, File: "pkg/install/webhook/size.go",
+			Old:    "	if groups > maxGroups {",
+			New:    "	if groups < 0 {",
+			Killer: unit("pkg/install/webhook", "TestOperationsVersionsAndGroupsAreLimited"),
+		},
+		{
+			Name: "all-errors-about-webhooks-are-kept", Rule: 8, File: "pkg/install/webhook/validate.go",
+			Old:    "if more := len(errs) - maxErrors; more > 0 {",
+			New:    "if more := len(errs) - maxErrors; more > 1<<30 {",
+			Killer: unit("pkg/install/webhook", "TestErrorsAboutWebhooksAreFewAndShort"),
+		},
+		{
+			Name: "errors-about-webhooks-repeat-long-names", Rule: 8, File: "pkg/install/webhook/validate.go",
+			Old:    "errs = append(errs, fmt.Errorf(\"%w: webhook %q\", err, message.Start(d.GenerateName)))",
+			New:    "errs = append(errs, fmt.Errorf(\"%w: webhook %q\", err, d.GenerateName))",
+			Killer: unit("pkg/install/webhook", "TestErrorsAboutWebhooksAreFewAndShort"),
+		},
+		{
+			Name: "all-notes-about-a-role-are-kept", Rule: 8, File: "pkg/preflight/granted.go",
+			Old:    "range advice[:min(len(advice), maxAdvice)] {",
+			New:    "range advice {",
+			Killer: unit("pkg/preflight", "TestARoleHasFewNotes"),
+		},
 	}
 }

@@ -60,3 +60,39 @@ func TestNamesInRulesOfWebhooksAreLimited(t *testing.T) {
 	csv.Spec.WebhookDefinitions = append(csv.Spec.WebhookDefinitions, csv.Spec.WebhookDefinitions[0])
 	require.EqualError(t, webhook.CheckSize(csv), "the names in the rules of the CSV's webhooks have 90 KiB; at most 64 are supported")
 }
+
+// Each group whose resources differ in their scope becomes a rule of its own, with all operations and versions.
+func TestOperationsVersionsAndGroupsAreLimited(t *testing.T) {
+	check := func(change func(*admissionregistrationv1.RuleWithOperations), rules int) error {
+		csv := &operatorsv1alpha1.ClusterServiceVersion{}
+		d := operatorsv1alpha1.WebhookDescription{GenerateName: "w"}
+		for range rules {
+			rule := ruleOf(2, 1)
+			change(&rule)
+			d.Rules = append(d.Rules, rule)
+		}
+		csv.Spec.WebhookDefinitions = append(csv.Spec.WebhookDefinitions, d)
+		return webhook.CheckSize(csv)
+	}
+	require.NoError(t, check(func(r *admissionregistrationv1.RuleWithOperations) {
+		r.Operations, r.APIVersions = make([]admissionregistrationv1.OperationType, 5), make([]string, 50)
+	}, 1))
+	require.ErrorContains(t, check(func(r *admissionregistrationv1.RuleWithOperations) {
+		r.Operations = make([]admissionregistrationv1.OperationType, 6)
+	}, 1), `a rule has 6 operations and 1 apiVersions; at most 5 and 50 are supported: webhook "w"`)
+	require.ErrorContains(t, check(func(r *admissionregistrationv1.RuleWithOperations) { r.APIVersions = make([]string, 51) }, 1), "51 apiVersions")
+	require.NoError(t, check(func(r *admissionregistrationv1.RuleWithOperations) { r.APIGroups = make([]string, 1000) }, 5))
+	require.ErrorContains(t, check(func(r *admissionregistrationv1.RuleWithOperations) { r.APIGroups = make([]string, 1000) }, 6),
+		"the rules of the CSV's webhooks have 6000 apiGroups; at most 5000 are supported")
+}
+
+// Each of the 1,000 errors of a description repeated its name.
+func TestErrorsAboutWebhooksAreFewAndShort(t *testing.T) {
+	csv := &operatorsv1alpha1.ClusterServiceVersion{}
+	csv.Spec.WebhookDefinitions = []operatorsv1alpha1.WebhookDescription{{
+		GenerateName: strings.Repeat("w", 1<<20), Type: operatorsv1alpha1.ConversionWebhook, ConversionCRDs: make([]string, 1000),
+	}}
+	err := webhook.Validate(csv)
+	require.ErrorContains(t, err, "or more other errors in webhook descriptions")
+	require.Less(t, len(err.Error()), 10_000)
+}

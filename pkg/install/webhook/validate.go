@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/lib/message"
 )
 
 // contractError is an error whose text the OLM v0 contract defines.
@@ -43,6 +44,8 @@ func ContractMessage(err error) string {
 const (
 	// maxDescriptions is the maximum number of webhook descriptions in one CSV. The largest CSV in the corpus has 87.
 	maxDescriptions = 500
+	// maxErrors is the number of errors that are returned.
+	maxErrors = 20
 	// maxNameLength is the maximum length of a webhook's name. It leaves room for a hash in the name of the
 	// configuration.
 	maxNameLength = 200
@@ -59,11 +62,14 @@ func Validate(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 	for i := range csv.Spec.WebhookDefinitions {
 		d := &csv.Spec.WebhookDefinitions[i]
 		if seen[d.GenerateName] {
-			errs = append(errs, fmt.Errorf("%w: %q", errRepeated, d.GenerateName))
+			errs = append(errs, fmt.Errorf("%w: %q", errRepeated, message.Start(d.GenerateName)))
 		}
 		seen[d.GenerateName] = true
 		for _, err := range validate(csv, d) {
-			errs = append(errs, fmt.Errorf("%w: webhook %q", err, d.GenerateName))
+			errs = append(errs, fmt.Errorf("%w: webhook %q", err, message.Start(d.GenerateName)))
+		}
+		if more := len(errs) - maxErrors; more > 0 {
+			return errors.Join(append(errs[:maxErrors], fmt.Errorf("and %d or more other errors in webhook descriptions", more))...)
 		}
 	}
 	return errors.Join(append(errs, validateOwners(csv))...)
