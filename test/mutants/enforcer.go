@@ -183,6 +183,12 @@ func enforcer() []Mutant {
 			Killer: unit("pkg/controller/csv", "TestATextThatAlwaysDiffersWakesNothing"),
 		},
 		{
+			Name: "own-texts-wake-a-subscription", Rule: 1, File: "pkg/controller/subscription/setup.go",
+			Old:    ", own, builder.WithPredicates(r.replaced.DropTexts()))",
+			New:    ", own)",
+			Killer: unit("pkg/controller/subscription", "TestATextThatAlwaysDiffersWakesNothing"),
+		},
+		{
 			Name: "texts-of-subscriptions-wake-versions", Rule: 1, File: "pkg/controller/csv/wake.go",
 			Old:    "handler.EnqueueRequestsFromMapFunc(r.subscribed), texts)",
 			New:    "handler.EnqueueRequestsFromMapFunc(r.subscribed))",
