@@ -98,7 +98,9 @@ func TestTextsOfOthersWakeNothing(t *testing.T) {
 		watches              int
 	}{
 		"a Subscription": {sub, updated(sub, func(s *operatorsv1alpha1.Subscription) { s.Status.Conditions[0].Message = "refused: 2" }),
-			updated(sub, func(s *operatorsv1alpha1.Subscription) { s.Status.State = operatorsv1alpha1.SubscriptionStateUpgradePending }), 1},
+			updated(sub, func(s *operatorsv1alpha1.Subscription) {
+				s.Status.State = operatorsv1alpha1.SubscriptionStateUpgradePending
+			}), 1},
 		"an older version": {older, updated(older, func(c *operatorsv1alpha1.ClusterServiceVersion) { c.Status.Message = "refused: 2" }),
 			updated(older, func(c *operatorsv1alpha1.ClusterServiceVersion) { c.Status.Phase = phaseFailed }), 3},
 	} {
